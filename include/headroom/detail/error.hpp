@@ -1,0 +1,39 @@
+#ifndef HEADROOM_DETAIL_ERROR_HPP
+#define HEADROOM_DETAIL_ERROR_HPP
+
+#include <headroom/config.hpp>
+
+#include <string>
+
+#if HEADROOM_EXCEPTIONS
+#include <stdexcept>
+#else
+#include <cstdio>
+#include <cstdlib>
+#endif
+
+namespace headroom::detail {
+
+// Cold and never inlined, so that a check costs its caller one compare and a jump never taken.
+
+#if HEADROOM_EXCEPTIONS
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_invalid_argument(const std::string& message) {
+  throw std::invalid_argument("headroom: " + message);
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_logic_error(const std::string& message) {
+  throw std::logic_error("headroom: " + message);
+}
+#else
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_invalid_argument(const std::string& message) {
+  const std::string line = "headroom: " + message + "\n";
+  HEADROOM_ERROR_HANDLER(line.c_str());
+  std::abort();
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_logic_error(const std::string& message) {
+  throw_invalid_argument(message);
+}
+#endif
+
+}  // namespace headroom::detail
+
+#endif

@@ -1,0 +1,13 @@
+#ifndef HEADROOM_DTYPE_BFLOAT16_HPP
+#define HEADROOM_DTYPE_BFLOAT16_HPP
+
+#include <headroom/dtype/storage_float.hpp>
+
+namespace headroom {
+
+/// bfloat16: 1 sign, 8 exponent, 7 fraction bits. The range of float with 3 significant digits; it rarely needs a loss scale.
+using bfloat16 = storage_float<brain16>;
+
+}  // namespace headroom
+
+#endif

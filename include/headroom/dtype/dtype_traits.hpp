@@ -1,0 +1,77 @@
+#ifndef HEADROOM_DTYPE_DTYPE_TRAITS_HPP
+#define HEADROOM_DTYPE_DTYPE_TRAITS_HPP
+
+#include <headroom/config.hpp>
+#include <headroom/dtype/convert.hpp>
+#include <headroom/dtype/storage_float.hpp>
+
+#include <type_traits>
+
+namespace headroom {
+
+/// Which bit format a C++ type has. A specialisation makes the type an element type of headroom, with no conversion:
+///
+///     template <> struct headroom::dtype_traits<my_half> { using format = headroom::binary16; };
+///
+/// The type must be trivially copyable and of the size of the format's bits.
+template <class T, class = void>
+struct dtype_traits {};
+
+template <>
+struct dtype_traits<float> {
+  using format = binary32;
+};
+template <>
+struct dtype_traits<double> {
+  using format = binary64;
+};
+template <class Format>
+struct dtype_traits<storage_float<Format>> {
+  using format = Format;
+};
+#if HEADROOM_HAS_FLOAT16
+template <>
+struct dtype_traits<_Float16> {
+  using format = binary16;
+};
+#endif
+#if HEADROOM_HAS_BF16
+template <>
+struct dtype_traits<__bf16> {
+  using format = brain16;
+};
+#endif
+
+namespace detail {
+
+template <class T, class = void>
+struct is_dtype : std::false_type {};
+template <class T>
+struct is_dtype<T, std::void_t<typename dtype_traits<T>::format>> : std::true_type {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) == sizeof(typename dtype_traits<T>::format::bits_type),
+                "headroom: dtype_traits<T>::format does not fit T: T must be trivially copyable and as large as the format's bits");
+};
+
+}  // namespace detail
+
+/// True for a floating-point element type that headroom knows; false for long double and integers.
+template <class T>
+inline constexpr bool is_dtype_v = detail::is_dtype<std::remove_cv_t<T>>::value;
+
+template <class T>
+using format_of = typename dtype_traits<std::remove_cv_t<T>>::format;
+
+namespace detail {
+
+/// The value of any element type up to 32 bits as float; exact.
+template <class T>
+[[nodiscard]] constexpr float to_float(const T& value) noexcept {
+  using Format = format_of<T>;
+  return bit_cast<float>(convert_bits<Format, binary32>(bit_cast<typename Format::bits_type>(value)));
+}
+
+}  // namespace detail
+
+}  // namespace headroom
+
+#endif

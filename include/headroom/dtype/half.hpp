@@ -1,0 +1,14 @@
+#ifndef HEADROOM_DTYPE_HALF_HPP
+#define HEADROOM_DTYPE_HALF_HPP
+
+#include <headroom/dtype/storage_float.hpp>
+
+namespace headroom {
+
+/// IEEE 754 binary16, "fp16": 1 sign, 5 exponent, 10 fraction bits. Largest finite 65504, smallest normal 2^-14, smallest
+/// subnormal 2^-24. What is below 2^-25 becomes 0: the reason for loss scaling.
+using half = storage_float<binary16>;
+
+}  // namespace headroom
+
+#endif

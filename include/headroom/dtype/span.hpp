@@ -1,0 +1,49 @@
+#ifndef HEADROOM_DTYPE_SPAN_HPP
+#define HEADROOM_DTYPE_SPAN_HPP
+
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+namespace headroom {
+
+/// `size` elements that lie one after the other from `data`: std::span of C++20, as far as headroom needs it. It owns nothing. A
+/// null pointer is fine where the size is 0. The elements need no alignment.
+template <class T>
+class span {
+ public:
+  using element_type = T;
+  using value_type = std::remove_cv_t<T>;
+
+  constexpr span() noexcept = default;
+  constexpr span(T* data, std::size_t size) noexcept : data_(data), size_(size) {}
+  template <std::size_t N>
+  constexpr span(T (&array)[N]) noexcept : data_(array), size_(N) {}  // NOLINT: implicit, as in std::span
+  /// From anything contiguous with data() and size(): std::vector, std::array, std::span, a span of non-const elements.
+  template <class Container,
+            std::enable_if_t<std::is_convertible_v<decltype(std::declval<Container&>().data()), T*> &&
+                                 std::is_convertible_v<decltype(std::declval<Container&>().size()), std::size_t>,
+                             int> = 0>
+  constexpr span(Container&& container) noexcept  // NOLINT: implicit, as in std::span
+      : data_(container.data()), size_(static_cast<std::size_t>(container.size())) {}
+
+  [[nodiscard]] constexpr T* data() const noexcept { return data_; }
+  [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] constexpr bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] constexpr T* begin() const noexcept { return data_; }
+  [[nodiscard]] constexpr T* end() const noexcept { return data_ + size_; }
+  constexpr T& operator[](std::size_t i) const noexcept { return data_[i]; }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+template <class T, std::size_t N>
+span(T (&)[N]) -> span<T>;
+template <class Container>
+span(Container&&) -> span<std::remove_pointer_t<decltype(std::declval<Container&>().data())>>;
+
+}  // namespace headroom
+
+#endif

@@ -1,0 +1,120 @@
+#ifndef HEADROOM_DTYPE_STORAGE_FLOAT_HPP
+#define HEADROOM_DTYPE_STORAGE_FLOAT_HPP
+
+#include <headroom/dtype/convert.hpp>
+#include <headroom/dtype/format.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace headroom {
+
+/// A floating-point number stored in the bits of `Format`, to be kept in memory and computed with as float: it converts and
+/// compares, and has no arithmetic. Trivially copyable, of the size of its bits; conversions round to nearest-even.
+template <class Format>
+class storage_float {
+ public:
+  using format = Format;
+  using bits_type = typename Format::bits_type;
+
+  storage_float() = default;
+
+  /// The nearest value. float, double and integers; a double is rounded once, not by way of float.
+  template <class Number, std::enable_if_t<std::is_arithmetic_v<Number>, int> = 0>
+  constexpr explicit storage_float(Number value) noexcept : bits_(nearest(value)) {}
+
+  constexpr explicit operator float() const noexcept {
+    return detail::bit_cast<float>(detail::convert_bits<Format, binary32>(bits_));
+  }
+  constexpr explicit operator double() const noexcept {
+    return detail::bit_cast<double>(detail::convert_bits<Format, binary64>(bits_));
+  }
+
+  [[nodiscard]] static constexpr storage_float from_bits(bits_type bits) noexcept {
+    storage_float result{};
+    result.bits_ = bits;
+    return result;
+  }
+  [[nodiscard]] constexpr bits_type bits() const noexcept { return bits_; }
+
+  constexpr storage_float operator-() const noexcept { return from_bits(static_cast<bits_type>(bits_ ^ Format::sign_mask)); }
+
+  // Comparisons are of values: NaN is unordered, -0 equals +0. In integers, so that they hold under -ffast-math too.
+  friend constexpr bool operator==(storage_float a, storage_float b) noexcept { return ordered(a, b) && a.rank() == b.rank(); }
+  friend constexpr bool operator!=(storage_float a, storage_float b) noexcept { return !(a == b); }
+  friend constexpr bool operator<(storage_float a, storage_float b) noexcept { return ordered(a, b) && a.rank() < b.rank(); }
+  friend constexpr bool operator>(storage_float a, storage_float b) noexcept { return b < a; }
+  friend constexpr bool operator<=(storage_float a, storage_float b) noexcept { return ordered(a, b) && a.rank() <= b.rank(); }
+  friend constexpr bool operator>=(storage_float a, storage_float b) noexcept { return b <= a; }
+
+ private:
+  template <class Number>
+  static constexpr bits_type nearest(Number value) noexcept {
+    if constexpr (std::is_same_v<Number, float>) {
+      return detail::convert_bits<binary32, Format>(detail::bit_cast<std::uint32_t>(value));
+    } else {
+      return detail::convert_bits<binary64, Format>(detail::bit_cast<std::uint64_t>(static_cast<double>(value)));
+    }
+  }
+  // An integer that orders values as the values themselves: both zeros are 0, negative numbers count downwards.
+  constexpr std::int32_t rank() const noexcept {
+    const auto magnitude = static_cast<std::int32_t>(bits_ & Format::abs_mask);
+    return (bits_ & Format::sign_mask) != 0 ? -magnitude : magnitude;
+  }
+  static constexpr bool ordered(storage_float a, storage_float b) noexcept {
+    return (a.bits_ & Format::abs_mask) <= Format::infinity_bits && (b.bits_ & Format::abs_mask) <= Format::infinity_bits;
+  }
+
+  bits_type bits_;
+};
+
+}  // namespace headroom
+
+/// As for float; `round_error` and the exponents follow from the format.
+template <class Format>
+class std::numeric_limits<headroom::storage_float<Format>> {
+  using T = headroom::storage_float<Format>;
+  using Bits = typename Format::bits_type;
+  // Decimal digits from binary ones, as C defines them; 30103/100000 is log10(2) from above.
+  static constexpr int log10_of_2_to(int exponent) { return exponent * 30103 / 100000; }
+
+ public:
+  static constexpr bool is_specialized = true;
+  static constexpr bool is_signed = true;
+  static constexpr bool is_integer = false;
+  static constexpr bool is_exact = false;
+  static constexpr bool has_infinity = true;
+  static constexpr bool has_quiet_NaN = true;
+  static constexpr bool has_signaling_NaN = true;
+  static constexpr std::float_denorm_style has_denorm = std::denorm_present;
+  static constexpr bool has_denorm_loss = false;
+  static constexpr std::float_round_style round_style = std::round_to_nearest;
+  static constexpr bool is_iec559 = true;
+  static constexpr bool is_bounded = true;
+  static constexpr bool is_modulo = false;
+  static constexpr int digits = Format::mantissa_bits + 1;
+  static constexpr int digits10 = log10_of_2_to(Format::mantissa_bits);
+  static constexpr int max_digits10 = log10_of_2_to(digits) + 2;
+  static constexpr int radix = 2;
+  static constexpr int max_exponent = (1 << Format::exponent_bits) - 1 - Format::bias;
+  static constexpr int min_exponent = 2 - Format::bias;
+  static constexpr int max_exponent10 = log10_of_2_to(max_exponent);
+  static constexpr int min_exponent10 = log10_of_2_to(min_exponent - 1);
+  static constexpr bool traps = false;
+  static constexpr bool tinyness_before = false;
+
+  static constexpr T min() noexcept { return T::from_bits(Bits{1} << Format::mantissa_bits); }
+  static constexpr T max() noexcept { return T::from_bits(static_cast<Bits>(Format::infinity_bits - 1)); }
+  static constexpr T lowest() noexcept { return -max(); }
+  static constexpr T epsilon() noexcept {
+    return T::from_bits(static_cast<Bits>((Format::bias - Format::mantissa_bits) << Format::mantissa_bits));
+  }
+  static constexpr T round_error() noexcept { return T(0.5F); }
+  static constexpr T infinity() noexcept { return T::from_bits(Format::infinity_bits); }
+  static constexpr T quiet_NaN() noexcept { return T::from_bits(Format::quiet_nan_bits); }
+  static constexpr T signaling_NaN() noexcept { return T::from_bits(static_cast<Bits>(Format::infinity_bits + 1)); }
+  static constexpr T denorm_min() noexcept { return T::from_bits(Bits{1}); }
+};
+
+#endif

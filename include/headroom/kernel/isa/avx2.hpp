@@ -1,0 +1,169 @@
+#ifndef HEADROOM_KERNEL_ISA_AVX2_HPP
+#define HEADROOM_KERNEL_ISA_AVX2_HPP
+
+// Included by kernel/table.hpp alone, which has included what is needed here, <immintrin.h> among it.
+//
+// AVX2 with F16C: Intel since Haswell (2013), AMD since Excavator (2015). Eight floats a register; sixteen-bit formats are loaded
+// eight at a time as half a register and widened, by VCVTPH2PS for fp16 and by a shift for bf16. float and the reading kernels
+// are bound by memory; fp16 in place is bound by VCVTPS2PH, two µops that issue once a cycle at best.
+//
+// Everything up to the end of the file is compiled for this CPU whatever the flags of the including file are, so nothing here may
+// be a lambda or a friend (g++ leaves those out of the region), and __AVX2__ says nothing.
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,f16c")
+#endif
+
+namespace headroom::kernel {
+inline namespace HEADROOM_BUILD {
+namespace avx2 {
+
+// Structs, because a raw __m256 loses its alignment attribute as a template argument.
+struct f32x8 {
+  __m256 lanes;
+};
+struct u32x8 {
+  __m256i lanes;
+};
+struct u16x8 {
+  __m128i lanes;
+};
+struct f64x8 {
+  __m256d low, high;
+};
+
+inline constexpr std::size_t width = 8;
+
+template <class In, class Out>
+using compute_for = f32x8;
+
+// ---- load and store: always unaligned, and always as integers, so that no compiler may think a NaN cannot be there ----
+
+inline u32x8 load(binary32, const unsigned char* source) noexcept {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source))};
+}
+inline u16x8 load(binary16, const unsigned char* source) noexcept {
+  return {_mm_loadu_si128(reinterpret_cast<const __m128i*>(source))};
+}
+inline u16x8 load(brain16, const unsigned char* source) noexcept { return load(binary16{}, source); }
+
+inline void store(unsigned char* destination, u32x8 bits) noexcept {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(destination), bits.lanes);
+}
+inline void store(unsigned char* destination, u16x8 bits) noexcept {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(destination), bits.lanes);
+}
+
+// ---- widen to float, narrow to the nearest ----
+
+template <class Compute>
+inline f32x8 widen(binary32, u32x8 bits) noexcept {
+  return {_mm256_castsi256_ps(bits.lanes)};
+}
+template <class Compute>
+inline f32x8 widen(binary16, u16x8 bits) noexcept {
+  return {_mm256_cvtph_ps(bits.lanes)};
+}
+template <class Compute>
+inline f32x8 widen(brain16, u16x8 bits) noexcept {
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits.lanes), 16))};
+}
+
+// The empty asm hides that the bits come from a floating-point result: under -ffast-math that would count as proof that they are
+// not those of Inf or NaN, and the check of them would be folded away.
+inline u32x8 narrow(binary32, f32x8 value) noexcept {
+  __m256i bits_u32x8 = _mm256_castps_si256(value.lanes);
+  __asm__("" : "+x"(bits_u32x8));
+  return {bits_u32x8};
+}
+inline u16x8 narrow(binary16, f32x8 value) noexcept { return {_mm256_cvtps_ph(value.lanes, _MM_FROUND_TO_NEAREST_INT)}; }
+
+// Nearest-even by adding just under half a unit, and one more where the kept part is odd. A NaN would be carried to Inf or even
+// to -0 by that sum: it keeps its upper half instead, made quiet. (VCVTNEPS2BF16 would do, but flushes subnormals.)
+inline u16x8 narrow(brain16, f32x8 value) noexcept {
+  const __m256i bits_u32x8 = narrow(binary32{}, value).lanes;
+  const __m256i odd_u32x8 = _mm256_and_si256(_mm256_srli_epi32(bits_u32x8, 16), _mm256_set1_epi32(1));
+  const __m256i rounded_u32x8 = _mm256_add_epi32(_mm256_add_epi32(bits_u32x8, _mm256_set1_epi32(0x7fff)), odd_u32x8);
+  const __m256i quiet_u32x8 = _mm256_or_si256(bits_u32x8, _mm256_set1_epi32(0x00400000));
+  const __m256i magnitude_u32x8 = _mm256_and_si256(bits_u32x8, _mm256_set1_epi32(0x7fffffff));
+  const __m256i is_nan_u32x8 = _mm256_cmpgt_epi32(magnitude_u32x8, _mm256_set1_epi32(0x7f800000));
+  const __m256i wide_u32x8 = _mm256_srli_epi32(_mm256_blendv_epi8(rounded_u32x8, quiet_u32x8, is_nan_u32x8), 16);
+  return {_mm_packus_epi32(_mm256_castsi256_si128(wide_u32x8), _mm256_extracti128_si256(wide_u32x8, 1))};
+}
+
+// ---- arithmetic ----
+
+template <class Compute>
+inline f32x8 broadcast(double factor) noexcept {
+  return {_mm256_set1_ps(static_cast<float>(factor))};
+}
+inline f32x8 multiplied(f32x8 value, f32x8 factor) noexcept { return {_mm256_mul_ps(value.lanes, factor.lanes)}; }
+
+// Not _mm256_div_ps: under -ffast-math compilers make an approximate reciprocal and a Newton step of it.
+inline f32x8 divided(f32x8 value, f32x8 divisor) noexcept {
+  f32x8 quotient;
+  __asm__("vdivps %2, %1, %0" : "=x"(quotient.lanes) : "x"(value.lanes), "x"(divisor.lanes));
+  return quotient;
+}
+
+// ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top ----
+
+inline u32x8 no_bits(binary32) noexcept { return {_mm256_setzero_si256()}; }
+inline u16x8 no_bits(binary16) noexcept { return {_mm_setzero_si128()}; }
+inline u16x8 no_bits(brain16) noexcept { return {_mm_setzero_si128()}; }
+
+inline u32x8 larger(u32x8 a, u32x8 b) noexcept { return {_mm256_max_epu32(a.lanes, b.lanes)}; }
+inline u16x8 larger(u16x8 a, u16x8 b) noexcept { return {_mm_max_epu16(a.lanes, b.lanes)}; }
+
+inline u32x8 max_of_abs(binary32, u32x8 largest, u32x8 bits) noexcept {
+  return larger(largest, {_mm256_and_si256(bits.lanes, _mm256_set1_epi32(0x7fffffff))});
+}
+inline u16x8 max_of_abs(binary16, u16x8 largest, u16x8 bits) noexcept {
+  return larger(largest, {_mm_and_si128(bits.lanes, _mm_set1_epi16(0x7fff))});
+}
+inline u16x8 max_of_abs(brain16, u16x8 largest, u16x8 bits) noexcept { return max_of_abs(binary16{}, largest, bits); }
+
+inline std::uint32_t largest_lane(u32x8 bits) noexcept {
+  __m128i max_u32x4 = _mm_max_epu32(_mm256_castsi256_si128(bits.lanes), _mm256_extracti128_si256(bits.lanes, 1));
+  max_u32x4 = _mm_max_epu32(max_u32x4, _mm_shuffle_epi32(max_u32x4, 0x4e));
+  max_u32x4 = _mm_max_epu32(max_u32x4, _mm_shuffle_epi32(max_u32x4, 0xb1));
+  return static_cast<std::uint32_t>(_mm_cvtsi128_si32(max_u32x4));
+}
+// PHMINPOSUW finds the smallest of eight; the complement turns that into the largest.
+inline std::uint16_t largest_lane(u16x8 bits) noexcept {
+  const __m128i complement_u16x8 = _mm_xor_si128(bits.lanes, _mm_set1_epi16(-1));
+  return static_cast<std::uint16_t>(~_mm_cvtsi128_si32(_mm_minpos_epu16(complement_u16x8)));
+}
+
+// ---- sums of squares: exact squares in double, one addition a lane. The asm keeps -ffast-math from adding in another order ----
+
+using sums_register = f64x8;
+
+inline void add_squares(f64x8& sums, f32x8 value) noexcept {
+  const __m256d low_f64x4 = _mm256_cvtps_pd(_mm256_castps256_ps128(value.lanes));
+  const __m256d high_f64x4 = _mm256_cvtps_pd(_mm256_extractf128_ps(value.lanes, 1));
+  sums.low = _mm256_add_pd(sums.low, _mm256_mul_pd(low_f64x4, low_f64x4));
+  sums.high = _mm256_add_pd(sums.high, _mm256_mul_pd(high_f64x4, high_f64x4));
+  __asm__("" : "+x"(sums.low), "+x"(sums.high));
+}
+inline void store_sums(double* destination, f64x8 sums) noexcept {
+  _mm256_storeu_pd(destination, sums.low);
+  _mm256_storeu_pd(destination + 4, sums.high);
+}
+
+#include <headroom/kernel/kernels.inl>
+
+}  // namespace avx2
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom::kernel
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#endif

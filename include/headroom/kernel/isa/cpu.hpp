@@ -1,0 +1,35 @@
+#ifndef HEADROOM_KERNEL_ISA_CPU_HPP
+#define HEADROOM_KERNEL_ISA_CPU_HPP
+
+#include <headroom/config.hpp>
+
+#if HEADROOM_HAS_AVX2
+
+#include <cpuid.h>
+
+namespace headroom::detail {
+
+/// Whether the operating system saves these parts of the register file (XCR0: 2 = XMM, 4 = YMM). The CPU having an instruction
+/// set is not enough. Own cpuid, because __builtin_cpu_supports does not know every name on every compiler.
+[[nodiscard]] inline bool os_saves_registers(unsigned mask) {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned osxsave = 1U << 27;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & osxsave) == 0) return false;
+  unsigned low = 0, high = 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & mask) == mask;
+}
+
+[[nodiscard]] inline bool cpu_has_avx2_and_f16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned f16c = 1U << 29, avx = 1U << 28, avx2 = 1U << 5;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & (f16c | avx)) != (f16c | avx)) return false;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (ebx & avx2) == 0) return false;
+  return os_saves_registers(2U | 4U);
+}
+
+}  // namespace headroom::detail
+
+#endif
+
+#endif

@@ -1,0 +1,43 @@
+#ifndef HEADROOM_KERNEL_ISA_ISA_LIST_HPP
+#define HEADROOM_KERNEL_ISA_ISA_LIST_HPP
+
+#include <headroom/config.hpp>
+#include <headroom/kernel/isa/cpu.hpp>
+
+namespace headroom {
+
+/// The instruction sets there are kernels for. Each is named by its largest part: avx2 means AVX2 with F16C.
+enum class Isa { scalar, avx2, avx512, neon };
+
+inline constexpr int isa_count = 4;
+
+/// The name HEADROOM_ISA takes.
+[[nodiscard]] constexpr const char* to_string(Isa isa) noexcept {
+  constexpr const char* names[isa_count] = {"scalar", "avx2", "avx512", "neon"};
+  return static_cast<int>(isa) >= 0 && static_cast<int>(isa) < isa_count ? names[static_cast<int>(isa)] : "unknown";
+}
+
+namespace detail {
+
+struct IsaRow {
+  Isa isa;
+  const char* name;
+  bool (*cpu_has_it)();
+};
+
+[[nodiscard]] inline bool always() { return true; }
+
+/// What this program was compiled with, slowest first. To add an instruction set: a file beside this one, included at the end of
+/// kernel/table.hpp, and a row here.
+inline constexpr IsaRow isa_rows[] = {
+    {Isa::scalar, to_string(Isa::scalar), &always},
+#if HEADROOM_HAS_AVX2
+    {Isa::avx2, to_string(Isa::avx2), &cpu_has_avx2_and_f16c},
+#endif
+};
+
+}  // namespace detail
+
+}  // namespace headroom
+
+#endif

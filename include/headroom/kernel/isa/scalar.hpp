@@ -1,0 +1,108 @@
+#ifndef HEADROOM_KERNEL_ISA_SCALAR_HPP
+#define HEADROOM_KERNEL_ISA_SCALAR_HPP
+
+// Included by kernel/table.hpp alone, which has included what is needed here.
+//
+// One element at a time, in the language itself: what every CPU can do, the kernels of double, and what the others are compared
+// with. A "register" holds one element; it is computed with as float, or as double where source or destination is double.
+//
+// Under -ffast-math a compiler may assume that a float it computed is finite, and that dividing by s is multiplying by 1/s. The
+// empty asm statements hide the origin of a value from it, so that neither reaches the bits that are stored or classified.
+
+namespace headroom::kernel {
+inline namespace HEADROOM_BUILD {
+namespace scalar {
+
+inline constexpr std::size_t width = 1;
+
+template <class In, class Out>
+using compute_for = std::conditional_t<std::is_same_v<In, binary64> || std::is_same_v<Out, binary64>, double, float>;
+
+template <class Compute>
+using compute_format = std::conditional_t<std::is_same_v<Compute, double>, binary64, binary32>;
+
+template <class Value>
+inline Value launder(Value value) noexcept {
+#if defined(__x86_64__)
+  __asm__ volatile("" : "+x"(value));
+#elif defined(__aarch64__)
+  __asm__ volatile("" : "+w"(value));
+#else
+  __asm__ volatile("" : "+m"(value));
+#endif
+  return value;
+}
+
+template <class Format>
+inline typename Format::bits_type load(Format, const unsigned char* source) noexcept {
+  typename Format::bits_type bits;
+  std::memcpy(&bits, source, sizeof bits);
+  return bits;
+}
+
+template <class Bits>
+inline void store(unsigned char* destination, Bits bits) noexcept {
+  std::memcpy(destination, &bits, sizeof bits);
+}
+
+template <class Compute, class Format>
+inline Compute widen(Format, typename Format::bits_type bits) noexcept {
+  return headroom::detail::bit_cast<Compute>(headroom::detail::convert_bits<Format, compute_format<Compute>>(bits));
+}
+
+template <class Format, class Compute>
+inline typename Format::bits_type narrow(Format, Compute value) noexcept {
+  using From = compute_format<Compute>;
+  return headroom::detail::convert_bits<From, Format>(
+      headroom::detail::bit_cast<typename From::bits_type>(launder(value)));
+}
+
+template <class Compute>
+inline Compute broadcast(double factor) noexcept {
+  return static_cast<Compute>(factor);
+}
+template <class Compute>
+inline Compute multiplied(Compute value, Compute factor) noexcept {
+  return value * factor;
+}
+template <class Compute>
+inline Compute divided(Compute value, Compute divisor) noexcept {
+  return value / launder(divisor);
+}
+
+template <class Format>
+inline typename Format::bits_type no_bits(Format) noexcept {
+  return 0;
+}
+template <class Format, class Bits>
+inline Bits max_of_abs(Format, Bits largest, Bits bits) noexcept {
+  const auto magnitude = static_cast<Bits>(bits & Format::abs_mask);
+  return magnitude > largest ? magnitude : largest;
+}
+template <class Bits>
+inline Bits larger(Bits a, Bits b) noexcept {
+  return a > b ? a : b;
+}
+template <class Bits>
+inline Bits largest_lane(Bits bits) noexcept {
+  return bits;
+}
+
+struct f64x1 {
+  double lane0;
+};
+template <class Compute>
+inline void add_squares(f64x1& sums, Compute value) noexcept {
+  const auto wide = static_cast<double>(value);
+  sums.lane0 = launder(sums.lane0 + wide * wide);
+}
+inline void store_sums(double* destination, f64x1 sums) noexcept { *destination = sums.lane0; }
+using sums_register = f64x1;
+
+#include <headroom/kernel/kernels.inl>
+
+}  // namespace scalar
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom::kernel
+
+#endif

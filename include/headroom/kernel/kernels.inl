@@ -1,0 +1,132 @@
+// Every loop over elements, once. Included again by each file of kernel/isa/ inside its namespace and its target region, with
+// the registers of that instruction set in scope; hence no include guard, no intrinsics and no macros here.
+//
+// `source` and `destination` are bytes: the elements may be of any C++ type with the format, aligned or not, and may be the same
+// memory where the formats are of one size. What is left over after whole registers goes through a small padded buffer and the
+// same instructions, so an element's result does not depend on where it lies. Padding is zeros: they change no maximum and no sum.
+
+// ---- what is done to each element ----
+
+struct multiply {
+  template <class Compute>
+  static Compute apply(Compute value, Compute factor) noexcept {
+    return multiplied(value, factor);
+  }
+};
+struct divide {
+  template <class Compute>
+  static Compute apply(Compute value, Compute factor) noexcept {
+    return divided(value, factor);
+  }
+};
+struct convert {
+  template <class Compute>
+  static Compute apply(Compute value, Compute) noexcept {
+    return value;
+  }
+};
+
+/// One register: load, widen, apply, narrow, store; returns what was stored.
+template <class Verb, class In, class Out, class Compute>
+inline auto transform_register(const unsigned char* source, unsigned char* destination, Compute factor) noexcept {
+  const Compute value = widen<Compute>(In{}, load(In{}, source));
+  const auto bits = narrow(Out{}, Verb::apply(value, factor));
+  store(destination, bits);
+  return bits;
+}
+
+/// destination = Verb(source, factor) for `n` elements, widened to float (double where one side is double) and rounded once into
+/// `Out`. Returns the largest of the stored bits without their sign: below Out::infinity_bits, all that was stored is finite.
+template <class Verb, class In, class Out>
+inline typename Out::bits_type transform(const void* source_elements, void* destination_elements, std::size_t n,
+                                         double factor) noexcept {
+  using Compute = compute_for<In, Out>;
+  constexpr std::size_t in_size = sizeof(typename In::bits_type), out_size = sizeof(typename Out::bits_type);
+  constexpr std::size_t in_step = width * in_size, out_step = width * out_size;
+  const auto* source = static_cast<const unsigned char*>(source_elements);
+  auto* destination = static_cast<unsigned char*>(destination_elements);
+  const Compute lanes = broadcast<Compute>(factor);
+
+  // Four maxima, so that no iteration waits for the one before.
+  auto largest0 = no_bits(Out{}), largest1 = largest0, largest2 = largest0, largest3 = largest0;
+  for (; n >= 4 * width; n -= 4 * width, source += 4 * in_step, destination += 4 * out_step) {
+    const auto bits0 = transform_register<Verb, In, Out>(source, destination, lanes);
+    const auto bits1 = transform_register<Verb, In, Out>(source + in_step, destination + out_step, lanes);
+    const auto bits2 = transform_register<Verb, In, Out>(source + 2 * in_step, destination + 2 * out_step, lanes);
+    const auto bits3 = transform_register<Verb, In, Out>(source + 3 * in_step, destination + 3 * out_step, lanes);
+    largest0 = max_of_abs(Out{}, largest0, bits0);
+    largest1 = max_of_abs(Out{}, largest1, bits1);
+    largest2 = max_of_abs(Out{}, largest2, bits2);
+    largest3 = max_of_abs(Out{}, largest3, bits3);
+  }
+  for (; n >= width; n -= width, source += in_step, destination += out_step) {
+    largest0 = max_of_abs(Out{}, largest0, transform_register<Verb, In, Out>(source, destination, lanes));
+  }
+  if (n > 0) {
+    unsigned char padded_in[in_step] = {}, padded_out[out_step];
+    std::memcpy(padded_in, source, n * in_size);
+    largest1 = max_of_abs(Out{}, largest1, transform_register<Verb, In, Out>(padded_in, padded_out, lanes));
+    std::memcpy(destination, padded_out, n * out_size);
+  }
+  return largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3)));
+}
+
+/// The largest of the bits of `n` elements without their sign.
+template <class In>
+inline typename In::bits_type max_abs_bits(const void* elements, std::size_t n) noexcept {
+  constexpr std::size_t size = sizeof(typename In::bits_type), step = width * size;
+  const auto* source = static_cast<const unsigned char*>(elements);
+  auto largest0 = no_bits(In{}), largest1 = largest0, largest2 = largest0, largest3 = largest0;
+  for (; n >= 4 * width; n -= 4 * width, source += 4 * step) {
+    largest0 = max_of_abs(In{}, largest0, load(In{}, source));
+    largest1 = max_of_abs(In{}, largest1, load(In{}, source + step));
+    largest2 = max_of_abs(In{}, largest2, load(In{}, source + 2 * step));
+    largest3 = max_of_abs(In{}, largest3, load(In{}, source + 3 * step));
+  }
+  for (; n >= width; n -= width, source += step) largest0 = max_of_abs(In{}, largest0, load(In{}, source));
+  if (n > 0) {
+    unsigned char padded[step] = {};
+    std::memcpy(padded, source, n * size);
+    largest1 = max_of_abs(In{}, largest1, load(In{}, padded));
+  }
+  return largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3)));
+}
+
+/// Sixteen elements of measure_bits.
+template <class In, class Bits, class Sums>
+inline Bits measure_group(const unsigned char* source, Bits largest, Sums& sums) noexcept {
+  constexpr std::size_t step = width * sizeof(typename In::bits_type);
+  for (std::size_t group = 0; group < sum_lanes / width; ++group) {
+    const auto bits = load(In{}, source + group * step);
+    largest = max_of_abs(In{}, largest, bits);
+    add_squares(sums[group], widen<compute_for<In, In>>(In{}, bits));
+  }
+  return largest;
+}
+
+/// As max_abs_bits, and the sum of squares in double. Element i adds to the i-mod-16th of 16 sums, whatever the width of a
+/// register, and the 16 are added in one fixed order: every instruction set rounds alike.
+template <class In>
+inline MeasuredBits<In> measure_bits(const void* elements, std::size_t n) noexcept {
+  constexpr std::size_t size = sizeof(typename In::bits_type), groups = sum_lanes / width;
+  const auto* source = static_cast<const unsigned char*>(elements);
+  auto largest = no_bits(In{});
+  sums_register sums[groups] = {};
+  for (; n >= sum_lanes; n -= sum_lanes, source += sum_lanes * size) largest = measure_group<In>(source, largest, sums);
+  if (n > 0) {
+    unsigned char padded[sum_lanes * size] = {};
+    std::memcpy(padded, source, n * size);
+    largest = measure_group<In>(padded, largest, sums);
+  }
+  double lanes[sum_lanes];
+  for (std::size_t group = 0; group < groups; ++group) store_sums(lanes + group * width, sums[group]);
+  return {largest_lane(largest), sum_of_lanes(lanes)};
+}
+
+// ---- what kernel/table.hpp chooses from: one entry a kernel ----
+
+template <class In, class Out>
+inline constexpr TransformKernels<In, Out> transform_row = {&transform<multiply, In, Out>, &transform<divide, In, Out>,
+                                                            &transform<convert, In, Out>};
+template <class In>
+inline constexpr ReadKernels<In> read_row = {&max_abs_bits<In>, &measure_bits<In>};

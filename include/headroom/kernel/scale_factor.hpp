@@ -1,0 +1,58 @@
+#ifndef HEADROOM_KERNEL_SCALE_FACTOR_HPP
+#define HEADROOM_KERNEL_SCALE_FACTOR_HPP
+
+#include <headroom/detail/error.hpp>
+#include <headroom/dtype/convert.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+namespace headroom {
+
+/// A loss scale lives in [2^-126, 2^126]: there it and its reciprocal are normal floats.
+inline constexpr float smallest_loss_scale = 0x1p-126F;
+inline constexpr float largest_loss_scale = 0x1p126F;
+
+namespace detail {
+
+// Settings are judged by their bits. Under -ffast-math a comparison may take it for granted that a NaN is none, and so may a
+// function that has been handed the value itself: hence references, too.
+
+/// Whether a positive `value` lies in [low, high]; false for NaN, Inf beyond `high`, zero and negative values. low > 0.
+[[nodiscard]] constexpr bool positive_in(const float& value, const float& low, const float& high) noexcept {
+  const auto bits = bit_cast<std::uint32_t>(value);
+  return bits >= bit_cast<std::uint32_t>(low) && bits <= bit_cast<std::uint32_t>(high);
+}
+[[nodiscard]] constexpr bool positive_in(const double& value, const double& low, const double& high) noexcept {
+  const auto bits = bit_cast<std::uint64_t>(value);
+  return bits >= bit_cast<std::uint64_t>(low) && bits <= bit_cast<std::uint64_t>(high);
+}
+
+[[nodiscard]] constexpr bool is_power_of_two(const float& value) noexcept {
+  return (bit_cast<std::uint32_t>(value) & binary32::mantissa_mask) == 0;  // of normal numbers, which scales are
+}
+
+[[nodiscard]] inline std::string to_text(double value) {
+  const auto bits = bit_cast<std::uint64_t>(value);
+  if ((bits & binary64::abs_mask) > binary64::infinity_bits) return "nan";
+  char text[40];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_value(const char* field, double value, const char* expected) {
+  throw_invalid_argument(std::string(field) + " is " + to_text(value) + "; it must be " + expected);
+}
+
+constexpr void check_loss_scale(const char* field, const float& value) {
+  if (!positive_in(value, smallest_loss_scale, largest_loss_scale)) {
+    throw_bad_value(field, static_cast<double>(value), "in [2^-126, 2^126]");
+  }
+}
+
+}  // namespace detail
+
+}  // namespace headroom
+
+#endif

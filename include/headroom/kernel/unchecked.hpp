@@ -1,0 +1,96 @@
+#ifndef HEADROOM_KERNEL_UNCHECKED_HPP
+#define HEADROOM_KERNEL_UNCHECKED_HPP
+
+#include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/kernel/report.hpp>
+#include <headroom/kernel/scale_factor.hpp>
+#include <headroom/kernel/table.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+/// The kernels on pointers, for callers that have checked their arguments already: kernel.hpp and ops/.
+namespace headroom::kernel {
+inline namespace HEADROOM_BUILD {
+namespace unchecked {
+
+template <class Format>
+inline GradientReport report_of(typename Format::bits_type largest) noexcept {
+  // Chosen as integers: an Inf chosen as a floating-point value may be assumed away under -ffast-math.
+  const bool finite = largest < Format::infinity_bits;
+  const std::uint64_t bits = finite ? headroom::detail::convert_bits<Format, binary64>(largest) : binary64::infinity_bits;
+  return {finite, headroom::detail::bit_cast<double>(bits)};
+}
+
+/// destination = source * factor
+template <class In, class Out>
+inline GradientReport multiply(const In* source, Out* destination, std::size_t n, double factor) {
+  const auto& kernels = transform_kernels<format_of<In>, format_of<Out>>();
+  return report_of<format_of<Out>>(kernels.multiply(source, destination, n, factor));
+}
+/// destination = source / divisor, correctly rounded
+template <class In, class Out>
+inline GradientReport divide(const In* source, Out* destination, std::size_t n, double divisor) {
+  const auto& kernels = transform_kernels<format_of<In>, format_of<Out>>();
+  return report_of<format_of<Out>>(kernels.divide(source, destination, n, divisor));
+}
+template <class In, class Out>
+inline GradientReport unscale(const In* source, Out* destination, std::size_t n, float loss_scale) {
+  const auto scale = static_cast<double>(loss_scale);
+  return headroom::detail::is_power_of_two(loss_scale) ? multiply(source, destination, n, 1.0 / scale)
+                                                       : divide(source, destination, n, scale);
+}
+/// destination = source
+template <class In, class Out>
+inline void convert(const In* source, Out* destination, std::size_t n) {
+  (void)transform_kernels<format_of<In>, format_of<Out>>().convert(source, destination, n, 1.0);
+}
+template <class In>
+inline GradientReport max_abs(const In* elements, std::size_t n) {
+  return report_of<format_of<In>>(read_kernels<format_of<In>>().max_abs_bits(elements, n));
+}
+
+struct Measured {
+  GradientReport report;
+  double sum_of_squares;  ///< of no meaning where the report is not finite
+};
+template <class In>
+inline Measured measure(const In* elements, std::size_t n) {
+  const auto measured = read_kernels<format_of<In>>().measure_bits(elements, n);
+  return {report_of<format_of<In>>(measured.largest), measured.sum_of_squares};
+}
+
+// ---- norms of doubles whose squares are no doubles ----
+
+/// Only elements of double are ever so large or so small: the squares of all floats are normal doubles.
+[[nodiscard]] inline bool squares_need_prescale(const GradientReport& report) noexcept {
+  return report.finite && report.max_abs > 0.0 && (report.max_abs > 0x1p480 || report.max_abs < 0x1p-480);
+}
+/// A power of two that brings the largest magnitude near 1.
+[[nodiscard]] inline double prescale_for(double max_abs) noexcept {
+  const int exponent = -std::ilogb(max_abs);
+  return std::ldexp(1.0, exponent < 1000 ? exponent : 1000);
+}
+template <class In>
+[[gnu::cold, gnu::noinline]] inline double sum_of_squares(const In* elements, std::size_t n, double prescale) noexcept {
+  const auto* source = reinterpret_cast<const unsigned char*>(elements);
+  double sum = 0.0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto bits = scalar::load(format_of<In>{}, source + i * sizeof(In));
+    const double value = scalar::widen<double>(format_of<In>{}, bits) * prescale;
+    sum += value * value;
+  }
+  return sum;
+}
+[[nodiscard]] inline GradientNorm norm_of(const GradientReport& report, double sum_of_squares, double prescale) noexcept {
+  const double norm = report.finite ? std::sqrt(sum_of_squares) / prescale : 0.0;
+  const auto bits = headroom::detail::bit_cast<std::uint64_t>(norm);
+  return {report, headroom::detail::bit_cast<double>(report.finite ? bits : binary64::infinity_bits)};
+}
+
+}  // namespace unchecked
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom::kernel
+
+#endif

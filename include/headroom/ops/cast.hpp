@@ -1,0 +1,35 @@
+#ifndef HEADROOM_OPS_CAST_HPP
+#define HEADROOM_OPS_CAST_HPP
+
+#include <headroom/ops/transform.hpp>
+
+#include <utility>
+
+namespace headroom {
+
+/// The tree with every floating-point leaf as `To`: each value the nearest, ties to even; Inf where it is too large, NaN stays NaN.
+/// Integers are copied. Any tree in, the same structure out: std::vector<float> gives std::vector<To>, Model<float> gives
+/// Model<To>; views give tensors that own their elements.
+template <class To, class Executor, class Tree>
+[[nodiscard]] auto cast(const Executor& executor, Tree&& tree) {
+  return detail::transform<To>(executor, detail::Convert{}, std::forward<Tree>(tree)).tree;
+}
+template <class To, class Tree>
+[[nodiscard]] auto cast(Tree&& tree) {
+  return cast<To>(sequential, std::forward<Tree>(tree));
+}
+
+/// The same into a tree that is there already, of any floating-point dtypes. Throws std::invalid_argument naming the path where
+/// structure or shapes differ, before anything is written. Integers of the destination are left alone.
+template <class Executor, class Source, class Destination>
+void cast_into(const Executor& executor, const Source& source, Destination&& destination) {
+  (void)detail::transform_into(executor, detail::Convert{}, source, destination);
+}
+template <class Source, class Destination>
+void cast_into(const Source& source, Destination&& destination) {
+  cast_into(sequential, source, destination);
+}
+
+}  // namespace headroom
+
+#endif

@@ -1,0 +1,103 @@
+#ifndef HEADROOM_OPS_CHECK_HPP
+#define HEADROOM_OPS_CHECK_HPP
+
+#include <headroom/tree/facts.hpp>
+#include <headroom/tree/pieces.hpp>
+
+#include <cstddef>
+#include <string>
+#include <type_traits>
+
+// What is checked before a verb writes anything.
+
+namespace headroom::detail {
+
+template <class A, class B, class = void>
+struct has_same_structure : std::false_type {};
+template <class A, class B>
+struct has_same_structure<A, B,
+                          std::void_t<decltype(tensor_traits<A>::same_structure(std::declval<const A&>(), std::declval<const B&>()))>>
+    : std::true_type {};
+
+template <class Leaf>
+constexpr void check_is_writable(Leaf& leaf) {
+  static_assert(!std::is_const_v<std::remove_pointer_t<decltype(data_of(leaf))>>,
+                "headroom: this verb writes into the tree, and a leaf of it is const");
+}
+
+template <class Leaf>
+void check_not_null(const Path& path, const char* which, Leaf& leaf) {
+  if (size_of(leaf) != 0 && data_of(leaf) == nullptr) {
+    throw_invalid_argument(std::string(which) + path.name() + " is null, with a size of " + std::to_string(size_of(leaf)));
+  }
+}
+
+template <class Leaf>
+void check_distinct_elements(const Path& path, const Leaf& leaf) {
+  if constexpr (has_layout<Leaf>::value) {
+    if (layout_of(leaf).repeats_elements()) {
+      throw_invalid_argument(path.name() + " repeats elements (a stride is 0), so it cannot be written one by one: copy it first");
+    }
+  }
+}
+
+struct CheckReadable {
+  template <class Leaf>
+  void operator()(const Path& path, Leaf& leaf) const {
+    check_not_null(path, "", leaf);
+  }
+};
+
+struct CheckInPlace {
+  template <class Leaf>
+  void operator()(const Path& path, Leaf& leaf) const {
+    check_is_writable(leaf);
+    check_not_null(path, "", leaf);
+    check_distinct_elements(path, leaf);
+  }
+};
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_shapes_differ(const Path& path, const Layout& source,
+                                                                       const Layout& destination) {
+  throw_structure_differs(path, "the source is " + source.shape_text() + ", the destination is " + destination.shape_text());
+}
+
+/// Same shape; or one of them flat and as many elements in the other, which has no gaps.
+template <class Source, class Destination>
+void check_same_shape(const Path& path, const Source& source, const Destination& destination) {
+  if constexpr (has_layout<Source>::value || has_layout<Destination>::value) {
+    const Layout from = layout_of(source), to = layout_of(destination);
+    if (from.same_shape(to)) return;
+    const bool flat_and_dense = (from.rank() <= 1 && LoopNest(to, to).is_contiguous() && LoopNest(from, from).is_contiguous()) ||
+                                (to.rank() <= 1 && LoopNest(from, from).is_contiguous() && LoopNest(to, to).is_contiguous());
+    if (from.size() != to.size() || !flat_and_dense) throw_shapes_differ(path, from, to);
+  } else {
+    if (size_of(source) != size_of(destination)) throw_sizes_differ(path, size_of(source), size_of(destination));
+  }
+}
+
+struct CheckInto {
+  template <class Source, class Destination>
+  void operator()(const Path& path, Source& source, Destination& destination) const {
+    check_is_writable(destination);
+    check_not_null(path, "the source's ", source);
+    check_not_null(path, "the destination's ", destination);
+    check_same_shape(path, source, destination);
+    check_distinct_elements(path, destination);
+    using From = std::remove_const_t<Source>;
+    if constexpr (has_same_structure<From, Destination>::value) {
+      if (!tensor_traits<From>::same_structure(source, destination)) {
+        throw_structure_differs(path, "source and destination have their elements in different places");
+      }
+    }
+  }
+};
+
+template <class Check, class... Trees>
+void check_trees(const Check& check, Trees&... trees) {
+  walk(Path(), check, trees...);
+}
+
+}  // namespace headroom::detail
+
+#endif

@@ -1,0 +1,46 @@
+#ifndef HEADROOM_OPS_CLIP_HPP
+#define HEADROOM_OPS_CLIP_HPP
+
+#include <headroom/ops/measure.hpp>
+#include <headroom/ops/transform.hpp>
+
+namespace headroom {
+
+namespace detail {
+
+inline void check_max_norm(const double& max_norm) {
+  const auto bits = bit_cast<std::uint64_t>(max_norm);
+  const bool is_number = (bits & binary64::abs_mask) <= binary64::infinity_bits;
+  const bool is_negative = (bits & binary64::sign_mask) != 0 && (bits & binary64::abs_mask) != 0;
+  if (!is_number || is_negative) throw_bad_value("max_norm", max_norm, "0 or more (Inf: no clipping)");
+}
+
+/// The factor that brings `norm` down to `max_norm`; 1 where it is there already. As in JAX (optax.clip_by_global_norm): nothing is
+/// added to the norm.
+[[nodiscard]] inline double clip_factor(const GradientNorm& measured, const double& max_norm) noexcept {
+  const bool clips = measured.finite && bit_cast<std::uint64_t>(max_norm) != binary64::infinity_bits && measured.norm > max_norm;
+  return clips ? max_norm / measured.norm : 1.0;
+}
+
+}  // namespace detail
+
+/// Multiplies the tree by max_norm / norm where its L2 norm is above `max_norm`; else, and where it is not finite, leaves it as it
+/// is. Returns what was measured before. Two passes: read, then multiply. Throws std::invalid_argument where max_norm is negative
+/// or NaN.
+template <class Executor, class Tree>
+GradientNorm clip_by_global_norm(const Executor& executor, Tree&& tree, const double& max_norm) {
+  detail::check_max_norm(max_norm);
+  detail::check_trees(detail::CheckInPlace{}, tree);
+  const GradientNorm measured = measure(executor, tree);
+  const double factor = detail::clip_factor(measured, max_norm);
+  if (factor < 1.0) (void)detail::run_pass(executor, detail::Multiply{factor}, tree);
+  return measured;
+}
+template <class Tree>
+GradientNorm clip_by_global_norm(Tree&& tree, const double& max_norm) {
+  return clip_by_global_norm(sequential, tree, max_norm);
+}
+
+}  // namespace headroom
+
+#endif

@@ -1,0 +1,67 @@
+#ifndef HEADROOM_OPS_EXECUTOR_HPP
+#define HEADROOM_OPS_EXECUTOR_HPP
+
+#include <headroom/detail/error.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace headroom {
+
+// Who does the work of a verb. An executor has `concurrency()`, into how many tasks large work is split, and `run(n, task)`, which
+// calls task(0) … task(n - 1), returns when all are done, and may do them in any order and at once. Results do not depend on it.
+
+/// Everything in the calling thread.
+struct SequentialExecutor {
+  [[nodiscard]] static constexpr std::size_t concurrency() noexcept { return 1; }
+  template <class Task>
+  static void run(std::size_t n, Task&& task) {
+    for (std::size_t i = 0; i < n; ++i) task(i);
+  }
+};
+
+/// The default executor of every verb.
+inline constexpr SequentialExecutor sequential{};
+
+/// `n_threads` threads, the calling one among them, started for each call: worth it for trees of many megabytes. Small trees are
+/// left to the calling thread.
+class ParallelExecutor {
+ public:
+  explicit ParallelExecutor(int n_threads) : n_threads_(n_threads) {
+    if (n_threads < 1) detail::throw_invalid_argument("n_threads is " + std::to_string(n_threads) + "; it must be at least 1");
+  }
+
+  [[nodiscard]] std::size_t concurrency() const noexcept { return static_cast<std::size_t>(n_threads_); }
+
+  template <class Task>
+  void run(std::size_t n, Task&& task) const {
+    std::vector<std::thread> threads;
+    threads.reserve(n);
+    std::size_t started = 1;
+    // What the system gives no thread for is done here, too.
+#if HEADROOM_EXCEPTIONS
+    try {
+      for (; started < n; ++started) threads.emplace_back(std::ref(task), started);
+    } catch (...) {
+    }
+#else
+    for (; started < n; ++started) threads.emplace_back(std::ref(task), started);
+#endif
+    task(std::size_t{0});
+    for (std::size_t i = started; i < n; ++i) task(i);
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  int n_threads_;
+};
+
+/// An executor of `n_threads` threads. Throws std::invalid_argument below 1.
+[[nodiscard]] inline ParallelExecutor parallel(int n_threads) { return ParallelExecutor(n_threads); }
+
+}  // namespace headroom
+
+#endif

@@ -1,0 +1,55 @@
+#ifndef HEADROOM_OPS_TRANSFORM_HPP
+#define HEADROOM_OPS_TRANSFORM_HPP
+
+#include <headroom/ops/pass.hpp>
+#include <headroom/tree/rebind.hpp>
+
+#include <type_traits>
+#include <utility>
+
+// The three ways to apply an action that writes: in place, into a tree of the user's, into a new tree. All check first: where they
+// throw, nothing has been written.
+
+namespace headroom::detail {
+
+template <class Executor, class Action, class Tree>
+GradientReport transform_in_place(const Executor& executor, const Action& action, Tree& tree) {
+  check_trees(CheckInPlace{}, tree);
+  return run_pass(executor, action, tree).report();
+}
+
+template <class Executor, class Action, class Source, class Destination>
+GradientReport transform_into(const Executor& executor, const Action& action, const Source& source, Destination& destination) {
+  check_trees(CheckInto{}, source, destination);
+  return run_pass(executor, action, source, destination).report();
+}
+
+/// Whether an argument `Tree&&` is about to go away together with its elements, so that they can be overwritten.
+template <class Tree>
+inline constexpr bool is_expiring =
+    !std::is_lvalue_reference_v<Tree> && !std::is_const_v<Tree> && !std::is_array_v<Tree> && owns_elements_v<Tree>;
+
+template <class Result>
+struct Transformed {
+  Result tree;
+  GradientReport report;
+};
+
+/// A new tree with elements of To (or same_dtype). An expiring tree that has that type already is used itself.
+template <class To, class Executor, class Action, class Tree>
+auto transform(const Executor& executor, const Action& action, Tree&& tree) {
+  using Result = rebound_t<Tree, To>;
+  if constexpr (is_expiring<Tree> && std::is_same_v<Result, bare<Tree>>) {
+    const GradientReport report = transform_in_place(executor, action, tree);
+    return Transformed<Result>{std::forward<Tree>(tree), report};
+  } else {
+    check_trees(CheckReadable{}, tree);
+    Transformed<Result> result{make_like<To>(std::as_const(tree)), {}};
+    result.report = transform_into(executor, action, tree, result.tree);
+    return result;
+  }
+}
+
+}  // namespace headroom::detail
+
+#endif

@@ -1,0 +1,77 @@
+#ifndef HEADROOM_POLICY_LOSS_SCALE_CONFIG_HPP
+#define HEADROOM_POLICY_LOSS_SCALE_CONFIG_HPP
+
+#include <headroom/kernel/scale_factor.hpp>
+
+#include <cstdint>
+
+namespace headroom {
+
+/// The settings of a loss scale that adapts; the fields of eformer's LossScaleConfig, the two factors apart as in torch.
+struct LossScaleConfig {
+  float initial_scale = 32768.0F;       ///< 2^15; in [2^-126, 2^126], like the other two scales
+  std::int64_t growth_interval = 2000;  ///< finite steps before growth; at least 1
+  double growth_factor = 2.0;           ///< above 1
+  double backoff_factor = 0.5;          ///< in (0, 1)
+  float min_scale = 1.0F;               ///< a backoff stops here
+  float max_scale = 0x1p126F;           ///< growth stops here
+
+  friend constexpr bool operator==(const LossScaleConfig& a, const LossScaleConfig& b) noexcept {
+    return a.initial_scale == b.initial_scale && a.growth_interval == b.growth_interval && a.growth_factor == b.growth_factor &&
+           a.backoff_factor == b.backoff_factor && a.min_scale == b.min_scale && a.max_scale == b.max_scale;
+  }
+  friend constexpr bool operator!=(const LossScaleConfig& a, const LossScaleConfig& b) noexcept { return !(a == b); }
+};
+
+namespace detail {
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_order(const char* field, float value, const char* other, float bound) {
+  throw_invalid_argument(std::string(field) + " is " + to_text(static_cast<double>(value)) + ", above " + other + ", which is " +
+                         to_text(static_cast<double>(bound)));
+}
+
+/// Throws std::invalid_argument naming the first field that is out of range, and its value.
+constexpr void check(const LossScaleConfig& config) {
+  constexpr double just_above_1 = 0x1.0000000000001p0, largest = 0x1.fffffffffffffp1023;
+  constexpr double smallest = 0x1p-1074, just_below_1 = 0x1.fffffffffffffp-1;
+  check_loss_scale("initial_scale", config.initial_scale);
+  if (config.growth_interval < 1) {
+    throw_bad_value("growth_interval", static_cast<double>(config.growth_interval), "at least 1");
+  }
+  if (!positive_in(config.growth_factor, just_above_1, largest)) {
+    throw_bad_value("growth_factor", config.growth_factor, "above 1 and finite");
+  }
+  if (!positive_in(config.backoff_factor, smallest, just_below_1)) {
+    throw_bad_value("backoff_factor", config.backoff_factor, "above 0 and below 1");
+  }
+  check_loss_scale("min_scale", config.min_scale);
+  check_loss_scale("max_scale", config.max_scale);
+  if (config.initial_scale > config.max_scale) throw_bad_order("initial_scale", config.initial_scale, "max_scale", config.max_scale);
+  // The floor of 1 is a default that nobody may have asked for: a scale may start below it, as it may in Emily, and the first
+  // overflow brings it there.
+  if (config.min_scale > config.initial_scale && config.min_scale != 1.0F) {
+    throw_bad_order("min_scale", config.min_scale, "initial_scale", config.initial_scale);
+  }
+  if (config.min_scale > config.max_scale) throw_bad_order("min_scale", config.min_scale, "max_scale", config.max_scale);
+}
+
+/// `scale` times the growth factor, not above the maximum. Compared before it is multiplied: under -ffast-math a test of the product
+/// for Inf would be folded away. The product is formed in double and rounded once.
+[[nodiscard]] constexpr float grown(float scale, const LossScaleConfig& config) noexcept {
+  const auto now = static_cast<double>(scale), most = static_cast<double>(config.max_scale);
+  if (now > most / config.growth_factor) return config.max_scale;
+  const auto product = static_cast<float>(now * config.growth_factor);
+  return product < config.max_scale ? product : config.max_scale;
+}
+
+/// `scale` times the backoff factor, not below the minimum.
+[[nodiscard]] constexpr float backed_off(float scale, const LossScaleConfig& config) noexcept {
+  const double product = static_cast<double>(scale) * config.backoff_factor;
+  return product > static_cast<double>(config.min_scale) ? static_cast<float>(product) : config.min_scale;
+}
+
+}  // namespace detail
+
+}  // namespace headroom
+
+#endif

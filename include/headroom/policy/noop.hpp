@@ -1,0 +1,68 @@
+#ifndef HEADROOM_POLICY_NOOP_HPP
+#define HEADROOM_POLICY_NOOP_HPP
+
+#include <headroom/ops/all_finite.hpp>
+#include <headroom/policy/verbs.hpp>
+
+namespace headroom {
+
+/// No loss scale: for training in float or bfloat16 with the same loop; jmp's NoOpLossScale. Trees pass through untouched, as the
+/// very same object where that has a name; the check of the gradients still runs where a report is asked for.
+class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
+ public:
+  [[nodiscard]] constexpr float loss_scale() const noexcept { return 1.0F; }
+  [[nodiscard]] constexpr float inv_scale() const noexcept { return 1.0F; }
+  [[nodiscard]] constexpr NoOpLossScale adjust(bool) const noexcept { return *this; }
+  [[nodiscard]] constexpr NoOpLossScale adjust(const GradientReport&) const noexcept { return *this; }
+
+  /// The argument itself: a reference to it where it has a name.
+  template <class Tree>
+  [[nodiscard]] constexpr Tree scale(Tree&& tree) const {
+    return std::forward<Tree>(tree);
+  }
+  template <class Executor, class Tree>
+  [[nodiscard]] constexpr Tree scale(const Executor&, Tree&& tree) const {
+    return std::forward<Tree>(tree);
+  }
+  template <class Tree>
+  void scale_in_place(Tree&&) const {}
+  template <class Executor, class Tree>
+  void scale_in_place(const Executor&, Tree&&) const {}
+
+  /// The argument itself and its report; with another dtype than the tree's a converted tree.
+  template <class To = same_dtype, class Executor, class Tree>
+  [[nodiscard]] auto unscale(const Executor& executor, Tree&& tree) const {
+    if constexpr (std::is_same_v<To, same_dtype> || detail::every_leaf_is_v<Tree, To>) {
+      const GradientReport report = check(executor, tree);
+      return Unscaled<Tree>{std::forward<Tree>(tree), report};
+    } else {
+      return LossScaleVerbs::unscale<To>(executor, std::forward<Tree>(tree));
+    }
+  }
+  template <class To = same_dtype, class Tree>
+  [[nodiscard]] auto unscale(Tree&& tree) const {
+    return unscale<To>(sequential, std::forward<Tree>(tree));
+  }
+  template <class Executor, class Tree>
+  GradientReport unscale_in_place(const Executor& executor, Tree&& tree) const {
+    return check(executor, tree);
+  }
+  template <class Tree>
+  GradientReport unscale_in_place(Tree&& tree) const {
+    return check(sequential, tree);
+  }
+
+  friend constexpr bool operator==(NoOpLossScale, NoOpLossScale) noexcept { return true; }
+  friend constexpr bool operator!=(NoOpLossScale, NoOpLossScale) noexcept { return false; }
+
+ private:
+  template <class Executor, class Tree>
+  static GradientReport check(const Executor& executor, const Tree& tree) {
+    detail::check_trees(detail::CheckReadable{}, tree);
+    return detail::run_pass(executor, detail::MaxAbs{}, tree).report();
+  }
+};
+
+}  // namespace headroom
+
+#endif

@@ -1,0 +1,135 @@
+#ifndef HEADROOM_POLICY_VERBS_HPP
+#define HEADROOM_POLICY_VERBS_HPP
+
+#include <headroom/ops/clip.hpp>
+#include <headroom/ops/transform.hpp>
+
+#include <type_traits>
+#include <utility>
+
+namespace headroom {
+
+/// A tree of unscaled gradients and what the pass over it found: `auto [grads, report] = policy.unscale(tree);`
+template <class Tree>
+struct [[nodiscard]] Unscaled {
+  Tree grads;
+  GradientReport report;
+};
+
+namespace detail {
+
+/// A scalar times the scale. 16-bit scalars become float first: 1.0 times 65536 is already Inf in fp16.
+template <class Scalar>
+[[nodiscard]] constexpr auto scaled_scalar(const Scalar& value, float factor) noexcept {
+  if constexpr (std::is_same_v<Scalar, double>) {
+    return value * static_cast<double>(factor);
+  } else {
+    return to_float(value) * factor;
+  }
+}
+
+}  // namespace detail
+
+/// The verbs of a policy, for a class to inherit that has `loss_scale()`: `class MyPolicy : public LossScaleVerbs<MyPolicy>`.
+/// They change no policy. Each takes an executor as an optional first argument; see ops/executor.hpp. Those that write throw
+/// std::invalid_argument, naming the path, where a leaf cannot be written or two trees do not match, before writing anything.
+template <class Policy>
+class LossScaleVerbs {
+ public:
+  /// A copy of the tree times the scale, in the dtypes of the tree; the loss, as a rule, where a 16-bit scalar becomes float. A
+  /// temporary that owns its elements is scaled itself and returned.
+  template <class Executor, class Tree>
+  [[nodiscard]] auto scale(const Executor& executor, Tree&& tree) const {
+    return detail::transform<same_dtype>(executor, multiply(), std::forward<Tree>(tree)).tree;
+  }
+  template <class Tree>
+  [[nodiscard]] auto scale(Tree&& tree) const {
+    using Node = detail::bare<Tree>;
+    if constexpr (is_dtype_v<Node>) {
+      return detail::scaled_scalar(tree, self().loss_scale());
+    } else {
+      return scale(sequential, std::forward<Tree>(tree));
+    }
+  }
+
+  template <class Executor, class Tree>
+  void scale_in_place(const Executor& executor, Tree&& tree) const {
+    (void)detail::transform_in_place(executor, multiply(), tree);
+  }
+  template <class Tree>
+  void scale_in_place(Tree&& tree) const {
+    scale_in_place(sequential, tree);
+  }
+
+  /// New gradients divided by the scale, in one pass: widened, unscaled, checked, measured. `unscale<float>` gives float gradients
+  /// whatever comes in, which is what 16-bit gradients want: in fp16 a true gradient below 2^-25 is 0 again.
+  template <class To = same_dtype, class Executor, class Tree>
+  [[nodiscard]] auto unscale(const Executor& executor, Tree&& tree) const {
+    auto result = detail::transform<To>(executor, divide(), std::forward<Tree>(tree));
+    return Unscaled<decltype(result.tree)>{std::move(result.tree), result.report};
+  }
+  template <class To = same_dtype, class Tree>
+  [[nodiscard]] auto unscale(Tree&& tree) const {
+    return unscale<To>(sequential, std::forward<Tree>(tree));
+  }
+
+  /// The same where they lie. 16-bit gradients are rounded, and may underflow, in their own dtype.
+  template <class Executor, class Tree>
+  GradientReport unscale_in_place(const Executor& executor, Tree&& tree) const {
+    return detail::transform_in_place(executor, divide(), tree);
+  }
+  template <class Tree>
+  GradientReport unscale_in_place(Tree&& tree) const {
+    return unscale_in_place(sequential, tree);
+  }
+
+  /// The same into a tree of the same structure and shapes, of any floating-point dtypes, without allocating.
+  template <class Executor, class Source, class Destination>
+  GradientReport unscale_into(const Executor& executor, const Source& source, Destination&& destination) const {
+    return detail::transform_into(executor, divide(), source, destination);
+  }
+  template <class Source, class Destination>
+  GradientReport unscale_into(const Source& source, Destination&& destination) const {
+    return unscale_into(sequential, source, destination);
+  }
+
+  /// Unscales in place and clips the unscaled gradients to an L2 norm of at most `max_norm`. Two passes: one reads, the other
+  /// multiplies by inverse scale times clip factor. Returns finite, max_abs and norm of the unscaled gradients before clipping.
+  /// Non-finite gradients are unscaled, not clipped. Throws std::invalid_argument where max_norm is negative or NaN.
+  template <class Executor, class Tree>
+  GradientNorm unscale_and_clip_in_place(const Executor& executor, Tree&& tree, const double& max_norm) const {
+    detail::check_max_norm(max_norm);
+    detail::check_trees(detail::CheckInPlace{}, tree);
+    const GradientNorm unscaled = unscaled_norm(measure(executor, tree));
+    const double clip = detail::clip_factor(unscaled, max_norm);
+    const auto found = clip < 1.0 ? detail::run_pass(executor, detail::Multiply{clip / scale_as_double()}, tree)
+                                  : detail::run_pass(executor, divide(), tree);
+    return found.finite ? unscaled : kernel::unchecked::norm_of(found.report(), 0.0, 1.0);
+  }
+  template <class Tree>
+  GradientNorm unscale_and_clip_in_place(Tree&& tree, const double& max_norm) const {
+    return unscale_and_clip_in_place(sequential, tree, max_norm);
+  }
+
+ protected:
+  LossScaleVerbs() = default;  // only to be inherited
+
+ private:
+  [[nodiscard]] constexpr const Policy& self() const noexcept { return static_cast<const Policy&>(*this); }
+  [[nodiscard]] double scale_as_double() const noexcept { return static_cast<double>(self().loss_scale()); }
+  [[nodiscard]] detail::Multiply multiply() const noexcept { return {scale_as_double()}; }
+  [[nodiscard]] detail::Unscale divide() const noexcept { return {self().loss_scale()}; }
+
+  /// What was measured on scaled gradients, as it is of the unscaled ones.
+  [[nodiscard]] GradientNorm unscaled_norm(const GradientNorm& scaled) const noexcept {
+    if (!scaled.finite) return scaled;
+    GradientNorm unscaled;
+    unscaled.max_abs = scaled.max_abs / scale_as_double();
+    unscaled.norm = scaled.norm / scale_as_double();
+    return unscaled;
+  }
+};
+
+}  // namespace headroom
+
+#endif

@@ -1,0 +1,106 @@
+#ifndef HEADROOM_TREE_FACTS_HPP
+#define HEADROOM_TREE_FACTS_HPP
+
+#include <headroom/tree/walk.hpp>
+
+#include <iterator>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+// What can be known of a tree from its type.
+
+namespace headroom::detail {
+
+template <class Predicate, class T, class... Above>
+constexpr bool every_node();
+
+template <class Predicate, class Tuple, class... Above>
+struct every_part;
+template <class Predicate, class... Ts, class... Above>
+struct every_part<Predicate, std::tuple<Ts...>, Above...> {
+  static constexpr bool value = (every_node<Predicate, bare<Ts>, Above...>() && ...);
+};
+template <class Predicate, class Variant, class... Above>
+struct every_alternative;
+template <class Predicate, class... Ts, class... Above>
+struct every_alternative<Predicate, std::variant<Ts...>, Above...> {
+  static constexpr bool value = (every_node<Predicate, bare<Ts>, Above...>() && ...);
+};
+
+/// Whether Predicate::test<T>() holds for T and, where T is a branch, all types below it. `Above` are the types on the way down:
+/// a struct that holds a vector of itself is not looked at twice.
+template <class Predicate, class T, class... Above>
+constexpr bool every_node() {
+  if constexpr ((std::is_same_v<T, Above> || ...)) {
+    return true;
+  } else if constexpr (!Predicate::template test<T>()) {
+    return false;
+  } else if constexpr (node_kind_v<T> != node_kind::branch) {
+    return true;
+  } else if constexpr (kind_of_branch<T> == branch_kind::product) {
+    return every_part<Predicate, children_t<T>, T, Above...>::value;
+  } else if constexpr (kind_of_branch<T> == branch_kind::sequence) {
+    return every_node<Predicate, bare<decltype(*std::begin(std::declval<T&>()))>, T, Above...>();
+  } else if constexpr (kind_of_branch<T> == branch_kind::map) {
+    return every_node<Predicate, typename T::mapped_type, T, Above...>();
+  } else if constexpr (kind_of_branch<T> == branch_kind::pointer) {
+    return every_node<Predicate, bare<typename tree_traits<T>::element_type>, T, Above...>();
+  } else {
+    return every_alternative<Predicate, T, T, Above...>::value;
+  }
+}
+
+template <class T>
+struct holds_references : std::false_type {};
+template <class... Ts>
+struct holds_references<std::tuple<Ts...>> : std::bool_constant<(std::is_reference_v<Ts> || ...)> {};
+template <class A, class B>
+struct holds_references<std::pair<A, B>> : std::bool_constant<std::is_reference_v<A> || std::is_reference_v<B>> {};
+
+struct OwnsItsElements {
+  template <class T>
+  static constexpr bool test() {
+    if constexpr (node_kind_v<T> == node_kind::tensor) {
+      return !tensor_is_view<T>::value;
+    } else if constexpr (is_pointer_node<T>()) {
+      return !tree_traits<T>::is_shared;
+    } else {
+      return !holds_references<T>::value;
+    }
+  }
+};
+/// A copy of the tree has elements of its own, and nobody else has those of this one.
+template <class T>
+inline constexpr bool owns_elements_v = every_node<OwnsItsElements, bare<T>>();
+
+// std::vector<std::unique_ptr<T>> claims to be copyable, and so does every struct that has one; what counts is the pointer.
+struct IsCopyable {
+  template <class T>
+  static constexpr bool test() {
+    return !is_pointer_node<T>() || std::is_copy_constructible_v<T>;
+  }
+};
+template <class T>
+inline constexpr bool is_copyable_tree_v = std::is_copy_constructible_v<bare<T>> && every_node<IsCopyable, bare<T>>();
+
+template <class To>
+struct HasDtype {
+  template <class T>
+  static constexpr bool test() {
+    if constexpr (node_kind_v<T> == node_kind::scalar) {
+      return std::is_same_v<T, To>;
+    } else if constexpr (node_kind_v<T> == node_kind::tensor) {
+      return std::is_same_v<typename tensor_traits<T>::value_type, To>;
+    } else {
+      return true;
+    }
+  }
+};
+template <class T, class To>
+inline constexpr bool every_leaf_is_v = every_node<HasDtype<To>, bare<T>>();
+
+}  // namespace headroom::detail
+
+#endif

@@ -1,0 +1,118 @@
+#ifndef HEADROOM_TREE_TENSOR_TRAITS_HPP
+#define HEADROOM_TREE_TENSOR_TRAITS_HPP
+
+#include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/dtype/span.hpp>
+#include <headroom/tree/layout.hpp>
+
+#include <array>
+#include <cstddef>
+#include <type_traits>
+
+namespace headroom {
+
+/// How to reach the elements of a tensor type; a specialisation makes the type a leaf.
+///
+///     template <> struct headroom::tensor_traits<MyTensor> {
+///       using value_type = float;                                          // without const
+///       static float* data(MyTensor& t) { return t.data(); }
+///       static const float* data(const MyTensor& t) { return t.data(); }
+///       static std::size_t size(const MyTensor& t) { return t.size(); }    // elements
+///     };
+///
+/// That is a tensor whose elements lie one after the other. The rest is optional:
+///
+///     static Layout layout(const MyTensor&);            // shape and strides, for tensors that may have gaps or another order
+///     static constexpr bool is_view = true;             // copies share their elements (default: false)
+///     template <class To> using rebind = ...;           // the tensor type with elements of To, and an uninitialised one of the
+///     template <class To> static rebind<To> like(const MyTensor&);   // same shape: for verbs that return a new tensor
+///     static bool same_structure(const MyTensor&, const Other&);     // more than the layout: the pattern of a sparse matrix
+///
+/// The second parameter is for specialisations of whole families by std::enable_if_t.
+template <class T, class Enable = void>
+struct tensor_traits {
+  using not_specialized = void;
+};
+
+namespace detail {
+
+template <class T, class = void>
+struct has_tensor_traits : std::true_type {};
+template <class T>
+struct has_tensor_traits<T, std::void_t<typename tensor_traits<T>::not_specialized>> : std::false_type {};
+
+template <class T, class = void>
+struct has_layout : std::false_type {};
+template <class T>
+struct has_layout<T, std::void_t<decltype(tensor_traits<T>::layout(std::declval<const T&>()))>> : std::true_type {};
+
+template <class T, class = void>
+struct tensor_is_view : std::false_type {};
+template <class T>
+struct tensor_is_view<T, std::enable_if_t<tensor_traits<T>::is_view>> : std::true_type {};
+
+template <class T, class = void>
+struct has_value_type : std::false_type {};
+template <class T>
+struct has_value_type<T, std::void_t<typename tensor_traits<T>::value_type>> : std::true_type {};
+
+template <class T, class = void>
+struct has_data : std::false_type {};
+template <class T>
+struct has_data<T, std::enable_if_t<std::is_pointer_v<decltype(tensor_traits<T>::data(std::declval<T&>()))>>>
+    : std::true_type {};
+
+template <class T, class = void>
+struct has_size : std::false_type {};
+template <class T>
+struct has_size<T, std::enable_if_t<std::is_convertible_v<decltype(tensor_traits<T>::size(std::declval<const T&>())),
+                                                          std::size_t>>> : std::true_type {};
+
+/// Near misses of a specialisation, each with the line to write.
+template <class T>
+constexpr bool check_tensor_traits() {
+  static_assert(has_value_type<T>::value,
+                "headroom: tensor_traits<T> has no value_type; write: using value_type = float;  (the element type)");
+  static_assert(has_data<T>::value,
+                "headroom: tensor_traits<T>::data(T&) is missing or does not return a pointer; write: static float* data(T& t);");
+  static_assert(has_size<T>::value,
+                "headroom: tensor_traits<T>::size is missing or no number; write: static std::size_t size(const T& t);");
+  return true;
+}
+
+/// Common to the tensors that are pointer and size already.
+template <class T>
+struct contiguous_tensor {
+  using value_type = std::remove_cv_t<T>;
+  template <class Tensor>
+  static auto* data(Tensor& tensor) noexcept {
+    return tensor.data();
+  }
+  template <class Tensor>
+  static std::size_t size(const Tensor& tensor) noexcept {
+    return static_cast<std::size_t>(tensor.size());
+  }
+};
+
+}  // namespace detail
+
+/// A C array of scalars. New tensors of its shape are std::arrays.
+template <class T, std::size_t N>
+struct tensor_traits<T[N], std::enable_if_t<is_dtype_v<T>>> {
+  using value_type = std::remove_cv_t<T>;
+  template <class U>
+  static U* data(U (&array)[N]) noexcept {
+    return array;
+  }
+  static constexpr std::size_t size(const T (&)[N]) noexcept { return N; }
+  template <class To>
+  using rebind = std::array<To, N>;
+  template <class To>
+  static rebind<To> like(const T (&)[N]) {
+    return {};
+  }
+};
+
+}  // namespace headroom
+
+#endif

@@ -1,0 +1,68 @@
+#ifndef HEADROOM_TREE_VISIT_HPP
+#define HEADROOM_TREE_VISIT_HPP
+
+#include <headroom/tree/walk.hpp>
+
+#include <cstddef>
+#include <utility>
+
+namespace headroom {
+
+namespace detail {
+
+/// Number of elements of a leaf.
+template <class Leaf>
+[[nodiscard]] std::size_t size_of(const Leaf& leaf) {
+  if constexpr (is_dtype_v<Leaf>) {
+    return 1;
+  } else {
+    return tensor_traits<Leaf>::size(leaf);
+  }
+}
+
+/// Pointer to the first element of a leaf; to const where the leaf or its elements are.
+template <class Leaf>
+[[nodiscard]] auto* data_of(Leaf& leaf) {
+  if constexpr (is_dtype_v<Leaf>) {
+    return &leaf;
+  } else {
+    return tensor_traits<std::remove_const_t<Leaf>>::data(leaf);
+  }
+}
+
+}  // namespace detail
+
+/// Calls `f(leaf)` for every leaf of `tree`, depth first, members and elements in their order. A leaf arrives as what it is: a
+/// scalar, a std::vector<float>, an Eigen matrix; const where the tree is. Integers are no leaves.
+template <class Tree, class F>
+void for_each_leaf(Tree&& tree, F&& f) {
+  const auto visit = [&f](const detail::Path&, auto& leaf) { f(leaf); };
+  detail::walk(detail::Path(), visit, tree);
+}
+
+/// The same with `f(path, leaf)`. The path is a std::string that reads like C++: layers[2].weight, ["encoder"], <1> for an element
+/// of a tuple or an unnamed member; empty where the tree itself is a leaf.
+template <class Tree, class F>
+void for_each_leaf_with_path(Tree&& tree, F&& f) {
+  const auto visit = [&f](const detail::Path& path, auto& leaf) { f(path.text(), leaf); };
+  detail::walk(detail::Path(), visit, tree);
+}
+
+template <class Tree>
+[[nodiscard]] std::size_t leaf_count(const Tree& tree) {
+  std::size_t count = 0;
+  for_each_leaf(tree, [&count](const auto&) { ++count; });
+  return count;
+}
+
+/// Number of floating-point elements over all leaves.
+template <class Tree>
+[[nodiscard]] std::size_t element_count(const Tree& tree) {
+  std::size_t count = 0;
+  for_each_leaf(tree, [&count](const auto& leaf) { count += detail::size_of(leaf); });
+  return count;
+}
+
+}  // namespace headroom
+
+#endif

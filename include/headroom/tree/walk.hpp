@@ -1,0 +1,232 @@
+#ifndef HEADROOM_TREE_WALK_HPP
+#define HEADROOM_TREE_WALK_HPP
+
+#include <headroom/detail/error.hpp>
+#include <headroom/tree/path.hpp>
+#include <headroom/tree/std.hpp>
+#include <headroom/tree/tree_traits.hpp>
+
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+// The visitor: one walk over one tree, or over two of the same structure side by side (source and destination, whose element and
+// container types may differ). It calls visit(path, leaf...) for every leaf; what is not floating-point is passed by.
+
+namespace headroom::detail {
+
+template <class T>
+using bare = std::remove_cv_t<std::remove_reference_t<T>>;
+
+template <class T>
+inline constexpr node_kind node_kind_v = kind_of_node<bare<T>>();
+
+template <class T>
+constexpr bool check_is_tree() {
+  static_assert(node_kind_v<T> != node_kind::unknown,
+                "headroom: this type is neither a leaf nor a branch of a tree. Make it a leaf by specialising "
+                "headroom::tensor_traits<T> (for Eigen, xtensor and others include the adapter: <headroom/adapters/...>), or a "
+                "branch by one of three routes: specialise headroom::tree_traits<T>; give it a member or free function children "
+                "that returns std::tie(member, ...); or write HEADROOM_TREE(Type, member, ...) after it");
+  return node_kind_v<T> != node_kind::unknown;
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_structure_differs(const Path& path, const std::string& what) {
+  throw_invalid_argument("the trees differ at " + path.name() + ": " + what);
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_sizes_differ(const Path& path, std::size_t source,
+                                                                      std::size_t destination) {
+  throw_structure_differs(path, "source has " + std::to_string(source) + " elements, destination has " +
+                                    std::to_string(destination));
+}
+
+template <class Visit, class... Nodes>
+void walk(const Path& path, Visit& visit, Nodes&... nodes);
+
+// ---- products ----
+
+template <class Visit, class First, class... Parts>
+void walk_part(const Path& path, First& owner, std::size_t index, Visit& visit, Parts&... parts) {
+  const Name name = name_of_child(owner, index);
+  if (name.length != 0) {
+    walk(Path(path, FieldStep{name.begin, name.length}), visit, parts...);
+  } else {
+    walk(Path(path, ElementStep{index}), visit, parts...);
+  }
+}
+
+/// A part as the walk hands it on: const where its owner is, for a tuple of references would forget that.
+template <class Owner, class Part>
+auto& with_const_of(Part& part) {
+  if constexpr (std::is_const_v<Owner>) {
+    return std::as_const(part);
+  } else {
+    return part;
+  }
+}
+
+template <std::size_t... I, class Visit, class First, class Children>
+void walk_parts(std::index_sequence<I...>, const Path& path, Visit& visit, First& node, Children children) {
+  (walk_part(path, node, I, visit, with_const_of<First>(std::get<I>(children))), ...);
+}
+template <std::size_t... I, class Visit, class First, class Second, class Children, class OtherChildren>
+void walk_parts(std::index_sequence<I...>, const Path& path, Visit& visit, First& node, Second&, Children children,
+                OtherChildren others) {
+  (walk_part(path, node, I, visit, with_const_of<First>(std::get<I>(children)), with_const_of<Second>(std::get<I>(others))),
+   ...);
+}
+
+template <class Visit, class Node>
+void walk_product(const Path& path, Visit& visit, Node& node) {
+  using Indices = std::make_index_sequence<std::tuple_size_v<children_t<Node>>>;
+  walk_parts(Indices{}, path, visit, node, children_of(node));
+}
+template <class Visit, class First, class Second>
+void walk_product(const Path& path, Visit& visit, First& first, Second& second) {
+  constexpr std::size_t size = std::tuple_size_v<children_t<First>>;
+  static_assert(size == std::tuple_size_v<children_t<Second>>,
+                "headroom: the two trees differ in structure: a struct or tuple of the one has more parts than the other's");
+  walk_parts(std::make_index_sequence<size>{}, path, visit, first, second, children_of(first), children_of(second));
+}
+
+// ---- sequences ----
+
+template <class Visit, class Node>
+void walk_sequence(const Path& path, Visit& visit, Node& node) {
+  std::size_t index = 0;
+  for (auto& element : node) walk(Path(path, IndexStep{index++}), visit, element);
+}
+template <class Visit, class First, class Second>
+void walk_sequence(const Path& path, Visit& visit, First& first, Second& second) {
+  if (std::size(first) != std::size(second)) throw_sizes_differ(path, std::size(first), std::size(second));
+  std::size_t index = 0;
+  auto other = std::begin(second);
+  for (auto& element : first) walk(Path(path, IndexStep{index++}), visit, element, *other++);
+}
+
+// ---- maps ----
+
+template <class Visit, class Node>
+void walk_map(const Path& path, Visit& visit, Node& node) {
+  for (auto& [key, value] : node) walk(Path(path, KeyStep<bare<decltype(key)>>{key}), visit, value);
+}
+template <class Visit, class First, class Second>
+void walk_map(const Path& path, Visit& visit, First& first, Second& second) {
+  if (first.size() != second.size()) throw_sizes_differ(path, first.size(), second.size());
+  for (auto& [key, value] : first) {
+    const KeyStep<bare<decltype(key)>> step{key};
+    const Path here(path, step);
+    const auto other = second.find(key);
+    if (other == second.end()) throw_structure_differs(here, "the destination does not have this key");
+    walk(here, visit, value, other->second);
+  }
+}
+
+// ---- pointers ----
+
+template <class T>
+constexpr bool is_pointer_node() {
+  if constexpr (node_kind_v<T> == node_kind::branch) {
+    return kind_of_branch<bare<T>> == branch_kind::pointer;
+  } else {
+    return false;
+  }
+}
+
+/// The tree behind a pointer branch, or the node itself; null where there is none.
+template <class Node>
+auto* pointee(Node& node) {
+  if constexpr (is_pointer_node<Node>()) {
+    auto* subtree = tree_traits<bare<Node>>::get(node);
+    // An owned subtree is as const as its owner; a shared one is not the owner's to protect.
+    if constexpr (std::is_const_v<Node> && !tree_traits<bare<Node>>::is_shared) {
+      return static_cast<std::add_const_t<std::remove_pointer_t<decltype(subtree)>>*>(subtree);
+    } else {
+      return subtree;
+    }
+  } else {
+    return &node;
+  }
+}
+
+template <class Visit, class Node>
+void walk_pointer(const Path& path, Visit& visit, Node& node) {
+  if (auto* subtree = pointee(node)) walk(path, visit, *subtree);
+}
+template <class Visit, class First, class Second>
+void walk_pointer(const Path& path, Visit& visit, First& first, Second& second) {
+  auto* source = pointee(first);
+  auto* destination = pointee(second);
+  if ((source == nullptr) != (destination == nullptr)) {
+    throw_structure_differs(path, source == nullptr ? "the source is empty" : "the destination is empty");
+  }
+  if (source != nullptr) walk(path, visit, *source, *destination);
+}
+
+// ---- variants ----
+
+template <class Visit, class Node>
+void walk_variant(const Path& path, Visit& visit, Node& node) {
+  std::visit([&](auto& alternative) { walk(path, visit, alternative); }, node);
+}
+template <std::size_t I, class Visit, class First, class Second>
+void walk_alternative(const Path& path, Visit& visit, First& first, Second& second) {
+  if (auto* source = std::get_if<I>(&first)) walk(path, visit, *source, *std::get_if<I>(&second));
+}
+template <std::size_t... I, class Visit, class First, class Second>
+void walk_alternatives(std::index_sequence<I...>, const Path& path, Visit& visit, First& first, Second& second) {
+  (walk_alternative<I>(path, visit, first, second), ...);
+}
+template <class Visit, class First, class Second>
+void walk_variant(const Path& path, Visit& visit, First& first, Second& second) {
+  constexpr std::size_t size = std::variant_size_v<bare<First>>;
+  static_assert(size == std::variant_size_v<bare<Second>>,
+                "headroom: the two trees differ in structure: their variants have different numbers of alternatives");
+  if (first.index() != second.index()) {
+    throw_structure_differs(path, "source holds alternative " + std::to_string(first.index()) + ", destination holds " +
+                                      std::to_string(second.index()));
+  }
+  walk_alternatives(std::make_index_sequence<size>{}, path, visit, first, second);
+}
+
+// ---- any node ----
+
+template <branch_kind Kind, class Visit, class... Nodes>
+void walk_branch(const Path& path, Visit& visit, Nodes&... nodes) {
+  static_assert(((kind_of_branch<bare<Nodes>> == Kind) && ...),
+                "headroom: the two trees differ in structure: a struct, a sequence, a map or a variant faces something else");
+  if constexpr (Kind == branch_kind::product) {
+    walk_product(path, visit, nodes...);
+  } else if constexpr (Kind == branch_kind::sequence) {
+    walk_sequence(path, visit, nodes...);
+  } else if constexpr (Kind == branch_kind::map) {
+    walk_map(path, visit, nodes...);
+  } else {
+    walk_variant(path, visit, nodes...);
+  }
+}
+
+template <class Visit, class... Nodes>
+void walk(const Path& path, Visit& visit, Nodes&... nodes) {
+  if constexpr ((check_is_tree<Nodes>() && ...)) {
+    constexpr node_kind kinds[] = {node_kind_v<Nodes>...};
+    if constexpr ((is_pointer_node<Nodes>() || ...)) {
+      walk_pointer(path, visit, nodes...);
+    } else {
+      static_assert(((node_kind_v<Nodes> == kinds[0]) && ...),
+                    "headroom: the two trees differ in structure: a leaf faces a branch, or a floating-point leaf an integer");
+      using First = bare<std::tuple_element_t<0, std::tuple<Nodes...>>>;
+      if constexpr (kinds[0] == node_kind::scalar || kinds[0] == node_kind::tensor) {
+        visit(path, nodes...);
+      } else if constexpr (kinds[0] == node_kind::branch) {
+        walk_branch<kind_of_branch<First>>(path, visit, nodes...);
+      }
+    }
+  }
+}
+
+}  // namespace headroom::detail
+
+#endif
