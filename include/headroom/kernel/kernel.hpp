@@ -56,7 +56,7 @@ void scale(const Source& source, Destination&& destination, const float& factor)
 /// The same in place.
 template <class Values>
 void scale(Values&& values, const float& factor) {
-  scale(values, values, factor);
+  kernel::scale(values, values, factor);
 }
 
 /// destination = source / loss_scale: by the exact reciprocal where the scale is a power of two, else by division. The report is
@@ -72,7 +72,7 @@ GradientReport unscale(const Source& source, Destination&& destination, const fl
 /// The same in place. In fp16 what falls below 2^-25 underflows again: unscale into float where that matters.
 template <class Values>
 GradientReport unscale(Values&& values, const float& loss_scale) {
-  return unscale(values, values, loss_scale);
+  return kernel::unscale(values, values, loss_scale);
 }
 
 /// Whether no element is Inf or NaN. Stops at the first block that holds one.

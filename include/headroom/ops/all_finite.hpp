@@ -15,7 +15,7 @@ template <class Executor, class Tree>
 }
 template <class Tree>
 [[nodiscard]] bool all_finite(const Tree& tree) {
-  return all_finite(sequential, tree);
+  return headroom::all_finite(sequential, tree);
 }
 
 }  // namespace headroom

@@ -16,7 +16,7 @@ template <class To, class Executor, class Tree>
 }
 template <class To, class Tree>
 [[nodiscard]] auto cast(Tree&& tree) {
-  return cast<To>(sequential, std::forward<Tree>(tree));
+  return headroom::cast<To>(sequential, std::forward<Tree>(tree));
 }
 
 /// The same into a tree that is there already, of any floating-point dtypes. Throws std::invalid_argument naming the path where
@@ -27,7 +27,7 @@ void cast_into(const Executor& executor, const Source& source, Destination&& des
 }
 template <class Source, class Destination>
 void cast_into(const Source& source, Destination&& destination) {
-  cast_into(sequential, source, destination);
+  headroom::cast_into(sequential, source, destination);
 }
 
 }  // namespace headroom

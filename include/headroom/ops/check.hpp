@@ -25,8 +25,17 @@ constexpr void check_is_writable(Leaf& leaf) {
                 "headroom: this verb writes into the tree, and a leaf of it is const");
 }
 
+template <class T, class = void>
+struct has_obstacle : std::false_type {};
+template <class T>
+struct has_obstacle<T, std::void_t<decltype(tensor_traits<T>::obstacle(std::declval<const T&>()))>> : std::true_type {};
+
 template <class Leaf>
-void check_not_null(const Path& path, const char* which, Leaf& leaf) {
+void check_walkable(const Path& path, const char* which, Leaf& leaf) {
+  if constexpr (has_obstacle<std::remove_const_t<Leaf>>::value) {
+    const char* obstacle = tensor_traits<std::remove_const_t<Leaf>>::obstacle(leaf);
+    if (obstacle != nullptr) throw_invalid_argument(std::string(which) + path.name() + ' ' + obstacle);
+  }
   if (size_of(leaf) != 0 && data_of(leaf) == nullptr) {
     throw_invalid_argument(std::string(which) + path.name() + " is null, with a size of " + std::to_string(size_of(leaf)));
   }
@@ -44,7 +53,7 @@ void check_distinct_elements(const Path& path, const Leaf& leaf) {
 struct CheckReadable {
   template <class Leaf>
   void operator()(const Path& path, Leaf& leaf) const {
-    check_not_null(path, "", leaf);
+    check_walkable(path, "", leaf);
   }
 };
 
@@ -52,7 +61,7 @@ struct CheckInPlace {
   template <class Leaf>
   void operator()(const Path& path, Leaf& leaf) const {
     check_is_writable(leaf);
-    check_not_null(path, "", leaf);
+    check_walkable(path, "", leaf);
     check_distinct_elements(path, leaf);
   }
 };
@@ -80,8 +89,8 @@ struct CheckInto {
   template <class Source, class Destination>
   void operator()(const Path& path, Source& source, Destination& destination) const {
     check_is_writable(destination);
-    check_not_null(path, "the source's ", source);
-    check_not_null(path, "the destination's ", destination);
+    check_walkable(path, "the source's ", source);
+    check_walkable(path, "the destination's ", destination);
     check_same_shape(path, source, destination);
     check_distinct_elements(path, destination);
     using From = std::remove_const_t<Source>;
@@ -95,7 +104,7 @@ struct CheckInto {
 
 template <class Check, class... Trees>
 void check_trees(const Check& check, Trees&... trees) {
-  walk(Path(), check, trees...);
+  detail::walk(Path(), check, trees...);
 }
 
 }  // namespace headroom::detail

@@ -31,14 +31,14 @@ template <class Executor, class Tree>
 GradientNorm clip_by_global_norm(const Executor& executor, Tree&& tree, const double& max_norm) {
   detail::check_max_norm(max_norm);
   detail::check_trees(detail::CheckInPlace{}, tree);
-  const GradientNorm measured = measure(executor, tree);
+  const GradientNorm measured = headroom::measure(executor, tree);
   const double factor = detail::clip_factor(measured, max_norm);
   if (factor < 1.0) (void)detail::run_pass(executor, detail::Multiply{factor}, tree);
   return measured;
 }
 template <class Tree>
 GradientNorm clip_by_global_norm(Tree&& tree, const double& max_norm) {
-  return clip_by_global_norm(sequential, tree, max_norm);
+  return headroom::clip_by_global_norm(sequential, tree, max_norm);
 }
 
 }  // namespace headroom

@@ -20,17 +20,17 @@ template <class Executor, class Tree>
 }
 template <class Tree>
 [[nodiscard]] GradientNorm measure(const Tree& tree) {
-  return measure(sequential, tree);
+  return headroom::measure(sequential, tree);
 }
 
 /// The L2 norm alone; +Inf where an element is Inf or NaN.
 template <class Executor, class Tree>
 [[nodiscard]] double global_norm(const Executor& executor, const Tree& tree) {
-  return measure(executor, tree).norm;
+  return headroom::measure(executor, tree).norm;
 }
 template <class Tree>
 [[nodiscard]] double global_norm(const Tree& tree) {
-  return measure(tree).norm;
+  return headroom::measure(tree).norm;
 }
 
 }  // namespace headroom

@@ -151,7 +151,7 @@ Findings run_parallel(const Executor& executor, const Action& action, std::size_
   (void)active_isa();  // chosen here, where an error can be thrown
   executor.run(tasks, [&](std::size_t task) {
     Sink<Action> sink(action, elements / tasks * task, task + 1 == tasks ? elements : elements / tasks * (task + 1), sums.data());
-    walk(Path(), sink, trees...);
+    detail::walk(Path(), sink, trees...);
     found[task] = sink.findings();
   });
   Findings total;
@@ -165,13 +165,13 @@ template <class Executor, class Action, class... Trees>
 Findings run_pass(const Executor& executor, const Action& action, Trees&... trees) {
   if (executor.concurrency() > 1) {
     Sink<Action> count(action, 0, 0);
-    walk(Path(), count, trees...);
+    detail::walk(Path(), count, trees...);
     if (count.elements() >= parallel_elements) {
       return run_parallel(executor, action, count.elements(), count.pieces(), trees...);
     }
   }
   Sink<Action> sink(action, 0, ~std::size_t{0});
-  walk(Path(), sink, trees...);
+  detail::walk(Path(), sink, trees...);
   return sink.findings();
 }
 

@@ -100,7 +100,7 @@ class LossScaleVerbs {
   GradientNorm unscale_and_clip_in_place(const Executor& executor, Tree&& tree, const double& max_norm) const {
     detail::check_max_norm(max_norm);
     detail::check_trees(detail::CheckInPlace{}, tree);
-    const GradientNorm unscaled = unscaled_norm(measure(executor, tree));
+    const GradientNorm unscaled = unscaled_norm(headroom::measure(executor, tree));
     const double clip = detail::clip_factor(unscaled, max_norm);
     const auto found = clip < 1.0 ? detail::run_pass(executor, detail::Multiply{clip / scale_as_double()}, tree)
                                   : detail::run_pass(executor, divide(), tree);

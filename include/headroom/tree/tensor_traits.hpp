@@ -27,6 +27,7 @@ namespace headroom {
 ///     template <class To> using rebind = ...;           // the tensor type with elements of To, and an uninitialised one of the
 ///     template <class To> static rebind<To> like(const MyTensor&);   // same shape: for verbs that return a new tensor
 ///     static bool same_structure(const MyTensor&, const Other&);     // more than the layout: the pattern of a sparse matrix
+///     static const char* obstacle(const MyTensor&);     // why this one cannot be walked; null where it can
 ///
 /// The second parameter is for specialisations of whole families by std::enable_if_t.
 template <class T, class Enable = void>

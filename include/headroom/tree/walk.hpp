@@ -34,7 +34,8 @@ constexpr bool check_is_tree() {
 }
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_structure_differs(const Path& path, const std::string& what) {
-  throw_invalid_argument("the trees differ at " + path.name() + ": " + what);
+  const std::string where = path.text();
+  throw_invalid_argument("the trees differ" + (where.empty() ? where : " at " + where) + ": " + what);
 }
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_sizes_differ(const Path& path, std::size_t source,
                                                                       std::size_t destination) {
@@ -51,9 +52,9 @@ template <class Visit, class First, class... Parts>
 void walk_part(const Path& path, First& owner, std::size_t index, Visit& visit, Parts&... parts) {
   const Name name = name_of_child(owner, index);
   if (name.length != 0) {
-    walk(Path(path, FieldStep{name.begin, name.length}), visit, parts...);
+    detail::walk(Path(path, FieldStep{name.begin, name.length}), visit, parts...);
   } else {
-    walk(Path(path, ElementStep{index}), visit, parts...);
+    detail::walk(Path(path, ElementStep{index}), visit, parts...);
   }
 }
 
@@ -96,21 +97,21 @@ void walk_product(const Path& path, Visit& visit, First& first, Second& second) 
 template <class Visit, class Node>
 void walk_sequence(const Path& path, Visit& visit, Node& node) {
   std::size_t index = 0;
-  for (auto& element : node) walk(Path(path, IndexStep{index++}), visit, element);
+  for (auto& element : node) detail::walk(Path(path, IndexStep{index++}), visit, element);
 }
 template <class Visit, class First, class Second>
 void walk_sequence(const Path& path, Visit& visit, First& first, Second& second) {
   if (std::size(first) != std::size(second)) throw_sizes_differ(path, std::size(first), std::size(second));
   std::size_t index = 0;
   auto other = std::begin(second);
-  for (auto& element : first) walk(Path(path, IndexStep{index++}), visit, element, *other++);
+  for (auto& element : first) detail::walk(Path(path, IndexStep{index++}), visit, element, *other++);
 }
 
 // ---- maps ----
 
 template <class Visit, class Node>
 void walk_map(const Path& path, Visit& visit, Node& node) {
-  for (auto& [key, value] : node) walk(Path(path, KeyStep<bare<decltype(key)>>{key}), visit, value);
+  for (auto& [key, value] : node) detail::walk(Path(path, KeyStep<bare<decltype(key)>>{key}), visit, value);
 }
 template <class Visit, class First, class Second>
 void walk_map(const Path& path, Visit& visit, First& first, Second& second) {
@@ -120,7 +121,7 @@ void walk_map(const Path& path, Visit& visit, First& first, Second& second) {
     const Path here(path, step);
     const auto other = second.find(key);
     if (other == second.end()) throw_structure_differs(here, "the destination does not have this key");
-    walk(here, visit, value, other->second);
+    detail::walk(here, visit, value, other->second);
   }
 }
 
@@ -153,7 +154,7 @@ auto* pointee(Node& node) {
 
 template <class Visit, class Node>
 void walk_pointer(const Path& path, Visit& visit, Node& node) {
-  if (auto* subtree = pointee(node)) walk(path, visit, *subtree);
+  if (auto* subtree = pointee(node)) detail::walk(path, visit, *subtree);
 }
 template <class Visit, class First, class Second>
 void walk_pointer(const Path& path, Visit& visit, First& first, Second& second) {
@@ -162,18 +163,18 @@ void walk_pointer(const Path& path, Visit& visit, First& first, Second& second) 
   if ((source == nullptr) != (destination == nullptr)) {
     throw_structure_differs(path, source == nullptr ? "the source is empty" : "the destination is empty");
   }
-  if (source != nullptr) walk(path, visit, *source, *destination);
+  if (source != nullptr) detail::walk(path, visit, *source, *destination);
 }
 
 // ---- variants ----
 
 template <class Visit, class Node>
 void walk_variant(const Path& path, Visit& visit, Node& node) {
-  std::visit([&](auto& alternative) { walk(path, visit, alternative); }, node);
+  std::visit([&](auto& alternative) { detail::walk(path, visit, alternative); }, node);
 }
 template <std::size_t I, class Visit, class First, class Second>
 void walk_alternative(const Path& path, Visit& visit, First& first, Second& second) {
-  if (auto* source = std::get_if<I>(&first)) walk(path, visit, *source, *std::get_if<I>(&second));
+  if (auto* source = std::get_if<I>(&first)) detail::walk(path, visit, *source, *std::get_if<I>(&second));
 }
 template <std::size_t... I, class Visit, class First, class Second>
 void walk_alternatives(std::index_sequence<I...>, const Path& path, Visit& visit, First& first, Second& second) {
