@@ -1,8 +1,7 @@
-#ifndef HEADROOM_CONFIG_HPP
-#define HEADROOM_CONFIG_HPP
+#pragma once
 
-// Every macro of headroom, but for the version. A user may define the ones in the first part before including any header (the same
-// value in every translation unit); the second part is worked out from the compiler.
+// Every macro of headroom, but for the version. A user may define the ones in the first part before including any header (the
+// same value in every translation unit); the second part is worked out from the compiler.
 
 // 1: errors are exceptions. 0: the message goes to HEADROOM_ERROR_HANDLER, then the program aborts. Follows -fno-exceptions.
 #ifndef HEADROOM_EXCEPTIONS
@@ -18,7 +17,8 @@
 #define HEADROOM_ERROR_HANDLER(message) ::std::fputs(message, stderr)
 #endif
 
-// 0: no SIMD code is compiled, only the scalar kernels. For compilers without target attributes, and for a look at the difference.
+// 0: no SIMD code is compiled, only the scalar kernels. For compilers without target attributes, and for a look at the
+// difference.
 #ifndef HEADROOM_SIMD
 #define HEADROOM_SIMD 1
 #endif
@@ -46,9 +46,9 @@
 #define HEADROOM_HAS_BF16 0
 #endif
 
-// The name of the inline namespace the kernels live in. Two translation units built with different -m flags, or one of them with
-// -ffast-math, compile the same inline function to different code, and the linker keeps one copy for both. With the flags in the
-// name they are different functions, and each unit keeps its own.
+// The name of the inline namespace the kernels live in. Two translation units built with different -m flags, or one of them
+// with -ffast-math, compile the same inline function to different code, and the linker keeps one copy for both. With the flags
+// in the name they are different functions, and each unit keeps its own.
 #if defined(__AVX512F__)
 #define HEADROOM_DETAIL_BASELINE avx512
 #elif defined(__AVX2__)
@@ -73,5 +73,3 @@
 #define HEADROOM_DETAIL_JOIN(a, b, c) built_##a##_##b##_##c
 #define HEADROOM_DETAIL_JOIN_VALUES(a, b, c) HEADROOM_DETAIL_JOIN(a, b, c)
 #define HEADROOM_BUILD HEADROOM_DETAIL_JOIN_VALUES(HEADROOM_DETAIL_BASELINE, HEADROOM_DETAIL_MATH, HEADROOM_DETAIL_SIMD)
-
-#endif

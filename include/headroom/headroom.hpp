@@ -1,5 +1,4 @@
-#ifndef HEADROOM_HEADROOM_HPP
-#define HEADROOM_HEADROOM_HPP
+#pragma once
 
 #include <headroom/config.hpp>
 #include <headroom/dtype/bfloat16.hpp>
@@ -27,5 +26,3 @@
 #include <headroom/tree/tree_traits.hpp>
 #include <headroom/tree/visit.hpp>
 #include <headroom/version.hpp>
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_ADAPTERS_EIGEN_HPP
-#define HEADROOM_ADAPTERS_EIGEN_HPP
+#pragma once
 
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/tree/tensor_traits.hpp>
@@ -11,10 +10,10 @@
 #include <cstddef>
 #include <type_traits>
 
-// Eigen's dense and sparse types as leaves, Eigen::half and Eigen::bfloat16 as dtypes. Dense: Matrix, Array, Map, Ref, Block and
-// whatever else has storage of its own, with any strides; an expression (a + b) has none and is refused at compile time: call
-// .eval(). Sparse: the stored values. Tensor, TensorMap and TensorFixedSize, where unsupported/Eigen/CXX11/Tensor is included as
-// well. New tensors are Matrix, Array, SparseMatrix, SparseVector or Tensor of the same storage order.
+// Eigen's dense and sparse types as leaves, Eigen::half and Eigen::bfloat16 as dtypes. Dense: Matrix, Array, Map, Ref, Block
+// and whatever else has storage of its own, with any strides; an expression (a + b) has none and is refused at compile time:
+// call .eval(). Sparse: the stored values. Tensor, TensorMap and TensorFixedSize, where unsupported/Eigen/CXX11/Tensor is
+// included as well. New tensors are Matrix, Array, SparseMatrix, SparseVector or Tensor of the same storage order.
 
 // Declared, not included: the Tensor module is large, and few have it.
 namespace Eigen {
@@ -67,7 +66,8 @@ Layout tensor_layout(const T& tensor, bool row_major) {
   constexpr auto rank = static_cast<unsigned>(T::NumDimensions);
   for (unsigned i = 0; i < rank; ++i) {
     std::ptrdiff_t stride = 1;
-    for (unsigned j = row_major ? i + 1 : 0; j < (row_major ? rank : i); ++j) stride *= static_cast<std::ptrdiff_t>(dimensions[j]);
+    for (unsigned j = row_major ? i + 1 : 0; j < (row_major ? rank : i); ++j)
+      stride *= static_cast<std::ptrdiff_t>(dimensions[j]);
     layout.push(static_cast<std::ptrdiff_t>(dimensions[i]), stride);
   }
   return layout;
@@ -225,7 +225,8 @@ struct tensor_traits<Eigen::TensorMap<Plain, Options, MakePointer>>
   using map = Eigen::TensorMap<Plain, Options, MakePointer>;
   static constexpr bool is_view = true;
   template <class To>
-  using rebind = Eigen::Tensor<To, static_cast<int>(Plain::NumDimensions), static_cast<int>(Plain::Layout), typename Plain::Index>;
+  using rebind =
+      Eigen::Tensor<To, static_cast<int>(Plain::NumDimensions), static_cast<int>(Plain::Layout), typename Plain::Index>;
   template <class To>
   static rebind<To> like(const map& tensor) {
     return rebind<To>(tensor.dimensions());
@@ -233,5 +234,3 @@ struct tensor_traits<Eigen::TensorMap<Plain, Options, MakePointer>>
 };
 
 }  // namespace headroom
-
-#endif

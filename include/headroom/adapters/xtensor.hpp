@@ -1,5 +1,4 @@
-#ifndef HEADROOM_ADAPTERS_XTENSOR_HPP
-#define HEADROOM_ADAPTERS_XTENSOR_HPP
+#pragma once
 
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/tree/tensor_traits.hpp>
@@ -29,8 +28,8 @@
 #include <utility>
 
 // xtensor's containers (xarray, xtensor, xtensor_fixed), adaptors (xt::adapt) and strided views as leaves, xtl::half_float as a
-// dtype. What has no data pointer and strides (an expression, a view through a list of indices) is refused at compile time: give
-// it a container by xt::eval. New tensors are containers of the same rank and layout.
+// dtype. What has no data pointer and strides (an expression, a view through a list of indices) is refused at compile time:
+// give it a container by xt::eval. New tensors are containers of the same rank and layout.
 
 namespace headroom {
 
@@ -135,5 +134,3 @@ struct tensor_traits<T, std::enable_if_t<xt::is_xexpression<T>::value>> {
 };
 
 }  // namespace headroom
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_DETAIL_ERROR_HPP
-#define HEADROOM_DETAIL_ERROR_HPP
+#pragma once
 
 #include <headroom/config.hpp>
 
@@ -35,5 +34,3 @@ namespace headroom::detail {
 #endif
 
 }  // namespace headroom::detail
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_DTYPE_BFLOAT16_HPP
-#define HEADROOM_DTYPE_BFLOAT16_HPP
+#pragma once
 
 #include <headroom/dtype/storage_float.hpp>
 
@@ -9,5 +8,3 @@ namespace headroom {
 using bfloat16 = storage_float<brain16>;
 
 }  // namespace headroom
-
-#endif

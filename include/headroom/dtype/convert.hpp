@@ -1,5 +1,4 @@
-#ifndef HEADROOM_DTYPE_CONVERT_HPP
-#define HEADROOM_DTYPE_CONVERT_HPP
+#pragma once
 
 #include <headroom/dtype/format.hpp>
 
@@ -27,8 +26,8 @@ template <class To, class From>
 }
 
 /// The bits of the value of format `To` nearest to the value of format `From` with these bits: ties to even, gradual underflow,
-/// overflow to Inf, NaN stays a (quiet) NaN. In integers throughout, so it is constexpr and means the same under -ffast-math and
-/// flush-to-zero. It is what every SIMD conversion is tested against.
+/// overflow to Inf, NaN stays a (quiet) NaN. In integers throughout, so it is constexpr and means the same under -ffast-math
+/// and flush-to-zero. It is what every SIMD conversion is tested against.
 template <class From, class To>
 [[nodiscard]] constexpr typename To::bits_type convert_bits(typename From::bits_type source) noexcept {
   using Result = typename To::bits_type;
@@ -63,5 +62,3 @@ template <class From, class To>
 }
 
 }  // namespace headroom::detail
-
-#endif

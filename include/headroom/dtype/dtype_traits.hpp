@@ -1,5 +1,4 @@
-#ifndef HEADROOM_DTYPE_DTYPE_TRAITS_HPP
-#define HEADROOM_DTYPE_DTYPE_TRAITS_HPP
+#pragma once
 
 #include <headroom/config.hpp>
 #include <headroom/dtype/convert.hpp>
@@ -48,8 +47,9 @@ template <class T, class = void>
 struct is_dtype : std::false_type {};
 template <class T>
 struct is_dtype<T, std::void_t<typename dtype_traits<T>::format>> : std::true_type {
-  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) == sizeof(typename dtype_traits<T>::format::bits_type),
-                "headroom: dtype_traits<T>::format does not fit T: T must be trivially copyable and as large as the format's bits");
+  static_assert(
+      std::is_trivially_copyable_v<T> && sizeof(T) == sizeof(typename dtype_traits<T>::format::bits_type),
+      "headroom: dtype_traits<T>::format does not fit T: T must be trivially copyable and as large as the format's bits");
 };
 
 }  // namespace detail
@@ -73,5 +73,3 @@ template <class T>
 }  // namespace detail
 
 }  // namespace headroom
-
-#endif

@@ -1,12 +1,11 @@
-#ifndef HEADROOM_DTYPE_FORMAT_HPP
-#define HEADROOM_DTYPE_FORMAT_HPP
+#pragma once
 
 #include <cstdint>
 
 namespace headroom {
 
-/// A binary floating-point format in the manner of IEEE 754: a sign, `ExponentBits` of exponent, `MantissaBits` of fraction. The
-/// highest exponent holds Inf and NaN, the lowest zero and the subnormals.
+/// A binary floating-point format in the manner of IEEE 754: a sign, `ExponentBits` of exponent, `MantissaBits` of fraction.
+/// The highest exponent holds Inf and NaN, the lowest zero and the subnormals.
 template <class Bits, int ExponentBits, int MantissaBits, int Bias = (1 << (ExponentBits - 1)) - 1>
 struct ieee_format {
   using bits_type = Bits;
@@ -21,11 +20,9 @@ struct ieee_format {
   static constexpr Bits quiet_nan_bits = static_cast<Bits>(infinity_bits | (Bits{1} << (MantissaBits - 1)));
 };
 
-struct binary16 : ieee_format<std::uint16_t, 5, 10> {};  ///< IEEE half precision
-struct brain16 : ieee_format<std::uint16_t, 8, 7> {};    ///< bfloat16: the upper half of a binary32
-struct binary32 : ieee_format<std::uint32_t, 8, 23> {};  ///< float
-struct binary64 : ieee_format<std::uint64_t, 11, 52> {}; ///< double
+struct binary16 : ieee_format<std::uint16_t, 5, 10> {};   ///< IEEE half precision
+struct brain16 : ieee_format<std::uint16_t, 8, 7> {};     ///< bfloat16: the upper half of a binary32
+struct binary32 : ieee_format<std::uint32_t, 8, 23> {};   ///< float
+struct binary64 : ieee_format<std::uint64_t, 11, 52> {};  ///< double
 
 }  // namespace headroom
-
-#endif

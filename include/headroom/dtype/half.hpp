@@ -1,5 +1,4 @@
-#ifndef HEADROOM_DTYPE_HALF_HPP
-#define HEADROOM_DTYPE_HALF_HPP
+#pragma once
 
 #include <headroom/dtype/storage_float.hpp>
 
@@ -10,5 +9,3 @@ namespace headroom {
 using half = storage_float<binary16>;
 
 }  // namespace headroom
-
-#endif

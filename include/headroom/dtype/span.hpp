@@ -1,5 +1,4 @@
-#ifndef HEADROOM_DTYPE_SPAN_HPP
-#define HEADROOM_DTYPE_SPAN_HPP
+#pragma once
 
 #include <cstddef>
 #include <type_traits>
@@ -7,8 +6,8 @@
 
 namespace headroom {
 
-/// `size` elements that lie one after the other from `data`: std::span of C++20, as far as headroom needs it. It owns nothing. A
-/// null pointer is fine where the size is 0. The elements need no alignment.
+/// `size` elements that lie one after the other from `data`: std::span of C++20, as far as headroom needs it. It owns nothing.
+/// A null pointer is fine where the size is 0. The elements need no alignment.
 template <class T>
 class span {
  public:
@@ -45,5 +44,3 @@ template <class Container>
 span(Container&&) -> span<std::remove_pointer_t<decltype(std::declval<Container&>().data())>>;
 
 }  // namespace headroom
-
-#endif

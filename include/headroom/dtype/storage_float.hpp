@@ -1,5 +1,4 @@
-#ifndef HEADROOM_DTYPE_STORAGE_FLOAT_HPP
-#define HEADROOM_DTYPE_STORAGE_FLOAT_HPP
+#pragma once
 
 #include <headroom/dtype/convert.hpp>
 #include <headroom/dtype/format.hpp>
@@ -116,5 +115,3 @@ class std::numeric_limits<headroom::storage_float<Format>> {
   static constexpr T signaling_NaN() noexcept { return T::from_bits(static_cast<Bits>(Format::infinity_bits + 1)); }
   static constexpr T denorm_min() noexcept { return T::from_bits(Bits{1}); }
 };
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_KERNEL_ISA_HPP
-#define HEADROOM_KERNEL_ISA_HPP
+#pragma once
 
 #include <headroom/detail/error.hpp>
 #include <headroom/kernel/isa/isa_list.hpp>
@@ -75,5 +74,3 @@ inline void force_isa(Isa isa) {
 }
 
 }  // namespace headroom
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_KERNEL_KERNEL_HPP
-#define HEADROOM_KERNEL_KERNEL_HPP
+#pragma once
 
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/dtype/span.hpp>
@@ -12,9 +11,9 @@
 #include <string>
 
 /// The verbs on one contiguous span of elements of any dtype: a headroom::span, or anything it can be made from (std::vector,
-/// std::array, a C array). Source and destination are the same memory or do not overlap; they need no alignment; nothing outside
-/// them is read or written. Sizes that differ, and a null span that is not empty, are std::invalid_argument before anything is
-/// written.
+/// std::array, a C array). Source and destination are the same memory or do not overlap; they need no alignment; nothing
+/// outside them is read or written. Sizes that differ, and a null span that is not empty, are std::invalid_argument before
+/// anything is written.
 namespace headroom::kernel {
 inline namespace HEADROOM_BUILD {
 
@@ -59,8 +58,8 @@ void scale(Values&& values, const float& factor) {
   kernel::scale(values, values, factor);
 }
 
-/// destination = source / loss_scale: by the exact reciprocal where the scale is a power of two, else by division. The report is
-/// of what was stored. Throws std::invalid_argument where loss_scale is not in [2^-126, 2^126].
+/// destination = source / loss_scale: by the exact reciprocal where the scale is a power of two, else by division. The report
+/// is of what was stored. Throws std::invalid_argument where loss_scale is not in [2^-126, 2^126].
 template <class Source, class Destination>
 GradientReport unscale(const Source& source, Destination&& destination, const float& loss_scale) {
   const span from(source);
@@ -113,5 +112,3 @@ void cast(const Source& source, Destination&& destination) {
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom::kernel
-
-#endif

@@ -1,9 +1,10 @@
 // Every loop over elements, once. Included again by each file of kernel/isa/ inside its namespace and its target region, with
 // the registers of that instruction set in scope; hence no include guard, no intrinsics and no macros here.
 //
-// `source` and `destination` are bytes: the elements may be of any C++ type with the format, aligned or not, and may be the same
-// memory where the formats are of one size. What is left over after whole registers goes through a small padded buffer and the
-// same instructions, so an element's result does not depend on where it lies. Padding is zeros: they change no maximum and no sum.
+// `source` and `destination` are bytes: the elements may be of any C++ type with the format, aligned or not, and may be the
+// same memory where the formats are of one size. What is left over after whole registers goes through a small padded buffer and
+// the same instructions, so an element's result does not depend on where it lies. Padding is zeros: they change no maximum and
+// no sum.
 
 // ---- what is done to each element ----
 
@@ -35,8 +36,9 @@ inline auto transform_register(const unsigned char* source, unsigned char* desti
   return bits;
 }
 
-/// destination = Verb(source, factor) for `n` elements, widened to float (double where one side is double) and rounded once into
-/// `Out`. Returns the largest of the stored bits without their sign: below Out::infinity_bits, all that was stored is finite.
+/// destination = Verb(source, factor) for `n` elements, widened to float (double where one side is double) and rounded once
+/// into `Out`. Returns the largest of the stored bits without their sign: below Out::infinity_bits, all that was stored is
+/// finite.
 template <class Verb, class In, class Out>
 inline typename Out::bits_type transform(const void* source_elements, void* destination_elements, std::size_t n,
                                          double factor) noexcept {

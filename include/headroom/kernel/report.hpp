@@ -1,5 +1,4 @@
-#ifndef HEADROOM_KERNEL_REPORT_HPP
-#define HEADROOM_KERNEL_REPORT_HPP
+#pragma once
 
 namespace headroom {
 
@@ -18,5 +17,3 @@ struct [[nodiscard]] GradientNorm : GradientReport {
 };
 
 }  // namespace headroom
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_KERNEL_SCALE_FACTOR_HPP
-#define HEADROOM_KERNEL_SCALE_FACTOR_HPP
+#pragma once
 
 #include <headroom/detail/error.hpp>
 #include <headroom/dtype/convert.hpp>
@@ -54,5 +53,3 @@ constexpr void check_loss_scale(const char* field, const float& value) {
 }  // namespace detail
 
 }  // namespace headroom
-
-#endif

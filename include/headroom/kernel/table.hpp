@@ -1,5 +1,4 @@
-#ifndef HEADROOM_KERNEL_TABLE_HPP
-#define HEADROOM_KERNEL_TABLE_HPP
+#pragma once
 
 #include <headroom/config.hpp>
 #include <headroom/dtype/convert.hpp>
@@ -67,7 +66,8 @@ template <class Format>
 inline constexpr bool has_registers =
     std::is_same_v<Format, binary16> || std::is_same_v<Format, brain16> || std::is_same_v<Format, binary32>;
 
-// An instruction set that is chosen but not compiled into this translation unit (another one may have chosen it) runs as scalar.
+// An instruction set that is chosen but not compiled into this translation unit (another one may have chosen it) runs as
+// scalar.
 
 template <class In, class Out>
 inline const TransformKernels<In, Out>& transform_kernels() {
@@ -91,5 +91,3 @@ inline const ReadKernels<In>& read_kernels() {
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom::kernel
-
-#endif

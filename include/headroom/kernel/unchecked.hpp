@@ -1,5 +1,4 @@
-#ifndef HEADROOM_KERNEL_UNCHECKED_HPP
-#define HEADROOM_KERNEL_UNCHECKED_HPP
+#pragma once
 
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/kernel/report.hpp>
@@ -92,5 +91,3 @@ template <class In>
 }  // namespace unchecked
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom::kernel
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_OBSERVE_FIND_NONFINITE_HPP
-#define HEADROOM_OBSERVE_FIND_NONFINITE_HPP
+#pragma once
 
 #include <headroom/ops/all_finite.hpp>
 
@@ -13,8 +12,9 @@ enum class NonFiniteKind { inf, nan };
 
 /// The non-finite elements of a tree.
 struct NonFinite {
-  std::string path;           ///< of the first leaf that has one, as for_each_leaf_with_path gives it
-  std::size_t index = 0;      ///< of the first one in that leaf, in the order its elements lie in: data()[index] where it has no gaps
+  std::string path;  ///< of the first leaf that has one, as for_each_leaf_with_path gives it
+  std::size_t index =
+      0;  ///< of the first one in that leaf, in the order its elements lie in: data()[index] where it has no gaps
   NonFiniteKind kind{};       ///< of that one
   std::size_t nan_count = 0;  ///< in the whole tree
   std::size_t inf_count = 0;
@@ -77,8 +77,8 @@ struct NonFiniteFinder {
 
 }  // namespace detail
 
-/// Where the first Inf or NaN of a tree is, and how many there are; nothing where all is finite. For the cold path, after a step
-/// was skipped: finite leaves are read once at the speed of all_finite, the others a second time element by element.
+/// Where the first Inf or NaN of a tree is, and how many there are; nothing where all is finite. For the cold path, after a
+/// step was skipped: finite leaves are read once at the speed of all_finite, the others a second time element by element.
 template <class Tree>
 [[nodiscard]] std::optional<NonFinite> find_nonfinite(const Tree& tree) {
   detail::check_trees(detail::CheckReadable{}, tree);
@@ -89,5 +89,3 @@ template <class Tree>
 }
 
 }  // namespace headroom
-
-#endif

@@ -1,13 +1,12 @@
-#ifndef HEADROOM_OPS_ALL_FINITE_HPP
-#define HEADROOM_OPS_ALL_FINITE_HPP
+#pragma once
 
 #include <headroom/ops/pass.hpp>
 
 namespace headroom {
 
-/// Whether no floating-point element is Inf or NaN; true for a tree without any. Stops early: at the first piece of 65,536 elements
-/// that holds one. Elements are classified one by one, so large finite values are never taken for an overflow (as they are where
-/// a sum or a norm is tested), and by their bits, so it holds under -ffast-math.
+/// Whether no floating-point element is Inf or NaN; true for a tree without any. Stops early: at the first piece of 65,536
+/// elements that holds one. Elements are classified one by one, so large finite values are never taken for an overflow (as they
+/// are where a sum or a norm is tested), and by their bits, so it holds under -ffast-math.
 template <class Executor, class Tree>
 [[nodiscard]] bool all_finite(const Executor& executor, const Tree& tree) {
   detail::check_trees(detail::CheckReadable{}, tree);
@@ -19,5 +18,3 @@ template <class Tree>
 }
 
 }  // namespace headroom
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_OPS_CAST_HPP
-#define HEADROOM_OPS_CAST_HPP
+#pragma once
 
 #include <headroom/ops/transform.hpp>
 
@@ -7,8 +6,8 @@
 
 namespace headroom {
 
-/// The tree with every floating-point leaf as `To`: each value the nearest, ties to even; Inf where it is too large, NaN stays NaN.
-/// Integers are copied. Any tree in, the same structure out: std::vector<float> gives std::vector<To>, Model<float> gives
+/// The tree with every floating-point leaf as `To`: each value the nearest, ties to even; Inf where it is too large, NaN stays
+/// NaN. Integers are copied. Any tree in, the same structure out: std::vector<float> gives std::vector<To>, Model<float> gives
 /// Model<To>; views give tensors that own their elements.
 template <class To, class Executor, class Tree>
 [[nodiscard]] auto cast(const Executor& executor, Tree&& tree) {
@@ -31,5 +30,3 @@ void cast_into(const Source& source, Destination&& destination) {
 }
 
 }  // namespace headroom
-
-#endif

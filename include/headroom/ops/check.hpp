@@ -1,5 +1,4 @@
-#ifndef HEADROOM_OPS_CHECK_HPP
-#define HEADROOM_OPS_CHECK_HPP
+#pragma once
 
 #include <headroom/tree/facts.hpp>
 #include <headroom/tree/pieces.hpp>
@@ -15,8 +14,8 @@ namespace headroom::detail {
 template <class A, class B, class = void>
 struct has_same_structure : std::false_type {};
 template <class A, class B>
-struct has_same_structure<A, B,
-                          std::void_t<decltype(tensor_traits<A>::same_structure(std::declval<const A&>(), std::declval<const B&>()))>>
+struct has_same_structure<
+    A, B, std::void_t<decltype(tensor_traits<A>::same_structure(std::declval<const A&>(), std::declval<const B&>()))>>
     : std::true_type {};
 
 template <class Leaf>
@@ -45,7 +44,8 @@ template <class Leaf>
 void check_distinct_elements(const Path& path, const Leaf& leaf) {
   if constexpr (has_layout<Leaf>::value) {
     if (layout_of(leaf).repeats_elements()) {
-      throw_invalid_argument(path.name() + " repeats elements (a stride is 0), so it cannot be written one by one: copy it first");
+      throw_invalid_argument(path.name() +
+                             " repeats elements (a stride is 0), so it cannot be written one by one: copy it first");
     }
   }
 }
@@ -77,8 +77,9 @@ void check_same_shape(const Path& path, const Source& source, const Destination&
   if constexpr (has_layout<Source>::value || has_layout<Destination>::value) {
     const Layout from = layout_of(source), to = layout_of(destination);
     if (from.same_shape(to)) return;
-    const bool flat_and_dense = (from.rank() <= 1 && LoopNest(to, to).is_contiguous() && LoopNest(from, from).is_contiguous()) ||
-                                (to.rank() <= 1 && LoopNest(from, from).is_contiguous() && LoopNest(to, to).is_contiguous());
+    const bool flat_and_dense =
+        (from.rank() <= 1 && LoopNest(to, to).is_contiguous() && LoopNest(from, from).is_contiguous()) ||
+        (to.rank() <= 1 && LoopNest(from, from).is_contiguous() && LoopNest(to, to).is_contiguous());
     if (from.size() != to.size() || !flat_and_dense) throw_shapes_differ(path, from, to);
   } else {
     if (size_of(source) != size_of(destination)) throw_sizes_differ(path, size_of(source), size_of(destination));
@@ -108,5 +109,3 @@ void check_trees(const Check& check, Trees&... trees) {
 }
 
 }  // namespace headroom::detail
-
-#endif

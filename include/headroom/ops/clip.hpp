@@ -1,5 +1,4 @@
-#ifndef HEADROOM_OPS_CLIP_HPP
-#define HEADROOM_OPS_CLIP_HPP
+#pragma once
 
 #include <headroom/ops/measure.hpp>
 #include <headroom/ops/transform.hpp>
@@ -15,18 +14,19 @@ inline void check_max_norm(const double& max_norm) {
   if (!is_number || is_negative) throw_bad_value("max_norm", max_norm, "0 or more (Inf: no clipping)");
 }
 
-/// The factor that brings `norm` down to `max_norm`; 1 where it is there already. As in JAX (optax.clip_by_global_norm): nothing is
-/// added to the norm.
+/// The factor that brings `norm` down to `max_norm`; 1 where it is there already. As in JAX (optax.clip_by_global_norm):
+/// nothing is added to the norm.
 [[nodiscard]] inline double clip_factor(const GradientNorm& measured, const double& max_norm) noexcept {
-  const bool clips = measured.finite && bit_cast<std::uint64_t>(max_norm) != binary64::infinity_bits && measured.norm > max_norm;
+  const bool clips =
+      measured.finite && bit_cast<std::uint64_t>(max_norm) != binary64::infinity_bits && measured.norm > max_norm;
   return clips ? max_norm / measured.norm : 1.0;
 }
 
 }  // namespace detail
 
-/// Multiplies the tree by max_norm / norm where its L2 norm is above `max_norm`; else, and where it is not finite, leaves it as it
-/// is. Returns what was measured before. Two passes: read, then multiply. Throws std::invalid_argument where max_norm is negative
-/// or NaN.
+/// Multiplies the tree by max_norm / norm where its L2 norm is above `max_norm`; else, and where it is not finite, leaves it as
+/// it is. Returns what was measured before. Two passes: read, then multiply. Throws std::invalid_argument where max_norm is
+/// negative or NaN.
 template <class Executor, class Tree>
 GradientNorm clip_by_global_norm(const Executor& executor, Tree&& tree, const double& max_norm) {
   detail::check_max_norm(max_norm);
@@ -42,5 +42,3 @@ GradientNorm clip_by_global_norm(Tree&& tree, const double& max_norm) {
 }
 
 }  // namespace headroom
-
-#endif

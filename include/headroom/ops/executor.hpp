@@ -1,5 +1,4 @@
-#ifndef HEADROOM_OPS_EXECUTOR_HPP
-#define HEADROOM_OPS_EXECUTOR_HPP
+#pragma once
 
 #include <headroom/detail/error.hpp>
 
@@ -11,8 +10,9 @@
 
 namespace headroom {
 
-// Who does the work of a verb. An executor has `concurrency()`, into how many tasks large work is split, and `run(n, task)`, which
-// calls task(0) … task(n - 1), returns when all are done, and may do them in any order and at once. Results do not depend on it.
+// Who does the work of a verb. An executor has `concurrency()`, into how many tasks large work is split, and `run(n, task)`,
+// which calls task(0) … task(n - 1), returns when all are done, and may do them in any order and at once. Results do not depend
+// on it.
 
 /// Everything in the calling thread.
 struct SequentialExecutor {
@@ -26,8 +26,8 @@ struct SequentialExecutor {
 /// The default executor of every verb.
 inline constexpr SequentialExecutor sequential{};
 
-/// `n_threads` threads, the calling one among them, started for each call: worth it for trees of many megabytes. Small trees are
-/// left to the calling thread.
+/// `n_threads` threads, the calling one among them, started for each call: worth it for trees of many megabytes. Small trees
+/// are left to the calling thread.
 class ParallelExecutor {
  public:
   explicit ParallelExecutor(int n_threads) : n_threads_(n_threads) {
@@ -63,5 +63,3 @@ class ParallelExecutor {
 [[nodiscard]] inline ParallelExecutor parallel(int n_threads) { return ParallelExecutor(n_threads); }
 
 }  // namespace headroom
-
-#endif

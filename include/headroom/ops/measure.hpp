@@ -1,12 +1,11 @@
-#ifndef HEADROOM_OPS_MEASURE_HPP
-#define HEADROOM_OPS_MEASURE_HPP
+#pragma once
 
 #include <headroom/ops/pass.hpp>
 
 namespace headroom {
 
-/// Finite, largest magnitude and L2 norm over all floating-point elements, in one read-only pass. Squares are summed in double in a
-/// fixed order: the norm of a tree is the same, bit for bit, on every instruction set and any number of threads.
+/// Finite, largest magnitude and L2 norm over all floating-point elements, in one read-only pass. Squares are summed in double
+/// in a fixed order: the norm of a tree is the same, bit for bit, on every instruction set and any number of threads.
 template <class Executor, class Tree>
 [[nodiscard]] GradientNorm measure(const Executor& executor, const Tree& tree) {
   detail::check_trees(detail::CheckReadable{}, tree);
@@ -34,5 +33,3 @@ template <class Tree>
 }
 
 }  // namespace headroom
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_OPS_PASS_HPP
-#define HEADROOM_OPS_PASS_HPP
+#pragma once
 
 #include <headroom/kernel/unchecked.hpp>
 #include <headroom/ops/check.hpp>
@@ -11,9 +10,9 @@
 #include <type_traits>
 #include <vector>
 
-// One pass of a verb over a tree: every leaf is cut into pieces, every piece goes through a kernel, the findings are put together.
-// With several threads each walks the whole tree and takes the pieces that begin in its share of the elements, so there is no
-// list of work to build. Sums of pieces are added in the order of the tree, whoever has made them.
+// One pass of a verb over a tree: every leaf is cut into pieces, every piece goes through a kernel, the findings are put
+// together. With several threads each walks the whole tree and takes the pieces that begin in its share of the elements, so
+// there is no list of work to build. Sums of pieces are added in the order of the tree, whoever has made them.
 
 namespace headroom::detail {
 
@@ -144,13 +143,15 @@ class Sink {
 inline constexpr std::size_t parallel_elements = std::size_t{1} << 18;
 
 template <class Executor, class Action, class... Trees>
-Findings run_parallel(const Executor& executor, const Action& action, std::size_t elements, std::size_t pieces, Trees&... trees) {
+Findings run_parallel(const Executor& executor, const Action& action, std::size_t elements, std::size_t pieces,
+                      Trees&... trees) {
   const std::size_t tasks = executor.concurrency();
   std::vector<Findings> found(tasks);
   std::vector<double> sums(pieces, 0.0);
   (void)active_isa();  // chosen here, where an error can be thrown
   executor.run(tasks, [&](std::size_t task) {
-    Sink<Action> sink(action, elements / tasks * task, task + 1 == tasks ? elements : elements / tasks * (task + 1), sums.data());
+    Sink<Action> sink(action, elements / tasks * task, task + 1 == tasks ? elements : elements / tasks * (task + 1),
+                      sums.data());
     detail::walk(Path(), sink, trees...);
     found[task] = sink.findings();
   });
@@ -176,5 +177,3 @@ Findings run_pass(const Executor& executor, const Action& action, Trees&... tree
 }
 
 }  // namespace headroom::detail
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_OPS_TRANSFORM_HPP
-#define HEADROOM_OPS_TRANSFORM_HPP
+#pragma once
 
 #include <headroom/ops/pass.hpp>
 #include <headroom/tree/rebind.hpp>
@@ -7,8 +6,8 @@
 #include <type_traits>
 #include <utility>
 
-// The three ways to apply an action that writes: in place, into a tree of the user's, into a new tree. All check first: where they
-// throw, nothing has been written.
+// The three ways to apply an action that writes: in place, into a tree of the user's, into a new tree. All check first: where
+// they throw, nothing has been written.
 
 namespace headroom::detail {
 
@@ -51,5 +50,3 @@ auto transform(const Executor& executor, const Action& action, Tree&& tree) {
 }
 
 }  // namespace headroom::detail
-
-#endif

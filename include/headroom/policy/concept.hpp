@@ -1,5 +1,4 @@
-#ifndef HEADROOM_POLICY_CONCEPT_HPP
-#define HEADROOM_POLICY_CONCEPT_HPP
+#pragma once
 
 #include <headroom/kernel/report.hpp>
 
@@ -13,15 +12,16 @@ namespace detail {
 template <class P, class = void>
 struct is_loss_scale : std::false_type {};
 template <class P>
-struct is_loss_scale<P, std::void_t<decltype(std::declval<const P&>().loss_scale()), decltype(std::declval<const P&>().inv_scale()),
-                                    decltype(std::declval<const P&>().adjust(true)),
-                                    decltype(std::declval<const P&>().adjust(std::declval<const GradientReport&>()))>>
-    : std::bool_constant<
-          std::is_copy_constructible_v<P> && std::is_copy_assignable_v<P> &&
-          std::is_same_v<decltype(std::declval<const P&>().loss_scale()), float> &&
-          std::is_same_v<decltype(std::declval<const P&>().inv_scale()), float> &&
-          std::is_same_v<decltype(std::declval<const P&>().adjust(true)), P> &&
-          std::is_same_v<decltype(std::declval<const P&>().adjust(std::declval<const GradientReport&>())), P>> {};
+struct is_loss_scale<
+    P, std::void_t<decltype(std::declval<const P&>().loss_scale()), decltype(std::declval<const P&>().inv_scale()),
+                   decltype(std::declval<const P&>().adjust(true)),
+                   decltype(std::declval<const P&>().adjust(std::declval<const GradientReport&>()))>>
+    : std::bool_constant<std::is_copy_constructible_v<P> && std::is_copy_assignable_v<P> &&
+                         std::is_same_v<decltype(std::declval<const P&>().loss_scale()), float> &&
+                         std::is_same_v<decltype(std::declval<const P&>().inv_scale()), float> &&
+                         std::is_same_v<decltype(std::declval<const P&>().adjust(true)), P> &&
+                         std::is_same_v<decltype(std::declval<const P&>().adjust(std::declval<const GradientReport&>())), P>> {
+};
 
 }  // namespace detail
 
@@ -32,11 +32,9 @@ struct is_loss_scale<P, std::void_t<decltype(std::declval<const P&>().loss_scale
 ///     P adjust(bool grads_finite) const;            // the policy of the next step
 ///     P adjust(const GradientReport&) const;
 ///
-/// A type of a user's own that has these four is as good as one of headroom's; it gets the verbs (scale, unscale, …) by inheriting
-/// LossScaleVerbs<P>. The surface is that of jmp.LossScale.
+/// A type of a user's own that has these four is as good as one of headroom's; it gets the verbs (scale, unscale, …) by
+/// inheriting LossScaleVerbs<P>. The surface is that of jmp.LossScale.
 template <class P>
 inline constexpr bool is_loss_scale_v = detail::is_loss_scale<P>::value;
 
 }  // namespace headroom
-
-#endif

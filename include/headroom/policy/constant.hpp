@@ -1,5 +1,4 @@
-#ifndef HEADROOM_POLICY_CONSTANT_HPP
-#define HEADROOM_POLICY_CONSTANT_HPP
+#pragma once
 
 #include <headroom/policy/verbs.hpp>
 
@@ -16,7 +15,9 @@ class ConstantLossScale : public LossScaleVerbs<ConstantLossScale> {
   [[nodiscard]] constexpr ConstantLossScale adjust(bool) const noexcept { return *this; }
   [[nodiscard]] constexpr ConstantLossScale adjust(const GradientReport&) const noexcept { return *this; }
 
-  friend constexpr bool operator==(const ConstantLossScale& a, const ConstantLossScale& b) noexcept { return a.scale_ == b.scale_; }
+  friend constexpr bool operator==(const ConstantLossScale& a, const ConstantLossScale& b) noexcept {
+    return a.scale_ == b.scale_;
+  }
   friend constexpr bool operator!=(const ConstantLossScale& a, const ConstantLossScale& b) noexcept { return !(a == b); }
 
  private:
@@ -24,5 +25,3 @@ class ConstantLossScale : public LossScaleVerbs<ConstantLossScale> {
 };
 
 }  // namespace headroom
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_POLICY_DYNAMIC_HPP
-#define HEADROOM_POLICY_DYNAMIC_HPP
+#pragma once
 
 #include <headroom/policy/loss_scale_config.hpp>
 #include <headroom/policy/verbs.hpp>
@@ -8,8 +7,8 @@
 
 namespace headroom {
 
-/// Grows after `growth_interval` finite steps since the last change. So jmp, torch.amp and Emily; from `>=`, which is Emily's, a
-/// counter that is beyond the interval grows on the next finite step.
+/// Grows after `growth_interval` finite steps since the last change. So jmp, torch.amp and Emily; from `>=`, which is Emily's,
+/// a counter that is beyond the interval grows on the next finite step.
 struct GrowAfterInterval {
   [[nodiscard]] static constexpr bool grows(std::int64_t counter, const LossScaleConfig& config) noexcept {
     return counter >= config.growth_interval;
@@ -25,8 +24,8 @@ struct BackOffAtOnce {
 
 /// The dynamic loss scale of jmp.DynamicLossScale and torch.amp.GradScaler:
 ///
-///     adjust(finite):  counter += 1;  if counter >= growth_interval:  scale = min(scale * growth_factor, max_scale);  counter = 0
-///     adjust(not):     counter = 0;   scale = max(scale * backoff_factor, min_scale)
+///     adjust(finite):  counter += 1;  if counter >= growth_interval:  scale = min(scale * growth_factor, max_scale);  counter
+///     = 0 adjust(not):     counter = 0;   scale = max(scale * backoff_factor, min_scale)
 ///
 /// An immutable value: adjust returns the next one. `Growth` says when to grow, `Backoff` what an overflow does.
 template <class Growth = GrowAfterInterval, class Backoff = BackOffAtOnce>
@@ -54,12 +53,16 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     }
     return next;
   }
-  [[nodiscard]] constexpr BasicDynamicLossScale adjust(const GradientReport& report) const noexcept { return adjust(report.finite); }
+  [[nodiscard]] constexpr BasicDynamicLossScale adjust(const GradientReport& report) const noexcept {
+    return adjust(report.finite);
+  }
 
   friend constexpr bool operator==(const BasicDynamicLossScale& a, const BasicDynamicLossScale& b) noexcept {
     return a.config_ == b.config_ && a.scale_ == b.scale_ && a.counter_ == b.counter_;
   }
-  friend constexpr bool operator!=(const BasicDynamicLossScale& a, const BasicDynamicLossScale& b) noexcept { return !(a == b); }
+  friend constexpr bool operator!=(const BasicDynamicLossScale& a, const BasicDynamicLossScale& b) noexcept {
+    return !(a == b);
+  }
 
  private:
   LossScaleConfig config_;
@@ -70,5 +73,3 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
 using DynamicLossScale = BasicDynamicLossScale<>;
 
 }  // namespace headroom
-
-#endif

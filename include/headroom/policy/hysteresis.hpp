@@ -1,5 +1,4 @@
-#ifndef HEADROOM_POLICY_HYSTERESIS_HPP
-#define HEADROOM_POLICY_HYSTERESIS_HPP
+#pragma once
 
 #include <headroom/policy/loss_scale_config.hpp>
 #include <headroom/policy/verbs.hpp>
@@ -31,9 +30,9 @@ struct RefillOnBackoff {
   static constexpr bool on_clean_step = false, on_growth = true, on_backoff = true;
 };
 
-/// A dynamic loss scale that tolerates overflows: each uses up one of `hysteresis`, and when none is left the scale backs off, on
-/// that overflow and on every further one until the refill. Otherwise as BasicDynamicLossScale. For runs whose gradients have
-/// rare spikes: skipping the step is enough for those, and the scale need not pay for it.
+/// A dynamic loss scale that tolerates overflows: each uses up one of `hysteresis`, and when none is left the scale backs off,
+/// on that overflow and on every further one until the refill. Otherwise as BasicDynamicLossScale. For runs whose gradients
+/// have rare spikes: skipping the step is enough for those, and the scale need not pay for it.
 template <class Refill = RefillOnCleanStep>
 class BasicHysteresisScale : public LossScaleVerbs<BasicHysteresisScale<Refill>> {
  public:
@@ -57,10 +56,13 @@ class BasicHysteresisScale : public LossScaleVerbs<BasicHysteresisScale<Refill>>
   [[nodiscard]] constexpr BasicHysteresisScale adjust(bool grads_finite) const noexcept {
     return grads_finite ? after_clean_step() : after_overflow();
   }
-  [[nodiscard]] constexpr BasicHysteresisScale adjust(const GradientReport& report) const noexcept { return adjust(report.finite); }
+  [[nodiscard]] constexpr BasicHysteresisScale adjust(const GradientReport& report) const noexcept {
+    return adjust(report.finite);
+  }
 
   friend constexpr bool operator==(const BasicHysteresisScale& a, const BasicHysteresisScale& b) noexcept {
-    return a.config_ == b.config_ && a.scale_ == b.scale_ && a.counter_ == b.counter_ && a.hysteresis_left_ == b.hysteresis_left_;
+    return a.config_ == b.config_ && a.scale_ == b.scale_ && a.counter_ == b.counter_ &&
+           a.hysteresis_left_ == b.hysteresis_left_;
   }
   friend constexpr bool operator!=(const BasicHysteresisScale& a, const BasicHysteresisScale& b) noexcept { return !(a == b); }
 
@@ -95,5 +97,3 @@ class BasicHysteresisScale : public LossScaleVerbs<BasicHysteresisScale<Refill>>
 using HysteresisScale = BasicHysteresisScale<>;
 
 }  // namespace headroom
-
-#endif

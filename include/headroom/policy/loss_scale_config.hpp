@@ -1,5 +1,4 @@
-#ifndef HEADROOM_POLICY_LOSS_SCALE_CONFIG_HPP
-#define HEADROOM_POLICY_LOSS_SCALE_CONFIG_HPP
+#pragma once
 
 #include <headroom/kernel/scale_factor.hpp>
 
@@ -25,9 +24,10 @@ struct LossScaleConfig {
 
 namespace detail {
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_order(const char* field, float value, const char* other, float bound) {
-  throw_invalid_argument(std::string(field) + " is " + to_text(static_cast<double>(value)) + ", above " + other + ", which is " +
-                         to_text(static_cast<double>(bound)));
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_order(const char* field, float value, const char* other,
+                                                                   float bound) {
+  throw_invalid_argument(std::string(field) + " is " + to_text(static_cast<double>(value)) + ", above " + other +
+                         ", which is " + to_text(static_cast<double>(bound)));
 }
 
 /// Throws std::invalid_argument naming the first field that is out of range, and its value.
@@ -46,7 +46,8 @@ constexpr void check(const LossScaleConfig& config) {
   }
   check_loss_scale("min_scale", config.min_scale);
   check_loss_scale("max_scale", config.max_scale);
-  if (config.initial_scale > config.max_scale) throw_bad_order("initial_scale", config.initial_scale, "max_scale", config.max_scale);
+  if (config.initial_scale > config.max_scale)
+    throw_bad_order("initial_scale", config.initial_scale, "max_scale", config.max_scale);
   // The floor of 1 is a default that nobody may have asked for: a scale may start below it, as it may in Emily, and the first
   // overflow brings it there.
   if (config.min_scale > config.initial_scale && config.min_scale != 1.0F) {
@@ -55,8 +56,8 @@ constexpr void check(const LossScaleConfig& config) {
   if (config.min_scale > config.max_scale) throw_bad_order("min_scale", config.min_scale, "max_scale", config.max_scale);
 }
 
-/// `scale` times the growth factor, not above the maximum. Compared before it is multiplied: under -ffast-math a test of the product
-/// for Inf would be folded away. The product is formed in double and rounded once.
+/// `scale` times the growth factor, not above the maximum. Compared before it is multiplied: under -ffast-math a test of the
+/// product for Inf would be folded away. The product is formed in double and rounded once.
 [[nodiscard]] constexpr float grown(float scale, const LossScaleConfig& config) noexcept {
   const auto now = static_cast<double>(scale), most = static_cast<double>(config.max_scale);
   if (now > most / config.growth_factor) return config.max_scale;
@@ -73,5 +74,3 @@ constexpr void check(const LossScaleConfig& config) {
 }  // namespace detail
 
 }  // namespace headroom
-
-#endif

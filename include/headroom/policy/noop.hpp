@@ -1,13 +1,12 @@
-#ifndef HEADROOM_POLICY_NOOP_HPP
-#define HEADROOM_POLICY_NOOP_HPP
+#pragma once
 
 #include <headroom/ops/all_finite.hpp>
 #include <headroom/policy/verbs.hpp>
 
 namespace headroom {
 
-/// No loss scale: for training in float or bfloat16 with the same loop; jmp's NoOpLossScale. Trees pass through untouched, as the
-/// very same object where that has a name; the check of the gradients still runs where a report is asked for.
+/// No loss scale: for training in float or bfloat16 with the same loop; jmp's NoOpLossScale. Trees pass through untouched, as
+/// the very same object where that has a name; the check of the gradients still runs where a report is asked for.
 class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
  public:
   [[nodiscard]] constexpr float loss_scale() const noexcept { return 1.0F; }
@@ -64,5 +63,3 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
 };
 
 }  // namespace headroom
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_POLICY_VERBS_HPP
-#define HEADROOM_POLICY_VERBS_HPP
+#pragma once
 
 #include <headroom/ops/clip.hpp>
 #include <headroom/ops/transform.hpp>
@@ -61,8 +60,8 @@ class LossScaleVerbs {
     scale_in_place(sequential, tree);
   }
 
-  /// New gradients divided by the scale, in one pass: widened, unscaled, checked, measured. `unscale<float>` gives float gradients
-  /// whatever comes in, which is what 16-bit gradients want: in fp16 a true gradient below 2^-25 is 0 again.
+  /// New gradients divided by the scale, in one pass: widened, unscaled, checked, measured. `unscale<float>` gives float
+  /// gradients whatever comes in, which is what 16-bit gradients want: in fp16 a true gradient below 2^-25 is 0 again.
   template <class To = same_dtype, class Executor, class Tree>
   [[nodiscard]] auto unscale(const Executor& executor, Tree&& tree) const {
     auto result = detail::transform<To>(executor, divide(), std::forward<Tree>(tree));
@@ -131,5 +130,3 @@ class LossScaleVerbs {
 };
 
 }  // namespace headroom
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_TREE_FACTS_HPP
-#define HEADROOM_TREE_FACTS_HPP
+#pragma once
 
 #include <headroom/tree/walk.hpp>
 
@@ -29,8 +28,8 @@ struct every_alternative<Predicate, std::variant<Ts...>, Above...> {
   static constexpr bool value = (every_node<Predicate, bare<Ts>, Above...>() && ...);
 };
 
-/// Whether Predicate::test<T>() holds for T and, where T is a branch, all types below it. `Above` are the types on the way down:
-/// a struct that holds a vector of itself is not looked at twice.
+/// Whether Predicate::test<T>() holds for T and, where T is a branch, all types below it. `Above` are the types on the way
+/// down: a struct that holds a vector of itself is not looked at twice.
 template <class Predicate, class T, class... Above>
 constexpr bool every_node() {
   if constexpr ((std::is_same_v<T, Above> || ...)) {
@@ -83,7 +82,7 @@ struct IsCopyable {
   }
 };
 template <class T>
-inline constexpr bool is_copyable_tree_v = std::is_copy_constructible_v<bare<T>> && every_node<IsCopyable, bare<T>>();
+inline constexpr bool is_copyable_tree_v = std::is_copy_constructible_v<bare<T>>&& every_node<IsCopyable, bare<T>>();
 
 template <class To>
 struct HasDtype {
@@ -102,5 +101,3 @@ template <class T, class To>
 inline constexpr bool every_leaf_is_v = every_node<HasDtype<To>, bare<T>>();
 
 }  // namespace headroom::detail
-
-#endif

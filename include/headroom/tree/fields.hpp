@@ -1,5 +1,4 @@
-#ifndef HEADROOM_TREE_FIELDS_HPP
-#define HEADROOM_TREE_FIELDS_HPP
+#pragma once
 
 #include <cstddef>
 #include <tuple>
@@ -35,25 +34,28 @@ constexpr Name nth_name(const char* names, std::size_t index) {
 
 }  // namespace headroom::detail
 
-/// Makes a struct a branch and gives its members names in paths: `HEADROOM_TREE(Type, member, member, ...)`, up to 32 members, in
-/// the body of the struct (of a class template too) or after it in its namespace. Members that hold no gradients need not be
+/// Makes a struct a branch and gives its members names in paths: `HEADROOM_TREE(Type, member, member, ...)`, up to 32 members,
+/// in the body of the struct (of a class template too) or after it in its namespace. Members that hold no gradients need not be
 /// named.
-#define HEADROOM_TREE(Type, ...) \
-  [[maybe_unused]] constexpr auto headroom_tree(Type& self) { \
+#define HEADROOM_TREE(Type, ...)                                                                \
+  [[maybe_unused]] constexpr auto headroom_tree(Type& self) {                                   \
     return ::headroom::detail::make_fields(#__VA_ARGS__, HEADROOM_DETAIL_MEMBERS(__VA_ARGS__)); \
   }
 
 // "self.a, self.b" from "a, b". C++17 has no way but to count.
-#define HEADROOM_DETAIL_PICK(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, _18, _19, \
-    _20, _21, _22, _23, _24, _25, _26, _27, _28, _29, _30, _31, _32, name, ...) name
-#define HEADROOM_DETAIL_MEMBERS(...) HEADROOM_DETAIL_PICK(__VA_ARGS__, HEADROOM_DETAIL_M32, \
-    HEADROOM_DETAIL_M31, HEADROOM_DETAIL_M30, HEADROOM_DETAIL_M29, HEADROOM_DETAIL_M28, HEADROOM_DETAIL_M27, \
-    HEADROOM_DETAIL_M26, HEADROOM_DETAIL_M25, HEADROOM_DETAIL_M24, HEADROOM_DETAIL_M23, HEADROOM_DETAIL_M22, \
-    HEADROOM_DETAIL_M21, HEADROOM_DETAIL_M20, HEADROOM_DETAIL_M19, HEADROOM_DETAIL_M18, HEADROOM_DETAIL_M17, \
-    HEADROOM_DETAIL_M16, HEADROOM_DETAIL_M15, HEADROOM_DETAIL_M14, HEADROOM_DETAIL_M13, HEADROOM_DETAIL_M12, \
-    HEADROOM_DETAIL_M11, HEADROOM_DETAIL_M10, HEADROOM_DETAIL_M9, HEADROOM_DETAIL_M8, HEADROOM_DETAIL_M7, \
-    HEADROOM_DETAIL_M6, HEADROOM_DETAIL_M5, HEADROOM_DETAIL_M4, HEADROOM_DETAIL_M3, HEADROOM_DETAIL_M2, \
-    HEADROOM_DETAIL_M1, )(__VA_ARGS__)
+#define HEADROOM_DETAIL_PICK(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, _18, _19, _20, _21, \
+                             _22, _23, _24, _25, _26, _27, _28, _29, _30, _31, _32, name, ...)                               \
+  name
+#define HEADROOM_DETAIL_MEMBERS(...)                                                                                          \
+  HEADROOM_DETAIL_PICK(__VA_ARGS__, HEADROOM_DETAIL_M32, HEADROOM_DETAIL_M31, HEADROOM_DETAIL_M30, HEADROOM_DETAIL_M29,       \
+                       HEADROOM_DETAIL_M28, HEADROOM_DETAIL_M27, HEADROOM_DETAIL_M26, HEADROOM_DETAIL_M25,                    \
+                       HEADROOM_DETAIL_M24, HEADROOM_DETAIL_M23, HEADROOM_DETAIL_M22, HEADROOM_DETAIL_M21,                    \
+                       HEADROOM_DETAIL_M20, HEADROOM_DETAIL_M19, HEADROOM_DETAIL_M18, HEADROOM_DETAIL_M17,                    \
+                       HEADROOM_DETAIL_M16, HEADROOM_DETAIL_M15, HEADROOM_DETAIL_M14, HEADROOM_DETAIL_M13,                    \
+                       HEADROOM_DETAIL_M12, HEADROOM_DETAIL_M11, HEADROOM_DETAIL_M10, HEADROOM_DETAIL_M9, HEADROOM_DETAIL_M8, \
+                       HEADROOM_DETAIL_M7, HEADROOM_DETAIL_M6, HEADROOM_DETAIL_M5, HEADROOM_DETAIL_M4, HEADROOM_DETAIL_M3,    \
+                       HEADROOM_DETAIL_M2, HEADROOM_DETAIL_M1, )                                                              \
+  (__VA_ARGS__)
 #define HEADROOM_DETAIL_M1(m) self.m
 #define HEADROOM_DETAIL_M2(m, ...) self.m, HEADROOM_DETAIL_M1(__VA_ARGS__)
 #define HEADROOM_DETAIL_M3(m, ...) self.m, HEADROOM_DETAIL_M2(__VA_ARGS__)
@@ -86,5 +88,3 @@ constexpr Name nth_name(const char* names, std::size_t index) {
 #define HEADROOM_DETAIL_M30(m, ...) self.m, HEADROOM_DETAIL_M29(__VA_ARGS__)
 #define HEADROOM_DETAIL_M31(m, ...) self.m, HEADROOM_DETAIL_M30(__VA_ARGS__)
 #define HEADROOM_DETAIL_M32(m, ...) self.m, HEADROOM_DETAIL_M31(__VA_ARGS__)
-
-#endif

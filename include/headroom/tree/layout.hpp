@@ -1,5 +1,4 @@
-#ifndef HEADROOM_TREE_LAYOUT_HPP
-#define HEADROOM_TREE_LAYOUT_HPP
+#pragma once
 
 #include <headroom/detail/error.hpp>
 
@@ -8,8 +7,8 @@
 
 namespace headroom {
 
-/// Shape and strides of a tensor, in elements, dimensions in their logical order. Dimensions of one element are left out: they say
-/// nothing about where elements lie, and a 5 x 1 matrix is as good a place for a vector of 5 as any.
+/// Shape and strides of a tensor, in elements, dimensions in their logical order. Dimensions of one element are left out: they
+/// say nothing about where elements lie, and a 5 x 1 matrix is as good a place for a vector of 5 as any.
 class Layout {
  public:
   static constexpr int max_rank = 16;
@@ -44,10 +43,9 @@ class Layout {
 
   /// Whether two positions may be one element: what broadcasting makes. Such a tensor cannot be written element by element.
   [[nodiscard]] bool repeats_elements() const noexcept {
-    for (int i = 0; i < rank_; ++i) {
-      if (strides_[i] == 0 && shape_[i] > 1) return true;
-    }
-    return false;
+    bool any = false;
+    for (int i = 0; i < rank_; ++i) any = any || strides_[i] == 0;  // there are no dimensions of one element here
+    return any && size() > 0;
   }
 
   /// As people write it: 2x3; "scalar" without dimensions.
@@ -64,5 +62,3 @@ class Layout {
 };
 
 }  // namespace headroom
-
-#endif

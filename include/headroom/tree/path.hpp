@@ -1,5 +1,4 @@
-#ifndef HEADROOM_TREE_PATH_HPP
-#define HEADROOM_TREE_PATH_HPP
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -7,8 +6,8 @@
 
 namespace headroom::detail {
 
-/// Where a walk stands: a list from the leaf back to the root, on the stack of the walk. A walk that never asks for the text pays
-/// for two pointers a branch.
+/// Where a walk stands: a list from the leaf back to the root, on the stack of the walk. A walk that never asks for the text
+/// pays for two pointers a branch.
 class Path {
  public:
   Path() = default;
@@ -80,5 +79,3 @@ struct KeyStep {
 };
 
 }  // namespace headroom::detail
-
-#endif

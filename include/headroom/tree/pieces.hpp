@@ -1,5 +1,4 @@
-#ifndef HEADROOM_TREE_PIECES_HPP
-#define HEADROOM_TREE_PIECES_HPP
+#pragma once
 
 #include <headroom/tree/visit.hpp>
 
@@ -215,5 +214,3 @@ void pieces_of_leaf(Sink& sink, Source& source, Destination& destination) {
 }
 
 }  // namespace headroom::detail
-
-#endif

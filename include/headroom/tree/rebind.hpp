@@ -1,5 +1,4 @@
-#ifndef HEADROOM_TREE_REBIND_HPP
-#define HEADROOM_TREE_REBIND_HPP
+#pragma once
 
 #include <headroom/tree/facts.hpp>
 
@@ -85,10 +84,11 @@ constexpr auto rebound_struct_tag() {
   } else if constexpr (template_over_scalar<T, To>::value) {
     return type_tag<typename template_over_scalar<T, To>::type>{};
   } else {
-    static_assert(never<T>,
-                  "headroom: this struct has no counterpart with elements of another dtype. Use the _into form of the verb with a "
-                  "destination of your own, make the struct a class template of its scalar, or specialise headroom::tree_traits<T> "
-                  "with: template <class To> using rebind = ...;");
+    static_assert(
+        never<T>,
+        "headroom: this struct has no counterpart with elements of another dtype. Use the _into form of the verb with a "
+        "destination of your own, make the struct a class template of its scalar, or specialise headroom::tree_traits<T> "
+        "with: template <class To> using rebind = ...;");
   }
 }
 
@@ -225,8 +225,9 @@ rebound_t<std::pair<A, B>, To> make_struct_like(const std::pair<A, B>& tree) {
 template <class Container, class = void>
 struct has_push_back : std::false_type {};
 template <class Container>
-struct has_push_back<Container, std::void_t<decltype(std::declval<Container&>().push_back(
-                                    std::declval<typename Container::value_type>()))>> : std::true_type {};
+struct has_push_back<
+    Container, std::void_t<decltype(std::declval<Container&>().push_back(std::declval<typename Container::value_type>()))>>
+    : std::true_type {};
 
 template <class To, class T>
 rebound_t<T, To> make_sequence_like(const T& tree) {
@@ -295,5 +296,3 @@ rebound_t<T, To> make_like(const T& tree) {
 }  // namespace detail
 
 }  // namespace headroom
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_TREE_STD_HPP
-#define HEADROOM_TREE_STD_HPP
+#pragma once
 
 #include <headroom/tree/tree_traits.hpp>
 
@@ -120,14 +119,15 @@ struct tree_traits<T[N], std::enable_if_t<!is_dtype_v<T>>> : detail::sequence_of
 template <class Key, class T, class Compare, class Allocator>
 struct tree_traits<std::map<Key, T, Compare, Allocator>> : detail::map_to<T> {
   template <class To>
-  using rebuilt = std::map<Key, To, Compare,
-                           typename std::allocator_traits<Allocator>::template rebind_alloc<std::pair<const Key, To>>>;
+  using rebuilt =
+      std::map<Key, To, Compare, typename std::allocator_traits<Allocator>::template rebind_alloc<std::pair<const Key, To>>>;
 };
 template <class Key, class T, class Hash, class Equal, class Allocator>
 struct tree_traits<std::unordered_map<Key, T, Hash, Equal, Allocator>> : detail::map_to<T> {
   template <class To>
-  using rebuilt = std::unordered_map<Key, To, Hash, Equal,
-                                     typename std::allocator_traits<Allocator>::template rebind_alloc<std::pair<const Key, To>>>;
+  using rebuilt =
+      std::unordered_map<Key, To, Hash, Equal,
+                         typename std::allocator_traits<Allocator>::template rebind_alloc<std::pair<const Key, To>>>;
 };
 
 template <class... Ts>
@@ -208,5 +208,3 @@ struct tree_traits<std::monostate> {
 };
 
 }  // namespace headroom
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_TREE_TENSOR_TRAITS_HPP
-#define HEADROOM_TREE_TENSOR_TRAITS_HPP
+#pragma once
 
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/dtype/span.hpp>
@@ -24,8 +23,8 @@ namespace headroom {
 ///
 ///     static Layout layout(const MyTensor&);            // shape and strides, for tensors that may have gaps or another order
 ///     static constexpr bool is_view = true;             // copies share their elements (default: false)
-///     template <class To> using rebind = ...;           // the tensor type with elements of To, and an uninitialised one of the
-///     template <class To> static rebind<To> like(const MyTensor&);   // same shape: for verbs that return a new tensor
+///     template <class To> using rebind = ...;           // the tensor type with elements of To, and an uninitialised one of
+///     the template <class To> static rebind<To> like(const MyTensor&);   // same shape: for verbs that return a new tensor
 ///     static bool same_structure(const MyTensor&, const Other&);     // more than the layout: the pattern of a sparse matrix
 ///     static const char* obstacle(const MyTensor&);     // why this one cannot be walked; null where it can
 ///
@@ -60,22 +59,24 @@ struct has_value_type<T, std::void_t<typename tensor_traits<T>::value_type>> : s
 template <class T, class = void>
 struct has_data : std::false_type {};
 template <class T>
-struct has_data<T, std::enable_if_t<std::is_pointer_v<decltype(tensor_traits<T>::data(std::declval<T&>()))>>>
-    : std::true_type {};
+struct has_data<T, std::enable_if_t<std::is_pointer_v<decltype(tensor_traits<T>::data(std::declval<T&>()))>>> : std::true_type {
+};
 
 template <class T, class = void>
 struct has_size : std::false_type {};
 template <class T>
-struct has_size<T, std::enable_if_t<std::is_convertible_v<decltype(tensor_traits<T>::size(std::declval<const T&>())),
-                                                          std::size_t>>> : std::true_type {};
+struct has_size<
+    T, std::enable_if_t<std::is_convertible_v<decltype(tensor_traits<T>::size(std::declval<const T&>())), std::size_t>>>
+    : std::true_type {};
 
 /// Near misses of a specialisation, each with the line to write.
 template <class T>
 constexpr bool check_tensor_traits() {
   static_assert(has_value_type<T>::value,
                 "headroom: tensor_traits<T> has no value_type; write: using value_type = float;  (the element type)");
-  static_assert(has_data<T>::value,
-                "headroom: tensor_traits<T>::data(T&) is missing or does not return a pointer; write: static float* data(T& t);");
+  static_assert(
+      has_data<T>::value,
+      "headroom: tensor_traits<T>::data(T&) is missing or does not return a pointer; write: static float* data(T& t);");
   static_assert(has_size<T>::value,
                 "headroom: tensor_traits<T>::size is missing or no number; write: static std::size_t size(const T& t);");
   return true;
@@ -115,5 +116,3 @@ struct tensor_traits<T[N], std::enable_if_t<is_dtype_v<T>>> {
 };
 
 }  // namespace headroom
-
-#endif

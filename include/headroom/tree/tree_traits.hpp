@@ -1,5 +1,4 @@
-#ifndef HEADROOM_TREE_TREE_TRAITS_HPP
-#define HEADROOM_TREE_TREE_TRAITS_HPP
+#pragma once
 
 #include <headroom/tree/fields.hpp>
 #include <headroom/tree/tensor_traits.hpp>
@@ -28,8 +27,8 @@ enum class branch_kind {
 ///       template <class To> using rebind = ...;                                         // optional: for verbs that return
 ///     };                                                                                // another dtype
 ///
-/// Shorter: a member or free function `children`, or the macro HEADROOM_TREE. The other kinds of branch, with `kind`, are those of
-/// the standard containers: see tree/std.hpp.
+/// Shorter: a member or free function `children`, or the macro HEADROOM_TREE. The other kinds of branch, with `kind`, are those
+/// of the standard containers: see tree/std.hpp.
 template <class T, class Enable = void>
 struct tree_traits {
   using not_specialized = void;
@@ -128,7 +127,8 @@ struct all_references_or_views : std::false_type {};
 template <class... Ts>
 struct all_references_or_views<std::tuple<Ts...>> : std::bool_constant<(is_reference_or_view<Ts> && ...)> {};
 
-/// children(T&) by the first route there is. A const T without a route of its own takes that of T; the walk adds the const again.
+/// children(T&) by the first route there is. A const T without a route of its own takes that of T; the walk adds the const
+/// again.
 template <class T>
 constexpr auto raw_children(T& node) {
   using Mutable = std::remove_const_t<T>;
@@ -143,8 +143,9 @@ constexpr auto raw_children(T& node) {
   } else if constexpr (has_free_fields<T>::value) {
     return headroom_tree(node).members;
   } else {
-    static_assert(std::is_const_v<T>, "headroom: tree_traits<T> has no children; write: template <class Self> static auto "
-                                      "children(Self& self) { return std::tie(self.member, ...); }");
+    static_assert(std::is_const_v<T>,
+                  "headroom: tree_traits<T> has no children; write: template <class Self> static auto "
+                  "children(Self& self) { return std::tie(self.member, ...); }");
     return raw_children(const_cast<Mutable&>(node));
   }
 }
@@ -197,5 +198,3 @@ constexpr Name name_of_child(T& node, std::size_t index) {
 }  // namespace detail
 
 }  // namespace headroom
-
-#endif

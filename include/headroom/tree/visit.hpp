@@ -1,5 +1,4 @@
-#ifndef HEADROOM_TREE_VISIT_HPP
-#define HEADROOM_TREE_VISIT_HPP
+#pragma once
 
 #include <headroom/tree/walk.hpp>
 
@@ -40,8 +39,8 @@ void for_each_leaf(Tree&& tree, F&& f) {
   detail::walk(detail::Path(), visit, tree);
 }
 
-/// The same with `f(path, leaf)`. The path is a std::string that reads like C++: layers[2].weight, ["encoder"], <1> for an element
-/// of a tuple or an unnamed member; empty where the tree itself is a leaf.
+/// The same with `f(path, leaf)`. The path is a std::string that reads like C++: layers[2].weight, ["encoder"], <1> for an
+/// element of a tuple or an unnamed member; empty where the tree itself is a leaf.
 template <class Tree, class F>
 void for_each_leaf_with_path(Tree&& tree, F&& f) {
   const auto visit = [&f](const detail::Path& path, auto& leaf) { f(path.text(), leaf); };
@@ -64,5 +63,3 @@ template <class Tree>
 }
 
 }  // namespace headroom
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_TREE_WALK_HPP
-#define HEADROOM_TREE_WALK_HPP
+#pragma once
 
 #include <headroom/detail/error.hpp>
 #include <headroom/tree/path.hpp>
@@ -12,8 +11,8 @@
 #include <type_traits>
 #include <utility>
 
-// The visitor: one walk over one tree, or over two of the same structure side by side (source and destination, whose element and
-// container types may differ). It calls visit(path, leaf...) for every leaf; what is not floating-point is passed by.
+// The visitor: one walk over one tree, or over two of the same structure side by side (source and destination, whose element
+// and container types may differ). It calls visit(path, leaf...) for every leaf; what is not floating-point is passed by.
 
 namespace headroom::detail {
 
@@ -25,11 +24,12 @@ inline constexpr node_kind node_kind_v = kind_of_node<bare<T>>();
 
 template <class T>
 constexpr bool check_is_tree() {
-  static_assert(node_kind_v<T> != node_kind::unknown,
-                "headroom: this type is neither a leaf nor a branch of a tree. Make it a leaf by specialising "
-                "headroom::tensor_traits<T> (for Eigen, xtensor and others include the adapter: <headroom/adapters/...>), or a "
-                "branch by one of three routes: specialise headroom::tree_traits<T>; give it a member or free function children "
-                "that returns std::tie(member, ...); or write HEADROOM_TREE(Type, member, ...) after it");
+  static_assert(
+      node_kind_v<T> != node_kind::unknown,
+      "headroom: this type is neither a leaf nor a branch of a tree. Make it a leaf by specialising "
+      "headroom::tensor_traits<T> (for Eigen, xtensor and others include the adapter: <headroom/adapters/...>), or a "
+      "branch by one of three routes: specialise headroom::tree_traits<T>; give it a member or free function children "
+      "that returns std::tie(member, ...); or write HEADROOM_TREE(Type, member, ...) after it");
   return node_kind_v<T> != node_kind::unknown;
 }
 
@@ -39,8 +39,8 @@ constexpr bool check_is_tree() {
 }
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_sizes_differ(const Path& path, std::size_t source,
                                                                       std::size_t destination) {
-  throw_structure_differs(path, "source has " + std::to_string(source) + " elements, destination has " +
-                                    std::to_string(destination));
+  throw_structure_differs(path,
+                          "source has " + std::to_string(source) + " elements, destination has " + std::to_string(destination));
 }
 
 template <class Visit, class... Nodes>
@@ -229,5 +229,3 @@ void walk(const Path& path, Visit& visit, Nodes&... nodes) {
 }
 
 }  // namespace headroom::detail
-
-#endif

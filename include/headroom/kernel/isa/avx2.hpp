@@ -1,14 +1,13 @@
-#ifndef HEADROOM_KERNEL_ISA_AVX2_HPP
-#define HEADROOM_KERNEL_ISA_AVX2_HPP
+#pragma once
 
 // Included by kernel/table.hpp alone, which has included what is needed here, <immintrin.h> among it.
 //
-// AVX2 with F16C: Intel since Haswell (2013), AMD since Excavator (2015). Eight floats a register; sixteen-bit formats are loaded
-// eight at a time as half a register and widened, by VCVTPH2PS for fp16 and by a shift for bf16. float and the reading kernels
-// are bound by memory; fp16 in place is bound by VCVTPS2PH, two µops that issue once a cycle at best.
+// AVX2 with F16C: Intel since Haswell (2013), AMD since Excavator (2015). Eight floats a register; sixteen-bit formats are
+// loaded eight at a time as half a register and widened, by VCVTPH2PS for fp16 and by a shift for bf16. float and the reading
+// kernels are bound by memory; fp16 in place is bound by VCVTPS2PH, two µops that issue once a cycle at best.
 //
-// Everything up to the end of the file is compiled for this CPU whatever the flags of the including file are, so nothing here may
-// be a lambda or a friend (g++ leaves those out of the region), and __AVX2__ says nothing.
+// Everything up to the end of the file is compiled for this CPU whatever the flags of the including file are, so nothing here
+// may be a lambda or a friend (g++ leaves those out of the region), and __AVX2__ says nothing.
 
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
@@ -72,8 +71,8 @@ inline f32x8 widen(brain16, u16x8 bits) noexcept {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits.lanes), 16))};
 }
 
-// The empty asm hides that the bits come from a floating-point result: under -ffast-math that would count as proof that they are
-// not those of Inf or NaN, and the check of them would be folded away.
+// The empty asm hides that the bits come from a floating-point result: under -ffast-math that would count as proof that they
+// are not those of Inf or NaN, and the check of them would be folded away.
 inline u32x8 narrow(binary32, f32x8 value) noexcept {
   __m256i bits_u32x8 = _mm256_castps_si256(value.lanes);
   __asm__("" : "+x"(bits_u32x8));
@@ -138,7 +137,8 @@ inline std::uint16_t largest_lane(u16x8 bits) noexcept {
   return static_cast<std::uint16_t>(~_mm_cvtsi128_si32(_mm_minpos_epu16(complement_u16x8)));
 }
 
-// ---- sums of squares: exact squares in double, one addition a lane. The asm keeps -ffast-math from adding in another order ----
+// ---- sums of squares: exact squares in double, one addition a lane. The asm keeps -ffast-math from adding in another order
+// ----
 
 using sums_register = f64x8;
 
@@ -164,6 +164,4 @@ inline void store_sums(double* destination, f64x8 sums) noexcept {
 #pragma clang attribute pop
 #else
 #pragma GCC pop_options
-#endif
-
 #endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_KERNEL_ISA_CPU_HPP
-#define HEADROOM_KERNEL_ISA_CPU_HPP
+#pragma once
 
 #include <headroom/config.hpp>
 
@@ -29,7 +28,5 @@ namespace headroom::detail {
 }
 
 }  // namespace headroom::detail
-
-#endif
 
 #endif

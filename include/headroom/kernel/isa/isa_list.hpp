@@ -1,5 +1,4 @@
-#ifndef HEADROOM_KERNEL_ISA_ISA_LIST_HPP
-#define HEADROOM_KERNEL_ISA_ISA_LIST_HPP
+#pragma once
 
 #include <headroom/config.hpp>
 #include <headroom/kernel/isa/cpu.hpp>
@@ -27,8 +26,8 @@ struct IsaRow {
 
 [[nodiscard]] inline bool always() { return true; }
 
-/// What this program was compiled with, slowest first. To add an instruction set: a file beside this one, included at the end of
-/// kernel/table.hpp, and a row here.
+/// What this program was compiled with, slowest first. To add an instruction set: a file beside this one, included at the end
+/// of kernel/table.hpp, and a row here.
 inline constexpr IsaRow isa_rows[] = {
     {Isa::scalar, to_string(Isa::scalar), &always},
 #if HEADROOM_HAS_AVX2
@@ -39,5 +38,3 @@ inline constexpr IsaRow isa_rows[] = {
 }  // namespace detail
 
 }  // namespace headroom
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef HEADROOM_KERNEL_ISA_SCALAR_HPP
-#define HEADROOM_KERNEL_ISA_SCALAR_HPP
+#pragma once
 
 // Included by kernel/table.hpp alone, which has included what is needed here.
 //
@@ -53,8 +52,7 @@ inline Compute widen(Format, typename Format::bits_type bits) noexcept {
 template <class Format, class Compute>
 inline typename Format::bits_type narrow(Format, Compute value) noexcept {
   using From = compute_format<Compute>;
-  return headroom::detail::convert_bits<From, Format>(
-      headroom::detail::bit_cast<typename From::bits_type>(launder(value)));
+  return headroom::detail::convert_bits<From, Format>(headroom::detail::bit_cast<typename From::bits_type>(launder(value)));
 }
 
 template <class Compute>
@@ -104,5 +102,3 @@ using sums_register = f64x1;
 }  // namespace scalar
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom::kernel
-
-#endif

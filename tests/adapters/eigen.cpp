@@ -1,0 +1,208 @@
+#include <headroom/adapters/eigen.hpp>
+#include <headroom/headroom.hpp>
+
+#include <unsupported/Eigen/CXX11/Tensor>
+
+#include <vector>
+
+#include "support/adapter_conformance.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+constexpr int n_rows = 5, n_cols = 7;
+
+template <class Tensor>
+struct Indexed {
+  using value_type = typename Tensor::Scalar;
+  static constexpr std::size_t rows = n_rows, cols = n_cols;
+  template <class T>
+  static auto& at(T& tensor, std::size_t i, std::size_t j) {
+    return tensor(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(j));
+  }
+};
+
+template <class Dense>
+struct Plain : Indexed<Dense> {
+  static Dense make() { return Dense(n_rows, n_cols); }
+};
+template <class Dense>
+struct Fixed : Indexed<Dense> {
+  static Dense make() { return Dense(); }
+};
+
+template <class S, int Order>
+using Dynamic = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Order>;
+
+/// A block with a gap between its columns (or rows).
+template <class S, int Order>
+struct BlockCase : Indexed<Dynamic<S, Order>> {
+  static auto make() {
+    static Dynamic<S, Order> whole(n_rows + 3, n_cols + 2);
+    return whole.block(1, 2, n_rows, n_cols);
+  }
+};
+
+/// Every third element of every row that follows the fifth.
+template <class S, int Order>
+struct StridedMap : Indexed<Dynamic<S, Order>> {
+  using strides = Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>;
+  static auto make() {
+    static std::vector<S> memory(3000);
+    return Eigen::Map<Dynamic<S, Order>, 0, strides>(memory.data(), n_rows, n_cols, strides(40, 3));
+  }
+};
+
+template <class S>
+struct RefCase : Indexed<Dynamic<S, Eigen::ColMajor>> {
+  static auto make() {
+    static Dynamic<S, Eigen::ColMajor> whole(n_rows + 1, n_cols);
+    return Eigen::Ref<Dynamic<S, Eigen::ColMajor>, 0, Eigen::OuterStride<>>(whole.topRows(n_rows));
+  }
+};
+
+template <class S, int Order>
+struct TensorCase : Indexed<Eigen::Tensor<S, 2, Order>> {
+  static auto make() { return Eigen::Tensor<S, 2, Order>(n_rows, n_cols); }
+};
+template <class S>
+struct FixedTensorCase : Indexed<Eigen::TensorFixedSize<S, Eigen::Sizes<n_rows, n_cols>>> {
+  static auto make() { return Eigen::TensorFixedSize<S, Eigen::Sizes<n_rows, n_cols>>(); }
+};
+template <class S>
+struct TensorMapCase : Indexed<Eigen::Tensor<S, 2>> {
+  static auto make() {
+    static std::vector<S> memory(n_rows * n_cols);
+    return Eigen::TensorMap<Eigen::Tensor<S, 2>>(memory.data(), n_rows, n_cols);
+  }
+};
+
+using RowHalf = Plain<Dynamic<Eigen::half, Eigen::RowMajor>>;
+using ColHalf = Plain<Dynamic<Eigen::half, Eigen::ColMajor>>;
+using ColFloat = Plain<Dynamic<float, Eigen::ColMajor>>;
+using ColDouble = Plain<Dynamic<double, Eigen::ColMajor>>;
+using TensorHalf = TensorCase<Eigen::half, Eigen::ColMajor>;
+
+}  // namespace
+
+TEST_CASE("Eigen matrices and arrays, fixed and dynamic, of both storage orders") {
+  conformance::check_all<ColFloat, ColHalf>();
+  conformance::check_all<ColFloat, RowHalf>();
+  conformance::check_all<Plain<Dynamic<float, Eigen::RowMajor>>, ColHalf>();
+  conformance::check_all<ColHalf, ColFloat>();
+  conformance::check_all<Plain<Dynamic<Eigen::bfloat16, Eigen::RowMajor>>, ColDouble>();
+  conformance::check_all<ColDouble, ColFloat>();
+  conformance::check_all<Plain<Eigen::Array<float, Eigen::Dynamic, Eigen::Dynamic>>, RowHalf>();
+  conformance::check_all<Fixed<Eigen::Matrix<float, n_rows, n_cols>>, ColHalf>();
+  conformance::check_all<Fixed<Eigen::Array<float, n_rows, n_cols, Eigen::RowMajor>>, ColHalf>();
+}
+
+TEST_CASE("Eigen views with gaps") {
+  conformance::check_all<BlockCase<float, Eigen::ColMajor>, ColHalf>();
+  conformance::check_all<BlockCase<float, Eigen::RowMajor>, ColHalf>();
+  conformance::check_all<BlockCase<Eigen::half, Eigen::RowMajor>, ColFloat>();
+  conformance::check_all<StridedMap<float, Eigen::ColMajor>, RowHalf>();
+  conformance::check_all<StridedMap<Eigen::half, Eigen::RowMajor>, ColFloat>();
+  conformance::check_all<RefCase<float>, ColHalf>();
+}
+
+TEST_CASE("Eigen tensors") {
+  conformance::check_all<TensorCase<float, Eigen::ColMajor>, TensorHalf>();
+  conformance::check_all<TensorCase<float, Eigen::RowMajor>, TensorHalf>();
+  conformance::check_all<FixedTensorCase<float>, TensorHalf>();
+  conformance::check_all<TensorMapCase<float>, TensorHalf>();
+}
+
+TEST_CASE("what lies between the elements of a view is not touched") {
+  Eigen::MatrixXf whole = Eigen::MatrixXf::Constant(9, 8, 3.0F);
+  headroom::ConstantLossScale(2.0F).scale_in_place(whole.block(2, 1, 4, 5));
+  CHECK((whole.array() == 6.0F).count() == 20);
+  CHECK((whole.array() == 3.0F).count() == 52);
+  whole.setConstant(3.0F);
+  headroom::ConstantLossScale(2.0F).scale_in_place(whole.row(4));
+  CHECK((whole.row(4).array() == 6.0F).all());
+  CHECK((whole.array() == 6.0F).count() == 8);
+  whole.setConstant(3.0F);
+  headroom::ConstantLossScale(2.0F).scale_in_place(whole.diagonal());
+  CHECK((whole.diagonal().array() == 6.0F).all());
+  CHECK((whole.array() == 6.0F).count() == 8);
+}
+
+TEST_CASE("new trees of views own their elements") {
+  Eigen::MatrixXf whole = Eigen::MatrixXf::Constant(4, 4, 1.0F);
+  const headroom::ConstantLossScale scale(8.0F);
+  auto scaled = scale.scale(whole.topRows(2));  // a temporary view, but not a temporary matrix
+  static_assert(std::is_same_v<decltype(scaled), Eigen::MatrixXf>);
+  CHECK((whole.array() == 1.0F).all());
+  CHECK((scaled.array() == 8.0F).all());
+  auto head = headroom::cast<Eigen::half>(whole.col(1).head(3));
+  CHECK(head.size() == 3);
+}
+
+TEST_CASE("a const view of a matrix can be read") {
+  const Eigen::MatrixXf matrix = Eigen::MatrixXf::Constant(3, 3, -2.0F);
+  const Eigen::Map<const Eigen::VectorXf> map(matrix.data(), 9);
+  const Eigen::Ref<const Eigen::MatrixXf> ref(matrix);
+  CHECK(headroom::measure(map).max_abs == 2.0);
+  CHECK(headroom::measure(ref).norm == Catch::Approx(6.0));
+}
+
+TEST_CASE("shapes of Eigen matrices must match") {
+  Eigen::MatrixXf source = Eigen::MatrixXf::Ones(2, 3);
+  Eigen::MatrixXf destination = Eigen::MatrixXf::Constant(3, 2, 7.0F);
+  CHECK_THROWS_WITH(headroom::cast_into(source, destination),
+                    Catch::Matchers::ContainsSubstring("2x3") && Catch::Matchers::ContainsSubstring("3x2"));
+  CHECK((destination.array() == 7.0F).all());
+  // A row is as good a place for three numbers as a column, and a flat span as good as a matrix without gaps.
+  Eigen::RowVector3f row;
+  headroom::cast_into(source.row(0).eval(), row);
+  std::vector<headroom::half> flat(6);
+  headroom::cast_into(source, flat);
+  CHECK(flat[5] == headroom::half(1.0F));
+  std::vector<headroom::half> rows(6);
+  CHECK_THROWS_AS(headroom::cast_into(destination.topRows(2), flat), std::invalid_argument);
+}
+
+TEST_CASE("the stored values of sparse matrices") {
+  Eigen::SparseMatrix<float> sparse(4, 5);
+  sparse.insert(1, 1) = 2.0F;
+  sparse.insert(3, 4) = -6.0F;
+  CHECK_THROWS_WITH(headroom::all_finite(std::tie(sparse)),
+                    Catch::Matchers::ContainsSubstring("<0>") && Catch::Matchers::ContainsSubstring("makeCompressed"));
+  sparse.makeCompressed();
+  CHECK(headroom::element_count(sparse) == 2);
+  CHECK(headroom::measure(sparse).max_abs == 6.0);
+
+  auto [grads, report] = headroom::ConstantLossScale(2.0F).unscale<Eigen::half>(sparse);
+  static_assert(std::is_same_v<decltype(grads), Eigen::SparseMatrix<Eigen::half>>);
+  CHECK(report.finite);
+  CHECK(static_cast<float>(grads.coeff(3, 4)) == -3.0F);
+  CHECK(static_cast<float>(grads.coeff(0, 0)) == 0.0F);
+
+  Eigen::SparseMatrix<float> elsewhere(4, 5);
+  elsewhere.insert(0, 0) = 9.0F;
+  elsewhere.insert(3, 4) = 9.0F;
+  elsewhere.makeCompressed();
+  CHECK_THROWS_AS(headroom::cast_into(sparse, elsewhere), std::invalid_argument);
+  CHECK(elsewhere.coeff(3, 4) == 9.0F);
+
+  Eigen::SparseVector<float> vector(10);
+  vector.coeffRef(7) = 4.0F;
+  const auto halves = headroom::cast<Eigen::half>(vector);
+  CHECK(static_cast<float>(halves.coeff(7)) == 4.0F);
+}
+
+TEST_CASE("integer matrices are left alone") {
+  Eigen::MatrixXi integers = Eigen::MatrixXi::Constant(2, 2, 3);
+  headroom::ConstantLossScale(2.0F).scale_in_place(integers);
+  CHECK(integers.sum() == 12);
+  CHECK(headroom::leaf_count(integers) == 0);
+  CHECK(headroom::all_finite(integers));
+}
+
+TEST_CASE("empty matrices") {
+  Eigen::MatrixXf none(0, 3);
+  CHECK(headroom::all_finite(none));
+  CHECK(headroom::measure(none).norm == 0.0);
+  CHECK(headroom::ConstantLossScale(2.0F).unscale<Eigen::half>(none).grads.cols() == 3);
+}
