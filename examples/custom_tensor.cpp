@@ -1,0 +1,86 @@
+// Two ways to bring your own types: a tensor class by tensor_traits, and a struct of raw arrays in the style of llm.c, pointers
+// into one allocation, as spans.
+
+#include <cstdio>
+#include <headroom/headroom.hpp>
+#include <memory>
+#include <vector>
+
+/// A tensor of somebody's own: rows with padding after each, as image and BLAS libraries have them.
+template <class T>
+class Image {
+ public:
+  Image(std::size_t rows, std::size_t cols) : rows_(rows), cols_(cols), pitch_((cols + 15) / 16 * 16), memory_(rows * pitch_) {}
+  [[nodiscard]] std::size_t rows() const { return rows_; }
+  [[nodiscard]] std::size_t cols() const { return cols_; }
+  [[nodiscard]] std::size_t pitch() const { return pitch_; }
+  T* data() { return memory_.data(); }
+  const T* data() const { return memory_.data(); }
+  T& operator()(std::size_t row, std::size_t col) { return memory_[row * pitch_ + col]; }
+
+ private:
+  std::size_t rows_, cols_, pitch_;
+  std::vector<T> memory_;
+};
+
+template <class T>
+struct headroom::tensor_traits<Image<T>> {
+  using value_type = T;
+  static T* data(Image<T>& image) { return image.data(); }
+  static const T* data(const Image<T>& image) { return image.data(); }
+  static std::size_t size(const Image<T>& image) { return image.rows() * image.cols(); }
+  // Optional: the padding is not to be touched, so say where the elements lie.
+  static Layout layout(const Image<T>& image) {
+    Layout layout;
+    layout.push(static_cast<std::ptrdiff_t>(image.rows()), static_cast<std::ptrdiff_t>(image.pitch()));
+    layout.push(static_cast<std::ptrdiff_t>(image.cols()), 1);
+    return layout;
+  }
+  // Optional: for the verbs that return a tensor of another dtype.
+  template <class To>
+  using rebind = Image<To>;
+  template <class To>
+  static Image<To> like(const Image<T>& image) {
+    return Image<To>(image.rows(), image.cols());
+  }
+};
+
+/// All gradients of a model in one allocation, as llm.c keeps them.
+template <class T>
+struct GradientTensors {
+  explicit GradientTensors(std::size_t vocabulary, std::size_t channels)
+      : memory(std::make_unique<T[]>(vocabulary * channels + 4 * channels * channels)),
+        wte(memory.get(), vocabulary * channels),
+        fcw(memory.get() + vocabulary * channels, 4 * channels * channels) {}
+
+  std::unique_ptr<T[]> memory;
+  headroom::span<T> wte;  // (V, C) token embeddings
+  headroom::span<T> fcw;  // (4C, C) weights of the feed-forward layer
+
+  HEADROOM_TREE(GradientTensors, wte, fcw)
+};
+
+int main() {
+  const headroom::DynamicLossScale scaler;
+
+  Image<headroom::half> image16(3, 20);
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t j = 0; j < 20; ++j) image16(i, j) = headroom::half(scaler.scale(1e-6F));  // lost in fp16 without the scale
+  }
+  const auto [image, report] = scaler.unscale<float>(image16);
+  std::printf("image: finite %d, largest gradient %.3g\n", report.finite, report.max_abs);
+
+  GradientTensors<headroom::half> grads16(100, 8);
+  GradientTensors<float> grads(100, 8);
+  grads16.wte[42] = headroom::half(2.0F);
+  grads16.fcw[7] = std::numeric_limits<headroom::half>::infinity();
+  const headroom::GradientReport overflow =
+      scaler.unscale_into(grads16, grads);  // no allocation; the spans are where they were
+  std::printf("llm.c: finite %d\n", overflow.finite);
+  const auto culprit = headroom::find_nonfinite(grads);
+  if (culprit) std::printf("llm.c: first non-finite gradient in %s[%zu]\n", culprit->path.c_str(), culprit->index);
+
+  const bool right = report.finite && report.max_abs > 0.9e-6 && report.max_abs < 1.1e-6 && !overflow.finite && culprit &&
+                     culprit->path == "fcw" && culprit->index == 7 && grads.wte[42] == 2.0F / scaler.loss_scale();
+  return right ? 0 : 1;
+}

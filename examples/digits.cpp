@@ -1,0 +1,144 @@
+// Trains a network on real handwritten digits six times: in float, in fp16 without and with three kinds of loss scale, in bf16.
+// The network (seven hidden layers of sigmoids) is one whose gradients shrink by about four a layer, so that in fp16 those of
+// the first layers become zero, and it learns nothing unless the loss is scaled.
+//
+//   digits [data.csv [output directory [epochs [seed]]]]
+//
+// Prints a table; writes digits.csv with loss and scale of every step, for plot_digits.gp.
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "digits/data.hpp"
+#include "digits/training.hpp"
+
+namespace {
+
+using digits::Images;
+using digits::Result;
+using digits::Settings;
+
+/// A bar on a terminal, and elsewhere nothing: logs need no animation.
+class Progress {
+ public:
+  explicit Progress(int total) : total_(total), is_terminal_(isatty(STDOUT_FILENO) != 0) {}
+  void tick() {
+    const int done = ++done_;
+    const int before = (done - 1) * width / total_, now = done * width / total_;
+    if (!is_terminal_ || before == now) return;
+    std::printf("\r[%s%s] %3d %%%s", std::string(static_cast<std::size_t>(now), '#').c_str(),
+                std::string(static_cast<std::size_t>(width - now), ' ').c_str(), 100 * done / total_,
+                done == total_ ? "\n" : "");
+    std::fflush(stdout);
+  }
+
+ private:
+  static constexpr int width = 50;
+  int total_;
+  bool is_terminal_;
+  std::atomic<int> done_{0};
+};
+
+using Training = std::function<Result(const std::function<void()>&)>;
+
+/// Growth after 50 finite steps, not 2000: the whole training has 1000.
+std::vector<Training> make_trainings(const Images& images, const Settings& settings) {
+  headroom::LossScaleConfig scale;
+  scale.growth_interval = 50;
+  const headroom::HysteresisConfig hysteresis{scale, 2};
+  const auto training = [&](auto scalar, const char* name, auto policy) -> Training {
+    return [=, &images, &settings](const std::function<void()>& tick) {
+      return digits::train<decltype(scalar)>(name, policy, images, settings, tick);
+    };
+  };
+  const Eigen::half fp16{};
+  return {training(float{}, "float", headroom::NoOpLossScale()),
+          training(fp16, "fp16, no scaling", headroom::NoOpLossScale()),
+          training(fp16, "fp16, ConstantLossScale", headroom::ConstantLossScale(0x1p16F)),
+          training(fp16, "fp16, DynamicLossScale", headroom::DynamicLossScale(scale)),
+          training(fp16, "fp16, HysteresisScale", headroom::HysteresisScale(hysteresis)),
+          training(Eigen::bfloat16{}, "bf16, no scaling", headroom::NoOpLossScale())};
+}
+
+/// Two at a time.
+std::vector<Result> run(const std::vector<Training>& trainings, const Settings& settings) {
+  Progress progress(static_cast<int>(trainings.size()) * settings.steps());
+  std::vector<Result> results(trainings.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < trainings.size(); i = next++) results[i] = trainings[i]([&progress] { progress.tick(); });
+  };
+  std::thread other(work);
+  work();
+  other.join();
+  return results;
+}
+
+void print_table(const std::vector<Result>& results) {
+  std::printf("%-25s %13s %10s %15s %13s %10s\n", "", "test accuracy", "final loss", "gradients lost", "steps skipped",
+              "last scale");
+  for (const Result& result : results) {
+    std::printf("%-25s %11.1f %% %10.4f %13.1f %% %13d %10.0f\n", result.name.c_str(), result.test_accuracy,
+                static_cast<double>(result.losses.back()), 100.0 * result.lost_share, result.skipped,
+                static_cast<double>(result.scales.back()));
+  }
+  std::printf(
+      "\nGradients lost: weight gradients that are zero, but are not when computed in float at the same weights and batch; "
+      "counted\nevery 25 steps, skipped ones left out.\n");
+}
+
+/// Written beside its place and moved there: a file that is there is whole.
+void write_csv(const std::vector<Result>& results, const std::filesystem::path& directory) {
+  std::filesystem::create_directories(directory);
+  const std::filesystem::path file = directory / "digits.csv", part = directory / "digits.csv.part";
+  {
+    std::ofstream stream(part);
+    stream << "step";
+    for (const Result& result : results) stream << ",\"loss: " << result.name << "\",\"scale: " << result.name << '"';
+    stream << '\n';
+    for (std::size_t step = 0; step < results.front().losses.size(); ++step) {
+      stream << step;
+      for (const Result& result : results) stream << ',' << result.losses[step] << ',' << result.scales[step];
+      stream << '\n';
+    }
+    if (!stream.flush()) throw std::runtime_error(part.string() + ": cannot be written");
+  }
+  std::filesystem::rename(part, file);
+  std::printf("\nLoss and scale by step: %s\n", file.c_str());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const std::string data = argc > 1 ? argv[1] : "examples/data/digits.csv";
+    const std::filesystem::path output = argc > 2 ? argv[2] : "build/examples";
+    Settings settings;
+    if (argc > 3) settings.epochs = digits::parse_number(argv[3], 100000, "epochs, argument", 3);
+    if (argc > 4) settings.seed = static_cast<std::uint32_t>(digits::parse_number(argv[4], 1000000, "seed, argument", 4));
+    if (settings.epochs < 1) throw std::runtime_error("epochs, argument 3: at least 1 is needed");
+
+    const Images images = digits::read_images(data);
+    if (images.size() <= settings.training_images) {
+      throw std::runtime_error(data + ": " + std::to_string(images.size()) + " images, but 1400 are for training alone");
+    }
+    std::printf("Training %d steps, six times: two at a time, about half a minute.\n", settings.steps());
+    std::fflush(stdout);
+    const std::vector<Result> results = run(make_trainings(images, settings), settings);
+    print_table(results);
+    write_csv(results, output);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "digits: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <Eigen/Core>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include <headroom/adapters/eigen.hpp>
+#include <headroom/headroom.hpp>
+
+#include "random.hpp"
+
+namespace digits {
+
+template <class Scalar>
+using Matrix = Eigen::Matrix<Scalar, Eigen::Dynamic, Eigen::Dynamic>;
+template <class Scalar>
+using Vector = Eigen::Matrix<Scalar, Eigen::Dynamic, 1>;
+
+template <class Scalar>
+struct Layer {
+  Matrix<Scalar> weight;  // outputs × inputs
+  Vector<Scalar> bias;    // outputs
+
+  HEADROOM_TREE(Layer, weight, bias)
+};
+
+// Sigmoid layers, the last one without the sigmoid. Parameters and gradients are both a Model: a tree in headroom's words.
+template <class Scalar>
+struct Model {
+  std::vector<Layer<Scalar>> layers;
+
+  HEADROOM_TREE(Model, layers)
+};
+
+// Variance 1 / fan_in, biases 0. `widths` counts the inputs first and the classes last.
+inline Model<float> random_model(const std::vector<Eigen::Index>& widths, Random& random) {
+  Model<float> model;
+  for (std::size_t i = 1; i < widths.size(); ++i) {
+    const float deviation = 1.0F / std::sqrt(static_cast<float>(widths[i - 1]));
+    Matrix<float> weight(widths[i], widths[i - 1]);
+    for (float& value : weight.reshaped()) value = deviation * random.normal();
+    model.layers.push_back({weight, Vector<float>::Zero(widths[i])});
+  }
+  return model;
+}
+
+// Whatever is computed leaves the arithmetic unit through one of these two: operands are widened to float, sums are
+// formed in float and rounded once, as a tensor core does. With Scalar = float both are plain copies.
+template <class Scalar, int Columns>
+auto widen(const Eigen::Matrix<Scalar, Eigen::Dynamic, Columns>& operand) {
+  return headroom::cast<float>(operand);
+}
+template <class Scalar>
+Matrix<Scalar> rounded(const Matrix<float>& result) {
+  return headroom::cast<Scalar>(result);
+}
+
+inline Matrix<float> sigmoid(const Matrix<float>& x) { return (1.0F + (-x.array()).exp()).inverse(); }
+
+// The input of every layer, and the logits at the end; one column per image.
+template <class Scalar>
+std::vector<Matrix<Scalar>> forward(const Model<Scalar>& model, const Matrix<float>& images) {
+  std::vector<Matrix<Scalar>> activations = {rounded<Scalar>(images)};
+  for (const auto& layer : model.layers) {
+    Matrix<float> sum(layer.weight.rows(), images.cols());
+    sum.noalias() = widen(layer.weight) * widen(activations.back());
+    sum.colwise() += widen(layer.bias);
+    Matrix<Scalar> stored = rounded<Scalar>(sum);
+    const bool is_hidden = activations.size() < model.layers.size();
+    activations.push_back(is_hidden ? rounded<Scalar>(sigmoid(widen(stored))) : std::move(stored));
+  }
+  return activations;
+}
+
+// `logit_gradient` is already multiplied by the loss scale, so every gradient here is, down to the first layer.
+template <class Scalar>
+Model<Scalar> backward(const Model<Scalar>& model, const std::vector<Matrix<Scalar>>& activations,
+                       const Matrix<Scalar>& logit_gradient) {
+  Model<Scalar> grads = model;
+  Matrix<Scalar> delta = logit_gradient;
+  for (std::size_t i = model.layers.size(); i-- > 0;) {
+    const Matrix<float> delta_f32 = widen(delta);
+    const Matrix<float> input_f32 = widen(activations[i]);
+    grads.layers[i].weight = rounded<Scalar>(delta_f32 * input_f32.transpose());
+    grads.layers[i].bias = rounded<Scalar>(delta_f32.rowwise().sum());
+    if (i == 0) break;
+    const Matrix<Scalar> input_gradient = rounded<Scalar>(widen(model.layers[i].weight).transpose() * delta_f32);
+    const auto slope = input_f32.array() * (1.0F - input_f32.array());
+    delta = rounded<Scalar>(widen(input_gradient).array() * slope);
+  }
+  return grads;
+}
+
+struct Loss {
+  double mean = 0.0;             // cross-entropy per image
+  Matrix<float> logit_gradient;  // of the mean, multiplied by `loss_scale`
+};
+
+// Softmax and cross-entropy stay in float, as every mixed-precision recipe has them: the gradient is multiplied by the
+// loss scale before it is rounded to 16 bits for the first time.
+inline Loss cross_entropy(const Matrix<float>& logits, const std::vector<int>& labels, float loss_scale) {
+  Loss loss;
+  Matrix<float> shifted = logits.rowwise() - logits.colwise().maxCoeff();
+  Matrix<float>& probability = loss.logit_gradient;
+  probability = shifted.array().exp();
+  const Eigen::RowVectorXf sums = probability.colwise().sum();
+  probability.array().rowwise() /= sums.array();
+  const float weight = loss_scale / static_cast<float>(logits.cols());
+  for (Eigen::Index image = 0; image < logits.cols(); ++image) {
+    const int label = labels[static_cast<std::size_t>(image)];
+    loss.mean += static_cast<double>(std::log(sums(image)) - shifted(label, image));
+    probability(label, image) -= 1.0F;
+  }
+  loss.mean /= static_cast<double>(logits.cols());
+  loss.logit_gradient *= weight;
+  return loss;
+}
+
+}  // namespace digits

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "data.hpp"
+#include "network.hpp"
+#include "random.hpp"
+
+namespace digits {
+
+struct Settings {
+  std::size_t training_images = 1400;  // of 1797; the rest are the test set
+  std::size_t batch = 700;
+  int epochs = 500;
+  float peak_rate = 0.02F;  // reached in a line, falls to 0 along half a cosine
+  int warm_up = 100;        // steps
+  int hidden_layers = 7;
+  int hidden_width = 64;
+  std::uint32_t seed = 2;
+  int lost_every = 25;  // steps between two counts of lost gradients
+
+  [[nodiscard]] int steps() const { return epochs * static_cast<int>(training_images / batch); }
+  [[nodiscard]] float rate(int step) const {
+    const double up = std::min(1.0, (step + 1.0) / warm_up);
+    return peak_rate * static_cast<float>(up * (0.5 + 0.5 * std::cos(3.14159265358979 * step / steps())));
+  }
+};
+
+/// What a training leaves for the table and the picture.
+struct Result {
+  std::string name;
+  std::vector<float> losses;  // training loss of every step's batch
+  std::vector<float> scales;  // loss scale of every step
+  int skipped = 0;
+  double lost_share = 0.0;     // of weight gradients: zero here, not zero in float at the same weights; mean over the counts
+  double test_accuracy = 0.0;  // in percent
+};
+
+/// Adam over float master weights.
+class Adam {
+ public:
+  explicit Adam(const Model<float>& model) : mean_(zeros_like(model)), square_(mean_) {}
+
+  void step(Model<float>& model, const Model<float>& grads, float rate) {
+    ++steps_;
+    const float step_rate = rate / static_cast<float>(1.0 - std::pow(0.9, steps_));
+    const auto square_factor = static_cast<float>(1.0 / (1.0 - std::pow(0.99, steps_)));
+    for (std::size_t i = 0; i < model.layers.size(); ++i) {
+      update(model.layers[i].weight, mean_.layers[i].weight, square_.layers[i].weight, grads.layers[i].weight, step_rate,
+             square_factor);
+      update(model.layers[i].bias, mean_.layers[i].bias, square_.layers[i].bias, grads.layers[i].bias, step_rate,
+             square_factor);
+    }
+  }
+
+ private:
+  static Model<float> zeros_like(Model<float> model) {
+    headroom::for_each_leaf(model, [](auto& leaf) { leaf.setZero(); });
+    return model;
+  }
+  template <class Dense>
+  static void update(Dense& weight, Dense& mean, Dense& square, const Dense& grad, float rate, float square_factor) {
+    mean = 0.9F * mean + 0.1F * grad;
+    square = 0.99F * square + 0.01F * grad.cwiseAbs2();
+    weight.array() -= rate * mean.array() / ((square.array() * square_factor).sqrt() + 1e-8F);
+  }
+
+  Model<float> mean_, square_;
+  int steps_ = 0;
+};
+
+/// Share of the weight gradients that are not zero in float but are in `grads`.
+inline double lost_share(const Model<float>& model, const Images& batch, const Model<float>& grads) {
+  const auto activations = forward(model, batch.pixels);
+  const auto exact = backward(model, activations, cross_entropy(activations.back(), batch.labels, 1.0F).logit_gradient);
+  long lost = 0, present = 0;
+  for (std::size_t i = 0; i < exact.layers.size(); ++i) {
+    const auto is_present = exact.layers[i].weight.array() != 0.0F;
+    present += is_present.count();
+    lost += (is_present && grads.layers[i].weight.array() == 0.0F).count();
+  }
+  return present == 0 ? 0.0 : static_cast<double>(lost) / static_cast<double>(present);
+}
+
+template <class Scalar>
+double accuracy(const Model<float>& model, const Images& images) {
+  const Matrix<float> logits = widen(forward(headroom::cast<Scalar>(model), images.pixels).back());
+  int right = 0;
+  for (Eigen::Index i = 0; i < logits.cols(); ++i) {
+    Eigen::Index best = 0;
+    logits.col(i).maxCoeff(&best);
+    right += best == images.labels[static_cast<std::size_t>(i)] ? 1 : 0;
+  }
+  return 100.0 * right / static_cast<double>(images.size());
+}
+
+/// One training with parameters, activations and gradients in Scalar. Weights, order of the images and everything else that is
+/// drawn depend on the seed alone. `tick` is called once a step.
+template <class Scalar, class Policy>
+Result train(const std::string& name, Policy scaler, const Images& images, const Settings& settings,
+             const std::function<void()>& tick) {
+  Random random(settings.seed);
+  std::vector<int> order(images.size());
+  std::iota(order.begin(), order.end(), 0);
+  random.shuffle(order);
+  const Images test = images.subset(order, settings.training_images, images.size());
+  order.resize(settings.training_images);
+
+  std::vector<Eigen::Index> widths(static_cast<std::size_t>(settings.hidden_layers) + 2, settings.hidden_width);
+  widths.front() = pixels;
+  widths.back() = classes;
+  Model<float> model = random_model(widths, random);
+  Adam adam(model);
+
+  Result result;
+  result.name = name;
+  int counted = 0, step = 0;
+  for (int epoch = 0; epoch < settings.epochs; ++epoch) {
+    random.shuffle(order);
+    for (std::size_t begin = 0; begin + settings.batch <= order.size(); begin += settings.batch, ++step) {
+      const Images batch = images.subset(order, begin, begin + settings.batch);
+
+      const auto params = headroom::cast<Scalar>(model);
+      const auto activations = forward(params, batch.pixels);
+      const Loss loss = cross_entropy(widen(activations.back()), batch.labels, scaler.scale(1.0F));
+      const auto grads16 = backward(params, activations, rounded<Scalar>(loss.logit_gradient));
+
+      const auto [grads, report] = scaler.template unscale<float>(grads16);
+      result.losses.push_back(static_cast<float>(loss.mean));
+      result.scales.push_back(scaler.loss_scale());
+      if (report.finite) {
+        if (!std::is_same_v<Scalar, float> && step % settings.lost_every == 0) {
+          result.lost_share += lost_share(model, batch, grads);
+          ++counted;
+        }
+        adam.step(model, grads, settings.rate(step));
+      } else {
+        ++result.skipped;
+      }
+      scaler = scaler.adjust(report);
+      tick();
+    }
+  }
+  if (counted > 0) result.lost_share /= counted;
+  result.test_accuracy = accuracy<Scalar>(model, test);
+  return result;
+}
+
+}  // namespace digits

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Which room may include which, and what else the headers keep to. `bash arrows.sh include/headroom` prints each line that does not.
+set -euo pipefail
+cd "$1"
+
+# What a room reaches by the arrows of the architecture; only kernel/ reaches kernel/isa. A room may also include itself, except
+# adapters/: an adapter knows one library and no other adapter.
+base="config.hpp detail"
+declare -A may_include=(
+  [version.hpp]=""
+  [config.hpp]=""
+  [detail]="config.hpp"
+  [dtype]="$base"
+  [kernel/isa]="$base dtype kernel/kernels.inl"
+  [kernel/kernels.inl]=""
+  [kernel]="$base dtype kernel/isa"
+  [tree]="$base dtype"
+  [ops]="$base dtype tree kernel"
+  [policy]="$base dtype tree kernel ops"
+  [training]="$base dtype tree kernel ops policy"
+  [observe]="$base dtype tree kernel ops"
+  [state]="$base dtype tree kernel ops policy"
+  [adapters]="$base dtype tree"
+)
+
+faults=0
+fault() {
+  echo "$1"
+  faults=$((faults + 1))
+}
+
+# A header's room is its folder, or itself where it lies at the top; the loops are a room too, which each instruction set includes.
+room_of() {
+  case $1 in
+    kernel/kernels.inl) echo "$1" ;;
+    */*) dirname "$1" ;;
+    *) echo "$1" ;;
+  esac
+}
+
+# The project's headers that file $1 includes, each as "line path", the path relative to include/headroom.
+own_includes() {
+  grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*("|<headroom/)' "$1" | while IFS= read -r line; do
+    path=$(sed -E 's/.*include[[:space:]]*["<]([^">]*)[">].*/\1/' <<<"$line")
+    case $path in
+      headroom/*) path=${path#headroom/} ;;
+      *) path=$(realpath --canonicalize-missing --relative-to=. "$(dirname "$1")/$path") ;;
+    esac
+    echo "${line%%:*} $path"
+  done
+}
+
+check_includes() {
+  local file=$1 room number path target
+  room=$(room_of "$file")
+  if [[ ! -v may_include[$room] ]]; then
+    fault "$file: no room of this name"
+    return
+  fi
+  while read -r number path; do
+    [[ -n $path ]] || continue
+    [[ -f $path ]] || fault "$file:$number: no such header: $path"
+    target=$(room_of "$path")
+    if [[ $target == "$room" && $room != adapters ]]; then continue; fi
+    [[ " ${may_include[$room]} " == *" $target "* ]] || fault "$file:$number: $room may not include $target ($path)"
+  done < <(own_includes "$file")
+}
+
+# Prints the lines of $1 that match the pattern $2 outside // comments, each as "number:line".
+code_matching() { sed -E 's,//.*,,' "$1" | grep -nE "$2" || true; }
+
+check_code() {
+  local file=$1 pattern=$2 why=$3 line
+  while IFS= read -r line; do
+    [[ -z $line ]] || fault "$file:${line%%:*}: $why"
+  done < <(code_matching "$file" "$pattern")
+}
+
+check_length() {
+  local limit=300
+  [[ $1 != kernel/isa/* ]] || limit=400
+  (($(wc -l <"$1") <= limit)) || fault "$1: longer than $limit lines"
+}
+
+# The umbrella is a sorted list of the project's headers and nothing else, and has no adapter in it.
+check_umbrella() {
+  local own line list
+  own='^[[:space:]]*($|#[[:space:]]*(pragma once|ifndef HEADROOM_|define HEADROOM_|endif|include[[:space:]]*("|<headroom/)))'
+  while IFS= read -r line; do
+    [[ -z $line ]] || fault "headroom.hpp:$line: something else than an include"
+  done < <(sed -E 's,//.*,,' headroom.hpp | grep -nvE "$own" || true)
+  check_code headroom.hpp 'include.*adapters/' "an adapter in the umbrella"
+  list=$(own_includes headroom.hpp | cut -d ' ' -f 2)
+  LC_ALL=C sort --check <<<"$list" || fault "headroom.hpp: not sorted"
+}
+
+while IFS= read -r file; do
+  check_length "$file"
+  check_code "$file" '\b(isfinite|isnan|isinf)[[:space:]]*\(' "classification in the floating-point domain folds away under -ffast-math"
+  check_code "$file" 'std::(cout|cerr|clog)|\b(f|v|vf)?printf[[:space:]]*\(|\bputs[[:space:]]*\(' "library code does not print"
+  [[ $file == detail/* ]] || check_code "$file" '\b(exit|abort)[[:space:]]*\(' "library code does not exit"
+  [[ $file == kernel/isa/* ]] || check_code "$file" 'include.*<(immintrin|x86intrin|cpuid|arm_neon)\.h>' "SIMD outside kernel/isa"
+  [[ $file == headroom.hpp ]] || check_includes "$file"
+done < <(find . -type f -printf '%P\n' | LC_ALL=C sort)
+check_umbrella
+
+echo "$faults faults"
+((faults == 0))

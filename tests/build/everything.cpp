@@ -1,0 +1,38 @@
+// Compiled only: every verb and every policy, for every dtype, with one include.
+#include <headroom/headroom.hpp>
+
+#include <vector>
+
+template <class T>
+using Tree = std::vector<std::vector<T>>;
+
+template <class T>
+double verbs(Tree<T>& tree) {
+  Tree<float> wide = headroom::cast<float>(tree);
+  headroom::cast_into(wide, tree);
+  const headroom::GradientNorm norm = headroom::clip_by_global_norm(tree, 1.0);
+  return norm.norm + headroom::measure(tree).max_abs + headroom::global_norm(tree) + (headroom::all_finite(tree) ? 1 : 0);
+}
+
+template <class T, class Policy>
+Policy step(const Policy& policy, Tree<T>& tree) {
+  auto scaled = policy.scale(tree);
+  policy.scale_in_place(scaled);
+  Tree<float> wide = policy.template unscale<float>(scaled).grads;
+  const headroom::GradientReport report = policy.unscale_into(scaled, wide);
+  const headroom::GradientNorm norm = policy.unscale_and_clip_in_place(wide, 1.0);
+  return policy.adjust(report.finite && norm.finite && policy.unscale_in_place(tree).finite);
+}
+
+template <class T>
+double dtype() {
+  Tree<T> tree;
+  return verbs(tree) + step(headroom::DynamicLossScale(), tree).loss_scale();
+}
+
+double every_dtype() { return dtype<headroom::half>() + dtype<headroom::bfloat16>() + dtype<float>() + dtype<double>(); }
+
+double every_policy(Tree<headroom::half>& tree) {
+  return step(headroom::NoOpLossScale{}, tree).loss_scale() + step(headroom::ConstantLossScale(8.0F), tree).loss_scale() +
+         step(headroom::HysteresisScale(), tree).loss_scale();
+}

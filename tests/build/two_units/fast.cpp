@@ -1,0 +1,2 @@
+#define UNIT fast_unscale
+#include "unit.inl"

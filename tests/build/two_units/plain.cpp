@@ -1,0 +1,2 @@
+#define UNIT plain_unscale
+#include "unit.inl"

@@ -1,0 +1,21 @@
+// expect: this struct has no counterpart with elements of another dtype. Use the _into form of the verb
+#include <headroom/headroom.hpp>
+
+#include <vector>
+
+struct Model {
+  std::vector<float> weight;
+  HEADROOM_TREE(Model, weight)
+};
+struct Model16 {
+  std::vector<headroom::half> weight;
+  HEADROOM_TREE(Model16, weight)
+};
+
+void narrow(const Model& model, Model16& narrow) {
+#ifdef HEADROOM_CONTROL
+  headroom::cast_into(model, narrow);
+#else
+  narrow = headroom::cast<headroom::half>(model);
+#endif
+}

@@ -1,0 +1,14 @@
+#include <Eigen/Core>
+#include <cstdio>
+#include <headroom/adapters/eigen.hpp>
+#include <headroom/headroom.hpp>
+
+int main() {
+  const headroom::DynamicLossScale scaler;
+  const Eigen::Matrix<Eigen::half, Eigen::Dynamic, Eigen::Dynamic> gradients =
+      Eigen::MatrixXf::Constant(3, 4, scaler.loss_scale()).cast<Eigen::half>();
+  const auto [unscaled, report] = scaler.unscale<float>(gradients);
+  const bool right = report.finite && unscaled == Eigen::MatrixXf::Ones(3, 4);
+  std::puts(right ? "right" : "wrong");
+  return right ? 0 : 1;
+}

@@ -1,0 +1,99 @@
+// Eigen's conversions are an independent implementation of the same rule. Where Eigen is not installed nothing here is
+// compiled.
+#if __has_include(<Eigen/Core>)
+#include <Eigen/Core>
+#define HAS_EIGEN 1
+#elif __has_include(<eigen3/Eigen/Core>)
+#include <eigen3/Eigen/Core>
+#define HAS_EIGEN 1
+#endif
+
+#ifdef HAS_EIGEN
+
+#include <headroom/dtype/bfloat16.hpp>
+#include <headroom/dtype/half.hpp>
+
+#include <cstdint>
+#include <random>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/samples.hpp"
+
+using headroom::bfloat16;
+using headroom::binary32;
+using headroom::half;
+using support::hex;
+using support::Mismatches;
+
+namespace {
+
+std::uint16_t rounded_by_eigen(half, const float& value) { return Eigen::half_impl::float_to_half_rtne(value).x; }
+std::uint16_t rounded_by_eigen(bfloat16, const float& value) {
+  return Eigen::bfloat16_impl::float_to_bfloat16_rtne<false>(value).value;
+}
+
+/// Compares one narrowing. NaNs are left to convert.cpp: under -ffast-math Eigen's own test for them is gone.
+template <class T>
+void compare(Mismatches& wrong, std::uint32_t bits) {
+  if (support::is_nan<binary32>(bits)) return;
+  float value = 0.0F;
+  support::set_bits(value, bits);
+  const std::uint16_t expected = rounded_by_eigen(T{}, value), actual = T(value).bits();
+  wrong.expect(actual == expected, [&] { return hex(bits) + " became " + hex(actual) + ", by Eigen " + hex(expected); });
+}
+
+}  // namespace
+
+TEST_CASE("narrowing ten million random floats as Eigen does", "[dtype]") {
+  support::for_each_type<half, bfloat16>([](auto type) {
+    using T = typename decltype(type)::type;
+    std::mt19937 random(support::seed);
+    Mismatches wrong;
+    for (int i = 0; i < 10'000'000; ++i) compare<T>(wrong, static_cast<std::uint32_t>(random()));
+    INFO(wrong.first());
+    CHECK(wrong.count() == 0);
+  });
+}
+
+TEST_CASE("narrowing two million floats in the range of half as Eigen does", "[dtype]") {
+  support::for_each_type<half, bfloat16>([](auto type) {
+    using T = typename decltype(type)::type;
+    std::mt19937 random(support::seed);
+    Mismatches wrong;
+    for (int i = 0; i < 2'000'000; ++i) {
+      const auto exponent = static_cast<std::uint32_t>(127 - 30 + random() % 50);
+      compare<T>(wrong, (static_cast<std::uint32_t>(random()) & 0x807FFFFFU) | (exponent << 23));
+    }
+    INFO(wrong.first());
+    CHECK(wrong.count() == 0);
+  });
+}
+
+TEST_CASE("narrowing at every boundary as Eigen does", "[dtype]") {
+  support::for_each_type<half, bfloat16>([](auto type) {
+    using T = typename decltype(type)::type;
+    Mismatches wrong;
+    for (const auto& boundary : support::boundaries<binary32, typename T::format>()) compare<T>(wrong, boundary.wide);
+    INFO(wrong.first());
+    CHECK(wrong.count() == 0);
+  });
+}
+
+TEST_CASE("widening every pattern as Eigen does", "[dtype]") {
+  support::for_each_type<half, bfloat16>([](auto type) {
+    using T = typename decltype(type)::type;
+    using Theirs = std::conditional_t<std::is_same_v<T, half>, Eigen::half, Eigen::bfloat16>;
+    Mismatches wrong;
+    for (std::uint32_t pattern = 0; pattern <= 0xFFFF; ++pattern) {
+      const auto bits = static_cast<std::uint16_t>(pattern);
+      const auto expected = support::bits_of(static_cast<float>(Eigen::numext::bit_cast<Theirs>(bits)));
+      const auto actual = support::bits_of(static_cast<float>(T::from_bits(bits)));
+      wrong.expect(support::same_bits<binary32>(actual, expected), [&] { return hex(pattern); });
+    }
+    INFO(wrong.first());
+    CHECK(wrong.count() == 0);
+  });
+}
+
+#endif

@@ -1,0 +1,151 @@
+#include <headroom/dtype/storage_float.hpp>
+
+#include <cstdint>
+#include <string>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/reference.hpp"
+
+using headroom::bfloat16;
+using headroom::binary32;
+using headroom::binary64;
+using headroom::half;
+using support::bits_of;
+using support::hex;
+using support::Mismatches;
+
+namespace {
+
+template <class T>
+T with_pattern(std::uint32_t pattern) {
+  return T::from_bits(static_cast<std::uint16_t>(pattern));
+}
+
+}  // namespace
+
+TEST_CASE("each of the 65,536 patterns widens exactly and comes back", "[dtype]") {
+  support::for_each_type<half, bfloat16>([](auto type) {
+    using T = typename decltype(type)::type;
+    using Format = typename T::format;
+    const auto magnitudes = support::all_magnitudes<Format>();
+    Mismatches wrong_float, wrong_double, wrong_round_trip;
+    for (std::uint32_t pattern = 0; pattern <= 0xFFFF; ++pattern) {
+      const auto value = with_pattern<T>(pattern);
+      const auto describe = [&] { return hex(pattern); };
+      // The bits at once: a returned NaN is not to be held as a float.
+      const auto as_float = bits_of(static_cast<float>(value));
+      const auto as_double = bits_of(static_cast<double>(value));
+      const std::uint32_t magnitude = pattern & Format::abs_mask;
+      if (magnitude >= Format::infinity_bits) {
+        const bool is_nan = magnitude > Format::infinity_bits;
+        const bool negative = (pattern & Format::sign_mask) != 0;
+        const std::uint32_t float_infinity = negative ? 0xFF800000U : 0x7F800000U;
+        const std::uint64_t double_infinity = negative ? 0xFFF0000000000000U : 0x7FF0000000000000U;
+        wrong_float.expect(is_nan ? support::is_nan<binary32>(as_float) : as_float == float_infinity, describe);
+        wrong_double.expect(is_nan ? support::is_nan<binary64>(as_double) : as_double == double_infinity, describe);
+        const bool same = support::same_bits<Format>(T(static_cast<float>(value)).bits(), value.bits());
+        wrong_round_trip.expect(same, describe);
+        continue;
+      }
+      // Both results are decoded from their bits, since comparing subnormal floats would see zeros under flush-to-zero.
+      const long double expected = pattern == magnitude ? magnitudes[magnitude] : -magnitudes[magnitude];
+      const auto from_float = support::decode<binary32>(as_float);
+      const auto from_double = support::decode<binary64>(as_double);
+      const bool negative = pattern != magnitude;  // told apart from the value because of -0
+      wrong_float.expect(support::to_long_double(from_float) == expected && from_float.negative == negative, describe);
+      wrong_double.expect(support::to_long_double(from_double) == expected && from_double.negative == negative, describe);
+      const bool same =
+          T(static_cast<float>(value)).bits() == value.bits() && T(static_cast<double>(value)).bits() == value.bits();
+      wrong_round_trip.expect(same, describe);
+    }
+    INFO(wrong_float.first() << " to float, " << wrong_double.first() << " to double, " << wrong_round_trip.first()
+                             << " and back");
+    CHECK(wrong_float.count() == 0);
+    CHECK(wrong_double.count() == 0);
+    CHECK(wrong_round_trip.count() == 0);
+  });
+}
+
+TEST_CASE("conversions of 16-bit values in constant expressions", "[dtype]") {
+  support::for_each_type<half, bfloat16>([](auto type) {
+    using T = typename decltype(type)::type;
+    constexpr T one(1.0F);
+    static_assert(static_cast<float>(one) == 1.0F && static_cast<double>(one) == 1.0);
+    static_assert(T(1) == one && T(1.0) == one && T(static_cast<std::int8_t>(1)) == one);
+    static_assert(T::from_bits(one.bits()) == one);
+    static_assert(-one == T(-1.0F) && -(-one) == one);
+    static_assert((-T(0.0F)).bits() == 0x8000);
+    static_assert(T{}.bits() == 0, "value-initialised is zero");
+    SUCCEED("checked by the compiler");
+  });
+}
+
+TEST_CASE("comparisons of all kinds of value", "[dtype]") {
+  support::for_each_type<half, bfloat16>([](auto type) {
+    using T = typename decltype(type)::type;
+    using Format = typename T::format;
+    // In ascending order, with the place of each: both zeros share one.
+    struct Placed {
+      std::uint32_t bits;
+      int place;
+    };
+    const std::uint32_t sign = Format::sign_mask, inf = Format::infinity_bits, least_normal = Format::mantissa_mask + 1U;
+    const Placed ordered[] = {{sign | inf, 0},
+                              {sign | (inf - 1), 1},
+                              {sign | least_normal, 2},
+                              {sign | 2, 3},
+                              {sign | 1, 4},
+                              {sign, 5},
+                              {0, 5},
+                              {1, 6},
+                              {2, 7},
+                              {least_normal, 8},
+                              {inf - 1, 9},
+                              {inf, 10}};
+    Mismatches wrong;
+    for (const Placed& left : ordered) {
+      for (const Placed& right : ordered) {
+        const auto a = with_pattern<T>(left.bits), b = with_pattern<T>(right.bits);
+        const bool right_answers = (a == b) == (left.place == right.place) && (a != b) == (left.place != right.place) &&
+                                   (a < b) == (left.place < right.place) && (a > b) == (left.place > right.place) &&
+                                   (a <= b) == (left.place <= right.place) && (a >= b) == (left.place >= right.place);
+        wrong.expect(right_answers, [&] { return hex(left.bits) + " and " + hex(right.bits); });
+      }
+    }
+    INFO(wrong.first());
+    CHECK(wrong.count() == 0);
+  });
+}
+
+TEST_CASE("NaN is unordered with everything, itself too", "[dtype]") {
+  support::for_each_type<half, bfloat16>([](auto type) {
+    using T = typename decltype(type)::type;
+    using Format = typename T::format;
+    Mismatches wrong;
+    const auto unordered = [](T a, T b) { return !(a == b) && a != b && !(a < b) && !(a > b) && !(a <= b) && !(a >= b); };
+    for (std::uint32_t pattern = 0; pattern <= 0xFFFF; ++pattern) {
+      if (!support::is_nan<Format>(static_cast<std::uint16_t>(pattern))) continue;
+      const auto nan = with_pattern<T>(pattern);
+      for (const std::uint32_t other : {pattern, 0U, 0x8000U, 0x3C00U, std::uint32_t{Format::infinity_bits}, 0xFFFFU}) {
+        const auto value = with_pattern<T>(other);
+        wrong.expect(unordered(nan, value) && unordered(value, nan), [&] { return hex(pattern) + " and " + hex(other); });
+      }
+    }
+    INFO(wrong.first());
+    CHECK(wrong.count() == 0);
+  });
+}
+
+TEST_CASE("comparisons of neighbours agree with their bits all the way", "[dtype]") {
+  support::for_each_type<half, bfloat16>([](auto type) {
+    using T = typename decltype(type)::type;
+    Mismatches wrong;
+    for (std::uint32_t bits = 0; bits < T::format::infinity_bits; ++bits) {
+      const auto lower = with_pattern<T>(bits), upper = with_pattern<T>(bits + 1);
+      wrong.expect(lower < upper && -upper < -lower && lower != upper && -upper <= lower, [&] { return hex(bits); });
+    }
+    INFO(wrong.first());
+    CHECK(wrong.count() == 0);
+  });
+}

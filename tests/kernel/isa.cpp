@@ -1,0 +1,172 @@
+#include <headroom/kernel/isa.hpp>
+#include <headroom/kernel/kernel.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/isa.hpp"
+
+using headroom::active_isa;
+using headroom::available_isas;
+using headroom::force_isa;
+using headroom::Isa;
+
+namespace {
+
+bool is_available(Isa isa) {
+  const auto isas = available_isas();
+  return std::find(isas.begin(), isas.end(), isa) != isas.end();
+}
+
+/// HEADROOM_ISA with another value, or unset where that is null, and the choice still to be made; everything is as before at
+/// the end.
+class WithEnvironment {
+ public:
+  explicit WithEnvironment(const char* value) : chosen_(headroom::detail::chosen_isa.exchange(-1)) {
+    if (const char* old = std::getenv("HEADROOM_ISA")) {
+      had_old_ = true;
+      old_ = old;
+    }
+    set(value);
+  }
+  ~WithEnvironment() {
+    set(had_old_ ? old_.c_str() : nullptr);
+    headroom::detail::chosen_isa.store(chosen_);
+  }
+  WithEnvironment(const WithEnvironment&) = delete;
+  WithEnvironment& operator=(const WithEnvironment&) = delete;
+
+ private:
+  static void set(const char* value) {
+    if (value != nullptr) {
+      ::setenv("HEADROOM_ISA", value, 1);
+    } else {
+      ::unsetenv("HEADROOM_ISA");
+    }
+  }
+  int chosen_;
+  bool had_old_ = false;
+  std::string old_;
+};
+
+/// What the first use says of the environment, or "" where it is content.
+std::string complaint_of_first_use() {
+  try {
+    (void)active_isa();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+const Isa every_isa[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::neon};
+
+}  // namespace
+
+TEST_CASE("names of the instruction sets", "[kernel]") {
+  CHECK(std::string(to_string(Isa::scalar)) == "scalar");
+  CHECK(std::string(to_string(Isa::avx2)) == "avx2");
+  CHECK(std::string(to_string(Isa::avx512)) == "avx512");
+  CHECK(std::string(to_string(Isa::neon)) == "neon");
+  CHECK(std::string(to_string(static_cast<Isa>(99))) == "unknown");
+  CHECK(std::string(to_string(static_cast<Isa>(-1))) == "unknown");
+  static_assert(headroom::isa_count == 4);
+}
+
+TEST_CASE("scalar is always there, and first", "[kernel]") {
+  const auto isas = available_isas();
+  REQUIRE_FALSE(isas.empty());
+  CHECK(isas.front() == Isa::scalar);
+  for (const Isa isa : isas) CHECK(std::count(isas.begin(), isas.end(), isa) == 1);
+}
+
+#if HEADROOM_HAS_AVX2
+TEST_CASE("AVX2 is used where this CPU has it, whatever flags the program was compiled with", "[kernel]") {
+  CHECK(is_available(Isa::avx2) == (__builtin_cpu_supports("avx2") != 0));  // every CPU with AVX2 has F16C
+}
+#endif
+
+TEST_CASE("force_isa makes an available instruction set the active one", "[kernel]") {
+  const Isa before = active_isa();
+  for (const Isa isa : available_isas()) {
+    force_isa(isa);
+    CHECK(active_isa() == isa);
+  }
+  force_isa(before);
+  CHECK(active_isa() == before);
+}
+
+TEST_CASE("force_isa refuses what is not available, by name, and changes nothing", "[kernel]") {
+  for (const Isa active : available_isas()) {
+    const support::ScopedIsa scoped(active);
+    for (const Isa isa : every_isa) {
+      if (is_available(isa)) continue;
+      INFO(to_string(isa));
+      CHECK_THROWS_AS(force_isa(isa), std::invalid_argument);
+      CHECK_THROWS_WITH(force_isa(isa),
+                        Catch::Matchers::ContainsSubstring(to_string(isa)) && Catch::Matchers::ContainsSubstring("scalar"));
+      CHECK(active_isa() == active);
+    }
+    CHECK_THROWS_AS(force_isa(static_cast<Isa>(99)), std::invalid_argument);
+    CHECK(active_isa() == active);
+  }
+}
+
+TEST_CASE("the kernels run on the instruction set that was forced", "[kernel]") {
+  const auto kernel_in_use = [] {
+    return headroom::kernel::transform_kernels<headroom::binary32, headroom::binary32>().multiply;
+  };
+  std::vector<decltype(kernel_in_use())> kernels;
+  support::for_each_isa([&](Isa) { kernels.push_back(kernel_in_use()); });
+  for (const auto& kernel : kernels) CHECK(std::count(kernels.begin(), kernels.end(), kernel) == 1);
+}
+
+TEST_CASE("without HEADROOM_ISA the best instruction set is chosen at first use", "[kernel]") {
+  for (const char* unset : {static_cast<const char*>(nullptr), ""}) {
+    const WithEnvironment environment(unset);
+    CHECK(active_isa() == available_isas().back());
+  }
+}
+
+TEST_CASE("HEADROOM_ISA names the instruction set", "[kernel]") {
+  for (const Isa isa : available_isas()) {
+    const WithEnvironment environment(to_string(isa));
+    CHECK(active_isa() == isa);
+    CHECK(headroom::detail::choose_isa() == isa);
+  }
+}
+
+TEST_CASE("HEADROOM_ISA is read once, and force_isa overrides it", "[kernel]") {
+  const Isa best = available_isas().back();
+  {
+    const WithEnvironment environment("scalar");
+    force_isa(best);
+    CHECK(active_isa() == best);
+  }
+  const WithEnvironment environment("scalar");
+  CHECK(active_isa() == Isa::scalar);
+  ::setenv("HEADROOM_ISA", "no such thing", 1);
+  CHECK(active_isa() == Isa::scalar);
+}
+
+TEST_CASE("an unknown or unavailable HEADROOM_ISA is refused with its value and the ones there are, at every use", "[kernel]") {
+  std::vector<std::string> refused{"avx1024", "AVX2", "scalar ", "0"};
+  for (const Isa isa : every_isa) {
+    if (!is_available(isa)) refused.emplace_back(to_string(isa));
+  }
+  for (const std::string& value : refused) {
+    const WithEnvironment environment(value.c_str());
+    const std::string complaint = complaint_of_first_use();
+    INFO(complaint);
+    CHECK(complaint.find("HEADROOM_ISA=" + value) != std::string::npos);
+    for (const Isa isa : available_isas()) CHECK(complaint.find(to_string(isa)) != std::string::npos);
+    CHECK(complaint_of_first_use() == complaint);
+    float values[] = {1.0F};
+    CHECK_THROWS_AS(headroom::kernel::unscale(values, 2.0F), std::invalid_argument);
+    CHECK(values[0] == 1.0F);
+  }
+}

@@ -1,0 +1,119 @@
+#include <headroom/kernel/kernel.hpp>
+
+#include <string>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/isa.hpp"
+#include "support/reference.hpp"
+#include "support/samples.hpp"
+
+using headroom::format_of;
+using headroom::half;
+using support::AnyBits;
+using support::bits_type;
+using support::hex;
+using support::Mismatches;
+using support::name_of;
+
+namespace {
+
+template <class In, class Out>
+bits_type<Out> nearest(bits_type<In> bits) {
+  using From = format_of<In>;
+  using To = format_of<Out>;
+  const auto sign = static_cast<bits_type<Out>>((bits & From::sign_mask) != 0 ? To::sign_mask : 0);
+  if (support::is_nan<From>(bits)) return static_cast<bits_type<Out>>(sign | To::quiet_nan_bits);
+  if (!support::is_finite<From>(bits)) return static_cast<bits_type<Out>>(sign | To::infinity_bits);
+  return support::nearest<To>(support::decode<From>(bits));
+}
+
+void compare(const AnyBits& elements, const AnyBits& expected, const AnyBits& actual, const support::Layout& layout) {
+  Mismatches wrong, wrong_sign;
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const auto describe = [&] { return hex(elements[i]) + " became " + hex(actual[i]) + ", not " + hex(expected[i]); };
+    wrong.expect(layout.same_bits(actual[i], expected[i]), describe);
+    wrong_sign.expect(((actual[i] ^ expected[i]) & layout.sign_mask) == 0, describe);
+  }
+  INFO(wrong.first() << "; sign: " << wrong_sign.first());
+  CHECK(wrong.count() == 0);
+  CHECK(wrong_sign.count() == 0);
+}
+
+/// Casts never flush subnormals: they are done in integers, or by instructions that do not look at that mode.
+template <class In, class Out>
+void check_cast(const std::vector<bits_type<In>>& elements) {
+  const AnyBits any_elements(elements.begin(), elements.end());
+  AnyBits expected;
+  for (const auto element : elements) expected.push_back(nearest<In, Out>(element));
+  INFO(name_of<In>() << " to " << name_of<Out>());
+  support::for_each_isa([&](headroom::Isa) {
+    const auto source = support::values_with<In>(elements);
+    std::vector<Out> destination(elements.size());
+    headroom::kernel::cast(source, destination);
+    compare(any_elements, expected, support::any_bits_of(destination), support::layout_of<format_of<Out>>);
+  });
+}
+
+/// The expected bits are those of the definition, not of the reference.
+template <class Wide, class Narrow>
+void check_boundaries() {
+  std::vector<bits_type<Wide>> elements;
+  AnyBits expected;
+  for (const auto& boundary : support::boundaries<format_of<Wide>, format_of<Narrow>>()) {
+    elements.push_back(boundary.wide);
+    expected.push_back(boundary.nearest);
+  }
+  INFO(name_of<Wide>() << " to " << name_of<Narrow>());
+  support::for_each_isa([&](headroom::Isa) {
+    const auto source = support::values_with<Wide>(elements);
+    std::vector<Narrow> destination(elements.size());
+    headroom::kernel::cast(source, destination);
+    compare(support::any_bits_of(source), expected, support::any_bits_of(destination), support::layout_of<format_of<Narrow>>);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("cast rounds to the nearest value of each dtype, from all patterns", "[kernel]") {
+  support::for_each_dtype([&](auto in) {
+    using In = typename decltype(in)::type;
+    const auto elements = support::sample_bits<format_of<In>>();
+    support::for_each_dtype([&](auto out) { check_cast<In, typename decltype(out)::type>(elements); });
+  });
+}
+
+TEST_CASE("cast at every boundary between neighbouring 16-bit values", "[kernel]") {
+  check_boundaries<float, half>();
+  check_boundaries<float, headroom::bfloat16>();
+  check_boundaries<double, half>();
+  check_boundaries<double, headroom::bfloat16>();
+}
+
+TEST_CASE("cast of a million random floats to 16 bits", "[kernel]") {
+  std::mt19937 random(support::seed);
+  std::vector<std::uint32_t> elements(1'000'000);
+  for (auto& element : elements) element = static_cast<std::uint32_t>(random());
+  check_cast<float, half>(elements);
+  check_cast<float, headroom::bfloat16>(elements);
+}
+
+TEST_CASE("cast of a NaN of every kind to bfloat16 is a NaN", "[kernel]") {
+  // Rounding by adding turns 0x7fffffff into -0, and the payload of 0x7f800001 is lost when its upper half is kept.
+  check_cast<float, headroom::bfloat16>(
+      {0x7FFFFFFF, 0xFFFFFFFF, 0x7FFF8000, 0x7F800001, 0xFF800001, 0x7F80FFFF, 0x7FC00000, 0x7F80FFFF});
+}
+
+TEST_CASE("cast to the same dtype copies, and may be in place", "[kernel]") {
+  support::for_each_isa([&](headroom::Isa) {
+    support::for_each_dtype([&](auto type) {
+      using T = typename decltype(type)::type;
+      auto values = support::values_with<T>(support::sample_bits<format_of<T>>());
+      const AnyBits before = support::any_bits_of(values);
+      headroom::kernel::cast(values, values);
+      INFO(name_of<T>());
+      compare(before, before, support::any_bits_of(values), support::layout_of<format_of<T>>);
+    });
+  });
+}

@@ -1,0 +1,188 @@
+#include <headroom/kernel/kernel.hpp>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/flush.hpp"
+#include "support/isa.hpp"
+#include "support/reference.hpp"
+#include "support/samples.hpp"
+
+using headroom::bfloat16;
+using headroom::format_of;
+using headroom::GradientNorm;
+using headroom::half;
+using headroom::span;
+using headroom::kernel::measure;
+using support::bits_of;
+using support::name_of;
+
+namespace {
+
+template <class T>
+std::vector<T> random_values(std::size_t n) {
+  std::mt19937 random(support::seed);
+  std::vector<T> values(n);
+  for (T& value : values) {
+    const double uniform = static_cast<double>(random()) / 0x1p32;
+    value = T(static_cast<float>((uniform - 0.5) * std::ldexp(1.0, static_cast<int>(random() % 16) - 8)));
+  }
+  return values;
+}
+
+template <class T>
+long double norm_in_long_double(const std::vector<T>& values) {
+  long double sum = 0.0L;
+  for (const T& value : values) {
+    const long double wide = support::to_long_double(support::decode<format_of<T>>(bits_of(value)));
+    sum += wide * wide;
+  }
+  return std::sqrt(sum);
+}
+
+bool near(double actual, long double expected) {
+  return std::fabs(static_cast<long double>(actual) - expected) <= 1e-12L * expected;
+}
+
+bool same(const GradientNorm& a, const GradientNorm& b) {
+  return a.finite == b.finite && bits_of(a.max_abs) == bits_of(b.max_abs) && bits_of(a.norm) == bits_of(b.norm);
+}
+
+}  // namespace
+
+TEST_CASE("an empty span measures as finite, with 0 for both magnitudes", "[kernel]") {
+  support::for_each_isa([&](headroom::Isa) {
+    const GradientNorm measured = measure(std::vector<float>{});
+    CHECK(measured.finite);
+    CHECK(measured.max_abs == 0.0);
+    CHECK(measured.norm == 0.0);
+    CHECK(same(measured, measure(std::vector<double>{})));
+  });
+}
+
+TEST_CASE("measures that can be worked out by hand", "[kernel]") {
+  support::for_each_isa([&](headroom::Isa) {
+    const GradientNorm measured = measure(std::vector<half>{half(3.0F), half(-4.0F)});
+    CHECK(measured.finite);
+    CHECK(measured.max_abs == 4.0);
+    CHECK(measured.norm == 5.0);
+    CHECK(measure(std::vector<bfloat16>(10'000, bfloat16(-2.0F))).norm == 200.0);
+    CHECK(measure(std::vector<float>(17, 0.0F)).norm == 0.0);
+    CHECK(measure(std::vector<float>{-0.0F}).max_abs == 0.0);
+    CHECK(measure(std::vector<double>{-0.5, 0.25}).max_abs == 0.5);
+  });
+}
+
+TEST_CASE("norms are near those in long double and the same bits on every instruction set", "[kernel]") {
+  std::vector<std::size_t> sizes{1000, 4096, 100'003};
+  for (std::size_t n = 0; n <= 100; ++n) sizes.push_back(n);
+  support::for_each_dtype([&](auto type) {
+    using T = typename decltype(type)::type;
+    for (const std::size_t n : sizes) {
+      const auto values = random_values<T>(n);
+      const long double expected = norm_in_long_double(values);
+      GradientNorm by_scalar;
+      support::for_each_isa([&](headroom::Isa isa) {
+        const GradientNorm measured = measure(values);
+        if (isa == headroom::Isa::scalar) by_scalar = measured;
+        INFO(name_of<T>() << ", n = " << n << ": " << measured.norm << ", not " << static_cast<double>(expected));
+        CHECK(measured.finite);
+        CHECK(near(measured.norm, expected));
+        CHECK(same(measured, by_scalar));
+      });
+    }
+  });
+}
+
+TEST_CASE("max_abs is the largest magnitude at whatever position", "[kernel]") {
+  support::for_each_isa([&](headroom::Isa) {
+    support::for_each_dtype([&](auto type) {
+      using T = typename decltype(type)::type;
+      support::Mismatches wrong;
+      for (std::size_t n = 1; n <= 150; ++n) {
+        std::vector<T> values(n, T(0.25F));
+        for (std::size_t i = 0; i < n; ++i) {
+          values[i] = T(i % 2 == 0 ? -100.5F : 100.5F);
+          const bool right = measure(values).max_abs == 100.5 && headroom::kernel::unscale(values, 1.0F).max_abs == 100.5;
+          wrong.expect(right, [&] { return std::to_string(i) + " of " + std::to_string(n); });
+          values[i] = T(0.25F);
+        }
+      }
+      INFO(name_of<T>() << ": " << wrong.first());
+      CHECK(wrong.count() == 0);
+    });
+  });
+}
+
+TEST_CASE("all finite patterns of a 16-bit format in one span", "[kernel]") {
+  support::for_each_type<half, bfloat16>([](auto type) {
+    using T = typename decltype(type)::type;
+    std::vector<T> values;
+    for (const auto bits : support::sample_bits<format_of<T>>()) {
+      if (support::is_finite<format_of<T>>(bits)) values.push_back(T::from_bits(bits));
+    }
+    const long double expected = norm_in_long_double(values);
+    support::for_each_isa([&](headroom::Isa) {
+      const GradientNorm measured = measure(values);
+      CHECK(measured.finite);
+      CHECK(measured.max_abs == static_cast<double>(std::numeric_limits<T>::max()));
+      CHECK(near(measured.norm, expected));
+    });
+  });
+}
+
+TEST_CASE("norms of doubles whose squares leave the range of double", "[kernel]") {
+  const std::vector<std::vector<double>> samples = {{1e300, -1e300, 1e300},
+                                                    {3e-300, 4e-300},
+                                                    {1.7e308},
+                                                    {2e153, 1e154, 3e200, 1e-300},
+                                                    std::vector<double>(50, 1e-170),
+                                                    std::vector<double>(50, -1e180),
+                                                    {0x1p480, 1.0},
+                                                    {0x1.8p481, 0x1p479},
+                                                    {0x1p-480},
+                                                    {0x1p-481, 0x1p-482}};
+  for (const auto& values : samples) {
+    const long double expected = norm_in_long_double(values);
+    support::for_each_isa([&](headroom::Isa) {
+      const GradientNorm measured = measure(values);
+      INFO(values[0] << " and others: " << measured.norm);
+      CHECK(measured.finite);
+      CHECK(near(measured.norm, expected));
+    });
+  }
+}
+
+TEST_CASE("norms of subnormal numbers", "[kernel]") {
+  // Squares of subnormal floats are normal doubles; those of doubles are brought near 1 first.
+  if (support::flushes_subnormals()) return;  // they count as zero then
+  support::for_each_isa([&](headroom::Isa) {
+    std::vector<float> floats(3);
+    for (float& value : floats) support::set_bits(value, 5U);
+    CHECK(near(measure(floats).norm, norm_in_long_double(floats)));
+    const std::vector<bfloat16> bfloats(100, bfloat16::from_bits(3));
+    CHECK(near(measure(bfloats).norm, norm_in_long_double(bfloats)));
+    std::vector<double> doubles(16);
+    for (double& value : doubles) support::set_bits(value, std::uint64_t{1} << 20);
+    // 2^-1054 * 4: the quotient is subnormal, but exact.
+    CHECK(bits_of(measure(doubles).norm) == std::uint64_t{1} << 22);
+  });
+}
+
+TEST_CASE("the measure is that of the values wherever they lie in memory", "[kernel]") {
+  const auto values = random_values<float>(777);
+  std::vector<unsigned char> bytes(values.size() * sizeof(float) + 64);
+  const GradientNorm expected = measure(values);
+  support::for_each_isa([&](headroom::Isa) {
+    for (std::size_t offset = 0; offset <= 64; ++offset) {
+      std::memcpy(bytes.data() + offset, values.data(), values.size() * sizeof(float));
+      const auto* elements = reinterpret_cast<const float*>(bytes.data() + offset);
+      INFO("offset " << offset);
+      CHECK(same(measure(span<const float>(elements, values.size())), expected));
+    }
+  });
+}

@@ -1,0 +1,197 @@
+// That no Inf and no NaN is missed, wherever it is, and that nothing finite is taken for one.
+#include <headroom/kernel/kernel.hpp>
+
+#include <string>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/isa.hpp"
+#include "support/samples.hpp"
+
+using headroom::bfloat16;
+using headroom::binary64;
+using headroom::format_of;
+using headroom::half;
+using headroom::span;
+using support::bits_of;
+using support::bits_type;
+using support::hex;
+using support::Mismatches;
+using support::name_of;
+
+namespace {
+
+constexpr std::size_t widest_register = 32;  // elements: 16-bit ones in 64 bytes
+constexpr std::uint64_t infinity = binary64::infinity_bits;
+
+template <class T>
+void fill(std::vector<T>& values, float value) {
+  for (T& element : values) element = T(value);
+}
+
+/// What unscale finds in `source`, out of place.
+template <class Out, class In>
+headroom::GradientReport unscaled(const std::vector<In>& source, float loss_scale) {
+  std::vector<Out> destination(source.size());
+  return headroom::kernel::unscale(source, destination, loss_scale);
+}
+template <class T>
+headroom::GradientReport unscaled_in_place(std::vector<T> values, float loss_scale) {
+  return headroom::kernel::unscale(values, loss_scale);
+}
+
+bool says_not_finite(const headroom::GradientReport& report) { return !report.finite && bits_of(report.max_abs) == infinity; }
+
+/// Whether every reading kernel says of `values` that they are not finite.
+template <class T>
+bool all_find_it(const std::vector<T>& values) {
+  const headroom::GradientNorm norm = headroom::kernel::measure(values);
+  return !headroom::kernel::all_finite(values) && says_not_finite(norm) && bits_of(norm.norm) == infinity &&
+         says_not_finite(unscaled_in_place(values, 2.0F)) && says_not_finite(unscaled_in_place(values, 3.0F)) &&
+         says_not_finite(unscaled<float>(values, 1024.0F)) && says_not_finite(unscaled<double>(values, 1024.0F)) &&
+         says_not_finite(unscaled<half>(values, 1.0F)) && says_not_finite(unscaled<bfloat16>(values, 1000.0F));
+}
+template <class T>
+bool all_find_nothing(const std::vector<T>& values) {
+  return headroom::kernel::all_finite(values) && headroom::kernel::measure(values).finite &&
+         unscaled_in_place(values, 2.0F).finite && unscaled_in_place(values, 3.0F).finite &&
+         unscaled<float>(values, 1024.0F).finite && unscaled<double>(values, 1024.0F).finite &&
+         unscaled<half>(values, 1.0F).finite && unscaled<bfloat16>(values, 1000.0F).finite;
+}
+
+template <class T>
+void check_every_position(std::size_t n, Mismatches& missed, Mismatches& made_up) {
+  std::vector<T> values(n);
+  fill(values, 1.5F);
+  made_up.expect(all_find_nothing(values), [&] { return name_of<T>() + ", n = " + std::to_string(n); });
+  const auto kinds = support::nonfinite_bits<format_of<T>>();
+  for (std::size_t i = 0; i < n; ++i) {
+    for (const auto kind : support::nonfinite_bits<format_of<T>>()) {
+      support::set_bits(values[i], kind);
+      missed.expect(all_find_it(values),
+                    [&] { return name_of<T>() + " " + hex(kind) + " at " + std::to_string(i) + " of " + std::to_string(n); });
+    }
+    values[i] = T(1.5F);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("one non-finite value at every position of short spans is found", "[kernel]") {
+  support::for_each_isa([&](headroom::Isa) {
+    support::for_each_dtype([&](auto type) {
+      using T = typename decltype(type)::type;
+      Mismatches missed, made_up;
+      for (std::size_t n = 0; n <= 3 * widest_register + 7; ++n) check_every_position<T>(n, missed, made_up);
+      for (const std::size_t n : {4 * widest_register - 1, 4 * widest_register, 8 * widest_register + 19}) {
+        check_every_position<T>(n, missed, made_up);
+      }
+      INFO("missed " << missed.first() << ", made up " << made_up.first());
+      CHECK(missed.count() == 0);
+      CHECK(made_up.count() == 0);
+    });
+  });
+}
+
+TEST_CASE("every non-finite pattern is found, and no finite one is taken for it", "[kernel]") {
+  support::for_each_isa([&](headroom::Isa) {
+    support::for_each_dtype([&](auto type) {
+      using T = typename decltype(type)::type;
+      using Format = format_of<T>;
+      Mismatches wrong;
+      std::vector<T> values(19);  // two registers and a tail
+      std::size_t place = 0;
+      for (const auto bits : support::sample_bits<Format>()) {
+        fill(values, 0.0F);
+        support::set_bits(values[place = (place + 1) % values.size()], bits);
+        const bool finite = support::is_finite<Format>(bits);
+        const bool right = headroom::kernel::all_finite(values) == finite &&
+                           headroom::kernel::measure(values).finite == finite &&
+                           unscaled_in_place(values, 1.0F).finite == finite;
+        wrong.expect(right, [&] { return name_of<T>() + " " + hex(bits); });
+      }
+      INFO(wrong.first());
+      CHECK(wrong.count() == 0);
+    });
+  });
+}
+
+TEST_CASE("all_finite looks into every one of the blocks it reads", "[kernel]") {
+  support::for_each_isa([&](headroom::Isa) {
+    for (const std::size_t n : {8191U, 8192U, 8193U, 16384U, 30000U}) {
+      std::vector<half> values(n, half(1.0F));
+      CHECK(headroom::kernel::all_finite(values));
+      for (const std::size_t place :
+           {std::size_t{0}, n / 2, std::size_t{8190}, std::size_t{8191}, std::size_t{8192}, n - 2, n - 1}) {
+        if (place >= n) continue;
+        values[place] = half::from_bits(0x7C01);
+        INFO(place << " of " << n);
+        CHECK_FALSE(headroom::kernel::all_finite(values));
+        values[place] = half(1.0F);
+      }
+    }
+  });
+}
+
+TEST_CASE("T1: under any flags, unscale of spans that hold Inf or NaN says not finite", "[kernel]") {
+  support::for_each_isa([&](headroom::Isa) {
+    support::for_each_dtype([&](auto type) {
+      using T = typename decltype(type)::type;
+      for (const auto bits : support::nonfinite_bits<format_of<T>>()) {
+        std::vector<T> values(3);
+        fill(values, 1.0F);
+        support::set_bits(values[1], bits);
+        INFO(name_of<T>() << " " << hex(bits));
+        CHECK(all_find_it(values));
+      }
+    });
+  });
+}
+
+TEST_CASE("T2: an Inf that arithmetic of this very function made is found", "[kernel]") {
+  // A compiler that may assume finite results knows them here, where it sees both how the values come about and the check.
+  const volatile float large = 3e38F, tiny = 1e-38F;
+  const volatile double large_double = 1e308;
+  support::for_each_isa([&](headroom::Isa) {
+    std::vector<float> overflowed{large * large, tiny, large};
+    CHECK_FALSE(headroom::kernel::all_finite(overflowed));
+    CHECK_FALSE(headroom::kernel::measure(overflowed).finite);
+    CHECK(says_not_finite(headroom::kernel::unscale(overflowed, 1024.0F)));
+    double overflowed_doubles[] = {1.0, large_double * large_double};
+    CHECK_FALSE(headroom::kernel::all_finite(overflowed_doubles));
+    CHECK(says_not_finite(headroom::kernel::unscale(overflowed_doubles, 1024.0F)));
+    // And the kernel's own arithmetic: finite before, not after.
+    std::vector<float> overflowing{1.0F, large};
+    CHECK(headroom::kernel::all_finite(overflowing));
+    CHECK(says_not_finite(headroom::kernel::unscale(overflowing, 0x1p-10F)));
+    CHECK_FALSE(headroom::kernel::all_finite(overflowing));
+  });
+}
+
+TEST_CASE("what overflows when it is unscaled or narrowed is reported", "[kernel]") {
+  support::for_each_isa([&](headroom::Isa) {
+    std::vector<half> gradients(37, half(1.0F));
+    gradients[20] = half(1000.0F);
+    CHECK(says_not_finite(unscaled_in_place(gradients, 0x1p-10F)));
+    CHECK(unscaled<float>(gradients, 0x1p-10F).finite);
+    CHECK(unscaled<float>(gradients, 0x1p-10F).max_abs == 1024000.0);
+    CHECK(says_not_finite(unscaled<half>(std::vector<float>{1.0F, 65520.0F}, 1.0F)));
+    CHECK(unscaled<half>(std::vector<float>{1.0F, 65519.0F}, 1.0F).max_abs == 65504.0);
+    CHECK(says_not_finite(unscaled<float>(std::vector<double>{-1e39}, 1.0F)));
+  });
+}
+
+TEST_CASE("T22: large finite values are finite, whatever their sum or norm would be", "[kernel]") {
+  support::for_each_isa([&](headroom::Isa) {
+    const std::vector<float> sum_overflows(16, 3e38F), square_overflows{1.9e19F, -1.9e19F};
+    CHECK(headroom::kernel::all_finite(sum_overflows));
+    CHECK(unscaled<float>(sum_overflows, 1.0F).finite);
+    CHECK(headroom::kernel::measure(sum_overflows).finite);
+    CHECK(headroom::kernel::all_finite(square_overflows));
+    CHECK(unscaled<float>(square_overflows, 1.0F).max_abs == static_cast<double>(1.9e19F));
+    CHECK(headroom::kernel::measure(square_overflows).finite);
+    CHECK(headroom::kernel::all_finite(std::vector<half>(1000, half(65504.0F))));
+    CHECK(headroom::kernel::measure(std::vector<double>(3, 1.7e308)).finite);
+  });
+}

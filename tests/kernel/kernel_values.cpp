@@ -1,0 +1,209 @@
+// What scale and unscale store for each element, and what their report says of it: every pattern of the 16-bit formats and a
+// sample of the wider ones, for a range of scales, from each dtype to each, against exact integer arithmetic.
+#include <headroom/kernel/kernel.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/flush.hpp"
+#include "support/isa.hpp"
+#include "support/reference.hpp"
+#include "support/samples.hpp"
+
+using headroom::bfloat16;
+using headroom::binary32;
+using headroom::binary64;
+using headroom::format_of;
+using headroom::half;
+using headroom::span;
+using support::AnyBits;
+using support::bits_of;
+using support::bits_type;
+using support::hex;
+using support::Mismatches;
+using support::name_of;
+
+namespace {
+
+/// Elements a call: small enough that most calls hold only finite values, and no multiple of a register.
+constexpr std::size_t chunk = 250;
+
+template <class T>
+span<T> chunk_of(std::vector<T>& values, std::size_t begin) {
+  return {values.data() + begin, std::min(chunk, values.size() - begin)};
+}
+
+/// Whether the report says of the stored elements what their bits say.
+template <class T>
+bool describes(const headroom::GradientReport& report, span<T> stored) {
+  bool finite = true;
+  bits_type<T> largest = 0;
+  for (const T& value : stored) {
+    const auto bits = bits_of(value);
+    finite = finite && support::is_finite<format_of<T>>(bits);
+    largest = std::max(largest, static_cast<bits_type<T>>(bits & format_of<T>::abs_mask));
+  }
+  const std::uint64_t expected =
+      finite ? support::nearest<binary64>(support::decode<format_of<T>>(largest)) : std::uint64_t{binary64::infinity_bits};
+  return report.finite == finite && bits_of(report.max_abs) == expected;
+}
+
+struct Scale {
+  static constexpr const char* name = "scale";
+  static constexpr auto operation = &support::product;
+  template <class In, class Out>
+  static bool run(span<In> source, span<Out> destination, float factor) {
+    headroom::kernel::scale(source, destination, factor);
+    return true;
+  }
+};
+struct Unscale {
+  static constexpr const char* name = "unscale";
+  static constexpr auto operation = &support::quotient;
+  template <class In, class Out>
+  static bool run(span<In> source, span<Out> destination, float loss_scale) {
+    return describes(headroom::kernel::unscale(source, destination, loss_scale), destination);
+  }
+};
+
+/// What one run over all elements gave.
+struct Results {
+  AnyBits stored, stored_in_place;  ///< the second is empty where source and destination differ in dtype
+  std::size_t wrong_reports = 0;
+};
+
+/// Runs `Verb` over all of `elements` chunk by chunk, out of place and, within one dtype, in place.
+template <class Verb, class In, class Out>
+Results run(const std::vector<bits_type<In>>& elements, float factor) {
+  Results results;
+  auto source = support::values_with<In>(elements);
+  std::vector<Out> destination(elements.size());
+  for (std::size_t begin = 0; begin < elements.size(); begin += chunk) {
+    if (!Verb::run(chunk_of(source, begin), chunk_of(destination, begin), factor)) ++results.wrong_reports;
+  }
+  results.stored = support::any_bits_of(destination);
+  if constexpr (std::is_same_v<In, Out>) {
+    for (std::size_t begin = 0; begin < elements.size(); begin += chunk) {
+      (void)Verb::run(chunk_of(source, begin), chunk_of(source, begin), factor);
+    }
+    results.stored_in_place = support::any_bits_of(source);
+  }
+  return results;
+}
+
+void compare(const Results& results, const Results& by_scalar, const std::vector<support::Outcome>& expected,
+             const support::Layout& layout) {
+  const bool flushing = support::flushes_subnormals();
+  Mismatches wrong, unlike_scalar, unlike_in_place;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const std::uint64_t stored = results.stored[i];
+    const auto describe = [&] {
+      return "element " + std::to_string(i) + " gave " + hex(stored) + ", not " + hex(expected[i].bits);
+    };
+    const bool flushed = flushing && expected[i].met_subnormal && stored == (expected[i].bits & layout.sign_mask);
+    wrong.expect(layout.same_bits(stored, expected[i].bits) || flushed, describe);
+    unlike_scalar.expect(layout.same_bits(stored, by_scalar.stored[i]), describe);
+    const bool same_in_place = results.stored_in_place.empty() || layout.same_bits(results.stored_in_place[i], stored);
+    unlike_in_place.expect(same_in_place, describe);
+  }
+  INFO(wrong.first() << "; unlike scalar: " << unlike_scalar.first() << "; unlike in place: " << unlike_in_place.first());
+  CHECK(wrong.count() == 0);
+  CHECK(unlike_scalar.count() == 0);
+  CHECK(unlike_in_place.count() == 0);
+  CHECK(results.wrong_reports == 0);
+}
+
+template <class Verb, class In, class Out>
+void check_values(const std::vector<bits_type<In>>& elements, float factor) {
+  std::vector<support::Outcome> expected;
+  for (const auto element : elements) {
+    expected.push_back(support::compute<format_of<In>, format_of<Out>>(Verb::operation, element, factor));
+  }
+  Results by_scalar;
+  INFO(Verb::name << " by " << factor << " from " << name_of<In>() << " to " << name_of<Out>());
+  support::for_each_isa([&](headroom::Isa isa) {
+    const Results results = run<Verb, In, Out>(elements, factor);
+    if (isa == headroom::Isa::scalar) by_scalar = results;
+    compare(results, by_scalar, expected, support::layout_of<format_of<Out>>);
+  });
+}
+
+/// From each of the dtypes `Ins` to each dtype, by each factor.
+template <class Verb, class... Ins>
+void check_all_values(const std::vector<float>& factors) {
+  support::for_each_type<Ins...>([&](auto in) {
+    using In = typename decltype(in)::type;
+    const auto elements = support::sample_bits<format_of<In>>();
+    support::for_each_dtype([&](auto out) {
+      for (const float factor : factors) check_values<Verb, In, typename decltype(out)::type>(elements, factor);
+    });
+  });
+}
+
+const std::vector<float> loss_scales = {0x1p-126F, 0x1p-24F, 0x1p-10F, 1.0F, 2.0F,    0x1p10F,     0x1p15F, 0x1p16F,
+                                        0x1p24F,   0x1p100F, 0x1p126F, 3.0F, 1000.0F, 1.0F / 3.0F, 65504.0F};
+const std::vector<float> factors = {1.0F,     -1.0F, 0.0F,    2.0F,      0x1p15F,  65504.0F,
+                                    0x1p-15F, 0.1F,  -1e-20F, 0x1p-126F, 0x1p127F, 3e38F};
+
+}  // namespace
+
+TEST_CASE("unscale stores the quotient, rounded to float and then to the destination: all half patterns", "[kernel]") {
+  check_all_values<Unscale, half>(loss_scales);
+}
+TEST_CASE("unscale stores the quotient, rounded to float and then to the destination: all bfloat16 patterns", "[kernel]") {
+  check_all_values<Unscale, bfloat16>(loss_scales);
+}
+TEST_CASE("unscale of float and double", "[kernel]") { check_all_values<Unscale, float, double>(loss_scales); }
+
+TEST_CASE("scale stores the product, rounded to float and then to the destination: all half patterns", "[kernel]") {
+  check_all_values<Scale, half>(factors);
+}
+TEST_CASE("scale stores the product, rounded to float and then to the destination: all bfloat16 patterns", "[kernel]") {
+  check_all_values<Scale, bfloat16>(factors);
+}
+TEST_CASE("scale of float and double", "[kernel]") { check_all_values<Scale, float, double>(factors); }
+
+TEST_CASE("unscale by random scales divides, and never multiplies by a rounded reciprocal", "[kernel]") {
+  std::mt19937 random(support::seed);
+  support::for_each_type<half, bfloat16, float>([&](auto in) {
+    using In = typename decltype(in)::type;
+    const auto all = support::sample_bits<format_of<In>>();
+    for (int i = 0; i < 40; ++i) {
+      float loss_scale = 0.0F;
+      support::set_bits(loss_scale, support::random_magnitude<binary32>(random, -60, 60));
+      std::vector<bits_type<In>> elements(1999);
+      for (auto& element : elements) element = all[random() % all.size()];
+      check_values<Unscale, In, In>(elements, loss_scale);
+      check_values<Unscale, In, float>(elements, loss_scale);
+    }
+  });
+}
+
+TEST_CASE("the reference divides and multiplies as the hardware does", "[kernel]") {
+  std::mt19937 random(support::seed);
+  Mismatches wrong_quotient, wrong_product;
+  for (int i = 0; i < 200'000; ++i) {
+    // No result is subnormal or overflows.
+    const std::uint64_t x_bits = support::random_magnitude<binary64>(random, -300, 300);
+    const std::uint32_t y_bits = support::random_magnitude<binary32>(random, -100, 100);
+    double wide = 0.0;
+    float narrow = 0.0F;
+    support::set_bits(wide, x_bits);
+    support::set_bits(narrow, y_bits);
+    // volatile: no division may become a multiplication here either.
+    const volatile double x = wide, y = static_cast<double>(narrow);
+    const volatile double divided = x / y, multiplied = x * y;
+    const double by_hardware[] = {divided, multiplied};
+    const auto x_number = support::decode<binary64>(x_bits), y_number = support::decode<binary32>(y_bits);
+    const auto describe = [&] { return hex(x_bits) + " and " + hex(y_bits); };
+    wrong_quotient.expect(support::nearest<binary64>(support::quotient(x_number, y_number)) == bits_of(by_hardware[0]),
+                          describe);
+    wrong_product.expect(support::nearest<binary64>(support::product(x_number, y_number)) == bits_of(by_hardware[1]), describe);
+  }
+  INFO(wrong_quotient.first() << ", " << wrong_product.first());
+  CHECK(wrong_quotient.count() == 0);
+  CHECK(wrong_product.count() == 0);
+}

@@ -1,0 +1,89 @@
+#include <headroom/kernel/scale_factor.hpp>
+
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/flush.hpp"
+
+using headroom::largest_loss_scale;
+using headroom::smallest_loss_scale;
+using headroom::detail::check_loss_scale;
+using headroom::detail::is_power_of_two;
+using headroom::detail::positive_in;
+using headroom::detail::to_text;
+
+namespace {
+
+template <class T>
+bool is_positive_in(support::bits_type<T> bits, const T& low, const T& high) {
+  T value = 0;
+  support::set_bits(value, bits);
+  return positive_in(value, low, high);
+}
+
+}  // namespace
+
+TEST_CASE("loss scales and their reciprocals are normal floats", "[kernel]") {
+  static_assert(smallest_loss_scale == 0x1p-126F && largest_loss_scale == 0x1p126F);
+  static_assert(smallest_loss_scale == std::numeric_limits<float>::min());
+  static_assert(1.0F / largest_loss_scale >= std::numeric_limits<float>::min(), "2^127 has a subnormal reciprocal");
+  SUCCEED("checked by the compiler");
+}
+
+TEST_CASE("positive_in judges floats by their bits", "[kernel]") {
+  static_assert(positive_in(1.0F, 1.0F, 2.0F) && positive_in(2.0F, 1.0F, 2.0F) && positive_in(1.5F, 1.0F, 2.0F));
+  static_assert(!positive_in(0x1.fffffep-1F, 1.0F, 2.0F) && !positive_in(0x1.000002p1F, 1.0F, 2.0F));
+  static_assert(!positive_in(-1.5F, 1.0F, 2.0F) && !positive_in(0.0F, 1.0F, 2.0F) && !positive_in(-0.0F, 1.0F, 2.0F));
+  for (const auto bits : support::nonfinite_bits<headroom::binary32>()) {
+    INFO(support::hex(bits));
+    CHECK_FALSE(is_positive_in<float>(bits, smallest_loss_scale, largest_loss_scale));
+    CHECK_FALSE(is_positive_in<float>(bits, 1.0F, std::numeric_limits<float>::max()));
+  }
+  CHECK_FALSE(is_positive_in<float>(0x007FFFFF, smallest_loss_scale, largest_loss_scale));
+}
+
+TEST_CASE("positive_in judges doubles by their bits", "[kernel]") {
+  static_assert(positive_in(1.0, 1.0, 2.0) && positive_in(2.0, 1.0, 2.0) && !positive_in(-1.5, 1.0, 2.0));
+  static_assert(!positive_in(0x1.fffffffffffffp-1, 1.0, 2.0) && !positive_in(0x1.0000000000001p1, 1.0, 2.0));
+  static_assert(!positive_in(0.0, 1e-300, 2.0) && !positive_in(-0.0, 1e-300, 2.0));
+  for (const auto bits : support::nonfinite_bits<headroom::binary64>()) {
+    INFO(support::hex(bits));
+    CHECK_FALSE(is_positive_in<double>(bits, 1e-300, std::numeric_limits<double>::max()));
+  }
+}
+
+TEST_CASE("is_power_of_two over all exponents", "[kernel]") {
+  static_assert(is_power_of_two(1.0F) && is_power_of_two(smallest_loss_scale) && is_power_of_two(largest_loss_scale));
+  static_assert(!is_power_of_two(3.0F) && !is_power_of_two(1000.0F) && !is_power_of_two(0x1.000002p5F) &&
+                !is_power_of_two(65504.0F));
+  support::Mismatches wrong;
+  for (std::uint32_t exponent = 1; exponent <= 253; ++exponent) {
+    for (std::uint32_t bit = 0; bit <= 23; ++bit) {
+      float value = 0.0F;
+      const std::uint32_t bits = (exponent << 23) | (bit == 23 ? 0 : 1U << bit);
+      support::set_bits(value, bits);
+      wrong.expect(is_power_of_two(value) == (bit == 23), [&] { return support::hex(bits); });
+    }
+  }
+  INFO(wrong.first());
+  CHECK(wrong.count() == 0);
+}
+
+TEST_CASE("to_text writes what the user wrote", "[kernel]") {
+  CHECK(to_text(1000.0) == "1000");
+  CHECK(to_text(0.5) == "0.5");
+  CHECK(to_text(-0.0) == "-0");
+  CHECK(to_text(32768.0) == "32768");
+  CHECK(to_text(1e300) == "1e+300");
+}
+
+TEST_CASE("check_loss_scale names the field and the value", "[kernel]") {
+  static_assert((check_loss_scale("loss_scale", 1024.0F), true), "a constant expression where it does not throw");
+  CHECK_NOTHROW(check_loss_scale("loss_scale", smallest_loss_scale));
+  CHECK_NOTHROW(check_loss_scale("loss_scale", largest_loss_scale));
+  CHECK_THROWS_AS(check_loss_scale("min_scale", 0.0F), std::invalid_argument);
+  CHECK_THROWS_WITH(check_loss_scale("min_scale", -3.0F), "headroom: min_scale is -3; it must be in [2^-126, 2^126]");
+}

@@ -1,0 +1,223 @@
+#include <headroom/dtype/bfloat16.hpp>
+#include <headroom/dtype/half.hpp>
+#include <headroom/kernel/unchecked.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/isa.hpp"
+#include "support/samples.hpp"
+
+using headroom::binary16;
+using headroom::binary32;
+using headroom::binary64;
+using headroom::brain16;
+using headroom::format_of;
+using headroom::GradientReport;
+using headroom::half;
+using support::bits_of;
+using support::bits_type;
+using support::Mismatches;
+using support::name_of;
+namespace unchecked = headroom::kernel::unchecked;
+
+namespace {
+
+/// Every tail of registers of up to 16 elements, after none, one and several whole ones, and after a whole unrolled round.
+constexpr std::size_t most_elements = 3 * 16 + 17;
+constexpr unsigned char untouched = 0xA5;
+
+/// Bytes at any address, between others that are watched. Pointers into them are only ever handed on: the kernels read bytes.
+class Unaligned {
+ public:
+  Unaligned(std::size_t size, std::size_t offset)
+      : bytes_(size + 2 * margin, untouched), size_(size), begin_(margin + offset) {}
+  Unaligned(std::size_t size, std::size_t offset, const void* contents) : Unaligned(size, offset) {
+    std::memcpy(bytes_.data() + begin_, contents, size);
+  }
+  template <class T>
+  [[nodiscard]] T* as() {
+    return reinterpret_cast<T*>(bytes_.data() + begin_);
+  }
+  [[nodiscard]] bool holds(const void* contents) const { return std::memcmp(bytes_.data() + begin_, contents, size_) == 0; }
+  [[nodiscard]] bool rest_is_untouched() const {
+    const auto is_untouched = [](unsigned char byte) { return byte == untouched; };
+    const auto begin = bytes_.begin() + static_cast<std::ptrdiff_t>(begin_);
+    return std::all_of(bytes_.begin(), begin, is_untouched) &&
+           std::all_of(begin + static_cast<std::ptrdiff_t>(size_), bytes_.end(), is_untouched);
+  }
+
+ private:
+  static constexpr std::size_t margin = 64;
+  std::vector<unsigned char> bytes_;
+  std::size_t size_, begin_;
+};
+
+struct Multiply {
+  template <class In, class Out>
+  static GradientReport run(const In* source, Out* destination, std::size_t n) {
+    return unchecked::multiply(source, destination, n, 0x1p-3);
+  }
+};
+struct Divide {
+  template <class In, class Out>
+  static GradientReport run(const In* source, Out* destination, std::size_t n) {
+    return unchecked::divide(source, destination, n, 3.0);
+  }
+};
+struct Convert {
+  template <class In, class Out>
+  static GradientReport run(const In* source, Out* destination, std::size_t n) {
+    unchecked::convert(source, destination, n);
+    return {};
+  }
+};
+
+bool same(const GradientReport& a, const GradientReport& b) {
+  return a.finite == b.finite && bits_of(a.max_abs) == bits_of(b.max_abs);
+}
+
+std::string describe(const std::string& types, std::size_t n, std::size_t offset, std::size_t out_offset) {
+  return types + ", n = " + std::to_string(n) + ", offsets " + std::to_string(offset) + " and " + std::to_string(out_offset);
+}
+
+/// Random finite elements but for an Inf near the end, so that both kinds of report occur.
+template <class T>
+std::vector<T> some_elements() {
+  std::mt19937 random(support::seed);
+  std::vector<bits_type<T>> elements(most_elements);
+  for (auto& element : elements) element = support::random_finite_bits<format_of<T>>(random);
+  elements[most_elements - 7] = format_of<T>::infinity_bits;
+  return support::values_with<T>(elements);
+}
+
+/// What each element becomes when it is alone in a span, by the scalar kernel.
+template <class Verb, class In, class Out>
+std::vector<Out> one_by_one(const std::vector<In>& elements) {
+  const support::ScopedIsa scoped(headroom::Isa::scalar);
+  std::vector<Out> results(elements.size());
+  for (std::size_t i = 0; i < elements.size(); ++i) (void)Verb::run(elements.data() + i, results.data() + i, 1);
+  return results;
+}
+
+template <class Verb, class In, class Out>
+GradientReport report_by_scalar(const std::vector<In>& elements, std::size_t n) {
+  const support::ScopedIsa scoped(headroom::Isa::scalar);
+  std::vector<Out> results(n);
+  return Verb::run(elements.data(), results.data(), n);
+}
+
+template <class Verb, class In, class Out>
+void check_transform(Mismatches& wrong) {
+  const auto elements = some_elements<In>();
+  const auto expected = one_by_one<Verb, In, Out>(elements);
+  for (std::size_t n = 0; n <= most_elements; ++n) {
+    const GradientReport expected_report = report_by_scalar<Verb, In, Out>(elements, n);
+    for (std::size_t offset = 0; offset <= 4 * sizeof(In); ++offset) {
+      // By a stride that meets every offset of the destination with every one of the source in the course of all n.
+      const std::size_t out_offset = (offset + n) % (4 * sizeof(Out) + 1);
+      Unaligned source(n * sizeof(In), offset, elements.data()), destination(n * sizeof(Out), out_offset);
+      const GradientReport report = Verb::run(static_cast<const In*>(source.as<In>()), destination.as<Out>(), n);
+      const bool right = same(report, expected_report) && destination.holds(expected.data()) &&
+                         destination.rest_is_untouched() && source.holds(elements.data());
+      wrong.expect(right, [&] { return describe(name_of<In>() + " to " + name_of<Out>(), n, offset, out_offset); });
+    }
+  }
+}
+
+template <class T>
+void check_reads(Mismatches& wrong) {
+  const auto elements = some_elements<T>();
+  for (std::size_t n = 0; n <= most_elements; ++n) {
+    GradientReport largest;
+    unchecked::Measured measured{};
+    {
+      const support::ScopedIsa scoped(headroom::Isa::scalar);
+      largest = unchecked::max_abs(elements.data(), n);
+      measured = unchecked::measure(elements.data(), n);
+    }
+    for (std::size_t offset = 0; offset <= 4 * sizeof(T); ++offset) {
+      Unaligned values(n * sizeof(T), offset, elements.data());
+      const unchecked::Measured found = unchecked::measure(values.as<const T>(), n);
+      const bool same_sum = !found.report.finite || bits_of(found.sum_of_squares) == bits_of(measured.sum_of_squares);
+      const bool right =
+          same(unchecked::max_abs(values.as<const T>(), n), largest) && same(found.report, measured.report) && same_sum;
+      wrong.expect(right, [&] { return describe(name_of<T>(), n, offset, 0); });
+    }
+  }
+}
+
+template <class Verb>
+void check_all_pairs() {
+  support::for_each_isa([&](headroom::Isa) {
+    Mismatches wrong;
+    support::for_each_dtype([&](auto in) {
+      support::for_each_dtype(
+          [&](auto out) { check_transform<Verb, typename decltype(in)::type, typename decltype(out)::type>(wrong); });
+    });
+    INFO(wrong.first());
+    CHECK(wrong.count() == 0);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("an element's result does not depend on where it lies: multiply", "[kernel]") { check_all_pairs<Multiply>(); }
+TEST_CASE("an element's result does not depend on where it lies: divide", "[kernel]") { check_all_pairs<Divide>(); }
+TEST_CASE("an element's result does not depend on where it lies: convert", "[kernel]") { check_all_pairs<Convert>(); }
+TEST_CASE("what is measured does not depend on where the elements lie", "[kernel]") {
+  support::for_each_isa([&](headroom::Isa) {
+    Mismatches wrong;
+    support::for_each_dtype([&](auto type) { check_reads<typename decltype(type)::type>(wrong); });
+    INFO(wrong.first());
+    CHECK(wrong.count() == 0);
+  });
+}
+
+TEST_CASE("report_of judges the largest bits", "[kernel]") {
+  const auto not_finite = [](const GradientReport& report) {
+    return !report.finite && bits_of(report.max_abs) == std::uint64_t{binary64::infinity_bits};
+  };
+  CHECK(same(unchecked::report_of<binary16>(0), GradientReport{true, 0.0}));
+  CHECK(same(unchecked::report_of<binary16>(0x7BFF), GradientReport{true, 65504.0}));
+  CHECK(same(unchecked::report_of<brain16>(0x0001), GradientReport{true, 0x1p-133}));
+  CHECK(not_finite(unchecked::report_of<binary16>(0x7C00)));
+  CHECK(not_finite(unchecked::report_of<brain16>(0x7FFF)));
+  CHECK(not_finite(unchecked::report_of<binary32>(0x7F800001)));
+  CHECK(not_finite(unchecked::report_of<binary64>(0x7FF0000000000000)));
+}
+
+TEST_CASE("unscale of a scale that is no power of two is the quotient", "[kernel]") {
+  support::for_each_isa([&](headroom::Isa) {
+    const float source[] = {41.0F, 82.0F, 41.0F * 0x1p-20F};
+    float destination[3] = {};
+    (void)unchecked::unscale(source, destination, 3, 41.0F);
+    // 41 * (1/41 rounded to float) is the float below 1.
+    CHECK(destination[0] == 1.0F);
+    CHECK(destination[1] == 2.0F);
+    CHECK(destination[2] == 0x1p-20F);
+    (void)unchecked::multiply(source, destination, 1, 1.0 / 41.0);
+    CHECK(destination[0] != 1.0F);
+  });
+}
+
+TEST_CASE("prescaling of squares that are no doubles", "[kernel]") {
+  using unchecked::squares_need_prescale;
+  CHECK_FALSE(squares_need_prescale({true, 0.0}));
+  CHECK_FALSE(squares_need_prescale({true, 1.0}));
+  CHECK_FALSE(squares_need_prescale({true, 0x1p-149}));
+  CHECK_FALSE(squares_need_prescale({true, 3.4e38}));
+  CHECK_FALSE(squares_need_prescale({false, 1e300}));
+  CHECK(squares_need_prescale({true, 1e300}));
+  CHECK(squares_need_prescale({true, 1e-300}));
+  for (const double value : {1e300, 1e-300, 1.7e308, 3.5, 0x1p-1022}) {
+    const double brought = value * unchecked::prescale_for(value);
+    INFO(value << " becomes " << brought);
+    CHECK(brought > 0x1p-30);
+    CHECK(brought < 0x1p30);
+  }
+}

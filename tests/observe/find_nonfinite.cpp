@@ -1,0 +1,131 @@
+#include <headroom/observe/find_nonfinite.hpp>
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/isa.hpp"
+#include "support/network.hpp"
+#include "support/strided.hpp"
+
+using headroom::find_nonfinite;
+using headroom::half;
+using headroom::NonFiniteKind;
+
+namespace {
+
+template <class T>
+constexpr support::bits_type<T> infinity = headroom::format_of<T>::infinity_bits;
+template <class T>
+constexpr support::bits_type<T> minus_infinity = static_cast<support::bits_type<T>>(infinity<T> |
+                                                                                    headroom::format_of<T>::sign_mask);
+template <class T>
+constexpr support::bits_type<T> quiet_nan = headroom::format_of<T>::quiet_nan_bits;
+template <class T>
+constexpr support::bits_type<T> signalling_nan = static_cast<support::bits_type<T>>(infinity<T> + 1);
+
+}  // namespace
+
+TEST_CASE("nothing is found where all is finite") {
+  CHECK_FALSE(find_nonfinite(support::network_of(half(65504.0F))).has_value());
+  CHECK_FALSE(find_nonfinite(std::vector<float>(16, 3e38F)).has_value());
+  CHECK_FALSE(find_nonfinite(std::vector<float>{}).has_value());
+  CHECK_FALSE(find_nonfinite(std::vector<std::vector<float>>{}).has_value());
+  CHECK_FALSE(find_nonfinite(std::vector<int>{0x7F800000}).has_value());
+  CHECK_FALSE(find_nonfinite(std::unique_ptr<float>()).has_value());
+}
+
+TEST_CASE("the first is named, all are counted, in every dtype and instruction set") {
+  support::for_each_isa([](headroom::Isa) {
+    support::for_each_dtype([](auto tag) {
+      using T = typename decltype(tag)::type;
+      auto network = support::network_of(T(1.0F));
+      support::set_bits(network.heads["decoder"][1], minus_infinity<T>);
+      support::set_bits(network.heads["encoder"][0], quiet_nan<T>);
+      support::set_bits(network.heads["encoder"][2], infinity<T>);
+      support::set_bits(network.heads["encoder"][3], signalling_nan<T>);
+      support::set_bits(*network.temperature, quiet_nan<T>);
+      auto found = find_nonfinite(network);
+      REQUIRE(found.has_value());
+      CHECK(found->path == "heads[\"decoder\"]");
+      CHECK(found->index == 1);
+      CHECK(found->kind == NonFiniteKind::inf);
+      CHECK(found->nan_count == 3);
+      CHECK(found->inf_count == 2);
+
+      support::set_bits(network.layers[1].bias, quiet_nan<T>);
+      found = find_nonfinite(network);
+      REQUIRE(found.has_value());
+      CHECK(found->path == "layers[1].bias");
+      CHECK(found->index == 0);
+      CHECK(found->kind == NonFiniteKind::nan);
+      CHECK(found->nan_count == 4);
+      CHECK(found->inf_count == 2);
+    });
+  });
+}
+
+TEST_CASE("the index is found at every position") {
+  for (std::size_t where = 0; where < 70; ++where) {
+    std::vector<float> leaf(70, 1.0F);
+    support::set_bits(leaf[where], where % 2 == 0 ? infinity<float> : quiet_nan<float>);
+    const auto found = find_nonfinite(leaf);
+    REQUIRE(found.has_value());
+    CHECK(found->path.empty());
+    CHECK(found->index == where);
+    CHECK(found->kind == (where % 2 == 0 ? NonFiniteKind::inf : NonFiniteKind::nan));
+    CHECK(found->nan_count == where % 2);
+    CHECK(found->inf_count == 1 - where % 2);
+  }
+}
+
+TEST_CASE("positions beyond the first piece, and counts over all pieces") {
+  std::vector<half> leaf(200000, half(1.0F));
+  for (const std::size_t where : {std::size_t{65536}, std::size_t{65537}, std::size_t{199999}}) {
+    support::set_bits(leaf[where], infinity<half>);
+  }
+  const auto found = find_nonfinite(std::make_tuple(1, leaf, leaf));
+  REQUIRE(found.has_value());
+  CHECK(found->path == "<1>");
+  CHECK(found->index == 65536);
+  CHECK(found->inf_count == 6);
+  CHECK(found->nan_count == 0);
+}
+
+TEST_CASE("elements between those of a strided leaf are nobody's; the index counts the leaf's own") {
+  std::vector<float> store(2000, 1.0F);
+  const std::map<int, support::Strided<float>> tree = {{3, {store.data(), {900}, {2}}}};
+  support::set_bits(store[601], quiet_nan<float>);
+  CHECK_FALSE(find_nonfinite(tree).has_value());
+  support::set_bits(store[800], infinity<float>);
+  support::set_bits(store[1798], quiet_nan<float>);
+  const auto found = find_nonfinite(tree);
+  REQUIRE(found.has_value());
+  CHECK(found->path == "[3]");
+  CHECK(found->index == 400);
+  CHECK(found->kind == NonFiniteKind::inf);
+  CHECK(found->nan_count == 1);
+  CHECK(found->inf_count == 1);
+}
+
+TEST_CASE("scalars, and elements without alignment") {
+  double value = 1.0;
+  support::set_bits(value, quiet_nan<double>);
+  const auto found = find_nonfinite(std::make_tuple(1.0F, value));
+  REQUIRE(found.has_value());
+  CHECK(found->path == "<1>");
+  CHECK(found->index == 0);
+
+  std::vector<unsigned char> bytes(4 * 10 + 1, 0);
+  const std::uint32_t bits = infinity<float>;
+  std::memcpy(bytes.data() + 1 + 4 * 7, &bits, sizeof bits);
+  const auto unaligned = find_nonfinite(headroom::span<const float>(reinterpret_cast<const float*>(bytes.data() + 1), 10));
+  REQUIRE(unaligned.has_value());
+  CHECK(unaligned->index == 7);
+}

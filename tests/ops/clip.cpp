@@ -1,0 +1,93 @@
+#include <headroom/ops/clip.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/isa.hpp"
+
+using Catch::Approx;
+using Catch::Matchers::ContainsSubstring;
+using headroom::binary64;
+using headroom::clip_by_global_norm;
+using headroom::GradientNorm;
+using support::bits_of;
+
+namespace {
+
+using Tree = std::vector<std::vector<float>>;
+const Tree three_and_four = {{3.0F}, {}, {0.0F, -4.0F}};
+
+}  // namespace
+
+TEST_CASE("a norm above max_norm is brought down to it") {
+  support::for_each_isa([](headroom::Isa) {
+    auto tree = three_and_four;
+    const GradientNorm before = clip_by_global_norm(tree, 2.5);
+    CHECK(before.finite);
+    CHECK(before.norm == 5.0);
+    CHECK(before.max_abs == 4.0);
+    CHECK(tree == Tree{{1.5F}, {}, {0.0F, -2.0F}});
+    CHECK(clip_by_global_norm(headroom::parallel(2), tree, 1.0).norm == 2.5);
+    CHECK(headroom::global_norm(tree) == Approx(1.0).epsilon(1e-7));
+  });
+}
+
+TEST_CASE("a norm of at most max_norm is left alone") {
+  double infinity = 0.0;
+  support::set_bits(infinity, binary64::infinity_bits);
+  for (const double* max_norm : {&infinity}) {
+    auto tree = three_and_four;
+    CHECK(clip_by_global_norm(tree, *max_norm).norm == 5.0);
+    CHECK(tree == three_and_four);
+  }
+  for (const double max_norm : {5.0, 5.5, 1e308}) {
+    auto tree = three_and_four;
+    CHECK(clip_by_global_norm(tree, max_norm).norm == 5.0);
+    CHECK(tree == three_and_four);
+  }
+}
+
+TEST_CASE("non-finite trees are left alone") {
+  for (const auto bad : support::nonfinite_bits<headroom::binary32>()) {
+    auto tree = three_and_four;
+    tree[1] = support::values_with<float>({bad});
+    const GradientNorm found = clip_by_global_norm(tree, 1.0);
+    CHECK_FALSE(found.finite);
+    CHECK(bits_of(found.norm) == binary64::infinity_bits);
+    CHECK(tree[0][0] == 3.0F);
+    CHECK(bits_of(tree[1]) == std::vector<std::uint32_t>{bad});
+    CHECK(tree[2][1] == -4.0F);
+  }
+}
+
+TEST_CASE("a max_norm of 0 makes zeros; an empty tree has nothing to clip") {
+  auto tree = three_and_four;
+  CHECK(clip_by_global_norm(tree, 0.0).norm == 5.0);
+  CHECK(tree == Tree{{0.0F}, {}, {0.0F, 0.0F}});
+  CHECK(clip_by_global_norm(tree, 0.0).norm == 0.0);
+  CHECK(clip_by_global_norm(Tree{}, 1.0).finite);
+}
+
+TEST_CASE("a max_norm that is no norm is refused before anything is read or written") {
+  double max_norm = 0.0;
+  for (const std::uint64_t bits : {std::uint64_t{0xBFF0000000000000}, std::uint64_t{0xFFF0000000000000},
+                                   std::uint64_t{0x7FF8000000000000}, std::uint64_t{0xFFF8000000000000}}) {
+    support::set_bits(max_norm, bits);
+    auto tree = three_and_four;
+    CHECK_THAT(support::message_of([&] { (void)clip_by_global_norm(tree, max_norm); }), ContainsSubstring("max_norm is "));
+    CHECK_THAT(support::message_of([&] { (void)clip_by_global_norm(headroom::sequential, tree, max_norm); }),
+               ContainsSubstring("it must be 0 or more"));
+    CHECK(tree == three_and_four);
+  }
+}
+
+TEST_CASE("a view is clipped through it") {
+  std::vector<double> values = {3.0, 4.0};
+  CHECK(clip_by_global_norm(headroom::span<double>(values), 2.5).norm == 5.0);
+  CHECK(values == std::vector<double>{1.5, 2.0});
+}

@@ -1,0 +1,113 @@
+#include <headroom/ops/measure.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/isa.hpp"
+#include "support/samples.hpp"
+
+using Catch::Approx;
+using headroom::binary64;
+using headroom::global_norm;
+using headroom::GradientNorm;
+using headroom::half;
+using headroom::measure;
+using support::bits_of;
+
+namespace {
+
+static_assert(std::is_same_v<decltype(measure(std::vector<half>{})), GradientNorm>);
+static_assert(std::is_same_v<decltype(global_norm(std::vector<half>{})), double>);
+static_assert(std::is_base_of_v<headroom::GradientReport, GradientNorm>);
+
+}  // namespace
+
+TEST_CASE("the norm is over all leaves together") {
+  const auto tree =
+      std::make_tuple(std::vector<float>{1.0F, -2.0F}, 7, std::vector<half>{half(2.0F)}, -4.0, headroom::bfloat16(0.0F));
+  const GradientNorm found = measure(tree);
+  CHECK(found.finite);
+  CHECK(found.max_abs == 4.0);
+  CHECK(found.norm == 5.0);
+  CHECK(global_norm(tree) == 5.0);
+  CHECK(global_norm(headroom::sequential, tree) == 5.0);
+  CHECK(measure(headroom::parallel(2), tree).norm == 5.0);
+}
+
+TEST_CASE("norms are near those of long double sums") {
+  support::for_each_isa([](headroom::Isa) {
+    std::mt19937 random(support::seed);
+    std::uniform_real_distribution<float> uniform(-100.0F, 100.0F);
+    std::vector<std::vector<float>> tree(5);
+    long double squares = 0.0L, largest = 0.0L;
+    for (std::size_t leaf = 0; leaf < tree.size(); ++leaf) {
+      for (std::size_t i = 0; i < 10000 * leaf + leaf; ++i) {
+        tree[leaf].push_back(uniform(random));
+        const auto value = static_cast<long double>(tree[leaf].back());
+        squares += value * value;
+        largest = std::max(largest, std::abs(value));
+      }
+    }
+    const GradientNorm found = measure(tree);
+    CHECK(found.norm == Approx(static_cast<double>(std::sqrt(squares))).epsilon(1e-13));
+    CHECK(found.max_abs == static_cast<double>(largest));
+  });
+}
+
+TEST_CASE("the norm of a tree is the same on every instruction set") {
+  std::mt19937 random(support::seed);
+  std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
+  std::vector<std::vector<float>> tree(4);
+  for (auto& leaf : tree) {
+    leaf.resize(random() % 1000);
+    for (float& element : leaf) element = uniform(random);
+  }
+  const auto expected = bits_of(measure(tree).norm);
+  support::for_each_isa([&](headroom::Isa) { CHECK(bits_of(measure(tree).norm) == expected); });
+}
+
+TEST_CASE("large finite values have a norm") {
+  CHECK(measure(std::vector<float>(16, 3e38F)).finite);
+  CHECK(measure(std::vector<float>(16, 3e38F)).norm == Approx(1.2e39).epsilon(1e-6));
+  CHECK(measure(std::vector<float>{1.9e19F}).norm == Approx(1.9e19).epsilon(1e-6));
+  CHECK(measure(std::vector<double>{3e300, 4e300}).norm == Approx(5e300).epsilon(1e-12));
+  CHECK(measure(std::vector<std::vector<double>>{{3e-300}, {4e-300}}).norm / 5e-300 == Approx(1.0).epsilon(1e-12));
+  CHECK(measure(std::vector<double>{3e300, 4.0}).norm == Approx(3e300).epsilon(1e-12));
+  const double most = std::numeric_limits<double>::max();
+  CHECK(measure(std::vector<double>{most}).norm / most == Approx(1.0).epsilon(1e-12));
+}
+
+TEST_CASE("what is not finite is infinitely large") {
+  for (const auto bad : support::nonfinite_bits<headroom::binary32>()) {
+    const auto tree = std::make_tuple(std::vector<float>(100, 1.0F), support::values_with<float>({0, bad, 0}), 2.0);
+    const GradientNorm found = measure(tree);
+    CHECK_FALSE(found.finite);
+    CHECK(bits_of(found.max_abs) == binary64::infinity_bits);
+    CHECK(bits_of(found.norm) == binary64::infinity_bits);
+    const double norm = global_norm(tree);
+    CHECK(bits_of(norm) == binary64::infinity_bits);
+  }
+}
+
+TEST_CASE("trees without floating-point elements measure 0") {
+  for (const GradientNorm& found : {measure(std::vector<float>{}), measure(std::vector<std::vector<half>>{}), measure(7),
+                                    measure(std::vector<int>{1, 2}), measure(headroom::span<const double>())}) {
+    CHECK(found.finite);
+    CHECK(bits_of(found.max_abs) == 0);
+    CHECK(bits_of(found.norm) == 0);
+  }
+}
+
+TEST_CASE("measuring changes nothing") {
+  const std::vector<half> tree = {half(1.0F), half(-2.0F)};
+  const auto before = bits_of(tree);
+  CHECK(measure(tree).max_abs == 2.0);
+  CHECK(bits_of(tree) == before);
+}

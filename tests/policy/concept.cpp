@@ -1,0 +1,133 @@
+#include <headroom/dtype/half.hpp>
+#include <headroom/policy/concept.hpp>
+#include <headroom/policy/constant.hpp>
+#include <headroom/policy/dynamic.hpp>
+#include <headroom/policy/hysteresis.hpp>
+#include <headroom/policy/noop.hpp>
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "support/catch.hpp"
+
+using headroom::GradientReport;
+using headroom::half;
+using headroom::is_loss_scale_v;
+
+namespace {
+
+/// A policy of a user's own: three overflows in all, and the scale is 1 for ever.
+class GivesUp : public headroom::LossScaleVerbs<GivesUp> {
+ public:
+  [[nodiscard]] float loss_scale() const { return overflows_ < 3 ? 1024.0F : 1.0F; }
+  [[nodiscard]] float inv_scale() const { return 1.0F / loss_scale(); }
+  [[nodiscard]] GivesUp adjust(bool grads_finite) const {
+    GivesUp next = *this;
+    next.overflows_ += grads_finite ? 0 : 1;
+    return next;
+  }
+  [[nodiscard]] GivesUp adjust(const GradientReport& report) const { return adjust(report.finite); }
+
+ private:
+  int overflows_ = 0;
+};
+
+/// The same contract without the verbs.
+struct Plain {
+  [[nodiscard]] static float loss_scale() { return 1.0F; }
+  [[nodiscard]] static float inv_scale() { return 1.0F; }
+  [[nodiscard]] Plain adjust(bool) const { return *this; }
+  [[nodiscard]] Plain adjust(const GradientReport&) const { return *this; }
+};
+
+// Near misses, each Plain but for one thing.
+struct ScaleIsDouble : Plain {
+  [[nodiscard]] static double loss_scale() { return 1.0; }
+  [[nodiscard]] ScaleIsDouble adjust(bool) const { return *this; }
+  [[nodiscard]] ScaleIsDouble adjust(const GradientReport&) const { return *this; }
+};
+struct InverseIsDouble : Plain {
+  [[nodiscard]] static double inv_scale() { return 1.0; }
+  [[nodiscard]] InverseIsDouble adjust(bool) const { return *this; }
+  [[nodiscard]] InverseIsDouble adjust(const GradientReport&) const { return *this; }
+};
+struct NoInverse {
+  [[nodiscard]] static float loss_scale() { return 1.0F; }
+  [[nodiscard]] NoInverse adjust(bool) const { return *this; }
+  [[nodiscard]] NoInverse adjust(const GradientReport&) const { return *this; }
+};
+struct NoScale {
+  [[nodiscard]] static float inv_scale() { return 1.0F; }
+  [[nodiscard]] NoScale adjust(bool) const { return *this; }
+  [[nodiscard]] NoScale adjust(const GradientReport&) const { return *this; }
+};
+struct AdjustsItself {
+  [[nodiscard]] static float loss_scale() { return 1.0F; }
+  [[nodiscard]] static float inv_scale() { return 1.0F; }
+  void adjust(bool) {}
+  void adjust(const GradientReport&) {}
+};
+struct AdjustIsNotConst {
+  [[nodiscard]] static float loss_scale() { return 1.0F; }
+  [[nodiscard]] static float inv_scale() { return 1.0F; }
+  AdjustIsNotConst adjust(bool) { return *this; }
+  AdjustIsNotConst adjust(const GradientReport&) { return *this; }
+};
+struct ReturnsItself {
+  [[nodiscard]] static float loss_scale() { return 1.0F; }
+  [[nodiscard]] static float inv_scale() { return 1.0F; }
+  [[nodiscard]] const ReturnsItself& adjust(bool) const { return *this; }
+  [[nodiscard]] const ReturnsItself& adjust(const GradientReport&) const { return *this; }
+};
+struct ReturnsAnother : Plain {};  // adjust gives a Plain
+struct TakesOnlyBool {
+  [[nodiscard]] static float loss_scale() { return 1.0F; }
+  [[nodiscard]] static float inv_scale() { return 1.0F; }
+  [[nodiscard]] TakesOnlyBool adjust(bool) const { return *this; }
+};
+struct TakesOnlyReport {
+  [[nodiscard]] static float loss_scale() { return 1.0F; }
+  [[nodiscard]] static float inv_scale() { return 1.0F; }
+  [[nodiscard]] TakesOnlyReport adjust(const GradientReport&) const { return *this; }
+};
+struct CannotBeAssigned {
+  const int constant = 0;
+  [[nodiscard]] static float loss_scale() { return 1.0F; }
+  [[nodiscard]] static float inv_scale() { return 1.0F; }
+  [[nodiscard]] CannotBeAssigned adjust(bool) const { return *this; }
+  [[nodiscard]] CannotBeAssigned adjust(const GradientReport&) const { return *this; }
+};
+
+static_assert(is_loss_scale_v<headroom::NoOpLossScale> && is_loss_scale_v<headroom::ConstantLossScale>);
+static_assert(is_loss_scale_v<headroom::DynamicLossScale> && is_loss_scale_v<headroom::HysteresisScale>);
+static_assert(is_loss_scale_v<headroom::BasicHysteresisScale<headroom::RefillOnGrowth>>);
+static_assert(is_loss_scale_v<headroom::BasicHysteresisScale<headroom::RefillOnBackoff>>);
+static_assert(is_loss_scale_v<GivesUp> && is_loss_scale_v<Plain>);
+
+static_assert(!is_loss_scale_v<int> && !is_loss_scale_v<float> && !is_loss_scale_v<void> && !is_loss_scale_v<std::string>);
+static_assert(!is_loss_scale_v<headroom::LossScaleConfig> && !is_loss_scale_v<GradientReport>);
+static_assert(!is_loss_scale_v<headroom::DynamicLossScale&> && !is_loss_scale_v<const headroom::DynamicLossScale>);
+static_assert(!is_loss_scale_v<ScaleIsDouble> && !is_loss_scale_v<InverseIsDouble>);
+static_assert(!is_loss_scale_v<NoScale> && !is_loss_scale_v<NoInverse>);
+static_assert(!is_loss_scale_v<AdjustsItself> && !is_loss_scale_v<AdjustIsNotConst>);
+static_assert(!is_loss_scale_v<ReturnsItself> && !is_loss_scale_v<ReturnsAnother>);
+static_assert(!is_loss_scale_v<TakesOnlyBool> && !is_loss_scale_v<TakesOnlyReport>);
+static_assert(!is_loss_scale_v<CannotBeAssigned>);
+
+// The verbs belong to a policy; they are no object by themselves.
+static_assert(!std::is_default_constructible_v<headroom::LossScaleVerbs<GivesUp>>);
+
+}  // namespace
+
+TEST_CASE("a policy of a user's own has the verbs of the built-in ones") {
+  GivesUp policy;
+  const std::vector<half> scaled = {half(1024.0F), half(-512.0F)};
+  const auto [grads, report] = policy.unscale<float>(scaled);
+  CHECK(grads == std::vector<float>{1.0F, -0.5F});
+  CHECK(report.finite);
+  CHECK(policy.scale(2.0F) == 2048.0F);
+  CHECK(policy.scale(half(2.0F)) == 2048.0F);
+  for (int step = 0; step < 3; ++step) policy = policy.adjust(GradientReport{false, 0.0});
+  CHECK(policy.scale(2.0F) == 2.0F);
+}

@@ -1,0 +1,203 @@
+#include <headroom/policy/dynamic.hpp>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <type_traits>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+#include "support/policies.hpp"
+
+using headroom::DynamicLossScale;
+using headroom::GradientReport;
+using headroom::LossScaleConfig;
+using support::after;
+
+namespace {
+
+constexpr LossScaleConfig every_third_step() {
+  LossScaleConfig config;
+  config.growth_interval = 3;
+  return config;
+}
+constexpr LossScaleConfig with_bounds(float initial, float min, float max) {
+  LossScaleConfig config;
+  config.initial_scale = initial;
+  config.growth_interval = 1;
+  config.min_scale = min;
+  config.max_scale = max;
+  return config;
+}
+constexpr DynamicLossScale start(every_third_step());
+
+// Rule 1: growth after growth_interval finite steps, and a new count.
+static_assert(start.loss_scale() == 32768.0F && start.counter() == 0);
+static_assert(after(start, "++").loss_scale() == 32768.0F && after(start, "++").counter() == 2);
+static_assert(after(start, "+++").loss_scale() == 65536.0F && after(start, "+++").counter() == 0);
+static_assert(after(start, "+++++").loss_scale() == 65536.0F && after(start, "++++++").loss_scale() == 131072.0F);
+
+// Rule 1: growth that would pass the maximum goes to it, and the counter is 0 either way.
+constexpr DynamicLossScale below_bound(with_bounds(6.0F, 1.0F, 10.0F));
+static_assert(after(below_bound, "+").loss_scale() == 10.0F && after(below_bound, "+").counter() == 0);
+static_assert(after(below_bound, "++").loss_scale() == 10.0F && after(below_bound, "++").counter() == 0);
+
+// Rule 2: an overflow backs off at once, not below the minimum, and the count starts again.
+static_assert(after(start, "-").loss_scale() == 16384.0F && after(start, "++-").loss_scale() == 16384.0F);
+static_assert(after(start, "++-").counter() == 0 && after(start, "++-++").loss_scale() == 16384.0F);
+static_assert(after(start, "++-+++").loss_scale() == 32768.0F);
+constexpr DynamicLossScale above_floor(with_bounds(3.0F, 2.0F, 10.0F));
+static_assert(after(above_floor, "-").loss_scale() == 2.0F && after(above_floor, "--").loss_scale() == 2.0F);
+
+// Rule 3: the product is formed in double and rounded once. In float, 1.1F is 1.10000002 and the product another.
+constexpr LossScaleConfig by_a_tenth() {
+  LossScaleConfig config = with_bounds(1000003.0F, 1.0F, 0x1p126F);
+  config.growth_factor = 1.1;
+  config.backoff_factor = 0.1;
+  return config;
+}
+static_assert(after(DynamicLossScale(by_a_tenth()), "+").loss_scale() == 1100003.25F);  // 1100003.3, in float 1100003.375
+static_assert(after(DynamicLossScale(by_a_tenth()), "-").loss_scale() == static_cast<float>(1000003.0 * 0.1));
+
+// A report says the same as its `finite`.
+static_assert(start.adjust(GradientReport{false, 1.0}) == start.adjust(false));
+static_assert(start.adjust(GradientReport{true, 0.0}) == start.adjust(true));
+
+static_assert(noexcept(start.adjust(true)) && noexcept(start.adjust(GradientReport{})));
+static_assert(std::is_trivially_copyable_v<DynamicLossScale>);
+static_assert(sizeof(DynamicLossScale) - sizeof(LossScaleConfig) <= 32);
+static_assert(!std::is_convertible_v<LossScaleConfig, DynamicLossScale>);
+
+/// The largest and the smallest scale there may be, and every factor in between.
+void check_never_leaves_its_range(std::mt19937& random) {
+  const LossScaleConfig config = support::random_config(random);
+  DynamicLossScale scale(config);
+  for (int step = 0; step < 400; ++step) {
+    scale = scale.adjust(random() % 3 != 0);
+    const float now = scale.loss_scale(), inverse = scale.inv_scale();
+    REQUIRE(support::is_within(now, config.min_scale, config.max_scale));
+    REQUIRE(support::is_within(inverse, 0x1p-126F, 0x1p126F));
+    const double product = static_cast<double>(now) * static_cast<double>(inverse);
+    const bool power_of_two = (support::bits_of(now) & headroom::binary32::mantissa_mask) == 0;
+    REQUIRE((power_of_two ? product == 1.0 : std::abs(product - 1.0) <= 0x1p-23));
+    REQUIRE((scale.counter() >= 0 && scale.counter() < config.growth_interval));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("DynamicLossScale begins as its documentation says") {
+  const DynamicLossScale scale;
+  CHECK(scale.loss_scale() == 32768.0F);
+  CHECK(scale.inv_scale() == 1.0F / 32768.0F);
+  CHECK(scale.counter() == 0);
+  CHECK(scale.config() == LossScaleConfig{});
+  CHECK(scale.config().growth_interval == 2000);
+  CHECK(scale.config().growth_factor == 2.0);
+  CHECK(scale.config().backoff_factor == 0.5);
+  CHECK(scale.config().min_scale == 1.0F);
+  CHECK(scale.config().max_scale == 0x1p126F);
+}
+
+TEST_CASE("adjust leaves the policy it is called on alone") {
+  const DynamicLossScale scale;
+  const DynamicLossScale next = scale.adjust(false);
+  CHECK(scale == DynamicLossScale());
+  CHECK(next.loss_scale() == 16384.0F);
+}
+
+TEST_CASE("DynamicLossScale follows jmp step by step") {
+  const auto traces = support::golden("jmp_dynamic.trace");
+  CHECK(traces.size() == 31);
+  for (const auto& trace : traces)
+    CHECK(support::first_difference(DynamicLossScale(config_of(trace, LossScaleConfig{})), trace) == "");
+}
+
+TEST_CASE("DynamicLossScale follows torch step by step") {
+  LossScaleConfig defaults;
+  defaults.initial_scale = 65536.0F;
+  defaults.min_scale = headroom::smallest_loss_scale;
+  const auto traces = support::golden("torch.trace");
+  CHECK(traces.size() == 29);
+  for (const auto& trace : traces) CHECK(support::first_difference(DynamicLossScale(config_of(trace, defaults)), trace) == "");
+}
+
+TEST_CASE("DynamicLossScale follows Emily step by step") {
+  LossScaleConfig defaults;
+  defaults.initial_scale = 65536.0F;
+  const auto traces = support::golden("emily.trace");
+  CHECK(traces.size() == 20);
+  for (const auto& trace : traces) CHECK(support::first_difference(DynamicLossScale(config_of(trace, defaults)), trace) == "");
+}
+
+TEST_CASE("no sequence takes a dynamic scale out of its range") {
+  std::mt19937 random(support::seed);
+  for (int i = 0; i < 200; ++i) check_never_leaves_its_range(random);
+}
+
+TEST_CASE("T3: growth stops at the maximum also under -ffast-math") {
+  LossScaleConfig config;
+  config.growth_interval = 1;
+  for (const double factor : {2.0, 3.0, 1e300, std::numeric_limits<double>::max()}) {
+    config.growth_factor = factor;
+    config.initial_scale = headroom::largest_loss_scale / 1.5F;
+    DynamicLossScale scale(config);
+    for (int step = 0; step < 5; ++step) {
+      scale = scale.adjust(true);
+      CHECK(support::bits_of(scale.loss_scale()) == support::bits_of(headroom::largest_loss_scale));
+      CHECK(support::bits_of(scale.inv_scale()) == support::bits_of(headroom::smallest_loss_scale));
+      CHECK(scale.counter() == 0);
+    }
+  }
+}
+
+TEST_CASE("no backoff reaches 0") {
+  LossScaleConfig config;
+  config.min_scale = headroom::smallest_loss_scale;
+  for (const double factor : {0.5, 0.3, 1e-40, 1e-300, std::numeric_limits<double>::min()}) {
+    config.backoff_factor = factor;
+    DynamicLossScale scale(config);
+    for (int step = 0; step < 200; ++step) scale = scale.adjust(false);
+    CHECK(support::bits_of(scale.loss_scale()) == support::bits_of(headroom::smallest_loss_scale));
+    CHECK(support::bits_of(scale.inv_scale()) == support::bits_of(headroom::largest_loss_scale));
+  }
+}
+
+TEST_CASE("a scale that starts below the default floor of 1 is lifted to it by the first overflow") {
+  LossScaleConfig config;
+  config.initial_scale = 0.25F;
+  config.growth_interval = 2;
+  const DynamicLossScale scale(config);
+  CHECK(scale.loss_scale() == 0.25F);
+  CHECK(after(scale, "++").loss_scale() == 0.5F);
+  CHECK(after(scale, "-").loss_scale() == 1.0F);
+}
+
+TEST_CASE("dynamic scales are equal where configuration, scale and counter are") {
+  const DynamicLossScale scale(every_third_step());
+  CHECK(scale == DynamicLossScale(every_third_step()));
+  CHECK_FALSE(scale != DynamicLossScale(every_third_step()));
+  CHECK(scale != after(scale, "+"));    // the counter
+  CHECK(scale != after(scale, "+++"));  // the scale
+  CHECK(scale != DynamicLossScale());   // the configuration
+  CHECK(after(scale, "-+++") == scale);
+}
+
+namespace {
+
+struct GrowEveryStep {
+  static constexpr bool grows(std::int64_t, const LossScaleConfig&) noexcept { return true; }
+};
+struct StayPut {
+  static constexpr float next_scale(float scale, const LossScaleConfig&) noexcept { return scale; }
+};
+
+}  // namespace
+
+TEST_CASE("when to grow and how to back off are template parameters") {
+  constexpr headroom::BasicDynamicLossScale<GrowEveryStep, StayPut> scale;
+  static_assert(after(scale, "+").loss_scale() == 65536.0F);
+  CHECK(after(scale, "--+").loss_scale() == 65536.0F);
+}

@@ -1,0 +1,75 @@
+// The reader of recorded sequences that the other tests of this room trust.
+#include <sstream>
+#include <string>
+
+#include "support/catch.hpp"
+#include "support/golden.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+std::vector<support::Trace> read(const std::string& text) {
+  std::istringstream in(text);
+  return support::TraceReader(in, "file").read();
+}
+std::string error_of(const std::string& text) {
+  try {
+    (void)read(text);
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a trace is read as its README says") {
+  const auto traces = read(
+      "trace system/case/pattern\nconfig min_scale 0x1p-3\noverflow 0*3 1\nscale 2*2 0x1.8p1 4\ngrowth 1..2 0 7\nend\n"
+      "trace second\noverflow 1\nscale_main 8\nscale_pending 4\nend\n");
+  REQUIRE(traces.size() == 2);
+  CHECK(traces[0].name == "system/case/pattern");
+  CHECK(traces[0].config_or("min_scale", 1.0) == 0.125);
+  CHECK(traces[0].config_or("max_scale", 5.0) == 5.0);
+  CHECK(traces[0].overflow == std::vector<bool>{false, false, false, true});
+  CHECK(traces[0].scales.at("scale") == std::vector<double>{2.0, 2.0, 3.0, 4.0});
+  CHECK(traces[0].growth == std::vector<std::int64_t>{1, 2, 0, 7});
+  CHECK(traces[1].scales.at("scale_pending") == std::vector<double>{4.0});
+}
+
+TEST_CASE("what is wrong in a trace is reported with its line") {
+  CHECK_THAT(error_of(""), ContainsSubstring("file:0: no trace"));
+  CHECK_THAT(error_of("overflow 1\n"), ContainsSubstring("file:1: expected 'trace', found 'overflow'"));
+  CHECK_THAT(error_of("trace\n"), ContainsSubstring("file:1: a word is missing"));
+  CHECK_THAT(error_of("trace a\noverflow 1\nscale 1\n"), ContainsSubstring("a has no end"));
+  CHECK_THAT(error_of("trace a\noverflow 1\nscale 1\ntrace b\n"), ContainsSubstring("file:4: unknown line 'trace'"));
+  CHECK_THAT(error_of("trace a\nend\n"), ContainsSubstring("file:2: a has no steps"));
+  CHECK_THAT(error_of("trace a\noverflow 1\nend\n"), ContainsSubstring("a has no steps"));
+  CHECK_THAT(error_of("trace a\noverflow 1*2\nscale 1\nend\n"), ContainsSubstring("a: scale has 1 values for 2 steps"));
+  CHECK_THAT(error_of("trace a\noverflow 1*2\nscale 1*2\ngrowth 0..2\nend\n"),
+             ContainsSubstring("a: growth has 3 values for 2 steps"));
+  CHECK_THAT(error_of("trace a\noverflow 2\n"), ContainsSubstring("file:2: an overflow is 0 or 1"));
+  CHECK_THAT(error_of("trace a\noverflow 1*x\n"), ContainsSubstring("'x' is no integer"));
+  CHECK_THAT(error_of("trace a\noverflow 1*0\n"), ContainsSubstring("'1*0' repeats less than once"));
+  CHECK_THAT(error_of("trace a\nscale 1.5y\n"), ContainsSubstring("'1.5y' is no number"));
+  CHECK_THAT(error_of("trace a\nscale 1\nscale 1\n"), ContainsSubstring("file:3: scale is there twice"));
+  CHECK_THAT(error_of("trace a\nconfig min_scale 1\nconfig min_scale 1\n"), ContainsSubstring("min_scale is there twice"));
+  CHECK_THAT(error_of("trace a\ngrowth 3..1\n"), ContainsSubstring("'3..1' counts down"));
+  CHECK_THAT(error_of("trace a\ncolour 3\n"), ContainsSubstring("unknown line 'colour'"));
+}
+
+TEST_CASE("a file that is not there is reported") { CHECK_THROWS_AS(support::golden("nobody.trace"), std::runtime_error); }
+
+TEST_CASE("a policy that leaves a trace is found at its first step") {
+  struct Stuck {
+    [[nodiscard]] static float loss_scale() { return 4.0F; }
+    [[nodiscard]] static std::int64_t counter() { return 1; }
+    [[nodiscard]] Stuck adjust(bool) const { return *this; }
+  };
+  CHECK(support::first_difference(Stuck{}, read("trace a\noverflow 0*2\nscale 4*2\ngrowth 1 1\nend\n")[0]) == "");
+  CHECK(support::first_difference(Stuck{}, read("trace a\noverflow 0*2\nscale 4 2\ngrowth 1 1\nend\n")[0]) ==
+        "a, step 1: the scale is 4 and should be 2");
+  CHECK_THAT(support::first_difference(Stuck{}, read("trace a\noverflow 0*2\nscale 4*2\ngrowth 1 2\nend\n")[0]),
+             ContainsSubstring("step 1: the counter is 1 and should be 2"));
+}

@@ -1,0 +1,128 @@
+#include <headroom/dtype/half.hpp>
+#include <headroom/policy/noop.hpp>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/golden.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::GradientReport;
+using headroom::half;
+using headroom::NoOpLossScale;
+
+namespace {
+
+constexpr NoOpLossScale policy;
+static_assert(policy.loss_scale() == 1.0F && policy.inv_scale() == 1.0F);
+static_assert(policy.adjust(false) == policy && !(policy.adjust(GradientReport{}) != policy));
+static_assert(noexcept(policy.adjust(true)) && noexcept(policy.adjust(GradientReport{})));
+static_assert(sizeof(NoOpLossScale) <= 32 && std::is_trivially_copyable_v<NoOpLossScale>);
+
+using Tree = std::map<std::string, std::vector<half>>;
+const Tree small_tree = {{"a", {half(1.5F), half(-2.0F)}}, {"b", {half(0.25F)}}};
+
+template <class Leaf>
+void put_infinity(Leaf& leaf) {
+  support::set_bits(leaf.at(1), headroom::binary16::infinity_bits);
+}
+
+}  // namespace
+
+TEST_CASE("NoOpLossScale follows its recorded sequence") {
+  for (const auto& trace : support::golden("constant.trace")) CHECK(support::first_difference(policy, trace) == "");
+}
+
+TEST_CASE("scale and unscale of a tree with a name return that very object") {
+  Tree tree = small_tree;
+  static_assert(std::is_same_v<decltype(policy.scale(tree)), Tree&>);
+  CHECK(&policy.scale(tree) == &tree);
+  CHECK(&policy.scale(std::as_const(tree)) == &tree);
+  CHECK(&policy.scale(headroom::sequential, tree) == &tree);
+  CHECK(&policy.scale(headroom::parallel(2), tree) == &tree);
+
+  auto [grads, report] = policy.unscale(tree);
+  CHECK(&grads == &tree);
+  CHECK(report.finite);
+  CHECK(report.max_abs == 2.0);
+  auto [const_grads, const_report] = policy.unscale(std::as_const(tree));
+  static_assert(std::is_same_v<decltype(const_grads), const Tree&>);
+  CHECK(&const_grads == &tree);
+  CHECK(const_report.max_abs == 2.0);
+  CHECK(&policy.unscale(headroom::parallel(2), tree).grads == &tree);
+  CHECK(&policy.unscale<half>(tree).grads == &tree);  // that dtype already
+  CHECK(tree == small_tree);
+}
+
+TEST_CASE("what has no name is moved through") {
+  std::vector<float> grads = {1.0F, 2.0F};
+  const float* const data = grads.data();
+  static_assert(std::is_same_v<decltype(policy.scale(std::move(grads))), std::vector<float>>);
+  std::vector<float> scaled = policy.scale(std::move(grads));
+  CHECK(scaled.data() == data);
+  auto unscaled = policy.unscale(std::move(scaled));
+  static_assert(std::is_same_v<decltype(unscaled), headroom::Unscaled<std::vector<float>>>);
+  CHECK(unscaled.grads.data() == data);
+  CHECK(unscaled.grads == std::vector<float>{1.0F, 2.0F});
+
+  auto owner = policy.scale(std::make_unique<std::vector<float>>(3, 1.0F));
+  CHECK(owner->size() == 3);
+}
+
+TEST_CASE("the loss keeps its dtype") {
+  static_assert(std::is_same_v<decltype(policy.scale(1.0F)), float> &&
+                std::is_same_v<decltype(policy.scale(half(1.0F))), half>);
+  CHECK(policy.scale(1.5F) == 1.5F);
+  CHECK(policy.scale(1.5) == 1.5);
+}
+
+TEST_CASE("the check runs where a report is asked for") {
+  Tree tree = small_tree;
+  put_infinity(tree["a"]);
+  const auto before = support::bits_of(tree["a"]);
+  for (const GradientReport& report :
+       {policy.unscale(tree).report, policy.unscale(headroom::sequential, tree).report, policy.unscale<float>(tree).report,
+        policy.unscale_in_place(tree), policy.unscale_in_place(headroom::sequential, tree)}) {
+    CHECK_FALSE(report.finite);
+    CHECK(support::bits_of(report.max_abs) == headroom::binary64::infinity_bits);
+  }
+  CHECK(support::bits_of(tree["a"]) == before);
+  CHECK(policy.unscale_in_place(Tree{}).finite);
+}
+
+TEST_CASE("NoOpLossScale converts where another dtype is asked for") {
+  const auto [grads, report] = policy.unscale<float>(small_tree);
+  static_assert(std::is_same_v<decltype(grads), const std::map<std::string, std::vector<float>>>);
+  CHECK(grads == std::map<std::string, std::vector<float>>{{"a", {1.5F, -2.0F}}, {"b", {0.25F}}});
+  CHECK(report.max_abs == 2.0);
+  CHECK(policy.unscale<double>(headroom::sequential, small_tree).grads.at("a") == std::vector<double>{1.5, -2.0});
+}
+
+TEST_CASE("the other verbs of NoOpLossScale") {
+  std::vector<float> grads = {3.0F, 4.0F};
+  policy.scale_in_place(grads);
+  policy.scale_in_place(headroom::sequential, grads);
+  CHECK(grads == std::vector<float>{3.0F, 4.0F});
+
+  std::vector<double> wide(2);
+  CHECK(policy.unscale_into(grads, wide).max_abs == 4.0);
+  CHECK(wide == std::vector<double>{3.0, 4.0});
+
+  CHECK(policy.unscale_and_clip_in_place(grads, 10.0).norm == 5.0);
+  CHECK(grads == std::vector<float>{3.0F, 4.0F});
+  CHECK(policy.unscale_and_clip_in_place(grads, 2.5).norm == 5.0);
+  CHECK(grads == std::vector<float>{1.5F, 2.0F});
+}
+
+TEST_CASE("NoOpLossScale checks its arguments as the others do") {
+  const headroom::span<float> null(nullptr, 3);
+  CHECK_THAT(support::message_of([&] { (void)policy.unscale(null); }), ContainsSubstring("is null"));
+  CHECK_THAT(support::message_of([&] { (void)policy.unscale_in_place(null); }), ContainsSubstring("is null"));
+}

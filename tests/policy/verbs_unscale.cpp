@@ -1,0 +1,263 @@
+#include <headroom/policy/constant.hpp>
+#include <headroom/policy/dynamic.hpp>
+#include <headroom/policy/hysteresis.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/flush.hpp"
+#include "support/isa.hpp"
+#include "support/network.hpp"
+#include "support/reference.hpp"
+#include "support/samples.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::bfloat16;
+using headroom::binary64;
+using headroom::ConstantLossScale;
+using headroom::format_of;
+using headroom::GradientReport;
+using headroom::half;
+using support::bits_of;
+
+namespace {
+
+// Powers of two are multiplied by their reciprocal, the others are divided by.
+constexpr float scales[] = {1.0F, 32768.0F, 0x1p-3F, 0x1p40F, 3.0F, 1000.1F, 65535.0F, 0.7F};
+
+/// Some leaves of finite elements, of magnitudes whose quotients are normal numbers.
+template <class T>
+std::vector<std::vector<T>> random_gradients(std::mt19937& random) {
+  std::vector<std::vector<T>> gradients;
+  for (const std::size_t size : {1U, 37U, 0U, 300U}) {
+    std::vector<support::bits_type<T>> bits(size);
+    for (auto& element : bits) {
+      const auto sign = static_cast<support::bits_type<T>>(random() % 2 == 0 ? format_of<T>::sign_mask : 0);
+      element = static_cast<support::bits_type<T>>(support::random_magnitude<format_of<T>>(random, -14, 11) | sign);
+    }
+    gradients.push_back(support::values_with<T>(bits));
+  }
+  return gradients;
+}
+
+/// What `unscaled` should be: each element of `scaled` over the scale, rounded once.
+template <class In, class Out>
+std::size_t wrong_quotients(const std::vector<std::vector<In>>& scaled, const std::vector<std::vector<Out>>& unscaled,
+                            float scale) {
+  std::size_t wrong = scaled.size() == unscaled.size() ? 0 : 1;
+  for (std::size_t leaf = 0; leaf < scaled.size(); ++leaf) {
+    wrong += scaled[leaf].size() == unscaled[leaf].size() ? 0 : 1;
+    for (std::size_t i = 0; i < scaled[leaf].size(); ++i) {
+      const support::Outcome expected =
+          support::compute<format_of<In>, format_of<Out>>(support::quotient, bits_of(scaled[leaf][i]), scale);
+      const std::uint64_t stored = bits_of(unscaled[leaf][i]);
+      const bool is_zero = (stored & format_of<Out>::abs_mask) == 0;
+      wrong += stored == expected.bits || (support::flushes_subnormals() && expected.met_subnormal && is_zero) ? 0 : 1;
+    }
+  }
+  return wrong;
+}
+/// Whether a report says of finite gradients what they are.
+template <class T>
+bool describes(const GradientReport& report, const std::vector<std::vector<T>>& gradients) {
+  double largest = 0.0;
+  for (const auto& leaf : gradients) {
+    for (const T& value : leaf) largest = std::max(largest, std::abs(static_cast<double>(value)));
+  }
+  return report.finite && report.max_abs == largest;
+}
+
+template <class In, class Out>
+void check_unscale(float scale) {
+  INFO("scale " << scale << ", " << support::name_of<In>() << " to " << support::name_of<Out>());
+  std::mt19937 random(support::seed);
+  const auto scaled = random_gradients<In>(random);
+  const ConstantLossScale policy(scale);
+
+  const auto [grads, report] = policy.unscale<Out>(scaled);
+  static_assert(std::is_same_v<decltype(grads), const std::vector<std::vector<Out>>>);
+  CHECK(wrong_quotients(scaled, grads, scale) == 0);
+  CHECK(describes(report, grads));
+
+  auto destination = random_gradients<Out>(random);
+  CHECK(describes(policy.unscale_into(scaled, destination), grads));
+  CHECK(wrong_quotients(scaled, destination, scale) == 0);
+  CHECK(describes(policy.unscale_into(headroom::parallel(3), scaled, destination), grads));
+
+  auto in_place = scaled;
+  const GradientReport in_place_report = policy.unscale_in_place(in_place);
+  CHECK(wrong_quotients(scaled, in_place, scale) == 0);
+  CHECK(describes(in_place_report, in_place));
+}
+
+template <class T>
+void spoil(T& value, support::bits_type<T> bits) {
+  support::set_bits(value, bits);
+}
+
+}  // namespace
+
+TEST_CASE("unscaled gradients are correctly rounded quotients", "[isa]") {
+  support::for_each_isa([](headroom::Isa) {
+    for (const float scale : scales) {
+      check_unscale<half, float>(scale);
+      check_unscale<half, half>(scale);
+      check_unscale<bfloat16, float>(scale);
+      check_unscale<float, float>(scale);
+      check_unscale<double, double>(scale);
+      check_unscale<half, double>(scale);
+      check_unscale<double, float>(scale);
+    }
+  });
+}
+
+TEST_CASE("a scale that is no power of two divides: a rounded reciprocal would differ") {
+  const std::vector<float> scaled = {5.0F, 10.0F, 25.0F, 35.0F, 41.0F, 85.0F};
+  const auto [grads, report] = ConstantLossScale(41.0F).unscale(scaled);
+  CHECK(grads[4] == 1.0F);
+  CHECK(report.max_abs == static_cast<double>(85.0F / 41.0F));
+  volatile float reciprocal = 1.0F / 41.0F, product = 41.0F * reciprocal;
+  CHECK(product != 1.0F);  // so there is something to differ in
+}
+
+TEST_CASE("unscale gives the tree's dtypes, or the one that is asked for") {
+  const auto network = support::network_of(half(3.0F));
+  const ConstantLossScale policy(2.0F);
+  const auto same = policy.unscale(network);
+  static_assert(std::is_same_v<decltype(same), const headroom::Unscaled<support::Network<half>>>);
+  CHECK(is_network_of(same.grads, half(1.5F)));
+  CHECK(same.report.max_abs == 1.5);
+
+  const auto wide = policy.unscale<float>(network);
+  static_assert(std::is_same_v<decltype(wide), const headroom::Unscaled<support::Network<float>>>);
+  CHECK(is_network_of(wide.grads, 1.5F));
+  CHECK(wide.report);
+  CHECK(is_network_of(policy.unscale<float>(headroom::sequential, network).grads, 1.5F));
+  CHECK(is_network_of(policy.unscale(headroom::parallel(2), network).grads, half(1.5F)));
+  CHECK(is_network_of(network, half(3.0F)));
+}
+
+TEST_CASE("T23: widened gradients do not underflow again") {
+  const std::vector<half> scaled = {half(0.5F)};
+  const ConstantLossScale policy(0x1p30F);
+  CHECK(policy.unscale<float>(scaled).grads[0] == 0x1p-31F);
+  CHECK(policy.unscale(scaled).grads[0].bits() == 0);
+  CHECK(policy.unscale<float>(scaled).report.max_abs == 0x1p-31);
+}
+
+TEST_CASE("unscale uses the storage of a temporary of its type") {
+  std::vector<float> scaled = {2.0F, 4.0F};
+  const float* const data = scaled.data();
+  const auto same = ConstantLossScale(2.0F).unscale(std::move(scaled));
+  CHECK(same.grads.data() == data);
+  std::vector<float> again = same.grads;
+  const float* const again_data = again.data();
+  const auto asked = ConstantLossScale(2.0F).unscale<float>(std::move(again));
+  CHECK(asked.grads.data() == again_data);
+  CHECK(asked.grads == std::vector<float>{0.5F, 1.0F});
+}
+
+TEST_CASE("after a non-finite gradient every leaf is unscaled all the same") {
+  using support::network_of;
+  for (const std::uint16_t bad : support::nonfinite_bits<headroom::binary16>()) {
+    for (const int where : {0, 1, 2}) {
+      auto network = network_of(half(3.0F));
+      half& spoilt = where == 0 ? network.layers[0].weight[0] : where == 1 ? network.heads["encoder"][2] : *network.temperature;
+      spoil(spoilt, bad);
+      auto unscaled = ConstantLossScale(2.0F).unscale<float>(network);
+      CHECK_FALSE(unscaled.report.finite);
+      CHECK_FALSE(static_cast<bool>(unscaled.report));
+      CHECK(bits_of(unscaled.report.max_abs) == binary64::infinity_bits);
+      float& result = where == 0   ? unscaled.grads.layers[0].weight[0]
+                      : where == 1 ? unscaled.grads.heads["encoder"][2]
+                                   : *unscaled.grads.temperature;
+      CHECK_FALSE(support::is_finite<headroom::binary32>(bits_of(result)));
+      result = 1.5F;
+      CHECK(is_network_of(unscaled.grads, 1.5F));
+
+      const GradientReport in_place = ConstantLossScale(2.0F).unscale_in_place(network);
+      CHECK_FALSE(in_place.finite);
+      spoilt = half(1.5F);
+      CHECK(is_network_of(network, half(1.5F)));
+    }
+  }
+}
+
+TEST_CASE("a quotient too large for its dtype is an overflow") {
+  const auto [grads, report] = ConstantLossScale(0x1p-10F).unscale(std::vector<half>{half(1.0F), half(128.0F)});
+  CHECK_FALSE(report.finite);
+  CHECK(grads[0] == half(1024.0F));
+  CHECK(grads[1].bits() == headroom::binary16::infinity_bits);
+}
+
+TEST_CASE("unscale_into leaves everything but the floating-point elements alone") {
+  const auto source = support::network_of(half(3.0F));
+  auto destination = support::network_of(0.0F);
+  destination.tokens = {};
+  destination.frozen = false;
+  const GradientReport report = ConstantLossScale(2.0F).unscale_into(source, destination);
+  CHECK(report.max_abs == 1.5);
+  CHECK(destination.tokens.empty());
+  CHECK_FALSE(destination.frozen);
+  destination.tokens = {7, 8, 9};
+  destination.frozen = true;
+  CHECK(is_network_of(destination, 1.5F));
+}
+
+TEST_CASE("unscale_into refuses trees that differ and leaves the destination alone") {
+  const auto source = support::network_of(half(3.0F));
+  auto destination = support::network_of(0.25F);
+  destination.temperature.reset();  // the last leaf
+  const auto before = bits_of(destination.layers[0].weight);
+  CHECK_THAT(support::message_of([&] { (void)ConstantLossScale(2.0F).unscale_into(source, destination); }),
+             ContainsSubstring("the trees differ at temperature: the destination is empty"));
+  CHECK(bits_of(destination.layers[0].weight) == before);
+  destination.temperature = 0.25F;
+  CHECK(is_network_of(destination, 0.25F));
+}
+
+TEST_CASE("empty trees are finite, and their largest gradient is 0") {
+  const headroom::DynamicLossScale policy;
+  const auto unscaled = policy.unscale<float>(std::vector<half>{});
+  CHECK(unscaled.grads.empty());
+  CHECK(unscaled.report.finite);
+  CHECK(unscaled.report.max_abs == 0.0);
+  std::vector<std::vector<float>> none;
+  CHECK(policy.unscale_in_place(none).finite);
+  CHECK(policy.unscale_in_place(headroom::span<float>()).max_abs == 0.0);
+  CHECK(policy.unscale_into(none, std::vector<std::vector<double>>{}).finite);
+}
+
+TEST_CASE("views are unscaled in place through them, and copied otherwise") {
+  std::vector<float> values = {2.0F, 4.0F};
+  const headroom::HysteresisScale policy({{2.0F}, 2});
+  CHECK(policy.unscale_in_place(headroom::span<float>(values)).max_abs == 2.0);
+  CHECK(values == std::vector<float>{1.0F, 2.0F});
+  const auto shared = std::make_shared<std::vector<float>>(values);
+  const auto unscaled = policy.unscale(std::shared_ptr<std::vector<float>>(shared));
+  CHECK(*unscaled.grads == std::vector<float>{0.5F, 1.0F});
+  CHECK(*shared == values);
+  CHECK(policy.unscale_in_place(std::ref(values)).max_abs == 1.0);
+  CHECK(values == std::vector<float>{0.5F, 1.0F});
+}
+
+TEST_CASE("a training step: the report of unscale adjusts the policy") {
+  headroom::DynamicLossScale policy;
+  std::vector<half> scaled = {half(1.0F), half(2.0F)};
+  policy = policy.adjust(policy.unscale<float>(scaled).report);
+  CHECK(policy.counter() == 1);
+  spoil(scaled[1], headroom::binary16::infinity_bits);
+  policy = policy.adjust(policy.unscale<float>(scaled).report);
+  CHECK(policy.loss_scale() == 16384.0F);
+}

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Passes the tests, alone, on a bare Debian 12: installs what is missing, configures, builds, runs.
+#   bash tests/run.sh                 every preset below
+#   bash tests/run.sh gcc native      only these presets of CMakePresets.json
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source cmake/install_packages.sh
+
+install_packages g++ cmake ninja-build catch2 libeigen3-dev libxtensor-dev
+install_packages clang clang-format || echo "Going on without clang: what needs it is skipped."
+
+presets=("$@")
+if ((${#presets[@]} == 0)); then
+  presets=(gcc asan-ubsan fast-math)
+  if command -v clang++ >/dev/null; then presets+=(clang); fi
+fi
+
+jobs=$(nproc)
+for preset in "${presets[@]}"; do
+  printf '\n== preset %s\n' "$preset"
+  cmake --preset "$preset"
+  cmake --build --preset "$preset" --parallel "$jobs"
+  ctest --preset "$preset" --output-on-failure --parallel "$jobs"
+done

@@ -1,0 +1,137 @@
+#pragma once
+
+#include <headroom/dtype/bfloat16.hpp>
+#include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/dtype/half.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+// Tests make, hold and compare floating-point values as bits. Under -ffast-math a value that passes through a variable, an
+// argument or a return value of floating-point type may be assumed to be neither Inf nor NaN, and every test of it to be true.
+
+namespace support {
+
+template <class T>
+using bits_type = typename headroom::format_of<T>::bits_type;
+
+template <class T>
+bits_type<T> bits_of(const T& value) {
+  bits_type<T> bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+template <class T>
+std::vector<bits_type<T>> bits_of(const std::vector<T>& values) {
+  std::vector<bits_type<T>> bits(values.size());
+  if (!values.empty()) std::memcpy(bits.data(), values.data(), values.size() * sizeof(T));
+  return bits;
+}
+template <class T>
+void set_bits(T& value, bits_type<T> bits) {
+  std::memcpy(static_cast<void*>(&value), &bits, sizeof bits);  // void: g++ warns of bytes copied over a class
+}
+template <class T>
+std::vector<T> values_with(const std::vector<bits_type<T>>& bits) {
+  std::vector<T> values(bits.size());
+  if (!bits.empty()) std::memcpy(static_cast<void*>(values.data()), bits.data(), bits.size() * sizeof(T));
+  return values;
+}
+
+template <class Format>
+constexpr bool is_nan(typename Format::bits_type bits) {
+  return (bits & Format::abs_mask) > Format::infinity_bits;
+}
+template <class Format>
+constexpr bool is_finite(typename Format::bits_type bits) {
+  return (bits & Format::abs_mask) < Format::infinity_bits;
+}
+/// The same bits, or two NaNs: payload and quietness are free.
+template <class Format>
+constexpr bool same_bits(typename Format::bits_type a, typename Format::bits_type b) {
+  return a == b || (is_nan<Format>(a) && is_nan<Format>(b));
+}
+
+/// Bits of any format, zero-extended: what is compared in functions that are compiled once for all formats.
+using AnyBits = std::vector<std::uint64_t>;
+
+template <class T>
+AnyBits any_bits_of(const std::vector<T>& values) {
+  const auto bits = bits_of(values);
+  return AnyBits(bits.begin(), bits.end());
+}
+
+/// As much of a format as it takes to compare its bits.
+struct Layout {
+  std::uint64_t sign_mask, infinity_bits;
+  [[nodiscard]] bool is_nan(std::uint64_t bits) const { return (bits & ~sign_mask) > infinity_bits; }
+  [[nodiscard]] bool same_bits(std::uint64_t a, std::uint64_t b) const { return a == b || (is_nan(a) && is_nan(b)); }
+};
+template <class Format>
+inline constexpr Layout layout_of{Format::sign_mask, Format::infinity_bits};
+
+/// +Inf, -Inf, quiet and signalling NaN of both signs.
+template <class Format>
+std::vector<typename Format::bits_type> nonfinite_bits() {
+  using Bits = typename Format::bits_type;
+  const Bits signalling_nan = static_cast<Bits>(Format::infinity_bits + 1);
+  const Bits all_ones_nan = Format::abs_mask;
+  return {Format::infinity_bits,  static_cast<Bits>(Format::sign_mask | Format::infinity_bits),
+          Format::quiet_nan_bits, static_cast<Bits>(Format::sign_mask | Format::quiet_nan_bits),
+          signalling_nan,         all_ones_nan};
+}
+
+inline std::string hex(std::uint64_t bits) {
+  char text[20];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(bits));
+  return text;
+}
+
+template <class T>
+struct type_tag {
+  using type = T;
+};
+
+/// Calls f(type_tag<T>{}) for each of the types.
+template <class... Ts, class F>
+void for_each_type(F f) {
+  (f(type_tag<Ts>{}), ...);
+}
+template <class F>
+void for_each_dtype(F f) {
+  for_each_type<headroom::half, headroom::bfloat16, float, double>(f);
+}
+
+template <class T>
+std::string name_of() {
+  if constexpr (std::is_same_v<T, headroom::half>) return "half";
+  if constexpr (std::is_same_v<T, headroom::bfloat16>) return "bfloat16";
+  return std::is_same_v<T, float> ? "float" : std::is_same_v<T, double> ? "double" : "another type";
+}
+
+/// Counts what is wrong in a loop too hot for CHECK, and keeps the words for the first:
+///
+///     INFO(wrong.first());
+///     CHECK(wrong.count() == 0);
+class Mismatches {
+ public:
+  template <class Describe>
+  void expect(bool right, Describe describe) {
+    if (right) return;
+    if (count_ == 0) first_ = describe();
+    ++count_;
+  }
+  [[nodiscard]] std::size_t count() const { return count_; }
+  [[nodiscard]] const std::string& first() const { return first_; }
+
+ private:
+  std::size_t count_ = 0;
+  std::string first_;
+};
+
+}  // namespace support

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <headroom/dtype/format.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/reference.hpp"
+
+namespace support {
+
+/// One seed for all random bits of a test, so that every run is the same.
+inline constexpr std::uint32_t seed = 20240607;
+
+template <class Format>
+typename Format::bits_type random_bits(std::mt19937& random) {
+  const std::uint64_t high = random();
+  return static_cast<typename Format::bits_type>(sizeof(typename Format::bits_type) > 4 ? high << 32 | random() : high);
+}
+/// Any bits but those of Inf and NaN.
+template <class Format>
+typename Format::bits_type random_finite_bits(std::mt19937& random) {
+  for (;;) {
+    const auto bits = random_bits<Format>(random);
+    if (is_finite<Format>(bits)) return bits;
+  }
+}
+
+/// A positive number of magnitude 2^low to 2^(high + 1), which are normal numbers of the format.
+template <class Format>
+typename Format::bits_type random_magnitude(std::mt19937& random, int low, int high) {
+  using Bits = typename Format::bits_type;
+  const int exponent = low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1));
+  const Bits fraction = static_cast<Bits>(random_bits<Format>(random) & Format::mantissa_mask);
+  return static_cast<Bits>((static_cast<Bits>(exponent + Format::bias) << Format::mantissa_bits) | fraction);
+}
+
+/// Every one of the 65,536 patterns of a 16-bit format. Of a wider one: for each exponent and sign the edges of its fraction
+/// (Inf and NaNs are among them), and as many random patterns.
+template <class Format>
+std::vector<typename Format::bits_type> sample_bits() {
+  using Bits = typename Format::bits_type;
+  std::vector<Bits> samples;
+  if constexpr (sizeof(Bits) == 2) {
+    for (std::uint32_t bits = 0; bits <= 0xFFFF; ++bits) samples.push_back(static_cast<Bits>(bits));
+  } else {
+    std::mt19937 random(seed);
+    constexpr Bits half_way = Bits{1} << (Format::mantissa_bits - 1);
+    const Bits fractions[] = {0, 1, half_way - 1, half_way, half_way + 1, Format::mantissa_mask};
+    for (std::uint32_t field = 0; field < 1U << Format::exponent_bits; ++field) {
+      for (const Bits fraction : fractions) {
+        const Bits magnitude = (static_cast<Bits>(field) << Format::mantissa_bits) | fraction;
+        samples.push_back(magnitude);
+        samples.push_back(magnitude | Format::sign_mask);
+        samples.push_back(random_bits<Format>(random));
+        samples.push_back(random_bits<Format>(random));
+      }
+    }
+  }
+  return samples;
+}
+
+/// A value of the wide format, and the bits of the narrow one that it rounds to by definition.
+template <class Wide, class Narrow>
+struct Boundary {
+  typename Wide::bits_type wide;
+  typename Narrow::bits_type nearest;
+};
+
+/// Where rounding changes its mind: between every two neighbours of a 16-bit format, Inf among them, the midpoint and the
+/// values of the wide format just below and just above it, with both signs. A midpoint goes to the neighbour whose lowest bit
+/// is 0.
+template <class Wide, class Narrow>
+std::vector<Boundary<Wide, Narrow>> boundaries() {
+  using WideBits = typename Wide::bits_type;
+  using NarrowBits = typename Narrow::bits_type;
+  std::vector<Boundary<Wide, Narrow>> result;
+  for (std::uint32_t lower = 0; lower < Narrow::infinity_bits; ++lower) {
+    const auto even = static_cast<NarrowBits>(lower + lower % 2), upper = static_cast<NarrowBits>(lower + 1);
+    // The format with one more bit of fraction has every midpoint; its neighbours' bits are twice those of the narrow one.
+    Number midpoint = decode<Narrow>(static_cast<NarrowBits>(lower));
+    midpoint.significand = 2 * midpoint.significand + 1;
+    midpoint.exponent -= 1;
+    const WideBits middle = nearest<Wide>(midpoint);
+    for (const bool negative : {false, true}) {
+      const auto wide_sign = static_cast<WideBits>(negative ? Wide::sign_mask : 0);
+      const auto sign = static_cast<NarrowBits>(negative ? Narrow::sign_mask : 0);
+      const auto add = [&](WideBits magnitude, std::uint32_t rounded) {
+        result.push_back({static_cast<WideBits>(wide_sign | magnitude), static_cast<NarrowBits>(sign | rounded)});
+      };
+      add(static_cast<WideBits>(middle - 1), lower);
+      add(middle, even);
+      add(static_cast<WideBits>(middle + 1), upper);
+    }
+  }
+  return result;
+}
+
+}  // namespace support

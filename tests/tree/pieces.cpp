@@ -1,0 +1,227 @@
+// Tensors with gaps, in any order, walked by the verbs: every element once, nothing between them.
+#include <headroom/headroom.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/strided.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::half;
+using support::Strided;
+
+namespace {
+
+constexpr std::ptrdiff_t base = 4000;  // of the first element, in a store that reaches far to both sides
+constexpr float gap = -1.0F;
+
+struct Case {
+  const char* name;
+  std::vector<std::ptrdiff_t> shape, strides;
+};
+const Case cases[] = {
+    {"scalar", {}, {}},
+    {"vector", {7}, {1}},
+    {"row major", {3, 5}, {5, 1}},
+    {"column major", {3, 5}, {1, 3}},
+    {"rows with a gap", {3, 5}, {8, 1}},
+    {"every second", {7}, {2}},
+    {"every second of a long one", {700}, {3}},
+    {"exactly a buffer", {256}, {2}},
+    {"every second column of every second row", {3, 5}, {20, 2}},
+    {"column major with both gaps", {3, 5}, {2, 9}},
+    {"backwards", {7}, {-1}},
+    {"backwards with gaps", {300}, {-3}},
+    {"rows upside down", {3, 5}, {-5, 1}},
+    {"mirrored", {3, 5}, {5, -1}},
+    {"three dimensions", {2, 3, 4}, {12, 4, 1}},
+    {"three dimensions, permuted", {2, 3, 4}, {4, 8, 1}},
+    {"three dimensions with gaps", {2, 3, 4}, {100, 10, 2}},
+    {"a dimension of one", {3, 1, 5}, {5, 77, 1}},
+    {"five dimensions", {2, 1, 2, 3, 2}, {60, 5, 30, 7, 3}},
+};
+
+/// A tensor of the case's layout, elements numbered from 1 in row-major order, in a store full of `gap`.
+template <class T>
+struct Filled {
+  std::vector<T> store = std::vector<T>(2 * base, T(gap));
+  Strided<T> tensor;
+
+  explicit Filled(const Case& layout) : tensor{store.data() + base, layout.shape, layout.strides} {
+    for (std::size_t i = 0; i < tensor.size(); ++i) tensor.at(i) = T(static_cast<float>(i + 1));
+  }
+  Filled(const Filled&) = delete;
+  Filled& operator=(const Filled&) = delete;
+
+  /// Whether the elements are factor * (1, 2, 3, …), and all between them still `gap`.
+  [[nodiscard]] bool holds(float factor) const {
+    Filled expected({"", tensor.shape, tensor.strides});
+    for (std::size_t i = 0; i < tensor.size(); ++i) expected.tensor.at(i) = T(factor * static_cast<float>(i + 1));
+    return support::bits_of(store) == support::bits_of(expected.store);
+  }
+};
+
+const headroom::ConstantLossScale two(2.0F);
+
+/// The reversed layout over the same shape: a matrix that is row major here is column major there.
+Case transposed(const Case& layout) {
+  Case result{layout.name, layout.shape, std::vector<std::ptrdiff_t>(layout.shape.size())};
+  std::ptrdiff_t stride = 2;
+  for (std::size_t d = 0; d < layout.shape.size(); ++d) {
+    result.strides[d] = stride;
+    stride *= layout.shape[d];
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("a strided tensor is changed in place, its gaps are not") {
+  for (const Case& layout : cases) {
+    INFO(layout.name);
+    Filled<float> filled(layout);
+    two.scale_in_place(filled.tensor);
+    CHECK(filled.holds(2.0F));
+    const auto report = two.unscale_in_place(filled.tensor);
+    CHECK(filled.holds(1.0F));
+    CHECK(report.max_abs == static_cast<double>(filled.tensor.size()));
+    Filled<half> halves(layout);
+    two.scale_in_place(headroom::parallel(2), halves.tensor);
+    CHECK(halves.holds(2.0F));
+  }
+}
+
+TEST_CASE("a strided tensor is only read by the verbs that read") {
+  for (const Case& layout : cases) {
+    INFO(layout.name);
+    Filled<float> filled(layout);
+    const auto n = static_cast<double>(filled.tensor.size());
+    const auto found = headroom::measure(filled.tensor);
+    CHECK(found.max_abs == n);
+    CHECK(found.norm == Catch::Approx(std::sqrt(n * (n + 1) * (2 * n + 1) / 6)).epsilon(1e-14));
+    CHECK(headroom::all_finite(filled.tensor));
+    CHECK(filled.holds(1.0F));
+    // Inf between the elements is nobody's.
+    for (float& element : filled.store) {
+      if (support::bits_of(element) == support::bits_of(gap)) support::set_bits(element, headroom::binary32::infinity_bits);
+    }
+    CHECK(headroom::all_finite(filled.tensor));
+    // At each element it is found.
+    std::size_t missed = 0;
+    for (std::size_t i = 0; i < filled.tensor.size(); ++i) {
+      const auto before = support::bits_of(filled.tensor.at(i));
+      support::set_bits(filled.tensor.at(i), headroom::binary32::infinity_bits);
+      missed += headroom::all_finite(filled.tensor) ? 1 : 0;
+      support::set_bits(filled.tensor.at(i), before);
+    }
+    CHECK(missed == 0);
+  }
+}
+
+TEST_CASE("elements go to their own positions, whatever the two layouts are") {
+  for (const Case& layout : cases) {
+    for (const Case& other : {layout, transposed(layout)}) {
+      INFO(layout.name);
+      Filled<float> source(layout);
+      Filled<half> destination(other);
+      two.scale_in_place(destination.tensor);
+      const auto report = two.unscale_into(source.tensor, destination.tensor);
+      CHECK(destination.holds(0.5F));
+      CHECK(source.holds(1.0F));
+      CHECK(report.max_abs == static_cast<double>(source.tensor.size()) / 2);
+      Filled<float> back(layout);
+      headroom::cast_into(headroom::parallel(2), destination.tensor, back.tensor);
+      CHECK(back.holds(0.5F));
+    }
+  }
+}
+
+TEST_CASE("a tensor that repeats elements is read, and refused where it would be written") {
+  std::vector<float> store = {1.0F, 2.0F, 3.0F};
+  const Strided<float> broadcast{store.data(), {4, 3}, {0, 1}};
+  CHECK(headroom::measure(broadcast).norm == Catch::Approx(std::sqrt(56.0)));
+  CHECK(two.unscale(std::vector<Strided<float>>{}).grads.empty());
+  std::vector<float> destination_store(12);
+  headroom::cast_into(broadcast, Strided<float>{destination_store.data(), {4, 3}, {3, 1}});
+  CHECK(destination_store == std::vector<float>{1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3});
+
+  for (const std::string& message : {support::message_of([&] { two.scale_in_place(broadcast); }),
+                                     support::message_of([&] { (void)two.unscale_in_place(broadcast); }),
+                                     support::message_of([&] { (void)headroom::clip_by_global_norm(broadcast, 1.0); }),
+                                     support::message_of([&] { headroom::cast_into(broadcast, broadcast); })}) {
+    CHECK_THAT(message, ContainsSubstring("repeats elements"));
+  }
+  CHECK(store == std::vector<float>{1.0F, 2.0F, 3.0F});
+  // A stride of 0 says nothing where there is only one element.
+  CHECK(support::message_of([&] { two.scale_in_place(Strided<float>{store.data(), {1, 3}, {0, 1}}); }) == "");
+}
+
+TEST_CASE("shapes that differ are refused, though they have as many elements") {
+  std::vector<float> a(6, 1.0F), b(6, 2.0F);
+  const Strided<float> wide{a.data(), {2, 3}, {3, 1}}, tall{b.data(), {3, 2}, {2, 1}};
+  CHECK_THAT(support::message_of([&] { headroom::cast_into(wide, tall); }),
+             ContainsSubstring("the source is 2x3, the destination is 3x2"));
+  CHECK(b == std::vector<float>(6, 2.0F));
+}
+
+TEST_CASE("a flat destination takes the elements of a dense tensor as they lie") {
+  std::vector<float> store(6);
+  std::iota(store.begin(), store.end(), 1.0F);
+  std::vector<float> flat(6);
+  headroom::cast_into(Strided<float>{store.data(), {2, 3}, {1, 2}}, flat);
+  CHECK(flat == store);
+  const std::string message = support::message_of([&] {
+    headroom::cast_into(Strided<float>{store.data(), {2, 2}, {3, 1}}, flat);
+  });
+  CHECK_THAT(message, ContainsSubstring("the source is 2x2, the destination is 6"));
+}
+
+TEST_CASE("tensors without elements") {
+  for (const Case& layout : {Case{"none", {0}, {1}}, Case{"no rows", {0, 3}, {3, 1}}, Case{"no columns", {3, 0}, {5, 2}}}) {
+    INFO(layout.name);
+    Filled<float> filled(layout);
+    two.scale_in_place(filled.tensor);
+    CHECK(filled.holds(1.0F));
+    CHECK(headroom::measure(Strided<float>{nullptr, layout.shape, layout.strides}).norm == 0.0);
+    headroom::cast_into(filled.tensor, filled.tensor);
+  }
+}
+
+TEST_CASE("a tensor of more dimensions than there may be is refused") {
+  std::vector<float> store(1 << 17, 1.0F);
+  std::vector<std::ptrdiff_t> shape(16, 2), strides(16);
+  for (std::size_t d = 0; d < 16; ++d) strides[d] = std::ptrdiff_t{1} << d;
+  CHECK(headroom::measure(Strided<float>{store.data(), shape, strides}).norm == 256.0);
+  shape.push_back(2);
+  strides.push_back(1 << 16);
+  CHECK_THAT(support::message_of([&] {
+               (void)headroom::measure(Strided<float>{store.data(), shape, strides});
+             }),
+             ContainsSubstring("more than 16 dimensions"));
+}
+
+TEST_CASE("views are copied into tensors of their own, in row-major order or as they lie") {
+  std::vector<float> store = {1.0F, 9.0F, 2.0F, 9.0F, 3.0F};
+  const auto copy = headroom::cast<half>(Strided<float>{store.data(), {3}, {2}});
+  static_assert(std::is_same_v<decltype(copy), const std::vector<half>>);
+  CHECK(copy == std::vector<half>{half(1.0F), half(2.0F), half(3.0F)});
+}
+
+TEST_CASE("a tensor type that cannot be made anew is changed in place, copied into, and moved through") {
+  support::Bare<float> tensor{{2.0F, 4.0F}};
+  CHECK(two.unscale_in_place(tensor).max_abs == 2.0);
+  support::Bare<half> halves{{half(0.0F), half(0.0F)}};
+  headroom::cast_into(tensor, halves);
+  CHECK(halves.elements == std::vector<half>{half(1.0F), half(2.0F)});
+  const auto doubled = two.scale(tensor);
+  CHECK(doubled.elements == std::vector<float>{2.0F, 4.0F});
+  CHECK(tensor.elements == std::vector<float>{1.0F, 2.0F});
+  CHECK_FALSE(headroom::find_nonfinite(std::vector<support::Bare<float>>{tensor}).has_value());
+}

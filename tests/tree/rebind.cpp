@@ -1,0 +1,248 @@
+// Which type a tree has with elements of another dtype, seen through cast; and that what is made owns its elements.
+#include <headroom/headroom.hpp>
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/network.hpp"
+
+using headroom::bfloat16;
+using headroom::cast;
+using headroom::half;
+
+namespace {
+
+template <class To, class Tree>
+using cast_t = decltype(cast<To>(std::declval<Tree>()));
+template <class Tree, class Expected>
+constexpr bool becomes = std::is_same_v<cast_t<half, Tree>, Expected>;
+
+template <class T>
+using Vector = std::vector<T>;
+
+static_assert(becomes<float, half> && becomes<double, half> && becomes<half, half> && becomes<bfloat16, half>);
+static_assert(becomes<Vector<float>, Vector<half>> && becomes<const Vector<float>&, Vector<half>>);
+static_assert(becomes<std::array<float, 3>, std::array<half, 3>> && becomes<float (&)[3], std::array<half, 3>>);
+static_assert(becomes<float (&)[2][3], std::array<std::array<half, 3>, 2>>);
+static_assert(becomes<headroom::span<float>, Vector<half>> && becomes<headroom::span<const float>, Vector<half>>);
+static_assert(becomes<Vector<Vector<float>>, Vector<Vector<half>>> &&
+              becomes<std::list<Vector<float>>, std::list<Vector<half>>>);
+static_assert(becomes<std::deque<float>, std::deque<half>> && becomes<std::list<double>, std::list<half>>);
+static_assert(becomes<std::array<Vector<float>, 2>, std::array<Vector<half>, 2>>);
+static_assert(becomes<std::tuple<float, int, Vector<double>>, std::tuple<half, int, Vector<half>>>);
+static_assert(becomes<std::pair<float, std::string>, std::pair<half, std::string>>);
+static_assert(becomes<std::map<std::string, Vector<float>>, std::map<std::string, Vector<half>>>);
+static_assert(becomes<std::unordered_map<int, float>, std::unordered_map<int, half>>);
+static_assert(becomes<std::map<int, float, std::greater<int>>, std::map<int, half, std::greater<int>>>);
+static_assert(becomes<std::optional<float>, std::optional<half>>);
+static_assert(becomes<std::variant<float, Vector<float>, int>, std::variant<half, Vector<half>, int>>);
+static_assert(becomes<std::unique_ptr<Vector<float>>, std::unique_ptr<Vector<half>>>);
+static_assert(becomes<std::shared_ptr<float>, std::shared_ptr<half>>);
+static_assert(becomes<std::reference_wrapper<Vector<float>>, Vector<half>>);
+static_assert(becomes<std::reference_wrapper<const Vector<float>>, Vector<half>>);
+static_assert(becomes<std::tuple<float&, Vector<float>&>, std::tuple<half, Vector<half>>>);
+static_assert(becomes<int, int> && becomes<Vector<bool>, Vector<bool>> && becomes<Vector<int>, Vector<int>>);
+static_assert(becomes<std::string, std::string> && becomes<std::map<int, int>, std::map<int, int>>);
+static_assert(becomes<support::Network<float>, support::Network<half>>);
+static_assert(std::is_same_v<cast_t<float, support::Network<half>>, support::Network<float>>);
+static_assert(becomes<Vector<support::Layer<float>>, Vector<support::Layer<half>>>);
+
+/// With an integer in its type, and a member that has a dtype of its own.
+template <class T, int Width, bool Biased>
+struct Dense {
+  std::array<T, Width> weight{};
+  double loss_of_last_step = 0.0;
+  std::optional<T> bias;
+  std::vector<int> shape;
+  std::string name;  // no child: neither walked nor in a tree of another dtype
+  HEADROOM_TREE(Dense, weight, loss_of_last_step, bias, shape)
+};
+static_assert(becomes<Dense<float, 3, true>, Dense<half, 3, true>>);
+
+/// A class template of its tensor.
+template <class Tensor>
+struct OfTensor {
+  Tensor weight, bias;
+  HEADROOM_TREE(OfTensor, weight, bias)
+};
+static_assert(becomes<OfTensor<Vector<float>>, OfTensor<Vector<half>>>);
+static_assert(becomes<OfTensor<std::array<float, 2>>, OfTensor<std::array<half, 2>>>);
+
+/// Two types that are no template.
+struct Model16 {
+  std::vector<half> weight;
+  HEADROOM_TREE(Model16, weight)
+};
+struct Model32 {
+  std::vector<float> weight;
+  HEADROOM_TREE(Model32, weight)
+};
+// Already all half: itself, though it has no counterpart of another dtype.
+static_assert(becomes<Model16, Model16>);
+
+struct Rebindable32 {
+  std::vector<float> weight;
+  int step = 0;
+};
+struct Rebindable16 {
+  std::vector<half> weight;
+  int step = 0;
+};
+
+/// A tree of its own kind, with owners that cannot be copied.
+struct Owners {
+  std::unique_ptr<std::vector<float>> weight;
+  std::unique_ptr<Owners> next;
+  HEADROOM_TREE(Owners, weight, next)
+};
+struct Shared {
+  std::shared_ptr<std::vector<float>> weight;
+  std::string name;
+  HEADROOM_TREE(Shared, weight)
+};
+template <class T>
+struct Node {
+  std::vector<T> value;
+  std::vector<Node> below;
+  HEADROOM_TREE(Node, value, below)
+};
+
+}  // namespace
+
+template <>
+struct headroom::tree_traits<Rebindable16> {
+  template <class Self>
+  static auto children(Self& self) {
+    return std::tie(self.weight, self.step);
+  }
+};
+template <>
+struct headroom::tree_traits<Rebindable32> {
+  template <class Self>
+  static auto children(Self& self) {
+    return std::tie(self.weight, self.step);
+  }
+  template <class To>
+  using rebind = std::conditional_t<std::is_same_v<To, half>, Rebindable16, Rebindable32>;
+};
+
+TEST_CASE("cast keeps the values and the structure of every container") {
+  const std::tuple<std::map<std::string, std::vector<float>>, std::list<std::pair<float, int>>, std::optional<double>,
+                   std::variant<int, std::vector<float>>, std::deque<float>, std::array<std::vector<float>, 2>>
+      tree{{{"a", {1.0F, 2.0F}}, {"b", {}}}, {{3.0F, 4}}, 5.0, std::vector<float>{6.0F}, {7.0F, 8.0F}, {{{9.0F}, {}}}};
+  const auto narrow = cast<half>(tree);
+  CHECK(std::get<0>(narrow) == std::map<std::string, std::vector<half>>{{"a", {half(1.0F), half(2.0F)}}, {"b", {}}});
+  CHECK(std::get<1>(narrow) == std::list<std::pair<half, int>>{{half(3.0F), 4}});
+  CHECK(std::get<2>(narrow) == half(5.0F));
+  CHECK(std::get<std::vector<half>>(std::get<3>(narrow)) == std::vector<half>{half(6.0F)});
+  CHECK(std::get<4>(narrow) == std::deque<half>{half(7.0F), half(8.0F)});
+  CHECK(std::get<5>(narrow)[0] == std::vector<half>{half(9.0F)});
+  const std::variant<int, std::vector<float>> integer = 7;
+  CHECK(std::get<int>(cast<half>(integer)) == 7);
+}
+
+TEST_CASE("C arrays become std::arrays") {
+  const float matrix[2][2] = {{1.0F, 2.0F}, {3.0F, 4.0F}};
+  const auto narrow = cast<half>(matrix);
+  CHECK(narrow[1][0] == half(3.0F));
+  CHECK(narrow[1][1] == half(4.0F));
+}
+
+TEST_CASE("a class template of its scalar becomes that of the other scalar") {
+  CHECK(is_network_of(cast<half>(support::network_of(1.5F)), half(1.5F)));
+  CHECK(is_network_of(cast<double>(support::network_of(half(1.5F))), 1.5));
+}
+
+TEST_CASE("a member that has a dtype of its own keeps it") {
+  Dense<float, 3, true> dense;
+  dense.weight = {1.0F, 2.0F, 3.0F};
+  dense.loss_of_last_step = 0.1;
+  dense.bias = 4.0F;
+  dense.shape = {3};
+  const auto narrow = cast<half>(dense);
+  CHECK(narrow.weight[2] == half(3.0F));
+  CHECK(narrow.loss_of_last_step == 0.1);
+  CHECK(narrow.bias == half(4.0F));
+  CHECK(narrow.shape == std::vector<int>{3});
+}
+
+TEST_CASE("traits say what a struct becomes") {
+  static_assert(becomes<Rebindable32, Rebindable16>);
+  const auto narrow = cast<half>(Rebindable32{{1.0F, 2.0F}, 3});
+  CHECK(narrow.weight == std::vector<half>{half(1.0F), half(2.0F)});
+  CHECK(narrow.step == 3);
+}
+
+TEST_CASE("a struct whose leaves are of the dtype already needs no counterpart") {
+  const Model16 model{{half(1.0F)}};
+  CHECK(cast<half>(model).weight == model.weight);
+  Model32 destination{{0.0F}};
+  headroom::cast_into(model, destination);
+  CHECK(destination.weight == std::vector<float>{1.0F});
+}
+
+TEST_CASE("owners that cannot be copied are copied in depth") {
+  Owners tree;
+  tree.weight = std::make_unique<std::vector<float>>(2, 1.0F);
+  tree.next = std::make_unique<Owners>();
+  tree.next->weight = std::make_unique<std::vector<float>>(1, 2.0F);
+  const auto copy = cast<float>(tree);
+  static_assert(std::is_same_v<decltype(copy), const Owners>);
+  REQUIRE(copy.next);
+  CHECK(copy.weight != tree.weight);
+  CHECK(*copy.weight == *tree.weight);
+  CHECK(*copy.next->weight == std::vector<float>{2.0F});
+  CHECK_FALSE(copy.next->next);
+}
+
+TEST_CASE("shared elements are copied, too") {
+  const Shared tree{std::make_shared<std::vector<float>>(2, 1.0F), "name"};
+  const auto copy = cast<float>(tree);
+  CHECK(copy.weight != tree.weight);
+  CHECK(*copy.weight == *tree.weight);
+  CHECK(copy.name == "name");
+  CHECK(*cast<half>(tree.weight) == std::vector<half>(2, half(1.0F)));
+  CHECK(cast<half>(std::shared_ptr<float>()) == nullptr);
+}
+
+TEST_CASE("a struct that holds itself") {
+  const Node<float> tree{{1.0F}, {{{2.0F}, {}}, {{}, {{{3.0F}, {}}}}}};
+  const Node<half> narrow = cast<half>(tree);
+  REQUIRE(narrow.below.size() == 2);
+  CHECK(narrow.below[0].value == std::vector<half>{half(2.0F)});
+  CHECK(narrow.below[1].below.at(0).value == std::vector<half>{half(3.0F)});
+}
+
+TEST_CASE("a temporary of the dtype already is used itself") {
+  auto network = support::network_of(1.5F);
+  const float* const data = network.heads.at("encoder").data();
+  const auto same = cast<float>(std::move(network));
+  CHECK(same.heads.at("encoder").data() == data);
+  CHECK(is_network_of(same, 1.5F));
+}
+
+TEST_CASE("integers are copied as they are") {
+  CHECK(cast<half>(std::vector<bool>{true, false}) == std::vector<bool>{true, false});
+  CHECK(cast<half>(std::string("text")) == "text");
+  CHECK(cast<half>(16777217) == 16777217);
+}
+
+TEST_CASE("empty trees stay empty") {
+  CHECK(cast<half>(std::vector<float>{}).empty());
+  CHECK(cast<half>(std::map<int, std::vector<float>>{}).empty());
+  CHECK_FALSE(cast<half>(std::optional<float>()).has_value());
+  CHECK(cast<half>(std::unique_ptr<float>()) == nullptr);
+}

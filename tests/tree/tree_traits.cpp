@@ -1,0 +1,197 @@
+// The routes by which a struct becomes a branch.
+#include <headroom/tree/tree_traits.hpp>
+
+#include <headroom/tree/walk.hpp>
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/paths.hpp"
+
+using headroom::element_count;
+using support::paths_of;
+using Paths = std::vector<std::string>;
+
+namespace users {
+
+struct WithTraits {
+  std::vector<float> weight;
+  float bias = 0.0F;
+};
+struct WithNames {
+  std::vector<float> weight;
+  float bias = 0.0F;
+};
+struct WithMember {
+  float a = 0.0F, b = 0.0F;
+  int count = 0;
+  auto children() { return std::tie(b, a); }
+};
+struct WithConstMember {
+  float a = 0.0F;
+  auto children() { return std::tie(a); }
+  [[nodiscard]] auto children() const { return std::tie(a); }
+};
+struct WithFunction {
+  float a = 0.0F, b = 0.0F;
+};
+inline auto children(WithFunction& self) { return std::tie(self.a, self.b); }
+template <class T>
+struct Template {
+  std::vector<T> weight;
+  T bias{};
+  HEADROOM_TREE(Template, weight, bias)
+};
+struct After {
+  float first_member = 0.0F;
+  std::vector<float> second_member;
+};
+HEADROOM_TREE(After, first_member, second_member)
+class Private {
+ public:
+  explicit Private(float a) : a_(a) {}
+
+  HEADROOM_TREE(Private, a_)
+
+ private:
+  float a_;
+};
+/// Views, as returned by value.
+struct WithViews {
+  float* data;
+  std::size_t size;
+  [[nodiscard]] auto children() const { return std::make_tuple(headroom::span<float>(data, size)); }
+};
+/// Every route at once: the specialisation counts first, then the member.
+struct Everything {
+  float traits = 1.0F, member = 2.0F, function = 3.0F, macro = 4.0F;
+  auto children() { return std::tie(member); }
+  HEADROOM_TREE(Everything, macro)
+};
+inline auto children(Everything& self) { return std::tie(self.function); }
+struct AllButTraits {
+  float member = 2.0F, function = 3.0F, macro = 4.0F;
+  auto children() { return std::tie(member); }
+  HEADROOM_TREE(AllButTraits, macro)
+};
+inline auto children(AllButTraits& self) { return std::tie(self.function); }
+struct FunctionAndMacro {
+  float function = 3.0F, macro = 4.0F;
+  HEADROOM_TREE(FunctionAndMacro, macro)
+};
+inline auto children(FunctionAndMacro& self) { return std::tie(self.function); }
+struct Many {
+  float m1 = 1, m2 = 2, m3 = 3, m4 = 4, m5 = 5, m6 = 6, m7 = 7, m8 = 8, m9 = 9, m10 = 10, m11 = 11, m12 = 12, m13 = 13,
+        m14 = 14, m15 = 15, m16 = 16, m17 = 17, m18 = 18, m19 = 19, m20 = 20, m21 = 21, m22 = 22, m23 = 23, m24 = 24, m25 = 25,
+        m26 = 26, m27 = 27, m28 = 28, m29 = 29, m30 = 30, m31 = 31, m32 = 32;
+  HEADROOM_TREE(Many, m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19, m20, m21, m22, m23,
+                m24, m25, m26, m27, m28, m29, m30, m31, m32)
+};
+struct One {
+  float only = 1.0F;
+  HEADROOM_TREE(One, only)
+};
+
+}  // namespace users
+
+template <>
+struct headroom::tree_traits<users::WithTraits> {
+  template <class Self>
+  static auto children(Self& self) {
+    return std::tie(self.weight, self.bias);
+  }
+};
+template <>
+struct headroom::tree_traits<users::WithNames> {
+  template <class Self>
+  static auto children(Self& self) {
+    return std::tie(self.weight, self.bias);
+  }
+  static constexpr std::array<const char*, 2> names = {"weight", "bias"};
+};
+template <>
+struct headroom::tree_traits<users::Everything> {
+  static auto children(users::Everything& self) { return std::tie(self.traits); }
+};
+
+namespace {
+
+template <class Tree>
+std::vector<float> values_of(Tree& tree) {
+  std::vector<float> values;
+  headroom::for_each_leaf(tree, [&](auto& leaf) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(leaf)>, float>) values.push_back(leaf);
+  });
+  return values;
+}
+/// The same leaves, writable or const as the tree is.
+template <class Tree>
+void check_paths(Tree tree, const Paths& expected) {
+  CHECK(paths_of(tree) == expected);
+  headroom::for_each_leaf(tree, [](auto& leaf) { static_assert(!std::is_const_v<std::remove_reference_t<decltype(leaf)>>); });
+  const Tree constant = tree;
+  headroom::for_each_leaf(constant,
+                          [](auto& leaf) { static_assert(std::is_const_v<std::remove_reference_t<decltype(leaf)>>); });
+}
+
+}  // namespace
+
+TEST_CASE("a specialisation of tree_traits, with and without names") {
+  check_paths(users::WithTraits{{1.0F}, 2.0F}, {"<0>", "<1>"});
+  check_paths(users::WithNames{{1.0F}, 2.0F}, {"weight", "bias"});
+  check_paths(std::vector<users::WithNames>(1), {"[0].weight", "[0].bias"});
+  check_paths(std::vector<users::WithTraits>(1), {"[0]<0>", "[0]<1>"});
+}
+
+TEST_CASE("a member function children, in its order") {
+  check_paths(users::WithMember{1.0F, 2.0F, 3}, {"<0>", "<1>"});
+  users::WithMember tree{1.0F, 2.0F, 3};
+  CHECK(values_of(tree) == std::vector<float>{2.0F, 1.0F});
+  check_paths(users::WithConstMember{}, {"<0>"});
+}
+
+TEST_CASE("a free function children, found by its argument") { check_paths(users::WithFunction{}, {"<0>", "<1>"}); }
+
+TEST_CASE("HEADROOM_TREE in a class template, in a struct and after it") {
+  check_paths(users::Template<float>{}, {"weight", "bias"});
+  check_paths(users::Template<double>{}, {"weight", "bias"});
+  check_paths(users::After{}, {"first_member", "second_member"});
+  check_paths(users::One{}, {"only"});
+  check_paths(std::tuple<users::After>{}, {"<0>.first_member", "<0>.second_member"});
+}
+
+TEST_CASE("HEADROOM_TREE reaches private members where it stands in the class, and takes 32") {
+  check_paths(users::Private(1.0F), {"a_"});
+  const users::Many many;
+  const auto paths = paths_of(many);
+  REQUIRE(paths.size() == 32);
+  const auto values = values_of(many);
+  for (std::size_t i = 0; i < 32; ++i) {
+    CHECK(paths[i] == "m" + std::to_string(i + 1));
+    CHECK(values[i] == static_cast<float>(i + 1));
+  }
+}
+
+TEST_CASE("views may be children by value") {
+  float values[3] = {1.0F, 2.0F, 3.0F};
+  const users::WithViews tree{values, 3};
+  CHECK(paths_of(tree) == Paths{"<0>"});
+  CHECK(element_count(tree) == 3);
+}
+
+TEST_CASE("of several routes the first counts: traits, member, function, macro") {
+  users::Everything everything;
+  CHECK(values_of(everything) == std::vector<float>{1.0F});
+  const users::Everything constant;
+  CHECK(values_of(constant) == std::vector<float>{1.0F});
+  users::AllButTraits all_but_traits;
+  CHECK(values_of(all_but_traits) == std::vector<float>{2.0F});
+  users::FunctionAndMacro function_and_macro;
+  CHECK(values_of(function_and_macro) == std::vector<float>{3.0F});
+  CHECK(paths_of(function_and_macro) == Paths{"<0>"});
+}
