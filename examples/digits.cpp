@@ -50,7 +50,7 @@ class Progress {
 
 using Training = std::function<Result(const std::function<void()>&)>;
 
-/// Growth after 50 finite steps, not 2000: the whole training has 1000.
+/// Growth after 50 finite steps, not 2000: the whole training has 1600.
 std::vector<Training> make_trainings(const Images& images, const Settings& settings) {
   headroom::LossScaleConfig scale;
   scale.growth_interval = 50;

@@ -93,7 +93,7 @@ Model<Scalar> backward(const Model<Scalar>& model, const std::vector<Matrix<Scal
 }
 
 struct Loss {
-  double mean = 0.0;             // cross-entropy per image
+  double mean = 0.0;             // cross-entropy per image and class
   Matrix<float> logit_gradient;  // of the mean, multiplied by `loss_scale`
 };
 
@@ -106,13 +106,13 @@ inline Loss cross_entropy(const Matrix<float>& logits, const std::vector<int>& l
   probability = shifted.array().exp();
   const Eigen::RowVectorXf sums = probability.colwise().sum();
   probability.array().rowwise() /= sums.array();
-  const float weight = loss_scale / static_cast<float>(logits.cols());
+  const float weight = loss_scale / static_cast<float>(logits.size());
   for (Eigen::Index image = 0; image < logits.cols(); ++image) {
     const int label = labels[static_cast<std::size_t>(image)];
     loss.mean += static_cast<double>(std::log(sums(image)) - shifted(label, image));
     probability(label, image) -= 1.0F;
   }
-  loss.mean /= static_cast<double>(logits.cols());
+  loss.mean /= static_cast<double>(logits.size());
   loss.logit_gradient *= weight;
   return loss;
 }

@@ -1,7 +1,17 @@
 #pragma once
 
-// Included by kernel/table.hpp alone, which has included what is needed here, <immintrin.h> among it.
-//
+#include <headroom/config.hpp>
+
+#if HEADROOM_HAS_AVX2
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <headroom/dtype/format.hpp>
+#include <headroom/kernel/isa/rows.hpp>
+
 // AVX2 with F16C: Intel since Haswell (2013), AMD since Excavator (2015). Eight floats a register; sixteen-bit formats are
 // loaded eight at a time as half a register and widened, by VCVTPH2PS for fp16 and by a shift for bf16. float and the reading
 // kernels are bound by memory; fp16 in place is bound by VCVTPS2PH, two µops that issue once a cycle at best.
@@ -164,4 +174,6 @@ inline void store_sums(double* destination, f64x8 sums) noexcept {
 #pragma clang attribute pop
 #else
 #pragma GCC pop_options
+#endif
+
 #endif

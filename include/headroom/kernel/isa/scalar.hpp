@@ -1,7 +1,13 @@
 #pragma once
 
-// Included by kernel/table.hpp alone, which has included what is needed here.
-//
+#include <cstddef>
+#include <cstring>
+#include <headroom/config.hpp>
+#include <headroom/dtype/convert.hpp>
+#include <headroom/dtype/format.hpp>
+#include <headroom/kernel/isa/rows.hpp>
+#include <type_traits>
+
 // One element at a time, in the language itself: what every CPU can do, the kernels of double, and what the others are compared
 // with. A "register" holds one element; it is computed with as float, or as double where source or destination is double.
 //
