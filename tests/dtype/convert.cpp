@@ -101,6 +101,16 @@ TEST_CASE("a double is rounded once, not by way of float", "[dtype]") {
   SUCCEED("checked by the compiler");
 }
 
+TEST_CASE("an integer of more digits than a double has is rounded once, too", "[dtype]") {
+  // Just above a tie of bfloat16 at 2^62, where neighbours are 2^55 apart; as a double it would be the tie itself.
+  constexpr std::int64_t above_a_tie = (std::int64_t{1} << 62) + (std::int64_t{1} << 54) + 1;
+  CHECK(static_cast<double>(bfloat16(above_a_tie)) == 0x1.02p62);
+  CHECK(static_cast<double>(bfloat16(-above_a_tie)) == -0x1.02p62);
+  CHECK(static_cast<double>(bfloat16(static_cast<std::uint64_t>(above_a_tie) * 2)) == 0x1.02p63);
+  CHECK(static_cast<double>(bfloat16(above_a_tie - 1)) == 0x1p62);
+  CHECK(static_cast<double>(bfloat16(above_a_tie - 2)) == 0x1p62);
+}
+
 TEST_CASE("a NaN stays a NaN whatever its payload, and Inf stays Inf", "[dtype]") {
   support::for_each_type<half, bfloat16>([](auto type) {
     using T = typename decltype(type)::type;

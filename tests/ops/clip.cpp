@@ -52,6 +52,14 @@ TEST_CASE("a norm of at most max_norm is left alone") {
   }
 }
 
+TEST_CASE("a factor too small for a normal float clips exactly all the same") {
+  for (const double max_norm : {1e-3, 1e-8}) {
+    std::vector<float> grads{3e38F, 1e37F};
+    (void)headroom::clip_by_global_norm(grads, max_norm);
+    CHECK(headroom::global_norm(grads) == Catch::Approx(max_norm).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("non-finite trees are left alone") {
   for (const auto bad : support::nonfinite_bits<headroom::binary32>()) {
     auto tree = three_and_four;

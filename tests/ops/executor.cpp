@@ -29,7 +29,8 @@ struct Big {
   std::vector<float> store;
   support::Strided<float> strided;
   std::vector<double> last;
-  HEADROOM_TREE(Big, leaves, strided, last)
+  float end = 3.0F;  // a piece that begins where the elements do not divide among three threads
+  HEADROOM_TREE(Big, leaves, strided, last, end)
 
   Big() : store(200003 * 2) {
     std::mt19937 random(support::seed);
@@ -50,7 +51,7 @@ struct Big {
   [[nodiscard]] auto bits() const {
     std::vector<std::vector<std::uint16_t>> halves;
     for (const auto& leaf : leaves) halves.push_back(bits_of(leaf));
-    return std::make_tuple(halves, bits_of(store), bits_of(last));
+    return std::make_tuple(halves, bits_of(store), bits_of(last), bits_of(end));
   }
 };
 

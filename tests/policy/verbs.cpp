@@ -36,6 +36,12 @@ TEST_CASE("T20: a 16-bit loss is scaled as float") {
   CHECK(large.scale(loss) == 32768.0F);
 }
 
+TEST_CASE("with an executor a 16-bit loss is scaled as float, too; an empty tuple is a tree") {
+  const headroom::ConstantLossScale large(65536.0F);
+  CHECK(large.scale(headroom::sequential, headroom::half(2.0F)) == 131072.0F);
+  CHECK(std::tuple_size_v<decltype(large.scale(std::tuple<>{}))> == 0);
+}
+
 TEST_CASE("float and double losses keep their dtype") {
   static_assert(std::is_same_v<decltype(large.scale(1.0F)), float> && std::is_same_v<decltype(large.scale(1.0)), double>);
   CHECK(large.scale(1.5F) == 98304.0F);

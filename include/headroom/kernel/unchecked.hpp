@@ -5,6 +5,7 @@
 #include <headroom/kernel/scale_factor.hpp>
 #include <headroom/kernel/table.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -69,7 +70,7 @@ inline Measured measure(const In* elements, std::size_t n) {
 /// A power of two that brings the largest magnitude near 1.
 [[nodiscard]] inline double prescale_for(double max_abs) noexcept {
   const int exponent = -std::ilogb(max_abs);
-  return std::ldexp(1.0, exponent < 1000 ? exponent : 1000);
+  return std::ldexp(1.0, std::clamp(exponent, -1000, 1000));  // a normal number, which flush-to-zero leaves alone
 }
 template <class In>
 [[gnu::cold, gnu::noinline]] inline double sum_of_squares(const In* elements, std::size_t n, double prescale) noexcept {

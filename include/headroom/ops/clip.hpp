@@ -22,6 +22,15 @@ inline void check_max_norm(const double& max_norm) {
   return clips ? max_norm / measured.norm : 1.0;
 }
 
+/// tree *= factor, below 1. A factor too small for a normal float comes in two.
+template <class Executor, class Tree>
+Findings multiply_in_place(const Executor& executor, double factor, Tree& tree) {
+  constexpr double smallest_normal = 0x1p-126, first_part = 0x1p-100;
+  if (factor >= smallest_normal) return run_pass(executor, Multiply{factor}, tree);
+  (void)run_pass(executor, Multiply{first_part}, tree);
+  return run_pass(executor, Multiply{factor / first_part}, tree);
+}
+
 }  // namespace detail
 
 /// Multiplies the tree by max_norm / norm where its L2 norm is above `max_norm`; else, and where it is not finite, leaves it as
@@ -33,7 +42,7 @@ GradientNorm clip_by_global_norm(const Executor& executor, Tree&& tree, const do
   detail::check_trees(detail::CheckInPlace{}, tree);
   const GradientNorm measured = headroom::measure(executor, tree);
   const double factor = detail::clip_factor(measured, max_norm);
-  if (factor < 1.0) (void)detail::run_pass(executor, detail::Multiply{factor}, tree);
+  if (factor < 1.0) (void)detail::multiply_in_place(executor, factor, tree);
   return measured;
 }
 template <class Tree>

@@ -77,6 +77,8 @@ struct Findings {
     finite = finite && report.finite;
     if (report.finite && report.max_abs > max_abs) max_abs = report.max_abs;
   }
+  /// One after the other: -ffast-math would add them in an order of its own, and one for each number of threads.
+  void add_squares(double sum) noexcept { sum_of_squares = kernel::scalar::launder(sum_of_squares + sum); }
   [[nodiscard]] GradientReport report() const noexcept {
     const auto bits = bit_cast<std::uint64_t>(max_abs);
     return {finite, bit_cast<double>(finite ? bits : binary64::infinity_bits)};
@@ -126,7 +128,7 @@ class Sink {
   void add(const kernel::unchecked::Measured& measured) {
     findings_.add(measured.report);
     if (sums_ == nullptr) {
-      findings_.sum_of_squares += measured.sum_of_squares;
+      findings_.add_squares(measured.sum_of_squares);
     } else {
       sums_[piece_ - 1] = measured.sum_of_squares;
     }
@@ -157,7 +159,7 @@ Findings run_parallel(const Executor& executor, const Action& action, std::size_
   });
   Findings total;
   for (const Findings& part : found) total.add({part.finite, part.max_abs});
-  for (const double sum : sums) total.sum_of_squares += sum;
+  for (const double sum : sums) total.add_squares(sum);
   return total;
 }
 

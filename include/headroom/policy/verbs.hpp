@@ -39,16 +39,15 @@ class LossScaleVerbs {
   /// temporary that owns its elements is scaled itself and returned.
   template <class Executor, class Tree>
   [[nodiscard]] auto scale(const Executor& executor, Tree&& tree) const {
-    return detail::transform<same_dtype>(executor, multiply(), std::forward<Tree>(tree)).tree;
+    if constexpr (is_dtype_v<detail::bare<Tree>>) {
+      return detail::scaled_scalar(tree, self().loss_scale());
+    } else {
+      return detail::transform<same_dtype>(executor, multiply(), std::forward<Tree>(tree)).tree;
+    }
   }
   template <class Tree>
   [[nodiscard]] auto scale(Tree&& tree) const {
-    using Node = detail::bare<Tree>;
-    if constexpr (is_dtype_v<Node>) {
-      return detail::scaled_scalar(tree, self().loss_scale());
-    } else {
-      return scale(sequential, std::forward<Tree>(tree));
-    }
+    return scale(sequential, std::forward<Tree>(tree));
   }
 
   template <class Executor, class Tree>
@@ -101,7 +100,7 @@ class LossScaleVerbs {
     detail::check_trees(detail::CheckInPlace{}, tree);
     const GradientNorm unscaled = unscaled_norm(headroom::measure(executor, tree));
     const double clip = detail::clip_factor(unscaled, max_norm);
-    const auto found = clip < 1.0 ? detail::run_pass(executor, detail::Multiply{clip / scale_as_double()}, tree)
+    const auto found = clip < 1.0 ? detail::multiply_in_place(executor, clip / scale_as_double(), tree)
                                   : detail::run_pass(executor, divide(), tree);
     return found.finite ? unscaled : kernel::unchecked::norm_of(found.report(), 0.0, 1.0);
   }
