@@ -109,9 +109,6 @@ class LossScaleVerbs {
     return unscale_and_clip_in_place(sequential, tree, max_norm);
   }
 
- protected:
-  LossScaleVerbs() = default;  // only to be inherited
-
  private:
   [[nodiscard]] constexpr const Policy& self() const noexcept { return static_cast<const Policy&>(*this); }
   [[nodiscard]] double scale_as_double() const noexcept { return static_cast<double>(self().loss_scale()); }
