@@ -28,7 +28,8 @@ namespace support {
 template <class T>
 using bits_type = typename headroom::format_of<T>::bits_type;
 
-/// The empty asm hides where the bits come from: newer clangs fold tests of bits that they saw as a floating-point value before.
+/// The empty asm hides where the bits come from: newer clangs fold tests of bits that they saw as a floating-point value
+/// before.
 template <class T>
 bits_type<T> bits_of(const T& value) {
   __asm__ volatile("" : : "r"(&value) : "memory");

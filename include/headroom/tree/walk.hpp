@@ -69,11 +69,13 @@ auto& with_const_of(Part& part) {
 }
 
 template <std::size_t... I, class Visit, class First, class Children>
-void walk_parts(std::index_sequence<I...>, [[maybe_unused]] const Path& path, [[maybe_unused]] Visit& visit, [[maybe_unused]] First& node, [[maybe_unused]] Children children) {
+void walk_parts(std::index_sequence<I...>, [[maybe_unused]] const Path& path, [[maybe_unused]] Visit& visit,
+                [[maybe_unused]] First& node, [[maybe_unused]] Children children) {
   (walk_part(path, node, I, visit, with_const_of<First>(std::get<I>(children))), ...);
 }
 template <std::size_t... I, class Visit, class First, class Second, class Children, class OtherChildren>
-void walk_parts(std::index_sequence<I...>, [[maybe_unused]] const Path& path, [[maybe_unused]] Visit& visit, [[maybe_unused]] First& node, Second&, [[maybe_unused]] Children children,
+void walk_parts(std::index_sequence<I...>, [[maybe_unused]] const Path& path, [[maybe_unused]] Visit& visit,
+                [[maybe_unused]] First& node, Second&, [[maybe_unused]] Children children,
                 [[maybe_unused]] OtherChildren others) {
   (walk_part(path, node, I, visit, with_const_of<First>(std::get<I>(children)), with_const_of<Second>(std::get<I>(others))),
    ...);
