@@ -165,6 +165,7 @@ TEST_CASE("an unknown or unavailable HEADROOM_ISA is refused with its value and 
     CHECK(complaint.find("HEADROOM_ISA=" + value) != std::string::npos);
     for (const Isa isa : available_isas()) CHECK(complaint.find(to_string(isa)) != std::string::npos);
     CHECK(complaint_of_first_use() == complaint);
+    if (available_isas().size() == 1) continue;  // kernels that have no choice may not ask
     float values[] = {1.0F};
     CHECK_THROWS_AS(headroom::kernel::unscale(values, 2.0F), std::invalid_argument);
     CHECK(values[0] == 1.0F);

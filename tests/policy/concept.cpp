@@ -115,8 +115,8 @@ static_assert(!is_loss_scale_v<ReturnsItself> && !is_loss_scale_v<ReturnsAnother
 static_assert(!is_loss_scale_v<TakesOnlyBool> && !is_loss_scale_v<TakesOnlyReport>);
 static_assert(!is_loss_scale_v<CannotBeAssigned>);
 
-// The verbs belong to a policy; they are no object by themselves.
-static_assert(!std::is_default_constructible_v<headroom::LossScaleVerbs<GivesUp>>);
+// A policy without members is an aggregate with a base; braces make one all the same.
+static_assert(headroom::NoOpLossScale{} == headroom::NoOpLossScale());
 
 }  // namespace
 
