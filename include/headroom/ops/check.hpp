@@ -76,7 +76,7 @@ template <class Source, class Destination>
 void check_same_shape(const Path& path, const Source& source, const Destination& destination) {
   if constexpr (has_layout<Source>::value || has_layout<Destination>::value) {
     const Layout from = layout_of(source), to = layout_of(destination);
-    if (from.same_shape(to)) return;
+    if (from.same_shape(to) || (from.size() == 0 && to.size() == 0)) return;
     const bool flat_and_dense =
         (from.rank() <= 1 && LoopNest(to, to).is_contiguous() && LoopNest(from, from).is_contiguous()) ||
         (to.rank() <= 1 && LoopNest(from, from).is_contiguous() && LoopNest(to, to).is_contiguous());
@@ -99,6 +99,19 @@ struct CheckInto {
       if (!tensor_traits<From>::same_structure(source, destination)) {
         throw_structure_differs(path, "source and destination have their elements in different places");
       }
+    }
+  }
+};
+
+/// Of a tree and a new one made like it: a struct whose children() reaches through a pointer has been copied with the pointer.
+struct CheckNothingShared {
+  template <class Old, class New>
+  void operator()(const Path& path, Old& old_leaf, New& new_leaf) const {
+    const bool is_empty = size_of(old_leaf) == 0;
+    if (!is_empty && static_cast<const void*>(data_of(old_leaf)) == static_cast<const void*>(data_of(new_leaf))) {
+      throw_invalid_argument(path.name() +
+                             " is shared by copies of its owner, so there is no new tree to be made: use the verb's "
+                             "_into or _in_place form");
     }
   }
 };

@@ -17,8 +17,9 @@ inline void check_max_norm(const double& max_norm) {
 /// The factor that brings `norm` down to `max_norm`; 1 where it is there already. As in JAX (optax.clip_by_global_norm):
 /// nothing is added to the norm.
 [[nodiscard]] inline double clip_factor(const GradientNorm& measured, const double& max_norm) noexcept {
-  const bool clips =
-      measured.finite && bit_cast<std::uint64_t>(max_norm) != binary64::infinity_bits && measured.norm > max_norm;
+  const auto is_infinite = [](const double& value) { return bit_cast<std::uint64_t>(value) == binary64::infinity_bits; };
+  // A norm beyond all doubles, of doubles near the largest, would make zeros of them.
+  const bool clips = measured.finite && !is_infinite(max_norm) && !is_infinite(measured.norm) && measured.norm > max_norm;
   return clips ? max_norm / measured.norm : 1.0;
 }
 

@@ -44,6 +44,7 @@ auto transform(const Executor& executor, const Action& action, Tree&& tree) {
   } else {
     check_trees(CheckReadable{}, tree);
     Transformed<Result> result{make_like<To>(std::as_const(tree)), {}};
+    check_trees(CheckNothingShared{}, std::as_const(tree), result.tree);
     result.report = transform_into(executor, action, tree, result.tree);
     return result;
   }

@@ -24,8 +24,9 @@ struct BackOffAtOnce {
 
 /// The dynamic loss scale of jmp.DynamicLossScale and torch.amp.GradScaler:
 ///
-///     adjust(finite):  counter += 1;  if counter >= growth_interval:  scale = min(scale * growth_factor, max_scale);  counter
-///     = 0 adjust(not):     counter = 0;   scale = max(scale * backoff_factor, min_scale)
+///     adjust(true):   counter += 1
+///                     if counter >= growth_interval:  scale = min(scale * growth_factor, max_scale);  counter = 0
+///     adjust(false):  counter = 0;  scale = max(scale * backoff_factor, min_scale)
 ///
 /// An immutable value: adjust returns the next one. `Growth` says when to grow, `Backoff` what an overflow does.
 template <class Growth = GrowAfterInterval, class Backoff = BackOffAtOnce>

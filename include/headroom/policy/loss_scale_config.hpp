@@ -12,7 +12,7 @@ struct LossScaleConfig {
   std::int64_t growth_interval = 2000;  ///< finite steps before growth; at least 1
   double growth_factor = 2.0;           ///< above 1
   double backoff_factor = 0.5;          ///< in (0, 1)
-  float min_scale = 1.0F;               ///< a backoff stops here
+  float min_scale = 1.0F;               ///< a backoff stops here; not above initial_scale, but for the default of 1
   float max_scale = 0x1p126F;           ///< growth stops here
 
   friend constexpr bool operator==(const LossScaleConfig& a, const LossScaleConfig& b) noexcept {

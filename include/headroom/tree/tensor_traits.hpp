@@ -23,8 +23,8 @@ namespace headroom {
 ///
 ///     static Layout layout(const MyTensor&);            // shape and strides, for tensors that may have gaps or another order
 ///     static constexpr bool is_view = true;             // copies share their elements (default: false)
-///     template <class To> using rebind = ...;           // the tensor type with elements of To, and an uninitialised one of
-///     the template <class To> static rebind<To> like(const MyTensor&);   // same shape: for verbs that return a new tensor
+///     template <class To> using rebind = ...;           // the tensor type with elements of To
+///     template <class To> static rebind<To> like(const MyTensor&);   // a new one of the same shape, its elements undefined
 ///     static bool same_structure(const MyTensor&, const Other&);     // more than the layout: the pattern of a sparse matrix
 ///     static const char* obstacle(const MyTensor&);     // why this one cannot be walked; null where it can
 ///
@@ -69,11 +69,22 @@ struct has_size<
     T, std::enable_if_t<std::is_convertible_v<decltype(tensor_traits<T>::size(std::declval<const T&>())), std::size_t>>>
     : std::true_type {};
 
+template <class T, class = void>
+struct has_known_elements : std::true_type {};  // without a value_type that is what is said
+template <class T>
+struct has_known_elements<T, std::void_t<typename tensor_traits<T>::value_type>>
+    : std::bool_constant<is_dtype_v<typename tensor_traits<T>::value_type> ||
+                         std::is_integral_v<typename tensor_traits<T>::value_type> ||
+                         std::is_enum_v<typename tensor_traits<T>::value_type>> {};
+
 /// Near misses of a specialisation, each with the line to write.
 template <class T>
 constexpr bool check_tensor_traits() {
   static_assert(has_value_type<T>::value,
                 "headroom: tensor_traits<T> has no value_type; write: using value_type = float;  (the element type)");
+  static_assert(has_known_elements<T>::value,
+                "headroom: the elements of this tensor are neither integers nor of a floating-point type headroom knows; "
+                "specialise headroom::dtype_traits for the element type (complex numbers and long double are not supported)");
   static_assert(
       has_data<T>::value,
       "headroom: tensor_traits<T>::data(T&) is missing or does not return a pointer; write: static float* data(T& t);");

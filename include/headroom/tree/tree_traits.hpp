@@ -27,6 +27,10 @@ enum class branch_kind {
 ///       template <class To> using rebind = ...;                                         // optional: for verbs that return
 ///     };                                                                                // another dtype
 ///
+/// The children must be parts that a copy of the struct does not share; put a std::shared_ptr itself among them, not what it
+/// points to. A struct of another dtype is default constructed and has its children filled: members that are no children keep
+/// their defaults.
+///
 /// Shorter: a member or free function `children`, or the macro HEADROOM_TREE. The other kinds of branch, with `kind`, are those
 /// of the standard containers: see tree/std.hpp.
 template <class T, class Enable = void>
