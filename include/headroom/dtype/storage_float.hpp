@@ -20,7 +20,7 @@ class storage_float {
   storage_float() = default;
 
   /// The nearest value. float, double and integers; a double is rounded once, not by way of float.
-  template <class Number, std::enable_if_t<std::is_arithmetic_v<Number>, int> = 0>
+  template <class Number, std::enable_if_t<std::is_arithmetic_v<Number> && !std::is_same_v<Number, long double>, int> = 0>
   constexpr explicit storage_float(Number value) noexcept : bits_(nearest(value)) {}
 
   constexpr explicit operator float() const noexcept {
@@ -52,9 +52,23 @@ class storage_float {
   static constexpr bits_type nearest(Number value) noexcept {
     if constexpr (std::is_same_v<Number, float>) {
       return detail::convert_bits<binary32, Format>(detail::bit_cast<std::uint32_t>(value));
+    } else if constexpr (std::is_integral_v<Number>) {
+      return detail::convert_bits<binary64, Format>(detail::bit_cast<std::uint64_t>(to_odd_double(value)));
     } else {
-      return detail::convert_bits<binary64, Format>(detail::bit_cast<std::uint64_t>(static_cast<double>(value)));
+      return detail::convert_bits<binary64, Format>(detail::bit_cast<std::uint64_t>(value));
     }
+  }
+  // An integer of more digits than a double has would be rounded twice. What a double cannot hold goes into its last digit
+  // instead ("rounding to odd"), which is enough to tell a tie from more than a tie.
+  template <class Integer>
+  static constexpr double to_odd_double(Integer value) noexcept {
+    constexpr std::uint64_t lost = 0x7ff, last_kept = 0x800;
+    const bool negative = value < Integer{0};
+    const auto bits = static_cast<std::uint64_t>(value);
+    const std::uint64_t magnitude = negative ? ~bits + 1 : bits;
+    if (magnitude >> 53 == 0) return static_cast<double>(value);
+    const std::uint64_t odd = (magnitude & ~lost) | ((magnitude & lost) != 0 ? last_kept : 0);
+    return negative ? -static_cast<double>(odd) : static_cast<double>(odd);
   }
   // An integer that orders values as the values themselves: both zeros are 0, negative numbers count downwards.
   constexpr std::int32_t rank() const noexcept {
