@@ -218,7 +218,7 @@ TEST_CASE("shared elements are copied, too") {
   CHECK(cast<half>(std::shared_ptr<float>()) == nullptr);
 }
 
-TEST_CASE("a struct that holds itself") {
+TEST_CASE("a new struct of one that holds itself") {
   const Node<float> tree{{1.0F}, {{{2.0F}, {}}, {{}, {{{3.0F}, {}}}}}};
   const Node<half> narrow = cast<half>(tree);
   REQUIRE(narrow.below.size() == 2);
