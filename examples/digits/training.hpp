@@ -16,10 +16,10 @@ namespace digits {
 
 struct Settings {
   std::size_t training_images = 1400;  // of 1797; the rest are the test set
-  std::size_t batch = 350;
+  std::size_t batch = 700;
   int epochs = 400;
-  float peak_rate = 0.01F;  // falls to 0 along half a cosine
-  int hidden_layers = 7;
+  float peak_rate = 0.02F;  // falls to 0 along half a cosine
+  int hidden_layers = 6;
   int hidden_width = 64;
   std::uint32_t seed = 8;
   int lost_every = 25;  // steps between two counts of lost gradients
