@@ -5,7 +5,7 @@ set -euo pipefail
 header=$1
 shift
 
-for compiler in $COMPILERS; do
+for compiler in ${COMPILERS:?names no compiler}; do
   for standard in c++17 c++2b; do
     printf '#include <headroom/%s>\n' "$header" "$header" | "$compiler" -std=$standard "$@" -fsyntax-only -x c++ - ||
       { echo "$header does not compile alone with $compiler -std=$standard" && exit 1; }

@@ -10,7 +10,7 @@ shift
 expected=$(sed -n 's,^// expect: ,,p' "$snippet")
 [[ -n $expected ]] || { echo "$snippet has no line '// expect: text'" && exit 1; }
 
-for compiler in $COMPILERS; do
+for compiler in ${COMPILERS:?names no compiler}; do
   compile=("$compiler" -std=c++17 "$@" -fsyntax-only "$snippet")
   "${compile[@]}" -DHEADROOM_CONTROL || { echo "does not even compile as the control: ${compile[*]} -DHEADROOM_CONTROL" && exit 1; }
   if output=$("${compile[@]}" 2>&1); then

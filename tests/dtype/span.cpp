@@ -57,6 +57,9 @@ TEST_CASE("what a span is not made from", "[dtype]") {
                 !std::is_constructible_v<span<float>, std::vector<half>&>);
   static_assert(!std::is_constructible_v<span<float>, std::deque<float>&>, "not contiguous");
   static_assert(!std::is_constructible_v<span<bool>, std::vector<bool>&>);
+  struct Base {};
+  struct Derived : Base {};
+  static_assert(!std::is_constructible_v<span<Base>, std::vector<Derived>&>, "the elements are further apart");
   static_assert(!std::is_constructible_v<span<float>, float&> && !std::is_constructible_v<span<float>, float*>);
   SUCCEED("checked by the compiler");
 }

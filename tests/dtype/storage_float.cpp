@@ -72,6 +72,7 @@ TEST_CASE("conversions of 16-bit values in constant expressions", "[dtype]") {
     using T = typename decltype(type)::type;
     constexpr T one(1.0F);
     static_assert(static_cast<float>(one) == 1.0F && static_cast<double>(one) == 1.0);
+    static_assert(static_cast<int>(one) == 1 && static_cast<bool>(one) && !std::is_constructible_v<long double, decltype(one)>);
     static_assert(T(1) == one && T(1.0) == one && T(static_cast<std::int8_t>(1)) == one);
     static_assert(T::from_bits(one.bits()) == one);
     static_assert(-one == T(-1.0F) && -(-one) == one);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -132,6 +133,16 @@ TEST_CASE("an executor runs each task once") {
   check(headroom::sequential);
   check(parallel(1));
   check(parallel(3));
+}
+
+TEST_CASE("where the calling thread's task throws, the others are waited for") {
+  std::atomic<int> others{0};
+  const auto task = [&](std::size_t number) {
+    if (number == 0) throw std::runtime_error("task 0");
+    ++others;
+  };
+  CHECK_THROWS_AS(parallel(3).run(3, task), std::runtime_error);
+  CHECK(others == 2);
 }
 
 TEST_CASE("errors come before the threads") {

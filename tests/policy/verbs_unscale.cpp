@@ -252,6 +252,27 @@ TEST_CASE("views are unscaled in place through them, and copied otherwise") {
   CHECK(values == std::vector<float>{0.5F, 1.0F});
 }
 
+namespace {
+
+/// Hides from headroom that its elements belong to all of its copies.
+struct SharedStorage {
+  std::shared_ptr<std::vector<float>> storage = std::make_shared<std::vector<float>>(2, 3.0F);
+  [[nodiscard]] auto children() { return std::tie(*storage); }
+  [[nodiscard]] auto children() const { return std::tie(std::as_const(*storage)); }
+};
+
+}  // namespace
+
+TEST_CASE("a copy that shares its elements is no new tree") {
+  const SharedStorage tree;
+  CHECK_THAT(support::message_of([&] { (void)ConstantLossScale(2.0F).unscale(tree); }),
+             ContainsSubstring("<0> is shared by copies of its owner"));
+  CHECK(*tree.storage == std::vector<float>(2, 3.0F));
+  SharedStorage in_place;
+  CHECK(ConstantLossScale(2.0F).unscale_in_place(in_place).max_abs == 1.5);
+  CHECK(*in_place.storage == std::vector<float>(2, 1.5F));
+}
+
 TEST_CASE("a training step: the report of unscale adjusts the policy") {
   headroom::DynamicLossScale policy;
   std::vector<half> scaled = {half(1.0F), half(2.0F)};

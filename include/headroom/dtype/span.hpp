@@ -10,6 +10,10 @@ namespace headroom {
 /// A null pointer is fine where the size is 0. The elements need no alignment.
 template <class T>
 class span {
+  // Pointers to arrays convert where at most `const` is added; a pointer to a derived class does not, though Derived* does.
+  template <class Pointer>
+  static constexpr bool is_same_or_const = std::is_convertible_v<std::remove_pointer_t<Pointer> (*)[], T (*)[]>;
+
  public:
   using element_type = T;
   using value_type = std::remove_cv_t<T>;
@@ -20,7 +24,7 @@ class span {
   constexpr span(T (&array)[N]) noexcept : data_(array), size_(N) {}  // NOLINT: implicit, as in std::span
   /// From anything contiguous with data() and size(): std::vector, std::array, std::span, a span of non-const elements.
   template <class Container,
-            std::enable_if_t<std::is_convertible_v<decltype(std::declval<Container&>().data()), T*> &&
+            std::enable_if_t<is_same_or_const<decltype(std::declval<Container&>().data())> &&
                                  std::is_convertible_v<decltype(std::declval<Container&>().size()), std::size_t>,
                              int> = 0>
   constexpr span(Container&& container) noexcept  // NOLINT: implicit, as in std::span

@@ -23,11 +23,14 @@ class storage_float {
   template <class Number, std::enable_if_t<std::is_arithmetic_v<Number> && !std::is_same_v<Number, long double>, int> = 0>
   constexpr explicit storage_float(Number value) noexcept : bits_(nearest(value)) {}
 
-  constexpr explicit operator float() const noexcept {
-    return detail::bit_cast<float>(detail::convert_bits<Format, binary32>(bits_));
-  }
-  constexpr explicit operator double() const noexcept {
-    return detail::bit_cast<double>(detail::convert_bits<Format, binary64>(bits_));
+  /// float and double hold every value exactly; an integer type gets what float gives it.
+  template <class Number, std::enable_if_t<std::is_arithmetic_v<Number> && !std::is_same_v<Number, long double>, int> = 0>
+  constexpr explicit operator Number() const noexcept {
+    if constexpr (std::is_same_v<Number, double>) {
+      return detail::bit_cast<double>(detail::convert_bits<Format, binary64>(bits_));
+    } else {
+      return static_cast<Number>(detail::bit_cast<float>(detail::convert_bits<Format, binary32>(bits_)));
+    }
   }
 
   [[nodiscard]] static constexpr storage_float from_bits(bits_type bits) noexcept {

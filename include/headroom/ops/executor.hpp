@@ -36,9 +36,11 @@ class ParallelExecutor {
 
   [[nodiscard]] std::size_t concurrency() const noexcept { return static_cast<std::size_t>(n_threads_); }
 
+  /// A task that throws in a thread of its own ends the program, as in any std::thread. headroom's throw only where
+  /// tensor_traits or tree_traits of the user's do.
   template <class Task>
   void run(std::size_t n, Task&& task) const {
-    std::vector<std::thread> threads;
+    Joined threads;
     threads.reserve(n);
     std::size_t started = 1;
     // What the system gives no thread for is done here, too.
@@ -52,10 +54,15 @@ class ParallelExecutor {
 #endif
     task(std::size_t{0});
     for (std::size_t i = started; i < n; ++i) task(i);
-    for (std::thread& thread : threads) thread.join();
   }
 
  private:
+  struct Joined : std::vector<std::thread> {
+    ~Joined() {
+      for (std::thread& thread : *this) thread.join();
+    }
+  };
+
   int n_threads_;
 };
 

@@ -1,0 +1,13 @@
+// expect: complex numbers and long double are not supported
+#include <headroom/adapters/eigen.hpp>
+#include <headroom/headroom.hpp>
+
+#include <Eigen/Core>
+
+#ifdef HEADROOM_CONTROL
+using Tensor = Eigen::MatrixXf;
+#else
+using Tensor = Eigen::MatrixXcf;
+#endif
+
+bool check(const Tensor& tensor) { return headroom::all_finite(tensor); }
