@@ -3,6 +3,7 @@
 
 #include <unsupported/Eigen/CXX11/Tensor>
 
+#include <type_traits>
 #include <vector>
 
 #include "support/adapter_conformance.hpp"
@@ -190,6 +191,38 @@ TEST_CASE("the stored values of sparse matrices") {
   vector.coeffRef(7) = 4.0F;
   const auto halves = headroom::cast<Eigen::half>(vector);
   CHECK(static_cast<float>(halves.coeff(7)) == 4.0F);
+}
+
+TEST_CASE("sparse values go to the same places of memory or nowhere") {
+  Eigen::SparseMatrix<float> source(2, 3);
+  source.insert(0, 1) = 3.0F;
+  source.insert(1, 0) = 5.0F;
+  source.makeCompressed();
+  const headroom::ConstantLossScale policy(1.0F);
+  const auto refuses = [&](auto destination) {
+    CHECK_THROWS_WITH(policy.unscale_into(source, destination), Catch::Matchers::ContainsSubstring("different places"));
+    CHECK_THROWS_WITH(policy.unscale_into(destination, source), Catch::Matchers::ContainsSubstring("different places"));
+  };
+  refuses(Eigen::SparseMatrix<float, Eigen::RowMajor>(source));
+  refuses(Eigen::SparseMatrix<float>(source.transpose()));
+  refuses(Eigen::MatrixXf(2, 1));
+  Eigen::SparseMatrix<double> same = source.cast<double>() * 2.0;
+  CHECK(policy.unscale_into(source, same).finite);
+  CHECK(same.coeff(1, 0) == 5.0);
+}
+
+namespace {
+struct Bias : Eigen::VectorXf {
+  using Eigen::VectorXf::VectorXf;
+};
+}  // namespace
+
+TEST_CASE("a class derived from a matrix is one; new trees have the matrix") {
+  Bias bias(3);
+  bias.setConstant(4.0F);
+  CHECK(headroom::ConstantLossScale(2.0F).unscale_in_place(bias).max_abs == 2.0);
+  CHECK(bias(2) == 2.0F);
+  static_assert(std::is_same_v<decltype(headroom::cast<double>(bias)), Eigen::VectorXd>);
 }
 
 TEST_CASE("integer matrices are left alone") {

@@ -246,3 +246,39 @@ TEST_CASE("empty trees stay empty") {
   CHECK_FALSE(cast<half>(std::optional<float>()).has_value());
   CHECK(cast<half>(std::unique_ptr<float>()) == nullptr);
 }
+
+namespace {
+
+template <class T>
+struct WithIntegerArrays {
+  T weight[2];
+  int step[2];
+  int grid[2][3];
+  HEADROOM_TREE(WithIntegerArrays, weight, step, grid)
+};
+
+bool descending(int a, int b) { return a > b; }
+struct Modulo {
+  std::size_t modulus = 0;  // not to be used as it is by default
+  std::size_t operator()(int key) const { return static_cast<std::size_t>(key) % modulus; }
+};
+
+}  // namespace
+
+TEST_CASE("C arrays of integers are copied") {
+  const auto result = cast<half>(WithIntegerArrays<float>{{1.0F, 2.0F}, {7, 8}, {{1, 2, 3}, {4, 5, 6}}});
+  CHECK(result.weight[1] == half(2.0F));
+  CHECK(result.step[0] == 7);
+  CHECK(result.step[1] == 8);
+  CHECK(result.grid[1][2] == 6);
+}
+
+TEST_CASE("a new map orders and hashes its keys as the old one does") {
+  std::map<int, float, bool (*)(int, int)> ordered(descending);
+  ordered[1] = 1.0F;
+  ordered[2] = 2.0F;
+  CHECK(cast<half>(ordered).begin()->first == 2);
+  std::unordered_map<int, float, Modulo> hashed(8, Modulo{7});
+  hashed[9] = 1.5F;
+  CHECK(cast<half>(hashed).at(9) == half(1.5F));
+}

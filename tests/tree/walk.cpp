@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
@@ -212,4 +213,10 @@ TEST_CASE("empty trees have no leaves") {
   CHECK(leaf_count(std::map<int, float>{}) == 0);
   CHECK(leaf_count(std::vector<float>{}) == 1);
   CHECK(element_count(std::vector<float>{}) == 0);
+}
+
+TEST_CASE("spans of integers are left alone; keys may be string views") {
+  const int labels[] = {1, 2};
+  const auto tree = std::make_tuple(headroom::span<const int>(labels), std::map<std::string_view, float>{{"loss", 1.0F}});
+  CHECK(paths_of(tree) == Paths{"<1>[\"loss\"]"});
 }

@@ -38,14 +38,19 @@ struct dtype_traits<Eigen::bfloat16> {
 
 namespace detail::eigen {
 
-// By conversion to the base, because a VectorBlock derives from the DenseBase of another type, its Block.
+// By conversion to the base, because a VectorBlock derives from the DenseBase of another type, its Block, and because users
+// derive classes from Matrix.
 template <class Derived>
-std::true_type dense_test(const Eigen::DenseBase<Derived>*);
-std::false_type dense_test(...);
+Derived* dense_base(const Eigen::DenseBase<Derived>*);
+void dense_base(...);
 template <class T>
-inline constexpr bool is_dense = decltype(dense_test(static_cast<std::remove_reference_t<T>*>(nullptr)))::value;
+using dense_base_t = std::remove_pointer_t<decltype(dense_base(static_cast<std::remove_reference_t<T>*>(nullptr)))>;
 template <class T>
-inline constexpr bool is_plain = std::is_base_of_v<Eigen::PlainObjectBase<T>, T>;
+inline constexpr bool is_dense = !std::is_void_v<dense_base_t<T>>;
+template <class T>
+inline constexpr bool is_plain = std::is_base_of_v<Eigen::PlainObjectBase<dense_base_t<T>>, dense_base_t<T>>;
+template <class T>
+inline constexpr unsigned flags = static_cast<unsigned>(Eigen::internal::traits<dense_base_t<T>>::Flags);
 
 template <class Plain, class To>
 struct with_scalar;
@@ -95,7 +100,7 @@ struct tensor_base {
 /// Dense matrices and arrays, and views of them.
 template <class T>
 struct tensor_traits<T, std::enable_if_t<detail::eigen::is_dense<T>>> {
-  static_assert((static_cast<unsigned>(Eigen::internal::traits<T>::Flags) & Eigen::DirectAccessBit) != 0,
+  static_assert((detail::eigen::flags<T> & static_cast<unsigned>(Eigen::DirectAccessBit)) != 0,
                 "headroom: an Eigen expression has no elements in memory to work on: call .eval() on it");
   using value_type = std::remove_const_t<typename T::Scalar>;
   using plain = typename T::PlainObject;
@@ -133,8 +138,7 @@ struct tensor_traits<T, std::enable_if_t<detail::eigen::is_dense<T>>> {
   }
 
  private:
-  static constexpr bool is_writable =
-      (static_cast<unsigned>(Eigen::internal::traits<T>::Flags) & static_cast<unsigned>(Eigen::LvalueBit)) != 0;
+  static constexpr bool is_writable = (detail::eigen::flags<T> & static_cast<unsigned>(Eigen::LvalueBit)) != 0;
 };
 
 /// The stored values of a compressed sparse matrix. One that is not compressed has gaps of no value between them:
@@ -162,12 +166,17 @@ struct tensor_traits<Eigen::SparseMatrix<S, Options, Index>> {
     std::copy_n(sparse.innerIndexPtr(), sparse.nonZeros(), result.innerIndexPtr());
     return result;
   }
-  /// The same rows and columns, and values in the same places.
-  template <class Other>
-  static bool same_structure(const matrix& a, const Other& b) {
-    return a.rows() == b.rows() && a.cols() == b.cols() && a.nonZeros() == b.nonZeros() &&
+  /// The same rows and columns, and values in the same places of memory.
+  template <class S2, int Options2, class Index2>
+  static bool same_structure(const matrix& a, const Eigen::SparseMatrix<S2, Options2, Index2>& b) {
+    constexpr bool same_order = bool{matrix::IsRowMajor} == bool{Eigen::SparseMatrix<S2, Options2, Index2>::IsRowMajor};
+    return same_order && a.rows() == b.rows() && a.cols() == b.cols() && a.nonZeros() == b.nonZeros() &&
            std::equal(a.outerIndexPtr(), a.outerIndexPtr() + a.outerSize() + 1, b.outerIndexPtr()) &&
            std::equal(a.innerIndexPtr(), a.innerIndexPtr() + a.nonZeros(), b.innerIndexPtr());
+  }
+  template <class Other>
+  static bool same_structure(const matrix&, const Other&) {
+    return false;
   }
 };
 
@@ -191,10 +200,14 @@ struct tensor_traits<Eigen::SparseVector<S, Options, Index>> {
     std::copy_n(sparse.innerIndexPtr(), sparse.nonZeros(), result.innerIndexPtr());
     return result;
   }
-  template <class Other>
-  static bool same_structure(const vector& a, const Other& b) {
+  template <class S2, int Options2, class Index2>
+  static bool same_structure(const vector& a, const Eigen::SparseVector<S2, Options2, Index2>& b) {
     return a.size() == b.size() && a.nonZeros() == b.nonZeros() &&
            std::equal(a.innerIndexPtr(), a.innerIndexPtr() + a.nonZeros(), b.innerIndexPtr());
+  }
+  template <class Other>
+  static bool same_structure(const vector&, const Other&) {
+    return false;
   }
 };
 

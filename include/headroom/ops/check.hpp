@@ -20,7 +20,7 @@ struct has_same_structure<
 
 template <class Leaf>
 constexpr void check_is_writable(Leaf& leaf) {
-  static_assert(!std::is_const_v<std::remove_pointer_t<decltype(data_of(leaf))>>,
+  static_assert(!std::is_const_v<std::remove_pointer_t<decltype(detail::data_of(leaf))>>,
                 "headroom: this verb writes into the tree, and a leaf of it is const");
 }
 
@@ -35,17 +35,19 @@ void check_walkable(const Path& path, const char* which, Leaf& leaf) {
     const char* obstacle = tensor_traits<std::remove_const_t<Leaf>>::obstacle(leaf);
     if (obstacle != nullptr) throw_invalid_argument(std::string(which) + path.name() + ' ' + obstacle);
   }
-  if (size_of(leaf) != 0 && data_of(leaf) == nullptr) {
-    throw_invalid_argument(std::string(which) + path.name() + " is null, with a size of " + std::to_string(size_of(leaf)));
+  if (detail::size_of(leaf) != 0 && detail::data_of(leaf) == nullptr) {
+    throw_invalid_argument(std::string(which) + path.name() + " is null, with a size of " +
+                           std::to_string(detail::size_of(leaf)));
   }
 }
 
 template <class Leaf>
 void check_distinct_elements(const Path& path, const Leaf& leaf) {
   if constexpr (has_layout<Leaf>::value) {
-    if (layout_of(leaf).repeats_elements()) {
-      throw_invalid_argument(path.name() +
-                             " repeats elements (a stride is 0), so it cannot be written one by one: copy it first");
+    if (detail::layout_of(leaf).repeats_elements()) {
+      throw_invalid_argument(
+          path.name() +
+          " repeats elements (its strides lead to some more than once), so it cannot be written one by one: copy it first");
     }
   }
 }
@@ -75,14 +77,14 @@ struct CheckInPlace {
 template <class Source, class Destination>
 void check_same_shape(const Path& path, const Source& source, const Destination& destination) {
   if constexpr (has_layout<Source>::value || has_layout<Destination>::value) {
-    const Layout from = layout_of(source), to = layout_of(destination);
+    const Layout from = detail::layout_of(source), to = detail::layout_of(destination);
     if (from.same_shape(to) || (from.size() == 0 && to.size() == 0)) return;
     const bool flat_and_dense =
-        (from.rank() <= 1 && LoopNest(to, to).is_contiguous() && LoopNest(from, from).is_contiguous()) ||
-        (to.rank() <= 1 && LoopNest(from, from).is_contiguous() && LoopNest(to, to).is_contiguous());
+        (from.rank() <= 1 || to.rank() <= 1) && LoopNest(from, from).is_contiguous() && LoopNest(to, to).is_contiguous();
     if (from.size() != to.size() || !flat_and_dense) throw_shapes_differ(path, from, to);
   } else {
-    if (size_of(source) != size_of(destination)) throw_sizes_differ(path, size_of(source), size_of(destination));
+    if (detail::size_of(source) != detail::size_of(destination))
+      throw_sizes_differ(path, detail::size_of(source), detail::size_of(destination));
   }
 }
 
@@ -95,11 +97,13 @@ struct CheckInto {
     check_same_shape(path, source, destination);
     check_distinct_elements(path, destination);
     using From = std::remove_const_t<Source>;
+    bool same_structure = true;
     if constexpr (has_same_structure<From, Destination>::value) {
-      if (!tensor_traits<From>::same_structure(source, destination)) {
-        throw_structure_differs(path, "source and destination have their elements in different places");
-      }
+      same_structure = tensor_traits<From>::same_structure(source, destination);
+    } else if constexpr (has_same_structure<Destination, From>::value) {
+      same_structure = tensor_traits<Destination>::same_structure(destination, source);
     }
+    if (!same_structure) throw_structure_differs(path, "source and destination have their elements in different places");
   }
 };
 
@@ -107,8 +111,9 @@ struct CheckInto {
 struct CheckNothingShared {
   template <class Old, class New>
   void operator()(const Path& path, Old& old_leaf, New& new_leaf) const {
-    const bool is_empty = size_of(old_leaf) == 0;
-    if (!is_empty && static_cast<const void*>(data_of(old_leaf)) == static_cast<const void*>(data_of(new_leaf))) {
+    const bool is_empty = detail::size_of(old_leaf) == 0;
+    if (!is_empty &&
+        static_cast<const void*>(detail::data_of(old_leaf)) == static_cast<const void*>(detail::data_of(new_leaf))) {
       throw_invalid_argument(path.name() +
                              " is shared by copies of its owner, so there is no new tree to be made: use the verb's "
                              "_into or _in_place form");

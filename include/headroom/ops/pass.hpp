@@ -98,7 +98,7 @@ class Sink {
   /// Leaves, from the walk.
   template <class... Leaves>
   void operator()(const Path&, Leaves&... leaves) {
-    pieces_of_leaf(*this, leaves...);
+    detail::pieces_of_leaf(*this, leaves...);
   }
   /// The next n elements: for us?
   bool wants(std::size_t n) noexcept {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <headroom/ops/pass.hpp>
-#include <headroom/tree/rebind.hpp>
+#include <headroom/tree/make_like.hpp>
 
 #include <type_traits>
 #include <utility>

@@ -14,7 +14,8 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
   [[nodiscard]] constexpr NoOpLossScale adjust(bool) const noexcept { return *this; }
   [[nodiscard]] constexpr NoOpLossScale adjust(const GradientReport&) const noexcept { return *this; }
 
-  /// The argument itself: a reference to it where it has a name.
+  /// The argument itself: a reference to it where it has a name. A 16-bit loss keeps its dtype, which is float with the other
+  /// policies: write static_cast<float>(scaler.scale(loss)) where all of them are to fit.
   template <class Tree>
   [[nodiscard]] constexpr Tree scale(Tree&& tree) const {
     return std::forward<Tree>(tree);

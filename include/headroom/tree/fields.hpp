@@ -5,17 +5,23 @@
 
 namespace headroom::detail {
 
-/// What HEADROOM_TREE makes: references to the members, and their names as they were written: "weight, bias".
-template <class... Members>
+/// What HEADROOM_TREE makes: references to the members of an Owner, and their names as they were written: "weight, bias".
+template <class Owner, class... Members>
 struct Fields {
+  using owner = Owner;
   std::tuple<Members&...> members;
   const char* names;
 };
-template <class... Members>
-constexpr Fields<Members...> make_fields(const char* names, Members&... members) {
+template <class Owner, class... Members>
+constexpr Fields<Owner, Members...> make_fields(const char* names, Members&... members) {
   return {std::tuple<Members&...>(members...), names};
 }
 
+/// The `index`-th name of a list, or none where the list is null.
+struct NameInList {
+  const char* names;
+  std::size_t index;
+};
 struct Name {
   const char* begin;
   std::size_t length;
@@ -37,9 +43,9 @@ constexpr Name nth_name(const char* names, std::size_t index) {
 /// Makes a struct a branch and gives its members names in paths: `HEADROOM_TREE(Type, member, member, ...)`, up to 32 members,
 /// in the body of the struct (of a class template too) or after it in its namespace. Members that hold no gradients need not be
 /// named.
-#define HEADROOM_TREE(Type, ...)                                                                \
-  [[maybe_unused]] constexpr auto headroom_tree(Type& self) {                                   \
-    return ::headroom::detail::make_fields(#__VA_ARGS__, HEADROOM_DETAIL_MEMBERS(__VA_ARGS__)); \
+#define HEADROOM_TREE(Type, ...)                                                                      \
+  [[maybe_unused]] constexpr auto headroom_tree(Type& self) {                                         \
+    return ::headroom::detail::make_fields<Type>(#__VA_ARGS__, HEADROOM_DETAIL_MEMBERS(__VA_ARGS__)); \
   }
 
 // "self.a, self.b" from "a, b". C++17 has no way but to count.

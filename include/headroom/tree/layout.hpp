@@ -41,11 +41,23 @@ class Layout {
     return same;
   }
 
-  /// Whether two positions may be one element: what broadcasting makes. Such a tensor cannot be written element by element.
+  /// Whether two positions may be one element: what broadcasting makes, and a window that slides by less than its width. Such a
+  /// tensor cannot be written element by element. No position is shared where each stride is longer than all that the shorter
+  /// ones span; strides that interleave otherwise are not known to be free of it.
   [[nodiscard]] bool repeats_elements() const noexcept {
-    bool any = false;
-    for (int i = 0; i < rank_; ++i) any = any || strides_[i] == 0;  // there are no dimensions of one element here
-    return any && size() > 0;
+    if (size() == 0) return false;
+    bool done[max_rank] = {};
+    std::ptrdiff_t span = 0;  // from the first to the last element along the dimensions that are done
+    for (int n = 0; n < rank_; ++n) {
+      int shortest = -1;
+      for (int i = 0; i < rank_; ++i) {
+        if (!done[i] && (shortest < 0 || magnitude(strides_[i]) < magnitude(strides_[shortest]))) shortest = i;
+      }
+      if (magnitude(strides_[shortest]) <= span) return true;
+      span += (shape_[shortest] - 1) * magnitude(strides_[shortest]);
+      done[shortest] = true;
+    }
+    return false;
   }
 
   /// As people write it: 2x3; "scalar" without dimensions.
@@ -56,6 +68,8 @@ class Layout {
   }
 
  private:
+  static std::ptrdiff_t magnitude(std::ptrdiff_t stride) noexcept { return stride < 0 ? -stride : stride; }
+
   int rank_ = 0;
   std::ptrdiff_t shape_[max_rank];  // the first rank_ of each are set
   std::ptrdiff_t strides_[max_rank];

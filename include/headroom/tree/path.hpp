@@ -1,7 +1,10 @@
 #pragma once
 
+#include <headroom/tree/fields.hpp>
+
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace headroom::detail {
@@ -43,11 +46,11 @@ class Path {
 };
 
 struct FieldStep {
-  const char* name;
-  std::size_t length;
+  NameInList field;
   void append_to(std::string& text) const {
+    const Name name = nth_name(field.names, field.index);
     if (!text.empty()) text += '.';
-    text.append(name, length);
+    text.append(name.begin, name.length);
   }
 };
 
@@ -66,8 +69,8 @@ template <class Key>
 struct KeyStep {
   const Key& key;
   void append_to(std::string& text) const {
-    if constexpr (std::is_convertible_v<const Key&, std::string>) {
-      text += "[\"" + std::string(key) + "\"]";
+    if constexpr (std::is_convertible_v<const Key&, std::string_view>) {
+      text += "[\"" + std::string(std::string_view(key)) + "\"]";
     } else if constexpr (std::is_enum_v<Key>) {
       text += '[' + std::to_string(static_cast<std::underlying_type_t<Key>>(key)) + ']';
     } else if constexpr (std::is_arithmetic_v<Key>) {

@@ -79,10 +79,6 @@ template <class Leaf>
   }
 }
 
-/// Whether a flat leaf (a vector, a span) may stand beside one of several dimensions: where that one has no gaps, its elements
-/// are taken in the order they lie in.
-[[nodiscard]] inline bool is_flat(const Layout& layout) noexcept { return layout.rank() <= 1; }
-
 // ---- contiguous ----
 
 template <class Sink, class T>
@@ -122,7 +118,7 @@ struct GatherBuffer {
 
 template <class Sink, class T>
 void strided_run(Sink& sink, T* elements, std::ptrdiff_t stride, std::ptrdiff_t, std::size_t n) {
-  if (stride == 1 || n == 1) return contiguous_pieces(sink, elements, n);
+  if (stride == 1 || n == 1) return detail::contiguous_pieces(sink, elements, n);
   GatherBuffer<std::remove_const_t<T>> buffer;
   for (std::size_t begin = 0; begin < n; begin += gather_size) {
     const std::size_t count = std::min(gather_size, n - begin);
@@ -137,7 +133,7 @@ void strided_run(Sink& sink, T* elements, std::ptrdiff_t stride, std::ptrdiff_t,
 /// Source and destination with their own strides.
 template <class Sink, class In, class Out>
 void strided_run(Sink& sink, In* source, std::ptrdiff_t in_stride, Out* destination, std::ptrdiff_t out_stride, std::size_t n) {
-  if (n == 1 || (in_stride == 1 && out_stride == 1)) return contiguous_pieces(sink, source, destination, n);
+  if (n == 1 || (in_stride == 1 && out_stride == 1)) return detail::contiguous_pieces(sink, source, destination, n);
   GatherBuffer<std::remove_const_t<In>> from_buffer;
   GatherBuffer<Out> to_buffer;
   for (std::size_t begin = 0; begin < n; begin += gather_size) {
@@ -177,40 +173,40 @@ void for_each_run(const LoopNest& nest, Run&& run) {
 
 template <class Sink, class Leaf>
 void pieces_of_leaf(Sink& sink, Leaf& leaf) {
-  auto* elements = data_of(leaf);
+  auto* elements = detail::data_of(leaf);
   if constexpr (has_layout<std::remove_const_t<Leaf>>::value) {
-    const Layout layout = layout_of(leaf);
+    const Layout layout = detail::layout_of(leaf);
     const LoopNest nest(layout, layout);
     if (!nest.is_contiguous()) {
       for_each_run(nest, [&](std::ptrdiff_t offset, std::ptrdiff_t, std::size_t n) {
-        strided_run(sink, elements + offset, nest.first_stride[nest.depth - 1], 0, n);
+        detail::strided_run(sink, elements + offset, nest.first_stride[nest.depth - 1], 0, n);
       });
       return;
     }
   }
-  contiguous_pieces(sink, elements, size_of(leaf));
+  detail::contiguous_pieces(sink, elements, detail::size_of(leaf));
 }
 
 /// The two have been checked: same shape, or as many elements where one is flat and the other without gaps.
 template <class Sink, class Source, class Destination>
 void pieces_of_leaf(Sink& sink, Source& source, Destination& destination) {
-  auto* from = data_of(source);
-  auto* to = data_of(destination);
+  auto* from = detail::data_of(source);
+  auto* to = detail::data_of(destination);
   if constexpr (has_layout<std::remove_const_t<Source>>::value || has_layout<Destination>::value) {
-    const Layout from_layout = layout_of(source);
-    const Layout to_layout = layout_of(destination);
+    const Layout from_layout = detail::layout_of(source);
+    const Layout to_layout = detail::layout_of(destination);
     if (from_layout.same_shape(to_layout)) {
       const LoopNest nest(from_layout, to_layout);
       const int inner = nest.depth - 1;
       if (!nest.is_contiguous()) {
         for_each_run(nest, [&](std::ptrdiff_t from_offset, std::ptrdiff_t to_offset, std::size_t n) {
-          strided_run(sink, from + from_offset, nest.first_stride[inner], to + to_offset, nest.second_stride[inner], n);
+          detail::strided_run(sink, from + from_offset, nest.first_stride[inner], to + to_offset, nest.second_stride[inner], n);
         });
         return;
       }
     }
   }
-  contiguous_pieces(sink, from, to, size_of(destination));
+  detail::contiguous_pieces(sink, from, to, detail::size_of(destination));
 }
 
 }  // namespace headroom::detail

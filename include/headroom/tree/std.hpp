@@ -21,7 +21,7 @@
 #endif
 
 // The standard containers: leaves where they are contiguous and their elements scalars, branches otherwise. To add a container,
-// add one specialisation. `rebuilt<To>` is its type with other subtrees; how one is filled is in tree/rebind.hpp.
+// add one specialisation. `rebuilt<To>` is its type with other subtrees; how one is filled is in tree/make_like.hpp.
 
 namespace headroom {
 
@@ -47,9 +47,9 @@ struct tensor_traits<std::array<T, N>, std::enable_if_t<is_dtype_v<T>>> : detail
   }
 };
 
-/// A span is a view; new tensors of its size are std::vectors.
+/// A span is a view; new tensors of its size are std::vectors. Spans of integers are left alone like all integers.
 template <class T>
-struct tensor_traits<span<T>, std::enable_if_t<is_dtype_v<T>>> : detail::contiguous_tensor<T> {
+struct tensor_traits<span<T>, std::enable_if_t<detail::is_element_v<T>>> : detail::contiguous_tensor<T> {
   static constexpr bool is_view = true;
   template <class To>
   using rebind = std::vector<To>;
@@ -61,7 +61,7 @@ struct tensor_traits<span<T>, std::enable_if_t<is_dtype_v<T>>> : detail::contigu
 
 #if defined(__cpp_lib_span)
 template <class T, std::size_t Extent>
-struct tensor_traits<std::span<T, Extent>, std::enable_if_t<is_dtype_v<T>>> : tensor_traits<span<T>> {};
+struct tensor_traits<std::span<T, Extent>, std::enable_if_t<detail::is_element_v<T>>> : tensor_traits<span<T>> {};
 #endif
 
 // ---- branches ----
@@ -136,8 +136,6 @@ struct tree_traits<std::tuple<Ts...>> {
   static constexpr auto children(Self& self) {
     return std::apply([](auto&... parts) { return std::tie(parts...); }, self);
   }
-  template <class... To>
-  using rebuilt = std::tuple<To...>;
 };
 template <class First, class Second>
 struct tree_traits<std::pair<First, Second>> {
@@ -146,8 +144,6 @@ struct tree_traits<std::pair<First, Second>> {
     return std::tie(self.first, self.second);
   }
   static constexpr std::array<const char*, 2> names = {"first", "second"};
-  template <class To1, class To2>
-  using rebuilt = std::pair<To1, To2>;
 };
 
 template <class T>
@@ -161,8 +157,9 @@ struct tree_traits<std::optional<T>> : detail::pointer_to<T, false> {
     return std::optional<To>(std::move(tree));
   }
 };
+/// Not of T[], whose size it does not know: give the tree a span of it.
 template <class T, class Deleter>
-struct tree_traits<std::unique_ptr<T, Deleter>> : detail::pointer_to<T, false> {
+struct tree_traits<std::unique_ptr<T, Deleter>, std::enable_if_t<!std::is_array_v<T>>> : detail::pointer_to<T, false> {
   static T* get(const std::unique_ptr<T, Deleter>& self) { return self.get(); }
   template <class To>
   static std::unique_ptr<To> make(To&& tree) {
@@ -171,7 +168,7 @@ struct tree_traits<std::unique_ptr<T, Deleter>> : detail::pointer_to<T, false> {
 };
 /// A tree reached by two pointers is visited twice, and scaled twice in place: put one of them into the tree.
 template <class T>
-struct tree_traits<std::shared_ptr<T>> : detail::pointer_to<T, true> {
+struct tree_traits<std::shared_ptr<T>, std::enable_if_t<!std::is_array_v<T>>> : detail::pointer_to<T, true> {
   static T* get(const std::shared_ptr<T>& self) { return self.get(); }
   template <class To>
   static std::shared_ptr<To> make(To&& tree) {
@@ -191,8 +188,6 @@ struct tree_traits<std::reference_wrapper<T>> : detail::pointer_to<T, true> {
 template <class... Ts>
 struct tree_traits<std::variant<Ts...>> {
   static constexpr branch_kind kind = branch_kind::variant;
-  template <class... To>
-  using rebuilt = std::variant<To...>;
 };
 
 // ---- neither ----

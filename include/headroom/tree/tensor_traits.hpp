@@ -63,19 +63,27 @@ struct has_data<T, std::enable_if_t<std::is_pointer_v<decltype(tensor_traits<T>:
 };
 
 template <class T, class = void>
+struct has_const_data : std::false_type {};
+template <class T>
+struct has_const_data<T, std::enable_if_t<std::is_pointer_v<decltype(tensor_traits<T>::data(std::declval<const T&>()))>>>
+    : std::true_type {};
+
+template <class T, class = void>
 struct has_size : std::false_type {};
 template <class T>
 struct has_size<
     T, std::enable_if_t<std::is_convertible_v<decltype(tensor_traits<T>::size(std::declval<const T&>())), std::size_t>>>
     : std::true_type {};
 
+/// What the elements of a tensor may be.
+template <class T>
+inline constexpr bool is_element_v = is_dtype_v<T> || std::is_integral_v<T> || std::is_enum_v<T>;
+
 template <class T, class = void>
 struct has_known_elements : std::true_type {};  // without a value_type that is what is said
 template <class T>
 struct has_known_elements<T, std::void_t<typename tensor_traits<T>::value_type>>
-    : std::bool_constant<is_dtype_v<typename tensor_traits<T>::value_type> ||
-                         std::is_integral_v<typename tensor_traits<T>::value_type> ||
-                         std::is_enum_v<typename tensor_traits<T>::value_type>> {};
+    : std::bool_constant<is_element_v<typename tensor_traits<T>::value_type>> {};
 
 /// Near misses of a specialisation, each with the line to write.
 template <class T>
@@ -88,6 +96,8 @@ constexpr bool check_tensor_traits() {
   static_assert(
       has_data<T>::value,
       "headroom: tensor_traits<T>::data(T&) is missing or does not return a pointer; write: static float* data(T& t);");
+  static_assert(!has_data<T>::value || has_const_data<T>::value,
+                "headroom: tensor_traits<T>::data takes no const tensor; write as well: static const float* data(const T& t);");
   static_assert(has_size<T>::value,
                 "headroom: tensor_traits<T>::size is missing or no number; write: static std::size_t size(const T& t);");
   return true;

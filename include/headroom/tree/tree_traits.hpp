@@ -4,6 +4,7 @@
 #include <headroom/tree/tensor_traits.hpp>
 
 #include <cstddef>
+#include <iterator>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -31,8 +32,9 @@ enum class branch_kind {
 /// points to. A struct of another dtype is default constructed and has its children filled: members that are no children keep
 /// their defaults.
 ///
-/// Shorter: a member or free function `children`, or the macro HEADROOM_TREE. The other kinds of branch, with `kind`, are those
-/// of the standard containers: see tree/std.hpp.
+/// Shorter: a member or free function `children`, or the macro HEADROOM_TREE. A derived struct needs its own of either: it
+/// inherits children() of its base as it inherits any function, without the members it adds. The other kinds of branch, with
+/// `kind`, are those of the standard containers: see tree/std.hpp.
 template <class T, class Enable = void>
 struct tree_traits {
   using not_specialized = void;
@@ -131,6 +133,13 @@ struct all_references_or_views : std::false_type {};
 template <class... Ts>
 struct all_references_or_views<std::tuple<Ts...>> : std::bool_constant<(is_reference_or_view<Ts> && ...)> {};
 
+template <class T, class Owner, class... Members>
+constexpr void check_owner(const Fields<Owner, Members...>&) {
+  static_assert(std::is_same_v<T, Owner>,
+                "headroom: this struct has the HEADROOM_TREE of its base, which does not know the struct's own members; write "
+                "one for it: HEADROOM_TREE(Type, member of the base, ..., member, ...)");
+}
+
 /// children(T&) by the first route there is. A const T without a route of its own takes that of T; the walk adds the const
 /// again.
 template <class T>
@@ -143,8 +152,10 @@ constexpr auto raw_children(T& node) {
   } else if constexpr (has_free_children<T>::value) {
     return children(node);
   } else if constexpr (has_member_fields<T>::value) {
+    check_owner<T>(node.headroom_tree(node));
     return node.headroom_tree(node).members;
   } else if constexpr (has_free_fields<T>::value) {
+    check_owner<T>(headroom_tree(node));
     return headroom_tree(node).members;
   } else {
     static_assert(std::is_const_v<T>,
@@ -175,27 +186,23 @@ struct has_traits_names : std::false_type {};
 template <class T>
 struct has_traits_names<T, std::void_t<decltype(tree_traits<T>::names[0])>> : std::true_type {};
 
-constexpr std::size_t length_of(const char* text) {
-  std::size_t length = 0;
-  while (text[length] != '\0') ++length;
-  return length;
-}
-
-/// The name of a part, or an empty one where the struct gives none.
+/// The name of a part, where the struct gives one.
 template <class T>
-constexpr Name name_of_child(T& node, std::size_t index) {
+constexpr NameInList name_of_child(T& node, std::size_t index) {
   using Mutable = std::remove_const_t<T>;
   auto& self = const_cast<Mutable&>(node);
   (void)self;
   if constexpr (has_traits_names<Mutable>::value) {
-    return {tree_traits<Mutable>::names[index], length_of(tree_traits<Mutable>::names[index])};
+    static_assert(std::size(tree_traits<Mutable>::names) == std::tuple_size_v<children_t<T>>,
+                  "headroom: tree_traits<T>::names must have one name for each of the children");
+    return {tree_traits<Mutable>::names[index], 0};
   } else if constexpr (has_traits_children<Mutable>::value || has_member_children<Mutable>::value ||
                        has_free_children<Mutable>::value) {
-    return {nullptr, 0};
+    return {nullptr, index};
   } else if constexpr (has_member_fields<Mutable>::value) {
-    return nth_name(self.headroom_tree(self).names, index);
+    return {self.headroom_tree(self).names, index};
   } else {
-    return nth_name(headroom_tree(self).names, index);
+    return {headroom_tree(self).names, index};
   }
 }
 

@@ -50,9 +50,9 @@ void walk(const Path& path, Visit& visit, Nodes&... nodes);
 
 template <class Visit, class First, class... Parts>
 void walk_part(const Path& path, First& owner, std::size_t index, Visit& visit, Parts&... parts) {
-  const Name name = name_of_child(owner, index);
-  if (name.length != 0) {
-    detail::walk(Path(path, FieldStep{name.begin, name.length}), visit, parts...);
+  const NameInList name = name_of_child(owner, index);
+  if (name.names != nullptr) {
+    detail::walk(Path(path, FieldStep{name}), visit, parts...);
   } else {
     detail::walk(Path(path, ElementStep{index}), visit, parts...);
   }
@@ -156,12 +156,12 @@ auto* pointee(Node& node) {
 
 template <class Visit, class Node>
 void walk_pointer(const Path& path, Visit& visit, Node& node) {
-  if (auto* subtree = pointee(node)) detail::walk(path, visit, *subtree);
+  if (auto* subtree = detail::pointee(node)) detail::walk(path, visit, *subtree);
 }
 template <class Visit, class First, class Second>
 void walk_pointer(const Path& path, Visit& visit, First& first, Second& second) {
-  auto* source = pointee(first);
-  auto* destination = pointee(second);
+  auto* source = detail::pointee(first);
+  auto* destination = detail::pointee(second);
   if ((source == nullptr) != (destination == nullptr)) {
     throw_structure_differs(path, source == nullptr ? "the source is empty" : "the destination is empty");
   }

@@ -1,0 +1,17 @@
+// expect: this struct has the HEADROOM_TREE of its base, which does not know the struct's own members
+#include <headroom/headroom.hpp>
+
+#include <vector>
+
+struct Base {
+  std::vector<float> weight;
+  HEADROOM_TREE(Base, weight)
+};
+struct Derived : Base {
+  std::vector<float> bias;
+#ifdef HEADROOM_CONTROL
+  HEADROOM_TREE(Derived, weight, bias)
+#endif
+};
+
+bool check(const Derived& model) { return headroom::all_finite(model); }
