@@ -27,12 +27,21 @@
 
 #if HEADROOM_SIMD && (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
 #define HEADROOM_HAS_AVX2 1
+#define HEADROOM_HAS_AVX512 1
 #else
 #define HEADROOM_HAS_AVX2 0
+#define HEADROOM_HAS_AVX512 0
+#endif
+#if HEADROOM_SIMD && defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__) && defined(__GNUC__)
+#define HEADROOM_HAS_NEON 1
+#else
+#define HEADROOM_HAS_NEON 0
 #endif
 
-// _Float16 is std::float16_t wherever the latter exists, so recognising one recognises both.
-#if defined(__FLT16_MANT_DIG__) && (!defined(__x86_64__) || defined(__SSE2__))
+// _Float16 is std::float16_t wherever the latter exists, so recognising one recognises both. g++ 12 has it on x86 only, though
+// its macro says otherwise.
+#if defined(__FLT16_MANT_DIG__) && (!defined(__x86_64__) || defined(__SSE2__)) && \
+    (defined(__x86_64__) || defined(__clang__) || !defined(__GNUC__) || __GNUC__ >= 13)
 #define HEADROOM_HAS_FLOAT16 1
 #else
 #define HEADROOM_HAS_FLOAT16 0

@@ -4,6 +4,8 @@
 #include <headroom/dtype/format.hpp>
 #include <headroom/kernel/isa.hpp>
 #include <headroom/kernel/isa/avx2.hpp>
+#include <headroom/kernel/isa/avx512.hpp>
+#include <headroom/kernel/isa/neon.hpp>
 #include <headroom/kernel/isa/rows.hpp>
 #include <headroom/kernel/isa/scalar.hpp>
 #include <type_traits>
@@ -25,6 +27,12 @@ inline const TransformKernels<In, Out>& transform_kernels() {
 #if HEADROOM_HAS_AVX2
     if (active_isa() == Isa::avx2) return avx2::transform_row<In, Out>;
 #endif
+#if HEADROOM_HAS_AVX512
+    if (active_isa() == Isa::avx512) return avx512::transform_row<In, Out>;
+#endif
+#if HEADROOM_HAS_NEON
+    if (active_isa() == Isa::neon) return neon::transform_row<In, Out>;
+#endif
   }
   return scalar::transform_row<In, Out>;
 }
@@ -34,6 +42,12 @@ inline const ReadKernels<In>& read_kernels() {
   if constexpr (has_registers<In>) {
 #if HEADROOM_HAS_AVX2
     if (active_isa() == Isa::avx2) return avx2::read_row<In>;
+#endif
+#if HEADROOM_HAS_AVX512
+    if (active_isa() == Isa::avx512) return avx512::read_row<In>;
+#endif
+#if HEADROOM_HAS_NEON
+    if (active_isa() == Isa::neon) return neon::read_row<In>;
 #endif
   }
   return scalar::read_row<In>;

@@ -8,8 +8,9 @@
 
 namespace headroom::detail {
 
-/// Whether the operating system saves these parts of the register file (XCR0: 2 = XMM, 4 = YMM). The CPU having an instruction
-/// set is not enough. Own cpuid, because __builtin_cpu_supports does not know every name on every compiler.
+/// Whether the operating system saves these parts of the register file (XCR0: 2 = XMM, 4 = YMM, 0xe0 = ZMM and masks). The CPU
+/// having an instruction set is not enough. Own cpuid, because __builtin_cpu_supports does not know every name on every
+/// compiler.
 [[nodiscard]] inline bool os_saves_registers(unsigned mask) {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned osxsave = 1U << 27;
@@ -25,6 +26,14 @@ namespace headroom::detail {
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & (f16c | avx)) != (f16c | avx)) return false;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (ebx & avx2) == 0) return false;
   return os_saves_registers(2U | 4U);
+}
+
+/// F, BW, VL and DQ; every CPU with these has AVX2 and F16C.
+[[nodiscard]] inline bool cpu_has_avx512() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned f = 1U << 16, dq = 1U << 17, bw = 1U << 30, vl = 1U << 31;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (ebx & (f | dq | bw | vl)) != (f | dq | bw | vl)) return false;
+  return cpu_has_avx2_and_f16c() && os_saves_registers(2U | 4U | 0xe0U);
 }
 
 }  // namespace headroom::detail

@@ -5,7 +5,8 @@
 
 namespace headroom {
 
-/// The instruction sets there are kernels for. Each is named by its largest part: avx2 means AVX2 with F16C.
+/// The instruction sets there are kernels for. Each is named by its largest part: avx2 means AVX2 with F16C, avx512
+/// means F, BW, VL and DQ of AVX-512.
 enum class Isa { scalar, avx2, avx512, neon };
 
 inline constexpr int isa_count = 4;
@@ -32,6 +33,12 @@ inline constexpr IsaRow isa_rows[] = {
     {Isa::scalar, to_string(Isa::scalar), &always},
 #if HEADROOM_HAS_AVX2
     {Isa::avx2, to_string(Isa::avx2), &cpu_has_avx2_and_f16c},
+#endif
+#if HEADROOM_HAS_AVX512
+    {Isa::avx512, to_string(Isa::avx512), &cpu_has_avx512},
+#endif
+#if HEADROOM_HAS_NEON
+    {Isa::neon, to_string(Isa::neon), &always},
 #endif
 };
 
