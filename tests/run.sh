@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Passes the tests, alone, on a bare Debian 12: installs what is missing, configures, builds, runs.
-#   bash tests/run.sh                     presets gcc and fast-math
+#   bash tests/run.sh                     presets gcc, fast-math and aarch64
 #   bash tests/run.sh clang asan-ubsan    these presets of CMakePresets.json
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -10,7 +10,10 @@ install_packages g++ cmake ninja-build catch2 libeigen3-dev libxtensor-dev
 install_packages clang clang-format || echo "Going on without clang: what needs it is skipped."
 
 presets=("$@")
-if ((${#presets[@]} == 0)); then presets=(gcc fast-math); fi
+if ((${#presets[@]} == 0)); then presets=(gcc fast-math aarch64); fi
+if [[ " ${presets[*]} " == *" aarch64 "* && $(uname -m) != aarch64 ]]; then
+  install_packages g++-aarch64-linux-gnu qemu-user
+fi
 
 jobs=$(nproc)
 for preset in "${presets[@]}"; do

@@ -30,7 +30,7 @@ struct convert {
 /// One register: load, widen, apply, narrow, store; returns what was stored.
 template <class Verb, class In, class Out, class Compute>
 inline auto transform_register(const unsigned char* source, unsigned char* destination, Compute factor) noexcept {
-  const Compute value = widen<Compute>(In{}, load(In{}, source));
+  const Compute value = widen<Compute>(In{}, load<lanes_of<Compute>>(In{}, source));
   const auto bits = narrow(Out{}, Verb::apply(value, factor));
   store(destination, bits);
   return bits;
@@ -43,6 +43,8 @@ template <class Verb, class In, class Out>
 inline typename Out::bits_type transform(const void* source_elements, void* destination_elements, std::size_t n,
                                          double factor) noexcept {
   using Compute = compute_for<In, Out>;
+  using Bits = decltype(narrow(Out{}, Compute{}));
+  constexpr std::size_t width = lanes_of<Compute>;
   constexpr std::size_t in_size = sizeof(typename In::bits_type), out_size = sizeof(typename Out::bits_type);
   constexpr std::size_t in_step = width * in_size, out_step = width * out_size;
   const auto* source = static_cast<const unsigned char*>(source_elements);
@@ -50,7 +52,7 @@ inline typename Out::bits_type transform(const void* source_elements, void* dest
   const Compute lanes = broadcast<Compute>(factor);
 
   // Four maxima, so that no iteration waits for the one before.
-  auto largest0 = no_bits(Out{}), largest1 = largest0, largest2 = largest0, largest3 = largest0;
+  Bits largest0{}, largest1{}, largest2{}, largest3{};
   for (; n >= 4 * width; n -= 4 * width, source += 4 * in_step, destination += 4 * out_step) {
     const auto bits0 = transform_register<Verb, In, Out>(source, destination, lanes);
     const auto bits1 = transform_register<Verb, In, Out>(source + in_step, destination + out_step, lanes);
@@ -76,52 +78,58 @@ inline typename Out::bits_type transform(const void* source_elements, void* dest
 /// The largest of the bits of `n` elements without their sign.
 template <class In>
 inline typename In::bits_type max_abs_bits(const void* elements, std::size_t n) noexcept {
+  constexpr std::size_t width = read_lanes<In>;
   constexpr std::size_t size = sizeof(typename In::bits_type), step = width * size;
+  using Bits = decltype(load<width>(In{}, nullptr));
   const auto* source = static_cast<const unsigned char*>(elements);
-  auto largest0 = no_bits(In{}), largest1 = largest0, largest2 = largest0, largest3 = largest0;
+  Bits largest0{}, largest1{}, largest2{}, largest3{};
   for (; n >= 4 * width; n -= 4 * width, source += 4 * step) {
-    largest0 = max_of_abs(In{}, largest0, load(In{}, source));
-    largest1 = max_of_abs(In{}, largest1, load(In{}, source + step));
-    largest2 = max_of_abs(In{}, largest2, load(In{}, source + 2 * step));
-    largest3 = max_of_abs(In{}, largest3, load(In{}, source + 3 * step));
+    largest0 = max_of_abs(In{}, largest0, load<width>(In{}, source));
+    largest1 = max_of_abs(In{}, largest1, load<width>(In{}, source + step));
+    largest2 = max_of_abs(In{}, largest2, load<width>(In{}, source + 2 * step));
+    largest3 = max_of_abs(In{}, largest3, load<width>(In{}, source + 3 * step));
   }
-  for (; n >= width; n -= width, source += step) largest0 = max_of_abs(In{}, largest0, load(In{}, source));
+  for (; n >= width; n -= width, source += step) largest0 = max_of_abs(In{}, largest0, load<width>(In{}, source));
   if (n > 0) {
     unsigned char padded[step] = {};
     std::memcpy(padded, source, n * size);
-    largest1 = max_of_abs(In{}, largest1, load(In{}, padded));
+    largest1 = max_of_abs(In{}, largest1, load<width>(In{}, padded));
   }
   return largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3)));
 }
 
-/// Sixteen elements of measure_bits.
-template <class In, class Bits, class Sums>
+/// Sixteen elements of measure_bits, a register at a time: by recursion, because a loop that is not unrolled keeps the sums in
+/// memory.
+template <class In, std::size_t Register, class Bits, class Sums>
 inline Bits measure_group(const unsigned char* source, Bits largest, Sums& sums) noexcept {
-  constexpr std::size_t step = width * sizeof(typename In::bits_type);
-  for (std::size_t group = 0; group < sum_lanes / width; ++group) {
-    const auto bits = load(In{}, source + group * step);
-    largest = max_of_abs(In{}, largest, bits);
-    add_squares(sums[group], widen<compute_for<In, In>>(In{}, bits));
+  using Compute = float_lanes<In>;
+  constexpr std::size_t width = lanes_of<Compute>;
+  const Bits bits = load<width>(In{}, source + Register * width * sizeof(typename In::bits_type));
+  largest = max_of_abs(In{}, largest, bits);
+  add_squares(sums[Register], widen<Compute>(In{}, bits));
+  if constexpr ((Register + 1) * width < sum_lanes) {
+    return measure_group<In, Register + 1>(source, largest, sums);
+  } else {
+    return largest;
   }
-  return largest;
 }
 
 /// As max_abs_bits, and the sum of squares in double. Element i adds to the i-mod-16th of 16 sums, whatever the width of a
 /// register, and the 16 are added in one fixed order: every instruction set rounds alike.
 template <class In>
 inline MeasuredBits<In> measure_bits(const void* elements, std::size_t n) noexcept {
-  constexpr std::size_t size = sizeof(typename In::bits_type), groups = sum_lanes / width;
+  constexpr std::size_t size = sizeof(typename In::bits_type), width = lanes_of<float_lanes<In>>;
   const auto* source = static_cast<const unsigned char*>(elements);
-  auto largest = no_bits(In{});
-  sums_register sums[groups] = {};
-  for (; n >= sum_lanes; n -= sum_lanes, source += sum_lanes * size) largest = measure_group<In>(source, largest, sums);
+  decltype(load<width>(In{}, nullptr)) largest{};
+  sums_register sums[sum_lanes / width] = {};
+  for (; n >= sum_lanes; n -= sum_lanes, source += sum_lanes * size) largest = measure_group<In, 0>(source, largest, sums);
   if (n > 0) {
     unsigned char padded[sum_lanes * size] = {};
     std::memcpy(padded, source, n * size);
-    largest = measure_group<In>(padded, largest, sums);
+    largest = measure_group<In, 0>(padded, largest, sums);
   }
   double lanes[sum_lanes];
-  for (std::size_t group = 0; group < groups; ++group) store_sums(lanes + group * width, sums[group]);
+  for (std::size_t i = 0; i < sum_lanes / width; ++i) store_sums(lanes + i * width, sums[i]);
   return {largest_lane(largest), sum_of_lanes(lanes)};
 }
 

@@ -77,7 +77,7 @@ template <class In>
   const auto* source = reinterpret_cast<const unsigned char*>(elements);
   double sum = 0.0;
   for (std::size_t i = 0; i < n; ++i) {
-    const auto bits = scalar::load(format_of<In>{}, source + i * sizeof(In));
+    const auto bits = scalar::load<1>(format_of<In>{}, source + i * sizeof(In));
     const double value = scalar::widen<double>(format_of<In>{}, bits) * prescale;
     sum += value * value;
   }

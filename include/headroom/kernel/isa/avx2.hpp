@@ -11,19 +11,20 @@
 #include <cstring>
 #include <headroom/dtype/format.hpp>
 #include <headroom/kernel/isa/rows.hpp>
+#include <type_traits>
 
-// AVX2 with F16C: Intel since Haswell (2013), AMD since Excavator (2015). Eight floats a register; sixteen-bit formats are
-// loaded eight at a time as half a register and widened, by VCVTPH2PS for fp16 and by a shift for bf16. float and the reading
-// kernels are bound by memory; fp16 in place is bound by VCVTPS2PH, two µops that issue once a cycle at best.
+// AVX2 with F16C and FMA: Intel since Haswell (2013), AMD since Excavator (2015). Eight floats a register; sixteen-bit formats
+// are loaded eight at a time as half a register and widened, by VCVTPH2PS for fp16 and by a shift for bf16. float and the
+// reading kernels are bound by memory; fp16 in place is bound by VCVTPS2PH, two µops that issue once a cycle at best.
 //
 // Everything up to the end of the file is compiled for this CPU whatever the flags of the including file are, so nothing here
 // may be a lambda or a friend (g++ leaves those out of the region), and __AVX2__ says nothing.
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,f16c,fma"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx2,f16c")
+#pragma GCC target("avx2,f16c,fma")
 #endif
 
 namespace headroom::kernel {
@@ -40,26 +41,49 @@ struct u32x8 {
 struct u16x8 {
   __m128i lanes;
 };
+struct u16x16 {
+  __m256i lanes;
+};
 struct f64x8 {
   __m256d low, high;
 };
-
-inline constexpr std::size_t width = 8;
+/// Sixteen floats: those of the even lanes of a u16x16 and those of the odd ones.
+struct f32x16 {
+  f32x8 even, odd;
+};
 
 template <class In, class Out>
-using compute_for = f32x8;
+using compute_for = std::conditional_t<std::is_same_v<In, brain16> && std::is_same_v<Out, brain16>, f32x16, f32x8>;
+template <class In>
+using float_lanes = f32x8;
+template <class Compute>
+inline constexpr std::size_t lanes_of = std::is_same_v<Compute, f32x16> ? 16 : 8;
+template <class In>
+inline constexpr std::size_t read_lanes = sizeof(typename In::bits_type) == 2 ? 16 : 8;
 
 // ---- load and store: always unaligned, and always as integers, so that no compiler may think a NaN cannot be there ----
 
+template <std::size_t Lanes>
 inline u32x8 load(binary32, const unsigned char* source) noexcept {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source))};
 }
-inline u16x8 load(binary16, const unsigned char* source) noexcept {
-  return {_mm_loadu_si128(reinterpret_cast<const __m128i*>(source))};
+template <std::size_t Lanes>
+inline auto load(binary16, const unsigned char* source) noexcept {
+  if constexpr (Lanes == 16) {
+    return u16x16{_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source))};
+  } else {
+    return u16x8{_mm_loadu_si128(reinterpret_cast<const __m128i*>(source))};
+  }
 }
-inline u16x8 load(brain16, const unsigned char* source) noexcept { return load(binary16{}, source); }
+template <std::size_t Lanes>
+inline auto load(brain16, const unsigned char* source) noexcept {
+  return load<Lanes>(binary16{}, source);
+}
 
 inline void store(unsigned char* destination, u32x8 bits) noexcept {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(destination), bits.lanes);
+}
+inline void store(unsigned char* destination, u16x16 bits) noexcept {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(destination), bits.lanes);
 }
 inline void store(unsigned char* destination, u16x8 bits) noexcept {
@@ -79,6 +103,13 @@ inline f32x8 widen(binary16, u16x8 bits) noexcept {
 template <class Compute>
 inline f32x8 widen(brain16, u16x8 bits) noexcept {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits.lanes), 16))};
+}
+
+// In place there is no need to bring the lanes into another order: the even ones are shifted up, the odd ones are up already.
+template <class Compute>
+inline f32x16 widen(brain16, u16x16 bits) noexcept {
+  const __m256i odd_u32x8 = _mm256_and_si256(bits.lanes, _mm256_set1_epi32(static_cast<int>(0xffff0000)));
+  return {{_mm256_castsi256_ps(_mm256_slli_epi32(bits.lanes, 16))}, {_mm256_castsi256_ps(odd_u32x8)}};
 }
 
 // The empty asm hides that the bits come from a floating-point result: under -ffast-math that would count as proof that they
@@ -103,13 +134,33 @@ inline u16x8 narrow(brain16, f32x8 value) noexcept {
   return {_mm_packus_epi32(_mm256_castsi256_si128(wide_u32x8), _mm256_extracti128_si256(wide_u32x8, 1))};
 }
 
+// From bf16 to bf16 no NaN needs care: the lower half of one is zero, whether it was widened or is the CPU's own, so the sum
+// carries nothing.
+inline __m256i rounded_to_brain16(__m256i bits_u32x8) noexcept {
+  const __m256i odd_u32x8 = _mm256_and_si256(_mm256_srli_epi32(bits_u32x8, 16), _mm256_set1_epi32(1));
+  return _mm256_add_epi32(_mm256_add_epi32(bits_u32x8, _mm256_set1_epi32(0x7fff)), odd_u32x8);
+}
+inline u16x16 narrow(brain16, f32x16 value) noexcept {
+  const __m256i even_u32x8 = rounded_to_brain16(narrow(binary32{}, value.even).lanes);
+  const __m256i odd_u32x8 = rounded_to_brain16(narrow(binary32{}, value.odd).lanes);
+  return {_mm256_blend_epi16(_mm256_srli_epi32(even_u32x8, 16), odd_u32x8, 0xaa)};
+}
+
 // ---- arithmetic ----
 
 template <class Compute>
-inline f32x8 broadcast(double factor) noexcept {
-  return {_mm256_set1_ps(static_cast<float>(factor))};
+inline Compute broadcast(double factor) noexcept {
+  const f32x8 lanes = {_mm256_set1_ps(static_cast<float>(factor))};
+  if constexpr (std::is_same_v<Compute, f32x16>) {
+    return {lanes, lanes};
+  } else {
+    return lanes;
+  }
 }
 inline f32x8 multiplied(f32x8 value, f32x8 factor) noexcept { return {_mm256_mul_ps(value.lanes, factor.lanes)}; }
+inline f32x16 multiplied(f32x16 value, f32x16 factor) noexcept {
+  return {multiplied(value.even, factor.even), multiplied(value.odd, factor.odd)};
+}
 
 // Not _mm256_div_ps: under -ffast-math compilers make an approximate reciprocal and a Newton step of it.
 inline f32x8 divided(f32x8 value, f32x8 divisor) noexcept {
@@ -117,15 +168,15 @@ inline f32x8 divided(f32x8 value, f32x8 divisor) noexcept {
   __asm__("vdivps %2, %1, %0" : "=x"(quotient.lanes) : "x"(value.lanes), "x"(divisor.lanes));
   return quotient;
 }
+inline f32x16 divided(f32x16 value, f32x16 divisor) noexcept {
+  return {divided(value.even, divisor.even), divided(value.odd, divisor.odd)};
+}
 
 // ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top ----
 
-inline u32x8 no_bits(binary32) noexcept { return {_mm256_setzero_si256()}; }
-inline u16x8 no_bits(binary16) noexcept { return {_mm_setzero_si128()}; }
-inline u16x8 no_bits(brain16) noexcept { return {_mm_setzero_si128()}; }
-
 inline u32x8 larger(u32x8 a, u32x8 b) noexcept { return {_mm256_max_epu32(a.lanes, b.lanes)}; }
 inline u16x8 larger(u16x8 a, u16x8 b) noexcept { return {_mm_max_epu16(a.lanes, b.lanes)}; }
+inline u16x16 larger(u16x16 a, u16x16 b) noexcept { return {_mm256_max_epu16(a.lanes, b.lanes)}; }
 
 inline u32x8 max_of_abs(binary32, u32x8 largest, u32x8 bits) noexcept {
   return larger(largest, {_mm256_and_si256(bits.lanes, _mm256_set1_epi32(0x7fffffff))});
@@ -134,6 +185,10 @@ inline u16x8 max_of_abs(binary16, u16x8 largest, u16x8 bits) noexcept {
   return larger(largest, {_mm_and_si128(bits.lanes, _mm_set1_epi16(0x7fff))});
 }
 inline u16x8 max_of_abs(brain16, u16x8 largest, u16x8 bits) noexcept { return max_of_abs(binary16{}, largest, bits); }
+inline u16x16 max_of_abs(binary16, u16x16 largest, u16x16 bits) noexcept {
+  return larger(largest, {_mm256_and_si256(bits.lanes, _mm256_set1_epi16(0x7fff))});
+}
+inline u16x16 max_of_abs(brain16, u16x16 largest, u16x16 bits) noexcept { return max_of_abs(binary16{}, largest, bits); }
 
 inline std::uint32_t largest_lane(u32x8 bits) noexcept {
   __m128i max_u32x4 = _mm_max_epu32(_mm256_castsi256_si128(bits.lanes), _mm256_extracti128_si256(bits.lanes, 1));
@@ -147,7 +202,12 @@ inline std::uint16_t largest_lane(u16x8 bits) noexcept {
   return static_cast<std::uint16_t>(~_mm_cvtsi128_si32(_mm_minpos_epu16(complement_u16x8)));
 }
 
-// ---- sums of squares: exact squares in double, one addition a lane. The asm keeps -ffast-math from adding in another order
+inline std::uint16_t largest_lane(u16x16 bits) noexcept {
+  return largest_lane(larger(u16x8{_mm256_castsi256_si128(bits.lanes)}, u16x8{_mm256_extracti128_si256(bits.lanes, 1)}));
+}
+
+// ---- sums of squares: the square of a float is exact in double, fused or not; one addition a lane. The asm keeps -ffast-math
+// from adding in another order
 // ----
 
 using sums_register = f64x8;
@@ -155,8 +215,8 @@ using sums_register = f64x8;
 inline void add_squares(f64x8& sums, f32x8 value) noexcept {
   const __m256d low_f64x4 = _mm256_cvtps_pd(_mm256_castps256_ps128(value.lanes));
   const __m256d high_f64x4 = _mm256_cvtps_pd(_mm256_extractf128_ps(value.lanes, 1));
-  sums.low = _mm256_add_pd(sums.low, _mm256_mul_pd(low_f64x4, low_f64x4));
-  sums.high = _mm256_add_pd(sums.high, _mm256_mul_pd(high_f64x4, high_f64x4));
+  sums.low = _mm256_fmadd_pd(low_f64x4, low_f64x4, sums.low);
+  sums.high = _mm256_fmadd_pd(high_f64x4, high_f64x4, sums.high);
   __asm__("" : "+x"(sums.low), "+x"(sums.high));
 }
 inline void store_sums(double* destination, f64x8 sums) noexcept {

@@ -44,18 +44,29 @@ struct f64x16 {
   __m512d low, high;
 };
 
-inline constexpr std::size_t width = 16;
-
 template <class In, class Out>
 using compute_for = f32x16;
+template <class In>
+using float_lanes = f32x16;
+template <class Compute>
+inline constexpr std::size_t lanes_of = 16;
+template <class In>
+inline constexpr std::size_t read_lanes = 16;
 
 // ---- load and store: always unaligned, and always as integers, so that no compiler may think a NaN cannot be there ----
 
-inline u32x16 load(binary32, const unsigned char* source) noexcept { return {_mm512_loadu_si512(source)}; }
+template <std::size_t Lanes>
+inline u32x16 load(binary32, const unsigned char* source) noexcept {
+  return {_mm512_loadu_si512(source)};
+}
+template <std::size_t Lanes>
 inline u16x16 load(binary16, const unsigned char* source) noexcept {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source))};
 }
-inline u16x16 load(brain16, const unsigned char* source) noexcept { return load(binary16{}, source); }
+template <std::size_t Lanes>
+inline u16x16 load(brain16, const unsigned char* source) noexcept {
+  return load<Lanes>(binary16{}, source);
+}
 
 inline void store(unsigned char* destination, u32x16 bits) noexcept { _mm512_storeu_si512(destination, bits.lanes); }
 inline void store(unsigned char* destination, u16x16 bits) noexcept {
@@ -118,10 +129,6 @@ inline f32x16 divided(f32x16 value, f32x16 divisor) noexcept {
 
 // ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top ----
 
-inline u32x16 no_bits(binary32) noexcept { return {_mm512_setzero_si512()}; }
-inline u16x16 no_bits(binary16) noexcept { return {_mm256_setzero_si256()}; }
-inline u16x16 no_bits(brain16) noexcept { return {_mm256_setzero_si256()}; }
-
 inline u32x16 larger(u32x16 a, u32x16 b) noexcept { return {_mm512_maskz_max_epu32(0xffff, a.lanes, b.lanes)}; }
 inline u16x16 larger(u16x16 a, u16x16 b) noexcept { return {_mm256_max_epu16(a.lanes, b.lanes)}; }
 
@@ -148,7 +155,8 @@ inline std::uint16_t largest_lane(u16x16 bits) noexcept {
   return static_cast<std::uint16_t>(~_mm_cvtsi128_si32(_mm_minpos_epu16(_mm_xor_si128(max_u16x8, _mm_set1_epi16(-1)))));
 }
 
-// ---- sums of squares: exact squares in double, one addition a lane. The asm keeps -ffast-math from adding in another order
+// ---- sums of squares: the square of a float is exact in double, fused or not; one addition a lane. The asm keeps -ffast-math
+// from adding in another order
 // ----
 
 using sums_register = f64x16;
@@ -157,8 +165,8 @@ inline void add_squares(f64x16& sums, f32x16 value) noexcept {
   const __m256 high_f32x8 = _mm512_maskz_extractf32x8_ps(0xff, value.lanes, 1);
   const __m512d low_f64x8 = _mm512_maskz_cvtps_pd(0xff, _mm512_maskz_extractf32x8_ps(0xff, value.lanes, 0));
   const __m512d high_f64x8 = _mm512_maskz_cvtps_pd(0xff, high_f32x8);
-  sums.low = _mm512_add_pd(sums.low, _mm512_mul_pd(low_f64x8, low_f64x8));
-  sums.high = _mm512_add_pd(sums.high, _mm512_mul_pd(high_f64x8, high_f64x8));
+  sums.low = _mm512_fmadd_pd(low_f64x8, low_f64x8, sums.low);
+  sums.high = _mm512_fmadd_pd(high_f64x8, high_f64x8, sums.high);
   __asm__("" : "+v"(sums.low), "+v"(sums.high));
 }
 inline void store_sums(double* destination, f64x16 sums) noexcept {

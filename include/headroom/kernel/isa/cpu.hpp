@@ -20,20 +20,22 @@ namespace headroom::detail {
   return (low & mask) == mask;
 }
 
-[[nodiscard]] inline bool cpu_has_avx2_and_f16c() {
+/// AVX2, F16C and FMA.
+[[nodiscard]] inline bool cpu_has_avx2() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  constexpr unsigned f16c = 1U << 29, avx = 1U << 28, avx2 = 1U << 5;
-  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & (f16c | avx)) != (f16c | avx)) return false;
+  constexpr unsigned f16c = 1U << 29, avx = 1U << 28, fma = 1U << 12, avx2 = 1U << 5;
+  constexpr unsigned needed = f16c | avx | fma;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & needed) != needed) return false;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (ebx & avx2) == 0) return false;
   return os_saves_registers(2U | 4U);
 }
 
-/// F, BW, VL and DQ; every CPU with these has AVX2 and F16C.
+/// F, BW, VL and DQ; every CPU with these has AVX2, F16C and FMA.
 [[nodiscard]] inline bool cpu_has_avx512() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned f = 1U << 16, dq = 1U << 17, bw = 1U << 30, vl = 1U << 31;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (ebx & (f | dq | bw | vl)) != (f | dq | bw | vl)) return false;
-  return cpu_has_avx2_and_f16c() && os_saves_registers(2U | 4U | 0xe0U);
+  return cpu_has_avx2() && os_saves_registers(2U | 4U | 0xe0U);
 }
 
 }  // namespace headroom::detail

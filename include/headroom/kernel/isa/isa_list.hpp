@@ -5,7 +5,7 @@
 
 namespace headroom {
 
-/// The instruction sets there are kernels for. Each is named by its largest part: avx2 means AVX2 with F16C, avx512
+/// The instruction sets there are kernels for. Each is named by its largest part: avx2 means AVX2 with F16C and FMA, avx512
 /// means F, BW, VL and DQ of AVX-512.
 enum class Isa { scalar, avx2, avx512, neon };
 
@@ -32,7 +32,7 @@ struct IsaRow {
 inline constexpr IsaRow isa_rows[] = {
     {Isa::scalar, to_string(Isa::scalar), &always},
 #if HEADROOM_HAS_AVX2
-    {Isa::avx2, to_string(Isa::avx2), &cpu_has_avx2_and_f16c},
+    {Isa::avx2, to_string(Isa::avx2), &cpu_has_avx2},
 #endif
 #if HEADROOM_HAS_AVX512
     {Isa::avx512, to_string(Isa::avx512), &cpu_has_avx512},

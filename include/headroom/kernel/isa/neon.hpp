@@ -32,19 +32,30 @@ struct f64x8 {
   float64x2_t lanes01, lanes23, lanes45, lanes67;
 };
 
-inline constexpr std::size_t width = 8;
-
 template <class In, class Out>
 using compute_for = f32x8;
+template <class In>
+using float_lanes = f32x8;
+template <class Compute>
+inline constexpr std::size_t lanes_of = 8;
+template <class In>
+inline constexpr std::size_t read_lanes = 8;
 
 // ---- load and store: as bytes, for elements need no alignment, and as integers, so that no compiler may think a NaN cannot be
 // there ----
 
+template <std::size_t Lanes>
 inline u32x8 load(binary32, const unsigned char* source) noexcept {
   return {vreinterpretq_u32_u8(vld1q_u8(source)), vreinterpretq_u32_u8(vld1q_u8(source + 16))};
 }
-inline u16x8 load(binary16, const unsigned char* source) noexcept { return {vreinterpretq_u16_u8(vld1q_u8(source))}; }
-inline u16x8 load(brain16, const unsigned char* source) noexcept { return load(binary16{}, source); }
+template <std::size_t Lanes>
+inline u16x8 load(binary16, const unsigned char* source) noexcept {
+  return {vreinterpretq_u16_u8(vld1q_u8(source))};
+}
+template <std::size_t Lanes>
+inline u16x8 load(brain16, const unsigned char* source) noexcept {
+  return load<Lanes>(binary16{}, source);
+}
 
 inline void store(unsigned char* destination, u32x8 bits) noexcept {
   vst1q_u8(destination, vreinterpretq_u8_u32(bits.low));
@@ -119,10 +130,6 @@ inline f32x8 divided(f32x8 value, f32x8 divisor) noexcept {
 
 // ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top ----
 
-inline u32x8 no_bits(binary32) noexcept { return {vdupq_n_u32(0), vdupq_n_u32(0)}; }
-inline u16x8 no_bits(binary16) noexcept { return {vdupq_n_u16(0)}; }
-inline u16x8 no_bits(brain16) noexcept { return {vdupq_n_u16(0)}; }
-
 inline u32x8 larger(u32x8 a, u32x8 b) noexcept { return {vmaxq_u32(a.low, b.low), vmaxq_u32(a.high, b.high)}; }
 inline u16x8 larger(u16x8 a, u16x8 b) noexcept { return {vmaxq_u16(a.lanes, b.lanes)}; }
 
@@ -138,13 +145,14 @@ inline u16x8 max_of_abs(brain16, u16x8 largest, u16x8 bits) noexcept { return ma
 inline std::uint32_t largest_lane(u32x8 bits) noexcept { return vmaxvq_u32(vmaxq_u32(bits.low, bits.high)); }
 inline std::uint16_t largest_lane(u16x8 bits) noexcept { return vmaxvq_u16(bits.lanes); }
 
-// ---- sums of squares: exact squares in double, one addition a lane. The asm keeps -ffast-math from adding in another order
+// ---- sums of squares: the square of a float is exact in double, fused or not; one addition a lane. The asm keeps -ffast-math
+// from adding in another order
 // ----
 
 using sums_register = f64x8;
 
 inline float64x2_t plus_square(float64x2_t sum, float64x2_t value) noexcept {
-  float64x2_t result = vaddq_f64(sum, vmulq_f64(value, value));
+  float64x2_t result = vfmaq_f64(sum, value, value);
   __asm__("" : "+w"(result));
   return result;
 }

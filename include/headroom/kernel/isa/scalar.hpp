@@ -18,10 +18,15 @@ namespace headroom::kernel {
 inline namespace HEADROOM_BUILD {
 namespace scalar {
 
-inline constexpr std::size_t width = 1;
-
 template <class In, class Out>
 using compute_for = std::conditional_t<std::is_same_v<In, binary64> || std::is_same_v<Out, binary64>, double, float>;
+
+template <class In>
+using float_lanes = compute_for<In, In>;
+template <class Compute>
+inline constexpr std::size_t lanes_of = 1;
+template <class In>
+inline constexpr std::size_t read_lanes = 1;
 
 template <class Compute>
 using compute_format = std::conditional_t<std::is_same_v<Compute, double>, binary64, binary32>;
@@ -38,7 +43,7 @@ inline Value launder(Value value) noexcept {
   return value;
 }
 
-template <class Format>
+template <std::size_t Lanes, class Format>
 inline typename Format::bits_type load(Format, const unsigned char* source) noexcept {
   typename Format::bits_type bits;
   std::memcpy(&bits, source, sizeof bits);
@@ -74,10 +79,6 @@ inline Compute divided(Compute value, Compute divisor) noexcept {
   return value / launder(divisor);
 }
 
-template <class Format>
-inline typename Format::bits_type no_bits(Format) noexcept {
-  return 0;
-}
 template <class Format, class Bits>
 inline Bits max_of_abs(Format, Bits largest, Bits bits) noexcept {
   const auto magnitude = static_cast<Bits>(bits & Format::abs_mask);
