@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Runs the tests of dtypes and kernels on an emulated CPU with AVX-512, for machines whose own has none: Bochs boots a Linux kernel
-# whose only program is the tests. Installs what is missing on Debian 12. Slow: about a quarter of an hour.
+# Runs the tests of the kernels on an emulated CPU with AVX-512, for machines whose own has none: Bochs boots a Linux kernel whose
+# only program is the tests. Bochs 2.7 rounds ties away from zero in VCVTPS2PH, so some of them fail, with AVX2 too; the question
+# is therefore whether AVX-512 does exactly what AVX2 does, which the other tests prove on the real CPU. Installs what is missing
+# on Debian 12. Slow: half an hour.
 #   bash tests/avx512/run.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -9,7 +11,7 @@ install_packages g++ cmake ninja-build catch2 libeigen3-dev bochs bochsbios vgab
 
 build=$PWD/build/avx512
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_EXE_LINKER_FLAGS=-static -DHEADROOM_BUILD_EXAMPLES=OFF
-cmake --build "$build" --target test_dtype test_kernel
+cmake --build "$build" --target test_kernel
 
 # A kernel, unpacked and not installed.
 cd "$build"
@@ -20,7 +22,7 @@ dpkg-deb --extract "$kernel.deb" kernel
 rm -rf root iso serial.txt
 mkdir -p root/dev iso/boot/grub
 g++ -O2 -static -o root/init ../../tests/avx512/init.cpp
-cp tests/test_dtype tests/test_kernel root
+cp tests/test_kernel root
 mknod root/dev/console c 5 1
 (cd root && find . | cpio --quiet --create --format=newc | gzip -1) >iso/boot/initrd.gz
 cp kernel/boot/vmlinuz-* iso/boot/vmlinuz
@@ -50,5 +52,11 @@ info: action=ignore
 BOCHS
 echo c >commands # its debugger waits for "continue"
 bochs -q -f bochsrc -rc commands </dev/null >bochs.out 2>&1 || true # switching off counts as a panic
-sed -n '/^== /,$p' serial.txt
-grep -q '^== all passed' serial.txt
+
+# What each of the two has printed, under one name.
+section() { tr -d '\r' <serial.txt | sed -n "/^== $1\$/,/^== $2\$/{/^== /!p}" | sed "s/instruction set: $1\$/instruction set/"; }
+grep -q '^== done' serial.txt || { echo "The emulated machine did not come to its end: see $build/serial.txt" && exit 1; }
+section avx2 avx512 >avx2.txt
+section avx512 done >avx512.txt
+tail -n 3 avx512.txt
+grep -q 'test cases:\|All tests passed' avx512.txt && diff avx2.txt avx512.txt && echo "AVX-512 does what AVX2 does."

@@ -2,6 +2,7 @@
 
 #include <headroom/kernel/isa.hpp>
 
+#include <cstdlib>
 #include <string>
 
 #include "support/catch.hpp"
@@ -20,10 +21,13 @@ class ScopedIsa {
   headroom::Isa before_;
 };
 
-/// Runs `body(isa)` once for each instruction set of this CPU, the scalar one first. A failed check in it names the one in use.
+/// Runs `body(isa)` once for each instruction set of this CPU, the scalar one first; only for the one that the environment
+/// variable HEADROOM_TEST_ISA names, where it is set. A failed check in it names the one in use.
 template <class Body>
 void for_each_isa(Body body) {
+  const char* const only = std::getenv("HEADROOM_TEST_ISA");
   for (const headroom::Isa isa : headroom::available_isas()) {
+    if (only != nullptr && std::string(only) != headroom::to_string(isa)) continue;
     const ScopedIsa scoped(isa);
     INFO("instruction set: " << headroom::to_string(isa));
     body(isa);

@@ -41,6 +41,11 @@ inline void finite_factor(const double& factor) {
   if ((bits & binary64::abs_mask) >= binary64::infinity_bits) headroom::detail::throw_bad_value("factor", factor, "finite");
 }
 
+template <class In, class Out>
+inline Stores stores(span<In> source, span<Out> destination) {
+  return stores_for(source.size() * sizeof(In) + destination.size() * sizeof(Out));
+}
+
 }  // namespace checks
 
 /// destination = source * factor, rounded once. `factor` is any finite number.
@@ -50,7 +55,7 @@ void scale(const Source& source, Destination&& destination, const float& factor)
   const span to(destination);
   checks::same_size(from, to);
   checks::finite_factor(static_cast<double>(factor));
-  (void)unchecked::multiply(from.data(), to.data(), to.size(), static_cast<double>(factor));
+  (void)unchecked::multiply(from.data(), to.data(), to.size(), static_cast<double>(factor), checks::stores(from, to));
 }
 /// The same in place.
 template <class Values>
@@ -66,7 +71,7 @@ GradientReport unscale(const Source& source, Destination&& destination, const fl
   const span to(destination);
   checks::same_size(from, to);
   headroom::detail::check_loss_scale("loss_scale", loss_scale);
-  return unchecked::unscale(from.data(), to.data(), to.size(), loss_scale);
+  return unchecked::unscale(from.data(), to.data(), to.size(), loss_scale, checks::stores(from, to));
 }
 /// The same in place. In fp16 what falls below 2^-25 underflows again: unscale into float where that matters.
 template <class Values>
@@ -107,7 +112,7 @@ void cast(const Source& source, Destination&& destination) {
   const span from(source);
   const span to(destination);
   checks::same_size(from, to);
-  unchecked::convert(from.data(), to.data(), to.size());
+  unchecked::convert(from.data(), to.data(), to.size(), checks::stores(from, to));
 }
 
 }  // namespace HEADROOM_BUILD

@@ -28,18 +28,22 @@ struct convert {
 };
 
 /// One register: load, widen, apply, narrow, store; returns what was stored.
-template <class Verb, class In, class Out, class Compute>
+template <class Verb, class In, class Out, bool Streaming = false, class Compute>
 inline auto transform_register(const unsigned char* source, unsigned char* destination, Compute factor) noexcept {
   const Compute value = widen<Compute>(In{}, load<lanes_of<Compute>>(In{}, source));
   const auto bits = narrow(Out{}, Verb::apply(value, factor));
-  store(destination, bits);
+  if constexpr (Streaming) {
+    store_streaming(destination, bits);
+  } else {
+    store(destination, bits);
+  }
   return bits;
 }
 
 /// destination = Verb(source, factor) for `n` elements, widened to float (double where one side is double) and rounded once
 /// into `Out`. Returns the largest of the stored bits without their sign: below Out::infinity_bits, all that was stored is
-/// finite.
-template <class Verb, class In, class Out>
+/// finite. Streaming: the destination is aligned to `streaming_alignment`, and finish_streaming() is called afterwards.
+template <class Verb, class In, class Out, bool Streaming = false>
 inline typename Out::bits_type transform(const void* source_elements, void* destination_elements, std::size_t n,
                                          double factor) noexcept {
   using Compute = compute_for<In, Out>;
@@ -54,10 +58,11 @@ inline typename Out::bits_type transform(const void* source_elements, void* dest
   // Four maxima, so that no iteration waits for the one before.
   Bits largest0{}, largest1{}, largest2{}, largest3{};
   for (; n >= 4 * width; n -= 4 * width, source += 4 * in_step, destination += 4 * out_step) {
-    const auto bits0 = transform_register<Verb, In, Out>(source, destination, lanes);
-    const auto bits1 = transform_register<Verb, In, Out>(source + in_step, destination + out_step, lanes);
-    const auto bits2 = transform_register<Verb, In, Out>(source + 2 * in_step, destination + 2 * out_step, lanes);
-    const auto bits3 = transform_register<Verb, In, Out>(source + 3 * in_step, destination + 3 * out_step, lanes);
+    if constexpr (Streaming) prefetch_ahead(source);
+    const auto bits0 = transform_register<Verb, In, Out, Streaming>(source, destination, lanes);
+    const auto bits1 = transform_register<Verb, In, Out, Streaming>(source + in_step, destination + out_step, lanes);
+    const auto bits2 = transform_register<Verb, In, Out, Streaming>(source + 2 * in_step, destination + 2 * out_step, lanes);
+    const auto bits3 = transform_register<Verb, In, Out, Streaming>(source + 3 * in_step, destination + 3 * out_step, lanes);
     largest0 = max_of_abs(Out{}, largest0, bits0);
     largest1 = max_of_abs(Out{}, largest1, bits1);
     largest2 = max_of_abs(Out{}, largest2, bits2);
@@ -73,6 +78,23 @@ inline typename Out::bits_type transform(const void* source_elements, void* dest
     std::memcpy(destination, padded_out, n * out_size);
   }
   return largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3)));
+}
+
+/// The same with streaming stores, but for what lies before the first aligned element. Without an aligned element there is none.
+template <class Verb, class In, class Out>
+inline typename Out::bits_type transform_streaming(const void* source_elements, void* destination_elements, std::size_t n,
+                                                   double factor) noexcept {
+  constexpr std::size_t in_size = sizeof(typename In::bits_type), out_size = sizeof(typename Out::bits_type);
+  const auto* source = static_cast<const unsigned char*>(source_elements);
+  auto* destination = static_cast<unsigned char*>(destination_elements);
+  const std::size_t beyond = reinterpret_cast<std::uintptr_t>(destination) % streaming_alignment;
+  const std::size_t head = (streaming_alignment - beyond) % streaming_alignment / out_size;
+  if (beyond % out_size != 0 || head >= n) return transform<Verb, In, Out>(source, destination, n, factor);
+
+  const auto largest0 = transform<Verb, In, Out>(source, destination, head, factor);
+  const auto largest1 = transform<Verb, In, Out, true>(source + head * in_size, destination + head * out_size, n - head, factor);
+  finish_streaming();
+  return largest0 > largest1 ? largest0 : largest1;
 }
 
 /// The largest of the bits of `n` elements without their sign.
@@ -138,5 +160,16 @@ inline MeasuredBits<In> measure_bits(const void* elements, std::size_t n) noexce
 template <class In, class Out>
 inline constexpr TransformKernels<In, Out> transform_row = {&transform<multiply, In, Out>, &transform<divide, In, Out>,
                                                             &transform<convert, In, Out>};
+template <class In, class Out>
+constexpr TransformKernels<In, Out> make_streaming_row() {
+  if constexpr (has_streaming_stores) {
+    return {&transform_streaming<multiply, In, Out>, &transform_streaming<divide, In, Out>,
+            &transform_streaming<convert, In, Out>};
+  } else {
+    return transform_row<In, Out>;
+  }
+}
+template <class In, class Out>
+inline constexpr TransformKernels<In, Out> streaming_row = make_streaming_row<In, Out>();
 template <class In>
 inline constexpr ReadKernels<In> read_row = {&max_abs_bits<In>, &measure_bits<In>};

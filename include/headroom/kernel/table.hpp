@@ -8,6 +8,7 @@
 #include <headroom/kernel/isa/neon.hpp>
 #include <headroom/kernel/isa/rows.hpp>
 #include <headroom/kernel/isa/scalar.hpp>
+#include <headroom/kernel/stores.hpp>
 #include <type_traits>
 
 namespace headroom::kernel {
@@ -22,18 +23,21 @@ inline constexpr bool has_registers =
 // scalar.
 
 template <class In, class Out>
-inline const TransformKernels<In, Out>& transform_kernels() {
+inline const TransformKernels<In, Out>& transform_kernels(Stores stores = Stores::ordinary) {
   if constexpr (has_registers<In> && has_registers<Out>) {
 #if HEADROOM_HAS_AVX2
-    if (active_isa() == Isa::avx2) return avx2::transform_row<In, Out>;
+    if (active_isa() == Isa::avx2)
+      return stores == Stores::streaming ? avx2::streaming_row<In, Out> : avx2::transform_row<In, Out>;
 #endif
 #if HEADROOM_HAS_AVX512
-    if (active_isa() == Isa::avx512) return avx512::transform_row<In, Out>;
+    if (active_isa() == Isa::avx512)
+      return stores == Stores::streaming ? avx512::streaming_row<In, Out> : avx512::transform_row<In, Out>;
 #endif
 #if HEADROOM_HAS_NEON
     if (active_isa() == Isa::neon) return neon::transform_row<In, Out>;
 #endif
   }
+  (void)stores;
   return scalar::transform_row<In, Out>;
 }
 

@@ -23,28 +23,40 @@ inline GradientReport report_of(typename Format::bits_type largest) noexcept {
   return {finite, headroom::detail::bit_cast<double>(bits)};
 }
 
+/// In place there is nothing to be gained from streaming.
+template <class In, class Out>
+inline Stores unless_in_place(const In* source, const Out* destination, Stores stores) noexcept {
+  return static_cast<const void*>(source) == static_cast<const void*>(destination) ? Stores::ordinary : stores;
+}
+
 /// destination = source * factor
 template <class In, class Out>
-inline GradientReport multiply(const In* source, Out* destination, std::size_t n, double factor) {
-  const auto& kernels = transform_kernels<format_of<In>, format_of<Out>>();
+inline GradientReport multiply(const In* source, Out* destination, std::size_t n, double factor,
+                               Stores stores = Stores::ordinary) {
+  stores = unless_in_place(source, destination, stores);
+  const auto& kernels = transform_kernels<format_of<In>, format_of<Out>>(stores);
   return report_of<format_of<Out>>(kernels.multiply(source, destination, n, factor));
 }
 /// destination = source / divisor, correctly rounded
 template <class In, class Out>
-inline GradientReport divide(const In* source, Out* destination, std::size_t n, double divisor) {
-  const auto& kernels = transform_kernels<format_of<In>, format_of<Out>>();
+inline GradientReport divide(const In* source, Out* destination, std::size_t n, double divisor,
+                             Stores stores = Stores::ordinary) {
+  stores = unless_in_place(source, destination, stores);
+  const auto& kernels = transform_kernels<format_of<In>, format_of<Out>>(stores);
   return report_of<format_of<Out>>(kernels.divide(source, destination, n, divisor));
 }
 template <class In, class Out>
-inline GradientReport unscale(const In* source, Out* destination, std::size_t n, float loss_scale) {
+inline GradientReport unscale(const In* source, Out* destination, std::size_t n, float loss_scale,
+                              Stores stores = Stores::ordinary) {
   const auto scale = static_cast<double>(loss_scale);
-  return headroom::detail::is_power_of_two(loss_scale) ? multiply(source, destination, n, 1.0 / scale)
-                                                       : divide(source, destination, n, scale);
+  return headroom::detail::is_power_of_two(loss_scale) ? multiply(source, destination, n, 1.0 / scale, stores)
+                                                       : divide(source, destination, n, scale, stores);
 }
 /// destination = source
 template <class In, class Out>
-inline void convert(const In* source, Out* destination, std::size_t n) {
-  (void)transform_kernels<format_of<In>, format_of<Out>>().convert(source, destination, n, 1.0);
+inline void convert(const In* source, Out* destination, std::size_t n, Stores stores = Stores::ordinary) {
+  stores = unless_in_place(source, destination, stores);
+  (void)transform_kernels<format_of<In>, format_of<Out>>(stores).convert(source, destination, n, 1.0);
 }
 template <class In>
 inline GradientReport max_abs(const In* elements, std::size_t n) {

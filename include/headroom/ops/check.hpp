@@ -89,8 +89,10 @@ void check_same_shape(const Path& path, const Source& source, const Destination&
 }
 
 struct CheckInto {
+  std::size_t* bytes;  ///< of all that is going to be read and written
   template <class Source, class Destination>
   void operator()(const Path& path, Source& source, Destination& destination) const {
+    *bytes += detail::size_of(source) * (sizeof(*detail::data_of(source)) + sizeof(*detail::data_of(destination)));
     check_is_writable(destination);
     check_walkable(path, "the source's ", source);
     check_walkable(path, "the destination's ", destination);

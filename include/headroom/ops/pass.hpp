@@ -22,24 +22,27 @@ namespace headroom::detail {
 struct Unscale {
   static constexpr bool writes = true;
   float loss_scale;
+  kernel::Stores stores = kernel::Stores::ordinary;
   template <class In, class Out>
   kernel::unchecked::Measured operator()(const In* source, Out* destination, std::size_t n) const {
-    return {kernel::unchecked::unscale(source, destination, n, loss_scale), 0.0};
+    return {kernel::unchecked::unscale(source, destination, n, loss_scale, stores), 0.0};
   }
 };
 struct Multiply {
   static constexpr bool writes = true;
   double factor;
+  kernel::Stores stores = kernel::Stores::ordinary;
   template <class In, class Out>
   kernel::unchecked::Measured operator()(const In* source, Out* destination, std::size_t n) const {
-    return {kernel::unchecked::multiply(source, destination, n, factor), 0.0};
+    return {kernel::unchecked::multiply(source, destination, n, factor, stores), 0.0};
   }
 };
 struct Convert {
   static constexpr bool writes = true;
+  kernel::Stores stores = kernel::Stores::ordinary;
   template <class In, class Out>
   kernel::unchecked::Measured operator()(const In* source, Out* destination, std::size_t n) const {
-    kernel::unchecked::convert(source, destination, n);
+    kernel::unchecked::convert(source, destination, n, stores);
     return {{}, 0.0};
   }
 };

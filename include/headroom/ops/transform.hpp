@@ -18,8 +18,10 @@ GradientReport transform_in_place(const Executor& executor, const Action& action
 }
 
 template <class Executor, class Action, class Source, class Destination>
-GradientReport transform_into(const Executor& executor, const Action& action, const Source& source, Destination& destination) {
-  check_trees(CheckInto{}, source, destination);
+GradientReport transform_into(const Executor& executor, Action action, const Source& source, Destination& destination) {
+  std::size_t bytes = 0;
+  check_trees(CheckInto{&bytes}, source, destination);
+  action.stores = kernel::stores_for(bytes);
   return run_pass(executor, action, source, destination).report();
 }
 

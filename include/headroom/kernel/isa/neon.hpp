@@ -63,6 +63,11 @@ inline void store(unsigned char* destination, u32x8 bits) noexcept {
 }
 inline void store(unsigned char* destination, u16x8 bits) noexcept { vst1q_u8(destination, vreinterpretq_u8_u16(bits.lanes)); }
 
+inline constexpr bool has_streaming_stores = false;
+inline constexpr std::size_t streaming_alignment = 1;
+inline void prefetch_ahead(const unsigned char*) noexcept {}
+inline void finish_streaming() noexcept {}
+
 // ---- widen to float, narrow to the nearest ----
 
 template <class Compute>

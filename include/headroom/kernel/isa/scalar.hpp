@@ -55,6 +55,11 @@ inline void store(unsigned char* destination, Bits bits) noexcept {
   std::memcpy(destination, &bits, sizeof bits);
 }
 
+inline constexpr bool has_streaming_stores = false;
+inline constexpr std::size_t streaming_alignment = 1;
+inline void prefetch_ahead(const unsigned char*) noexcept {}
+inline void finish_streaming() noexcept {}
+
 template <class Compute, class Format>
 inline Compute widen(Format, typename Format::bits_type bits) noexcept {
   return headroom::detail::bit_cast<Compute>(headroom::detail::convert_bits<Format, compute_format<Compute>>(bits));

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+
+namespace headroom::kernel {
+
+/// How a kernel stores. `streaming`: past the caches, for results that would push each other out of them before anybody reads
+/// them; ordinary stores would also first load what they overwrite.
+enum class Stores { ordinary, streaming };
+
+/// Bytes of the largest data cache of this machine: from Linux's sysfs, because sysconf adds up the caches of all sockets on
+/// some machines; 32 MiB where it does not say.
+[[nodiscard]] inline std::size_t read_largest_cache() {
+  std::size_t largest = 0;
+#if defined(__linux__)
+  for (int index = 0; index < 8; ++index) {
+    char name[80];
+    std::snprintf(name, sizeof name, "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
+    std::FILE* file = std::fopen(name, "r");
+    if (file == nullptr) break;
+    unsigned long size = 0;
+    char unit = ' ';
+    const int fields = std::fscanf(file, "%lu%c", &size, &unit);
+    std::fclose(file);
+    if (fields < 1) continue;
+    const std::size_t bytes = size * (fields == 2 && unit == 'K' ? 1024U : fields == 2 && unit == 'M' ? 1048576U : 1U);
+    if (bytes > largest) largest = bytes;
+  }
+#endif
+  constexpr std::size_t when_unknown = std::size_t{32} << 20;
+  return largest == 0 ? when_unknown : largest;
+}
+
+/// What is worth it for a pass that reads and writes so many bytes in all, not in place: streaming from three quarters of the
+/// largest cache on, where it began to be the faster one when measured.
+[[nodiscard]] inline Stores stores_for(std::size_t bytes) {
+  static const std::size_t threshold = read_largest_cache() / 4 * 3;
+  return bytes >= threshold ? Stores::streaming : Stores::ordinary;
+}
+
+}  // namespace headroom::kernel
