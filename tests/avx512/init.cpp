@@ -2,6 +2,7 @@
 // switches off.
 #include <sys/reboot.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -23,6 +24,7 @@ int main() {
   }
   std::printf("== done\n");
   std::fflush(stdout);
-  sleep(1);
+  tcdrain(STDOUT_FILENO);  // what is still on its way is lost when the power goes
+  sleep(5);
   reboot(RB_POWER_OFF);
 }

@@ -1,13 +1,19 @@
 // Work shared out: every verb gives the same bits on any number of threads.
 #include <headroom/headroom.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <mutex>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -135,14 +141,59 @@ TEST_CASE("an executor runs each task once") {
   check(parallel(3));
 }
 
-TEST_CASE("where the calling thread's task throws, the others are waited for") {
-  std::atomic<int> others{0};
-  const auto task = [&](std::size_t number) {
-    if (number == 0) throw std::runtime_error("task 0");
-    ++others;
-  };
-  CHECK_THROWS_AS(parallel(3).run(3, task), std::runtime_error);
-  CHECK(others == 2);
+TEST_CASE("where tasks throw, all are run and one error arrives") {
+  for (const std::size_t bad : {std::size_t{0}, std::size_t{2}}) {
+    std::atomic<int> runs{0};
+    const auto task = [&](std::size_t number) {
+      ++runs;
+      if (number >= bad) throw std::runtime_error("task");
+    };
+    CHECK_THROWS_AS(parallel(3).run(3, task), std::runtime_error);
+    CHECK(runs == 3);
+  }
+  std::atomic<int> runs{0};
+  parallel(3).run(3, [&](std::size_t) { ++runs; });
+  CHECK(runs == 3);
+}
+
+TEST_CASE("threads are used again") {
+  std::mutex mutex;
+  std::set<std::thread::id> seen;
+  for (int call = 0; call < 200; ++call) {
+    parallel(3).run(3, [&](std::size_t) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      seen.insert(std::this_thread::get_id());
+    });
+  }
+  CHECK(seen.size() <= 50);  // of all executors of this program; started anew they would be hundreds
+}
+
+TEST_CASE("calls from several threads at once, and from within a task") {
+  std::atomic<int> runs{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&runs] {
+      for (int call = 0; call < 100; ++call) {
+        parallel(4).run(4, [&runs](std::size_t) { parallel(2).run(2, [&runs](std::size_t) { ++runs; }); });
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  CHECK(runs == 4 * 100 * 4 * 2);
+}
+
+TEST_CASE("after fork the child does the work alone") {
+  std::atomic<int> runs{0};
+  parallel(3).run(3, [&](std::size_t) { ++runs; });
+  const pid_t child = fork();
+  if (child == 0) {
+    parallel(3).run(3, [&](std::size_t) { ++runs; });
+    _exit(runs == 6 ? 0 : 1);
+  }
+  REQUIRE(child > 0);
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 TEST_CASE("errors come before the threads") {

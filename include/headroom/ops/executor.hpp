@@ -1,12 +1,10 @@
 #pragma once
 
 #include <headroom/detail/error.hpp>
+#include <headroom/ops/workers.hpp>
 
 #include <cstddef>
-#include <functional>
 #include <string>
-#include <thread>
-#include <vector>
 
 namespace headroom {
 
@@ -26,8 +24,8 @@ struct SequentialExecutor {
 /// The default executor of every verb.
 inline constexpr SequentialExecutor sequential{};
 
-/// `n_threads` threads, the calling one among them, started for each call: worth it for trees of many megabytes. Small trees
-/// are left to the calling thread.
+/// Up to `n_threads` threads, the calling one among them; the others are those of detail::Workers, which all executors share.
+/// Small trees are left to the calling thread.
 class ParallelExecutor {
  public:
   explicit ParallelExecutor(int n_threads) : n_threads_(n_threads) {
@@ -36,33 +34,13 @@ class ParallelExecutor {
 
   [[nodiscard]] std::size_t concurrency() const noexcept { return static_cast<std::size_t>(n_threads_); }
 
-  /// A task that throws in a thread of its own ends the program, as in any std::thread. headroom's throw only where
-  /// tensor_traits or tree_traits of the user's do.
+  /// Where tasks throw, all are done nevertheless; then the first error is thrown here.
   template <class Task>
   void run(std::size_t n, Task&& task) const {
-    Joined threads;
-    threads.reserve(n);
-    std::size_t started = 1;
-    // What the system gives no thread for is done here, too.
-#if HEADROOM_EXCEPTIONS
-    try {
-      for (; started < n; ++started) threads.emplace_back(std::ref(task), started);
-    } catch (...) {
-    }
-#else
-    for (; started < n; ++started) threads.emplace_back(std::ref(task), started);
-#endif
-    task(std::size_t{0});
-    for (std::size_t i = started; i < n; ++i) task(i);
+    detail::Workers::shared().run(n, task);
   }
 
  private:
-  struct Joined : std::vector<std::thread> {
-    ~Joined() {
-      for (std::thread& thread : *this) thread.join();
-    }
-  };
-
   int n_threads_;
 };
 
