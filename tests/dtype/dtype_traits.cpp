@@ -78,7 +78,7 @@ TEST_CASE("any element type up to 32 bits as float", "[dtype]") {
 }
 
 #if HEADROOM_HAS_FLOAT16
-TEST_CASE("_Float16 is the same format as half", "[dtype]") {
+TEST_CASE("T12: _Float16 is the same format as half", "[dtype]") {
   static_assert(std::is_same_v<format_of<_Float16>, headroom::binary16> && is_dtype_v<const _Float16>);
   const _Float16 theirs = static_cast<_Float16>(1.5F);
   CHECK(support::bits_of(theirs) == headroom::half(1.5F).bits());
@@ -87,7 +87,7 @@ TEST_CASE("_Float16 is the same format as half", "[dtype]") {
 #endif
 
 #if HEADROOM_HAS_BF16
-TEST_CASE("__bf16 is the same format as bfloat16", "[dtype]") {
+TEST_CASE("T12: __bf16 is the same format as bfloat16", "[dtype]") {
   static_assert(std::is_same_v<format_of<__bf16>, headroom::brain16> && is_dtype_v<const __bf16>);
   __bf16 theirs;
   support::set_bits(theirs, headroom::bfloat16(1.5F).bits());

@@ -85,7 +85,7 @@ TEST_CASE("scalar is always there, and first", "[kernel]") {
 }
 
 #if HEADROOM_HAS_AVX2
-TEST_CASE("AVX2 is used where this CPU has it, whatever flags the program was compiled with", "[kernel]") {
+TEST_CASE("T10: AVX2 is used where this CPU has it, whatever flags the program was compiled with", "[kernel]") {
   CHECK(is_available(Isa::avx2) == (__builtin_cpu_supports("avx2") != 0));  // every CPU with AVX2 has F16C
 }
 #endif

@@ -1,10 +1,13 @@
 #include <headroom/kernel/kernel.hpp>
 
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
+#include "support/flush.hpp"
 #include "support/isa.hpp"
 #include "support/reference.hpp"
 #include "support/samples.hpp"
@@ -99,7 +102,7 @@ TEST_CASE("cast of a million random floats to 16 bits", "[kernel]") {
   check_cast<float, headroom::bfloat16>(elements);
 }
 
-TEST_CASE("cast of a NaN of every kind to bfloat16 is a NaN", "[kernel]") {
+TEST_CASE("T15: cast of a NaN of every kind to bfloat16 is a NaN", "[kernel]") {
   // Rounding by adding turns 0x7fffffff into -0, and the payload of 0x7f800001 is lost when its upper half is kept.
   check_cast<float, headroom::bfloat16>({0x7FFFFFFF, 0xFFFFFFFF, 0x7FFF8000, 0x7F800001, 0xFF800001, 0x7F80FFFF, 0x7FC00000});
 }
@@ -114,5 +117,37 @@ TEST_CASE("cast to the same dtype copies, and may be in place", "[kernel]") {
       INFO(name_of<T>());
       compare(before, before, support::any_bits_of(values), support::layout_of<format_of<T>>);
     });
+  });
+}
+
+TEST_CASE("T11: casts to bfloat16 and back keep subnormal numbers", "[kernel]") {
+  std::vector<std::uint32_t> subnormals;
+  for (std::uint32_t upper = 1; upper < 0x80; ++upper) {
+    for (const std::uint32_t sign : {0U, 0x80000000U}) subnormals.push_back(sign | upper << 16);
+  }
+  support::for_each_isa([&](headroom::Isa) {
+    std::vector<float> floats(subnormals.size());
+    std::memcpy(floats.data(), subnormals.data(), subnormals.size() * sizeof(float));
+    std::vector<headroom::bfloat16> narrow(floats.size());
+    headroom::kernel::cast(floats, narrow);
+    std::vector<float> back(floats.size(), 1.0F);
+    headroom::kernel::cast(narrow, back);
+    CHECK(support::bits_of(back) == subnormals);
+    CHECK(narrow.front().bits() == 1);
+  });
+}
+
+TEST_CASE("T16: casts and checks are the same whether this program flushes subnormals or not", "[kernel]") {
+  INFO("subnormals are flushed: " << support::flushes_subnormals());
+  support::for_each_isa([](headroom::Isa) {
+    const std::vector<headroom::half> smallest(3, headroom::half::from_bits(1));
+    CHECK(headroom::kernel::all_finite(smallest));
+    CHECK(headroom::kernel::measure(smallest).max_abs == 0x1p-24);
+    std::vector<float> wide(3);
+    headroom::kernel::cast(smallest, wide);
+    CHECK(wide[2] == 0x1p-24F);
+    std::vector<headroom::half> back(3);
+    headroom::kernel::cast(wide, back);
+    CHECK(back[0].bits() == 1);
   });
 }

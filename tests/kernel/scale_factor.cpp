@@ -26,7 +26,7 @@ bool is_positive_in(support::bits_type<T> bits, const T& low, const T& high) {
 
 }  // namespace
 
-TEST_CASE("loss scales and their reciprocals are normal floats", "[kernel]") {
+TEST_CASE("T19: loss scales and their reciprocals are normal floats", "[kernel]") {
   static_assert(smallest_loss_scale == 0x1p-126F && largest_loss_scale == 0x1p126F);
   static_assert(smallest_loss_scale == std::numeric_limits<float>::min());
   static_assert(1.0F / largest_loss_scale >= std::numeric_limits<float>::min(), "2^127 has a subnormal reciprocal");

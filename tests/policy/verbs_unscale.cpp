@@ -282,3 +282,13 @@ TEST_CASE("a training step: the report of unscale adjusts the policy") {
   policy = policy.adjust(policy.unscale<float>(scaled).report);
   CHECK(policy.loss_scale() == 16384.0F);
 }
+
+TEST_CASE("T21: a scale that fp16 cannot hold unscales fp16 gradients all the same") {
+  for (const float scale : {0x1p15F, 0x1p20F, 0x1p24F, 0x1p30F}) {
+    std::vector<half> grads(9, half(65504.0F));
+    const GradientReport report = ConstantLossScale(scale).unscale_in_place(grads);
+    CHECK(report.finite);
+    CHECK(grads.back() == half(65504.0F / scale));
+    CHECK(ConstantLossScale(scale).unscale<float>(std::vector<half>(9, half(1.0F))).grads[8] == 1.0F / scale);
+  }
+}

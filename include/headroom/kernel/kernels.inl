@@ -80,7 +80,8 @@ inline typename Out::bits_type transform(const void* source_elements, void* dest
   return largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3)));
 }
 
-/// The same with streaming stores, but for what lies before the first aligned element. Without an aligned element there is none.
+/// The same with streaming stores, but for what lies before the first aligned element. Without an aligned element there is
+/// none.
 template <class Verb, class In, class Out>
 inline typename Out::bits_type transform_streaming(const void* source_elements, void* destination_elements, std::size_t n,
                                                    double factor) noexcept {
@@ -92,7 +93,8 @@ inline typename Out::bits_type transform_streaming(const void* source_elements, 
   if (beyond % out_size != 0 || head >= n) return transform<Verb, In, Out>(source, destination, n, factor);
 
   const auto largest0 = transform<Verb, In, Out>(source, destination, head, factor);
-  const auto largest1 = transform<Verb, In, Out, true>(source + head * in_size, destination + head * out_size, n - head, factor);
+  const auto largest1 =
+      transform<Verb, In, Out, true>(source + head * in_size, destination + head * out_size, n - head, factor);
   finish_streaming();
   return largest0 > largest1 ? largest0 : largest1;
 }

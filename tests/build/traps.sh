@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# traps.sh include/headroom: traps of compilers that a target region falls into, found in the source of kernel/isa and kernels.inl.
+# What tests of behaviour can see is tested there, under the number of the trap: T1 ... T3, T7, T8, T10 ... T12, T15 ... T23.
+set -euo pipefail
+cd "$1/kernel"
+
+faults=0
+# refuse TRAP WHY PATTERN FILE ...: no line of code of the files has the pattern.
+refuse() {
+  local trap=$1 why=$2 pattern=$3
+  shift 3
+  if grep -nHE "$pattern" "$@" | grep -vE '^[^:]+:[0-9]+: *//'; then
+    echo "$trap: $why"
+    faults=$((faults + 1))
+  fi
+}
+regions=(isa/avx2.hpp isa/avx512.hpp)
+loops=("${regions[@]}" isa/neon.hpp kernels.inl)
+
+refuse T4 "a lambda does not inherit the target of its function" '\[[&=]?\] *\(' "${loops[@]}"
+refuse T5 "g++ leaves friends defined in a class out of the region" '\bfriend\b' "${loops[@]}"
+refuse T6 "always_inline fails where the caller has not the target; the loop is included in the region instead" 'always_inline' "${loops[@]}"
+refuse T9 "__AVX2__ and its like say nothing inside a region" '__(AVX|SSE|F16C|FMA)[0-9A-Z_]*__' "${loops[@]}"
+refuse T13 "a raw register loses its alignment as a template argument: wrap it in a struct" '<[^<>]*__m(128|256|512)[id]?[ ,>]' "${loops[@]}"
+refuse T18 "a constant outside of functions may be initialised with another instruction set" '^(inline |static |constexpr |const )+__m(128|256|512)[id]? [a-z_0-9]+ *[={]' "${loops[@]}"
+
+# T14: clang warns of a region without a function, so one opens only where functions follow: once a file, closed at its end.
+for file in "${regions[@]}"; do
+  for line in 'clang attribute push' 'clang attribute pop' 'GCC push_options' 'GCC pop_options'; do
+    count=$(grep -c "#pragma $line" "$file")
+    [[ $count == 1 ]] || { echo "T14: $file has '#pragma $line' $count times" && faults=$((faults + 1)); }
+  done
+done
+
+echo "$faults faults"
+((faults == 0))
