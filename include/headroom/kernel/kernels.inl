@@ -2,9 +2,9 @@
 // the registers of that instruction set in scope; hence no include guard, no intrinsics and no macros here.
 //
 // `source` and `destination` are bytes: the elements may be of any C++ type with the format, aligned or not, and may be the
-// same memory where the formats are of one size. What is left over after whole registers goes through a small padded buffer and
-// the same instructions, so an element's result does not depend on where it lies. Padding is zeros: they change no maximum and
-// no sum.
+// same memory where the formats are of one size. What is left over after whole registers is loaded into a register, too, and
+// goes through the same instructions, so an element's result does not depend on where it lies. The lanes after it are zeros:
+// they change no maximum and no sum.
 
 // ---- what is done to each element ----
 
@@ -72,10 +72,10 @@ inline typename Out::bits_type transform(const void* source_elements, void* dest
     largest0 = max_of_abs(Out{}, largest0, transform_register<Verb, In, Out>(source, destination, lanes));
   }
   if (n > 0) {
-    unsigned char padded_in[in_step] = {}, padded_out[out_step];
-    std::memcpy(padded_in, source, n * in_size);
-    largest1 = max_of_abs(Out{}, largest1, transform_register<Verb, In, Out>(padded_in, padded_out, lanes));
-    std::memcpy(destination, padded_out, n * out_size);
+    const Compute value = widen<Compute>(In{}, load_part<width>(In{}, source, n));
+    const Bits bits = narrow(Out{}, Verb::apply(value, lanes));
+    store_part(destination, bits, n);
+    largest1 = max_of_abs(Out{}, largest1, bits);
   }
   return largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3)));
 }
@@ -102,8 +102,7 @@ inline typename Out::bits_type transform_streaming(const void* source_elements, 
 /// The largest of the bits of `n` elements without their sign.
 template <class In>
 inline typename In::bits_type max_abs_bits(const void* elements, std::size_t n) noexcept {
-  constexpr std::size_t width = read_lanes<In>;
-  constexpr std::size_t size = sizeof(typename In::bits_type), step = width * size;
+  constexpr std::size_t width = read_lanes<In>, step = width * sizeof(typename In::bits_type);
   using Bits = decltype(load<width>(In{}, nullptr));
   const auto* source = static_cast<const unsigned char*>(elements);
   Bits largest0{}, largest1{}, largest2{}, largest3{};
@@ -114,25 +113,28 @@ inline typename In::bits_type max_abs_bits(const void* elements, std::size_t n) 
     largest3 = max_of_abs(In{}, largest3, load<width>(In{}, source + 3 * step));
   }
   for (; n >= width; n -= width, source += step) largest0 = max_of_abs(In{}, largest0, load<width>(In{}, source));
-  if (n > 0) {
-    unsigned char padded[step] = {};
-    std::memcpy(padded, source, n * size);
-    largest1 = max_of_abs(In{}, largest1, load<width>(In{}, padded));
-  }
+  if (n > 0) largest1 = max_of_abs(In{}, largest1, load_part<width>(In{}, source, n));
   return largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3)));
 }
 
-/// Sixteen elements of measure_bits, a register at a time: by recursion, because a loop that is not unrolled keeps the sums in
-/// memory.
-template <class In, std::size_t Register, class Bits, class Sums>
-inline Bits measure_group(const unsigned char* source, Bits largest, Sums& sums) noexcept {
+/// Sixteen elements of measure_bits, or the `n` that are left; a register at a time, by recursion, because a loop that is not
+/// unrolled keeps the sums in memory.
+template <class In, std::size_t Register, bool Whole, class Bits, class Sums>
+inline Bits measure_group(const unsigned char* source, std::size_t n, Bits largest, Sums& sums) noexcept {
   using Compute = float_lanes<In>;
-  constexpr std::size_t width = lanes_of<Compute>;
-  const Bits bits = load<width>(In{}, source + Register * width * sizeof(typename In::bits_type));
+  constexpr std::size_t width = lanes_of<Compute>, begin = Register * width;
+  if (!Whole && n <= begin) return largest;
+  Bits bits;
+  const unsigned char* const first = source + begin * sizeof(typename In::bits_type);
+  if (Whole || n >= begin + width) {
+    bits = load<width>(In{}, first);
+  } else {
+    bits = load_part<width>(In{}, first, n - begin);
+  }
   largest = max_of_abs(In{}, largest, bits);
   add_squares(sums[Register], widen<Compute>(In{}, bits));
   if constexpr ((Register + 1) * width < sum_lanes) {
-    return measure_group<In, Register + 1>(source, largest, sums);
+    return measure_group<In, Register + 1, Whole>(source, n, largest, sums);
   } else {
     return largest;
   }
@@ -146,12 +148,10 @@ inline MeasuredBits<In> measure_bits(const void* elements, std::size_t n) noexce
   const auto* source = static_cast<const unsigned char*>(elements);
   decltype(load<width>(In{}, nullptr)) largest{};
   sums_register sums[sum_lanes / width] = {};
-  for (; n >= sum_lanes; n -= sum_lanes, source += sum_lanes * size) largest = measure_group<In, 0>(source, largest, sums);
-  if (n > 0) {
-    unsigned char padded[sum_lanes * size] = {};
-    std::memcpy(padded, source, n * size);
-    largest = measure_group<In, 0>(padded, largest, sums);
+  for (; n >= sum_lanes; n -= sum_lanes, source += sum_lanes * size) {
+    largest = measure_group<In, 0, true>(source, sum_lanes, largest, sums);
   }
+  largest = measure_group<In, 0, false>(source, n, largest, sums);
   double lanes[sum_lanes];
   for (std::size_t i = 0; i < sum_lanes / width; ++i) store_sums(lanes + i * width, sums[i]);
   return {largest_lane(largest), sum_of_lanes(lanes)};

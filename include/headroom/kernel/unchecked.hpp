@@ -96,7 +96,8 @@ template <class In>
   return sum;
 }
 [[nodiscard]] inline GradientNorm norm_of(const GradientReport& report, double sum_of_squares, double prescale) noexcept {
-  const double norm = report.finite ? std::sqrt(sum_of_squares) / prescale : 0.0;
+  double norm = report.finite ? std::sqrt(sum_of_squares) : 0.0;
+  if (prescale != 1.0) norm /= prescale;
   const auto bits = headroom::detail::bit_cast<std::uint64_t>(norm);
   return {report, headroom::detail::bit_cast<double>(report.finite ? bits : binary64::infinity_bits)};
 }

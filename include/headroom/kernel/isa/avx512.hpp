@@ -73,6 +73,29 @@ inline void store(unsigned char* destination, u16x16 bits) noexcept {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(destination), bits.lanes);
 }
 
+// ---- fewer than sixteen elements: lanes that are masked out are not touched in memory, and zero in the register ----
+
+inline __mmask16 first_lanes(std::size_t n) noexcept { return static_cast<__mmask16>((1U << n) - 1); }
+
+template <std::size_t Lanes>
+inline u32x16 load_part(binary32, const unsigned char* source, std::size_t n) noexcept {
+  return {_mm512_maskz_loadu_epi32(first_lanes(n), source)};
+}
+template <std::size_t Lanes>
+inline u16x16 load_part(binary16, const unsigned char* source, std::size_t n) noexcept {
+  return {_mm256_maskz_loadu_epi16(first_lanes(n), source)};
+}
+template <std::size_t Lanes>
+inline u16x16 load_part(brain16, const unsigned char* source, std::size_t n) noexcept {
+  return load_part<Lanes>(binary16{}, source, n);
+}
+inline void store_part(unsigned char* destination, u32x16 bits, std::size_t n) noexcept {
+  _mm512_mask_storeu_epi32(destination, first_lanes(n), bits.lanes);
+}
+inline void store_part(unsigned char* destination, u16x16 bits, std::size_t n) noexcept {
+  _mm256_mask_storeu_epi16(destination, first_lanes(n), bits.lanes);
+}
+
 // Streaming stores of whole registers; alignment of a cache line, so that whole lines are written.
 inline constexpr bool has_streaming_stores = true;
 inline constexpr std::size_t streaming_alignment = 64;

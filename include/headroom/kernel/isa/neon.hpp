@@ -63,6 +63,21 @@ inline void store(unsigned char* destination, u32x8 bits) noexcept {
 }
 inline void store(unsigned char* destination, u16x8 bits) noexcept { vst1q_u8(destination, vreinterpretq_u8_u16(bits.lanes)); }
 
+// ---- fewer than eight elements, by way of memory ----
+
+template <std::size_t Lanes, class Format>
+inline auto load_part(Format, const unsigned char* source, std::size_t n) noexcept {
+  unsigned char padded[8 * sizeof(typename Format::bits_type)] = {};
+  std::memcpy(padded, source, n * sizeof(typename Format::bits_type));
+  return load<Lanes>(Format{}, padded);
+}
+template <class Bits>
+inline void store_part(unsigned char* destination, Bits bits, std::size_t n) noexcept {
+  unsigned char padded[sizeof(Bits)];
+  store(padded, bits);
+  std::memcpy(destination, padded, n * sizeof(Bits) / 8);
+}
+
 inline constexpr bool has_streaming_stores = false;
 inline constexpr std::size_t streaming_alignment = 1;
 inline void prefetch_ahead(const unsigned char*) noexcept {}

@@ -55,6 +55,14 @@ inline void store(unsigned char* destination, Bits bits) noexcept {
   std::memcpy(destination, &bits, sizeof bits);
 }
 
+// A register of one element is never filled in part.
+template <std::size_t Lanes, class Format>
+inline typename Format::bits_type load_part(Format, const unsigned char*, std::size_t) noexcept {
+  return 0;
+}
+template <class Bits>
+inline void store_part(unsigned char*, Bits, std::size_t) noexcept {}
+
 inline constexpr bool has_streaming_stores = false;
 inline constexpr std::size_t streaming_alignment = 1;
 inline void prefetch_ahead(const unsigned char*) noexcept {}
