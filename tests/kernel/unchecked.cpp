@@ -195,7 +195,7 @@ TEST_CASE("unscale of a scale that is no power of two is the quotient", "[kernel
   support::for_each_isa([&](headroom::Isa) {
     const float source[] = {41.0F, 82.0F, 41.0F * 0x1p-20F};
     float destination[3] = {};
-    (void)unchecked::unscale(source, destination, 3, 41.0F);
+    (void)unchecked::unscale(source, destination, 3, unchecked::unscaling_by(41.0F));
     // 41 * (1/41 rounded to float) is the float below 1.
     CHECK(destination[0] == 1.0F);
     CHECK(destination[1] == 2.0F);

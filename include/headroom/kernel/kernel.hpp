@@ -71,7 +71,7 @@ GradientReport unscale(const Source& source, Destination&& destination, const fl
   const span to(destination);
   checks::same_size(from, to);
   headroom::detail::check_loss_scale("loss_scale", loss_scale);
-  return unchecked::unscale(from.data(), to.data(), to.size(), loss_scale, checks::stores(from, to));
+  return unchecked::unscale(from.data(), to.data(), to.size(), unchecked::unscaling_by(loss_scale), checks::stores(from, to));
 }
 /// The same in place. In fp16 what falls below 2^-25 underflows again: unscale into float where that matters.
 template <class Values>

@@ -19,7 +19,15 @@ template <class Format>
 inline GradientReport report_of(typename Format::bits_type largest) noexcept {
   // Chosen as integers: an Inf chosen as a floating-point value may be assumed away under -ffast-math.
   const bool finite = largest < Format::infinity_bits;
-  const std::uint64_t bits = finite ? headroom::detail::convert_bits<Format, binary64>(largest) : binary64::infinity_bits;
+  std::uint64_t bits = binary64::infinity_bits;
+  if (finite && largest >> Format::mantissa_bits != 0) {
+    // Nearly always: a normal number, which only needs another bias and more digits.
+    constexpr auto bias = static_cast<std::uint64_t>(binary64::bias - Format::bias);
+    bits = (static_cast<std::uint64_t>(largest) << (binary64::mantissa_bits - Format::mantissa_bits)) +
+           (bias << binary64::mantissa_bits);
+  } else if (finite) {
+    bits = headroom::detail::convert_bits<Format, binary64>(largest);
+  }
   return {finite, headroom::detail::bit_cast<double>(bits)};
 }
 
@@ -45,12 +53,20 @@ inline GradientReport divide(const In* source, Out* destination, std::size_t n, 
   const auto& kernels = transform_kernels<format_of<In>, format_of<Out>>(stores);
   return report_of<format_of<Out>>(kernels.divide(source, destination, n, divisor));
 }
-template <class In, class Out>
-inline GradientReport unscale(const In* source, Out* destination, std::size_t n, float loss_scale,
-                              Stores stores = Stores::ordinary) {
+/// What unscaling by a scale is: multiplication by the exact reciprocal of a power of two, else division.
+struct Unscaling {
+  double factor;
+  bool divides;
+};
+[[nodiscard]] inline Unscaling unscaling_by(float loss_scale) noexcept {
   const auto scale = static_cast<double>(loss_scale);
-  return headroom::detail::is_power_of_two(loss_scale) ? multiply(source, destination, n, 1.0 / scale, stores)
-                                                       : divide(source, destination, n, scale, stores);
+  const bool divides = !headroom::detail::is_power_of_two(loss_scale);
+  return {divides ? scale : 1.0 / scale, divides};
+}
+template <class In, class Out>
+inline GradientReport unscale(const In* source, Out* destination, std::size_t n, const Unscaling& by,
+                              Stores stores = Stores::ordinary) {
+  return by.divides ? divide(source, destination, n, by.factor, stores) : multiply(source, destination, n, by.factor, stores);
 }
 /// destination = source
 template <class In, class Out>

@@ -21,11 +21,11 @@ namespace headroom::detail {
 
 struct Unscale {
   static constexpr bool writes = true;
-  float loss_scale;
+  kernel::unchecked::Unscaling by;
   kernel::Stores stores = kernel::Stores::ordinary;
   template <class In, class Out>
   kernel::unchecked::Measured operator()(const In* source, Out* destination, std::size_t n) const {
-    return {kernel::unchecked::unscale(source, destination, n, loss_scale, stores), 0.0};
+    return {kernel::unchecked::unscale(source, destination, n, by, stores), 0.0};
   }
 };
 struct Multiply {

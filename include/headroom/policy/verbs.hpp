@@ -113,7 +113,7 @@ class LossScaleVerbs {
   [[nodiscard]] constexpr const Policy& self() const noexcept { return static_cast<const Policy&>(*this); }
   [[nodiscard]] double scale_as_double() const noexcept { return static_cast<double>(self().loss_scale()); }
   [[nodiscard]] detail::Multiply multiply() const noexcept { return {scale_as_double()}; }
-  [[nodiscard]] detail::Unscale divide() const noexcept { return {self().loss_scale()}; }
+  [[nodiscard]] detail::Unscale divide() const noexcept { return {kernel::unchecked::unscaling_by(self().loss_scale())}; }
 
   /// What was measured on scaled gradients, as it is of the unscaled ones.
   [[nodiscard]] GradientNorm unscaled_norm(const GradientNorm& scaled) const noexcept {
