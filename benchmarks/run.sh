@@ -1,13 +1,23 @@
 #!/usr/bin/env bash
-# Measures unscaling of fp16 gradients against the limits of the machine and against Eigen: GB/s of bytes read and written, the
-# median of many runs in random order. Installs what is missing on Debian 12.
+# Measures the kernels against the limits of the machine, Eigen and plain loops: prints a table of GB/s, and writes JSON and a
+# picture. Everything runs in one process in random order; figures of different runs or machines are not to be compared. Installs
+# what is missing on Debian 12. Takes two minutes.
+#   bash benchmarks/run.sh [output directory [flags of Google Benchmark]]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source cmake/install_packages.sh
 install_packages g++ cmake ninja-build libeigen3-dev libbenchmark-dev
+install_packages gnuplot-nox || echo "Going on without gnuplot: no picture is drawn."
 
+output=${1:-build/benchmarks}
+mkdir -p "$output"
 cmake -S . -B build/benchmarks -G Ninja -DCMAKE_BUILD_TYPE=Release -DHEADROOM_BUILD_BENCHMARKS=ON \
   -DHEADROOM_BUILD_TESTS=OFF -DHEADROOM_BUILD_EXAMPLES=OFF
 cmake --build build/benchmarks
-build/benchmarks/benchmarks/benchmark_unscale --benchmark_enable_random_interleaving=true --benchmark_repetitions=15 \
-  --benchmark_min_time=0.05 --benchmark_report_aggregates_only=true "$@" | grep -E 'Benchmark|_median' | sed 's/_median//'
+build/benchmarks/benchmarks/benchmark_kernels "$output/kernels.tsv" --benchmark_enable_random_interleaving=true \
+  --benchmark_repetitions=9 --benchmark_min_time=0.01 --benchmark_out="$output/kernels.json" "${@:2}"
+
+if command -v gnuplot >/dev/null; then
+  gnuplot -e "tsv='$output/kernels.tsv'; png='$output/kernels.png'" benchmarks/plot_kernels.gp
+  echo "Picture: $output/kernels.png"
+fi

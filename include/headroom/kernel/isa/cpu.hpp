@@ -21,7 +21,7 @@ namespace headroom::detail {
 }
 
 /// AVX2, F16C and FMA.
-[[nodiscard]] inline bool cpu_has_avx2() {
+[[nodiscard]] inline bool read_cpu_has_avx2() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned f16c = 1U << 29, avx = 1U << 28, fma = 1U << 12, avx2 = 1U << 5;
   constexpr unsigned needed = f16c | avx | fma;
@@ -31,11 +31,21 @@ namespace headroom::detail {
 }
 
 /// F, BW, VL and DQ; every CPU with these has AVX2, F16C and FMA.
-[[nodiscard]] inline bool cpu_has_avx512() {
+[[nodiscard]] inline bool read_cpu_has_avx512() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned f = 1U << 16, dq = 1U << 17, bw = 1U << 30, vl = 1U << 31;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (ebx & (f | dq | bw | vl)) != (f | dq | bw | vl)) return false;
-  return cpu_has_avx2() && os_saves_registers(2U | 4U | 0xe0U);
+  return read_cpu_has_avx2() && os_saves_registers(2U | 4U | 0xe0U);
+}
+
+// Asked once: in a virtual machine cpuid takes tens of microseconds.
+[[nodiscard]] inline bool cpu_has_avx2() {
+  static const bool has = read_cpu_has_avx2();
+  return has;
+}
+[[nodiscard]] inline bool cpu_has_avx512() {
+  static const bool has = read_cpu_has_avx512();
+  return has;
 }
 
 }  // namespace headroom::detail

@@ -1,0 +1,234 @@
+// The kernels against the limits of the machine and against other ways to do the same work, over sizes from the first cache to
+// memory, in one process and in random order. Prints a table of GB/s read and written (medians), and writes it for plot.gp.
+//
+//   benchmark_kernels table.tsv [flags of Google Benchmark]
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "contenders.hpp"
+
+namespace {
+
+using headroom::bfloat16;
+using headroom::half;
+using headroom::span;
+
+constexpr std::size_t most_bytes = std::size_t{256} << 20;
+const std::vector<std::size_t> sizes = {8U << 10, 64U << 10, 512U << 10, 4U << 20, 32U << 20, most_bytes};
+
+/// Ones, as many as anybody needs, and as much memory to write to.
+template <class T>
+std::vector<T>& ones() {
+  static std::vector<T> values(most_bytes / sizeof(T), T(1.0F));
+  return values;
+}
+template <class T>
+std::vector<T>& target() {
+  static std::vector<T> values(most_bytes / sizeof(T), T(1.0F));
+  return values;
+}
+
+/// Multiplication by 1 leaves the ones what they are; the compiler does not know.
+float inverse_scale() {
+  static volatile float one = 1.0F;
+  return one;
+}
+
+/// One line of the table: `work` done by `contender`, for `n` elements that are `bytes` each, read and written together.
+void add(const std::string& work, const std::string& contender, std::size_t bytes_per_element,
+         const std::function<void(std::size_t)>& run) {
+  for (const std::size_t bytes : sizes) {
+    const std::size_t n = bytes / bytes_per_element / 64 * 64;
+    const auto measure = [=](benchmark::State& state) {
+      for (auto _ : state) {
+        run(n);
+        benchmark::ClobberMemory();
+      }
+      state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(n * bytes_per_element));
+    };
+    benchmark::RegisterBenchmark((work + '|' + contender + '|' + std::to_string(bytes)).c_str(), measure);
+  }
+}
+
+/// headroom on every instruction set that this CPU has. One that was chosen stays so until the next contender chooses.
+void add_headroom(const std::string& work, std::size_t bytes_per_element, const std::function<void(std::size_t)>& run) {
+  for (const headroom::Isa isa : headroom::available_isas()) {
+    add(work, std::string("headroom ") + to_string(isa), bytes_per_element, [=](std::size_t n) {
+      headroom::force_isa(isa);
+      run(n);
+    });
+  }
+}
+
+template <class T>
+void add_in_place(const std::string& dtype) {
+  const std::string work = "unscale " + dtype + " in place";
+  constexpr std::size_t bytes = 2 * sizeof(T);
+  add_headroom(work, bytes, [](std::size_t n) {
+    benchmark::DoNotOptimize(headroom::kernel::unscale(span<T>(ones<T>().data(), n), 1.0F / inverse_scale()).finite);
+  });
+  add(work, "limit: multiply floats", bytes,
+      [](std::size_t n) { contenders::multiply(ones<float>().data(), n * sizeof(T) / sizeof(float), inverse_scale()); });
+  add(work, "Eigen", bytes, [](std::size_t n) {
+    auto values = contenders::eigen(ones<T>().data(), n);
+    values *= static_cast<typename contenders::eigen_scalar<T>::type>(inverse_scale());
+    benchmark::DoNotOptimize(values.isFinite().all());
+  });
+  add(work, "obvious loop", bytes,
+      [](std::size_t n) { benchmark::DoNotOptimize(contenders::obvious_unscale(ones<T>().data(), n, inverse_scale())); });
+}
+
+template <class T>
+void add_widening(const std::string& dtype) {
+  const std::string work = "unscale " + dtype + " to float";
+  constexpr std::size_t bytes = sizeof(T) + sizeof(float);
+  add_headroom(work, bytes, [](std::size_t n) {
+    const span<float> to(target<float>().data(), n);
+    benchmark::DoNotOptimize(headroom::kernel::unscale(span<T>(ones<T>().data(), n), to, 1.0F / inverse_scale()).finite);
+  });
+#if HEADROOM_HAS_AVX2
+  add(work, "limit: widen", bytes, [](std::size_t n) { contenders::widen(ones<T>().data(), target<float>().data(), n); });
+#endif
+  add(work, "Eigen", bytes, [](std::size_t n) {
+    auto values = contenders::eigen(target<float>().data(), n);
+    values = contenders::eigen(ones<T>().data(), n).template cast<float>() * inverse_scale();
+    benchmark::DoNotOptimize(values.isFinite().all());
+  });
+  add(work, "obvious loop", bytes, [](std::size_t n) {
+    benchmark::DoNotOptimize(contenders::obvious_unscale(ones<T>().data(), target<float>().data(), n, inverse_scale()));
+  });
+}
+
+template <class T>
+void add_cast(const std::string& dtype) {
+  const std::string work = "cast float to " + dtype;
+  constexpr std::size_t bytes = sizeof(float) + sizeof(T);
+  add_headroom(work, bytes, [](std::size_t n) {
+    headroom::kernel::cast(span<float>(ones<float>().data(), n), span<T>(target<T>().data(), n));
+  });
+  add(work, "limit: memcpy", bytes,
+      [](std::size_t n) { std::memcpy(target<float>().data(), ones<float>().data(), n * (sizeof(float) + sizeof(T)) / 2); });
+  add(work, "Eigen", bytes, [](std::size_t n) {
+    contenders::eigen(target<T>().data(), n) =
+        contenders::eigen(ones<float>().data(), n).template cast<typename contenders::eigen_scalar<T>::type>();
+  });
+  add(work, "obvious loop", bytes,
+      [](std::size_t n) { contenders::obvious_cast(ones<float>().data(), target<T>().data(), n); });
+}
+
+template <class T>
+void add_reading(const std::string& dtype) {
+  constexpr std::size_t bytes = sizeof(T);
+  const auto limit = [](std::size_t n) {
+#if HEADROOM_HAS_AVX2
+    benchmark::DoNotOptimize(contenders::read(ones<T>().data(), n * sizeof(T)));
+#endif
+  };
+  add_headroom("all_finite " + dtype, bytes,
+               [](std::size_t n) { benchmark::DoNotOptimize(headroom::kernel::all_finite(span<T>(ones<T>().data(), n))); });
+  add("all_finite " + dtype, "limit: read", bytes, limit);
+  add("all_finite " + dtype, "Eigen", bytes,
+      [](std::size_t n) { benchmark::DoNotOptimize(contenders::eigen(ones<T>().data(), n).isFinite().all()); });
+  add("all_finite " + dtype, "obvious loop", bytes,
+      [](std::size_t n) { benchmark::DoNotOptimize(contenders::obvious_all_finite(ones<T>().data(), n)); });
+  add_headroom("measure " + dtype, bytes,
+               [](std::size_t n) { benchmark::DoNotOptimize(headroom::kernel::measure(span<T>(ones<T>().data(), n)).norm); });
+  add("measure " + dtype, "limit: read", bytes, limit);
+  add("measure " + dtype, "obvious loop", bytes,
+      [](std::size_t n) { benchmark::DoNotOptimize(contenders::obvious_norm(ones<T>().data(), n)); });
+}
+
+/// Gathers the repetitions; prints nothing but the table at the end.
+class Table : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const Run& run : runs) {
+      if (run.run_type != Run::RT_Iteration) continue;
+      const std::string& name = run.run_name.function_name;
+      const std::size_t first = name.find('|'), second = name.find('|', first + 1);
+      const Line line{name.substr(0, first), name.substr(first + 1, second - first - 1)};
+      if (std::find(lines_.begin(), lines_.end(), line) == lines_.end()) lines_.push_back(line);
+      speeds_[{line, std::stoul(name.substr(second + 1))}].push_back(run.counters.at("bytes_per_second") / 1e9);
+    }
+  }
+  /// To the terminal, and as blocks of tab-separated columns: sizes, then a column for each contender.
+  void print(const std::string& file) {
+    std::ofstream tsv(file);
+    std::sort(lines_.begin(), lines_.end());
+    for (auto begin = lines_.begin(); begin != lines_.end();) {
+      const std::string work = begin->first;
+      const auto end = std::find_if(begin, lines_.end(), [&](const Line& line) { return line.first != work; });
+      std::printf("\n%-26s", work.c_str());
+      for (const std::size_t bytes : sizes) std::printf(" %8zu KiB", bytes >> 10);
+      std::printf("\n");
+      for (auto line = begin; line != end; ++line) {
+        std::printf("  %-24s", line->second.c_str());
+        for (const std::size_t bytes : sizes) std::printf(" %12.1f", median(*line, bytes));
+        std::printf("\n");
+      }
+      tsv << (begin == lines_.begin() ? "" : "\n\n") << work;
+      for (auto line = begin; line != end; ++line) tsv << '\t' << line->second;
+      tsv << '\n';
+      for (const std::size_t bytes : sizes) {
+        tsv << bytes;
+        for (auto line = begin; line != end; ++line) tsv << '\t' << median(*line, bytes);
+        tsv << '\n';
+      }
+      begin = end;
+    }
+  }
+
+ private:
+  using Line = std::pair<std::string, std::string>;  // work and contender
+
+  double median(const Line& line, std::size_t bytes) {
+    std::vector<double>& speeds = speeds_[{line, bytes}];
+    std::sort(speeds.begin(), speeds.end());
+    return speeds.empty() ? 0.0 : speeds[speeds.size() / 2];
+  }
+
+  std::vector<Line> lines_;
+  std::map<std::pair<Line, std::size_t>, std::vector<double>> speeds_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s table.tsv [flags of Google Benchmark]\n", argv[0]);
+    return 1;
+  }
+  // Memory is got here, and not while something is measured.
+  for (const void* memory :
+       {static_cast<const void*>(ones<float>().data()), static_cast<const void*>(ones<half>().data()),
+        static_cast<const void*>(ones<bfloat16>().data()), static_cast<const void*>(target<float>().data()),
+        static_cast<const void*>(target<half>().data()), static_cast<const void*>(target<bfloat16>().data())}) {
+    benchmark::DoNotOptimize(memory);
+  }
+  add_in_place<float>("float");
+  add_in_place<half>("fp16");
+  add_in_place<bfloat16>("bf16");
+  add_widening<half>("fp16");
+  add_widening<bfloat16>("bf16");
+  add_cast<half>("fp16");
+  add_cast<bfloat16>("bf16");
+  add_reading<float>("float");
+  add_reading<half>("fp16");
+  add_reading<bfloat16>("bf16");
+  Table table;
+  benchmark::RunSpecifiedBenchmarks(&table);
+  std::printf("GB/s read and written, by how much is read and written; medians\n");
+  table.print(argv[1]);
+}
