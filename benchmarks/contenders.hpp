@@ -27,7 +27,6 @@ using headroom::half;
 #endif
 
 BENCHMARK_TARGET inline void multiply(float* values, std::size_t n, float factor) {
-#pragma GCC ivdep
   for (std::size_t i = 0; i < n; ++i) values[i] *= factor;
 }
 

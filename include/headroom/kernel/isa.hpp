@@ -12,7 +12,7 @@ namespace headroom {
 
 namespace detail {
 
-/// The only global state of headroom: the instruction set in use, an Isa as its number; negative until first asked for.
+/// The only setting that is global: the instruction set in use, an Isa as its number; negative until first asked for.
 inline std::atomic<int> chosen_isa{-1};
 
 [[nodiscard]] inline std::string names_of_available_isas() {

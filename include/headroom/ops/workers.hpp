@@ -2,6 +2,10 @@
 
 #include <headroom/config.hpp>
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
+
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -14,12 +18,19 @@ namespace headroom::detail {
 
 /// The threads of parallel(n): started when first needed, asleep between calls, as many as the largest n has asked for. There
 /// is one set for the program, which is never taken down: threads that sleep end with the process, and a destructor could run
-/// while other static objects still call it. After fork() the child has none and its calling thread does all the work.
+/// while other static objects still call it. A child of fork() has none of its parent's threads, and locks that nobody will
+/// open: it begins with a set of its own.
 class Workers {
  public:
   [[nodiscard]] static Workers& shared() {
-    static auto* const workers = new Workers;
-    return *workers;
+    static std::atomic<Workers*> workers{new Workers};
+    Workers* current = workers.load(std::memory_order_acquire);
+    if (current->process_ != this_process()) {
+      auto* const fresh = new Workers;
+      if (workers.compare_exchange_strong(current, fresh, std::memory_order_acq_rel)) return *fresh;
+      delete fresh;  // another thread of the child was faster
+    }
+    return *current;
   }
 
   /// Calls task(0) ... task(n - 1), here and on n - 1 workers. While another call is running, or from within a task, all of it
@@ -39,6 +50,14 @@ class Workers {
   }
 
  private:
+#if defined(__unix__) || defined(__APPLE__)
+  using Process = pid_t;
+  static Process this_process() noexcept { return getpid(); }
+#else
+  using Process = int;
+  static Process this_process() noexcept { return 0; }
+#endif
+
   struct Running {
     std::atomic<bool>& flag;
     ~Running() { flag.store(false, std::memory_order_release); }
@@ -111,6 +130,7 @@ class Workers {
     }
   }
 
+  const Process process_ = this_process();
   std::atomic<bool> is_running_{false};  // no mutex: a task that calls again would lock it twice
   std::size_t threads_ = 0;              // touched by the call that is running
 
