@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
-#include <tuple>
-#include <type_traits>
 #include <vector>
 
 #include "support/bits.hpp"

@@ -34,7 +34,7 @@ class ParallelExecutor {
 
   [[nodiscard]] std::size_t concurrency() const noexcept { return static_cast<std::size_t>(n_threads_); }
 
-  /// Where tasks throw, all are done nevertheless; then the first error is thrown here.
+  /// The first error of a task is thrown here, when no task runs any more.
   template <class Task>
   void run(std::size_t n, Task&& task) const {
     detail::Workers::shared().run(n, task);
