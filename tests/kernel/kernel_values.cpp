@@ -3,6 +3,7 @@
 #include <headroom/kernel/kernel.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -156,6 +157,43 @@ TEST_CASE("unscale stores the quotient, rounded to float and then to the destina
 TEST_CASE("unscale stores the quotient, rounded to float and then to the destination: all bfloat16 patterns", "[kernel]") {
   check_all_values<Unscale, bfloat16>(loss_scales);
 }
+TEST_CASE("unscale by every power of two in place and into float: all 16-bit patterns", "[kernel]") {
+  for (int exponent = -126; exponent <= 126; ++exponent) {
+    const float loss_scale = std::ldexp(1.0F, exponent);
+    support::for_each_type<half, bfloat16>([&](auto in) {
+      using In = typename decltype(in)::type;
+      const auto elements = support::sample_bits<format_of<In>>();
+      check_values<Unscale, In, In>(elements, loss_scale);
+      check_values<Unscale, In, float>(elements, loss_scale);
+    });
+  }
+}
+
+TEST_CASE("16 bits times a power of two: numbers of which a few are zero, subnormal, huge or none", "[kernel]") {
+  // Blocks of normal numbers take another way than those that hold one of the others, wherever it stands.
+  std::mt19937 random(support::seed);
+  support::for_each_type<half, bfloat16>([&](auto in) {
+    using In = typename decltype(in)::type;
+    using Format = format_of<In>;
+    const auto odd_ones = support::sample_bits<Format>();
+    for (int exponent = -20; exponent <= 20; ++exponent) {
+      std::vector<bits_type<In>> elements(20'000);
+      for (std::size_t i = 0; i < elements.size(); ++i) {
+        const auto sign = random() % 2 == 0 ? Format::sign_mask : bits_type<In>{0};
+        const auto magnitude = random() % 8 == 0 ? bits_type<In>{0} : support::random_magnitude<Format>(random, -4, 4);
+        elements[i] = static_cast<bits_type<In>>(sign | magnitude);
+        if (random() % 64 == 0) {
+          // Those next to a power of two, too: there the ways part.
+          const auto odd = odd_ones[random() % odd_ones.size()] & (random() % 2 == 0 ? ~Format::mantissa_mask : ~0);
+          elements[i] = static_cast<bits_type<In>>(static_cast<unsigned>(odd) + random() % 3 - 1);
+        }
+      }
+      check_values<Unscale, In, In>(elements, std::ldexp(1.0F, exponent));
+      check_values<Scale, In, In>(elements, std::ldexp(1.0F, exponent));
+    }
+  });
+}
+
 TEST_CASE("unscale of float and double", "[kernel]") { check_all_values<Unscale, float, double>(loss_scales); }
 
 TEST_CASE("scale stores the product, rounded to float and then to the destination: all half patterns", "[kernel]") {

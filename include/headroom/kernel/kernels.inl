@@ -80,6 +80,47 @@ inline typename Out::bits_type transform(const void* source_elements, void* dest
   return largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3)));
 }
 
+/// Multiplication as a kernel of its own: from sixteen bits to the same sixteen bits a factor that is a power of two is added
+/// to the exponents, block by block, as long as neither what is read nor what is stored is subnormal, Inf or NaN.
+template <class In, class Out>
+inline typename Out::bits_type multiply_kernel(const void* source_elements, void* destination_elements, std::size_t n,
+                                               double factor) noexcept {
+  if constexpr (has_exponent_shift && std::is_same_v<In, Out> && sizeof(typename In::bits_type) == 2) {
+    constexpr int one = 1 << In::mantissa_bits, largest_finite = In::infinity_bits - 1;
+    const auto factor_bits = headroom::detail::bit_cast<std::uint64_t>(factor);
+    const auto exponent = static_cast<std::int64_t>(factor_bits >> binary64::mantissa_bits) - binary64::bias;
+    const std::int64_t limit = (largest_finite - one) / one;
+    if ((factor_bits & binary64::mantissa_mask) == 0 && -limit < exponent && exponent < limit) {
+      const int amount = static_cast<int>(exponent) * one;
+      auto by = make_exponent_shift(In{}, amount, amount < 0 ? one - amount : one,
+                                    amount < 0 ? largest_finite : largest_finite - amount);
+      const auto* source = static_cast<const unsigned char*>(source_elements);
+      auto* destination = static_cast<unsigned char*>(destination_elements);
+      constexpr std::size_t block = decltype(by)::elements;
+      typename Out::bits_type largest = 0;
+      std::size_t unshifted = 4 * block;  // elements that go the other way where a block fails: more, the more blocks do
+      while (n > 0) {
+        std::size_t done = block;
+        if (n >= block && shift_exponents(source, destination, by)) {
+          unshifted = 4 * block;
+        } else {
+          done = n < unshifted ? n : unshifted;
+          unshifted = unshifted < 64 * block ? 2 * unshifted : unshifted;
+          const auto stored = transform<multiply, In, Out>(source, destination, done, factor);
+          if (stored > largest) largest = stored;
+        }
+        n -= done;
+        source += 2 * done;
+        destination += 2 * done;
+      }
+      const int shifted = largest_lane(by.largest);
+      if (shifted > 0 && shifted + amount > largest) largest = static_cast<typename Out::bits_type>(shifted + amount);
+      return largest;
+    }
+  }
+  return transform<multiply, In, Out>(source_elements, destination_elements, n, factor);
+}
+
 /// The same with streaming stores, but for what lies before the first aligned element. Without an aligned element there is
 /// none.
 template <class Verb, class In, class Out>
@@ -117,22 +158,27 @@ inline typename In::bits_type max_abs_bits(const void* elements, std::size_t n) 
   return largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3)));
 }
 
-/// Sixteen elements of measure_bits, or the `n` that are left; a register at a time, by recursion, because a loop that is not
-/// unrolled keeps the sums in memory.
+template <class Compute, class In>
+inline auto doubles_at(In, const unsigned char* source) noexcept {
+  return to_doubles(widen<Compute>(In{}, load<lanes_of<Compute>>(In{}, source)));
+}
+
+/// `sum_lanes` elements of measure_bits, or the `n` that are left; a register at a time, by recursion, because a loop that is
+/// not unrolled keeps the sums in memory.
 template <class In, std::size_t Register, bool Whole, class Bits, class Sums>
 inline Bits measure_group(const unsigned char* source, std::size_t n, Bits largest, Sums& sums) noexcept {
   using Compute = float_lanes<In>;
   constexpr std::size_t width = lanes_of<Compute>, begin = Register * width;
   if (!Whole && n <= begin) return largest;
-  Bits bits;
   const unsigned char* const first = source + begin * sizeof(typename In::bits_type);
   if (Whole || n >= begin + width) {
-    bits = load<width>(In{}, first);
+    largest = max_of_abs(In{}, largest, load<width>(In{}, first));
+    add_squares(sums[Register], doubles_at<Compute>(In{}, first));
   } else {
-    bits = load_part<width>(In{}, first, n - begin);
+    const Bits bits = load_part<width>(In{}, first, n - begin);
+    largest = max_of_abs(In{}, largest, bits);
+    add_squares(sums[Register], to_doubles(widen<Compute>(In{}, bits)));
   }
-  largest = max_of_abs(In{}, largest, bits);
-  add_squares(sums[Register], widen<Compute>(In{}, bits));
   if constexpr ((Register + 1) * width < sum_lanes) {
     return measure_group<In, Register + 1, Whole>(source, n, largest, sums);
   } else {
@@ -140,27 +186,39 @@ inline Bits measure_group(const unsigned char* source, std::size_t n, Bits large
   }
 }
 
-/// As max_abs_bits, and the sum of squares in double. Element i adds to the i-mod-16th of 16 sums, whatever the width of a
-/// register, and the 16 are added in one fixed order: every instruction set rounds alike.
+/// The sums in `Begin` and every `Step`-th register after it; first of all those are added that are furthest from each other.
+template <std::size_t Begin, std::size_t Step, class Sums, std::size_t Count>
+inline Sums sum_of_registers(const Sums (&sums)[Count]) noexcept {
+  if constexpr (Step == Count) {
+    return sums[Begin];
+  } else {
+    return added(sum_of_registers<Begin, 2 * Step>(sums), sum_of_registers<Begin + Step, 2 * Step>(sums));
+  }
+}
+
+/// As max_abs_bits, and the sum of squares in double. Element i adds to the i-mod-32nd of 32 sums, whatever the width of a
+/// register, and these are added in one fixed order, i to i + 16, then i to i + 8, and so on: every instruction set rounds
+/// alike.
 template <class In>
 inline MeasuredBits<In> measure_bits(const void* elements, std::size_t n) noexcept {
-  constexpr std::size_t size = sizeof(typename In::bits_type), width = lanes_of<float_lanes<In>>;
+  using Compute = float_lanes<In>;
+  constexpr std::size_t size = sizeof(typename In::bits_type), width = lanes_of<Compute>;
   const auto* source = static_cast<const unsigned char*>(elements);
   decltype(load<width>(In{}, nullptr)) largest{};
-  sums_register sums[sum_lanes / width] = {};
+  decltype(to_doubles(Compute{})) sums[sum_lanes / width] = {};
   for (; n >= sum_lanes; n -= sum_lanes, source += sum_lanes * size) {
     largest = measure_group<In, 0, true>(source, sum_lanes, largest, sums);
   }
   largest = measure_group<In, 0, false>(source, n, largest, sums);
-  double lanes[sum_lanes];
-  for (std::size_t i = 0; i < sum_lanes / width; ++i) store_sums(lanes + i * width, sums[i]);
-  return {largest_lane(largest), sum_of_lanes(lanes)};
+  double lanes[width];
+  store_sums(lanes, sum_of_registers<0, 1>(sums));
+  return {largest_lane(largest), sum_of_lanes(lanes, width)};
 }
 
 // ---- what kernel/table.hpp chooses from: one entry a kernel ----
 
 template <class In, class Out>
-inline constexpr TransformKernels<In, Out> transform_row = {&transform<multiply, In, Out>, &transform<divide, In, Out>,
+inline constexpr TransformKernels<In, Out> transform_row = {&multiply_kernel<In, Out>, &transform<divide, In, Out>,
                                                             &transform<convert, In, Out>};
 template <class In, class Out>
 constexpr TransformKernels<In, Out> make_streaming_row() {

@@ -14,8 +14,7 @@
 #include <type_traits>
 
 // AVX2 with F16C and FMA: Intel since Haswell (2013), AMD since Excavator (2015). Eight floats a register; sixteen-bit formats
-// are loaded eight at a time as half a register and widened, by VCVTPH2PS for fp16 and by a shift for bf16. float and the
-// reading kernels are bound by memory; fp16 in place is bound by VCVTPS2PH, two µops that issue once a cycle at best.
+// are loaded eight at a time as half a register and widened, by VCVTPH2PS for fp16 and by a byte shuffle for bf16.
 //
 // Everything up to the end of the file is compiled for this CPU whatever the flags of the including file are, so nothing here
 // may be a lambda or a friend (g++ leaves those out of the region), and __AVX2__ says nothing.
@@ -51,11 +50,14 @@ struct f64x8 {
 struct f32x16 {
   f32x8 even, odd;
 };
+struct f64x16 {
+  f64x8 even, odd;
+};
 
 template <class In, class Out>
 using compute_for = std::conditional_t<std::is_same_v<In, brain16> && std::is_same_v<Out, brain16>, f32x16, f32x8>;
 template <class In>
-using float_lanes = f32x8;
+using float_lanes = compute_for<In, In>;
 template <class Compute>
 inline constexpr std::size_t lanes_of = std::is_same_v<Compute, f32x16> ? 16 : 8;
 template <class In>
@@ -79,7 +81,6 @@ template <std::size_t Lanes>
 inline auto load(brain16, const unsigned char* source) noexcept {
   return load<Lanes>(binary16{}, source);
 }
-
 inline void store(unsigned char* destination, u32x8 bits) noexcept {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(destination), bits.lanes);
 }
@@ -138,7 +139,6 @@ inline void store_bytes(unsigned char* destination, __m256i value, std::size_t b
   _mm_storeu_si128(reinterpret_cast<__m128i*>(destination), _mm256_castsi256_si128(value));
   store_bytes(destination + 16, _mm256_extracti128_si256(value, 1), bytes - 16);
 }
-
 template <std::size_t Lanes>
 inline u32x8 load_part(binary32, const unsigned char* source, std::size_t n) noexcept {
   return {load_bytes_of_32(source, 4 * n)};
@@ -194,7 +194,11 @@ inline f32x8 widen(binary16, u16x8 bits) noexcept {
 }
 template <class Compute>
 inline f32x8 widen(brain16, u16x8 bits) noexcept {
-  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits.lanes), 16))};
+  // One byte shuffle of two copies, which cost nothing where the elements come from memory; -1 makes zeros.
+  const __m256i copies_u16x16 = _mm256_broadcastsi128_si256(bits.lanes);
+  const __m256i upper_halves = _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7,  //
+                                                -1, -1, 8, 9, -1, -1, 10, 11, -1, -1, 12, 13, -1, -1, 14, 15);
+  return {_mm256_castsi256_ps(_mm256_shuffle_epi8(copies_u16x16, upper_halves))};
 }
 
 // In place there is no need to bring the lanes into another order: the even ones are shifted up, the odd ones are up already.
@@ -211,7 +215,11 @@ inline u32x8 narrow(binary32, f32x8 value) noexcept {
   __asm__("" : "+x"(bits_u32x8));
   return {bits_u32x8};
 }
-inline u16x8 narrow(binary16, f32x8 value) noexcept { return {_mm256_cvtps_ph(value.lanes, _MM_FROUND_TO_NEAREST_INT)}; }
+inline u16x8 narrow(binary16, f32x8 value) noexcept {
+  __m128i bits_u16x8 = _mm256_cvtps_ph(value.lanes, _MM_FROUND_TO_NEAREST_INT);
+  __asm__("" : "+x"(bits_u16x8));  // else clang converts once more to store
+  return {bits_u16x8};
+}
 
 // Nearest-even by adding just under half a unit, and one more where the kept part is odd. A NaN would be carried to Inf or even
 // to -0 by that sum: it keeps its upper half instead, made quiet. (VCVTNEPS2BF16 would do, but flushes subnormals.)
@@ -264,12 +272,12 @@ inline f32x16 divided(f32x16 value, f32x16 divisor) noexcept {
   return {divided(value.even, divisor.even), divided(value.odd, divisor.odd)};
 }
 
-// ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top ----
+// ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top; as signed
+// integers, for whose maximum some CPUs have more units ----
 
-inline u32x8 larger(u32x8 a, u32x8 b) noexcept { return {_mm256_max_epu32(a.lanes, b.lanes)}; }
-inline u16x8 larger(u16x8 a, u16x8 b) noexcept { return {_mm_max_epu16(a.lanes, b.lanes)}; }
-inline u16x16 larger(u16x16 a, u16x16 b) noexcept { return {_mm256_max_epu16(a.lanes, b.lanes)}; }
-
+inline u32x8 larger(u32x8 a, u32x8 b) noexcept { return {_mm256_max_epi32(a.lanes, b.lanes)}; }
+inline u16x8 larger(u16x8 a, u16x8 b) noexcept { return {_mm_max_epi16(a.lanes, b.lanes)}; }
+inline u16x16 larger(u16x16 a, u16x16 b) noexcept { return {_mm256_max_epi16(a.lanes, b.lanes)}; }
 inline u32x8 max_of_abs(binary32, u32x8 largest, u32x8 bits) noexcept {
   return larger(largest, {_mm256_and_si256(bits.lanes, _mm256_set1_epi32(0x7fffffff))});
 }
@@ -281,7 +289,6 @@ inline u16x16 max_of_abs(binary16, u16x16 largest, u16x16 bits) noexcept {
   return larger(largest, {_mm256_and_si256(bits.lanes, _mm256_set1_epi16(0x7fff))});
 }
 inline u16x16 max_of_abs(brain16, u16x16 largest, u16x16 bits) noexcept { return max_of_abs(binary16{}, largest, bits); }
-
 inline std::uint32_t largest_lane(u32x8 bits) noexcept {
   __m128i max_u32x4 = _mm_max_epu32(_mm256_castsi256_si128(bits.lanes), _mm256_extracti128_si256(bits.lanes, 1));
   max_u32x4 = _mm_max_epu32(max_u32x4, _mm_shuffle_epi32(max_u32x4, 0x4e));
@@ -293,27 +300,89 @@ inline std::uint16_t largest_lane(u16x8 bits) noexcept {
   const __m128i complement_u16x8 = _mm_xor_si128(bits.lanes, _mm_set1_epi16(-1));
   return static_cast<std::uint16_t>(~_mm_cvtsi128_si32(_mm_minpos_epu16(complement_u16x8)));
 }
-
 inline std::uint16_t largest_lane(u16x16 bits) noexcept {
   return largest_lane(larger(u16x8{_mm256_castsi256_si128(bits.lanes)}, u16x8{_mm256_extracti128_si256(bits.lanes, 1)}));
 }
 
-// ---- sums of squares: the square of a float is exact in double, fused or not; one addition a lane. The asm keeps -ffast-math
-// from adding in another order
-// ----
+// ---- sixteen bits times a power of two, in integers ----
 
-using sums_register = f64x8;
-
-inline void add_squares(f64x8& sums, f32x8 value) noexcept {
-  const __m256d low_f64x4 = _mm256_cvtps_pd(_mm256_castps256_ps128(value.lanes));
-  const __m256d high_f64x4 = _mm256_cvtps_pd(_mm256_extractf128_ps(value.lanes, 1));
-  sums.low = _mm256_fmadd_pd(low_f64x4, low_f64x4, sums.low);
-  sums.high = _mm256_fmadd_pd(high_f64x4, high_f64x4, sums.high);
-  __asm__("" : "+x"(sums.low), "+x"(sums.high));
+inline constexpr bool has_exponent_shift = true;
+struct exponent_shift {
+  static constexpr std::size_t elements = 64;  // of a call
+  __m256i amount_i16x16, below_lowest_i16x16, highest_i16x16;
+  u16x16 largest;  // of the magnitudes that were read
+};
+template <class Format>
+inline exponent_shift make_exponent_shift(Format, int amount, int lowest, int highest) noexcept {
+  return {_mm256_set1_epi16(static_cast<short>(amount)),
+          _mm256_set1_epi16(static_cast<short>(lowest - 0x8001)),
+          _mm256_set1_epi16(static_cast<short>(highest)),
+          {_mm256_setzero_si256()}};
 }
+inline bool shift_exponents(const unsigned char* source, unsigned char* destination, exponent_shift& by) noexcept {
+  const __m256i abs_mask_u16x16 = _mm256_set1_epi16(0x7fff);
+  const __m256i x0 = load<16>(binary16{}, source).lanes, x1 = load<16>(binary16{}, source + 32).lanes;
+  const __m256i x2 = load<16>(binary16{}, source + 64).lanes, x3 = load<16>(binary16{}, source + 96).lanes;
+  const __m256i a0 = _mm256_and_si256(x0, abs_mask_u16x16), a1 = _mm256_and_si256(x1, abs_mask_u16x16);
+  const __m256i a2 = _mm256_and_si256(x2, abs_mask_u16x16), a3 = _mm256_and_si256(x3, abs_mask_u16x16);
+  const __m256i max_i16x16 = _mm256_max_epi16(_mm256_max_epi16(a0, a1), _mm256_max_epi16(a2, a3));
+  // Plus 0x7fff, magnitudes are in order from the most negative integer on, but for zero, which is the greatest.
+  const __m256i b0 = _mm256_add_epi16(a0, abs_mask_u16x16), b1 = _mm256_add_epi16(a1, abs_mask_u16x16);
+  const __m256i b2 = _mm256_add_epi16(a2, abs_mask_u16x16), b3 = _mm256_add_epi16(a3, abs_mask_u16x16);
+  const __m256i min_i16x16 = _mm256_min_epi16(_mm256_min_epi16(b0, b1), _mm256_min_epi16(b2, b3));
+  const __m256i outside_i16x16 = _mm256_or_si256(_mm256_cmpgt_epi16(by.below_lowest_i16x16, min_i16x16),
+                                                 _mm256_cmpgt_epi16(max_i16x16, by.highest_i16x16));
+  if (_mm256_testz_si256(outside_i16x16, outside_i16x16) == 0) return false;
+  by.largest = larger(by.largest, {max_i16x16});
+  // VPSIGNW leaves the amount where the magnitude is positive, and makes it zero where that is zero.
+  store(destination, u16x16{_mm256_add_epi16(x0, _mm256_sign_epi16(by.amount_i16x16, a0))});
+  store(destination + 32, u16x16{_mm256_add_epi16(x1, _mm256_sign_epi16(by.amount_i16x16, a1))});
+  store(destination + 64, u16x16{_mm256_add_epi16(x2, _mm256_sign_epi16(by.amount_i16x16, a2))});
+  store(destination + 96, u16x16{_mm256_add_epi16(x3, _mm256_sign_epi16(by.amount_i16x16, a3))});
+  return true;
+}
+
+// ---- sums of squares: the square of a float is exact in double, fused or not; one addition a lane. The asm keeps -ffast-math
+// from adding in another order; a fused multiply-add is not taken apart for that ----
+
+inline f64x8 to_doubles(f32x8 value) noexcept {
+  __asm__("" : "+x"(value.lanes));  // else g++ converts the lower half from fp16 once more, for itself
+  return {_mm256_cvtps_pd(_mm256_castps256_ps128(value.lanes)), _mm256_cvtps_pd(_mm256_extractf128_ps(value.lanes, 1))};
+}
+inline f64x16 to_doubles(f32x16 value) noexcept { return {to_doubles(value.even), to_doubles(value.odd)}; }
+
+// From memory the conversion needs no shuffle.
+template <class Compute>
+inline f64x8 doubles_at(binary32, const unsigned char* source) noexcept {
+  return {_mm256_cvtps_pd(_mm_castsi128_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source)))),
+          _mm256_cvtps_pd(_mm_castsi128_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source + 16))))};
+}
+inline void add_squares(f64x8& sums, f64x8 value) noexcept {
+  sums.low = _mm256_fmadd_pd(value.low, value.low, sums.low);
+  sums.high = _mm256_fmadd_pd(value.high, value.high, sums.high);
+}
+inline void add_squares(f64x16& sums, f64x16 value) noexcept {
+  add_squares(sums.even, value.even);
+  add_squares(sums.odd, value.odd);
+}
+inline f64x8 added(f64x8 a, f64x8 b) noexcept {
+  f64x8 sum = {_mm256_add_pd(a.low, b.low), _mm256_add_pd(a.high, b.high)};
+  __asm__("" : "+x"(sum.low), "+x"(sum.high));
+  return sum;
+}
+inline f64x16 added(f64x16 a, f64x16 b) noexcept { return {added(a.even, b.even), added(a.odd, b.odd)}; }
 inline void store_sums(double* destination, f64x8 sums) noexcept {
   _mm256_storeu_pd(destination, sums.low);
   _mm256_storeu_pd(destination + 4, sums.high);
+}
+inline void store_sums(double* destination, f64x16 sums) noexcept {
+  double even[8], odd[8];
+  store_sums(even, sums.even);
+  store_sums(odd, sums.odd);
+  for (std::size_t i = 0; i < 8; ++i) {
+    destination[2 * i] = even[i];
+    destination[2 * i + 1] = odd[i];
+  }
 }
 
 #include <headroom/kernel/kernels.inl>

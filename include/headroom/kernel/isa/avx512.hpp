@@ -40,6 +40,9 @@ struct u32x16 {
 struct u16x16 {
   __m256i lanes;
 };
+struct u16x32 {
+  __m512i lanes;
+};
 struct f64x16 {
   __m512d low, high;
 };
@@ -134,7 +137,9 @@ inline u32x16 narrow(binary32, f32x16 value) noexcept {
   return {bits_u32x16};
 }
 inline u16x16 narrow(binary16, f32x16 value) noexcept {
-  return {_mm512_maskz_cvtps_ph(0xffff, value.lanes, _MM_FROUND_TO_NEAREST_INT)};
+  __m256i bits_u16x16 = _mm512_maskz_cvtps_ph(0xffff, value.lanes, _MM_FROUND_TO_NEAREST_INT);
+  __asm__("" : "+v"(bits_u16x16));  // else clang converts once more to store
+  return {bits_u16x16};
 }
 
 // Nearest-even by adding just under half a unit, and one more where the kept part is odd. A NaN would be carried to Inf or even
@@ -192,19 +197,69 @@ inline std::uint16_t largest_lane(u16x16 bits) noexcept {
   return static_cast<std::uint16_t>(~_mm_cvtsi128_si32(_mm_minpos_epu16(_mm_xor_si128(max_u16x8, _mm_set1_epi16(-1)))));
 }
 
+inline u16x32 larger(u16x32 a, u16x32 b) noexcept { return {_mm512_maskz_max_epu16(0xffffffff, a.lanes, b.lanes)}; }
+inline std::uint16_t largest_lane(u16x32 bits) noexcept {
+  return largest_lane(larger(u16x16{_mm512_maskz_extracti64x4_epi64(0xf, bits.lanes, 0)},
+                             u16x16{_mm512_maskz_extracti64x4_epi64(0xf, bits.lanes, 1)}));
+}
+
+// ---- sixteen bits times a power of two, in integers ----
+
+inline constexpr bool has_exponent_shift = true;
+struct exponent_shift {
+  static constexpr std::size_t elements = 64;  // of a call
+  __m512i amount_i16x32, lowest_minus_1_u16x32, highest_u16x32;
+  u16x32 largest;  // of the magnitudes that were read
+};
+template <class Format>
+inline exponent_shift make_exponent_shift(Format, int amount, int lowest, int highest) noexcept {
+  return {_mm512_set1_epi16(static_cast<short>(amount)),
+          _mm512_set1_epi16(static_cast<short>(lowest - 1)),
+          _mm512_set1_epi16(static_cast<short>(highest)),
+          {_mm512_setzero_si512()}};
+}
+inline bool shift_exponents(const unsigned char* source, unsigned char* destination, exponent_shift& by) noexcept {
+  const __m512i abs_mask_u16x32 = _mm512_set1_epi16(0x7fff), minus_1_u16x32 = _mm512_set1_epi16(-1);
+  const __m512i x0 = _mm512_loadu_si512(source), x1 = _mm512_loadu_si512(source + 64);
+  const __m512i a0 = _mm512_and_si512(x0, abs_mask_u16x32), a1 = _mm512_and_si512(x1, abs_mask_u16x32);
+  const u16x32 max = larger(u16x32{a0}, u16x32{a1});
+  // Less 1, magnitudes stay in order, but for zero, which is the greatest.
+  const __m512i min_u16x32 =
+      _mm512_maskz_min_epu16(0xffffffff, _mm512_add_epi16(a0, minus_1_u16x32), _mm512_add_epi16(a1, minus_1_u16x32));
+  if ((_mm512_cmplt_epu16_mask(min_u16x32, by.lowest_minus_1_u16x32) | _mm512_cmpgt_epu16_mask(max.lanes, by.highest_u16x32)) !=
+      0) {
+    return false;
+  }
+  by.largest = larger(by.largest, max);
+  _mm512_storeu_si512(destination, _mm512_mask_add_epi16(x0, _mm512_test_epi16_mask(a0, a0), x0, by.amount_i16x32));
+  _mm512_storeu_si512(destination + 64, _mm512_mask_add_epi16(x1, _mm512_test_epi16_mask(a1, a1), x1, by.amount_i16x32));
+  return true;
+}
+
 // ---- sums of squares: the square of a float is exact in double, fused or not; one addition a lane. The asm keeps -ffast-math
-// from adding in another order
-// ----
+// from adding in another order ----
 
-using sums_register = f64x16;
-
-inline void add_squares(f64x16& sums, f32x16 value) noexcept {
-  const __m256 high_f32x8 = _mm512_maskz_extractf32x8_ps(0xff, value.lanes, 1);
-  const __m512d low_f64x8 = _mm512_maskz_cvtps_pd(0xff, _mm512_maskz_extractf32x8_ps(0xff, value.lanes, 0));
-  const __m512d high_f64x8 = _mm512_maskz_cvtps_pd(0xff, high_f32x8);
-  sums.low = _mm512_fmadd_pd(low_f64x8, low_f64x8, sums.low);
-  sums.high = _mm512_fmadd_pd(high_f64x8, high_f64x8, sums.high);
+inline f64x16 to_doubles(f32x16 value) noexcept {
+  return {_mm512_maskz_cvtps_pd(0xff, _mm512_maskz_extractf32x8_ps(0xff, value.lanes, 0)),
+          _mm512_maskz_cvtps_pd(0xff, _mm512_maskz_extractf32x8_ps(0xff, value.lanes, 1))};
+}
+// From memory the conversion needs no shuffle.
+template <class Compute>
+inline f64x16 doubles_at(binary32, const unsigned char* source) noexcept {
+  const __m256i low_u32x8 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(source));
+  const __m256i high_u32x8 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(source + 32));
+  return {_mm512_maskz_cvtps_pd(0xff, _mm256_castsi256_ps(low_u32x8)),
+          _mm512_maskz_cvtps_pd(0xff, _mm256_castsi256_ps(high_u32x8))};
+}
+inline void add_squares(f64x16& sums, f64x16 value) noexcept {
+  sums.low = _mm512_fmadd_pd(value.low, value.low, sums.low);
+  sums.high = _mm512_fmadd_pd(value.high, value.high, sums.high);
   __asm__("" : "+v"(sums.low), "+v"(sums.high));
+}
+inline f64x16 added(f64x16 a, f64x16 b) noexcept {
+  f64x16 sum = {_mm512_add_pd(a.low, b.low), _mm512_add_pd(a.high, b.high)};
+  __asm__("" : "+v"(sum.low), "+v"(sum.high));
+  return sum;
 }
 inline void store_sums(double* destination, f64x16 sums) noexcept {
   _mm512_storeu_pd(destination, sums.low);

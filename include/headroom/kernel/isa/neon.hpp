@@ -165,22 +165,63 @@ inline u16x8 max_of_abs(brain16, u16x8 largest, u16x8 bits) noexcept { return ma
 inline std::uint32_t largest_lane(u32x8 bits) noexcept { return vmaxvq_u32(vmaxq_u32(bits.low, bits.high)); }
 inline std::uint16_t largest_lane(u16x8 bits) noexcept { return vmaxvq_u16(bits.lanes); }
 
-// ---- sums of squares: the square of a float is exact in double, fused or not; one addition a lane. The asm keeps -ffast-math
-// from adding in another order
-// ----
+// ---- sixteen bits times a power of two, in integers ----
 
-using sums_register = f64x8;
-
-inline float64x2_t plus_square(float64x2_t sum, float64x2_t value) noexcept {
-  float64x2_t result = vfmaq_f64(sum, value, value);
-  __asm__("" : "+w"(result));
-  return result;
+inline constexpr bool has_exponent_shift = true;
+struct exponent_shift {
+  static constexpr std::size_t elements = 32;  // of a call
+  uint16x8_t amount;
+  std::uint16_t lowest_minus_1, highest;
+  u16x8 largest;  // of the magnitudes that were read
+};
+template <class Format>
+inline exponent_shift make_exponent_shift(Format, int amount, int lowest, int highest) noexcept {
+  return {vdupq_n_u16(static_cast<std::uint16_t>(amount)),
+          static_cast<std::uint16_t>(lowest - 1),
+          static_cast<std::uint16_t>(highest),
+          {vdupq_n_u16(0)}};
 }
-inline void add_squares(f64x8& sums, f32x8 value) noexcept {
-  sums.lanes01 = plus_square(sums.lanes01, vcvt_f64_f32(vget_low_f32(value.low)));
-  sums.lanes23 = plus_square(sums.lanes23, vcvt_high_f64_f32(value.low));
-  sums.lanes45 = plus_square(sums.lanes45, vcvt_f64_f32(vget_low_f32(value.high)));
-  sums.lanes67 = plus_square(sums.lanes67, vcvt_high_f64_f32(value.high));
+inline uint16x8_t shifted_unless_zero(uint16x8_t value, uint16x8_t magnitude, uint16x8_t amount) noexcept {
+  return vaddq_u16(value, vandq_u16(amount, vtstq_u16(magnitude, magnitude)));
+}
+inline bool shift_exponents(const unsigned char* source, unsigned char* destination, exponent_shift& by) noexcept {
+  const uint16x8_t abs_mask_u16x8 = vdupq_n_u16(0x7fff), one_u16x8 = vdupq_n_u16(1);
+  const uint16x8_t x0 = load<8>(binary16{}, source).lanes, x1 = load<8>(binary16{}, source + 16).lanes;
+  const uint16x8_t x2 = load<8>(binary16{}, source + 32).lanes, x3 = load<8>(binary16{}, source + 48).lanes;
+  const uint16x8_t a0 = vandq_u16(x0, abs_mask_u16x8), a1 = vandq_u16(x1, abs_mask_u16x8);
+  const uint16x8_t a2 = vandq_u16(x2, abs_mask_u16x8), a3 = vandq_u16(x3, abs_mask_u16x8);
+  const uint16x8_t max_u16x8 = vmaxq_u16(vmaxq_u16(a0, a1), vmaxq_u16(a2, a3));
+  // Less 1, magnitudes stay in order, but for zero, which is the greatest.
+  const uint16x8_t min_u16x8 = vminq_u16(vminq_u16(vsubq_u16(a0, one_u16x8), vsubq_u16(a1, one_u16x8)),
+                                         vminq_u16(vsubq_u16(a2, one_u16x8), vsubq_u16(a3, one_u16x8)));
+  if (vminvq_u16(min_u16x8) < by.lowest_minus_1 || vmaxvq_u16(max_u16x8) > by.highest) return false;
+  by.largest = larger(by.largest, {max_u16x8});
+  store(destination, u16x8{shifted_unless_zero(x0, a0, by.amount)});
+  store(destination + 16, u16x8{shifted_unless_zero(x1, a1, by.amount)});
+  store(destination + 32, u16x8{shifted_unless_zero(x2, a2, by.amount)});
+  store(destination + 48, u16x8{shifted_unless_zero(x3, a3, by.amount)});
+  return true;
+}
+
+// ---- sums of squares: the square of a float is exact in double, fused or not; one addition a lane. The asm keeps -ffast-math
+// from adding in another order ----
+
+inline f64x8 to_doubles(f32x8 value) noexcept {
+  return {vcvt_f64_f32(vget_low_f32(value.low)), vcvt_high_f64_f32(value.low), vcvt_f64_f32(vget_low_f32(value.high)),
+          vcvt_high_f64_f32(value.high)};
+}
+inline f64x8 laundered(f64x8 sums) noexcept {
+  __asm__("" : "+w"(sums.lanes01), "+w"(sums.lanes23), "+w"(sums.lanes45), "+w"(sums.lanes67));
+  return sums;
+}
+inline void add_squares(f64x8& sums, f64x8 value) noexcept {
+  sums =
+      laundered({vfmaq_f64(sums.lanes01, value.lanes01, value.lanes01), vfmaq_f64(sums.lanes23, value.lanes23, value.lanes23),
+                 vfmaq_f64(sums.lanes45, value.lanes45, value.lanes45), vfmaq_f64(sums.lanes67, value.lanes67, value.lanes67)});
+}
+inline f64x8 added(f64x8 a, f64x8 b) noexcept {
+  return laundered({vaddq_f64(a.lanes01, b.lanes01), vaddq_f64(a.lanes23, b.lanes23), vaddq_f64(a.lanes45, b.lanes45),
+                    vaddq_f64(a.lanes67, b.lanes67)});
 }
 inline void store_sums(double* destination, f64x8 sums) noexcept {
   vst1q_f64(destination, sums.lanes01);

@@ -63,6 +63,7 @@ inline typename Format::bits_type load_part(Format, const unsigned char*, std::s
 template <class Bits>
 inline void store_part(unsigned char*, Bits, std::size_t) noexcept {}
 
+inline constexpr bool has_exponent_shift = false;
 inline constexpr bool has_streaming_stores = false;
 inline constexpr std::size_t streaming_alignment = 1;
 inline void prefetch_ahead(const unsigned char*) noexcept {}
@@ -110,12 +111,12 @@ struct f64x1 {
   double lane0;
 };
 template <class Compute>
-inline void add_squares(f64x1& sums, Compute value) noexcept {
-  const auto wide = static_cast<double>(value);
-  sums.lane0 = launder(sums.lane0 + wide * wide);
+inline f64x1 to_doubles(Compute value) noexcept {
+  return {static_cast<double>(value)};
 }
+inline void add_squares(f64x1& sums, f64x1 value) noexcept { sums.lane0 = launder(sums.lane0 + value.lane0 * value.lane0); }
+inline f64x1 added(f64x1 a, f64x1 b) noexcept { return {launder(a.lane0 + b.lane0)}; }
 inline void store_sums(double* destination, f64x1 sums) noexcept { *destination = sums.lane0; }
-using sums_register = f64x1;
 
 #include <headroom/kernel/kernels.inl>
 
