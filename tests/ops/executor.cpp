@@ -30,13 +30,13 @@ using support::bits_of;
 
 namespace {
 
-// More than 2^18 elements, for less is left to one thread; sizes that are no multiple of a piece; and a strided leaf.
+// More than a MiB, for less is left to one thread; sizes that are no multiple of a piece; and a strided leaf.
 struct Big {
   std::vector<std::vector<half>> leaves;
   std::vector<float> store;
   support::Strided<float> strided;
   std::vector<double> last;
-  float end = 3.0F;  // a piece that begins where the elements do not divide among three threads
+  float end = 3.0F;  // a piece that begins where the bytes do not divide among three threads
   HEADROOM_TREE(Big, leaves, strided, last, end)
 
   Big() : store(200003 * 2) {

@@ -57,68 +57,74 @@ inline typename Out::bits_type transform(const void* source_elements, void* dest
 
   // Four maxima, so that no iteration waits for the one before.
   Bits largest0{}, largest1{}, largest2{}, largest3{};
-  for (; n >= 4 * width; n -= 4 * width, source += 4 * in_step, destination += 4 * out_step) {
-    if constexpr (Streaming) prefetch_ahead(source);
-    const auto bits0 = transform_register<Verb, In, Out, Streaming>(source, destination, lanes);
-    const auto bits1 = transform_register<Verb, In, Out, Streaming>(source + in_step, destination + out_step, lanes);
-    const auto bits2 = transform_register<Verb, In, Out, Streaming>(source + 2 * in_step, destination + 2 * out_step, lanes);
-    const auto bits3 = transform_register<Verb, In, Out, Streaming>(source + 3 * in_step, destination + 3 * out_step, lanes);
+  std::size_t i = 0;
+  for (; i + 4 * width <= n; i += 4 * width) {
+    const unsigned char* const from = source + i * in_size;
+    unsigned char* const to = destination + i * out_size;
+    if constexpr (Streaming) prefetch_ahead(from);
+    const auto bits0 = transform_register<Verb, In, Out, Streaming>(from, to, lanes);
+    const auto bits1 = transform_register<Verb, In, Out, Streaming>(from + in_step, to + out_step, lanes);
+    const auto bits2 = transform_register<Verb, In, Out, Streaming>(from + 2 * in_step, to + 2 * out_step, lanes);
+    const auto bits3 = transform_register<Verb, In, Out, Streaming>(from + 3 * in_step, to + 3 * out_step, lanes);
     largest0 = max_of_abs(Out{}, largest0, bits0);
     largest1 = max_of_abs(Out{}, largest1, bits1);
     largest2 = max_of_abs(Out{}, largest2, bits2);
     largest3 = max_of_abs(Out{}, largest3, bits3);
   }
-  for (; n >= width; n -= width, source += in_step, destination += out_step) {
-    largest0 = max_of_abs(Out{}, largest0, transform_register<Verb, In, Out>(source, destination, lanes));
+  for (; i + width <= n; i += width) {
+    const auto bits = transform_register<Verb, In, Out>(source + i * in_size, destination + i * out_size, lanes);
+    largest0 = max_of_abs(Out{}, largest0, bits);
   }
-  if (n > 0) {
-    const Compute value = widen<Compute>(In{}, load_part<width>(In{}, source, n));
+  if (i < n) {
+    const Compute value = widen<Compute>(In{}, load_part<width>(In{}, source + i * in_size, n - i));
     const Bits bits = narrow(Out{}, Verb::apply(value, lanes));
-    store_part(destination, bits, n);
+    store_part(destination + i * out_size, bits, n - i);
     largest1 = max_of_abs(Out{}, largest1, bits);
   }
   return largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3)));
 }
 
-/// Multiplication as a kernel of its own: from sixteen bits to the same sixteen bits a factor that is a power of two is added
-/// to the exponents, block by block, as long as neither what is read nor what is stored is subnormal, Inf or NaN.
-template <class In, class Out>
-inline typename Out::bits_type multiply_kernel(const void* source_elements, void* destination_elements, std::size_t n,
-                                               double factor) noexcept {
-  if constexpr (has_exponent_shift && std::is_same_v<In, Out> && sizeof(typename In::bits_type) == 2) {
-    constexpr int one = 1 << In::mantissa_bits, largest_finite = In::infinity_bits - 1;
-    const auto factor_bits = headroom::detail::bit_cast<std::uint64_t>(factor);
-    const auto exponent = static_cast<std::int64_t>(factor_bits >> binary64::mantissa_bits) - binary64::bias;
-    const std::int64_t limit = (largest_finite - one) / one;
-    if ((factor_bits & binary64::mantissa_mask) == 0 && -limit < exponent && exponent < limit) {
-      const int amount = static_cast<int>(exponent) * one;
-      auto by = make_exponent_shift(In{}, amount, amount < 0 ? one - amount : one,
-                                    amount < 0 ? largest_finite : largest_finite - amount);
-      const auto* source = static_cast<const unsigned char*>(source_elements);
-      auto* destination = static_cast<unsigned char*>(destination_elements);
-      constexpr std::size_t block = decltype(by)::elements;
-      typename Out::bits_type largest = 0;
-      std::size_t unshifted = 4 * block;  // elements that go the other way where a block fails: more, the more blocks do
-      while (n > 0) {
-        std::size_t done = block;
-        if (n >= block && shift_exponents(source, destination, by)) {
-          unshifted = 4 * block;
-        } else {
-          done = n < unshifted ? n : unshifted;
-          unshifted = unshifted < 64 * block ? 2 * unshifted : unshifted;
-          const auto stored = transform<multiply, In, Out>(source, destination, done, factor);
-          if (stored > largest) largest = stored;
-        }
-        n -= done;
-        source += 2 * done;
-        destination += 2 * done;
-      }
-      const int shifted = largest_lane(by.largest);
-      if (shifted > 0 && shifted + amount > largest) largest = static_cast<typename Out::bits_type>(shifted + amount);
-      return largest;
+/// From sixteen bits to the same sixteen bits times 2^exponent, which is added to the exponents, block by block, as long as
+/// neither what is read nor what is stored is subnormal, Inf or NaN.
+template <class In>
+inline typename In::bits_type shift_exponents_or_multiply(const unsigned char* source, unsigned char* destination,
+                                                          std::size_t n, int exponent, double factor) noexcept {
+  constexpr int one = 1 << In::mantissa_bits, largest_finite = In::infinity_bits - 1;
+  const int amount = exponent * one;
+  auto by =
+      make_exponent_shift(In{}, amount, amount < 0 ? one - amount : one, amount < 0 ? largest_finite : largest_finite - amount);
+  constexpr std::size_t block = decltype(by)::elements;
+  int largest = 0;
+  std::size_t unshifted = 4 * block;  // elements that are multiplied where a block fails: more, the more blocks do
+  while (n > 0) {
+    std::size_t done = block;
+    if (n >= block && shift_exponents(source, destination, by)) {
+      unshifted = 4 * block;
+    } else {
+      done = n < unshifted ? n : unshifted;
+      unshifted = unshifted < 64 * block ? 2 * unshifted : unshifted;
+      const int stored = transform<multiply, In, In>(source, destination, done, factor);
+      largest = stored > largest ? stored : largest;
     }
+    n -= done;
+    source += 2 * done;
+    destination += 2 * done;
   }
-  return transform<multiply, In, Out>(source_elements, destination_elements, n, factor);
+  const int shifted = largest_lane(by.largest);
+  if (shifted > 0 && shifted + amount > largest) largest = shifted + amount;
+  return static_cast<typename In::bits_type>(largest);
+}
+template <class In>
+inline typename In::bits_type multiply_sixteen_bits(const void* source, void* destination, std::size_t n,
+                                                    double factor) noexcept {
+  const auto factor_bits = headroom::detail::bit_cast<std::uint64_t>(factor);
+  const int exponent = static_cast<int>(factor_bits >> binary64::mantissa_bits) - binary64::bias;
+  constexpr int limit = In::infinity_bits >> In::mantissa_bits;
+  if ((factor_bits & binary64::mantissa_mask) != 0 || exponent <= -limit || exponent >= limit) {
+    return transform<multiply, In, In>(source, destination, n, factor);
+  }
+  return shift_exponents_or_multiply<In>(static_cast<const unsigned char*>(source), static_cast<unsigned char*>(destination), n,
+                                         exponent, factor);
 }
 
 /// The same with streaming stores, but for what lies before the first aligned element. Without an aligned element there is
@@ -218,8 +224,15 @@ inline MeasuredBits<In> measure_bits(const void* elements, std::size_t n) noexce
 // ---- what kernel/table.hpp chooses from: one entry a kernel ----
 
 template <class In, class Out>
-inline constexpr TransformKernels<In, Out> transform_row = {&multiply_kernel<In, Out>, &transform<divide, In, Out>,
-                                                            &transform<convert, In, Out>};
+constexpr TransformKernels<In, Out> make_row() {
+  if constexpr (has_exponent_shift && std::is_same_v<In, Out> && sizeof(typename In::bits_type) == 2) {
+    return {&multiply_sixteen_bits<In>, &transform<divide, In, Out>, &transform<convert, In, Out>};
+  } else {
+    return {&transform<multiply, In, Out>, &transform<divide, In, Out>, &transform<convert, In, Out>};
+  }
+}
+template <class In, class Out>
+inline constexpr TransformKernels<In, Out> transform_row = make_row<In, Out>();
 template <class In, class Out>
 constexpr TransformKernels<In, Out> make_streaming_row() {
   if constexpr (has_streaming_stores) {

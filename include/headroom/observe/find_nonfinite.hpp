@@ -63,7 +63,7 @@ struct NonFiniteFinder {
     const CheckFinite check{};
     Sink<CheckFinite> sink(check, 0, ~std::size_t{0});
     pieces_of_leaf(sink, leaf);
-    return sink.findings().finite;
+    return sink.findings().finite();
   }
   template <class Leaf>
   [[gnu::cold, gnu::noinline]] void add(const Path& path, Leaf& leaf) const {
@@ -81,7 +81,7 @@ struct NonFiniteFinder {
 /// step was skipped: finite leaves are read once at the speed of all_finite, the others a second time element by element.
 template <class Tree>
 [[nodiscard]] std::optional<NonFinite> find_nonfinite(const Tree& tree) {
-  detail::check_trees(detail::CheckReadable{}, tree);
+  (void)detail::check_trees(detail::CheckReadable{}, tree);
   std::optional<NonFinite> found;
   const detail::NonFiniteFinder finder{found};
   detail::walk(detail::Path(), finder, tree);

@@ -2,6 +2,8 @@
 
 #include <headroom/ops/pass.hpp>
 
+#include <cstddef>
+
 namespace headroom {
 
 /// Whether no floating-point element is Inf or NaN; true for a tree without any. Stops early: at the first piece of 65,536
@@ -9,8 +11,8 @@ namespace headroom {
 /// are where a sum or a norm is tested), and by their bits, so it holds under -ffast-math.
 template <class Executor, class Tree>
 [[nodiscard]] bool all_finite(const Executor& executor, const Tree& tree) {
-  detail::check_trees(detail::CheckReadable{}, tree);
-  return detail::run_pass(executor, detail::CheckFinite{}, tree).finite;
+  const std::size_t bytes = detail::check_trees(detail::CheckReadable{}, tree);
+  return detail::run_pass(executor, detail::CheckFinite{}, bytes, tree).finite();
 }
 template <class Tree>
 [[nodiscard]] bool all_finite(const Tree& tree) {

@@ -89,10 +89,8 @@ void check_same_shape(const Path& path, const Source& source, const Destination&
 }
 
 struct CheckInto {
-  std::size_t* bytes;  ///< of all that is going to be read and written
   template <class Source, class Destination>
   void operator()(const Path& path, Source& source, Destination& destination) const {
-    *bytes += detail::size_of(source) * (sizeof(*detail::data_of(source)) + sizeof(*detail::data_of(destination)));
     check_is_writable(destination);
     check_walkable(path, "the source's ", source);
     check_walkable(path, "the destination's ", destination);
@@ -123,9 +121,23 @@ struct CheckNothingShared {
   }
 };
 
+template <class Check>
+struct CheckAndCount {
+  Check check;
+  std::size_t bytes = 0;
+  template <class... Leaves>
+  void operator()(const Path& path, Leaves&... leaves) {
+    check(path, leaves...);
+    ((bytes += detail::size_of(leaves) * sizeof(*detail::data_of(leaves))), ...);
+  }
+};
+
+/// Returns how many bytes all floating-point leaves have.
 template <class Check, class... Trees>
-void check_trees(const Check& check, Trees&... trees) {
-  detail::walk(Path(), check, trees...);
+std::size_t check_trees(const Check& check, Trees&... trees) {
+  CheckAndCount<Check> visit{check};
+  detail::walk(Path(), visit, trees...);
+  return visit.bytes;
 }
 
 }  // namespace headroom::detail

@@ -23,13 +23,13 @@ inline void check_max_norm(const double& max_norm) {
   return clips ? max_norm / measured.norm : 1.0;
 }
 
-/// tree *= factor, below 1. A factor too small for a normal float comes in two.
+/// tree *= factor, below 1; `bytes` of all leaves. A factor too small for a normal float comes in two.
 template <class Executor, class Tree>
-Findings multiply_in_place(const Executor& executor, double factor, Tree& tree) {
+Findings multiply_in_place(const Executor& executor, double factor, std::size_t bytes, Tree& tree) {
   constexpr double smallest_normal = 0x1p-126, first_part = 0x1p-100;
-  if (factor >= smallest_normal) return run_pass(executor, Multiply{factor}, tree);
-  (void)run_pass(executor, Multiply{first_part}, tree);
-  return run_pass(executor, Multiply{factor / first_part}, tree);
+  if (factor >= smallest_normal) return run_pass(executor, Multiply{factor}, bytes, tree);
+  (void)run_pass(executor, Multiply{first_part}, bytes, tree);
+  return run_pass(executor, Multiply{factor / first_part}, bytes, tree);
 }
 
 }  // namespace detail
@@ -40,10 +40,10 @@ Findings multiply_in_place(const Executor& executor, double factor, Tree& tree) 
 template <class Executor, class Tree>
 GradientNorm clip_by_global_norm(const Executor& executor, Tree&& tree, const double& max_norm) {
   detail::check_max_norm(max_norm);
-  detail::check_trees(detail::CheckInPlace{}, tree);
+  const std::size_t bytes = detail::check_trees(detail::CheckInPlace{}, tree);
   const GradientNorm measured = headroom::measure(executor, tree);
   const double factor = detail::clip_factor(measured, max_norm);
-  if (factor < 1.0) (void)detail::multiply_in_place(executor, factor, tree);
+  if (factor < 1.0) (void)detail::multiply_in_place(executor, factor, bytes, tree);
   return measured;
 }
 template <class Tree>

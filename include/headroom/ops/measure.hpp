@@ -2,19 +2,21 @@
 
 #include <headroom/ops/pass.hpp>
 
+#include <cstddef>
+
 namespace headroom {
 
 /// Finite, largest magnitude and L2 norm over all floating-point elements, in one read-only pass. Squares are summed in double
 /// in a fixed order: the norm of a tree is the same, bit for bit, on every instruction set and any number of threads.
 template <class Executor, class Tree>
 [[nodiscard]] GradientNorm measure(const Executor& executor, const Tree& tree) {
-  detail::check_trees(detail::CheckReadable{}, tree);
-  const detail::Findings found = detail::run_pass(executor, detail::Measure{}, tree);
+  const std::size_t bytes = detail::check_trees(detail::CheckReadable{}, tree);
+  const detail::Findings found = detail::run_pass(executor, detail::Measure{}, bytes, tree);
   if (!kernel::unchecked::squares_need_prescale(found.report())) {
     return kernel::unchecked::norm_of(found.report(), found.sum_of_squares, 1.0);
   }
-  const double prescale = kernel::unchecked::prescale_for(found.max_abs);
-  const detail::Findings prescaled = detail::run_pass(executor, detail::SumPrescaledSquares{prescale}, tree);
+  const double prescale = kernel::unchecked::prescale_for(found.report().max_abs);
+  const detail::Findings prescaled = detail::run_pass(executor, detail::SumPrescaledSquares{prescale}, bytes, tree);
   return kernel::unchecked::norm_of(found.report(), prescaled.sum_of_squares, prescale);
 }
 template <class Tree>

@@ -9,10 +9,11 @@
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 // One pass of a verb over a tree: every leaf is cut into pieces, every piece goes through a kernel, the findings are put
-// together. With several threads each walks the whole tree and takes the pieces that begin in its share of the elements, so
+// together. With several threads each walks the whole tree and takes the pieces that begin in its share of the bytes, so
 // there is no list of work to build. Sums of pieces are added in the order of the tree, whoever has made them.
 
 namespace headroom::detail {
@@ -73,29 +74,24 @@ struct SumPrescaledSquares {
 // ---- what a pass has found ----
 
 struct Findings {
-  bool finite = true;
-  double max_abs = 0.0;  // of the finite pieces
+  std::uint64_t largest = 0;  // the bits of a report's max_abs, which order as the values do: where not finite, those of Inf
   double sum_of_squares = 0.0;
 
-  void add(const GradientReport& report) noexcept {
-    finite = finite && report.finite;
-    if (report.finite && report.max_abs > max_abs) max_abs = report.max_abs;
-  }
+  [[nodiscard]] bool finite() const noexcept { return largest < binary64::infinity_bits; }
+  void add(std::uint64_t max_abs) noexcept { largest = max_abs > largest ? max_abs : largest; }
   /// One after the other: -ffast-math would add them in an order of its own, and one for each number of threads.
   void add_squares(double sum) noexcept { sum_of_squares = kernel::scalar::launder(sum_of_squares + sum); }
-  [[nodiscard]] GradientReport report() const noexcept {
-    const auto bits = bit_cast<std::uint64_t>(max_abs);
-    return {finite, bit_cast<double>(finite ? bits : binary64::infinity_bits)};
-  }
+  [[nodiscard]] GradientReport report() const noexcept { return {finite(), bit_cast<double>(largest)}; }
 };
 
-/// Takes the pieces that begin at elements [begin, end) of the tree.
+/// Takes the pieces that begin at bytes [begin, end) of the tree.
 template <class Action>
 class Sink {
  public:
   static constexpr bool writes = Action::writes;
 
-  Sink(const Action& action, std::size_t begin, std::size_t end, double* sums = nullptr)
+  /// With `sums` the sum of each piece goes there, by itself.
+  Sink(const Action& action, std::size_t begin, std::size_t end, std::vector<double>* sums = nullptr)
       : action_(action), begin_(begin), end_(end), sums_(sums) {}
 
   /// Leaves, from the walk.
@@ -103,13 +99,12 @@ class Sink {
   void operator()(const Path&, Leaves&... leaves) {
     detail::pieces_of_leaf(*this, leaves...);
   }
-  /// The next n elements: for us?
-  bool wants(std::size_t n) noexcept {
+  /// The next piece: for us?
+  bool wants(std::size_t bytes) noexcept {
     const bool ours = begin_ <= position_ && position_ < end_;
-    position_ += n;
-    ++piece_;
+    position_ += bytes;
     // Who only looks for the first bad element has seen enough.
-    return ours && (!std::is_same_v<Action, CheckFinite> || findings_.finite);
+    return ours && (!std::is_same_v<Action, CheckFinite> || findings_.finite());
   }
   template <class T>
   void operator()(T* elements, std::size_t n) {
@@ -125,58 +120,57 @@ class Sink {
   }
 
   [[nodiscard]] const Findings& findings() const noexcept { return findings_; }
-  [[nodiscard]] std::size_t elements() const noexcept { return position_; }
-  [[nodiscard]] std::size_t pieces() const noexcept { return piece_; }
 
  private:
   void add(const kernel::unchecked::Measured& measured) {
-    findings_.add(measured.report);
+    findings_.add(bit_cast<std::uint64_t>(measured.report.max_abs));
+    if constexpr (Action::writes) return;  // and measures no norm
     if (sums_ == nullptr) {
       findings_.add_squares(measured.sum_of_squares);
     } else {
-      sums_[piece_ - 1] = measured.sum_of_squares;
+      sums_->push_back(measured.sum_of_squares);
     }
   }
 
   const Action& action_;
   std::size_t begin_, end_;
-  double* sums_;
-  std::size_t position_ = 0, piece_ = 0;
+  std::vector<double>* sums_;
+  std::size_t position_ = 0;
   Findings findings_;
 };
 
-/// Below this many elements a thread takes longer to start than to be worth it.
-inline constexpr std::size_t parallel_elements = std::size_t{1} << 18;
+/// Below this many bytes a thread takes longer to start than to be worth it.
+inline constexpr std::size_t parallel_bytes = std::size_t{1} << 20;
+
+struct Share {
+  Findings findings;
+  std::vector<double> sums;
+};
 
 template <class Executor, class Action, class... Trees>
-Findings run_parallel(const Executor& executor, const Action& action, std::size_t elements, std::size_t pieces,
-                      Trees&... trees) {
+Findings run_parallel(const Executor& executor, const Action& action, std::size_t bytes, Trees&... trees) {
   const std::size_t tasks = executor.concurrency();
-  const auto found = std::make_unique<Findings[]>(tasks);  // in a std::vector g++ 12 -O3 sees an overflow that is not there
-  std::vector<double> sums(pieces, 0.0);
-  (void)active_isa();  // chosen here, where an error can be thrown
+  const auto shares = std::make_unique<Share[]>(tasks);  // in a std::vector g++ 12 -O3 sees an overflow that is not there
+  (void)active_isa();                                    // chosen here, where an error can be thrown
   executor.run(tasks, [&](std::size_t task) {
-    Sink<Action> sink(action, elements / tasks * task, task + 1 == tasks ? elements : elements / tasks * (task + 1),
-                      sums.data());
+    const std::size_t begin = bytes / tasks * task, end = task + 1 == tasks ? bytes : bytes / tasks * (task + 1);
+    std::vector<double> sums;  // not yet in `shares`, whose cache lines several threads write to
+    Sink<Action> sink(action, begin, end, &sums);
     detail::walk(Path(), sink, trees...);
-    found[task] = sink.findings();
+    shares[task] = {sink.findings(), std::move(sums)};
   });
   Findings total;
-  for (std::size_t task = 0; task < tasks; ++task) total.add({found[task].finite, found[task].max_abs});
-  for (const double sum : sums) total.add_squares(sum);
+  for (std::size_t task = 0; task < tasks; ++task) {
+    total.add(shares[task].findings.largest);
+    for (const double sum : shares[task].sums) total.add_squares(sum);
+  }
   return total;
 }
 
-/// One tree is read or changed in place; of two the first is the source, the second the destination.
+/// One tree is read or changed in place; of two the first is the source, the second the destination. `bytes` of all leaves.
 template <class Executor, class Action, class... Trees>
-Findings run_pass(const Executor& executor, const Action& action, Trees&... trees) {
-  if (executor.concurrency() > 1) {
-    Sink<Action> count(action, 0, 0);
-    detail::walk(Path(), count, trees...);
-    if (count.elements() >= parallel_elements) {
-      return run_parallel(executor, action, count.elements(), count.pieces(), trees...);
-    }
-  }
+Findings run_pass(const Executor& executor, const Action& action, std::size_t bytes, Trees&... trees) {
+  if (executor.concurrency() > 1 && bytes >= parallel_bytes) return run_parallel(executor, action, bytes, trees...);
   Sink<Action> sink(action, 0, ~std::size_t{0});
   detail::walk(Path(), sink, trees...);
   return sink.findings();

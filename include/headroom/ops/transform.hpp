@@ -3,6 +3,7 @@
 #include <headroom/ops/pass.hpp>
 #include <headroom/tree/make_like.hpp>
 
+#include <cstddef>
 #include <type_traits>
 #include <utility>
 
@@ -13,16 +14,15 @@ namespace headroom::detail {
 
 template <class Executor, class Action, class Tree>
 GradientReport transform_in_place(const Executor& executor, const Action& action, Tree& tree) {
-  check_trees(CheckInPlace{}, tree);
-  return run_pass(executor, action, tree).report();
+  const std::size_t bytes = check_trees(CheckInPlace{}, tree);
+  return run_pass(executor, action, bytes, tree).report();
 }
 
 template <class Executor, class Action, class Source, class Destination>
 GradientReport transform_into(const Executor& executor, Action action, const Source& source, Destination& destination) {
-  std::size_t bytes = 0;
-  check_trees(CheckInto{&bytes}, source, destination);
+  const std::size_t bytes = check_trees(CheckInto{}, source, destination);
   action.stores = kernel::stores_for(bytes);
-  return run_pass(executor, action, source, destination).report();
+  return run_pass(executor, action, bytes, source, destination).report();
 }
 
 /// Whether an argument `Tree&&` is about to go away together with its elements, so that they can be overwritten.
@@ -44,9 +44,9 @@ auto transform(const Executor& executor, const Action& action, Tree&& tree) {
     const GradientReport report = transform_in_place(executor, action, tree);
     return Transformed<Result>{std::forward<Tree>(tree), report};
   } else {
-    check_trees(CheckReadable{}, tree);
+    (void)check_trees(CheckReadable{}, tree);
     Transformed<Result> result{make_like<To>(std::as_const(tree)), {}};
-    check_trees(CheckNothingShared{}, std::as_const(tree), result.tree);
+    (void)check_trees(CheckNothingShared{}, std::as_const(tree), result.tree);
     result.report = transform_into(executor, action, tree, result.tree);
     return result;
   }

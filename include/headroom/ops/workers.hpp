@@ -9,6 +9,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -16,10 +17,24 @@
 
 namespace headroom::detail {
 
-/// The threads of parallel(n): started when first needed, asleep between calls, as many as the largest n has asked for. There
-/// is one set for the program, which is never taken down: threads that sleep end with the process, and a destructor could run
-/// while other static objects still call it. A child of fork() has none of its parent's threads, and locks that nobody will
-/// open: it begins with a set of its own.
+/// The i-th moment of waiting for another thread, which may be one that has been put on this core.
+inline void pause_or_yield(int i) noexcept {
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+  if (i % 64 != 0) return __builtin_ia32_pause();
+#elif defined(__GNUC__) && defined(__aarch64__)
+  if (i % 64 != 0) {
+    __asm__ volatile("yield");
+    return;
+  }
+#endif
+  std::this_thread::yield();
+}
+
+/// The threads of parallel(n): started when first needed, as many as the largest n has asked for. After a call they look out
+/// for the next one for some 50 microseconds, for it takes about as long to wake them up; then they sleep. There is one set
+/// for the program, which is never taken down: threads that sleep end with the process, and a destructor could run while other
+/// static objects still call it. A child of fork() has none of its parent's threads, and locks that nobody will open: it begins
+/// with a set of its own.
 class Workers {
  public:
   [[nodiscard]] static Workers& shared() {
@@ -76,22 +91,20 @@ class Workers {
   }
 
   void open_job(std::size_t n, void (*call)(void*, std::size_t), void* task) {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      call_ = call;
-      task_ = task;
-      tasks_ = n;
-      next_.store(0, std::memory_order_relaxed);
-      is_open_ = true;
-      ++job_;
-    }
+    call_ = call;
+    task_ = task;
+    tasks_ = n;
+    next_.store(0, std::memory_order_relaxed);
+    const std::uint64_t seats = n - 1 < most_seats ? n - 1 : most_seats;
+    gate_.store(((gate_.load() >> job_shift) + 1) << job_shift | seats * one_seat);
+    if (sleeping_.load() == 0) return;
+    { const std::lock_guard<std::mutex> lock(mutex_); }  // who has seen the old gate waits by now
     opened_.notify_all();
   }
   /// Nobody else joins; returns when those who have are done.
   void close_job() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    is_open_ = false;
-    left_.wait(lock, [this] { return busy_ == 0; });
+    gate_.fetch_and(~(most_seats * one_seat));
+    for (int i = 0; (gate_.load() & busy_mask) != 0; ++i) pause_or_yield(i);
 #if HEADROOM_EXCEPTIONS
     if (const std::exception_ptr error = std::exchange(error_, nullptr)) std::rethrow_exception(error);
 #endif
@@ -117,34 +130,55 @@ class Workers {
 
   /// The life of a worker.
   void serve() {
-    std::size_t last_job = 0;
-    std::unique_lock<std::mutex> lock(mutex_);
-    for (;;) {
-      opened_.wait(lock, [&] { return is_open_ && job_ != last_job; });
-      last_job = job_;
-      ++busy_;
-      lock.unlock();
+    for (std::uint64_t last_job = 0;;) {
+      std::uint64_t gate = await_job(last_job);
+      last_job = gate >> job_shift;
+      if (!gate_.compare_exchange_strong(gate, gate - one_seat + 1)) {
+        --last_job;  // another worker was faster, or the job is over: look again
+        continue;
+      }
       work();
-      lock.lock();
-      if (--busy_ == 0) left_.notify_one();
+      gate_.fetch_sub(1);
     }
   }
+  std::uint64_t await_job(std::uint64_t last_job) {
+    std::uint64_t gate = 0;
+    const auto is_open = [&] {
+      gate = gate_.load();
+      return gate >> job_shift != last_job && (gate & most_seats * one_seat) != 0;
+    };
+    for (int i = 0; i < watchful_pauses; ++i) {
+      if (is_open()) return gate;
+      pause_or_yield(i);
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    ++sleeping_;
+    opened_.wait(lock, is_open);
+    --sleeping_;
+    return gate;
+  }
+
+  static constexpr int watchful_pauses = 2000;
 
   const Process process_ = this_process();
   std::atomic<bool> is_running_{false};  // no mutex: a task that calls again would lock it twice
   std::size_t threads_ = 0;              // touched by the call that is running
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable opened_, left_;
-  bool is_open_ = false;
-  std::size_t job_ = 0;   // number of the job that is open, or was
-  std::size_t busy_ = 0;  // workers that have joined it
-  std::exception_ptr error_;
-  // Written before a job opens, read by those who have joined it.
+  // Written before the gate opens, read by those who have come through it.
   void (*call_)(void*, std::size_t) = nullptr;
   void* task_ = nullptr;
   std::size_t tasks_ = 0;
   std::atomic<std::size_t> next_{0};
+
+  // In one word, so that nobody joins a job that is over: its number, how many workers may still join it, how many are at it.
+  static constexpr int job_shift = 32;
+  static constexpr std::uint64_t one_seat = 1U << 16, most_seats = 0xffff, busy_mask = 0xffff;
+  std::atomic<std::uint64_t> gate_{0};
+
+  std::mutex mutex_;
+  std::condition_variable opened_;
+  std::atomic<int> sleeping_{0};
+  std::exception_ptr error_;  // guarded by the mutex
 };
 
 }  // namespace headroom::detail

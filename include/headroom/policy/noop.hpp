@@ -58,8 +58,8 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
  private:
   template <class Executor, class Tree>
   static GradientReport check(const Executor& executor, const Tree& tree) {
-    detail::check_trees(detail::CheckReadable{}, tree);
-    return detail::run_pass(executor, detail::MaxAbs{}, tree).report();
+    const std::size_t bytes = detail::check_trees(detail::CheckReadable{}, tree);
+    return detail::run_pass(executor, detail::MaxAbs{}, bytes, tree).report();
   }
 };
 

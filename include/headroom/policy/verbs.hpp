@@ -97,12 +97,12 @@ class LossScaleVerbs {
   template <class Executor, class Tree>
   GradientNorm unscale_and_clip_in_place(const Executor& executor, Tree&& tree, const double& max_norm) const {
     detail::check_max_norm(max_norm);
-    detail::check_trees(detail::CheckInPlace{}, tree);
+    const std::size_t bytes = detail::check_trees(detail::CheckInPlace{}, tree);
     const GradientNorm unscaled = unscaled_norm(headroom::measure(executor, tree));
     const double clip = detail::clip_factor(unscaled, max_norm);
-    const auto found = clip < 1.0 ? detail::multiply_in_place(executor, clip / scale_as_double(), tree)
-                                  : detail::run_pass(executor, divide(), tree);
-    return found.finite ? unscaled : kernel::unchecked::norm_of(found.report(), 0.0, 1.0);
+    const auto found = clip < 1.0 ? detail::multiply_in_place(executor, clip / scale_as_double(), bytes, tree)
+                                  : detail::run_pass(executor, divide(), bytes, tree);
+    return found.finite() ? unscaled : kernel::unchecked::norm_of(found.report(), 0.0, 1.0);
   }
   template <class Tree>
   GradientNorm unscale_and_clip_in_place(Tree&& tree, const double& max_norm) const {

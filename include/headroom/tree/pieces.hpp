@@ -10,8 +10,8 @@
 // A leaf, or a source and a destination leaf, cut into pieces that a kernel can take: contiguous runs of at most piece_size
 // elements. How a leaf is cut depends on its layout alone, so sums over pieces are the same however they are shared out.
 //
-// A sink gets the pieces: `sink.wants(n)` says whether it takes the next n elements, `sink(elements, n)` or `sink(source,
-// destination, n)` does the work. `Sink::writes`: whether it changes the elements of a single leaf.
+// A sink gets the pieces: `sink.wants(bytes)` says whether it takes the next piece, of so many bytes, `sink(elements, n)` or
+// `sink(source, destination, n)` does the work. `Sink::writes`: whether it changes the elements of a single leaf.
 
 namespace headroom::detail {
 
@@ -85,14 +85,14 @@ template <class Sink, class T>
 void contiguous_pieces(Sink& sink, T* elements, std::size_t size) {
   for (std::size_t begin = 0; begin < size; begin += piece_size) {
     const std::size_t n = std::min(piece_size, size - begin);
-    if (sink.wants(n)) sink(elements + begin, n);
+    if (sink.wants(n * sizeof(T))) sink(elements + begin, n);
   }
 }
 template <class Sink, class In, class Out>
 void contiguous_pieces(Sink& sink, In* source, Out* destination, std::size_t size) {
   for (std::size_t begin = 0; begin < size; begin += piece_size) {
     const std::size_t n = std::min(piece_size, size - begin);
-    if (sink.wants(n)) sink(source + begin, destination + begin, n);
+    if (sink.wants(n * (sizeof(In) + sizeof(Out)))) sink(source + begin, destination + begin, n);
   }
 }
 
@@ -122,7 +122,7 @@ void strided_run(Sink& sink, T* elements, std::ptrdiff_t stride, std::ptrdiff_t,
   GatherBuffer<std::remove_const_t<T>> buffer;
   for (std::size_t begin = 0; begin < n; begin += gather_size) {
     const std::size_t count = std::min(gather_size, n - begin);
-    if (!sink.wants(count)) continue;
+    if (!sink.wants(count * sizeof(T))) continue;
     T* from = elements + static_cast<std::ptrdiff_t>(begin) * stride;
     buffer.gather(from, stride, count);
     sink(buffer.elements(), count);
@@ -138,7 +138,7 @@ void strided_run(Sink& sink, In* source, std::ptrdiff_t in_stride, Out* destinat
   GatherBuffer<Out> to_buffer;
   for (std::size_t begin = 0; begin < n; begin += gather_size) {
     const std::size_t count = std::min(gather_size, n - begin);
-    if (!sink.wants(count)) continue;
+    if (!sink.wants(count * (sizeof(In) + sizeof(Out)))) continue;
     from_buffer.gather(source + static_cast<std::ptrdiff_t>(begin) * in_stride, in_stride, count);
     sink(from_buffer.elements(), to_buffer.elements(), count);
     to_buffer.scatter(destination + static_cast<std::ptrdiff_t>(begin) * out_stride, out_stride, count);
