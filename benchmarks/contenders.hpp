@@ -1,13 +1,23 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <headroom/adapters/eigen.hpp>
 #include <headroom/headroom.hpp>
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xmath.hpp>
 #if HEADROOM_HAS_AVX2
 #include <immintrin.h>
+#endif
+#if BENCHMARK_HIGHWAY
+#include "highway.hpp"
+#endif
+#if BENCHMARK_TORCH
+#include "torch.hpp"
 #endif
 
 // What headroom's kernels are measured against. The limits do less than the work asked for: what memory and the conversion
@@ -121,6 +131,12 @@ template <class T>
 auto eigen(T* values, std::size_t n) {
   using Scalar = typename eigen_scalar<T>::type;
   return Eigen::Map<EigenArray<T>>(reinterpret_cast<Scalar*>(values), static_cast<Eigen::Index>(n));
+}
+
+// ---- xtensor ----
+
+inline auto xtensor(float* values, std::size_t n) {
+  return xt::adapt(values, n, xt::no_ownership(), std::array<std::size_t, 1>{n});
 }
 
 }  // namespace contenders

@@ -1,21 +1,17 @@
 // The kernels against the limits of the machine and against other ways to do the same work, over sizes from the first cache to
-// memory, in one process and in random order. Prints a table of GB/s read and written (medians), and writes it for plot.gp.
+// memory, in one process, one thread, and in random order. Prints a table of GB/s read and written (medians), and writes it for
+// plot_kernels.gp.
 //
 //   benchmark_kernels table.tsv [flags of Google Benchmark]
 
-#include <benchmark/benchmark.h>
-
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <functional>
-#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "contenders.hpp"
+#include "table.hpp"
 
 namespace {
 
@@ -49,14 +45,7 @@ void add(const std::string& work, const std::string& contender, std::size_t byte
          const std::function<void(std::size_t)>& run) {
   for (const std::size_t bytes : sizes) {
     const std::size_t n = bytes / bytes_per_element / 64 * 64;
-    const auto measure = [=](benchmark::State& state) {
-      for (auto _ : state) {
-        run(n);
-        benchmark::ClobberMemory();
-      }
-      state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(n * bytes_per_element));
-    };
-    benchmark::RegisterBenchmark((work + '|' + contender + '|' + std::to_string(bytes)).c_str(), measure);
+    benchmarks::add(work, contender, bytes, n * bytes_per_element, [=] { run(n); });
   }
 }
 
@@ -64,7 +53,7 @@ void add(const std::string& work, const std::string& contender, std::size_t byte
 void add_headroom(const std::string& work, std::size_t bytes_per_element, const std::function<void(std::size_t)>& run) {
   for (const headroom::Isa isa : headroom::available_isas()) {
     add(work, std::string("headroom ") + to_string(isa), bytes_per_element, [=](std::size_t n) {
-      headroom::force_isa(isa);
+      if (headroom::active_isa() != isa) headroom::force_isa(isa);
       run(n);
     });
   }
@@ -86,6 +75,32 @@ void add_in_place(const std::string& dtype) {
   });
   add(work, "obvious loop", bytes,
       [](std::size_t n) { benchmark::DoNotOptimize(contenders::obvious_unscale(ones<T>().data(), n, inverse_scale())); });
+  if constexpr (std::is_same_v<T, float>) {
+    add(work, "xtensor", bytes, [](std::size_t n) {
+      auto values = contenders::xtensor(ones<float>().data(), n);
+      values *= inverse_scale();
+      benchmark::DoNotOptimize(xt::all(xt::isfinite(values)));
+    });
+  }
+#if BENCHMARK_HIGHWAY
+  add(work, "Highway", bytes,
+      [](std::size_t n) { benchmark::DoNotOptimize(contenders::highway_unscale(ones<T>().data(), n, inverse_scale())); });
+#endif
+#if BENCHMARK_TORCH
+  add(work, "libtorch", bytes,
+      [](std::size_t n) { benchmark::DoNotOptimize(contenders::torch_unscale(ones<T>().data(), n, inverse_scale())); });
+#endif
+}
+
+/// Numbers of fp16 that are subnormal, as many unscaled gradients are: they take the slower of two ways.
+void add_subnormal_halves() {
+  static std::vector<half> values(most_bytes / sizeof(half), half(0x1p-20F));
+  const std::string work = "unscale fp16 in place, subnormal";
+  add_headroom(work, 2 * sizeof(half), [](std::size_t n) {
+    benchmark::DoNotOptimize(headroom::kernel::unscale(span<half>(values.data(), n), 1.0F / inverse_scale()).finite);
+  });
+  add(work, "limit: multiply floats", 2 * sizeof(half),
+      [](std::size_t n) { contenders::multiply(ones<float>().data(), n / 2, inverse_scale()); });
 }
 
 template <class T>
@@ -107,6 +122,16 @@ void add_widening(const std::string& dtype) {
   add(work, "obvious loop", bytes, [](std::size_t n) {
     benchmark::DoNotOptimize(contenders::obvious_unscale(ones<T>().data(), target<float>().data(), n, inverse_scale()));
   });
+#if BENCHMARK_HIGHWAY
+  add(work, "Highway", bytes, [](std::size_t n) {
+    benchmark::DoNotOptimize(contenders::highway_unscale(ones<T>().data(), target<float>().data(), n, inverse_scale()));
+  });
+#endif
+#if BENCHMARK_TORCH
+  add(work, "libtorch", bytes, [](std::size_t n) {
+    benchmark::DoNotOptimize(contenders::torch_unscale(ones<T>().data(), target<float>().data(), n, inverse_scale()));
+  });
+#endif
 }
 
 template <class T>
@@ -124,6 +149,12 @@ void add_cast(const std::string& dtype) {
   });
   add(work, "obvious loop", bytes,
       [](std::size_t n) { contenders::obvious_cast(ones<float>().data(), target<T>().data(), n); });
+#if BENCHMARK_HIGHWAY
+  add(work, "Highway", bytes, [](std::size_t n) { contenders::highway_cast(ones<float>().data(), target<T>().data(), n); });
+#endif
+#if BENCHMARK_TORCH
+  add(work, "libtorch", bytes, [](std::size_t n) { contenders::torch_cast(ones<float>().data(), target<T>().data(), n); });
+#endif
 }
 
 template <class T>
@@ -141,66 +172,30 @@ void add_reading(const std::string& dtype) {
       [](std::size_t n) { benchmark::DoNotOptimize(contenders::eigen(ones<T>().data(), n).isFinite().all()); });
   add("all_finite " + dtype, "obvious loop", bytes,
       [](std::size_t n) { benchmark::DoNotOptimize(contenders::obvious_all_finite(ones<T>().data(), n)); });
+#if BENCHMARK_HIGHWAY
+  add("all_finite " + dtype, "Highway", bytes,
+      [](std::size_t n) { benchmark::DoNotOptimize(contenders::highway_all_finite(ones<T>().data(), n)); });
+#endif
+#if BENCHMARK_TORCH
+  add("all_finite " + dtype, "libtorch", bytes,
+      [](std::size_t n) { benchmark::DoNotOptimize(contenders::torch_all_finite(ones<T>().data(), n)); });
+#endif
   add_headroom("measure " + dtype, bytes,
                [](std::size_t n) { benchmark::DoNotOptimize(headroom::kernel::measure(span<T>(ones<T>().data(), n)).norm); });
   add("measure " + dtype, "limit: read", bytes, limit);
   add("measure " + dtype, "obvious loop", bytes,
       [](std::size_t n) { benchmark::DoNotOptimize(contenders::obvious_norm(ones<T>().data(), n)); });
+  if constexpr (std::is_same_v<T, float>) {
+    add("all_finite float", "xtensor", bytes,
+        [](std::size_t n) { benchmark::DoNotOptimize(xt::all(xt::isfinite(contenders::xtensor(ones<float>().data(), n)))); });
+    add("measure float", "Eigen, norm alone", bytes,
+        [](std::size_t n) { benchmark::DoNotOptimize(contenders::eigen(ones<float>().data(), n).matrix().norm()); });
+#if BENCHMARK_TORCH
+    add("measure float", "libtorch, norm alone", bytes,
+        [](std::size_t n) { benchmark::DoNotOptimize(contenders::torch_norm(ones<float>().data(), n)); });
+#endif
+  }
 }
-
-/// Gathers the repetitions; prints nothing but the table at the end.
-class Table : public benchmark::BenchmarkReporter {
- public:
-  bool ReportContext(const Context&) override { return true; }
-  void ReportRuns(const std::vector<Run>& runs) override {
-    for (const Run& run : runs) {
-      if (run.run_type != Run::RT_Iteration) continue;
-      const std::string& name = run.run_name.function_name;
-      const std::size_t first = name.find('|'), second = name.find('|', first + 1);
-      const Line line{name.substr(0, first), name.substr(first + 1, second - first - 1)};
-      if (std::find(lines_.begin(), lines_.end(), line) == lines_.end()) lines_.push_back(line);
-      speeds_[{line, std::stoul(name.substr(second + 1))}].push_back(run.counters.at("bytes_per_second") / 1e9);
-    }
-  }
-  /// To the terminal, and as blocks of tab-separated columns: sizes, then a column for each contender.
-  void print(const std::string& file) {
-    std::ofstream tsv(file);
-    std::sort(lines_.begin(), lines_.end());
-    for (auto begin = lines_.begin(); begin != lines_.end();) {
-      const std::string work = begin->first;
-      const auto end = std::find_if(begin, lines_.end(), [&](const Line& line) { return line.first != work; });
-      std::printf("\n%-26s", work.c_str());
-      for (const std::size_t bytes : sizes) std::printf(" %8zu KiB", bytes >> 10);
-      std::printf("\n");
-      for (auto line = begin; line != end; ++line) {
-        std::printf("  %-24s", line->second.c_str());
-        for (const std::size_t bytes : sizes) std::printf(" %12.1f", median(*line, bytes));
-        std::printf("\n");
-      }
-      tsv << (begin == lines_.begin() ? "" : "\n\n") << work;
-      for (auto line = begin; line != end; ++line) tsv << '\t' << line->second;
-      tsv << '\n';
-      for (const std::size_t bytes : sizes) {
-        tsv << bytes;
-        for (auto line = begin; line != end; ++line) tsv << '\t' << median(*line, bytes);
-        tsv << '\n';
-      }
-      begin = end;
-    }
-  }
-
- private:
-  using Line = std::pair<std::string, std::string>;  // work and contender
-
-  double median(const Line& line, std::size_t bytes) {
-    std::vector<double>& speeds = speeds_[{line, bytes}];
-    std::sort(speeds.begin(), speeds.end());
-    return speeds.empty() ? 0.0 : speeds[speeds.size() / 2];
-  }
-
-  std::vector<Line> lines_;
-  std::map<std::pair<Line, std::size_t>, std::vector<double>> speeds_;
-};
 
 }  // namespace
 
@@ -220,6 +215,7 @@ int main(int argc, char** argv) {
   add_in_place<float>("float");
   add_in_place<half>("fp16");
   add_in_place<bfloat16>("bf16");
+  add_subnormal_halves();
   add_widening<half>("fp16");
   add_widening<bfloat16>("bf16");
   add_cast<half>("fp16");
@@ -227,7 +223,10 @@ int main(int argc, char** argv) {
   add_reading<float>("float");
   add_reading<half>("fp16");
   add_reading<bfloat16>("bf16");
-  Table table;
+#if BENCHMARK_TORCH
+  contenders::torch_in_one_thread();
+#endif
+  benchmarks::Table table(benchmarks::Unit::gigabytes_per_second);
   benchmark::RunSpecifiedBenchmarks(&table);
   std::printf("GB/s read and written, by how much is read and written; medians\n");
   table.print(argv[1]);

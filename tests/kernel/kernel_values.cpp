@@ -30,10 +30,10 @@ using support::name_of;
 namespace {
 
 /// Elements a call: small enough that most calls hold only finite values, and no multiple of a register.
-constexpr std::size_t chunk = 250;
+constexpr std::size_t small_chunk = 250;
 
 template <class T>
-span<T> chunk_of(std::vector<T>& values, std::size_t begin) {
+span<T> chunk_of(std::vector<T>& values, std::size_t begin, std::size_t chunk) {
   return {values.data() + begin, std::min(chunk, values.size() - begin)};
 }
 
@@ -78,17 +78,17 @@ struct Results {
 
 /// Runs `Verb` over all of `elements` chunk by chunk, out of place and, within one dtype, in place.
 template <class Verb, class In, class Out>
-Results run(const std::vector<bits_type<In>>& elements, float factor) {
+Results run(const std::vector<bits_type<In>>& elements, float factor, std::size_t chunk) {
   Results results;
   auto source = support::values_with<In>(elements);
   std::vector<Out> destination(elements.size());
   for (std::size_t begin = 0; begin < elements.size(); begin += chunk) {
-    if (!Verb::run(chunk_of(source, begin), chunk_of(destination, begin), factor)) ++results.wrong_reports;
+    if (!Verb::run(chunk_of(source, begin, chunk), chunk_of(destination, begin, chunk), factor)) ++results.wrong_reports;
   }
   results.stored = support::any_bits_of(destination);
   if constexpr (std::is_same_v<In, Out>) {
     for (std::size_t begin = 0; begin < elements.size(); begin += chunk) {
-      (void)Verb::run(chunk_of(source, begin), chunk_of(source, begin), factor);
+      (void)Verb::run(chunk_of(source, begin, chunk), chunk_of(source, begin, chunk), factor);
     }
     results.stored_in_place = support::any_bits_of(source);
   }
@@ -118,7 +118,7 @@ void compare(const Results& results, const Results& by_scalar, const std::vector
 }
 
 template <class Verb, class In, class Out>
-void check_values(const std::vector<bits_type<In>>& elements, float factor) {
+void check_values(const std::vector<bits_type<In>>& elements, float factor, std::size_t chunk = small_chunk) {
   std::vector<support::Outcome> expected;
   for (const auto element : elements) {
     expected.push_back(support::compute<format_of<In>, format_of<Out>>(Verb::operation, element, factor));
@@ -126,7 +126,7 @@ void check_values(const std::vector<bits_type<In>>& elements, float factor) {
   Results by_scalar;
   INFO(Verb::name << " by " << factor << " from " << name_of<In>() << " to " << name_of<Out>());
   support::for_each_isa([&](headroom::Isa isa) {
-    const Results results = run<Verb, In, Out>(elements, factor);
+    const Results results = run<Verb, In, Out>(elements, factor, chunk);
     if (isa == headroom::Isa::scalar) by_scalar = results;
     compare(results, by_scalar, expected, support::layout_of<format_of<Out>>);
   });
@@ -146,8 +146,8 @@ void check_all_values(const std::vector<float>& factors) {
 
 const std::vector<float> loss_scales = {0x1p-126F, 0x1p-24F, 0x1p-10F, 1.0F, 2.0F,    0x1p10F,     0x1p15F, 0x1p16F,
                                         0x1p24F,   0x1p100F, 0x1p126F, 3.0F, 1000.0F, 1.0F / 3.0F, 65504.0F};
-const std::vector<float> factors = {1.0F,     -1.0F, 0.0F,    2.0F,      0x1p15F,  65504.0F,
-                                    0x1p-15F, 0.1F,  -1e-20F, 0x1p-126F, 0x1p127F, 3e38F};
+const std::vector<float> factors = {1.0F, -1.0F,   0.0F,      2.0F,     0x1p15F, 65504.0F,  0x1p-15F,
+                                    0.1F, -1e-20F, 0x1p-126F, 0x1p127F, 3e38F,   0x1p-127F, 0x1p-149F};
 
 }  // namespace
 
@@ -188,8 +188,10 @@ TEST_CASE("16 bits times a power of two: numbers of which a few are zero, subnor
           elements[i] = static_cast<bits_type<In>>(static_cast<unsigned>(odd) + random() % 3 - 1);
         }
       }
-      check_values<Unscale, In, In>(elements, std::ldexp(1.0F, exponent));
-      check_values<Scale, In, In>(elements, std::ldexp(1.0F, exponent));
+      for (const std::size_t chunk : {small_chunk, elements.size()}) {
+        check_values<Unscale, In, In>(elements, std::ldexp(1.0F, exponent), chunk);
+        check_values<Scale, In, In>(elements, std::ldexp(1.0F, exponent), chunk);
+      }
     }
   });
 }

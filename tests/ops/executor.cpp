@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cfenv>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -154,6 +155,18 @@ TEST_CASE("where tasks throw, all are run and one error arrives") {
   std::atomic<int> runs{0};
   parallel(3).run(3, [&](std::size_t) { ++runs; });
   CHECK(runs == 3);
+}
+
+TEST_CASE("tasks compute with the rounding mode of the caller, whoever started the threads") {
+  parallel(4).run(4, [](std::size_t) {});
+  for (const int mode : {FE_UPWARD, FE_TONEAREST}) {
+    std::fesetround(mode);
+    std::atomic<int> others{0};
+    for (int call = 0; call < 100; ++call) {
+      parallel(4).run(4, [&](std::size_t) { others += std::fegetround() != mode; });
+    }
+    CHECK(others == 0);
+  }
 }
 
 TEST_CASE("threads are used again") {

@@ -9,18 +9,21 @@
 // ---- what is done to each element ----
 
 struct multiply {
+  static constexpr bool reports = true;
   template <class Compute>
   static Compute apply(Compute value, Compute factor) noexcept {
     return multiplied(value, factor);
   }
 };
 struct divide {
+  static constexpr bool reports = true;
   template <class Compute>
   static Compute apply(Compute value, Compute factor) noexcept {
     return divided(value, factor);
   }
 };
 struct convert {
+  static constexpr bool reports = false;  // nobody asks what was cast
   template <class Compute>
   static Compute apply(Compute value, Compute) noexcept {
     return value;
@@ -40,9 +43,19 @@ inline auto transform_register(const unsigned char* source, unsigned char* desti
   return bits;
 }
 
+template <class Verb, class Out, class Bits>
+inline Bits largest_with(Out, Bits largest, Bits bits) noexcept {
+  if constexpr (Verb::reports) {
+    return max_of_abs(Out{}, largest, bits);
+  } else {
+    return largest;
+  }
+}
+
 /// destination = Verb(source, factor) for `n` elements, widened to float (double where one side is double) and rounded once
 /// into `Out`. Returns the largest of the stored bits without their sign: below Out::infinity_bits, all that was stored is
-/// finite. Streaming: the destination is aligned to `streaming_alignment`, and finish_streaming() is called afterwards.
+/// finite; 0 where Verb does not report. Streaming: the destination is aligned to `streaming_alignment`, and finish_streaming()
+/// is called afterwards.
 template <class Verb, class In, class Out, bool Streaming = false>
 inline typename Out::bits_type transform(const void* source_elements, void* destination_elements, std::size_t n,
                                          double factor) noexcept {
@@ -66,20 +79,20 @@ inline typename Out::bits_type transform(const void* source_elements, void* dest
     const auto bits1 = transform_register<Verb, In, Out, Streaming>(from + in_step, to + out_step, lanes);
     const auto bits2 = transform_register<Verb, In, Out, Streaming>(from + 2 * in_step, to + 2 * out_step, lanes);
     const auto bits3 = transform_register<Verb, In, Out, Streaming>(from + 3 * in_step, to + 3 * out_step, lanes);
-    largest0 = max_of_abs(Out{}, largest0, bits0);
-    largest1 = max_of_abs(Out{}, largest1, bits1);
-    largest2 = max_of_abs(Out{}, largest2, bits2);
-    largest3 = max_of_abs(Out{}, largest3, bits3);
+    largest0 = largest_with<Verb>(Out{}, largest0, bits0);
+    largest1 = largest_with<Verb>(Out{}, largest1, bits1);
+    largest2 = largest_with<Verb>(Out{}, largest2, bits2);
+    largest3 = largest_with<Verb>(Out{}, largest3, bits3);
   }
   for (; i + width <= n; i += width) {
     const auto bits = transform_register<Verb, In, Out>(source + i * in_size, destination + i * out_size, lanes);
-    largest0 = max_of_abs(Out{}, largest0, bits);
+    largest0 = largest_with<Verb>(Out{}, largest0, bits);
   }
   if (i < n) {
     const Compute value = widen<Compute>(In{}, load_part<width>(In{}, source + i * in_size, n - i));
     const Bits bits = narrow(Out{}, Verb::apply(value, lanes));
     store_part(destination + i * out_size, bits, n - i);
-    largest1 = max_of_abs(Out{}, largest1, bits);
+    largest1 = largest_with<Verb>(Out{}, largest1, bits);
   }
   return largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3)));
 }
@@ -119,8 +132,9 @@ inline typename In::bits_type multiply_sixteen_bits(const void* source, void* de
                                                     double factor) noexcept {
   const auto factor_bits = headroom::detail::bit_cast<std::uint64_t>(factor);
   const int exponent = static_cast<int>(factor_bits >> binary64::mantissa_bits) - binary64::bias;
-  constexpr int limit = In::infinity_bits >> In::mantissa_bits;
-  if ((factor_bits & binary64::mantissa_mask) != 0 || exponent <= -limit || exponent >= limit) {
+  constexpr int limit = std::is_same_v<In, binary16> ? 30 : 126;  // a shift has to fit 16 bits, the factor has to be a float
+  const bool is_small = n < decltype(make_exponent_shift(In{}, 0, 0, 0))::elements;
+  if (is_small || (factor_bits & binary64::mantissa_mask) != 0 || exponent < -limit || exponent > limit) {
     return transform<multiply, In, In>(source, destination, n, factor);
   }
   return shift_exponents_or_multiply<In>(static_cast<const unsigned char*>(source), static_cast<unsigned char*>(destination), n,

@@ -23,13 +23,12 @@ inline void check_max_norm(const double& max_norm) {
   return clips ? max_norm / measured.norm : 1.0;
 }
 
-/// tree *= factor, below 1; `bytes` of all leaves. A factor too small for a normal float comes in two.
+/// tree *= factor, below 1; `bytes` of all leaves. A factor too small for a normal float comes in several.
 template <class Executor, class Tree>
 Findings multiply_in_place(const Executor& executor, double factor, std::size_t bytes, Tree& tree) {
-  constexpr double smallest_normal = 0x1p-126, first_part = 0x1p-100;
-  if (factor >= smallest_normal) return run_pass(executor, Multiply{factor}, bytes, tree);
-  (void)run_pass(executor, Multiply{first_part}, bytes, tree);
-  return run_pass(executor, Multiply{factor / first_part}, bytes, tree);
+  constexpr double smallest_normal = 0x1p-126, part = 0x1p-100;
+  for (; factor > 0.0 && factor < smallest_normal; factor /= part) (void)run_pass(executor, Multiply{part}, bytes, tree);
+  return run_pass(executor, Multiply{factor}, bytes, tree);
 }
 
 }  // namespace detail

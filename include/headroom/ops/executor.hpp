@@ -25,7 +25,7 @@ struct SequentialExecutor {
 inline constexpr SequentialExecutor sequential{};
 
 /// Up to `n_threads` threads, the calling one among them; the others are those of detail::Workers, which all executors share.
-/// Small trees are left to the calling thread.
+/// Small trees are left to the calling thread, and so is all work while they are busy with that of another one.
 class ParallelExecutor {
  public:
   explicit ParallelExecutor(int n_threads) : n_threads_(n_threads) {

@@ -5,6 +5,7 @@
 #include <headroom/ops/executor.hpp>
 #include <headroom/tree/pieces.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -124,7 +125,7 @@ class Sink {
  private:
   void add(const kernel::unchecked::Measured& measured) {
     findings_.add(bit_cast<std::uint64_t>(measured.report.max_abs));
-    if constexpr (Action::writes) return;  // and measures no norm
+    if constexpr (Action::writes || std::is_base_of_v<CheckFinite, Action>) return;  // measures no norm
     if (sums_ == nullptr) {
       findings_.add_squares(measured.sum_of_squares);
     } else {
@@ -139,8 +140,8 @@ class Sink {
   Findings findings_;
 };
 
-/// Below this many bytes a thread takes longer to start than to be worth it.
-inline constexpr std::size_t parallel_bytes = std::size_t{1} << 20;
+/// Bytes below which a thread takes longer to start than to be worth it.
+inline constexpr std::size_t least_share = std::size_t{1} << 19;
 
 struct Share {
   Findings findings;
@@ -149,11 +150,11 @@ struct Share {
 
 template <class Executor, class Action, class... Trees>
 Findings run_parallel(const Executor& executor, const Action& action, std::size_t bytes, Trees&... trees) {
-  const std::size_t tasks = executor.concurrency();
+  const std::size_t tasks = std::min<std::size_t>(executor.concurrency(), bytes / least_share);
   const auto shares = std::make_unique<Share[]>(tasks);  // in a std::vector g++ 12 -O3 sees an overflow that is not there
   (void)active_isa();                                    // chosen here, where an error can be thrown
   executor.run(tasks, [&](std::size_t task) {
-    const std::size_t begin = bytes / tasks * task, end = task + 1 == tasks ? bytes : bytes / tasks * (task + 1);
+    const std::size_t begin = bytes / tasks * task, end = task + 1 == tasks ? ~std::size_t{0} : bytes / tasks * (task + 1);
     std::vector<double> sums;  // not yet in `shares`, whose cache lines several threads write to
     Sink<Action> sink(action, begin, end, &sums);
     detail::walk(Path(), sink, trees...);
@@ -170,7 +171,7 @@ Findings run_parallel(const Executor& executor, const Action& action, std::size_
 /// One tree is read or changed in place; of two the first is the source, the second the destination. `bytes` of all leaves.
 template <class Executor, class Action, class... Trees>
 Findings run_pass(const Executor& executor, const Action& action, std::size_t bytes, Trees&... trees) {
-  if (executor.concurrency() > 1 && bytes >= parallel_bytes) return run_parallel(executor, action, bytes, trees...);
+  if (executor.concurrency() > 1 && bytes >= 2 * least_share) return run_parallel(executor, action, bytes, trees...);
   Sink<Action> sink(action, 0, ~std::size_t{0});
   detail::walk(Path(), sink, trees...);
   return sink.findings();

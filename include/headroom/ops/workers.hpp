@@ -7,6 +7,8 @@
 #endif
 
 #include <atomic>
+#include <cfenv>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +19,10 @@
 
 namespace headroom::detail {
 
-/// The i-th moment of waiting for another thread, which may be one that has been put on this core.
-inline void pause_or_yield(int i) noexcept {
+/// The i-th moment of waiting for another thread, which may be one that has been put on this core, or that may not run as long
+/// as this one does.
+inline void pause_or_yield(unsigned i) {
+  if (i % 65536 == 65535) return std::this_thread::sleep_for(std::chrono::microseconds(50));
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
   if (i % 64 != 0) return __builtin_ia32_pause();
 #elif defined(__GNUC__) && defined(__aarch64__)
@@ -31,10 +35,10 @@ inline void pause_or_yield(int i) noexcept {
 }
 
 /// The threads of parallel(n): started when first needed, as many as the largest n has asked for. After a call they look out
-/// for the next one for some 50 microseconds, for it takes about as long to wake them up; then they sleep. There is one set
-/// for the program, which is never taken down: threads that sleep end with the process, and a destructor could run while other
-/// static objects still call it. A child of fork() has none of its parent's threads, and locks that nobody will open: it begins
-/// with a set of its own.
+/// for the next one for 100 microseconds, for it takes about as long to wake them up; then they sleep. They compute with the
+/// rounding mode, and the flushing of subnormals, of the caller. There is one set for the program, which is never taken down:
+/// threads that sleep end with the process, and a destructor could run while other static objects still call it. A child of
+/// fork() has none of its parent's threads, and locks that nobody will open: it begins with a set of its own.
 class Workers {
  public:
   [[nodiscard]] static Workers& shared() {
@@ -94,6 +98,7 @@ class Workers {
     call_ = call;
     task_ = task;
     tasks_ = n;
+    std::fegetenv(&environment_);
     next_.store(0, std::memory_order_relaxed);
     const std::uint64_t seats = n - 1 < most_seats ? n - 1 : most_seats;
     gate_.store(((gate_.load() >> job_shift) + 1) << job_shift | seats * one_seat);
@@ -104,7 +109,7 @@ class Workers {
   /// Nobody else joins; returns when those who have are done.
   void close_job() {
     gate_.fetch_and(~(most_seats * one_seat));
-    for (int i = 0; (gate_.load() & busy_mask) != 0; ++i) pause_or_yield(i);
+    for (unsigned i = 0; (gate_.load() & busy_mask) != 0; ++i) pause_or_yield(i);
 #if HEADROOM_EXCEPTIONS
     if (const std::exception_ptr error = std::exchange(error_, nullptr)) std::rethrow_exception(error);
 #endif
@@ -137,6 +142,7 @@ class Workers {
         --last_job;  // another worker was faster, or the job is over: look again
         continue;
       }
+      std::fesetenv(&environment_);
       work();
       gate_.fetch_sub(1);
     }
@@ -147,7 +153,8 @@ class Workers {
       gate = gate_.load();
       return gate >> job_shift != last_job && (gate & most_seats * one_seat) != 0;
     };
-    for (int i = 0; i < watchful_pauses; ++i) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(100);
+    for (unsigned i = 0; i % 64 != 0 || std::chrono::steady_clock::now() < end; ++i) {
       if (is_open()) return gate;
       pause_or_yield(i);
     }
@@ -158,8 +165,6 @@ class Workers {
     return gate;
   }
 
-  static constexpr int watchful_pauses = 2000;
-
   const Process process_ = this_process();
   std::atomic<bool> is_running_{false};  // no mutex: a task that calls again would lock it twice
   std::size_t threads_ = 0;              // touched by the call that is running
@@ -168,6 +173,7 @@ class Workers {
   void (*call_)(void*, std::size_t) = nullptr;
   void* task_ = nullptr;
   std::size_t tasks_ = 0;
+  std::fenv_t environment_{};
   std::atomic<std::size_t> next_{0};
 
   // In one word, so that nobody joins a job that is over: its number, how many workers may still join it, how many are at it.
@@ -178,7 +184,7 @@ class Workers {
   std::mutex mutex_;
   std::condition_variable opened_;
   std::atomic<int> sleeping_{0};
-  std::exception_ptr error_;  // guarded by the mutex
+  std::exception_ptr error_;  // guarded by the mutex while workers are at it
 };
 
 }  // namespace headroom::detail

@@ -228,8 +228,8 @@ inline u16x8 narrow(brain16, f32x8 value) noexcept {
   const __m256i odd_u32x8 = _mm256_and_si256(_mm256_srli_epi32(bits_u32x8, 16), _mm256_set1_epi32(1));
   const __m256i rounded_u32x8 = _mm256_add_epi32(_mm256_add_epi32(bits_u32x8, _mm256_set1_epi32(0x7fff)), odd_u32x8);
   const __m256i quiet_u32x8 = _mm256_or_si256(bits_u32x8, _mm256_set1_epi32(0x00400000));
-  const __m256i magnitude_u32x8 = _mm256_and_si256(bits_u32x8, _mm256_set1_epi32(0x7fffffff));
-  const __m256i is_nan_u32x8 = _mm256_cmpgt_epi32(magnitude_u32x8, _mm256_set1_epi32(0x7f800000));
+  __m256i is_nan_u32x8;  // not by the intrinsic, which -ffast-math makes false
+  __asm__("vcmpunordps {%1, %1, %0|%0, %1, %1}" : "=x"(is_nan_u32x8) : "x"(bits_u32x8));
   const __m256i wide_u32x8 = _mm256_srli_epi32(_mm256_blendv_epi8(rounded_u32x8, quiet_u32x8, is_nan_u32x8), 16);
   return {_mm_packus_epi32(_mm256_castsi256_si128(wide_u32x8), _mm256_extracti128_si256(wide_u32x8, 1))};
 }
@@ -265,7 +265,7 @@ inline f32x16 multiplied(f32x16 value, f32x16 factor) noexcept {
 // Not _mm256_div_ps: under -ffast-math compilers make an approximate reciprocal and a Newton step of it.
 inline f32x8 divided(f32x8 value, f32x8 divisor) noexcept {
   f32x8 quotient;
-  __asm__("vdivps %2, %1, %0" : "=x"(quotient.lanes) : "x"(value.lanes), "x"(divisor.lanes));
+  __asm__("vdivps {%2, %1, %0|%0, %1, %2}" : "=x"(quotient.lanes) : "x"(value.lanes), "x"(divisor.lanes));
   return quotient;
 }
 inline f32x16 divided(f32x16 value, f32x16 divisor) noexcept {
@@ -309,7 +309,7 @@ inline std::uint16_t largest_lane(u16x16 bits) noexcept {
 inline constexpr bool has_exponent_shift = true;
 struct exponent_shift {
   static constexpr std::size_t elements = 64;  // of a call
-  __m256i amount_i16x16, below_lowest_i16x16, highest_i16x16;
+  __m256i amount_i16x16, lowest_i16x16, highest_i16x16;
   u16x16 largest;  // of the magnitudes that were read
 };
 template <class Format>
@@ -330,8 +330,8 @@ inline bool shift_exponents(const unsigned char* source, unsigned char* destinat
   const __m256i b0 = _mm256_add_epi16(a0, abs_mask_u16x16), b1 = _mm256_add_epi16(a1, abs_mask_u16x16);
   const __m256i b2 = _mm256_add_epi16(a2, abs_mask_u16x16), b3 = _mm256_add_epi16(a3, abs_mask_u16x16);
   const __m256i min_i16x16 = _mm256_min_epi16(_mm256_min_epi16(b0, b1), _mm256_min_epi16(b2, b3));
-  const __m256i outside_i16x16 = _mm256_or_si256(_mm256_cmpgt_epi16(by.below_lowest_i16x16, min_i16x16),
-                                                 _mm256_cmpgt_epi16(max_i16x16, by.highest_i16x16));
+  const __m256i outside_i16x16 =
+      _mm256_or_si256(_mm256_cmpgt_epi16(by.lowest_i16x16, min_i16x16), _mm256_cmpgt_epi16(max_i16x16, by.highest_i16x16));
   if (_mm256_testz_si256(outside_i16x16, outside_i16x16) == 0) return false;
   by.largest = larger(by.largest, {max_i16x16});
   // VPSIGNW leaves the amount where the magnitude is positive, and makes it zero where that is zero.

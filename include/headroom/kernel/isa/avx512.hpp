@@ -165,7 +165,7 @@ inline f32x16 multiplied(f32x16 value, f32x16 factor) noexcept { return {_mm512_
 // Not _mm512_div_ps: under -ffast-math compilers make an approximate reciprocal and a Newton step of it.
 inline f32x16 divided(f32x16 value, f32x16 divisor) noexcept {
   f32x16 quotient;
-  __asm__("vdivps %2, %1, %0" : "=v"(quotient.lanes) : "v"(value.lanes), "v"(divisor.lanes));
+  __asm__("vdivps {%2, %1, %0|%0, %1, %2}" : "=v"(quotient.lanes) : "v"(value.lanes), "v"(divisor.lanes));
   return quotient;
 }
 

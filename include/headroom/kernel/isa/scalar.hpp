@@ -114,7 +114,10 @@ template <class Compute>
 inline f64x1 to_doubles(Compute value) noexcept {
   return {static_cast<double>(value)};
 }
-inline void add_squares(f64x1& sums, f64x1 value) noexcept { sums.lane0 = launder(sums.lane0 + value.lane0 * value.lane0); }
+// Doubles come here, too, whose squares are rounded: not fused, so that every CPU does the same.
+inline void add_squares(f64x1& sums, f64x1 value) noexcept {
+  sums.lane0 = launder(sums.lane0 + launder(value.lane0 * value.lane0));
+}
 inline f64x1 added(f64x1 a, f64x1 b) noexcept { return {launder(a.lane0 + b.lane0)}; }
 inline void store_sums(double* destination, f64x1 sums) noexcept { *destination = sums.lane0; }
 

@@ -1,0 +1,184 @@
+// What is around the kernels: calls on a few elements, trees of many small leaves, one large leaf on several threads. Two
+// tables of medians: nanoseconds, and GB/s read and written.
+//
+//   benchmark_trees calls.tsv threads.tsv [flags of Google Benchmark]
+
+#include <Eigen/Core>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <headroom/adapters/eigen.hpp>
+#include <headroom/headroom.hpp>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+#if BENCHMARK_TBB
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+#endif
+
+#include "contenders.hpp"
+#include "table.hpp"
+
+namespace {
+
+/// A scale of 1 leaves the ones what they are; the compiler does not know.
+float inverse_scale() {
+  static volatile float one = 1.0F;
+  return one;
+}
+const headroom::ConstantLossScale policy(inverse_scale());
+
+// ---- calls ----
+
+/// `calls` in a row are one run, for the clock is too coarse for one.
+constexpr int calls = 64;
+
+void add_call(const std::string& work, const std::string& contender, std::size_t size, const std::function<void()>& run,
+              int calls_a_run = 1) {
+  benchmarks::add(work, contender, size, 0, run, calls_a_run);
+}
+
+template <class T>
+void add_small(const std::string& dtype) {
+  for (const std::size_t n : {1U, 4U, 7U, 16U, 64U}) {
+    const auto values = std::make_shared<std::vector<T>>(n, T(1.0F));
+    const std::string work = "unscale " + dtype + " in place, ns for elements:";
+    const auto add = [&](const char* contender, auto once) {
+      const auto run = [=] {
+        for (int call = 0; call < calls; ++call) once();
+      };
+      add_call(work, contender, n, run, calls);
+    };
+    add("headroom::kernel", [=] { benchmark::DoNotOptimize(headroom::kernel::unscale(*values, policy.loss_scale()).finite); });
+    add("headroom", [=] { benchmark::DoNotOptimize(policy.unscale_in_place(*values).finite); });
+    if constexpr (std::is_same_v<T, float>) {
+      add("Eigen", [=] {
+        Eigen::Map<Eigen::ArrayXf> array(values->data(), static_cast<Eigen::Index>(values->size()));
+        array *= inverse_scale();
+        benchmark::DoNotOptimize(array.isFinite().all());
+      });
+      add("headroom, measure", [=] { benchmark::DoNotOptimize(headroom::measure(*values).norm); });
+    }
+  }
+}
+
+template <class Policy>
+void add_adjust(const std::string& contender) {
+  const auto run = [] {
+    static const std::vector<char> finite(calls, 1);
+    const char* flags = finite.data();
+    benchmark::DoNotOptimize(flags);
+    Policy next;
+    for (int call = 0; call < calls; ++call) next = next.adjust(flags[call] != 0);
+    benchmark::DoNotOptimize(next);
+  };
+  add_call("adjust, ns", contender, 1, run, calls);
+}
+
+// ---- many leaves ----
+
+void add_leaves(std::size_t leaves, std::size_t size) {
+  const auto tree = std::make_shared<std::vector<std::vector<float>>>(leaves, std::vector<float>(size, 1.0F));
+  const auto one = std::make_shared<std::vector<float>>(leaves * size, 1.0F);
+  const std::string work = "vectors of " + std::to_string(size) + " floats, ns for as many:";
+  add_call(work, "unscale in place", leaves, [=] { benchmark::DoNotOptimize(policy.unscale_in_place(*tree).finite); });
+  add_call(work, "unscale, as one span", leaves, [=] { benchmark::DoNotOptimize(policy.unscale_in_place(*one).finite); });
+  add_call(work, "unscale, parallel(2)", leaves,
+           [=] { benchmark::DoNotOptimize(policy.unscale_in_place(headroom::parallel(2), *tree).finite); });
+  add_call(work, "unscale, Eigen", leaves, [=] {
+    bool finite = true;
+    for (auto& leaf : *tree) {
+      Eigen::Map<Eigen::ArrayXf> array(leaf.data(), static_cast<Eigen::Index>(leaf.size()));
+      array *= inverse_scale();
+      finite = finite && array.isFinite().all();
+    }
+    benchmark::DoNotOptimize(finite);
+  });
+  add_call(work, "measure", leaves, [=] { benchmark::DoNotOptimize(headroom::measure(*tree).norm); });
+  add_call(work, "measure, as one span", leaves, [=] { benchmark::DoNotOptimize(headroom::measure(*one).norm); });
+}
+
+// ---- threads ----
+
+/// What parallel(n) would be without threads that wait for work.
+struct ThreadsPerCall {
+  static constexpr std::size_t concurrency() { return 2; }
+  template <class Task>
+  void run(std::size_t n, Task&& task) const {
+    std::vector<std::thread> threads;
+    for (std::size_t i = 1; i < n; ++i) threads.emplace_back([&task, i] { task(i); });
+    task(0);
+    for (std::thread& thread : threads) thread.join();
+  }
+};
+
+#if BENCHMARK_TBB
+/// Any pool of threads becomes an executor like this.
+class TbbExecutor {
+ public:
+  explicit TbbExecutor(int n_threads) : arena_(n_threads) {}
+  [[nodiscard]] std::size_t concurrency() const { return static_cast<std::size_t>(arena_.max_concurrency()); }
+  template <class Task>
+  void run(std::size_t n, Task&& task) const {
+    arena_.execute([&] {
+      tbb::parallel_for(
+          std::size_t{0}, n, [&](std::size_t i) { task(i); }, tbb::simple_partitioner{});
+    });
+  }
+
+ private:
+  mutable tbb::task_arena arena_;
+};
+#endif
+
+void add_threads() {
+  static std::vector<float> values((std::size_t{256} << 20) / sizeof(float), 1.0F);
+  for (const std::size_t bytes : {64U << 10, 1U << 20, 4U << 20, 16U << 20, 64U << 20, 256U << 20}) {
+    const headroom::span<float> leaf(values.data(), bytes / sizeof(float));
+    const auto add = [&](const char* contender, const std::function<void()>& run) {
+      benchmarks::add("unscale float in place", contender, bytes, 2 * bytes, run);
+    };
+    add("sequential", [=] { benchmark::DoNotOptimize(policy.unscale_in_place(leaf).finite); });
+    add("parallel(2)", [=] { benchmark::DoNotOptimize(policy.unscale_in_place(headroom::parallel(2), leaf).finite); });
+    add("2 threads a call", [=] { benchmark::DoNotOptimize(policy.unscale_in_place(ThreadsPerCall{}, leaf).finite); });
+#if BENCHMARK_TBB
+    static const TbbExecutor tbb(2);
+    add("oneTBB, 2 threads", [=] { benchmark::DoNotOptimize(policy.unscale_in_place(tbb, leaf).finite); });
+#endif
+    add("limit: multiply floats", [=] { contenders::multiply(leaf.data(), leaf.size(), inverse_scale()); });
+    add("limit: multiply, 2 threads", [=] {
+      const std::size_t half = leaf.size() / 2;
+      headroom::parallel(2).run(2, [&](std::size_t i) { contenders::multiply(leaf.data() + i * half, half, inverse_scale()); });
+    });
+  }
+}
+
+/// Runs what has been registered since the last time.
+void run_table(benchmarks::Unit unit, const char* title, const char* file) {
+  benchmarks::Table table(unit);
+  benchmark::RunSpecifiedBenchmarks(&table);
+  std::printf("\n%s\n", title);
+  table.print(file);
+  benchmark::ClearRegisteredBenchmarks();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: %s calls.tsv threads.tsv [flags of Google Benchmark]\n", argv[0]);
+    return 1;
+  }
+  add_small<float>("float");
+  add_small<headroom::half>("fp16");
+  add_adjust<headroom::DynamicLossScale>("DynamicLossScale");
+  add_adjust<headroom::HysteresisScale>("HysteresisScale");
+  add_leaves(1000, 64);
+  add_leaves(10'000, 64);
+  run_table(benchmarks::Unit::nanoseconds, "Small work: medians", argv[1]);
+  add_threads();
+  run_table(benchmarks::Unit::gigabytes_per_second, "Threads: GB/s read and written, by size of the leaf; medians", argv[2]);
+}
