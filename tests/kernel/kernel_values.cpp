@@ -139,7 +139,13 @@ void check_all_values(const std::vector<float>& factors) {
     using In = typename decltype(in)::type;
     const auto elements = support::sample_bits<format_of<In>>();
     support::for_each_dtype([&](auto out) {
-      for (const float factor : factors) check_values<Verb, In, typename decltype(out)::type>(elements, factor);
+      for (const float factor : factors) {
+        // Flushed to zero, such a factor is another one.
+        const bool is_subnormal =
+            (bits_of(factor) & binary32::abs_mask) < (1U << binary32::mantissa_bits) && bits_of(factor) != 0;
+        if (is_subnormal && support::flushes_subnormals()) continue;
+        check_values<Verb, In, typename decltype(out)::type>(elements, factor);
+      }
     });
   });
 }
