@@ -78,7 +78,7 @@ check_code() {
 
 check_length() {
   local limit=300
-  [[ $1 != kernel/isa/* ]] || limit=450
+  [[ $1 != kernel/isa/* ]] || limit=400
   (($(wc -l <"$1") <= limit)) || fault "$1: longer than $limit lines"
 }
 

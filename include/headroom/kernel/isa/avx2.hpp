@@ -46,39 +46,28 @@ struct u16x16 {
 struct f64x8 {
   __m256d low, high;
 };
-struct u32x16 {
-  u32x8 low, high;
-};
-/// Sixteen floats of a u16x16: of its halves, or of its even lanes and its odd ones.
-template <bool EvenAndOdd>
+/// Sixteen floats: those of the even lanes of a u16x16 and those of the odd ones.
 struct f32x16 {
-  f32x8 first, second;
+  f32x8 even, odd;
 };
 struct f64x16 {
   f64x8 even, odd;
 };
 
 template <class In, class Out>
-using compute_for = std::conditional_t<std::is_same_v<Out, brain16>, f32x16<std::is_same_v<In, brain16>>, f32x8>;
+using compute_for = std::conditional_t<std::is_same_v<In, brain16> && std::is_same_v<Out, brain16>, f32x16, f32x8>;
 template <class In>
 using float_lanes = compute_for<In, In>;
 template <class Compute>
-inline constexpr std::size_t lanes_of = std::is_same_v<Compute, f32x8> ? 8 : 16;
+inline constexpr std::size_t lanes_of = std::is_same_v<Compute, f32x16> ? 16 : 8;
 template <class In>
 inline constexpr std::size_t read_lanes = sizeof(typename In::bits_type) == 2 ? 16 : 8;
 
 // ---- load and store: always unaligned, and always as integers, so that no compiler may think a NaN cannot be there ----
 
-inline u32x8 load_8_floats(const unsigned char* source) noexcept {
-  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source))};
-}
 template <std::size_t Lanes>
-inline auto load(binary32, const unsigned char* source) noexcept {
-  if constexpr (Lanes == 16) {
-    return u32x16{load_8_floats(source), load_8_floats(source + 32)};
-  } else {
-    return load_8_floats(source);
-  }
+inline u32x8 load(binary32, const unsigned char* source) noexcept {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source))};
 }
 template <std::size_t Lanes>
 inline auto load(binary16, const unsigned char* source) noexcept {
@@ -151,13 +140,8 @@ inline void store_bytes(unsigned char* destination, __m256i value, std::size_t b
   store_bytes(destination + 16, _mm256_extracti128_si256(value, 1), bytes - 16);
 }
 template <std::size_t Lanes>
-inline auto load_part(binary32, const unsigned char* source, std::size_t n) noexcept {
-  if constexpr (Lanes == 16) {
-    if (n < 8) return u32x16{{load_bytes_of_32(source, 4 * n)}, {_mm256_setzero_si256()}};
-    return u32x16{load_8_floats(source), {load_bytes_of_32(source + 32, 4 * n - 32)}};
-  } else {
-    return u32x8{load_bytes_of_32(source, 4 * n)};
-  }
+inline u32x8 load_part(binary32, const unsigned char* source, std::size_t n) noexcept {
+  return {load_bytes_of_32(source, 4 * n)};
 }
 template <std::size_t Lanes>
 inline auto load_part(binary16, const unsigned char* source, std::size_t n) noexcept {
@@ -217,19 +201,9 @@ inline f32x8 widen(brain16, u16x8 bits) noexcept {
   return {_mm256_castsi256_ps(_mm256_shuffle_epi8(copies_u16x16, upper_halves))};
 }
 
-template <class Compute>
-inline Compute widen(binary32, u32x16 bits) noexcept {
-  return {widen<f32x8>(binary32{}, bits.low), widen<f32x8>(binary32{}, bits.high)};
-}
-template <class Compute>
-inline Compute widen(binary16, u16x16 bits) noexcept {
-  return {widen<f32x8>(binary16{}, u16x8{_mm256_castsi256_si128(bits.lanes)}),
-          widen<f32x8>(binary16{}, u16x8{_mm256_extracti128_si256(bits.lanes, 1)})};
-}
-
 // In place there is no need to bring the lanes into another order: the even ones are shifted up, the odd ones are up already.
 template <class Compute>
-inline Compute widen(brain16, u16x16 bits) noexcept {
+inline f32x16 widen(brain16, u16x16 bits) noexcept {
   const __m256i odd_u32x8 = _mm256_and_si256(bits.lanes, _mm256_set1_epi32(static_cast<int>(0xffff0000)));
   return {{_mm256_castsi256_ps(_mm256_slli_epi32(bits.lanes, 16))}, {_mm256_castsi256_ps(odd_u32x8)}};
 }
@@ -247,29 +221,28 @@ inline u16x8 narrow(binary16, f32x8 value) noexcept {
   return {bits_u16x8};
 }
 
-// Nearest-even by adding just under half a unit, and one more where the kept part is odd.
+// Nearest-even by adding just under half a unit, and one more where the kept part is odd. A NaN would be carried to Inf or even
+// to -0 by that sum: it keeps its upper half instead, made quiet. (VCVTNEPS2BF16 would do, but flushes subnormals.)
+inline u16x8 narrow(brain16, f32x8 value) noexcept {
+  const __m256i bits_u32x8 = narrow(binary32{}, value).lanes;
+  const __m256i odd_u32x8 = _mm256_and_si256(_mm256_srli_epi32(bits_u32x8, 16), _mm256_set1_epi32(1));
+  const __m256i rounded_u32x8 = _mm256_add_epi32(_mm256_add_epi32(bits_u32x8, _mm256_set1_epi32(0x7fff)), odd_u32x8);
+  const __m256i quiet_u32x8 = _mm256_or_si256(bits_u32x8, _mm256_set1_epi32(0x00400000));
+  __m256i is_nan_u32x8;  // not by the intrinsic, which -ffast-math makes false
+  __asm__("vcmpunordps {%1, %1, %0|%0, %1, %1}" : "=x"(is_nan_u32x8) : "x"(bits_u32x8));
+  const __m256i wide_u32x8 = _mm256_srli_epi32(_mm256_blendv_epi8(rounded_u32x8, quiet_u32x8, is_nan_u32x8), 16);
+  return {_mm_packus_epi32(_mm256_castsi256_si128(wide_u32x8), _mm256_extracti128_si256(wide_u32x8, 1))};
+}
+
+// From bf16 to bf16 no NaN needs care: the lower half of one is zero, whether it was widened or is the CPU's own, so the sum
+// carries nothing.
 inline __m256i rounded_to_brain16(__m256i bits_u32x8) noexcept {
   const __m256i odd_u32x8 = _mm256_and_si256(_mm256_srli_epi32(bits_u32x8, 16), _mm256_set1_epi32(1));
   return _mm256_add_epi32(_mm256_add_epi32(bits_u32x8, _mm256_set1_epi32(0x7fff)), odd_u32x8);
 }
-// A NaN would be carried to Inf or even to -0 by that sum: it keeps its upper half instead, made quiet. (VCVTNEPS2BF16 would
-// do, but flushes subnormals.)
-inline __m256i brain16_in_32_bits(f32x8 value) noexcept {
-  const __m256i bits_u32x8 = narrow(binary32{}, value).lanes;
-  const __m256i quiet_u32x8 = _mm256_or_si256(bits_u32x8, _mm256_set1_epi32(0x00400000));
-  __m256i is_nan_u32x8;  // not by the intrinsic, which -ffast-math makes false
-  __asm__("vcmpunordps {%1, %1, %0|%0, %1, %1}" : "=x"(is_nan_u32x8) : "x"(bits_u32x8));
-  return _mm256_srli_epi32(_mm256_blendv_epi8(rounded_to_brain16(bits_u32x8), quiet_u32x8, is_nan_u32x8), 16);
-}
-inline u16x16 narrow(brain16, f32x16<false> value) noexcept {
-  const __m256i packed_u16x16 = _mm256_packus_epi32(brain16_in_32_bits(value.first), brain16_in_32_bits(value.second));
-  return {_mm256_permute4x64_epi64(packed_u16x16, 0xd8)};  // packed half by half
-}
-// From bf16 to bf16 no NaN needs care: the lower half of one is zero, whether it was widened or is the CPU's own, so the sum
-// carries nothing.
-inline u16x16 narrow(brain16, f32x16<true> value) noexcept {
-  const __m256i even_u32x8 = rounded_to_brain16(narrow(binary32{}, value.first).lanes);
-  const __m256i odd_u32x8 = rounded_to_brain16(narrow(binary32{}, value.second).lanes);
+inline u16x16 narrow(brain16, f32x16 value) noexcept {
+  const __m256i even_u32x8 = rounded_to_brain16(narrow(binary32{}, value.even).lanes);
+  const __m256i odd_u32x8 = rounded_to_brain16(narrow(binary32{}, value.odd).lanes);
   return {_mm256_blend_epi16(_mm256_srli_epi32(even_u32x8, 16), odd_u32x8, 0xaa)};
 }
 
@@ -278,16 +251,15 @@ inline u16x16 narrow(brain16, f32x16<true> value) noexcept {
 template <class Compute>
 inline Compute broadcast(double factor) noexcept {
   const f32x8 lanes = {_mm256_set1_ps(static_cast<float>(factor))};
-  if constexpr (lanes_of<Compute> == 16) {
+  if constexpr (std::is_same_v<Compute, f32x16>) {
     return {lanes, lanes};
   } else {
     return lanes;
   }
 }
 inline f32x8 multiplied(f32x8 value, f32x8 factor) noexcept { return {_mm256_mul_ps(value.lanes, factor.lanes)}; }
-template <bool EvenAndOdd>
-inline f32x16<EvenAndOdd> multiplied(f32x16<EvenAndOdd> value, f32x16<EvenAndOdd> factor) noexcept {
-  return {multiplied(value.first, factor.first), multiplied(value.second, factor.second)};
+inline f32x16 multiplied(f32x16 value, f32x16 factor) noexcept {
+  return {multiplied(value.even, factor.even), multiplied(value.odd, factor.odd)};
 }
 
 // Not _mm256_div_ps: under -ffast-math compilers make an approximate reciprocal and a Newton step of it.
@@ -296,9 +268,8 @@ inline f32x8 divided(f32x8 value, f32x8 divisor) noexcept {
   __asm__("vdivps {%2, %1, %0|%0, %1, %2}" : "=x"(quotient.lanes) : "x"(value.lanes), "x"(divisor.lanes));
   return quotient;
 }
-template <bool EvenAndOdd>
-inline f32x16<EvenAndOdd> divided(f32x16<EvenAndOdd> value, f32x16<EvenAndOdd> divisor) noexcept {
-  return {divided(value.first, divisor.first), divided(value.second, divisor.second)};
+inline f32x16 divided(f32x16 value, f32x16 divisor) noexcept {
+  return {divided(value.even, divisor.even), divided(value.odd, divisor.odd)};
 }
 
 // ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top; as signed
@@ -378,7 +349,7 @@ inline f64x8 to_doubles(f32x8 value) noexcept {
   __asm__("" : "+x"(value.lanes));  // else g++ converts the lower half from fp16 once more, for itself
   return {_mm256_cvtps_pd(_mm256_castps256_ps128(value.lanes)), _mm256_cvtps_pd(_mm256_extractf128_ps(value.lanes, 1))};
 }
-inline f64x16 to_doubles(f32x16<true> value) noexcept { return {to_doubles(value.first), to_doubles(value.second)}; }
+inline f64x16 to_doubles(f32x16 value) noexcept { return {to_doubles(value.even), to_doubles(value.odd)}; }
 
 // From memory the conversion needs no shuffle.
 template <class Compute>
