@@ -60,6 +60,17 @@ TEST_CASE("a factor too small for a normal float clips exactly all the same") {
   }
 }
 
+TEST_CASE("a factor far below all floats clips every dtype exactly, on every instruction set") {
+  support::for_each_isa([](headroom::Isa) {
+    auto tree = std::make_tuple(std::vector<double>{0x1p250}, std::vector<headroom::bfloat16>(65, headroom::bfloat16(0x1p127F)),
+                                std::vector<float>(33, -0x1p127F));
+    CHECK(clip_by_global_norm(tree, 1.0).norm == 0x1p250);
+    CHECK(std::get<0>(tree) == std::vector<double>{1.0});
+    CHECK(std::get<1>(tree) == std::vector<headroom::bfloat16>(65, headroom::bfloat16(0x1p-123F)));
+    CHECK(std::get<2>(tree) == std::vector<float>(33, -0x1p-123F));
+  });
+}
+
 TEST_CASE("non-finite trees are left alone") {
   for (const auto bad : support::nonfinite_bits<headroom::binary32>()) {
     auto tree = three_and_four;
