@@ -2,6 +2,8 @@
 
 set(headroom_eigen_package Eigen3)
 set(headroom_eigen_library Eigen3::Eigen)
+set(headroom_nlohmann_json_package nlohmann_json)
+set(headroom_nlohmann_json_library nlohmann_json::nlohmann_json)
 set(headroom_xtensor_package xtensor)
 set(headroom_xtensor_library xtensor)
 

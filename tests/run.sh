@@ -6,8 +6,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source cmake/install_packages.sh
 
-install_packages g++ cmake ninja-build catch2 libeigen3-dev libxtensor-dev
-install_packages clang clang-format || echo "Going on without clang: what needs it is skipped."
+install_packages g++ cmake ninja-build catch2 libeigen3-dev libxtensor-dev nlohmann-json3-dev
+install_packages clang clang-format libclang-rt-dev || echo "Going on without clang: what needs it is skipped."
 
 presets=("$@")
 if ((${#presets[@]} == 0)); then presets=(gcc fast-math aarch64); fi

@@ -33,8 +33,9 @@ struct Settings {
 /// What a training leaves for the table and the picture.
 struct Result {
   std::string name;
-  std::vector<float> losses;  // training loss of every step's batch
-  std::vector<float> scales;  // loss scale of every step
+  std::vector<float> losses;    // training loss of every step's batch
+  std::vector<float> scales;    // loss scale of every step
+  std::vector<double> max_abs;  // the largest |gradient| of every step, unscaled; Inf where it overflowed
   int skipped = 0;
   double lost_share = 0.0;     // of weight gradients: zero here, not zero in float at the same weights; mean over the counts
   double test_accuracy = 0.0;  // in percent
@@ -132,6 +133,7 @@ Result train(const std::string& name, Policy scaler, const Images& images, const
       const auto [grads, report] = scaler.template unscale<float>(grads16);
       result.losses.push_back(static_cast<float>(loss.mean));
       result.scales.push_back(scaler.loss_scale());
+      result.max_abs.push_back(report.max_abs);
       if (report.finite) {
         if (!std::is_same_v<Scalar, float> && step % settings.lost_every == 0) {
           result.lost_share += lost_share(model, batch, grads);

@@ -16,11 +16,11 @@ declare -A may_include=(
   [kernel]="$base dtype kernel/isa"
   [tree]="$base dtype"
   [ops]="$base dtype tree kernel"
-  [policy]="$base dtype tree kernel ops"
-  [training]="$base dtype tree kernel ops policy"
-  [observe]="$base dtype tree kernel ops"
-  [state]="$base dtype tree kernel ops policy"
-  [adapters]="$base dtype tree"
+  [state]="$base dtype kernel"
+  [policy]="$base dtype tree kernel ops state"
+  [training]="$base dtype tree kernel ops state policy"
+  [observe]="$base dtype tree kernel ops policy"
+  [adapters]="$base dtype tree state"
 )
 
 faults=0

@@ -8,9 +8,11 @@
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
 #include "support/golden.hpp"
 #include "support/policies.hpp"
 
+using Catch::Matchers::ContainsSubstring;
 using headroom::DynamicLossScale;
 using headroom::GradientReport;
 using headroom::LossScaleConfig;
@@ -187,17 +189,48 @@ TEST_CASE("dynamic scales are equal where configuration, scale and counter are")
 
 namespace {
 
+/// Pieces of a user's own: grows on every finite step, and never backs off.
 struct GrowEveryStep {
-  static constexpr bool grows(std::int64_t, const LossScaleConfig&) noexcept { return true; }
+  static constexpr const char* name = "every_step";
+  constexpr explicit GrowEveryStep(const LossScaleConfig&) noexcept {}
+  [[nodiscard]] static constexpr std::int64_t counter() noexcept { return 0; }
+  [[nodiscard]] static constexpr bool grows(bool grads_finite, const LossScaleConfig&) noexcept { return grads_finite; }
+  constexpr void back_off(const LossScaleConfig&) noexcept {}
+  template <class Self, class Visit>
+  static void visit_fields(Self&, Visit&) {}
+  friend constexpr bool operator==(GrowEveryStep, GrowEveryStep) noexcept { return true; }
 };
 struct StayPut {
-  static constexpr float next_scale(float scale, const LossScaleConfig&) noexcept { return scale; }
+  using Config = LossScaleConfig;
+  static constexpr const char* name = "stay_put";
+  constexpr explicit StayPut(const Config&) noexcept {}
+  [[nodiscard]] static constexpr bool backs_off(bool, std::int64_t, const Config&) noexcept { return false; }
+  constexpr void grow(const Config&) noexcept {}
+  template <class Self, class Visit>
+  static void visit_fields(Self&, Visit&) {}
+  friend constexpr bool operator==(StayPut, StayPut) noexcept { return true; }
 };
 
 }  // namespace
 
-TEST_CASE("when to grow and how to back off are template parameters") {
-  constexpr headroom::BasicDynamicLossScale<GrowEveryStep, StayPut> scale;
+TEST_CASE("when to grow and when to back off are template parameters") {
+  using Policy = headroom::BasicDynamicLossScale<GrowEveryStep, StayPut>;
+  constexpr Policy scale;
   static_assert(after(scale, "+").loss_scale() == 65536.0F);
   CHECK(after(scale, "--+").loss_scale() == 65536.0F);
+  CHECK(Policy::policy_name() == "every_step_stay_put");
+  CHECK(Policy::from_state_dict(after(scale, "--+").state_dict()) == after(scale, "--+"));
+}
+
+TEST_CASE("with_loss_scale changes nothing but the scale") {
+  const DynamicLossScale scale = after(DynamicLossScale(every_third_step()), "++");
+  const DynamicLossScale other = scale.with_loss_scale(0.5F);  // below the floor, as long as no overflow brings it there
+  CHECK(other.loss_scale() == 0.5F);
+  CHECK(other.counter() == 2);
+  CHECK(other.config() == scale.config());
+  CHECK(other.adjust(false).loss_scale() == 1.0F);
+  CHECK_THAT(support::message_of([&] { (void)scale.with_loss_scale(0.0F); }), ContainsSubstring("loss_scale is 0"));
+  const DynamicLossScale bounded(with_bounds(6.0F, 1.0F, 10.0F));
+  CHECK_THAT(support::message_of([&] { (void)bounded.with_loss_scale(11.0F); }),
+             ContainsSubstring("loss_scale is 11, above max_scale, which is 10"));
 }

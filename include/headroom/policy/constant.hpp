@@ -1,6 +1,9 @@
 #pragma once
 
 #include <headroom/policy/verbs.hpp>
+#include <headroom/state/fields.hpp>
+
+#include <string>
 
 namespace headroom {
 
@@ -14,6 +17,25 @@ class ConstantLossScale : public LossScaleVerbs<ConstantLossScale> {
   [[nodiscard]] constexpr float inv_scale() const noexcept { return 1.0F / scale_; }
   [[nodiscard]] constexpr ConstantLossScale adjust(bool) const noexcept { return *this; }
   [[nodiscard]] constexpr ConstantLossScale adjust(const GradientReport&) const noexcept { return *this; }
+
+  /// The same kind of policy with another scale. Throws std::invalid_argument where it is not in [2^-126, 2^126].
+  [[nodiscard]] constexpr ConstantLossScale with_loss_scale(const float& scale) const { return ConstantLossScale(scale); }
+
+  [[nodiscard]] static std::string policy_name() { return "constant"; }
+  [[nodiscard]] StateDict state_dict() const {
+    detail::StateWriter write(policy_name());
+    write("loss_scale", scale_);
+    return write.take();
+  }
+  /// Throws std::invalid_argument that names key and value where one is missing, unknown, of another type or out of range.
+  [[nodiscard]] static ConstantLossScale from_state_dict(const StateDict& dict) {
+    detail::StateReader read(dict, policy_name());
+    float scale = 0.0F;
+    read("loss_scale", scale);
+    read.finish();
+    detail::check_loss_scale("loss_scale", scale);
+    return ConstantLossScale(scale);
+  }
 
   friend constexpr bool operator==(const ConstantLossScale& a, const ConstantLossScale& b) noexcept {
     return a.scale_ == b.scale_;

@@ -1,98 +1,100 @@
 #pragma once
 
-#include <headroom/policy/loss_scale_config.hpp>
-#include <headroom/policy/verbs.hpp>
+#include <headroom/policy/dynamic.hpp>
 
 #include <cstdint>
 
 namespace headroom {
 
-struct HysteresisConfig {
-  LossScaleConfig scale;
-  std::int32_t hysteresis = 2;  ///< overflows before the scale backs off; at least 1
-
-  friend constexpr bool operator==(const HysteresisConfig& a, const HysteresisConfig& b) noexcept {
-    return a.scale == b.scale && a.hysteresis == b.hysteresis;
-  }
-  friend constexpr bool operator!=(const HysteresisConfig& a, const HysteresisConfig& b) noexcept { return !(a == b); }
-};
-
 /// Any finite step refills the hysteresis, so only overflows in a row back off: apex's kernel, and Megatron's documentation.
 struct RefillOnCleanStep {
+  static constexpr const char* name = "hysteresis";
   static constexpr bool on_clean_step = true, on_growth = true, on_backoff = false;
 };
 /// Only growth refills it: Megatron's code. An overflow every third step walks the scale down to the floor.
 struct RefillOnGrowth {
+  static constexpr const char* name = "hysteresis_refill_on_growth";
   static constexpr bool on_clean_step = false, on_growth = true, on_backoff = false;
 };
 /// Growth refills it, and so does a backoff: every `hysteresis` overflows back off once.
 struct RefillOnBackoff {
+  static constexpr const char* name = "hysteresis_refill_on_backoff";
   static constexpr bool on_clean_step = false, on_growth = true, on_backoff = true;
 };
 
-/// A dynamic loss scale that tolerates overflows: each uses up one of `hysteresis`, and when none is left the scale backs off,
-/// on that overflow and on every further one until the refill. Otherwise as BasicDynamicLossScale. For runs whose gradients
-/// have rare spikes: skipping the step is enough for those, and the scale need not pay for it.
+/// An overflow uses up one of `hysteresis`; when none is left the scale backs off, on that overflow and on every further one
+/// until the refill. A piece of BasicDynamicLossScale.
 template <class Refill = RefillOnCleanStep>
-class BasicHysteresisScale : public LossScaleVerbs<BasicHysteresisScale<Refill>> {
+class BackOffAfterHysteresis {
  public:
-  /// Throws std::invalid_argument naming the field and its value where the configuration is out of range.
-  constexpr explicit BasicHysteresisScale(const HysteresisConfig& config = {})
-      : config_(config), scale_(config.scale.initial_scale), hysteresis_left_(config.hysteresis) {
-    detail::check(config_.scale);
-    if (config_.hysteresis < 1) {
-      detail::throw_bad_value("hysteresis", static_cast<double>(config_.hysteresis), "at least 1");
+  using Config = HysteresisConfig;
+  static constexpr const char* name = Refill::name;
+  constexpr explicit BackOffAfterHysteresis(const Config& config) noexcept : left_(config.hysteresis) {}
+
+  [[nodiscard]] constexpr std::int32_t hysteresis_left() const noexcept { return left_; }
+  [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t, const Config& config) noexcept {
+    if (grads_finite) {
+      if (Refill::on_clean_step) left_ = config.hysteresis;
+      return false;
     }
+    if (left_ > 0) --left_;
+    if (left_ > 0) return false;
+    if (Refill::on_backoff) left_ = config.hysteresis;
+    return true;
+  }
+  constexpr void grow(const Config& config) noexcept {
+    if (Refill::on_growth) left_ = config.hysteresis;
   }
 
-  [[nodiscard]] constexpr float loss_scale() const noexcept { return scale_; }
-  [[nodiscard]] constexpr float inv_scale() const noexcept { return 1.0F / scale_; }
-  [[nodiscard]] constexpr const HysteresisConfig& config() const noexcept { return config_; }
-  /// Finite steps since the last change of the scale (or overflow).
-  [[nodiscard]] constexpr std::int64_t counter() const noexcept { return counter_; }
-  /// Overflows still to be tolerated, the one that backs off among them; 0 after it, until the refill.
-  [[nodiscard]] constexpr std::int32_t hysteresis_left() const noexcept { return hysteresis_left_; }
-
-  [[nodiscard]] constexpr BasicHysteresisScale adjust(bool grads_finite) const noexcept {
-    return grads_finite ? after_clean_step() : after_overflow();
+  template <class Self, class Visit>
+  static void visit_fields(Self& self, Visit& visit) {
+    visit("hysteresis_left", self.left_, 0, self.left_);  // before it is read, the hysteresis itself
   }
-  [[nodiscard]] constexpr BasicHysteresisScale adjust(const GradientReport& report) const noexcept {
-    return adjust(report.finite);
+  friend constexpr bool operator==(const BackOffAfterHysteresis& a, const BackOffAfterHysteresis& b) noexcept {
+    return a.left_ == b.left_;
   }
-
-  friend constexpr bool operator==(const BasicHysteresisScale& a, const BasicHysteresisScale& b) noexcept {
-    return a.config_ == b.config_ && a.scale_ == b.scale_ && a.counter_ == b.counter_ &&
-           a.hysteresis_left_ == b.hysteresis_left_;
-  }
-  friend constexpr bool operator!=(const BasicHysteresisScale& a, const BasicHysteresisScale& b) noexcept { return !(a == b); }
 
  private:
-  [[nodiscard]] constexpr BasicHysteresisScale after_clean_step() const noexcept {
-    BasicHysteresisScale next = *this;
-    const bool grows = ++next.counter_ >= config_.scale.growth_interval;
-    if (grows) {
-      next.counter_ = 0;
-      next.scale_ = detail::grown(scale_, config_.scale);
+  std::int32_t left_;
+};
+
+/// DeepSpeed's hysteresis: an overflow takes one of `delayed_shift` while more than one is left, and backs off with the last,
+/// which stays. Which steps refill it is a setting.
+class BackOffAfterDelayedShift {
+ public:
+  using Config = DelayedShiftConfig;
+  static constexpr const char* name = "delayed_shift";
+  constexpr explicit BackOffAfterDelayedShift(const Config& config) noexcept : left_(config.delayed_shift) {}
+
+  /// At least 1.
+  [[nodiscard]] constexpr std::int32_t hysteresis_left() const noexcept { return left_; }
+  [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t, const Config& config) noexcept {
+    if (grads_finite) {
+      if (config.consecutive_hysteresis) left_ = config.delayed_shift;
+      return false;
     }
-    if (Refill::on_clean_step || (Refill::on_growth && grows)) next.hysteresis_left_ = config_.hysteresis;
-    return next;
+    if (left_ == 1) return true;
+    --left_;
+    return false;
   }
-  [[nodiscard]] constexpr BasicHysteresisScale after_overflow() const noexcept {
-    BasicHysteresisScale next = *this;
-    next.counter_ = 0;
-    if (next.hysteresis_left_ > 0) --next.hysteresis_left_;
-    if (next.hysteresis_left_ == 0) {
-      next.scale_ = detail::backed_off(scale_, config_.scale);
-      if (Refill::on_backoff) next.hysteresis_left_ = config_.hysteresis;
-    }
-    return next;
+  constexpr void grow(const Config& config) noexcept { left_ = config.delayed_shift; }
+
+  template <class Self, class Visit>
+  static void visit_fields(Self& self, Visit& visit) {
+    visit("hysteresis_left", self.left_, 1, self.left_);  // before it is read, the delayed shift itself
+  }
+  friend constexpr bool operator==(const BackOffAfterDelayedShift& a, const BackOffAfterDelayedShift& b) noexcept {
+    return a.left_ == b.left_;
   }
 
-  HysteresisConfig config_;
-  float scale_;
-  std::int32_t hysteresis_left_;
-  std::int64_t counter_ = 0;
+ private:
+  std::int32_t left_;
 };
+
+/// A dynamic loss scale that tolerates overflows: see BackOffAfterHysteresis. Otherwise as DynamicLossScale. For runs whose
+/// gradients have rare spikes: skipping the step is enough for those, and the scale need not pay for it.
+template <class Refill = RefillOnCleanStep, class Growth = GrowAfterInterval>
+using BasicHysteresisScale = BasicDynamicLossScale<Growth, BackOffAfterHysteresis<Refill>>;
 
 using HysteresisScale = BasicHysteresisScale<>;
 

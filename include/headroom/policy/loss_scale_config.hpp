@@ -3,6 +3,7 @@
 #include <headroom/kernel/scale_factor.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace headroom {
 
@@ -22,7 +23,48 @@ struct LossScaleConfig {
   friend constexpr bool operator!=(const LossScaleConfig& a, const LossScaleConfig& b) noexcept { return !(a == b); }
 };
 
+/// The settings of a scale with hysteresis.
+struct HysteresisConfig {
+  LossScaleConfig scale;
+  std::int32_t hysteresis = 2;  ///< overflows before the scale backs off; at least 1
+
+  friend constexpr bool operator==(const HysteresisConfig& a, const HysteresisConfig& b) noexcept {
+    return a.scale == b.scale && a.hysteresis == b.hysteresis;
+  }
+  friend constexpr bool operator!=(const HysteresisConfig& a, const HysteresisConfig& b) noexcept { return !(a == b); }
+};
+
+/// The settings of DeepSpeed's rule, by its names.
+struct DelayedShiftConfig {
+  LossScaleConfig scale;
+  std::int32_t delayed_shift = 1;       ///< overflows before the scale backs off; at least 1
+  bool consecutive_hysteresis = false;  ///< whether any finite step refills, or only growth
+
+  friend constexpr bool operator==(const DelayedShiftConfig& a, const DelayedShiftConfig& b) noexcept {
+    return a.scale == b.scale && a.delayed_shift == b.delayed_shift && a.consecutive_hysteresis == b.consecutive_hysteresis;
+  }
+  friend constexpr bool operator!=(const DelayedShiftConfig& a, const DelayedShiftConfig& b) noexcept { return !(a == b); }
+};
+
+/// The settings of a rule that tolerates a share of overflows.
+struct ToleranceConfig {
+  LossScaleConfig scale;
+  double overflow_tolerance = 0.0;  ///< share of the steps that may overflow; 0 or more
+
+  friend constexpr bool operator==(const ToleranceConfig& a, const ToleranceConfig& b) noexcept {
+    return a.scale == b.scale && a.overflow_tolerance == b.overflow_tolerance;
+  }
+  friend constexpr bool operator!=(const ToleranceConfig& a, const ToleranceConfig& b) noexcept { return !(a == b); }
+};
+
 namespace detail {
+
+/// A policy's configuration is a LossScaleConfig, or has one by the name of `scale`.
+[[nodiscard]] constexpr const LossScaleConfig& loss_scale_config(const LossScaleConfig& config) noexcept { return config; }
+template <class Config>
+[[nodiscard]] constexpr const LossScaleConfig& loss_scale_config(const Config& config) noexcept {
+  return config.scale;
+}
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_order(const char* field, float value, const char* other,
                                                                    float bound) {
@@ -54,6 +96,49 @@ constexpr void check(const LossScaleConfig& config) {
     throw_bad_order("min_scale", config.min_scale, "initial_scale", config.initial_scale);
   }
   if (config.min_scale > config.max_scale) throw_bad_order("min_scale", config.min_scale, "max_scale", config.max_scale);
+}
+
+constexpr void check_hysteresis(const char* field, std::int32_t hysteresis) {
+  if (hysteresis < 1) throw_bad_value(field, static_cast<double>(hysteresis), "at least 1");
+}
+constexpr void check(const HysteresisConfig& config) {
+  check(config.scale);
+  check_hysteresis("hysteresis", config.hysteresis);
+}
+constexpr void check(const DelayedShiftConfig& config) {
+  check(config.scale);
+  check_hysteresis("delayed_shift", config.delayed_shift);
+}
+constexpr void check(const ToleranceConfig& config) {
+  check(config.scale);
+  const bool is_zero = (bit_cast<std::uint64_t>(config.overflow_tolerance) & binary64::abs_mask) == 0;
+  if (!is_zero && !positive_in(config.overflow_tolerance, 0x1p-1074, 0x1.fffffffffffffp1023)) {
+    throw_bad_value("overflow_tolerance", config.overflow_tolerance, "0 or more and finite");
+  }
+}
+
+/// Shows every field of a configuration, by name, to `visit`: see state/fields.hpp.
+template <class Config, class Visit>
+void visit_config(Config& config, Visit& visit) {
+  using Bare = std::remove_const_t<Config>;
+  if constexpr (std::is_same_v<Bare, LossScaleConfig>) {
+    visit("initial_scale", config.initial_scale);
+    visit("growth_interval", config.growth_interval);
+    visit("growth_factor", config.growth_factor);
+    visit("backoff_factor", config.backoff_factor);
+    visit("min_scale", config.min_scale);
+    visit("max_scale", config.max_scale);
+  } else {
+    visit_config(config.scale, visit);
+    if constexpr (std::is_same_v<Bare, HysteresisConfig>) {
+      visit("hysteresis", config.hysteresis);
+    } else if constexpr (std::is_same_v<Bare, DelayedShiftConfig>) {
+      visit("delayed_shift", config.delayed_shift);
+      visit("consecutive_hysteresis", config.consecutive_hysteresis);
+    } else {
+      visit("overflow_tolerance", config.overflow_tolerance);
+    }
+  }
 }
 
 /// `scale` times the growth factor, not above the maximum. Compared before it is multiplied: under -ffast-math a test of the

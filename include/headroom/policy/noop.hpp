@@ -2,6 +2,9 @@
 
 #include <headroom/ops/all_finite.hpp>
 #include <headroom/policy/verbs.hpp>
+#include <headroom/state/fields.hpp>
+
+#include <string>
 
 namespace headroom {
 
@@ -50,6 +53,14 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
   template <class Tree>
   GradientReport unscale_in_place(Tree&& tree) const {
     return check(sequential, tree);
+  }
+
+  [[nodiscard]] static std::string policy_name() { return "noop"; }
+  [[nodiscard]] StateDict state_dict() const { return detail::StateWriter(policy_name()).take(); }
+  /// Throws std::invalid_argument where the state is of something else.
+  [[nodiscard]] static NoOpLossScale from_state_dict(const StateDict& dict) {
+    detail::StateReader(dict, policy_name()).finish();
+    return {};
   }
 
   friend constexpr bool operator==(NoOpLossScale, NoOpLossScale) noexcept { return true; }

@@ -1,0 +1,151 @@
+// Which loss scale would have served a training better? Takes every preset through the gradients of a real training, recorded
+// here from handwritten digits in float, and of four made-up ones, and says how many steps each would have skipped in fp16 and
+// how much of fp16's range it would have left unused.
+//
+//   compare_policies [data.csv [output directory [epochs]]]
+//
+// Prints a table; writes what plot_policies.gp draws: policies.csv, and policies_<trace>.csv with the scales by step.
+
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "digits/data.hpp"
+#include "digits/random.hpp"
+#include "digits/training.hpp"
+
+namespace {
+
+constexpr double largest_half = 65504.0;
+
+/// The largest |gradient| of each step.
+struct Trace {
+  std::string name, description;
+  std::vector<double> max_abs;
+};
+struct Policy {
+  std::string name;
+  headroom::AnyLossScale policy;
+};
+
+std::vector<Policy> make_policies() {
+  namespace presets = headroom::presets;
+  return {{"DynamicLossScale", headroom::DynamicLossScale()},
+          {"HysteresisScale", headroom::HysteresisScale()},
+          {"jmp, eformer", presets::jmp()},
+          {"torch", presets::torch()},
+          {"Emily", presets::emily()},
+          {"apex", presets::apex()},
+          {"Megatron", presets::megatron()},
+          {"DeepSpeed", presets::deepspeed()},
+          {"Cerebras fp16", presets::cerebras_fp16()},
+          {"Cerebras 10 %", presets::cerebras_cbfloat16(0.0, 0, 0.0, 0.0, 0.1)},
+          {"fairseq 5 %", presets::fairseq(32768.0, 2.0, 2000, 0.05)},
+          {"metaseq", presets::metaseq()}};
+}
+
+/// The digits in float, so that no step is lost: 25 small batches an epoch.
+Trace record(const std::string& data, int epochs) {
+  digits::Settings settings;
+  settings.batch = 56;
+  settings.peak_rate = 0.005F;
+  settings.epochs = epochs;
+  const digits::Images images = digits::read_images(data);
+  if (images.size() <= settings.training_images) throw std::runtime_error(data + ": more than 1400 images are needed");
+  auto result = digits::train<float>("float", headroom::NoOpLossScale(), images, settings, [] {});
+  return {"digits", "recorded from a training on handwritten digits", std::move(result.max_abs)};
+}
+
+/// Gradients that fall by a factor of 16 over the training, as those of a network that learns do, with the noise of batches.
+std::vector<double> calm(digits::Random& random, int steps) {
+  std::vector<double> max_abs;
+  for (int step = 0; step < steps; ++step) {
+    const double trend = -8.0 - 4.0 * step / steps;
+    max_abs.push_back(std::exp2(trend + 0.35 * static_cast<double>(random.normal())));
+  }
+  return max_abs;
+}
+
+std::vector<Trace> make_up(int steps) {
+  digits::Random random(1);
+  std::vector<Trace> traces = {{"calm", "slowly falling, as in a training that goes well", calm(random, steps)},
+                               {"shift", "1000 times smaller from one step to the next, and back", calm(random, steps)},
+                               {"spikes", "one step in 300 is 100 times larger", calm(random, steps)},
+                               {"burst", "30 steps in a row 200 times larger, every 3000 steps", calm(random, steps)}};
+  for (int step = 0; step < steps; ++step) {
+    const auto i = static_cast<std::size_t>(step);
+    if (step > steps / 4 && step < 3 * steps / 4) traces[1].max_abs[i] /= 1000.0;
+    if (random.uniform() < 1.0 / 300.0) traces[2].max_abs[i] *= 100.0;
+    if (step % 3000 >= 2970) traces[3].max_abs[i] *= 200.0;
+  }
+  return traces;
+}
+
+double percent(std::size_t part, std::size_t all) { return 100.0 * static_cast<double>(part) / static_cast<double>(all); }
+
+std::ofstream create(const std::filesystem::path& file) {
+  std::ofstream out(file);
+  if (!out) throw std::runtime_error(file.string() + ": cannot be written");
+  return out;
+}
+
+/// One trace: a row of the table and of `summary` for each policy, and the scales by step in a file of its own.
+void compare(const Trace& trace, const std::vector<Policy>& policies, const std::filesystem::path& output,
+             std::ofstream& summary) {
+  std::printf("\n%s: %s, %zu steps\n", trace.name.c_str(), trace.description.c_str(), trace.max_abs.size());
+  std::printf("  %-18s %8s %14s %12s %12s\n", "", "skipped", "below best", "bits wasted", "last scale");
+  std::ofstream csv = create(output / ("policies_" + trace.name + ".csv"));
+  csv << "step,best";
+  std::vector<headroom::GradientSimulation> simulations;
+  for (const auto& [name, policy] : policies) {
+    simulations.push_back(headroom::simulate(policy, trace.max_abs));
+    const headroom::GradientSimulation& found = simulations.back();
+    std::printf("  %-18s %8zu %12.1f %% %12.2f %12.6g\n", name.c_str(), found.skipped, percent(found.below_best, found.steps),
+                found.wasted_bits, static_cast<double>(found.final_scale));
+    summary << trace.name << ",\"" << name << "\"," << percent(found.skipped, found.steps) << ',' << found.wasted_bits << '\n';
+    csv << ",\"" << name << '"';
+  }
+  csv << '\n';
+  const std::size_t stride = trace.max_abs.size() / 2000 + 1;  // more rows would not be seen
+  for (std::size_t step = 0; step < trace.max_abs.size(); step += stride) {
+    csv << step << ',' << largest_half / trace.max_abs[step];
+    for (const auto& found : simulations) csv << ',' << found.scales[step];
+    csv << '\n';
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const std::string data = argc > 1 ? argv[1] : "examples/data/digits.csv";
+    const std::filesystem::path output = argc > 2 ? argv[2] : "build/examples";
+    const int epochs = argc > 3 ? digits::parse_number(argv[3], 100000, "epochs, argument", 3) : 400;
+    if (epochs < 1) throw std::runtime_error("epochs, argument 3: at least 1 is needed");
+    std::filesystem::create_directories(output);
+    std::ofstream summary = create(output / "policies.csv");
+    summary << "trace,policy,skipped,wasted\n";
+
+    std::printf("Recording the gradients of %d epochs of handwritten digits.\n", epochs);
+    std::fflush(stdout);
+    std::vector<Trace> traces = {record(data, epochs)};
+    for (Trace& trace : make_up(100000)) traces.push_back(std::move(trace));
+    const std::vector<Policy> policies = make_policies();
+    for (const Trace& trace : traces) compare(trace, policies, output, summary);
+
+    std::printf(
+        "\nBelow best: steps that fp16 would have taken with twice the scale. Bits wasted: how often it could have been "
+        "doubled,\n"
+        "mean over the steps that were not skipped.\n");
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "compare_policies: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <headroom/state/state_dict.hpp>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+// States as JSON: `json j = policy.state_dict();` and `j.get<headroom::StateDict>()`, with nlohmann::json or, to keep the order
+// of the keys, nlohmann::ordered_json. Numbers are written so that the same double is read again.
+
+namespace headroom {
+
+template <class Json>
+auto to_json(Json& json, const StateDict& dict) -> decltype(Json::object(), void()) {
+  json = Json::object();
+  for (const auto& [key, value] : dict) {
+    std::visit([&json, name = key](const auto& held) { json[name] = held; }, static_cast<const StateValue::Base&>(value));
+  }
+}
+
+/// Throws std::invalid_argument that names the key where a value is neither a number nor a text. (nlohmann writes NaN and Inf
+/// as null.)
+template <class Json>
+auto from_json(const Json& json, StateDict& dict) -> decltype(Json::object(), void()) {
+  if (!json.is_object()) detail::throw_invalid_argument("a state is a JSON object, and not " + json.dump());
+  StateDict read;
+  for (auto it = json.begin(); it != json.end(); ++it) {
+    const Json& value = it.value();
+    if (value.is_number_unsigned() && value.template get<std::uint64_t>() >> 63U != 0) {
+      detail::throw_invalid_argument(it.key() + " is " + value.dump() + "; it must be below 2^63");
+    } else if (value.is_number_integer()) {
+      read.add(it.key(), value.template get<std::int64_t>());
+    } else if (value.is_number_float()) {
+      read.add(it.key(), value.template get<double>());
+    } else if (value.is_string()) {
+      read.add(it.key(), value.template get<std::string>());
+    } else {
+      detail::throw_invalid_argument(it.key() + " is " + value.dump() + "; it must be a number or a text");
+    }
+  }
+  dict = std::move(read);
+}
+
+}  // namespace headroom

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/dtype/half.hpp>
+#include <headroom/policy/concept.hpp>
+#include <headroom/policy/loss_scale_config.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace headroom {
+
+/// What a policy does over a training.
+struct Simulation {
+  std::size_t steps = 0;
+  std::size_t skipped = 0;    ///< steps that overflowed
+  float final_scale = 0.0F;   ///< after the last step
+  std::vector<float> scales;  ///< that each step ran with
+};
+
+/// The same over known gradients, which also say how far from the best scale each step was: the largest one, going up from the
+/// scale it had by doubling it, that would not have overflowed.
+struct GradientSimulation : Simulation {
+  std::size_t below_best = 0;  ///< steps that were not skipped, but ran with less than the best scale
+  double wasted_bits = 0.0;    ///< log2(best scale / scale), mean over the steps that were not skipped and had a gradient
+};
+
+namespace detail {
+
+/// How often `scale` could be doubled, up to 2^126, with max_abs * scale <= largest, which it is; max_abs > 0.
+[[nodiscard]] inline int doublings(double max_abs, float scale, double largest) noexcept {
+  const int within_format = std::ilogb(largest / (max_abs * static_cast<double>(scale)));
+  const int within_scales = std::ilogb(static_cast<double>(largest_loss_scale) / static_cast<double>(scale));
+  return within_format < within_scales ? within_format : within_scales;
+}
+
+template <class Policy>
+void simulate_step(Policy& policy, const GradientReport& report, Simulation& simulation) {
+  ++simulation.steps;
+  simulation.skipped += report.finite ? 0U : 1U;
+  simulation.scales.push_back(policy.loss_scale());
+  policy = policy.adjust(report);
+  simulation.final_scale = policy.loss_scale();
+}
+
+[[nodiscard]] inline double positive_infinity() noexcept { return bit_cast<double>(binary64::infinity_bits); }
+
+}  // namespace detail
+
+/// Takes a policy through steps whose gradients were finite (true) or not (false), whatever the scale.
+template <class Policy>
+[[nodiscard]] Simulation simulate(Policy policy, const std::vector<bool>& grads_finite) {
+  static_assert(is_loss_scale_v<Policy>, "headroom: simulate takes a loss scale as its first argument (see is_loss_scale_v)");
+  Simulation simulation;
+  simulation.final_scale = policy.loss_scale();
+  for (const bool finite : grads_finite) {
+    detail::simulate_step(policy, GradientReport{finite, finite ? 0.0 : detail::positive_infinity()}, simulation);
+  }
+  return simulation;
+}
+
+/// Takes a policy through steps with these largest |gradients|, unscaled; a step overflows where its own times the scale is
+/// beyond the largest number of `Dtype`, or is not finite itself. Compares policies before a training: record max_abs of a
+/// short one, in float, and see which wastes least. Throws std::invalid_argument naming the step where max_abs is negative.
+template <class Dtype = half, class Policy>
+[[nodiscard]] GradientSimulation simulate(Policy policy, const std::vector<double>& max_abs) {
+  static_assert(is_loss_scale_v<Policy>, "headroom: simulate takes a loss scale as its first argument (see is_loss_scale_v)");
+  using Format = format_of<Dtype>;
+  const double largest =
+      std::ldexp(static_cast<double>((std::uint64_t{2} << Format::mantissa_bits) - 1), Format::bias - Format::mantissa_bits);
+  GradientSimulation simulation;
+  simulation.final_scale = policy.loss_scale();
+  double wasted = 0.0;
+  std::size_t measured = 0;
+  for (std::size_t step = 0; step < max_abs.size(); ++step) {
+    const auto bits = detail::bit_cast<std::uint64_t>(max_abs[step]);
+    if (bits > binary64::sign_mask && bits <= (binary64::sign_mask | binary64::infinity_bits)) {
+      detail::throw_bad_value(("max_abs[" + std::to_string(step) + "]").c_str(), max_abs[step], "0 or more");
+    }
+    // Below 2^960 the product with a scale is a finite double.
+    const bool finite = (bits & binary64::abs_mask) < detail::bit_cast<std::uint64_t>(0x1p960) &&
+                        max_abs[step] * static_cast<double>(policy.loss_scale()) <= largest;
+    if (finite && (bits & binary64::abs_mask) != 0) {
+      const int spare = detail::doublings(max_abs[step], policy.loss_scale(), largest);
+      simulation.below_best += spare > 0 ? 1U : 0U;
+      wasted += spare;
+      ++measured;
+    }
+    detail::simulate_step(policy, GradientReport{finite, finite ? max_abs[step] : detail::positive_infinity()}, simulation);
+  }
+  simulation.wasted_bits = measured == 0 ? 0.0 : wasted / static_cast<double>(measured);
+  return simulation;
+}
+
+}  // namespace headroom

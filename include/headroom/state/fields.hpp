@@ -1,0 +1,134 @@
+#pragma once
+
+#include <headroom/state/state_dict.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+namespace headroom::detail {
+
+// A policy shows its fields, by name, to a function `visit(key, field)`, for counters `visit(key, field, low, high)`. The same
+// list is written and read, so that neither can forget a field.
+
+/// The version of what state_dict writes. A change that an older headroom would misread makes it one more.
+inline constexpr std::int64_t state_version = 1;
+/// No counter is loaded beyond this, so that none overflows: a step a nanosecond gets there in 146 years.
+inline constexpr std::int64_t largest_counter = std::int64_t{1} << 62;
+
+/// Adds every field it is shown to a dictionary.
+class StateWriter {
+ public:
+  explicit StateWriter(const std::string& policy) : dict_{{"version", state_version}, {"policy", policy}} {}
+
+  template <class Field>
+  void operator()(const char* key, const Field& field) {
+    dict_.add(key, field);
+  }
+  template <class Field>
+  void operator()(const char* key, const Field& field, std::int64_t, std::int64_t) {
+    dict_.add(key, field);
+  }
+  [[nodiscard]] StateDict take() { return std::move(dict_); }
+
+ private:
+  StateDict dict_;
+};
+
+/// Fills every field it is shown from a dictionary. Throws std::invalid_argument that names key and value where one is missing,
+/// of another type, out of range or, at the end, not asked for.
+class StateReader {
+ public:
+  /// Of this library's own format, written by `policy`.
+  StateReader(const StateDict& dict, const std::string& policy) : dict_(&dict) {
+    check_version(dict);
+    (void)look_up("version");
+    const StateValue& name = look_up("policy");
+    if (name != StateValue(policy)) bad("policy", name, "'" + policy + "'");
+  }
+
+  /// Of another format, or of settings; without `all_needed` a field that is not there stays as it is.
+  explicit StateReader(const StateDict& dict, bool all_needed) : dict_(&dict), all_needed_(all_needed) {}
+
+  static void check_version(const StateDict& dict) {
+    const StateValue& version = dict.at("version");
+    const auto* number = std::get_if<std::int64_t>(&version);
+    if (number == nullptr || *number < 1) bad("version", version, "a version number");
+    if (*number > state_version) {
+      throw_invalid_argument("version is " + to_text(version) + ", the state of a newer headroom: this one reads up to " +
+                             std::to_string(state_version));
+    }
+  }
+
+  void operator()(const char* key, double& field) {
+    if (is_there(key)) field = real(key);
+  }
+  void operator()(const char* key, float& field) {
+    if (!is_there(key)) return;
+    const double& value = real(key);
+    const auto magnitude = bit_cast<std::uint64_t>(value) & binary64::abs_mask;
+    // Inf and NaN are left to the check that knows the field's range.
+    if (magnitude > bit_cast<std::uint64_t>(0x1.fffffep127) && magnitude < binary64::infinity_bits) {
+      bad(key, look_up(key), "within the range of float");
+    }
+    field = static_cast<float>(value);
+  }
+  void operator()(const char* key, std::int64_t& field,  //
+                  std::int64_t low = std::numeric_limits<std::int64_t>::min(),
+                  std::int64_t high = std::numeric_limits<std::int64_t>::max()) {
+    if (!is_there(key)) return;
+    const StateValue& value = look_up(key);
+    const auto* number = std::get_if<std::int64_t>(&value);
+    if (number == nullptr) bad(key, value, "a whole number");
+    if (*number < low || *number > high) bad(key, value, "in [" + std::to_string(low) + ", " + std::to_string(high) + "]");
+    field = *number;
+  }
+  void operator()(const char* key, std::int32_t& field, std::int64_t low = std::numeric_limits<std::int32_t>::min(),
+                  std::int64_t high = std::numeric_limits<std::int32_t>::max()) {
+    std::int64_t number = field;
+    (*this)(key, number, low, high);
+    field = static_cast<std::int32_t>(number);
+  }
+  void operator()(const char* key, bool& field) {
+    std::int64_t number = field ? 1 : 0;
+    (*this)(key, number, 0, 1);
+    field = number == 1;
+  }
+
+  /// After the last field: throws where the dictionary has an entry that none of them asked for.
+  void finish() const {
+    for (const auto& [key, value] : *dict_) {
+      bool read = false;
+      for (const std::string& known : read_) read = read || known == key;
+      if (!read) throw_invalid_argument("the key '" + key + "' is unknown; its value is " + to_text(value));
+    }
+  }
+
+ private:
+  [[noreturn]] static void bad(const std::string& key, const StateValue& value, const std::string& expected) {
+    throw_invalid_argument(key + " is " + to_text(value) + "; it must be " + expected);
+  }
+  const StateValue& look_up(const char* key) {
+    const StateValue& value = dict_->at(key);
+    read_.emplace_back(key);
+    return value;
+  }
+  /// A whole number will do: other writers of JSON do not tell 2 from 2.0.
+  const double& real(const char* key) {
+    const StateValue& value = look_up(key);
+    if (const auto* number = std::get_if<double>(&value)) return *number;
+    const auto* integer = std::get_if<std::int64_t>(&value);
+    if (integer == nullptr) bad(key, value, "a number");
+    converted_ = static_cast<double>(*integer);
+    return converted_;
+  }
+
+  [[nodiscard]] bool is_there(const char* key) const { return all_needed_ || dict_->contains(key); }
+
+  const StateDict* dict_;
+  bool all_needed_ = true;
+  double converted_ = 0.0;
+  std::vector<std::string> read_;
+};
+
+}  // namespace headroom::detail

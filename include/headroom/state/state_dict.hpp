@@ -1,0 +1,132 @@
+#pragma once
+
+#include <headroom/kernel/scale_factor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace headroom {
+
+/// A whole number, a real number or a text. A float becomes a double, which is exact; std::get and std::visit work.
+struct StateValue : std::variant<std::int64_t, double, std::string> {
+  using Base = std::variant<std::int64_t, double, std::string>;
+
+  StateValue() = default;
+  template <class Integer, std::enable_if_t<std::is_integral_v<Integer>, int> = 0>
+  StateValue(Integer value) : Base(static_cast<std::int64_t>(value)) {
+    if constexpr (std::is_unsigned_v<Integer> && sizeof(Integer) >= sizeof(std::int64_t)) {
+      if (value > static_cast<Integer>(std::numeric_limits<std::int64_t>::max())) {
+        detail::throw_invalid_argument(std::to_string(value) + " is too large for a StateValue");
+      }
+    }
+  }
+  StateValue(float value) : Base(static_cast<double>(value)) {}
+  StateValue(double value) : Base(value) {}
+  StateValue(std::string value) : Base(std::move(value)) {}
+  StateValue(std::string_view value) : Base(std::string(value)) {}
+  StateValue(const char* value) : Base(std::string(value)) {}
+
+  [[nodiscard]] bool is_integer() const noexcept { return index() == 0; }
+  [[nodiscard]] bool is_real() const noexcept { return index() == 1; }
+  [[nodiscard]] bool is_text() const noexcept { return index() == 2; }
+
+  /// Same kind and same bits: a NaN is equal to itself, 0 is not -0, and 1 is not 1.0.
+  friend bool operator==(const StateValue& a, const StateValue& b) noexcept {
+    if (a.index() != b.index()) return false;
+    if (a.is_real()) return bits(a) == bits(b);
+    return static_cast<const Base&>(a) == static_cast<const Base&>(b);
+  }
+  friend bool operator!=(const StateValue& a, const StateValue& b) noexcept { return !(a == b); }
+
+ private:
+  static std::uint64_t bits(const StateValue& value) noexcept {
+    return detail::bit_cast<std::uint64_t>(*std::get_if<double>(&static_cast<const Base&>(value)));
+  }
+};
+
+namespace detail {
+
+/// A value as error messages show it.
+[[nodiscard]] inline std::string to_text(const StateValue& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
+  if (const auto* real = std::get_if<double>(&value)) return to_text(*real);
+  return "'" + *std::get_if<std::string>(&value) + "'";
+}
+
+}  // namespace detail
+
+/// The state of a policy, to be saved with a checkpoint: names and values, in the order they were added. `policy.state_dict()`
+/// makes one and `Policy::from_state_dict` reads it; state/text.hpp has it as text, adapters/nlohmann_json.hpp as JSON.
+class StateDict {
+ public:
+  using Entry = std::pair<std::string, StateValue>;
+
+  StateDict() = default;
+  /// Throws std::invalid_argument where a key is there twice.
+  StateDict(std::initializer_list<Entry> entries) {
+    for (const Entry& entry : entries) add(entry.first, entry.second);
+  }
+
+  /// Adds an entry. Throws std::invalid_argument where the key is there already.
+  void add(std::string key, StateValue value) {
+    if (contains(key)) {
+      detail::throw_invalid_argument("the key '" + key + "' is there twice, the second time with " + detail::to_text(value));
+    }
+    entries_.emplace_back(std::move(key), std::move(value));
+  }
+  /// The value of a key, which is added (as 0) where it is not there.
+  StateValue& operator[](std::string_view key) {
+    const std::size_t i = position(key);
+    if (i == entries_.size()) entries_.emplace_back(std::string(key), StateValue());
+    return entries_[i].second;
+  }
+  void set(std::string_view key, StateValue value) { (*this)[key] = std::move(value); }
+  /// Whether there was such a key.
+  bool erase(std::string_view key) {
+    const std::size_t i = position(key);
+    if (i == entries_.size()) return false;
+    entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
+    return true;
+  }
+
+  [[nodiscard]] bool contains(std::string_view key) const noexcept { return position(key) < entries_.size(); }
+  /// Null where there is no such key.
+  [[nodiscard]] const StateValue* find(std::string_view key) const noexcept {
+    const std::size_t i = position(key);
+    return i == entries_.size() ? nullptr : &entries_[i].second;
+  }
+  /// Throws std::invalid_argument naming the key where it is not there.
+  [[nodiscard]] const StateValue& at(std::string_view key) const {
+    const StateValue* value = find(key);
+    if (value == nullptr) detail::throw_invalid_argument("the key '" + std::string(key) + "' is missing");
+    return *value;
+  }
+
+  [[nodiscard]] auto begin() const noexcept { return entries_.begin(); }
+  [[nodiscard]] auto end() const noexcept { return entries_.end(); }
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+  [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
+
+  /// The same entries in the same order.
+  friend bool operator==(const StateDict& a, const StateDict& b) noexcept { return a.entries_ == b.entries_; }
+  friend bool operator!=(const StateDict& a, const StateDict& b) noexcept { return !(a == b); }
+
+ private:
+  [[nodiscard]] std::size_t position(std::string_view key) const noexcept {
+    std::size_t i = 0;
+    while (i < entries_.size() && entries_[i].first != key) ++i;
+    return i;
+  }
+
+  std::vector<Entry> entries_;
+};
+
+}  // namespace headroom

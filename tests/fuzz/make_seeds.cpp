@@ -1,0 +1,12 @@
+// Writes a state of every policy into a directory, for the fuzzer to begin with: make_seeds DIRECTORY
+#include <headroom/policy/make_loss_scale.hpp>
+#include <headroom/state/text.hpp>
+
+#include <fstream>
+#include <string>
+
+int main(int, char** argv) {
+  for (const auto& [name, policy] : headroom::detail::named_policies()) {
+    std::ofstream(std::string(argv[1]) + "/" + name) << to_text(policy.adjust(true).adjust(false).state_dict());
+  }
+}

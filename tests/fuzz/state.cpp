@@ -1,0 +1,56 @@
+// For libFuzzer: whatever text is read, it is an error of ours or a state that its own text gives again; and a policy whose
+// state it is stays in its range and comes back from what it writes.
+#include <headroom/policy/any.hpp>
+#include <headroom/state/text.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace {
+
+void expect(bool holds) {
+  if (!holds) std::abort();
+}
+
+template <class F>
+auto unless_refused(F f) -> std::optional<decltype(f())> {
+  try {
+    return f();
+  } catch (const std::invalid_argument& error) {
+    expect(std::string_view(error.what()).substr(0, 10) == "headroom: ");
+    return std::nullopt;
+  }
+}
+
+bool has_nan(const headroom::StateDict& dict) {
+  for (const auto& [key, value] : dict) {
+    if (value.is_real() && headroom::detail::exact_text(std::get<double>(value)) == "nan") return true;
+  }
+  return false;
+}
+
+void check(headroom::AnyLossScale policy) {
+  for (int step = 0; step < 20; ++step) {
+    expect(policy.loss_scale() >= headroom::smallest_loss_scale && policy.loss_scale() <= headroom::largest_loss_scale);
+    expect(headroom::AnyLossScale::from_state_dict(policy.state_dict()) == policy);
+    policy = policy.adjust(step % 3 != 0);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(data, data + size);
+  const auto dict = unless_refused([&] { return headroom::from_text(text); });
+  if (!dict) return 0;
+  const std::string written = to_text(*dict);
+  expect(to_text(headroom::from_text(written)) == written);
+  if (!has_nan(*dict)) expect(headroom::from_text(written) == *dict);  // of NaNs there is one
+  if (const auto policy = unless_refused([&] { return headroom::AnyLossScale::from_state_dict(*dict); })) check(*policy);
+  return 0;
+}

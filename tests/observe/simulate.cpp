@@ -1,0 +1,130 @@
+#include <headroom/dtype/bfloat16.hpp>
+#include <headroom/observe/simulate.hpp>
+#include <headroom/policy/any.hpp>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "support/any_policies.hpp"
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/golden.hpp"
+#include "support/samples.hpp"
+
+using Catch::Approx;
+using Catch::Matchers::ContainsSubstring;
+using headroom::ConstantLossScale;
+using headroom::simulate;
+namespace presets = headroom::presets;
+
+namespace {
+
+using MaxAbs = std::vector<double>;
+
+double with_bits(std::uint64_t bits) {
+  double value = 0.0;
+  support::set_bits(value, bits);
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("an open loop follows the recorded sequences") {
+  for (const auto& trace : support::golden("jmp_dynamic.trace")) {
+    std::vector<bool> grads_finite;
+    std::size_t overflows = 0;
+    for (const bool overflow : trace.overflow) {
+      grads_finite.push_back(!overflow);
+      overflows += overflow ? 1U : 0U;
+    }
+    const auto policy = presets::jmp(trace.config_or("initial_scale", 32768.0),
+                                     static_cast<std::int64_t>(trace.config_or("growth_interval", 2000.0)),
+                                     trace.config_or("factor", 2.0), trace.config_or("min_scale", 1.0));
+    const headroom::Simulation found = simulate(policy, grads_finite);
+    const std::vector<double>& scales = trace.scales.at("scale");  // after each step; ours are before
+    CHECK(found.steps == scales.size());
+    CHECK(found.skipped == overflows);
+    CHECK(static_cast<double>(found.final_scale) == scales.back());
+    CHECK(found.scales.front() == policy.loss_scale());
+    for (std::size_t step = 1; step < scales.size(); ++step)
+      REQUIRE(static_cast<double>(found.scales[step]) == scales[step - 1]);
+  }
+}
+
+TEST_CASE("a step overflows where the gradient times the scale is beyond the format") {
+  const ConstantLossScale policy(1024.0F);
+  CHECK(simulate(policy, MaxAbs{65504.0 / 1024.0}).skipped == 0);
+  CHECK(simulate(policy, MaxAbs{65505.0 / 1024.0}).skipped == 1);
+  const double largest = 0x1.FEp127;
+  CHECK(simulate<headroom::bfloat16>(policy, MaxAbs{largest / 1024.0}).skipped == 0);
+  CHECK(simulate<headroom::bfloat16>(policy, MaxAbs{largest / 1023.0}).skipped == 1);
+  CHECK(simulate<float>(policy, MaxAbs{0x1.fffffep127 / 1024.0}).skipped == 0);
+  CHECK(simulate<float>(policy, MaxAbs{0x1p118}).skipped == 1);
+  for (const std::uint64_t bits : {headroom::binary64::infinity_bits, headroom::binary64::quiet_nan_bits,
+                                   headroom::binary64::quiet_nan_bits | headroom::binary64::sign_mask}) {
+    CHECK(simulate(policy, MaxAbs{with_bits(bits)}).skipped == 1);
+  }
+  CHECK(simulate(policy, MaxAbs{1.7e308}).skipped == 1);
+  CHECK(simulate(policy, MaxAbs{-0.0}).skipped == 0);
+}
+
+TEST_CASE("the best scale is the largest one, going by doublings, that does not overflow") {
+  const ConstantLossScale policy(1024.0F);
+  const auto found =
+      simulate(policy, MaxAbs{65504.0 / 1024.0, 65504.0 / 2048.0, 65504.0 / 2047.0, 1e6, 0.0, 65504.0 / 65536.0});
+  CHECK(found.steps == 6);
+  CHECK(found.skipped == 1);
+  CHECK(found.below_best == 2);                               // the second and the last
+  CHECK(found.wasted_bits == Approx((0.0 + 1 + 0 + 6) / 4));  // a step without gradient says nothing
+  CHECK(found.scales == std::vector<float>(6, 1024.0F));
+  CHECK(simulate(ConstantLossScale(headroom::largest_loss_scale / 2), MaxAbs{1e-300}).wasted_bits == 1.0);  // there is no more
+}
+
+TEST_CASE("a closed loop answers what the policy does") {
+  headroom::LossScaleConfig config;
+  config.initial_scale = 65536.0F;
+  config.growth_interval = 3;
+  const headroom::DynamicLossScale policy(config);
+  const std::vector<double> max_abs(12, 3.0);  // the best scale is 16384
+  const auto found = simulate(policy, max_abs);
+  CHECK(found.scales == std::vector<float>{65536, 32768, 16384, 16384, 16384, 32768, 16384, 16384, 16384, 32768, 16384, 16384});
+  CHECK(found.skipped == 4);
+  CHECK(found.below_best == 0);
+  CHECK(found.wasted_bits == 0.0);
+  CHECK(found.final_scale == 16384.0F);
+}
+
+TEST_CASE("every policy can be simulated, and a closed loop is the open one of its own overflows") {
+  std::mt19937 random(support::seed);
+  std::vector<double> max_abs;
+  for (int step = 0; step < 2000; ++step)
+    max_abs.push_back(std::ldexp(1.0 + static_cast<double>(random() % 1000) / 1000.0, static_cast<int>(random() % 20) - 4));
+  for (const headroom::AnyLossScale& policy : support::every_policy()) {
+    const auto closed = simulate(policy, max_abs);
+    std::vector<bool> grads_finite;
+    std::size_t skipped = 0;
+    for (std::size_t step = 0; step < max_abs.size(); ++step) {
+      grads_finite.push_back(max_abs[step] * static_cast<double>(closed.scales[step]) <= 65504.0);
+      skipped += grads_finite.back() ? 0U : 1U;
+    }
+    const auto open = simulate(policy, grads_finite);
+    CHECK(open.scales == closed.scales);
+    CHECK(open.final_scale == closed.final_scale);
+    CHECK(closed.skipped == skipped);
+    CHECK(open.skipped == skipped);
+  }
+}
+
+TEST_CASE("nothing to simulate is no step; a negative gradient is an error") {
+  CHECK(simulate(presets::torch(), MaxAbs()).steps == 0);
+  CHECK(simulate(presets::torch(), MaxAbs()).final_scale == 65536.0F);
+  CHECK(simulate(presets::torch(), std::vector<bool>()).final_scale == 65536.0F);
+  CHECK_THAT(support::message_of([] {
+               (void)simulate(presets::torch(), MaxAbs{1.0, -2.0});
+             }),
+             ContainsSubstring("max_abs[1] is -2"));
+  CHECK_THAT(support::message_of([] { (void)simulate(presets::torch(), MaxAbs{with_bits(0xFFF0000000000000)}); }),
+             ContainsSubstring("max_abs[0] is -inf"));
+}

@@ -1,0 +1,88 @@
+#include <headroom/policy/make_loss_scale.hpp>
+
+#include <string>
+
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::AnyLossScale;
+using headroom::make_loss_scale;
+using support::message_of;
+namespace presets = headroom::presets;
+
+TEST_CASE("policies go by name") {
+  CHECK(make_loss_scale("noop") == AnyLossScale(headroom::NoOpLossScale()));
+  CHECK(make_loss_scale("constant") == AnyLossScale(headroom::ConstantLossScale(32768.0F)));
+  CHECK(make_loss_scale("dynamic") == AnyLossScale(headroom::DynamicLossScale()));
+  CHECK(make_loss_scale("hysteresis") == AnyLossScale(headroom::HysteresisScale()));
+  CHECK(make_loss_scale("hysteresis_refill_on_growth") ==
+        AnyLossScale(headroom::BasicHysteresisScale<headroom::RefillOnGrowth>()));
+  CHECK(make_loss_scale("jmp") == AnyLossScale(presets::jmp()));
+  CHECK(make_loss_scale("torch") == AnyLossScale(presets::torch()));
+  CHECK(make_loss_scale("deepspeed") == AnyLossScale(presets::deepspeed()));
+  CHECK(make_loss_scale("cerebras_cbfloat16") == AnyLossScale(presets::cerebras_cbfloat16()));
+}
+
+TEST_CASE("an unknown name lists the known ones") {
+  for (const char* name : {"", "Dynamic", "dynamic ", "pytorch"}) {
+    const std::string message = message_of([&] { (void)make_loss_scale(name); });
+    CHECK_THAT(message, ContainsSubstring("there is no policy '" + std::string(name) + "'; known are noop, constant, "));
+    for (const auto& [known, policy] : headroom::detail::named_policies()) CHECK_THAT(message, ContainsSubstring(known));
+  }
+}
+
+TEST_CASE("each known name makes a policy, with any configuration and any setting of its own") {
+  headroom::LossScaleConfig config;
+  config.initial_scale = 64.0F;
+  for (const auto& [name, policy] : headroom::detail::named_policies()) {
+    CHECK(make_loss_scale(name) == policy);
+    CHECK(make_loss_scale(name, {}) == policy);
+    const float scale = make_loss_scale(name, config).loss_scale();
+    CHECK(scale == (std::string(name) == "noop" ? 1.0F : 64.0F));
+    if (std::string(name) != "noop") CHECK(make_loss_scale(name, {{"initial_scale", 64.0}}).loss_scale() == 64.0F);
+  }
+}
+
+TEST_CASE("a configuration is the policy's own kind, or the one they share") {
+  headroom::HysteresisConfig config;
+  config.scale.initial_scale = 64.0F;
+  config.hysteresis = 3;
+  CHECK(make_loss_scale("hysteresis", config) == AnyLossScale(headroom::HysteresisScale(config)));
+  CHECK(make_loss_scale("hysteresis", config.scale) ==
+        AnyLossScale(headroom::HysteresisScale(headroom::HysteresisConfig{config.scale, 2})));
+  CHECK_THAT(message_of([&] { (void)make_loss_scale("dynamic", config); }),
+             ContainsSubstring("the policy 'dynamic' has another kind of configuration"));
+  config.scale.initial_scale = -1.0F;
+  CHECK_THAT(message_of([&] { (void)make_loss_scale("hysteresis", config); }), ContainsSubstring("initial_scale is -1"));
+}
+
+TEST_CASE("settings change what they name and nothing else") {
+  const AnyLossScale any = make_loss_scale("deepspeed", {{"growth_interval", 500}, {"delayed_shift", 4}});
+  CHECK(any == AnyLossScale(presets::deepspeed(0x1p32, 2.0, 500, 1.0, 4)));
+  CHECK(make_loss_scale("metaseq", {{"growth_interval", 7}}) == AnyLossScale(presets::metaseq(4.0, 2.0, 7)));
+  CHECK_THAT(message_of([] {
+               (void)make_loss_scale("dynamic", {{"growth_intervall", 500}});
+             }),
+             ContainsSubstring("the key 'growth_intervall' is unknown; its value is 500"));
+  CHECK_THAT(message_of([] {
+               (void)make_loss_scale("dynamic", {{"hysteresis", 2}});
+             }),
+             ContainsSubstring("the key 'hysteresis' is unknown"));
+  CHECK_THAT(message_of([] {
+               (void)make_loss_scale("dynamic", {{"counter", 2}});
+             }),
+             ContainsSubstring("the key 'counter' is unknown"));
+  CHECK_THAT(message_of([] {
+               (void)make_loss_scale("dynamic", {{"growth_interval", "500"}});
+             }),
+             ContainsSubstring("growth_interval is '500'; it must be a whole number"));
+  CHECK_THAT(message_of([] {
+               (void)make_loss_scale("dynamic", {{"growth_factor", 0.5}});
+             }),
+             ContainsSubstring("growth_factor is 0.5"));
+  CHECK_THAT(message_of([] {
+               (void)make_loss_scale("noop", {{"growth_factor", 0.5}});
+             }),
+             ContainsSubstring("the key 'growth_factor' is unknown"));
+}

@@ -1,0 +1,281 @@
+#include <headroom/policy/presets.hpp>
+
+#include <cmath>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/golden.hpp"
+#include "support/policies.hpp"
+#include "support/samples.hpp"
+#include "support/systems.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using support::Trace;
+namespace presets = headroom::presets;
+
+namespace {
+
+// What the systems begin with.
+static_assert(presets::jmp().loss_scale() == 32768.0F && presets::eformer().loss_scale() == 32768.0F);
+static_assert(presets::emily().loss_scale() == 65536.0F && presets::torch().loss_scale() == 65536.0F);
+static_assert(presets::megatron().loss_scale() == 0x1p32F && presets::megatron().hysteresis_left() == 2);
+static_assert(presets::deepspeed().loss_scale() == 0x1p32F && presets::deepspeed().hysteresis_left() == 1);
+static_assert(presets::cerebras_fp16().loss_scale() == 32768.0F);
+static_assert(presets::cerebras_cbfloat16().loss_scale() == 0x1p31F);
+static_assert(presets::fairseq().loss_scale() == 32768.0F && presets::metaseq().loss_scale() == 4.0F);
+static_assert(presets::metaseq().growth().window() == 256);
+
+/// The arguments of a trace, the system's default for what it does not say.
+struct Arguments {
+  const Trace& trace;
+  double operator()(const char* name, double otherwise) const { return trace.config_or(name, otherwise); }
+  std::int64_t whole(const char* name, std::int64_t otherwise) const {
+    return static_cast<std::int64_t>(trace.config_or(name, static_cast<double>(otherwise)));
+  }
+};
+
+/// Follows every trace of a file, and returns how many.
+template <class MakePreset>
+std::size_t follow(const std::string& file, MakePreset make) {
+  const auto traces = support::golden(file);
+  for (const Trace& trace : traces) CHECK(support::first_difference(make(Arguments{trace}), trace) == "");
+  return traces.size();
+}
+
+/// Random overflows: rare, frequent, and in bursts.
+std::vector<bool> random_overflows(std::mt19937& random, std::size_t steps) {
+  static const unsigned in_1000[] = {0, 5, 30, 100, 300, 500, 900, 1000};
+  std::vector<bool> overflows;
+  while (overflows.size() < steps) {
+    const unsigned share = in_1000[random() % 8];
+    for (auto length = 1 + random() % 60; length > 0; --length) overflows.push_back(random() % 1000 < share);
+  }
+  return overflows;
+}
+
+/// Where the preset first differs from the system's own rule; empty where it does not, as long as the system's scale is one
+/// that we have.
+template <class Policy, class System>
+std::string first_difference(Policy policy, System system, std::mt19937& random) {
+  std::size_t step = 0;
+  for (const bool found_inf : random_overflows(random, 400)) {
+    if (static_cast<double>(policy.loss_scale()) != static_cast<double>(system.scale)) {
+      std::ostringstream text;
+      text << "step " << step << ": the scale is " << policy.loss_scale() << " and should be " << system.scale;
+      return text.str();
+    }
+    system.update(found_inf);
+    if (!(system.scale >= 0x1p-126F && system.scale <= 0x1p126F)) return {};
+    policy = policy.adjust(!found_inf);
+    ++step;
+  }
+  return {};
+}
+
+double pick(std::mt19937& random, std::initializer_list<double> values) { return values.begin()[random() % values.size()]; }
+std::int64_t pick_interval(std::mt19937& random) { return 1 + static_cast<std::int64_t>(random() % 40); }
+
+constexpr int runs = 300;
+
+}  // namespace
+
+TEST_CASE("each preset follows the recorded sequences of its system") {
+  CHECK(follow("jmp_dynamic.trace", [](Arguments get) {
+          return presets::jmp(get("initial_scale", 32768.0), get.whole("growth_interval", 2000), get("factor", 2.0),
+                              get("min_scale", 1.0));
+        }) == 31);
+  CHECK(follow("emily.trace", [](Arguments get) {
+          return presets::emily(get("initial_scale", 65536.0), get("growth_factor", 2.0), get("backoff_factor", 0.5),
+                                get.whole("growth_interval", 2000), get("min_scale", 1.0));
+        }) == 20);
+  CHECK(follow("torch.trace", [](Arguments get) {
+          return presets::torch(get("initial_scale", 65536.0), get("growth_factor", 2.0), get("backoff_factor", 0.5),
+                                get.whole("growth_interval", 2000));
+        }) == 29);
+  CHECK(follow("megatron_dynamic.trace", [](Arguments get) {
+          return presets::megatron(get("initial_scale", 0x1p32), get("min_scale", 1.0), get("growth_factor", 2.0),
+                                   get("backoff_factor", 0.5), get.whole("growth_interval", 1000),
+                                   static_cast<std::int32_t>(get.whole("hysteresis", 2)));
+        }) == 54);
+  CHECK(follow("apex_hysteresis.trace", [](Arguments get) {
+          return presets::apex(get("initial_scale", 65536.0), get("growth_factor", 2.0), get("backoff_factor", 0.5),
+                               get.whole("growth_interval", 2000), static_cast<std::int32_t>(get.whole("hysteresis", 2)));
+        }) == 51);
+  CHECK(follow("deepspeed.trace", [](Arguments get) {
+          return presets::deepspeed(get("initial_scale", 0x1p32), get("factor", 2.0), get.whole("growth_interval", 1000),
+                                    get("min_scale", 1.0), static_cast<std::int32_t>(get.whole("hysteresis", 1)),
+                                    get("consecutive_hysteresis", 0.0) != 0.0);
+        }) == 18);
+}
+
+TEST_CASE("Cerebras' presets follow its recorded sequences, each of the half dtype's") {
+  std::size_t cbfloat16 = 0;
+  CHECK(follow("cerebras_dynamic.trace", [&](Arguments get) {
+          const bool is_cbfloat16 = get.trace.name.find("cb16") != std::string::npos;
+          cbfloat16 += is_cbfloat16 ? 1U : 0U;
+          return (is_cbfloat16 ? presets::cerebras_cbfloat16 : presets::cerebras_fp16)(
+              get("initial_scale", 0.0), get.whole("growth_interval", 0), get("min_scale", 0.0), get("max_scale", 0.0),
+              get("overflow_tolerance", 0.0));
+        }) == 56);
+  CHECK(cbfloat16 == 2);
+}
+
+TEST_CASE("RoundPipe's synchronous sequences are torch's") {
+  std::size_t synchronous = 0;
+  for (const Trace& trace : support::golden("roundpipe.trace")) {
+    if (trace.config_or("is_async", 1.0) != 0.0) continue;
+    ++synchronous;
+    Trace main = trace;
+    main.scales["scale"] = trace.scales.at("scale_main");
+    const Arguments get{trace};
+    CHECK(support::first_difference(presets::torch(get("initial_scale", 65536.0), get("growth_factor", 2.0),
+                                                   get("backoff_factor", 0.5), get.whole("growth_interval", 2000)),
+                                    main) == "");
+  }
+  CHECK(synchronous == 13);
+}
+
+TEST_CASE("torch, jmp, Emily and apex are followed over random settings and sequences") {
+  std::mt19937 random(support::seed);
+  for (int run = 0; run < runs; ++run) {
+    const double start = std::ldexp(1.0, static_cast<int>(random() % 60) - 10), any = start * pick(random, {1.0, 1.25, 1.1});
+    const double growth = pick(random, {2.0, 1.1, 3.0, 1.5}), backoff = pick(random, {0.5, 0.3, 0.9, 0.25});
+    const double factor = pick(random, {2.0, 3.0, 1.1, 1.7, 10.0}), floor = pick(random, {1.0, 0.37, 0.0, 100.0});
+    const std::int64_t interval = pick_interval(random);
+    const auto hysteresis = static_cast<std::int32_t>(1 + random() % 5);
+    const auto as_float = static_cast<float>(any);
+    CHECK(first_difference(presets::torch(any, growth, backoff, interval), systems::Torch{as_float, growth, backoff, interval},
+                           random) == "");
+    CHECK(first_difference(presets::apex(any, growth, backoff, interval, hysteresis),
+                           systems::Apex{as_float, growth, backoff, interval, hysteresis}, random) == "");
+    CHECK(first_difference(presets::jmp(any, interval, factor, floor),
+                           systems::Jmp{as_float, interval, static_cast<float>(factor), static_cast<float>(floor)},
+                           random) == "");
+    // Its scale is a double: ours is the same where no product is rounded.
+    CHECK(first_difference(presets::emily(start, 2.0, 0.5, interval, 4.0), systems::Emily{start, 2.0, 0.5, interval, 4.0},
+                           random) == "");
+  }
+}
+
+TEST_CASE("Megatron and DeepSpeed are followed over random settings and sequences") {
+  std::mt19937 random(support::seed);
+  for (int run = 0; run < runs; ++run) {
+    const double start = std::ldexp(1.0, static_cast<int>(random() % 60) + 10), any = start * pick(random, {1.0, 1.25, 1.1});
+    const double growth = pick(random, {2.0, 1.1, 3.0}), backoff = pick(random, {0.5, 0.3, 0.9}),
+                 floor = pick(random, {1.0, 3.7, 0.1});
+    const std::int64_t interval = pick_interval(random);
+    const auto hysteresis = static_cast<std::int32_t>(1 + random() % 5);
+    CHECK(first_difference(presets::megatron(any, floor, growth, backoff, interval, hysteresis),
+                           systems::Megatron{static_cast<float>(any), static_cast<float>(floor), static_cast<float>(growth),
+                                             static_cast<float>(backoff), interval, hysteresis},
+                           random) == "");
+    const bool consecutive = random() % 2 == 0;
+    CHECK(first_difference(presets::deepspeed(start, 2.0, interval, 2.0, hysteresis, consecutive),
+                           systems::DeepSpeed{start, 2.0, interval, 2.0, hysteresis, consecutive}, random) == "");
+  }
+}
+
+TEST_CASE("Cerebras, fairseq and metaseq are followed over random settings and sequences") {
+  std::mt19937 random(support::seed);
+  for (int run = 0; run < runs; ++run) {
+    const double start = std::ldexp(1.0, static_cast<int>(random() % 16)),
+                 tolerance = pick(random, {0.0, 0.05, 0.1, 0.25, 0.5, 1.0});
+    const double least = pick(random, {0x1p-14, 0.75, 0.1}), most = pick(random, {0x1p15, 0x1p24, 1e5});
+    const std::int64_t interval = pick_interval(random);
+    CHECK(first_difference(presets::cerebras_fp16(start, interval, least, most, tolerance),
+                           systems::Cerebras{static_cast<float>(start), interval, static_cast<float>(least),
+                                             static_cast<float>(most), static_cast<float>(tolerance)},
+                           random) == "");
+    const auto window = static_cast<double>(interval);
+    CHECK(first_difference(presets::fairseq(start, 2.0, interval, tolerance, 0.0, 0.0),
+                           systems::Fairseq{start, 2.0, window, tolerance, false}, random) == "");
+    CHECK(first_difference(presets::metaseq(start, 2.0, interval, tolerance, 0.0, 0.0),
+                           systems::Fairseq{start, 2.0, window, tolerance, true}, random) == "");
+  }
+}
+
+TEST_CASE("DeepSpeed grows on clean step window + 1 and then every window steps, and an overflow starts anew") {
+  auto policy = presets::deepspeed(1024.0, 2.0, 3);
+  CHECK(support::after(policy, "+++").loss_scale() == 1024.0F);
+  CHECK(support::after(policy, "++++").loss_scale() == 2048.0F);
+  CHECK(support::after(policy, "+++++++").loss_scale() == 4096.0F);
+  CHECK(support::after(policy, "++++-+++").loss_scale() == 1024.0F);
+  CHECK(support::after(policy, "++++-++++").loss_scale() == 2048.0F);
+  CHECK(support::after(policy, "++++-++++").counter() == 4);
+}
+
+TEST_CASE("Cerebras' scale can double on a step that overflowed") {
+  const auto policy = presets::cerebras_fp16(1024.0, 4, 0.0, 0.0, 0.5);
+  const auto before = support::after(policy, "++++");
+  CHECK(before.loss_scale() == 1024.0F);
+  CHECK(before.adjust(false).loss_scale() == 2048.0F);
+  CHECK(before.adjust(false).counter() == 0);
+  CHECK(before.adjust(false).backoff().overflows() == 0);
+}
+
+TEST_CASE("metaseq's window goes with the scale") {
+  const auto policy = presets::metaseq(4.0, 2.0, 2);
+  CHECK(support::after(policy, "++").loss_scale() == 8.0F);
+  CHECK(support::after(policy, "++").growth().window() == 4);
+  CHECK(support::after(policy, "++++").loss_scale() == 16.0F);  // 4 steps since the last overflow, as its modulus has it
+  CHECK(support::after(policy, "++++").growth().window() == 8);
+  CHECK(support::after(policy, "-").growth().window() == 1);
+  CHECK(support::after(policy, "--").growth().window() == 1);
+  CHECK(support::after(policy, "--+").loss_scale() == 2.0F);
+}
+
+TEST_CASE("a window never overflows") {
+  auto policy = presets::metaseq(1.0, 1e300, headroom::detail::largest_counter - 1);
+  CHECK(policy.growth().window() == headroom::detail::largest_counter - 1);
+  auto growth = policy.growth();
+  growth.back_off(policy.config().scale);
+  CHECK(growth.window() == 1);
+  CHECK(growth.grows(true, policy.config().scale));
+  CHECK(growth.window() == headroom::detail::largest_counter);
+}
+
+TEST_CASE("Cerebras' 0 means the default, and its limits hold") {
+  CHECK(presets::cerebras_fp16(0.0, 0, 0.0, 0.0, 0.0) == presets::cerebras_fp16());
+  CHECK(presets::cerebras_fp16() == presets::cerebras_fp16(32768.0, 2000, 0x1p-14, 32768.0));
+  CHECK(presets::cerebras_cbfloat16() == presets::cerebras_cbfloat16(0x1p31, 2000, 0x1p-14, 0x1p31));
+  CHECK(presets::cerebras_fp16(0x1p20).loss_scale() == 32768.0F);  // min(max_loss_scale, init_scale)
+  CHECK(presets::cerebras_fp16(0x1p-20).loss_scale() == 0x1p-14F);
+  CHECK_THAT(support::message_of([] { (void)presets::cerebras_fp16(0.0, 0, 0x1p-15); }),
+             ContainsSubstring("min_loss_scale is 3.05175781e-05; it must be at least 2^-14"));
+  CHECK_THAT(support::message_of([] { (void)presets::cerebras_fp16(0.0, 0, 0.0, 0.0, -0.5); }),
+             ContainsSubstring("overflow_tolerance is -0.5"));
+}
+
+TEST_CASE("a scale may start below the floor where the system lets it") {
+  CHECK(presets::jmp(4.0, 2000, 2.0, 100.0).loss_scale() == 4.0F);
+  CHECK(presets::jmp(4.0, 2000, 2.0, 100.0).adjust(false).loss_scale() == 100.0F);
+  CHECK(presets::emily(0.25).adjust(false).loss_scale() == 1.0F);
+  CHECK_THAT(support::message_of([] { (void)presets::megatron(4.0, 100.0); }), ContainsSubstring("min_scale is 100"));
+}
+
+TEST_CASE("a bad argument is named, with its value") {
+  double nan = 0.0, infinity = 0.0;
+  support::set_bits(nan, headroom::binary64::quiet_nan_bits);
+  support::set_bits(infinity, headroom::binary64::infinity_bits);
+  CHECK_THAT(support::message_of([&] { (void)presets::torch(nan); }), ContainsSubstring("init_scale is nan"));
+  CHECK_THAT(support::message_of([&] { (void)presets::torch(infinity); }), ContainsSubstring("init_scale is inf"));
+  CHECK_THAT(support::message_of([] { (void)presets::torch(1e300); }), ContainsSubstring("init_scale is 1e+300"));
+  CHECK_THAT(support::message_of([] { (void)presets::torch(0.0); }), ContainsSubstring("init_scale is 0"));
+  CHECK_THAT(support::message_of([] { (void)presets::torch(-1.0); }), ContainsSubstring("init_scale is -1"));
+  CHECK_THAT(support::message_of([] { (void)presets::torch(1.0, 0.5); }), ContainsSubstring("growth_factor is 0.5"));
+  CHECK_THAT(support::message_of([] { (void)presets::torch(1.0, 2.0, 2.0); }), ContainsSubstring("backoff_factor is 2"));
+  CHECK_THAT(support::message_of([] { (void)presets::torch(1.0, 2.0, 0.5, 0); }), ContainsSubstring("growth_interval is 0"));
+  CHECK_THAT(support::message_of([&] { (void)presets::jmp(1.0, 2000, nan); }), ContainsSubstring("factor is nan"));
+  CHECK_THAT(support::message_of([] { (void)presets::jmp(1.0, 2000, 1e300); }), ContainsSubstring("factor is 1e+300"));
+  CHECK_THAT(support::message_of([] { (void)presets::jmp(1.0, 2000, 2.0, -1.0); }), ContainsSubstring("min_loss_scale is -1"));
+  CHECK_THAT(support::message_of([&] { (void)presets::jmp(1.0, 2000, 2.0, nan); }), ContainsSubstring("min_loss_scale is nan"));
+  CHECK_THAT(support::message_of([] { (void)presets::megatron(0x1p32, 1.0, 2.0, 0.5, 1000, 0); }),
+             ContainsSubstring("hysteresis is 0"));
+  CHECK_THAT(support::message_of([] { (void)presets::deepspeed(1.0, 2.0, 1000, 1.0, 0); }),
+             ContainsSubstring("delayed_shift is 0"));
+}

@@ -1,0 +1,150 @@
+// What state_dict and from_state_dict of every policy have to do.
+#include <headroom/policy/any.hpp>
+#include <headroom/state/text.hpp>
+
+#include <cstdint>
+#include <random>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "support/any_policies.hpp"
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/samples.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::AnyLossScale;
+using headroom::StateDict;
+using headroom::StateValue;
+
+namespace {
+
+double with_bits(std::uint64_t bits) {
+  double value = 0.0;
+  support::set_bits(value, bits);
+  return value;
+}
+const double nan_value = with_bits(headroom::binary64::quiet_nan_bits);
+const double infinity = with_bits(headroom::binary64::infinity_bits);
+
+std::string error_of(const StateDict& dict) {
+  return support::message_of([&] { (void)AnyLossScale::from_state_dict(dict); });
+}
+/// The error names the key and, as errors write it, the value.
+void check_refused(StateDict dict, const std::string& key, const StateValue& value) {
+  dict.set(key, value);
+  INFO(to_text(dict));
+  CHECK_THAT(error_of(dict), ContainsSubstring(key + " is " + headroom::detail::to_text(value)));
+}
+
+template <class Policy>
+void check_resumes(Policy policy, std::mt19937& random) {
+  Policy resumed = policy;
+  std::set<std::string> seen;
+  for (int step = 0; step < 300; ++step) {
+    const StateDict state = policy.state_dict();
+    REQUIRE(Policy::from_state_dict(state) == policy);
+    REQUIRE(Policy::from_state_dict(headroom::from_text(to_text(state))) == policy);
+    REQUIRE(Policy::from_state_dict(state).state_dict() == state);
+    const bool finite = random() % 4 != 0;
+    policy = policy.adjust(finite);
+    resumed = Policy::from_state_dict(resumed.state_dict()).adjust(finite);
+    REQUIRE(resumed == policy);
+    REQUIRE(support::bits_of(resumed.loss_scale()) == support::bits_of(policy.loss_scale()));
+    seen.insert(to_text(state));
+  }
+  CHECK((seen.size() > 5 || policy.state_dict().size() <= 3));  // counters and scale did go through many values
+}
+
+}  // namespace
+
+TEST_CASE("a run resumed at every step is equal to one that never stopped, for every policy") {
+  std::mt19937 random(support::seed);
+  for (const AnyLossScale& any : support::every_policy()) {
+    check_resumes(any, random);
+    std::visit([&](const auto& policy) { check_resumes(policy, random); }, any.policy());
+  }
+}
+
+TEST_CASE("a state says what it is of, and has every setting") {
+  const StateDict state = headroom::presets::deepspeed(1024.0, 2.0, 100, 4.0, 3, true).adjust(false).state_dict();
+  CHECK(to_text(state) ==
+        "version = 1\npolicy = \"stable_interval_delayed_shift\"\ninitial_scale = 1024.0\ngrowth_interval = 100\n"
+        "growth_factor = 2.0\nbackoff_factor = 0.5\nmin_scale = 4.0\nmax_scale = 0x1p126\ndelayed_shift = 3\n"
+        "consecutive_hysteresis = 1\nloss_scale = 1024.0\ncounter = 0\nhysteresis_left = 2\n");
+  CHECK(to_text(headroom::NoOpLossScale().state_dict()) == "version = 1\npolicy = \"noop\"\n");
+  CHECK(to_text(headroom::ConstantLossScale(3.0F).state_dict()) == "version = 1\npolicy = \"constant\"\nloss_scale = 3.0\n");
+}
+
+TEST_CASE("every field is needed, has a type and is checked") {
+  for (const AnyLossScale& policy : support::every_policy()) {
+    const StateDict state = policy.adjust(false).state_dict();
+    for (const auto& [key, value] : state) {
+      StateDict missing = state;
+      CHECK(missing.erase(key));
+      CHECK_THAT(error_of(missing), ContainsSubstring("the key '" + key + "' is missing"));
+      check_refused(state, key, value.is_text() ? StateValue(17) : StateValue("text"));
+      if (value.is_integer()) {
+        check_refused(state, key, 1.5);
+        check_refused(state, key, -1);
+        check_refused(state, key, nan_value);
+      } else if (value.is_real()) {
+        for (const double bad : {nan_value, -nan_value, infinity, -infinity, -1.0, 1e300}) {
+          const bool is_factor = key == "growth_factor" || key == "overflow_tolerance";
+          if (!(is_factor && bad == 1e300)) check_refused(state, key, bad);
+        }
+        if (key != "overflow_tolerance") check_refused(state, key, 0.0);
+      }
+    }
+    StateDict unknown = state;
+    unknown.add("colour", 3);
+    CHECK_THAT(error_of(unknown), ContainsSubstring("the key 'colour' is unknown; its value is 3"));
+  }
+}
+
+TEST_CASE("a state of a newer version, or of another policy, is refused") {
+  StateDict state = headroom::DynamicLossScale().state_dict();
+  state.set("version", 2);
+  state.add("new_field", 1);
+  CHECK_THAT(support::message_of([&] { (void)headroom::DynamicLossScale::from_state_dict(state); }),
+             ContainsSubstring("version is 2, the state of a newer headroom: this one reads up to 1"));
+  CHECK_THAT(
+      support::message_of([&] { (void)headroom::DynamicLossScale::from_state_dict(headroom::HysteresisScale().state_dict()); }),
+      ContainsSubstring("policy is 'hysteresis'; it must be 'dynamic'"));
+  state = headroom::DynamicLossScale().state_dict();
+  state.set("policy", "nobody's");
+  CHECK_THAT(error_of(state), ContainsSubstring("policy is 'nobody's'; it must be one of noop, constant, dynamic"));
+  CHECK_THAT(error_of(StateDict()), ContainsSubstring("the key 'version' is missing"));
+}
+
+TEST_CASE("what cannot be together is refused") {
+  StateDict state = headroom::HysteresisScale().state_dict();
+  check_refused(state, "hysteresis_left", 3);  // of 2
+  state.set("max_scale", 1024.0);
+  CHECK_THAT(error_of(state), ContainsSubstring("initial_scale is 32768, above max_scale, which is 1024"));
+  state.set("initial_scale", 512.0);
+  CHECK_THAT(error_of(state), ContainsSubstring("loss_scale is 32768, above max_scale, which is 1024"));
+  state.set("loss_scale", 512.0);
+  CHECK(error_of(state) == "");
+}
+
+TEST_CASE("a whole number will do for a real one") {
+  StateDict state = headroom::DynamicLossScale().state_dict();
+  state.set("loss_scale", 1024);
+  state.set("growth_factor", 3);
+  const auto policy = headroom::DynamicLossScale::from_state_dict(state);
+  CHECK(policy.loss_scale() == 1024.0F);
+  CHECK(policy.config().growth_factor == 3.0);
+}
+
+TEST_CASE("a counter beyond its interval grows on the next finite step") {
+  StateDict state = headroom::DynamicLossScale().state_dict();
+  state.set("counter", 5000);
+  CHECK(headroom::DynamicLossScale::from_state_dict(state).adjust(true).loss_scale() == 65536.0F);
+  state.set("counter", headroom::detail::largest_counter);
+  CHECK(headroom::DynamicLossScale::from_state_dict(state).adjust(true).loss_scale() == 65536.0F);
+  check_refused(state, "counter", headroom::detail::largest_counter + 1);
+}

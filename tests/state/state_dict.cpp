@@ -1,0 +1,58 @@
+#include <headroom/state/state_dict.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <variant>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::StateDict;
+using headroom::StateValue;
+
+TEST_CASE("a StateDict keeps its entries in order") {
+  StateDict dict = {{"z", 1}, {"a", 2.5}, {"m", "text"}};
+  std::string keys;
+  for (const auto& [key, value] : dict) keys += key + (value.is_integer() ? "i" : value.is_real() ? "r" : "t");
+  CHECK(keys == "ziarmt");
+  CHECK(dict.size() == 3);
+  dict["b"] = 4;
+  dict.set("z", "again");
+  CHECK(dict.begin()->first == "z");
+  CHECK(std::get<std::string>(dict.at("z")) == "again");
+  CHECK(std::get<std::int64_t>(*dict.find("b")) == 4);
+  CHECK(dict.erase("a"));
+  CHECK_FALSE(dict.erase("a"));
+  CHECK_FALSE(dict.contains("a"));
+  CHECK(dict.find("a") == nullptr);
+  CHECK(dict == StateDict{{"z", "again"}, {"m", "text"}, {"b", 4}});
+  CHECK(dict != StateDict{{"m", "text"}, {"z", "again"}, {"b", 4}});
+  CHECK(StateDict().empty());
+}
+
+TEST_CASE("values are equal where kind and bits are") {
+  double nan = 0.0;
+  support::set_bits(nan, headroom::binary64::quiet_nan_bits);
+  CHECK(StateValue(nan) == StateValue(nan));
+  CHECK(StateValue(0.0) != StateValue(-0.0));
+  CHECK(StateValue(1) != StateValue(1.0));
+  CHECK(StateValue(1) == StateValue(std::int64_t{1}));
+  CHECK(StateValue(true) == StateValue(1));
+  CHECK(StateValue(0.1F) == StateValue(static_cast<double>(0.1F)));
+  CHECK(StateValue("a") == StateValue(std::string("a")));
+  CHECK(StateValue("1") != StateValue(1));
+}
+
+TEST_CASE("what a StateDict cannot hold is refused") {
+  StateDict dict = {{"a", 1}};
+  CHECK_THAT(support::message_of([&] { dict.add("a", 2); }),
+             ContainsSubstring("the key 'a' is there twice, the second time with 2"));
+  CHECK_THAT(support::message_of([&] { (void)dict.at("b"); }), ContainsSubstring("the key 'b' is missing"));
+  CHECK_THAT(support::message_of([] { (void)StateDict({{"a", 1}, {"a", "x"}}); }), ContainsSubstring("second time with 'x'"));
+  CHECK_THAT(support::message_of([&] { dict.set("a", std::numeric_limits<std::uint64_t>::max()); }),
+             ContainsSubstring("18446744073709551615 is too large"));
+  CHECK(dict == StateDict{{"a", 1}});
+}

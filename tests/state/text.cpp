@@ -1,0 +1,129 @@
+#include <headroom/state/text.hpp>
+
+#include <clocale>
+#include <cstdint>
+#include <limits>
+#include <locale>
+#include <random>
+#include <string>
+#include <variant>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/samples.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::binary64;
+using headroom::from_text;
+using headroom::StateDict;
+using headroom::StateValue;
+using headroom::to_text;
+
+namespace {
+
+double with_bits(std::uint64_t bits) {
+  double value = 0.0;
+  support::set_bits(value, bits);
+  return value;
+}
+StateValue value_of(const std::string& text) { return from_text("key = " + text).at("key"); }
+std::uint64_t bits_of_text(const std::string& text) { return support::bits_of(std::get<double>(value_of(text))); }
+std::string error_of(const std::string& text) {
+  return support::message_of([&] { (void)from_text(text); });
+}
+
+/// A locale with a decimal comma and grouped thousands.
+struct Comma : std::numpunct<char> {
+  char do_decimal_point() const override { return ','; }
+  char do_thousands_sep() const override { return '.'; }
+  std::string do_grouping() const override { return "\3"; }
+};
+
+}  // namespace
+
+TEST_CASE("every float comes back from its text, bit for bit") {
+  std::mt19937 random(support::seed);
+  for (std::uint64_t upper = 0; upper < 0x10000; ++upper) {  // every sign and exponent, with four bits of fraction
+    const std::uint64_t low = upper % 3 == 0 ? 0 : (std::uint64_t{random()} << 16U | (random() & 0xFFFFU)) & 0xFFFFFFFFFFFFU;
+    const double value = with_bits(upper << 48U | (upper % 3 == 1 ? low & ~std::uint64_t{0xFFFFFF} : low));
+    const std::uint64_t magnitude = support::bits_of(value) & binary64::abs_mask;
+    const StateDict dict = {{"x", value}};
+    if (magnitude > binary64::infinity_bits) {
+      REQUIRE(to_text(dict) == "x = nan\n");
+    } else {
+      REQUIRE(from_text(to_text(dict)) == dict);
+    }
+  }
+}
+
+TEST_CASE("numbers are written so that people can read them") {
+  CHECK(to_text({{"x", 32768.0}}) == "x = 32768.0\n");
+  CHECK(to_text({{"x", -0.5}}) == "x = -0.5\n");
+  CHECK(to_text({{"x", 0x1p-14}}) == "x = 0.00006103515625\n");
+  CHECK(to_text({{"x", 0.1}}) == "x = 0x1.999999999999ap-4\n");
+  CHECK(to_text({{"x", 0x1p126}}) == "x = 0x1p126\n");
+  CHECK(to_text({{"x", 0x1p52}}) == "x = 4503599627370496.0\n");
+  CHECK(to_text({{"x", with_bits(1)}}) == "x = 0x0.0000000000001p-1022\n");
+  CHECK(to_text({{"x", -0.0}}) == "x = -0.0\n");
+  CHECK(to_text({{"x", with_bits(binary64::infinity_bits | binary64::sign_mask)}}) == "x = -inf\n");
+  CHECK(to_text({{"x", std::numeric_limits<std::int64_t>::min()}}) == "x = -9223372036854775808\n");
+  CHECK(value_of("-9223372036854775808") == StateValue(std::numeric_limits<std::int64_t>::min()));
+  CHECK(value_of("9223372036854775807") == StateValue(std::numeric_limits<std::int64_t>::max()));
+}
+
+TEST_CASE("texts and keys come back, whatever bytes they have") {
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
+  const StateDict dict = {{all, all}, {"", ""}, {"a key", "a # \"value\" \\ = 3"}, {"plain.key-1/x", "\n"}};
+  CHECK(from_text(to_text(dict)) == dict);
+  CHECK(to_text({{"a b", "x\n"}}) == "\"a b\" = \"x\\x0a\"\n");
+}
+
+TEST_CASE("what people write is read") {
+  const StateDict dict =
+      from_text("# a comment\n\n  growth_interval=500  # another\r\n\tgrowth_factor\t=\t1.5\nname = \"#\" #\nlast = 1e3");
+  CHECK(dict == StateDict{{"growth_interval", 500}, {"growth_factor", 1.5}, {"name", "#"}, {"last", 1000.0}});
+  CHECK(bits_of_text("0.1") == support::bits_of(0.1));
+  CHECK(bits_of_text("1E-3") == support::bits_of(1e-3));
+  CHECK(bits_of_text("2.") == support::bits_of(2.0));
+  CHECK(bits_of_text("0xA.8p+1") == support::bits_of(21.0));
+  CHECK(bits_of_text("0x10p-1074") == 16);
+  CHECK(bits_of_text("0x1p1023") == support::bits_of(0x1p1023));
+  CHECK(bits_of_text("-0x0p0") == support::bits_of(-0.0));
+  CHECK(from_text("").empty());
+  CHECK(from_text("\n\n").empty());
+}
+
+TEST_CASE("what cannot be read is refused with its line") {
+  CHECK_THAT(error_of("a = 1\nb = 2,5\n"), ContainsSubstring("line 2 of a state, 'b = 2,5': more than a value"));
+  CHECK_THAT(error_of("a"), ContainsSubstring("line 1 of a state, 'a': expected '=' after the key 'a'"));
+  CHECK_THAT(error_of("= 1"), ContainsSubstring("expected a key"));
+  CHECK_THAT(error_of("a ="), ContainsSubstring("expected a number or a \"text\" as value, found ''"));
+  CHECK_THAT(error_of("a = text"), ContainsSubstring("found 'text'"));
+  CHECK_THAT(error_of("a = 1\na = 2"), ContainsSubstring("line 2 of a state, 'a = 2': the key 'a' is there twice"));
+  CHECK_THAT(error_of("a = \"x"), ContainsSubstring("a quote is not closed"));
+  CHECK_THAT(error_of("a = \"\\n\""), ContainsSubstring("two hexadecimal digits"));
+  CHECK_THAT(error_of("a = 1 2"), ContainsSubstring("more than a value"));
+  CHECK_THAT(error_of("a = 9223372036854775808"), ContainsSubstring("'9223372036854775808' is beyond 64 bits"));
+  for (const char* bad : {"1.2.3", "1e", "1x", "-", "--1", "+1", "1e999", "0x", "0x1", "0x1p", "0x1p+", "0x.p1", "0xgp1",
+                          "0x1p1x", "0x1.1.1p1", "0x1p999999", "infinity", "-NaN", "."}) {
+    CHECK_THAT(error_of(std::string("a = ") + bad), ContainsSubstring(std::string("a = ") + bad));
+  }
+  for (const char* inexact : {"0x1.00000000000001p0", "0x3ffffffffffffffp0", "0x1p-1075", "0x1p1024", "0x3p-1075"}) {
+    CHECK_THAT(error_of(std::string("a = ") + inexact), ContainsSubstring(inexact));
+  }
+}
+
+TEST_CASE("no locale changes a text") {
+  const StateDict dict = {{"x", 0.5}, {"y", 1234567}, {"z", 1e-3}, {"w", 1234567.25}};
+  const std::string text = to_text(dict);
+  const std::locale before = std::locale::global(std::locale(std::locale::classic(), new Comma));
+  const char* const c_locale = std::setlocale(LC_ALL, "de_DE.UTF-8");  // where there is one
+  CHECK(to_text(dict) == text);
+  CHECK(from_text(text) == dict);
+  CHECK(value_of("1.5") == StateValue(1.5));
+  CHECK(value_of("1000") == StateValue(1000));
+  if (c_locale != nullptr) std::setlocale(LC_ALL, "C");
+  std::locale::global(before);
+}

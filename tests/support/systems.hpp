@@ -1,0 +1,194 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+// The rules of other systems, each written down from its own source in its own arithmetic, one statement after the other and
+// with none of headroom's code: what the presets are compared with over random sequences. `scale` is what the next step uses.
+
+namespace systems {
+
+/// torch.amp.GradScaler: _amp_update_scale_ of ATen. (Growth to Inf, which it refuses, is beyond what is compared.)
+struct Torch {
+  float scale;
+  double growth_factor, backoff_factor;
+  std::int64_t growth_interval;
+  std::int64_t growth_tracker = 0;
+
+  void update(bool found_inf) {
+    if (found_inf) {
+      scale = static_cast<float>(static_cast<double>(scale) * backoff_factor);
+      growth_tracker = 0;
+    } else if (++growth_tracker == growth_interval) {
+      scale = static_cast<float>(static_cast<double>(scale) * growth_factor);
+      growth_tracker = 0;
+    }
+  }
+};
+
+/// jmp.DynamicLossScale.adjust, in float32 throughout.
+struct Jmp {
+  float scale;
+  std::int64_t period;
+  float factor, min_loss_scale;
+  std::int64_t counter = 0;
+
+  void update(bool found_inf) {
+    if (!found_inf && counter == period - 1) {
+      scale = scale * factor;
+    } else if (found_inf) {
+      scale = std::max(min_loss_scale, scale / factor);
+    }
+    counter = found_inf ? 0 : (counter + 1) % period;
+  }
+};
+
+/// Emily.MixedPrecision.update, in double.
+struct Emily {
+  double scale, growth_factor, backoff_factor;
+  std::int64_t growth_interval;
+  double min_scale;
+  std::int64_t counter = 0;
+
+  void update(bool found_inf) {
+    if (found_inf) {
+      scale = std::max(min_scale, scale * backoff_factor);
+      counter = 0;
+    } else if (++counter >= growth_interval) {
+      scale = scale * growth_factor;
+      counter = 0;
+    }
+  }
+};
+
+/// megatron.core.optimizer.grad_scaler.DynamicGradScaler, in float32 throughout.
+struct Megatron {
+  float scale, min_scale, growth_factor, backoff_factor;
+  std::int64_t growth_interval, hysteresis;
+  std::int64_t growth_tracker = 0, hysteresis_tracker = hysteresis;
+
+  void update(bool found_inf) {
+    if (found_inf) {
+      growth_tracker = 0;
+      hysteresis_tracker -= 1;
+      if (hysteresis_tracker <= 0) scale = std::max(scale * backoff_factor, min_scale);
+    } else {
+      growth_tracker += 1;
+      if (growth_tracker == growth_interval) {
+        growth_tracker = 0;
+        hysteresis_tracker = hysteresis;
+        scale = scale * growth_factor;
+      }
+    }
+  }
+};
+
+/// update_scale_hysteresis of apex.
+struct Apex {
+  float scale;
+  double growth_factor, backoff_factor;
+  std::int64_t growth_interval, hysteresis;
+  std::int64_t growth_tracker = 0, hysteresis_tracker = hysteresis;
+
+  void update(bool found_inf) {
+    if (found_inf) {
+      hysteresis_tracker -= 1;
+      if (hysteresis_tracker > 0) {
+        growth_tracker = 0;
+        return;
+      }
+      scale = static_cast<float>(static_cast<double>(scale) * backoff_factor);
+      growth_tracker = 0;
+      return;
+    }
+    growth_tracker += 1;
+    if (growth_tracker == growth_interval) {
+      scale = static_cast<float>(static_cast<double>(scale) * growth_factor);
+      growth_tracker = 0;
+    }
+    hysteresis_tracker = hysteresis;
+  }
+};
+
+/// DynamicLossScaler of DeepSpeed, with the stable interval of its FP16 optimizers, in double.
+struct DeepSpeed {
+  double scale, scale_factor;
+  std::int64_t scale_window;
+  double min_scale;
+  std::int64_t delayed_shift;
+  bool consecutive_hysteresis;
+  std::int64_t cur_iter = 0, last_overflow_iter = -1, cur_hysteresis = delayed_shift;
+
+  void update(bool found_inf) {
+    if (found_inf) {
+      if (delayed_shift == 1 || cur_hysteresis == 1) {
+        scale = std::max(scale / scale_factor, min_scale);
+      } else {
+        cur_hysteresis -= 1;
+      }
+      last_overflow_iter = cur_iter;
+    } else {
+      if (consecutive_hysteresis) cur_hysteresis = delayed_shift;
+      const std::int64_t stable_interval = (cur_iter - last_overflow_iter) - 1;
+      if (stable_interval > 0 && stable_interval % scale_window == 0) {
+        if (!consecutive_hysteresis) cur_hysteresis = delayed_shift;
+        scale *= scale_factor;
+      }
+    }
+    cur_iter += 1;
+  }
+};
+
+/// cerebras.pytorch.amp.GradScaler.update_scale, in float32 and int64.
+struct Cerebras {
+  float scale;
+  std::int64_t steps_per_increase;
+  float min_loss_scale, max_loss_scale, overflow_tolerance;
+  std::int64_t steps = 0, overflows = 0;
+
+  void update(bool found_inf) {
+    steps += 1;
+    overflows += found_inf ? 1 : 0;
+    const float ratio = static_cast<float>(overflows) / static_cast<float>(steps);
+    if (overflow_tolerance < ratio) {
+      scale /= 2.0F;
+      steps = overflows = 0;
+    }
+    if (steps_per_increase < steps) {
+      scale *= 2.0F;
+      steps = overflows = 0;
+    }
+    scale = scale < max_loss_scale ? scale : max_loss_scale;
+    scale = min_loss_scale < scale ? scale : min_loss_scale;
+  }
+};
+
+/// DynamicLossScaler of fairseq and, with a window that goes with the scale, of metaseq; in double. What happens at the floor
+/// is beyond what is compared.
+struct Fairseq {
+  double scale, scale_factor, scale_window, tolerance;
+  bool window_goes_with_scale;
+  std::int64_t iter = 0, last_overflow_iter = -1, last_rescale_iter = -1, overflows_since_rescale = 0;
+
+  void update(bool found_inf) {
+    if (found_inf) {
+      const std::int64_t iter_since_rescale = iter - last_rescale_iter;
+      last_overflow_iter = iter;
+      overflows_since_rescale += 1;
+      if (static_cast<double>(overflows_since_rescale) / static_cast<double>(iter_since_rescale) >= tolerance) {
+        scale /= scale_factor;
+        if (window_goes_with_scale) scale_window = std::max(std::floor(scale_window / scale_factor), 1.0);
+        last_rescale_iter = iter;
+        overflows_since_rescale = 0;
+      }
+    } else if (std::fmod(static_cast<double>(iter - last_overflow_iter), scale_window) == 0.0) {
+      scale *= scale_factor;
+      last_rescale_iter = iter;
+      if (window_goes_with_scale) scale_window *= scale_factor;
+    }
+    iter += 1;
+  }
+};
+
+}  // namespace systems
