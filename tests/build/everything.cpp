@@ -36,3 +36,14 @@ double every_policy(Tree<headroom::half>& tree) {
   return step(headroom::NoOpLossScale{}, tree).loss_scale() + step(headroom::ConstantLossScale(8.0F), tree).loss_scale() +
          step(headroom::HysteresisScale(), tree).loss_scale();
 }
+
+/// Every preset, as text and back, resumed, simulated.
+float every_state(Tree<headroom::half>& tree) {
+  float sum = step(headroom::AnyLossScale(), tree).loss_scale();
+  for (const char* name : {"jmp", "megatron", "apex", "deepspeed", "cerebras_fp16", "fairseq", "metaseq"}) {
+    const headroom::AnyLossScale policy = headroom::make_loss_scale(name, {{"growth_interval", 100}});
+    const headroom::StateDict state = headroom::from_text(headroom::to_text(policy.adjust(false).state_dict()));
+    sum += headroom::simulate(headroom::AnyLossScale::from_state_dict(state), std::vector<double>{1.0}).final_scale;
+  }
+  return sum + headroom::import_state("cerebras", {{"loss_scale", 2.0}}).loss_scale();
+}
