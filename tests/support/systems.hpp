@@ -9,6 +9,13 @@
 
 namespace systems {
 
+/// A division that -ffast-math does not make a multiplication of.
+template <class T>
+T divided(T dividend, T divisor) {
+  const volatile T opaque = divisor;
+  return dividend / opaque;
+}
+
 /// torch.amp.GradScaler: _amp_update_scale_ of ATen. (Growth to Inf, which it refuses, is beyond what is compared.)
 struct Torch {
   float scale;
@@ -38,7 +45,7 @@ struct Jmp {
     if (!found_inf && counter == period - 1) {
       scale = scale * factor;
     } else if (found_inf) {
-      scale = std::max(min_loss_scale, scale / factor);
+      scale = std::max(min_loss_scale, divided(scale, factor));
     }
     counter = found_inf ? 0 : (counter + 1) % period;
   }
@@ -150,7 +157,7 @@ struct Cerebras {
   void update(bool found_inf) {
     steps += 1;
     overflows += found_inf ? 1 : 0;
-    const float ratio = static_cast<float>(overflows) / static_cast<float>(steps);
+    const float ratio = divided(static_cast<float>(overflows), static_cast<float>(steps));
     if (overflow_tolerance < ratio) {
       scale /= 2.0F;
       steps = overflows = 0;
@@ -176,7 +183,7 @@ struct Fairseq {
       const std::int64_t iter_since_rescale = iter - last_rescale_iter;
       last_overflow_iter = iter;
       overflows_since_rescale += 1;
-      if (static_cast<double>(overflows_since_rescale) / static_cast<double>(iter_since_rescale) >= tolerance) {
+      if (divided(static_cast<double>(overflows_since_rescale), static_cast<double>(iter_since_rescale)) >= tolerance) {
         scale /= scale_factor;
         if (window_goes_with_scale) scale_window = std::max(std::floor(scale_window / scale_factor), 1.0);
         last_rescale_iter = iter;

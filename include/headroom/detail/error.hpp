@@ -19,11 +19,18 @@ namespace headroom::detail {
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_invalid_argument(const std::string& message) {
   throw std::invalid_argument("headroom: " + message);
 }
+/// For calls in the wrong order.
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_logic_error(const std::string& message) {
+  throw std::logic_error("headroom: " + message);
+}
 #else
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_invalid_argument(const std::string& message) {
   const std::string line = "headroom: " + message + "\n";
   HEADROOM_ERROR_HANDLER(line.c_str());
   std::abort();
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_logic_error(const std::string& message) {
+  throw_invalid_argument(message);
 }
 #endif
 

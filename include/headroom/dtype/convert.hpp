@@ -14,6 +14,25 @@ template <class To, class From>
   return __builtin_bit_cast(To, source);
 }
 
+/// The value itself, of which the compiler knows nothing any more: a rounding before it stays where it is, also under
+/// -ffast-math, and so does a comparison behind it.
+template <class Value>
+inline Value launder(Value value) noexcept {
+#if defined(__x86_64__)
+  __asm__ volatile("" : "+x"(value));
+#elif defined(__aarch64__)
+  __asm__ volatile("" : "+w"(value));
+#else
+  __asm__ volatile("" : "+m"(value));
+#endif
+  return value;
+}
+
+/// A double rounded to float. Under -ffast-math a cast to float and back is the double itself.
+[[nodiscard]] constexpr float rounded_to_float(double value) noexcept {
+  return __builtin_is_constant_evaluated() ? static_cast<float>(value) : launder(static_cast<float>(value));
+}
+
 /// `significand / 2^shift`, rounded to the nearest integer, ties to even; `shift` may be negative.
 [[nodiscard]] constexpr std::uint64_t shift_right_to_nearest_even(std::uint64_t significand, int shift) noexcept {
   if (shift <= 0) return significand << -shift;

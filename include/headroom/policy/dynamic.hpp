@@ -69,6 +69,15 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     return next;
   }
 
+  /// The same policy with other settings; scale and counters stay. Throws std::invalid_argument naming the field and its value
+  /// where one is out of range, or the scale is above the new max_scale.
+  [[nodiscard]] constexpr BasicDynamicLossScale with_config(const Config& config) const {
+    detail::check(config);
+    BasicDynamicLossScale next = *this;
+    next.config_ = config;
+    return next.with_loss_scale(scale_);
+  }
+
   /// What the states of this kind of policy say of themselves, "dynamic" say.
   [[nodiscard]] static std::string policy_name() {
     return (*Growth::name == '\0' ? std::string() : std::string(Growth::name) + "_") + Backoff::name;

@@ -146,14 +146,14 @@ void visit_config(Config& config, Visit& visit) {
 [[nodiscard]] constexpr float grown(float scale, const LossScaleConfig& config) noexcept {
   const auto now = static_cast<double>(scale), most = static_cast<double>(config.max_scale);
   if (now > most / config.growth_factor) return config.max_scale;
-  const auto product = static_cast<float>(now * config.growth_factor);
+  const float product = rounded_to_float(now * config.growth_factor);
   return product < config.max_scale ? product : config.max_scale;
 }
 
 /// `scale` times the backoff factor, not below the minimum.
 [[nodiscard]] constexpr float backed_off(float scale, const LossScaleConfig& config) noexcept {
   const double product = static_cast<double>(scale) * config.backoff_factor;
-  return product > static_cast<double>(config.min_scale) ? static_cast<float>(product) : config.min_scale;
+  return product > static_cast<double>(config.min_scale) ? rounded_to_float(product) : config.min_scale;
 }
 
 }  // namespace detail

@@ -23,7 +23,7 @@ namespace detail {
   if (!positive_in(value, static_cast<double>(smallest_loss_scale), static_cast<double>(largest_loss_scale))) {
     throw_bad_value(name, value, "in [2^-126, 2^126]");
   }
-  return static_cast<float>(value);
+  return rounded_to_float(value);
 }
 /// The same for a floor, where 0 is none and anything else too small for us as good as none.
 [[nodiscard]] constexpr float floor_argument(const char* name, const double& value) {
@@ -34,7 +34,7 @@ namespace detail {
 /// An argument as the system rounds it, to float. Throws std::invalid_argument naming it where it is none.
 [[nodiscard]] constexpr double float_argument(const char* name, const double& value) {
   if (!positive_in(value, 0x1p-149, 0x1.fffffep127)) throw_bad_value(name, value, "a positive float");
-  return static_cast<double>(static_cast<float>(value));
+  return static_cast<double>(rounded_to_float(value));
 }
 
 /// A policy that may start below its floor, which some systems allow: the first overflow brings it there.

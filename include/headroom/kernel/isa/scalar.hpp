@@ -31,17 +31,7 @@ inline constexpr std::size_t read_lanes = 1;
 template <class Compute>
 using compute_format = std::conditional_t<std::is_same_v<Compute, double>, binary64, binary32>;
 
-template <class Value>
-inline Value launder(Value value) noexcept {
-#if defined(__x86_64__)
-  __asm__ volatile("" : "+x"(value));
-#elif defined(__aarch64__)
-  __asm__ volatile("" : "+w"(value));
-#else
-  __asm__ volatile("" : "+m"(value));
-#endif
-  return value;
-}
+using headroom::detail::launder;
 
 template <std::size_t Lanes, class Format>
 inline typename Format::bits_type load(Format, const unsigned char* source) noexcept {
