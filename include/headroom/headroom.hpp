@@ -29,6 +29,9 @@
 #include <headroom/policy/presets.hpp>
 #include <headroom/state/state_dict.hpp>
 #include <headroom/state/text.hpp>
+#include <headroom/training/grad_scaler.hpp>
+#include <headroom/training/optimizer_traits.hpp>
+#include <headroom/training/step_result.hpp>
 #include <headroom/tree/fields.hpp>
 #include <headroom/tree/layout.hpp>
 #include <headroom/tree/tensor_traits.hpp>

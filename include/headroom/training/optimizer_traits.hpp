@@ -1,0 +1,76 @@
+#pragma once
+
+#include <headroom/tree/facts.hpp>
+
+#include <type_traits>
+#include <utility>
+
+namespace headroom {
+
+/// What an optimizer that takes one multiplies each gradient by: in deferred mode the inverse of the loss scale times the clip
+/// factor, else 1.
+struct GradientFactor {
+  double value = 1.0;
+};
+
+/// How a GradScaler reaches the gradients of an optimizer and lets it step. An optimizer with members `gradients()`, which
+/// returns a reference to a tree (or a tree of views), and `step(...)` needs no specialisation; others say
+///
+///     template <> struct headroom::optimizer_traits<MyOptimizer> {
+///       static auto& gradients(MyOptimizer& optimizer) { return optimizer.grads; }
+///       template <class... Args>
+///       static auto step(MyOptimizer& optimizer, Args&&... args) -> decltype(optimizer.apply(std::forward<Args>(args)...)) {
+///         return optimizer.apply(std::forward<Args>(args)...);
+///       }
+///     };
+///
+/// A step that can take a GradientFactor as the first of its arguments gets one: what is left to multiply the gradients by. The
+/// second parameter is for specialisations of whole families by std::enable_if_t.
+template <class Optimizer, class Enable = void>
+struct optimizer_traits {
+  using not_specialized = void;
+};
+
+template <class Optimizer>
+struct optimizer_traits<Optimizer, std::void_t<decltype(std::declval<Optimizer&>().gradients())>> {
+  static decltype(auto) gradients(Optimizer& optimizer) { return optimizer.gradients(); }
+  template <class... Args>
+  static auto step(Optimizer& optimizer, Args&&... args) -> decltype(optimizer.step(std::forward<Args>(args)...)) {
+    return optimizer.step(std::forward<Args>(args)...);
+  }
+};
+
+namespace detail {
+
+template <class Optimizer, class = void>
+struct has_optimizer_traits : std::true_type {};
+template <class Optimizer>
+struct has_optimizer_traits<Optimizer, std::void_t<typename optimizer_traits<Optimizer>::not_specialized>> : std::false_type {};
+
+template <class Optimizer>
+constexpr bool check_is_optimizer() {
+  static_assert(has_optimizer_traits<Optimizer>::value,
+                "headroom: this is no optimizer: give it members gradients(), which returns a reference to the tree of its "
+                "gradients, and step(...), or specialise headroom::optimizer_traits<T>");
+  if constexpr (has_optimizer_traits<Optimizer>::value) {
+    using Gradients = decltype(optimizer_traits<Optimizer>::gradients(std::declval<Optimizer&>()));
+    static_assert(
+        std::is_lvalue_reference_v<Gradients> || !owns_elements_v<Gradients>,
+        "headroom: the gradients of this optimizer come as a copy, so that what is done to them would be lost: return "
+        "a reference to them, or a tree of views");
+  }
+  return true;
+}
+
+/// The optimizer's step, as something std::is_invocable can ask about.
+struct CallStep {
+  template <class Optimizer, class... Args>
+  auto operator()(Optimizer& optimizer, Args&&... args) const
+      -> decltype(optimizer_traits<Optimizer>::step(optimizer, std::forward<Args>(args)...)) {
+    return optimizer_traits<Optimizer>::step(optimizer, std::forward<Args>(args)...);
+  }
+};
+
+}  // namespace detail
+
+}  // namespace headroom

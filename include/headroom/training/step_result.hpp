@@ -1,0 +1,75 @@
+#pragma once
+
+#include <headroom/kernel/report.hpp>
+#include <headroom/policy/constant.hpp>
+#include <headroom/policy/loss_scale_config.hpp>
+#include <headroom/tree/facts.hpp>
+
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+namespace headroom {
+
+/// What GradScaler::step did. `value` is what the optimizer's own step returned; empty where the step was skipped.
+template <class Value>
+struct StepResult {
+  bool skipped = false;
+  GradientReport report{};
+  std::optional<Value> value{};
+};
+template <>
+struct StepResult<void> {
+  bool skipped = false;
+  GradientReport report{};
+};
+
+namespace detail {
+
+/// A tree as a verb of a policy would return it, but unchanged.
+template <class Tree>
+auto unmodified(Tree&& tree) {
+  using Result = decltype(ConstantLossScale(1.0F).scale(std::forward<Tree>(tree)));
+  if constexpr (std::is_same_v<Result, bare<Tree>> && owns_elements_v<Result>) {
+    return Result(std::forward<Tree>(tree));
+  } else {
+    return ConstantLossScale(1.0F).scale(std::forward<Tree>(tree));
+  }
+}
+
+/// The settings of a policy that has some.
+template <class Policy>
+constexpr auto config_of(const Policy& policy) -> decltype(loss_scale_config(policy.config())) {
+  return loss_scale_config(policy.config());
+}
+template <class Policy, class Change>
+Policy reconfigured(const Policy& policy, Change change) {
+  auto config = policy.config();
+  change(const_cast<LossScaleConfig&>(loss_scale_config(config)));  // of our own copy
+  return policy.with_config(config);
+}
+/// Where an overflow finds a scale that can fall no further; 0 for a policy that does not tell.
+template <class Policy>
+auto floor_of(const Policy& policy, int) -> std::decay_t<decltype(config_of(policy).min_scale)> {
+  return config_of(policy).min_scale;
+}
+template <class Policy>
+float floor_of(const Policy&, long) {
+  return 0.0F;
+}
+
+[[nodiscard]] inline GradientReport combined(const GradientReport& a, const GradientReport& b) noexcept {
+  if (!a.finite) return a;
+  return b.finite && b.max_abs < a.max_abs ? a : b;
+}
+/// The report of a tree times `factor`. What is beyond float then is an overflow, though nothing has been multiplied yet.
+[[nodiscard]] inline GradientReport times(const GradientReport& report, double factor) noexcept {
+  if (!report.finite) return {false, report.max_abs};
+  const double product = report.max_abs * factor;
+  if (product <= 0x1.fffffep127) return {true, product};
+  return {false, bit_cast<double>(binary64::infinity_bits)};
+}
+
+}  // namespace detail
+
+}  // namespace headroom
