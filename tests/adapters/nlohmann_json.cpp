@@ -48,10 +48,15 @@ TEST_CASE("a number keeps its kind and every bit") {
 TEST_CASE("what is no state is refused by its key, and nothing is changed") {
   StateDict dict = {{"a", 1}};
   const auto refuse = [&](const char* text) { return support::message_of([&] { json::parse(text).get_to(dict); }); };
-  CHECK_THAT(refuse(R"({"b": 2, "c": null})"), ContainsSubstring("c is null; it must be a number or a text"));
-  CHECK_THAT(refuse(R"({"c": [1]})"), ContainsSubstring("c is [1]; it must be a number or a text"));
-  CHECK_THAT(refuse(R"({"c": true})"), ContainsSubstring("c is true; it must be a number or a text"));
+  CHECK_THAT(refuse(R"({"b": 2, "c": null})"), ContainsSubstring("c is null; it must be a number, true, false or a text"));
+  CHECK_THAT(refuse(R"({"c": [1]})"), ContainsSubstring("c is [1]; it must be a number, true, false or a text"));
+  CHECK_THAT(refuse(R"({"c": [true]})"), ContainsSubstring("c is [true]; it must be a number, true, false or a text"));
   CHECK_THAT(refuse(R"({"c": 18446744073709551615})"), ContainsSubstring("c is 18446744073709551615; it must be below 2^63"));
   CHECK_THAT(refuse("[1, 2]"), ContainsSubstring("a state is a JSON object, and not [1,2]"));
   CHECK(dict == StateDict{{"a", 1}});
+}
+
+TEST_CASE("true and false are 1 and 0, as a policy's own flags are") {
+  const auto state = nlohmann::json::parse(R"({"a": true, "b": false})").get<StateDict>();
+  CHECK(state == StateDict{{"a", 1}, {"b", 0}});
 }

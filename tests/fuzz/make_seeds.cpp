@@ -6,7 +6,7 @@
 #include <string>
 
 int main(int, char** argv) {
-  for (const auto& [name, policy] : headroom::detail::named_policies()) {
+  for (const auto& [name, policy] : headroom::detail::named_policies) {
     std::ofstream(std::string(argv[1]) + "/" + name) << to_text(policy.adjust(true).adjust(false).state_dict());
   }
 }

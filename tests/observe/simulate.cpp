@@ -117,6 +117,12 @@ TEST_CASE("every policy can be simulated, and a closed loop is the open one of i
   }
 }
 
+TEST_CASE("a few steps may be written down") {
+  CHECK(simulate(presets::torch(), {true, false}).skipped == 1);
+  CHECK(simulate(presets::torch(1024.0), {0.5, 0.25, 64.0}).skipped == 1);
+  CHECK(simulate<headroom::bfloat16>(presets::torch(1024.0), {0.5, 0.25, 64.0}).skipped == 0);
+}
+
 TEST_CASE("nothing to simulate is no step; a negative gradient is an error") {
   CHECK(simulate(presets::torch(), MaxAbs()).steps == 0);
   CHECK(simulate(presets::torch(), MaxAbs()).final_scale == 65536.0F);

@@ -207,7 +207,7 @@ struct StayPut {
   [[nodiscard]] static constexpr bool backs_off(bool, std::int64_t, const Config&) noexcept { return false; }
   constexpr void grow(const Config&) noexcept {}
   template <class Self, class Visit>
-  static void visit_fields(Self&, Visit&) {}
+  static void visit_fields(Self&, Visit&, std::int64_t) {}
   friend constexpr bool operator==(StayPut, StayPut) noexcept { return true; }
 };
 

@@ -135,6 +135,7 @@ TEST_CASE("DeepSpeed's is a pickled scaler's, or the less that an FP16 optimizer
                                    {"cur_hysteresis", system.cur_hysteresis},
                                    {"consecutive_hysteresis", system.consecutive_hysteresis},
                                    {"raise_error_at_min_scale", false},
+                                   {"dtype", "torch.float16"},
                                    {"dynamic", true}};
                 });
   check_goes_on("deepspeed", systems::DeepSpeed{65536.0, 2.0, 7, 1.0, 1, false}, presets::deepspeed(),
@@ -163,7 +164,8 @@ TEST_CASE("errors name the system's own key and the value") {
   CHECK_THAT(refused("growth_factor", 1.0), ContainsSubstring("growth_factor is 1"));
   CHECK_THAT(refused("growth_interval", 0), ContainsSubstring("growth_interval is 0"));
   CHECK_THAT(refused("_growth_tracker", -1), ContainsSubstring("_growth_tracker is -1"));
-  CHECK_THAT(refused("_growth_tracker", 1.0), ContainsSubstring("_growth_tracker is 1; it must be a whole number"));
+  CHECK_THAT(refused("_growth_tracker", 1.0),
+             ContainsSubstring("_growth_tracker is 1 as a real number; it must be a whole number"));
   CHECK_THAT(refused("colour", 1), ContainsSubstring("the key 'colour' is unknown; its value is 1"));
   StateDict missing = torch_state;
   CHECK(missing.erase("_growth_tracker"));
@@ -175,6 +177,59 @@ TEST_CASE("errors name the system's own key and the value") {
                  "no state of 'pytorch' can be imported; known are torch, megatron, cerebras, emily, jmp, eformer, deepspeed"));
   const StateDict jmp = {{"loss_scale", 1024.0}, {"counter", 3}, {"period", 5}, {"factor", 1}};
   CHECK_THAT(message_of([&] { (void)import_state("jmp", jmp); }), ContainsSubstring("factor is 1; it must be above 1"));
+  CHECK_THAT(message_of([&] {
+               (void)import_state("megatron", {{"scale", 1024.0}, {"growth_tracker", 7}, {"hysteresis_tracker", 9}});
+             }),
+             ContainsSubstring("hysteresis_tracker is 9; it must be in [-4611686018427387904, 2]"));
+  const StateDict deepspeed = {{"cur_scale", 2.0}, {"cur_iter", 5}, {"last_overflow_iter", 2}};
+  const auto refused_by_deepspeed = [&](const std::string& key, const headroom::StateValue& value) {
+    StateDict state = deepspeed;
+    state.set(key, value);
+    return message_of([&] { (void)import_state("deepspeed", state); });
+  };
+  CHECK(refused_by_deepspeed("dtype", "torch.float16").empty());
+  CHECK_THAT(refused_by_deepspeed("scale_factor", 1.0), ContainsSubstring("scale_factor is 1; it must be above 1"));
+  CHECK_THAT(refused_by_deepspeed("cur_hysteresis", 2), ContainsSubstring("cur_hysteresis is 2; it must be in [1, 1]"));
+  CHECK_THAT(refused_by_deepspeed("delayed_shift", 0), ContainsSubstring("delayed_shift is 0; it must be in [1, 2147483647]"));
+  const auto refused_by_cerebras = [&](double scale, int overflows) {
+    return message_of([&] {
+      (void)import_state("cerebras",
+                         {{"loss_scale", scale}, {"steps_since_rescale", 7}, {"overflows_since_rescale", overflows}});
+    });
+  };
+  CHECK(refused_by_cerebras(0x1p-14, 7).empty());
+  CHECK_THAT(refused_by_cerebras(0x1p-15, 1),
+             ContainsSubstring("loss_scale is 3.0517578e-05; it must be at least the min_scale"));
+  CHECK_THAT(refused_by_cerebras(1.0, 8), ContainsSubstring("overflows_since_rescale is 8; it must be in [0, 7]"));
+}
+
+TEST_CASE("a floor above where the preset begins is none too high for the state") {
+  CHECK(import_state("emily", {{"scale", 0x1p21},
+                               {"counter", 3},
+                               {"growth_factor", 2.0},
+                               {"backoff_factor", 0.5},
+                               {"growth_interval", 2000},
+                               {"min_scale", 0x1p20}})
+            .adjust(false)
+            .adjust(false)
+            .loss_scale() == 0x1p20F);
+  const StateDict jmp = {{"loss_scale", 0x1p21}, {"counter", 3}, {"period", 5}, {"factor", 2}, {"min_loss_scale", 0x1p20}};
+  CHECK(import_state("jmp", jmp).loss_scale() == 0x1p21F);
+  CHECK(import_state("deepspeed", {{"cur_scale", 0x1p34}, {"cur_iter", 3}, {"last_overflow_iter", -1}, {"min_scale", 0x1p33}})
+            .loss_scale() == 0x1p34F);
+}
+
+TEST_CASE("jmp's factor is a float, DeepSpeed's a double") {
+  const auto jmp = import_state("jmp", {{"loss_scale", 1024.0}, {"counter", 3}, {"period", 5}, {"factor", 1.1}});
+  CHECK(jmp.get<headroom::DynamicLossScale>().config().growth_factor == static_cast<double>(1.1F));
+  CHECK(jmp.get<headroom::DynamicLossScale>().config() == presets::jmp(32768.0, 5, 1.1).config());
+  const auto deepspeed =
+      import_state("deepspeed", {{"cur_scale", 2.0}, {"cur_iter", 5}, {"last_overflow_iter", 2}, {"scale_factor", 1.1}});
+  CHECK(deepspeed.get<headroom::DeepSpeedLossScale>().config().scale.growth_factor == 1.1);
+  CHECK_THAT(message_of([&] {
+               (void)import_state("jmp", {{"loss_scale", 1024.0}, {"counter", 3}, {"period", 5}, {"factor", 1.00000000001}});
+             }),
+             ContainsSubstring("factor is 1.00000000001; it must be above 1 as a float"));
 }
 
 TEST_CASE("settings of another kind of policy are refused") {

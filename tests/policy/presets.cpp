@@ -28,7 +28,7 @@ static_assert(presets::deepspeed().loss_scale() == 0x1p32F && presets::deepspeed
 static_assert(presets::cerebras_fp16().loss_scale() == 32768.0F);
 static_assert(presets::cerebras_cbfloat16().loss_scale() == 0x1p31F);
 static_assert(presets::fairseq().loss_scale() == 32768.0F && presets::metaseq().loss_scale() == 4.0F);
-static_assert(presets::metaseq().growth().window() == 256);
+static_assert(presets::metaseq().growth().window() == 256.0);
 
 /// The arguments of a trace, the system's default for what it does not say.
 struct Arguments {
@@ -58,13 +58,14 @@ std::vector<bool> random_overflows(std::mt19937& random, std::size_t steps) {
   return overflows;
 }
 
-/// Where the preset first differs from the system's own rule; empty where it does not, as long as the system's scale is one
-/// that we have.
+/// Where the preset (with `up_to_rounding`: by more than rounding its scale to float explains) first differs from the system's
+/// own rule; empty where it does not, as long as the system's scale is one that we have.
 template <class Policy, class System>
-std::string first_difference(Policy policy, System system, std::mt19937& random) {
+std::string first_difference(Policy policy, System system, std::mt19937& random, bool up_to_rounding = false) {
   std::size_t step = 0;
   for (const bool found_inf : random_overflows(random, 400)) {
-    if (static_cast<double>(policy.loss_scale()) != static_cast<double>(system.scale)) {
+    const auto ours = static_cast<double>(policy.loss_scale()), theirs = static_cast<double>(system.scale);
+    if (up_to_rounding ? std::abs(ours - theirs) > 1e-4 * theirs : ours != theirs) {
       std::ostringstream text;
       text << "step " << step << ": the scale is " << policy.loss_scale() << " and should be " << system.scale;
       return text.str();
@@ -192,10 +193,11 @@ TEST_CASE("Cerebras, fairseq and metaseq are followed over random settings and s
                                              static_cast<float>(most), static_cast<float>(tolerance)},
                            random) == "");
     const auto window = static_cast<double>(interval);
+    const double factor = pick(random, {2.0, 1.5, 3.0, 1.25});
     CHECK(first_difference(presets::fairseq(start, 2.0, interval, tolerance, 0.0, 0.0),
                            systems::Fairseq{start, 2.0, window, tolerance, false}, random) == "");
-    CHECK(first_difference(presets::metaseq(start, 2.0, interval, tolerance, 0.0, 0.0),
-                           systems::Fairseq{start, 2.0, window, tolerance, true}, random) == "");
+    CHECK(first_difference(presets::metaseq(start, factor, interval, tolerance, 0.0, 0.0),
+                           systems::Fairseq{start, factor, window, tolerance, true}, random, true) == "");
   }
 }
 
@@ -221,22 +223,30 @@ TEST_CASE("Cerebras' scale can double on a step that overflowed") {
 TEST_CASE("metaseq's window goes with the scale") {
   const auto policy = presets::metaseq(4.0, 2.0, 2);
   CHECK(support::after(policy, "++").loss_scale() == 8.0F);
-  CHECK(support::after(policy, "++").growth().window() == 4);
+  CHECK(support::after(policy, "++").growth().window() == 4.0);
   CHECK(support::after(policy, "++++").loss_scale() == 16.0F);  // 4 steps since the last overflow, as its modulus has it
-  CHECK(support::after(policy, "++++").growth().window() == 8);
-  CHECK(support::after(policy, "-").growth().window() == 1);
-  CHECK(support::after(policy, "--").growth().window() == 1);
+  CHECK(support::after(policy, "++++").growth().window() == 8.0);
+  CHECK(support::after(policy, "-").growth().window() == 1.0);
+  CHECK(support::after(policy, "--").growth().window() == 1.0);
   CHECK(support::after(policy, "--+").loss_scale() == 2.0F);
+  // Not cut off when it grows: 3 * 1.5 is no number of steps, 9 is the first that is a multiple of it.
+  const auto broken = presets::metaseq(4.0, 1.5, 3);
+  CHECK(support::after(broken, "+++").growth().window() == 4.5);
+  CHECK(support::after(broken, "++++++++").loss_scale() == 6.0F);
+  CHECK(support::after(broken, "+++++++++").loss_scale() == 9.0F);
+  CHECK(support::after(broken, "+++-").growth().window() == 3.0);
+  CHECK(support::after(presets::metaseq(4.0, 49.0, 98), "-").growth().window() == 2.0);  // 98 * (1.0 / 49) is below 2
 }
 
 TEST_CASE("a window never overflows") {
-  auto policy = presets::metaseq(1.0, 1e300, headroom::detail::largest_counter - 1);
-  CHECK(policy.growth().window() == headroom::detail::largest_counter - 1);
+  constexpr auto most = static_cast<double>(headroom::detail::largest_counter);
+  auto policy = presets::metaseq(1.0, 1e300, headroom::detail::largest_counter);
+  CHECK(policy.growth().window() == most);
   auto growth = policy.growth();
   growth.back_off(policy.config().scale);
-  CHECK(growth.window() == 1);
+  CHECK(growth.window() == 1.0);
   CHECK(growth.grows(true, policy.config().scale));
-  CHECK(growth.window() == headroom::detail::largest_counter);
+  CHECK(growth.window() == most);
 }
 
 TEST_CASE("Cerebras' 0 means the default, and its limits hold") {
@@ -246,7 +256,7 @@ TEST_CASE("Cerebras' 0 means the default, and its limits hold") {
   CHECK(presets::cerebras_fp16(0x1p20).loss_scale() == 32768.0F);  // min(max_loss_scale, init_scale)
   CHECK(presets::cerebras_fp16(0x1p-20).loss_scale() == 0x1p-14F);
   CHECK_THAT(support::message_of([] { (void)presets::cerebras_fp16(0.0, 0, 0x1p-15); }),
-             ContainsSubstring("min_loss_scale is 3.05175781e-05; it must be at least 2^-14"));
+             ContainsSubstring("min_loss_scale is 3.0517578e-05; it must be at least 2^-14"));
   CHECK_THAT(support::message_of([] { (void)presets::cerebras_fp16(0.0, 0, 0.0, 0.0, -0.5); }),
              ContainsSubstring("overflow_tolerance is -0.5"));
 }
@@ -272,6 +282,10 @@ TEST_CASE("a bad argument is named, with its value") {
   CHECK_THAT(support::message_of([] { (void)presets::torch(1.0, 2.0, 0.5, 0); }), ContainsSubstring("growth_interval is 0"));
   CHECK_THAT(support::message_of([&] { (void)presets::jmp(1.0, 2000, nan); }), ContainsSubstring("factor is nan"));
   CHECK_THAT(support::message_of([] { (void)presets::jmp(1.0, 2000, 1e300); }), ContainsSubstring("factor is 1e+300"));
+  CHECK_THAT(support::message_of([] { (void)presets::jmp(1.0, 2000, 1.00000001); }),
+             ContainsSubstring("factor is 1.00000001; it must be above 1 as a float"));
+  CHECK_THAT(support::message_of([] { (void)presets::deepspeed(1.0, 1.0); }),
+             ContainsSubstring("scale_factor is 1; it must be above 1"));
   CHECK_THAT(support::message_of([] { (void)presets::jmp(1.0, 2000, 2.0, -1.0); }), ContainsSubstring("min_loss_scale is -1"));
   CHECK_THAT(support::message_of([&] { (void)presets::jmp(1.0, 2000, 2.0, nan); }), ContainsSubstring("min_loss_scale is nan"));
   CHECK_THAT(support::message_of([] { (void)presets::megatron(0x1p32, 1.0, 2.0, 0.5, 1000, 0); }),

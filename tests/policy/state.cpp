@@ -148,3 +148,42 @@ TEST_CASE("a counter beyond its interval grows on the next finite step") {
   CHECK(headroom::DynamicLossScale::from_state_dict(state).adjust(true).loss_scale() == 65536.0F);
   check_refused(state, "counter", headroom::detail::largest_counter + 1);
 }
+
+TEST_CASE("the largest counters come back, and stay the largest") {
+  headroom::LossScaleConfig config;
+  config.growth_interval = headroom::detail::largest_counter;
+  for (const AnyLossScale& like : support::every_policy()) {
+    const std::string name = like.policy_name();
+    if (name == "noop" || name == "constant") continue;
+    StateDict state = like.state_dict();
+    for (const char* key : {"growth_interval", "counter", "steps", "overflows"}) {
+      if (state.contains(key)) state.set(key, headroom::detail::largest_counter);
+    }
+    auto policy = AnyLossScale::from_state_dict(state);
+    for (const bool grads_finite : {true, true, false, true}) {
+      policy = policy.adjust(grads_finite);
+      CHECK(AnyLossScale::from_state_dict(policy.state_dict()) == policy);
+    }
+  }
+  config.growth_interval += 1;
+  CHECK_THAT(support::message_of([&] { (void)headroom::DynamicLossScale(config); }),
+             ContainsSubstring("growth_interval is 4611686018427387905; it must be in [1, 2^62]"));
+}
+
+TEST_CASE("numbers are shown with the digits that matter") {
+  StateDict state = headroom::DynamicLossScale().state_dict();
+  state.set("growth_factor", 0.99999999999);
+  CHECK_THAT(error_of(state), ContainsSubstring("growth_factor is 0.99999999999; it must be above 1"));
+  state = headroom::DynamicLossScale().state_dict();
+  state.set("min_scale", 1e-300);
+  CHECK_THAT(error_of(state), ContainsSubstring("min_scale is 1e-300; it must be within the range of float"));
+  state.set("min_scale", -0.1F);
+  CHECK_THAT(error_of(state), ContainsSubstring("min_scale is -0.1; it must be"));
+  state.set("version", 1.0);
+  CHECK_THAT(error_of(state), ContainsSubstring("version is 1 as a real number; it must be a whole number"));
+}
+
+TEST_CASE("more overflows than steps are refused where the steps are counted") {
+  const auto policy = headroom::presets::cerebras_fp16(1024.0, 20, 0.0, 0.0, 0.5).adjust(true).adjust(true).adjust(false);
+  check_refused(policy.state_dict(), "overflows", 4);
+}

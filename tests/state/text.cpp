@@ -127,3 +127,8 @@ TEST_CASE("no locale changes a text") {
   if (c_locale != nullptr) std::setlocale(LC_ALL, "C");
   std::locale::global(before);
 }
+
+TEST_CASE("true and false are 1 and 0") {
+  CHECK(headroom::from_text("a = true\nb = false # no\n") == headroom::StateDict{{"a", 1}, {"b", 0}});
+  CHECK(support::message_of([] { (void)headroom::from_text("a = truely\n"); }) != "");
+}

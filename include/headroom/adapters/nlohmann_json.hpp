@@ -19,8 +19,8 @@ auto to_json(Json& json, const StateDict& dict) -> decltype(Json::object(), void
   }
 }
 
-/// Throws std::invalid_argument that names the key where a value is neither a number nor a text. (nlohmann writes NaN and Inf
-/// as null.)
+/// Throws std::invalid_argument that names the key where a value is neither a number, true or false (1 and 0) nor a text.
+/// (nlohmann writes NaN and Inf as null.)
 template <class Json>
 auto from_json(const Json& json, StateDict& dict) -> decltype(Json::object(), void()) {
   if (!json.is_object()) detail::throw_invalid_argument("a state is a JSON object, and not " + json.dump());
@@ -29,6 +29,8 @@ auto from_json(const Json& json, StateDict& dict) -> decltype(Json::object(), vo
     const Json& value = it.value();
     if (value.is_number_unsigned() && value.template get<std::uint64_t>() >> 63U != 0) {
       detail::throw_invalid_argument(it.key() + " is " + value.dump() + "; it must be below 2^63");
+    } else if (value.is_boolean()) {
+      read.add(it.key(), value.template get<bool>());
     } else if (value.is_number_integer()) {
       read.add(it.key(), value.template get<std::int64_t>());
     } else if (value.is_number_float()) {
@@ -36,7 +38,7 @@ auto from_json(const Json& json, StateDict& dict) -> decltype(Json::object(), vo
     } else if (value.is_string()) {
       read.add(it.key(), value.template get<std::string>());
     } else {
-      detail::throw_invalid_argument(it.key() + " is " + value.dump() + "; it must be a number or a text");
+      detail::throw_invalid_argument(it.key() + " is " + value.dump() + "; it must be a number, true, false or a text");
     }
   }
   dict = std::move(read);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 namespace headroom {
@@ -32,16 +33,26 @@ namespace detail {
   return (bit_cast<std::uint32_t>(value) & binary32::mantissa_mask) == 0;  // of normal numbers, which scales are
 }
 
+/// With as many digits as it takes to tell it from its neighbours: among the floats where it is one, else among the doubles.
 [[nodiscard]] inline std::string to_text(double value) {
   const auto bits = bit_cast<std::uint64_t>(value);
   if ((bits & binary64::abs_mask) > binary64::infinity_bits) return "nan";
   char text[40];
-  std::snprintf(text, sizeof text, "%.9g", value);
+  const bool is_float = static_cast<double>(rounded_to_float(value)) == value;
+  for (int digits = 6; digits <= 17; ++digits) {
+    std::snprintf(text, sizeof text, "%.*g", digits, value);
+    if (is_float ? std::strtof(text, nullptr) == rounded_to_float(value) : std::strtod(text, nullptr) == value) break;
+  }
   return text;
 }
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_value(const char* field, double value, const char* expected) {
   throw_invalid_argument(std::string(field) + " is " + to_text(value) + "; it must be " + expected);
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_value(const char* field, std::int64_t value,
+                                                                   const char* expected) {
+  throw_invalid_argument(std::string(field) + " is " + std::to_string(value) + "; it must be " + expected);
 }
 
 constexpr void check_loss_scale(const char* field, const float& value) {

@@ -7,7 +7,11 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace headroom {
@@ -61,13 +65,20 @@ template <class Policy>
   return simulation;
 }
 
+template <class Policy>
+[[nodiscard]] Simulation simulate(Policy policy, std::initializer_list<bool> grads_finite) {
+  return simulate(std::move(policy), std::vector<bool>(grads_finite));
+}
+
 /// Takes a policy through steps with these largest |gradients|, unscaled; a step overflows where its own times the scale is
-/// beyond the largest number of `Dtype`, or is not finite itself. Compares policies before a training: record max_abs of a
-/// short one, in float, and see which wastes least. Throws std::invalid_argument naming the step where max_abs is negative.
+/// beyond the largest number of `Dtype`, or is not finite itself. (Rounding would let it be beyond by less than half a unit in
+/// the last place.) Compares policies before a training: record max_abs of a short one, in float, and see which wastes least.
+/// Throws std::invalid_argument naming the step where max_abs is negative.
 template <class Dtype = half, class Policy>
 [[nodiscard]] GradientSimulation simulate(Policy policy, const std::vector<double>& max_abs) {
   static_assert(is_loss_scale_v<Policy>, "headroom: simulate takes a loss scale as its first argument (see is_loss_scale_v)");
   using Format = format_of<Dtype>;
+  static_assert(!std::is_same_v<Dtype, double>, "headroom: no loss scale is for gradients in double");
   const double largest =
       std::ldexp(static_cast<double>((std::uint64_t{2} << Format::mantissa_bits) - 1), Format::bias - Format::mantissa_bits);
   GradientSimulation simulation;
@@ -92,6 +103,10 @@ template <class Dtype = half, class Policy>
   }
   simulation.wasted_bits = measured == 0 ? 0.0 : wasted / static_cast<double>(measured);
   return simulation;
+}
+template <class Dtype = half, class Policy>
+[[nodiscard]] GradientSimulation simulate(Policy policy, std::initializer_list<double> max_abs) {
+  return simulate<Dtype>(std::move(policy), std::vector<double>(max_abs));
 }
 
 }  // namespace headroom

@@ -13,7 +13,7 @@
 namespace headroom {
 
 /// Any of headroom's policies, chosen at run time, with the members that all of them have. DynamicLossScale unless said
-/// otherwise.
+/// otherwise. Where it holds a NoOpLossScale, scaling is a multiplication by 1, where NoOpLossScale by itself does nothing.
 class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
  public:
   using Variant = std::variant<NoOpLossScale, ConstantLossScale, DynamicLossScale, HysteresisScale,

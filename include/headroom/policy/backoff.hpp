@@ -15,7 +15,7 @@ namespace headroom {
 //     constexpr bool backs_off(bool grads_finite, std::int64_t counter, const Config&);  // on every step; `counter` is that of
 //                                                                                        // the growth piece before the step
 //     constexpr void grow(const Config&);                // the scale has grown
-//     template <class Self, class Visit> static void visit_fields(Self&, Visit&);
+//     template <class Self, class Visit> static void visit_fields(Self&, Visit&, std::int64_t counter);
 //
 // and equality. All are noexcept. hysteresis.hpp has the ones that let single overflows pass.
 
@@ -29,7 +29,7 @@ struct BackOffAtOnce {
   constexpr void grow(const Config&) noexcept {}
 
   template <class Self, class Visit>
-  static void visit_fields(Self&, Visit&) {}
+  static void visit_fields(Self&, Visit&, std::int64_t) {}
   friend constexpr bool operator==(BackOffAtOnce, BackOffAtOnce) noexcept { return true; }
 };
 
@@ -45,7 +45,7 @@ class BackOffOverTolerance {
   /// Since the last change of the scale.
   [[nodiscard]] constexpr std::int64_t overflows() const noexcept { return overflows_; }
   [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t counter, const Config& config) noexcept {
-    overflows_ += grads_finite ? 0 : 1;
+    if (!grads_finite) overflows_ = detail::one_more(overflows_);
     if (overflows_ == 0) return false;
     const float share = static_cast<float>(overflows_) / static_cast<float>(counter + 1);
     if (share <= static_cast<float>(config.overflow_tolerance)) return false;
@@ -55,8 +55,8 @@ class BackOffOverTolerance {
   constexpr void grow(const Config&) noexcept { overflows_ = 0; }
 
   template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
-    visit("overflows", self.overflows_, 0, detail::largest_counter);
+  static void visit_fields(Self& self, Visit& visit, std::int64_t counter) {
+    visit("overflows", self.overflows_, 0, counter);
   }
   friend constexpr bool operator==(const BackOffOverTolerance& a, const BackOffOverTolerance& b) noexcept {
     return a.overflows_ == b.overflows_;
@@ -80,9 +80,9 @@ class BackOffAtTolerance {
   /// Since the last backoff.
   [[nodiscard]] constexpr std::int64_t overflows() const noexcept { return overflows_; }
   [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t, const Config& config) noexcept {
-    ++steps_;
+    steps_ = detail::one_more(steps_);
     if (grads_finite) return false;
-    ++overflows_;
+    overflows_ = detail::one_more(overflows_);
     if (static_cast<double>(overflows_) / static_cast<double>(steps_) < config.overflow_tolerance) return false;
     steps_ = overflows_ = 0;
     return true;
@@ -90,7 +90,7 @@ class BackOffAtTolerance {
   constexpr void grow(const Config&) noexcept { steps_ = 0; }
 
   template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
+  static void visit_fields(Self& self, Visit& visit, std::int64_t) {
     visit("steps", self.steps_, 0, detail::largest_counter);
     visit("overflows", self.overflows_, 0, detail::largest_counter);
   }

@@ -109,7 +109,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   static void visit_state(Self& self, Visit& visit) {
     visit("loss_scale", self.scale_);
     Growth::visit_fields(self.growth_, visit);
-    Backoff::visit_fields(self.backoff_, visit);
+    Backoff::visit_fields(self.backoff_, visit, self.growth_.counter());
   }
   template <class Self, class Visit>
   static void visit_fields(Self& self, Visit& visit) {

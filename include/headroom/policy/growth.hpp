@@ -18,112 +18,96 @@ namespace headroom {
 //
 // and equality. All are noexcept.
 
+namespace detail {
+
+/// What the pieces below have in common: a counter.
+class StepCounter {
+ public:
+  [[nodiscard]] constexpr std::int64_t counter() const noexcept { return counter_; }
+  constexpr void back_off(const LossScaleConfig&) noexcept { counter_ = 0; }
+
+  template <class Self, class Visit>
+  static void visit_fields(Self& self, Visit& visit) {
+    visit("counter", self.counter_, 0, largest_counter);
+  }
+  friend constexpr bool operator==(const StepCounter& a, const StepCounter& b) noexcept { return a.counter_ == b.counter_; }
+
+ protected:
+  std::int64_t counter_ = 0;
+};
+
+}  // namespace detail
+
 /// Grows after `growth_interval` finite steps since the last change or overflow. The rule of jmp, torch.amp, Emily, apex and
 /// Megatron; from `>=`, which is Emily's, a counter that is beyond the interval grows on the next finite step.
-class GrowAfterInterval {
+class GrowAfterInterval : public detail::StepCounter {
  public:
   static constexpr const char* name = "";
   constexpr explicit GrowAfterInterval(const LossScaleConfig&) noexcept {}
 
-  [[nodiscard]] constexpr std::int64_t counter() const noexcept { return counter_; }
   [[nodiscard]] constexpr bool grows(bool grads_finite, const LossScaleConfig& config) noexcept {
     counter_ = grads_finite ? counter_ + 1 : 0;
     if (counter_ < config.growth_interval) return false;
     counter_ = 0;
     return true;
   }
-  constexpr void back_off(const LossScaleConfig&) noexcept { counter_ = 0; }
-
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
-    visit("counter", self.counter_, 0, detail::largest_counter);
-  }
-  friend constexpr bool operator==(const GrowAfterInterval& a, const GrowAfterInterval& b) noexcept {
-    return a.counter_ == b.counter_;
-  }
-
- private:
-  std::int64_t counter_ = 0;
 };
 
 /// Grows on the finite steps `growth_interval` + 1, 2 `growth_interval` + 1, … since the last overflow, which is what the
 /// counter counts. DeepSpeed's rule (the stable interval of its FP16 optimizers).
-class GrowAfterStableInterval {
+class GrowAfterStableInterval : public detail::StepCounter {
  public:
   static constexpr const char* name = "stable_interval";
   constexpr explicit GrowAfterStableInterval(const LossScaleConfig&) noexcept {}
 
-  [[nodiscard]] constexpr std::int64_t counter() const noexcept { return counter_; }
   [[nodiscard]] constexpr bool grows(bool grads_finite, const LossScaleConfig& config) noexcept {
     const std::int64_t stable = counter_;
-    counter_ = grads_finite ? counter_ + 1 : 0;
+    counter_ = grads_finite ? detail::one_more(counter_) : 0;
     return grads_finite && stable >= config.growth_interval && stable % config.growth_interval == 0;
   }
-  constexpr void back_off(const LossScaleConfig&) noexcept { counter_ = 0; }
-
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
-    visit("counter", self.counter_, 0, detail::largest_counter);
-  }
-  friend constexpr bool operator==(const GrowAfterStableInterval& a, const GrowAfterStableInterval& b) noexcept {
-    return a.counter_ == b.counter_;
-  }
-
- private:
-  std::int64_t counter_ = 0;
 };
 
 /// Grows after more than `growth_interval` steps since the last change, finite or not: what overflows are tolerated count too,
 /// and the scale can grow on one. Cerebras' rule (steps_per_increase).
-class GrowAfterSteps {
+class GrowAfterSteps : public detail::StepCounter {
  public:
   static constexpr const char* name = "steps";
   constexpr explicit GrowAfterSteps(const LossScaleConfig&) noexcept {}
 
-  [[nodiscard]] constexpr std::int64_t counter() const noexcept { return counter_; }
   [[nodiscard]] constexpr bool grows(bool, const LossScaleConfig& config) noexcept {
     if (++counter_ <= config.growth_interval) return false;
     counter_ = 0;
     return true;
   }
-  constexpr void back_off(const LossScaleConfig&) noexcept { counter_ = 0; }
-
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
-    visit("counter", self.counter_, 0, detail::largest_counter);
-  }
-  friend constexpr bool operator==(const GrowAfterSteps& a, const GrowAfterSteps& b) noexcept {
-    return a.counter_ == b.counter_;
-  }
-
- private:
-  std::int64_t counter_ = 0;
 };
 
 /// Grows where the finite steps since the last overflow, which is what the counter counts, are a multiple of a window. The
-/// window starts at `growth_interval`, is multiplied by the growth factor when the scale is, and by the backoff factor (to no
-/// less than 1) when that is: the larger the scale, the longer it is kept. metaseq's rule.
-class GrowAfterScaledWindow {
+/// window starts at `growth_interval`, is multiplied by the growth factor when the scale grows, and divided by it, down to a
+/// whole number of at least 1, when the scale backs off: the larger the scale, the longer it is kept. metaseq's rule.
+class GrowAfterScaledWindow : public detail::StepCounter {
  public:
   static constexpr const char* name = "scaled_window";
-  constexpr explicit GrowAfterScaledWindow(const LossScaleConfig& config) noexcept : window_(config.growth_interval) {}
+  constexpr explicit GrowAfterScaledWindow(const LossScaleConfig& config) noexcept
+      : window_(static_cast<double>(config.growth_interval)) {}
 
-  [[nodiscard]] constexpr std::int64_t counter() const noexcept { return counter_; }
-  [[nodiscard]] constexpr std::int64_t window() const noexcept { return window_; }
+  /// In steps; not always whole.
+  [[nodiscard]] constexpr double window() const noexcept { return window_; }
   [[nodiscard]] constexpr bool grows(bool grads_finite, const LossScaleConfig& config) noexcept {
-    counter_ = grads_finite ? counter_ + 1 : 0;
-    if (counter_ < window_ || counter_ % window_ != 0) return false;
-    window_ = times(config.growth_factor);
+    counter_ = grads_finite ? detail::one_more(counter_) : 0;
+    if (!is_multiple_of_window()) return false;
+    constexpr auto most = static_cast<double>(detail::largest_counter);
+    window_ = window_ < most / config.growth_factor ? window_ * config.growth_factor : most;
     return true;
   }
   constexpr void back_off(const LossScaleConfig& config) noexcept {
     counter_ = 0;
-    window_ = times(config.backoff_factor);
+    const auto whole = static_cast<std::int64_t>(window_ / config.growth_factor);
+    window_ = whole < 1 ? 1.0 : static_cast<double>(whole);
   }
 
   template <class Self, class Visit>
   static void visit_fields(Self& self, Visit& visit) {
-    visit("counter", self.counter_, 0, detail::largest_counter);
+    StepCounter::visit_fields(self, visit);
     visit("window", self.window_, 1, detail::largest_counter);
   }
   friend constexpr bool operator==(const GrowAfterScaledWindow& a, const GrowAfterScaledWindow& b) noexcept {
@@ -131,16 +115,19 @@ class GrowAfterScaledWindow {
   }
 
  private:
-  /// The window times a factor, in whole steps.
-  [[nodiscard]] constexpr std::int64_t times(double factor) const noexcept {
-    const auto window = static_cast<double>(window_);
-    if (window >= static_cast<double>(detail::largest_counter) / factor) return detail::largest_counter;
-    const auto product = static_cast<std::int64_t>(window * factor);
-    return product < 1 ? 1 : product;
+  /// Exactly, as std::fmod would say, which is not constexpr.
+  [[nodiscard]] constexpr bool is_multiple_of_window() const noexcept {
+    if (static_cast<double>(counter_) < window_) return false;
+    double window = window_;
+    int doublings = 0;
+    for (; window != static_cast<double>(static_cast<std::int64_t>(window)); window *= 2.0) ++doublings;
+    const auto whole = static_cast<std::int64_t>(window);
+    std::int64_t rest = counter_ % whole;
+    for (; doublings > 0; --doublings) rest = rest * 2 % whole;
+    return rest == 0;
   }
 
-  std::int64_t window_;
-  std::int64_t counter_ = 0;
+  double window_;
 };
 
 }  // namespace headroom

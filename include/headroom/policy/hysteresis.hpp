@@ -47,7 +47,7 @@ class BackOffAfterHysteresis {
   }
 
   template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
+  static void visit_fields(Self& self, Visit& visit, std::int64_t) {
     visit("hysteresis_left", self.left_, 0, self.left_);  // before it is read, the hysteresis itself
   }
   friend constexpr bool operator==(const BackOffAfterHysteresis& a, const BackOffAfterHysteresis& b) noexcept {
@@ -80,7 +80,7 @@ class BackOffAfterDelayedShift {
   constexpr void grow(const Config& config) noexcept { left_ = config.delayed_shift; }
 
   template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
+  static void visit_fields(Self& self, Visit& visit, std::int64_t) {
     visit("hysteresis_left", self.left_, 1, self.left_);  // before it is read, the delayed shift itself
   }
   friend constexpr bool operator==(const BackOffAfterDelayedShift& a, const BackOffAfterDelayedShift& b) noexcept {

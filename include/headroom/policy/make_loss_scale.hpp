@@ -5,38 +5,36 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 namespace headroom {
 
 namespace detail {
 
-using NamedPolicy = std::pair<const char*, AnyLossScale>;
+struct NamedPolicy {
+  const char* name;
+  AnyLossScale policy;
+};
 
 /// What configuration files may name, with the settings each has of its own.
-[[nodiscard]] inline const std::vector<NamedPolicy>& named_policies() {
-  static const std::vector<NamedPolicy> all = {
-      {"noop", NoOpLossScale()},
-      {"constant", ConstantLossScale(LossScaleConfig{}.initial_scale)},
-      {"dynamic", DynamicLossScale()},
-      {"hysteresis", HysteresisScale()},
-      {"hysteresis_refill_on_growth", BasicHysteresisScale<RefillOnGrowth>()},
-      {"hysteresis_refill_on_backoff", BasicHysteresisScale<RefillOnBackoff>()},
-      {"jmp", presets::jmp()},
-      {"eformer", presets::eformer()},
-      {"emily", presets::emily()},
-      {"torch", presets::torch()},
-      {"megatron", presets::megatron()},
-      {"apex", presets::apex()},
-      {"deepspeed", presets::deepspeed()},
-      {"cerebras_fp16", presets::cerebras_fp16()},
-      {"cerebras_cbfloat16", presets::cerebras_cbfloat16()},
-      {"fairseq", presets::fairseq()},
-      {"metaseq", presets::metaseq()},
-  };
-  return all;
-}
+inline constexpr NamedPolicy named_policies[] = {
+    {"noop", NoOpLossScale()},
+    {"constant", ConstantLossScale(LossScaleConfig{}.initial_scale)},
+    {"dynamic", DynamicLossScale()},
+    {"hysteresis", HysteresisScale()},
+    {"hysteresis_refill_on_growth", BasicHysteresisScale<RefillOnGrowth>()},
+    {"hysteresis_refill_on_backoff", BasicHysteresisScale<RefillOnBackoff>()},
+    {"jmp", presets::jmp()},
+    {"eformer", presets::eformer()},
+    {"emily", presets::emily()},
+    {"torch", presets::torch()},
+    {"megatron", presets::megatron()},
+    {"apex", presets::apex()},
+    {"deepspeed", presets::deepspeed()},
+    {"cerebras_fp16", presets::cerebras_fp16()},
+    {"cerebras_cbfloat16", presets::cerebras_cbfloat16()},
+    {"fairseq", presets::fairseq()},
+    {"metaseq", presets::metaseq()},
+};
 
 /// `policy` with another configuration: the whole of it, or the part that all policies have.
 template <class Config>
@@ -56,8 +54,14 @@ struct Reconfigure {
     }
     return BasicDynamicLossScale<Growth, Backoff>(changed);
   }
-  AnyLossScale operator()(const ConstantLossScale&) const { return ConstantLossScale(loss_scale_config(config).initial_scale); }
-  AnyLossScale operator()(const NoOpLossScale& policy) const { return policy; }
+  AnyLossScale operator()(const ConstantLossScale&) const {
+    check(config);
+    return ConstantLossScale(loss_scale_config(config).initial_scale);
+  }
+  AnyLossScale operator()(const NoOpLossScale& policy) const {
+    check(config);
+    return policy;
+  }
 };
 
 /// `policy` with some of its settings changed.
@@ -93,7 +97,7 @@ struct ChangeSettings {
 /// where `name` is none of them.
 [[nodiscard]] inline AnyLossScale make_loss_scale(std::string_view name) {
   std::string known;
-  for (const auto& [known_name, policy] : detail::named_policies()) {
+  for (const auto& [known_name, policy] : detail::named_policies) {
     if (name == known_name) return policy;
     known += (known.empty() ? "" : ", ") + std::string(known_name);
   }

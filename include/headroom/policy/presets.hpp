@@ -36,11 +36,22 @@ namespace detail {
   if (!positive_in(value, 0x1p-149, 0x1.fffffep127)) throw_bad_value(name, value, "a positive float");
   return static_cast<double>(rounded_to_float(value));
 }
+/// A factor that growth multiplies by and backoff divides by.
+[[nodiscard]] constexpr double factor_argument(const char* name, const double& value) {
+  if (!positive_in(value, 0x1.0000000000001p0, 0x1.fffffffffffffp1023)) throw_bad_value(name, value, "above 1 and finite");
+  return value;
+}
+/// The same as the system rounds it, to float.
+[[nodiscard]] constexpr double float_factor_argument(const char* name, const double& value) {
+  const double rounded = float_argument(name, value);
+  if (rounded <= 1.0) throw_bad_value(name, value, "above 1 as a float");
+  return rounded;
+}
 
 /// A policy that may start below its floor, which some systems allow: the first overflow brings it there.
 template <class Policy, class Config>
 [[nodiscard]] constexpr Policy starting_anywhere(Config config, float initial_scale) {
-  auto& common = const_cast<LossScaleConfig&>(loss_scale_config(config));  // of our own copy
+  LossScaleConfig& common = loss_scale_config(config);
   common.initial_scale = initial_scale < common.min_scale ? common.min_scale : initial_scale;
   return Policy(config).with_loss_scale(initial_scale);
 }
@@ -58,18 +69,39 @@ template <class Policy, class Config>
   return config;
 }
 
+/// Cerebras' scale for the half dtype whose largest scale is `largest`.
+[[nodiscard]] constexpr CerebrasLossScale cerebras(const double& largest, const double& init_scale,
+                                                   std::int64_t steps_per_increase, const double& min_loss_scale,
+                                                   const double& max_loss_scale, const double& overflow_tolerance) {
+  constexpr double default_min = 0x1p-14;
+  const auto or_default = [](const double& value, double otherwise) {
+    return (bit_cast<std::uint64_t>(value) & binary64::abs_mask) == 0 ? otherwise : value;
+  };
+  const float least = scale_argument("min_loss_scale", or_default(min_loss_scale, default_min));
+  if (least < static_cast<float>(default_min)) {
+    throw_bad_value("min_loss_scale", min_loss_scale, "at least 2^-14");
+  }
+  const float most = scale_argument("max_loss_scale", or_default(max_loss_scale, largest));
+  float start = scale_argument("init_scale", or_default(init_scale, largest));
+  start = start < most ? start : most;
+  start = start < least ? least : start;
+  const std::int64_t interval = steps_per_increase == 0 ? 2000 : steps_per_increase;
+  return CerebrasLossScale(ToleranceConfig{preset_config(start, interval, 2.0, 0.5, least, most), overflow_tolerance});
+}
+
 }  // namespace detail
 
 /// Policies that follow other systems step by step, as long as the system's own scale stays in [2^-126, 2^126]; beyond, ours
-/// stays at the bound where theirs reaches 0 or Inf. Arguments and defaults are the system's own. All throw
-/// std::invalid_argument, naming argument or field and value, where one is out of range.
+/// stays at the bound where theirs reaches 0 or Inf. Where theirs is a double (Emily, DeepSpeed, fairseq, metaseq) ours is
+/// rounded to float after each change, which with factors of 2 changes nothing. Arguments and defaults are the system's own.
+/// All throw std::invalid_argument, naming argument or field and value, where one is out of range.
 namespace presets {
 
 /// jmp.DynamicLossScale. `factor` multiplies on growth and divides on overflow; it is rounded to float, as in jmp. A floor of 0
 /// is none.
 [[nodiscard]] constexpr DynamicLossScale jmp(const double& loss_scale = 32768.0, std::int64_t period = 2000,
                                              const double& factor = 2.0, const double& min_loss_scale = 1.0) {
-  const double rounded = detail::float_argument("factor", factor);
+  const double rounded = detail::float_factor_argument("factor", factor);
   return detail::starting_anywhere<DynamicLossScale>(
       detail::preset_config(1.0F, period, rounded, 1.0 / rounded, detail::floor_argument("min_loss_scale", min_loss_scale)),
       detail::scale_argument("loss_scale", loss_scale));
@@ -118,43 +150,26 @@ namespace presets {
   return HysteresisScale(HysteresisConfig{config, hysteresis});
 }
 
-/// DeepSpeed's DynamicLossScaler, with the stable interval of its FP16 optimizers. At the floor DeepSpeed can end the training
+/// DeepSpeed's DynamicLossScaler, with the stable interval of its FP16 optimizers: growth comes on clean step
+/// `scale_window` + 1, where the scaler by itself grows on step `scale_window`. At the floor DeepSpeed can end the training
 /// (raise_error_at_min_scale); this goes on, as it does without.
 [[nodiscard]] constexpr DeepSpeedLossScale deepspeed(const double& init_scale = 0x1p32, const double& scale_factor = 2.0,
                                                      std::int64_t scale_window = 1000, const double& min_scale = 1.0,
                                                      std::int32_t delayed_shift = 1, bool consecutive_hysteresis = false) {
-  const LossScaleConfig scale = detail::preset_config(1.0F, scale_window, scale_factor, 1.0 / scale_factor,
-                                                      detail::floor_argument("min_scale", min_scale));
+  const double factor = detail::factor_argument("scale_factor", scale_factor);
+  const LossScaleConfig scale =
+      detail::preset_config(1.0F, scale_window, factor, 1.0 / factor, detail::floor_argument("min_scale", min_scale));
   return detail::starting_anywhere<DeepSpeedLossScale>(DelayedShiftConfig{scale, delayed_shift, consecutive_hysteresis},
                                                        detail::scale_argument("init_scale", init_scale));
 }
 
-/// cerebras.pytorch.amp.GradScaler with loss_scale="dynamic", for the half dtype whose largest scale is `largest`: for an
-/// argument of 0 its default, which Cerebras' None and 0 mean alike. An `init_scale` outside [min_loss_scale, max_loss_scale]
-/// starts at the bound.
-[[nodiscard]] constexpr CerebrasLossScale cerebras(const double& largest, const double& init_scale,
-                                                   std::int64_t steps_per_increase, const double& min_loss_scale,
-                                                   const double& max_loss_scale, const double& overflow_tolerance) {
-  constexpr double default_min = 0x1p-14;
-  const auto or_default = [](const double& value, double otherwise) {
-    return (detail::bit_cast<std::uint64_t>(value) & binary64::abs_mask) == 0 ? otherwise : value;
-  };
-  const float least = detail::scale_argument("min_loss_scale", or_default(min_loss_scale, default_min));
-  if (least < static_cast<float>(default_min)) {
-    detail::throw_bad_value("min_loss_scale", min_loss_scale, "at least 2^-14");
-  }
-  const float most = detail::scale_argument("max_loss_scale", or_default(max_loss_scale, largest));
-  float start = detail::scale_argument("init_scale", or_default(init_scale, largest));
-  start = start < most ? start : most;
-  start = start < least ? least : start;
-  const std::int64_t interval = steps_per_increase == 0 ? 2000 : steps_per_increase;
-  return CerebrasLossScale(ToleranceConfig{detail::preset_config(start, interval, 2.0, 0.5, least, most), overflow_tolerance});
-}
-/// The same for fp16: from 2^15, in [2^-14, 2^15].
+/// cerebras.pytorch.amp.GradScaler with loss_scale="dynamic", for fp16: from 2^15, in [2^-14, 2^15]. 0 is the default, which
+/// Cerebras' None and 0 mean alike. An `init_scale` outside [min_loss_scale, max_loss_scale] starts at the bound, which
+/// Cerebras does after the first step.
 [[nodiscard]] constexpr CerebrasLossScale cerebras_fp16(const double& init_scale = 0.0, std::int64_t steps_per_increase = 0,
                                                         const double& min_loss_scale = 0.0, const double& max_loss_scale = 0.0,
                                                         const double& overflow_tolerance = 0.0) {
-  return cerebras(0x1p15, init_scale, steps_per_increase, min_loss_scale, max_loss_scale, overflow_tolerance);
+  return detail::cerebras(0x1p15, init_scale, steps_per_increase, min_loss_scale, max_loss_scale, overflow_tolerance);
 }
 /// The same for cbfloat16: from 2^31, in [2^-14, 2^31].
 [[nodiscard]] constexpr CerebrasLossScale cerebras_cbfloat16(const double& init_scale = 0.0,
@@ -162,30 +177,31 @@ namespace presets {
                                                              const double& min_loss_scale = 0.0,
                                                              const double& max_loss_scale = 0.0,
                                                              const double& overflow_tolerance = 0.0) {
-  return cerebras(0x1p31, init_scale, steps_per_increase, min_loss_scale, max_loss_scale, overflow_tolerance);
+  return detail::cerebras(0x1p31, init_scale, steps_per_increase, min_loss_scale, max_loss_scale, overflow_tolerance);
 }
 
-/// fairseq's DynamicLossScaler. A `threshold` of 0 is its None. The floor is the larger of `threshold` and `min_loss_scale`,
-/// at which fairseq ends the training.
+/// fairseq's DynamicLossScaler. A `threshold` of 0 is its None. The floor is the larger of `threshold` and `min_loss_scale`;
+/// at min_loss_scale fairseq ends the training, and this goes on.
 [[nodiscard]] constexpr FairseqLossScale fairseq(const double& init_scale = 32768.0, const double& scale_factor = 2.0,
                                                  std::int64_t scale_window = 2000, const double& tolerance = 0.0,
                                                  const double& threshold = 0.0, const double& min_loss_scale = 1e-4) {
   const float bound = detail::floor_argument("threshold", threshold);
   const float least = detail::floor_argument("min_loss_scale", min_loss_scale);
-  const LossScaleConfig scale =
-      detail::preset_config(1.0F, scale_window, scale_factor, 1.0 / scale_factor, bound < least ? least : bound);
+  const double factor = detail::factor_argument("scale_factor", scale_factor);
+  const LossScaleConfig scale = detail::preset_config(1.0F, scale_window, factor, 1.0 / factor, bound < least ? least : bound);
   return detail::starting_anywhere<FairseqLossScale>(ToleranceConfig{scale, tolerance},
                                                      detail::scale_argument("init_scale", init_scale));
 }
-/// metaseq's DynamicLossScaler, whose window grows and shrinks with the scale. Its scale stays above the floor where ours comes
-/// to rest on it: the same where both are powers of two, as by default.
+/// metaseq's DynamicLossScaler, whose window grows and shrinks with the scale. A backoff that would take its scale below
+/// min_loss_scale leaves it where it is, and takes ours to min_loss_scale: the same where the scale meets that exactly on its
+/// way down, as with the defaults.
 [[nodiscard]] constexpr MetaseqLossScale metaseq(const double& init_scale = 4.0, const double& scale_factor = 2.0,
                                                  std::int64_t scale_window = 256, const double& tolerance = 0.0,
                                                  const double& threshold = 0.0, const double& min_loss_scale = 0x1p-5) {
   const float bound = detail::floor_argument("threshold", threshold);
   const float least = detail::floor_argument("min_loss_scale", min_loss_scale);
-  const LossScaleConfig scale =
-      detail::preset_config(1.0F, scale_window, scale_factor, 1.0 / scale_factor, bound < least ? least : bound);
+  const double factor = detail::factor_argument("scale_factor", scale_factor);
+  const LossScaleConfig scale = detail::preset_config(1.0F, scale_window, factor, 1.0 / factor, bound < least ? least : bound);
   return detail::starting_anywhere<MetaseqLossScale>(ToleranceConfig{scale, tolerance},
                                                      detail::scale_argument("init_scale", init_scale));
 }

@@ -13,8 +13,6 @@ namespace headroom::detail {
 
 /// The version of what state_dict writes. A change that an older headroom would misread makes it one more.
 inline constexpr std::int64_t state_version = 1;
-/// No counter is loaded beyond this, so that none overflows: a step a nanosecond gets there in 146 years.
-inline constexpr std::int64_t largest_counter = std::int64_t{1} << 62;
 
 /// Adds every field it is shown to a dictionary.
 class StateWriter {
@@ -53,7 +51,8 @@ class StateReader {
   static void check_version(const StateDict& dict) {
     const StateValue& version = dict.at("version");
     const auto* number = std::get_if<std::int64_t>(&version);
-    if (number == nullptr || *number < 1) bad("version", version, "a version number");
+    if (number == nullptr) bad_whole("version", version);
+    if (*number < 1) bad("version", version, "at least 1");
     if (*number > state_version) {
       throw_invalid_argument("version is " + to_text(version) + ", the state of a newer headroom: this one reads up to " +
                              std::to_string(state_version));
@@ -63,12 +62,17 @@ class StateReader {
   void operator()(const char* key, double& field) {
     if (is_there(key)) field = real(key);
   }
+  void operator()(const char* key, double& field, std::int64_t low, std::int64_t high) {
+    (*this)(key, field);
+    if (!positive_in(field, static_cast<double>(low), static_cast<double>(high))) bad(key, field, range_text(low, high));
+  }
   void operator()(const char* key, float& field) {
     if (!is_there(key)) return;
     const double& value = real(key);
     const auto magnitude = bit_cast<std::uint64_t>(value) & binary64::abs_mask;
     // Inf and NaN are left to the check that knows the field's range.
-    if (magnitude > bit_cast<std::uint64_t>(0x1.fffffep127) && magnitude < binary64::infinity_bits) {
+    const bool is_large = magnitude > bit_cast<std::uint64_t>(0x1.fffffep127) && magnitude < binary64::infinity_bits;
+    if (is_large || (magnitude != 0 && magnitude < bit_cast<std::uint64_t>(0x1p-149))) {
       bad(key, look_up(key), "within the range of float");
     }
     field = static_cast<float>(value);
@@ -79,8 +83,8 @@ class StateReader {
     if (!is_there(key)) return;
     const StateValue& value = look_up(key);
     const auto* number = std::get_if<std::int64_t>(&value);
-    if (number == nullptr) bad(key, value, "a whole number");
-    if (*number < low || *number > high) bad(key, value, "in [" + std::to_string(low) + ", " + std::to_string(high) + "]");
+    if (number == nullptr) bad_whole(key, value);
+    if (*number < low || *number > high) bad(key, value, range_text(low, high));
     field = *number;
   }
   void operator()(const char* key, std::int32_t& field, std::int64_t low = std::numeric_limits<std::int32_t>::min(),
@@ -95,6 +99,9 @@ class StateReader {
     field = number == 1;
   }
 
+  /// A key that may have any value.
+  void leave_out(const char* key) { (void)look_up(key); }
+
   /// After the last field: throws where the dictionary has an entry that none of them asked for.
   void finish() const {
     for (const auto& [key, value] : *dict_) {
@@ -105,8 +112,15 @@ class StateReader {
   }
 
  private:
+  [[nodiscard]] static std::string range_text(std::int64_t low, std::int64_t high) {
+    return "in [" + std::to_string(low) + ", " + std::to_string(high) + "]";
+  }
   [[noreturn]] static void bad(const std::string& key, const StateValue& value, const std::string& expected) {
     throw_invalid_argument(key + " is " + to_text(value) + "; it must be " + expected);
+  }
+  [[noreturn]] static void bad_whole(const std::string& key, const StateValue& value) {
+    throw_invalid_argument(key + " is " + to_text(value) + (value.is_real() ? " as a real number" : "") +
+                           "; it must be a whole number");
   }
   const StateValue& look_up(const char* key) {
     const StateValue& value = dict_->at(key);

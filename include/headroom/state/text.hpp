@@ -147,6 +147,7 @@ class TextReader {
     rest_.remove_prefix(length);
     const bool is_negative = !word.empty() && word.front() == '-';
     const std::string_view digits = word.substr(is_negative ? 1 : 0);
+    if (word == "true" || word == "false") return word == "true";
     if (digits == "inf") return with_sign(binary64::infinity_bits, is_negative);
     if (digits == "nan") return with_sign(binary64::quiet_nan_bits, is_negative);
     if (digits.substr(0, 2) == "0x") return read_hexadecimal(word, digits.substr(2), is_negative);
@@ -155,7 +156,8 @@ class TextReader {
     return read_decimal(word, digits);
   }
   static StateValue with_sign(std::uint64_t bits, bool is_negative) {
-    return bit_cast<double>(bits | (is_negative ? binary64::sign_mask : 0));
+    // Laundered, for -ffast-math would make one of the two zeros.
+    return bit_cast<double>(launder(bits | (is_negative ? binary64::sign_mask : 0)));
   }
   [[noreturn]] void bad_number(std::string_view word, const char* why) { fail("'" + std::string(word) + "' is " + why); }
 
@@ -259,7 +261,7 @@ class TextReader {
 }
 
 /// The state that `text` is of. Empty lines and what follows a '#' outside quotes are left out; a number without point and
-/// exponent is a whole one. Throws std::invalid_argument naming the line and what is wrong with it.
+/// exponent is a whole one; true and false are 1 and 0. Throws std::invalid_argument naming the line and what is wrong with it.
 [[nodiscard]] inline StateDict from_text(std::string_view text) { return detail::TextReader(text).read(); }
 
 }  // namespace headroom

@@ -71,6 +71,23 @@ struct CallStep {
   }
 };
 
+/// An optimizer with gradients that are not its own, which its step gets first.
+template <class Optimizer, class Tree>
+class WithGradients {
+ public:
+  WithGradients(Optimizer& optimizer, Tree gradients) : optimizer_(optimizer), gradients_(std::move(gradients)) {}
+
+  [[nodiscard]] Tree& gradients() noexcept { return gradients_; }
+  template <class... Args>
+  auto step(Args&&... args) -> decltype(std::declval<Optimizer&>().step(std::declval<Tree&>(), std::forward<Args>(args)...)) {
+    return optimizer_.step(gradients_, std::forward<Args>(args)...);
+  }
+
+ private:
+  Optimizer& optimizer_;
+  Tree gradients_;
+};
+
 }  // namespace detail
 
 }  // namespace headroom
