@@ -199,7 +199,7 @@ TEST_CASE("errors name the system's own key and the value") {
   };
   CHECK(refused_by_cerebras(0x1p-14, 7).empty());
   CHECK_THAT(refused_by_cerebras(0x1p-15, 1),
-             ContainsSubstring("loss_scale is 3.0517578e-05; it must be at least the min_scale"));
+             ContainsSubstring("loss_scale is 3.05175781e-05; it must be at least the min_scale"));
   CHECK_THAT(refused_by_cerebras(1.0, 8), ContainsSubstring("overflows_since_rescale is 8; it must be in [0, 7]"));
 }
 

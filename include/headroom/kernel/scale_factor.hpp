@@ -33,15 +33,15 @@ namespace detail {
   return (bit_cast<std::uint32_t>(value) & binary32::mantissa_mask) == 0;  // of normal numbers, which scales are
 }
 
-/// With as many digits as it takes to tell it from its neighbours: among the floats where it is one, else among the doubles.
+/// With nine digits, which tell one float from another, or as many as it takes to tell a double from its neighbours.
 [[nodiscard]] inline std::string to_text(double value) {
   const auto bits = bit_cast<std::uint64_t>(value);
   if ((bits & binary64::abs_mask) > binary64::infinity_bits) return "nan";
   char text[40];
   const bool is_float = static_cast<double>(rounded_to_float(value)) == value;
-  for (int digits = 6; digits <= 17; ++digits) {
+  for (int digits = 9; digits <= 17; ++digits) {
     std::snprintf(text, sizeof text, "%.*g", digits, value);
-    if (is_float ? std::strtof(text, nullptr) == rounded_to_float(value) : std::strtod(text, nullptr) == value) break;
+    if (is_float || std::strtod(text, nullptr) == value) break;
   }
   return text;
 }

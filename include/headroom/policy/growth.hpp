@@ -3,6 +3,7 @@
 #include <headroom/policy/loss_scale_config.hpp>
 #include <headroom/state/fields.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace headroom {
@@ -46,7 +47,7 @@ class GrowAfterInterval : public detail::StepCounter {
   constexpr explicit GrowAfterInterval(const LossScaleConfig&) noexcept {}
 
   [[nodiscard]] constexpr bool grows(bool grads_finite, const LossScaleConfig& config) noexcept {
-    counter_ = grads_finite ? counter_ + 1 : 0;
+    counter_ = grads_finite ? detail::one_more(counter_) : 0;
     if (counter_ < config.growth_interval) return false;
     counter_ = 0;
     return true;
@@ -75,7 +76,8 @@ class GrowAfterSteps : public detail::StepCounter {
   constexpr explicit GrowAfterSteps(const LossScaleConfig&) noexcept {}
 
   [[nodiscard]] constexpr bool grows(bool, const LossScaleConfig& config) noexcept {
-    if (++counter_ <= config.growth_interval) return false;
+    counter_ = detail::one_more(counter_);
+    if (counter_ <= config.growth_interval) return false;
     counter_ = 0;
     return true;
   }
@@ -88,7 +90,7 @@ class GrowAfterScaledWindow : public detail::StepCounter {
  public:
   static constexpr const char* name = "scaled_window";
   constexpr explicit GrowAfterScaledWindow(const LossScaleConfig& config) noexcept
-      : window_(static_cast<double>(config.growth_interval)) {}
+      : window_(static_cast<double>(std::min(config.growth_interval, detail::largest_counter))) {}
 
   /// In steps; not always whole.
   [[nodiscard]] constexpr double window() const noexcept { return window_; }

@@ -11,7 +11,7 @@ namespace headroom {
 /// The settings of a loss scale that adapts; the fields of eformer's LossScaleConfig, the two factors apart as in torch.
 struct LossScaleConfig {
   float initial_scale = 32768.0F;       ///< 2^15; in [2^-126, 2^126], like the other two scales
-  std::int64_t growth_interval = 2000;  ///< finite steps before growth; in [1, 2^62]
+  std::int64_t growth_interval = 2000;  ///< finite steps before growth; at least 1
   double growth_factor = 2.0;           ///< above 1
   double backoff_factor = 0.5;          ///< in (0, 1)
   float min_scale = 1.0F;               ///< a backoff stops here; not above initial_scale, but for the default of 1
@@ -60,7 +60,7 @@ struct ToleranceConfig {
 
 namespace detail {
 
-/// No counter goes beyond this, so that none overflows: a step a nanosecond gets there in 146 years.
+/// Where counters stop, so that none overflows: a step a nanosecond gets there in 146 years.
 inline constexpr std::int64_t largest_counter = std::int64_t{1} << 62;
 inline constexpr std::int64_t largest_hysteresis = std::numeric_limits<std::int32_t>::max();
 [[nodiscard]] constexpr std::int64_t one_more(std::int64_t counter) noexcept {
@@ -86,9 +86,7 @@ constexpr void check(const LossScaleConfig& config) {
   constexpr double just_above_1 = 0x1.0000000000001p0, largest = 0x1.fffffffffffffp1023;
   constexpr double smallest = 0x1p-1074, just_below_1 = 0x1.fffffffffffffp-1;
   check_loss_scale("initial_scale", config.initial_scale);
-  if (config.growth_interval < 1 || config.growth_interval > largest_counter) {
-    throw_bad_value("growth_interval", config.growth_interval, "in [1, 2^62]");
-  }
+  if (config.growth_interval < 1) throw_bad_value("growth_interval", config.growth_interval, "at least 1");
   if (!positive_in(config.growth_factor, just_above_1, largest)) {
     throw_bad_value("growth_factor", config.growth_factor, "above 1 and finite");
   }

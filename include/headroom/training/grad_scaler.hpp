@@ -53,12 +53,6 @@ class GradScaler {
     return ConstantLossScale(*iteration_scale_).scale(executor_, std::forward<Tree>(outputs));
   }
 
-  /// For those who scale the losses themselves: those of this iteration have been scaled by `scale`.
-  void assume_scale(const float& scale) {
-    detail::check_loss_scale("scale", scale);
-    iteration_scale_ = scale;
-  }
-
   /// Unscales the gradients of an optimizer and checks them; for those who want to look at them, or change them, before `step`,
   /// which does it otherwise. Once an iteration. Throws std::logic_error the second time, and where there are no gradients.
   template <class Optimizer>
@@ -98,9 +92,8 @@ class GradScaler {
     }
   }
 
-  /// Ends the iteration: adjusts the policy, once, by what was found in the gradients of all optimizers together. (An overflow
-  /// of a scale larger than the policy has by now is no reason to lower that further.) Throws std::logic_error where none has
-  /// been unscaled or stepped.
+  /// Ends the iteration: adjusts the policy, once, by what was found in the gradients of all optimizers together. Throws
+  /// std::logic_error where none has been unscaled or stepped.
   void update() {
     if (!enabled_) return;
     if (states_.empty()) {
@@ -110,7 +103,7 @@ class GradScaler {
     GradientReport all{true, 0.0};
     for (const State& state : states_) all = detail::combined(all, state.report);
     const bool at_floor = !all.finite && policy_.loss_scale() <= detail::floor_of(policy_, 0);
-    const bool is_answered = !all.finite && iteration_scale() > policy_.loss_scale() && !answers_each_overflow_;
+    const bool is_answered = backs_off_once_ && !all.finite && iteration_scale() > policy_.loss_scale();
     if (!is_answered) policy_ = policy_.adjust(all);
     start_iteration();
     if (at_floor && on_floor_) on_floor_(policy_);
@@ -179,15 +172,13 @@ class GradScaler {
     if (!states_.empty()) detail::throw_logic_error("set_deferred: an optimizer has been unscaled already; call update first");
     deferred_ = deferred;
   }
-  /// Whether every overflow adjusts the policy, also one of a scale larger than the policy has by now (default: false).
-  void set_answers_each_overflow(bool each) noexcept { answers_each_overflow_ = each; }
   /// Who works on the gradients: parallel(n).
   void set_executor(const ParallelExecutor& executor) { executor_ = executor; }
 
-  /// Begins an iteration; what this one has seen is forgotten.
-  void abandon_iteration() noexcept { start_iteration(); }
-
  private:
+  template <class>
+  friend class AsyncGradScaler;
+
   /// Of an optimizer in an iteration. Known by its address, and only until the next update, so that it may go away then.
   struct State {
     const void* optimizer;
@@ -279,7 +270,7 @@ class GradScaler {
   Policy policy_;
   bool enabled_;
   bool deferred_ = false;
-  bool answers_each_overflow_ = false;
+  bool backs_off_once_ = false;           // an overflow of a scale that the policy has lowered since lowers it no further
   std::optional<float> iteration_scale_;  // from the first scale() of an iteration on
   std::vector<State> states_;
   ParallelExecutor executor_{1};
