@@ -6,11 +6,14 @@ set(headroom_nlohmann_json_package nlohmann_json)
 set(headroom_nlohmann_json_library nlohmann_json::nlohmann_json)
 set(headroom_xtensor_package xtensor)
 set(headroom_xtensor_library xtensor)
+# Without a package: where libtorch is built for CUDA, looking for it is an error on a machine that has none. Whoever wants
+# headroom::torch calls find_package(Torch) first.
+set(headroom_torch_library torch)
 
 # Makes headroom::<adapter>, which links headroom and the adapter's library; does nothing where that library is not found.
 function(headroom_add_adapter adapter)
   set(library ${headroom_${adapter}_library})
-  if(NOT TARGET ${library})
+  if(NOT TARGET ${library} AND DEFINED headroom_${adapter}_package)
     # Global, because whoever adds headroom as a subdirectory links the adapter from outside it.
     set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
     find_package(${headroom_${adapter}_package} QUIET)

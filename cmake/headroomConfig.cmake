@@ -1,4 +1,5 @@
-# find_package(headroom 0.1 REQUIRED COMPONENTS eigen) gives headroom::headroom and headroom::eigen.
+# find_package(headroom 0.1 REQUIRED COMPONENTS eigen) gives headroom::headroom and headroom::eigen. For the
+# component torch call find_package(Torch) before.
 include("${CMAKE_CURRENT_LIST_DIR}/headroomTargets.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/headroomAdapters.cmake")
 
@@ -12,7 +13,7 @@ foreach(headroom_component IN LISTS headroom_FIND_COMPONENTS)
     set(headroom_FOUND FALSE)
     if(DEFINED headroom_${headroom_component}_library)
       set(headroom_NOT_FOUND_MESSAGE
-          "the component ${headroom_component} needs ${headroom_${headroom_component}_package}, which was not found")
+          "the component ${headroom_component} needs ${headroom_${headroom_component}_library}, which was not found")
     else()
       set(headroom_NOT_FOUND_MESSAGE "there is no component ${headroom_component}")
     endif()

@@ -7,6 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source cmake/install_packages.sh
 
 install_packages g++ cmake ninja-build catch2 libeigen3-dev libxtensor-dev nlohmann-json3-dev
+install_packages libtorch-dev || echo "Going on without libtorch: what needs it is skipped."
 install_packages clang clang-format libclang-rt-dev || echo "Going on without clang: what needs it is skipped."
 
 presets=("$@")

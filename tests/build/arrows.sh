@@ -20,7 +20,7 @@ declare -A may_include=(
   [policy]="$base dtype tree kernel ops state"
   [training]="$base dtype tree kernel ops state policy"
   [observe]="$base dtype tree kernel ops policy"
-  [adapters]="$base dtype tree state"
+  [adapters]="$base dtype tree ops state policy training"
 )
 
 faults=0

@@ -103,7 +103,10 @@ class GrowAfterScaledWindow : public detail::StepCounter {
   }
   constexpr void back_off(const LossScaleConfig& config) noexcept {
     counter_ = 0;
-    const auto whole = static_cast<std::int64_t>(window_ / config.growth_factor);
+    // Under -ffast-math a division by what is known is a multiplication by its inverse, and 98 / 49 not 2.
+    const double factor =
+        __builtin_is_constant_evaluated() ? config.growth_factor : detail::launder(double{config.growth_factor});
+    const auto whole = static_cast<std::int64_t>(window_ / factor);
     window_ = whole < 1 ? 1.0 : static_cast<double>(whole);
   }
 

@@ -27,6 +27,24 @@ template <class Scalar>
   }
 }
 
+/// Scales a copy of a tree where there are nodes of dynamic dtype: those are replaced, for their libraries record who has been
+/// made of whom.
+template <class Executor, class Policy>
+struct ScaleNodes {
+  static constexpr bool takes_dynamic_nodes = true;
+  const Executor& executor;
+  const Policy& policy;
+
+  template <class Node>
+  void operator()(const Path&, Node& node) const {
+    if constexpr (is_dynamic_node<Node>()) {
+      node = tree_traits<Node>::scaled(node, policy.loss_scale());
+    } else {
+      policy.scale_in_place(executor, node);
+    }
+  }
+};
+
 }  // namespace detail
 
 /// The verbs of a policy, for a class to inherit that has `loss_scale()`: `class MyPolicy : public LossScaleVerbs<MyPolicy>`.
@@ -41,6 +59,11 @@ class LossScaleVerbs {
   [[nodiscard]] auto scale(const Executor& executor, Tree&& tree) const {
     if constexpr (is_dtype_v<detail::bare<Tree>>) {
       return detail::scaled_scalar(tree, self().loss_scale());
+    } else if constexpr (detail::has_dynamic_node_v<Tree>) {
+      detail::bare<Tree> scaled(std::forward<Tree>(tree));
+      detail::ScaleNodes<Executor, Policy> visit{executor, self()};
+      detail::walk(detail::Path(), visit, scaled);
+      return scaled;
     } else {
       return detail::transform<same_dtype>(executor, multiply(), std::forward<Tree>(tree)).tree;
     }

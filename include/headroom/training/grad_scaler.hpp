@@ -1,13 +1,11 @@
 #pragma once
 
-#include <headroom/ops/clip.hpp>
 #include <headroom/ops/executor.hpp>
-#include <headroom/ops/measure.hpp>
 #include <headroom/policy/concept.hpp>
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/dynamic.hpp>
-#include <headroom/policy/noop.hpp>
 #include <headroom/state/state_dict.hpp>
+#include <headroom/training/gradient_passes.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/training/step_result.hpp>
 #include <headroom/tree/visit.hpp>
@@ -58,7 +56,11 @@ class GradScaler {
   template <class Optimizer>
   GradientReport unscale(Optimizer& optimizer) {
     if (!enabled_) return {true, 0.0};
-    return unscale_by(optimizer, [&](auto& gradients, GradientFactor& factor) { return unscale_tree(gradients, factor); });
+    return unscale_by(optimizer, [&](auto& gradients, GradientFactor& factor) {
+      if (!deferred_) return passes<Optimizer>().unscale(gradients, iteration_scale());
+      factor.value = 1.0 / static_cast<double>(iteration_scale());
+      return detail::times(passes<Optimizer>().check(gradients), factor.value);
+    });
   }
 
   /// The same, and clips them to an L2 norm of `max_norm` where they are finite. Returns the norm before clipping. Throws
@@ -67,10 +69,16 @@ class GradScaler {
   GradientNorm unscale_and_clip(Optimizer& optimizer, const double& max_norm) {
     detail::check_max_norm(max_norm);
     if (!enabled_) {
-      return clip_by_global_norm(executor_, optimizer_traits<Optimizer>::gradients(optimizer), max_norm);
+      auto&& gradients = optimizer_traits<Optimizer>::gradients(optimizer);
+      return passes<Optimizer>().unscale_and_clip(gradients, 1.0F, max_norm);
     }
-    return unscale_by(
-        optimizer, [&](auto& gradients, GradientFactor& factor) { return unscale_and_clip_tree(gradients, factor, max_norm); });
+    return unscale_by(optimizer, [&](auto& gradients, GradientFactor& factor) {
+      if (!deferred_) return passes<Optimizer>().unscale_and_clip(gradients, iteration_scale(), max_norm);
+      const double inverse = 1.0 / static_cast<double>(iteration_scale());
+      const GradientNorm unscaled = detail::times(passes<Optimizer>().measure(gradients), inverse);
+      factor.value = inverse * detail::clip_factor(unscaled, max_norm);
+      return unscaled;
+    });
   }
 
   /// Unscales the gradients unless that has been done, and calls the optimizer's step with `args` unless they are not finite.
@@ -220,26 +228,9 @@ class GradScaler {
   }
   [[nodiscard]] float iteration_scale() const noexcept { return iteration_scale_ ? *iteration_scale_ : policy_.loss_scale(); }
 
-  template <class Tree>
-  GradientReport unscale_tree(Tree& gradients, GradientFactor& factor) {
-    const float scale = iteration_scale();
-    if (!deferred_)
-      return scale == 1.0F ? NoOpLossScale().unscale_in_place(executor_, gradients)
-                           : ConstantLossScale(scale).unscale_in_place(executor_, gradients);
-    const GradientReport scaled = NoOpLossScale().unscale_in_place(executor_, gradients);
-    factor.value = 1.0 / static_cast<double>(scale);
-    return detail::times(scaled, factor.value);
-  }
-  template <class Tree>
-  GradientNorm unscale_and_clip_tree(Tree& gradients, GradientFactor& factor, const double& max_norm) {
-    const float scale = iteration_scale();
-    if (!deferred_) return ConstantLossScale(scale).unscale_and_clip_in_place(executor_, gradients, max_norm);
-    GradientNorm norm = measure(executor_, gradients);
-    const double inverse = 1.0 / static_cast<double>(scale);
-    if (norm.finite) norm.norm *= inverse;
-    static_cast<GradientReport&>(norm) = detail::times(norm, inverse);
-    factor.value = inverse * detail::clip_factor(norm, max_norm);
-    return norm;
+  template <class Optimizer>
+  [[nodiscard]] detail::GradientPasses<Optimizer> passes() const noexcept {
+    return {executor_};
   }
 
   template <class Optimizer, class Step>

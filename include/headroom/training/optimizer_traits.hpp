@@ -24,8 +24,14 @@ struct GradientFactor {
 ///       }
 ///     };
 ///
-/// A step that can take a GradientFactor as the first of its arguments gets one: what is left to multiply the gradients by. The
-/// second parameter is for specialisations of whole families by std::enable_if_t.
+/// A step that can take a GradientFactor as the first of its arguments gets one: what is left to multiply the gradients by.
+/// Gradients that are not in this processor's memory need functions of their own, in the place of headroom's verbs:
+///
+///       static GradientReport unscale(const ParallelExecutor&, Gradients&, float scale);          // unscale_in_place
+///       static GradientNorm measure(const ParallelExecutor&, const Gradients&);
+///       static void multiply(const ParallelExecutor&, Gradients&, double factor);
+///
+/// The second parameter is for specialisations of whole families by std::enable_if_t.
 template <class Optimizer, class Enable = void>
 struct optimizer_traits {
   using not_specialized = void;

@@ -30,7 +30,7 @@ namespace detail {
 template <class Tree>
 auto unmodified(Tree&& tree) {
   using Result = decltype(ConstantLossScale(1.0F).scale(std::forward<Tree>(tree)));
-  if constexpr (std::is_same_v<Result, bare<Tree>> && owns_elements_v<Result>) {
+  if constexpr (std::is_same_v<Result, bare<Tree>> && (owns_elements_v<Result> || has_dynamic_node_v<Result>)) {
     return Result(std::forward<Tree>(tree));
   } else {
     return ConstantLossScale(1.0F).scale(std::forward<Tree>(tree));
@@ -45,7 +45,7 @@ constexpr auto config_of(const Policy& policy) -> decltype(loss_scale_config(pol
 template <class Policy, class Change>
 Policy reconfigured(const Policy& policy, Change change) {
   auto config = policy.config();
-  change(const_cast<LossScaleConfig&>(loss_scale_config(config)));  // of our own copy
+  change(loss_scale_config(config));
   return policy.with_config(config);
 }
 /// Where an overflow finds a scale that can fall no further; 0 for a policy that does not tell.
@@ -68,6 +68,12 @@ float floor_of(const Policy&, long) {
   const double product = report.max_abs * factor;
   if (product <= 0x1.fffffep127) return {true, product};
   return {false, bit_cast<double>(binary64::infinity_bits)};
+}
+[[nodiscard]] inline GradientNorm times(const GradientNorm& norm, double factor) noexcept {
+  GradientNorm product;
+  static_cast<GradientReport&>(product) = times(static_cast<const GradientReport&>(norm), factor);
+  product.norm = product.finite ? norm.norm * factor : product.max_abs;
+  return product;
 }
 
 }  // namespace detail

@@ -38,6 +38,8 @@ constexpr bool every_node() {
     return false;
   } else if constexpr (node_kind_v<T> != node_kind::branch) {
     return true;
+  } else if constexpr (kind_of_branch<T> == branch_kind::dynamic) {
+    return true;
   } else if constexpr (kind_of_branch<T> == branch_kind::product) {
     return every_part<Predicate, children_t<T>, T, Above...>::value;
   } else if constexpr (kind_of_branch<T> == branch_kind::sequence) {
@@ -65,6 +67,8 @@ struct OwnsItsElements {
       return !tensor_is_view<T>::value;
     } else if constexpr (is_pointer_node<T>()) {
       return !tree_traits<T>::is_shared;
+    } else if constexpr (is_dynamic_node<T>()) {
+      return false;
     } else {
       return !holds_references<T>::value;
     }
@@ -93,11 +97,30 @@ struct HasDtype {
     } else if constexpr (node_kind_v<T> == node_kind::tensor) {
       return std::is_same_v<typename tensor_traits<T>::value_type, To>;
     } else {
-      return true;
+      return !is_dynamic_node<T>();
     }
   }
 };
 template <class T, class To>
 inline constexpr bool every_leaf_is_v = every_node<HasDtype<To>, bare<T>>();
+template <class To>
+struct CanHaveDtype {
+  template <class T>
+  static constexpr bool test() {
+    return is_dynamic_node<T>() || HasDtype<To>::template test<T>();
+  }
+};
+/// Or could be, without a change of type.
+template <class T, class To>
+inline constexpr bool every_leaf_can_be_v = every_node<CanHaveDtype<To>, bare<T>>();
+
+struct HasStaticDtype {
+  template <class T>
+  static constexpr bool test() {
+    return !is_dynamic_node<T>();
+  }
+};
+template <class T>
+inline constexpr bool has_dynamic_node_v = !every_node<HasStaticDtype, bare<T>>();
 
 }  // namespace headroom::detail

@@ -161,6 +161,8 @@ rebound_t<T, To> make_like(const T& tree) {
     }
   } else if constexpr (node_kind_v<T> != node_kind::branch) {
     return tree;
+  } else if constexpr (kind_of_branch<T> == branch_kind::dynamic) {
+    return tree_traits<T>::template like<To>(tree);
   } else if constexpr (kind_of_branch<T> == branch_kind::product) {
     return make_struct_like<To>(tree);
   } else if constexpr (kind_of_branch<T> == branch_kind::sequence) {

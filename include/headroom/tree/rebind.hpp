@@ -74,7 +74,7 @@ struct template_over_scalar<Template<Argument, First, Rest...>, To> {
 
 template <class T, class To>
 constexpr auto rebound_struct_tag() {
-  if constexpr (std::is_same_v<To, same_dtype> || every_leaf_is_v<T, To>) {
+  if constexpr (std::is_same_v<To, same_dtype> || every_leaf_can_be_v<T, To>) {
     return type_tag<T>{};
   } else if constexpr (has_struct_rebind<T, To>::value) {
     return type_tag<typename tree_traits<T>::template rebind<To>>{};
@@ -110,7 +110,9 @@ constexpr auto rebound_alternatives_tag(type_tag<std::variant<Ts...>>) {
 
 template <class T, class To>
 constexpr auto rebound_branch_tag() {
-  if constexpr (kind_of_branch<T> == branch_kind::product) {
+  if constexpr (kind_of_branch<T> == branch_kind::dynamic) {
+    return type_tag<T>{};
+  } else if constexpr (kind_of_branch<T> == branch_kind::product) {
     return rebound_parts_tag<To>(type_tag<T>{});
   } else if constexpr (kind_of_branch<T> == branch_kind::sequence) {
     using Element = bare<decltype(*std::begin(std::declval<T&>()))>;

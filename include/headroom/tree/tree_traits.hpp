@@ -17,7 +17,8 @@ enum class branch_kind {
   sequence,  ///< begin(), end(), size(): elements of one type
   map,       ///< begin(), end(), size(), find(): keys are left alone, values are trees
   pointer,   ///< one tree or none
-  variant    ///< one of several
+  variant,   ///< one of several
+  dynamic    ///< one tensor whose dtype is known at run time only
 };
 
 /// How to reach the subtrees of a type; a specialisation makes the type a branch. For a struct it is
@@ -116,6 +117,17 @@ constexpr node_kind kind_of_node() {
 
 template <class T>
 constexpr branch_kind kind_of_branch = kind_or_product<T>::value;
+
+/// Such a node has no elements of its own: tree_traits<T>::with_view(node, f) calls f with a view of it that is a tensor of a
+/// static dtype, or with a nullptr_t where there are no floating-point elements.
+template <class T>
+constexpr bool is_dynamic_node() {
+  if constexpr (kind_of_node<T>() == node_kind::branch) {
+    return kind_of_branch<T> == branch_kind::dynamic;
+  } else {
+    return false;
+  }
+}
 
 // ---- the parts of a product ----
 

@@ -194,6 +194,45 @@ void walk_variant(const Path& path, Visit& visit, First& first, Second& second) 
   walk_alternatives(std::make_index_sequence<size>{}, path, visit, first, second);
 }
 
+// ---- tensors of dynamic dtype ----
+
+template <class Node, class F>
+void with_view(Node& node, F&& f) {
+  if constexpr (is_dynamic_node<bare<Node>>()) {
+    tree_traits<bare<Node>>::with_view(node, std::forward<F>(f));
+  } else {
+    f(node);
+  }
+}
+template <class T>
+inline constexpr bool is_leaf_or_integers = node_kind_v<T> != node_kind::branch&& node_kind_v<T> != node_kind::unknown;
+
+template <class Visit, class Node>
+void walk_dynamic(const Path& path, Visit& visit, Node& node) {
+  detail::with_view(node, [&](auto&& view) { detail::walk(path, visit, view); });
+}
+template <class Visit, class First, class Second>
+void walk_dynamic(const Path& path, Visit& visit, First& first, Second& second) {
+  detail::with_view(first, [&](auto&& source) {
+    detail::with_view(second, [&](auto&& destination) {
+      using Source = decltype(source);
+      using Destination = decltype(destination);
+      if constexpr (is_leaf_or_integers<Source> && is_leaf_or_integers<Destination> &&
+                    node_kind_v<Source> != node_kind_v<Destination>) {
+        throw_structure_differs(path, "a floating-point tensor faces something else");
+      } else {
+        detail::walk(path, visit, source, destination);
+      }
+    });
+  });
+}
+
+/// For a visit that takes nodes of dynamic dtype as they are.
+template <class Visit, class = void>
+struct takes_dynamic_nodes : std::false_type {};
+template <class Visit>
+struct takes_dynamic_nodes<Visit, std::enable_if_t<Visit::takes_dynamic_nodes>> : std::true_type {};
+
 // ---- any node ----
 
 template <branch_kind Kind, class Visit, class... Nodes>
@@ -217,6 +256,12 @@ void walk(const Path& path, Visit& visit, Nodes&... nodes) {
     constexpr node_kind kinds[] = {node_kind_v<Nodes>...};
     if constexpr ((is_pointer_node<Nodes>() || ...)) {
       walk_pointer(path, visit, nodes...);
+    } else if constexpr ((is_dynamic_node<bare<Nodes>>() || ...)) {
+      if constexpr (takes_dynamic_nodes<Visit>::value) {
+        visit(path, nodes...);
+      } else {
+        walk_dynamic(path, visit, nodes...);
+      }
     } else {
       static_assert(((node_kind_v<Nodes> == kinds[0]) && ...),
                     "headroom: the two trees differ in structure: a leaf faces a branch, or a floating-point leaf an integer");

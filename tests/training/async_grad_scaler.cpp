@@ -1,0 +1,361 @@
+#include <headroom/policy/presets.hpp>
+#include <headroom/training/async_grad_scaler.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/golden.hpp"
+#include "support/samples.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::AsyncGradScaler;
+using headroom::AsyncGradScalerConfig;
+using headroom::GradScaler;
+namespace presets = headroom::presets;
+
+namespace {
+
+using Weights = std::vector<float>;
+
+struct Sgd {
+  Weights weights;
+  Weights grads;
+  std::thread::id thread{};
+
+  Weights& gradients() { return grads; }
+  float step(float rate = 1.0F) {
+    thread = std::this_thread::get_id();
+    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -= rate * grads[i];
+    return rate;
+  }
+};
+/// An optimizer that is handed its gradients.
+struct Stateless {
+  Weights weights;
+  int steps = 0;
+  void step(Weights& grads) {
+    ++steps;
+    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -= grads[i];
+  }
+};
+
+float infinity() {
+  float value = 0.0F;
+  support::set_bits(value, headroom::binary32::infinity_bits);
+  return value;
+}
+
+template <class F>
+std::string logic_error_of(F f) {
+  try {
+    f();
+  } catch (const std::logic_error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+void wait_a_moment(std::mt19937& random) {
+  const auto kind = random() % 64;
+  if (kind == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 50));
+  if (kind < 8) std::this_thread::yield();
+}
+
+}  // namespace
+
+TEST_CASE("the optimizer unscales and steps in another thread, by the scale of its loss") {
+  Sgd optimizer{{1.0F, 2.0F}, {}};
+  AsyncGradScaler scaler(presets::torch());
+  const float loss = scaler.scale(1.0F);
+  CHECK(loss == 65536.0F);
+  optimizer.grads = {0.5F * loss, -1.0F * loss};
+  auto future = scaler.submit(optimizer, 0.5F);
+  scaler.update();
+  scaler.synchronize();
+  const auto result = future.get();
+  CHECK_FALSE(result.skipped);
+  CHECK(result.value == 0.5F);
+  CHECK(result.report.max_abs == 1.0);
+  CHECK(optimizer.weights == Weights{0.75F, 2.5F});
+  CHECK(optimizer.thread != std::this_thread::get_id());
+  CHECK(scaler.policy(true) == presets::torch().adjust(true));
+}
+
+TEST_CASE("RoundPipe's recorded sequences are followed, asynchronous and synchronous") {
+  std::size_t followed = 0;
+  for (const auto& trace : support::golden("roundpipe.trace")) {
+    const bool is_async = trace.config_or("is_async", 0.0) != 0.0;
+    const auto policy = presets::torch(trace.config_or("initial_scale", 65536.0), 2.0, 0.5,
+                                       static_cast<std::int64_t>(trace.config_or("growth_interval", 2000.0)));
+    AsyncGradScalerConfig config;
+    config.backs_off_twice = true;
+    Stateless optimizer{{1.0F}}, other{{1.0F}};
+    AsyncGradScaler scaler(policy, config), unobserved(policy, config);
+    const auto &main = trace.scales.at("scale_main"), &pending = trace.scales.at("scale_pending");
+    for (std::size_t step = 0; step < main.size(); ++step) {
+      const Weights grads = {trace.overflow[step] ? infinity() : 1.0F};
+      (void)scaler.submit_gradients(optimizer, grads);
+      scaler.update(is_async);
+      REQUIRE(static_cast<double>(scaler.get_scale()) == main[step]);
+      REQUIRE(static_cast<double>(scaler.policy(true).loss_scale()) == pending[step]);
+      (void)unobserved.submit_gradients(other, grads);
+      unobserved.update(is_async);
+      REQUIRE(static_cast<double>(unobserved.get_scale()) == main[step]);
+    }
+    ++followed;
+  }
+  CHECK(followed == 25);
+}
+
+TEST_CASE("one scale that is too large backs off once, or twice as in RoundPipe") {
+  for (const bool twice : {false, true}) {
+    AsyncGradScalerConfig config;
+    config.backs_off_twice = twice;
+    Stateless optimizer{{1.0F}};
+    AsyncGradScaler scaler(presets::torch(1024.0), config);
+    int skipped = 0;
+    std::vector<std::future<headroom::StepResult<void>>> results;
+    for (int step = 0; step < 6; ++step) {  // 1024 is too large, 512 is not
+      const float loss = scaler.scale(1.0F);
+      results.push_back(scaler.submit_gradients(optimizer, Weights{loss > 512.0F ? infinity() : loss}));
+      scaler.update();
+    }
+    for (auto& result : results) skipped += result.get().skipped ? 1 : 0;
+    CHECK(skipped == 2);
+    CHECK(optimizer.weights == Weights{1.0F - 4.0F});
+    CHECK(scaler.policy(true).loss_scale() == (twice ? 256.0F : 512.0F));
+  }
+}
+
+TEST_CASE("synchronous updates are those of GradScaler") {
+  AsyncGradScaler async(presets::torch(65536.0, 2.0, 0.5, 3));
+  GradScaler scaler(presets::torch(65536.0, 2.0, 0.5, 3));
+  Sgd a{{1.0F}, {}}, b{{1.0F}, {}};
+  std::mt19937 random(support::seed);
+  for (int step = 0; step < 200; ++step) {
+    const float grad = random() % 4 == 0 ? infinity() : 0.5F;
+    a.grads = {grad * async.scale(1.0F)};
+    b.grads = {grad * scaler.scale(1.0F)};
+    (void)async.submit(a);
+    async.update(false);
+    (void)scaler.step(b);
+    scaler.update();
+    REQUIRE(a.weights == b.weights);
+    REQUIRE(async.get_scale() == scaler.get_scale());
+    REQUIRE(async.policy() == scaler.policy());
+  }
+}
+
+TEST_CASE("what is thrown over there arrives here, and the next iteration begins anew") {
+  struct Throws {
+    Weights grads{1.0F};
+    bool throws = true;
+    Weights& gradients() { return grads; }
+    void step() {
+      if (throws) throw std::runtime_error("disk full");
+    }
+  };
+  Throws optimizer, behind;
+  AsyncGradScaler scaler(presets::torch());
+  const auto calls = {+[](AsyncGradScaler<>& s, Throws&) { s.synchronize(); },
+                      +[](AsyncGradScaler<>& s, Throws&) { (void)s.policy(true); },
+                      +[](AsyncGradScaler<>& s, Throws& o) {
+                        for (int i = 0; i < 1000000; ++i) {  // a submit does not wait
+                          (void)s.submit(o);
+                          s.update();
+                        }
+                      }};
+  for (const auto call : calls) {
+    optimizer.throws = true;
+    auto thrown = scaler.submit(optimizer);
+    auto dropped = scaler.submit(behind);
+    try {
+      call(scaler, optimizer);
+      CHECK(false);
+    } catch (const std::runtime_error& error) {
+      CHECK(std::string(error.what()) == "disk full");
+    } catch (const std::logic_error&) {  // the last one: submitted twice, before the error was seen
+      CHECK_THROWS_AS(scaler.synchronize(), std::runtime_error);
+    }
+    CHECK_THROWS_AS(thrown.get(), std::runtime_error);
+    CHECK_THROWS_AS(dropped.get(), std::future_error);
+    CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("nothing has been submitted"));
+    optimizer.throws = false;
+    const auto before = scaler.policy(true);
+    optimizer.grads = {1.0F};
+    auto result = scaler.submit(optimizer);
+    scaler.update();
+    CHECK_FALSE(result.get().skipped);
+    CHECK(scaler.policy(true) == before.adjust(true));
+  }
+}
+
+TEST_CASE("errors of bad gradients arrive as well") {
+  struct Null {
+    headroom::span<float> grads{static_cast<float*>(nullptr), 3};
+    headroom::span<float>& gradients() { return grads; }
+    void step() {}
+  };
+  Null optimizer;
+  AsyncGradScaler<> scaler;
+  (void)scaler.submit(optimizer);
+  CHECK_THROWS_AS(scaler.synchronize(), std::invalid_argument);
+}
+
+TEST_CASE("misuse is a logic error, and never a deadlock") {
+  AsyncGradScaler scaler(presets::torch());
+  Sgd optimizer{{1.0F}, {1.0F}};
+  CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: nothing has been submitted"));
+  (void)scaler.submit(optimizer);
+  CHECK_THAT(logic_error_of([&] { (void)scaler.submit(optimizer); }),
+             ContainsSubstring("submitted already since the last update"));
+  CHECK_THAT(logic_error_of([&] { (void)scaler.state_dict(); }), ContainsSubstring("state_dict: call update before"));
+  scaler.update();
+  scaler.synchronize();
+
+  struct CallsBack {
+    AsyncGradScaler<>& scaler;
+    Weights grads{1.0F};
+    std::vector<std::string> errors{};
+    Weights& gradients() { return grads; }
+    void step() {
+      errors.push_back(logic_error_of([&] { scaler.update(); }));
+      errors.push_back(logic_error_of([&] { scaler.synchronize(); }));
+      errors.push_back(logic_error_of([&] { (void)scaler.policy(true); }));
+      errors.push_back(logic_error_of([&] { (void)scaler.get_growth_factor(true); }));
+      errors.push_back(logic_error_of([&] { (void)scaler.submit(*this); }));
+      errors.push_back(logic_error_of([&] { scaler.load_state_dict({}); }));
+      errors.push_back(logic_error_of([&] { (void)scaler.scale(1.0F); }));
+      errors.push_back(logic_error_of([&] { (void)scaler.get_scale(); }));
+    }
+  };
+  CallsBack calls_back{scaler};
+  (void)scaler.submit(calls_back);
+  scaler.update();
+  scaler.synchronize();
+  CHECK(calls_back.errors.size() == 8);
+  for (const std::string& error : calls_back.errors) CHECK_THAT(error, ContainsSubstring("not from the optimizer's thread"));
+}
+
+TEST_CASE("destruction finishes what was submitted") {
+  struct Slow {
+    std::atomic<int> steps{0};
+    void step(Weights&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      ++steps;
+    }
+  };
+  Slow first, second;
+  {
+    AsyncGradScaler<> scaler;
+    (void)scaler.submit_gradients(first, Weights{1.0F});
+    (void)scaler.submit_gradients(second, Weights{1.0F});
+  }
+  CHECK(first.steps == 1);
+  CHECK(second.steps == 1);
+  { const AsyncGradScaler<> idle; }
+}
+
+TEST_CASE("getters are up to date where that is asked for, settings are changed over there") {
+  AsyncGradScaler scaler(presets::torch());
+  scaler.configure([](GradScaler<>& there) { there.set_growth_factor(3.0); });
+  scaler.configure([](GradScaler<>& there) { there.set_growth_interval(1); });
+  CHECK(scaler.get_growth_factor(true) == 3.0);
+  CHECK(scaler.get_growth_interval() == 1);
+  CHECK(scaler.get_backoff_factor() == 0.5);
+  Stateless optimizer{{1.0F}};
+  (void)scaler.submit_gradients(optimizer, Weights{1.0F});
+  scaler.update();
+  CHECK(scaler.get_scale() == 65536.0F);
+  CHECK(scaler.policy(true).loss_scale() == 196608.0F);
+  scaler.synchronize();
+  CHECK(scaler.get_scale() == 196608.0F);
+  scaler.configure([](GradScaler<>& there) { there.set_growth_factor(0.5); });
+  CHECK_THROWS_AS(scaler.synchronize(), std::invalid_argument);
+  CHECK(scaler.get_growth_factor(true) == 3.0);
+}
+
+TEST_CASE("a resumed run is equal to one that never stopped") {
+  const auto policy = presets::torch(65536.0, 2.0, 0.5, 3);
+  Stateless a{{1.0F}}, b{{1.0F}};
+  AsyncGradScaler scaler(policy);
+  auto resumed = std::make_unique<AsyncGradScaler<>>(policy);
+  std::mt19937 random(support::seed);
+  for (int step = 0; step < 100; ++step) {
+    const headroom::StateDict state = resumed->state_dict();
+    resumed = std::make_unique<AsyncGradScaler<>>(presets::torch());
+    resumed->load_state_dict(state);
+    const float grad = random() % 4 == 0 ? infinity() : 0.5F;
+    (void)scaler.submit_gradients(a, Weights{grad * scaler.scale(1.0F)});
+    (void)resumed->submit_gradients(b, Weights{grad * resumed->scale(1.0F)});
+    scaler.update();
+    resumed->update();
+    REQUIRE(scaler.get_scale() == resumed->get_scale());
+    REQUIRE(scaler.policy(true) == resumed->policy(true));
+    REQUIRE(a.weights == b.weights);
+  }
+  GradScaler<> synchronous(presets::torch(8.0));
+  resumed->load_state_dict(synchronous.state_dict());
+  CHECK(resumed->get_scale() == 8.0F);
+  headroom::StateDict bad = synchronous.state_dict();
+  bad.add("main_scale", 0.0);
+  CHECK_THAT(support::message_of([&] { resumed->load_state_dict(bad); }), ContainsSubstring("main_scale is 0"));
+  CHECK(resumed->get_scale() == 8.0F);
+}
+
+TEST_CASE("disabled, everything passes through, over there") {
+  AsyncGradScalerConfig config;
+  config.enabled = false;
+  AsyncGradScaler scaler(presets::torch(), config);
+  Sgd optimizer{{1.0F}, {scaler.scale(0.25F)}};
+  auto result = scaler.submit(optimizer);
+  scaler.update();
+  CHECK_FALSE(result.get().skipped);
+  CHECK(optimizer.weights == Weights{0.75F});
+  CHECK(scaler.get_scale() == 1.0F);
+  CHECK(scaler.state_dict().empty());
+}
+
+TEST_CASE("a hundred thousand iterations with random delays") {
+  AsyncGradScaler scaler(presets::torch(65536.0, 2.0, 0.5, 20));
+  struct Delayed {
+    std::mt19937 random{support::seed};
+    double sum = 0.0;
+    std::int64_t steps = 0;
+    void step(Weights& grads) {
+      wait_a_moment(random);
+      sum += static_cast<double>(grads[0]);
+      ++steps;
+    }
+  } optimizer;
+  std::mt19937 random(support::seed + 1);
+  std::int64_t skipped = 0;
+  std::future<headroom::StepResult<void>> last;
+  for (int step = 0; step < 100000; ++step) {
+    wait_a_moment(random);
+    const float loss = scaler.scale(1.0F);
+    const bool overflows = loss > 0x1p24F || random() % 100 == 0;
+    auto result = scaler.submit_gradients(optimizer, Weights{overflows ? infinity() : loss, 0.0F});
+    if (last.valid()) skipped += last.get().skipped ? 1 : 0;
+    last = std::move(result);
+    scaler.update(random() % 100 != 0);
+    if (random() % 1000 == 0) scaler.synchronize();
+    if (random() % 1000 == 0) (void)scaler.policy(random() % 2 == 0);
+  }
+  skipped += last.get().skipped ? 1 : 0;
+  scaler.synchronize();
+  CHECK(optimizer.steps + skipped == 100000);
+  CHECK(optimizer.sum == static_cast<double>(optimizer.steps));  // each unscaled by its own scale, to exactly 1
+  CHECK(skipped > 500);
+}
