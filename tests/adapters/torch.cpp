@@ -21,6 +21,7 @@
 using Catch::Matchers::ContainsSubstring;
 using headroom::ConstantLossScale;
 using headroom::GradScaler;
+using support::logic_error_of;
 using support::message_of;
 using torch::Tensor;
 namespace presets = headroom::presets;
@@ -48,16 +49,6 @@ struct Model {
   std::vector<float> rest;
 };
 HEADROOM_TREE(Model, weight, bias, buffer, rest)
-
-template <class F>
-std::string logic_error_of(F f) {
-  try {
-    f();
-  } catch (const std::logic_error& error) {
-    return error.what();
-  }
-  return {};
-}
 
 }  // namespace
 

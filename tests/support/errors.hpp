@@ -16,4 +16,17 @@ std::string message_of(F f) {
   return {};
 }
 
+/// The same of a std::logic_error that is none.
+template <class F>
+std::string logic_error_of(F f) {
+  try {
+    f();
+  } catch (const std::invalid_argument&) {
+    return "std::invalid_argument";
+  } catch (const std::logic_error& error) {
+    return error.what();
+  }
+  return {};
+}
+
 }  // namespace support

@@ -16,30 +16,21 @@
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/golden.hpp"
+#include "support/optimizers.hpp"
 #include "support/samples.hpp"
 
 using Catch::Matchers::ContainsSubstring;
 using headroom::AsyncGradScaler;
 using headroom::AsyncGradScalerConfig;
 using headroom::GradScaler;
+using support::infinity;
+using support::logic_error_of;
+using support::Sgd;
+using support::Weights;
 namespace presets = headroom::presets;
 
 namespace {
 
-using Weights = std::vector<float>;
-
-struct Sgd {
-  Weights weights;
-  Weights grads;
-  std::thread::id thread{};
-
-  Weights& gradients() { return grads; }
-  float step(float rate = 1.0F) {
-    thread = std::this_thread::get_id();
-    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -= rate * grads[i];
-    return rate;
-  }
-};
 /// An optimizer that is handed its gradients.
 struct Stateless {
   Weights weights;
@@ -49,22 +40,6 @@ struct Stateless {
     for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -= grads[i];
   }
 };
-
-float infinity() {
-  float value = 0.0F;
-  support::set_bits(value, headroom::binary32::infinity_bits);
-  return value;
-}
-
-template <class F>
-std::string logic_error_of(F f) {
-  try {
-    f();
-  } catch (const std::logic_error& error) {
-    return error.what();
-  }
-  return {};
-}
 
 void wait_a_moment(std::mt19937& random) {
   const auto kind = random() % 64;
@@ -85,7 +60,7 @@ TEST_CASE("the optimizer unscales and steps in another thread, by the scale of i
   scaler.synchronize();
   const auto result = future.get();
   CHECK_FALSE(result.skipped);
-  CHECK(result.value == 0.5F);
+  CHECK(result.value == 1);
   CHECK(result.report.max_abs == 1.0);
   CHECK(optimizer.weights == Weights{0.75F, 2.5F});
   CHECK(optimizer.thread != std::this_thread::get_id());
@@ -138,6 +113,21 @@ TEST_CASE("one scale that is too large backs off once, or twice as in RoundPipe"
   }
 }
 
+TEST_CASE("an iteration keeps the scale that its loss was scaled with, whoever waits meanwhile") {
+  Stateless optimizer{{1.0F}};
+  AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));  // grows every step
+  (void)scaler.submit_gradients(optimizer, Weights{1024.0F});
+  scaler.update();
+  const float loss = scaler.scale(1.0F);
+  CHECK(loss == 1024.0F);
+  scaler.synchronize();
+  CHECK(scaler.policy(true).loss_scale() == 2048.0F);
+  (void)scaler.submit_gradients(optimizer, Weights{loss});
+  scaler.update();
+  scaler.synchronize();
+  CHECK(optimizer.weights == Weights{-1.0F});  // two steps by 1
+}
+
 TEST_CASE("synchronous updates are those of GradScaler") {
   AsyncGradScaler async(presets::torch(65536.0, 2.0, 0.5, 3));
   GradScaler scaler(presets::torch(65536.0, 2.0, 0.5, 3));
@@ -161,8 +151,10 @@ TEST_CASE("what is thrown over there arrives here, and the next iteration begins
   struct Throws {
     Weights grads{1.0F};
     bool throws = true;
+    std::atomic<bool> may_go_on{true};
     Weights& gradients() { return grads; }
     void step() {
+      while (!may_go_on) std::this_thread::yield();
       if (throws) throw std::runtime_error("disk full");
     }
   };
@@ -178,8 +170,10 @@ TEST_CASE("what is thrown over there arrives here, and the next iteration begins
                       }};
   for (const auto call : calls) {
     optimizer.throws = true;
+    optimizer.may_go_on = false;
     auto thrown = scaler.submit(optimizer);
     auto dropped = scaler.submit(behind);
+    optimizer.may_go_on = true;
     try {
       call(scaler, optimizer);
       CHECK(false);

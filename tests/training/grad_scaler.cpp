@@ -14,6 +14,7 @@
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/golden.hpp"
+#include "support/optimizers.hpp"
 
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
@@ -21,25 +22,15 @@ using headroom::GradientFactor;
 using headroom::GradientReport;
 using headroom::GradScaler;
 using headroom::half;
+using support::infinity;
+using support::logic_error_of;
+using support::Sgd;
+using support::Weights;
 namespace presets = headroom::presets;
 
 namespace {
 
-using Weights = std::vector<float>;
-
-/// Plain gradient descent with a rate of 1, by the traits that every class with these two members has.
-struct Sgd {
-  Weights weights;
-  Weights grads;
-  int steps = 0;
-
-  Weights& gradients() { return grads; }
-  int step(float rate = 1.0F) {
-    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -= rate * grads[i];
-    return ++steps;
-  }
-};
-/// The same, multiplying in its own loop.
+/// support::Sgd, multiplying in its own loop.
 struct FusedSgd {
   Weights weights;
   Weights grads;
@@ -56,24 +47,6 @@ struct Foreign {
   std::vector<half> flat;
   bool applied = false;
 };
-
-float infinity() {
-  float value = 0.0F;
-  support::set_bits(value, headroom::binary32::infinity_bits);
-  return value;
-}
-
-template <class F>
-std::string logic_error_of(F f) {
-  try {
-    f();
-  } catch (const std::invalid_argument&) {
-    return "std::invalid_argument";
-  } catch (const std::logic_error& error) {
-    return error.what();
-  }
-  return {};
-}
 
 /// What backward would leave: the gradient of the unscaled loss times the loss.
 void backward(float loss, const Weights& true_grads, Weights& grads) {

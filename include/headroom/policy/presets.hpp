@@ -89,6 +89,17 @@ template <class Policy, class Config>
   return CerebrasLossScale(ToleranceConfig{preset_config(start, interval, 2.0, 0.5, least, most), overflow_tolerance});
 }
 
+/// What fairseq's scale and metaseq's have in common.
+template <class Policy>
+[[nodiscard]] constexpr Policy with_tolerance(const double& init_scale, const double& scale_factor, std::int64_t scale_window,
+                                              double tolerance, const double& threshold, const double& min_loss_scale) {
+  const float bound = floor_argument("threshold", threshold);
+  const float least = floor_argument("min_loss_scale", min_loss_scale);
+  const double factor = factor_argument("scale_factor", scale_factor);
+  const LossScaleConfig scale = preset_config(1.0F, scale_window, factor, 1.0 / factor, bound < least ? least : bound);
+  return starting_anywhere<Policy>(ToleranceConfig{scale, tolerance}, scale_argument("init_scale", init_scale));
+}
+
 }  // namespace detail
 
 /// Policies that follow other systems step by step, as long as the system's own scale stays in [2^-126, 2^126]; beyond, ours
@@ -185,12 +196,7 @@ namespace presets {
 [[nodiscard]] constexpr FairseqLossScale fairseq(const double& init_scale = 32768.0, const double& scale_factor = 2.0,
                                                  std::int64_t scale_window = 2000, const double& tolerance = 0.0,
                                                  const double& threshold = 0.0, const double& min_loss_scale = 1e-4) {
-  const float bound = detail::floor_argument("threshold", threshold);
-  const float least = detail::floor_argument("min_loss_scale", min_loss_scale);
-  const double factor = detail::factor_argument("scale_factor", scale_factor);
-  const LossScaleConfig scale = detail::preset_config(1.0F, scale_window, factor, 1.0 / factor, bound < least ? least : bound);
-  return detail::starting_anywhere<FairseqLossScale>(ToleranceConfig{scale, tolerance},
-                                                     detail::scale_argument("init_scale", init_scale));
+  return detail::with_tolerance<FairseqLossScale>(init_scale, scale_factor, scale_window, tolerance, threshold, min_loss_scale);
 }
 /// metaseq's DynamicLossScaler, whose window grows and shrinks with the scale. A backoff that would take its scale below
 /// min_loss_scale leaves it where it is, and takes ours to min_loss_scale: the same where the scale meets that exactly on its
@@ -198,12 +204,7 @@ namespace presets {
 [[nodiscard]] constexpr MetaseqLossScale metaseq(const double& init_scale = 4.0, const double& scale_factor = 2.0,
                                                  std::int64_t scale_window = 256, const double& tolerance = 0.0,
                                                  const double& threshold = 0.0, const double& min_loss_scale = 0x1p-5) {
-  const float bound = detail::floor_argument("threshold", threshold);
-  const float least = detail::floor_argument("min_loss_scale", min_loss_scale);
-  const double factor = detail::factor_argument("scale_factor", scale_factor);
-  const LossScaleConfig scale = detail::preset_config(1.0F, scale_window, factor, 1.0 / factor, bound < least ? least : bound);
-  return detail::starting_anywhere<MetaseqLossScale>(ToleranceConfig{scale, tolerance},
-                                                     detail::scale_argument("init_scale", init_scale));
+  return detail::with_tolerance<MetaseqLossScale>(init_scale, scale_factor, scale_window, tolerance, threshold, min_loss_scale);
 }
 
 }  // namespace presets

@@ -47,8 +47,9 @@ class AsyncGradScaler {
 
   /// The outputs times the scale of this iteration: see GradScaler::scale.
   template <class Tree>
-  [[nodiscard]] auto scale(Tree&& outputs) const {
+  [[nodiscard]] auto scale(Tree&& outputs) {
     check_caller("scale");
+    has_scaled_ = true;
     if (!enabled_) return detail::unmodified(std::forward<Tree>(outputs));
     return ConstantLossScale(main_scale_).scale(std::forward<Tree>(outputs));
   }
@@ -88,6 +89,7 @@ class AsyncGradScaler {
     }
     wait_for_updates();
     submitted_.clear();
+    has_scaled_ = false;
     ++updates_;
     (void)enqueue([this] {
       scaler_.update();
@@ -99,11 +101,12 @@ class AsyncGradScaler {
     if (!is_async) wait_for_updates();
   }
 
-  /// Waits until the other thread has done everything; the next iteration has the scale decided last.
+  /// Waits until the other thread has done everything. The next iteration has the scale decided last; so has this one, unless
+  /// it has begun with a `scale` or `submit`.
   void synchronize() {
     check_caller("synchronize");
     wait_until_idle();
-    if (submitted_.empty()) main_scale_ = decided_.loss_scale();
+    if (submitted_.empty() && !has_scaled_) main_scale_ = decided_.loss_scale();
   }
 
   /// Of this iteration; 1 where disabled.
@@ -171,6 +174,7 @@ class AsyncGradScaler {
     scaler_.load_state_dict(dict);  // while the other thread has nothing to do
     decided_ = loaded;
     submitted_.clear();
+    has_scaled_ = false;
     main_scale_ = has_scale ? main_scale : loaded.loss_scale();
   }
 
@@ -206,6 +210,7 @@ class AsyncGradScaler {
   void receive_error() {
     thread_.receive_error([this] {
       submitted_.clear();
+      has_scaled_ = false;
       updates_ = updates_done_;
       scaler_.start_iteration();
       decided_ = scaler_.policy();
@@ -214,7 +219,7 @@ class AsyncGradScaler {
   }
 
   // Of the main thread.
-  bool enabled_;
+  bool enabled_, has_scaled_ = false;
   float main_scale_;
   std::vector<const void*> submitted_;
   std::uint64_t updates_ = 0;

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <thread>
+#include <vector>
+
+#include "support/bits.hpp"
+
+namespace support {
+
+using Weights = std::vector<float>;
+
+/// Plain gradient descent, by the traits that every class with these two members has. Returns the number of steps.
+struct Sgd {
+  Weights weights;
+  Weights grads;
+  int steps = 0;
+  std::thread::id thread{};  ///< of the last step
+
+  Weights& gradients() { return grads; }
+  int step(float rate = 1.0F) {
+    thread = std::this_thread::get_id();
+    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -= rate * grads[i];
+    return ++steps;
+  }
+};
+
+inline float infinity() {
+  float value = 0.0F;
+  set_bits(value, headroom::binary32::infinity_bits);
+  return value;
+}
+
+}  // namespace support
