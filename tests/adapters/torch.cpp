@@ -34,7 +34,7 @@ const double infinity = std::numeric_limits<double>::infinity();
 bool same_bits(const Tensor& a, const Tensor& b) {
   if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes()) return false;
   const Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
-  return std::memcmp(x.data_ptr(), y.data_ptr(), x.nbytes()) == 0;
+  return x.numel() == 0 || std::memcmp(x.data_ptr(), y.data_ptr(), x.nbytes()) == 0;
 }
 /// Of magnitudes that every dtype has.
 Tensor some(torch::IntArrayRef shape, torch::ScalarType dtype = torch::kFloat) {
