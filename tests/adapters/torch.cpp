@@ -321,6 +321,97 @@ TEST_CASE("the optimizer may run in another thread") {
   CHECK(torch::allclose(weight.detach(), before - 3.0));
 }
 
+TEST_CASE("gradients are changed as autograd wants to be told") {
+  Tensor weight = parameter({3});
+  torch::optim::SGD optimizer({weight}, 1.0);
+  weight.mutable_grad() = torch::full({3}, 1024.0F);
+  GradScaler<> scaler(presets::torch(1024.0));
+  auto version = weight.grad()._version();
+  (void)scaler.unscale(optimizer);
+  CHECK(weight.grad()._version() > version);
+  scaler.update();
+  version = weight.grad()._version();
+  (void)scaler.unscale_and_clip(optimizer, 1e-6);
+  CHECK(weight.grad()._version() > version);
+  CHECK_FALSE(weight.grad().requires_grad());
+  scaler.update();
+  {
+    const c10::InferenceMode inference;  // whose tensors have no version
+    weight.mutable_grad() = torch::full({3}, 1024.0F);
+  }
+  CHECK(scaler.unscale(optimizer).max_abs == 1.0);
+}
+
+TEST_CASE("two parameters with one sparse gradient have one after it has been coalesced") {
+  Tensor a = parameter({4}), b = parameter({4});
+  const Tensor sparse = torch::sparse_coo_tensor(torch::tensor({{1, 1}}, torch::kLong), torch::tensor({512.0F, 512.0F}), {4});
+  a.mutable_grad() = sparse;
+  b.mutable_grad() = sparse;
+  torch::optim::SGD optimizer({a, b}, 1.0);
+  GradScaler<> scaler(presets::torch(1024.0));
+  CHECK(scaler.unscale(optimizer).max_abs == 1.0);
+  CHECK(a.grad().to_dense().equal(torch::tensor({0.0F, 1.0F, 0.0F, 0.0F})));
+  CHECK(b.grad().to_dense().equal(a.grad().to_dense()));
+}
+
+TEST_CASE("what overflows when it is unscaled and clipped is an overflow") {
+  Tensor weight = parameter({2}, torch::kHalf);
+  weight.mutable_grad() = torch::full({2}, 60000.0F).to(torch::kHalf);
+  torch::optim::SGD optimizer({weight}, 1.0);
+  headroom::LossScaleConfig config;
+  config.initial_scale = 0.5F;
+  config.min_scale = 0.25F;
+  GradScaler<> scaler{headroom::DynamicLossScale(config)};
+  CHECK_FALSE(scaler.unscale_and_clip(optimizer, 1e9).finite);
+  CHECK(scaler.step(optimizer).skipped);
+}
+
+TEST_CASE("an optimizer of one's own multiplies in its own loop") {
+  struct Fused : torch::optim::SGD {
+    using torch::optim::SGD::SGD;
+    using torch::optim::SGD::step;
+    void step(headroom::GradientFactor factor) { last = factor.value; }
+    double last = 0.0;
+  };
+  Tensor weight = parameter({2});
+  weight.mutable_grad() = torch::full({2}, 1024.0F);
+  Fused optimizer({weight}, torch::optim::SGDOptions(1.0));
+  GradScaler<> scaler(presets::torch(1024.0));
+  scaler.set_deferred(true);
+  CHECK(scaler.step(optimizer).report.max_abs == 1.0);
+  CHECK(optimizer.last == 1.0 / 1024);
+  CHECK(weight.grad().equal(torch::full({2}, 1024.0F)));
+}
+
+TEST_CASE("gradients in several places are measured, unscaled and clipped together") {
+  using headroom::detail::aten::Gradients;
+  // On other devices than the CPU ATen unscales; here of those only the 16-bit ones, which every version can.
+  const auto make = [](std::vector<Tensor>& tensors) {
+    tensors = {torch::full({9}, 3.0F), torch::full({16}, 4.0F).to(torch::kBFloat16)};
+    return Gradients(tensors, [](const Tensor& tensor) { return tensor.scalar_type() == torch::kFloat; });
+  };
+  const auto executor = headroom::parallel(1);
+  std::vector<Tensor> tensors;
+  Gradients gradients = make(tensors);
+  CHECK(gradients.measure(executor).norm == Catch::Approx(std::sqrt(9 * 9.0 + 16 * 16.0)));
+  CHECK(gradients.measure(executor).max_abs == 4.0);
+  CHECK(gradients.unscale(executor, 2.0F).max_abs == 2.0);
+  CHECK(same_bits(tensors[0], torch::full({9}, 1.5F)));
+  CHECK(same_bits(tensors[1], torch::full({16}, 2.0F).to(torch::kBFloat16)));
+  CHECK(gradients.multiply(executor, 2.0).max_abs == 4.0);
+  CHECK(same_bits(tensors[0], torch::full({9}, 3.0F)));
+  CHECK(same_bits(tensors[1], torch::full({16}, 4.0F).to(torch::kBFloat16)));
+  for (const std::size_t bad : {0, 1}) {
+    Gradients others = make(tensors);
+    tensors[bad][5] = infinity;
+    CHECK_FALSE(others.measure(executor).finite);
+    CHECK(others.measure(executor).norm == infinity);
+    CHECK_FALSE(others.unscale(executor, 2.0F).finite);
+    CHECK_FALSE(others.multiply(executor, 2.0).finite);
+    CHECK(tensors[1 - bad][0].item<float>() == (bad == 0 ? 4.0F : 3.0F));  // halved and doubled: none is left out
+  }
+}
+
 // The route of other devices, on the CPU.
 TEST_CASE("gradients elsewhere: measured, multiplied and unscaled by ATen") {
   torch::manual_seed(7);
@@ -337,7 +428,7 @@ TEST_CASE("gradients elsewhere: measured, multiplied and unscaled by ATen") {
     CHECK(norm.finite);
     CHECK(norm.max_abs == expected.max_abs);
     CHECK(norm.norm == Catch::Approx(expected.norm));
-    device.multiply(0.5);
+    CHECK(device.multiply(0.5).max_abs == expected.max_abs / 2);
     CHECK(same_bits(copies[0], gradients[0] * 0.5));
 
     const bool is_wide = dtype == torch::kFloat || dtype == torch::kDouble;

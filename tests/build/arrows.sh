@@ -20,7 +20,8 @@ declare -A may_include=(
   [policy]="$base dtype tree kernel ops state"
   [training]="$base dtype tree kernel ops state policy"
   [observe]="$base dtype tree kernel ops policy"
-  [adapters]="$base dtype tree ops state policy training"
+  [adapters]="$base dtype tree ops state policy training adapters/torch"
+  [adapters/torch]="$base dtype tree"
 )
 
 faults=0

@@ -195,6 +195,70 @@ TEST_CASE("what is thrown over there arrives here, and the next iteration begins
   }
 }
 
+TEST_CASE("several optimizers are handed gradients of their own, each once an iteration") {
+  Stateless a{{1000.0F}}, b{{1000.0F}};
+  AsyncGradScaler scaler(presets::torch(1024.0));
+  std::vector<std::future<headroom::StepResult<void>>> results;
+  for (int step = 0; step < 300; ++step) {
+    for (Stateless* optimizer : {&a, &b}) {
+      results.push_back(scaler.submit_gradients(*optimizer, Weights{scaler.scale(1.0F)}));
+      results.back().wait();  // what has been handed over is gone, and its place in memory free
+      if (optimizer == &b) {
+        CHECK_THAT(logic_error_of([&] { (void)scaler.submit_gradients(b, Weights{1.0F}); }), ContainsSubstring("already"));
+      }
+    }
+    scaler.update();
+  }
+  scaler.synchronize();
+  for (auto& result : results) CHECK_FALSE(result.get().skipped);
+  CHECK(a.weights == Weights{700.0F});
+  CHECK(b.weights == Weights{700.0F});
+}
+
+TEST_CASE("a loss keeps its scale where an error arrives before its gradients are submitted") {
+  Stateless optimizer{{1.0F}};
+  AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));
+  (void)scaler.submit_gradients(optimizer, Weights{1024.0F});
+  scaler.update();
+  const float loss = scaler.scale(1.0F);
+  scaler.configure([](GradScaler<>&) { throw std::runtime_error("refused"); });
+  CHECK_THROWS_AS(scaler.synchronize(), std::runtime_error);
+  CHECK(scaler.policy(true).loss_scale() == 2048.0F);
+  (void)scaler.submit_gradients(optimizer, Weights{loss});
+  scaler.update();
+  scaler.synchronize();
+  CHECK(optimizer.weights == Weights{-1.0F});
+}
+
+TEST_CASE("a scale that is set over there counts from the next update on, whoever is faster") {
+  for (const bool waits : {false, true}) {
+    Stateless optimizer{{1.0F}};
+    AsyncGradScaler scaler(presets::torch(1024.0));
+    scaler.configure([](GradScaler<>& there) { there.update(8.0F); });
+    (void)scaler.submit_gradients(optimizer, Weights{1.0F});
+    if (waits) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    scaler.update();
+    CHECK(scaler.get_scale() == 1024.0F);
+    (void)scaler.submit_gradients(optimizer, Weights{1.0F});
+    scaler.update();
+    CHECK(scaler.get_scale() == 8.0F);
+  }
+}
+
+TEST_CASE("two overflows of one scale above the floor are not at the floor") {
+  Stateless optimizer{{1.0F}};
+  AsyncGradScaler scaler(presets::jmp(2.0));
+  std::atomic<int> calls{0};
+  scaler.configure([&](GradScaler<>& there) { there.set_on_floor([&](const headroom::DynamicLossScale&) { ++calls; }); });
+  for (int step = 0; step < 2; ++step) {
+    (void)scaler.submit_gradients(optimizer, Weights{infinity()});
+    scaler.update();
+  }
+  scaler.synchronize();
+  CHECK(scaler.get_scale() == 1.0F);
+  CHECK(calls == 0);
+}
+
 TEST_CASE("errors of bad gradients arrive as well") {
   struct Null {
     headroom::span<float> grads{static_cast<float*>(nullptr), 3};
@@ -232,13 +296,15 @@ TEST_CASE("misuse is a logic error, and never a deadlock") {
       errors.push_back(logic_error_of([&] { scaler.load_state_dict({}); }));
       errors.push_back(logic_error_of([&] { (void)scaler.scale(1.0F); }));
       errors.push_back(logic_error_of([&] { (void)scaler.get_scale(); }));
+      errors.push_back(logic_error_of([&] { (void)scaler.state_dict(); }));
+      errors.push_back(logic_error_of([&] { scaler.configure([](GradScaler<>&) {}); }));
     }
   };
   CallsBack calls_back{scaler};
   (void)scaler.submit(calls_back);
   scaler.update();
   scaler.synchronize();
-  CHECK(calls_back.errors.size() == 8);
+  CHECK(calls_back.errors.size() == 10);
   for (const std::string& error : calls_back.errors) CHECK_THAT(error, ContainsSubstring("not from the optimizer's thread"));
 }
 
@@ -319,6 +385,8 @@ TEST_CASE("disabled, everything passes through, over there") {
   CHECK(optimizer.weights == Weights{0.75F});
   CHECK(scaler.get_scale() == 1.0F);
   CHECK(scaler.state_dict().empty());
+  scaler.update();  // as a GradScaler that is disabled
+  scaler.synchronize();
 }
 
 TEST_CASE("a hundred thousand iterations with random delays") {

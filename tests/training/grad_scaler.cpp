@@ -22,6 +22,7 @@ using headroom::GradientFactor;
 using headroom::GradientReport;
 using headroom::GradScaler;
 using headroom::half;
+using headroom::LossScaleConfig;
 using support::infinity;
 using support::logic_error_of;
 using support::Sgd;
@@ -54,7 +55,35 @@ void backward(float loss, const Weights& true_grads, Weights& grads) {
   for (std::size_t i = 0; i < grads.size(); ++i) grads[i] += true_grads[i] * loss;
 }
 
+/// An optimizer whose gradients nobody but its traits may touch.
+struct Remote {
+  Weights grads;
+  std::vector<std::string> calls;
+};
+
 }  // namespace
+
+template <>
+struct headroom::optimizer_traits<Remote> {
+  static Weights& gradients(Remote& optimizer) {
+    current = &optimizer;
+    return optimizer.grads;
+  }
+  static void step(Remote&) {}
+  static GradientReport unscale(const ParallelExecutor& executor, Weights& grads, float scale) {
+    current->calls.push_back("unscale");
+    return ConstantLossScale(scale).unscale_in_place(executor, grads);
+  }
+  static GradientNorm measure(const ParallelExecutor& executor, const Weights& grads) {
+    current->calls.push_back("measure");
+    return headroom::measure(executor, grads);
+  }
+  static GradientReport multiply(const ParallelExecutor& executor, Weights& grads, double factor) {
+    current->calls.push_back("multiply");
+    return ConstantLossScale(static_cast<float>(1.0 / factor)).unscale_in_place(executor, grads);
+  }
+  static inline Remote* current = nullptr;
+};
 
 template <>
 struct headroom::optimizer_traits<Foreign> {
@@ -376,6 +405,71 @@ TEST_CASE("on_floor is called for an overflow at the floor, after the update") {
   CHECK(calls == 1);
   CHECK_THROWS_AS(overflow(), std::runtime_error);
   CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: no optimizer"));  // it was done
+}
+
+TEST_CASE("an overflow of a scale above the floor is none at the floor, even if somebody has set the scale since") {
+  GradScaler scaler(presets::jmp(4.0));
+  int calls = 0;
+  scaler.set_on_floor([&](const headroom::DynamicLossScale&) { ++calls; });
+  (void)scaler.scale(1.0F);
+  scaler.update(1.0F);
+  Sgd optimizer{{1.0F}, {infinity()}};
+  CHECK(scaler.step(optimizer).skipped);  // scaled by 4
+  scaler.update();
+  CHECK(calls == 0);
+  (void)scaler.step(optimizer);
+  scaler.update();
+  CHECK(calls == 1);
+}
+
+TEST_CASE("where the reducer throws the gradients count as unscaled, and nobody steps by them") {
+  GradScaler scaler(presets::torch(1024.0));
+  Sgd optimizer{{1.0F}, {1024.0F}};
+  bool throws = true;
+  scaler.set_reducer([&](const GradientReport& report) {
+    if (throws) throw std::runtime_error("timeout");
+    return report;
+  });
+  CHECK_THROWS_AS(scaler.step(optimizer), std::runtime_error);
+  CHECK(optimizer.grads == Weights{1.0F});
+  throws = false;
+  CHECK_THAT(logic_error_of([&] { (void)scaler.unscale(optimizer); }), ContainsSubstring("unscaled already"));
+  CHECK(scaler.step(optimizer).skipped);
+  CHECK(optimizer.weights == Weights{1.0F});
+  CHECK(optimizer.grads == Weights{1.0F});
+}
+
+TEST_CASE("gradients elsewhere are left to the functions of their optimizer_traits") {
+  Remote optimizer{{2048.0F}, {}};
+  GradScaler scaler(presets::torch(1024.0));
+  CHECK(scaler.unscale(optimizer).max_abs == 2.0);
+  CHECK(optimizer.calls == std::vector<std::string>{"unscale"});
+  scaler.update();
+  optimizer = {{2048.0F}, {}};
+  CHECK(scaler.unscale_and_clip(optimizer, 0.5).norm == 2.0);
+  CHECK(optimizer.grads == Weights{0.5F});
+  CHECK(optimizer.calls == std::vector<std::string>{"measure", "multiply"});
+  scaler.update();
+  optimizer = {{2048.0F}, {}};
+  CHECK(scaler.unscale_and_clip(optimizer, 5.0).norm == 2.0);
+  CHECK(optimizer.grads == Weights{2.0F});
+  CHECK(optimizer.calls == std::vector<std::string>{"measure", "unscale"});
+  scaler.update();
+  scaler.set_deferred(true);
+  optimizer = {{2048.0F}, {}};
+  CHECK(scaler.unscale(optimizer).max_abs == 2.0);
+  CHECK(optimizer.calls == std::vector<std::string>{"measure"});
+}
+
+TEST_CASE("what overflows when it is unscaled and clipped is an overflow") {
+  LossScaleConfig config;
+  config.initial_scale = 0.5F;
+  config.min_scale = 0.25F;
+  GradScaler scaler{headroom::DynamicLossScale(config)};
+  Remote optimizer{{0x1.8p127F}, {}};
+  const auto norm = scaler.unscale_and_clip(optimizer, 1e300);
+  CHECK_FALSE(norm.finite);
+  CHECK(scaler.step(optimizer).skipped);
 }
 
 TEST_CASE("disabled, everything passes through") {

@@ -1,17 +1,16 @@
 #pragma once
 
+#include <headroom/adapters/torch/tensor.hpp>
 #include <headroom/training/gradient_passes.hpp>
 #include <headroom/training/optimizer_traits.hpp>
-#include <headroom/tree/tensor_traits.hpp>
-#include <headroom/tree/tree_traits.hpp>
 
 #include <ATen/ATen.h>
 #include <torch/optim/optimizer.h>
 #include <cmath>
-#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <type_traits>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -24,119 +23,6 @@
 
 namespace headroom {
 
-template <>
-struct dtype_traits<c10::Half> {
-  using format = binary16;
-};
-template <>
-struct dtype_traits<c10::BFloat16> {
-  using format = brain16;
-};
-
-/// What a walk makes of a torch::Tensor: a leaf of static dtype.
-template <class T>
-struct TorchView {
-  const at::Tensor& tensor;
-  const char* obstacle;  ///< why its elements cannot be reached; null where they can
-};
-
-template <class T>
-struct tensor_traits<TorchView<T>> {
-  using value_type = T;
-  static constexpr bool is_view = true;
-
-  static T* data(const TorchView<T>& view) { return view.obstacle ? nullptr : view.tensor.template data_ptr<T>(); }
-  static std::size_t size(const TorchView<T>& view) {
-    return view.obstacle ? 0 : static_cast<std::size_t>(view.tensor.numel());
-  }
-  static Layout layout(const TorchView<T>& view) {
-    Layout layout;
-    const auto sizes = view.tensor.sizes(), strides = view.tensor.strides();
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      layout.push(static_cast<std::ptrdiff_t>(sizes[i]), static_cast<std::ptrdiff_t>(strides[i]));
-    }
-    return layout;
-  }
-  static const char* obstacle(const TorchView<T>& view) { return view.obstacle; }
-};
-
-namespace detail::aten {
-
-template <class T>
-constexpr at::ScalarType scalar_type_of() {
-  using Format = format_of<T>;
-  if (std::is_same_v<Format, binary16>) return at::kHalf;
-  if (std::is_same_v<Format, brain16>) return at::kBFloat16;
-  return std::is_same_v<Format, binary32> ? at::kFloat : at::kDouble;
-}
-[[nodiscard]] inline bool is_16_bit(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
-}
-
-template <class F>
-void with_view(const at::Tensor& tensor, const char* obstacle, F&& f) {
-  switch (tensor.scalar_type()) {
-    case at::kFloat:
-      return f(TorchView<float>{tensor, obstacle});
-    case at::kDouble:
-      return f(TorchView<double>{tensor, obstacle});
-    case at::kHalf:
-      return f(TorchView<c10::Half>{tensor, obstacle});
-    case at::kBFloat16:
-      return f(TorchView<c10::BFloat16>{tensor, obstacle});
-    default:
-      break;
-  }
-  if (at::isIntegralType(tensor.scalar_type(), true)) return f(nullptr);
-  f(TorchView<float>{tensor, "has a dtype that is not supported: neither float, double, Half nor BFloat16"});
-}
-
-}  // namespace detail::aten
-
-template <>
-struct tree_traits<at::Tensor> {
-  static constexpr branch_kind kind = branch_kind::dynamic;
-
-  template <class F>
-  static void with_view(const at::Tensor& tensor, F&& f) {
-    if (!tensor.defined()) return f(nullptr);
-    if (tensor.is_sparse() && tensor.is_coalesced() && tensor.device().is_cpu()) {
-      const at::Tensor values = tensor._values();
-      return detail::aten::with_view(values, nullptr, f);
-    }
-    const char* obstacle = nullptr;
-    if (!tensor.device().is_cpu()) {
-      obstacle = "is not on the CPU: only a GradScaler works on gradients elsewhere";
-    } else if (tensor.is_sparse()) {
-      obstacle = "is sparse and not coalesced: call coalesce() first";
-    } else if (tensor.layout() != at::kStrided) {
-      obstacle = "is neither strided nor sparse COO";
-    } else if (tensor.is_neg()) {
-      obstacle = "has its negation still to be done: call resolve_neg() first";
-    }
-    detail::aten::with_view(tensor, obstacle, f);
-  }
-
-  /// A new tensor of the same shape and device, with elements of To (or same_dtype).
-  template <class To>
-  static at::Tensor like(const at::Tensor& tensor) {
-    const at::NoGradGuard no_grad;
-    if (!tensor.defined() || !tensor.is_floating_point()) return tensor.defined() ? tensor.clone() : tensor;
-    at::TensorOptions options = tensor.options().requires_grad(false);
-    if constexpr (is_dtype_v<To>) options = options.dtype(detail::aten::scalar_type_of<To>());
-    if (!tensor.is_sparse()) return at::empty_like(tensor, options);
-    const at::Tensor values = at::empty_like(tensor._values(), options.layout(at::kStrided));
-    return at::_sparse_coo_tensor_unsafe(tensor._indices().clone(), values, tensor.sizes())._coalesced_(tensor.is_coalesced());
-  }
-
-  /// Recorded by autograd. A single 16-bit number becomes float, as in torch.amp.
-  static at::Tensor scaled(const at::Tensor& tensor, float factor) {
-    if (!tensor.defined() || at::isIntegralType(tensor.scalar_type(), true)) return tensor;
-    const bool widens = tensor.dim() == 0 && detail::aten::is_16_bit(tensor);
-    return (widens ? tensor.to(at::kFloat) : tensor).mul(static_cast<double>(factor));
-  }
-};
-
 namespace detail::aten {
 
 /// Each once, however many parameter groups share it; those that are undefined not at all. Sparse ones are coalesced first, so
@@ -144,15 +30,22 @@ namespace detail::aten {
 [[nodiscard]] inline std::vector<at::Tensor> gradients_of(::torch::optim::Optimizer& optimizer) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> gradients;
-  std::unordered_set<const c10::TensorImpl*> seen;
+  std::vector<at::Tensor> originals;
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> seen;  // and what it has become
   for (auto& group : optimizer.param_groups()) {
     for (at::Tensor& parameter : group.params()) {
       at::Tensor& gradient = parameter.mutable_grad();
-      if (!gradient.defined() || !seen.insert(gradient.unsafeGetTensorImpl()).second) continue;
-      if (gradient.is_sparse() && !gradient.is_coalesced()) {
-        gradient = gradient.coalesce();
-        seen.insert(gradient.unsafeGetTensorImpl());
+      if (!gradient.defined()) continue;
+      const auto before = seen.find(gradient.unsafeGetTensorImpl());
+      if (before != seen.end()) {
+        gradient = before->second;
+        continue;
       }
+      const at::Tensor original = gradient;
+      if (gradient.is_sparse() && !gradient.is_coalesced()) gradient = gradient.coalesce();
+      seen.emplace(original.unsafeGetTensorImpl(), gradient);
+      seen.emplace(gradient.unsafeGetTensorImpl(), gradient);
+      originals.push_back(original);  // so that no other tensor gets its address
       gradients.push_back(gradient);
     }
   }
@@ -192,10 +85,11 @@ class DeviceGradients {
     const GradientReport report = report_of(true, values[0]);
     return {report, report.finite ? values[1] : report.max_abs};
   }
-  void multiply(double factor) {
+  [[nodiscard]] GradientReport multiply(double factor) {
     for (auto* gradients : {&wide_, &narrow_}) {
       for (at::Tensor& gradient : *gradients) gradient.mul_(factor);
     }
+    return measure();
   }
 
  private:
@@ -209,7 +103,7 @@ class DeviceGradients {
     std::vector<at::Tensor> norms = {at::zeros({}, at::TensorOptions(device_).dtype(type))};
     for (const auto* gradients : {&wide_, &narrow_}) {
       for (const at::Tensor& gradient : *gradients) {
-        norms.push_back(at::linalg_vector_norm(gradient, order, c10::nullopt, false, type));
+        norms.push_back(at::linalg_vector_norm(gradient, order, {}, false, type));
       }
     }
     return at::stack(norms);
@@ -219,20 +113,25 @@ class DeviceGradients {
   std::vector<at::Tensor> wide_, narrow_;
 };
 
-/// Gradients by where they are: on the CPU for headroom's kernels, elsewhere for ATen.
+[[nodiscard]] inline bool is_on_cpu(const at::Tensor& tensor) { return tensor.device().is_cpu(); }
+
+/// Gradients by where they are: on the CPU for headroom's kernels, elsewhere for ATen. Those elsewhere come first, because what
+/// cannot be done there is found out while it is done.
 class Gradients {
  public:
-  explicit Gradients(const std::vector<at::Tensor>& gradients) {
+  /// `is_here` is for tests on machines without another device.
+  explicit Gradients(const std::vector<at::Tensor>& gradients, bool (*is_here)(const at::Tensor&) = is_on_cpu) {
     for (const at::Tensor& gradient : gradients) {
-      const bool is_here = gradient.device().is_cpu();
-      is_here ? on_cpu_.push_back(gradient) : of_device(gradient.device()).add(gradient);
+      is_here(gradient) ? on_cpu_.push_back(gradient) : of_device(gradient.device()).add(gradient);
     }
   }
 
   [[nodiscard]] GradientReport unscale(const ParallelExecutor& executor, float scale) {
-    GradientReport report = ConstantLossScale(scale).unscale_in_place(executor, on_cpu_);
-    written();
+    (void)check_trees(CheckInPlace{}, on_cpu_);
+    GradientReport report{true, 0.0};
     for (DeviceGradients& gradients : elsewhere_) report = combined(report, gradients.unscale(scale));
+    report = combined(report, ConstantLossScale(scale).unscale_in_place(executor, on_cpu_));
+    written();
     return report;
   }
   [[nodiscard]] GradientNorm measure(const ParallelExecutor& executor) const {
@@ -244,10 +143,13 @@ class Gradients {
     }
     return all;
   }
-  void multiply(const ParallelExecutor& executor, double factor) {
-    (void)multiply_in_place(executor, factor, check_trees(CheckInPlace{}, on_cpu_), on_cpu_);
+  [[nodiscard]] GradientReport multiply(const ParallelExecutor& executor, double factor) {
+    const std::size_t bytes = check_trees(CheckInPlace{}, on_cpu_);
+    GradientReport report{true, 0.0};
+    for (DeviceGradients& gradients : elsewhere_) report = combined(report, gradients.multiply(factor));
+    report = combined(report, multiply_in_place(executor, factor, bytes, on_cpu_).report());
     written();
-    for (DeviceGradients& gradients : elsewhere_) gradients.multiply(factor);
+    return report;
   }
 
  private:
@@ -259,12 +161,21 @@ class Gradients {
   }
   /// Tells autograd, which refuses a backward pass through what has changed since.
   void written() const {
-    for (const at::Tensor& gradient : on_cpu_) gradient.unsafeGetTensorImpl()->bump_version();
+    for (const at::Tensor& gradient : on_cpu_) {
+      if (!gradient.is_inference()) gradient.unsafeGetTensorImpl()->bump_version();  // those have no version
+    }
   }
 
   at::NoGradGuard no_grad_;
   std::vector<at::Tensor> on_cpu_;
   std::vector<DeviceGradients> elsewhere_;
+};
+
+struct StepWithout {
+  template <class Optimizer>
+  auto operator()(Optimizer& optimizer) const -> decltype(optimizer.step()) {
+    return optimizer.step();
+  }
 };
 
 }  // namespace detail::aten
@@ -278,8 +189,17 @@ struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::o
   static std::vector<at::Tensor> gradients(::torch::optim::Optimizer& optimizer) {
     return detail::aten::gradients_of(optimizer);
   }
-  static auto step(Optimizer& optimizer) { return optimizer.step(); }
-  template <class Closure, std::enable_if_t<!std::is_same_v<Closure, GradientFactor>, int> = 0>
+  static auto step(Optimizer& optimizer) {
+    static_assert(std::is_invocable_v<detail::aten::StepWithout, Optimizer&>,
+                  "headroom: an optimizer that calls a closure, as LBFGS, computes gradients that nobody unscales");
+    return detail::aten::StepWithout()(optimizer);
+  }
+  /// For one of your own, in deferred mode.
+  template <class O>
+  static auto step(O& optimizer, GradientFactor factor) -> decltype(optimizer.step(factor)) {
+    return optimizer.step(factor);
+  }
+  template <class Closure, std::enable_if_t<!std::is_same_v<std::decay_t<Closure>, GradientFactor>, int> = 0>
   static void step(Optimizer&, Closure&&) {
     static_assert(detail::never<Closure>,
                   "headroom: an optimizer that calls a closure computes gradients that nobody unscales; as in torch.amp, step "
@@ -292,8 +212,8 @@ struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::o
   static GradientNorm measure(const ParallelExecutor& executor, const std::vector<at::Tensor>& gradients) {
     return detail::aten::Gradients(gradients).measure(executor);
   }
-  static void multiply(const ParallelExecutor& executor, const std::vector<at::Tensor>& gradients, double factor) {
-    detail::aten::Gradients(gradients).multiply(executor, factor);
+  static GradientReport multiply(const ParallelExecutor& executor, const std::vector<at::Tensor>& gradients, double factor) {
+    return detail::aten::Gradients(gradients).multiply(executor, factor);
   }
 };
 

@@ -60,6 +60,9 @@ class LossScaleVerbs {
     if constexpr (is_dtype_v<detail::bare<Tree>>) {
       return detail::scaled_scalar(tree, self().loss_scale());
     } else if constexpr (detail::has_dynamic_node_v<Tree>) {
+      static_assert(detail::every_node<detail::OwnsItsElementsOrIsDynamic, detail::bare<Tree>>(),
+                    "headroom: a copy of this tree shares parts with it (references, shared pointers, views), so scaling the "
+                    "copy would change the tree: give it tensors by value");
       detail::bare<Tree> scaled(std::forward<Tree>(tree));
       detail::ScaleNodes<Executor, Policy> visit{executor, self()};
       detail::walk(detail::Path(), visit, scaled);

@@ -22,26 +22,32 @@ struct AsyncGradScalerConfig {
 
 /// A GradScaler whose optimizers run in another thread than forward and backward, one iteration behind:
 ///
-///     headroom::AsyncGradScaler scaler;
-///     for (…) {
-///       backward(scaler.scale(loss));
-///       scaler.submit(optimizer);        // unscale, check and step over there, by the scale of this iteration
-///       scaler.update();                 // waits for the iteration before this one, no longer
+///     Optimizer optimizer;                   // before the scaler, whose destructor finishes what was submitted
+///     headroom::AsyncGradScaler<> scaler;
+///     for (int k = 0; …; ++k) {
+///       backward(weights_of(k), scaler.scale(loss), gradients[k % 2]);
+///       scaler.submit_gradients(optimizer, std::ref(gradients[k % 2]));  // unscale, check and step over there
+///       scaler.update();                                                 // waits for iteration k - 1, no longer
 ///     }
 ///     scaler.synchronize();
 ///
-/// At most one iteration is in flight while the next is computed. The gradients of a submitted optimizer, and what its step
-/// changes, belong to the other thread until the next but one update or synchronize has returned; submit_gradients hands over
-/// gradients for good. Optimizers have to outlive the scaler or be done: its destructor finishes what was submitted.
+/// At most one iteration is in flight while the next is computed. What is submitted, and what a step changes, belongs to the
+/// other thread until the next but one update, or a synchronize, has returned: hence two sets of gradients, and weights that
+/// the step of k - 1 may write while those of k - 2 are read. examples/async_optimizer.cpp has all of it.
 ///
-/// What is thrown over there is thrown by the next call here that can wait; the work behind it is dropped, and the next
-/// iteration begins anew. All calls are for one thread, and none for the optimizers' own: those are std::logic_error, as calls
-/// in the wrong order are. RoundPipe's GradScaler has the same interface and timing.
+/// What is thrown over there is thrown by the next call here that can wait (and by the future of its step); the work behind it
+/// is dropped. What nobody has received when the scaler is destroyed is lost. All calls are for one thread, and none for the
+/// optimizers' own: those are std::logic_error, as calls in the wrong order are. Reducers and other callbacks run over there,
+/// with that thread's rounding mode and device streams. RoundPipe's GradScaler has the same interface and timing.
 template <class Policy = DynamicLossScale>
 class AsyncGradScaler {
  public:
   explicit AsyncGradScaler(const Policy& policy = Policy(), AsyncGradScalerConfig config = {})
-      : enabled_(config.enabled), main_scale_(policy.loss_scale()), decided_(policy), scaler_(policy, config.enabled) {
+      : enabled_(config.enabled),
+        main_scale_(policy.loss_scale()),
+        decided_(policy),
+        updated_scale_(policy.loss_scale()),
+        scaler_(policy, config.enabled) {
     scaler_.backs_off_once_ = !config.backs_off_twice;
   }
 
@@ -55,7 +61,9 @@ class AsyncGradScaler {
   }
 
   /// Lets the other thread unscale and check the gradients of an optimizer and, unless they overflowed, call its step with
-  /// copies of `args`. Once an iteration: std::logic_error the second time. The future may be ignored.
+  /// copies of `args`. Once an iteration: std::logic_error the second time. The future may be ignored. Gradients that the
+  /// optimizer has only one of are not to be written, nor its weights read, before a `synchronize`: with optimizers like those
+  /// of libtorch nothing overlaps but what lies between.
   template <class Optimizer, class... Args>
   auto submit(Optimizer& optimizer, Args... args) {
     detail::check_is_optimizer<Optimizer>();
@@ -67,9 +75,12 @@ class AsyncGradScaler {
   }
   /// The same with gradients of the caller's, a tree that is moved (or copied) over there and is the first argument of the
   /// optimizer's step. What it only refers to, as std::ref(buffer) does, belongs to the other thread until the next but one
-  /// update has returned: two buffers that take turns will do.
+  /// update has returned: two buffers that take turns will do. In deferred mode the GradientFactor is the second argument.
   template <class Optimizer, class Tree, class... Args>
   auto submit_gradients(Optimizer& optimizer, Tree gradients, Args... args) {
+    static_assert(std::is_invocable_v<detail::CallStepWith<Tree>, Optimizer&, Tree&, Args...> ||
+                      std::is_invocable_v<detail::CallStepWith<Tree>, Optimizer&, Tree&, GradientFactor, Args...>,
+                  "headroom: this optimizer has no member step(gradients, args...) for these gradients and arguments");
     begin_submit(&optimizer);
     auto owner = std::make_shared<detail::WithGradients<Optimizer, Tree>>(optimizer, std::move(gradients));
     return enqueue([this, owner, scale = main_scale_, args = std::make_tuple(std::move(args)...)]() mutable {
@@ -84,7 +95,7 @@ class AsyncGradScaler {
   void update(bool is_async = true) {
     check_caller("update");
     receive_error();
-    if (submitted_.empty()) {
+    if (enabled_ && submitted_.empty()) {
       detail::throw_logic_error("update: nothing has been submitted since the last update; call submit(optimizer) first");
     }
     wait_for_updates();
@@ -95,11 +106,15 @@ class AsyncGradScaler {
       scaler_.update();
       thread_.locked([this] {
         decided_ = scaler_.policy();
+        updated_scale_ = decided_.loss_scale();
         ++updates_done_;
       });
     });
     if (!is_async) wait_for_updates();
   }
+  /// Not update(new_scale): `configure` sets a scale.
+  template <class T, std::enable_if_t<!std::is_same_v<T, bool>, int> = 0>
+  void update(T) = delete;
 
   /// Waits until the other thread has done everything. The next iteration has the scale decided last; so has this one, unless
   /// it has begun with a `scale` or `submit`.
@@ -138,7 +153,8 @@ class AsyncGradScaler {
       -> decltype(detail::config_of(std::declval<const P&>()).growth_interval) {
     return detail::config_of(policy(up_to_date)).growth_interval;
   }
-  /// Calls f(GradScaler<Policy>&) over there, behind what has been submitted: set_growth_factor, set_reducer, set_on_floor …
+  /// Calls f(GradScaler<Policy>&) over there, behind what has been submitted: set_growth_factor, set_reducer, set_on_floor … A
+  /// scale that it sets is that of the iterations after the next update that follows it.
   template <class F>
   void configure(F f) {
     check_caller("configure");
@@ -152,6 +168,7 @@ class AsyncGradScaler {
   /// That of the policy, up to date, and the scale of this iteration as "main_scale". Throws std::logic_error where something
   /// has been submitted since the last update.
   [[nodiscard]] StateDict state_dict() {
+    check_caller("state_dict");
     if (!submitted_.empty()) detail::throw_logic_error("state_dict: call update before");
     StateDict state = policy(true).state_dict();
     state.add("main_scale", main_scale_);
@@ -173,6 +190,7 @@ class AsyncGradScaler {
     wait_until_idle();
     scaler_.load_state_dict(dict);  // while the other thread has nothing to do
     decided_ = loaded;
+    updated_scale_ = loaded.loss_scale();
     submitted_.clear();
     has_scaled_ = false;
     main_scale_ = has_scale ? main_scale : loaded.loss_scale();
@@ -187,7 +205,7 @@ class AsyncGradScaler {
   void begin_submit(const void* optimizer) {
     check_caller("submit");
     receive_error();
-    if (std::find(submitted_.begin(), submitted_.end(), optimizer) != submitted_.end()) {
+    if (enabled_ && std::find(submitted_.begin(), submitted_.end(), optimizer) != submitted_.end()) {
       detail::throw_logic_error("submit: this optimizer has been submitted already since the last update; call update first");
     }
     submitted_.push_back(optimizer);
@@ -200,7 +218,7 @@ class AsyncGradScaler {
   void wait_for_updates() {
     thread_.wait([this] { return updates_done_ == updates_; });
     receive_error();
-    main_scale_ = policy().loss_scale();
+    main_scale_ = thread_.locked([this] { return updated_scale_; });
   }
   void wait_until_idle() {
     thread_.wait_until_idle();
@@ -210,11 +228,11 @@ class AsyncGradScaler {
   void receive_error() {
     thread_.receive_error([this] {
       submitted_.clear();
-      has_scaled_ = false;
       updates_ = updates_done_;
       scaler_.start_iteration();
       decided_ = scaler_.policy();
-      main_scale_ = decided_.loss_scale();
+      updated_scale_ = decided_.loss_scale();
+      if (!has_scaled_) main_scale_ = updated_scale_;  // else there is a loss that has been scaled by it
     });
   }
 
@@ -225,6 +243,7 @@ class AsyncGradScaler {
   std::uint64_t updates_ = 0;
   // Of both, under the thread's lock.
   Policy decided_;
+  float updated_scale_;  // by the last update that is done
   std::uint64_t updates_done_ = 0;
   // Of the optimizer's thread.
   GradScaler<Policy> scaler_;

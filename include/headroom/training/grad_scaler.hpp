@@ -110,7 +110,8 @@ class GradScaler {
     }
     GradientReport all{true, 0.0};
     for (const State& state : states_) all = detail::combined(all, state.report);
-    const bool at_floor = !all.finite && policy_.loss_scale() <= detail::floor_of(policy_, 0);
+    const float tried = iteration_scale() > policy_.loss_scale() ? iteration_scale() : policy_.loss_scale();
+    const bool at_floor = !all.finite && tried <= detail::floor_of(policy_, 0);
     const bool is_answered = backs_off_once_ && !all.finite && iteration_scale() > policy_.loss_scale();
     if (!is_answered) policy_ = policy_.adjust(all);
     start_iteration();
@@ -168,11 +169,15 @@ class GradScaler {
 
   /// Called with the report of each optimizer's gradients before anything is decided by it; returns that of all ranks together,
   /// so that their scales cannot drift apart: finite only where all are, the largest max_abs. Every rank has to unscale the
-  /// same optimizers in the same order.
+  /// same optimizers in the same order. Where it throws, the step of those gradients is skipped.
   void set_reducer(std::function<GradientReport(const GradientReport&)> reducer) { reducer_ = std::move(reducer); }
   /// Called by `update`, when it is done, after an overflow at the policy's min_scale: it can fall no further, and something
   /// else is wrong. May throw. Without it the training goes on, as in torch.
-  void set_on_floor(std::function<void(const Policy&)> on_floor) { on_floor_ = std::move(on_floor); }
+  template <class P = Policy>
+  auto set_on_floor(std::function<void(const Policy&)> on_floor)
+      -> std::void_t<decltype(detail::config_of(std::declval<const P&>()).min_scale)> {
+    on_floor_ = std::move(on_floor);
+  }
   /// Deferred: gradients are only measured and stay scaled; the optimizer multiplies them, in the loop it has anyway, by the
   /// GradientFactor that it takes as the first argument of its step. (In the other mode that is 1.) Throws std::logic_error
   /// within an iteration.
@@ -210,20 +215,22 @@ class GradScaler {
   template <class Optimizer, class Pass>
   auto unscale_by(Optimizer& optimizer, Pass pass) {
     detail::check_is_optimizer<Optimizer>();
-    if (const State* state = find(&optimizer)) {
+    if (const State* state = find(detail::identity_of(optimizer))) {
       detail::throw_logic_error(
           state->stepped ? "unscale: this optimizer has been stepped already; call update before the next iteration"
                          : "unscale: the gradients of this optimizer have been unscaled already since the last update");
     }
     auto&& gradients = optimizer_traits<Optimizer>::gradients(optimizer);
-    if (leaf_count(gradients) == 0) {
+    if (element_count(gradients) == 0) {
       detail::throw_logic_error("the optimizer has no gradients; call backward first");
     }
     GradientFactor factor;
     auto found = pass(gradients, factor);
     GradientReport& report = found;
+    // Known before the reducer is asked: where that throws, the gradients have been unscaled, and nobody may step with them.
+    states_.push_back({detail::identity_of(optimizer), false, {false, report.max_abs}, factor});
     if (reducer_) report = reducer_(report);
-    states_.push_back({&optimizer, false, report, factor});
+    states_.back().report = report;
     return found;
   }
   [[nodiscard]] float iteration_scale() const noexcept { return iteration_scale_ ? *iteration_scale_ : policy_.loss_scale(); }
@@ -239,8 +246,8 @@ class GradScaler {
     StepResult<Value> result;
     GradientFactor factor;
     if (enabled_) {
-      if (find(&optimizer) == nullptr) (void)unscale(optimizer);
-      State& state = *find(&optimizer);
+      if (find(detail::identity_of(optimizer)) == nullptr) (void)unscale(optimizer);
+      State& state = *find(detail::identity_of(optimizer));
       if (state.stepped) {
         detail::throw_logic_error("step: this optimizer has been stepped already since the last update; call update first");
       }

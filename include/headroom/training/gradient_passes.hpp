@@ -27,8 +27,8 @@ struct GradientPasses {
   const ParallelExecutor& executor;
 
   template <class Tree>
-  [[nodiscard]] GradientNorm measure(const Tree& gradients) const {
-    if constexpr (has_own_passes<Optimizer, const Tree>::value) {
+  [[nodiscard]] GradientNorm measure(Tree& gradients) const {
+    if constexpr (has_own_passes<Optimizer, Tree>::value) {
       return optimizer_traits<Optimizer>::measure(executor, gradients);
     } else {
       return headroom::measure(executor, gradients);
@@ -36,8 +36,8 @@ struct GradientPasses {
   }
   /// Without the norm, which takes longer.
   template <class Tree>
-  [[nodiscard]] GradientReport check(const Tree& gradients) const {
-    if constexpr (has_own_passes<Optimizer, const Tree>::value) {
+  [[nodiscard]] GradientReport check(Tree& gradients) const {
+    if constexpr (has_own_passes<Optimizer, Tree>::value) {
       return measure(gradients);
     } else {
       return NoOpLossScale().unscale_in_place(executor, gradients);
@@ -58,12 +58,10 @@ struct GradientPasses {
       const double inverse = 1.0 / static_cast<double>(scale);
       const GradientNorm unscaled = times(measure(gradients), inverse);
       const double clip = clip_factor(unscaled, max_norm);
-      if (clip < 1.0) {
-        optimizer_traits<Optimizer>::multiply(executor, gradients, inverse * clip);
-      } else if (scale != 1.0F) {
-        (void)unscale(gradients, scale);
-      }
-      return unscaled;
+      if (clip == 1.0 && scale == 1.0F) return unscaled;
+      const GradientReport found = clip < 1.0 ? optimizer_traits<Optimizer>::multiply(executor, gradients, inverse * clip)
+                                              : optimizer_traits<Optimizer>::unscale(executor, gradients, scale);
+      return found.finite ? unscaled : GradientNorm{found, found.max_abs};
     } else if (scale == 1.0F) {
       return clip_by_global_norm(executor, gradients, max_norm);
     } else {

@@ -25,11 +25,12 @@ struct GradientFactor {
 ///     };
 ///
 /// A step that can take a GradientFactor as the first of its arguments gets one: what is left to multiply the gradients by.
-/// Gradients that are not in this processor's memory need functions of their own, in the place of headroom's verbs:
+/// Gradients that are not in this processor's memory need functions of their own, in the place of headroom's verbs (all three;
+/// `gradients` still returns a tree, whose elements are counted):
 ///
 ///       static GradientReport unscale(const ParallelExecutor&, Gradients&, float scale);          // unscale_in_place
 ///       static GradientNorm measure(const ParallelExecutor&, const Gradients&);
-///       static void multiply(const ParallelExecutor&, Gradients&, double factor);
+///       static GradientReport multiply(const ParallelExecutor&, Gradients&, double factor);
 ///
 /// The second parameter is for specialisations of whole families by std::enable_if_t.
 template <class Optimizer, class Enable = void>
@@ -84,6 +85,7 @@ class WithGradients {
   WithGradients(Optimizer& optimizer, Tree gradients) : optimizer_(optimizer), gradients_(std::move(gradients)) {}
 
   [[nodiscard]] Tree& gradients() noexcept { return gradients_; }
+  [[nodiscard]] const Optimizer& optimizer() const noexcept { return optimizer_; }
   template <class... Args>
   auto step(Args&&... args) -> decltype(std::declval<Optimizer&>().step(std::declval<Tree&>(), std::forward<Args>(args)...)) {
     return optimizer_.step(gradients_, std::forward<Args>(args)...);
@@ -92,6 +94,25 @@ class WithGradients {
  private:
   Optimizer& optimizer_;
   Tree gradients_;
+};
+
+/// What an optimizer is known by within an iteration.
+template <class Optimizer>
+const void* identity_of(const Optimizer& optimizer) noexcept {
+  return &optimizer;
+}
+template <class Optimizer, class Tree>
+const void* identity_of(const WithGradients<Optimizer, Tree>& optimizer) noexcept {
+  return &optimizer.optimizer();
+}
+
+template <class Tree>
+struct CallStepWith {
+  template <class Optimizer, class... Args>
+  auto operator()(Optimizer& optimizer, Tree& gradients, Args&&... args) const
+      -> decltype(optimizer.step(gradients, std::forward<Args>(args)...)) {
+    return optimizer.step(gradients, std::forward<Args>(args)...);
+  }
 };
 
 }  // namespace detail

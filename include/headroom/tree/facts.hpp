@@ -114,6 +114,13 @@ struct CanHaveDtype {
 template <class T, class To>
 inline constexpr bool every_leaf_can_be_v = every_node<CanHaveDtype<To>, bare<T>>();
 
+/// The same but for nodes of dynamic dtype, whose copies can be replaced.
+struct OwnsItsElementsOrIsDynamic {
+  template <class T>
+  static constexpr bool test() {
+    return is_dynamic_node<T>() || OwnsItsElements::test<T>();
+  }
+};
 struct HasStaticDtype {
   template <class T>
   static constexpr bool test() {

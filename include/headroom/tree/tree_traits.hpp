@@ -35,7 +35,12 @@ enum class branch_kind {
 ///
 /// Shorter: a member or free function `children`, or the macro HEADROOM_TREE. A derived struct needs its own of either: it
 /// inherits children() of its base as it inherits any function, without the members it adds. The other kinds of branch, with
-/// `kind`, are those of the standard containers: see tree/std.hpp.
+/// `kind`, are those of the standard containers: see tree/std.hpp. A tensor whose dtype is known at run time only is of kind
+/// branch_kind::dynamic and has
+///
+///       template <class F> static void with_view(const T&, F&& f);      // f(view): a leaf of static dtype; f(nullptr): none
+///       template <class To> static T like(const T&);                    // a new one with elements of To (or same_dtype)
+///       static T scaled(const T&, float factor);                        // a new one, as its library records it
 template <class T, class Enable = void>
 struct tree_traits {
   using not_specialized = void;

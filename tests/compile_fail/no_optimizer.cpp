@@ -1,0 +1,14 @@
+// expect: headroom: this is no optimizer
+#include <headroom/headroom.hpp>
+
+#include <vector>
+
+struct Optimizer {
+#ifdef HEADROOM_CONTROL
+  std::vector<float>& gradients() { return grads; }
+#endif
+  void step() {}
+  std::vector<float> grads;
+};
+
+void train(headroom::GradScaler<>& scaler, Optimizer& optimizer) { (void)scaler.step(optimizer); }
