@@ -22,7 +22,7 @@ programs=build/benchmarks/benchmarks
 "$programs/benchmark_kernels" "$output/kernels.tsv" --benchmark_out="$output/kernels.json" "${flags[@]}"
 "$programs/benchmark_trees" "$output/calls.tsv" "$output/threads.tsv" "${flags[@]}"
 if [[ -x $programs/benchmark_torch_step ]]; then
-  "$programs/benchmark_torch_step" --benchmark_report_aggregates_only "${flags[@]}" | grep -E 'Benchmark|median'
+  "$programs/benchmark_torch_step" --benchmark_report_aggregates_only "${flags[@]}" | grep median | sort
 fi
 
 if command -v gnuplot >/dev/null; then

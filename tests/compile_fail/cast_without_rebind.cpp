@@ -1,5 +1,6 @@
 // expect: this struct has no counterpart with elements of another dtype. Use the _into form of the verb
-#include <headroom/headroom.hpp>
+#include <headroom/dtype/half.hpp>
+#include <headroom/ops/cast.hpp>
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 // expect: children(T&) returns copies, so nothing done to them would reach the struct
 // expect: std::tie(member, ...);
-#include <headroom/headroom.hpp>
+#include <headroom/policy/dynamic.hpp>
 
 #include <tuple>
 #include <vector>

@@ -1,5 +1,5 @@
 // expect: children(T&) must return a tuple of references; write: return std::tie(member, ...);
-#include <headroom/headroom.hpp>
+#include <headroom/policy/dynamic.hpp>
 
 #include <tuple>
 #include <vector>

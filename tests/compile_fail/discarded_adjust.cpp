@@ -1,6 +1,6 @@
 // expect: adjust
 // expect: nodiscard
-#include <headroom/headroom.hpp>
+#include <headroom/policy/dynamic.hpp>
 
 #pragma GCC diagnostic error "-Wunused-result"
 

@@ -1,5 +1,5 @@
 // expect: nodiscard
-#include <headroom/headroom.hpp>
+#include <headroom/policy/dynamic.hpp>
 
 #include <vector>
 

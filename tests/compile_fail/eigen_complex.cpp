@@ -1,6 +1,6 @@
 // expect: complex numbers and long double are not supported
 #include <headroom/adapters/eigen.hpp>
-#include <headroom/headroom.hpp>
+#include <headroom/ops/all_finite.hpp>
 
 #include <Eigen/Core>
 

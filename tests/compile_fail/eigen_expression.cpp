@@ -1,6 +1,6 @@
 // expect: an Eigen expression has no elements in memory to work on: call .eval() on it
 #include <headroom/adapters/eigen.hpp>
-#include <headroom/headroom.hpp>
+#include <headroom/ops/all_finite.hpp>
 
 #include <Eigen/Core>
 

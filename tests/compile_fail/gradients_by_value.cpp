@@ -1,5 +1,5 @@
 // expect: headroom: the gradients of this optimizer come as a copy
-#include <headroom/headroom.hpp>
+#include <headroom/training/grad_scaler.hpp>
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 // expect: headroom: this is no optimizer
-#include <headroom/headroom.hpp>
+#include <headroom/training/grad_scaler.hpp>
 
 #include <vector>
 

@@ -1,5 +1,6 @@
 // expect: no new tensor can be made for this verb's result: use its _into or _in_place form
-#include <headroom/headroom.hpp>
+#include <headroom/dtype/half.hpp>
+#include <headroom/ops/cast.hpp>
 
 #include <cstddef>
 #include <vector>

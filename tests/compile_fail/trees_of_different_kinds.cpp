@@ -1,5 +1,5 @@
 // expect: the two trees differ in structure
-#include <headroom/headroom.hpp>
+#include <headroom/ops/cast.hpp>
 
 #include <tuple>
 #include <vector>

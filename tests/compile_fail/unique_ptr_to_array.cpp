@@ -1,5 +1,5 @@
 // expect: this type is neither a leaf nor a branch of a tree
-#include <headroom/headroom.hpp>
+#include <headroom/ops/all_finite.hpp>
 
 #include <memory>
 

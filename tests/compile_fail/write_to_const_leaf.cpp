@@ -1,5 +1,5 @@
 // expect: this verb writes into the tree, and a leaf of it is const
-#include <headroom/headroom.hpp>
+#include <headroom/policy/dynamic.hpp>
 
 #include <vector>
 

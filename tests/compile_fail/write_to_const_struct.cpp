@@ -1,6 +1,6 @@
 // expect: this verb writes into the tree, and a leaf of it is const
 // The references that children(T&) returns are not const; the struct is.
-#include <headroom/headroom.hpp>
+#include <headroom/policy/dynamic.hpp>
 
 #include <vector>
 

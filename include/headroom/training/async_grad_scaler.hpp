@@ -25,7 +25,7 @@ struct AsyncGradScalerConfig {
 ///     Optimizer optimizer;                   // before the scaler, whose destructor finishes what was submitted
 ///     headroom::AsyncGradScaler<> scaler;
 ///     for (int k = 0; …; ++k) {
-///       backward(weights_of(k), scaler.scale(loss), gradients[k % 2]);
+///       backward(weights, scaler.scale(loss), gradients[k % 2]);         // the weights after step k - 2
 ///       scaler.submit_gradients(optimizer, std::ref(gradients[k % 2]));  // unscale, check and step over there
 ///       scaler.update();                                                 // waits for iteration k - 1, no longer
 ///     }
