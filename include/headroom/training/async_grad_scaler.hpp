@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -78,11 +79,12 @@ class AsyncGradScaler {
   /// update has returned: two buffers that take turns will do. In deferred mode the GradientFactor is the second argument.
   template <class Optimizer, class Tree, class... Args>
   auto submit_gradients(Optimizer& optimizer, Tree gradients, Args... args) {
-    static_assert(std::is_invocable_v<detail::CallStepWith<Tree>, Optimizer&, Tree&, Args...> ||
-                      std::is_invocable_v<detail::CallStepWith<Tree>, Optimizer&, Tree&, GradientFactor, Args...>,
+    using Owner = detail::WithGradients<Optimizer, Tree>;
+    static_assert(std::is_invocable_v<detail::CallStep, Owner&, Args...> ||
+                      std::is_invocable_v<detail::CallStep, Owner&, GradientFactor, Args...>,
                   "headroom: this optimizer has no member step(gradients, args...) for these gradients and arguments");
     begin_submit(&optimizer);
-    auto owner = std::make_shared<detail::WithGradients<Optimizer, Tree>>(optimizer, std::move(gradients));
+    auto owner = std::make_shared<Owner>(optimizer, std::move(gradients));
     return enqueue([this, owner, scale = main_scale_, args = std::make_tuple(std::move(args)...)]() mutable {
       scaler_.iteration_scale_ = scale;
       return std::apply([&](auto&... each) { return scaler_.step(*owner, std::move(each)...); }, args);

@@ -106,15 +106,6 @@ const void* identity_of(const WithGradients<Optimizer, Tree>& optimizer) noexcep
   return &optimizer.optimizer();
 }
 
-template <class Tree>
-struct CallStepWith {
-  template <class Optimizer, class... Args>
-  auto operator()(Optimizer& optimizer, Tree& gradients, Args&&... args) const
-      -> decltype(optimizer.step(gradients, std::forward<Args>(args)...)) {
-    return optimizer.step(gradients, std::forward<Args>(args)...);
-  }
-};
-
 }  // namespace detail
 
 }  // namespace headroom
