@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/tree/tensor_traits.hpp>
 
@@ -26,6 +27,7 @@ class TensorMap;
 }  // namespace Eigen
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 template <>
 struct dtype_traits<Eigen::half> {
@@ -246,4 +248,5 @@ struct tensor_traits<Eigen::TensorMap<Plain, Options, MakePointer>>
   }
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

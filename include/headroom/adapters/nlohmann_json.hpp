@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/state/state_dict.hpp>
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 // of the keys, nlohmann::ordered_json. Numbers are written so that the same double is read again.
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 template <class Json>
 auto to_json(Json& json, const StateDict& dict) -> decltype(Json::object(), void()) {
@@ -44,4 +46,5 @@ auto from_json(const Json& json, StateDict& dict) -> decltype(Json::object(), vo
   dict = std::move(read);
 }
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

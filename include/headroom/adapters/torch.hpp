@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/adapters/torch/tensor.hpp>
+#include <headroom/config.hpp>
 #include <headroom/training/gradient_passes.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 
@@ -22,6 +23,7 @@
 // the result can be differentiated.
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 namespace detail::aten {
 
@@ -217,4 +219,5 @@ struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::o
   }
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/tree/tensor_traits.hpp>
 
@@ -32,6 +33,7 @@
 // give it a container by xt::eval. New tensors are containers of the same rank and layout.
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 template <>
 struct dtype_traits<xtl::half_float> {
@@ -133,4 +135,5 @@ struct tensor_traits<T, std::enable_if_t<xt::is_xexpression<T>::value>> {
   }
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

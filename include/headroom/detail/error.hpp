@@ -11,7 +11,9 @@
 #include <cstdlib>
 #endif
 
-namespace headroom::detail {
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
 
 // Cold and never inlined, so that a check costs its caller one compare and a jump never taken.
 
@@ -34,4 +36,6 @@ namespace headroom::detail {
 }
 #endif
 
-}  // namespace headroom::detail
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

@@ -13,7 +13,9 @@
 #include <type_traits>
 #include <utility>
 
-namespace headroom::detail {
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
 
 /// A thread that does jobs one after the other. After an error the jobs behind it are dropped, until somebody receives it. Its
 /// destructor does what is left.
@@ -144,4 +146,6 @@ class JobThread {
   std::thread thread_;
 };
 
-}  // namespace headroom::detail
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

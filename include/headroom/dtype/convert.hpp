@@ -1,11 +1,14 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/dtype/format.hpp>
 
 #include <cstdint>
 #include <type_traits>
 
-namespace headroom::detail {
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
 
 /// std::bit_cast, which C++17 does not have.
 template <class To, class From>
@@ -80,4 +83,6 @@ template <class From, class To>
   return static_cast<Result>(sign | ((exponent_field << To::mantissa_bits) + rounded));
 }
 
-}  // namespace headroom::detail
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// Which bit format a C++ type has. A specialisation makes the type an element type of headroom, with no conversion:
 ///
@@ -72,4 +73,5 @@ template <class T>
 
 }  // namespace detail
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

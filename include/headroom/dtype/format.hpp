@@ -1,8 +1,11 @@
 #pragma once
 
+#include <headroom/config.hpp>
+
 #include <cstdint>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// A binary floating-point format in the manner of IEEE 754: a sign, `ExponentBits` of exponent, `MantissaBits` of fraction.
 /// The highest exponent holds Inf and NaN, the lowest zero and the subnormals.
@@ -25,4 +28,5 @@ struct brain16 : ieee_format<std::uint16_t, 8, 7> {};     ///< bfloat16: the upp
 struct binary32 : ieee_format<std::uint32_t, 8, 23> {};   ///< float
 struct binary64 : ieee_format<std::uint64_t, 11, 52> {};  ///< double
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/dtype/storage_float.hpp>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// IEEE 754 binary16, "fp16": 1 sign, 5 exponent, 10 fraction bits. Largest finite 65504, smallest normal 2^-14, smallest
 /// subnormal 2^-24. What is below 2^-25 becomes 0: the reason for loss scaling.
 using half = storage_float<binary16>;
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

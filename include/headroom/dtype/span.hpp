@@ -1,10 +1,13 @@
 #pragma once
 
+#include <headroom/config.hpp>
+
 #include <cstddef>
 #include <type_traits>
 #include <utility>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// `size` elements that lie one after the other from `data`: std::span of C++20, as far as headroom needs it. It owns nothing.
 /// A null pointer is fine where the size is 0. The elements need no alignment.
@@ -47,4 +50,5 @@ span(T (&)[N]) -> span<T>;
 template <class Container>
 span(Container&&) -> span<std::remove_pointer_t<decltype(std::declval<Container&>().data())>>;
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/dtype/convert.hpp>
 #include <headroom/dtype/format.hpp>
 
@@ -8,6 +9,7 @@
 #include <type_traits>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// A floating-point number stored in the bits of `Format`, to be kept in memory and computed with as float: it converts and
 /// compares, and has no arithmetic. Trivially copyable, of the size of its bits; conversions round to nearest-even.
@@ -85,6 +87,7 @@ class storage_float {
   bits_type bits_;
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom
 
 /// As for float; `round_error` and the exponents follow from the format.

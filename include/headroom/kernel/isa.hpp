@@ -1,7 +1,9 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/kernel/isa/isa_list.hpp>
+#include <headroom/shared.hpp>
 
 #include <atomic>
 #include <cstdlib>
@@ -9,11 +11,9 @@
 #include <vector>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 namespace detail {
-
-/// The only setting that is global: the instruction set in use, an Isa as its number; negative until first asked for.
-inline std::atomic<int> chosen_isa{-1};
 
 [[nodiscard]] inline std::string names_of_available_isas() {
   std::string names;
@@ -40,7 +40,7 @@ inline std::atomic<int> chosen_isa{-1};
     found = true;
   }
   if (!found) throw_isa_unavailable("HEADROOM_ISA=" + std::string(asked_for));
-  chosen_isa.store(static_cast<int>(best), std::memory_order_relaxed);
+  shared_v1::chosen_isa.store(static_cast<int>(best), std::memory_order_relaxed);
   return best;
 }
 
@@ -49,7 +49,7 @@ inline std::atomic<int> chosen_isa{-1};
 /// The instruction set the kernels use now. At first use the best one of this CPU, or the one named by the environment variable
 /// HEADROOM_ISA (scalar, avx2, avx512, neon). Throws std::invalid_argument where that one is unknown or not available.
 [[nodiscard]] inline Isa active_isa() {
-  const int chosen = detail::chosen_isa.load(std::memory_order_relaxed);
+  const int chosen = shared_v1::chosen_isa.load(std::memory_order_relaxed);
   return chosen >= 0 ? static_cast<Isa>(chosen) : detail::choose_isa();
 }
 
@@ -67,10 +67,11 @@ inline std::atomic<int> chosen_isa{-1};
 inline void force_isa(Isa isa) {
   for (const detail::IsaRow& row : detail::isa_rows) {
     if (row.isa != isa || !row.cpu_has_it()) continue;
-    detail::chosen_isa.store(static_cast<int>(isa), std::memory_order_relaxed);
+    shared_v1::chosen_isa.store(static_cast<int>(isa), std::memory_order_relaxed);
     return;
   }
   detail::throw_isa_unavailable(std::string("force_isa: ") + to_string(isa));
 }
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

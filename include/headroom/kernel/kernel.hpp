@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/dtype/span.hpp>
 #include <headroom/kernel/report.hpp>
@@ -14,8 +15,9 @@
 /// std::array, a C array). Source and destination are the same memory or do not overlap; they need no alignment; nothing
 /// outside them is read or written. Sizes that differ, and a null span that is not empty, are std::invalid_argument before
 /// anything is written.
-namespace headroom::kernel {
+namespace headroom {
 inline namespace HEADROOM_BUILD {
+namespace kernel {
 
 namespace checks {
 
@@ -115,5 +117,6 @@ void cast(const Source& source, Destination&& destination) {
   unchecked::convert(from.data(), to.data(), to.size(), checks::stores(from, to));
 }
 
+}  // namespace kernel
 }  // namespace HEADROOM_BUILD
-}  // namespace headroom::kernel
+}  // namespace headroom

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <headroom/config.hpp>
+
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// What one pass over gradients found. Values are those stored by the pass: after unscaling, where it unscales.
 struct [[nodiscard]] GradientReport {
@@ -16,4 +19,5 @@ struct [[nodiscard]] GradientNorm : GradientReport {
   double norm = 0.0;  ///< L2 norm over all elements, summed in double; +Inf where not finite
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

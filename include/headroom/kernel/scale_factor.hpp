@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/dtype/convert.hpp>
 
@@ -9,6 +10,7 @@
 #include <string>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// A loss scale lives in [2^-126, 2^126]: there it and its reciprocal are normal floats.
 inline constexpr float smallest_loss_scale = 0x1p-126F;
@@ -63,4 +65,5 @@ constexpr void check_loss_scale(const char* field, const float& value) {
 
 }  // namespace detail
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <headroom/config.hpp>
+
 #include <cstddef>
 #include <cstdio>
 
-namespace headroom::kernel {
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace kernel {
 
 /// How a kernel stores. `streaming`: past the caches, for results that would push each other out of them before anybody reads
 /// them; ordinary stores would also first load what they overwrite.
@@ -39,4 +43,6 @@ enum class Stores { ordinary, streaming };
   return bytes >= threshold ? Stores::streaming : Stores::ordinary;
 }
 
-}  // namespace headroom::kernel
+}  // namespace kernel
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

@@ -11,8 +11,9 @@
 #include <headroom/kernel/stores.hpp>
 #include <type_traits>
 
-namespace headroom::kernel {
+namespace headroom {
 inline namespace HEADROOM_BUILD {
+namespace kernel {
 
 /// Whether the SIMD instruction sets have registers for the format. double runs on the scalar kernels.
 template <class Format>
@@ -57,5 +58,6 @@ inline const ReadKernels<In>& read_kernels() {
   return scalar::read_row<In>;
 }
 
+}  // namespace kernel
 }  // namespace HEADROOM_BUILD
-}  // namespace headroom::kernel
+}  // namespace headroom

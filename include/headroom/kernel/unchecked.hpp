@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/kernel/report.hpp>
 #include <headroom/kernel/scale_factor.hpp>
@@ -11,9 +12,9 @@
 #include <cstdint>
 
 /// The kernels on pointers, for callers that have checked their arguments already: kernel.hpp and ops/.
-namespace headroom::kernel {
+namespace headroom {
 inline namespace HEADROOM_BUILD {
-namespace unchecked {
+namespace kernel::unchecked {
 
 template <class Format>
 inline GradientReport report_of(typename Format::bits_type largest) noexcept {
@@ -118,6 +119,6 @@ template <class In>
   return {report, headroom::detail::bit_cast<double>(report.finite ? bits : binary64::infinity_bits)};
 }
 
-}  // namespace unchecked
+}  // namespace kernel::unchecked
 }  // namespace HEADROOM_BUILD
-}  // namespace headroom::kernel
+}  // namespace headroom

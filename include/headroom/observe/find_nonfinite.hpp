@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/ops/all_finite.hpp>
 
 #include <cstddef>
@@ -7,6 +8,7 @@
 #include <string>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 enum class NonFiniteKind { inf, nan };
 
@@ -88,4 +90,5 @@ template <class Tree>
   return found;
 }
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/dtype/half.hpp>
 #include <headroom/policy/concept.hpp>
@@ -15,6 +16,7 @@
 #include <vector>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// What a policy does over a training.
 struct Simulation {
@@ -109,4 +111,5 @@ template <class Dtype = half, class Policy>
   return simulate<Dtype>(std::move(policy), std::vector<double>(max_abs));
 }
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/ops/pass.hpp>
 
 #include <cstddef>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// Whether no floating-point element is Inf or NaN; true for a tree without any. Stops early: at the first piece of 65,536
 /// elements that holds one. Elements are classified one by one, so large finite values are never taken for an overflow (as they
@@ -19,4 +21,5 @@ template <class Tree>
   return headroom::all_finite(sequential, tree);
 }
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/ops/transform.hpp>
 
 #include <utility>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// The tree with every floating-point leaf as `To`: each value the nearest, ties to even; Inf where it is too large, NaN stays
 /// NaN. Integers are copied. Any tree in, the same structure out: std::vector<float> gives std::vector<To>, Model<float> gives
@@ -29,4 +31,5 @@ void cast_into(const Source& source, Destination&& destination) {
   headroom::cast_into(sequential, source, destination);
 }
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

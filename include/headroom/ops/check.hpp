@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/tree/facts.hpp>
 #include <headroom/tree/pieces.hpp>
 
@@ -9,7 +10,9 @@
 
 // What is checked before a verb writes anything.
 
-namespace headroom::detail {
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
 
 template <class A, class B, class = void>
 struct has_same_structure : std::false_type {};
@@ -140,4 +143,6 @@ std::size_t check_trees(const Check& check, Trees&... trees) {
   return visit.bytes;
 }
 
-}  // namespace headroom::detail
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

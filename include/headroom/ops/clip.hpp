@@ -1,9 +1,11 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/ops/measure.hpp>
 #include <headroom/ops/transform.hpp>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
@@ -50,4 +52,5 @@ GradientNorm clip_by_global_norm(Tree&& tree, const double& max_norm) {
   return headroom::clip_by_global_norm(sequential, tree, max_norm);
 }
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

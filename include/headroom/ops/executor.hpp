@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/ops/workers.hpp>
 
@@ -7,6 +8,7 @@
 #include <string>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 // Who does the work of a verb. An executor has `concurrency()`, into how many tasks large work is split, and `run(n, task)`,
 // which calls task(0) … task(n - 1), returns when all are done, and may do them in any order and at once. Results do not depend
@@ -47,4 +49,5 @@ class ParallelExecutor {
 /// An executor of `n_threads` threads. Throws std::invalid_argument below 1.
 [[nodiscard]] inline ParallelExecutor parallel(int n_threads) { return ParallelExecutor(n_threads); }
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/ops/pass.hpp>
 
 #include <cstddef>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// Finite, largest magnitude and L2 norm over all floating-point elements, in one read-only pass. Squares are summed in double
 /// in a fixed order: the norm of a tree is the same, bit for bit, on every instruction set and any number of threads.
@@ -34,4 +36,5 @@ template <class Tree>
   return headroom::measure(tree).norm;
 }
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/kernel/unchecked.hpp>
 #include <headroom/ops/check.hpp>
 #include <headroom/ops/executor.hpp>
@@ -17,7 +18,9 @@
 // together. With several threads each walks the whole tree and takes the pieces that begin in its share of the bytes, so
 // there is no list of work to build. Sums of pieces are added in the order of the tree, whoever has made them.
 
-namespace headroom::detail {
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
 
 // ---- what a pass does to a piece: an `Action` ----
 
@@ -177,4 +180,6 @@ Findings run_pass(const Executor& executor, const Action& action, std::size_t by
   return sink.findings();
 }
 
-}  // namespace headroom::detail
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/ops/pass.hpp>
 #include <headroom/tree/make_like.hpp>
 
@@ -10,7 +11,9 @@
 // The three ways to apply an action that writes: in place, into a tree of the user's, into a new tree. All check first: where
 // they throw, nothing has been written.
 
-namespace headroom::detail {
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
 
 template <class Executor, class Action, class Tree>
 GradientReport transform_in_place(const Executor& executor, const Action& action, Tree& tree) {
@@ -52,4 +55,6 @@ auto transform(const Executor& executor, const Action& action, Tree&& tree) {
   }
 }
 
-}  // namespace headroom::detail
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

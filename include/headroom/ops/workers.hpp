@@ -17,7 +17,9 @@
 #include <thread>
 #include <utility>
 
-namespace headroom::detail {
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
 
 /// The i-th moment of waiting for another thread, which may be one that has been put on this core, or that may not run as long
 /// as this one does.
@@ -187,4 +189,6 @@ class Workers {
   std::exception_ptr error_;  // guarded by the mutex while workers are at it
 };
 
-}  // namespace headroom::detail
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/noop.hpp>
 #include <headroom/policy/presets.hpp>
@@ -11,6 +12,7 @@
 #include <variant>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// Any of headroom's policies, chosen at run time, with the members that all of them have. DynamicLossScale unless said
 /// otherwise. Where it holds a NoOpLossScale, scaling is a multiplication by 1, where NoOpLossScale by itself does nothing.
@@ -89,4 +91,5 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   Variant policy_;
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

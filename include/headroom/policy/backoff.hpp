@@ -1,11 +1,13 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
 #include <headroom/state/fields.hpp>
 
 #include <cstdint>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 // When a scale backs off: the second parameter of BasicDynamicLossScale. Such a piece is a value with
 //
@@ -102,4 +104,5 @@ class BackOffAtTolerance {
   std::int64_t steps_ = 0, overflows_ = 0;
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/kernel/report.hpp>
 
 #include <type_traits>
 #include <utility>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
@@ -37,4 +39,5 @@ struct is_loss_scale<
 template <class P>
 inline constexpr bool is_loss_scale_v = detail::is_loss_scale<P>::value;
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

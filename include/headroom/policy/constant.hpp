@@ -1,11 +1,13 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/policy/verbs.hpp>
 #include <headroom/state/fields.hpp>
 
 #include <string>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// A loss scale that never changes; jmp's StaticLossScale. The caller still skips the step on overflow.
 class ConstantLossScale : public LossScaleVerbs<ConstantLossScale> {
@@ -46,4 +48,5 @@ class ConstantLossScale : public LossScaleVerbs<ConstantLossScale> {
   float scale_;
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

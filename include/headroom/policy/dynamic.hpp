@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/policy/backoff.hpp>
 #include <headroom/policy/growth.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
@@ -10,6 +11,7 @@
 #include <utility>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// A loss scale that adapts. DynamicLossScale is that of jmp.DynamicLossScale and torch.amp.GradScaler:
 ///
@@ -134,4 +136,5 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
 
 using DynamicLossScale = BasicDynamicLossScale<>;
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
 #include <headroom/state/fields.hpp>
 
@@ -7,6 +8,7 @@
 #include <cstdint>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 // When a scale grows: the first parameter of BasicDynamicLossScale. Such a piece is a value with
 //
@@ -135,4 +137,5 @@ class GrowAfterScaledWindow : public detail::StepCounter {
   double window_;
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

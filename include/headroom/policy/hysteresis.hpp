@@ -1,10 +1,12 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/policy/dynamic.hpp>
 
 #include <cstdint>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// Any finite step refills the hysteresis, so only overflows in a row back off: apex's kernel, and Megatron's documentation.
 struct RefillOnCleanStep {
@@ -98,4 +100,5 @@ using BasicHysteresisScale = BasicDynamicLossScale<Growth, BackOffAfterHysteresi
 
 using HysteresisScale = BasicHysteresisScale<>;
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/policy/any.hpp>
 
 #include <string>
 #include <string_view>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
@@ -174,4 +176,5 @@ template <class Policy>
   return import_state(system, dict, is_constant ? AnyLossScale(ConstantLossScale(1.0F)) : format.preset());
 }
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

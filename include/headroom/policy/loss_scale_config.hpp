@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/kernel/scale_factor.hpp>
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <type_traits>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// The settings of a loss scale that adapts; the fields of eformer's LossScaleConfig, the two factors apart as in torch.
 struct LossScaleConfig {
@@ -165,4 +167,5 @@ void visit_config(Config& config, Visit& visit) {
 
 }  // namespace detail
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

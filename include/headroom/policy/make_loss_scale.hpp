@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/policy/any.hpp>
 
 #include <string>
@@ -7,6 +8,7 @@
 #include <type_traits>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
@@ -118,4 +120,5 @@ template <class Config>
   return std::visit(detail::ChangeSettings{settings}, make_loss_scale(name).policy());
 }
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

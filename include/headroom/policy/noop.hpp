@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/ops/all_finite.hpp>
 #include <headroom/policy/verbs.hpp>
 #include <headroom/state/fields.hpp>
@@ -7,6 +8,7 @@
 #include <string>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// No loss scale: for training in float or bfloat16 with the same loop; jmp's NoOpLossScale. Trees pass through untouched, as
 /// the very same object where that has a name; the check of the gradients still runs where a report is asked for.
@@ -74,4 +76,5 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
   }
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

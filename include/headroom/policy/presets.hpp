@@ -1,11 +1,13 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/hysteresis.hpp>
 
 #include <cstdint>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// DeepSpeed's rule: presets::deepspeed.
 using DeepSpeedLossScale = BasicDynamicLossScale<GrowAfterStableInterval, BackOffAfterDelayedShift>;
@@ -209,4 +211,5 @@ namespace presets {
 
 }  // namespace presets
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/ops/clip.hpp>
 #include <headroom/ops/transform.hpp>
 
@@ -7,6 +8,7 @@
 #include <utility>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// A tree of unscaled gradients and what the pass over it found: `auto [grads, report] = policy.unscale(tree);`
 template <class Tree>
@@ -151,4 +153,5 @@ class LossScaleVerbs {
   }
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

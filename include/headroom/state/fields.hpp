@@ -1,12 +1,15 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/state/state_dict.hpp>
 
 #include <cstdint>
 #include <limits>
 #include <string>
 
-namespace headroom::detail {
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
 
 // A policy shows its fields, by name, to a function `visit(key, field)`, for counters `visit(key, field, low, high)`. The same
 // list is written and read, so that neither can forget a field.
@@ -145,4 +148,6 @@ class StateReader {
   std::vector<std::string> read_;
 };
 
-}  // namespace headroom::detail
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

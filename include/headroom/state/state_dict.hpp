@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/kernel/scale_factor.hpp>
 
 #include <cstddef>
@@ -14,6 +15,7 @@
 #include <vector>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// A whole number, a real number or a text. A float becomes a double, which is exact; std::get and std::visit work.
 struct StateValue : std::variant<std::int64_t, double, std::string> {
@@ -129,4 +131,5 @@ class StateDict {
   std::vector<Entry> entries_;
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

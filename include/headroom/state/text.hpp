@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/state/state_dict.hpp>
 
 #include <locale>
@@ -8,6 +9,7 @@
 #include <string_view>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
@@ -264,4 +266,5 @@ class TextReader {
 /// exponent is a whole one; true and false are 1 and 0. Throws std::invalid_argument naming the line and what is wrong with it.
 [[nodiscard]] inline StateDict from_text(std::string_view text) { return detail::TextReader(text).read(); }
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

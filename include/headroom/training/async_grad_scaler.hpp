@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/detail/job_thread.hpp>
 #include <headroom/training/grad_scaler.hpp>
 
@@ -13,6 +14,7 @@
 #include <vector>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 struct AsyncGradScalerConfig {
   bool enabled = true;
@@ -252,4 +254,5 @@ class AsyncGradScaler {
   detail::JobThread thread_;  // last: it ends before what it works on
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/ops/executor.hpp>
 #include <headroom/policy/concept.hpp>
 #include <headroom/policy/constant.hpp>
@@ -18,6 +19,7 @@
 #include <vector>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// Loss scaling around the steps of optimizers, with the interface of torch.amp.GradScaler:
 ///
@@ -276,4 +278,5 @@ class GradScaler {
   std::function<void(const Policy&)> on_floor_;
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

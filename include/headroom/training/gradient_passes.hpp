@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/ops/clip.hpp>
 #include <headroom/ops/executor.hpp>
 #include <headroom/ops/measure.hpp>
@@ -13,7 +14,9 @@
 
 // What a GradScaler does to the gradients of an optimizer: headroom's verbs, or what optimizer_traits has in their place.
 
-namespace headroom::detail {
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
 
 template <class Optimizer, class Tree, class = void>
 struct has_own_passes : std::false_type {};
@@ -70,4 +73,6 @@ struct GradientPasses {
   }
 };
 
-}  // namespace headroom::detail
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

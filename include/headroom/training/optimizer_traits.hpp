@@ -1,11 +1,13 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/tree/facts.hpp>
 
 #include <type_traits>
 #include <utility>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// What an optimizer that takes one multiplies each gradient by: in deferred mode the inverse of the loss scale times the clip
 /// factor, else 1.
@@ -108,4 +110,5 @@ const void* identity_of(const WithGradients<Optimizer, Tree>& optimizer) noexcep
 
 }  // namespace detail
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/kernel/report.hpp>
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
@@ -10,6 +11,7 @@
 #include <utility>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// What GradScaler::step did. `value` is what the optimizer's own step returned; empty where the step was skipped.
 template <class Value>
@@ -78,4 +80,5 @@ float floor_of(const Policy&, long) {
 
 }  // namespace detail
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/tree/walk.hpp>
 
 #include <iterator>
@@ -10,7 +11,9 @@
 
 // What can be known of a tree from its type.
 
-namespace headroom::detail {
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
 
 template <class Predicate, class T, class... Above>
 constexpr bool every_node();
@@ -130,4 +133,6 @@ struct HasStaticDtype {
 template <class T>
 inline constexpr bool has_dynamic_node_v = !every_node<HasStaticDtype, bare<T>>();
 
-}  // namespace headroom::detail
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

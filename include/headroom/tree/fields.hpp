@@ -1,9 +1,13 @@
 #pragma once
 
+#include <headroom/config.hpp>
+
 #include <cstddef>
 #include <tuple>
 
-namespace headroom::detail {
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
 
 /// What HEADROOM_TREE makes: references to the members of an Owner, and their names as they were written: "weight, bias".
 template <class Owner, class... Members>
@@ -38,7 +42,9 @@ constexpr Name nth_name(const char* names, std::size_t index) {
   return {names, length};
 }
 
-}  // namespace headroom::detail
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom
 
 /// Makes a struct a branch and gives its members names in paths: `HEADROOM_TREE(Type, member, member, ...)`, up to 32 members,
 /// in the body of the struct (of a class template too) or after it in its namespace. Members that hold no gradients need not be

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
 
 #include <cstddef>
 #include <string>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// Shape and strides of a tensor, in elements, dimensions in their logical order. Dimensions of one element are left out: they
 /// say nothing about where elements lie, and a 5 x 1 matrix is as good a place for a vector of 5 as any.
@@ -75,4 +77,5 @@ class Layout {
   std::ptrdiff_t strides_[max_rank];
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

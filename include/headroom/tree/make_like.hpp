@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/tree/rebind.hpp>
 
 #include <cstddef>
@@ -12,7 +13,9 @@
 // New trees of the structure and sizes of another, of the type that tree/rebind.hpp finds. Their floating-point elements are
 // for the caller to fill; everything else is copied.
 
-namespace headroom::detail {
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
 
 template <class To, class T>
 [[nodiscard]] rebound_t<T, To> make_like(const T& tree);
@@ -176,4 +179,6 @@ rebound_t<T, To> make_like(const T& tree) {
   }
 }
 
-}  // namespace headroom::detail
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

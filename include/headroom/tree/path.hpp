@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/tree/fields.hpp>
 
 #include <cstddef>
@@ -7,7 +8,9 @@
 #include <string_view>
 #include <type_traits>
 
-namespace headroom::detail {
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
 
 /// Where a walk stands: a list from the leaf back to the root, on the stack of the walk. A walk that never asks for the text
 /// pays for two pointers a branch.
@@ -81,4 +84,6 @@ struct KeyStep {
   }
 };
 
-}  // namespace headroom::detail
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/tree/visit.hpp>
 
 #include <algorithm>
@@ -13,7 +14,9 @@
 // A sink gets the pieces: `sink.wants(bytes)` says whether it takes the next piece, of so many bytes, `sink(elements, n)` or
 // `sink(source, destination, n)` does the work. `Sink::writes`: whether it changes the elements of a single leaf.
 
-namespace headroom::detail {
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
 
 /// Elements of one contiguous piece: large enough that a call costs nothing, small enough to share out.
 inline constexpr std::size_t piece_size = 65536;
@@ -209,4 +212,6 @@ void pieces_of_leaf(Sink& sink, Source& source, Destination& destination) {
   detail::contiguous_pieces(sink, from, to, detail::size_of(destination));
 }
 
-}  // namespace headroom::detail
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

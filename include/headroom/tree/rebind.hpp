@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/tree/facts.hpp>
 
 #include <cstddef>
@@ -12,6 +13,7 @@
 // Which type a tree has with elements of another dtype.
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// Stands for "each leaf keeps its dtype" where a verb takes a dtype.
 struct same_dtype {};
@@ -150,4 +152,5 @@ constexpr auto rebound_tag() {
 
 }  // namespace detail
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/tree/tree_traits.hpp>
 
 #include <array>
@@ -24,6 +25,7 @@
 // add one specialisation. `rebuilt<To>` is its type with other subtrees; how one is filled is in tree/make_like.hpp.
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 // ---- leaves ----
 
@@ -202,4 +204,5 @@ struct tree_traits<std::monostate> {
   static constexpr bool holds_only_integers = true;
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/dtype/span.hpp>
 #include <headroom/tree/layout.hpp>
@@ -9,6 +10,7 @@
 #include <type_traits>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// How to reach the elements of a tensor type; a specialisation makes the type a leaf.
 ///
@@ -136,4 +138,5 @@ struct tensor_traits<T[N], std::enable_if_t<is_dtype_v<T>>> {
   }
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

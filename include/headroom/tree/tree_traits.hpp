@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/tree/fields.hpp>
 #include <headroom/tree/tensor_traits.hpp>
 
@@ -10,6 +11,7 @@
 #include <utility>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// What a branch is made of.
 enum class branch_kind {
@@ -225,4 +227,5 @@ constexpr NameInList name_of_child(T& node, std::size_t index) {
 
 }  // namespace detail
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

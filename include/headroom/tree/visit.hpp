@@ -1,11 +1,13 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/tree/walk.hpp>
 
 #include <cstddef>
 #include <utility>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
@@ -62,4 +64,5 @@ template <class Tree>
   return count;
 }
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

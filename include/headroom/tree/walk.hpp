@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/tree/path.hpp>
 #include <headroom/tree/std.hpp>
@@ -14,7 +15,9 @@
 // The visitor: one walk over one tree, or over two of the same structure side by side (source and destination, whose element
 // and container types may differ). It calls visit(path, leaf...) for every leaf; what is not floating-point is passed by.
 
-namespace headroom::detail {
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
 
 template <class T>
 using bare = std::remove_cv_t<std::remove_reference_t<T>>;
@@ -275,4 +278,6 @@ void walk(const Path& path, Visit& visit, Nodes&... nodes) {
   }
 }
 
-}  // namespace headroom::detail
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/config.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/tree/tensor_traits.hpp>
 #include <headroom/tree/tree_traits.hpp>
@@ -12,6 +13,7 @@
 // torch::Tensor in trees; see adapters/torch.hpp.
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 template <>
 struct dtype_traits<c10::Half> {
@@ -124,4 +126,5 @@ struct tree_traits<at::Tensor> {
   }
 };
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -26,9 +26,9 @@
 #pragma GCC target("avx2,f16c,fma")
 #endif
 
-namespace headroom::kernel {
+namespace headroom {
 inline namespace HEADROOM_BUILD {
-namespace avx2 {
+namespace kernel::avx2 {
 
 // Structs, because a raw __m256 loses its alignment attribute as a template argument.
 struct f32x8 {
@@ -387,9 +387,9 @@ inline void store_sums(double* destination, f64x16 sums) noexcept {
 
 #include <headroom/kernel/kernels.inl>
 
-}  // namespace avx2
+}  // namespace kernel::avx2
 }  // namespace HEADROOM_BUILD
-}  // namespace headroom::kernel
+}  // namespace headroom
 
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -26,9 +26,9 @@
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq")
 #endif
 
-namespace headroom::kernel {
+namespace headroom {
 inline namespace HEADROOM_BUILD {
-namespace avx512 {
+namespace kernel::avx512 {
 
 // Structs, because a raw __m512 loses its alignment attribute as a template argument.
 struct f32x16 {
@@ -268,9 +268,9 @@ inline void store_sums(double* destination, f64x16 sums) noexcept {
 
 #include <headroom/kernel/kernels.inl>
 
-}  // namespace avx512
+}  // namespace kernel::avx512
 }  // namespace HEADROOM_BUILD
-}  // namespace headroom::kernel
+}  // namespace headroom
 
 #if defined(__clang__)
 #pragma clang attribute pop

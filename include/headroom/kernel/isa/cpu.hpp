@@ -6,7 +6,9 @@
 
 #include <cpuid.h>
 
-namespace headroom::detail {
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
 
 /// Whether the operating system saves these parts of the register file (XCR0: 2 = XMM, 4 = YMM, 0xe0 = ZMM and masks). The CPU
 /// having an instruction set is not enough. Own cpuid, because __builtin_cpu_supports does not know every name on every
@@ -48,6 +50,8 @@ namespace headroom::detail {
   return has;
 }
 
-}  // namespace headroom::detail
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom
 
 #endif

@@ -4,9 +4,10 @@
 #include <headroom/kernel/isa/cpu.hpp>
 
 namespace headroom {
+inline namespace HEADROOM_BUILD {
 
 /// The instruction sets there are kernels for. Each is named by its largest part: avx2 means AVX2 with F16C and FMA, avx512
-/// means F, BW, VL and DQ of AVX-512.
+/// means F, BW, VL and DQ of AVX-512. Numbers are never reused: see shared.hpp.
 enum class Isa { scalar, avx2, avx512, neon };
 
 inline constexpr int isa_count = 4;
@@ -44,4 +45,5 @@ inline constexpr IsaRow isa_rows[] = {
 
 }  // namespace detail
 
+}  // namespace HEADROOM_BUILD
 }  // namespace headroom

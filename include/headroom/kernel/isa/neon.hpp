@@ -15,9 +15,9 @@
 // NEON as every aarch64 CPU has it, with the fp16 conversions (FCVTN, FCVTL) of the baseline: no target region is needed. Eight
 // elements at a time: one register of sixteen-bit elements, a pair of registers of floats.
 
-namespace headroom::kernel {
+namespace headroom {
 inline namespace HEADROOM_BUILD {
-namespace neon {
+namespace kernel::neon {
 
 struct f32x8 {
   float32x4_t low, high;
@@ -232,8 +232,8 @@ inline void store_sums(double* destination, f64x8 sums) noexcept {
 
 #include <headroom/kernel/kernels.inl>
 
-}  // namespace neon
+}  // namespace kernel::neon
 }  // namespace HEADROOM_BUILD
-}  // namespace headroom::kernel
+}  // namespace headroom
 
 #endif

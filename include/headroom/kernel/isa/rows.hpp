@@ -6,8 +6,9 @@
 
 // What the instruction sets and the table that chooses among them have in common.
 
-namespace headroom::kernel {
+namespace headroom {
 inline namespace HEADROOM_BUILD {
+namespace kernel {
 
 /// Into how many sums measure_bits spreads the squares: as many as keep two fused multiply-adds a cycle from waiting for each
 /// other in the registers of AVX2.
@@ -43,5 +44,6 @@ struct ReadKernels {
   MeasuredBits<In> (*measure_bits)(const void*, std::size_t);
 };
 
+}  // namespace kernel
 }  // namespace HEADROOM_BUILD
-}  // namespace headroom::kernel
+}  // namespace headroom

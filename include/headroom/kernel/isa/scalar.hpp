@@ -14,9 +14,9 @@
 // Under -ffast-math a compiler may assume that a float it computed is finite, and that dividing by s is multiplying by 1/s. The
 // empty asm statements hide the origin of a value from it, so that neither reaches the bits that are stored or classified.
 
-namespace headroom::kernel {
+namespace headroom {
 inline namespace HEADROOM_BUILD {
-namespace scalar {
+namespace kernel::scalar {
 
 template <class In, class Out>
 using compute_for = std::conditional_t<std::is_same_v<In, binary64> || std::is_same_v<Out, binary64>, double, float>;
@@ -113,6 +113,6 @@ inline void store_sums(double* destination, f64x1 sums) noexcept { *destination 
 
 #include <headroom/kernel/kernels.inl>
 
-}  // namespace scalar
+}  // namespace kernel::scalar
 }  // namespace HEADROOM_BUILD
-}  // namespace headroom::kernel
+}  // namespace headroom
