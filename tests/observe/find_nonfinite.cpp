@@ -85,6 +85,24 @@ TEST_CASE("the index is found at every position") {
   }
 }
 
+TEST_CASE("the first of several in a leaf is the one named, whatever follows") {
+  for (unsigned kinds = 0; kinds < 32; ++kinds) {  // a bit each: NaN or Inf
+    std::vector<half> leaf(12, half(1.0F));
+    std::size_t nans = 0;
+    for (std::size_t i = 0; i < 5; ++i) {
+      const bool is_nan = (kinds >> i & 1U) != 0;
+      support::set_bits(leaf[2 * i + 1], is_nan ? quiet_nan<half> : infinity<half>);
+      nans += is_nan ? 1U : 0U;
+    }
+    const auto found = find_nonfinite(leaf);
+    REQUIRE(found.has_value());
+    CHECK(found->index == 1);
+    CHECK(found->kind == ((kinds & 1U) != 0 ? NonFiniteKind::nan : NonFiniteKind::inf));
+    CHECK(found->nan_count == nans);
+    CHECK(found->inf_count == 5 - nans);
+  }
+}
+
 TEST_CASE("positions beyond the first piece, and counts over all pieces") {
   std::vector<half> leaf(200000, half(1.0F));
   for (const std::size_t where : {std::size_t{65536}, std::size_t{65537}, std::size_t{199999}}) {

@@ -123,10 +123,26 @@ TEST_CASE("a few steps may be written down") {
   CHECK(simulate<headroom::bfloat16>(presets::torch(1024.0), {0.5, 0.25, 64.0}).skipped == 0);
 }
 
+TEST_CASE("an empty list of steps is one, and gradients may be recorded in float") {
+  CHECK(simulate(presets::torch(), {}).steps == 0);
+  CHECK(simulate<headroom::bfloat16>(presets::torch(), {}).final_scale == 65536.0F);
+  const std::vector<float> recorded = {0.5F, 0.25F, 64.0F, 0.1F};
+  const auto found = simulate(presets::torch(1024.0), recorded);
+  const auto same = simulate(presets::torch(1024.0), MaxAbs(recorded.begin(), recorded.end()));
+  CHECK(found.skipped == 1);
+  CHECK(found.scales == same.scales);
+  CHECK(found.wasted_bits == same.wasted_bits);
+  CHECK(simulate<float>(presets::torch(1024.0), recorded).skipped == 0);
+  CHECK(simulate(presets::torch(1024.0), {0.5F, 64.0F}).skipped == 1);
+}
+
 TEST_CASE("nothing to simulate is no step; a negative gradient is an error") {
   CHECK(simulate(presets::torch(), MaxAbs()).steps == 0);
   CHECK(simulate(presets::torch(), MaxAbs()).final_scale == 65536.0F);
   CHECK(simulate(presets::torch(), std::vector<bool>()).final_scale == 65536.0F);
+  // No mean where there is nothing to take it of.
+  CHECK(support::bits_of(simulate(presets::torch(), MaxAbs()).wasted_bits) == 0);
+  CHECK(support::bits_of(simulate(presets::torch(), MaxAbs{0.0, 1e300}).wasted_bits) == 0);
   CHECK_THAT(support::message_of([] {
                (void)simulate(presets::torch(), MaxAbs{1.0, -2.0});
              }),

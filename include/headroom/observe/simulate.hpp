@@ -67,8 +67,10 @@ template <class Policy>
   return simulation;
 }
 
-template <class Policy>
-[[nodiscard]] Simulation simulate(Policy policy, std::initializer_list<bool> grads_finite) {
+// A template, for {} not to be both this list and that of doubles.
+template <class Policy, class Bool>
+[[nodiscard]] auto simulate(Policy policy, std::initializer_list<Bool> grads_finite)
+    -> std::enable_if_t<std::is_same_v<Bool, bool>, Simulation> {
   return simulate(std::move(policy), std::vector<bool>(grads_finite));
 }
 
@@ -109,6 +111,10 @@ template <class Dtype = half, class Policy>
 template <class Dtype = half, class Policy>
 [[nodiscard]] GradientSimulation simulate(Policy policy, std::initializer_list<double> max_abs) {
   return simulate<Dtype>(std::move(policy), std::vector<double>(max_abs));
+}
+template <class Dtype = half, class Policy>
+[[nodiscard]] GradientSimulation simulate(Policy policy, const std::vector<float>& max_abs) {
+  return simulate<Dtype>(std::move(policy), std::vector<double>(max_abs.begin(), max_abs.end()));
 }
 
 }  // namespace HEADROOM_BUILD
