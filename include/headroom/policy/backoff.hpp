@@ -17,9 +17,11 @@ inline namespace HEADROOM_BUILD {
 //     constexpr bool backs_off(bool grads_finite, std::int64_t counter, const Config&);  // on every step; `counter` is that of
 //                                                                                        // the growth piece before the step
 //     constexpr void grow(const Config&);                // the scale has grown
-//     template <class Self, class Visit> static void visit_fields(Self&, Visit&, std::int64_t counter);
+//     constexpr void configure(const Config&);           // the settings have changed, to valid ones
+//     template <class Self, class Visit> static void visit_fields(Self&, Visit&, std::int64_t most_overflows);
 //
-// and equality. All are noexcept. hysteresis.hpp has the ones that let single overflows pass.
+// and equality. All are noexcept. `most_overflows` is how many there can have been since the growth piece began to count.
+// hysteresis.hpp has the ones that let single overflows pass.
 
 /// Every overflow backs off at once. So jmp, torch.amp and Emily.
 struct BackOffAtOnce {
@@ -29,6 +31,7 @@ struct BackOffAtOnce {
 
   [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t, const Config&) noexcept { return !grads_finite; }
   constexpr void grow(const Config&) noexcept {}
+  constexpr void configure(const Config&) noexcept {}
 
   template <class Self, class Visit>
   static void visit_fields(Self&, Visit&, std::int64_t) {}
@@ -55,10 +58,11 @@ class BackOffOverTolerance {
     return true;
   }
   constexpr void grow(const Config&) noexcept { overflows_ = 0; }
+  constexpr void configure(const Config&) noexcept {}
 
   template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit, std::int64_t counter) {
-    visit("overflows", self.overflows_, 0, counter);
+  static void visit_fields(Self& self, Visit& visit, std::int64_t most_overflows) {
+    visit("overflows", self.overflows_, 0, most_overflows);
   }
   friend constexpr bool operator==(const BackOffOverTolerance& a, const BackOffOverTolerance& b) noexcept {
     return a.overflows_ == b.overflows_;
@@ -90,6 +94,7 @@ class BackOffAtTolerance {
     return true;
   }
   constexpr void grow(const Config&) noexcept { steps_ = 0; }
+  constexpr void configure(const Config&) noexcept {}
 
   template <class Self, class Visit>
   static void visit_fields(Self& self, Visit& visit, std::int64_t) {

@@ -27,8 +27,10 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   /// LossScaleConfig, or a struct with one in it, where the rule has more to set.
   using Config = typename Backoff::Config;
 
+  /// With the default configuration; not explicit, for a policy to be a member of an aggregate that is initialised by {}.
+  constexpr BasicDynamicLossScale() : BasicDynamicLossScale(Config()) {}
   /// Throws std::invalid_argument naming the field and its value where the configuration is out of range.
-  constexpr explicit BasicDynamicLossScale(const Config& config = {})
+  constexpr explicit BasicDynamicLossScale(const Config& config)
       : config_(config), scale_(common().initial_scale), backoff_(config_), growth_(common()) {
     detail::check(config_);
   }
@@ -71,12 +73,14 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     return next;
   }
 
-  /// The same policy with other settings; scale and counters stay. Throws std::invalid_argument naming the field and its value
+  /// The same policy with other settings; scale and counters stay, but no more overflows are still to be tolerated than the new
+  /// settings tolerate. Throws std::invalid_argument naming the field and its value
   /// where one is out of range, or the scale is above the new max_scale.
   [[nodiscard]] constexpr BasicDynamicLossScale with_config(const Config& config) const {
     detail::check(config);
     BasicDynamicLossScale next = *this;
     next.config_ = config;
+    next.backoff_.configure(config);
     return next.with_loss_scale(scale_);
   }
 
@@ -111,7 +115,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   static void visit_state(Self& self, Visit& visit) {
     visit("loss_scale", self.scale_);
     Growth::visit_fields(self.growth_, visit);
-    Backoff::visit_fields(self.backoff_, visit, self.growth_.counter());
+    Backoff::visit_fields(self.backoff_, visit, detail::most_overflows(self.growth_));
   }
   template <class Self, class Visit>
   static void visit_fields(Self& self, Visit& visit) {

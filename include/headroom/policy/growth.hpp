@@ -137,5 +137,16 @@ class GrowAfterScaledWindow : public detail::StepCounter {
   double window_;
 };
 
+namespace detail {
+
+/// How many overflows there can have been since a growth piece began to count.
+template <class Growth>
+[[nodiscard]] constexpr std::int64_t most_overflows(const Growth&) noexcept {
+  return largest_counter;
+}
+[[nodiscard]] constexpr std::int64_t most_overflows(const GrowAfterSteps& growth) noexcept { return growth.counter(); }
+
+}  // namespace detail
+
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -3,6 +3,7 @@
 #include <headroom/config.hpp>
 #include <headroom/policy/dynamic.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace headroom {
@@ -47,6 +48,7 @@ class BackOffAfterHysteresis {
   constexpr void grow(const Config& config) noexcept {
     if (Refill::on_growth) left_ = config.hysteresis;
   }
+  constexpr void configure(const Config& config) noexcept { left_ = std::min(left_, config.hysteresis); }
 
   template <class Self, class Visit>
   static void visit_fields(Self& self, Visit& visit, std::int64_t) {
@@ -80,6 +82,7 @@ class BackOffAfterDelayedShift {
     return false;
   }
   constexpr void grow(const Config& config) noexcept { left_ = config.delayed_shift; }
+  constexpr void configure(const Config& config) noexcept { left_ = std::min(left_, config.delayed_shift); }
 
   template <class Self, class Visit>
   static void visit_fields(Self& self, Visit& visit, std::int64_t) {

@@ -1,0 +1,106 @@
+// Whatever a policy has gone through, its state is one that it can be read from: every growth piece with every backoff piece.
+#include <headroom/policy/any.hpp>
+#include <headroom/policy/backoff.hpp>
+#include <headroom/policy/growth.hpp>
+#include <headroom/policy/hysteresis.hpp>
+#include <headroom/state/text.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <variant>
+
+#include "support/any_policies.hpp"
+#include "support/catch.hpp"
+#include "support/policies.hpp"
+#include "support/samples.hpp"
+
+using headroom::AnyLossScale;
+using headroom::BasicDynamicLossScale;
+
+namespace {
+
+template <class... Pieces>
+struct List {};
+using Growths = List<headroom::GrowAfterInterval, headroom::GrowAfterStableInterval, headroom::GrowAfterSteps,
+                     headroom::GrowAfterScaledWindow>;
+using Backoffs = List<headroom::BackOffAtOnce, headroom::BackOffOverTolerance, headroom::BackOffAtTolerance,
+                      headroom::BackOffAfterHysteresis<headroom::RefillOnCleanStep>,
+                      headroom::BackOffAfterHysteresis<headroom::RefillOnGrowth>,
+                      headroom::BackOffAfterHysteresis<headroom::RefillOnBackoff>, headroom::BackOffAfterDelayedShift>;
+
+/// Settings in range, whose largest scale is at least `scale`.
+template <class Config>
+Config random_settings(std::mt19937& random, float scale) {
+  Config config;
+  headroom::LossScaleConfig& common = headroom::detail::loss_scale_config(config);
+  common = support::random_config(random);
+  common.max_scale = common.max_scale < scale ? scale : common.max_scale;
+  if constexpr (std::is_same_v<Config, headroom::HysteresisConfig>) {
+    config.hysteresis = 1 + static_cast<std::int32_t>(random() % 5);
+  } else if constexpr (std::is_same_v<Config, headroom::DelayedShiftConfig>) {
+    config.delayed_shift = 1 + static_cast<std::int32_t>(random() % 5);
+    config.consecutive_hysteresis = random() % 2 == 0;
+  } else if constexpr (std::is_same_v<Config, headroom::ToleranceConfig>) {
+    config.overflow_tolerance = static_cast<double>(random() % 8) / 8.0;
+  }
+  return config;
+}
+
+template <class Policy>
+Policy random_step(const Policy& policy, std::mt19937& random) {
+  switch (random() % 16) {
+    case 0:
+      return policy.with_config(random_settings<typename Policy::Config>(random, policy.loss_scale()));
+    case 1:
+      return policy.with_loss_scale(std::ldexp(1.0F, -static_cast<int>(random() % 30)));
+    default:
+      return policy.adjust(random() % 3 != 0);
+  }
+}
+
+/// The policy that is read from `policy`'s state is equal, and stays so.
+template <class Policy>
+void check_comes_back(Policy policy, std::mt19937 random) {
+  const headroom::StateDict state = policy.state_dict();
+  INFO(to_text(state));
+  Policy loaded = Policy::from_state_dict(state);
+  REQUIRE(loaded == policy);
+  REQUIRE(loaded.state_dict() == state);
+  for (int step = 0; step < 12; ++step) {
+    const bool finite = random() % 3 != 0;
+    loaded = loaded.adjust(finite);
+    policy = policy.adjust(finite);
+    REQUIRE(loaded == policy);
+  }
+}
+
+template <class Policy>
+void check_random_runs(std::mt19937& random) {
+  for (int run = 0; run < 25; ++run) {
+    Policy policy(random_settings<typename Policy::Config>(random, 1.0F));
+    for (int step = 0; step < 40; ++step) {
+      policy = random_step(policy, random);
+      check_comes_back(policy, random);
+      if constexpr (std::is_constructible_v<AnyLossScale, const Policy&>) check_comes_back(AnyLossScale(policy), random);
+    }
+  }
+}
+
+template <class Growth, class... Backoff>
+void check_with_every_backoff(List<Backoff...>, std::mt19937& random) {
+  (check_random_runs<BasicDynamicLossScale<Growth, Backoff>>(random), ...);
+}
+template <class... Growth>
+void check_every_pair(List<Growth...>, std::mt19937& random) {
+  (check_with_every_backoff<Growth>(Backoffs(), random), ...);
+}
+
+}  // namespace
+
+TEST_CASE("every policy can be read from its own state, after any settings and any steps") {
+  std::mt19937 random(support::seed);
+  check_every_pair(Growths(), random);
+}
