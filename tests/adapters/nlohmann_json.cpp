@@ -56,7 +56,9 @@ TEST_CASE("what is no state is refused by its key, and nothing is changed") {
   CHECK(dict == StateDict{{"a", 1}});
 }
 
-TEST_CASE("true and false are 1 and 0, as a policy's own flags are") {
+TEST_CASE("true and false stay what they are, and are equal to 1 and 0") {
   const auto state = nlohmann::json::parse(R"({"a": true, "b": false})").get<StateDict>();
   CHECK(state == StateDict{{"a", 1}, {"b", 0}});
+  CHECK((state.at("a").is_bool() && state.at("b").is_bool()));
+  CHECK(ordered_json(state).dump() == R"({"a":true,"b":false})");
 }

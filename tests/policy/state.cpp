@@ -118,7 +118,53 @@ TEST_CASE("a state of a newer version, or of another policy, is refused") {
   state = headroom::DynamicLossScale().state_dict();
   state.set("policy", "nobody's");
   CHECK_THAT(error_of(state), ContainsSubstring("policy is 'nobody's'; it must be one of noop, constant, dynamic"));
-  CHECK_THAT(error_of(StateDict()), ContainsSubstring("the key 'version' is missing"));
+  state.erase("version");
+  CHECK_THAT(error_of(state), ContainsSubstring("the key 'version' is missing"));
+}
+
+TEST_CASE("the empty state of a disabled scaler says what it is") {
+  const std::string message = error_of(StateDict());
+  CHECK_THAT(message, ContainsSubstring("the key 'version' is missing: the state is empty, as that of a disabled scaler is"));
+  CHECK(support::message_of([] { (void)headroom::NoOpLossScale::from_state_dict({}); }) == message);
+  CHECK(support::message_of([] { (void)headroom::ConstantLossScale::from_state_dict({}); }) == message);
+  CHECK(support::message_of([] { (void)headroom::HysteresisScale::from_state_dict({}); }) == message);
+}
+
+TEST_CASE("true is no whole number and no real one, but does for a flag as 1 does") {
+  for (const AnyLossScale& policy : support::every_policy()) {
+    for (const auto& [key, value] : policy.state_dict()) {
+      if (key != "consecutive_hysteresis" && !value.is_text()) check_refused(policy.state_dict(), key, true);
+    }
+  }
+  const headroom::DeepSpeedLossScale off = headroom::presets::deepspeed(),
+                                     on = headroom::presets::deepspeed(0x1p32, 2.0, 1000, 1.0, 1, true);
+  StateDict state = off.state_dict();
+  CHECK(std::get<std::int64_t>(state.at("consecutive_hysteresis")) == 0);
+  for (const StateValue& yes : {StateValue(true), StateValue(1)}) {
+    state.set("consecutive_hysteresis", yes);
+    CHECK(headroom::DeepSpeedLossScale::from_state_dict(state) == on);
+    CHECK(headroom::DeepSpeedLossScale::from_state_dict(headroom::from_text(to_text(state))) == on);
+  }
+  for (const StateValue& no : {StateValue(false), StateValue(0)}) {
+    state.set("consecutive_hysteresis", no);
+    CHECK(headroom::DeepSpeedLossScale::from_state_dict(state) == off);
+  }
+  check_refused(state, "consecutive_hysteresis", 2);
+  check_refused(state, "consecutive_hysteresis", 1.0);
+  check_refused(state, "consecutive_hysteresis", "true");
+}
+
+TEST_CASE("the scale that an AsyncGradScaler had in flight is checked and left out") {
+  for (const AnyLossScale& policy : support::every_policy()) {
+    StateDict state = policy.state_dict();
+    state.add("main_scale", 0x1p100F);
+    CHECK(AnyLossScale::from_state_dict(state) == policy);
+    std::visit([&](const auto& held) { CHECK(held.from_state_dict(state) == held); }, policy.policy());
+    for (const StateValue& bad :
+         {StateValue(0.0), StateValue(infinity), StateValue("text"), StateValue(true), StateValue(-1)}) {
+      check_refused(state, "main_scale", bad);
+    }
+  }
 }
 
 TEST_CASE("what cannot be together is refused") {

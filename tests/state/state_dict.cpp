@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <variant>
 
 #include "support/bits.hpp"
@@ -41,9 +42,36 @@ TEST_CASE("values are equal where kind and bits are") {
   CHECK(StateValue(1) != StateValue(1.0));
   CHECK(StateValue(1) == StateValue(std::int64_t{1}));
   CHECK(StateValue(true) == StateValue(1));
+  CHECK(StateValue(0) == StateValue(false));
+  CHECK(StateValue(true) != StateValue(2));
+  CHECK(StateValue(true) != StateValue(1.0));
+  CHECK(StateValue(false) != StateValue("false"));
   CHECK(StateValue(0.1F) == StateValue(static_cast<double>(0.1F)));
   CHECK(StateValue("a") == StateValue(std::string("a")));
   CHECK(StateValue("1") != StateValue(1));
+}
+
+TEST_CASE("true and false are of their own kind") {
+  const StateValue flag = true;
+  CHECK((flag.is_bool() && !flag.is_integer() && !flag.is_real() && !flag.is_text()));
+  CHECK(std::get<bool>(flag));
+  CHECK_FALSE(StateValue(1).is_bool());
+  CHECK(headroom::detail::to_text(flag) == "true");
+  CHECK(headroom::detail::to_text(StateValue(false)) == "false");
+}
+
+// A character is a mistake: as a rule a text of one was meant. A pointer is no flag.
+template <class T>
+constexpr bool is_value = std::is_constructible_v<StateValue, T>;
+static_assert(!is_value<char> && !is_value<wchar_t> && !is_value<char16_t> && !is_value<char32_t>);
+static_assert(!is_value<int*>);
+static_assert(is_value<std::int8_t> && is_value<std::uint8_t> && is_value<bool> && is_value<const char*> && is_value<char[2]>);
+
+TEST_CASE("the largest whole number is 2^63 - 1") {
+  constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
+  CHECK(std::get<std::int64_t>(StateValue(most)) == std::numeric_limits<std::int64_t>::max());
+  CHECK_THAT(support::message_of([] { (void)StateValue(most + 1); }), ContainsSubstring("9223372036854775808 is too large"));
+  CHECK(std::get<std::int64_t>(StateValue(std::numeric_limits<std::uint32_t>::max())) == 4294967295);
 }
 
 TEST_CASE("what a StateDict cannot hold is refused") {

@@ -128,7 +128,10 @@ TEST_CASE("no locale changes a text") {
   std::locale::global(before);
 }
 
-TEST_CASE("true and false are 1 and 0") {
-  CHECK(headroom::from_text("a = true\nb = false # no\n") == headroom::StateDict{{"a", 1}, {"b", 0}});
+TEST_CASE("true and false stay what they are, and are equal to 1 and 0") {
+  const StateDict flags = from_text("a = true\nb = false # no\n");
+  CHECK(flags == StateDict{{"a", 1}, {"b", 0}});
+  CHECK(flags.at("a").is_bool());
+  CHECK(to_text(flags) == "a = true\nb = false\n");
   CHECK(support::message_of([] { (void)headroom::from_text("a = truely\n"); }) != "");
 }

@@ -21,7 +21,7 @@ auto to_json(Json& json, const StateDict& dict) -> decltype(Json::object(), void
   }
 }
 
-/// Throws std::invalid_argument that names the key where a value is neither a number, true or false (1 and 0) nor a text.
+/// Throws std::invalid_argument that names the key where a value is neither a number, true, false nor a text.
 /// (nlohmann writes NaN and Inf as null.)
 template <class Json>
 auto from_json(const Json& json, StateDict& dict) -> decltype(Json::object(), void()) {

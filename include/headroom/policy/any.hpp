@@ -59,8 +59,8 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   [[nodiscard]] StateDict state_dict() const {
     return std::visit([](const auto& policy) { return policy.state_dict(); }, policy_);
   }
-  /// The policy whose state this is, of whichever kind. Throws std::invalid_argument that names key and value where one is
-  /// missing, unknown, of another type or out of range.
+  /// The policy whose state this is, of whichever kind; that of a scaler will do. Throws std::invalid_argument that names key
+  /// and value where one is missing, unknown, of another type or out of range.
   [[nodiscard]] static AnyLossScale from_state_dict(const StateDict& dict) {
     return from_state_dict(dict, static_cast<const Variant*>(nullptr));
   }

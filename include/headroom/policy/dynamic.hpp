@@ -94,7 +94,8 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     visit_fields(*this, write);
     return write.take();
   }
-  /// The policy that went on as the one whose state this is. Throws std::invalid_argument that names key and value where one is
+  /// The policy that went on as the one whose state this is; the scale that an AsyncGradScaler's state has besides is left out.
+  /// Throws std::invalid_argument that names key and value where one is
   /// missing, unknown, of another type or out of range.
   [[nodiscard]] static BasicDynamicLossScale from_state_dict(const StateDict& dict) {
     detail::StateReader read(dict, policy_name());

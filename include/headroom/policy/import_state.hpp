@@ -34,6 +34,11 @@ class StateImport {
   void counter(const char* key, const char* ours, std::int64_t low = 0, std::int64_t high = largest_counter) {
     ours_.set(ours, integer(key, low, high));
   }
+  void flag(const char* key) {
+    bool value = false;
+    read_(key, value);
+    ours_.set(key, value);
+  }
   [[nodiscard]] std::int64_t integer(const char* key, std::int64_t low, std::int64_t high = largest_counter) {
     std::int64_t value = 0;
     read_(key, value, low, high);
@@ -128,7 +133,7 @@ inline void import_deepspeed(StateImport& state) {
   if (state.has("min_scale")) state.floor("min_scale");
   if (state.has("delayed_shift")) state.counter("delayed_shift", "delayed_shift", 1, largest_hysteresis);
   if (state.has("cur_hysteresis")) state.counter("cur_hysteresis", "hysteresis_left", 1, state.setting("delayed_shift"));
-  if (state.has("consecutive_hysteresis")) state.counter("consecutive_hysteresis", "consecutive_hysteresis", 0, 1);
+  if (state.has("consecutive_hysteresis")) state.flag("consecutive_hysteresis");
   for (const char* other : {"dynamic_loss_scale", "dynamic", "raise_error_at_min_scale", "dtype"}) state.leave_out(other);
 }
 

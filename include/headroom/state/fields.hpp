@@ -26,6 +26,8 @@ class StateWriter {
   void operator()(const char* key, const Field& field) {
     dict_.add(key, field);
   }
+  /// As 1 and 0, which every version reads.
+  void operator()(const char* key, const bool& field) { dict_.add(key, field ? 1 : 0); }
   template <class Field>
   void operator()(const char* key, const Field& field, std::int64_t, std::int64_t) {
     dict_.add(key, field);
@@ -40,18 +42,26 @@ class StateWriter {
 /// of another type, out of range or, at the end, not asked for.
 class StateReader {
  public:
-  /// Of this library's own format, written by `policy`.
+  /// Of this library's own format, written by `policy`, or with one by an AsyncGradScaler: the scale it had in flight is no
+  /// policy's, but has to be one.
   StateReader(const StateDict& dict, const std::string& policy) : dict_(&dict) {
     check_version(dict);
     (void)look_up("version");
     const StateValue& name = look_up("policy");
     if (name != StateValue(policy)) bad("policy", name, "'" + policy + "'");
+    if (dict.contains("main_scale")) {
+      float scale = 0.0F;
+      (*this)("main_scale", scale);
+      check_loss_scale("main_scale", scale);
+    }
   }
 
   /// Of another format, or of settings; without `all_needed` a field that is not there stays as it is.
   explicit StateReader(const StateDict& dict, bool all_needed) : dict_(&dict), all_needed_(all_needed) {}
 
   static void check_version(const StateDict& dict) {
+    if (dict.empty())
+      throw_invalid_argument("the key 'version' is missing: the state is empty, as that of a disabled scaler is");
     const StateValue& version = dict.at("version");
     const auto* number = std::get_if<std::int64_t>(&version);
     if (number == nullptr) bad_whole("version", version);
@@ -97,9 +107,10 @@ class StateReader {
     field = static_cast<std::int32_t>(number);
   }
   void operator()(const char* key, bool& field) {
-    std::int64_t number = field ? 1 : 0;
-    (*this)(key, number, 0, 1);
-    field = number == 1;
+    if (!is_there(key)) return;
+    const StateValue& value = look_up(key);
+    if (value != StateValue(true) && value != StateValue(false)) bad(key, value, "true or false, or 1 or 0");
+    field = value == StateValue(true);
   }
 
   /// A key that may have any value.

@@ -17,12 +17,28 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// A whole number, a real number or a text. A float becomes a double, which is exact; std::get and std::visit work.
-struct StateValue : std::variant<std::int64_t, double, std::string> {
-  using Base = std::variant<std::int64_t, double, std::string>;
+namespace detail {
+
+template <class T>
+inline constexpr bool is_character_v = std::is_same_v<T, char> || std::is_same_v<T, wchar_t> || std::is_same_v<T, char16_t> ||
+#if defined(__cpp_char8_t)
+                                       std::is_same_v<T, char8_t> ||
+#endif
+                                       std::is_same_v<T, char32_t>;
+
+}  // namespace detail
+
+/// A whole number, a real number, a text, or true or false. A float becomes a double, which is exact; std::get and std::visit
+/// work. Not a character, which would be a number where a text is meant.
+struct StateValue : std::variant<std::int64_t, double, std::string, bool> {
+  using Base = std::variant<std::int64_t, double, std::string, bool>;
 
   StateValue() = default;
-  template <class Integer, std::enable_if_t<std::is_integral_v<Integer>, int> = 0>
+  template <class Bool, std::enable_if_t<std::is_same_v<Bool, bool>, int> = 0>
+  StateValue(Bool value) : Base(std::in_place_type<bool>, value) {}
+  template <class Integer,
+            std::enable_if_t<std::is_integral_v<Integer> && !std::is_same_v<Integer, bool> && !detail::is_character_v<Integer>,
+                             int> = 0>
   StateValue(Integer value) : Base(static_cast<std::int64_t>(value)) {
     if constexpr (std::is_unsigned_v<Integer> && sizeof(Integer) >= sizeof(std::int64_t)) {
       if (value > static_cast<Integer>(std::numeric_limits<std::int64_t>::max())) {
@@ -39,9 +55,12 @@ struct StateValue : std::variant<std::int64_t, double, std::string> {
   [[nodiscard]] bool is_integer() const noexcept { return index() == 0; }
   [[nodiscard]] bool is_real() const noexcept { return index() == 1; }
   [[nodiscard]] bool is_text() const noexcept { return index() == 2; }
+  [[nodiscard]] bool is_bool() const noexcept { return index() == 3; }
 
-  /// Same kind and same bits: a NaN is equal to itself, 0 is not -0, and 1 is not 1.0.
+  /// Same kind and same bits: a NaN is equal to itself, 0 is not -0, and 1 is not 1.0. But true is 1 and false is 0.
   friend bool operator==(const StateValue& a, const StateValue& b) noexcept {
+    if (a.is_bool() && b.is_integer()) return number(a) == *std::get_if<std::int64_t>(&b);
+    if (a.is_integer() && b.is_bool()) return b == a;
     if (a.index() != b.index()) return false;
     if (a.is_real()) return bits(a) == bits(b);
     return static_cast<const Base&>(a) == static_cast<const Base&>(b);
@@ -52,6 +71,7 @@ struct StateValue : std::variant<std::int64_t, double, std::string> {
   static std::uint64_t bits(const StateValue& value) noexcept {
     return detail::bit_cast<std::uint64_t>(*std::get_if<double>(&static_cast<const Base&>(value)));
   }
+  static std::int64_t number(const StateValue& value) noexcept { return *std::get_if<bool>(&value) ? 1 : 0; }
 };
 
 namespace detail {
@@ -60,6 +80,7 @@ namespace detail {
 [[nodiscard]] inline std::string to_text(const StateValue& value) {
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
   if (const auto* real = std::get_if<double>(&value)) return to_text(*real);
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   return "'" + *std::get_if<std::string>(&value) + "'";
 }
 

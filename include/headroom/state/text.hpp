@@ -254,6 +254,8 @@ class TextReader {
       text += detail::exact_text(*real);
     } else if (const auto* words = std::get_if<std::string>(&value)) {
       text += detail::quoted(*words);
+    } else if (const auto* flag = std::get_if<bool>(&value)) {
+      text += *flag ? "true" : "false";
     } else {
       text += std::to_string(std::get<std::int64_t>(value));
     }
@@ -263,7 +265,7 @@ class TextReader {
 }
 
 /// The state that `text` is of. Empty lines and what follows a '#' outside quotes are left out; a number without point and
-/// exponent is a whole one; true and false are 1 and 0. Throws std::invalid_argument naming the line and what is wrong with it.
+/// exponent is a whole one. Throws std::invalid_argument naming the line and what is wrong with it.
 [[nodiscard]] inline StateDict from_text(std::string_view text) { return detail::TextReader(text).read(); }
 
 }  // namespace HEADROOM_BUILD
