@@ -115,6 +115,10 @@ TEST_CASE("a state of a newer version, or of another policy, is refused") {
   CHECK_THAT(
       support::message_of([&] { (void)headroom::DynamicLossScale::from_state_dict(headroom::HysteresisScale().state_dict()); }),
       ContainsSubstring("policy is 'hysteresis'; it must be 'dynamic'"));
+  for (const int version : {0, -1}) {
+    state.set("version", version);
+    CHECK_THAT(error_of(state), ContainsSubstring("version is " + std::to_string(version) + "; it must be at least 1"));
+  }
   state = headroom::DynamicLossScale().state_dict();
   state.set("policy", "nobody's");
   CHECK_THAT(error_of(state), ContainsSubstring("policy is 'nobody's'; it must be one of noop, constant, dynamic"));

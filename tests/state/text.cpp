@@ -64,6 +64,11 @@ TEST_CASE("numbers are written so that people can read them") {
   CHECK(to_text({{"x", 0.1}}) == "x = 0x1.999999999999ap-4\n");
   CHECK(to_text({{"x", 0x1p126}}) == "x = 0x1p126\n");
   CHECK(to_text({{"x", 0x1p52}}) == "x = 4503599627370496.0\n");
+  CHECK(to_text({{"x", 0x1.fffffffffffffp52}}) == "x = 9007199254740991.0\n");
+  CHECK(to_text({{"x", 0x1p53}}) == "x = 0x1p53\n");
+  CHECK(to_text({{"x", 0x1p-20}}) == "x = 0.00000095367431640625\n");
+  CHECK(to_text({{"x", 0x1.8p-20}}) == "x = 0x1.8p-20\n");
+  CHECK(to_text({{"x", 0x1p-21}}) == "x = 0x1p-21\n");
   CHECK(to_text({{"x", with_bits(1)}}) == "x = 0x0.0000000000001p-1022\n");
   CHECK(to_text({{"x", -0.0}}) == "x = -0.0\n");
   CHECK(to_text({{"x", with_bits(binary64::infinity_bits | binary64::sign_mask)}}) == "x = -inf\n");
@@ -78,6 +83,40 @@ TEST_CASE("texts and keys come back, whatever bytes they have") {
   const StateDict dict = {{all, all}, {"", ""}, {"a key", "a # \"value\" \\ = 3"}, {"plain.key-1/x", "\n"}};
   CHECK(from_text(to_text(dict)) == dict);
   CHECK(to_text({{"a b", "x\n"}}) == "\"a b\" = \"x\\x0a\"\n");
+}
+
+TEST_CASE("a key is quoted where it has a character that is no part of a name, and only there") {
+  const std::string name = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/";
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string key(1, static_cast<char>(byte));
+    CHECK((to_text({{key, 1}}) == key + " = 1\n") == (name.find(key) != std::string::npos));
+  }
+}
+
+TEST_CASE("control characters are escaped, and nothing else but quote and backslash") {
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string plain(1, static_cast<char>(byte));
+    const bool is_control = byte < 32 || byte == 127, is_special = plain == "\"" || plain == "\\";
+    const std::string digits = {"0123456789abcdef"[byte / 16], "0123456789abcdef"[byte % 16]};
+    const std::string expected = is_control ? "\\x" + digits : is_special ? "\\" + plain : plain;
+    CHECK(to_text({{"x", plain}}) == "x = \"" + expected + "\"\n");
+  }
+}
+
+TEST_CASE("lines may end as on Windows") {
+  CHECK(from_text("a = 1\r\n\r\nb = \"x\"\r\n\tc = true\t\r\nd = 0x1p3\r") ==
+        StateDict{{"a", 1}, {"b", "x"}, {"c", true}, {"d", 8.0}});
+}
+
+TEST_CASE("hexadecimal numbers have up to 15 digits, and up to 5 in the exponent") {
+  CHECK(bits_of_text("0x100000000000000p0") == support::bits_of(0x1p56));
+  CHECK(bits_of_text("0x00000000000001.8p0") == support::bits_of(1.5));
+  CHECK_THAT(error_of("a = 0x1000000000000000p0"), ContainsSubstring("longer than a double"));
+  CHECK_THAT(error_of("a = 0x000000000000001.8p0"), ContainsSubstring("longer than a double"));
+  CHECK(bits_of_text("0x1p00010") == support::bits_of(1024.0));
+  CHECK(bits_of_text("0x1p-00010") == support::bits_of(0x1p-10));
+  CHECK_THAT(error_of("a = 0x1p000010"), ContainsSubstring("its exponent is not one"));
+  CHECK_THAT(error_of("a = 0x1p-"), ContainsSubstring("its exponent is not one"));
 }
 
 TEST_CASE("what people write is read") {

@@ -24,11 +24,11 @@ namespace detail {
   if (magnitude == binary64::infinity_bits) return sign + "inf";
   if (magnitude == 0) return sign + "0.0";
 
-  // mantissa * 2^-shift, with up to 20 bits behind the point and 53 before it.
+  // mantissa * 2^-shift, with up to 20 bits behind the point and 53 before it. No subnormal is among those.
   int shift = binary64::bias + binary64::mantissa_bits - exponent;
   std::uint64_t digits = mantissa | (std::uint64_t{1} << binary64::mantissa_bits);
   for (; shift > 0 && (digits & 1U) == 0; --shift) digits >>= 1U;
-  if (exponent > 0 && shift >= 0 && shift <= 20) {
+  if (shift >= 0 && shift <= 20) {
     std::string text = sign + std::to_string(digits >> static_cast<unsigned>(shift)) + ".";
     const std::uint64_t below_point = (std::uint64_t{1} << static_cast<unsigned>(shift)) - 1;
     for (digits &= below_point; digits != 0; digits &= below_point) {
