@@ -88,6 +88,17 @@ struct Model {
 };
 HEADROOM_TREE(Model, weight, bias)
 
+struct Elsewhere {
+  Array* array;
+  std::vector<float> plain;
+  auto children() { return std::tie(*array, plain); }
+};
+struct ByFunction {
+  Array array;
+  std::vector<float> plain;
+  auto children() { return std::tie(array, plain); }
+};
+
 std::vector<half> halves(std::vector<float> values) { return headroom::cast<half>(values); }
 
 }  // namespace
@@ -121,6 +132,20 @@ TEST_CASE("new trees with dynamic nodes have elements of their own") {
   const Model same = ConstantLossScale(2.0F).unscale(model).grads;
   CHECK(same.bias.as<half>() == halves({1.5F}));
   CHECK(headroom::NoOpLossScale().unscale<float>(model).grads.bias.as<float>() == std::vector<float>{3.0F});
+}
+
+TEST_CASE("a struct whose children are elsewhere is not changed by scaling a copy") {
+  Array array(std::vector<float>{1.0F, 2.0F});
+  std::vector<float> plain = {3.0F};
+  const auto says_so = ContainsSubstring("<0> is shared by copies of its owner");
+  CHECK_THAT(message_of([&] { (void)ConstantLossScale(2.0F).scale(Elsewhere{&array, plain}); }), says_so);
+  const Elsewhere tree{&array, plain};
+  CHECK_THAT(message_of([&] { (void)ConstantLossScale(2.0F).scale(tree); }), says_so);
+  CHECK(array.scaled == 0);
+  const auto scaled = ConstantLossScale(2.0F).scale(ByFunction{array, plain});
+  CHECK(scaled.array.as<float>() == std::vector<float>{2.0F, 4.0F});
+  CHECK(scaled.plain == std::vector<float>{6.0F});
+  CHECK(array.as<float>() == std::vector<float>{1.0F, 2.0F});
 }
 
 TEST_CASE("two trees may have other dtypes, but not other structures") {

@@ -114,12 +114,24 @@ struct CheckInto {
 struct CheckNothingShared {
   template <class Old, class New>
   void operator()(const Path& path, Old& old_leaf, New& new_leaf) const {
-    const bool is_empty = detail::size_of(old_leaf) == 0;
-    if (!is_empty &&
-        static_cast<const void*>(detail::data_of(old_leaf)) == static_cast<const void*>(detail::data_of(new_leaf))) {
-      throw_invalid_argument(path.name() +
-                             " is shared by copies of its owner, so there is no new tree to be made: use the verb's "
-                             "_into or _in_place form");
+    if (detail::size_of(old_leaf) != 0) check_apart(path, detail::data_of(old_leaf), detail::data_of(new_leaf));
+  }
+  static void check_apart(const Path& path, const void* old_place, const void* new_place) {
+    if (old_place != new_place) return;
+    throw_invalid_argument(path.name() +
+                           " is shared by copies of its owner, so there is no new tree to be made: use the verb's _into or "
+                           "_in_place form");
+  }
+};
+/// Of a tree and its copy, whose nodes of dynamic dtype share their elements and are to be replaced.
+struct CheckNodesApart {
+  static constexpr bool takes_dynamic_nodes = true;
+  template <class Node>
+  void operator()(const Path& path, const Node& old_node, Node& new_node) const {
+    if constexpr (is_dynamic_node<Node>()) {
+      CheckNothingShared::check_apart(path, &old_node, &new_node);
+    } else {
+      CheckNothingShared()(path, old_node, new_node);
     }
   }
 };

@@ -56,16 +56,21 @@ template <class Policy>
 class LossScaleVerbs {
  public:
   /// A copy of the tree times the scale, in the dtypes of the tree; the loss, as a rule, where a 16-bit scalar becomes float. A
-  /// temporary that owns its elements is scaled itself and returned.
+  /// temporary that is known to own its elements (containers, tensors, structs by HEADROOM_TREE) is scaled itself and returned.
   template <class Executor, class Tree>
   [[nodiscard]] auto scale(const Executor& executor, Tree&& tree) const {
     if constexpr (is_dtype_v<detail::bare<Tree>>) {
       return detail::scaled_scalar(tree, self().loss_scale());
     } else if constexpr (detail::has_dynamic_node_v<Tree>) {
-      static_assert(detail::every_node<detail::OwnsItsElementsOrIsDynamic, detail::bare<Tree>>(),
+      static_assert(detail::may_own_elements_v<Tree, true>,
                     "headroom: a copy of this tree shares parts with it (references, shared pointers, views), so scaling the "
                     "copy would change the tree: give it tensors by value");
-      detail::bare<Tree> scaled(std::forward<Tree>(tree));
+      constexpr bool owns = detail::owns_elements_v<Tree, true>;
+      detail::bare<Tree> scaled(static_cast<std::conditional_t<owns, Tree&&, const Tree&>>(tree));
+      if constexpr (!owns) {
+        const detail::CheckNodesApart check{};
+        detail::walk(detail::Path(), check, std::as_const(tree), scaled);
+      }
       detail::ScaleNodes<Executor, Policy> visit{executor, self()};
       detail::walk(detail::Path(), visit, scaled);
       return scaled;

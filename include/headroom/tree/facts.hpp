@@ -56,13 +56,26 @@ constexpr bool every_node() {
   }
 }
 
-template <class T>
-struct holds_references : std::false_type {};
-template <class... Ts>
-struct holds_references<std::tuple<Ts...>> : std::bool_constant<(std::is_reference_v<Ts> || ...)> {};
-template <class A, class B>
-struct holds_references<std::pair<A, B>> : std::bool_constant<std::is_reference_v<A> || std::is_reference_v<B>> {};
+/// Whose the parts of a product are.
+enum class parts { own, referenced, unknown };
 
+template <class Types>
+struct parts_of_types {
+  static constexpr parts value = parts::unknown;
+};
+template <template <class...> class List, class... Ts>
+struct parts_of_types<List<Ts...>> {
+  static constexpr parts value = (std::is_reference_v<Ts> || ...) ? parts::referenced : parts::own;
+};
+/// Of HEADROOM_TREE they are known. Functions that return children may get them from anywhere.
+template <class T>
+struct parts_of : parts_of_types<typename decltype(fields_of(std::declval<T&>()))::declared> {};
+template <class... Ts>
+struct parts_of<std::tuple<Ts...>> : parts_of_types<types<Ts...>> {};
+template <class A, class B>
+struct parts_of<std::pair<A, B>> : parts_of_types<types<A, B>> {};
+
+template <bool IfUnknown, bool IfDynamic>
 struct OwnsItsElements {
   template <class T>
   static constexpr bool test() {
@@ -71,15 +84,21 @@ struct OwnsItsElements {
     } else if constexpr (is_pointer_node<T>()) {
       return !tree_traits<T>::is_shared;
     } else if constexpr (is_dynamic_node<T>()) {
-      return false;
+      return IfDynamic;
+    } else if constexpr (is_product_node<T>()) {
+      return parts_of<T>::value == parts::own || (IfUnknown && parts_of<T>::value == parts::unknown);
     } else {
-      return !holds_references<T>::value;
+      return true;
     }
   }
 };
-/// A copy of the tree has elements of its own, and nobody else has those of this one.
-template <class T>
-inline constexpr bool owns_elements_v = every_node<OwnsItsElements, bare<T>>();
+/// It is known that a copy of the tree has elements of its own, and that nobody else has those of this one: not so of a struct
+/// whose children come from a function. `IfDynamic`: nodes of dynamic dtype, whose copies can be replaced, count as such.
+template <class T, bool IfDynamic = false>
+inline constexpr bool owns_elements_v = every_node<OwnsItsElements<false, IfDynamic>, bare<T>>();
+/// The same, or nothing is known.
+template <class T, bool IfDynamic = false>
+inline constexpr bool may_own_elements_v = every_node<OwnsItsElements<true, IfDynamic>, bare<T>>();
 
 // std::vector<std::unique_ptr<T>> claims to be copyable, and so does every struct that has one; what counts is the pointer.
 struct IsCopyable {
@@ -117,13 +136,6 @@ struct CanHaveDtype {
 template <class T, class To>
 inline constexpr bool every_leaf_can_be_v = every_node<CanHaveDtype<To>, bare<T>>();
 
-/// The same but for nodes of dynamic dtype, whose copies can be replaced.
-struct OwnsItsElementsOrIsDynamic {
-  template <class T>
-  static constexpr bool test() {
-    return is_dynamic_node<T>() || OwnsItsElements::test<T>();
-  }
-};
 struct HasStaticDtype {
   template <class T>
   static constexpr bool test() {

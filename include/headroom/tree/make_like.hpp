@@ -23,19 +23,12 @@ template <class To, class T>
 template <class To, class Old, class New>
 void shape_parts_like(const Old& old_node, New& new_node);
 
-template <class T>
-constexpr bool is_product_node() {
-  if constexpr (node_kind_v<T> == node_kind::branch) {
-    return kind_of_branch<bare<T>> == branch_kind::product;
-  } else {
-    return false;
-  }
-}
-
 /// Gives a part of a new struct the shape of the old one's. A part may follow the struct's dtype or have one of its own: the
 /// `double` of a Model<T> stays double.
 template <class To, class Old, class New>
 void shape_like(const Old& old_part, New& new_part) {
+  // A copy of the struct may have led here to what it shares with the old one, which is not ours to write.
+  if (static_cast<const void*>(&old_part) == static_cast<const void*>(&new_part)) return;
   if constexpr (std::is_array_v<New>) {
     if constexpr (node_kind_v<Old> == node_kind::branch || node_kind_v<Old> == node_kind::integers) {
       auto element = std::begin(new_part);
@@ -68,9 +61,16 @@ void shape_parts_like(const Old& old_node, New& new_node) {
 template <class To, class T>
 rebound_t<T, To> make_struct_like(const T& tree) {
   using Result = rebound_t<T, To>;
-  if constexpr (std::is_same_v<Result, T> && is_copyable_tree_v<T>) {
+  constexpr bool has_parts = parts_of<Result>::value != parts::referenced;
+  static_assert(
+      has_parts,
+      "headroom: a struct of references has no elements of its own, so there is no new one to be made: use the verb's "
+      "_into or _in_place form");
+  if constexpr (!has_parts) {
+    return tree;
+  } else if constexpr (std::is_same_v<Result, T> && is_copyable_tree_v<T>) {
     Result result(tree);  // with the members that are no children
-    if constexpr (!owns_elements_v<T>) detail::shape_parts_like<To>(tree, result);
+    if constexpr (!may_own_elements_v<T>) detail::shape_parts_like<To>(tree, result);
     return result;
   } else {
     static_assert(std::is_default_constructible_v<Result>,

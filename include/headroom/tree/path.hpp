@@ -4,6 +4,9 @@
 #include <headroom/tree/fields.hpp>
 
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -49,9 +52,9 @@ class Path {
 };
 
 struct FieldStep {
-  NameInList field;
+  PartName field;
   void append_to(std::string& text) const {
-    const Name name = nth_name(field.names, field.index);
+    const Name name = field.name();
     if (!text.empty()) text += '.';
     text.append(name.begin, name.length);
   }
@@ -68,14 +71,36 @@ struct IndexStep {
   void append_to(std::string& text) const { text += '[' + std::to_string(index) + ']'; }
 };
 
+/// As between quotes in C++.
+inline std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result;
+}
+/// With as many digits as it takes to get the same number back.
+template <class Float>
+std::string shortest_text(Float value) {
+  char text[48];
+  for (int digits = 6; digits <= std::numeric_limits<Float>::max_digits10; ++digits) {
+    std::snprintf(text, sizeof text, "%.*Lg", digits, static_cast<long double>(value));
+    if (static_cast<Float>(std::strtold(text, nullptr)) == value) break;
+  }
+  return text;
+}
+
 template <class Key>
 struct KeyStep {
   const Key& key;
   void append_to(std::string& text) const {
     if constexpr (std::is_convertible_v<const Key&, std::string_view>) {
-      text += "[\"" + std::string(std::string_view(key)) + "\"]";
+      text += "[\"" + escaped(std::string_view(key)) + "\"]";
     } else if constexpr (std::is_enum_v<Key>) {
       text += '[' + std::to_string(static_cast<std::underlying_type_t<Key>>(key)) + ']';
+    } else if constexpr (std::is_floating_point_v<Key>) {
+      text += '[' + shortest_text(key) + ']';
     } else if constexpr (std::is_arithmetic_v<Key>) {
       text += '[' + std::to_string(key) + ']';
     } else {

@@ -32,7 +32,9 @@ enum class branch_kind {
 ///     };                                                                                // another dtype
 ///
 /// The children must be parts that a copy of the struct does not share; put a std::shared_ptr itself among them, not what it
-/// points to. A struct of another dtype is default constructed and has its children filled: members that are no children keep
+/// points to. Nobody can see that they are: a verb that returns a tree copies even a temporary of such a struct, and throws
+/// where the copy has the same elements. With HEADROOM_TREE the members are known, and a temporary that owns them is used
+/// itself. A struct of another dtype is default constructed and has its children filled: members that are no children keep
 /// their defaults.
 ///
 /// Shorter: a member or free function `children`, or the macro HEADROOM_TREE. A derived struct needs its own of either: it
@@ -152,11 +154,25 @@ struct all_references_or_views : std::false_type {};
 template <class... Ts>
 struct all_references_or_views<std::tuple<Ts...>> : std::bool_constant<(is_reference_or_view<Ts> && ...)> {};
 
-template <class T, class Owner, class... Members>
-constexpr void check_owner(const Fields<Owner, Members...>&) {
+template <class T, class Owner, class Declared, class... Members>
+constexpr void check_owner(const Fields<Owner, Declared, Members...>&) {
   static_assert(std::is_same_v<T, Owner>,
                 "headroom: this struct has the HEADROOM_TREE of its base, which does not know the struct's own members; write "
                 "one for it: HEADROOM_TREE(Type, member of the base, ..., member, ...)");
+}
+
+/// The Fields of a struct whose route is HEADROOM_TREE; of another, Fields that say nothing.
+template <class T>
+constexpr auto fields_of(T& node) {
+  constexpr bool has_children = has_traits_children<T>::value || has_member_children<T>::value || has_free_children<T>::value;
+  (void)node;
+  if constexpr (!has_children && has_member_fields<T>::value) {
+    return node.headroom_tree(node);
+  } else if constexpr (!has_children && has_free_fields<T>::value) {
+    return headroom_tree(node);
+  } else {
+    return Fields<T, void>{{}, nullptr};
+  }
 }
 
 /// children(T&) by the first route there is. A const T without a route of its own takes that of T; the walk adds the const
@@ -170,12 +186,9 @@ constexpr auto raw_children(T& node) {
     return node.children();
   } else if constexpr (has_free_children<T>::value) {
     return children(node);
-  } else if constexpr (has_member_fields<T>::value) {
-    check_owner<T>(node.headroom_tree(node));
-    return node.headroom_tree(node).members;
-  } else if constexpr (has_free_fields<T>::value) {
-    check_owner<T>(headroom_tree(node));
-    return headroom_tree(node).members;
+  } else if constexpr (has_member_fields<T>::value || has_free_fields<T>::value) {
+    check_owner<T>(fields_of(node));
+    return fields_of(node).members;
   } else {
     static_assert(std::is_const_v<T>,
                   "headroom: tree_traits<T> has no children; write: template <class Self> static auto "
@@ -207,21 +220,16 @@ struct has_traits_names<T, std::void_t<decltype(tree_traits<T>::names[0])>> : st
 
 /// The name of a part, where the struct gives one.
 template <class T>
-constexpr NameInList name_of_child(T& node, std::size_t index) {
+constexpr PartName name_of_child(T& node, std::size_t index) {
   using Mutable = std::remove_const_t<T>;
   auto& self = const_cast<Mutable&>(node);
   (void)self;
   if constexpr (has_traits_names<Mutable>::value) {
     static_assert(std::size(tree_traits<Mutable>::names) == std::tuple_size_v<children_t<T>>,
                   "headroom: tree_traits<T>::names must have one name for each of the children");
-    return {tree_traits<Mutable>::names[index], 0};
-  } else if constexpr (has_traits_children<Mutable>::value || has_member_children<Mutable>::value ||
-                       has_free_children<Mutable>::value) {
-    return {nullptr, index};
-  } else if constexpr (has_member_fields<Mutable>::value) {
-    return {self.headroom_tree(self).names, index};
+    return {tree_traits<Mutable>::names[index], PartName::whole};
   } else {
-    return {headroom_tree(self).names, index};
+    return {fields_of(self).names, index};
   }
 }
 

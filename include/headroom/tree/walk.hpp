@@ -2,6 +2,7 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
+#include <headroom/tree/node.hpp>
 #include <headroom/tree/path.hpp>
 #include <headroom/tree/std.hpp>
 #include <headroom/tree/tree_traits.hpp>
@@ -18,23 +19,6 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
-
-template <class T>
-using bare = std::remove_cv_t<std::remove_reference_t<T>>;
-
-template <class T>
-inline constexpr node_kind node_kind_v = kind_of_node<bare<T>>();
-
-template <class T>
-constexpr bool check_is_tree() {
-  static_assert(
-      node_kind_v<T> != node_kind::unknown,
-      "headroom: this type is neither a leaf nor a branch of a tree. Make it a leaf by specialising "
-      "headroom::tensor_traits<T> (for Eigen, xtensor and others include the adapter: <headroom/adapters/...>), or a "
-      "branch by one of three routes: specialise headroom::tree_traits<T>; give it a member or free function children "
-      "that returns std::tie(member, ...); or write HEADROOM_TREE(Type, member, ...) after it");
-  return node_kind_v<T> != node_kind::unknown;
-}
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_structure_differs(const Path& path, const std::string& what) {
   const std::string where = path.text();
@@ -53,8 +37,8 @@ void walk(const Path& path, Visit& visit, Nodes&... nodes);
 
 template <class Visit, class First, class... Parts>
 void walk_part(const Path& path, First& owner, std::size_t index, Visit& visit, Parts&... parts) {
-  const NameInList name = name_of_child(owner, index);
-  if (name.names != nullptr) {
+  const PartName name = name_of_child(owner, index);
+  if (name.text != nullptr) {
     detail::walk(Path(path, FieldStep{name}), visit, parts...);
   } else {
     detail::walk(Path(path, ElementStep{index}), visit, parts...);
@@ -132,15 +116,6 @@ void walk_map(const Path& path, Visit& visit, First& first, Second& second) {
 
 // ---- pointers ----
 
-template <class T>
-constexpr bool is_pointer_node() {
-  if constexpr (node_kind_v<T> == node_kind::branch) {
-    return kind_of_branch<bare<T>> == branch_kind::pointer;
-  } else {
-    return false;
-  }
-}
-
 /// The tree behind a pointer branch, or the node itself; null where there is none.
 template <class Node>
 auto* pointee(Node& node) {
@@ -173,8 +148,15 @@ void walk_pointer(const Path& path, Visit& visit, First& first, Second& second) 
 
 // ---- variants ----
 
+template <class Node>
+void check_has_value(const Path& path, const Node& node) {
+  if (node.valueless_by_exception()) {
+    throw_invalid_argument(path.name() + " is a variant that has lost its value to an exception");
+  }
+}
 template <class Visit, class Node>
 void walk_variant(const Path& path, Visit& visit, Node& node) {
+  check_has_value(path, node);
   std::visit([&](auto& alternative) { detail::walk(path, visit, alternative); }, node);
 }
 template <std::size_t I, class Visit, class First, class Second>
@@ -190,6 +172,8 @@ void walk_variant(const Path& path, Visit& visit, First& first, Second& second) 
   constexpr std::size_t size = std::variant_size_v<bare<First>>;
   static_assert(size == std::variant_size_v<bare<Second>>,
                 "headroom: the two trees differ in structure: their variants have different numbers of alternatives");
+  check_has_value(path, first);
+  check_has_value(path, second);
   if (first.index() != second.index()) {
     throw_structure_differs(path, "source holds alternative " + std::to_string(first.index()) + ", destination holds " +
                                       std::to_string(second.index()));

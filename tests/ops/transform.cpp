@@ -1,0 +1,181 @@
+// Whose elements a verb that returns a tree may take: those of a temporary that can be shown to own them, and nobody else's.
+#include <headroom/headroom.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/network.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::half;
+using headroom::span;
+using support::message_of;
+
+namespace {
+
+using Floats = std::vector<float>;
+const headroom::ConstantLossScale four(4.0F);
+
+/// Children behind pointers.
+struct Pointers {
+  Floats* weight;
+  Floats* bias;
+  auto children() { return std::tie(*weight, *bias); }
+};
+/// Children that are members, which nobody can tell from the outside.
+struct Members {
+  Floats weight;
+  int step = 0;
+  auto children() { return std::tie(weight, step); }
+};
+/// Shares one child with its copies, and would share the other if it were not made anew.
+struct Mixed {
+  std::shared_ptr<Floats> shared;
+  Floats* pointer;
+  auto children() { return std::tie(shared, *pointer); }
+};
+/// A span of trees.
+struct Layers {
+  Floats* first;
+  std::size_t count;
+  Floats* begin() const { return first; }
+  Floats* end() const { return first + count; }
+  std::size_t size() const { return count; }
+};
+/// What HEADROOM_TREE names may lead anywhere.
+struct Elsewhere {
+  Pointers there;
+  HEADROOM_TREE(Elsewhere, there.weight[0])
+};
+
+/// Both verbs, twice, on a temporary from `make`: each time the same result or the same error, and the user's `values`
+/// untouched.
+template <class Make>
+void check_never_taken(const Floats& values, const Make& make) {
+  const Floats before = values;
+  for (int i = 0; i < 2; ++i) {
+    const auto result = four.unscale(make());
+    CHECK(result.report.max_abs == 2.0);
+    CHECK(values == before);
+    CHECK(headroom::measure(four.scale(make())).max_abs == 32.0);
+    CHECK(values == before);
+    CHECK(headroom::measure(headroom::cast<float>(make())).max_abs == 8.0);
+    CHECK(values == before);
+  }
+}
+template <class Make>
+void check_refused(const Floats& values, const Make& make, const std::string& path) {
+  const Floats before = values;
+  for (int i = 0; i < 2; ++i) {
+    const auto says_so = ContainsSubstring(path + " is shared by copies of its owner");
+    CHECK_THAT(message_of([&] { (void)four.unscale(make()); }), says_so);
+    CHECK_THAT(message_of([&] { (void)four.scale(make()); }), says_so);
+    CHECK_THAT(message_of([&] { (void)headroom::cast<float>(make()); }), says_so);
+    CHECK(values == before);
+  }
+}
+
+}  // namespace
+
+template <>
+struct headroom::tree_traits<Layers> {
+  static constexpr branch_kind kind = branch_kind::sequence;
+  template <class To>
+  using rebuilt = std::vector<To>;
+};
+
+TEST_CASE("a temporary of views, references or shared pointers is not the owner of their elements") {
+  Floats a = {8.0F, 4.0F};
+  const auto shared = std::make_shared<Floats>(a);
+  check_never_taken(a, [&] { return span<float>(a); });
+  check_never_taken(a, [&] { return std::ref(a); });
+  check_never_taken(a, [&] { return std::tie(a); });
+  check_never_taken(a, [&] { return std::pair<Floats&, Floats&>(a, a); });
+  check_never_taken(a, [&] { return std::vector<span<float>>{a, a}; });
+  check_never_taken(a, [&] { return std::map<int, span<float>>{{1, a}}; });
+  check_never_taken(a, [&] { return std::map<int, std::reference_wrapper<Floats>>{{1, a}}; });
+  check_never_taken(*shared, [&] { return std::shared_ptr<Floats>(shared); });
+  check_never_taken(*shared, [&] { return std::vector<std::shared_ptr<Floats>>{shared}; });
+}
+
+TEST_CASE("nor is one of which a part is") {
+  Floats a = {8.0F, 4.0F};
+  using Both = std::variant<float, span<float>>;
+  check_never_taken(a, [&] { return std::tuple<Floats&, Floats>(a, {1.0F}); });
+  check_never_taken(a, [&] { return std::tuple<Floats, Floats&>({1.0F}, a); });
+  check_never_taken(a, [&] { return std::pair<Floats&, Floats>(a, {1.0F}); });
+  check_never_taken(a, [&] { return std::pair<Floats, Floats&>({1.0F}, a); });
+  check_never_taken(a, [&] { return std::make_pair(1.0F, span<float>(a)); });
+  check_never_taken(a, [&] { return Both(span<float>(a)); });
+  check_never_taken(a, [&] { return std::vector<Both>{1.0F, span<float>(a)}; });
+}
+
+TEST_CASE("a temporary struct whose children may be anywhere is copied, or refused where its copies share them") {
+  Floats a = {8.0F, 4.0F}, b = {2.0F};
+  const Members members{a, 3};
+  check_never_taken(a, [&] { return members; });
+  CHECK(four.scale(Members{a, 3}).step == 3);
+  check_refused(
+      a,
+      [&] {
+        return Pointers{&a, &b};
+      },
+      "<0>");
+  check_refused(
+      a,
+      [&] {
+        return std::vector<Pointers>{{&a, &b}};
+      },
+      "[0]<0>");
+  check_refused(
+      a,
+      [&] {
+        return std::make_unique<Pointers>(Pointers{&a, &b});
+      },
+      "<0>");
+  check_refused(
+      a,
+      [&] {
+        return Elsewhere{{&a, &b}};
+      },
+      "there.weight[0]");
+  const auto shared = std::make_shared<Floats>(a);
+  check_refused(
+      a,
+      [&] {
+        return Mixed{shared, &a};
+      },
+      "<1>");
+  CHECK(*shared == a);
+  CHECK(b == Floats{2.0F});
+}
+
+TEST_CASE("a temporary container of the user's own is not known to own its trees") {
+  Floats trees[] = {{8.0F, 4.0F}, {2.0F}};
+  check_never_taken(trees[0], [&] { return Layers{trees, 2}; });
+}
+
+TEST_CASE("a temporary that owns its elements is used itself") {
+  auto network = support::network_of(8.0F);
+  const float* const data = network.layers[0].weight.data();
+  auto scaled = four.scale(std::move(network));
+  CHECK(scaled.layers[0].weight.data() == data);
+  const auto result = four.unscale(std::move(scaled));
+  CHECK(result.grads.layers[0].weight.data() == data);
+  CHECK(result.report.max_abs == 8.0);
+
+  auto tree = std::make_tuple(Floats{1.0F}, std::map<int, Floats>{{1, {2.0F}}}, std::make_unique<Floats>(1, 3.0F));
+  const float* const in_map = std::get<1>(tree).at(1).data();
+  const Floats* const pointee = std::get<2>(tree).get();
+  const auto same = headroom::cast<float>(std::move(tree));
+  CHECK(std::get<1>(same).at(1).data() == in_map);
+  CHECK(std::get<2>(same).get() == pointee);
+}
