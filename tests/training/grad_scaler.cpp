@@ -20,6 +20,7 @@ using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
 using headroom::GradientFactor;
 using headroom::GradientReport;
+using headroom::GradientSums;
 using headroom::GradScaler;
 using headroom::half;
 using headroom::LossScaleConfig;
@@ -69,7 +70,7 @@ struct headroom::optimizer_traits<Remote> {
     current = &optimizer;
     return optimizer.grads;
   }
-  static void step(Remote&) {}
+  static void step(Remote&, GradientFactor) {}
   static GradientReport unscale(const ParallelExecutor& executor, Weights& grads, float scale) {
     current->calls.push_back("unscale");
     return ConstantLossScale(scale).unscale_in_place(executor, grads);
@@ -363,9 +364,9 @@ TEST_CASE("a reducer decides for all ranks, once a step, before anything else") 
   GradScaler<> scaler;
   int calls = 0;
   bool other_rank_is_finite = false;
-  scaler.set_reducer([&](const GradientReport& local) {
+  scaler.set_reducer([&](const GradientSums& local) {
     ++calls;
-    return GradientReport{local.finite && other_rank_is_finite, local.max_abs};
+    return GradientSums{other_rank_is_finite, local.max_abs, local.sum_of_squares};
   });
   Sgd optimizer{{1.0F}, {32768.0F}};
   CHECK_FALSE(scaler.unscale(optimizer).finite);
@@ -426,9 +427,9 @@ TEST_CASE("where the reducer throws the gradients count as unscaled, and nobody 
   GradScaler scaler(presets::torch(1024.0));
   Sgd optimizer{{1.0F}, {1024.0F}};
   bool throws = true;
-  scaler.set_reducer([&](const GradientReport& report) {
+  scaler.set_reducer([&](const GradientSums& local) {
     if (throws) throw std::runtime_error("timeout");
-    return report;
+    return local;
   });
   CHECK_THROWS_AS(scaler.step(optimizer), std::runtime_error);
   CHECK(optimizer.grads == Weights{1.0F});

@@ -17,21 +17,10 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// A thread that does jobs one after the other. After an error the jobs behind it are dropped, until somebody receives it. Its
-/// destructor does what is left.
-class JobThread {
+/// Jobs that a thread does one after the other. After an error the jobs behind it are dropped, until somebody receives it. Who
+/// has a share of it may use it when its JobThread is gone.
+class JobQueue {
  public:
-  JobThread() : thread_([this] { run(); }) {}
-  JobThread(const JobThread&) = delete;
-  JobThread& operator=(const JobThread&) = delete;
-  ~JobThread() {
-    locked([this] { is_ending_ = true; });
-    changed_.notify_all();
-    thread_.join();
-  }
-
-  [[nodiscard]] bool is_current() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
-
   /// Adds a job. The future has what it returns, or throws; a job that is dropped breaks its promise.
   template <class Work>
   auto enqueue(Work work) {
@@ -74,6 +63,46 @@ class JobThread {
 #endif
   }
 
+  /// What is left is dropped; the job that is being done goes on.
+  void end_now() {
+    std::deque<std::function<void()>> dropped;
+    locked([&] {
+      is_ending_ = true;
+      dropped.swap(jobs_);
+    });
+  }
+  /// When what is left has been done.
+  void end() {
+    locked([this] { is_ending_ = true; });
+    changed_.notify_all();
+  }
+  void run() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return is_ending_ || !jobs_.empty(); });
+      if (jobs_.empty()) return;
+      std::function<void()> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      is_busy_ = true;
+      lock.unlock();
+      std::exception_ptr error = error_of(job);
+      job = nullptr;  // what it holds goes away here, not under the lock
+      std::deque<std::function<void()>> dropped;
+      lock.lock();
+      is_busy_ = false;
+      if (error) {
+        error_ = std::move(error);
+        dropped.swap(jobs_);
+      }
+      changed_.notify_all();
+      if (!dropped.empty()) {
+        lock.unlock();
+        dropped.clear();
+        lock.lock();
+      }
+    }
+  }
+
  private:
   /// An error goes to the promise and on to run().
   template <class Result, class Work>
@@ -111,38 +140,35 @@ class JobThread {
 #endif
     return nullptr;
   }
-  void run() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [this] { return is_ending_ || !jobs_.empty(); });
-      if (jobs_.empty()) return;
-      std::function<void()> job = std::move(jobs_.front());
-      jobs_.pop_front();
-      is_busy_ = true;
-      lock.unlock();
-      std::exception_ptr error = error_of(job);
-      job = nullptr;  // what it holds goes away here, not under the lock
-      std::deque<std::function<void()>> dropped;
-      lock.lock();
-      is_busy_ = false;
-      if (error) {
-        error_ = std::move(error);
-        dropped.swap(jobs_);
-      }
-      changed_.notify_all();
-      if (!dropped.empty()) {
-        lock.unlock();
-        dropped.clear();
-        lock.lock();
-      }
-    }
-  }
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
   std::exception_ptr error_;
   bool is_busy_ = false, is_ending_ = false;
+};
+
+/// The thread of a JobQueue. Its destructor waits until all jobs are done; one that is called in a job drops those behind it.
+class JobThread {
+ public:
+  JobThread() : jobs_(std::make_shared<JobQueue>()), thread_([jobs = jobs_] { jobs->run(); }) {}
+  JobThread(const JobThread&) = delete;
+  JobThread& operator=(const JobThread&) = delete;
+  ~JobThread() {
+    if (is_current()) {
+      jobs_->end_now();
+      thread_.detach();
+    } else {
+      jobs_->end();
+      thread_.join();
+    }
+  }
+
+  [[nodiscard]] bool is_current() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
+  [[nodiscard]] const std::shared_ptr<JobQueue>& jobs() const noexcept { return jobs_; }
+
+ private:
+  std::shared_ptr<JobQueue> jobs_;
   std::thread thread_;
 };
 

@@ -2,16 +2,16 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/job_thread.hpp>
+#include <headroom/training/background_scaler.hpp>
 #include <headroom/training/grad_scaler.hpp>
 
-#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -39,58 +39,65 @@ struct AsyncGradScalerConfig {
 /// the step of k - 1 may write while those of k - 2 are read. examples/async_optimizer.cpp has all of it.
 ///
 /// What is thrown over there is thrown by the next call here that can wait (and by the future of its step); the work behind it
-/// is dropped. What nobody has received when the scaler is destroyed is lost. All calls are for one thread, and none for the
-/// optimizers' own: those are std::logic_error, as calls in the wrong order are. Reducers and other callbacks run over there,
-/// with that thread's rounding mode and device streams. RoundPipe's GradScaler has the same interface and timing.
+/// is dropped. What nobody has received when the scaler is destroyed is lost. One that is destroyed over there (by the
+/// optimizer's step, say, or with the last argument that held it) drops what has been submitted behind that. All calls are for
+/// one thread, and none for the optimizers' own: those are std::logic_error, as calls in the wrong order are. Reducers and
+/// other callbacks run over there, with that thread's rounding mode and device streams. RoundPipe's GradScaler has the same
+/// interface and timing.
 template <class Policy = DynamicLossScale>
 class AsyncGradScaler {
  public:
-  explicit AsyncGradScaler(const Policy& policy = Policy(), AsyncGradScalerConfig config = {})
+  AsyncGradScaler() : AsyncGradScaler(Policy()) {}
+  /// Throws what starting a thread throws.
+  explicit AsyncGradScaler(const Policy& policy, AsyncGradScalerConfig config = {})
       : enabled_(config.enabled),
         main_scale_(policy.loss_scale()),
-        decided_(policy),
-        updated_scale_(policy.loss_scale()),
-        scaler_(policy, config.enabled) {
-    scaler_.backs_off_once_ = !config.backs_off_twice;
-  }
+        there_(std::make_shared<There>(policy, config.enabled, config.backs_off_twice)) {}
 
   /// The outputs times the scale of this iteration: see GradScaler::scale.
   template <class Tree>
   [[nodiscard]] auto scale(Tree&& outputs) {
     check_caller("scale");
-    has_scaled_ = true;
     if (!enabled_) return detail::unmodified(std::forward<Tree>(outputs));
+    has_scaled_ = true;
+    submitted_.loss_was_scaled();
     return ConstantLossScale(main_scale_).scale(std::forward<Tree>(outputs));
   }
 
   /// Lets the other thread unscale and check the gradients of an optimizer and, unless they overflowed, call its step with
-  /// copies of `args`. Once an iteration: std::logic_error the second time. The future may be ignored. Gradients that the
-  /// optimizer has only one of are not to be written, nor its weights read, before a `synchronize`: with optimizers like those
-  /// of libtorch nothing overlaps but what lies between.
+  /// copies of `args`; what a std::ref refers to stays where it is. Once an iteration: std::logic_error the second time. The
+  /// future, of a StepResult, may be ignored. Gradients that the optimizer has only one of are not to be written, nor its
+  /// weights read, before a `synchronize`: with optimizers like those of libtorch nothing overlaps but what lies between.
   template <class Optimizer, class... Args>
   auto submit(Optimizer& optimizer, Args... args) {
     detail::check_is_optimizer<Optimizer>();
-    begin_submit(&optimizer);
-    return enqueue([this, &optimizer, scale = main_scale_, args = std::make_tuple(std::move(args)...)]() mutable {
-      scaler_.iteration_scale_ = scale;
-      return std::apply([&](auto&... each) { return scaler_.step(optimizer, std::move(each)...); }, args);
-    });
+    begin_submit(detail::key_of(optimizer));
+    return enqueue_step(&optimizer, std::move(args)...);
   }
-  /// The same with gradients of the caller's, a tree that is moved (or copied) over there and is the first argument of the
-  /// optimizer's step. What it only refers to, as std::ref(buffer) does, belongs to the other thread until the next but one
-  /// update has returned: two buffers that take turns will do. In deferred mode the GradientFactor is the second argument.
+  /// The same, clipped to an L2 norm of `max_norm` as by GradScaler::unscale_and_clip. The future is of a ClippedStepResult.
+  template <class Optimizer, class... Args>
+  auto submit_and_clip(Optimizer& optimizer, const double& max_norm, Args... args) {
+    detail::check_is_optimizer<Optimizer>();
+    detail::check_max_norm(max_norm);
+    begin_submit(detail::key_of(optimizer));
+    return enqueue_clipped_step(&optimizer, max_norm, std::move(args)...);
+  }
+  /// The same as submit with gradients of the caller's, a tree that is moved (or copied) over there and is the first argument
+  /// of the optimizer's step. What it only refers to, as std::ref(buffer) does, belongs to the other thread until the next but
+  /// one update has returned: two buffers that take turns will do. In deferred mode the GradientFactor is the second argument.
   template <class Optimizer, class Tree, class... Args>
   auto submit_gradients(Optimizer& optimizer, Tree gradients, Args... args) {
-    using Owner = detail::WithGradients<Optimizer, Tree>;
-    static_assert(std::is_invocable_v<detail::CallStep, Owner&, Args...> ||
-                      std::is_invocable_v<detail::CallStep, Owner&, GradientFactor, Args...>,
-                  "headroom: this optimizer has no member step(gradients, args...) for these gradients and arguments");
-    begin_submit(&optimizer);
-    auto owner = std::make_shared<Owner>(optimizer, std::move(gradients));
-    return enqueue([this, owner, scale = main_scale_, args = std::make_tuple(std::move(args)...)]() mutable {
-      scaler_.iteration_scale_ = scale;
-      return std::apply([&](auto&... each) { return scaler_.step(*owner, std::move(each)...); }, args);
-    });
+    check_takes_gradients<Optimizer, Tree, Args...>();
+    begin_submit(detail::key_of(optimizer));
+    return enqueue_step(with_gradients(optimizer, std::move(gradients)), std::move(args)...);
+  }
+  /// The same, clipped.
+  template <class Optimizer, class Tree, class... Args>
+  auto submit_gradients_and_clip(Optimizer& optimizer, Tree gradients, const double& max_norm, Args... args) {
+    check_takes_gradients<Optimizer, Tree, Args...>();
+    detail::check_max_norm(max_norm);
+    begin_submit(detail::key_of(optimizer));
+    return enqueue_clipped_step(with_gradients(optimizer, std::move(gradients)), max_norm, std::move(args)...);
   }
 
   /// Ends the iteration: waits for the one before, whose scale the next one gets, and lets the other thread adjust the policy
@@ -103,15 +110,13 @@ class AsyncGradScaler {
       detail::throw_logic_error("update: nothing has been submitted since the last update; call submit(optimizer) first");
     }
     wait_for_updates();
-    submitted_.clear();
-    has_scaled_ = false;
+    start_iteration();
     ++updates_;
-    (void)enqueue([this] {
-      scaler_.update();
-      thread_.locked([this] {
-        decided_ = scaler_.policy();
-        updated_scale_ = decided_.loss_scale();
-        ++updates_done_;
+    (void)enqueue([](There& there, detail::JobQueue& jobs) {
+      there.scaler.update();
+      jobs.locked([&there] {
+        there.decide();
+        ++there.updates_done;
       });
     });
     if (!is_async) wait_for_updates();
@@ -125,7 +130,7 @@ class AsyncGradScaler {
   void synchronize() {
     check_caller("synchronize");
     wait_until_idle();
-    if (submitted_.empty() && !has_scaled_) main_scale_ = decided_.loss_scale();
+    if (submitted_.empty() && !has_scaled_) main_scale_ = there_->decided.loss_scale();
   }
 
   /// Of this iteration; 1 where disabled.
@@ -140,7 +145,7 @@ class AsyncGradScaler {
       check_caller("policy");
       wait_until_idle();
     }
-    return thread_.locked([this] { return decided_; });
+    return jobs().locked([this] { return there_->decided; });
   }
   template <class P = Policy>
   [[nodiscard]] auto get_growth_factor(bool up_to_date = false)
@@ -157,15 +162,16 @@ class AsyncGradScaler {
       -> decltype(detail::config_of(std::declval<const P&>()).growth_interval) {
     return detail::config_of(policy(up_to_date)).growth_interval;
   }
-  /// Calls f(GradScaler<Policy>&) over there, behind what has been submitted: set_growth_factor, set_reducer, set_on_floor … A
-  /// scale that it sets is that of the iterations after the next update that follows it.
+  /// Calls f(GradScaler<Policy>&) over there, behind what has been submitted, for settings: set_growth_factor, set_reducer,
+  /// set_on_floor, update(new_scale), load_state_dict … A scale that it sets is that of the iterations after the next update
+  /// that follows it; an iteration that has begun keeps its own. Calls that scale, unscale or step are std::logic_error there.
   template <class F>
   void configure(F f) {
     check_caller("configure");
     receive_error();
-    (void)enqueue([this, f = std::move(f)]() mutable {
-      f(scaler_);
-      thread_.locked([this] { decided_ = scaler_.policy(); });
+    (void)enqueue([f = std::move(f)](There& there, detail::JobQueue& jobs) mutable {
+      there.configure(f);
+      jobs.locked([&there] { there.decided = there.scaler.policy(); });
     });
   }
 
@@ -192,11 +198,9 @@ class AsyncGradScaler {
     }
     const Policy loaded = Policy::from_state_dict(dict);
     wait_until_idle();
-    scaler_.load_state_dict(dict);  // while the other thread has nothing to do
-    decided_ = loaded;
-    updated_scale_ = loaded.loss_scale();
-    submitted_.clear();
-    has_scaled_ = false;
+    there_->scaler.load_state_dict(dict);  // while the other thread has nothing to do
+    there_->decide();
+    start_iteration();
     main_scale_ = has_scale ? main_scale : loaded.loss_scale();
   }
 
@@ -206,51 +210,79 @@ class AsyncGradScaler {
       detail::throw_logic_error(std::string(call) + ": not from the optimizer's thread, which would wait for itself");
     }
   }
-  void begin_submit(const void* optimizer) {
+  void begin_submit(const detail::OptimizerKey& optimizer) {
     check_caller("submit");
     receive_error();
-    if (enabled_ && std::find(submitted_.begin(), submitted_.end(), optimizer) != submitted_.end()) {
+    if (enabled_ && submitted_.find(optimizer, {}) != nullptr) {
       detail::throw_logic_error("submit: this optimizer has been submitted already since the last update; call update first");
     }
-    submitted_.push_back(optimizer);
+    submitted_.check_is_current(submitted_.find_before(optimizer, {}), has_scaled_);
+    submitted_.add({optimizer, {}}).stepped = true;
   }
+  void start_iteration() noexcept {
+    submitted_.start_iteration(has_scaled_);
+    has_scaled_ = false;
+  }
+  [[nodiscard]] detail::JobQueue& jobs() const noexcept { return *thread_.jobs(); }
+
+  using There = detail::BackgroundScaler<Policy>;
+
+  template <class Optimizer, class Tree>
+  static auto with_gradients(Optimizer& optimizer, Tree gradients) {
+    return std::make_shared<detail::WithGradients<Optimizer, Tree>>(optimizer, std::move(gradients));
+  }
+  template <class Optimizer, class Tree, class... Args>
+  static constexpr void check_takes_gradients() {
+    using Owner = detail::WithGradients<Optimizer, Tree>;
+    static_assert(std::is_invocable_v<detail::CallStep, Owner&, detail::Unwrapped<Args>...> ||
+                      std::is_invocable_v<detail::CallStep, Owner&, GradientFactor, detail::Unwrapped<Args>...>,
+                  "headroom: this optimizer has no member step(gradients, args...) for these gradients and arguments");
+  }
+  /// `optimizer` is a reference or a shared pointer.
+  template <class Optimizer, class... Args>
+  auto enqueue_step(Optimizer optimizer, Args... args) {
+    return enqueue([optimizer, scale = main_scale_, args = std::tuple<Args...>(std::move(args)...)](
+                       There& there, detail::JobQueue&) mutable { return there.step(*optimizer, scale, args); });
+  }
+  template <class Optimizer, class... Args>
+  auto enqueue_clipped_step(Optimizer optimizer, const double& max_norm, Args... args) {
+    return enqueue(
+        [optimizer, max_norm, scale = main_scale_, args = std::tuple<Args...>(std::move(args)...)](
+            There& there, detail::JobQueue&) mutable { return there.clipped_step(*optimizer, scale, max_norm, args); });
+  }
+  /// Calls work(There&, JobQueue&) over there.
   template <class Work>
   auto enqueue(Work work) {
-    return thread_.enqueue(std::move(work));
+    return jobs().enqueue(
+        [there = there_, jobs = thread_.jobs(), work = std::move(work)]() mutable { return work(*there, *jobs); });
   }
 
   void wait_for_updates() {
-    thread_.wait([this] { return updates_done_ == updates_; });
+    jobs().wait([this] { return there_->updates_done == updates_; });
     receive_error();
-    main_scale_ = thread_.locked([this] { return updated_scale_; });
+    main_scale_ = jobs().locked([this] { return there_->updated_scale; });
   }
   void wait_until_idle() {
-    thread_.wait_until_idle();
+    jobs().wait_until_idle();
     receive_error();
   }
   /// Throws what was thrown over there, where the work behind it has been dropped: the iteration begins anew.
   void receive_error() {
-    thread_.receive_error([this] {
-      submitted_.clear();
-      updates_ = updates_done_;
-      scaler_.start_iteration();
-      decided_ = scaler_.policy();
-      updated_scale_ = decided_.loss_scale();
-      if (!has_scaled_) main_scale_ = updated_scale_;  // else there is a loss that has been scaled by it
+    jobs().receive_error([this] {
+      submitted_ = {};
+      updates_ = there_->updates_done;
+      there_->end_iteration();
+      there_->decide();
+      if (!has_scaled_) main_scale_ = there_->updated_scale;  // else there is a loss that has been scaled by it
     });
   }
 
   // Of the main thread.
   bool enabled_, has_scaled_ = false;
   float main_scale_;
-  std::vector<const void*> submitted_;
+  detail::OptimizerStates submitted_;  // without the places of their gradients, which belong to the other thread
   std::uint64_t updates_ = 0;
-  // Of both, under the thread's lock.
-  Policy decided_;
-  float updated_scale_;  // by the last update that is done
-  std::uint64_t updates_done_ = 0;
-  // Of the optimizer's thread.
-  GradScaler<Policy> scaler_;
+  std::shared_ptr<There> there_;
   detail::JobThread thread_;  // last: it ends before what it works on
 };
 

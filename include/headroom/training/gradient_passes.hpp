@@ -19,11 +19,68 @@ inline namespace HEADROOM_BUILD {
 namespace detail {
 
 template <class Optimizer, class Tree, class = void>
-struct has_own_passes : std::false_type {};
+struct has_own_unscale : std::false_type {};
 template <class Optimizer, class Tree>
-struct has_own_passes<Optimizer, Tree,
-                      std::void_t<decltype(optimizer_traits<Optimizer>::unscale(
-                          std::declval<const ParallelExecutor&>(), std::declval<Tree&>(), 1.0F))>> : std::true_type {};
+struct has_own_unscale<Optimizer, Tree,
+                       std::enable_if_t<std::is_convertible_v<decltype(optimizer_traits<Optimizer>::unscale(
+                                                                  std::declval<const ParallelExecutor&>(),
+                                                                  std::declval<Tree&>(), std::declval<float>())),
+                                                              GradientReport>>> : std::true_type {};
+template <class Optimizer, class Tree, class = void>
+struct has_own_measure : std::false_type {};
+template <class Optimizer, class Tree>
+struct has_own_measure<
+    Optimizer, Tree,
+    std::enable_if_t<std::is_convertible_v<decltype(optimizer_traits<Optimizer>::measure(
+                                               std::declval<const ParallelExecutor&>(), std::declval<Tree&>())),
+                                           GradientNorm>>> : std::true_type {};
+template <class Optimizer, class Tree, class = void>
+struct has_own_multiply : std::false_type {};
+template <class Optimizer, class Tree>
+struct has_own_multiply<Optimizer, Tree,
+                        std::enable_if_t<std::is_convertible_v<decltype(optimizer_traits<Optimizer>::multiply(
+                                                                   std::declval<const ParallelExecutor&>(),
+                                                                   std::declval<Tree&>(), std::declval<double>())),
+                                                               GradientReport>>> : std::true_type {};
+
+// Whether a class has a member of a name, whatever it is: where it does, one that inherits it twice does not know which is
+// meant.
+struct OwnPassNames {
+  int unscale, measure, multiply;
+};
+template <class Traits>
+struct TraitsAndNames : Traits, OwnPassNames {};
+template <class Traits, class = void>
+struct names_unscale : std::true_type {};
+template <class Traits>
+struct names_unscale<Traits, std::void_t<decltype(&TraitsAndNames<Traits>::unscale)>> : std::false_type {};
+template <class Traits, class = void>
+struct names_measure : std::true_type {};
+template <class Traits>
+struct names_measure<Traits, std::void_t<decltype(&TraitsAndNames<Traits>::measure)>> : std::false_type {};
+template <class Traits, class = void>
+struct names_multiply : std::true_type {};
+template <class Traits>
+struct names_multiply<Traits, std::void_t<decltype(&TraitsAndNames<Traits>::multiply)>> : std::false_type {};
+
+/// Whether optimizer_traits has passes of its own: all three or, which is an error, some or such as cannot be called.
+template <class Optimizer, class Tree>
+constexpr bool has_own_passes() {
+  using Traits = optimizer_traits<Optimizer>;
+  constexpr bool has_any = names_unscale<Traits>::value || names_measure<Traits>::value || names_multiply<Traits>::value;
+  if constexpr (has_any) {
+    static_assert(has_own_unscale<Optimizer, Tree>::value,
+                  "headroom: optimizer_traits has passes of its own, but no unscale that can be called; write: static "
+                  "GradientReport unscale(const ParallelExecutor&, Gradients&, float scale);");
+    static_assert(has_own_measure<Optimizer, Tree>::value,
+                  "headroom: optimizer_traits has passes of its own, but no measure that can be called; write: static "
+                  "GradientNorm measure(const ParallelExecutor&, const Gradients&);");
+    static_assert(has_own_multiply<Optimizer, Tree>::value,
+                  "headroom: optimizer_traits has passes of its own, but no multiply that can be called; write: static "
+                  "GradientReport multiply(const ParallelExecutor&, Gradients&, double factor);");
+  }
+  return has_any;
+}
 
 template <class Optimizer>
 struct GradientPasses {
@@ -31,7 +88,7 @@ struct GradientPasses {
 
   template <class Tree>
   [[nodiscard]] GradientNorm measure(Tree& gradients) const {
-    if constexpr (has_own_passes<Optimizer, Tree>::value) {
+    if constexpr (has_own_passes<Optimizer, Tree>()) {
       return optimizer_traits<Optimizer>::measure(executor, gradients);
     } else {
       return headroom::measure(executor, gradients);
@@ -40,7 +97,7 @@ struct GradientPasses {
   /// Without the norm, which takes longer.
   template <class Tree>
   [[nodiscard]] GradientReport check(Tree& gradients) const {
-    if constexpr (has_own_passes<Optimizer, Tree>::value) {
+    if constexpr (has_own_passes<Optimizer, Tree>()) {
       return measure(gradients);
     } else {
       return NoOpLossScale().unscale_in_place(executor, gradients);
@@ -48,27 +105,54 @@ struct GradientPasses {
   }
   template <class Tree>
   GradientReport unscale(Tree& gradients, float scale) const {
-    if constexpr (has_own_passes<Optimizer, Tree>::value) {
+    if constexpr (has_own_passes<Optimizer, Tree>()) {
       return optimizer_traits<Optimizer>::unscale(executor, gradients, scale);
     } else {
       return scale == 1.0F ? check(gradients) : ConstantLossScale(scale).unscale_in_place(executor, gradients);
     }
   }
-  /// Returns the norm of the unscaled gradients before clipping.
+  /// factor <= 1
   template <class Tree>
-  GradientNorm unscale_and_clip(Tree& gradients, float scale, const double& max_norm) const {
-    if constexpr (has_own_passes<Optimizer, Tree>::value) {
-      const double inverse = 1.0 / static_cast<double>(scale);
-      const GradientNorm unscaled = times(measure(gradients), inverse);
-      const double clip = clip_factor(unscaled, max_norm);
-      if (clip == 1.0 && scale == 1.0F) return unscaled;
-      const GradientReport found = clip < 1.0 ? optimizer_traits<Optimizer>::multiply(executor, gradients, inverse * clip)
-                                              : optimizer_traits<Optimizer>::unscale(executor, gradients, scale);
-      return found.finite ? unscaled : GradientNorm{found, found.max_abs};
-    } else if (scale == 1.0F) {
-      return clip_by_global_norm(executor, gradients, max_norm);
+  GradientReport multiply(Tree& gradients, double factor) const {
+    if constexpr (has_own_passes<Optimizer, Tree>()) {
+      return optimizer_traits<Optimizer>::multiply(executor, gradients, factor);
     } else {
-      return ConstantLossScale(scale).unscale_and_clip_in_place(executor, gradients, max_norm);
+      const std::size_t bytes = check_trees(CheckInPlace{}, gradients);
+      return multiply_in_place(executor, factor, bytes, gradients).report();
+    }
+  }
+
+  /// What the gradients are when they have been divided by `scale`, of which `found` has been measured. What is beyond its
+  /// dtype then is an overflow, though nothing has been divided yet; an optimizer multiplies 16-bit gradients in float.
+  template <class Tree>
+  [[nodiscard]] GradientNorm unscaled(Tree& gradients, const GradientNorm& found, float scale) const {
+    if (!found.finite) return found;
+    const double by = static_cast<double>(scale);
+    GradientNorm result;
+    result.max_abs = found.max_abs / by;
+    result.norm = found.norm / by;
+    if (by >= 1.0 || fits(gradients, result.max_abs, by)) return result;
+    const auto infinity = bit_cast<double>(binary64::infinity_bits);
+    return {{false, infinity}, infinity};
+  }
+
+ private:
+  static constexpr double largest_float = 0x1.fffffep127;
+
+  /// Whether no leaf overflows where each is divided by a scale below 1.
+  template <class Tree>
+  [[nodiscard]] bool fits(Tree& gradients, double largest, double scale) const {
+    if (largest <= largest_float) return true;
+    if constexpr (has_own_passes<Optimizer, Tree>()) {
+      return false;
+    } else {
+      bool all_fit = true;
+      for_each_leaf(gradients, [&](auto& leaf) {
+        using Element = std::remove_cv_t<std::remove_pointer_t<decltype(data_of(leaf))>>;
+        const double bound = std::is_same_v<format_of<Element>, binary64> ? 0x1.fffffffffffffp1023 : largest_float;
+        all_fit = all_fit && NoOpLossScale().unscale_in_place(executor, leaf).max_abs <= bound * scale;
+      });
+      return all_fit;
     }
   }
 };

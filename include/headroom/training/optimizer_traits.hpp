@@ -10,10 +10,29 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 /// What an optimizer that takes one multiplies each gradient by: in deferred mode the inverse of the loss scale times the clip
-/// factor, else 1.
+/// factor, else 1. An optimizer takes one whose `step` names this type as that of its first parameter. One whose step is a
+/// template, and would take anything, says so itself or in its optimizer_traits, as everybody may: `static constexpr bool
+/// takes_gradient_factor = true;` (or false, where a template whose return type is deduced does not compile with one).
 struct GradientFactor {
   double value = 1.0;
 };
+
+namespace detail {
+
+template <class Optimizer, class = void>
+struct member_optimizer_traits {
+  using not_specialized = void;
+};
+template <class Optimizer>
+struct member_optimizer_traits<Optimizer, std::void_t<decltype(std::declval<Optimizer&>().gradients())>> {
+  static decltype(auto) gradients(Optimizer& optimizer) { return optimizer.gradients(); }
+  template <class... Args>
+  static auto step(Optimizer& optimizer, Args&&... args) -> decltype(optimizer.step(std::forward<Args>(args)...)) {
+    return optimizer.step(std::forward<Args>(args)...);
+  }
+};
+
+}  // namespace detail
 
 /// How a GradScaler reaches the gradients of an optimizer and lets it step. An optimizer with members `gradients()`, which
 /// returns a reference to a tree (or a tree of views), and `step(...)` needs no specialisation; others say
@@ -26,7 +45,6 @@ struct GradientFactor {
 ///       }
 ///     };
 ///
-/// A step that can take a GradientFactor as the first of its arguments gets one: what is left to multiply the gradients by.
 /// Gradients that are not in this processor's memory need functions of their own, in the place of headroom's verbs (all three;
 /// `gradients` still returns a tree, whose elements are counted):
 ///
@@ -34,20 +52,10 @@ struct GradientFactor {
 ///       static GradientNorm measure(const ParallelExecutor&, const Gradients&);
 ///       static GradientReport multiply(const ParallelExecutor&, Gradients&, double factor);
 ///
-/// The second parameter is for specialisations of whole families by std::enable_if_t.
+/// The second parameter is for specialisations of whole families by std::enable_if_t; they go before an optimizer's own
+/// members.
 template <class Optimizer, class Enable = void>
-struct optimizer_traits {
-  using not_specialized = void;
-};
-
-template <class Optimizer>
-struct optimizer_traits<Optimizer, std::void_t<decltype(std::declval<Optimizer&>().gradients())>> {
-  static decltype(auto) gradients(Optimizer& optimizer) { return optimizer.gradients(); }
-  template <class... Args>
-  static auto step(Optimizer& optimizer, Args&&... args) -> decltype(optimizer.step(std::forward<Args>(args)...)) {
-    return optimizer.step(std::forward<Args>(args)...);
-  }
-};
+struct optimizer_traits : detail::member_optimizer_traits<Optimizer> {};
 
 namespace detail {
 
@@ -98,14 +106,57 @@ class WithGradients {
   Tree gradients_;
 };
 
-/// What an optimizer is known by within an iteration.
+// ---- whether an optimizer takes a GradientFactor ----
+
+template <class T, class = void>
+struct says_what_it_takes : std::false_type {};
+template <class T>
+struct says_what_it_takes<T, std::void_t<decltype(bool{T::takes_gradient_factor})>> : std::true_type {};
+
+template <class Optimizer, class Tree>
+struct says_what_it_takes<WithGradients<Optimizer, Tree>, std::void_t<decltype(bool{Optimizer::takes_gradient_factor})>>
+    : std::true_type {};
+
+/// Like a GradientFactor, but known to nobody: a step that can be called with it can be called with anything.
+struct NoGradientFactor {
+  double value = 1.0;
+};
+/// Stand for arguments whose types only the user knows, by value and by reference.
+struct AnyValue {
+  template <class T>
+  operator T&&() const;
+};
+struct AnyReference {
+  template <class T>
+  operator T&() const;
+};
+
 template <class Optimizer>
-const void* identity_of(const Optimizer& optimizer) noexcept {
-  return &optimizer;
+constexpr bool said_by(const Optimizer*) {
+  return Optimizer::takes_gradient_factor;
 }
 template <class Optimizer, class Tree>
-const void* identity_of(const WithGradients<Optimizer, Tree>& optimizer) noexcept {
-  return &optimizer.optimizer();
+constexpr bool said_by(const WithGradients<Optimizer, Tree>*) {
+  return Optimizer::takes_gradient_factor;
+}
+
+template <class Optimizer, class... Args>
+inline constexpr bool names_factor_v = std::is_invocable_v<CallStep, Optimizer&, GradientFactor, Args...> &&
+                                       !std::is_invocable_v<CallStep, Optimizer&, NoGradientFactor, Args...>;
+
+template <class Optimizer>
+constexpr bool takes_factor() {
+  using V = AnyValue;
+  using R = AnyReference;
+  if constexpr (says_what_it_takes<optimizer_traits<Optimizer>>::value) {
+    return optimizer_traits<Optimizer>::takes_gradient_factor;
+  } else if constexpr (says_what_it_takes<Optimizer>::value) {
+    return said_by(static_cast<const Optimizer*>(nullptr));
+  } else {
+    return names_factor_v<Optimizer> || names_factor_v<Optimizer, V> || names_factor_v<Optimizer, R> ||
+           names_factor_v<Optimizer, V, V> || names_factor_v<Optimizer, R, R> || names_factor_v<Optimizer, V, V, V> ||
+           names_factor_v<Optimizer, R, R, R>;
+  }
 }
 
 }  // namespace detail

@@ -26,7 +26,21 @@ struct StepResult<void> {
   GradientReport report{};
 };
 
+/// The same for a step that clips: `norm` is the L2 norm of the unscaled gradients before they were clipped.
+template <class Value>
+struct ClippedStepResult : StepResult<Value> {
+  double norm = 0.0;
+};
+
 namespace detail {
+
+template <class Value>
+[[nodiscard]] ClippedStepResult<Value> clipped(StepResult<Value> step, double norm) {
+  ClippedStepResult<Value> result;
+  static_cast<StepResult<Value>&>(result) = std::move(step);
+  result.norm = norm;
+  return result;
+}
 
 /// A tree as a verb of a policy would return it, but unchanged.
 template <class Tree>
@@ -63,19 +77,6 @@ float floor_of(const Policy&, long) {
 [[nodiscard]] inline GradientReport combined(const GradientReport& a, const GradientReport& b) noexcept {
   if (!a.finite) return a;
   return b.finite && b.max_abs < a.max_abs ? a : b;
-}
-/// The report of a tree times `factor`. What is beyond float then is an overflow, though nothing has been multiplied yet.
-[[nodiscard]] inline GradientReport times(const GradientReport& report, double factor) noexcept {
-  if (!report.finite) return {false, report.max_abs};
-  const double product = report.max_abs * factor;
-  if (product <= 0x1.fffffep127) return {true, product};
-  return {false, bit_cast<double>(binary64::infinity_bits)};
-}
-[[nodiscard]] inline GradientNorm times(const GradientNorm& norm, double factor) noexcept {
-  GradientNorm product;
-  static_cast<GradientReport&>(product) = times(static_cast<const GradientReport&>(norm), factor);
-  product.norm = product.finite ? norm.norm * factor : product.max_abs;
-  return product;
 }
 
 }  // namespace detail

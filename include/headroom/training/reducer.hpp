@@ -1,0 +1,34 @@
+#pragma once
+
+#include <headroom/config.hpp>
+#include <headroom/dtype/convert.hpp>
+#include <headroom/kernel/report.hpp>
+
+#include <cmath>
+
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+
+/// What ranks have to agree on, of the unscaled gradients of one optimizer: GradScaler::set_reducer.
+struct GradientSums {
+  bool finite = true;           ///< combined by AND
+  double max_abs = 0.0;         ///< by maximum; +Inf where not finite
+  double sum_of_squares = 0.0;  ///< by sum, where each rank holds a part of the gradients; 0 where nobody asks for the norm
+};
+
+namespace detail {
+
+[[nodiscard]] inline double infinite() noexcept { return bit_cast<double>(binary64::infinity_bits); }
+
+[[nodiscard]] inline GradientSums sums_of(const GradientNorm& norm) noexcept {
+  return {norm.finite, norm.max_abs, norm.finite ? norm.norm * norm.norm : infinite()};
+}
+/// That of all ranks, whatever the reducer makes of an overflow here.
+[[nodiscard]] inline GradientNorm norm_of_all(const GradientNorm& here, const GradientSums& all) noexcept {
+  if (!here.finite || !all.finite) return {{false, infinite()}, infinite()};
+  return {{true, all.max_abs}, std::sqrt(all.sum_of_squares)};
+}
+
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

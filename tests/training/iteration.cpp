@@ -1,0 +1,280 @@
+#include <headroom/dtype/half.hpp>
+#include <headroom/policy/presets.hpp>
+#include <headroom/training/grad_scaler.hpp>
+#include <headroom/training/iteration.hpp>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/optimizers.hpp"
+#include "support/samples.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::GradientFactor;
+using headroom::GradScaler;
+using support::infinity;
+using support::logic_error_of;
+using support::Sgd;
+using support::Weights;
+namespace presets = headroom::presets;
+
+namespace {
+
+/// What backward adds: the gradient of the unscaled loss times the loss.
+void backward(float loss, float gradient, Sgd& optimizer) {
+  if (optimizer.grads.empty()) optimizer.grads = {0.0F};
+  optimizer.grads[0] += gradient * loss;
+}
+const std::string not_current = "no loss has been scaled since the last update";
+
+}  // namespace
+
+TEST_CASE("an iteration that ends between the steps of two optimizers leaves no gradient divided by another scale") {
+  for (const bool sets_scale : {false, true}) {
+    GradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));
+    Sgd a{{1.0F}, {}}, b = a;
+    const float loss = scaler.scale(1.0F);
+    backward(loss, 2.0F, a);
+    backward(loss, 2.0F, b);
+    (void)scaler.step(a);
+    CHECK(a.weights == Weights{-1.0F});
+    sets_scale ? scaler.update(32.0F) : scaler.update();
+    CHECK_THAT(logic_error_of([&] { (void)scaler.step(b); }), ContainsSubstring(not_current));
+    CHECK_THAT(logic_error_of([&] { (void)scaler.unscale(b); }), ContainsSubstring(not_current));
+    CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_and_clip(b, 1.0); }), ContainsSubstring(not_current));
+    CHECK(b.weights == Weights{1.0F});
+    CHECK(b.grads == Weights{2048.0F});
+
+    b.grads.clear();
+    backward(scaler.scale(1.0F), 2.0F, b);
+    (void)scaler.step(b);
+    CHECK(b.weights == Weights{-1.0F});
+  }
+}
+
+TEST_CASE("gradients that were unscaled before an update are not unscaled after it") {
+  for (const bool has_loss : {false, true}) {
+    for (const bool clips : {false, true}) {
+      GradScaler scaler(presets::torch(1024.0));
+      Sgd optimizer{{1.0F}, {}};
+      backward(has_loss ? scaler.scale(1.0F) : scaler.get_scale(), 2.0F, optimizer);
+      clips ? (void)scaler.unscale_and_clip(optimizer, 0.7) : (void)scaler.unscale(optimizer);
+      const Weights unscaled = optimizer.grads;
+      scaler.update();
+      const std::string already = "unscaled before the last update already";
+      CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizer); }), ContainsSubstring(already));
+      CHECK_THAT(logic_error_of([&] { (void)scaler.unscale(optimizer); }), ContainsSubstring(already));
+      CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_and_clip(optimizer, 1.0); }), ContainsSubstring(already));
+      CHECK(optimizer.grads == unscaled);
+      CHECK(optimizer.weights == Weights{1.0F});
+
+      // Another backward, for who multiplies the loss himself; the step of the last iteration had better be left out.
+      optimizer.grads = {3.0F * scaler.get_scale()};
+      (void)scaler.step(optimizer);
+      CHECK(optimizer.weights == Weights{-2.0F});
+    }
+  }
+}
+
+TEST_CASE("a second step without another backward is refused where losses are scaled") {
+  GradScaler scaler(presets::torch(1024.0));
+  Sgd optimizer{{1.0F}, {}};
+  backward(scaler.scale(1.0F), 2.0F, optimizer);
+  (void)scaler.step(optimizer);
+  scaler.update();
+  CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizer); }),
+             ContainsSubstring("unscaled before the last update already"));
+  CHECK(optimizer.weights == Weights{-1.0F});
+  CHECK(optimizer.grads == Weights{2.0F});
+  (void)scaler.scale(1.0F);
+  (void)scaler.step(optimizer);  // nobody can know what backward has done
+}
+
+TEST_CASE("a state that is loaded ends the iteration, and its gradients are refused") {
+  for (const bool unscales : {false, true}) {
+    GradScaler scaler(presets::torch(1024.0));
+    const GradScaler other(presets::torch(32.0));
+    Sgd optimizer{{1.0F}, {}};
+    backward(scaler.scale(1.0F), 2.0F, optimizer);
+    if (unscales) (void)scaler.unscale(optimizer);
+    scaler.load_state_dict(other.state_dict());
+    CHECK_THROWS_AS(scaler.step(optimizer), std::logic_error);
+    CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("no optimizer has been unscaled"));
+    CHECK(optimizer.weights == Weights{1.0F});
+    optimizer.grads = {};
+    backward(scaler.scale(1.0F), 2.0F, optimizer);
+    CHECK(optimizer.grads == Weights{64.0F});
+    (void)scaler.step(optimizer);
+    CHECK(optimizer.weights == Weights{-1.0F});
+  }
+}
+
+TEST_CASE("any order of calls divides every gradient once, by the scale of its loss, or is a logic error") {
+  std::mt19937 random(support::seed);
+  int right = 0, refused = 0;
+  for (int run = 0; run < 3000; ++run) {
+    GradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1 + random() % 2));
+    Sgd optimizers[2] = {{{0.0F}, {0.0F}}, {{0.0F}, {0.0F}}};
+    float taken[2] = {0.0F, 0.0F};  // the sum of the true gradients that each has to have stepped by
+    float pending[2] = {0.0F, 0.0F};
+    for (int call = 0; call < 12; ++call) {
+      const auto which = random() % 2;
+      Sgd& optimizer = optimizers[which];
+      try {
+        switch (random() % 6) {
+          case 0:
+          case 1: {  // zero_grad and backward, of both
+            const float loss = scaler.scale(1.0F);
+            for (int i = 0; i < 2; ++i) {
+              pending[i] = static_cast<float>(1U << random() % 4);
+              optimizers[i].grads = {pending[i] * loss};
+            }
+            break;
+          }
+          case 2:
+            (void)scaler.unscale(optimizer);
+            break;
+          case 3:
+            if (!scaler.step(optimizer).skipped) {
+              taken[which] += pending[which];
+              pending[which] = 0.0F;
+            }
+            break;
+          case 4:
+            scaler.update();
+            break;
+          default:
+            scaler.update(static_cast<float>(256U << random() % 4));
+        }
+        ++right;
+      } catch (const std::logic_error&) {
+        ++refused;
+      }
+      REQUIRE(optimizer.weights[0] == -taken[which]);
+    }
+  }
+  CHECK(right > 3000);
+  CHECK(refused > 3000);
+}
+
+// ---- who is who ----
+
+TEST_CASE("an optimizer that moves between unscale and step is unscaled once") {
+  std::vector<Sgd> optimizers(1, Sgd{{1.0F}, {}});
+  GradScaler scaler(presets::torch(1024.0));
+  backward(scaler.scale(1.0F), 2.0F, optimizers[0]);
+  (void)scaler.unscale(optimizers[0]);
+  const Sgd* const before = optimizers.data();
+  optimizers.reserve(100);
+  REQUIRE(optimizers.data() != before);
+  CHECK_FALSE(scaler.step(optimizers[0]).skipped);
+  CHECK(optimizers[0].weights == Weights{-1.0F});
+  CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizers[0]); }), ContainsSubstring("stepped already"));
+}
+
+TEST_CASE("another optimizer at the address of one that was unscaled is not taken for it") {
+  GradScaler scaler(presets::torch(1024.0));
+  std::optional<Sgd> optimizer(Sgd{{1.0F}, {2048.0F}});
+  (void)scaler.unscale(*optimizer);
+  const Weights keeps_its_place = std::move(optimizer->grads);
+  optimizer.emplace(Sgd{{1.0F}, {2048.0F}});
+  CHECK_THAT(logic_error_of([&] { (void)scaler.step(*optimizer); }), ContainsSubstring("are not where they were"));
+  CHECK(optimizer->weights == Weights{1.0F});
+  scaler.update();
+  (void)scaler.step(*optimizer);
+  CHECK(optimizer->weights == Weights{-1.0F});
+}
+
+TEST_CASE("an optimizer that is the first member of another is another one") {
+  struct Outer {
+    Sgd inner;
+    Weights grads;
+    int steps = 0;
+    Weights& gradients() { return grads; }
+    int step() { return ++steps; }
+  };
+  GradScaler scaler(presets::torch(1024.0));
+  Outer outer{Sgd{{1.0F}, {2048.0F}}, {4096.0F}};
+  REQUIRE(static_cast<void*>(&outer) == static_cast<void*>(&outer.inner));
+  (void)scaler.step(outer.inner);
+  CHECK(scaler.step(outer).report.max_abs == 4.0);
+  CHECK(outer.grads == Weights{4.0F});
+  CHECK(outer.inner.grads == Weights{2.0F});
+}
+
+TEST_CASE("two optimizers of the same gradients do not unscale them twice") {
+  struct Wrapper {
+    Sgd& wrapped;
+    Weights& gradients() { return wrapped.grads; }
+    int step() { return wrapped.step(); }
+  };
+  GradScaler scaler(presets::torch(1024.0));
+  Sgd optimizer{{1.0F}, {2048.0F}};
+  Wrapper wrapper{optimizer};
+  (void)scaler.unscale(optimizer);
+  CHECK_THAT(logic_error_of([&] { (void)scaler.step(wrapper); }), ContainsSubstring("as another one's"));
+  CHECK(optimizer.grads == Weights{2.0F});
+}
+
+// ---- gradients that are not there ----
+
+TEST_CASE("gradients without elements are a step with nothing to unscale; no gradients at all are an error") {
+  struct Module {
+    std::vector<Weights> grads;
+    int steps = 0;
+    std::vector<Weights>& gradients() { return grads; }
+    int step() { return ++steps; }
+  };
+  GradScaler scaler(presets::torch(1024.0));
+  Module frozen{{{}, {}}}, before_backward{};
+  const auto result = scaler.step(frozen);
+  CHECK_FALSE(result.skipped);
+  CHECK(result.report.finite);
+  CHECK(result.report.max_abs == 0.0);
+  CHECK(frozen.steps == 1);
+  scaler.update();
+  CHECK(scaler.policy().counter() == 1);
+  CHECK(scaler.unscale_and_clip(frozen, 1.0).norm == 0.0);
+  CHECK_THAT(logic_error_of([&] { (void)scaler.step(before_backward); }), ContainsSubstring("call backward first"));
+  CHECK(before_backward.steps == 0);
+}
+
+// ---- gradients that were unscaled and are added to ----
+
+TEST_CASE("scaled gradients that are added to unscaled ones are refused where they make them larger") {
+  for (const bool deferred : {false, true}) {
+    struct Fused : Sgd {
+      using Sgd::step;
+      void step(GradientFactor) {}
+    };
+    GradScaler scaler(presets::torch(1024.0));
+    scaler.set_deferred(deferred);
+    Fused optimizer;
+    optimizer.weights = {1.0F};
+    backward(scaler.scale(1.0F), 2.0F, optimizer);
+    (void)scaler.unscale(optimizer);
+    backward(scaler.scale(1.0F), 2.0F, optimizer);
+    CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizer); }),
+               ContainsSubstring("added to gradients that were unscaled"));
+    optimizer.grads[0] = infinity();
+    CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizer); }),
+               ContainsSubstring("added to gradients that were unscaled"));
+  }
+  // A loss of another optimizer is none of its business.
+  GradScaler scaler(presets::torch(1024.0));
+  Sgd a{{1.0F}, {}}, b = a;
+  backward(scaler.scale(1.0F), 2.0F, a);
+  (void)scaler.unscale(a);
+  backward(scaler.scale(1.0F), 2.0F, b);
+  CHECK_FALSE(scaler.step(a).skipped);
+  CHECK_FALSE(scaler.step(b).skipped);
+  CHECK(a.weights == b.weights);
+}
