@@ -331,6 +331,7 @@ TEST_CASE("gradients are changed as autograd wants to be told") {
   CHECK(weight.grad()._version() > version);
   scaler.update();
   version = weight.grad()._version();
+  weight.mutable_grad().fill_(1024.0F);
   (void)scaler.unscale_and_clip(optimizer, 1e-6);
   CHECK(weight.grad()._version() > version);
   CHECK_FALSE(weight.grad().requires_grad());
@@ -340,6 +341,56 @@ TEST_CASE("gradients are changed as autograd wants to be told") {
     weight.mutable_grad() = torch::full({3}, 1024.0F);
   }
   CHECK(scaler.unscale(optimizer).max_abs == 1.0);
+}
+
+TEST_CASE("a gradient without elements is a step, and the other parameters are not left out") {
+  Tensor frozen = parameter({0, 3}), weight = parameter({2});
+  torch::optim::SGD head({frozen}, 1.0), all({frozen, weight}, 1.0);
+  GradScaler<> scaler(presets::torch(1024.0));
+  CHECK_THAT(logic_error_of([&] { (void)scaler.step(head); }), ContainsSubstring("call backward first"));
+  frozen.mutable_grad() = torch::zeros({0, 3});
+  const auto result = scaler.step(head);
+  CHECK_FALSE(result.skipped);
+  CHECK(result.report.max_abs == 0.0);
+  weight.mutable_grad() = torch::full({2}, 2048.0F);
+  CHECK(scaler.step(all).report.max_abs == 2.0);
+  scaler.update();
+
+  // A batch without tokens.
+  torch::nn::Embedding embedding(torch::nn::EmbeddingOptions(10, 3).sparse(true));
+  torch::optim::SGD optimizer(embedding->parameters(), 1.0);
+  scaler.scale(embedding->forward(torch::zeros({0}, torch::kLong)).sum()).backward();
+  REQUIRE(embedding->weight.grad().defined());
+  CHECK_FALSE(scaler.step(optimizer).skipped);
+  scaler.update();
+  CHECK(scaler.policy().counter() == 2);
+}
+
+TEST_CASE("a subclass that has gradients() of its own is an optimizer of libtorch all the same") {
+  struct Recording : torch::optim::SGD {
+    using torch::optim::SGD::SGD;
+    std::vector<Tensor> gradients() { return {}; }
+  };
+  Tensor weight = parameter({2});
+  weight.mutable_grad() = torch::full({2}, 2048.0F);
+  Recording optimizer({weight}, torch::optim::SGDOptions(1.0));
+  GradScaler<> scaler(presets::torch(1024.0));
+  CHECK(scaler.step(optimizer).report.max_abs == 2.0);
+}
+
+TEST_CASE("an optimizer that is added between unscale and step, and moves the others, unscales none twice") {
+  Tensor a = parameter({2}), b = parameter({2});
+  std::vector<torch::optim::SGD> optimizers;
+  optimizers.emplace_back(std::vector<Tensor>{a}, torch::optim::SGDOptions(1.0));
+  GradScaler<> scaler(presets::torch(1024.0));
+  const Tensor before = a.detach().clone();
+  a.mutable_grad() = b.mutable_grad() = torch::full({2}, 2048.0F);
+  b.mutable_grad() = b.grad().clone();
+  (void)scaler.unscale(optimizers[0]);
+  optimizers.reserve(10);
+  optimizers.emplace_back(std::vector<Tensor>{b}, torch::optim::SGDOptions(1.0));
+  for (auto& optimizer : optimizers) CHECK_FALSE(scaler.step(optimizer).skipped);
+  CHECK(torch::allclose(a.detach(), before - 2.0));
 }
 
 TEST_CASE("two parameters with one sparse gradient have one after it has been coalesced") {

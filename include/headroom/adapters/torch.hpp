@@ -179,13 +179,20 @@ struct StepWithout {
     return optimizer.step();
   }
 };
+struct StepWithFactor {
+  template <class Optimizer>
+  auto operator()(Optimizer& optimizer, GradientFactor factor) const -> decltype(optimizer.step(factor)) {
+    return optimizer.step(factor);
+  }
+};
 
 }  // namespace detail::aten
 
 /// Every optimizer of libtorch. Gradients on the CPU are unscaled and checked by headroom's kernels; those on other devices by
 /// ATen's fused operator, where they are float or double, and 16-bit ones there by a multiplication and a maximum for each; a
 /// step waits once for each device. 16-bit gradients are rounded to their own dtype again when they are unscaled, and what is
-/// too small for it is lost: keep the parameters of an optimizer in float.
+/// too small for it is lost: keep the parameters of an optimizer in float. A gradient without elements is a gradient; one that
+/// is undefined is none.
 template <class Optimizer>
 struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::optim::Optimizer, Optimizer>>> {
   static std::vector<at::Tensor> gradients(::torch::optim::Optimizer& optimizer) {
@@ -196,6 +203,7 @@ struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::o
                   "headroom: an optimizer that calls a closure, as LBFGS, computes gradients that nobody unscales");
     return detail::aten::StepWithout()(optimizer);
   }
+  static constexpr bool takes_gradient_factor = std::is_invocable_v<detail::aten::StepWithFactor, Optimizer&, GradientFactor>;
   /// For one of your own, in deferred mode.
   template <class O>
   static auto step(O& optimizer, GradientFactor factor) -> decltype(optimizer.step(factor)) {
