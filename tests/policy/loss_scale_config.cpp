@@ -175,6 +175,15 @@ TEST_CASE("settings are equal where every field is") {
     CHECK(config != changed);
     CHECK(HysteresisConfig{config, 2} != HysteresisConfig{changed, 2});
   }
+  const headroom::DelayedShiftConfig shift{config, 1, false};
+  CHECK(shift == headroom::DelayedShiftConfig{});
+  CHECK(shift != headroom::DelayedShiftConfig{config, 2, false});
+  CHECK(shift != headroom::DelayedShiftConfig{config, 1, true});
+  CHECK(shift != headroom::DelayedShiftConfig{other[0], 1, false});
+  const headroom::ToleranceConfig tolerance{config, 0.0};
+  CHECK(tolerance == headroom::ToleranceConfig{});
+  CHECK(tolerance != headroom::ToleranceConfig{config, 0.25});
+  CHECK(tolerance != headroom::ToleranceConfig{other[0], 0.0});
   CHECK(HysteresisConfig{config, 2} == HysteresisConfig{});
   CHECK(HysteresisConfig{config, 2} != HysteresisConfig{config, 3});
 }

@@ -171,8 +171,35 @@ TEST_CASE("the scale that an AsyncGradScaler had in flight is checked and left o
   }
 }
 
+TEST_CASE("policies are equal where every entry of their states is") {
+  for (const AnyLossScale& like : support::every_policy()) {
+    const AnyLossScale policy = like.adjust(true).adjust(false).adjust(true);
+    const StateDict state = policy.state_dict();
+    for (const auto& [key, value] : state) {
+      if (key == "version" || key == "policy") continue;
+      int others = 0;
+      for (const int change : {-1, 1}) {
+        StateDict changed = state;
+        if (const auto* real = std::get_if<double>(&value)) {
+          changed.set(key, static_cast<double>(static_cast<float>(*real * (1.0 + change * 0.1))));
+        } else {
+          changed.set(key, std::get<std::int64_t>(value) + change);
+        }
+        if (!error_of(changed).empty()) continue;
+        ++others;
+        INFO(key << " in " << to_text(changed));
+        CHECK(AnyLossScale::from_state_dict(changed) != policy);
+      }
+      CHECK(others > 0);
+    }
+  }
+}
+
 TEST_CASE("what cannot be together is refused") {
-  StateDict state = headroom::HysteresisScale().state_dict();
+  StateDict state = headroom::presets::deepspeed(0x1p32, 2.0, 1000, 1.0, 3).state_dict();
+  check_refused(state, "hysteresis_left", 0);  // the last one stays
+  check_refused(state, "hysteresis_left", 4);
+  state = headroom::HysteresisScale().state_dict();
   check_refused(state, "hysteresis_left", 3);  // of 2
   state.set("max_scale", 1024.0);
   CHECK_THAT(error_of(state), ContainsSubstring("initial_scale is 32768, above max_scale, which is 1024"));

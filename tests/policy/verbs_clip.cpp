@@ -63,6 +63,19 @@ TEST_CASE("an infinite max_norm clips nothing") {
   CHECK(third[0] == 1.0F / 3.0F);
 }
 
+TEST_CASE("gradients that are not clipped are correctly rounded quotients") {
+  std::mt19937 random(support::seed);
+  std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
+  std::vector<float> tree(1000), expected;
+  for (float& element : tree) {
+    element = uniform(random);
+    const volatile float scale = 3.0F;  // -ffast-math would multiply
+    expected.push_back(element / scale);
+  }
+  CHECK(ConstantLossScale(3.0F).unscale_and_clip_in_place(tree, 1e30).finite);
+  CHECK(bits_of(tree) == bits_of(expected));
+}
+
 TEST_CASE("a max_norm of 0 leaves only zeros") {
   auto tree = three_and_four();
   CHECK(policy.unscale_and_clip_in_place(tree, 0.0).norm == 5.0);

@@ -122,16 +122,13 @@ class GrowAfterScaledWindow : public detail::StepCounter {
   }
 
  private:
-  /// Exactly, as std::fmod would say, which is not constexpr.
+  /// Exactly, as std::fmod would say, which is not constexpr. Of a window that is not whole, an odd number of halves, quarters
+  /// …, only the multiples of that odd number are whole.
   [[nodiscard]] constexpr bool is_multiple_of_window() const noexcept {
     if (static_cast<double>(counter_) < window_) return false;
-    double window = window_;
-    int doublings = 0;
-    for (; window != static_cast<double>(static_cast<std::int64_t>(window)); window *= 2.0) ++doublings;
-    const auto whole = static_cast<std::int64_t>(window);
-    std::int64_t rest = counter_ % whole;
-    for (; doublings > 0; --doublings) rest = rest * 2 % whole;
-    return rest == 0;
+    double whole = window_;
+    while (whole != static_cast<double>(static_cast<std::int64_t>(whole))) whole *= 2.0;
+    return counter_ % static_cast<std::int64_t>(whole) == 0;
   }
 
   double window_;
