@@ -1,5 +1,6 @@
 #include <headroom/dtype/half.hpp>
 #include <headroom/policy/any.hpp>
+#include <headroom/training/async_grad_scaler.hpp>
 #include <headroom/training/grad_scaler.hpp>
 
 #include <cstdint>
@@ -60,6 +61,7 @@ void backward(float loss, const Weights& true_grads, Weights& grads) {
 struct Remote {
   Weights grads;
   std::vector<std::string> calls;
+  std::size_t threads = 0;
 };
 
 }  // namespace
@@ -72,6 +74,7 @@ struct headroom::optimizer_traits<Remote> {
   }
   static void step(Remote&, GradientFactor) {}
   static GradientReport unscale(const ParallelExecutor& executor, Weights& grads, float scale) {
+    current->threads = executor.concurrency();
     current->calls.push_back("unscale");
     return ConstantLossScale(scale).unscale_in_place(executor, grads);
   }
@@ -166,6 +169,8 @@ TEST_CASE("the combined report is that of all optimizers") {
   CHECK(headroom::detail::combined(large, small).max_abs == 2.0);
   CHECK_FALSE(headroom::detail::combined(bad, small).finite);
   CHECK_FALSE(headroom::detail::combined(small, bad).finite);
+  CHECK_FALSE(headroom::detail::combined(GradientReport{false, 0.0}, small).finite);  // as traits of a user's own may say it
+  CHECK_FALSE(headroom::detail::combined(small, GradientReport{false, 0.0}).finite);
 }
 
 TEST_CASE("gradients are unscaled once, by unscale or by step") {
@@ -441,23 +446,23 @@ TEST_CASE("where the reducer throws the gradients count as unscaled, and nobody 
 }
 
 TEST_CASE("gradients elsewhere are left to the functions of their optimizer_traits") {
-  Remote optimizer{{2048.0F}, {}};
+  Remote optimizer{{2048.0F}, {}, 0};
   GradScaler scaler(presets::torch(1024.0));
   CHECK(scaler.unscale(optimizer).max_abs == 2.0);
   CHECK(optimizer.calls == std::vector<std::string>{"unscale"});
   scaler.update();
-  optimizer = {{2048.0F}, {}};
+  optimizer = {{2048.0F}, {}, 0};
   CHECK(scaler.unscale_and_clip(optimizer, 0.5).norm == 2.0);
   CHECK(optimizer.grads == Weights{0.5F});
   CHECK(optimizer.calls == std::vector<std::string>{"measure", "multiply"});
   scaler.update();
-  optimizer = {{2048.0F}, {}};
+  optimizer = {{2048.0F}, {}, 0};
   CHECK(scaler.unscale_and_clip(optimizer, 5.0).norm == 2.0);
   CHECK(optimizer.grads == Weights{2.0F});
   CHECK(optimizer.calls == std::vector<std::string>{"measure", "unscale"});
   scaler.update();
   scaler.set_deferred(true);
-  optimizer = {{2048.0F}, {}};
+  optimizer = {{2048.0F}, {}, 0};
   CHECK(scaler.unscale(optimizer).max_abs == 2.0);
   CHECK(optimizer.calls == std::vector<std::string>{"measure"});
 }
@@ -467,7 +472,7 @@ TEST_CASE("what overflows when it is unscaled and clipped is an overflow") {
   config.initial_scale = 0.5F;
   config.min_scale = 0.25F;
   GradScaler scaler{headroom::DynamicLossScale(config)};
-  Remote optimizer{{0x1.8p127F}, {}};
+  Remote optimizer{{0x1.8p127F}, {}, 0};
   const auto norm = scaler.unscale_and_clip(optimizer, 1e300);
   CHECK_FALSE(norm.finite);
   CHECK(scaler.step(optimizer).skipped);
@@ -547,6 +552,34 @@ TEST_CASE("it takes any policy, and follows torch's recorded sequences") {
       REQUIRE(static_cast<double>(scaler.get_scale()) == scales[step]);
     }
   }
+}
+
+TEST_CASE("an executor that is set is the one that works") {
+  Remote optimizer{{2048.0F}, {}, 0};
+  GradScaler scaler(presets::torch(1024.0));
+  (void)scaler.unscale(optimizer);
+  CHECK(optimizer.threads == 1);
+  scaler.update();
+  scaler.set_executor(headroom::parallel(3));
+  (void)scaler.scale(1.0F);
+  (void)scaler.unscale(optimizer);
+  CHECK(optimizer.threads == 3);
+}
+
+TEST_CASE("a scaler can be a member of an aggregate") {
+  struct Trainer {
+    GradScaler<> scaler;
+    int steps;
+  };
+  Trainer trainer{};
+  CHECK(trainer.scaler.get_scale() == 32768.0F);
+  CHECK(trainer.steps == 0);
+  struct Background {
+    headroom::AsyncGradScaler<> scaler;
+    int steps;
+  };
+  Background background{};
+  CHECK(background.scaler.get_scale() == 32768.0F);
 }
 
 TEST_CASE("several threads find the same") {

@@ -1,0 +1,20 @@
+// expect: optimizer_traits has passes of its own, but no measure that can be called
+#include <headroom/training/grad_scaler.hpp>
+
+#include <vector>
+
+struct Device {
+  std::vector<float> grads;
+};
+template <>
+struct headroom::optimizer_traits<Device> {
+  static std::vector<float>& gradients(Device& optimizer) { return optimizer.grads; }
+  static void step(Device&) {}
+  static GradientReport unscale(const ParallelExecutor&, std::vector<float>&, float) { return {}; }
+  static GradientReport multiply(const ParallelExecutor&, std::vector<float>&, double) { return {}; }
+#ifdef HEADROOM_CONTROL
+  static GradientNorm measure(const ParallelExecutor&, const std::vector<float>&) { return {}; }
+#endif
+};
+
+void train(headroom::GradScaler<>& scaler, Device& optimizer) { (void)scaler.step(optimizer); }

@@ -1,0 +1,161 @@
+#include <headroom/dtype/half.hpp>
+#include <headroom/policy/presets.hpp>
+#include <headroom/training/async_grad_scaler.hpp>
+#include <headroom/training/grad_scaler.hpp>
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/optimizers.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::GradientFactor;
+using headroom::GradScaler;
+using headroom::half;
+using support::logic_error_of;
+using support::Sgd;
+using support::Weights;
+namespace presets = headroom::presets;
+
+namespace {
+
+/// Each kind of step, and whether it asks for a GradientFactor.
+template <class Derived>
+struct Recording {
+  Weights grads{1024.0F};
+  std::size_t arguments = 0;
+  double factor = 0.0;
+  Weights& gradients() { return grads; }
+};
+struct TakesAnything : Recording<TakesAnything> {
+  template <class... Args>
+  void step(Args&&... args) {
+    arguments = sizeof...(args);
+  }
+};
+struct TakesAnythingAndAsks : Recording<TakesAnythingAndAsks> {
+  static constexpr bool takes_gradient_factor = true;
+  template <class First, class... Args>
+  void step(First first, Args&&... args) {
+    arguments = 1 + sizeof...(args);
+    if constexpr (std::is_same_v<First, GradientFactor>) factor = first.value;
+  }
+};
+struct Overloaded : Recording<Overloaded> {
+  void step() {}
+  void step(GradientFactor by) { factor = by.value; }
+};
+struct TakesMore : Recording<TakesMore> {
+  void step(GradientFactor by, float rate, const std::string& name) {
+    factor = by.value * static_cast<double>(rate) * static_cast<double>(name.size());
+  }
+};
+struct Refuses : Recording<Refuses> {
+  static constexpr bool takes_gradient_factor = false;
+  void step(GradientFactor by = {}) { factor = by.value; }
+};
+struct TakesDouble : Recording<TakesDouble> {
+  void step(double by = 3.0) { factor = by; }
+};
+
+struct HandedAndGeneric {
+  static constexpr bool takes_gradient_factor = true;
+  double sum = 0.0;
+  template <class By>
+  void step(Weights& grads, By by) {
+    if constexpr (std::is_same_v<By, GradientFactor>) sum += static_cast<double>(grads[0]) * by.value;
+  }
+};
+
+template <class Optimizer, class... Args>
+Optimizer after_step(bool deferred, Args&&... args) {
+  GradScaler scaler(presets::torch(1024.0));
+  scaler.set_deferred(deferred);
+  Optimizer optimizer;
+  (void)scaler.step(optimizer, args...);
+  return optimizer;
+}
+
+}  // namespace
+
+TEST_CASE("a GradientFactor is for optimizers that ask for one") {
+  CHECK(after_step<TakesAnything>(false).arguments == 0);
+  CHECK(after_step<TakesAnything>(false, 1, 2).arguments == 2);
+  CHECK(after_step<TakesAnythingAndAsks>(false, 7).arguments == 2);
+  CHECK(after_step<TakesAnythingAndAsks>(false, 7).factor == 1.0);
+  CHECK(after_step<TakesAnythingAndAsks>(true, 7).factor == 1.0 / 1024);
+  CHECK(after_step<Overloaded>(true).factor == 1.0 / 1024);
+  CHECK(after_step<TakesMore>(true, 0.5F, "four").factor == 2.0 / 1024);
+  CHECK(after_step<Refuses>(false).factor == 1.0);
+  CHECK(after_step<TakesDouble>(false).factor == 3.0);
+}
+
+TEST_CASE("deferred: who takes no GradientFactor is refused at the first call, before anything is measured") {
+  const auto check = [](auto optimizer) {
+    GradScaler scaler(presets::torch(1024.0));
+    scaler.set_deferred(true);
+    const std::string expected = "takes no GradientFactor";
+    CHECK_THAT(logic_error_of([&] { (void)scaler.unscale(optimizer); }), ContainsSubstring(expected));
+    CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_and_clip(optimizer, 1.0); }), ContainsSubstring(expected));
+    CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizer); }), ContainsSubstring(expected));
+    CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("no optimizer has been unscaled"));
+    CHECK(optimizer.gradients() == Weights{1024.0F});
+  };
+  check(Sgd{{1.0F}, {1024.0F}});
+  check(TakesAnything());
+  check(Refuses());
+  check(TakesDouble());
+}
+
+TEST_CASE("deferred, with gradients that are handed over") {
+  struct Fused {
+    double sum = 0.0;
+    void step(Weights& grads, GradientFactor by, double rate) { sum += static_cast<double>(grads[0]) * by.value * rate; }
+  } fused;
+  HandedAndGeneric generic;
+  headroom::AsyncGradScaler scaler(presets::torch(1024.0));
+  scaler.configure([](GradScaler<>& there) { there.set_deferred(true); });
+  (void)scaler.submit_gradients(fused, Weights{2048.0F}, 0.5);
+  (void)scaler.submit_gradients(generic, Weights{2048.0F});
+  scaler.update();
+  scaler.synchronize();
+  CHECK(fused.sum == 1.0);
+  CHECK(generic.sum == 2.0);
+}
+
+TEST_CASE("deferred and in place agree on what overflows, in every dtype") {
+  const auto check = [](auto gradient, float scale, bool finite) {
+    using T = decltype(gradient);
+    struct Fused {
+      std::tuple<Weights, std::vector<T>> grads;
+      std::tuple<Weights, std::vector<T>>& gradients() { return grads; }
+      void step(GradientFactor) {}
+    };
+    Fused in_place{{{1.0F}, {gradient}}}, deferred = in_place;
+    for (const bool clips : {false, true}) {
+      GradScaler first{headroom::ConstantLossScale(scale)}, second = first;
+      second.set_deferred(true);
+      const auto found = [&](auto& scaler, Fused optimizer) {
+        headroom::GradientReport report = clips ? scaler.unscale_and_clip(optimizer, 1e300) : scaler.unscale(optimizer);
+        return report;
+      };
+      const auto a = found(first, in_place), b = found(second, deferred);
+      CHECK(a.finite == finite);
+      CHECK(b.finite == finite);
+      CHECK(support::bits_of(a.max_abs) == support::bits_of(b.max_abs));
+    }
+  };
+  check(1e300, 0.5F, true);
+  check(1e308, 0.5F, false);
+  check(1e100, 1024.0F, true);
+  check(0x1p126F, 0.25F, false);
+  check(0x1p126F, 0.5F, true);
+  check(0x1p100F, 1024.0F, true);
+}
