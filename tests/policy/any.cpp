@@ -2,6 +2,7 @@
 #include <headroom/policy/any.hpp>
 #include <headroom/policy/concept.hpp>
 
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -12,15 +13,28 @@
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 
+using Catch::Matchers::ContainsSubstring;
 using headroom::AnyLossScale;
 using headroom::half;
+using support::logic_error_of;
 namespace presets = headroom::presets;
+
+namespace {
+
+template <class Policy, class = void>
+struct has_config : std::false_type {};
+template <class Policy>
+struct has_config<Policy, std::void_t<decltype(std::declval<const Policy&>().config())>> : std::true_type {};
+
+}  // namespace
 
 static_assert(headroom::is_loss_scale_v<AnyLossScale>);
 static_assert(noexcept(std::declval<const AnyLossScale&>().adjust(true)) && std::is_trivially_copyable_v<AnyLossScale>);
 static_assert(AnyLossScale().loss_scale() == 32768.0F);
 static_assert(AnyLossScale(presets::torch()).adjust(false).loss_scale() == 32768.0F);
 static_assert(AnyLossScale(presets::torch()) == AnyLossScale(presets::torch()));
+static_assert(AnyLossScale(presets::apex()).with_loss_scale(4.0F).adjust(true).counter() == 1);
+static_assert(AnyLossScale(presets::apex()).config().growth_interval == 2000);
 static_assert(!std::is_convertible_v<int, AnyLossScale> && !std::is_convertible_v<float, AnyLossScale>);
 static_assert(std::is_convertible_v<headroom::HysteresisScale, AnyLossScale>);
 
@@ -55,12 +69,60 @@ TEST_CASE("AnyLossScale has the verbs") {
   CHECK(values == std::vector<float>{0.75F, 1.0F});
 }
 
+TEST_CASE("AnyLossScale is reconfigured as what it holds") {
+  headroom::LossScaleConfig config;
+  config.growth_interval = 7;
+  config.max_scale = 0x1p100F;
+  for (const AnyLossScale& any : support::every_policy()) {
+    std::visit(
+        [&](const auto& policy) {
+          using Policy = std::decay_t<decltype(policy)>;
+          if constexpr (has_config<Policy>::value) {
+            CHECK(any.has_config());
+            CHECK(any.config() == headroom::detail::loss_scale_config(policy.config()));
+            CHECK(any.adjust(true).counter() == policy.adjust(true).counter());
+            CHECK(any.with_loss_scale(2.0F) == AnyLossScale(policy.with_loss_scale(2.0F)));
+            auto changed = policy.config();  // all that it does not share with the others stays
+            headroom::detail::loss_scale_config(changed) = config;
+            CHECK(any.with_config(config) == AnyLossScale(policy.with_config(changed)));
+            CHECK(any.with_config(changed) == AnyLossScale(policy.with_config(changed)));
+            CHECK_THAT(support::message_of([&] { (void)any.with_loss_scale(0.0F); }), ContainsSubstring("loss_scale is 0"));
+          }
+        },
+        any.policy());
+  }
+  const headroom::HysteresisConfig hysteresis{config, 5};
+  CHECK(AnyLossScale(presets::apex()).with_config(hysteresis) == AnyLossScale(presets::apex().with_config(hysteresis)));
+  CHECK_THAT(support::message_of([&] { (void)AnyLossScale(presets::torch()).with_config(hysteresis); }),
+             ContainsSubstring("with_config: the policy 'dynamic' has another kind of configuration"));
+  config.growth_interval = 0;
+  CHECK_THAT(support::message_of([&] { (void)AnyLossScale(presets::metaseq()).with_config(config); }),
+             ContainsSubstring("growth_interval is 0"));
+}
+
+TEST_CASE("what has no settings says so by its name") {
+  for (const AnyLossScale& any : {AnyLossScale(headroom::NoOpLossScale()), AnyLossScale(headroom::ConstantLossScale(8.0F))}) {
+    const std::string name = any.policy_name();
+    CHECK_FALSE(any.has_config());
+    CHECK_THAT(logic_error_of([&] { (void)any.config(); }), ContainsSubstring("config: the policy '" + name + "' has none"));
+    CHECK_THAT(logic_error_of([&] { (void)any.counter(); }), ContainsSubstring("counter: the policy '" + name + "' has none"));
+    CHECK_THAT(logic_error_of([&] { (void)any.with_config(headroom::LossScaleConfig()); }),
+               ContainsSubstring("with_config: the policy '" + name + "' has none"));
+    CHECK_THAT(logic_error_of([&] { (void)any.with_config(headroom::ToleranceConfig()); }),
+               ContainsSubstring("with_config: the policy '" + name + "' has none"));
+  }
+  const AnyLossScale constant = headroom::ConstantLossScale(8.0F), none = headroom::NoOpLossScale();
+  CHECK(constant.with_loss_scale(4.0F) == AnyLossScale(headroom::ConstantLossScale(4.0F)));
+  CHECK_THAT(logic_error_of([&] { (void)none.with_loss_scale(4.0F); }),
+             ContainsSubstring("with_loss_scale: the policy 'noop' has none"));
+}
+
 TEST_CASE("what it holds can be got back, and be replaced by another kind") {
   AnyLossScale any = presets::apex();
   REQUIRE(std::get_if<headroom::HysteresisScale>(&any.policy()) != nullptr);
   CHECK(any.get<headroom::HysteresisScale>() == presets::apex());
   CHECK_THAT(support::message_of([&] { (void)any.get<headroom::DynamicLossScale>(); }),
-             Catch::Matchers::ContainsSubstring("the policy is 'hysteresis', not 'dynamic'"));
+             ContainsSubstring("the policy is 'hysteresis', not 'dynamic'"));
   any = headroom::NoOpLossScale();
   CHECK(any != AnyLossScale(presets::apex()));
   CHECK(std::holds_alternative<headroom::NoOpLossScale>(any.policy()));

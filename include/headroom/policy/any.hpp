@@ -5,6 +5,7 @@
 #include <headroom/policy/noop.hpp>
 #include <headroom/policy/presets.hpp>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -13,6 +14,34 @@
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
+
+namespace detail {
+
+/// Whether a policy has settings and counts steps.
+template <class Policy>
+inline constexpr bool is_adaptive_v = false;
+template <class Growth, class Backoff>
+inline constexpr bool is_adaptive_v<BasicDynamicLossScale<Growth, Backoff>> = true;
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_none(const char* member, const std::string& policy) {
+  throw_logic_error(std::string(member) + ": the policy '" + policy + "' has none");
+}
+
+/// What `use` returns of the policy in a variant. Throws std::logic_error naming the policy where that does not adapt.
+template <class Result, class Variant, class Use>
+[[nodiscard]] constexpr Result of_adaptive(const char* member, const Variant& variant, Use use) {
+  return std::visit(
+      [&](const auto& policy) -> Result {
+        if constexpr (is_adaptive_v<std::decay_t<decltype(policy)>>) {
+          return use(policy);
+        } else {
+          throw_none(member, policy.policy_name());
+        }
+      },
+      variant);
+}
+
+}  // namespace detail
 
 /// Any of headroom's policies, chosen at run time, with the members that all of them have. DynamicLossScale unless said
 /// otherwise. Where it holds a NoOpLossScale, scaling is a multiplication by 1, where NoOpLossScale by itself does nothing.
@@ -40,6 +69,55 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
     return next;
   }
   [[nodiscard]] constexpr AnyLossScale adjust(const GradientReport& report) const noexcept { return adjust(report.finite); }
+
+  /// Whether it holds a policy that adapts: one with settings and a counter. NoOpLossScale and ConstantLossScale do not.
+  [[nodiscard]] constexpr bool has_config() const noexcept {
+    return std::visit([](const auto& policy) { return detail::is_adaptive_v<std::decay_t<decltype(policy)>>; }, policy_);
+  }
+  // What follows is what the policy itself says, and throws std::logic_error naming the policy where that has no such thing.
+
+  /// The settings that all of them share. What else the policy has, a hysteresis say, is in get<Policy>().config().
+  [[nodiscard]] constexpr LossScaleConfig config() const {
+    return detail::of_adaptive<LossScaleConfig>("config", policy_,
+                                                [](const auto& policy) { return detail::loss_scale_config(policy.config()); });
+  }
+  [[nodiscard]] constexpr std::int64_t counter() const {
+    return detail::of_adaptive<std::int64_t>("counter", policy_, [](const auto& policy) { return policy.counter(); });
+  }
+  /// The same policy with another scale. Throws std::invalid_argument where the policy cannot have that.
+  [[nodiscard]] constexpr AnyLossScale with_loss_scale(const float& scale) const {
+    return std::visit(
+        [&](const auto& policy) -> AnyLossScale {
+          if constexpr (std::is_same_v<std::decay_t<decltype(policy)>, NoOpLossScale>) {
+            detail::throw_none("with_loss_scale", policy.policy_name());
+          } else {
+            return policy.with_loss_scale(scale);
+          }
+        },
+        policy_);
+  }
+  /// The same policy with other settings: those that all of them share, where the rest stays, or all of its own,
+  /// HysteresisConfig say. Throws std::invalid_argument where one is out of range, or the policy has another kind of
+  /// configuration.
+  [[nodiscard]] constexpr AnyLossScale with_config(const LossScaleConfig& config) const {
+    return detail::of_adaptive<AnyLossScale>("with_config", policy_, [&](const auto& policy) {
+      auto changed = policy.config();
+      detail::loss_scale_config(changed) = config;
+      return policy.with_config(changed);
+    });
+  }
+  template <class Config>
+  [[nodiscard]] constexpr auto with_config(const Config& config) const
+      -> std::enable_if_t<std::is_same_v<decltype(config.scale), LossScaleConfig>, AnyLossScale> {
+    return detail::of_adaptive<AnyLossScale>("with_config", policy_, [&](const auto& policy) -> AnyLossScale {
+      if constexpr (std::is_same_v<std::decay_t<decltype(policy.config())>, Config>) {
+        return policy.with_config(config);
+      } else {
+        detail::throw_invalid_argument("with_config: the policy '" + policy.policy_name() +
+                                       "' has another kind of configuration");
+      }
+    });
+  }
 
   /// The policy itself. Throws std::invalid_argument where it is of another kind.
   template <class Policy>

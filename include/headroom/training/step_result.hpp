@@ -55,7 +55,7 @@ auto unmodified(Tree&& tree) {
 
 /// The settings of a policy that has some.
 template <class Policy>
-constexpr auto config_of(const Policy& policy) -> decltype(loss_scale_config(policy.config())) {
+constexpr auto config_of(const Policy& policy) -> std::decay_t<decltype(loss_scale_config(policy.config()))> {
   return loss_scale_config(policy.config());
 }
 template <class Policy, class Change>
@@ -66,11 +66,15 @@ Policy reconfigured(const Policy& policy, Change change) {
 }
 /// Where an overflow finds a scale that can fall no further; 0 for a policy that does not tell.
 template <class Policy>
-auto floor_of(const Policy& policy, int) -> std::decay_t<decltype(config_of(policy).min_scale)> {
+auto floor_of(const Policy& policy, int) -> std::decay_t<decltype(policy.has_config(), config_of(policy).min_scale)> {
+  return policy.has_config() ? config_of(policy).min_scale : 0.0F;
+}
+template <class Policy>
+auto floor_of(const Policy& policy, long) -> std::decay_t<decltype(config_of(policy).min_scale)> {
   return config_of(policy).min_scale;
 }
 template <class Policy>
-float floor_of(const Policy&, long) {
+float floor_of(const Policy&, ...) {
   return 0.0F;
 }
 
