@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <string>
 
 namespace headroom {
@@ -17,6 +18,15 @@ inline constexpr float smallest_loss_scale = 0x1p-126F;
 inline constexpr float largest_loss_scale = 0x1p126F;
 
 namespace detail {
+
+// The edges of float and double, as doubles. They are no literals, which -fsingle-precision-constant would make floats of.
+inline constexpr double smallest_float = static_cast<double>(std::numeric_limits<float>::denorm_min());
+inline constexpr double smallest_normal_float = static_cast<double>(std::numeric_limits<float>::min());
+inline constexpr double largest_float = static_cast<double>(std::numeric_limits<float>::max());
+inline constexpr double smallest_double = std::numeric_limits<double>::denorm_min();
+inline constexpr double largest_double = std::numeric_limits<double>::max();
+inline constexpr double just_above_1 = 1.0 + std::numeric_limits<double>::epsilon();
+inline constexpr double just_below_1 = 1.0 - std::numeric_limits<double>::epsilon() / 2.0;
 
 // Settings are judged by their bits. Under -ffast-math a comparison may take it for granted that a NaN is none, and so may a
 // function that has been handed the value itself: hence references, too.

@@ -94,9 +94,10 @@ template <class Dtype = half, class Policy>
     if (bits > binary64::sign_mask && bits <= (binary64::sign_mask | binary64::infinity_bits)) {
       detail::throw_bad_value(("max_abs[" + std::to_string(step) + "]").c_str(), max_abs[step], "0 or more");
     }
-    // Below 2^960 the product with a scale is a finite double.
-    const bool finite = (bits & binary64::abs_mask) < detail::bit_cast<std::uint64_t>(0x1p960) &&
-                        max_abs[step] * static_cast<double>(policy.loss_scale()) <= largest;
+    constexpr std::uint64_t bits_of_2_to_960 = std::uint64_t{960 + binary64::bias} << binary64::mantissa_bits;
+    // Below that the product with a scale is a finite double.
+    const bool finite =
+        (bits & binary64::abs_mask) < bits_of_2_to_960 && max_abs[step] * static_cast<double>(policy.loss_scale()) <= largest;
     if (finite && (bits & binary64::abs_mask) != 0) {
       const int spare = detail::doublings(max_abs[step], policy.loss_scale(), largest);
       simulation.below_best += spare > 0 ? 1U : 0U;

@@ -85,14 +85,12 @@ template <class Config>
 
 /// Throws std::invalid_argument naming the first field that is out of range, and its value.
 constexpr void check(const LossScaleConfig& config) {
-  constexpr double just_above_1 = 0x1.0000000000001p0, largest = 0x1.fffffffffffffp1023;
-  constexpr double smallest = 0x1p-1074, just_below_1 = 0x1.fffffffffffffp-1;
   check_loss_scale("initial_scale", config.initial_scale);
   if (config.growth_interval < 1) throw_bad_value("growth_interval", config.growth_interval, "at least 1");
-  if (!positive_in(config.growth_factor, just_above_1, largest)) {
+  if (!positive_in(config.growth_factor, just_above_1, largest_double)) {
     throw_bad_value("growth_factor", config.growth_factor, "above 1 and finite");
   }
-  if (!positive_in(config.backoff_factor, smallest, just_below_1)) {
+  if (!positive_in(config.backoff_factor, smallest_double, just_below_1)) {
     throw_bad_value("backoff_factor", config.backoff_factor, "above 0 and below 1");
   }
   check_loss_scale("min_scale", config.min_scale);
@@ -121,7 +119,7 @@ constexpr void check(const DelayedShiftConfig& config) {
 constexpr void check(const ToleranceConfig& config) {
   check(config.scale);
   const bool is_zero = (bit_cast<std::uint64_t>(config.overflow_tolerance) & binary64::abs_mask) == 0;
-  if (!is_zero && !positive_in(config.overflow_tolerance, 0x1p-1074, 0x1.fffffffffffffp1023)) {
+  if (!is_zero && !positive_in(config.overflow_tolerance, smallest_double, largest_double)) {
     throw_bad_value("overflow_tolerance", config.overflow_tolerance, "0 or more and finite");
   }
 }

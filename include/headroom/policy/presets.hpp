@@ -29,18 +29,18 @@ namespace detail {
 }
 /// The same for a floor, where 0 is none and anything else too small for us as good as none.
 [[nodiscard]] constexpr float floor_argument(const char* name, const double& value) {
-  const bool is_small = bit_cast<std::uint64_t>(value) << 1U < bit_cast<std::uint64_t>(0x1p-126) << 1U;
+  const bool is_small = bit_cast<std::uint64_t>(value) << 1U < bit_cast<std::uint64_t>(smallest_normal_float) << 1U;
   const bool is_negative = (bit_cast<std::uint64_t>(value) & binary64::sign_mask) != 0;
   return is_small && !is_negative ? smallest_loss_scale : scale_argument(name, value);
 }
 /// An argument as the system rounds it, to float. Throws std::invalid_argument naming it where it is none.
 [[nodiscard]] constexpr double float_argument(const char* name, const double& value) {
-  if (!positive_in(value, 0x1p-149, 0x1.fffffep127)) throw_bad_value(name, value, "a positive float");
+  if (!positive_in(value, smallest_float, largest_float)) throw_bad_value(name, value, "a positive float");
   return static_cast<double>(rounded_to_float(value));
 }
 /// A factor that growth multiplies by and backoff divides by.
 [[nodiscard]] constexpr double factor_argument(const char* name, const double& value) {
-  if (!positive_in(value, 0x1.0000000000001p0, 0x1.fffffffffffffp1023)) throw_bad_value(name, value, "above 1 and finite");
+  if (!positive_in(value, just_above_1, largest_double)) throw_bad_value(name, value, "above 1 and finite");
   return value;
 }
 /// The same as the system rounds it, to float.

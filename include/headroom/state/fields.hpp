@@ -84,8 +84,8 @@ class StateReader {
     const double& value = real(key);
     const auto magnitude = bit_cast<std::uint64_t>(value) & binary64::abs_mask;
     // Inf and NaN are left to the check that knows the field's range.
-    const bool is_large = magnitude > bit_cast<std::uint64_t>(0x1.fffffep127) && magnitude < binary64::infinity_bits;
-    if (is_large || (magnitude != 0 && magnitude < bit_cast<std::uint64_t>(0x1p-149))) {
+    const bool is_large = magnitude > bit_cast<std::uint64_t>(largest_float) && magnitude < binary64::infinity_bits;
+    if (is_large || (magnitude != 0 && magnitude < bit_cast<std::uint64_t>(smallest_float))) {
       bad(key, look_up(key), "within the range of float");
     }
     field = static_cast<float>(value);
