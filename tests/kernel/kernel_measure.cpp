@@ -1,5 +1,6 @@
 #include <headroom/kernel/kernel.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -158,6 +159,29 @@ TEST_CASE("norms of doubles whose squares leave the range of double", "[kernel]"
       CHECK(near(measured.norm, expected));
     });
   }
+}
+
+TEST_CASE("norms at every power of two", "[kernel]") {
+  // One element at that power, and so many a little below that their squares weigh as much: where these overflow, are rounded
+  // as subnormals or flushed to zero, the norm is off.
+  support::Mismatches wrong;
+  std::vector<double> values(70'001);
+  for (int exponent = -1000; exponent <= 1000; exponent += exponent > -560 && exponent < 560 ? 3 : 40) {
+    std::fill(values.begin(), values.end(), std::ldexp(1.0, exponent - 8));
+    values[0] = std::ldexp(1.0, exponent);
+    const GradientNorm measured = measure(values);
+    const long double expected = std::ldexp(std::sqrt(1.0L + 70'000 * 0x1p-16L), exponent);
+    wrong.expect(measured.finite && near(measured.norm, expected), [&] { return "2^" + std::to_string(exponent); });
+  }
+  INFO(wrong.first());
+  CHECK(wrong.count() == 0);
+}
+
+TEST_CASE("a norm beyond double is infinite, though its elements are finite", "[kernel]") {
+  const GradientNorm measured = measure(std::vector<double>(16, -1.7e308));
+  CHECK(measured.finite);
+  CHECK(measured.max_abs == 1.7e308);
+  CHECK(bits_of(measured.norm) == binary64::infinity_bits);
 }
 
 TEST_CASE("norms of subnormal numbers", "[kernel]") {

@@ -205,17 +205,15 @@ TEST_CASE("unscale of a scale that is no power of two is the quotient", "[kernel
   });
 }
 
-TEST_CASE("prescaling of squares that are no doubles", "[kernel]") {
-  using unchecked::squares_need_prescale;
-  CHECK_FALSE(squares_need_prescale({true, 0.0}));
-  CHECK_FALSE(squares_need_prescale({true, 1.0}));
-  CHECK_FALSE(squares_need_prescale({true, 0x1p-149}));
-  CHECK_FALSE(squares_need_prescale({true, 3.4e38}));
-  CHECK_FALSE(squares_need_prescale({false, 1e300}));
-  CHECK(squares_need_prescale({true, 1e300}));
-  CHECK(squares_need_prescale({true, 1e-300}));
-  for (const double value : {1e300, 1e-300, 1.7e308, 3.5, 0x1p-1022}) {
-    const double brought = value * unchecked::prescale_for(value);
+TEST_CASE("the exponent that brings doubles near 1 before they are squared", "[kernel]") {
+  using unchecked::exponent_of_squared;
+  for (const double unchanged : {0.0, 1.0, 0x1p-149, 3.4e38, 0x1p-480, 0x1.8p479})
+    CHECK(exponent_of_squared({true, unchanged}) == 0);
+  CHECK(exponent_of_squared({false, 1e300}) == 0);
+  CHECK(exponent_of_squared({true, 0x1p480}) == 480);
+  CHECK(exponent_of_squared({true, 0x1.8p-481}) == -481);
+  for (const double value : {1e300, 1e-300, 1.7e308, 0x1p-1022}) {
+    const double brought = value * unchecked::power_of_two(-exponent_of_squared({true, value}));
     INFO(value << " becomes " << brought);
     CHECK(brought > 0x1p-30);
     CHECK(brought < 0x1p30);

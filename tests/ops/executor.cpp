@@ -37,7 +37,7 @@ struct Big {
   std::vector<float> store;
   support::Strided<float> strided;
   std::vector<double> last;
-  float end = 3.0F;  // a piece that begins where the bytes do not divide among three threads
+  half end = half(3.0F);  // in the two bytes that are left over where the bytes are divided among three threads
   HEADROOM_TREE(Big, leaves, strided, last, end)
 
   Big() : store(200003 * 2) {

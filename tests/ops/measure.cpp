@@ -1,3 +1,4 @@
+#include <headroom/kernel/kernel.hpp>
 #include <headroom/ops/measure.hpp>
 
 #include <algorithm>
@@ -80,6 +81,29 @@ TEST_CASE("the norm of a tree is the same on every instruction set") {
   }
   const auto expected = bits_of(measure(tree).norm);
   support::for_each_isa([&](headroom::Isa) { CHECK(bits_of(measure(tree).norm) == expected); });
+}
+
+TEST_CASE("a span measures as a tree of that one leaf, bit for bit") {
+  std::mt19937 random(support::seed);
+  support::for_each_dtype([&](auto type) {
+    using T = typename decltype(type)::type;
+    for (const int log2 : {0, -700, 700}) {
+      if (log2 != 0 && !std::is_same_v<T, double>) continue;  // their squares are no doubles
+      std::vector<T> all(200'000);
+      for (T& element : all) {
+        support::set_bits(element, support::random_magnitude<headroom::format_of<T>>(random, log2 - 10, log2 + 10));
+      }
+      for (const std::size_t size :
+           {0U, 1U, 65535U, 65536U, 65537U, 65568U, 131071U, 131072U, 131073U, 180000U, 196608U, 196609U}) {
+        const headroom::span<const T> elements(all.data(), size);
+        const GradientNorm found = headroom::kernel::measure(elements), expected = measure(elements);
+        INFO(support::name_of<T>() << " near 2^" << log2 << ", " << size << " elements");
+        CHECK(bits_of(found.norm) == bits_of(expected.norm));
+        CHECK(bits_of(found.max_abs) == bits_of(expected.max_abs));
+        CHECK(bits_of(measure(headroom::parallel(2), elements).norm) == bits_of(expected.norm));
+      }
+    }
+  });
 }
 
 TEST_CASE("large finite values have a norm") {

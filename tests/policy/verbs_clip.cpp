@@ -151,6 +151,36 @@ TEST_CASE("clipped trees have the norm asked for, in every dtype and whatever th
   });
 }
 
+TEST_CASE("norms and factors beyond double are unscaled and clipped all the same") {
+  for (const float scale : {1.0F, 1024.0F, 7.0F, 0x1p126F}) {
+    const double unscaled = 1.7e308 / static_cast<double>(scale);
+    for (const double max_norm : {1.0, 1e-300}) {
+      std::vector<double> grads(16, 1.7e308);
+      const GradientNorm found = ConstantLossScale(scale).unscale_and_clip_in_place(grads, max_norm);
+      INFO("scale " << scale << ", max_norm " << max_norm);
+      CHECK(found.finite);
+      CHECK(found.max_abs == Approx(unscaled).epsilon(1e-15));
+      if (scale == 1.0F) {
+        CHECK(bits_of(found.norm) == binary64::infinity_bits);
+      } else {
+        CHECK(found.norm / 4.0 == Approx(unscaled).epsilon(1e-14));
+      }
+      CHECK(grads[0] / max_norm == Approx(0.25).epsilon(1e-14));
+    }
+  }
+}
+
+TEST_CASE("doubles that unscaling makes infinite are an overflow, whatever they would be clipped to") {
+  for (const double max_norm : {0.0, 1.0, 1e308}) {
+    std::vector<double> grads = {1e308, 1.0};
+    const GradientNorm found = ConstantLossScale(0x1p-4F).unscale_and_clip_in_place(grads, max_norm);
+    CHECK_FALSE(found.finite);
+    CHECK(bits_of(found.norm) == binary64::infinity_bits);
+    CHECK(bits_of(grads[0]) == binary64::infinity_bits);
+    CHECK(grads[1] == 16.0);
+  }
+}
+
 TEST_CASE("unscale_and_clip gives the same on any number of threads") {
   std::vector<float> one_by_one(300001);
   std::mt19937 random(support::seed);

@@ -9,6 +9,14 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
+namespace detail {
+
+/// Elements of one contiguous piece: large enough that a call costs nothing, small enough to share out. Squares are summed
+/// piece by piece, whoever asks for the sum.
+inline constexpr std::size_t piece_size = 65536;
+
+}  // namespace detail
+
 /// `size` elements that lie one after the other from `data`: std::span of C++20, as far as headroom needs it. It owns nothing.
 /// A null pointer is fine where the size is 0. The elements need no alignment.
 template <class T>

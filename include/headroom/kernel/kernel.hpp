@@ -50,7 +50,10 @@ inline Stores stores(span<In> source, span<Out> destination) {
 
 }  // namespace checks
 
-/// destination = source * factor, rounded once. `factor` is any finite number.
+// Computed in float, or in double where source or destination is double: one rounding there, and one more where the
+// destination has fewer digits.
+
+/// destination = source * factor. `factor` is any finite number.
 template <class Source, class Destination>
 void scale(const Source& source, Destination&& destination, const float& factor) {
   const span from(source);
@@ -65,8 +68,9 @@ void scale(Values&& values, const float& factor) {
   kernel::scale(values, values, factor);
 }
 
-/// destination = source / loss_scale: by the exact reciprocal where the scale is a power of two, else by division. The report
-/// is of what was stored. Throws std::invalid_argument where loss_scale is not in [2^-126, 2^126].
+/// destination = source / loss_scale: by the exact reciprocal where the scale is a power of two, else by division; never by a
+/// rounded reciprocal. The report is of what was stored. Throws std::invalid_argument where loss_scale is not in [2^-126,
+/// 2^126].
 template <class Source, class Destination>
 GradientReport unscale(const Source& source, Destination&& destination, const float& loss_scale) {
   const span from(source);
@@ -94,18 +98,15 @@ template <class Values>
   return true;
 }
 
-/// Finite, largest magnitude and L2 norm in one read-only pass.
+/// Finite, largest magnitude and L2 norm in one read-only pass: the same bits as `headroom::measure` of the span.
 template <class Values>
 [[nodiscard]] GradientNorm measure(const Values& values) {
   const span elements(values);
   checks::not_null("values", elements);
   unchecked::Measured measured = unchecked::measure(elements.data(), elements.size());
-  double prescale = 1.0;
-  if (unchecked::squares_need_prescale(measured.report)) {
-    prescale = unchecked::prescale_for(measured.report.max_abs);
-    measured.sum_of_squares = unchecked::sum_of_squares(elements.data(), elements.size(), prescale);
-  }
-  return unchecked::norm_of(measured.report, measured.sum_of_squares, prescale);
+  const int exponent = unchecked::exponent_of_squared(measured.report);
+  if (exponent != 0) measured.sum_of_squares = unchecked::sum_of_squares(elements.data(), elements.size(), exponent);
+  return unchecked::rounded(unchecked::norm_of(measured.report, measured.sum_of_squares, exponent));
 }
 
 /// destination = source, each value the nearest of the destination's dtype.

@@ -16,7 +16,7 @@ struct [[nodiscard]] GradientReport {
 
 /// A report of the passes that measure the norm as well.
 struct [[nodiscard]] GradientNorm : GradientReport {
-  double norm = 0.0;  ///< L2 norm over all elements, summed in double; +Inf where not finite
+  double norm = 0.0;  ///< L2 norm over all elements, summed in double; +Inf where not finite, or beyond double
 };
 
 }  // namespace HEADROOM_BUILD

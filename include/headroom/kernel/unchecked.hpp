@@ -2,6 +2,7 @@
 
 #include <headroom/config.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/dtype/span.hpp>
 #include <headroom/kernel/report.hpp>
 #include <headroom/kernel/scale_factor.hpp>
 #include <headroom/kernel/table.hpp>
@@ -86,37 +87,63 @@ struct Measured {
 };
 template <class In>
 inline Measured measure(const In* elements, std::size_t n) {
-  const auto measured = read_kernels<format_of<In>>().measure_bits(elements, n);
-  return {report_of<format_of<In>>(measured.largest), measured.sum_of_squares};
+  using Format = format_of<In>;
+  typename Format::bits_type largest = 0;
+  double sum = 0.0;
+  for (std::size_t begin = 0; begin < n; begin += headroom::detail::piece_size) {
+    const std::size_t count = std::min(headroom::detail::piece_size, n - begin);
+    const auto piece = read_kernels<Format>().measure_bits(elements + begin, count);
+    largest = std::max(largest, piece.largest);
+    sum = headroom::detail::launder(sum + piece.sum_of_squares);
+  }
+  return {report_of<Format>(largest), sum};
 }
 
 // ---- norms of doubles whose squares are no doubles ----
 
-/// Only elements of double are ever so large or so small: the squares of all floats are normal doubles.
-[[nodiscard]] inline bool squares_need_prescale(const GradientReport& report) noexcept {
-  return report.finite && report.max_abs > 0.0 && (report.max_abs > 0x1p480 || report.max_abs < 0x1p-480);
+/// 2^exponent, a normal number.
+[[nodiscard]] inline double power_of_two(int exponent) noexcept {
+  return headroom::detail::bit_cast<double>(static_cast<std::uint64_t>(exponent + binary64::bias) << binary64::mantissa_bits);
 }
-/// A power of two that brings the largest magnitude near 1.
-[[nodiscard]] inline double prescale_for(double max_abs) noexcept {
-  const int exponent = -std::ilogb(max_abs);
-  return std::ldexp(1.0, std::clamp(exponent, -1000, 1000));  // a normal number, which flush-to-zero leaves alone
+/// Elements are divided by 2 to the power of this before they are squared: by 1, but for doubles so large or so small that
+/// their squares would be none. The squares of all floats are normal doubles.
+[[nodiscard]] inline int exponent_of_squared(const GradientReport& report) noexcept {
+  const auto bits = headroom::detail::bit_cast<std::uint64_t>(report.max_abs);
+  const int exponent = static_cast<int>(bits >> binary64::mantissa_bits) - binary64::bias;
+  if (!report.finite || bits == 0 || (exponent >= -480 && exponent < 480)) return 0;
+  return std::clamp(exponent, -1000, 1000);  // a power that flush-to-zero leaves alone, and so its reciprocal
 }
+/// As `measure`, of elements divided by 2^exponent. Rounded where each number is, so that no flag changes the sum.
 template <class In>
-[[gnu::cold, gnu::noinline]] inline double sum_of_squares(const In* elements, std::size_t n, double prescale) noexcept {
+[[gnu::cold, gnu::noinline]] inline double sum_of_squares(const In* elements, std::size_t n, int exponent) noexcept {
   const auto* source = reinterpret_cast<const unsigned char*>(elements);
-  double sum = 0.0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto bits = scalar::load<1>(format_of<In>{}, source + i * sizeof(In));
-    const double value = scalar::widen<double>(format_of<In>{}, bits) * prescale;
-    sum += value * value;
+  const double factor = power_of_two(-exponent);
+  double total = 0.0;
+  for (std::size_t begin = 0; begin < n; begin += headroom::detail::piece_size) {
+    scalar::f64x1 sum{0.0};
+    for (std::size_t i = begin; i < std::min(begin + headroom::detail::piece_size, n); ++i) {
+      const auto bits = scalar::load<1>(format_of<In>{}, source + i * sizeof(In));
+      const double value = scalar::widen<double>(format_of<In>{}, bits);
+      scalar::add_squares(sum, {headroom::detail::launder(value * factor)});
+    }
+    total = headroom::detail::launder(total + sum.lane0);
   }
-  return sum;
+  return total;
 }
-[[nodiscard]] inline GradientNorm norm_of(const GradientReport& report, double sum_of_squares, double prescale) noexcept {
-  double norm = report.finite ? std::sqrt(sum_of_squares) : 0.0;
-  if (prescale != 1.0) norm /= prescale;
-  const auto bits = headroom::detail::bit_cast<std::uint64_t>(norm);
-  return {report, headroom::detail::bit_cast<double>(report.finite ? bits : binary64::infinity_bits)};
+
+/// A norm as root * 2^exponent: that of doubles may be beyond all doubles.
+struct WideNorm {
+  GradientReport report;
+  double root;  ///< of no meaning where the report is not finite
+  int exponent;
+};
+[[nodiscard]] inline WideNorm norm_of(const GradientReport& report, double sum_of_squares, int exponent) noexcept {
+  return {report, report.finite ? std::sqrt(sum_of_squares) : 0.0, exponent};
+}
+[[nodiscard]] inline GradientNorm rounded(const WideNorm& norm) noexcept {
+  const double value = norm.exponent == 0 ? norm.root : std::ldexp(norm.root, norm.exponent);
+  const auto bits = headroom::detail::bit_cast<std::uint64_t>(value);
+  return {norm.report, headroom::detail::bit_cast<double>(norm.report.finite ? bits : binary64::infinity_bits)};
 }
 
 }  // namespace kernel::unchecked

@@ -4,6 +4,10 @@
 #include <headroom/ops/measure.hpp>
 #include <headroom/ops/transform.hpp>
 
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
@@ -16,21 +20,49 @@ inline void check_max_norm(const double& max_norm) {
   if (!is_number || is_negative) throw_bad_value("max_norm", max_norm, "0 or more (Inf: no clipping)");
 }
 
-/// The factor that brings `norm` down to `max_norm`; 1 where it is there already. As in JAX (optax.clip_by_global_norm):
-/// nothing is added to the norm.
+[[nodiscard]] inline bool is_infinite(const double& magnitude) noexcept {
+  return bit_cast<std::uint64_t>(magnitude) == binary64::infinity_bits;
+}
+/// Whether there is something to clip. A norm may be beyond all doubles where no gradient is.
+[[nodiscard]] inline bool clips(const GradientNorm& measured, const double& max_norm) noexcept {
+  if (!measured.finite || is_infinite(measured.max_abs) || is_infinite(max_norm)) return false;
+  return is_infinite(measured.norm) || measured.norm > max_norm;
+}
+/// The factor that brings `norm` down to `max_norm`; 1 where it is there already, and where the norm is beyond all doubles. As
+/// in JAX (optax.clip_by_global_norm): nothing is added to the norm.
 [[nodiscard]] inline double clip_factor(const GradientNorm& measured, const double& max_norm) noexcept {
-  const auto is_infinite = [](const double& value) { return bit_cast<std::uint64_t>(value) == binary64::infinity_bits; };
-  // A norm beyond all doubles, of doubles near the largest, would make zeros of them.
-  const bool clips = measured.finite && !is_infinite(max_norm) && !is_infinite(measured.norm) && measured.norm > max_norm;
-  return clips ? max_norm / measured.norm : 1.0;
+  return clips(measured, max_norm) && !is_infinite(measured.norm) ? max_norm / measured.norm : 1.0;
 }
 
-/// tree *= factor, below 1; `bytes` of all leaves. A factor too small for a normal float comes in several.
+/// a / b, whatever a compiler may do with divisions.
+[[nodiscard]] inline double divided(double a, double b) noexcept { return launder(a / launder(b)); }
+
+/// value * 2^exponent: what brings 1e200 down to 1e-200 is no double.
+struct WideFactor {
+  double value;
+  int exponent = 0;
+};
+/// max_norm / norm
+[[nodiscard]] inline WideFactor clip_factor(const kernel::unchecked::WideNorm& norm, const double& max_norm) noexcept {
+  int exponent = 0;
+  const double fraction = std::frexp(max_norm, &exponent);
+  return {divided(fraction, norm.root), exponent - norm.exponent};
+}
+
+/// tree *= factor; `bytes` of all leaves. A factor too small for a normal float comes in several.
+template <class Executor, class Tree>
+Findings multiply_in_place(const Executor& executor, const WideFactor& factor, std::size_t bytes, Tree& tree) {
+  int exponent = 0;
+  const double fraction = std::frexp(factor.value, &exponent);  // in [1/2, 1), or 0
+  constexpr int part = -100, least = -125;
+  for (exponent += factor.exponent; fraction > 0.0 && exponent < least; exponent -= part) {
+    (void)run_pass(executor, Multiply{kernel::unchecked::power_of_two(part)}, bytes, tree);
+  }
+  return run_pass(executor, Multiply{std::ldexp(fraction, exponent)}, bytes, tree);
+}
 template <class Executor, class Tree>
 Findings multiply_in_place(const Executor& executor, double factor, std::size_t bytes, Tree& tree) {
-  constexpr double smallest_normal = 0x1p-126, part = 0x1p-100;
-  for (; factor > 0.0 && factor < smallest_normal; factor /= part) (void)run_pass(executor, Multiply{part}, bytes, tree);
-  return run_pass(executor, Multiply{factor}, bytes, tree);
+  return detail::multiply_in_place(executor, WideFactor{factor}, bytes, tree);
 }
 
 }  // namespace detail
@@ -42,9 +74,11 @@ template <class Executor, class Tree>
 GradientNorm clip_by_global_norm(const Executor& executor, Tree&& tree, const double& max_norm) {
   detail::check_max_norm(max_norm);
   const std::size_t bytes = detail::check_trees(detail::CheckInPlace{}, tree);
-  const GradientNorm measured = headroom::measure(executor, tree);
-  const double factor = detail::clip_factor(measured, max_norm);
-  if (factor < 1.0) (void)detail::multiply_in_place(executor, factor, bytes, tree);
+  const kernel::unchecked::WideNorm norm = detail::measure_checked(executor, bytes, tree);
+  const GradientNorm measured = kernel::unchecked::rounded(norm);
+  if (detail::clips(measured, max_norm)) {
+    (void)detail::multiply_in_place(executor, detail::clip_factor(norm, max_norm), bytes, tree);
+  }
   return measured;
 }
 template <class Tree>

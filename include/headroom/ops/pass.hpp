@@ -68,10 +68,10 @@ struct Measure {
 };
 struct SumPrescaledSquares {
   static constexpr bool writes = false;
-  double prescale;
+  int exponent;  // they are divided by 2^exponent first
   template <class In>
   kernel::unchecked::Measured operator()(const In* elements, std::size_t n) const {
-    return {{}, kernel::unchecked::sum_of_squares(elements, n, prescale)};
+    return {{}, kernel::unchecked::sum_of_squares(elements, n, exponent)};
   }
 };
 

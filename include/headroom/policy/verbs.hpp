@@ -131,11 +131,12 @@ class LossScaleVerbs {
   GradientNorm unscale_and_clip_in_place(const Executor& executor, Tree&& tree, const double& max_norm) const {
     detail::check_max_norm(max_norm);
     const std::size_t bytes = detail::check_trees(detail::CheckInPlace{}, tree);
-    const GradientNorm unscaled = unscaled_norm(headroom::measure(executor, tree));
-    const double clip = detail::clip_factor(unscaled, max_norm);
-    const auto found = clip < 1.0 ? detail::multiply_in_place(executor, clip / scale_as_double(), bytes, tree)
-                                  : detail::run_pass(executor, divide(), bytes, tree);
-    return found.finite() ? unscaled : kernel::unchecked::norm_of(found.report(), 0.0, 1.0);
+    const kernel::unchecked::WideNorm norm = unscaled(detail::measure_checked(executor, bytes, tree));
+    const GradientNorm measured = kernel::unchecked::rounded(norm);
+    const auto found = detail::clips(measured, max_norm)
+                           ? detail::multiply_in_place(executor, unscaled(detail::clip_factor(norm, max_norm)), bytes, tree)
+                           : detail::run_pass(executor, divide(), bytes, tree);
+    return found.finite() ? measured : kernel::unchecked::rounded({found.report(), 0.0, 0});
   }
   template <class Tree>
   GradientNorm unscale_and_clip_in_place(Tree&& tree, const double& max_norm) const {
@@ -149,12 +150,14 @@ class LossScaleVerbs {
   [[nodiscard]] detail::Unscale divide() const noexcept { return {kernel::unchecked::unscaling_by(self().loss_scale())}; }
 
   /// What was measured on scaled gradients, as it is of the unscaled ones.
-  [[nodiscard]] GradientNorm unscaled_norm(const GradientNorm& scaled) const noexcept {
-    if (!scaled.finite) return scaled;
-    GradientNorm unscaled;
-    unscaled.max_abs = scaled.max_abs / scale_as_double();
-    unscaled.norm = scaled.norm / scale_as_double();
-    return unscaled;
+  [[nodiscard]] kernel::unchecked::WideNorm unscaled(const kernel::unchecked::WideNorm& scaled) const noexcept {
+    if (!scaled.report.finite) return scaled;
+    const double scale = scale_as_double();
+    return {{true, detail::divided(scaled.report.max_abs, scale)}, detail::divided(scaled.root, scale), scaled.exponent};
+  }
+  /// A factor of unscaled gradients, as it is of the scaled ones.
+  [[nodiscard]] detail::WideFactor unscaled(const detail::WideFactor& factor) const noexcept {
+    return {detail::divided(factor.value, scale_as_double()), factor.exponent};
   }
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/dtype/span.hpp>
 #include <headroom/tree/visit.hpp>
 
 #include <algorithm>
@@ -18,8 +19,6 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// Elements of one contiguous piece: large enough that a call costs nothing, small enough to share out.
-inline constexpr std::size_t piece_size = 65536;
 /// Elements gathered into a buffer at a time where they do not lie side by side.
 inline constexpr std::size_t gather_size = 256;
 
