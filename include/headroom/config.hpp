@@ -25,6 +25,9 @@
 #define HEADROOM_SIMD 1
 #endif
 
+// Results are the same bits on every target that computes in float and double. The x87 unit (32-bit x86 without -msse2
+// -mfpmath=sse, or -mfpmath=387) rounds doubles twice: there gradients of double, and norms, may be off in their last bits.
+
 // ---- worked out from the compiler; not for users ----
 
 #if HEADROOM_SIMD && (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)

@@ -196,8 +196,8 @@ template <class Compute>
 inline f32x8 widen(brain16, u16x8 bits) noexcept {
   // One byte shuffle of two copies, which cost nothing where the elements come from memory; -1 makes zeros.
   const __m256i copies_u16x16 = _mm256_broadcastsi128_si256(bits.lanes);
-  const __m256i upper_halves = _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7,  //
-                                                -1, -1, 8, 9, -1, -1, 10, 11, -1, -1, 12, 13, -1, -1, 14, 15);
+  const __m256i upper_halves = _mm256_setr_epi16(-1, 0x0100, -1, 0x0302, -1, 0x0504, -1, 0x0706,  //
+                                                 -1, 0x0908, -1, 0x0b0a, -1, 0x0d0c, -1, 0x0f0e);
   return {_mm256_castsi256_ps(_mm256_shuffle_epi8(copies_u16x16, upper_halves))};
 }
 
@@ -221,25 +221,25 @@ inline u16x8 narrow(binary16, f32x8 value) noexcept {
   return {bits_u16x8};
 }
 
-// Nearest-even by adding just under half a unit, and one more where the kept part is odd. A NaN would be carried to Inf or even
-// to -0 by that sum: it keeps its upper half instead, made quiet. (VCVTNEPS2BF16 would do, but flushes subnormals.)
+// Nearest-even by adding just under half a unit, and one more where the kept part is odd.
+inline __m256i rounded_to_brain16(__m256i bits_u32x8) noexcept {
+  const __m256i odd_u32x8 = _mm256_and_si256(_mm256_srli_epi32(bits_u32x8, 16), _mm256_set1_epi32(1));
+  return _mm256_add_epi32(_mm256_add_epi32(bits_u32x8, _mm256_set1_epi32(0x7fff)), odd_u32x8);
+}
+// A NaN would be carried to Inf or even to -0 by that sum: it keeps its upper half instead, made quiet. (VCVTNEPS2BF16 would
+// do, but flushes subnormals; a byte blend would, but g++ 12 makes nothing of it under -funsigned-char.)
 inline u16x8 narrow(brain16, f32x8 value) noexcept {
   const __m256i bits_u32x8 = narrow(binary32{}, value).lanes;
-  const __m256i odd_u32x8 = _mm256_and_si256(_mm256_srli_epi32(bits_u32x8, 16), _mm256_set1_epi32(1));
-  const __m256i rounded_u32x8 = _mm256_add_epi32(_mm256_add_epi32(bits_u32x8, _mm256_set1_epi32(0x7fff)), odd_u32x8);
-  const __m256i quiet_u32x8 = _mm256_or_si256(bits_u32x8, _mm256_set1_epi32(0x00400000));
   __m256i is_nan_u32x8;  // not by the intrinsic, which -ffast-math makes false
   __asm__("vcmpunordps {%1, %1, %0|%0, %1, %1}" : "=x"(is_nan_u32x8) : "x"(bits_u32x8));
-  const __m256i wide_u32x8 = _mm256_srli_epi32(_mm256_blendv_epi8(rounded_u32x8, quiet_u32x8, is_nan_u32x8), 16);
+  const __m256i number_u32x8 = _mm256_andnot_si256(is_nan_u32x8, rounded_to_brain16(bits_u32x8));
+  const __m256i nan_u32x8 = _mm256_and_si256(is_nan_u32x8, _mm256_or_si256(bits_u32x8, _mm256_set1_epi32(0x00400000)));
+  const __m256i wide_u32x8 = _mm256_srli_epi32(_mm256_or_si256(number_u32x8, nan_u32x8), 16);
   return {_mm_packus_epi32(_mm256_castsi256_si128(wide_u32x8), _mm256_extracti128_si256(wide_u32x8, 1))};
 }
 
 // From bf16 to bf16 no NaN needs care: the lower half of one is zero, whether it was widened or is the CPU's own, so the sum
 // carries nothing.
-inline __m256i rounded_to_brain16(__m256i bits_u32x8) noexcept {
-  const __m256i odd_u32x8 = _mm256_and_si256(_mm256_srli_epi32(bits_u32x8, 16), _mm256_set1_epi32(1));
-  return _mm256_add_epi32(_mm256_add_epi32(bits_u32x8, _mm256_set1_epi32(0x7fff)), odd_u32x8);
-}
 inline u16x16 narrow(brain16, f32x16 value) noexcept {
   const __m256i even_u32x8 = rounded_to_brain16(narrow(binary32{}, value.even).lanes);
   const __m256i odd_u32x8 = rounded_to_brain16(narrow(binary32{}, value.odd).lanes);

@@ -1,0 +1,179 @@
+// Every kernel of every instruction set, compiled with the flags under test, against the references compiled without them.
+#include <headroom/dtype/bfloat16.hpp>
+#include <headroom/dtype/half.hpp>
+#include <headroom/kernel/kernel.hpp>
+
+#include <algorithm>
+#include <cfloat>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "reference.hpp"
+
+using headroom::span;
+using reference::Format;
+using reference::Verb;
+using Bits = std::vector<std::uint64_t>;
+
+namespace {
+
+template <class T>
+constexpr Format format_of = Format::binary64;
+template <>
+constexpr Format format_of<headroom::half> = Format::binary16;
+template <>
+constexpr Format format_of<headroom::bfloat16> = Format::brain16;
+template <>
+constexpr Format format_of<float> = Format::binary32;
+
+/// Elements that go through a kernel at a time: all its loops, and a rest. Short enough that most of the samples are measured
+/// without an Inf beside them.
+constexpr std::size_t chunk = 109;
+
+int faults = 0;
+void expect(bool right, const char* what, std::uint64_t in, std::uint64_t actual, std::uint64_t expected) {
+  if (right) return;
+  ++faults;
+  if (faults > 10) return;
+  std::printf("%s, %s: %llx gives %llx, not %llx\n", headroom::to_string(headroom::active_isa()), what,
+              static_cast<unsigned long long>(in), static_cast<unsigned long long>(actual),
+              static_cast<unsigned long long>(expected));
+}
+
+// Through memory, for some flags let a compiler know too much of a value it has seen.
+template <class T>
+std::uint64_t bits_of(const T& value) {
+  __asm__ volatile("" : : "r"(&value) : "memory");
+  typename headroom::format_of<T>::bits_type bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+template <class T>
+void set_bits(T& value, std::uint64_t source) {
+  const auto bits = static_cast<typename headroom::format_of<T>::bits_type>(source);
+  std::memcpy(static_cast<void*>(&value), &bits, sizeof bits);
+  __asm__ volatile("" : : "r"(&value) : "memory");
+}
+template <class T>
+std::vector<T> elements_of(const std::uint64_t* bits, std::size_t n) {
+  std::vector<T> elements(n);
+  for (std::size_t i = 0; i < n; ++i) set_bits(elements[i], bits[i]);
+  return elements;
+}
+/// The same bits, or two NaNs; in the x87 unit, which rounds doubles twice, neighbours.
+template <class T>
+bool same(std::uint64_t a, std::uint64_t b) {
+  using F = headroom::format_of<T>;
+  const bool neighbours = FLT_EVAL_METHOD == 2 && sizeof(T) == sizeof(double) && (a - b == 1 || b - a == 1);
+  return a == b || neighbours || ((a & F::abs_mask) > F::infinity_bits && (b & F::abs_mask) > F::infinity_bits);
+}
+
+template <class T>
+void check_report(const headroom::GradientReport& report, const std::uint64_t* stored, std::size_t n) {
+  const std::uint64_t max_abs = reference::max_abs(format_of<T>, stored, n);
+  const bool finite = max_abs != headroom::binary64::infinity_bits;
+  expect(report.finite == finite && same<double>(bits_of(report.max_abs), max_abs), "report", stored[0],
+         bits_of(report.max_abs), max_abs);
+}
+
+template <class In, class Out>
+void run(Verb verb, const In* source, Out* destination, std::size_t n, std::uint32_t factor_bits,
+         const std::uint64_t* expected) {
+  const span<const In> from(source, n);
+  const span<Out> to(destination, n);
+  float factor = 0.0F;
+  set_bits(factor, factor_bits);
+  if (verb == Verb::cast) headroom::kernel::cast(from, to);
+  if (verb == Verb::scale) headroom::kernel::scale(from, to, factor);
+  if (verb == Verb::unscale) check_report<Out>(headroom::kernel::unscale(from, to, factor), expected, n);
+}
+
+template <class In, class Out>
+void check_verb(const char* name, Verb verb, std::uint32_t factor) {
+  const std::size_t count = reference::sample_count(format_of<In>);
+  const std::uint64_t* const samples = reference::samples(format_of<In>);
+  const std::vector<In> source = elements_of<In>(samples, count);
+  Bits expected(count);
+  reference::outcomes(verb, format_of<In>, format_of<Out>, factor, expected.data());
+  for (const headroom::Isa isa : headroom::available_isas()) {
+    headroom::force_isa(isa);
+    std::vector<Out> destination(count);
+    for (std::size_t begin = 0; begin < count; begin += chunk) {
+      const std::size_t n = std::min(chunk, count - begin);
+      run(verb, source.data() + begin, destination.data() + begin, n, factor, expected.data() + begin);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint64_t stored = bits_of(destination[i]);
+      expect(same<Out>(stored, expected[i]), name, samples[i], stored, expected[i]);
+    }
+  }
+}
+
+template <class In, class Out>
+void check_pair() {
+  check_verb<In, Out>("cast", Verb::cast, 0);
+  for (const std::uint32_t factor : {0x47800000U, 0x42f6e979U, 0x7e800000U, 0x00800000U}) {  // 2^16, 123.456, 2^126, 2^-126
+    check_verb<In, Out>("scale", Verb::scale, factor);
+    check_verb<In, Out>("unscale", Verb::unscale, factor);
+  }
+}
+
+template <class T>
+void check_measure() {
+  const std::size_t count = reference::sample_count(format_of<T>);
+  const std::uint64_t* const samples = reference::samples(format_of<T>);
+  const std::vector<T> elements = elements_of<T>(samples, count);
+  for (const headroom::Isa isa : headroom::available_isas()) {
+    headroom::force_isa(isa);
+    for (std::size_t begin = 0; begin < count; begin += chunk) {
+      const std::size_t n = std::min(chunk, count - begin);
+      const std::uint64_t norm = reference::norm(format_of<T>, samples + begin, n);
+      const span<const T> values(elements.data() + begin, n);
+      const headroom::GradientNorm measured = headroom::kernel::measure(values);
+      check_report<T>(measured, samples + begin, n);
+      expect(headroom::kernel::all_finite(values) == measured.finite, "all_finite", samples[begin], !measured.finite,
+             measured.finite);
+      expect(same<double>(bits_of(measured.norm), norm), "norm", samples[begin], bits_of(measured.norm), norm);
+    }
+  }
+}
+
+/// What is not finite is seen wherever it lies.
+template <class T>
+void check_all_finite() {
+  using F = headroom::format_of<T>;
+  for (const headroom::Isa isa : headroom::available_isas()) {
+    headroom::force_isa(isa);
+    std::vector<T> elements(chunk);
+    expect(headroom::kernel::all_finite(elements), "all_finite", 0, 0, 1);
+    for (T& element : elements) {
+      for (const auto bits : {F::infinity_bits, F::quiet_nan_bits, F::abs_mask}) {
+        set_bits(element, bits);
+        expect(!headroom::kernel::all_finite(elements), "all_finite", bits, 1, 0);
+      }
+      set_bits(element, F::infinity_bits - 1);
+    }
+  }
+}
+
+template <class In>
+void check_format() {
+  check_pair<In, headroom::half>();
+  check_pair<In, headroom::bfloat16>();
+  check_pair<In, float>();
+  check_pair<In, double>();
+  check_measure<In>();
+  check_all_finite<In>();
+}
+
+}  // namespace
+
+int main() {
+  check_format<headroom::half>();
+  check_format<headroom::bfloat16>();
+  check_format<float>();
+  check_format<double>();
+  std::printf("%d faults\n", faults);
+  return faults == 0 ? 0 : 1;
+}

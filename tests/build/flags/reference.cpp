@@ -1,0 +1,128 @@
+#include "reference.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "support/reference.hpp"
+#include "support/samples.hpp"
+
+namespace reference {
+namespace {
+
+template <class Body>
+void with_format(Format format, Body body) {
+  switch (format) {
+    case Format::binary16:
+      return body(headroom::binary16{});
+    case Format::brain16:
+      return body(headroom::brain16{});
+    case Format::binary32:
+      return body(headroom::binary32{});
+    case Format::binary64:
+      return body(headroom::binary64{});
+  }
+}
+
+template <class Wide, class Narrow>
+void add_boundaries(std::vector<std::uint64_t>& samples) {
+  const auto boundaries = support::boundaries<Wide, Narrow>();
+  for (std::size_t i = 0; i < boundaries.size(); i += 5) samples.push_back(boundaries[i].wide);  // of each kind: they are six
+}
+
+const std::vector<std::uint64_t>& samples_of(Format format) {
+  static std::vector<std::uint64_t> all[4];
+  std::vector<std::uint64_t>& samples = all[static_cast<std::size_t>(format)];
+  if (!samples.empty()) return samples;
+  with_format(format, [&](auto in) {
+    using In = decltype(in);
+    const auto bits = support::sample_bits<In>();
+    samples.assign(bits.begin(), bits.end());
+    if constexpr (sizeof(typename In::bits_type) > 2) {
+      add_boundaries<In, headroom::binary16>(samples);
+      add_boundaries<In, headroom::brain16>(samples);
+    }
+  });
+  return samples;
+}
+
+template <class In, class Out>
+std::uint64_t outcome(Verb verb, typename In::bits_type element, std::uint32_t factor) {
+  if (verb == Verb::cast) {
+    const auto magnitude = static_cast<typename In::bits_type>(element & In::abs_mask);
+    if (magnitude > In::infinity_bits) return Out::quiet_nan_bits;
+    if (magnitude < In::infinity_bits) return support::nearest<Out>(support::decode<In>(element));
+    return (element & In::sign_mask) != 0 ? std::uint64_t{Out::sign_mask} | Out::infinity_bits : Out::infinity_bits;
+  }
+  const auto operation = verb == Verb::scale ? support::product : support::quotient;
+  return support::compute<In, Out>(operation, element, __builtin_bit_cast(float, factor)).bits;
+}
+
+// The order is part of what is promised: element i adds to sum i mod 32, and then the halves of the sums are added.
+double plain_norm(const std::vector<double>& values) {
+  double sums[32] = {};
+  for (std::size_t i = 0; i < values.size(); ++i) sums[i % 32] += values[i] * values[i];
+  for (std::size_t half = 16; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+  }
+  return std::sqrt(sums[0]);
+}
+/// Of values whose squares are no doubles: one after the other.
+double prescaled_norm(const std::vector<double>& values, int log2) {
+  double sum = 0.0;
+  for (const double value : values) {
+    const double scaled = std::ldexp(value, -log2);
+    sum += scaled * scaled;
+  }
+  return std::ldexp(std::sqrt(sum), log2);
+}
+
+constexpr std::uint64_t infinity = headroom::binary64::infinity_bits;
+
+}  // namespace
+
+const std::uint64_t* samples(Format format) { return samples_of(format).data(); }
+std::size_t sample_count(Format format) { return samples_of(format).size(); }
+
+void outcomes(Verb verb, Format in_format, Format out_format, std::uint32_t factor, std::uint64_t* result) {
+  with_format(in_format, [&](auto in) {
+    with_format(out_format, [&](auto out) {
+      using In = decltype(in);
+      for (const std::uint64_t element : samples_of(in_format)) {
+        *result++ = outcome<In, decltype(out)>(verb, static_cast<typename In::bits_type>(element), factor);
+      }
+    });
+  });
+}
+
+std::uint64_t max_abs(Format format, const std::uint64_t* elements, std::size_t n) {
+  std::uint64_t result = 0;
+  with_format(format, [&](auto in) {
+    using In = decltype(in);
+    typename In::bits_type largest = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      largest = std::max(largest, static_cast<typename In::bits_type>(elements[i] & In::abs_mask));
+    }
+    result = largest < In::infinity_bits ? support::nearest<headroom::binary64>(support::decode<In>(largest)) : infinity;
+  });
+  return result;
+}
+
+std::uint64_t norm(Format format, const std::uint64_t* elements, std::size_t n) {
+  const std::uint64_t largest_bits = max_abs(format, elements, n);
+  if (largest_bits == infinity || largest_bits == 0) return largest_bits;
+  std::vector<double> values(n);
+  with_format(format, [&](auto in) {
+    using In = decltype(in);
+    for (std::size_t i = 0; i < n; ++i) {
+      const support::Number value = support::decode<In>(static_cast<typename In::bits_type>(elements[i]));
+      values[i] = static_cast<double>(support::to_long_double(value));
+    }
+  });
+  const int log2 = std::ilogb(__builtin_bit_cast(double, largest_bits));
+  const bool leaves_double = log2 >= 480 || log2 < -480;
+  const double result = leaves_double ? prescaled_norm(values, log2) : plain_norm(values);
+  return __builtin_bit_cast(std::uint64_t, result);
+}
+
+}  // namespace reference

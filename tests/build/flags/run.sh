@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# run.sh reference OBJECT PROJECT: compiles the reference, without any flags that matter.
+# run.sh check OBJECT PROJECT [g++] FLAG ...: each of $COMPILERS, or g++ alone, compiles the check with the flags, and it runs. They
+# are not for linking: -ffast-math would switch on flush-to-zero there.
+set -euo pipefail
+what=$1 reference=$2 flags_folder=$3/tests/build/flags
+includes=("-I$3/include" "-I$3/tests")
+shift 3
+
+read -ra compilers <<<"${COMPILERS:?names no compiler}"
+if [[ $what == reference ]]; then
+  exec "${compilers[0]}" -std=c++17 -O2 "${includes[@]}" -c "$flags_folder/reference.cpp" -o "$reference"
+fi
+if [[ $1 == g++ ]]; then
+  shift
+  [[ ${compilers[0]} == *g++ ]] || exit 77
+  compilers=("${compilers[0]}")
+fi
+
+check=$(mktemp -d)
+trap 'rm -r "$check"' EXIT
+for compiler in "${compilers[@]}"; do
+  echo "$compiler $*"
+  "$compiler" -std=c++17 "$@" "${includes[@]}" -c "$flags_folder/check.cpp" -o "$check/check.o"
+  "$compiler" "$check/check.o" "$reference" -o "$check/check"
+  if [[ " $* " == *" -mavx512f "* ]] && ! grep -q avx512f /proc/cpuinfo; then continue; fi # compiled is all that this CPU can do
+  "$check/check"
+done
