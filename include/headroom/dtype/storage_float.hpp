@@ -11,22 +11,60 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
+namespace detail {
+
+// Integers of 128 bits are none to std::is_integral where the language is strict.
+#if defined(__SIZEOF_INT128__)
+__extension__ typedef __int128 int128;
+__extension__ typedef unsigned __int128 uint128;
+template <class T>
+inline constexpr bool is_integer = std::is_integral_v<T> || std::is_same_v<T, int128> || std::is_same_v<T, uint128>;
+#else
+using uint128 = std::uint64_t;
+template <class T>
+inline constexpr bool is_integer = std::is_integral_v<T>;
+#endif
+
+/// The bits of the value of format `To` nearest to the integer.
+template <class To, class Integer>
+[[nodiscard]] constexpr typename To::bits_type convert_integer(Integer value) noexcept {
+  using Unsigned = std::conditional_t<(sizeof(Integer) > sizeof(std::uint64_t)), uint128, std::uint64_t>;
+  const bool negative = value < Integer{0};
+  auto magnitude = static_cast<Unsigned>(value);
+  if (negative) magnitude = ~magnitude + 1;
+  // An integer of more digits than a double has would be rounded twice. What a double cannot hold goes into its last digit
+  // instead ("rounding to odd"), which is enough to tell a tie from more than a tie.
+  std::uint64_t lost = 0, exponent = 0;
+  for (; magnitude >> (binary64::mantissa_bits + 1) != 0; magnitude >>= 1) {
+    lost |= static_cast<std::uint64_t>(magnitude & 1);
+    ++exponent;
+  }
+  const auto kept = bit_cast<std::uint64_t>(static_cast<double>(static_cast<std::int64_t>(magnitude)));
+  const std::uint64_t sign = negative ? binary64::sign_mask : 0;
+  return convert_bits<binary64, To>(sign | ((kept | lost) + (exponent << binary64::mantissa_bits)));
+}
+
+}  // namespace detail
+
 /// A floating-point number stored in the bits of `Format`, to be kept in memory and computed with as float: it converts and
 /// compares, and has no arithmetic. Trivially copyable, of the size of its bits; conversions round to nearest-even.
 template <class Format>
 class storage_float {
+  template <class T>
+  static constexpr bool is_number = std::is_same_v<T, float> || std::is_same_v<T, double> || detail::is_integer<T>;
+
  public:
   using format = Format;
   using bits_type = typename Format::bits_type;
 
   storage_float() = default;
 
-  /// The nearest value. float, double and integers; a double is rounded once, not by way of float.
-  template <class Number, std::enable_if_t<std::is_arithmetic_v<Number> && !std::is_same_v<Number, long double>, int> = 0>
+  /// The nearest value. float, double and integers; what has more digits than a float is rounded once, not by way of float.
+  template <class Number, std::enable_if_t<is_number<Number>, int> = 0>
   constexpr explicit storage_float(Number value) noexcept : bits_(nearest(value)) {}
 
   /// float and double hold every value exactly; an integer type gets what float gives it.
-  template <class Number, std::enable_if_t<std::is_arithmetic_v<Number> && !std::is_same_v<Number, long double>, int> = 0>
+  template <class Number, std::enable_if_t<is_number<Number>, int> = 0>
   constexpr explicit operator Number() const noexcept {
     if constexpr (std::is_same_v<Number, double>) {
       return detail::bit_cast<double>(detail::convert_bits<Format, binary64>(bits_));
@@ -57,23 +95,11 @@ class storage_float {
   static constexpr bits_type nearest(Number value) noexcept {
     if constexpr (std::is_same_v<Number, float>) {
       return detail::convert_bits<binary32, Format>(detail::bit_cast<std::uint32_t>(value));
-    } else if constexpr (std::is_integral_v<Number>) {
-      return detail::convert_bits<binary64, Format>(detail::bit_cast<std::uint64_t>(to_odd_double(value)));
-    } else {
+    } else if constexpr (std::is_same_v<Number, double>) {
       return detail::convert_bits<binary64, Format>(detail::bit_cast<std::uint64_t>(value));
+    } else {
+      return detail::convert_integer<Format>(value);
     }
-  }
-  // An integer of more digits than a double has would be rounded twice. What a double cannot hold goes into its last digit
-  // instead ("rounding to odd"), which is enough to tell a tie from more than a tie.
-  template <class Integer>
-  static constexpr double to_odd_double(Integer value) noexcept {
-    constexpr std::uint64_t lost = 0x7ff, last_kept = 0x800;
-    const bool negative = value < Integer{0};
-    const auto bits = static_cast<std::uint64_t>(value);
-    const std::uint64_t magnitude = negative ? ~bits + 1 : bits;
-    if (magnitude >> 53 == 0) return static_cast<double>(value);
-    const std::uint64_t odd = (magnitude & ~lost) | ((magnitude & lost) != 0 ? last_kept : 0);
-    return negative ? -static_cast<double>(odd) : static_cast<double>(odd);
   }
   // An integer that orders values as the values themselves: both zeros are 0, negative numbers count downwards.
   constexpr std::int32_t rank() const noexcept {
