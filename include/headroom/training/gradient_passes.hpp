@@ -137,8 +137,6 @@ struct GradientPasses {
   }
 
  private:
-  static constexpr double largest_float = 0x1.fffffep127;
-
   /// Whether no leaf overflows where each is divided by a scale below 1.
   template <class Tree>
   [[nodiscard]] bool fits(Tree& gradients, double largest, double scale) const {
@@ -149,7 +147,7 @@ struct GradientPasses {
       bool all_fit = true;
       for_each_leaf(gradients, [&](auto& leaf) {
         using Element = std::remove_cv_t<std::remove_pointer_t<decltype(data_of(leaf))>>;
-        const double bound = std::is_same_v<format_of<Element>, binary64> ? 0x1.fffffffffffffp1023 : largest_float;
+        const double bound = std::is_same_v<format_of<Element>, binary64> ? largest_double : largest_float;
         all_fit = all_fit && NoOpLossScale().unscale_in_place(executor, leaf).max_abs <= bound * scale;
       });
       return all_fit;
