@@ -155,6 +155,21 @@ TEST_CASE("T3: growth stops at the maximum also under -ffast-math") {
   }
 }
 
+TEST_CASE("T3: growth to Inf is refused also under -ffast-math, and the count starts again") {
+  LossScaleConfig config;
+  config.growth_interval = 2;
+  config.refuse_infinite_growth = true;
+  config.initial_scale = headroom::largest_loss_scale * 0.75F;
+  for (const double factor : {6.0, 1e300, std::numeric_limits<double>::max()}) {
+    config.growth_factor = factor;
+    const DynamicLossScale scale = after(DynamicLossScale(config), "++");
+    CHECK(support::bits_of(scale.loss_scale()) == support::bits_of(config.initial_scale));
+    CHECK(scale.counter() == 0);
+  }
+  config.growth_factor = 5.0;  // 3.75 * 2^126 is a float
+  CHECK(after(DynamicLossScale(config), "++").loss_scale() == headroom::largest_loss_scale);
+}
+
 TEST_CASE("no backoff reaches 0") {
   LossScaleConfig config;
   config.min_scale = headroom::smallest_loss_scale;

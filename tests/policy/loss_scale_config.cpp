@@ -164,13 +164,14 @@ TEST_CASE("settings are equal where every field is") {
   const LossScaleConfig config;
   CHECK(config == LossScaleConfig{});
   CHECK_FALSE(config != LossScaleConfig{});
-  LossScaleConfig other[6];
+  LossScaleConfig other[7];
   other[0].initial_scale = 2.0F;
   other[1].growth_interval = 1;
   other[2].growth_factor = 3.0;
   other[3].backoff_factor = 0.25;
   other[4].min_scale = 2.0F;
   other[5].max_scale = 65536.0F;
+  other[6].refuse_infinite_growth = true;
   for (const LossScaleConfig& changed : other) {
     CHECK(config != changed);
     CHECK(HysteresisConfig{config, 2} != HysteresisConfig{changed, 2});

@@ -160,6 +160,34 @@ TEST_CASE("torch, jmp, Emily and apex are followed over random settings and sequ
   }
 }
 
+TEST_CASE("torch, jmp, eformer and apex stay where a growth would be Inf, however far below their limit that is") {
+  static_assert(presets::torch(0x1p125, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p125F);
+  static_assert(presets::jmp(0x1p125, 1, 10.0).adjust(true).loss_scale() == 0x1p125F);
+  static_assert(presets::eformer(0x1p125, 1, 10.0).adjust(true).counter() == 0);
+  static_assert(presets::apex(0x1p125, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p125F);
+  static_assert(presets::torch(0x1p125, 10.0, 0.5, 1).adjust(false).adjust(true).loss_scale() == 0x1p126F);  // 1.25 * 2^127
+  static_assert(presets::emily(0x1p125, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
+  static_assert(presets::megatron(0x1p125, 1.0, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
+  static_assert(presets::torch(0x1p125, 1e300, 0.5, 1).adjust(true).loss_scale() == 0x1p125F);
+  // Rounded to float, (2 - 2^-24) * 2^127 is Inf, and the double below it is not.
+  static_assert(presets::torch(1.0, 0x1.ffffffp127, 0.5, 1).adjust(true).loss_scale() == 1.0F);
+  static_assert(presets::torch(1.0, 0x1.fffffefffffffp127, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
+
+  std::mt19937 random(support::seed);
+  for (int run = 0; run < runs; ++run) {
+    const double start = std::ldexp(pick(random, {1.0, 1.25, 1.7}), static_cast<int>(random() % 60) + 66);
+    const double growth = pick(random, {2.0, 10.0, 1e3, 1e10, 1e38}), backoff = pick(random, {0.5, 0.3, 1e-3, 1e-20});
+    const auto interval = static_cast<std::int64_t>(1 + random() % 4);
+    const auto as_float = static_cast<float>(start);
+    CHECK(first_difference(presets::torch(start, growth, backoff, interval),
+                           systems::Torch{as_float, growth, backoff, interval}, random) == "");
+    CHECK(first_difference(presets::apex(start, growth, backoff, interval, 2),
+                           systems::Apex{as_float, growth, backoff, interval, 2}, random) == "");
+    CHECK(first_difference(presets::jmp(start, interval, growth),
+                           systems::Jmp{as_float, interval, static_cast<float>(growth), 1.0F}, random) == "");
+  }
+}
+
 TEST_CASE("Megatron and DeepSpeed are followed over random settings and sequences") {
   std::mt19937 random(support::seed);
   for (int run = 0; run < runs; ++run) {

@@ -195,6 +195,19 @@ TEST_CASE("policies are equal where every entry of their states is") {
   }
 }
 
+TEST_CASE("a policy that refuses growth to Inf does so after a round trip; its setting is in the state where it is on") {
+  const auto policy = headroom::presets::torch(0x1p125, 10.0, 0.5, 1);
+  StateDict state = policy.state_dict();
+  CHECK(headroom::DynamicLossScale::from_state_dict(state) == policy);
+  CHECK(headroom::DynamicLossScale::from_state_dict(state).adjust(true).loss_scale() == 0x1p125F);
+  CHECK(state.erase("refuse_infinite_growth"));
+  const auto without = headroom::DynamicLossScale::from_state_dict(state);
+  CHECK(without != policy);
+  CHECK(without.adjust(true).loss_scale() == 0x1p126F);
+  CHECK(without.state_dict() == state);
+  check_refused(state, "refuse_infinite_growth", 2);
+}
+
 TEST_CASE("what cannot be together is refused") {
   StateDict state = headroom::presets::deepspeed(0x1p32, 2.0, 1000, 1.0, 3).state_dict();
   check_refused(state, "hysteresis_left", 0);  // the last one stays

@@ -59,6 +59,7 @@ inline headroom::LossScaleConfig random_config(std::mt19937& random) {
   config.growth_interval = 1 + random() % 4;
   config.growth_factor = growth_factors[random() % 8];
   config.backoff_factor = backoff_factors[random() % 8];
+  config.refuse_infinite_growth = random() % 2 == 0;
   return config;
 }
 

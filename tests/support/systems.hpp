@@ -16,7 +16,10 @@ T divided(T dividend, T divisor) {
   return dividend / opaque;
 }
 
-/// torch.amp.GradScaler: _amp_update_scale_ of ATen. (Growth to Inf, which it refuses, is beyond what is compared.)
+/// Whether a product of floats is Inf when it is rounded to float.
+inline bool is_infinite_float(double product) { return product >= 0x1.ffffffp127; }
+
+/// torch.amp.GradScaler: _amp_update_scale_ of ATen.
 struct Torch {
   float scale;
   double growth_factor, backoff_factor;
@@ -28,7 +31,8 @@ struct Torch {
       scale = static_cast<float>(static_cast<double>(scale) * backoff_factor);
       growth_tracker = 0;
     } else if (++growth_tracker == growth_interval) {
-      scale = static_cast<float>(static_cast<double>(scale) * growth_factor);
+      const double grown = static_cast<double>(scale) * growth_factor;
+      if (!is_infinite_float(grown)) scale = static_cast<float>(grown);
       growth_tracker = 0;
     }
   }
@@ -43,7 +47,7 @@ struct Jmp {
 
   void update(bool found_inf) {
     if (!found_inf && counter == period - 1) {
-      scale = scale * factor;
+      if (!is_infinite_float(static_cast<double>(scale) * static_cast<double>(factor))) scale = scale * factor;
     } else if (found_inf) {
       scale = std::max(min_loss_scale, divided(scale, factor));
     }
@@ -111,7 +115,8 @@ struct Apex {
     }
     growth_tracker += 1;
     if (growth_tracker == growth_interval) {
-      scale = static_cast<float>(static_cast<double>(scale) * growth_factor);
+      const double grown = static_cast<double>(scale) * growth_factor;
+      if (!is_infinite_float(grown)) scale = static_cast<float>(grown);
       growth_tracker = 0;
     }
     hysteresis_tracker = hysteresis;

@@ -18,10 +18,14 @@ struct LossScaleConfig {
   double backoff_factor = 0.5;          ///< in (0, 1)
   float min_scale = 1.0F;               ///< a backoff stops here; not above initial_scale, but for the default of 1
   float max_scale = 0x1p126F;           ///< growth stops here
+  /// A growth whose product is beyond float: true leaves the scale where it is, as torch and jmp do; false takes it to
+  /// max_scale.
+  bool refuse_infinite_growth = false;
 
   friend constexpr bool operator==(const LossScaleConfig& a, const LossScaleConfig& b) noexcept {
     return a.initial_scale == b.initial_scale && a.growth_interval == b.growth_interval && a.growth_factor == b.growth_factor &&
-           a.backoff_factor == b.backoff_factor && a.min_scale == b.min_scale && a.max_scale == b.max_scale;
+           a.backoff_factor == b.backoff_factor && a.min_scale == b.min_scale && a.max_scale == b.max_scale &&
+           a.refuse_infinite_growth == b.refuse_infinite_growth;
   }
   friend constexpr bool operator!=(const LossScaleConfig& a, const LossScaleConfig& b) noexcept { return !(a == b); }
 };
@@ -135,6 +139,7 @@ void visit_config(Config& config, Visit& visit) {
     visit("backoff_factor", config.backoff_factor);
     visit("min_scale", config.min_scale);
     visit("max_scale", config.max_scale);
+    visit.unless_false("refuse_infinite_growth", config.refuse_infinite_growth);
   } else {
     visit_config(config.scale, visit);
     if constexpr (std::is_same_v<Bare, HysteresisConfig>) {
@@ -148,9 +153,17 @@ void visit_config(Config& config, Visit& visit) {
   }
 }
 
+/// Whether a scale times a growth factor is Inf in float.
+[[nodiscard]] constexpr bool grows_to_infinity(float scale, double growth_factor) noexcept {
+  constexpr double rounds_to_infinity = 0x1.ffffffp127;
+  // Factors that take even the smallest scale there are not multiplied by: under -ffast-math no product may be beyond double.
+  return growth_factor > 0x1p254 || static_cast<double>(scale) * growth_factor >= rounds_to_infinity;
+}
+
 /// `scale` times the growth factor, not above the maximum. Compared before it is multiplied: under -ffast-math a test of the
 /// product for Inf would be folded away. The product is formed in double and rounded once.
 [[nodiscard]] constexpr float grown(float scale, const LossScaleConfig& config) noexcept {
+  if (config.refuse_infinite_growth && grows_to_infinity(scale, config.growth_factor)) return scale;
   const auto now = static_cast<double>(scale), most = static_cast<double>(config.max_scale);
   if (now > most / config.growth_factor) return config.max_scale;
   const float product = rounded_to_float(now * config.growth_factor);

@@ -71,6 +71,12 @@ template <class Policy, class Config>
   return config;
 }
 
+/// The same for a system that checks what growth would give.
+[[nodiscard]] constexpr LossScaleConfig refusing_infinity(LossScaleConfig config) {
+  config.refuse_infinite_growth = true;
+  return config;
+}
+
 /// Cerebras' scale for the half dtype whose largest scale is `largest`.
 [[nodiscard]] constexpr CerebrasLossScale cerebras(const double& largest, const double& init_scale,
                                                    std::int64_t steps_per_increase, const double& min_loss_scale,
@@ -105,9 +111,10 @@ template <class Policy>
 }  // namespace detail
 
 /// Policies that follow other systems step by step, as long as the system's own scale stays in [2^-126, 2^126]; beyond, ours
-/// stays at the bound where theirs reaches 0 or Inf. Where theirs is a double (Emily, DeepSpeed, fairseq, metaseq) ours is
-/// rounded to float after each change, which with factors of 2 changes nothing. Arguments and defaults are the system's own.
-/// All throw std::invalid_argument, naming argument or field and value, where one is out of range.
+/// stays at the bound where theirs reaches 0 or Inf. jmp, eformer, torch and apex refuse a growth to Inf. Where theirs is a
+/// double (Emily, DeepSpeed, fairseq, metaseq) ours is rounded to float after each change, which with factors of 2 changes
+/// nothing. Arguments and defaults are the system's own. All throw std::invalid_argument, naming argument or field and value,
+/// where one is out of range.
 namespace presets {
 
 /// jmp.DynamicLossScale. `factor` multiplies on growth and divides on overflow; it is rounded to float, as in jmp. A floor of 0
@@ -116,7 +123,8 @@ namespace presets {
                                              const double& factor = 2.0, const double& min_loss_scale = 1.0) {
   const double rounded = detail::float_factor_argument("factor", factor);
   return detail::starting_anywhere<DynamicLossScale>(
-      detail::preset_config(1.0F, period, rounded, 1.0 / rounded, detail::floor_argument("min_loss_scale", min_loss_scale)),
+      detail::refusing_infinity(detail::preset_config(1.0F, period, rounded, 1.0 / rounded,
+                                                      detail::floor_argument("min_loss_scale", min_loss_scale))),
       detail::scale_argument("loss_scale", loss_scale));
 }
 
@@ -138,8 +146,8 @@ namespace presets {
 /// torch.amp.GradScaler, and RoundPipe's where it is synchronous. Has no floor.
 [[nodiscard]] constexpr DynamicLossScale torch(const double& init_scale = 65536.0, const double& growth_factor = 2.0,
                                                const double& backoff_factor = 0.5, std::int64_t growth_interval = 2000) {
-  return DynamicLossScale(detail::preset_config(detail::scale_argument("init_scale", init_scale), growth_interval,
-                                                growth_factor, backoff_factor, smallest_loss_scale));
+  return DynamicLossScale(detail::refusing_infinity(detail::preset_config(
+      detail::scale_argument("init_scale", init_scale), growth_interval, growth_factor, backoff_factor, smallest_loss_scale)));
 }
 
 /// Megatron-core's DynamicGradScaler, with the defaults of Megatron's command line. Factors are rounded to float, as there. Its
@@ -158,8 +166,8 @@ namespace presets {
 [[nodiscard]] constexpr HysteresisScale apex(const double& scale = 65536.0, const double& growth_factor = 2.0,
                                              const double& backoff_factor = 0.5, std::int64_t growth_interval = 2000,
                                              std::int32_t hysteresis = 2) {
-  const LossScaleConfig config = detail::preset_config(detail::scale_argument("scale", scale), growth_interval, growth_factor,
-                                                       backoff_factor, smallest_loss_scale);
+  const LossScaleConfig config = detail::refusing_infinity(detail::preset_config(
+      detail::scale_argument("scale", scale), growth_interval, growth_factor, backoff_factor, smallest_loss_scale));
   return HysteresisScale(HysteresisConfig{config, hysteresis});
 }
 

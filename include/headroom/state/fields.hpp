@@ -12,7 +12,8 @@ inline namespace HEADROOM_BUILD {
 namespace detail {
 
 // A policy shows its fields, by name, to a function `visit(key, field)`, for counters `visit(key, field, low, high)`. The same
-// list is written and read, so that neither can forget a field.
+// list is written and read, so that neither can forget a field. `visit.unless_false(key, flag)` is for a flag that few policies
+// set, and that older versions do not know.
 
 /// The version of what state_dict writes. A change that an older headroom would misread makes it one more.
 inline constexpr std::int64_t state_version = 1;
@@ -31,6 +32,9 @@ class StateWriter {
   template <class Field>
   void operator()(const char* key, const Field& field, std::int64_t, std::int64_t) {
     dict_.add(key, field);
+  }
+  void unless_false(const char* key, bool field) {
+    if (field) (*this)(key, field);
   }
   [[nodiscard]] StateDict take() { return std::move(dict_); }
 
@@ -111,6 +115,10 @@ class StateReader {
     const StateValue& value = look_up(key);
     if (value != StateValue(true) && value != StateValue(false)) bad(key, value, "true or false, or 1 or 0");
     field = value == StateValue(true);
+  }
+
+  void unless_false(const char* key, bool& field) {
+    if (dict_->contains(key)) (*this)(key, field);
   }
 
   /// A key that may have any value.
