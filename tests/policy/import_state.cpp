@@ -150,6 +150,65 @@ TEST_CASE("DeepSpeed's is a pickled scaler's, or the less that an FP16 optimizer
              ContainsSubstring("last_overflow_iter is 5; it must be below cur_iter"));
 }
 
+TEST_CASE("the state of an older DeepSpeed's scaler goes on by its own rule") {
+  const auto state_of = [](const systems::DeepSpeed& system) {
+    return StateDict{{"cur_scale", system.scale},
+                     {"cur_iter", system.cur_iter},
+                     {"last_overflow_iter", system.last_overflow_iter},
+                     {"scale_factor", system.scale_factor},
+                     {"scale_window", system.scale_window},
+                     {"min_scale", system.min_scale},
+                     {"delayed_shift", system.delayed_shift},
+                     {"cur_hysteresis", system.cur_hysteresis},
+                     {"consecutive_hysteresis", system.consecutive_hysteresis}};
+  };
+  const systems::DeepSpeed old{65536.0, 2.0, 3, 1.0, 2, false, false};
+  check_goes_on("deepspeed", old, presets::deepspeed_0_16(), state_of);
+  check_goes_on("deepspeed_0_16", old, AnyLossScale(presets::deepspeed_0_16()), state_of);
+  systems::DeepSpeed system = old;
+  for (int step = 0; step < 7; ++step) system.update(false);
+  const AnyLossScale any = import_state("deepspeed_0_16", state_of(system));
+  CHECK(any.counter() == 1);  // of the 7 steps since the last overflow, those since the last growth
+  CHECK(after(any, "++").loss_scale() == 2 * any.loss_scale());
+}
+
+TEST_CASE("DeepSpeed's static state is a constant scale") {
+  const AnyLossScale constant = headroom::ConstantLossScale(128.0F);
+  CHECK(import_state("deepspeed", {{"cur_scale", 128}, {"dynamic", false}}) == constant);  // LossScaler, pickled
+  CHECK(import_state("deepspeed", {{"dynamic_loss_scale", false}, {"cur_scale", 128.0}, {"cur_iter", 17}}) == constant);
+  CHECK(import_state("deepspeed_0_16", {{"cur_scale", 128.0}, {"dynamic", false}}) == constant);
+  CHECK(import_state("deepspeed", {{"cur_scale", 128.0}, {"dynamic", false}}, headroom::ConstantLossScale(1.0F)).loss_scale() ==
+        128.0F);
+  CHECK_THAT(message_of([] {
+               (void)import_state("deepspeed", {{"cur_scale", 0}, {"dynamic", false}});
+             }),
+             ContainsSubstring("cur_scale is 0"));
+  CHECK_THAT(message_of([] {
+               (void)import_state("deepspeed", {{"cur_scale", 2.0}, {"dynamic", false}, {"scale_window", 3}});
+             }),
+             ContainsSubstring("the key 'scale_window' is unknown"));
+  CHECK_THAT(message_of([] {
+               (void)import_state("deepspeed", {{"cur_scale", 2.0}, {"dynamic", true}});
+             }),
+             ContainsSubstring("the key 'cur_iter' is missing"));
+}
+
+TEST_CASE("Cerebras' state of before the first update may be below the floor, where that update brings it") {
+  const StateDict state = {
+      {"loss_scale", 0.25}, {"steps_since_rescale", 0}, {"overflows_since_rescale", 0}, {"num_skipped_steps", 0}};
+  const auto settings = presets::cerebras_fp16(0.25, 3, 2.0);
+  CHECK(import_state("cerebras", state, settings) == settings);
+  for (const char* steps : {"+", "-", "++++", "+++++-"}) {
+    systems::Cerebras system{0.25F, 3, 2.0F, 32768.0F, 0.0F};
+    for (const char* step = steps; *step != '\0'; ++step) system.update(*step == '-');
+    CHECK(after(import_state("cerebras", state, settings), steps).loss_scale() == system.scale);
+  }
+  StateDict later = state;
+  later.set("steps_since_rescale", 1);
+  CHECK_THAT(message_of([&] { (void)import_state("cerebras", later, settings); }),
+             ContainsSubstring("loss_scale is 0.25; it must be at least the min_scale, 2"));
+}
+
 TEST_CASE("errors name the system's own key and the value") {
   const auto refused = [](const std::string& key, const headroom::StateValue& value) {
     StateDict state = torch_state;

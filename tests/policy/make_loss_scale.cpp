@@ -21,6 +21,8 @@ TEST_CASE("policies go by name") {
   CHECK(make_loss_scale("jmp") == AnyLossScale(presets::jmp()));
   CHECK(make_loss_scale("torch") == AnyLossScale(presets::torch()));
   CHECK(make_loss_scale("deepspeed") == AnyLossScale(presets::deepspeed()));
+  CHECK(make_loss_scale("deepspeed_0_16") == AnyLossScale(presets::deepspeed_0_16()));
+  CHECK(make_loss_scale("deepspeed_config") == AnyLossScale(presets::deepspeed_config()));
   CHECK(make_loss_scale("cerebras_cbfloat16") == AnyLossScale(presets::cerebras_cbfloat16()));
 }
 

@@ -1,6 +1,9 @@
 // What the arguments of presets mean, and which are refused.
 #include <headroom/policy/presets.hpp>
 
+#include <limits>
+#include <string>
+
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
@@ -62,6 +65,12 @@ TEST_CASE("a bad argument is named, with its value") {
   CHECK_THAT(support::message_of([&] { (void)presets::jmp(1.0, 2000, 2.0, nan); }), ContainsSubstring("min_loss_scale is nan"));
   CHECK_THAT(support::message_of([] { (void)presets::megatron(0x1p32, 1.0, 2.0, 0.5, 1000, 0); }),
              ContainsSubstring("hysteresis is 0"));
+  for (const int power : {-127, 127, 1000, std::numeric_limits<int>::min()}) {
+    CHECK_THAT(support::message_of([&] { (void)presets::deepspeed_config(power); }),
+               ContainsSubstring("initial_scale_power is " + std::to_string(power) + "; it must be in [-126, 126]"));
+  }
+  CHECK(presets::deepspeed_config(-126).loss_scale() == headroom::smallest_loss_scale);
+  CHECK(presets::deepspeed_config(126).loss_scale() == headroom::largest_loss_scale);
   CHECK_THAT(support::message_of([] { (void)presets::deepspeed(1.0, 2.0, 1000, 1.0, 0); }),
              ContainsSubstring("delayed_shift is 0"));
 }

@@ -30,6 +30,7 @@ inline std::vector<headroom::AnyLossScale> every_policy() {
           BasicHysteresisScale<RefillOnGrowth>(hysteresis),
           BasicHysteresisScale<RefillOnBackoff>(hysteresis),
           DeepSpeedLossScale(shift),
+          DelayedShiftLossScale(shift),
           CerebrasLossScale(tolerance),
           FairseqLossScale(tolerance),
           MetaseqLossScale(tolerance)};

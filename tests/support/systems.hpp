@@ -123,13 +123,15 @@ struct Apex {
   }
 };
 
-/// DynamicLossScaler of DeepSpeed, with the stable interval of its FP16 optimizers, in double.
+/// DynamicLossScaler of DeepSpeed since 0.17.6, the rule of its FP16 optimizers before, in double. 0.17.0 and older have no
+/// stable interval.
 struct DeepSpeed {
   double scale, scale_factor;
   std::int64_t scale_window;
   double min_scale;
   std::int64_t delayed_shift;
   bool consecutive_hysteresis;
+  bool has_stable_interval = true;
   std::int64_t cur_iter = 0, last_overflow_iter = -1, cur_hysteresis = delayed_shift;
 
   void update(bool found_inf) {
@@ -142,7 +144,7 @@ struct DeepSpeed {
       last_overflow_iter = cur_iter;
     } else {
       if (consecutive_hysteresis) cur_hysteresis = delayed_shift;
-      const std::int64_t stable_interval = (cur_iter - last_overflow_iter) - 1;
+      const std::int64_t stable_interval = (cur_iter - last_overflow_iter) - (has_stable_interval ? 1 : 0);
       if (stable_interval > 0 && stable_interval % scale_window == 0) {
         if (!consecutive_hysteresis) cur_hysteresis = delayed_shift;
         scale *= scale_factor;

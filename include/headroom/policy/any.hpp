@@ -49,7 +49,7 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
  public:
   using Variant = std::variant<NoOpLossScale, ConstantLossScale, DynamicLossScale, HysteresisScale,
                                BasicHysteresisScale<RefillOnGrowth>, BasicHysteresisScale<RefillOnBackoff>, DeepSpeedLossScale,
-                               CerebrasLossScale, FairseqLossScale, MetaseqLossScale>;
+                               DelayedShiftLossScale, CerebrasLossScale, FairseqLossScale, MetaseqLossScale>;
 
   constexpr AnyLossScale() : policy_(DynamicLossScale()) {}
   template <class Policy, std::enable_if_t<!std::is_same_v<Policy, AnyLossScale> &&

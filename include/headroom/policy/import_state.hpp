@@ -95,10 +95,14 @@ inline void import_megatron(StateImport& state) {
 inline void import_cerebras(StateImport& state) {
   state.scale("loss_scale");
   if (!state.ours().contains("counter")) return;  // the static one has nothing else
-  // Its scale never ends a step below the floor, where ours can be.
-  const double scale = std::get<double>(state.ours().at("loss_scale")), least = std::get<double>(state.ours().at("min_scale"));
-  if (scale < least) throw_bad_value("loss_scale", scale, ("at least the min_scale, " + to_text(least)).c_str());
   state.counter("steps_since_rescale", "counter");
+  // Its scale never ends a step below the floor, where ours can be. It can begin there: as in the preset, at the floor.
+  const double scale = std::get<double>(state.ours().at("loss_scale")), least = std::get<double>(state.ours().at("min_scale"));
+  if (scale < least) {
+    const bool is_new = std::get<std::int64_t>(state.ours().at("counter")) == 0;
+    if (!is_new) throw_bad_value("loss_scale", scale, ("at least the min_scale, " + to_text(least)).c_str());
+    state.ours().set("loss_scale", least);
+  }
   state.counter("overflows_since_rescale", "overflows", 0, std::get<std::int64_t>(state.ours().at("counter")));
   state.leave_out("num_skipped_steps");  // a statistic
 }
@@ -119,22 +123,35 @@ inline void import_jmp(StateImport& state) {
   if (state.has("min_loss_scale")) state.floor("min_loss_scale");
 }
 /// The steps are counted from the start and the last overflow remembered, from -1. The state of an FP16 optimizer has only some
-/// settings; a scaler that was pickled by itself has all, and goes on by the rule of presets::deepspeed, too.
+/// settings; a scaler that was pickled by itself has all. By which rule it goes on the settings say.
 inline void import_deepspeed(StateImport& state) {
   state.scale("cur_scale");
+  for (const char* other : {"dynamic_loss_scale", "dynamic", "raise_error_at_min_scale", "dtype"}) state.leave_out(other);
+  if (!state.ours().contains("counter")) return state.leave_out("cur_iter");  // the static one has nothing else
   const std::int64_t steps = state.integer("cur_iter", 0);
   const std::int64_t last_overflow = state.integer("last_overflow_iter", -1);
   if (last_overflow >= steps && last_overflow >= 0) {
     throw_bad_value("last_overflow_iter", last_overflow, "below cur_iter");
   }
-  state.ours().set("counter", steps - last_overflow - 1);
   if (state.has("scale_factor")) state.both_factors(factor_argument("scale_factor", state.real("scale_factor")));
   if (state.has("scale_window")) state.counter("scale_window", "growth_interval", 1);
+  // Since the last overflow; our piece for the older rule counts from the last growth.
+  const std::int64_t stable = steps - last_overflow - 1;
+  const bool is_older = state.ours().at("policy") == StateValue(DelayedShiftLossScale::policy_name());
+  state.ours().set("counter", is_older ? stable % state.setting("growth_interval") : stable);
   if (state.has("min_scale")) state.floor("min_scale");
   if (state.has("delayed_shift")) state.counter("delayed_shift", "delayed_shift", 1, largest_hysteresis);
   if (state.has("cur_hysteresis")) state.counter("cur_hysteresis", "hysteresis_left", 1, state.setting("delayed_shift"));
   if (state.has("consecutive_hysteresis")) state.flag("consecutive_hysteresis");
-  for (const char* other : {"dynamic_loss_scale", "dynamic", "raise_error_at_min_scale", "dtype"}) state.leave_out(other);
+}
+
+/// Whether a state is that of a scale that never changes, as Cerebras and DeepSpeed have one.
+[[nodiscard]] inline bool is_static(const StateDict& dict) {
+  const auto is_false = [&dict](const char* key) {
+    const StateValue* value = dict.find(key);
+    return value != nullptr && *value == StateValue(false);
+  };
+  return is_false("dynamic") || is_false("dynamic_loss_scale") || (dict.size() == 1 && dict.contains("loss_scale"));
 }
 
 struct StateFormat {
@@ -150,6 +167,7 @@ inline constexpr StateFormat state_formats[] = {
     {"jmp", import_jmp, [] { return AnyLossScale(presets::jmp()); }},
     {"eformer", import_jmp, [] { return AnyLossScale(presets::eformer()); }},
     {"deepspeed", import_deepspeed, [] { return AnyLossScale(presets::deepspeed()); }},
+    {"deepspeed_0_16", import_deepspeed, [] { return AnyLossScale(presets::deepspeed_0_16()); }},
 };
 
 [[nodiscard]] inline const StateFormat& state_format(std::string_view system) {
@@ -164,21 +182,21 @@ inline constexpr StateFormat state_formats[] = {
 }  // namespace detail
 
 /// The policy that goes on where another system's state, by that system's own keys, left off: "torch", "megatron", "cerebras",
-/// "emily", "jmp", "eformer" or "deepspeed". What the state does not have is taken from `settings`, a policy as it was when the
-/// training began: Megatron and Cerebras save no setting, jmp no floor. Throws std::invalid_argument that names the system's
-/// key and the value where something is missing, unknown or out of range, and lists the systems where `system` is none of them.
+/// "emily", "jmp", "eformer", "deepspeed" or "deepspeed_0_16" (for a DynamicLossScaler of 0.17.0 and older). What the state
+/// does not have is taken from `settings`, a policy as it was when the training began: Megatron and Cerebras save no setting,
+/// jmp no floor. Throws std::invalid_argument that names the system's key and the value where something is missing, unknown or
+/// out of range, and lists the systems where `system` is none of them.
 template <class Policy>
 [[nodiscard]] Policy import_state(std::string_view system, const StateDict& dict, const Policy& settings) {
   detail::StateImport state(dict, settings.state_dict());
   detail::state_format(system).import(state);
   return Policy::from_state_dict(state.finish());
 }
-/// The same with the settings of the system's preset, where the state has none; for Cerebras, of presets::cerebras_fp16, and
-/// ConstantLossScale where the state has nothing but a scale.
+/// The same with the settings of the system's preset, where the state has none; for Cerebras, of presets::cerebras_fp16.
+/// ConstantLossScale where the state is Cerebras' or DeepSpeed's of a static scale.
 [[nodiscard]] inline AnyLossScale import_state(std::string_view system, const StateDict& dict) {
   const detail::StateFormat& format = detail::state_format(system);
-  const bool is_constant = system == "cerebras" && dict.size() == 1;
-  return import_state(system, dict, is_constant ? AnyLossScale(ConstantLossScale(1.0F)) : format.preset());
+  return import_state(system, dict, detail::is_static(dict) ? AnyLossScale(ConstantLossScale(1.0F)) : format.preset());
 }
 
 }  // namespace HEADROOM_BUILD

@@ -32,6 +32,8 @@ inline constexpr NamedPolicy named_policies[] = {
     {"megatron", presets::megatron()},
     {"apex", presets::apex()},
     {"deepspeed", presets::deepspeed()},
+    {"deepspeed_0_16", presets::deepspeed_0_16()},
+    {"deepspeed_config", presets::deepspeed_config()},
     {"cerebras_fp16", presets::cerebras_fp16()},
     {"cerebras_cbfloat16", presets::cerebras_cbfloat16()},
     {"fairseq", presets::fairseq()},

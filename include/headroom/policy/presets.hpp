@@ -9,8 +9,10 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// DeepSpeed's rule: presets::deepspeed.
+/// DeepSpeed's rule: presets::deepspeed and presets::deepspeed_config.
 using DeepSpeedLossScale = BasicDynamicLossScale<GrowAfterStableInterval, BackOffAfterDelayedShift>;
+/// The rule of older DeepSpeeds: presets::deepspeed_0_16.
+using DelayedShiftLossScale = BasicDynamicLossScale<GrowAfterInterval, BackOffAfterDelayedShift>;
 /// Cerebras' rule: presets::cerebras_fp16 and presets::cerebras_cbfloat16.
 using CerebrasLossScale = BasicDynamicLossScale<GrowAfterSteps, BackOffOverTolerance>;
 /// fairseq's rule: presets::fairseq.
@@ -97,6 +99,16 @@ template <class Policy, class Config>
   return CerebrasLossScale(ToleranceConfig{preset_config(start, interval, 2.0, 0.5, least, most), overflow_tolerance});
 }
 
+/// What DeepSpeed's scales of all versions have in common.
+template <class Policy>
+[[nodiscard]] constexpr Policy delayed_shift(const double& init_scale, const double& scale_factor, std::int64_t scale_window,
+                                             const double& min_scale, std::int32_t delayed_shift, bool consecutive_hysteresis) {
+  const double factor = factor_argument("scale_factor", scale_factor);
+  const LossScaleConfig scale = preset_config(1.0F, scale_window, factor, 1.0 / factor, floor_argument("min_scale", min_scale));
+  return starting_anywhere<Policy>(DelayedShiftConfig{scale, delayed_shift, consecutive_hysteresis},
+                                   scale_argument("init_scale", init_scale));
+}
+
 /// What fairseq's scale and metaseq's have in common.
 template <class Policy>
 [[nodiscard]] constexpr Policy with_tolerance(const double& init_scale, const double& scale_factor, std::int64_t scale_window,
@@ -118,7 +130,8 @@ template <class Policy>
 namespace presets {
 
 /// jmp.DynamicLossScale. `factor` multiplies on growth and divides on overflow; it is rounded to float, as in jmp. A floor of 0
-/// is none.
+/// is none. Compiled (jax.jit), jmp and eformer multiply by 1 / factor rounded to float, where this divides as they do without:
+/// for a factor that is no power of two the last bit can differ.
 [[nodiscard]] constexpr DynamicLossScale jmp(const double& loss_scale = 32768.0, std::int64_t period = 2000,
                                              const double& factor = 2.0, const double& min_loss_scale = 1.0) {
   const double rounded = detail::float_factor_argument("factor", factor);
@@ -171,17 +184,36 @@ namespace presets {
   return HysteresisScale(HysteresisConfig{config, hysteresis});
 }
 
-/// DeepSpeed's DynamicLossScaler, with the stable interval of its FP16 optimizers: growth comes on clean step
-/// `scale_window` + 1, where the scaler by itself grows on step `scale_window`. At the floor DeepSpeed can end the training
-/// (raise_error_at_min_scale); this goes on, as it does without.
+/// DeepSpeed's DynamicLossScaler since 0.17.6, and its FP16 optimizers of before: growth comes on clean step `scale_window` +
+/// 1, and then every `scale_window` steps. Defaults are those that the scaler had until 0.17; a training that is configured
+/// starts from others: deepspeed_config. At the floor DeepSpeed can end the training (raise_error_at_min_scale); this goes on,
+/// as it does without.
 [[nodiscard]] constexpr DeepSpeedLossScale deepspeed(const double& init_scale = 0x1p32, const double& scale_factor = 2.0,
                                                      std::int64_t scale_window = 1000, const double& min_scale = 1.0,
                                                      std::int32_t delayed_shift = 1, bool consecutive_hysteresis = false) {
-  const double factor = detail::factor_argument("scale_factor", scale_factor);
-  const LossScaleConfig scale =
-      detail::preset_config(1.0F, scale_window, factor, 1.0 / factor, detail::floor_argument("min_scale", min_scale));
-  return detail::starting_anywhere<DeepSpeedLossScale>(DelayedShiftConfig{scale, delayed_shift, consecutive_hysteresis},
-                                                       detail::scale_argument("init_scale", init_scale));
+  return detail::delayed_shift<DeepSpeedLossScale>(init_scale, scale_factor, scale_window, min_scale, delayed_shift,
+                                                   consecutive_hysteresis);
+}
+/// DeepSpeed's DynamicLossScaler up to 0.17.0, which grows on clean step `scale_window` already.
+[[nodiscard]] constexpr DelayedShiftLossScale deepspeed_0_16(const double& init_scale = 0x1p32,
+                                                             const double& scale_factor = 2.0, std::int64_t scale_window = 1000,
+                                                             const double& min_scale = 1.0, std::int32_t delayed_shift = 1,
+                                                             bool consecutive_hysteresis = false) {
+  return detail::delayed_shift<DelayedShiftLossScale>(init_scale, scale_factor, scale_window, min_scale, delayed_shift,
+                                                      consecutive_hysteresis);
+}
+/// What "fp16" in DeepSpeed's configuration makes, with the names and defaults it has there: the scale of ZeRO since 0.17.6.
+/// Its other FP16 optimizers have no hysteresis (1 is none), and the unfused one has by default a floor of 0.25.
+[[nodiscard]] constexpr DeepSpeedLossScale deepspeed_config(int initial_scale_power = 16, std::int64_t loss_scale_window = 1000,
+                                                            std::int32_t hysteresis = 2, bool consecutive_hysteresis = false,
+                                                            const double& min_loss_scale = 1.0) {
+  if (initial_scale_power < -126 || initial_scale_power > 126) {
+    detail::throw_bad_value("initial_scale_power", std::int64_t{initial_scale_power}, "in [-126, 126]");
+  }
+  double scale = 1.0;
+  for (int power = 0; power < initial_scale_power; ++power) scale *= 2.0;
+  for (int power = 0; power > initial_scale_power; --power) scale /= 2.0;
+  return deepspeed(scale, 2.0, loss_scale_window, min_loss_scale, hysteresis, consecutive_hysteresis);
 }
 
 /// cerebras.pytorch.amp.GradScaler with loss_scale="dynamic", for fp16: from 2^15, in [2^-14, 2^15]. 0 is the default, which
