@@ -123,7 +123,7 @@ struct Apex {
   }
 };
 
-/// DynamicLossScaler of DeepSpeed since 0.17.6, the rule of its FP16 optimizers before, in double. 0.17.0 and older have no
+/// DynamicLossScaler of DeepSpeed since 0.17.1, the rule of its FP16 optimizers before, in double. 0.17.0 and older have no
 /// stable interval.
 struct DeepSpeed {
   double scale, scale_factor;

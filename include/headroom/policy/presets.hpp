@@ -184,10 +184,10 @@ namespace presets {
   return HysteresisScale(HysteresisConfig{config, hysteresis});
 }
 
-/// DeepSpeed's DynamicLossScaler since 0.17.6, and its FP16 optimizers of before: growth comes on clean step `scale_window` +
-/// 1, and then every `scale_window` steps. Defaults are those that the scaler had until 0.17; a training that is configured
-/// starts from others: deepspeed_config. At the floor DeepSpeed can end the training (raise_error_at_min_scale); this goes on,
-/// as it does without.
+/// DeepSpeed's DynamicLossScaler since 0.17.1, and its FP16 optimizers of before: growth comes on clean step `scale_window` +
+/// 1, and then every `scale_window` steps. Defaults are those of the scaler up to 0.17.0, which has none since; a training that
+/// is configured starts from others: deepspeed_config. At the floor DeepSpeed can end the training (raise_error_at_min_scale);
+/// this goes on, as it does without.
 [[nodiscard]] constexpr DeepSpeedLossScale deepspeed(const double& init_scale = 0x1p32, const double& scale_factor = 2.0,
                                                      std::int64_t scale_window = 1000, const double& min_scale = 1.0,
                                                      std::int32_t delayed_shift = 1, bool consecutive_hysteresis = false) {
@@ -202,7 +202,7 @@ namespace presets {
   return detail::delayed_shift<DelayedShiftLossScale>(init_scale, scale_factor, scale_window, min_scale, delayed_shift,
                                                       consecutive_hysteresis);
 }
-/// What "fp16" in DeepSpeed's configuration makes, with the names and defaults it has there: the scale of ZeRO since 0.17.6.
+/// What "fp16" in DeepSpeed's configuration makes, with the names and defaults it has there: the scale of ZeRO since 0.17.1.
 /// Its other FP16 optimizers have no hysteresis (1 is none), and the unfused one has by default a floor of 0.25.
 [[nodiscard]] constexpr DeepSpeedLossScale deepspeed_config(int initial_scale_power = 16, std::int64_t loss_scale_window = 1000,
                                                             std::int32_t hysteresis = 2, bool consecutive_hysteresis = false,
