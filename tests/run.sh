@@ -12,6 +12,7 @@ install_packages clang clang-format libclang-rt-dev || echo "Going on without cl
 
 presets=("$@")
 if ((${#presets[@]} == 0)); then presets=(gcc fast-math aarch64); fi
+install_packages qemu-user || echo "Going on without qemu: what is run on CPUs unlike this one is skipped."
 if [[ " ${presets[*]} " == *" aarch64 "* && $(uname -m) != aarch64 ]]; then
   install_packages g++-aarch64-linux-gnu qemu-user
 fi

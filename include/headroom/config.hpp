@@ -2,6 +2,8 @@
 
 #include <headroom/version.hpp>
 
+#include <cstddef>  // for what the standard library says of itself
+
 // Every macro of headroom, but for the version. A user may define the ones in the first part before including any header (the
 // same value in every translation unit); the second part is worked out from the compiler.
 
@@ -60,17 +62,41 @@
 #define HEADROOM_HAS_BF16 0
 #endif
 
+// Threads as POSIX has them: pthread_create says that there is none to be had, where std::thread throws.
+#ifndef HEADROOM_HAS_PTHREADS
+#if defined(__unix__) || defined(__APPLE__)
+#define HEADROOM_HAS_PTHREADS 1
+#else
+#define HEADROOM_HAS_PTHREADS 0
+#endif
+#endif
+
+// What each shared library has for itself: it is not to outlive the code that it needs.
+#if defined(__ELF__) || defined(__APPLE__)
+#define HEADROOM_HIDDEN [[gnu::visibility("hidden")]]
+#else
+#define HEADROOM_HIDDEN
+#endif
+
 // The name of the inline namespace around all of headroom. Where two translation units are built with unlike flags, or against
 // unlike versions, they compile the same inline function to different code, of which the linker keeps one copy for both: one
 // that the CPU may not have, or that takes no NaN for possible. With version and flags in the name they are different
 // functions, and each unit keeps its own. It also means that a function of yours that takes a type of headroom's, and is
 // defined in a unit with other flags than its caller's, is not found by the linker. What has to be one for all of them is in
-// shared.hpp.
+// shared.hpp. The code of the standard library's own templates, std::vector<float> say, is shared in spite of it: what the
+// linker keeps of that has to suit the oldest CPU, whose units therefore come first when linking.
 
-// What compilers use by themselves where the flags allow it, a token each: the widest registers first, and then what may come
-// with them or not.
-#if defined(__AVX512F__)
-#define HEADROOM_DETAIL_REGISTERS _avx512
+// What compilers use by themselves where the flags allow it. Two units get one name only where every CPU that runs the one runs
+// the other, too; so of what no CPU has without the other, the greater is enough, and what only intrinsics reach is left out.
+#if defined(__x86_64__) || defined(__i386__)
+#if defined(__AVX10_2__)
+#define HEADROOM_DETAIL_REGISTERS _avx10
+#elif defined(__AVX512BW__) || defined(__AVX512VL__) || defined(__AVX512DQ__)
+#define HEADROOM_DETAIL_REGISTERS _avx512bw
+#elif defined(__AVX512ER__)
+#define HEADROOM_DETAIL_REGISTERS _avx512er
+#elif defined(__AVX512F__)
+#define HEADROOM_DETAIL_REGISTERS _avx512f
 #elif defined(__AVX2__)
 #define HEADROOM_DETAIL_REGISTERS _avx2
 #elif defined(__AVX__)
@@ -83,31 +109,49 @@
 #define HEADROOM_DETAIL_REGISTERS _ssse3
 #elif defined(__SSE3__)
 #define HEADROOM_DETAIL_REGISTERS _sse3
-#elif defined(__ARM_FEATURE_SVE2)
-#define HEADROOM_DETAIL_REGISTERS _sve2
-#elif defined(__ARM_FEATURE_SVE)
-#define HEADROOM_DETAIL_REGISTERS _sve
+#elif defined(__SSE2__) && defined(__i386__)
+#define HEADROOM_DETAIL_REGISTERS _sse2
 #else
 #define HEADROOM_DETAIL_REGISTERS
 #endif
-#if defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__) && defined(__AVX512CD__)
-#define HEADROOM_DETAIL_AVX512_BASE bwvldqcd
-#elif defined(__AVX512BW__) || defined(__AVX512VL__) || defined(__AVX512DQ__) || defined(__AVX512CD__)
-#define HEADROOM_DETAIL_AVX512_BASE part
+#if defined(__AVX512VBMI2__) || defined(__AVX512BITALG__) || defined(__AVX512VPOPCNTDQ__)
+#define HEADROOM_DETAIL_INTEGERS _vbmi2
+#elif defined(__AVX512VBMI__) || defined(__AVX512IFMA__)
+#define HEADROOM_DETAIL_INTEGERS _vbmi
 #else
-#define HEADROOM_DETAIL_AVX512_BASE
+#define HEADROOM_DETAIL_INTEGERS
 #endif
-#if defined(__AVX512FP16__) || defined(__AVX512BF16__)
-#define HEADROOM_DETAIL_AVX512_MORE fp
-#elif defined(__AVX512VBMI__) || defined(__AVX512IFMA__) || defined(__AVX512VPOPCNTDQ__) || defined(__AVX512VNNI__)
-#define HEADROOM_DETAIL_AVX512_MORE vbmi
+#if defined(__AVX512FP16__)
+#define HEADROOM_DETAIL_PRODUCTS _fp16
+#elif defined(__AVX512BF16__)
+#define HEADROOM_DETAIL_PRODUCTS _bf16
+#elif defined(__AVX512VNNI__)
+#define HEADROOM_DETAIL_PRODUCTS _vnni
 #else
-#define HEADROOM_DETAIL_AVX512_MORE
+#define HEADROOM_DETAIL_PRODUCTS
+#endif
+#if defined(__AVXVNNIINT16__)
+#define HEADROOM_DETAIL_LATE_AVX _avxvnniint16
+#elif defined(__AVXVNNIINT8__) || defined(__AVXIFMA__) || defined(__AVXNECONVERT__) || defined(__CMPCCXADD__)
+#define HEADROOM_DETAIL_LATE_AVX _avxvnniint8
+#elif defined(__AVXVNNI__)
+#define HEADROOM_DETAIL_LATE_AVX _avxvnni
+#elif defined(__GFNI__)
+#define HEADROOM_DETAIL_LATE_AVX _gfni
+#else
+#define HEADROOM_DETAIL_LATE_AVX
+#endif
+#if defined(__TBM__)
+#define HEADROOM_DETAIL_AMD _tbm
+#elif defined(__XOP__) || defined(__FMA4__)
+#define HEADROOM_DETAIL_AMD _xop
+#elif defined(__SSE4A__)
+#define HEADROOM_DETAIL_AMD _sse4a
+#else
+#define HEADROOM_DETAIL_AMD
 #endif
 #if defined(__FMA__)
 #define HEADROOM_DETAIL_FMA _fma
-#elif defined(__FMA4__)
-#define HEADROOM_DETAIL_FMA _fma4
 #else
 #define HEADROOM_DETAIL_FMA
 #endif
@@ -117,11 +161,11 @@
 #define HEADROOM_DETAIL_F16C
 #endif
 #if defined(__BMI2__)
-#define HEADROOM_DETAIL_BMI _bmi2
-#elif defined(__BMI__) || defined(__TBM__)
-#define HEADROOM_DETAIL_BMI _bmi
+#define HEADROOM_DETAIL_BITS _bmi2
+#elif defined(__BMI__)
+#define HEADROOM_DETAIL_BITS _bmi
 #else
-#define HEADROOM_DETAIL_BMI
+#define HEADROOM_DETAIL_BITS
 #endif
 #if defined(__LZCNT__)
 #define HEADROOM_DETAIL_COUNTS _lzcnt
@@ -130,13 +174,65 @@
 #else
 #define HEADROOM_DETAIL_COUNTS
 #endif
-#if defined(__MOVBE__)
-#define HEADROOM_DETAIL_OTHER _movbe
-#elif defined(__ARM_FEATURE_ATOMICS)
-#define HEADROOM_DETAIL_OTHER _lse
+#if defined(__APX_F__)
+#define HEADROOM_DETAIL_MOVES _apx
+#elif defined(__MOVBE__)
+#define HEADROOM_DETAIL_MOVES _movbe
 #else
-#define HEADROOM_DETAIL_OTHER
+#define HEADROOM_DETAIL_MOVES
 #endif
+#define HEADROOM_DETAIL_CPU                                                                                      \
+  HEADROOM_DETAIL_JOIN(HEADROOM_DETAIL_REGISTERS, HEADROOM_DETAIL_INTEGERS, HEADROOM_DETAIL_PRODUCTS,            \
+                       HEADROOM_DETAIL_LATE_AVX, HEADROOM_DETAIL_AMD, HEADROOM_DETAIL_FMA, HEADROOM_DETAIL_F16C, \
+                       HEADROOM_DETAIL_BITS, HEADROOM_DETAIL_COUNTS, HEADROOM_DETAIL_MOVES)
+#elif defined(__aarch64__)
+#if defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS
+#define HEADROOM_DETAIL_REGISTERS _svebits
+#elif defined(__ARM_FEATURE_SVE2)
+#define HEADROOM_DETAIL_REGISTERS _sve2
+#elif defined(__ARM_FEATURE_SVE)
+#define HEADROOM_DETAIL_REGISTERS _sve
+#else
+#define HEADROOM_DETAIL_REGISTERS
+#endif
+#if defined(__ARM_FEATURE_FP16_VECTOR_ARITHMETIC) || defined(__ARM_FEATURE_FP16_SCALAR_ARITHMETIC)
+#define HEADROOM_DETAIL_FP16 _fp16
+#else
+#define HEADROOM_DETAIL_FP16
+#endif
+#if defined(__ARM_FEATURE_MATMUL_INT8) || defined(__ARM_FEATURE_BF16)
+#define HEADROOM_DETAIL_PRODUCTS _i8mm
+#elif defined(__ARM_FEATURE_DOTPROD)
+#define HEADROOM_DETAIL_PRODUCTS _dotprod
+#else
+#define HEADROOM_DETAIL_PRODUCTS
+#endif
+#if defined(__ARM_FEATURE_SHA3)
+#define HEADROOM_DETAIL_SHA3 _sha3
+#else
+#define HEADROOM_DETAIL_SHA3
+#endif
+#if defined(__ARM_FEATURE_CSSC)
+#define HEADROOM_DETAIL_LEVEL _v89
+#elif defined(__ARM_FEATURE_MOPS)
+#define HEADROOM_DETAIL_LEVEL _v88
+#elif defined(__ARM_FEATURE_JCVT) || defined(__ARM_FEATURE_PAUTH)
+#define HEADROOM_DETAIL_LEVEL _v83
+#elif defined(__ARM_FEATURE_RCPC)
+#define HEADROOM_DETAIL_LEVEL _rcpc
+#elif defined(__ARM_FEATURE_ATOMICS) || defined(__ARM_FEATURE_QRDMX)
+#define HEADROOM_DETAIL_LEVEL _v81
+#else
+#define HEADROOM_DETAIL_LEVEL
+#endif
+#define HEADROOM_DETAIL_CPU                                                                                             \
+  HEADROOM_DETAIL_JOIN(HEADROOM_DETAIL_REGISTERS, HEADROOM_DETAIL_FP16, HEADROOM_DETAIL_PRODUCTS, HEADROOM_DETAIL_SHA3, \
+                       HEADROOM_DETAIL_LEVEL, , , , , )
+#else
+#define HEADROOM_DETAIL_CPU
+#endif
+
+// What changes the meaning of code or the layout of types.
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || defined(__ASSOCIATIVE_MATH__) || \
     defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)
 #define HEADROOM_DETAIL_MATH _fastmath
@@ -153,10 +249,20 @@
 #else
 #define HEADROOM_DETAIL_ERRORS _abort
 #endif
-#define HEADROOM_DETAIL_JOIN(a, b, c, d, e, f, g, h, i, j, k, l, m, n) v##a##_##b##_##c##d##e##f##g##h##i##j##k##l##m##n
-#define HEADROOM_DETAIL_JOIN_VALUES(...) HEADROOM_DETAIL_JOIN(__VA_ARGS__)
-#define HEADROOM_BUILD                                                                                                \
-  HEADROOM_DETAIL_JOIN_VALUES(HEADROOM_VERSION_MAJOR, HEADROOM_VERSION_MINOR, HEADROOM_VERSION_PATCH,                 \
-                              HEADROOM_DETAIL_REGISTERS, HEADROOM_DETAIL_AVX512_BASE, HEADROOM_DETAIL_AVX512_MORE,    \
-                              HEADROOM_DETAIL_FMA, HEADROOM_DETAIL_F16C, HEADROOM_DETAIL_BMI, HEADROOM_DETAIL_COUNTS, \
-                              HEADROOM_DETAIL_OTHER, HEADROOM_DETAIL_MATH, HEADROOM_DETAIL_SIMD, HEADROOM_DETAIL_ERRORS)
+#if defined(_LIBCPP_VERSION)
+#define HEADROOM_DETAIL_LIBRARY _libcxx
+#elif defined(_GLIBCXX_DEBUG)
+#define HEADROOM_DETAIL_LIBRARY _debug
+#elif defined(_GLIBCXX_USE_CXX11_ABI) && !_GLIBCXX_USE_CXX11_ABI
+#define HEADROOM_DETAIL_LIBRARY _oldabi
+#else
+#define HEADROOM_DETAIL_LIBRARY
+#endif
+#define HEADROOM_DETAIL_VERSION \
+  HEADROOM_DETAIL_JOIN(v, HEADROOM_VERSION_MAJOR, _, HEADROOM_VERSION_MINOR, _, HEADROOM_VERSION_PATCH, , , , )
+
+#define HEADROOM_DETAIL_PASTE(a, b, c, d, e, f, g, h, i, j) a##b##c##d##e##f##g##h##i##j
+#define HEADROOM_DETAIL_JOIN(...) HEADROOM_DETAIL_PASTE(__VA_ARGS__)
+#define HEADROOM_BUILD                                                                                           \
+  HEADROOM_DETAIL_JOIN(HEADROOM_DETAIL_VERSION, HEADROOM_DETAIL_CPU, HEADROOM_DETAIL_MATH, HEADROOM_DETAIL_SIMD, \
+                       HEADROOM_DETAIL_ERRORS, HEADROOM_DETAIL_LIBRARY, , , , )

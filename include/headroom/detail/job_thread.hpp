@@ -1,6 +1,8 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
+#include <headroom/detail/thread.hpp>
 
 #include <condition_variable>
 #include <deque>
@@ -9,7 +11,6 @@
 #include <future>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -151,25 +152,37 @@ class JobQueue {
 /// The thread of a JobQueue. Its destructor waits until all jobs are done; one that is called in a job drops those behind it.
 class JobThread {
  public:
-  JobThread() : jobs_(std::make_shared<JobQueue>()), thread_([jobs = jobs_] { jobs->run(); }) {}
+  /// Throws std::system_error where there is no thread to be had.
+  JobThread() : jobs_(std::make_shared<JobQueue>()) {
+    auto its_share = std::make_unique<std::shared_ptr<JobQueue>>(jobs_);
+    const int error = start_thread(thread_, &run_jobs, its_share.get());
+    if (error != 0) throw_system_error(error, "there is no thread to be had for an AsyncGradScaler");
+    (void)its_share.release();
+  }
   JobThread(const JobThread&) = delete;
   JobThread& operator=(const JobThread&) = delete;
   ~JobThread() {
     if (is_current()) {
       jobs_->end_now();
-      thread_.detach();
+      detach_thread(thread_);
     } else {
       jobs_->end();
-      thread_.join();
+      join_thread(thread_);
     }
   }
 
-  [[nodiscard]] bool is_current() const noexcept { return std::this_thread::get_id() == thread_.get_id(); }
+  [[nodiscard]] bool is_current() const noexcept { return is_current_thread(thread_); }
   [[nodiscard]] const std::shared_ptr<JobQueue>& jobs() const noexcept { return jobs_; }
 
  private:
+  static void* run_jobs(void* share) {
+    const std::unique_ptr<std::shared_ptr<JobQueue>> jobs(static_cast<std::shared_ptr<JobQueue>*>(share));
+    (*jobs)->run();
+    return nullptr;
+  }
+
   std::shared_ptr<JobQueue> jobs_;
-  std::thread thread_;
+  ThreadHandle thread_{};
 };
 
 }  // namespace detail

@@ -1,21 +1,21 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/thread.hpp>
+#include <headroom/ops/pool.hpp>
 
-#if defined(__unix__) || defined(__APPLE__)
+#if HEADROOM_HAS_PTHREADS
 #include <unistd.h>
 #endif
 
 #include <atomic>
 #include <cfenv>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <mutex>
+#include <new>
 #include <thread>
-#include <utility>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -36,157 +36,191 @@ inline void pause_or_yield(unsigned i) {
   std::this_thread::yield();
 }
 
-/// The threads of parallel(n): started when first needed, as many as the largest n has asked for. After a call they look out
-/// for the next one for 100 microseconds, for it takes about as long to wake them up; then they sleep. They compute with the
-/// rounding mode, and the flushing of subnormals, of the caller. There is one set for the program, which is never taken down:
-/// threads that sleep end with the process, and a destructor could run while other static objects still call it. A child of
-/// fork() has none of its parent's threads, and locks that nobody will open: it begins with a set of its own.
-class Workers {
+/// The tasks of one call, and the first error among them. Errors stay here, in the code of the caller, which may be a unit with
+/// exceptions where that of the workers is none.
+template <class Task>
+class Job {
  public:
-  [[nodiscard]] static Workers& shared() {
-    static std::atomic<Workers*> workers{new Workers};
-    Workers* current = workers.load(std::memory_order_acquire);
-    if (current->process_ != this_process()) {
-      auto* const fresh = new Workers;
-      if (workers.compare_exchange_strong(current, fresh, std::memory_order_acq_rel)) return *fresh;
-      delete fresh;  // another thread of the child was faster
-    }
-    return *current;
-  }
+  explicit Job(Task& task) : task_(task) {}
 
-  /// Calls task(0) ... task(n - 1), here and on n - 1 workers. While another call is running, or from within a task, all of it
-  /// is done here.
-  template <class Task>
-  void run(std::size_t n, Task& task) {
-    if (n < 2 || is_running_.exchange(true, std::memory_order_acquire)) {
-      for (std::size_t i = 0; i < n; ++i) task(i);
-      return;
+  /// Task number i of the Job that `job` points to.
+  static void call(void* job, std::size_t i) noexcept {
+    auto& self = *static_cast<Job*>(job);
+#if HEADROOM_EXCEPTIONS
+    try {
+      self.task_(i);
+    } catch (...) {
+      if (!self.has_failed_.exchange(true)) self.error_ = std::current_exception();
     }
-    const Running running{is_running_};
-    start_threads(n - 1);
-    open_job(
-        n, [](void* job, std::size_t i) { (*static_cast<Task*>(job))(i); }, const_cast<void*>(static_cast<const void*>(&task)));
-    work();
-    close_job();
+#else
+    self.task_(i);
+#endif
+  }
+  /// When no task runs any more.
+  void throw_error() const {
+#if HEADROOM_EXCEPTIONS
+    if (error_ != nullptr) std::rethrow_exception(error_);
+#endif
   }
 
  private:
-#if defined(__unix__) || defined(__APPLE__)
-  using Process = pid_t;
-  static Process this_process() noexcept { return getpid(); }
-#else
-  using Process = int;
-  static Process this_process() noexcept { return 0; }
-#endif
-
-  struct Running {
-    std::atomic<bool>& flag;
-    ~Running() { flag.store(false, std::memory_order_release); }
-  };
-
-  void start_threads(std::size_t wanted) {
+  Task& task_;
 #if HEADROOM_EXCEPTIONS
-    try {
-      for (; threads_ < wanted; ++threads_) std::thread([this] { serve(); }).detach();
-    } catch (const std::exception&) {
-      // What the system gives no thread for is done by the threads there are.
-    }
-#else
-    for (; threads_ < wanted; ++threads_) std::thread([this] { serve(); }).detach();
+  std::atomic<bool> has_failed_{false};
+  std::exception_ptr error_;
 #endif
+};
+
+/// The threads of parallel(n): started when first needed, as many as the largest n has asked for. After a call they look out
+/// for the next one for 100 microseconds, for it takes about as long to wake them up; then they sleep. They compute with the
+/// rounding mode, and the flushing of subnormals, of the caller. A program has one set of them, and so has each shared library:
+/// they run its code, so they end before it is unloaded. From then on, as in static objects that are destroyed last, all work
+/// is done by the caller. A child of fork() has none of its parent's threads, and locks that nobody will open: it begins with a
+/// set of its own.
+class HEADROOM_HIDDEN Workers {
+ public:
+  /// Calls task(0) ... task(n - 1), here and on n - 1 workers, or on those there are. While another call is running, or from
+  /// within a task, all of it is done here.
+  template <class Task>
+  static void run(std::size_t n, Task& task) {
+    shared_v1::Pool& pool = current();
+    if (n < 2 || pool.is_taken.exchange(true, std::memory_order_acquire)) {
+      for (std::size_t i = 0; i < n; ++i) task(i);
+      return;
+    }
+    Job<Task> job(task);
+    start_threads(pool, n - 1);
+    open_job(pool, n, &Job<Task>::call, &job);
+    work(pool);
+    close_job(pool);
+    pool.is_taken.store(false, std::memory_order_release);
+    job.throw_error();
   }
 
-  void open_job(std::size_t n, void (*call)(void*, std::size_t), void* task) {
-    call_ = call;
-    task_ = task;
-    tasks_ = n;
-    std::fegetenv(&environment_);
-    next_.store(0, std::memory_order_relaxed);
+ private:
+  using Pool = shared_v1::Pool;
+
+#if HEADROOM_HAS_PTHREADS
+  static int this_process() noexcept { return static_cast<int>(getpid()); }
+#else
+  static int this_process() noexcept { return 1; }
+#endif
+
+  static Pool& current() {
+    Pool* pool = shared_v1::current_pool.load(std::memory_order_acquire);
+    const int here = this_process();
+    int process = pool->process.load(std::memory_order_relaxed);
+    if (process == here || (process == 0 && pool->process.compare_exchange_strong(process, here)) || process == here)
+      return *pool;
+    auto* const fresh = new Pool;
+    fresh->process = here;
+    if (shared_v1::current_pool.compare_exchange_strong(pool, fresh, std::memory_order_acq_rel)) return *fresh;
+    delete fresh;  // another thread of the child was faster
+    return *pool;
+  }
+
+  static void start_threads(Pool& pool, std::size_t wanted) {
+    if (pool.thread_count >= wanted) return;
+    end_with_this_library();
+    while (pool.thread_count < wanted) {
+      auto* const thread = new (std::nothrow) Pool::Thread{{}, pool.threads};
+      if (thread == nullptr) return;
+      if (start_thread(thread->handle, &serve, &pool) != 0) return delete thread;
+      pool.threads = thread;
+      ++pool.thread_count;
+    }
+  }
+
+  /// Where threads cannot be joined while a library is unloaded, as on Windows, they end with the process.
+  static void end_with_this_library() {
+#if HEADROOM_HAS_PTHREADS
+    struct End {
+      ~End() { end(); }
+    };
+    static const End at_the_end;
+#endif
+  }
+  /// Whoever unloads a library, or ends the program, while a call is running, may be one of its tasks: nobody is waited for.
+  static void end() {
+    Pool& pool = *shared_v1::current_pool.load(std::memory_order_acquire);
+    if (pool.process.load(std::memory_order_relaxed) != this_process()) return;  // they are those of the parent
+    if (pool.is_taken.exchange(true, std::memory_order_acquire)) return;
+    pool.is_ending.store(true);
+    wake_sleepers(pool);
+    while (pool.threads != nullptr) {
+      Pool::Thread* const thread = pool.threads;
+      pool.threads = thread->next;
+      join_thread(thread->handle);
+      delete thread;
+    }
+  }
+
+  static void open_job(Pool& pool, std::size_t n, void (*call)(void*, std::size_t), void* job) {
+    pool.call = call;
+    pool.job = job;
+    pool.tasks = n;
+    std::fegetenv(&pool.environment);
+    pool.next_task.store(0, std::memory_order_relaxed);
     const std::uint64_t seats = n - 1 < most_seats ? n - 1 : most_seats;
-    gate_.store(((gate_.load() >> job_shift) + 1) << job_shift | seats * one_seat);
-    if (sleeping_.load() == 0) return;
-    { const std::lock_guard<std::mutex> lock(mutex_); }  // who has seen the old gate waits by now
-    opened_.notify_all();
+    pool.gate.store(((pool.gate.load() >> job_shift) + 1) << job_shift | seats * one_seat);
+    if (pool.sleeping.load() != 0) wake_sleepers(pool);
+  }
+  static void wake_sleepers(Pool& pool) {
+    { const Lock lock(pool.mutex); }  // who has seen the gate as it was waits by now
+    wake_all(pool.opened);
   }
   /// Nobody else joins; returns when those who have are done.
-  void close_job() {
-    gate_.fetch_and(~(most_seats * one_seat));
-    for (unsigned i = 0; (gate_.load() & busy_mask) != 0; ++i) pause_or_yield(i);
-#if HEADROOM_EXCEPTIONS
-    if (const std::exception_ptr error = std::exchange(error_, nullptr)) std::rethrow_exception(error);
-#endif
+  static void close_job(Pool& pool) {
+    pool.gate.fetch_and(~(most_seats * one_seat));
+    for (unsigned i = 0; (pool.gate.load() & busy_mask) != 0; ++i) pause_or_yield(i);
   }
 
   /// Takes tasks until there are none.
-  void work() {
+  static void work(Pool& pool) {
     for (;;) {
-      const std::size_t i = next_.fetch_add(1, std::memory_order_relaxed);
-      if (i >= tasks_) return;
-#if HEADROOM_EXCEPTIONS
-      try {
-        call_(task_, i);
-      } catch (...) {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        if (error_ == nullptr) error_ = std::current_exception();
-      }
-#else
-      call_(task_, i);
-#endif
+      const std::size_t i = pool.next_task.fetch_add(1, std::memory_order_relaxed);
+      if (i >= pool.tasks) return;
+      pool.call(pool.job, i);
     }
   }
 
   /// The life of a worker.
-  void serve() {
+  static void* serve(void* its_pool) {
+    Pool& pool = *static_cast<Pool*>(its_pool);
     for (std::uint64_t last_job = 0;;) {
-      std::uint64_t gate = await_job(last_job);
+      std::uint64_t gate = await_job(pool, last_job);
+      if (pool.is_ending.load()) return nullptr;
       last_job = gate >> job_shift;
-      if (!gate_.compare_exchange_strong(gate, gate - one_seat + 1)) {
+      if (!pool.gate.compare_exchange_strong(gate, gate - one_seat + 1)) {
         --last_job;  // another worker was faster, or the job is over: look again
         continue;
       }
-      std::fesetenv(&environment_);
-      work();
-      gate_.fetch_sub(1);
+      std::fesetenv(&pool.environment);
+      work(pool);
+      pool.gate.fetch_sub(1);
     }
   }
-  std::uint64_t await_job(std::uint64_t last_job) {
+  /// Returns the gate of a job after the last one that can be joined; or any, when there will be no more.
+  static std::uint64_t await_job(Pool& pool, std::uint64_t last_job) {
     std::uint64_t gate = 0;
-    const auto is_open = [&] {
-      gate = gate_.load();
-      return gate >> job_shift != last_job && (gate & most_seats * one_seat) != 0;
+    const auto is_over = [&] {
+      gate = pool.gate.load();
+      return (gate >> job_shift != last_job && (gate & most_seats * one_seat) != 0) || pool.is_ending.load();
     };
     const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(100);
     for (unsigned i = 0; i % 64 != 0 || std::chrono::steady_clock::now() < end; ++i) {
-      if (is_open()) return gate;
+      if (is_over()) return gate;
       pause_or_yield(i);
     }
-    std::unique_lock<std::mutex> lock(mutex_);
-    ++sleeping_;
-    opened_.wait(lock, is_open);
-    --sleeping_;
+    Lock lock(pool.mutex);
+    ++pool.sleeping;
+    while (!is_over()) lock.wait(pool.opened);
+    --pool.sleeping;
     return gate;
   }
 
-  const Process process_ = this_process();
-  std::atomic<bool> is_running_{false};  // no mutex: a task that calls again would lock it twice
-  std::size_t threads_ = 0;              // touched by the call that is running
-
-  // Written before the gate opens, read by those who have come through it.
-  void (*call_)(void*, std::size_t) = nullptr;
-  void* task_ = nullptr;
-  std::size_t tasks_ = 0;
-  std::fenv_t environment_{};
-  std::atomic<std::size_t> next_{0};
-
-  // In one word, so that nobody joins a job that is over: its number, how many workers may still join it, how many are at it.
   static constexpr int job_shift = 32;
   static constexpr std::uint64_t one_seat = 1U << 16, most_seats = 0xffff, busy_mask = 0xffff;
-  std::atomic<std::uint64_t> gate_{0};
-
-  std::mutex mutex_;
-  std::condition_variable opened_;
-  std::atomic<int> sleeping_{0};
-  std::exception_ptr error_;  // guarded by the mutex while workers are at it
 };
 
 }  // namespace detail

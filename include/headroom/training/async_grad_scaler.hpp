@@ -44,6 +44,8 @@ struct AsyncGradScalerConfig {
 /// one thread, and none for the optimizers' own: those are std::logic_error, as calls in the wrong order are. Reducers and
 /// other callbacks run over there, with that thread's rounding mode and device streams. RoundPipe's GradScaler has the same
 /// interface and timing.
+///
+/// The constructor throws std::system_error where there is no thread to be had.
 template <class Policy = DynamicLossScale>
 class AsyncGradScaler {
  public:

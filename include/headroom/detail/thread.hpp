@@ -1,0 +1,88 @@
+#pragma once
+
+#include <headroom/config.hpp>
+
+#if HEADROOM_HAS_PTHREADS
+#include <pthread.h>
+#else
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#endif
+
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
+
+#if HEADROOM_HAS_PTHREADS
+
+using ThreadHandle = pthread_t;
+
+/// Starts body(argument) in a thread that has to be joined or detached. Returns 0, or the number of the error where there is no
+/// thread to be had: std::thread would throw, or end the program.
+[[nodiscard]] inline int start_thread(ThreadHandle& thread, void* (*body)(void*), void* argument) noexcept {
+  return pthread_create(&thread, nullptr, body, argument);
+}
+inline void join_thread(ThreadHandle& thread) noexcept { (void)pthread_join(thread, nullptr); }
+inline void detach_thread(ThreadHandle& thread) noexcept { (void)pthread_detach(thread); }
+[[nodiscard]] inline bool is_current_thread(const ThreadHandle& thread) noexcept {
+  return pthread_equal(thread, pthread_self()) != 0;
+}
+
+using Mutex = pthread_mutex_t;
+using Condition = pthread_cond_t;
+
+class Lock {
+ public:
+  explicit Lock(Mutex& mutex) noexcept : mutex_(mutex) { (void)pthread_mutex_lock(&mutex); }
+  ~Lock() { (void)pthread_mutex_unlock(&mutex_); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+  void wait(Condition& condition) noexcept { (void)pthread_cond_wait(&condition, &mutex_); }
+
+ private:
+  Mutex& mutex_;
+};
+inline void wake_all(Condition& condition) noexcept { (void)pthread_cond_broadcast(&condition); }
+
+#else
+
+using ThreadHandle = std::thread;
+
+[[nodiscard]] inline int start_thread(ThreadHandle& thread, void* (*body)(void*), void* argument) noexcept {
+#if HEADROOM_EXCEPTIONS
+  try {
+    thread = std::thread(body, argument);
+  } catch (const std::system_error& error) {
+    return error.code().value();
+  }
+#else
+  thread = std::thread(body, argument);
+#endif
+  return 0;
+}
+inline void join_thread(ThreadHandle& thread) noexcept { thread.join(); }
+inline void detach_thread(ThreadHandle& thread) noexcept { thread.detach(); }
+[[nodiscard]] inline bool is_current_thread(const ThreadHandle& thread) noexcept {
+  return thread.get_id() == std::this_thread::get_id();
+}
+
+using Mutex = std::mutex;
+using Condition = std::condition_variable;
+
+class Lock {
+ public:
+  explicit Lock(Mutex& mutex) : lock_(mutex) {}
+  void wait(Condition& condition) { condition.wait(lock_); }
+
+ private:
+  std::unique_lock<Mutex> lock_;
+};
+inline void wake_all(Condition& condition) noexcept { condition.notify_all(); }
+
+#endif
+
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <headroom/config.hpp>
+#include <headroom/detail/thread.hpp>
+
+#include <atomic>
+#include <cfenv>
+#include <cstddef>
+#include <cstdint>
+
+/// As in shared.hpp, data that units of unlike flags and versions share, and that never changes; but one in each shared library
+/// (or program) that has code for it, and gone with that.
+namespace headroom::shared_v1 {
+
+/// The workers of parallel(n), and what they are at: see detail::Workers.
+struct HEADROOM_HIDDEN Pool {
+  struct Thread {
+    detail::ThreadHandle handle;
+    Thread* next;
+  };
+
+  std::atomic<int> process{0};        ///< whose threads these are; 0 until there is a call
+  std::atomic<bool> is_taken{false};  ///< by the call that is running; in the end for good. No mutex: a task may call again
+  std::atomic<bool> is_ending{false};
+  std::size_t thread_count = 0;  ///< this and the list belong to who has taken the pool
+  Thread* threads = nullptr;
+
+  // Written before the gate opens, read by those who have come through it.
+  void (*call)(void* job, std::size_t task) = nullptr;  ///< throws nothing: it is the code of another unit than the worker's
+  void* job = nullptr;
+  std::size_t tasks = 0;
+  std::fenv_t environment{};
+  std::atomic<std::size_t> next_task{0};
+
+  /// In one word, so that nobody joins a job that is over: its number, how many workers may still join it, how many are at it.
+  std::atomic<std::uint64_t> gate{0};
+
+  std::atomic<int> sleeping{0};
+#if HEADROOM_HAS_PTHREADS
+  detail::Mutex mutex = PTHREAD_MUTEX_INITIALIZER;
+  detail::Condition opened = PTHREAD_COND_INITIALIZER;
+#else
+  detail::Mutex mutex;
+  detail::Condition opened;
+#endif
+};
+
+// Initialised before any code runs and never destroyed, so that objects with static storage may call parallel(n) at any time.
+HEADROOM_HIDDEN inline Pool first_pool;
+/// A child of fork() makes another one.
+HEADROOM_HIDDEN inline std::atomic<Pool*> current_pool{&first_pool};
+
+}  // namespace headroom::shared_v1

@@ -1,2 +1,0 @@
-#define UNIT fast_unscale
-#include "unit.inl"

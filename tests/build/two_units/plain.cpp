@@ -1,2 +1,0 @@
-#define UNIT plain_unscale
-#include "unit.inl"

@@ -1,0 +1,103 @@
+// ends WAY: the ways in which a program with workers ends, each of which has to come to its end with the status 0.
+#include <headroom/headroom.hpp>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+namespace {
+
+/// Whether each of three tasks is run once.
+bool threads_work() {
+  std::atomic<int> runs{0};
+  headroom::parallel(3).run(3, [&](std::size_t) { ++runs; });
+  return runs == 3;
+}
+void need(bool holds) {
+  if (!holds) _exit(1);
+}
+
+/// Uses threads when it is destroyed.
+struct UsesThreadsAtTheEnd {
+  ~UsesThreadsAtTheEnd() {
+    for (int call = 0; call < 3; ++call) need(threads_work());
+  }
+};
+UsesThreadsAtTheEnd destroyed_after_the_threads;
+
+int end_with_static_objects() {
+  need(threads_work());
+  static const UsesThreadsAtTheEnd destroyed_before_the_threads;
+  return 0;
+}
+
+int end_in_a_task(std::size_t ending_task) {
+  const auto main_thread = std::this_thread::get_id();
+  headroom::parallel(3).run(3, [&](std::size_t) {
+    const bool is_main = std::this_thread::get_id() == main_thread;
+    if (is_main == (ending_task == 0)) std::exit(0);
+    std::this_thread::sleep_for(std::chrono::seconds(20));  // must not be waited for
+  });
+  return 1;
+}
+
+int end_while_another_thread_is_at_it() {
+  std::thread([] {
+    for (;;) need(threads_work());
+  }).detach();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  return 0;
+}
+
+void wait_for(pid_t child) {
+  int status = -1;
+  need(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+}
+
+/// Children end as programs do: they neither have their parent's threads nor wait for them.
+int end_after_forks() {
+  need(threads_work());
+  for (const bool uses_threads : {false, true}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (uses_threads) need(threads_work());
+      const pid_t grandchild = fork();
+      if (grandchild == 0) {
+        need(threads_work());
+        std::exit(0);
+      }
+      wait_for(grandchild);
+      std::exit(0);
+    }
+    wait_for(child);
+  }
+  std::atomic<pid_t> forked_in_a_task{0};
+  headroom::parallel(2).run(2, [&](std::size_t task) {
+    if (task == 1) {
+      const pid_t child = fork();
+      if (child == 0) std::exit(0);
+      forked_in_a_task = child;
+    }
+  });
+  wait_for(forked_in_a_task);
+  return 0;
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+  const char* const way = arguments[1];
+  if (std::strcmp(way, "static_objects") == 0) return end_with_static_objects();
+  if (std::strcmp(way, "in_a_task_of_main") == 0) return end_in_a_task(0);
+  if (std::strcmp(way, "in_a_task_of_a_worker") == 0) return end_in_a_task(1);
+  if (std::strcmp(way, "while_another_thread_is_at_it") == 0) return end_while_another_thread_is_at_it();
+  if (std::strcmp(way, "after_forks") == 0) return end_after_forks();
+  std::printf("no such way: %s\n", way);
+  return 1;
+}
