@@ -1,16 +1,11 @@
 #!/usr/bin/env bash
-# one_definition.sh -I... FOLDER: g++ sees no type or function of the units there that has one name and two definitions.
+# one_definition.sh INCLUDE FOLDER: g++ sees nothing in two units with unlike flags that has one name and two definitions.
 set -euo pipefail
 command -v g++ >/dev/null || { echo "g++ was not found" && exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-compile() { # NAME FLAG ...
-  g++ -std=c++17 -O0 -flto "$include" "${@:2}" -DUNIT="$1" -c "$folder/unit.cpp" -o "$work/$1.o"
-}
-include=$1 folder=$2
-compile plain
-compile plain_without_exceptions -fno-exceptions
-compile avx2 -mavx2 -mfma -mf16c -ffast-math
-compile avx512 -march=skylake-avx512
-g++ -std=c++17 -O0 -flto -Wodr -Wlto-type-mismatch -Werror "$folder/main.cpp" "$work"/*.o -pthread -o "$work/program"
+flags=(-std=c++17 -O0 -fPIC -flto -I"$1")
+g++ "${flags[@]}" -DUNIT=plain -c "$2/unit.cpp" -o "$work/plain.o"
+g++ "${flags[@]}" -DUNIT=avx512 -march=skylake-avx512 -ffast-math -fno-exceptions -c "$2/unit.cpp" -o "$work/avx512.o"
+g++ "${flags[@]}" -Wodr -Wlto-type-mismatch -Werror -shared "$work"/*.o -o "$work/library.so"
