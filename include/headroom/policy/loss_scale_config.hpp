@@ -16,8 +16,11 @@ struct LossScaleConfig {
   std::int64_t growth_interval = 2000;  ///< finite steps before growth; at least 1
   double growth_factor = 2.0;           ///< above 1
   double backoff_factor = 0.5;          ///< in (0, 1)
-  float min_scale = 1.0F;               ///< a backoff stops here; not above initial_scale, but for the default of 1
-  float max_scale = 0x1p126F;           ///< growth stops here
+  /// A backoff stops here. Not above initial_scale, but for the default of 1: a scale that starts below 1, or is set below its
+  /// floor later, is taken up to it by the next backoff, as in jmp, Emily and DeepSpeed. Where it is to stay below 1, this has
+  /// to be set, too.
+  float min_scale = 1.0F;
+  float max_scale = 0x1p126F;  ///< growth stops here
   /// A growth whose product is beyond float: true leaves the scale where it is, as torch and jmp do; false takes it to
   /// max_scale.
   bool refuse_infinite_growth = false;
@@ -101,8 +104,7 @@ constexpr void check(const LossScaleConfig& config) {
   check_loss_scale("max_scale", config.max_scale);
   if (config.initial_scale > config.max_scale)
     throw_bad_order("initial_scale", config.initial_scale, "max_scale", config.max_scale);
-  // The floor of 1 is a default that nobody may have asked for: a scale may start below it, as it may in Emily, and the first
-  // overflow brings it there.
+  // The floor of 1 is a default that nobody may have asked for: a scale may start below it, as it may in Emily.
   if (config.min_scale > config.initial_scale && config.min_scale != 1.0F) {
     throw_bad_order("min_scale", config.min_scale, "initial_scale", config.initial_scale);
   }

@@ -1,0 +1,79 @@
+// min_scale, the same for every rule.
+#include <headroom/policy/any.hpp>
+
+#include <cmath>
+#include <random>
+
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/policies.hpp"
+#include "support/samples.hpp"
+
+using headroom::LossScaleConfig;
+
+namespace {
+
+/// A policy of each rule, with these settings and the others such that the first overflow backs off.
+template <class Check>
+void for_each_rule(const LossScaleConfig& config, Check check) {
+  const headroom::HysteresisConfig hysteresis{config, 1};
+  check(headroom::DynamicLossScale(config));
+  check(headroom::HysteresisScale(hysteresis));
+  check(headroom::BasicHysteresisScale<headroom::RefillOnGrowth>(hysteresis));
+  check(headroom::BasicHysteresisScale<headroom::RefillOnBackoff>(hysteresis));
+  check(headroom::DeepSpeedLossScale({config, 1, false}));
+  check(headroom::DelayedShiftLossScale({config, 1, true}));
+  check(headroom::CerebrasLossScale({config, 0.0}));
+  check(headroom::FairseqLossScale({config, 0.0}));
+  check(headroom::MetaseqLossScale({config, 0.0}));
+}
+
+}  // namespace
+
+TEST_CASE("no overflow raises a scale that is not below its floor") {
+  std::mt19937 random(support::seed);
+  for (int run = 0; run < 100; ++run) {
+    const LossScaleConfig config = support::random_config(random);
+    for_each_rule(config, [&](auto policy) {
+      for (int step = 0; step < 60; ++step) {
+        const bool finite = random() % 3 != 0;
+        const auto next = policy.adjust(finite);
+        REQUIRE((finite || next.loss_scale() <= policy.loss_scale()));
+        REQUIRE(next.loss_scale() >= config.min_scale);
+        policy = next;
+      }
+    });
+  }
+}
+
+TEST_CASE("a scale that starts below the default floor of 1 is taken up to it by the first backoff, and there it stays") {
+  LossScaleConfig config;
+  config.initial_scale = 0.25F;
+  for_each_rule(config, [](auto policy) {
+    CHECK(policy.loss_scale() == 0.25F);
+    CHECK(policy.adjust(true).loss_scale() == 0.25F);
+    CHECK(policy.adjust(false).loss_scale() == 1.0F);
+    CHECK(policy.adjust(false).adjust(false).loss_scale() == 1.0F);
+  });
+}
+
+TEST_CASE("with a floor of its own, a scale that starts below 1 falls from there") {
+  LossScaleConfig config;
+  config.initial_scale = 0.25F;
+  config.min_scale = 0.1F;
+  for_each_rule(config, [](auto policy) {
+    CHECK(policy.adjust(false).loss_scale() == 0.125F);
+    CHECK(policy.adjust(false).adjust(false).loss_scale() == 0.1F);
+  });
+  config.min_scale = 0.5F;
+  CHECK_THAT(support::message_of([&] { (void)headroom::DynamicLossScale(config); }),
+             Catch::Matchers::ContainsSubstring("min_scale is 0.5, above initial_scale, which is 0.25"));
+}
+
+TEST_CASE("a scale that is set below the floor is taken up to it by the next backoff") {
+  for_each_rule(LossScaleConfig(), [](const auto& policy) {
+    const auto lower = policy.with_loss_scale(0x1p-10F);
+    CHECK(lower.adjust(true).loss_scale() == 0x1p-10F);
+    CHECK(lower.adjust(false).loss_scale() == 1.0F);
+  });
+}
