@@ -25,28 +25,33 @@ namespace {
 
 constexpr int training_images = 1400, batches_per_epoch = 2;
 
-/// One layer as a tensor core computes it: operands and result in fp16, sums in float. So backward stores its gradients in
-/// fp16, too. (On a GPU `torch::linear(x, weight.to(kHalf), …)` is the same; on the CPU libtorch 1.13 has no fp16 product.)
-torch::Tensor half_linear(const torch::Tensor& x, torch::nn::Linear& layer) {
-  const auto weight = layer->weight.to(torch::kHalf).to(torch::kFloat), bias = layer->bias.to(torch::kHalf).to(torch::kFloat);
-  return torch::linear(x.to(torch::kFloat), weight, bias).to(torch::kHalf);
-}
-
-/// Sigmoid layers, whose gradients get small on the way back.
+/// Sigmoid layers, whose gradients get small on the way back. Activations and gradients are of `dtype`, as are the weights that
+/// they meet; those that are trained are float.
 struct NetworkImpl : torch::nn::Module {
-  NetworkImpl() {
+  explicit NetworkImpl(torch::ScalarType dtype) : dtype_(dtype) {
     for (int i = 0; i <= 6; ++i) {
       layers.push_back(register_module("layer" + std::to_string(i), torch::nn::Linear(64, i < 6 ? 64 : digits::classes)));
+      torch::nn::init::normal_(layers.back()->weight, 0.0, 1.0 / 8);  // 1 / sqrt(64)
+      torch::nn::init::zeros_(layers.back()->bias);
     }
   }
   torch::Tensor forward(torch::Tensor x) {
-    x = x.to(torch::kHalf);
-    for (std::size_t i = 0; i + 1 < layers.size(); ++i) {
-      x = torch::sigmoid(half_linear(x, layers[i]).to(torch::kFloat)).to(torch::kHalf);
-    }
-    return half_linear(x, layers.back());
+    x = rounded(x);
+    for (std::size_t i = 0; i + 1 < layers.size(); ++i) x = rounded(torch::sigmoid(linear(x, layers[i])));
+    return linear(x, layers.back());
   }
   std::vector<torch::nn::Linear> layers;
+
+ private:
+  /// Forward to `dtype` and back, and so does backward: what is computed in float is stored in 16 bits.
+  [[nodiscard]] torch::Tensor rounded(const torch::Tensor& x) const { return x.to(dtype_).to(torch::kFloat); }
+  /// One layer as a tensor core computes it: operands and result in 16 bits, sums in float. (On a GPU `torch::linear` of fp16
+  /// tensors is the same; on the CPU libtorch 1.13 has no fp16 product.)
+  [[nodiscard]] torch::Tensor linear(const torch::Tensor& x, torch::nn::Linear& layer) const {
+    return rounded(torch::linear(x, rounded(layer->weight), rounded(layer->bias)));
+  }
+
+  torch::ScalarType dtype_;
 };
 TORCH_MODULE(Network);
 
@@ -57,15 +62,15 @@ struct Data {
 /// Everything that a training goes on from.
 class Training {
  public:
-  Training(bool enabled, int epochs)
-      : scaler_(headroom::presets::torch(65536.0, 2.0, 0.5, 100), enabled), epochs_(epochs), network_(make_network()) {}
+  Training(torch::ScalarType dtype, bool enabled, int epochs)
+      : scaler_(headroom::presets::torch(65536.0, 2.0, 0.5, 100), enabled), epochs_(epochs), network_(make_network(dtype)) {}
 
   void run(const Data& data, int until_epoch) {
     const auto batch_size = data.images.size(0) / batches_per_epoch;
     for (; epoch_ < until_epoch; ++epoch_) {
       torch::manual_seed(epoch_);  // the order depends on the epoch alone
       const auto order = torch::randperm(data.images.size(0));
-      set_rate(0.01 * (0.5 + 0.5 * std::cos(3.14159265358979 * epoch_ / epochs_)));
+      set_rate(0.02 * (0.5 + 0.5 * std::cos(3.14159265358979 * epoch_ / epochs_)));
       for (int batch = 0; batch < batches_per_epoch; ++batch) {
         const auto rows = order.narrow(0, batch * batch_size, batch_size);
         const auto logits = network_->forward(data.images.index_select(0, rows)).to(torch::kFloat);
@@ -117,9 +122,9 @@ class Training {
   }
 
  private:
-  static Network make_network() {
+  static Network make_network(torch::ScalarType dtype) {
     torch::manual_seed(8);
-    return Network();
+    return Network(dtype);
   }
   void set_rate(double rate) {
     for (auto& group : optimizer_.param_groups()) static_cast<torch::optim::AdamOptions&>(group.options()).lr(rate);
@@ -129,7 +134,8 @@ class Training {
   int epochs_, epoch_ = 0, skipped_ = 0;
   double loss_ = 0.0;
   Network network_;
-  torch::optim::Adam optimizer_{network_->parameters()};
+  // Gradients are small, and Adam's usual epsilon of 1e-8 would be as large as they are.
+  torch::optim::Adam optimizer_{network_->parameters(), torch::optim::AdamOptions().eps(1e-12)};
 };
 
 int run(int argc, char** argv) {
@@ -137,7 +143,7 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s <digits.csv> <directory for the checkpoint> [epochs]\n", argv[0]);
     return 2;
   }
-  const int epochs = argc > 3 ? std::max(2, std::atoi(argv[3])) : 200;
+  const int epochs = argc > 3 ? std::max(2, std::atoi(argv[3])) : 400;
   digits::Images images = digits::read_images(argv[1]);
   const auto count = static_cast<std::int64_t>(images.size());
   const auto pixels = torch::from_blob(images.pixels.data(), {count, digits::pixels}).clone();
@@ -147,18 +153,22 @@ int run(int argc, char** argv) {
                   labels.narrow(0, training_images, count - training_images)};
 
   std::printf("                             test accuracy   final loss  skipped  last scale\n");
-  Training unscaled(false, epochs);
+  Training in_float(torch::kFloat, false, epochs);
+  in_float.run(train, epochs);
+  in_float.print("float", test);
+
+  Training unscaled(torch::kHalf, false, epochs);
   unscaled.run(train, epochs);
   unscaled.print("fp16, no scaling", test);
 
-  Training whole(true, epochs);
+  Training whole(torch::kHalf, true, epochs);
   whole.run(train, epochs);
   whole.print("fp16, GradScaler", test);
 
-  Training first_half(true, epochs);
+  Training first_half(torch::kHalf, true, epochs);
   first_half.run(train, epochs / 2);
   first_half.save(argv[2]);
-  Training second_half(true, epochs);
+  Training second_half(torch::kHalf, true, epochs);
   second_half.load(argv[2]);
   second_half.run(train, epochs);
   second_half.print("fp16, GradScaler, resumed", test);

@@ -255,6 +255,12 @@ TEST_CASE("an iteration that begins with a synchronize has the scale decided las
   scaler.configure([](GradScaler<>& there) { there.update(16.0F); });
   scaler.synchronize();
   CHECK(scaler.get_scale() == 2048.0F);  // something has been submitted
+  scaler.update();
+  scaler.synchronize();
+  (void)scaler.submit_gradients(optimizer, Weights{scaler.get_scale()});  // by who multiplies himself
+  scaler.configure([](GradScaler<>& there) { there.update(16.0F); });
+  scaler.synchronize();
+  CHECK(scaler.get_scale() == 32.0F);
   scaler.load_state_dict(GradScaler(presets::torch(64.0)).state_dict());
   CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("nothing has been submitted"));
   CHECK(scaler.get_scale() == 64.0F);

@@ -180,6 +180,18 @@ TEST_CASE("an optimizer that moves between unscale and step is unscaled once") {
   CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizers[0]); }), ContainsSubstring("stepped already"));
 }
 
+TEST_CASE("an optimizer may come to where one was that has moved") {
+  GradScaler scaler(presets::torch(1024.0));
+  std::optional<Sgd> place(Sgd{{1.0F}, {2048.0F}});
+  (void)scaler.unscale(*place);
+  Sgd moved = std::move(*place);
+  CHECK_FALSE(scaler.step(moved).skipped);
+  place.emplace(Sgd{{1.0F}, {4096.0F}});
+  CHECK_FALSE(scaler.step(*place).skipped);
+  CHECK(moved.weights == Weights{-1.0F});
+  CHECK(place->weights == Weights{-3.0F});
+}
+
 TEST_CASE("another optimizer at the address of one that was unscaled is not taken for it") {
   GradScaler scaler(presets::torch(1024.0));
   std::optional<Sgd> optimizer(Sgd{{1.0F}, {2048.0F}});

@@ -1,3 +1,4 @@
+#include <headroom/dtype/half.hpp>
 #include <headroom/policy/presets.hpp>
 #include <headroom/training/grad_scaler.hpp>
 #include <headroom/training/reducer.hpp>
@@ -179,6 +180,15 @@ TEST_CASE("what overflows when it is unscaled is known before the reducer is ask
   });
   Sgd optimizer{{1.0F}, {0x1.8p127F}};
   CHECK_FALSE(scaler.unscale_and_clip(optimizer, 1.0).finite);
+  CHECK(said == false);
+  scaler.update();
+  struct Narrow {
+    std::vector<headroom::half> grads;
+    std::vector<headroom::half>& gradients() { return grads; }
+    void step() {}
+  } narrow{{headroom::half(60000.0F), headroom::half(1.0F)}};
+  said.reset();
+  CHECK_FALSE(scaler.unscale_and_clip(narrow, 1.0).finite);
   CHECK(said == false);
 }
 

@@ -118,8 +118,7 @@ class Iteration {
     /// Throws std::logic_error where a loss has been scaled after the gradients were unscaled, and has made them larger.
     void check_nothing_added(const OptimizerState& state) const {
       if (!state.loss_since || !state.report.finite) return;
-      const GradientReport now = passes.check(gradients);
-      if (!now.finite || now.max_abs > state.largest) {
+      if (passes.check(gradients).max_abs > state.largest) {
         throw_logic_error(
             "step: scaled gradients have been added to gradients that were unscaled already: unscale once, after the last "
             "backward");
