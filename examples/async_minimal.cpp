@@ -1,0 +1,47 @@
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <future>
+#include <headroom/headroom.hpp>
+#include <vector>
+
+using Weights = std::vector<float>;
+
+// Gradient descent with two copies of the weights: a step reads the newer one and writes the other, so that the next batch can
+// go through the newer one meanwhile.
+struct Optimizer {
+  std::array<Weights, 2> weights{Weights{0.0F}, Weights{0.0F}};
+  std::size_t newest = 0;
+
+  std::size_t step(const Weights& gradients) {
+    const Weights& now = weights[newest];
+    newest = 1 - newest;
+    for (std::size_t i = 0; i < now.size(); ++i) weights[newest][i] = now[i] - 0.05F * gradients[i];
+    return newest;
+  }
+};
+
+int main() {
+  Optimizer optimizer;
+  headroom::AsyncGradScaler<> scaler;  // after the optimizer, for which its destructor waits
+  std::array<Weights, 2> gradients{Weights{0.0F}, Weights{0.0F}};
+  std::future<headroom::StepResult<std::size_t>> previous;
+  std::size_t newest = 0;  // of the copies that no step writes now
+
+  for (std::size_t k = 0; k < 200; ++k) {
+    // The loss is (w - 3)^2. Step k - 1 may still be running, and has the other copy and the other gradients.
+    const float error = optimizer.weights[newest][0] - 3.0F;
+    gradients[k % 2][0] = 2.0F * error * scaler.scale(1.0F);
+
+    auto result = scaler.submit_gradients(optimizer, std::ref(gradients[k % 2]));  // unscale, check, step(gradients) over there
+    scaler.update();                                                               // waits for step k - 1, no longer
+    if (previous.valid()) newest = previous.get().value.value_or(newest);          // a skipped step returns nothing
+    previous = std::move(result);
+  }
+  scaler.synchronize();
+
+  const double w = static_cast<double>(optimizer.weights[optimizer.newest][0]);
+  std::printf("w = %.3f, loss scale %g\n", w, static_cast<double>(scaler.get_scale()));
+  return std::abs(w - 3.0) < 1e-3 ? 0 : 1;
+}
