@@ -78,9 +78,11 @@ template <class Compute>
 inline Compute multiplied(Compute value, Compute factor) noexcept {
   return value * factor;
 }
+// In double, of which -mrecip makes no approximation; the quotient of two floats rounded to double and then to float is the
+// nearest float.
 template <class Compute>
 inline Compute divided(Compute value, Compute divisor) noexcept {
-  return value / launder(divisor);
+  return static_cast<Compute>(static_cast<double>(value) / launder(static_cast<double>(divisor)));
 }
 
 template <class Format, class Bits>
