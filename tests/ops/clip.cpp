@@ -118,6 +118,13 @@ TEST_CASE("non-finite trees are left alone") {
   }
 }
 
+TEST_CASE("there is a factor only for finite norms above max_norm") {
+  using headroom::detail::clip_factor;
+  CHECK(clip_factor(GradientNorm{{true, 4.0}, 5.0}, 2.5) == 0.5);
+  CHECK(clip_factor(GradientNorm{{true, 4.0}, 5.0}, 5.0) == 1.0);
+  CHECK(clip_factor(GradientNorm{{false, 4.0}, 5.0}, 2.5) == 1.0);  // as passes of somebody else may report it
+}
+
 TEST_CASE("a max_norm of 0 makes zeros; an empty tree has nothing to clip") {
   auto tree = three_and_four;
   CHECK(clip_by_global_norm(tree, 0.0).norm == 5.0);

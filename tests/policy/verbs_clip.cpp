@@ -76,6 +76,13 @@ TEST_CASE("gradients that are not clipped are correctly rounded quotients") {
   CHECK(bits_of(tree) == bits_of(expected));
 }
 
+TEST_CASE("a norm of exactly max_norm is not clipped") {
+  // 41 times the reciprocal of 41, rounded to float, is the float below 1.
+  std::vector<float> grads = {41.0F};
+  CHECK(ConstantLossScale(41.0F).unscale_and_clip_in_place(grads, 1.0).norm == 1.0);
+  CHECK(grads[0] == 1.0F);
+}
+
 TEST_CASE("a max_norm of 0 leaves only zeros") {
   auto tree = three_and_four();
   CHECK(policy.unscale_and_clip_in_place(tree, 0.0).norm == 5.0);
