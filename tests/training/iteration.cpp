@@ -17,6 +17,7 @@
 #include "support/optimizers.hpp"
 #include "support/samples.hpp"
 
+using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
 using headroom::GradientFactor;
 using headroom::GradScaler;
@@ -257,6 +258,25 @@ TEST_CASE("gradients without elements are a step with nothing to unscale; no gra
   CHECK(scaler.unscale_and_clip(frozen, 1.0).norm == 0.0);
   CHECK_THAT(logic_error_of([&] { (void)scaler.step(before_backward); }), ContainsSubstring("call backward first"));
   CHECK(before_backward.steps == 0);
+}
+
+// ---- norms that are no doubles ----
+
+TEST_CASE("clipping is right where the norm or the factor is no double") {
+  struct Doubles {
+    std::vector<double> grads;
+    std::vector<double>& gradients() { return grads; }
+    void step() {}
+  };
+  for (const bool enabled : {true, false}) {
+    GradScaler scaler(presets::torch(1024.0), enabled);
+    const double scale = static_cast<double>(scaler.get_scale());
+    Doubles tiny{{1e200 * scale}}, large{std::vector<double>(16, 1.7e308)};
+    CHECK(scaler.unscale_and_clip(tiny, 1e-200).norm == Approx(1e200));
+    CHECK(tiny.grads[0] == Approx(1e-200));
+    CHECK(scaler.unscale_and_clip(large, 4.0).finite);
+    CHECK(large.grads[0] == Approx(1.0));
+  }
 }
 
 // ---- gradients that were unscaled and are added to ----

@@ -87,10 +87,14 @@ class GradScaler {
     if (enabled_) return iteration_.unscale(optimizer, gradient_scale(), &max_norm);
     auto&& gradients = optimizer_traits<Optimizer>::gradients(optimizer);
     const detail::GradientPasses<Optimizer> passes{iteration_.executor};
-    const GradientNorm norm = passes.measure(gradients);
-    const double factor = detail::clip_factor(norm, max_norm);
-    if (factor < 1.0) (void)passes.multiply(gradients, factor);
-    return norm;
+    if constexpr (detail::has_own_passes<Optimizer, decltype(gradients)>()) {
+      const GradientNorm norm = passes.measure(gradients);
+      const double factor = detail::clip_factor(norm, max_norm);
+      if (factor < 1.0) (void)passes.multiply(gradients, factor);
+      return norm;
+    } else {
+      return passes.unscale_and_clip(gradients, 1.0F, max_norm);
+    }
   }
 
   /// Unscales the gradients unless that has been done, and calls the optimizer's step with `args` unless they are not finite.

@@ -111,6 +111,12 @@ struct GradientPasses {
       return scale == 1.0F ? check(gradients) : ConstantLossScale(scale).unscale_in_place(executor, gradients);
     }
   }
+  /// Exact for norms beyond all doubles, too, which only headroom's own verbs are.
+  template <class Tree>
+  GradientNorm unscale_and_clip(Tree& gradients, float scale, const double& max_norm) const {
+    return scale == 1.0F ? clip_by_global_norm(executor, gradients, max_norm)
+                         : ConstantLossScale(scale).unscale_and_clip_in_place(executor, gradients, max_norm);
+  }
   /// factor <= 1
   template <class Tree>
   GradientReport multiply(Tree& gradients, double factor) const {

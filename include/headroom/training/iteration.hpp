@@ -143,6 +143,9 @@ class Iteration {
       return reduced(found);
     }
     GradientNorm clip(OptimizerState& state, const double& max_norm, Attempt& attempt) {
+      if constexpr (!has_own_passes<Optimizer, Gradients>()) {
+        if (!iteration.reducer) return clip_here(state, max_norm);
+      }
       if (scale < 1.0F) {  // what overflows when it is unscaled has to be known before the reducer is asked
         if (may_be_old()) check_is_new(passes.check(gradients));
         (void)passes.unscale(gradients, scale);
@@ -157,6 +160,13 @@ class Iteration {
       state.largest =
           (state.clipped ? passes.multiply(gradients, factor / static_cast<double>(scale)) : passes.unscale(gradients, scale))
               .max_abs;
+      return found;
+    }
+    GradientNorm clip_here(OptimizerState& state, const double& max_norm) const {
+      if (may_be_old()) check_is_new(passes.check(gradients));
+      const GradientNorm found = passes.unscale_and_clip(gradients, scale, max_norm);
+      state.clipped = clips(found, max_norm);
+      state.largest = found.max_abs * clip_factor(found, max_norm);
       return found;
     }
     GradientNorm measure(OptimizerState& state, const double* max_norm) const {
