@@ -54,6 +54,13 @@
 #define HEADROOM_HAS_FLOAT16 0
 #endif
 
+// ARM's older fp16 type, another one than _Float16.
+#if defined(__ARM_FP16_FORMAT_IEEE)
+#define HEADROOM_HAS_ARM_FP16 1
+#else
+#define HEADROOM_HAS_ARM_FP16 0
+#endif
+
 // g++ announces __bf16 (and std::bfloat16_t, the same type) with a macro; clang only with its version.
 #if defined(__BFLT16_MANT_DIG__) || defined(__ARM_FEATURE_BF16) || \
     (defined(__clang__) && __clang_major__ >= 17 && defined(__SSE2__) && !defined(__apple_build_version__))

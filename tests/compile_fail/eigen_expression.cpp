@@ -1,4 +1,4 @@
-// expect: an Eigen expression has no elements in memory to work on: call .eval() on it
+// expect: an Eigen expression has no elements in memory to work on, or not at regular distances: call .eval() on it
 #include <headroom/adapters/eigen.hpp>
 #include <headroom/ops/all_finite.hpp>
 

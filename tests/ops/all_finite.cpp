@@ -59,9 +59,10 @@ TEST_CASE("T22: many large values are finite, though their sum and the sum of th
   CHECK(all_finite(std::vector<double>(16, std::numeric_limits<double>::max())));
 }
 
-TEST_CASE("integers count as finite, and so does nothing at all") {
-  CHECK(all_finite(std::vector<int>{0x7F800000, -1}));
-  CHECK(all_finite(std::make_tuple(1, true, std::string("nan"), std::vector<bool>(3))));
+TEST_CASE("integers beside floating-point numbers count as finite, and so does nothing at all") {
+  CHECK(all_finite(std::make_pair(1.0F, std::vector<int>{0x7F800000, -1})));
+  CHECK(all_finite(std::make_tuple(1, true, std::string("nan"), std::vector<bool>(3), 1.0F)));
+  CHECK(all_finite(std::tuple<>()));
   CHECK(all_finite(std::vector<float>{}));
   CHECK(all_finite(std::vector<std::vector<float>>{}));
   CHECK(all_finite(headroom::span<const float>()));

@@ -210,4 +210,7 @@ TEST_CASE("null spans are named, unless they are empty") {
   CHECK(values == Floats{1.0F, 2.0F});
   CHECK(others[0] == Floats{1.0F, 1.0F});
   CHECK_THAT(message_of([] { (void)headroom::measure(span<float>(nullptr, 1)); }), ContainsSubstring("the tree is null"));
+  const span<float> null(nullptr, 5);
+  CHECK(message_of([&] { headroom::cast_into(null, full); }) == "headroom: the source is null, with a size of 5");
+  CHECK(message_of([&] { (void)two.unscale_into(full, null); }) == "headroom: the destination is null, with a size of 5");
 }

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <random>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/bits.hpp"
@@ -130,8 +132,9 @@ TEST_CASE("what is not finite is infinitely large") {
 }
 
 TEST_CASE("trees without floating-point elements measure 0") {
-  for (const GradientNorm& found : {measure(std::vector<float>{}), measure(std::vector<std::vector<half>>{}), measure(7),
-                                    measure(std::vector<int>{1, 2}), measure(headroom::span<const double>())}) {
+  const std::pair<int, std::optional<float>> integers{7, std::nullopt};
+  for (const GradientNorm& found : {measure(std::vector<float>{}), measure(std::vector<std::vector<half>>{}), measure(integers),
+                                    measure(std::tuple<>()), measure(headroom::span<const double>())}) {
     CHECK(found.finite);
     CHECK(bits_of(found.max_abs) == 0);
     CHECK(bits_of(found.norm) == 0);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 
 // Eigen's dense and sparse types as leaves, Eigen::half and Eigen::bfloat16 as dtypes. Dense: Matrix, Array, Map, Ref, Block
 // and whatever else has storage of its own, with any strides; an expression (a + b) has none and is refused at compile time:
@@ -53,6 +54,13 @@ template <class T>
 inline constexpr bool is_plain = std::is_base_of_v<Eigen::PlainObjectBase<dense_base_t<T>>, dense_base_t<T>>;
 template <class T>
 inline constexpr unsigned flags = static_cast<unsigned>(Eigen::internal::traits<dense_base_t<T>>::Flags);
+
+/// An IndexedView has the bit and no data().
+template <class T, class = void>
+struct has_elements : std::false_type {};
+template <class T>
+struct has_elements<T, std::void_t<decltype(std::declval<const T&>().data())>>
+    : std::bool_constant<(flags<T> & static_cast<unsigned>(Eigen::DirectAccessBit)) != 0> {};
 
 template <class Plain, class To>
 struct with_scalar;
@@ -102,15 +110,19 @@ struct tensor_base {
 /// Dense matrices and arrays, and views of them.
 template <class T>
 struct tensor_traits<T, std::enable_if_t<detail::eigen::is_dense<T>>> {
-  static_assert((detail::eigen::flags<T> & static_cast<unsigned>(Eigen::DirectAccessBit)) != 0,
-                "headroom: an Eigen expression has no elements in memory to work on: call .eval() on it");
+  static constexpr bool has_elements = detail::eigen::has_elements<T>::value;
+  static_assert(
+      has_elements,
+      "headroom: an Eigen expression has no elements in memory to work on, or not at regular distances: call .eval() on it");
   using value_type = std::remove_const_t<typename T::Scalar>;
   using plain = typename T::PlainObject;
   static constexpr bool is_view = !detail::eigen::is_plain<T>;
 
   template <class Dense>
   static auto* data(Dense& dense) {
-    if constexpr (!is_writable) {
+    if constexpr (!has_elements) {
+      return static_cast<value_type*>(nullptr);
+    } else if constexpr (!is_writable) {
       return static_cast<const value_type*>(dense.data());
     } else if constexpr (is_view) {
       // A view is as const as what it looks at, not as its own variable.

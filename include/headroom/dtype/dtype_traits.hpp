@@ -35,6 +35,12 @@ struct dtype_traits<_Float16> {
   using format = binary16;
 };
 #endif
+#if HEADROOM_HAS_ARM_FP16
+template <>
+struct dtype_traits<__fp16> {
+  using format = binary16;
+};
+#endif
 #if HEADROOM_HAS_BF16
 template <>
 struct dtype_traits<__bf16> {

@@ -9,12 +9,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 /// The verbs on one contiguous span of elements of any dtype: a headroom::span, or anything it can be made from (std::vector,
-/// std::array, a C array). Source and destination are the same memory or do not overlap; they need no alignment; nothing
-/// outside them is read or written. Sizes that differ, and a null span that is not empty, are std::invalid_argument before
-/// anything is written.
+/// std::array, a C array). Source and destination may be the same memory, where their elements are of the same size, and must
+/// not overlap otherwise; they need no alignment; nothing outside them is read or written. Sizes that differ, other overlap,
+/// and a null span that is not empty are std::invalid_argument before anything is written.
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace kernel {
@@ -29,13 +30,18 @@ inline void not_null(const char* name, span<T> values) {
   }
 }
 template <class In, class Out>
-inline void same_size(span<In> source, span<Out> destination) {
+inline void fit_each_other(span<In> source, span<Out> destination) {
   not_null("source", source);
   not_null("destination", destination);
   static_assert(!std::is_const_v<Out>, "headroom: the destination is const");
   if (source.size() != destination.size()) {
     headroom::detail::throw_invalid_argument("source has " + std::to_string(source.size()) + " elements, destination has " +
                                              std::to_string(destination.size()));
+  }
+  const auto from = reinterpret_cast<std::uintptr_t>(source.data()), to = reinterpret_cast<std::uintptr_t>(destination.data());
+  const bool apart = from + source.size() * sizeof(In) <= to || to + destination.size() * sizeof(Out) <= from;
+  if (!apart && (from != to || sizeof(In) != sizeof(Out))) {
+    headroom::detail::throw_invalid_argument("source and destination overlap without being the same memory");
   }
 }
 inline void finite_factor(const double& factor) {
@@ -53,12 +59,13 @@ inline Stores stores(span<In> source, span<Out> destination) {
 // Computed in float, or in double where source or destination is double: one rounding there, and one more where the
 // destination has fewer digits.
 
-/// destination = source * factor. `factor` is any finite number.
+/// destination = source * factor. `factor` is any finite number. The two may be the same memory where their elements have one
+/// size; other overlap is std::invalid_argument.
 template <class Source, class Destination>
 void scale(const Source& source, Destination&& destination, const float& factor) {
   const span from(source);
   const span to(destination);
-  checks::same_size(from, to);
+  checks::fit_each_other(from, to);
   checks::finite_factor(static_cast<double>(factor));
   (void)unchecked::multiply(from.data(), to.data(), to.size(), static_cast<double>(factor), checks::stores(from, to));
 }
@@ -70,12 +77,12 @@ void scale(Values&& values, const float& factor) {
 
 /// destination = source / loss_scale: by the exact reciprocal where the scale is a power of two, else by division; never by a
 /// rounded reciprocal. The report is of what was stored. Throws std::invalid_argument where loss_scale is not in [2^-126,
-/// 2^126].
+/// 2^126], and for overlap as in scale.
 template <class Source, class Destination>
 GradientReport unscale(const Source& source, Destination&& destination, const float& loss_scale) {
   const span from(source);
   const span to(destination);
-  checks::same_size(from, to);
+  checks::fit_each_other(from, to);
   headroom::detail::check_loss_scale("loss_scale", loss_scale);
   return unchecked::unscale(from.data(), to.data(), to.size(), unchecked::unscaling_by(loss_scale), checks::stores(from, to));
 }
@@ -109,12 +116,12 @@ template <class Values>
   return unchecked::rounded(unchecked::norm_of(measured.report, measured.sum_of_squares, exponent));
 }
 
-/// destination = source, each value the nearest of the destination's dtype.
+/// destination = source, each value the nearest of the destination's dtype. Overlap as in scale.
 template <class Source, class Destination>
 void cast(const Source& source, Destination&& destination) {
   const span from(source);
   const span to(destination);
-  checks::same_size(from, to);
+  checks::fit_each_other(from, to);
   unchecked::convert(from.data(), to.data(), to.size(), checks::stores(from, to));
 }
 

@@ -2,6 +2,7 @@
 
 #include <headroom/config.hpp>
 #include <headroom/tree/facts.hpp>
+#include <headroom/tree/overlap.hpp>
 #include <headroom/tree/pieces.hpp>
 
 #include <cstddef>
@@ -32,15 +33,21 @@ struct has_obstacle : std::false_type {};
 template <class T>
 struct has_obstacle<T, std::void_t<decltype(tensor_traits<T>::obstacle(std::declval<const T&>()))>> : std::true_type {};
 
+/// "the source", "the source's [2]"; where there is but one tree, "the tree" or "[2]".
+inline std::string name_of(const std::string& which, const Path& path) {
+  const std::string text = path.text();
+  if (which.empty()) return path.name();
+  return text.empty() ? which : which + "'s " + text;
+}
+
 template <class Leaf>
 void check_walkable(const Path& path, const char* which, Leaf& leaf) {
   if constexpr (has_obstacle<std::remove_const_t<Leaf>>::value) {
     const char* obstacle = tensor_traits<std::remove_const_t<Leaf>>::obstacle(leaf);
-    if (obstacle != nullptr) throw_invalid_argument(std::string(which) + path.name() + ' ' + obstacle);
+    if (obstacle != nullptr) throw_invalid_argument(name_of(which, path) + ' ' + obstacle);
   }
   if (detail::size_of(leaf) != 0 && detail::data_of(leaf) == nullptr) {
-    throw_invalid_argument(std::string(which) + path.name() + " is null, with a size of " +
-                           std::to_string(detail::size_of(leaf)));
+    throw_invalid_argument(name_of(which, path) + " is null, with a size of " + std::to_string(detail::size_of(leaf)));
   }
 }
 
@@ -91,14 +98,25 @@ void check_same_shape(const Path& path, const Source& source, const Destination&
   }
 }
 
+template <class Source, class Destination>
+void check_overlap(const Path& path, const Source& source, const Destination& destination) {
+  const Extent from = detail::extent_of(source), to = detail::extent_of(destination);
+  if (share_elements(from, to) && !same_places(from, to)) {
+    throw_invalid_argument(path.name() +
+                           ": source and destination overlap, and are not the same elements in the same places, so that some "
+                           "would be overwritten before they are read");
+  }
+}
+
 struct CheckInto {
   template <class Source, class Destination>
   void operator()(const Path& path, Source& source, Destination& destination) const {
     check_is_writable(destination);
-    check_walkable(path, "the source's ", source);
-    check_walkable(path, "the destination's ", destination);
+    check_walkable(path, "the source", source);
+    check_walkable(path, "the destination", destination);
     check_same_shape(path, source, destination);
     check_distinct_elements(path, destination);
+    check_overlap(path, source, destination);
     using From = std::remove_const_t<Source>;
     bool same_structure = true;
     if constexpr (has_same_structure<From, Destination>::value) {
@@ -151,7 +169,7 @@ struct CheckAndCount {
 template <class Check, class... Trees>
 std::size_t check_trees(const Check& check, Trees&... trees) {
   CheckAndCount<Check> visit{check};
-  detail::walk(Path(), visit, trees...);
+  if constexpr ((check_has_floats<bare<Trees>>() && ...)) detail::walk(Path(), visit, trees...);
   return visit.bytes;
 }
 

@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -48,6 +50,24 @@ class ParallelExecutor {
 
 /// An executor of `n_threads` threads. Throws std::invalid_argument below 1.
 [[nodiscard]] inline ParallelExecutor parallel(int n_threads) { return ParallelExecutor(n_threads); }
+
+namespace detail {
+
+template <class T, class = void>
+struct is_executor : std::false_type {};
+template <class T>
+struct is_executor<T, std::enable_if_t<std::is_convertible_v<decltype(std::declval<const T&>().concurrency()), std::size_t>>>
+    : std::true_type {};
+
+template <class Executor>
+constexpr bool check_is_executor() {
+  static_assert(is_executor<Executor>::value,
+                "headroom: the first argument of a verb, before its trees, is an executor: headroom::sequential, "
+                "headroom::parallel(n_threads), or one of your own, with concurrency() and run(n, task)");
+  return is_executor<Executor>::value;
+}
+
+}  // namespace detail
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -174,7 +174,9 @@ Findings run_parallel(const Executor& executor, const Action& action, std::size_
 /// One tree is read or changed in place; of two the first is the source, the second the destination. `bytes` of all leaves.
 template <class Executor, class Action, class... Trees>
 Findings run_pass(const Executor& executor, const Action& action, std::size_t bytes, Trees&... trees) {
-  if (executor.concurrency() > 1 && bytes >= 2 * least_share) return run_parallel(executor, action, bytes, trees...);
+  if constexpr (check_is_executor<Executor>()) {
+    if (executor.concurrency() > 1 && bytes >= 2 * least_share) return run_parallel(executor, action, bytes, trees...);
+  }
   Sink<Action> sink(action, 0, ~std::size_t{0});
   detail::walk(Path(), sink, trees...);
   return sink.findings();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/ops/overlap.hpp>
 #include <headroom/ops/pass.hpp>
 #include <headroom/tree/make_like.hpp>
 
@@ -21,11 +22,18 @@ GradientReport transform_in_place(const Executor& executor, const Action& action
   return run_pass(executor, action, bytes, tree).report();
 }
 
+/// `bytes` of all leaves.
 template <class Executor, class Action, class Source, class Destination>
-GradientReport transform_into(const Executor& executor, Action action, const Source& source, Destination& destination) {
-  const std::size_t bytes = check_trees(CheckInto{}, source, destination);
+GradientReport run_into(const Executor& executor, Action action, std::size_t bytes, const Source& source,
+                        Destination& destination) {
   action.stores = kernel::stores_for(bytes);
   return run_pass(executor, action, bytes, source, destination).report();
+}
+template <class Executor, class Action, class Source, class Destination>
+GradientReport transform_into(const Executor& executor, const Action& action, const Source& source, Destination& destination) {
+  const std::size_t bytes = check_trees(CheckInto{}, source, destination);
+  check_leaves_apart(source, destination);
+  return run_into(executor, action, bytes, source, destination);
 }
 
 /// Whether an argument `Tree&&` is about to go away together with its elements, so that they can be overwritten.
@@ -50,7 +58,8 @@ auto transform(const Executor& executor, const Action& action, Tree&& tree) {
     (void)check_trees(CheckReadable{}, tree);
     Transformed<Result> result{make_like<To>(std::as_const(tree)), {}};
     (void)check_trees(CheckNothingShared{}, std::as_const(tree), result.tree);
-    result.report = transform_into(executor, action, tree, result.tree);
+    const std::size_t bytes = check_trees(CheckInto{}, std::as_const(tree), result.tree);
+    result.report = run_into(executor, action, bytes, tree, result.tree);
     return result;
   }
 }

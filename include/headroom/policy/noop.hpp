@@ -23,16 +23,21 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
   /// policies: write static_cast<float>(scaler.scale(loss)) where all of them are to fit.
   template <class Tree>
   [[nodiscard]] constexpr Tree scale(Tree&& tree) const {
+    detail::check_has_floats<detail::bare<Tree>>();
     return std::forward<Tree>(tree);
   }
   template <class Executor, class Tree>
   [[nodiscard]] constexpr Tree scale(const Executor&, Tree&& tree) const {
-    return std::forward<Tree>(tree);
+    return scale(std::forward<Tree>(tree));
   }
   template <class Tree>
-  void scale_in_place(Tree&&) const {}
+  void scale_in_place(Tree&&) const {
+    detail::check_has_floats<detail::bare<Tree>>();
+  }
   template <class Executor, class Tree>
-  void scale_in_place(const Executor&, Tree&&) const {}
+  void scale_in_place(const Executor&, Tree&& tree) const {
+    scale_in_place(tree);
+  }
 
   /// The argument itself and its report; with another dtype than the tree's a converted tree.
   template <class To = same_dtype, class Executor, class Tree>

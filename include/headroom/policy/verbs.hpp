@@ -96,7 +96,7 @@ class LossScaleVerbs {
   /// gradients whatever comes in, which is what 16-bit gradients want: in fp16 a true gradient below 2^-25 is 0 again.
   template <class To = same_dtype, class Executor, class Tree>
   [[nodiscard]] auto unscale(const Executor& executor, Tree&& tree) const {
-    auto result = detail::transform<To>(executor, divide(), std::forward<Tree>(tree));
+    auto result = detail::transform<detail::checked_dtype_t<To>>(executor, divide(), std::forward<Tree>(tree));
     return Unscaled<decltype(result.tree)>{std::move(result.tree), result.report};
   }
   template <class To = same_dtype, class Tree>
@@ -114,7 +114,9 @@ class LossScaleVerbs {
     return unscale_in_place(sequential, tree);
   }
 
-  /// The same into a tree of the same structure and shapes, of any floating-point dtypes, without allocating.
+  /// The same into a tree of the same structure and shapes, of any floating-point dtypes, without a new tree. As in cast_into,
+  /// a leaf may be its own destination where its elements keep their size, other overlap is std::invalid_argument, and a flat
+  /// leaf stands for a tensor without gaps, with its elements in the order in which they lie in memory.
   template <class Executor, class Source, class Destination>
   GradientReport unscale_into(const Executor& executor, const Source& source, Destination&& destination) const {
     return detail::transform_into(executor, divide(), source, destination);

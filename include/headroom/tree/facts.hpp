@@ -145,6 +145,29 @@ struct HasStaticDtype {
 template <class T>
 inline constexpr bool has_dynamic_node_v = !every_node<HasStaticDtype, bare<T>>();
 
+template <node_kind... Kinds>
+struct IsNone {
+  template <class T>
+  static constexpr bool test() {
+    return ((node_kind_v<T> != Kinds) && ...) && !is_dynamic_node<T>();
+  }
+};
+/// Whether a tree of this type has leaves, of which none can be a floating-point one. (std::tuple<> has none at all.)
+template <class T>
+inline constexpr bool has_only_integers_v =
+    every_node<IsNone<node_kind::scalar, node_kind::tensor, node_kind::unknown>, bare<T>>() &&
+    !every_node<IsNone<node_kind::integers>, bare<T>>();
+
+template <class T>
+constexpr bool check_has_floats() {
+  static_assert(
+      !has_only_integers_v<T>,
+      "headroom: there is no floating-point number in this type, so nothing in it would be scaled, unscaled or checked. "
+      "For a 1 write 1.0f; for fp16 bits that are kept as std::uint16_t (ggml_fp16_t, DLPack, C code) write "
+      "headroom::as_half(pointer, size), for bfloat16 headroom::as_bfloat16(pointer, size)");
+  return !has_only_integers_v<T>;
+}
+
 }  // namespace detail
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

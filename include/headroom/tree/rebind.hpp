@@ -20,6 +20,25 @@ struct same_dtype {};
 
 namespace detail {
 
+/// What decltype can carry of a type that may not be default constructible.
+template <class T>
+struct type_tag {
+  using type = T;
+};
+
+/// What a verb was asked for in angle brackets.
+template <class To>
+constexpr auto checked_dtype() {
+  constexpr bool known = is_dtype_v<To> || std::is_same_v<To, same_dtype>;
+  static_assert(
+      known,
+      "headroom: cast<To> and unscale<To> make floating-point numbers: To is float, double, headroom::half, "
+      "headroom::bfloat16, or of headroom::dtype_traits; integers, long double and complex numbers are not supported");
+  return std::conditional_t<known, type_tag<To>, type_tag<same_dtype>>{};
+}
+template <class To>
+using checked_dtype_t = typename decltype(checked_dtype<To>())::type;
+
 template <class Dtype, class To>
 using dtype_or = std::conditional_t<std::is_same_v<To, same_dtype>, Dtype, To>;
 
@@ -38,12 +57,6 @@ struct has_struct_rebind<T, To, std::void_t<typename tree_traits<T>::template re
 
 template <class T, class To>
 constexpr auto rebound_tag();
-
-/// What decltype can carry of a type that may not be default constructible.
-template <class T>
-struct type_tag {
-  using type = T;
-};
 
 template <class T, class To>
 using rebound_t = typename decltype(rebound_tag<bare<T>, To>())::type;

@@ -37,6 +37,9 @@ enum class branch_kind {
 /// itself. A struct of another dtype is default constructed and has its children filled: members that are no children keep
 /// their defaults.
 ///
+/// A walk calls itself for each level of the tree: a list of nodes that own each other by std::unique_ptr, tens of thousands of
+/// them, overflows the stack, as their destructors do. Keep them in a std::vector.
+///
 /// Shorter: a member or free function `children`, or the macro HEADROOM_TREE. A derived struct needs its own of either: it
 /// inherits children() of its base as it inherits any function, without the members it adds. The other kinds of branch, with
 /// `kind`, are those of the standard containers: see tree/std.hpp. A tensor whose dtype is known at run time only is of kind

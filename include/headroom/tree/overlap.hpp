@@ -1,0 +1,120 @@
+#pragma once
+
+#include <headroom/config.hpp>
+#include <headroom/tree/layout.hpp>
+#include <headroom/tree/pieces.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+// Whether two leaves share memory.
+
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
+
+/// Where the elements of a leaf lie.
+struct Extent {
+  std::intptr_t first = 0;     // address of the first element
+  std::ptrdiff_t element = 0;  // bytes of each
+  Layout layout;
+
+  [[nodiscard]] bool empty() const noexcept { return layout.size() == 0; }
+  /// From the lowest byte to behind the highest one, where it is not empty.
+  [[nodiscard]] std::intptr_t begin() const noexcept { return first + reach(-1); }
+  [[nodiscard]] std::intptr_t end() const noexcept { return first + reach(1) + element; }
+
+ private:
+  [[nodiscard]] std::ptrdiff_t reach(int sign) const noexcept {
+    std::ptrdiff_t sum = 0;
+    for (int i = 0; i < layout.rank(); ++i) {
+      if (layout.stride(i) * sign > 0) sum += (layout.shape(i) - 1) * layout.stride(i) * element;
+    }
+    return sum;
+  }
+};
+
+template <class Leaf>
+[[nodiscard]] Extent extent_of(const Leaf& leaf) {
+  const auto* data = detail::data_of(leaf);
+  return {reinterpret_cast<std::intptr_t>(data), static_cast<std::ptrdiff_t>(sizeof *data), detail::layout_of(leaf)};
+}
+
+/// Looks for an element of one leaf that has a byte in common with one of the other. With all strides positive, elements
+/// counted in bytes from another: is there an index x with `low <= start + x[0] * stride[0] + x[1] * stride[1] + ... <= high`?
+/// From the longest stride to the shortest, only those x are tried from which the rest can still reach that range: one to three
+/// in tensors that are parts of a larger one.
+class CommonByte {
+ public:
+  CommonByte(const Extent& a, const Extent& b) noexcept
+      : low_(1 - b.element), high_(a.element - 1), start_(b.begin() - a.end() + a.element) {
+    // b's element at `j` minus a's at `i`, in bytes, with i counted down from the end of a.
+    add(a);
+    add(b);
+    std::sort(dimensions_, dimensions_ + rank_, [](const Dimension& x, const Dimension& y) { return x.stride > y.stride; });
+    merge();
+  }
+  [[nodiscard]] bool exists() noexcept { return search(0, start_); }
+
+ private:
+  struct Dimension {
+    std::ptrdiff_t stride, last;  // x goes from 0 to last
+    std::ptrdiff_t rest;          // how far those after this one reach
+  };
+
+  void add(const Extent& extent) noexcept {
+    for (int i = 0; i < extent.layout.rank(); ++i) {
+      const std::ptrdiff_t stride = extent.layout.stride(i) * extent.element;
+      if (stride != 0) dimensions_[rank_++] = {stride < 0 ? -stride : stride, extent.layout.shape(i) - 1, 0};
+    }
+  }
+  void merge() noexcept {
+    int kept = 0;
+    for (int i = 1; i < rank_; ++i) {
+      if (dimensions_[i].stride == dimensions_[kept].stride) {
+        dimensions_[kept].last += dimensions_[i].last;
+      } else {
+        dimensions_[++kept] = dimensions_[i];
+      }
+    }
+    if (rank_ > 0) rank_ = kept + 1;
+    for (int i = rank_ - 1; i > 0; --i) {
+      dimensions_[i - 1].rest = dimensions_[i].rest + dimensions_[i].stride * dimensions_[i].last;
+    }
+  }
+  bool search(int i, std::ptrdiff_t at) noexcept {
+    if (i == rank_) return low_ <= at && at <= high_;
+    const Dimension& dimension = dimensions_[i];
+    const std::ptrdiff_t short_by = low_ - dimension.rest - at;
+    const std::ptrdiff_t from = short_by <= 0 ? 0 : (short_by + dimension.stride - 1) / dimension.stride;
+    const std::ptrdiff_t to = high_ < at ? -1 : std::min(dimension.last, (high_ - at) / dimension.stride);
+    for (std::ptrdiff_t x = from; x <= to; ++x) {
+      if (--tries_ < 0 || search(i + 1, at + x * dimension.stride)) return true;
+    }
+    return false;
+  }
+
+  std::ptrdiff_t low_, high_, start_;
+  Dimension dimensions_[2 * Layout::max_rank];
+  int rank_ = 0;
+  int tries_ = 10000;  // where that is not enough, as of a million elements each with unlike strides, they count as sharing
+};
+
+[[nodiscard]] inline bool share_elements(const Extent& a, const Extent& b) noexcept {
+  if (a.empty() || b.empty() || a.end() <= b.begin() || b.end() <= a.begin()) return false;
+  return CommonByte(a, b).exists();
+}
+
+/// Of two leaves of which one can be copied into the other: whether each element would be written where it is read.
+[[nodiscard]] inline bool same_places(const Extent& a, const Extent& b) noexcept {
+  bool same = a.first == b.first && a.element == b.element;
+  if (a.layout.same_shape(b.layout)) {
+    for (int i = 0; same && i < a.layout.rank(); ++i) same = a.layout.stride(i) == b.layout.stride(i);
+  }
+  return same;  // else one is flat and both have no gaps
+}
+
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

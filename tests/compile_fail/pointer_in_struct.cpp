@@ -1,0 +1,15 @@
+// expect: headroom: a pointer does not say how many elements there are
+// expect: headroom::span<T>(pointer, size)
+#include <headroom/dtype/span.hpp>
+#include <headroom/ops/all_finite.hpp>
+
+struct Layer {
+#ifdef HEADROOM_CONTROL
+  headroom::span<float> weight;
+#else
+  float* weight;
+#endif
+  HEADROOM_TREE(Layer, weight)
+};
+
+bool check(const Layer& layer) { return headroom::all_finite(layer); }

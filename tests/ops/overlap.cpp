@@ -1,0 +1,156 @@
+// Sources and destinations that share memory: the same elements in the same places, or std::invalid_argument with the path
+// before anything is written.
+#include <headroom/headroom.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/strided.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::bfloat16;
+using headroom::half;
+using headroom::span;
+using support::message_of;
+
+namespace {
+
+using Floats = std::vector<float>;
+const headroom::ConstantLossScale two(2.0F);
+
+template <class Source, class Destination>
+void check_refused(const Floats& memory, const Source& source, Destination destination, const std::string& words) {
+  const Floats before = memory;
+  const auto says_so = ContainsSubstring(words);
+  CHECK_THAT(message_of([&] { headroom::cast_into(source, destination); }), says_so);
+  CHECK_THAT(message_of([&] { (void)two.unscale_into(source, destination); }), says_so);
+  CHECK_THAT(message_of([&] { (void)two.unscale_into(headroom::parallel(3), source, destination); }), says_so);
+  CHECK_THAT(message_of([&] { (void)headroom::NoOpLossScale().unscale_into(source, destination); }), says_so);
+  CHECK(memory == before);
+}
+
+template <class T>
+span<T> as(Floats& memory, std::size_t first_byte, std::size_t size) {
+  return {reinterpret_cast<T*>(reinterpret_cast<unsigned char*>(memory.data()) + first_byte), size};
+}
+Floats counted(std::size_t size) {
+  Floats values(size);
+  for (std::size_t i = 0; i < size; ++i) values[i] = static_cast<float>(i + 1);
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("a leaf that overlaps itself") {
+  Floats memory = counted(100);
+  const std::string words = "the tree: source and destination overlap";
+  check_refused(memory, as<half>(memory, 0, 50), as<float>(memory, 0, 50), words);
+  check_refused(memory, as<float>(memory, 0, 50), as<half>(memory, 0, 50), words);
+  check_refused(memory, as<float>(memory, 0, 50), as<float>(memory, 4, 50), words);
+  check_refused(memory, as<float>(memory, 4, 50), as<float>(memory, 0, 50), words);
+  check_refused(memory, as<float>(memory, 0, 50), as<float>(memory, 196, 50), words);
+  check_refused(memory, as<float>(memory, 0, 50), as<float>(memory, 198, 50), words);
+  check_refused(memory, as<double>(memory, 0, 25), as<float>(memory, 196, 25), words);
+  check_refused(memory, std::make_pair(1.0F, as<half>(memory, 0, 50)), std::make_pair(1.0F, as<float>(memory, 0, 50)),
+                "second: source and destination overlap");
+}
+
+TEST_CASE("a leaf that does not, or is its own destination") {
+  Floats memory = counted(100);
+  const Floats before = memory;
+  CHECK(two.unscale_into(as<float>(memory, 0, 50), as<float>(memory, 200, 50)).max_abs == 25.0);
+  CHECK(two.unscale_into(as<half>(memory, 0, 25), as<float>(memory, 50, 25)).finite);
+  CHECK(two.unscale_into(as<float>(memory, 0, 0), as<float>(memory, 0, 0)).finite);
+  memory = before;
+  CHECK(two.unscale_into(memory, memory).max_abs == 50.0);
+  CHECK(memory == headroom::ConstantLossScale(2.0F).unscale(before).grads);
+  const auto halves = headroom::cast<half>(before);
+  std::vector<half> reused = halves;
+  const auto as_bfloats = span<bfloat16>(reinterpret_cast<bfloat16*>(reused.data()), reused.size());
+  headroom::cast_into(reused, as_bfloats);
+  CHECK(std::memcmp(reused.data(), headroom::cast<bfloat16>(halves).data(), 200) == 0);
+}
+
+TEST_CASE("a matrix and its transpose, and parts of one matrix") {
+  using support::Strided;
+  Floats memory = counted(36);
+  const std::string words = "the tree: source and destination overlap";
+  float* const data = memory.data();
+  const Strided<float> matrix{data, {6, 6}, {6, 1}}, transpose{data, {6, 6}, {1, 6}};
+  check_refused(memory, matrix, transpose, words);
+  check_refused(memory, Strided<float>{data, {6, 3}, {6, 1}}, Strided<float>{data + 2, {6, 3}, {6, 1}}, words);
+  check_refused(memory, Strided<float>{data, {18}, {2}}, Strided<float>{data, {18}, {1}}, words);
+  check_refused(memory, Strided<float>{data + 35, {36}, {-1}}, Strided<float>{data, {36}, {1}}, words);
+  // flat and dense
+  check_refused(memory, Strided<float>{data, {5, 6}, {6, 1}}, span<float>(data + 6, 30), words);
+
+  headroom::cast_into(Strided<float>{data, {6, 2}, {6, 1}}, Strided<float>{data + 2, {6, 2}, {6, 1}});
+  CHECK(memory[2] == 1.0F);
+  CHECK(memory[33] == 32.0F);
+  headroom::cast_into(Strided<float>{data, {18}, {2}}, Strided<float>{data + 1, {18}, {2}});
+  CHECK(memory[35] == memory[34]);
+  const Floats fresh = counted(36);
+  std::copy(fresh.begin(), fresh.end(), data);
+  CHECK(two.unscale_into(transpose, transpose).max_abs == 18.0);
+  CHECK(two.unscale_into(matrix, span<float>(memory)).max_abs == 9.0);
+  CHECK(memory[35] == 9.0F);
+  CHECK(memory[1] == 0.5F);
+}
+
+TEST_CASE("the destination of one leaf is the source of another") {
+  Floats a = {1.0F, 2.0F}, b = {3.0F, 4.0F};
+  check_refused(a, std::tie(a, b), std::tie(b, a), "overlaps the source's <");
+  check_refused(a, std::tie(a, b), std::tie(b, b), "the destination's <0> overlaps the source's <1>");
+  CHECK(b == Floats{3.0F, 4.0F});
+  // read before it is written, unless another thread is faster
+  Floats c = {0.0F, 0.0F};
+  check_refused(a, std::tie(a, b), std::tie(c, a), "the destination's <1> overlaps the source's <0>");
+  check_refused(a, std::tie(a, a), std::tie(a, a), "overlaps the source's");
+  CHECK(message_of([&] { headroom::cast_into(std::tie(a, a), std::tie(c, c)); }).empty());
+  CHECK(message_of([&] { headroom::cast_into(std::tie(a, b), std::tie(a, b)); }).empty());
+}
+
+TEST_CASE("among many leaves, in any order of addresses") {
+  constexpr std::size_t leaves = 500;
+  Floats memory = counted(40 * leaves);
+  std::vector<span<float>> source, destination;
+  for (std::size_t i = 0; i < leaves; ++i) {
+    source.emplace_back(memory.data() + 40 * (i * 7 % leaves), 20);
+    destination.emplace_back(memory.data() + 40 * (i * 11 % leaves) + 20, 20);
+  }
+  CHECK(message_of([&] { (void)two.unscale_into(source, destination); }).empty());
+  for (const std::size_t i : {0, 1, 250, 499}) {
+    const auto kept = destination[i];
+    destination[i] = {kept.data() - 1, 20};  // the last element of its neighbour, which is some other leaf's source
+    const std::string j = std::to_string(i * 11 * 143 % leaves);  // 7 * 143 = 1 modulo 500
+    if (i * 11 % leaves == i * 7 % leaves) {
+      check_refused(memory, source, destination, "[" + j + "]: source and destination overlap");
+    } else {
+      check_refused(memory, source, destination,
+                    "the destination's [" + std::to_string(i) + "] overlaps the source's [" + j + "]");
+    }
+    destination[i] = kept;
+  }
+  CHECK(message_of([&] { headroom::cast_into(source, destination); }).empty());
+}
+
+TEST_CASE("leaves that are columns of one matrix") {
+  using support::Strided;
+  Floats memory = counted(60);
+  std::vector<Strided<float>> source, destination;
+  for (int i = 0; i < 3; ++i) {
+    source.push_back({memory.data() + i, {10}, {6}});
+    destination.push_back({memory.data() + 3 + i, {10}, {6}});
+  }
+  CHECK(message_of([&] { headroom::cast_into(source, destination); }).empty());
+  CHECK(memory[59] == 57.0F);
+  destination[1] = source[2];
+  check_refused(memory, source, destination, "the destination's [1] overlaps the source's");
+}
