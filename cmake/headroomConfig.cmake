@@ -1,17 +1,25 @@
-# find_package(headroom 0.1 REQUIRED COMPONENTS eigen) gives headroom::headroom and headroom::eigen. For the
-# component torch call find_package(Torch) before.
+# find_package(headroom 0.1 REQUIRED COMPONENTS eigen) looks for Eigen and gives headroom::headroom and headroom::eigen. Without
+# components it looks for nothing; libraries that have been found before have their targets here all the same. For the component
+# torch call find_package(Torch) before.
 include("${CMAKE_CURRENT_LIST_DIR}/headroomTargets.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/headroomAdapters.cmake")
 
 foreach(headroom_component IN LISTS headroom_FIND_COMPONENTS)
-  if(DEFINED headroom_${headroom_component}_library)
-    headroom_add_adapter(${headroom_component})
+  # Where libtorch is built for CUDA, looking for it is an error on a machine that has none.
+  if(headroom_component IN_LIST headroom_adapters AND NOT headroom_component STREQUAL torch)
+    headroom_find_library(${headroom_component})
   endif()
+endforeach()
+foreach(headroom_component IN LISTS headroom_adapters)
+  headroom_add_adapter(${headroom_component})
+endforeach()
+
+foreach(headroom_component IN LISTS headroom_FIND_COMPONENTS)
   if(TARGET headroom::${headroom_component})
     set(headroom_${headroom_component}_FOUND TRUE)
   elseif(headroom_FIND_REQUIRED_${headroom_component})
     set(headroom_FOUND FALSE)
-    if(DEFINED headroom_${headroom_component}_library)
+    if(headroom_component IN_LIST headroom_adapters)
       set(headroom_NOT_FOUND_MESSAGE
           "the component ${headroom_component} needs ${headroom_${headroom_component}_library}, which was not found")
     else()

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# check.sh WAY SOURCE BUILD: builds and runs project/ against the headroom in SOURCE, that has been configured in BUILD.
+# check.sh WAY SOURCE BUILD: builds and runs project/ or vendored/ against the headroom in SOURCE, that has been configured in BUILD.
 set -euo pipefail
 way=$1 source=$2 build=$3
-project=$source/tests/consumer/project
+consumer=$source/tests/consumer
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-build_and_run() {
-  cmake -S "$project" -B "$work/build" -G Ninja "$@"
+build_and_run() { # PROJECT FLAG ...
+  cmake -S "$consumer/$1" -B "$work/build" -G Ninja "${@:2}"
   cmake --build "$work/build"
   for program in "$work"/build/use_*; do "$program"; done
 }
@@ -15,14 +15,17 @@ build_and_run() {
 case $way in
   find_package)
     cmake --install "$build" --prefix "$work/prefix"
-    build_and_run -DCMAKE_PREFIX_PATH="$work/prefix"
+    build_and_run project -DCMAKE_PREFIX_PATH="$work/prefix"
     ;;
   add_subdirectory)
-    build_and_run -DHEADROOM_SOURCE_DIR="$source"
+    build_and_run project -DHEADROOM_SOURCE_DIR="$source"
     [[ ! -e $work/build/headroom/tests ]] || { echo "a subproject builds headroom's tests" && exit 1; }
     ;;
+  options) build_and_run project -DHEADROOM_SOURCE_DIR="$source" -DHEADROOM_EIGEN=ON ;;
+  fetch_content) build_and_run vendored -DHEADROOM_SOURCE_DIR="$source" -DJSON=after -DFETCH=ON ;;
+  vendored_*) build_and_run vendored -DHEADROOM_SOURCE_DIR="$source" -DJSON="${way#vendored_}" ;;
   command_line)
-    g++ -std=c++17 -O2 -I "$source/include" "$project/use_headroom.cpp" -o "$work/use_headroom"
+    g++ -std=c++17 -O2 -I "$source/include" "$consumer/project/use_headroom.cpp" -o "$work/use_headroom"
     "$work/use_headroom"
     ;;
 esac

@@ -6,6 +6,7 @@
 #include <headroom/training/optimizer_traits.hpp>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <torch/optim/optimizer.h>
 #include <cmath>
 #include <cstdint>
@@ -30,7 +31,7 @@ namespace detail::aten {
 /// Each once, however many parameter groups share it; those that are undefined not at all. Sparse ones are coalesced first, so
 /// that what is checked are the sums.
 [[nodiscard]] inline std::vector<at::Tensor> gradients_of(::torch::optim::Optimizer& optimizer) {
-  const at::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   std::vector<at::Tensor> gradients;
   std::vector<at::Tensor> originals;
   std::unordered_map<const c10::TensorImpl*, at::Tensor> seen;  // and what it has become
@@ -168,7 +169,7 @@ class Gradients {
     }
   }
 
-  at::NoGradGuard no_grad_;
+  c10::NoGradGuard no_grad_;
   std::vector<at::Tensor> on_cpu_;
   std::vector<DeviceGradients> elsewhere_;
 };

@@ -6,6 +6,7 @@
 #include <headroom/tree/tree_traits.hpp>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
@@ -109,7 +110,7 @@ struct tree_traits<at::Tensor> {
   /// A new tensor of the same shape and device, with elements of To (or same_dtype).
   template <class To>
   static at::Tensor like(const at::Tensor& tensor) {
-    const at::NoGradGuard no_grad;
+    const c10::NoGradGuard no_grad;
     if (!tensor.defined() || !tensor.is_floating_point()) return tensor.defined() ? tensor.clone() : tensor;
     at::TensorOptions options = tensor.options().requires_grad(false);
     if constexpr (is_dtype_v<To>) options = options.dtype(detail::aten::scalar_type_of<To>());

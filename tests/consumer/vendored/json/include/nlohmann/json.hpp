@@ -1,0 +1,5 @@
+#pragma once
+
+namespace nlohmann {
+constexpr int vendored = 7;
+}
