@@ -26,7 +26,7 @@ bool is_available(Isa isa) {
 /// the end.
 class WithEnvironment {
  public:
-  explicit WithEnvironment(const char* value) : chosen_(headroom::detail::chosen_isa.exchange(-1)) {
+  explicit WithEnvironment(const char* value) : chosen_(headroom::shared_v1::chosen_isa.exchange(-1)) {
     if (const char* old = std::getenv("HEADROOM_ISA")) {
       had_old_ = true;
       old_ = old;
@@ -35,7 +35,7 @@ class WithEnvironment {
   }
   ~WithEnvironment() {
     set(had_old_ ? old_.c_str() : nullptr);
-    headroom::detail::chosen_isa.store(chosen_);
+    headroom::shared_v1::chosen_isa.store(chosen_);
   }
   WithEnvironment(const WithEnvironment&) = delete;
   WithEnvironment& operator=(const WithEnvironment&) = delete;

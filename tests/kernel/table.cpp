@@ -22,10 +22,10 @@ TEST_CASE("double runs on the scalar kernels, whatever is chosen", "[kernel]") {
 }
 
 TEST_CASE("an instruction set that this file was not compiled with runs as scalar", "[kernel]") {
-  const int before = headroom::detail::chosen_isa.exchange(static_cast<int>(headroom::Isa::neon) + 1);
+  const int before = headroom::shared_v1::chosen_isa.exchange(static_cast<int>(headroom::Isa::neon) + 1);
   CHECK(&kernel::transform_kernels<binary32, binary32>() == &kernel::scalar::transform_row<binary32, binary32>);
   CHECK(&kernel::read_kernels<binary16>() == &kernel::scalar::read_row<binary16>);
-  headroom::detail::chosen_isa.store(before);
+  headroom::shared_v1::chosen_isa.store(before);
 }
 
 TEST_CASE("lanes are added pairwise: the far halves first", "[kernel]") {
