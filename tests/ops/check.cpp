@@ -113,6 +113,7 @@ TEST_CASE("variants that hold different alternatives") {
   check_differ(std::vector<Either>{1.0F, Floats{1.0F}}, std::vector<Either>{2.0F, 3.0F},
                " at [1]: source holds alternative 1, destination holds 0");
   check_differ(Either{1}, Either{1.0F}, ": source holds alternative 2, destination holds 0");
+  check_differ(Either{1.0F}, Either{Floats{1.0F}}, ": source holds alternative 0, destination holds 1");
   std::vector<Either> destination = {2.0F, Floats{3.0F}};
   headroom::cast_into(std::vector<Either>{1.0F, Floats{5.0F}}, destination);
   CHECK(std::get<Floats>(destination[1]) == Floats{5.0F});

@@ -44,6 +44,8 @@ static_assert(becomes<std::deque<float>, std::deque<half>> && becomes<std::list<
 static_assert(becomes<std::array<Vector<float>, 2>, std::array<Vector<half>, 2>>);
 static_assert(becomes<std::tuple<float, int, Vector<double>>, std::tuple<half, int, Vector<half>>>);
 static_assert(becomes<std::pair<float, std::string>, std::pair<half, std::string>>);
+static_assert(becomes<std::pair<int, Vector<double>>, std::pair<int, Vector<half>>> &&
+              becomes<std::pair<float&, Vector<float>&>, std::pair<half, Vector<half>>>);
 static_assert(becomes<std::map<std::string, Vector<float>>, std::map<std::string, Vector<half>>>);
 static_assert(becomes<std::unordered_map<int, float>, std::unordered_map<int, half>>);
 static_assert(becomes<std::map<int, float, std::greater<int>>, std::map<int, half, std::greater<int>>>);
@@ -108,6 +110,16 @@ struct Owners {
   std::unique_ptr<std::vector<float>> weight;
   std::unique_ptr<Owners> next;
   HEADROOM_TREE(Owners, weight, next)
+};
+struct ManyOwners {
+  std::vector<std::unique_ptr<std::vector<float>>> weights;
+  HEADROOM_TREE(ManyOwners, weights)
+};
+struct Named {
+  std::vector<float> weight;
+  std::string name;
+  const int version;  // neither default constructible nor assignable
+  HEADROOM_TREE(Named, weight)
 };
 struct Shared {
   std::shared_ptr<std::vector<float>> weight;
@@ -207,6 +219,23 @@ TEST_CASE("owners that cannot be copied are copied in depth") {
   CHECK(*copy.weight == *tree.weight);
   CHECK(*copy.next->weight == std::vector<float>{2.0F});
   CHECK_FALSE(copy.next->next);
+}
+
+TEST_CASE("a container of owners claims to be copyable, and is copied in depth") {
+  ManyOwners tree;
+  tree.weights.push_back(std::make_unique<std::vector<float>>(2, 1.0F));
+  const auto copy = cast<float>(tree);
+  static_assert(std::is_same_v<decltype(copy), const ManyOwners>);
+  CHECK(copy.weights.at(0) != tree.weights[0]);
+  CHECK(*copy.weights.at(0) == std::vector<float>{1.0F, 1.0F});
+}
+
+TEST_CASE("a copy has the members that are no children") {
+  const Named tree{{1.0F}, "name", 7};
+  const auto copy = cast<float>(tree);
+  CHECK(copy.weight == tree.weight);
+  CHECK(copy.name == "name");
+  CHECK(copy.version == 7);
 }
 
 TEST_CASE("shared elements are copied, too") {
