@@ -74,7 +74,8 @@ class Training {
       for (int batch = 0; batch < batches_per_epoch; ++batch) {
         const auto rows = order.narrow(0, batch * batch_size, batch_size);
         const auto logits = network_->forward(data.images.index_select(0, rows)).to(torch::kFloat);
-        const auto loss = torch::cross_entropy_loss(logits, data.labels.index_select(0, rows));
+        // The mean over images and classes, as many losses are means over all their elements.
+        const auto loss = torch::cross_entropy_loss(logits, data.labels.index_select(0, rows)) / digits::classes;
 
         optimizer_.zero_grad();
         scaler_.scale(loss).backward();
@@ -143,14 +144,18 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s <digits.csv> <directory for the checkpoint> [epochs]\n", argv[0]);
     return 2;
   }
-  const int epochs = argc > 3 ? std::max(2, std::atoi(argv[3])) : 400;
+  const int epochs = argc > 3 ? std::max(2, std::atoi(argv[3])) : 300;
   digits::Images images = digits::read_images(argv[1]);
   const auto count = static_cast<std::int64_t>(images.size());
   const auto pixels = torch::from_blob(images.pixels.data(), {count, digits::pixels}).clone();
   const auto labels = torch::from_blob(images.labels.data(), {count}, torch::kInt).to(torch::kLong);
-  const Data train{pixels.narrow(0, 0, training_images), labels.narrow(0, 0, training_images)};
-  const Data test{pixels.narrow(0, training_images, count - training_images),
-                  labels.narrow(0, training_images, count - training_images)};
+  torch::manual_seed(8);
+  const auto order = torch::randperm(count);  // the last digits of the file are by other hands than the first
+  const auto subset = [&](std::int64_t begin, std::int64_t end) {
+    const auto rows = order.slice(0, begin, end);
+    return Data{pixels.index_select(0, rows), labels.index_select(0, rows)};
+  };
+  const Data train = subset(0, training_images), test = subset(training_images, count);
 
   std::printf("                             test accuracy   final loss  skipped  last scale\n");
   Training in_float(torch::kFloat, false, epochs);

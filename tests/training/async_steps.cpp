@@ -135,6 +135,36 @@ TEST_CASE("gradients of the iteration before are refused where they are submitte
   }
 }
 
+TEST_CASE("each scaler and the policy itself go on from the state of any of them") {
+  const auto policy = presets::torch(1024.0, 2.0, 0.5, 2);
+  Stateless optimizer{{1.0F}};
+  AsyncGradScaler async(policy);
+  for (const float gradient : {1.0F, infinity(), 1.0F}) {
+    (void)async.submit_gradients(optimizer, Weights{gradient * async.scale(1.0F)});
+    async.update();
+  }
+  const headroom::StateDict state = async.state_dict();
+  REQUIRE(state.contains("main_scale"));
+  const auto decided = async.policy(true);
+  CHECK(decided.counter() == 1);
+  CHECK(headroom::DynamicLossScale::from_state_dict(state) == decided);
+  GradScaler<> scaler;
+  scaler.load_state_dict(state);
+  CHECK(scaler.policy() == decided);
+  AsyncGradScaler<> back;
+  back.load_state_dict(scaler.state_dict());
+  CHECK(back.policy() == decided);
+  CHECK(back.get_scale() == scaler.get_scale());
+  back.load_state_dict(decided.state_dict());
+  CHECK(back.policy() == decided);
+
+  const headroom::StateDict of_disabled = GradScaler<>(policy, false).state_dict();
+  CHECK_THAT(support::message_of([&] { scaler.load_state_dict(of_disabled); }), ContainsSubstring("disabled scaler"));
+  CHECK_THAT(support::message_of([&] { back.load_state_dict(of_disabled); }), ContainsSubstring("disabled scaler"));
+  CHECK(scaler.policy() == decided);
+  CHECK(back.policy() == decided);
+}
+
 TEST_CASE("one buffer handed to two optimizers is not unscaled twice") {
   Stateless a{{1.0F}};
   struct Other : Stateless {
