@@ -126,7 +126,7 @@ TEST_CASE("among many leaves, in any order of addresses") {
     destination.emplace_back(memory.data() + 40 * (i * 11 % leaves) + 20, 20);
   }
   CHECK(message_of([&] { (void)two.unscale_into(source, destination); }).empty());
-  for (const std::size_t i : {0, 1, 250, 499}) {
+  for (const std::size_t i : std::vector<std::size_t>{0, 1, 250, 499}) {
     const auto kept = destination[i];
     destination[i] = {kept.data() - 1, 20};  // the last element of its neighbour, which is some other leaf's source
     const std::string j = std::to_string(i * 11 * 143 % leaves);  // 7 * 143 = 1 modulo 500

@@ -116,6 +116,11 @@ TEST_CASE("nor is one of which a part is") {
   check_never_taken(a, [&] { return std::make_pair(1.0F, span<float>(a)); });
   check_never_taken(a, [&] { return Both(span<float>(a)); });
   check_never_taken(a, [&] { return std::vector<Both>{1.0F, span<float>(a)}; });
+  const auto shared = std::make_shared<Floats>(a);  // of which a new tree has the same type
+  using Either = std::variant<float, std::shared_ptr<Floats>>;
+  check_never_taken(*shared, [&] { return Either(shared); });
+  check_never_taken(*shared, [&] { return std::map<int, std::shared_ptr<Floats>>{{1, shared}}; });
+  check_never_taken(*shared, [&] { return std::make_tuple(1.0F, shared); });
 }
 
 TEST_CASE("a temporary struct whose children may be anywhere is copied, or refused where its copies share them") {

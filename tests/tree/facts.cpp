@@ -1,0 +1,101 @@
+// What is known of a tree from its type: whether it owns its elements.
+#include <headroom/tree/facts.hpp>
+
+#include <array>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "support/catch.hpp"
+
+using headroom::span;
+using headroom::detail::may_own_elements_v;
+using headroom::detail::owns_elements_v;
+
+namespace {
+
+using Floats = std::vector<float>;
+using Shared = std::shared_ptr<Floats>;
+
+struct Values {
+  Floats weight;
+  float bias[3];
+  std::map<int, Floats> heads;
+  HEADROOM_TREE(Values, weight, bias, heads)
+};
+struct References {
+  Floats weight;
+  Floats& bias;
+  HEADROOM_TREE(References, weight, bias)
+};
+struct Elsewhere {
+  Values* values;
+  HEADROOM_TREE(Elsewhere, values->weight)
+};
+struct Function {
+  Floats weight;
+  auto children() { return std::tie(weight); }
+};
+struct Below {
+  std::vector<Below> below;
+  std::optional<Values> values;
+  HEADROOM_TREE(Below, below, values)
+};
+template <class T>
+struct Member {
+  T weight;
+  HEADROOM_TREE(Member, weight)
+};
+
+enum class Fact { owns, does_not, unknown };
+
+/// By itself and as a part of every kind of branch, first and last.
+template <class T, Fact Expected>
+constexpr bool is_known() {
+  constexpr bool owns[] = {owns_elements_v<T>,
+                           owns_elements_v<T&&>,
+                           owns_elements_v<std::tuple<T, Floats>>,
+                           owns_elements_v<std::tuple<Floats, T>>,
+                           owns_elements_v<std::pair<T, Floats>>,
+                           owns_elements_v<std::pair<Floats, T>>,
+                           owns_elements_v<Member<T>>};
+  constexpr bool may_own[] = {may_own_elements_v<T>,
+                              may_own_elements_v<T&&>,
+                              may_own_elements_v<std::tuple<T, Floats>>,
+                              may_own_elements_v<std::tuple<Floats, T>>,
+                              may_own_elements_v<std::pair<T, Floats>>,
+                              may_own_elements_v<std::pair<Floats, T>>,
+                              may_own_elements_v<Member<T>>};
+  bool right = true;
+  for (const bool known : owns) right = right && known == (Expected == Fact::owns);
+  for (const bool possible : may_own) right = right && possible == (Expected != Fact::does_not);
+  return right;
+}
+template <class T, Fact Expected>
+constexpr bool is_known_in_containers() {
+  return is_known<T, Expected>() && is_known<std::vector<T>, Expected>() && is_known<std::list<T>, Expected>() &&
+         is_known<std::array<T, 2>, Expected>() && is_known<std::map<int, T>, Expected>() &&
+         is_known<std::unique_ptr<T>, Expected>() && is_known<std::optional<T>, Expected>() &&
+         is_known<std::variant<T, float>, Expected>() && is_known<std::variant<float, T>, Expected>();
+}
+
+static_assert(is_known_in_containers<Floats, Fact::owns>() && is_known_in_containers<Values, Fact::owns>());
+static_assert(is_known_in_containers<Below, Fact::owns>() && is_known_in_containers<std::tuple<float, int>, Fact::owns>());
+static_assert(is_known_in_containers<span<float>, Fact::does_not>() && is_known_in_containers<Shared, Fact::does_not>());
+static_assert(is_known_in_containers<std::reference_wrapper<Floats>, Fact::does_not>());
+static_assert(is_known_in_containers<References, Fact::does_not>());
+static_assert(is_known_in_containers<std::tuple<Floats&, Floats>, Fact::does_not>() &&
+              is_known_in_containers<std::tuple<Floats, Floats&>, Fact::does_not>());
+static_assert(is_known_in_containers<std::pair<Floats&, Floats>, Fact::does_not>() &&
+              is_known_in_containers<std::pair<Floats, Floats&>, Fact::does_not>());
+static_assert(is_known_in_containers<Function, Fact::unknown>() && is_known_in_containers<Elsewhere, Fact::unknown>());
+
+}  // namespace
+
+TEST_CASE("what is known of a tree from its type is checked when this compiles") { SUCCEED(); }
