@@ -227,10 +227,12 @@ TEST_CASE("a class derived from a matrix is one; new trees have the matrix") {
 
 TEST_CASE("integer matrices are left alone") {
   Eigen::MatrixXi integers = Eigen::MatrixXi::Constant(2, 2, 3);
-  headroom::ConstantLossScale(2.0F).scale_in_place(integers);
+  float number = 1.0F;
+  headroom::ConstantLossScale(2.0F).scale_in_place(std::tie(integers, number));
   CHECK(integers.sum() == 12);
+  CHECK(number == 2.0F);
   CHECK(headroom::leaf_count(integers) == 0);
-  CHECK(headroom::all_finite(integers));
+  CHECK(headroom::all_finite(std::tie(integers, number)));
 }
 
 TEST_CASE("empty matrices") {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "support/bits.hpp"
@@ -37,7 +38,7 @@ TEST_CASE("nothing is found where all is finite") {
   CHECK_FALSE(find_nonfinite(std::vector<float>(16, 3e38F)).has_value());
   CHECK_FALSE(find_nonfinite(std::vector<float>{}).has_value());
   CHECK_FALSE(find_nonfinite(std::vector<std::vector<float>>{}).has_value());
-  CHECK_FALSE(find_nonfinite(std::vector<int>{0x7F800000}).has_value());
+  CHECK_FALSE(find_nonfinite(std::make_pair(1.0F, std::vector<int>{0x7F800000})).has_value());
   CHECK_FALSE(find_nonfinite(std::unique_ptr<float>()).has_value());
 }
 
