@@ -37,6 +37,10 @@ double every_policy(Tree<headroom::half>& tree) {
          step(headroom::HysteresisScale(), tree).loss_scale();
 }
 
+/// Growth to Inf is refused: the edges of float are right under flags that make floats of double literals, too.
+static_assert(headroom::presets::torch(0x1p125, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p125F);
+static_assert(headroom::presets::torch(0x1p125, 7.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
+
 /// Every preset, as text and back, resumed, simulated.
 float every_state(Tree<headroom::half>& tree) {
   float sum = step(headroom::AnyLossScale(), tree).loss_scale();

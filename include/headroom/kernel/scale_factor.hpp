@@ -23,6 +23,7 @@ namespace detail {
 inline constexpr double smallest_float = static_cast<double>(std::numeric_limits<float>::denorm_min());
 inline constexpr double smallest_normal_float = static_cast<double>(std::numeric_limits<float>::min());
 inline constexpr double largest_float = static_cast<double>(std::numeric_limits<float>::max());
+inline constexpr double rounds_to_infinity = bit_cast<double>(std::uint64_t{0x47EFFFFFF0000000});  // the least, in float
 inline constexpr double smallest_double = std::numeric_limits<double>::denorm_min();
 inline constexpr double largest_double = std::numeric_limits<double>::max();
 inline constexpr double just_above_1 = 1.0 + std::numeric_limits<double>::epsilon();

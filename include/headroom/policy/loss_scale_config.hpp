@@ -157,9 +157,9 @@ void visit_config(Config& config, Visit& visit) {
 
 /// Whether a scale times a growth factor is Inf in float.
 [[nodiscard]] constexpr bool grows_to_infinity(float scale, double growth_factor) noexcept {
-  constexpr double rounds_to_infinity = 0x1.ffffffp127;
   // Factors that take even the smallest scale there are not multiplied by: under -ffast-math no product may be beyond double.
-  return growth_factor > 0x1p254 || static_cast<double>(scale) * growth_factor >= rounds_to_infinity;
+  return growth_factor >= rounds_to_infinity / static_cast<double>(smallest_loss_scale) ||
+         static_cast<double>(scale) * growth_factor >= rounds_to_infinity;
 }
 
 /// `scale` times the growth factor, not above the maximum. Compared before it is multiplied: under -ffast-math a test of the
