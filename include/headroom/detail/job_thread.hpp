@@ -18,8 +18,8 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// Jobs that a thread does one after the other. After an error the jobs behind it are dropped, until somebody receives it. Who
-/// has a share of it may use it when its JobThread is gone.
+/// Jobs that a thread does one after the other. After an error the jobs behind it are dropped, until somebody receives it. It
+/// outlives its JobThread while somebody shares it.
 class JobQueue {
  public:
   /// Adds a job. The future has what it returns, or throws; a job that is dropped breaks its promise.

@@ -7,6 +7,7 @@
 #else
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #endif
@@ -33,6 +34,10 @@ inline void detach_thread(ThreadHandle& thread) noexcept { (void)pthread_detach(
 using Mutex = pthread_mutex_t;
 using Condition = pthread_cond_t;
 
+/// To be called before the first use of the two where they are constant-initialised. Returns false where there is no memory to
+/// be had.
+[[nodiscard]] inline bool prepare(Mutex&, Condition&) noexcept { return true; }
+
 class Lock {
  public:
   explicit Lock(Mutex& mutex) noexcept : mutex_(mutex) { (void)pthread_mutex_lock(&mutex); }
@@ -48,38 +53,53 @@ inline void wake_all(Condition& condition) noexcept { (void)pthread_cond_broadca
 
 #else
 
-using ThreadHandle = std::thread;
+// Pointers, which are constant-initialised and never destroyed where the classes of std are neither.
+using ThreadHandle = std::thread*;
 
 [[nodiscard]] inline int start_thread(ThreadHandle& thread, void* (*body)(void*), void* argument) noexcept {
 #if HEADROOM_EXCEPTIONS
   try {
-    thread = std::thread(body, argument);
+    thread = new std::thread(body, argument);
   } catch (const std::system_error& error) {
     return error.code().value();
+  } catch (const std::bad_alloc&) {
+    return static_cast<int>(std::errc::not_enough_memory);
   }
 #else
-  thread = std::thread(body, argument);
+  thread = new std::thread(body, argument);
 #endif
   return 0;
 }
-inline void join_thread(ThreadHandle& thread) noexcept { thread.join(); }
-inline void detach_thread(ThreadHandle& thread) noexcept { thread.detach(); }
+inline void join_thread(ThreadHandle& thread) noexcept {
+  thread->join();
+  delete thread;
+}
+inline void detach_thread(ThreadHandle& thread) noexcept {
+  thread->detach();
+  delete thread;
+}
 [[nodiscard]] inline bool is_current_thread(const ThreadHandle& thread) noexcept {
-  return thread.get_id() == std::this_thread::get_id();
+  return thread->get_id() == std::this_thread::get_id();
 }
 
-using Mutex = std::mutex;
-using Condition = std::condition_variable;
+using Mutex = std::mutex*;
+using Condition = std::condition_variable*;
+
+[[nodiscard]] inline bool prepare(Mutex& mutex, Condition& condition) noexcept {
+  if (mutex == nullptr) mutex = new (std::nothrow) std::mutex;
+  if (condition == nullptr) condition = new (std::nothrow) std::condition_variable;
+  return mutex != nullptr && condition != nullptr;
+}
 
 class Lock {
  public:
-  explicit Lock(Mutex& mutex) : lock_(mutex) {}
-  void wait(Condition& condition) { condition.wait(lock_); }
+  explicit Lock(Mutex& mutex) : lock_(*mutex) {}
+  void wait(Condition& condition) { condition->wait(lock_); }
 
  private:
-  std::unique_lock<Mutex> lock_;
+  std::unique_lock<std::mutex> lock_;
 };
-inline void wake_all(Condition& condition) noexcept { condition.notify_all(); }
+inline void wake_all(Condition& condition) noexcept { condition->notify_all(); }
 
 #endif
 

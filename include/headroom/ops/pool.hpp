@@ -8,11 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 
-/// As in shared.hpp, data that units of unlike flags and versions share, and that never changes; but one in each shared library
-/// (or program) that has code for it, and gone with that.
+// Shared by units of unlike flags and versions under the rules of shared.hpp; but the program, and each shared library, has one
+// of its own, which is gone when the library is unloaded: its threads run the library's code.
 namespace headroom::shared_v1 {
 
-/// The workers of parallel(n), and what they are at: see detail::Workers.
+/// The workers of parallel(n), and the job they are doing: see detail::Workers. An aggregate, made as `Pool{process}`: for
+/// `new Pool` and `new Pool{}` g++ calls an implicit constructor, which units of unlike flags would have in common.
 struct HEADROOM_HIDDEN Pool {
   struct Thread {
     detail::ThreadHandle handle;
@@ -32,7 +33,8 @@ struct HEADROOM_HIDDEN Pool {
   std::fenv_t environment{};
   std::atomic<std::size_t> next_task{0};
 
-  /// In one word, so that nobody joins a job that is over: its number, how many workers may still join it, how many are at it.
+  /// In one word, so that nobody joins a job that is over: its number, how many workers may still join it, how many are doing
+  /// it.
   std::atomic<std::uint64_t> gate{0};
 
   std::atomic<int> sleeping{0};
@@ -40,14 +42,14 @@ struct HEADROOM_HIDDEN Pool {
   detail::Mutex mutex = PTHREAD_MUTEX_INITIALIZER;
   detail::Condition opened = PTHREAD_COND_INITIALIZER;
 #else
-  detail::Mutex mutex;
-  detail::Condition opened;
+  detail::Mutex mutex = nullptr;
+  detail::Condition opened = nullptr;
 #endif
 };
 
 // Initialised before any code runs and never destroyed, so that objects with static storage may call parallel(n) at any time.
-HEADROOM_HIDDEN inline Pool first_pool;
-/// A child of fork() makes another one.
-HEADROOM_HIDDEN inline std::atomic<Pool*> current_pool{&first_pool};
+HEADROOM_HIDDEN inline Pool first_pool{0};
+/// Points to a Pool. A child of fork() makes another one.
+HEADROOM_HIDDEN inline std::atomic<void*> current_pool{&first_pool};
 
 }  // namespace headroom::shared_v1

@@ -107,20 +107,20 @@ class HEADROOM_HIDDEN Workers {
 #endif
 
   static Pool& current() {
-    Pool* pool = shared_v1::current_pool.load(std::memory_order_acquire);
+    void* its_place = shared_v1::current_pool.load(std::memory_order_acquire);
+    auto* const pool = static_cast<Pool*>(its_place);
     const int here = this_process();
     int process = pool->process.load(std::memory_order_relaxed);
     if (process == here || (process == 0 && pool->process.compare_exchange_strong(process, here)) || process == here)
       return *pool;
-    auto* const fresh = new Pool;
-    fresh->process = here;
-    if (shared_v1::current_pool.compare_exchange_strong(pool, fresh, std::memory_order_acq_rel)) return *fresh;
+    auto* const fresh = new Pool{here};
+    if (shared_v1::current_pool.compare_exchange_strong(its_place, fresh, std::memory_order_acq_rel)) return *fresh;
     delete fresh;  // another thread of the child was faster
-    return *pool;
+    return *static_cast<Pool*>(its_place);
   }
 
   static void start_threads(Pool& pool, std::size_t wanted) {
-    if (pool.thread_count >= wanted) return;
+    if (pool.thread_count >= wanted || !prepare(pool.mutex, pool.opened)) return;
     end_with_this_library();
     while (pool.thread_count < wanted) {
       auto* const thread = new (std::nothrow) Pool::Thread{{}, pool.threads};
@@ -142,7 +142,7 @@ class HEADROOM_HIDDEN Workers {
   }
   /// Whoever unloads a library, or ends the program, while a call is running, may be one of its tasks: nobody is waited for.
   static void end() {
-    Pool& pool = *shared_v1::current_pool.load(std::memory_order_acquire);
+    Pool& pool = *static_cast<Pool*>(shared_v1::current_pool.load(std::memory_order_acquire));
     if (pool.process.load(std::memory_order_relaxed) != this_process()) return;  // they are those of the parent
     if (pool.is_taken.exchange(true, std::memory_order_acquire)) return;
     pool.is_ending.store(true);

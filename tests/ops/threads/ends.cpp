@@ -1,10 +1,11 @@
 // ends WAY: the ways in which a program with workers ends, each of which has to come to its end with the status 0.
-#include <headroom/headroom.hpp>
+#include <headroom/ops/executor.hpp>
 
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -34,6 +35,12 @@ UsesThreadsAtTheEnd destroyed_after_the_threads;
 int end_with_static_objects() {
   need(threads_work());
   static const UsesThreadsAtTheEnd destroyed_before_the_threads;
+  return 0;
+}
+
+int end_while_workers_sleep() {
+  need(threads_work());
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
   return 0;
 }
 
@@ -94,6 +101,7 @@ int end_after_forks() {
 int main(int, char** arguments) {
   const char* const way = arguments[1];
   if (std::strcmp(way, "static_objects") == 0) return end_with_static_objects();
+  if (std::strcmp(way, "while_workers_sleep") == 0) return end_while_workers_sleep();
   if (std::strcmp(way, "in_a_task_of_main") == 0) return end_in_a_task(0);
   if (std::strcmp(way, "in_a_task_of_a_worker") == 0) return end_in_a_task(1);
   if (std::strcmp(way, "while_another_thread_is_at_it") == 0) return end_while_another_thread_is_at_it();
