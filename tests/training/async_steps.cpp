@@ -108,6 +108,14 @@ TEST_CASE("configure changes settings, in the middle of an iteration too, and no
   });
   scaler.synchronize();
   CHECK(errors.size() == 5);
+  scaler.configure([&](GradScaler<>& there) {
+    const GradScaler<> copy = there;
+    there = GradScaler(presets::torch(1024.0));
+    errors.push_back(logic_error_of([&] { (void)there.scale(1.0F); }));
+    CHECK(GradScaler<>(copy).scale(1.0F) == 1024.0F);
+  });
+  scaler.synchronize();
+  CHECK(errors.size() == 6);
   for (const std::string& error : errors) CHECK_THAT(error, ContainsSubstring("not from `configure`"));
   CHECK(optimizer.grads == Weights{1024.0F});
   scaler.configure([](GradScaler<>&) { throw std::runtime_error("refused"); });

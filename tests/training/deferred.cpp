@@ -57,6 +57,11 @@ struct TakesMore : Recording<TakesMore> {
     factor = by.value * static_cast<double>(rate) * static_cast<double>(name.size());
   }
 };
+struct TakesMuch : Recording<TakesMuch> {
+  void step(GradientFactor by, int a, int b, Weights& c, float&& d) {
+    factor = by.value * static_cast<double>(a + b) * static_cast<double>(c[0]) * static_cast<double>(d);
+  }
+};
 struct Refuses : Recording<Refuses> {
   static constexpr bool takes_gradient_factor = false;
   void step(GradientFactor by = {}) { factor = by.value; }
@@ -94,6 +99,14 @@ TEST_CASE("a GradientFactor is for optimizers that ask for one") {
   CHECK(after_step<Overloaded>(true).factor == 1.0 / 1024);
   CHECK(after_step<TakesMore>(true, 0.5F, "four").factor == 2.0 / 1024);
   CHECK(after_step<Refuses>(false).factor == 1.0);
+  Weights one{1.0F};
+  for (const bool deferred : {false, true}) {
+    GradScaler scaler(presets::torch(1024.0));
+    scaler.set_deferred(deferred);
+    TakesMuch optimizer;
+    (void)scaler.step(optimizer, 1, 2, one, 1.0F);
+    CHECK(optimizer.factor == (deferred ? 3.0 / 1024 : 3.0));
+  }
   CHECK(after_step<TakesDouble>(false).factor == 3.0);
 }
 

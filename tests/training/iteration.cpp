@@ -237,6 +237,127 @@ TEST_CASE("two optimizers of the same gradients do not unscale them twice") {
   CHECK(optimizer.grads == Weights{2.0F});
 }
 
+TEST_CASE("two optimizers that share some of their gradients, in whatever order, do not unscale them twice") {
+  struct Shares {
+    std::vector<Weights*> all;
+    std::vector<headroom::span<float>> gradients() {
+      std::vector<headroom::span<float>> spans;
+      for (Weights* part : all) spans.emplace_back(*part);
+      return spans;
+    }
+    void step() {}
+  };
+  for (const bool steps : {false, true}) {
+    for (const bool shared_first : {false, true}) {
+      Weights own(3, 2048.0F), shared(2, 4096.0F), other(1, 1024.0F);
+      Shares a{{&own, &shared}}, b{{&other, &shared}};
+      if (shared_first) std::swap(b.all[0], b.all[1]);
+      GradScaler scaler(presets::torch(1024.0));
+      steps ? (void)scaler.step(a) : (void)scaler.unscale(a);
+      CHECK_THAT(logic_error_of([&] { (void)scaler.step(b); }), ContainsSubstring("as another one's"));
+      CHECK(shared[0] == 4.0F);
+      CHECK(other[0] == 1024.0F);
+      CHECK(b.all.size() == 2);
+    }
+  }
+}
+
+TEST_CASE("an optimizer inside of another one, and gradients of both, are not unscaled twice") {
+  struct Outer {
+    Weights more{1024.0F};
+    Sgd inner;
+    auto gradients() { return std::tie(more, inner.grads); }
+    void step() {}
+  } outer{{1024.0F}, Sgd{{1.0F}, {2048.0F}}};
+  GradScaler scaler(presets::torch(1024.0));
+  (void)scaler.unscale(outer.inner);
+  CHECK_THROWS_AS(scaler.unscale(outer), std::logic_error);
+  CHECK(outer.inner.grads == Weights{2.0F});
+}
+
+TEST_CASE("an optimizer is the same one by a reference to its base") {
+  struct Derived : Sgd {
+    int other = 0;
+  } derived;
+  derived.weights = {1.0F};
+  derived.grads = {2048.0F};
+  Sgd& base = derived;
+  GradScaler scaler(presets::torch(1024.0));
+  (void)scaler.unscale(base);
+  CHECK_FALSE(scaler.step(derived).skipped);
+  CHECK(derived.weights == Weights{-1.0F});
+  CHECK_THAT(logic_error_of([&] { (void)scaler.step(base); }), ContainsSubstring("stepped already"));
+}
+
+TEST_CASE("one buffer may have the gradients of one optimizer after the other") {
+  struct Uses {
+    Weights& buffer;
+    float weight = 0.0F;
+    Weights& gradients() { return buffer; }
+    void step() { weight -= buffer[0]; }
+  };
+  Weights buffer{0.0F};
+  Uses a{buffer}, b{buffer};
+  GradScaler scaler(presets::torch(1024.0));
+  const float loss = scaler.scale(1.0F);
+  buffer = {2.0F * loss};
+  (void)scaler.step(a);
+  CHECK_THAT(logic_error_of([&] { (void)scaler.step(b); }), ContainsSubstring("as another one's"));
+  buffer[0] = 3.0F * loss;
+  (void)scaler.step(b);
+  CHECK(a.weight == -2.0F);
+  CHECK(b.weight == -3.0F);
+}
+
+TEST_CASE("clipped gradients are those that were left, however they were rounded, when another loss has been scaled") {
+  std::mt19937 random(support::seed);
+  for (const double scale : {32768.0, 30000.0, 1.0}) {
+    for (int run = 0; run < 200; ++run) {
+      const auto gradient = static_cast<float>(random() % 1000 + 1) * 0.001F;
+      struct Narrow {
+        std::vector<headroom::half> grads;
+        std::vector<headroom::half>& gradients() { return grads; }
+        void step() {}
+      };
+      GradScaler scaler(presets::torch(scale));
+      Sgd d{{0.0F, 0.0F}, {}}, g{{0.0F}, {}};
+      d.grads = {scaler.scale(gradient), scaler.scale(0.3F)};
+      Narrow narrow{{headroom::half(gradient), headroom::half(0.3F)}};
+      const double max_norm = run % 2 == 0 ? 0.05 : 10.0;
+      (void)scaler.unscale_and_clip(d, max_norm);
+      (void)scaler.unscale_and_clip(narrow, max_norm * 1e-5);
+      g.grads = {scaler.scale(1.0F)};
+      REQUIRE_FALSE(scaler.step(d).skipped);
+      REQUIRE_FALSE(scaler.step(narrow).skipped);
+      REQUIRE_FALSE(scaler.step(g).skipped);
+    }
+  }
+}
+
+TEST_CASE("an optimizer that moves with its gradients in it is refused") {
+  struct Inline {
+    std::array<float, 2> grads{2048.0F, 1024.0F};
+    float weight = 0.0F;
+    std::array<float, 2>& gradients() { return grads; }
+    void step() { weight -= grads[0]; }
+  };
+  {
+    std::vector<Inline> two(2);
+    GradScaler scaler(presets::torch(1024.0));
+    (void)scaler.unscale(two[0]);
+    two.erase(two.begin());
+    CHECK_THAT(logic_error_of([&] { (void)scaler.step(two[0]); }), ContainsSubstring("have become larger"));
+  }
+  std::vector<Inline> optimizers(1);
+  GradScaler scaler(presets::torch(1024.0));
+  (void)scaler.unscale(optimizers[0]);
+  optimizers.reserve(100);
+  CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizers[0]); }), ContainsSubstring("has moved since"));
+  Inline other;
+  CHECK_FALSE(scaler.step(other).skipped);  // whose gradients are scaled
+  CHECK(other.weight == -2.0F);
+}
+
 // ---- gradients that are not there ----
 
 TEST_CASE("gradients without elements are a step with nothing to unscale; no gradients at all are an error") {
@@ -277,6 +398,20 @@ TEST_CASE("clipping is right where the norm or the factor is no double") {
     CHECK(scaler.unscale_and_clip(large, 4.0).finite);
     CHECK(large.grads[0] == Approx(1.0));
   }
+  struct Fused : Doubles {
+    using Doubles::step;
+    void step(GradientFactor) {}
+  };
+  for (const bool deferred : {true, false}) {  // with one number in place of the norm it counts as an overflow
+    GradScaler scaler(presets::torch(1024.0));
+    scaler.set_deferred(deferred);
+    if (!deferred) scaler.set_reducer([](const headroom::GradientSums& here) { return here; });
+    Fused large;
+    large.grads.assign(16, 1.7e308);
+    CHECK_FALSE(scaler.unscale_and_clip(large, 4.0).finite);
+    CHECK(scaler.step(large).skipped);
+    large.grads.assign(16, 1e100);
+  }
 }
 
 // ---- gradients that were unscaled and are added to ----
@@ -295,10 +430,10 @@ TEST_CASE("scaled gradients that are added to unscaled ones are refused where th
     (void)scaler.unscale(optimizer);
     backward(scaler.scale(1.0F), 2.0F, optimizer);
     CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizer); }),
-               ContainsSubstring("added to gradients that were unscaled"));
+               ContainsSubstring("have become larger since they were unscaled"));
     optimizer.grads[0] = infinity();
     CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizer); }),
-               ContainsSubstring("added to gradients that were unscaled"));
+               ContainsSubstring("have become larger since they were unscaled"));
   }
   // A loss of another optimizer is none of its business.
   GradScaler scaler(presets::torch(1024.0));

@@ -114,6 +114,10 @@ struct tensor_traits<T, std::enable_if_t<detail::eigen::is_dense<T>>> {
   static_assert(
       has_elements,
       "headroom: an Eigen expression has no elements in memory to work on, or not at regular distances: call .eval() on it");
+  static_assert(
+      sizeof(T) == sizeof(detail::eigen::dense_base_t<T>) || std::is_same_v<T, detail::eigen::dense_base_t<T>>,
+      "headroom: this class is derived from one of Eigen and has members of its own, which would be left out: make the "
+      "matrix a member, too, and write HEADROOM_TREE(Type, matrix, member, ...)");
   using value_type = std::remove_const_t<typename T::Scalar>;
   using plain = typename T::PlainObject;
   static constexpr bool is_view = !detail::eigen::is_plain<T>;

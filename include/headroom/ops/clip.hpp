@@ -65,6 +65,36 @@ Findings multiply_in_place(const Executor& executor, double factor, std::size_t 
   return detail::multiply_in_place(executor, WideFactor{factor}, bytes, tree);
 }
 
+/// What was measured on scaled gradients, and a factor of unscaled ones, the other way about.
+[[nodiscard]] inline kernel::unchecked::WideNorm unscaled(const kernel::unchecked::WideNorm& scaled, double scale) noexcept {
+  if (!scaled.report.finite) return scaled;
+  return {{true, detail::divided(scaled.report.max_abs, scale)}, detail::divided(scaled.root, scale), scaled.exponent};
+}
+[[nodiscard]] inline WideFactor unscaled(const WideFactor& factor, double scale) noexcept {
+  return {detail::divided(factor.value, scale), factor.exponent};
+}
+
+struct Clipped {
+  GradientNorm norm;      ///< of the unscaled gradients before clipping
+  GradientReport stored;  ///< of what lies in memory now
+};
+/// Divides the tree by `scale` and clips it: see LossScaleVerbs::unscale_and_clip_in_place. Where there is nothing to do
+/// nothing is written.
+template <class Executor, class Tree>
+Clipped unscale_and_clip(const Executor& executor, Tree& tree, float loss_scale, const double& max_norm) {
+  check_max_norm(max_norm);
+  const auto scale = static_cast<double>(loss_scale);
+  const std::size_t bytes = check_trees(CheckInPlace{}, tree);
+  const kernel::unchecked::WideNorm norm = unscaled(measure_checked(executor, bytes, tree), scale);
+  const GradientNorm measured = kernel::unchecked::rounded(norm);
+  const bool clipped = clips(measured, max_norm);
+  if (!clipped && scale == 1.0) return {measured, measured};
+  const Findings found = clipped
+                             ? detail::multiply_in_place(executor, unscaled(clip_factor(norm, max_norm), scale), bytes, tree)
+                             : run_pass(executor, Unscale{kernel::unchecked::unscaling_by(loss_scale)}, bytes, tree);
+  return {found.finite() ? measured : kernel::unchecked::rounded({found.report(), 0.0, 0}), found.report()};
+}
+
 }  // namespace detail
 
 /// Multiplies the tree by max_norm / norm where its L2 norm is above `max_norm`; else, and where it is not finite, leaves it as
@@ -72,14 +102,7 @@ Findings multiply_in_place(const Executor& executor, double factor, std::size_t 
 /// negative or NaN.
 template <class Executor, class Tree>
 GradientNorm clip_by_global_norm(const Executor& executor, Tree&& tree, const double& max_norm) {
-  detail::check_max_norm(max_norm);
-  const std::size_t bytes = detail::check_trees(detail::CheckInPlace{}, tree);
-  const kernel::unchecked::WideNorm norm = detail::measure_checked(executor, bytes, tree);
-  const GradientNorm measured = kernel::unchecked::rounded(norm);
-  if (detail::clips(measured, max_norm)) {
-    (void)detail::multiply_in_place(executor, detail::clip_factor(norm, max_norm), bytes, tree);
-  }
-  return measured;
+  return detail::unscale_and_clip(executor, tree, 1.0F, max_norm).norm;
 }
 template <class Tree>
 GradientNorm clip_by_global_norm(Tree&& tree, const double& max_norm) {

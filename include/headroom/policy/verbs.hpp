@@ -131,14 +131,7 @@ class LossScaleVerbs {
   /// Non-finite gradients are unscaled, not clipped. Throws std::invalid_argument where max_norm is negative or NaN.
   template <class Executor, class Tree>
   GradientNorm unscale_and_clip_in_place(const Executor& executor, Tree&& tree, const double& max_norm) const {
-    detail::check_max_norm(max_norm);
-    const std::size_t bytes = detail::check_trees(detail::CheckInPlace{}, tree);
-    const kernel::unchecked::WideNorm norm = unscaled(detail::measure_checked(executor, bytes, tree));
-    const GradientNorm measured = kernel::unchecked::rounded(norm);
-    const auto found = detail::clips(measured, max_norm)
-                           ? detail::multiply_in_place(executor, unscaled(detail::clip_factor(norm, max_norm)), bytes, tree)
-                           : detail::run_pass(executor, divide(), bytes, tree);
-    return found.finite() ? measured : kernel::unchecked::rounded({found.report(), 0.0, 0});
+    return detail::unscale_and_clip(executor, tree, self().loss_scale(), max_norm).norm;
   }
   template <class Tree>
   GradientNorm unscale_and_clip_in_place(Tree&& tree, const double& max_norm) const {
@@ -150,17 +143,6 @@ class LossScaleVerbs {
   [[nodiscard]] double scale_as_double() const noexcept { return static_cast<double>(self().loss_scale()); }
   [[nodiscard]] detail::Multiply multiply() const noexcept { return {scale_as_double()}; }
   [[nodiscard]] detail::Unscale divide() const noexcept { return {kernel::unchecked::unscaling_by(self().loss_scale())}; }
-
-  /// What was measured on scaled gradients, as it is of the unscaled ones.
-  [[nodiscard]] kernel::unchecked::WideNorm unscaled(const kernel::unchecked::WideNorm& scaled) const noexcept {
-    if (!scaled.report.finite) return scaled;
-    const double scale = scale_as_double();
-    return {{true, detail::divided(scaled.report.max_abs, scale)}, detail::divided(scaled.root, scale), scaled.exponent};
-  }
-  /// A factor of unscaled gradients, as it is of the scaled ones.
-  [[nodiscard]] detail::WideFactor unscaled(const detail::WideFactor& factor) const noexcept {
-    return {detail::divided(factor.value, scale_as_double()), factor.exponent};
-  }
 };
 
 }  // namespace HEADROOM_BUILD

@@ -53,8 +53,8 @@ struct BackgroundScaler {
       bool& is_configured;
       ~Configuring() { is_configured = false; }
     };
-    const Configuring configuring{scaler.is_configured_};
-    scaler.is_configured_ = true;
+    const Configuring configuring{scaler.is_configured_.is_set};
+    scaler.is_configured_.is_set = true;
     f(scaler);
   }
   void end_iteration() noexcept { scaler.iteration_.end(); }

@@ -42,12 +42,12 @@ struct BackgroundScaler;
 /// losses of an iteration have the same scale, the one of its first `scale`, and gradients are unscaled by that, whatever is
 /// set meanwhile. Not to be used by two threads at once.
 ///
-/// Within an iteration an optimizer is known by its address, its type and the addresses of its gradients. It may move where the
-/// gradients stay; change those in place, or before `unscale`.
+/// Within an iteration an optimizer is known by its address and where its gradients are. It may move where the gradients stay;
+/// change those in place, or before `unscale`. Two optimizers that share gradients are std::logic_error.
 ///
 /// Gradient accumulation: `scale` and backward for each part, then one `step` and one `update`. What is added to gradients that
-/// have been unscaled already is std::logic_error where it makes them larger. Clipping: between `unscale` and `step`, or by
-/// unscale_and_clip; before, the norm would be that of the scaled gradients.
+/// have been unscaled already is std::logic_error at the step, where the loss was scaled after that and has made them larger.
+/// Clipping: between `unscale` and `step`, or by unscale_and_clip; before, the norm would be that of the scaled gradients.
 template <class Policy = DynamicLossScale>
 class GradScaler {
   static_assert(is_loss_scale_v<Policy>, "headroom: a GradScaler needs a loss scale (see is_loss_scale_v)");
@@ -93,24 +93,22 @@ class GradScaler {
       if (factor < 1.0) (void)passes.multiply(gradients, factor);
       return norm;
     } else {
-      return passes.unscale_and_clip(gradients, 1.0F, max_norm);
+      return passes.unscale_and_clip(gradients, 1.0F, max_norm).norm;
     }
   }
 
   /// Unscales the gradients unless that has been done, and calls the optimizer's step with `args` unless they are not finite.
-  /// Once an iteration. Throws std::logic_error the second time, and where no gradient is defined; what the optimizer throws
-  /// goes through, and counts as its step.
+  /// Once an iteration. Throws std::logic_error the second time, and as `unscale` does; what the optimizer throws goes through,
+  /// and counts as its step.
   template <class Optimizer, class... Args>
   auto step(Optimizer& optimizer, Args&&... args) {
     detail::check_is_optimizer<Optimizer>();
-    if constexpr (detail::takes_factor<Optimizer>() &&
-                  std::is_invocable_v<detail::CallStep, Optimizer&, GradientFactor, Args&&...>) {
-      return step_if_finite(optimizer, [&](GradientFactor factor) -> decltype(auto) {
-        return detail::CallStep()(optimizer, factor, std::forward<Args>(args)...);
+    if constexpr (detail::step_takes_factor<Optimizer, Args&&...>()) {
+      return step_if_finite(optimizer, true, [&](GradientFactor factor) -> decltype(auto) {
+        return detail::CallStep()(optimizer, GradientFactor(factor), std::forward<Args>(args)...);
       });
     } else {
-      if (iteration_.is_deferred) detail::Iteration::throw_takes_no_factor("step");
-      return step_if_finite(optimizer, [&](GradientFactor) -> decltype(auto) {
+      return step_if_finite(optimizer, false, [&](GradientFactor) -> decltype(auto) {
         return detail::CallStep()(optimizer, std::forward<Args>(args)...);
       });
     }
@@ -140,7 +138,7 @@ class GradScaler {
   auto update(const float& new_scale) -> std::void_t<decltype(std::declval<const P&>().with_loss_scale(new_scale))> {
     if (!enabled_) return;
     policy_ = policy_.with_loss_scale(new_scale);
-    if (iteration_.has_optimizers() && !is_configured_) iteration_.end();
+    if (iteration_.has_optimizers() && !is_configured_.is_set) iteration_.end();
   }
 
   /// That of the policy, which the losses of the next iteration get, and those of this one where none has been scaled yet; 1
@@ -182,13 +180,13 @@ class GradScaler {
   void load_state_dict(const StateDict& dict) {
     if (!enabled_) return;
     policy_ = Policy::from_state_dict(dict);
-    if (!is_configured_) iteration_.end();
+    if (!is_configured_.is_set) iteration_.end();
   }
 
   /// Called with what was found in the unscaled gradients of each optimizer, before anything is decided by it, by ranks without
   /// gradients too; returns the same of all ranks together, so that their scales cannot drift apart and all clip by one norm.
-  /// Every rank has to unscale, clip or step the same optimizers in the same order. Where it throws, the step of those
-  /// gradients is skipped, or has not been clipped and can be tried again.
+  /// A sum of squares beyond double is an overflow. Every rank has to unscale, clip or step the same optimizers in the same
+  /// order. Where it throws, the step of those gradients is skipped, or has not been clipped and can be tried again.
   void set_reducer(std::function<GradientSums(const GradientSums&)> reducer) { iteration_.reducer = std::move(reducer); }
   /// Called by `update`, when it is done, after an overflow at the policy's min_scale: it can fall no further, and something
   /// else is wrong. May throw. Without it the training goes on, as in torch.
@@ -199,7 +197,7 @@ class GradScaler {
   }
   /// Deferred: gradients are only measured and stay scaled; the optimizer multiplies them, in the loop it has anyway, by the
   /// GradientFactor that it takes as the first argument of its step. (In the other mode that is 1.) An optimizer that takes
-  /// none is refused by std::logic_error, and so is a change within an iteration.
+  /// none is refused by std::logic_error, and so is a change once an optimizer has been unscaled.
   void set_deferred(bool deferred) {
     if (iteration_.has_optimizers()) {
       detail::throw_logic_error("set_deferred: an optimizer has been unscaled already; call update first");
@@ -216,19 +214,19 @@ class GradScaler {
   /// What gradients are divided by now.
   [[nodiscard]] float gradient_scale() const noexcept { return iteration_.loss_scale_or(policy_.loss_scale()); }
   void check_not_configured(const char* call) const {
-    if (is_configured_) {
+    if (is_configured_.is_set) {
       detail::throw_logic_error(std::string(call) + ": not from `configure`, which is for settings; submit the optimizer");
     }
   }
 
   template <class Optimizer, class Step>
-  auto step_if_finite(Optimizer& optimizer, Step step) {
+  auto step_if_finite(Optimizer& optimizer, bool takes_factor, Step step) {
     using Value = std::decay_t<decltype(step(GradientFactor()))>;
     StepResult<Value> result;
     GradientFactor factor;
     if (enabled_) {
       check_not_configured("step");
-      const detail::OptimizerState& state = iteration_.step(optimizer, gradient_scale());
+      const detail::OptimizerState& state = iteration_.step(optimizer, gradient_scale(), takes_factor);
       result.report = state.report;
       result.skipped = !state.report.finite;
       factor = state.factor;
@@ -243,8 +241,8 @@ class GradScaler {
   }
   Policy policy_;
   bool enabled_;
-  bool is_configured_ = false;   // by AsyncGradScaler::configure, which changes settings only
-  bool backs_off_once_ = false;  // an overflow of a scale that the policy has lowered since lowers it no further
+  detail::OwnFlag is_configured_;  // by AsyncGradScaler::configure, which changes settings only
+  bool backs_off_once_ = false;    // an overflow of a scale that the policy has lowered since lowers it no further
   detail::Iteration iteration_;
   std::function<void(const Policy&)> on_floor_;
 };

@@ -113,9 +113,8 @@ struct GradientPasses {
   }
   /// Exact for norms beyond all doubles, too, which only headroom's own verbs are.
   template <class Tree>
-  GradientNorm unscale_and_clip(Tree& gradients, float scale, const double& max_norm) const {
-    return scale == 1.0F ? clip_by_global_norm(executor, gradients, max_norm)
-                         : ConstantLossScale(scale).unscale_and_clip_in_place(executor, gradients, max_norm);
+  Clipped unscale_and_clip(Tree& gradients, float scale, const double& max_norm) const {
+    return detail::unscale_and_clip(executor, gradients, scale, max_norm);
   }
   /// factor <= 1
   template <class Tree>

@@ -17,6 +17,15 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
+/// A flag of this object alone: copies and assignments of its owner leave it as it is.
+struct OwnFlag {
+  bool is_set = false;
+
+  OwnFlag() = default;
+  OwnFlag(const OwnFlag&) noexcept {}
+  OwnFlag& operator=(const OwnFlag&) noexcept { return *this; }
+};
+
 /// From one update of a GradScaler to the next: the scale of its losses, and what has become of the gradients of which
 /// optimizer. `scale` is always the one that gradients are to be divided by.
 class Iteration {
@@ -52,24 +61,26 @@ class Iteration {
   template <class Optimizer>
   GradientNorm unscale(Optimizer& optimizer, float scale, const double* max_norm) {
     auto&& gradients = optimizer_traits<Optimizer>::gradients(optimizer);
-    const GradientPlace place = place_of_gradients(optimizer, gradients);
+    const GradientPlace place = states_.place_of(optimizer, gradients);
     if (const OptimizerState* state = states_.find(key_of(optimizer), place)) {
       throw_logic_error(state->stepped
                             ? "unscale: this optimizer has been stepped already; call update before the next iteration"
                             : "unscale: the gradients of this optimizer have been unscaled already since the last update");
     }
-    return Unscaling<Optimizer, decltype(gradients)>{*this, {executor}, gradients, scale}.run(key_of(optimizer), place,
-                                                                                              max_norm);
+    Unscaling<Optimizer, decltype(gradients)> unscaling{*this,  {executor}, gradients, scale, detail::takes_factor<Optimizer>(),
+                                                        nullptr};
+    return unscaling.run(key_of(optimizer), place, max_norm);
   }
 
   /// Unscales unless that has been done, and says by what and whether the optimizer may step, which it does once. Throws
-  /// std::logic_error the second time.
+  /// std::logic_error the second time. `takes_factor`: whether it will be handed a GradientFactor.
   template <class Optimizer>
-  const OptimizerState& step(Optimizer& optimizer, float scale) {
+  const OptimizerState& step(Optimizer& optimizer, float scale, bool takes_factor) {
+    if (is_deferred && !takes_factor) throw_takes_no_factor("step");
     auto&& gradients = optimizer_traits<Optimizer>::gradients(optimizer);
-    const GradientPlace place = place_of_gradients(optimizer, gradients);
+    const GradientPlace place = states_.place_of(optimizer, gradients);
     OptimizerState* state = states_.find(key_of(optimizer), place);
-    Unscaling<Optimizer, decltype(gradients)> unscaling{*this, {executor}, gradients, scale};
+    Unscaling<Optimizer, decltype(gradients)> unscaling{*this, {executor}, gradients, scale, takes_factor, nullptr};
     if (state == nullptr) {
       (void)unscaling.run(key_of(optimizer), place, nullptr);
       state = &states_.last();
@@ -96,15 +107,17 @@ class Iteration {
     GradientPasses<Optimizer> passes;
     Gradients& gradients;
     float scale;
-    const OptimizerState* before = nullptr;  // of the last iteration
+    bool takes_factor;
+    const OptimizerState* before;  // of the last iteration
 
     /// Returns what was found, of all ranks, and leaves a state that says the same.
     GradientNorm run(const OptimizerKey& key, const GradientPlace& place, const double* max_norm) {
-      if (iteration.is_deferred && !takes_factor<Optimizer>()) throw_takes_no_factor("unscale");
+      if (iteration.is_deferred && !takes_factor) throw_takes_no_factor("unscale");
       before = iteration.states_.find_before(key, place);
       iteration.states_.check_is_current(before, iteration.loss_scale_.has_value());
-      if (place.leaves == 0 && !iteration.reducer) throw_logic_error("the optimizer has no gradients; call backward first");
-      // Until it is known better nobody may step with them. Where nothing has been written it may be tried again.
+      iteration.states_.check_not_unscaled(key, place, [this] { return passes.check(gradients); });
+      if (place.defined == 0 && !iteration.reducer) throw_logic_error("the optimizer has no gradients; call backward first");
+      // Until the pass succeeds nobody may step with these gradients. Where nothing has been written it may be tried again.
       OptimizerState& state = iteration.states_.add({key, place, {false, infinite()}});
       Attempt attempt{iteration.states_};
       const GradientNorm found = iteration.is_deferred ? measure(state, max_norm)
@@ -115,14 +128,14 @@ class Iteration {
       return found;
     }
 
-    /// Throws std::logic_error where a loss has been scaled after the gradients were unscaled, and has made them larger.
+    /// Throws std::logic_error where gradients that were unscaled have become larger, and it may be because scaled ones have
+    /// been added, for a loss has been scaled since, or because they are another's, who has moved here with them.
     void check_nothing_added(const OptimizerState& state) const {
-      if (!state.loss_since || !state.report.finite) return;
-      if (passes.check(gradients).max_abs > state.largest) {
-        throw_logic_error(
-            "step: scaled gradients have been added to gradients that were unscaled already: unscale once, after the last "
-            "backward");
-      }
+      if (!state.report.finite || !(state.loss_since || state.place.is_inline)) return;
+      if (passes.check(gradients).max_abs <= state.largest) return;
+      throw_logic_error(
+          "step: these gradients have become larger since they were unscaled; if scaled ones have been added to them, unscale "
+          "once, after the last backward; if not, call step before another loss is scaled");
     }
 
    private:
@@ -156,18 +169,16 @@ class Iteration {
       check_is_new(scaled);
       const GradientNorm found = reduced(passes.unscaled(gradients, scaled, scale));
       const double factor = clip_factor(found, max_norm);
-      state.clipped = factor < 1.0;
       state.largest =
-          (state.clipped ? passes.multiply(gradients, factor / static_cast<double>(scale)) : passes.unscale(gradients, scale))
+          (factor < 1.0 ? passes.multiply(gradients, factor / static_cast<double>(scale)) : passes.unscale(gradients, scale))
               .max_abs;
       return found;
     }
     GradientNorm clip_here(OptimizerState& state, const double& max_norm) const {
       if (may_be_old()) check_is_new(passes.check(gradients));
-      const GradientNorm found = passes.unscale_and_clip(gradients, scale, max_norm);
-      state.clipped = clips(found, max_norm);
-      state.largest = found.max_abs * clip_factor(found, max_norm);
-      return found;
+      const Clipped found = passes.unscale_and_clip(gradients, scale, max_norm);
+      state.largest = found.stored.max_abs;
+      return found.norm;
     }
     GradientNorm measure(OptimizerState& state, const double* max_norm) const {
       GradientNorm scaled;
@@ -182,8 +193,10 @@ class Iteration {
       state.factor.value = (max_norm != nullptr ? clip_factor(found, *max_norm) : 1.0) / static_cast<double>(scale);
       return found;
     }
+    /// That of all ranks. A norm beyond all doubles cannot be clipped by here, and counts as an overflow.
     [[nodiscard]] GradientNorm reduced(const GradientNorm& found) const {
-      return iteration.reducer ? norm_of_all(found, iteration.reducer(sums_of(found))) : found;
+      const GradientNorm all = iteration.reducer ? norm_of_all(found, iteration.reducer(sums_of(found))) : found;
+      return is_infinite(all.norm) ? GradientNorm{{false, infinite()}, infinite()} : all;
     }
 
     /// Whether the gradients may be those of the iteration before, unscaled already: no loss has been scaled in this one, and
@@ -194,7 +207,7 @@ class Iteration {
     }
     /// Throws std::logic_error where they are. `now` is what they are before anything is written.
     void check_is_new(const GradientReport& now) const {
-      if (may_be_old() && now.finite && now.max_abs > 0.0 && before->may_be(now.max_abs)) {
+      if (may_be_old() && before->may_be(now)) {
         throw_logic_error(
             "these gradients were unscaled before the last update already, and no loss has been scaled since: call step before "
             "update, and scale and backward after it");

@@ -10,9 +10,10 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 /// What an optimizer that takes one multiplies each gradient by: in deferred mode the inverse of the loss scale times the clip
-/// factor, else 1. An optimizer takes one whose `step` names this type as that of its first parameter. One whose step is a
-/// template, and would take anything, says so itself or in its optimizer_traits, as everybody may: `static constexpr bool
-/// takes_gradient_factor = true;` (or false, where a template whose return type is deduced does not compile with one).
+/// factor, else 1. An optimizer takes one whose `step` names this type as that of its first parameter. It can also say so,
+/// itself or in its optimizer_traits, by `static constexpr bool takes_gradient_factor = true;` (or false). It has to where its
+/// step is a template, which would take anything; and where `unscale` is called in deferred mode, before the other arguments of
+/// the step are known, if there are more than three of them or by value and by reference.
 struct GradientFactor {
   double value = 1.0;
 };
@@ -46,7 +47,7 @@ struct member_optimizer_traits<Optimizer, std::void_t<decltype(std::declval<Opti
 ///     };
 ///
 /// Gradients that are not in this processor's memory need functions of their own, in the place of headroom's verbs (all three;
-/// `gradients` still returns a tree, whose elements are counted):
+/// `gradients` still returns a tree: no leaf means no gradients):
 ///
 ///       static GradientReport unscale(const ParallelExecutor&, Gradients&, float scale);          // unscale_in_place
 ///       static GradientNorm measure(const ParallelExecutor&, const Gradients&);
@@ -145,13 +146,32 @@ inline constexpr bool names_factor_v = std::is_invocable_v<CallStep, Optimizer&,
                                        !std::is_invocable_v<CallStep, Optimizer&, NoGradientFactor, Args...>;
 
 template <class Optimizer>
+inline constexpr bool says_v = says_what_it_takes<optimizer_traits<Optimizer>>::value || says_what_it_takes<Optimizer>::value;
+template <class Optimizer>
+constexpr bool what_it_says() {
+  if constexpr (says_what_it_takes<optimizer_traits<Optimizer>>::value) {
+    return optimizer_traits<Optimizer>::takes_gradient_factor;
+  } else {
+    return said_by(static_cast<const Optimizer*>(nullptr));
+  }
+}
+
+/// Whether a step with these arguments gets a GradientFactor.
+template <class Optimizer, class... Args>
+constexpr bool step_takes_factor() {
+  if constexpr (says_v<Optimizer>) {
+    return what_it_says<Optimizer>() && std::is_invocable_v<CallStep, Optimizer&, GradientFactor, Args...>;
+  } else {
+    return names_factor_v<Optimizer, Args...>;
+  }
+}
+/// The same before the arguments are known: as far as steps of up to three more can be tried.
+template <class Optimizer>
 constexpr bool takes_factor() {
   using V = AnyValue;
   using R = AnyReference;
-  if constexpr (says_what_it_takes<optimizer_traits<Optimizer>>::value) {
-    return optimizer_traits<Optimizer>::takes_gradient_factor;
-  } else if constexpr (says_what_it_takes<Optimizer>::value) {
-    return said_by(static_cast<const Optimizer*>(nullptr));
+  if constexpr (says_v<Optimizer>) {
+    return what_it_says<Optimizer>();
   } else {
     return names_factor_v<Optimizer> || names_factor_v<Optimizer, V> || names_factor_v<Optimizer, R> ||
            names_factor_v<Optimizer, V, V> || names_factor_v<Optimizer, R, R> || names_factor_v<Optimizer, V, V, V> ||

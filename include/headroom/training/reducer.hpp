@@ -13,7 +13,8 @@ inline namespace HEADROOM_BUILD {
 struct GradientSums {
   bool finite = true;           ///< combined by AND
   double max_abs = 0.0;         ///< by maximum; +Inf where not finite
-  double sum_of_squares = 0.0;  ///< by sum, where each rank holds a part of the gradients; 0 where nobody asks for the norm
+  double sum_of_squares = 0.0;  ///< by sum, where each rank holds a part of the gradients; +Inf where not finite, else 0 where
+                                ///< nobody clips
 };
 
 namespace detail {
