@@ -53,11 +53,14 @@ class ParallelExecutor {
 
 namespace detail {
 
+struct AnyTask {
+  void operator()(std::size_t) const noexcept {}
+};
 template <class T, class = void>
 struct is_executor : std::false_type {};
 template <class T>
-struct is_executor<T, std::enable_if_t<std::is_convertible_v<decltype(std::declval<const T&>().concurrency()), std::size_t>>>
-    : std::true_type {};
+struct is_executor<T, std::void_t<decltype(std::declval<const T&>().run(std::size_t{}, std::declval<AnyTask>()))>>
+    : std::is_convertible<decltype(std::declval<const T&>().concurrency()), std::size_t> {};
 
 template <class Executor>
 constexpr bool check_is_executor() {

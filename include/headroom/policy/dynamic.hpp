@@ -73,9 +73,8 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     return next;
   }
 
-  /// The same policy with other settings; scale and counters stay, but no more overflows are still to be tolerated than the new
-  /// settings tolerate. Throws std::invalid_argument naming the field and its value
-  /// where one is out of range, or the scale is above the new max_scale.
+  /// The same policy with other settings. Scale and counters stay; a hysteresis in progress is cut down to the new one. Throws
+  /// std::invalid_argument naming the field and its value where one is out of range, or the scale is above the new max_scale.
   [[nodiscard]] constexpr BasicDynamicLossScale with_config(const Config& config) const {
     detail::check(config);
     BasicDynamicLossScale next = *this;

@@ -56,7 +56,7 @@ constexpr bool every_node() {
   }
 }
 
-/// Whose the parts of a product are.
+/// Who owns the parts of a product.
 enum class parts { own, referenced, unknown };
 
 template <class Types>
@@ -96,7 +96,7 @@ struct OwnsItsElements {
 /// whose children come from a function. `IfDynamic`: nodes of dynamic dtype, whose copies can be replaced, count as such.
 template <class T, bool IfDynamic = false>
 inline constexpr bool owns_elements_v = every_node<OwnsItsElements<false, IfDynamic>, bare<T>>();
-/// The same, or nothing is known.
+/// Not known to share its elements with anybody.
 template <class T, bool IfDynamic = false>
 inline constexpr bool may_own_elements_v = every_node<OwnsItsElements<true, IfDynamic>, bare<T>>();
 
