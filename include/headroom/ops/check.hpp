@@ -100,8 +100,9 @@ void check_same_shape(const Path& path, const Source& source, const Destination&
 
 template <class Source, class Destination>
 void check_overlap(const Path& path, const Source& source, const Destination& destination) {
+  if (!detail::range_of(source).meets(detail::range_of(destination))) return;
   const Extent from = detail::extent_of(source), to = detail::extent_of(destination);
-  if (share_elements(from, to) && !same_places(from, to)) {
+  if (!same_places(from, to) && share_elements(from, to)) {
     throw_invalid_argument(path.name() +
                            ": source and destination overlap, and are not the same elements in the same places, so that some "
                            "would be overwritten before they are read");
@@ -156,7 +157,7 @@ struct CheckNodesApart {
 
 template <class Check>
 struct CheckAndCount {
-  Check check;
+  Check& check;
   std::size_t bytes = 0;
   template <class... Leaves>
   void operator()(const Path& path, Leaves&... leaves) {
@@ -167,8 +168,8 @@ struct CheckAndCount {
 
 /// Returns how many bytes all floating-point leaves have.
 template <class Check, class... Trees>
-std::size_t check_trees(const Check& check, Trees&... trees) {
-  CheckAndCount<Check> visit{check};
+std::size_t check_trees(Check&& check, Trees&... trees) {
+  CheckAndCount<std::remove_reference_t<Check>> visit{check};
   if constexpr ((check_has_floats<bare<Trees>>() && ...)) detail::walk(Path(), visit, trees...);
   return visit.bytes;
 }

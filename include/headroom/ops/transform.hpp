@@ -31,8 +31,9 @@ GradientReport run_into(const Executor& executor, Action action, std::size_t byt
 }
 template <class Executor, class Action, class Source, class Destination>
 GradientReport transform_into(const Executor& executor, const Action& action, const Source& source, Destination& destination) {
-  const std::size_t bytes = check_trees(CheckInto{}, source, destination);
-  check_leaves_apart(source, destination);
+  CheckIntoOthers check;
+  const std::size_t bytes = check_trees(check, source, destination);
+  if (!check.are_apart()) check_leaves_apart(check.leaves, source, destination);
   return run_into(executor, action, bytes, source, destination);
 }
 

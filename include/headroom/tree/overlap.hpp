@@ -21,6 +21,11 @@ struct Extent {
   Layout layout;
 
   [[nodiscard]] bool empty() const noexcept { return layout.size() == 0; }
+  /// In bytes, whichever way it goes.
+  [[nodiscard]] std::ptrdiff_t stride(int i) const noexcept {
+    const std::ptrdiff_t stride = layout.stride(i) * element;
+    return stride < 0 ? -stride : stride;
+  }
   /// From the lowest byte to behind the highest one, where it is not empty.
   [[nodiscard]] std::intptr_t begin() const noexcept { return first + reach(-1); }
   [[nodiscard]] std::intptr_t end() const noexcept { return first + reach(1) + element; }
@@ -39,6 +44,23 @@ template <class Leaf>
 [[nodiscard]] Extent extent_of(const Leaf& leaf) {
   const auto* data = detail::data_of(leaf);
   return {reinterpret_cast<std::intptr_t>(data), static_cast<std::ptrdiff_t>(sizeof *data), detail::layout_of(leaf)};
+}
+
+/// The bytes of a leaf, from the lowest to behind the highest one; begin == end where it is empty.
+struct ByteRange {
+  std::intptr_t begin, end;
+  [[nodiscard]] bool meets(const ByteRange& other) const noexcept { return begin < other.end && other.begin < end; }
+};
+template <class Leaf>
+[[nodiscard]] ByteRange range_of(const Leaf& leaf) {
+  if constexpr (has_layout<Leaf>::value) {
+    const Extent extent = detail::extent_of(leaf);
+    return {extent.begin(), extent.empty() ? extent.begin() : extent.end()};
+  } else {
+    const auto* data = detail::data_of(leaf);
+    const auto begin = reinterpret_cast<std::intptr_t>(data);
+    return {begin, begin + static_cast<std::ptrdiff_t>(detail::size_of(leaf) * sizeof *data)};
+  }
 }
 
 /// Looks for an element of one leaf that has a byte in common with one of the other. With all strides positive, elements
@@ -65,8 +87,7 @@ class CommonByte {
 
   void add(const Extent& extent) noexcept {
     for (int i = 0; i < extent.layout.rank(); ++i) {
-      const std::ptrdiff_t stride = extent.layout.stride(i) * extent.element;
-      if (stride != 0) dimensions_[rank_++] = {stride < 0 ? -stride : stride, extent.layout.shape(i) - 1, 0};
+      if (extent.stride(i) != 0) dimensions_[rank_++] = {extent.stride(i), extent.layout.shape(i) - 1, 0};
     }
   }
   void merge() noexcept {
