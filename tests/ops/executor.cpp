@@ -3,6 +3,7 @@
 
 #include <sys/wait.h>
 #include <unistd.h>
+#include <chrono>
 
 #include <atomic>
 #include <cfenv>
@@ -70,6 +71,20 @@ bool same(const headroom::GradientReport& a, const headroom::GradientReport& b) 
 }
 
 }  // namespace
+
+TEST_CASE("no more threads work than were asked for, however many tasks there are") {
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  std::size_t calls = 0;
+  headroom::parallel(2).run(500, [&](std::size_t) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    threads.insert(std::this_thread::get_id());
+    ++calls;
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  });
+  CHECK(calls == 500);
+  CHECK(threads.size() <= 2);
+}
 
 TEST_CASE("parallel results are those of one thread, bit for bit") {
   Big expected;

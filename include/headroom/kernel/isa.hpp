@@ -30,6 +30,7 @@ namespace detail {
 
 /// The last available row is the fastest; HEADROOM_ISA in the environment overrides it.
 [[gnu::cold, gnu::noinline]] inline Isa choose_isa() {
+  if (!HEADROOM_SIMD) return Isa::scalar;  // which other units of the program need not be content with
   const char* asked_for = std::getenv("HEADROOM_ISA");
   const bool overridden = asked_for != nullptr && *asked_for != '\0';
   Isa best = Isa::scalar;
@@ -47,7 +48,8 @@ namespace detail {
 }  // namespace detail
 
 /// The instruction set the kernels use now. At first use the best one of this CPU, or the one named by the environment variable
-/// HEADROOM_ISA (scalar, avx2, avx512, neon). Throws std::invalid_argument where that one is unknown or not available.
+/// HEADROOM_ISA (scalar, avx2, avx512, neon); with HEADROOM_SIMD 0 `scalar`. Throws std::invalid_argument where that one is
+/// unknown or not available.
 [[nodiscard]] inline Isa active_isa() {
   const int chosen = shared_v1::chosen_isa.load(std::memory_order_relaxed);
   return chosen >= 0 ? static_cast<Isa>(chosen) : detail::choose_isa();

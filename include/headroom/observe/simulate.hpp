@@ -68,9 +68,9 @@ template <class Policy>
 }
 
 // A template, for {} not to be both this list and that of doubles.
-template <class Policy, class Bool>
-[[nodiscard]] auto simulate(Policy policy, std::initializer_list<Bool> grads_finite)
-    -> std::enable_if_t<std::is_same_v<Bool, bool>, Simulation> {
+template <class Policy, class Boolean>
+[[nodiscard]] auto simulate(Policy policy, std::initializer_list<Boolean> grads_finite)
+    -> std::enable_if_t<std::is_same_v<Boolean, bool>, Simulation> {
   return simulate(std::move(policy), std::vector<bool>(grads_finite));
 }
 

@@ -41,7 +41,7 @@ class ParallelExecutor {
   /// The first error of a task is thrown here, when no task runs any more.
   template <class Task>
   void run(std::size_t n, Task&& task) const {
-    detail::Workers::run(n, task);
+    detail::Workers::run(n, concurrency(), task);
   }
 
  private:

@@ -79,18 +79,19 @@ class Job {
 /// set of its own.
 class HEADROOM_HIDDEN Workers {
  public:
-  /// Calls task(0) ... task(n - 1), here and on n - 1 workers, or on those there are. While another call is running, or from
-  /// within a task, all of it is done here.
+  /// Calls task(0) ... task(n - 1), here and on `n_threads` - 1 workers, or on those there are. While another call is running,
+  /// or from within a task, all of it is done here.
   template <class Task>
-  static void run(std::size_t n, Task& task) {
+  static void run(std::size_t n, std::size_t n_threads, Task& task) {
+    const std::size_t workers = (n < n_threads ? n : n_threads) - 1;
     shared_v1::Pool& pool = current();
-    if (n < 2 || pool.is_taken.exchange(true, std::memory_order_acquire)) {
+    if (n < 2 || n_threads < 2 || pool.is_taken.exchange(true, std::memory_order_acquire)) {
       for (std::size_t i = 0; i < n; ++i) task(i);
       return;
     }
     Job<Task> job(task);
-    start_threads(pool, n - 1);
-    open_job(pool, n, &Job<Task>::call, &job);
+    start_threads(pool, workers);
+    open_job(pool, n, workers, &Job<Task>::call, &job);
     work(pool);
     close_job(pool);
     pool.is_taken.store(false, std::memory_order_release);
@@ -155,13 +156,13 @@ class HEADROOM_HIDDEN Workers {
     }
   }
 
-  static void open_job(Pool& pool, std::size_t n, void (*call)(void*, std::size_t), void* job) {
+  static void open_job(Pool& pool, std::size_t n, std::size_t workers, void (*call)(void*, std::size_t), void* job) {
     pool.call = call;
     pool.job = job;
     pool.tasks = n;
     std::fegetenv(&pool.environment);
     pool.next_task.store(0, std::memory_order_relaxed);
-    const std::uint64_t seats = n - 1 < most_seats ? n - 1 : most_seats;
+    const std::uint64_t seats = workers < most_seats ? workers : most_seats;
     pool.gate.store(((pool.gate.load() >> job_shift) + 1) << job_shift | seats * one_seat);
     if (pool.sleeping.load() != 0) wake_sleepers(pool);
   }

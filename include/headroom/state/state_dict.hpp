@@ -34,8 +34,8 @@ struct StateValue : std::variant<std::int64_t, double, std::string, bool> {
   using Base = std::variant<std::int64_t, double, std::string, bool>;
 
   StateValue() = default;
-  template <class Bool, std::enable_if_t<std::is_same_v<Bool, bool>, int> = 0>
-  StateValue(Bool value) : Base(std::in_place_type<bool>, value) {}
+  template <class Boolean, std::enable_if_t<std::is_same_v<Boolean, bool>, int> = 0>
+  StateValue(Boolean value) : Base(std::in_place_type<bool>, value) {}
   template <class Integer,
             std::enable_if_t<std::is_integral_v<Integer> && !std::is_same_v<Integer, bool> && !detail::is_character_v<Integer>,
                              int> = 0>

@@ -15,27 +15,27 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-template <class Predicate, class T, class... Above>
+template <class Predicate, class T, class... Ancestors>
 constexpr bool every_node();
 
-template <class Predicate, class Tuple, class... Above>
+template <class Predicate, class Tuple, class... Ancestors>
 struct every_part;
-template <class Predicate, class... Ts, class... Above>
-struct every_part<Predicate, std::tuple<Ts...>, Above...> {
-  static constexpr bool value = (every_node<Predicate, bare<Ts>, Above...>() && ...);
+template <class Predicate, class... Ts, class... Ancestors>
+struct every_part<Predicate, std::tuple<Ts...>, Ancestors...> {
+  static constexpr bool value = (every_node<Predicate, bare<Ts>, Ancestors...>() && ...);
 };
-template <class Predicate, class Variant, class... Above>
+template <class Predicate, class Variant, class... Ancestors>
 struct every_alternative;
-template <class Predicate, class... Ts, class... Above>
-struct every_alternative<Predicate, std::variant<Ts...>, Above...> {
-  static constexpr bool value = (every_node<Predicate, bare<Ts>, Above...>() && ...);
+template <class Predicate, class... Ts, class... Ancestors>
+struct every_alternative<Predicate, std::variant<Ts...>, Ancestors...> {
+  static constexpr bool value = (every_node<Predicate, bare<Ts>, Ancestors...>() && ...);
 };
 
-/// Whether Predicate::test<T>() holds for T and, where T is a branch, all types below it. `Above` are the types on the way
+/// Whether Predicate::test<T>() holds for T and, where T is a branch, all types below it. `Ancestors` are the types on the way
 /// down: a struct that holds a vector of itself is not looked at twice.
-template <class Predicate, class T, class... Above>
+template <class Predicate, class T, class... Ancestors>
 constexpr bool every_node() {
-  if constexpr ((std::is_same_v<T, Above> || ...)) {
+  if constexpr ((std::is_same_v<T, Ancestors> || ...)) {
     return true;
   } else if constexpr (!Predicate::template test<T>()) {
     return false;
@@ -44,15 +44,15 @@ constexpr bool every_node() {
   } else if constexpr (kind_of_branch<T> == branch_kind::dynamic) {
     return true;
   } else if constexpr (kind_of_branch<T> == branch_kind::product) {
-    return every_part<Predicate, children_t<T>, T, Above...>::value;
+    return every_part<Predicate, children_t<T>, T, Ancestors...>::value;
   } else if constexpr (kind_of_branch<T> == branch_kind::sequence) {
-    return every_node<Predicate, bare<decltype(*std::begin(std::declval<T&>()))>, T, Above...>();
+    return every_node<Predicate, bare<decltype(*std::begin(std::declval<T&>()))>, T, Ancestors...>();
   } else if constexpr (kind_of_branch<T> == branch_kind::map) {
-    return every_node<Predicate, typename T::mapped_type, T, Above...>();
+    return every_node<Predicate, typename T::mapped_type, T, Ancestors...>();
   } else if constexpr (kind_of_branch<T> == branch_kind::pointer) {
-    return every_node<Predicate, bare<typename tree_traits<T>::element_type>, T, Above...>();
+    return every_node<Predicate, bare<typename tree_traits<T>::element_type>, T, Ancestors...>();
   } else {
-    return every_alternative<Predicate, T, T, Above...>::value;
+    return every_alternative<Predicate, T, T, Ancestors...>::value;
   }
 }
 
