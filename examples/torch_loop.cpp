@@ -1,6 +1,6 @@
 // A libtorch training loop with headroom::GradScaler: float master weights, 16-bit forward and backward. Trains handwritten
-// digits in fp16 without and with scaling, and once more with a stop halfway: written to a checkpoint and read from it, the
-// training ends with the same bits.
+// digits in float, in fp16 without and with scaling, and once more with a stop halfway: written to a checkpoint and read from
+// it, the training ends with the same bits.
 //
 //   example_torch_loop <digits.csv> <directory for the checkpoint> [epochs]
 
@@ -144,7 +144,7 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s <digits.csv> <directory for the checkpoint> [epochs]\n", argv[0]);
     return 2;
   }
-  const int epochs = argc > 3 ? std::max(2, std::atoi(argv[3])) : 300;
+  const int epochs = argc > 3 ? std::max(2, std::atoi(argv[3])) : 400;
   digits::Images images = digits::read_images(argv[1]);
   const auto count = static_cast<std::int64_t>(images.size());
   const auto pixels = torch::from_blob(images.pixels.data(), {count, digits::pixels}).clone();
