@@ -8,6 +8,7 @@
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
+#include "support/flush.hpp"
 #include "support/isa.hpp"
 
 using Catch::Approx;
@@ -74,6 +75,7 @@ TEST_CASE("a factor far below all floats clips every dtype exactly, on every ins
 TEST_CASE("a factor that is no double clips all the same") {
   for (const double unit : {1e200, 1e308}) {
     for (const double max_norm : {1e-200, 1e-300, 0x1p-1022}) {
+      if (support::flushes_subnormals() && max_norm == 0x1p-1022) continue;  // what is clipped to that is subnormal
       std::vector<double> grads{3.0 * (unit / 8.0), -4.0 * (unit / 8.0)};
       const GradientNorm before = clip_by_global_norm(grads, max_norm);
       INFO(unit << " to " << max_norm);
