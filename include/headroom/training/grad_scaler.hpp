@@ -43,7 +43,8 @@ struct BackgroundScaler;
 /// set meanwhile. Not to be used by two threads at once.
 ///
 /// Within an iteration an optimizer is known by its address and where its gradients are. It may move where the gradients stay;
-/// change those in place, or before `unscale`. Two optimizers that share gradients are std::logic_error.
+/// change those in place, or before `unscale`. Two optimizers that share gradients are std::logic_error. One that is made
+/// within an iteration where another one was, with gradients in the very same memory, is taken for that.
 ///
 /// Gradient accumulation: `scale` and backward for each part, then one `step` and one `update`. What is added to gradients that
 /// have been unscaled already is std::logic_error at the step, where the loss was scaled after that and has made them larger.
