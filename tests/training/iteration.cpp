@@ -181,6 +181,17 @@ TEST_CASE("an optimizer that moves between unscale and step is unscaled once") {
   CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizers[0]); }), ContainsSubstring("stepped already"));
 }
 
+TEST_CASE("an optimizer that has moved since the last update is known by its gradients") {
+  std::vector<Sgd> optimizers(1, Sgd{{1.0F}, {2048.0F}});
+  GradScaler scaler(presets::torch(1024.0));
+  (void)scaler.unscale(optimizers[0]);
+  scaler.update();
+  optimizers.reserve(100);
+  CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizers[0]); }),
+             ContainsSubstring("unscaled before the last update already"));
+  CHECK(optimizers[0].grads == Weights{2.0F});
+}
+
 TEST_CASE("an optimizer may come to where one was that has moved") {
   GradScaler scaler(presets::torch(1024.0));
   std::optional<Sgd> place(Sgd{{1.0F}, {2048.0F}});
