@@ -8,7 +8,6 @@
 #include <headroom/dtype/span.hpp>
 #include <headroom/kernel/isa.hpp>
 #include <headroom/kernel/kernel.hpp>
-#include <headroom/kernel/report.hpp>
 #include <headroom/observe/find_nonfinite.hpp>
 #include <headroom/observe/simulate.hpp>
 #include <headroom/ops/all_finite.hpp>
@@ -28,6 +27,7 @@
 #include <headroom/policy/make_loss_scale.hpp>
 #include <headroom/policy/noop.hpp>
 #include <headroom/policy/presets.hpp>
+#include <headroom/report.hpp>
 #include <headroom/state/state_dict.hpp>
 #include <headroom/state/text.hpp>
 #include <headroom/training/async_grad_scaler.hpp>

@@ -2,10 +2,10 @@
 
 #include <headroom/config.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/dtype/scale_range.hpp>
 #include <headroom/dtype/span.hpp>
-#include <headroom/kernel/report.hpp>
-#include <headroom/kernel/scale_factor.hpp>
 #include <headroom/kernel/table.hpp>
+#include <headroom/report.hpp>
 
 #include <algorithm>
 #include <cmath>

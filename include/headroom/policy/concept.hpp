@@ -1,7 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/kernel/report.hpp>
+#include <headroom/report.hpp>
 
 #include <type_traits>
 #include <utility>

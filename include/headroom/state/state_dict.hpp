@@ -1,7 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/kernel/scale_factor.hpp>
+#include <headroom/dtype/scale_range.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
-#include <headroom/kernel/report.hpp>
+#include <headroom/report.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/tree/facts.hpp>
 #include <headroom/tree/visit.hpp>

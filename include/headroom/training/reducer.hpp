@@ -2,7 +2,7 @@
 
 #include <headroom/config.hpp>
 #include <headroom/dtype/convert.hpp>
-#include <headroom/kernel/report.hpp>
+#include <headroom/report.hpp>
 
 #include <cmath>
 

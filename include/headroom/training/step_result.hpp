@@ -1,9 +1,9 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/kernel/report.hpp>
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
+#include <headroom/report.hpp>
 #include <headroom/tree/facts.hpp>
 
 #include <optional>

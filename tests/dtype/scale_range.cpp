@@ -1,4 +1,4 @@
-#include <headroom/kernel/scale_factor.hpp>
+#include <headroom/dtype/scale_range.hpp>
 
 #include <limits>
 #include <stdexcept>

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/bits.hpp>
 #include <headroom/detail/error.hpp>
-#include <headroom/dtype/convert.hpp>
+#include <headroom/dtype/format.hpp>
 
 #include <cstdint>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include <headroom/kernel/report.hpp>
+#include <headroom/report.hpp>
 
 #include <type_traits>
 
