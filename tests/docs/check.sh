@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# check.sh FILE.md LINE BUILD [FLAG ...]: tests the code block of FILE.md that opens in LINE. BUILD is headroom's own build directory, the
+# flags are for the libraries behind the adapters.
+#
+# cpp    With `int main` it is a program: it compiles without warnings, and ends with 0. Otherwise it is compiled and run where
+#        tests/docs/NAME.cpp has `#include BLOCK`; NAME stands before the block as `<!-- test: NAME -->`, or else is `statements`.
+# cmake  A CMakeLists.txt, or what follows its first two lines (cmake_minimum_required, project). It builds `train` of train.cpp, which is
+#        examples/minimal.cpp, and may find headroom installed, in third_party/headroom, or by FetchContent under the name `headroom`.
+# sh     Goes through in a copy of the project with train.cpp in it; $HOME is empty, and pkg-config and CMake find headroom installed.
+#        Of a line `bash SCRIPT ...` the script must be there; it is not run.
+# python, text, and what has no language: not tested.
+set -euo pipefail
+document=$1 line=$2 build=$3
+flags=("${@:4}")
+tests=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+source=$(dirname "$tests")
+read -r _ tag surroundings < <(bash "$tests/docs/blocks.sh" "$document" | grep "^$line ")
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+block=$work/block.inc
+{ [[ $tag != cpp ]] || printf '#line %d "%s"\n' $((line + 1)) "$document"; bash "$tests/docs/blocks.sh" "$document" "$line"; } >"$block"
+
+check_cpp() {
+  local program=$block libraries=()
+  if ! grep -q '\bint main(' "$block"; then
+    program=$tests/docs/${surroundings:-statements}.cpp
+    [[ -f $program ]] || { echo "$document:$line: there is no $program" && exit 1; }
+  fi
+  if cat "$program" "$block" | grep -qE 'adapters/torch|torch::'; then
+    [[ -n ${TORCH_LIBRARIES:-} ]] || { echo "Skipped: libtorch was not found." && exit 77; }
+    read -ra libraries <<<"$TORCH_LIBRARIES"
+  fi
+  "${CXX:-g++}" -std=c++17 -Wall -Wextra -Wpedantic -Werror -Wno-unused -I"$source/include" -I"$tests" "${flags[@]}" \
+    -DBLOCK="\"$block\"" -x c++ "$program" -o "$work/program" -pthread "${libraries[@]}"
+  cd "$work"
+  ./program
+}
+
+install() { cmake --install "$build" --prefix "$work/prefix" >/dev/null; }
+
+check_cmake() {
+  local project=$work/project
+  mkdir -p "$project/third_party"
+  ln -s "$source" "$project/third_party/headroom"
+  cp "$source/examples/minimal.cpp" "$project/train.cpp"
+  {
+    grep -q cmake_minimum_required "$block" || echo 'cmake_minimum_required(VERSION 3.16)'
+    grep -q '^project(' "$block" || echo 'project(train LANGUAGES CXX)'
+    cat "$block"
+  } >"$project/CMakeLists.txt"
+  install
+  cmake -S "$project" -B "$project/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DFETCHCONTENT_SOURCE_DIR_HEADROOM="$source"
+  cmake --build "$project/build" --target train
+  "$project/build/train"
+}
+
+check_sh() {
+  local script missing=0
+  for script in $(sed -nE 's,^bash ([^ ]+).*,\1,p' "$block"); do
+    [[ -f $source/$script ]] || { echo "$document:$line: there is no $script" && missing=1; }
+  done
+  ((missing == 0))
+  grep -qvE '^(bash .*|#.*|)$' "$block" || return 0
+  install
+  mkdir "$work/home" "$work/project"
+  git -C "$source" ls-files -z --cached --others --exclude-standard | (cd "$source" && xargs -0 cp --parents -t "$work/project")
+  cd "$work/project"
+  cp examples/minimal.cpp train.cpp
+  sed -E 's/^bash .*//' "$block" >"$work/script"
+  HOME=$work/home CMAKE_PREFIX_PATH=$work/prefix PKG_CONFIG_PATH=$work/prefix/share/pkgconfig bash -euo pipefail "$work/script"
+}
+
+case $tag in
+  cpp | cmake | sh) "check_$tag" ;;
+esac
