@@ -34,7 +34,7 @@ void by_headroom(benchmark::State& state, torch::ScalarType dtype, int threads) 
   int iteration = 0;
   for (auto _ : state) {
     scaler.update(scale_of(iteration++));
-    benchmark::DoNotOptimize(scaler.unscale(optimizer));
+    benchmark::DoNotOptimize(scaler.unscale_(optimizer));
   }
 }
 

@@ -61,13 +61,14 @@ struct GradientTensors {
 };
 
 int main() {
-  const headroom::DynamicLossScale scaler;
+  const headroom::DynamicLossScale loss_scale;
 
   Image<headroom::half> image16(3, 20);
   for (std::size_t i = 0; i < 3; ++i) {
-    for (std::size_t j = 0; j < 20; ++j) image16(i, j) = headroom::half(scaler.scale(1e-6F));  // lost in fp16 without the scale
+    for (std::size_t j = 0; j < 20; ++j)
+      image16(i, j) = headroom::half(loss_scale.scale(1e-6F));  // lost in fp16 without the scale
   }
-  const auto [image, report] = scaler.unscale<float>(image16);
+  const auto [image, report] = loss_scale.unscale<float>(image16);
   std::printf("image: finite %d, largest gradient %.3g\n", report.finite, report.max_abs);
 
   GradientTensors<headroom::half> grads16(100, 8);
@@ -75,12 +76,12 @@ int main() {
   grads16.wte[42] = headroom::half(2.0F);
   grads16.fcw[7] = std::numeric_limits<headroom::half>::infinity();
   const headroom::GradientReport overflow =
-      scaler.unscale_into(grads16, grads);  // no allocation; the spans are where they were
+      loss_scale.unscale_into(grads16, grads);  // no allocation; the spans are where they were
   std::printf("llm.c: finite %d\n", overflow.finite);
   const auto culprit = headroom::find_nonfinite(grads);
   if (culprit) std::printf("llm.c: first non-finite gradient in %s[%zu]\n", culprit->path.c_str(), culprit->index);
 
   const bool right = report.finite && report.max_abs > 0.9e-6 && report.max_abs < 1.1e-6 && !overflow.finite && culprit &&
-                     culprit->path == "fcw" && culprit->index == 7 && grads.wte[42] == 2.0F / scaler.loss_scale();
+                     culprit->path == "fcw" && culprit->index == 7 && grads.wte[42] == 2.0F / loss_scale.loss_scale();
   return right ? 0 : 1;
 }

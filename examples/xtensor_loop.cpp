@@ -60,16 +60,16 @@ double accuracy(const Model<float>& model, const Data& data) {
 }
 
 template <class Policy>
-double train(Policy scaler, const Data& data) {
+double train(Policy loss_scale, const Data& data) {
   Model<float> model;
   for (int step = 0; step < 300; ++step) {
-    const auto grads16 = backward(headroom::cast<Half>(model), data, scaler.scale(1.0F));
-    const auto [grads, report] = scaler.template unscale<float>(grads16);
+    const auto grads16 = backward(headroom::cast<Half>(model), data, loss_scale.scale(1.0F));
+    const auto [grads, report] = loss_scale.template unscale<float>(grads16);
     if (report.finite) {
       model.weight -= 10.0F / loss_weight * grads.weight;
       model.bias -= 10.0F / loss_weight * grads.bias;
     }
-    scaler = scaler.adjust(report);
+    loss_scale = loss_scale.adjust(report);
   }
   return accuracy(model, data);
 }

@@ -102,7 +102,7 @@ double accuracy(const Model<float>& model, const Images& images) {
 /// One training with parameters, activations and gradients in Scalar. Weights, order of the images and everything else that is
 /// drawn depend on the seed alone. `tick` is called once a step.
 template <class Scalar, class Policy>
-Result train(const std::string& name, Policy scaler, const Images& images, const Settings& settings,
+Result train(const std::string& name, Policy loss_scale, const Images& images, const Settings& settings,
              const std::function<void()>& tick) {
   Random random(settings.seed);
   std::vector<int> order(images.size());
@@ -127,12 +127,12 @@ Result train(const std::string& name, Policy scaler, const Images& images, const
 
       const auto params = headroom::cast<Scalar>(model);
       const auto activations = forward(params, batch.pixels);
-      const Loss loss = cross_entropy(widen(activations.back()), batch.labels, scaler.scale(1.0F));
+      const Loss loss = cross_entropy(widen(activations.back()), batch.labels, loss_scale.scale(1.0F));
       const auto grads16 = backward(params, activations, rounded<Scalar>(loss.logit_gradient));
 
-      const auto [grads, report] = scaler.template unscale<float>(grads16);
+      const auto [grads, report] = loss_scale.template unscale<float>(grads16);
       result.losses.push_back(static_cast<float>(loss.mean));
-      result.scales.push_back(scaler.loss_scale());
+      result.scales.push_back(loss_scale.loss_scale());
       result.max_abs.push_back(report.max_abs);
       if (report.finite) {
         if (!std::is_same_v<Scalar, float> && step % settings.lost_every == 0) {
@@ -143,7 +143,7 @@ Result train(const std::string& name, Policy scaler, const Images& images, const
       } else {
         ++result.skipped;
       }
-      scaler = scaler.adjust(report);
+      loss_scale = loss_scale.adjust(report);
       tick();
     }
   }

@@ -217,7 +217,7 @@ TEST_CASE("each parameter is unscaled once, however many groups have it") {
   shared.mutable_grad() = torch::full({3}, 1024.0F);
   other.mutable_grad() = torch::full({2}, 2048.0F);
   GradScaler<> scaler(presets::torch(1024.0));
-  const auto report = scaler.unscale(optimizer);
+  const auto report = scaler.unscale_(optimizer);
   CHECK(shared.grad().equal(torch::ones({3})));
   CHECK(other.grad().equal(torch::full({2}, 2.0F)));
   CHECK(report.max_abs == 2.0);
@@ -232,7 +232,7 @@ TEST_CASE("sparse gradients are coalesced, so that their sums are what is checke
     weight.mutable_grad() = torch::sparse_coo_tensor(indices, values, {4});
     torch::optim::SGD optimizer({weight}, 1.0);
     GradScaler<> scaler(presets::torch(1024.0));
-    const auto report = scaler.unscale(optimizer);
+    const auto report = scaler.unscale_(optimizer);
     CHECK(report.finite == !overflows);
     if (!overflows) {
       CHECK(weight.grad().is_coalesced());
@@ -261,7 +261,7 @@ TEST_CASE("clipping is that of torch, less what that adds to the norm") {
       const Tensor grads[] = {some({40, 30}), some({30})};
       weight.mutable_grad() = grads[0] * scale;
       bias.mutable_grad() = grads[1] * scale;
-      const double norm = scaler.unscale_and_clip(optimizer, max_norm).norm;
+      const double norm = scaler.unscale_and_clip_(optimizer, max_norm).norm;
       const double expected = std::sqrt(grads[0].square().sum().item<double>() + grads[1].square().sum().item<double>());
       CHECK(norm == Catch::Approx(expected));
       const double factor = std::min(1.0, max_norm / expected);
@@ -327,12 +327,12 @@ TEST_CASE("gradients are changed as autograd wants to be told") {
   weight.mutable_grad() = torch::full({3}, 1024.0F);
   GradScaler<> scaler(presets::torch(1024.0));
   auto version = weight.grad()._version();
-  (void)scaler.unscale(optimizer);
+  (void)scaler.unscale_(optimizer);
   CHECK(weight.grad()._version() > version);
   scaler.update();
   version = weight.grad()._version();
   weight.mutable_grad().fill_(1024.0F);
-  (void)scaler.unscale_and_clip(optimizer, 1e-6);
+  (void)scaler.unscale_and_clip_(optimizer, 1e-6);
   CHECK(weight.grad()._version() > version);
   CHECK_FALSE(weight.grad().requires_grad());
   scaler.update();
@@ -340,7 +340,7 @@ TEST_CASE("gradients are changed as autograd wants to be told") {
     const c10::InferenceMode inference;  // whose tensors have no version
     weight.mutable_grad() = torch::full({3}, 1024.0F);
   }
-  CHECK(scaler.unscale(optimizer).max_abs == 1.0);
+  CHECK(scaler.unscale_(optimizer).max_abs == 1.0);
 }
 
 TEST_CASE("a gradient without elements is a step, and the other parameters are not left out") {
@@ -386,7 +386,7 @@ TEST_CASE("an optimizer that is added between unscale and step, and moves the ot
   const Tensor before = a.detach().clone();
   a.mutable_grad() = b.mutable_grad() = torch::full({2}, 2048.0F);
   b.mutable_grad() = b.grad().clone();
-  (void)scaler.unscale(optimizers[0]);
+  (void)scaler.unscale_(optimizers[0]);
   optimizers.reserve(10);
   optimizers.emplace_back(std::vector<Tensor>{b}, torch::optim::SGDOptions(1.0));
   for (auto& optimizer : optimizers) CHECK_FALSE(scaler.step(optimizer).skipped);
@@ -400,7 +400,7 @@ TEST_CASE("two parameters with one sparse gradient have one after it has been co
   b.mutable_grad() = sparse;
   torch::optim::SGD optimizer({a, b}, 1.0);
   GradScaler<> scaler(presets::torch(1024.0));
-  CHECK(scaler.unscale(optimizer).max_abs == 1.0);
+  CHECK(scaler.unscale_(optimizer).max_abs == 1.0);
   CHECK(a.grad().to_dense().equal(torch::tensor({0.0F, 1.0F, 0.0F, 0.0F})));
   CHECK(b.grad().to_dense().equal(a.grad().to_dense()));
 }
@@ -413,7 +413,7 @@ TEST_CASE("what overflows when it is unscaled and clipped is an overflow") {
   config.initial_scale = 0.5F;
   config.min_scale = 0.25F;
   GradScaler<> scaler{headroom::DynamicLossScale(config)};
-  CHECK_FALSE(scaler.unscale_and_clip(optimizer, 1e9).finite);
+  CHECK_FALSE(scaler.unscale_and_clip_(optimizer, 1e9).finite);
   CHECK(scaler.step(optimizer).skipped);
 }
 
@@ -449,7 +449,7 @@ TEST_CASE("gradients in several places are measured, unscaled and clipped togeth
   CHECK(gradients.unscale(executor, 2.0F).max_abs == 2.0);
   CHECK(same_bits(tensors[0], torch::full({9}, 1.5F)));
   CHECK(same_bits(tensors[1], torch::full({16}, 2.0F).to(torch::kBFloat16)));
-  CHECK(gradients.multiply(executor, 2.0).max_abs == 4.0);
+  CHECK(gradients.scale(executor, 2.0).max_abs == 4.0);
   CHECK(same_bits(tensors[0], torch::full({9}, 3.0F)));
   CHECK(same_bits(tensors[1], torch::full({16}, 4.0F).to(torch::kBFloat16)));
   for (const std::size_t bad : {0, 1}) {
@@ -458,13 +458,13 @@ TEST_CASE("gradients in several places are measured, unscaled and clipped togeth
     CHECK_FALSE(others.measure(executor).finite);
     CHECK(others.measure(executor).norm == infinity);
     CHECK_FALSE(others.unscale(executor, 2.0F).finite);
-    CHECK_FALSE(others.multiply(executor, 2.0).finite);
+    CHECK_FALSE(others.scale(executor, 2.0).finite);
     CHECK(tensors[1 - bad][0].item<float>() == (bad == 0 ? 4.0F : 3.0F));  // halved and doubled: none is left out
   }
 }
 
 // The route of other devices, on the CPU.
-TEST_CASE("gradients elsewhere: measured, multiplied and unscaled by ATen") {
+TEST_CASE("gradients elsewhere: measured, scaled and unscaled by ATen") {
   torch::manual_seed(7);
   for (const auto dtype : dtypes) {
     const std::vector<Tensor> gradients = {some({5, 4}, dtype), some({7}, dtype), some({0}, dtype)};
@@ -479,7 +479,7 @@ TEST_CASE("gradients elsewhere: measured, multiplied and unscaled by ATen") {
     CHECK(norm.finite);
     CHECK(norm.max_abs == expected.max_abs);
     CHECK(norm.norm == Catch::Approx(expected.norm));
-    CHECK(device.multiply(0.5).max_abs == expected.max_abs / 2);
+    CHECK(device.scale(0.5).max_abs == expected.max_abs / 2);
     CHECK(same_bits(copies[0], gradients[0] * 0.5));
 
     const bool is_wide = dtype == torch::kFloat || dtype == torch::kDouble;

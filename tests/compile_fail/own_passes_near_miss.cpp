@@ -1,5 +1,5 @@
 // expect: optimizer_traits has passes of its own, but no unscale that can be called
-// expect: optimizer_traits has passes of its own, but no multiply that can be called
+// expect: optimizer_traits has passes of its own, but no scale that can be called
 #include <headroom/training/grad_scaler.hpp>
 
 #include <vector>
@@ -13,11 +13,11 @@ struct headroom::optimizer_traits<Device> {
   static void step(Device&) {}
 #ifdef HEADROOM_CONTROL
   static GradientReport unscale(const ParallelExecutor&, std::vector<float>&, float) { return {}; }
-  static GradientReport multiply(const ParallelExecutor&, std::vector<float>&, double) { return {}; }
+  static GradientReport scale(const ParallelExecutor&, std::vector<float>&, double) { return {}; }
 #else
   static GradientReport unscale(ParallelExecutor&, std::vector<float>&, float) { return {}; }
   template <class T>
-  static void multiply(const ParallelExecutor&, std::vector<T>&, double) {}
+  static void scale(const ParallelExecutor&, std::vector<T>&, double) {}
 #endif
   static GradientNorm measure(const ParallelExecutor&, const std::vector<float>&) { return {}; }
 };

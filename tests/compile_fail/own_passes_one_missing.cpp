@@ -11,7 +11,7 @@ struct headroom::optimizer_traits<Device> {
   static std::vector<float>& gradients(Device& optimizer) { return optimizer.grads; }
   static void step(Device&) {}
   static GradientReport unscale(const ParallelExecutor&, std::vector<float>&, float) { return {}; }
-  static GradientReport multiply(const ParallelExecutor&, std::vector<float>&, double) { return {}; }
+  static GradientReport scale(const ParallelExecutor&, std::vector<float>&, double) { return {}; }
 #ifdef HEADROOM_CONTROL
   static GradientNorm measure(const ParallelExecutor&, const std::vector<float>&) { return {}; }
 #endif

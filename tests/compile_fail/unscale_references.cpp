@@ -13,10 +13,10 @@ struct Network {
   View grads() { return {weight_gradient}; }
 };
 
-void step(const headroom::DynamicLossScale& scaler, Network& network) {
+void step(const headroom::DynamicLossScale& loss_scale, Network& network) {
 #ifdef HEADROOM_CONTROL
-  (void)scaler.unscale_in_place(network.grads());
+  (void)loss_scale.unscale_in_place(network.grads());
 #else
-  (void)scaler.unscale(network.grads());
+  (void)loss_scale.unscale(network.grads());
 #endif
 }

@@ -101,8 +101,8 @@ TEST_CASE("configure changes settings, in the middle of an iteration too, and no
   std::vector<std::string> errors;
   scaler.configure([&](GradScaler<>& there) {
     errors.push_back(logic_error_of([&] { (void)there.scale(1.0F); }));
-    errors.push_back(logic_error_of([&] { (void)there.unscale(optimizer); }));
-    errors.push_back(logic_error_of([&] { (void)there.unscale_and_clip(optimizer, 1.0); }));
+    errors.push_back(logic_error_of([&] { (void)there.unscale_(optimizer); }));
+    errors.push_back(logic_error_of([&] { (void)there.unscale_and_clip_(optimizer, 1.0); }));
     errors.push_back(logic_error_of([&] { (void)there.step(optimizer); }));
     errors.push_back(logic_error_of([&] { there.update(); }));
   });

@@ -115,8 +115,8 @@ TEST_CASE("deferred: who takes no GradientFactor is refused at the first call, b
     GradScaler scaler(presets::torch(1024.0));
     scaler.set_deferred(true);
     const std::string expected = "takes no GradientFactor";
-    CHECK_THAT(logic_error_of([&] { (void)scaler.unscale(optimizer); }), ContainsSubstring(expected));
-    CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_and_clip(optimizer, 1.0); }), ContainsSubstring(expected));
+    CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_(optimizer); }), ContainsSubstring(expected));
+    CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_and_clip_(optimizer, 1.0); }), ContainsSubstring(expected));
     CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizer); }), ContainsSubstring(expected));
     CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("no optimizer has been unscaled"));
     CHECK(optimizer.gradients() == Weights{1024.0F});
@@ -156,7 +156,7 @@ TEST_CASE("deferred and in place agree on what overflows, in every dtype") {
       GradScaler first{headroom::ConstantLossScale(scale)}, second = first;
       second.set_deferred(true);
       const auto found = [&](auto& scaler, Fused optimizer) {
-        headroom::GradientReport report = clips ? scaler.unscale_and_clip(optimizer, 1e300) : scaler.unscale(optimizer);
+        headroom::GradientReport report = clips ? scaler.unscale_and_clip_(optimizer, 1e300) : scaler.unscale_(optimizer);
         return report;
       };
       const auto a = found(first, in_place), b = found(second, deferred);

@@ -82,8 +82,8 @@ struct headroom::optimizer_traits<Remote> {
     current->calls.push_back("measure");
     return headroom::measure(executor, grads);
   }
-  static GradientReport multiply(const ParallelExecutor& executor, Weights& grads, double factor) {
-    current->calls.push_back("multiply");
+  static GradientReport scale(const ParallelExecutor& executor, Weights& grads, double factor) {
+    current->calls.push_back("scale");
     return ConstantLossScale(static_cast<float>(1.0 / factor)).unscale_in_place(executor, grads);
   }
   static inline Remote* current = nullptr;
@@ -176,7 +176,7 @@ TEST_CASE("the combined report is that of all optimizers") {
 TEST_CASE("gradients are unscaled once, by unscale or by step") {
   GradScaler scaler(headroom::ConstantLossScale(8.0F));
   Sgd optimizer{{1.0F}, {8.0F}};
-  CHECK(scaler.unscale(optimizer).max_abs == 1.0);
+  CHECK(scaler.unscale_(optimizer).max_abs == 1.0);
   CHECK(optimizer.grads == Weights{1.0F});
   optimizer.grads[0] = 0.25F;  // what looking at them is for
   CHECK(scaler.step(optimizer).report.max_abs == 1.0);
@@ -187,18 +187,18 @@ TEST_CASE("calls in the wrong order are logic errors that say what to do") {
   GradScaler<> scaler;
   Sgd optimizer{{1.0F}, {1.0F}};
   CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: no optimizer has been unscaled or stepped"));
-  (void)scaler.unscale(optimizer);
+  (void)scaler.unscale_(optimizer);
   const Weights unscaled = optimizer.grads;
-  CHECK_THAT(logic_error_of([&] { (void)scaler.unscale(optimizer); }),
+  CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_(optimizer); }),
              ContainsSubstring("have been unscaled already since the last update"));
-  CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_and_clip(optimizer, 1.0); }),
+  CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_and_clip_(optimizer, 1.0); }),
              ContainsSubstring("have been unscaled already"));
   CHECK(optimizer.grads == unscaled);
   (void)scaler.step(optimizer);
   CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizer); }),
              ContainsSubstring("step: this optimizer has been stepped already"));
-  CHECK_THAT(logic_error_of([&] { (void)scaler.unscale(optimizer); }),
-             ContainsSubstring("unscale: this optimizer has been stepped already"));
+  CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_(optimizer); }),
+             ContainsSubstring("unscale_: this optimizer has been stepped already"));
   CHECK(optimizer.steps == 1);
   scaler.update();
   CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: no optimizer"));
@@ -252,7 +252,7 @@ TEST_CASE("gradients are unscaled by the scale of their loss, even if somebody s
   scaler.update(1024.0F);
   CHECK(scaler.get_scale() == 1024.0F);
   CHECK(scaler.scale(1.0F) == 32768.0F);  // the rest of the same iteration
-  CHECK(scaler.unscale(optimizer).max_abs == 0.5);
+  CHECK(scaler.unscale_(optimizer).max_abs == 0.5);
   CHECK(optimizer.grads == Weights{0.5F});
   (void)scaler.step(optimizer);
   scaler.update();
@@ -281,9 +281,9 @@ TEST_CASE("accumulation: every part is scaled, the sum is unscaled once") {
   // The classic mistake: to unscale inside of the accumulation. The second time it is refused.
   optimizer.grads.clear();
   backward(scaler.scale(1.0F), {0.25F}, optimizer.grads);
-  (void)scaler.unscale(optimizer);
+  (void)scaler.unscale_(optimizer);
   backward(scaler.scale(1.0F), {0.5F}, optimizer.grads);
-  CHECK_THAT(logic_error_of([&] { (void)scaler.unscale(optimizer); }), ContainsSubstring("have been unscaled already"));
+  CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_(optimizer); }), ContainsSubstring("have been unscaled already"));
 }
 
 TEST_CASE("several losses of one iteration have one scale") {
@@ -301,10 +301,10 @@ TEST_CASE("clipping comes after unscaling") {
   backward(scaler.scale(1.0F), {3.0F, -4.0F}, by_hand.grads);
   by_scaler.grads = by_hand.grads;
 
-  (void)scaler.unscale(by_hand);
+  (void)scaler.unscale_(by_hand);
   CHECK(headroom::clip_by_global_norm(by_hand.grads, 1.0).norm == 5.0);  // before unscaling it would be 163840
   (void)scaler.step(by_hand);
-  const headroom::GradientNorm norm = scaler.unscale_and_clip(by_scaler, 1.0);
+  const headroom::GradientNorm norm = scaler.unscale_and_clip_(by_scaler, 1.0);
   CHECK(norm.norm == 5.0);
   CHECK(norm.max_abs == 4.0);
   (void)scaler.step(by_scaler);
@@ -312,13 +312,13 @@ TEST_CASE("clipping comes after unscaling") {
     CHECK(static_cast<double>(weights[0]) == Approx(-0.6));
     CHECK(static_cast<double>(weights[1]) == Approx(0.8));
   }
-  CHECK_THROWS_AS(scaler.unscale_and_clip(by_scaler, -1.0), std::invalid_argument);
+  CHECK_THROWS_AS(scaler.unscale_and_clip_(by_scaler, -1.0), std::invalid_argument);
 }
 
 TEST_CASE("gradients that are not finite are neither clipped nor stepped by") {
   GradScaler<> scaler;
   Sgd optimizer{{1.0F, 1.0F}, {32768.0F, infinity()}};
-  CHECK_FALSE(scaler.unscale_and_clip(optimizer, 0.1).finite);
+  CHECK_FALSE(scaler.unscale_and_clip_(optimizer, 0.1).finite);
   CHECK(scaler.step(optimizer).skipped);
 }
 
@@ -327,7 +327,8 @@ TEST_CASE("deferred: gradients stay as they are, and the optimizer multiplies") 
     GradScaler scaler(presets::torch(4096.0)), deferred(presets::torch(4096.0));
     deferred.set_deferred(true);
     FusedSgd a{{0.0F, 0.0F}, {3.0F * 4096.0F, -4.0F * 4096.0F}}, b = a;
-    const headroom::GradientNorm first = scaler.unscale_and_clip(a, max_norm), second = deferred.unscale_and_clip(b, max_norm);
+    const headroom::GradientNorm first = scaler.unscale_and_clip_(a, max_norm),
+                                 second = deferred.unscale_and_clip_(b, max_norm);
     CHECK(first.norm == second.norm);
     CHECK(first.max_abs == second.max_abs);
     CHECK(b.grads == Weights{3.0F * 4096.0F, -4.0F * 4096.0F});
@@ -374,7 +375,7 @@ TEST_CASE("a reducer decides for all ranks, once a step, before anything else") 
     return GradientSums{other_rank_is_finite, local.max_abs, local.sum_of_squares};
   });
   Sgd optimizer{{1.0F}, {32768.0F}};
-  CHECK_FALSE(scaler.unscale(optimizer).finite);
+  CHECK_FALSE(scaler.unscale_(optimizer).finite);
   CHECK(scaler.step(optimizer).skipped);
   CHECK(calls == 1);
   scaler.update();
@@ -439,7 +440,7 @@ TEST_CASE("where the reducer throws the gradients count as unscaled, and nobody 
   CHECK_THROWS_AS(scaler.step(optimizer), std::runtime_error);
   CHECK(optimizer.grads == Weights{1.0F});
   throws = false;
-  CHECK_THAT(logic_error_of([&] { (void)scaler.unscale(optimizer); }), ContainsSubstring("unscaled already"));
+  CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_(optimizer); }), ContainsSubstring("unscaled already"));
   CHECK(scaler.step(optimizer).skipped);
   CHECK(optimizer.weights == Weights{1.0F});
   CHECK(optimizer.grads == Weights{1.0F});
@@ -448,22 +449,22 @@ TEST_CASE("where the reducer throws the gradients count as unscaled, and nobody 
 TEST_CASE("gradients elsewhere are left to the functions of their optimizer_traits") {
   Remote optimizer{{2048.0F}, {}, 0};
   GradScaler scaler(presets::torch(1024.0));
-  CHECK(scaler.unscale(optimizer).max_abs == 2.0);
+  CHECK(scaler.unscale_(optimizer).max_abs == 2.0);
   CHECK(optimizer.calls == std::vector<std::string>{"unscale"});
   scaler.update();
   optimizer = {{2048.0F}, {}, 0};
-  CHECK(scaler.unscale_and_clip(optimizer, 0.5).norm == 2.0);
+  CHECK(scaler.unscale_and_clip_(optimizer, 0.5).norm == 2.0);
   CHECK(optimizer.grads == Weights{0.5F});
-  CHECK(optimizer.calls == std::vector<std::string>{"measure", "multiply"});
+  CHECK(optimizer.calls == std::vector<std::string>{"measure", "scale"});
   scaler.update();
   optimizer = {{2048.0F}, {}, 0};
-  CHECK(scaler.unscale_and_clip(optimizer, 5.0).norm == 2.0);
+  CHECK(scaler.unscale_and_clip_(optimizer, 5.0).norm == 2.0);
   CHECK(optimizer.grads == Weights{2.0F});
   CHECK(optimizer.calls == std::vector<std::string>{"measure", "unscale"});
   scaler.update();
   scaler.set_deferred(true);
   optimizer = {{2048.0F}, {}, 0};
-  CHECK(scaler.unscale(optimizer).max_abs == 2.0);
+  CHECK(scaler.unscale_(optimizer).max_abs == 2.0);
   CHECK(optimizer.calls == std::vector<std::string>{"measure"});
 }
 
@@ -473,7 +474,7 @@ TEST_CASE("what overflows when it is unscaled and clipped is an overflow") {
   config.min_scale = 0.25F;
   GradScaler scaler{headroom::DynamicLossScale(config)};
   Remote optimizer{{0x1.8p127F}, {}, 0};
-  const auto norm = scaler.unscale_and_clip(optimizer, 1e300);
+  const auto norm = scaler.unscale_and_clip_(optimizer, 1e300);
   CHECK_FALSE(norm.finite);
   CHECK(scaler.step(optimizer).skipped);
 }
@@ -485,8 +486,8 @@ TEST_CASE("disabled, everything passes through") {
   CHECK(scaler.scale(half(3.0F)) == 3.0F);
   const std::vector<float> outputs{1.0F, 2.0F};
   CHECK(scaler.scale(outputs) == outputs);
-  CHECK(scaler.unscale(optimizer).finite);
-  CHECK(scaler.unscale(optimizer).finite);
+  CHECK(scaler.unscale_(optimizer).finite);
+  CHECK(scaler.unscale_(optimizer).finite);
   const auto result = scaler.step(optimizer, 0.0F);
   CHECK_FALSE(result.skipped);
   CHECK(result.value == 1);
@@ -499,7 +500,7 @@ TEST_CASE("disabled, everything passes through") {
   CHECK(scaler.state_dict().empty());
   scaler.load_state_dict({});
   optimizer.grads = {3.0F};
-  CHECK(scaler.unscale_and_clip(optimizer, 1.5).norm == 3.0);
+  CHECK(scaler.unscale_and_clip_(optimizer, 1.5).norm == 3.0);
   CHECK(optimizer.grads == Weights{1.5F});
 }
 
@@ -518,6 +519,29 @@ TEST_CASE("settings are read and set as in torch") {
   GradScaler hysteresis(presets::apex());
   hysteresis.set_growth_interval(7);
   CHECK(hysteresis.policy() == presets::apex(65536.0, 2.0, 0.5, 7));
+}
+
+TEST_CASE("a scaler made with torch's arguments has torch's rule and defaults") {
+  const GradScaler from_double(65536.0), from_int(65536), from_float(65536.0F);
+  for (const GradScaler<>* scaler : {&from_double, &from_int, &from_float}) CHECK(scaler->policy() == presets::torch());
+  const GradScaler all(1024.0, 4.0, 0.25, 7, false);
+  static_assert(std::is_same_v<decltype(all), const GradScaler<>>);
+  CHECK(all.policy() == presets::torch(1024.0, 4.0, 0.25, 7));
+  CHECK_FALSE(all.is_enabled());
+  CHECK(GradScaler<>(1024.0, 4.0).policy() == presets::torch(1024.0, 4.0));
+  CHECK(GradScaler<>(0x1p-126).policy() == presets::torch(0x1p-126));
+  CHECK(GradScaler<>().policy() == headroom::DynamicLossScale());
+  CHECK(GradScaler().policy() == headroom::DynamicLossScale());
+  CHECK_FALSE(GradScaler(headroom::ConstantLossScale(2.0F), false).is_enabled());
+  CHECK(GradScaler<headroom::ConstantLossScale>(headroom::ConstantLossScale(2.0F)).get_scale() == 2.0F);
+  static_assert(!std::is_constructible_v<GradScaler<>, bool>);
+  static_assert(!std::is_constructible_v<GradScaler<headroom::ConstantLossScale>, double>);
+  static_assert(!std::is_constructible_v<GradScaler<headroom::HysteresisScale>, double>);
+  CHECK_THAT(support::message_of([] { (void)GradScaler(0.0); }), ContainsSubstring("init_scale is 0; it must be in"));
+  CHECK_THAT(support::message_of([] { (void)GradScaler(1e39); }), ContainsSubstring("init_scale is 1e+39"));
+  CHECK_THAT(support::message_of([] { (void)GradScaler(1.0, 1.0); }), ContainsSubstring("growth_factor is 1"));
+  CHECK_THAT(support::message_of([] { (void)GradScaler(1.0, 2.0, 1.0); }), ContainsSubstring("backoff_factor is 1"));
+  CHECK_THAT(support::message_of([] { (void)GradScaler(1.0, 2.0, 0.5, 0); }), ContainsSubstring("growth_interval is 0"));
 }
 
 TEST_CASE("a scaler that was saved and loaded goes on as the other one") {
@@ -557,12 +581,12 @@ TEST_CASE("it takes any policy, and follows torch's recorded sequences") {
 TEST_CASE("an executor that is set is the one that works") {
   Remote optimizer{{2048.0F}, {}, 0};
   GradScaler scaler(presets::torch(1024.0));
-  (void)scaler.unscale(optimizer);
+  (void)scaler.unscale_(optimizer);
   CHECK(optimizer.threads == 1);
   scaler.update();
   scaler.set_executor(headroom::parallel(3));
   (void)scaler.scale(1.0F);
-  (void)scaler.unscale(optimizer);
+  (void)scaler.unscale_(optimizer);
   CHECK(optimizer.threads == 3);
 }
 

@@ -49,8 +49,8 @@ TEST_CASE("an iteration that ends between the steps of two optimizers leaves no 
     CHECK(a.weights == Weights{-1.0F});
     sets_scale ? scaler.update(32.0F) : scaler.update();
     CHECK_THAT(logic_error_of([&] { (void)scaler.step(b); }), ContainsSubstring(not_current));
-    CHECK_THAT(logic_error_of([&] { (void)scaler.unscale(b); }), ContainsSubstring(not_current));
-    CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_and_clip(b, 1.0); }), ContainsSubstring(not_current));
+    CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_(b); }), ContainsSubstring(not_current));
+    CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_and_clip_(b, 1.0); }), ContainsSubstring(not_current));
     CHECK(b.weights == Weights{1.0F});
     CHECK(b.grads == Weights{2048.0F});
 
@@ -67,13 +67,13 @@ TEST_CASE("gradients that were unscaled before an update are not unscaled after 
       GradScaler scaler(presets::torch(1024.0));
       Sgd optimizer{{1.0F}, {}};
       backward(has_loss ? scaler.scale(1.0F) : scaler.get_scale(), 2.0F, optimizer);
-      clips ? (void)scaler.unscale_and_clip(optimizer, 0.7) : (void)scaler.unscale(optimizer);
+      clips ? (void)scaler.unscale_and_clip_(optimizer, 0.7) : (void)scaler.unscale_(optimizer);
       const Weights unscaled = optimizer.grads;
       scaler.update();
       const std::string already = "unscaled before the last update already";
       CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizer); }), ContainsSubstring(already));
-      CHECK_THAT(logic_error_of([&] { (void)scaler.unscale(optimizer); }), ContainsSubstring(already));
-      CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_and_clip(optimizer, 1.0); }), ContainsSubstring(already));
+      CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_(optimizer); }), ContainsSubstring(already));
+      CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_and_clip_(optimizer, 1.0); }), ContainsSubstring(already));
       CHECK(optimizer.grads == unscaled);
       CHECK(optimizer.weights == Weights{1.0F});
 
@@ -105,7 +105,7 @@ TEST_CASE("a state that is loaded ends the iteration, and its gradients are refu
     const GradScaler other(presets::torch(32.0));
     Sgd optimizer{{1.0F}, {}};
     backward(scaler.scale(1.0F), 2.0F, optimizer);
-    if (unscales) (void)scaler.unscale(optimizer);
+    if (unscales) (void)scaler.unscale_(optimizer);
     scaler.load_state_dict(other.state_dict());
     CHECK_THROWS_AS(scaler.step(optimizer), std::logic_error);
     CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("no optimizer has been unscaled"));
@@ -141,7 +141,7 @@ TEST_CASE("any order of calls divides every gradient once, by the scale of its l
             break;
           }
           case 2:
-            (void)scaler.unscale(optimizer);
+            (void)scaler.unscale_(optimizer);
             break;
           case 3:
             if (!scaler.step(optimizer).skipped) {
@@ -172,7 +172,7 @@ TEST_CASE("an optimizer that moves between unscale and step is unscaled once") {
   std::vector<Sgd> optimizers(1, Sgd{{1.0F}, {}});
   GradScaler scaler(presets::torch(1024.0));
   backward(scaler.scale(1.0F), 2.0F, optimizers[0]);
-  (void)scaler.unscale(optimizers[0]);
+  (void)scaler.unscale_(optimizers[0]);
   const Sgd* const before = optimizers.data();
   optimizers.reserve(100);
   REQUIRE(optimizers.data() != before);
@@ -184,7 +184,7 @@ TEST_CASE("an optimizer that moves between unscale and step is unscaled once") {
 TEST_CASE("an optimizer that has moved since the last update is known by its gradients") {
   std::vector<Sgd> optimizers(1, Sgd{{1.0F}, {2048.0F}});
   GradScaler scaler(presets::torch(1024.0));
-  (void)scaler.unscale(optimizers[0]);
+  (void)scaler.unscale_(optimizers[0]);
   scaler.update();
   optimizers.reserve(100);
   CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizers[0]); }),
@@ -195,7 +195,7 @@ TEST_CASE("an optimizer that has moved since the last update is known by its gra
 TEST_CASE("an optimizer may come to where one was that has moved") {
   GradScaler scaler(presets::torch(1024.0));
   std::optional<Sgd> place(Sgd{{1.0F}, {2048.0F}});
-  (void)scaler.unscale(*place);
+  (void)scaler.unscale_(*place);
   Sgd moved = std::move(*place);
   CHECK_FALSE(scaler.step(moved).skipped);
   place.emplace(Sgd{{1.0F}, {4096.0F}});
@@ -207,7 +207,7 @@ TEST_CASE("an optimizer may come to where one was that has moved") {
 TEST_CASE("another optimizer at the address of one that was unscaled is not taken for it") {
   GradScaler scaler(presets::torch(1024.0));
   std::optional<Sgd> optimizer(Sgd{{1.0F}, {2048.0F}});
-  (void)scaler.unscale(*optimizer);
+  (void)scaler.unscale_(*optimizer);
   const Weights keeps_its_place = std::move(optimizer->grads);
   optimizer.emplace(Sgd{{1.0F}, {2048.0F}});
   CHECK_THAT(logic_error_of([&] { (void)scaler.step(*optimizer); }), ContainsSubstring("are not where they were"));
@@ -243,7 +243,7 @@ TEST_CASE("two optimizers of the same gradients do not unscale them twice") {
   GradScaler scaler(presets::torch(1024.0));
   Sgd optimizer{{1.0F}, {2048.0F}};
   Wrapper wrapper{optimizer};
-  (void)scaler.unscale(optimizer);
+  (void)scaler.unscale_(optimizer);
   CHECK_THAT(logic_error_of([&] { (void)scaler.step(wrapper); }), ContainsSubstring("as another one's"));
   CHECK(optimizer.grads == Weights{2.0F});
 }
@@ -264,7 +264,7 @@ TEST_CASE("two optimizers that share some of their gradients, in whatever order,
       Shares a{{&own, &shared}}, b{{&other, &shared}};
       if (shared_first) std::swap(b.all[0], b.all[1]);
       GradScaler scaler(presets::torch(1024.0));
-      steps ? (void)scaler.step(a) : (void)scaler.unscale(a);
+      steps ? (void)scaler.step(a) : (void)scaler.unscale_(a);
       CHECK_THAT(logic_error_of([&] { (void)scaler.step(b); }), ContainsSubstring("as another one's"));
       CHECK(shared[0] == 4.0F);
       CHECK(other[0] == 1024.0F);
@@ -281,8 +281,8 @@ TEST_CASE("an optimizer inside of another one, and gradients of both, are not un
     void step() {}
   } outer{{1024.0F}, Sgd{{1.0F}, {2048.0F}}};
   GradScaler scaler(presets::torch(1024.0));
-  (void)scaler.unscale(outer.inner);
-  CHECK_THROWS_AS(scaler.unscale(outer), std::logic_error);
+  (void)scaler.unscale_(outer.inner);
+  CHECK_THROWS_AS(scaler.unscale_(outer), std::logic_error);
   CHECK(outer.inner.grads == Weights{2.0F});
 }
 
@@ -294,7 +294,7 @@ TEST_CASE("an optimizer is the same one by a reference to its base") {
   derived.grads = {2048.0F};
   Sgd& base = derived;
   GradScaler scaler(presets::torch(1024.0));
-  (void)scaler.unscale(base);
+  (void)scaler.unscale_(base);
   CHECK_FALSE(scaler.step(derived).skipped);
   CHECK(derived.weights == Weights{-1.0F});
   CHECK_THAT(logic_error_of([&] { (void)scaler.step(base); }), ContainsSubstring("stepped already"));
@@ -335,8 +335,8 @@ TEST_CASE("clipped gradients are those that were left, however they were rounded
       d.grads = {scaler.scale(gradient), scaler.scale(0.3F)};
       Narrow narrow{{headroom::half(gradient), headroom::half(0.3F)}};
       const double max_norm = run % 2 == 0 ? 0.05 : 10.0;
-      (void)scaler.unscale_and_clip(d, max_norm);
-      (void)scaler.unscale_and_clip(narrow, max_norm * 1e-5);
+      (void)scaler.unscale_and_clip_(d, max_norm);
+      (void)scaler.unscale_and_clip_(narrow, max_norm * 1e-5);
       g.grads = {scaler.scale(1.0F)};
       REQUIRE_FALSE(scaler.step(d).skipped);
       REQUIRE_FALSE(scaler.step(narrow).skipped);
@@ -355,13 +355,13 @@ TEST_CASE("an optimizer that moves with its gradients in it is refused") {
   {
     std::vector<Inline> two(2);
     GradScaler scaler(presets::torch(1024.0));
-    (void)scaler.unscale(two[0]);
+    (void)scaler.unscale_(two[0]);
     two.erase(two.begin());
     CHECK_THAT(logic_error_of([&] { (void)scaler.step(two[0]); }), ContainsSubstring("have become larger"));
   }
   std::vector<Inline> optimizers(1);
   GradScaler scaler(presets::torch(1024.0));
-  (void)scaler.unscale(optimizers[0]);
+  (void)scaler.unscale_(optimizers[0]);
   optimizers.reserve(100);
   CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizers[0]); }), ContainsSubstring("has moved since"));
   Inline other;
@@ -387,7 +387,7 @@ TEST_CASE("gradients without elements are a step with nothing to unscale; no gra
   CHECK(frozen.steps == 1);
   scaler.update();
   CHECK(scaler.policy().counter() == 1);
-  CHECK(scaler.unscale_and_clip(frozen, 1.0).norm == 0.0);
+  CHECK(scaler.unscale_and_clip_(frozen, 1.0).norm == 0.0);
   CHECK_THAT(logic_error_of([&] { (void)scaler.step(before_backward); }), ContainsSubstring("call backward first"));
   CHECK(before_backward.steps == 0);
 }
@@ -404,9 +404,9 @@ TEST_CASE("clipping is right where the norm or the factor is no double") {
     GradScaler scaler(presets::torch(1024.0), enabled);
     const double scale = static_cast<double>(scaler.get_scale());
     Doubles tiny{{1e200 * scale}}, large{std::vector<double>(16, 1.7e308)};
-    CHECK(scaler.unscale_and_clip(tiny, 1e-200).norm == Approx(1e200));
+    CHECK(scaler.unscale_and_clip_(tiny, 1e-200).norm == Approx(1e200));
     CHECK(tiny.grads[0] == Approx(1e-200));
-    CHECK(scaler.unscale_and_clip(large, 4.0).finite);
+    CHECK(scaler.unscale_and_clip_(large, 4.0).finite);
     CHECK(large.grads[0] == Approx(1.0));
   }
   struct Fused : Doubles {
@@ -419,7 +419,7 @@ TEST_CASE("clipping is right where the norm or the factor is no double") {
     if (!deferred) scaler.set_reducer([](const headroom::GradientSums& here) { return here; });
     Fused large;
     large.grads.assign(16, 1.7e308);
-    CHECK_FALSE(scaler.unscale_and_clip(large, 4.0).finite);
+    CHECK_FALSE(scaler.unscale_and_clip_(large, 4.0).finite);
     CHECK(scaler.step(large).skipped);
     large.grads.assign(16, 1e100);
   }
@@ -438,7 +438,7 @@ TEST_CASE("scaled gradients that are added to unscaled ones are refused where th
     Fused optimizer;
     optimizer.weights = {1.0F};
     backward(scaler.scale(1.0F), 2.0F, optimizer);
-    (void)scaler.unscale(optimizer);
+    (void)scaler.unscale_(optimizer);
     backward(scaler.scale(1.0F), 2.0F, optimizer);
     CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizer); }),
                ContainsSubstring("have become larger since they were unscaled"));
@@ -450,7 +450,7 @@ TEST_CASE("scaled gradients that are added to unscaled ones are refused where th
   GradScaler scaler(presets::torch(1024.0));
   Sgd a{{1.0F}, {}}, b = a;
   backward(scaler.scale(1.0F), 2.0F, a);
-  (void)scaler.unscale(a);
+  (void)scaler.unscale_(a);
   backward(scaler.scale(1.0F), 2.0F, b);
   CHECK_FALSE(scaler.step(a).skipped);
   CHECK_FALSE(scaler.step(b).skipped);

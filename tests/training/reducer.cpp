@@ -79,9 +79,9 @@ TEST_CASE("all ranks clip by one norm, that of all gradients, and say so") {
     }
     if (whole.grads.empty()) continue;
     GradScaler one{presets::torch(static_cast<double>(scale))};
-    const GradientNorm expected = one.unscale_and_clip(whole, max_norm);
+    const GradientNorm expected = one.unscale_and_clip_(whole, max_norm);
     std::size_t at = 0;
-    const auto pass = [&](auto& scaler, Shard& shard) { (void)scaler.unscale_and_clip(shard, max_norm); };
+    const auto pass = [&](auto& scaler, Shard& shard) { (void)scaler.unscale_and_clip_(shard, max_norm); };
     const Ranks before = ranks;
     for (std::size_t rank = 0; rank < ranks.shards.size(); ++rank) {
       Shard& shard = ranks.shards[rank];
@@ -91,7 +91,7 @@ TEST_CASE("all ranks clip by one norm, that of all gradients, and say so") {
         ++calls;
         return combined(here, before.others(rank, scale, pass));
       });
-      const GradientNorm found = scaler.unscale_and_clip(shard, max_norm);
+      const GradientNorm found = scaler.unscale_and_clip_(shard, max_norm);
       REQUIRE(calls == 1);
       REQUIRE(found.finite == expected.finite);
       REQUIRE(support::bits_of(found.max_abs) == support::bits_of(expected.max_abs));
@@ -128,7 +128,7 @@ TEST_CASE("a rank without gradients takes part, and steps where all do") {
         return GradientSums{others_finite, 2.0, 4.0};
       });
       Shard nothing;
-      if (clips) CHECK(scaler.unscale_and_clip(nothing, 1.0).finite == others_finite);
+      if (clips) CHECK(scaler.unscale_and_clip_(nothing, 1.0).finite == others_finite);
       const auto result = scaler.step(nothing);
       CHECK(calls == 1);
       CHECK(result.skipped == !others_finite);
@@ -146,11 +146,11 @@ TEST_CASE("an overflow here is one whatever the reducer says, and gradients are 
     scaler.set_reducer([](const GradientSums&) { return GradientSums{true, 1.0, 1.0}; });
     Sgd optimizer{{1.0F, 1.0F}, {infinity(), 2048.0F}};
     if (clips) {
-      const GradientNorm norm = scaler.unscale_and_clip(optimizer, 1.0);
+      const GradientNorm norm = scaler.unscale_and_clip_(optimizer, 1.0);
       CHECK_FALSE(norm.finite);
       CHECK(support::bits_of(norm.norm) == headroom::binary64::infinity_bits);
     } else {
-      CHECK_FALSE(scaler.unscale(optimizer).finite);
+      CHECK_FALSE(scaler.unscale_(optimizer).finite);
     }
     CHECK(optimizer.grads[1] == 2.0F);
     CHECK(scaler.step(optimizer).skipped);
@@ -163,7 +163,7 @@ TEST_CASE("an overflow elsewhere: nothing is clipped, the norm is not finite, th
   GradScaler scaler(presets::torch(1024.0));
   scaler.set_reducer([](const GradientSums& here) { return GradientSums{false, here.max_abs, here.sum_of_squares}; });
   Sgd optimizer{{1.0F, 1.0F}, {3072.0F, 4096.0F}};
-  const GradientNorm norm = scaler.unscale_and_clip(optimizer, 1.0);
+  const GradientNorm norm = scaler.unscale_and_clip_(optimizer, 1.0);
   CHECK_FALSE(norm.finite);
   CHECK(support::bits_of(norm.norm) == headroom::binary64::infinity_bits);
   CHECK(support::bits_of(norm.max_abs) == headroom::binary64::infinity_bits);
@@ -179,7 +179,7 @@ TEST_CASE("what overflows when it is unscaled is known before the reducer is ask
     return here;
   });
   Sgd optimizer{{1.0F}, {0x1.8p127F}};
-  CHECK_FALSE(scaler.unscale_and_clip(optimizer, 1.0).finite);
+  CHECK_FALSE(scaler.unscale_and_clip_(optimizer, 1.0).finite);
   CHECK(said == false);
   scaler.update();
   struct Narrow {
@@ -188,7 +188,7 @@ TEST_CASE("what overflows when it is unscaled is known before the reducer is ask
     void step() {}
   } narrow{{headroom::half(60000.0F), headroom::half(1.0F)}};
   said.reset();
-  CHECK_FALSE(scaler.unscale_and_clip(narrow, 1.0).finite);
+  CHECK_FALSE(scaler.unscale_and_clip_(narrow, 1.0).finite);
   CHECK(said == false);
 }
 
@@ -200,9 +200,9 @@ TEST_CASE("a clip that the reducer does not let pass can be tried again, for not
     return here;
   });
   Sgd optimizer{{1.0F}, {2048.0F}};
-  CHECK_THROWS_AS(scaler.unscale_and_clip(optimizer, 1.0), std::runtime_error);
+  CHECK_THROWS_AS(scaler.unscale_and_clip_(optimizer, 1.0), std::runtime_error);
   CHECK(optimizer.grads == Weights{2048.0F});
   throws = false;
-  CHECK(scaler.unscale_and_clip(optimizer, 1.0).norm == 2.0);
+  CHECK(scaler.unscale_and_clip_(optimizer, 1.0).norm == 2.0);
   CHECK(optimizer.grads == Weights{1.0F});
 }

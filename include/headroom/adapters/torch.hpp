@@ -88,7 +88,7 @@ class DeviceGradients {
     const GradientReport report = report_of(true, values[0]);
     return {report, report.finite ? values[1] : report.max_abs};
   }
-  [[nodiscard]] GradientReport multiply(double factor) {
+  [[nodiscard]] GradientReport scale(double factor) {
     for (auto* gradients : {&wide_, &narrow_}) {
       for (at::Tensor& gradient : *gradients) gradient.mul_(factor);
     }
@@ -146,10 +146,10 @@ class Gradients {
     }
     return all;
   }
-  [[nodiscard]] GradientReport multiply(const ParallelExecutor& executor, double factor) {
+  [[nodiscard]] GradientReport scale(const ParallelExecutor& executor, double factor) {
     const std::size_t bytes = check_trees(CheckInPlace{}, on_cpu_);
     GradientReport report{true, 0.0};
-    for (DeviceGradients& gradients : elsewhere_) report = combined(report, gradients.multiply(factor));
+    for (DeviceGradients& gradients : elsewhere_) report = combined(report, gradients.scale(factor));
     report = combined(report, multiply_in_place(executor, factor, bytes, on_cpu_).report());
     written();
     return report;
@@ -223,8 +223,8 @@ struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::o
   static GradientNorm measure(const ParallelExecutor& executor, const std::vector<at::Tensor>& gradients) {
     return detail::aten::Gradients(gradients).measure(executor);
   }
-  static GradientReport multiply(const ParallelExecutor& executor, const std::vector<at::Tensor>& gradients, double factor) {
-    return detail::aten::Gradients(gradients).multiply(executor, factor);
+  static GradientReport scale(const ParallelExecutor& executor, const std::vector<at::Tensor>& gradients, double factor) {
+    return detail::aten::Gradients(gradients).scale(executor, factor);
   }
 };
 

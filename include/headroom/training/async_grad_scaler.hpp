@@ -76,7 +76,7 @@ class AsyncGradScaler {
     begin_submit(detail::key_of(optimizer));
     return enqueue_step(&optimizer, std::move(args)...);
   }
-  /// The same, clipped to an L2 norm of `max_norm` as by GradScaler::unscale_and_clip. The future is of a ClippedStepResult.
+  /// The same, clipped to an L2 norm of `max_norm` as by GradScaler::unscale_and_clip_. The future is of a ClippedStepResult.
   template <class Optimizer, class... Args>
   auto submit_and_clip(Optimizer& optimizer, const double& max_norm, Args... args) {
     detail::check_is_optimizer<Optimizer>();

@@ -42,7 +42,7 @@ struct BackgroundScaler {
   template <class Optimizer, class... Args>
   auto clipped_step(Optimizer& optimizer, float scale, const double& max_norm, std::tuple<Args...>& args) {
     scaler.iteration_.set_loss_scale(scale);
-    const GradientNorm norm = scaler.unscale_and_clip(optimizer, max_norm);
+    const GradientNorm norm = scaler.unscale_and_clip_(optimizer, max_norm);
     return clipped(step(optimizer, scale, args), norm.norm);
   }
 

@@ -23,9 +23,26 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 namespace detail {
+
 template <class Policy>
 struct BackgroundScaler;
+
+/// The settings that make a DynamicLossScale follow torch.
+[[nodiscard]] inline LossScaleConfig torch_config(const double& init_scale, const double& growth_factor,
+                                                  const double& backoff_factor, std::int64_t growth_interval) {
+  constexpr auto low = static_cast<double>(smallest_loss_scale), high = static_cast<double>(largest_loss_scale);
+  if (!positive_in(init_scale, low, high)) throw_bad_value("init_scale", init_scale, "in [2^-126, 2^126]");
+  LossScaleConfig config;
+  config.initial_scale = rounded_to_float(init_scale);
+  config.growth_interval = growth_interval;
+  config.growth_factor = growth_factor;
+  config.backoff_factor = backoff_factor;
+  config.min_scale = smallest_loss_scale;
+  config.refuse_infinite_growth = true;
+  return config;
 }
+
+}  // namespace detail
 
 /// Loss scaling around the steps of optimizers, with the interface of torch.amp.GradScaler:
 ///
@@ -43,12 +60,12 @@ struct BackgroundScaler;
 /// set meanwhile. Not to be used by two threads at once.
 ///
 /// Within an iteration an optimizer is known by its address and where its gradients are. It may move where the gradients stay;
-/// change those in place, or before `unscale`. Two optimizers that share gradients are std::logic_error. One that is made
+/// change those in place, or before `unscale_`. Two optimizers that share gradients are std::logic_error. One that is made
 /// within an iteration where another one was, with gradients in the very same memory, is taken for that.
 ///
 /// Gradient accumulation: `scale` and backward for each part, then one `step` and one `update`. What is added to gradients that
 /// have been unscaled already is std::logic_error at the step, where the loss was scaled after that and has made them larger.
-/// Clipping: between `unscale` and `step`, or by unscale_and_clip; before, the norm would be that of the scaled gradients.
+/// Clipping: between `unscale_` and `step`, or by unscale_and_clip_; before, the norm would be that of the scaled gradients.
 template <class Policy = DynamicLossScale>
 class GradScaler {
   static_assert(is_loss_scale_v<Policy>, "headroom: a GradScaler needs a loss scale (see is_loss_scale_v)");
@@ -57,6 +74,15 @@ class GradScaler {
   GradScaler() : GradScaler(Policy()) {}
   /// Without `enabled` everything passes through: losses unscaled, steps unchecked.
   explicit GradScaler(const Policy& policy, bool enabled = true) : policy_(policy), enabled_(enabled) {}
+  /// With the arguments, the defaults and the rule of torch.amp.GradScaler: no floor, and a growth to Inf is refused. For
+  /// policies that are configured by a LossScaleConfig. Throws std::invalid_argument where an argument is out of range.
+  template <class P = Policy, std::enable_if_t<std::is_constructible_v<P, const LossScaleConfig&>, int> = 0>
+  explicit GradScaler(const double& init_scale, const double& growth_factor = 2.0, const double& backoff_factor = 0.5,
+                      std::int64_t growth_interval = 2000, bool enabled = true)
+      : GradScaler(P(detail::torch_config(init_scale, growth_factor, backoff_factor, growth_interval)), enabled) {}
+  /// Not a scale of 1: it is the last argument that says whether the scaler is enabled.
+  template <class T, std::enable_if_t<std::is_same_v<T, bool>, int> = 0>
+  explicit GradScaler(T enabled) = delete;
 
   /// The outputs (the loss, as a rule; any tree) times the scale: see LossScaleVerbs::scale.
   template <class Tree>
@@ -71,27 +97,27 @@ class GradScaler {
   /// which does it otherwise. Once an iteration. Gradients without elements are finite. Throws std::logic_error the second
   /// time, and where no gradient is defined at all: the tree has no leaf.
   template <class Optimizer>
-  GradientReport unscale(Optimizer& optimizer) {
+  GradientReport unscale_(Optimizer& optimizer) {
     detail::check_is_optimizer<Optimizer>();
     if (!enabled_) return {true, 0.0};
-    check_not_configured("unscale");
+    check_not_configured("unscale_");
     return iteration_.unscale(optimizer, gradient_scale(), nullptr);
   }
 
   /// The same, and clips them to an L2 norm of `max_norm` where they are finite. Returns the norm before clipping. Throws
   /// std::invalid_argument where max_norm is negative or NaN.
   template <class Optimizer>
-  GradientNorm unscale_and_clip(Optimizer& optimizer, const double& max_norm) {
+  GradientNorm unscale_and_clip_(Optimizer& optimizer, const double& max_norm) {
     detail::check_is_optimizer<Optimizer>();
     detail::check_max_norm(max_norm);
-    check_not_configured("unscale_and_clip");
+    check_not_configured("unscale_and_clip_");
     if (enabled_) return iteration_.unscale(optimizer, gradient_scale(), &max_norm);
     auto&& gradients = optimizer_traits<Optimizer>::gradients(optimizer);
     const detail::GradientPasses<Optimizer> passes{iteration_.executor};
     if constexpr (detail::has_own_passes<Optimizer, decltype(gradients)>()) {
       const GradientNorm norm = passes.measure(gradients);
       const double factor = detail::clip_factor(norm, max_norm);
-      if (factor < 1.0) (void)passes.multiply(gradients, factor);
+      if (factor < 1.0) (void)passes.scale(gradients, factor);
       return norm;
     } else {
       return passes.unscale_and_clip(gradients, 1.0F, max_norm).norm;
@@ -99,8 +125,8 @@ class GradScaler {
   }
 
   /// Unscales the gradients unless that has been done, and calls the optimizer's step with `args` unless they are not finite.
-  /// Once an iteration. Throws std::logic_error the second time, and as `unscale` does; what the optimizer throws goes through,
-  /// and counts as its step.
+  /// Once an iteration. Throws std::logic_error the second time, and as `unscale_` does; what the optimizer throws goes
+  /// through, and counts as its step.
   template <class Optimizer, class... Args>
   auto step(Optimizer& optimizer, Args&&... args) {
     detail::check_is_optimizer<Optimizer>();
@@ -247,6 +273,10 @@ class GradScaler {
   detail::Iteration iteration_;
   std::function<void(const Policy&)> on_floor_;
 };
+
+template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
+explicit GradScaler(T init_scale, double growth_factor = 2.0, double backoff_factor = 0.5, std::int64_t growth_interval = 2000,
+                    bool enabled = true) -> GradScaler<>;
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -35,18 +35,18 @@ struct has_own_measure<
                                                std::declval<const ParallelExecutor&>(), std::declval<Tree&>())),
                                            GradientNorm>>> : std::true_type {};
 template <class Optimizer, class Tree, class = void>
-struct has_own_multiply : std::false_type {};
+struct has_own_scale : std::false_type {};
 template <class Optimizer, class Tree>
-struct has_own_multiply<Optimizer, Tree,
-                        std::enable_if_t<std::is_convertible_v<decltype(optimizer_traits<Optimizer>::multiply(
-                                                                   std::declval<const ParallelExecutor&>(),
-                                                                   std::declval<Tree&>(), std::declval<double>())),
-                                                               GradientReport>>> : std::true_type {};
+struct has_own_scale<Optimizer, Tree,
+                     std::enable_if_t<std::is_convertible_v<decltype(optimizer_traits<Optimizer>::scale(
+                                                                std::declval<const ParallelExecutor&>(), std::declval<Tree&>(),
+                                                                std::declval<double>())),
+                                                            GradientReport>>> : std::true_type {};
 
 // Whether a class has a member of a name, whatever it is: where it does, one that inherits it twice does not know which is
 // meant.
 struct OwnPassNames {
-  int unscale, measure, multiply;
+  int unscale, measure, scale;
 };
 template <class Traits>
 struct TraitsAndNames : Traits, OwnPassNames {};
@@ -59,15 +59,15 @@ struct names_measure : std::true_type {};
 template <class Traits>
 struct names_measure<Traits, std::void_t<decltype(&TraitsAndNames<Traits>::measure)>> : std::false_type {};
 template <class Traits, class = void>
-struct names_multiply : std::true_type {};
+struct names_scale : std::true_type {};
 template <class Traits>
-struct names_multiply<Traits, std::void_t<decltype(&TraitsAndNames<Traits>::multiply)>> : std::false_type {};
+struct names_scale<Traits, std::void_t<decltype(&TraitsAndNames<Traits>::scale)>> : std::false_type {};
 
 /// Whether optimizer_traits has passes of its own: all three or, which is an error, some or such as cannot be called.
 template <class Optimizer, class Tree>
 constexpr bool has_own_passes() {
   using Traits = optimizer_traits<Optimizer>;
-  constexpr bool has_any = names_unscale<Traits>::value || names_measure<Traits>::value || names_multiply<Traits>::value;
+  constexpr bool has_any = names_unscale<Traits>::value || names_measure<Traits>::value || names_scale<Traits>::value;
   if constexpr (has_any) {
     static_assert(has_own_unscale<Optimizer, Tree>::value,
                   "headroom: optimizer_traits has passes of its own, but no unscale that can be called; write: static "
@@ -75,9 +75,9 @@ constexpr bool has_own_passes() {
     static_assert(has_own_measure<Optimizer, Tree>::value,
                   "headroom: optimizer_traits has passes of its own, but no measure that can be called; write: static "
                   "GradientNorm measure(const ParallelExecutor&, const Gradients&);");
-    static_assert(has_own_multiply<Optimizer, Tree>::value,
-                  "headroom: optimizer_traits has passes of its own, but no multiply that can be called; write: static "
-                  "GradientReport multiply(const ParallelExecutor&, Gradients&, double factor);");
+    static_assert(has_own_scale<Optimizer, Tree>::value,
+                  "headroom: optimizer_traits has passes of its own, but no scale that can be called; write: static "
+                  "GradientReport scale(const ParallelExecutor&, Gradients&, double factor);");
   }
   return has_any;
 }
@@ -118,9 +118,9 @@ struct GradientPasses {
   }
   /// factor <= 1
   template <class Tree>
-  GradientReport multiply(Tree& gradients, double factor) const {
+  GradientReport scale(Tree& gradients, double factor) const {
     if constexpr (has_own_passes<Optimizer, Tree>()) {
-      return optimizer_traits<Optimizer>::multiply(executor, gradients, factor);
+      return optimizer_traits<Optimizer>::scale(executor, gradients, factor);
     } else {
       const std::size_t bytes = check_trees(CheckInPlace{}, gradients);
       return multiply_in_place(executor, factor, bytes, gradients).report();

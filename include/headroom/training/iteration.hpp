@@ -64,8 +64,8 @@ class Iteration {
     const GradientPlace place = states_.place_of(optimizer, gradients);
     if (const OptimizerState* state = states_.find(key_of(optimizer), place)) {
       throw_logic_error(state->stepped
-                            ? "unscale: this optimizer has been stepped already; call update before the next iteration"
-                            : "unscale: the gradients of this optimizer have been unscaled already since the last update");
+                            ? "unscale_: this optimizer has been stepped already; call update before the next iteration"
+                            : "unscale_: the gradients of this optimizer have been unscaled already since the last update");
     }
     Unscaling<Optimizer, decltype(gradients)> unscaling{*this,  {executor}, gradients, scale, detail::takes_factor<Optimizer>(),
                                                         nullptr};
@@ -112,7 +112,7 @@ class Iteration {
 
     /// Returns what was found, of all ranks, and leaves a state that says the same.
     GradientNorm run(const OptimizerKey& key, const GradientPlace& place, const double* max_norm) {
-      if (iteration.is_deferred && !takes_factor) throw_takes_no_factor("unscale");
+      if (iteration.is_deferred && !takes_factor) throw_takes_no_factor("unscale_");
       before = iteration.states_.find_before(key, place);
       iteration.states_.check_is_current(before, iteration.loss_scale_.has_value());
       iteration.states_.check_not_unscaled(key, place, [this] { return passes.check(gradients); });
@@ -170,7 +170,7 @@ class Iteration {
       const GradientNorm found = reduced(passes.unscaled(gradients, scaled, scale));
       const double factor = clip_factor(found, max_norm);
       state.largest =
-          (factor < 1.0 ? passes.multiply(gradients, factor / static_cast<double>(scale)) : passes.unscale(gradients, scale))
+          (factor < 1.0 ? passes.scale(gradients, factor / static_cast<double>(scale)) : passes.unscale(gradients, scale))
               .max_abs;
       return found;
     }

@@ -114,7 +114,7 @@ class OptimizerStates {
         if (!state.stepped && !state.place.same_memory(place)) {
           throw_logic_error(
               "the gradients of this optimizer are not where they were when they were unscaled, so they may be others: change "
-              "them in place between unscale and step, and call update before another optimizer takes its place");
+              "them in place between unscale_ and step, and call update before another optimizer takes its place");
         }
         return &state;
       }
@@ -135,7 +135,7 @@ class OptimizerStates {
       if (may_have_moved && state.may_be(check())) {
         throw_logic_error(
             "this optimizer cannot be told from one that was unscaled and has moved since, with the gradients that lie in it: "
-            "leave it where it is between unscale and step");
+            "leave it where it is between unscale_ and step");
       }
       if (state.place.same_gradients(place) ? state.stepped && !state.may_be(check()) : !shares(state, place, is_sorted))
         continue;

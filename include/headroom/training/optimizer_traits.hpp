@@ -12,8 +12,8 @@ inline namespace HEADROOM_BUILD {
 /// What an optimizer that takes one multiplies each gradient by: in deferred mode the inverse of the loss scale times the clip
 /// factor, else 1. An optimizer takes one whose `step` names this type as that of its first parameter. It can also say so,
 /// itself or in its optimizer_traits, by `static constexpr bool takes_gradient_factor = true;` (or false). It has to where its
-/// step is a template, which would take anything; and where `unscale` is called in deferred mode, before the other arguments of
-/// the step are known, if there are more than three of them or by value and by reference.
+/// step is a template, which would take anything; and where `unscale_` is called in deferred mode, before the other arguments
+/// of the step are known, if there are more than three of them or by value and by reference.
 struct GradientFactor {
   double value = 1.0;
 };
@@ -51,7 +51,7 @@ struct member_optimizer_traits<Optimizer, std::void_t<decltype(std::declval<Opti
 ///
 ///       static GradientReport unscale(const ParallelExecutor&, Gradients&, float scale);          // unscale_in_place
 ///       static GradientNorm measure(const ParallelExecutor&, const Gradients&);
-///       static GradientReport multiply(const ParallelExecutor&, Gradients&, double factor);
+///       static GradientReport scale(const ParallelExecutor&, Gradients&, double factor);
 ///
 /// The second parameter is for specialisations of whole families by std::enable_if_t; they go before an optimizer's own
 /// members.

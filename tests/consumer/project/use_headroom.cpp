@@ -3,12 +3,12 @@
 #include <vector>
 
 int main() {
-  const headroom::DynamicLossScale scaler;
-  std::vector<headroom::half> gradients(100, headroom::half(scaler.loss_scale()));
-  auto [unscaled, report] = scaler.unscale<float>(gradients);
+  const headroom::DynamicLossScale loss_scale;
+  std::vector<headroom::half> gradients(100, headroom::half(loss_scale.loss_scale()));
+  auto [unscaled, report] = loss_scale.unscale<float>(gradients);
   gradients.back() = headroom::half::from_bits(0x7C00);  // Inf
   const bool right = report.finite && unscaled == std::vector<float>(100, 1.0f) && !headroom::all_finite(gradients) &&
-                     scaler.adjust(false).loss_scale() == scaler.loss_scale() / 2;
+                     loss_scale.adjust(false).loss_scale() == loss_scale.loss_scale() / 2;
   std::puts(right ? "right" : "wrong");
   return right ? 0 : 1;
 }
