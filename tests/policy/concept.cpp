@@ -21,7 +21,6 @@ namespace {
 class GivesUp : public headroom::LossScaleVerbs<GivesUp> {
  public:
   [[nodiscard]] float loss_scale() const { return overflows_ < 3 ? 1024.0F : 1.0F; }
-  [[nodiscard]] float inv_scale() const { return 1.0F / loss_scale(); }
   [[nodiscard]] GivesUp adjust(bool grads_finite) const {
     GivesUp next = *this;
     next.overflows_ += grads_finite ? 0 : 1;
@@ -36,7 +35,6 @@ class GivesUp : public headroom::LossScaleVerbs<GivesUp> {
 /// The same contract without the verbs.
 struct Plain {
   [[nodiscard]] static float loss_scale() { return 1.0F; }
-  [[nodiscard]] static float inv_scale() { return 1.0F; }
   [[nodiscard]] Plain adjust(bool) const { return *this; }
   [[nodiscard]] Plain adjust(const GradientReport&) const { return *this; }
 };
@@ -47,16 +45,6 @@ struct ScaleIsDouble : Plain {
   [[nodiscard]] ScaleIsDouble adjust(bool) const { return *this; }
   [[nodiscard]] ScaleIsDouble adjust(const GradientReport&) const { return *this; }
 };
-struct InverseIsDouble : Plain {
-  [[nodiscard]] static double inv_scale() { return 1.0; }
-  [[nodiscard]] InverseIsDouble adjust(bool) const { return *this; }
-  [[nodiscard]] InverseIsDouble adjust(const GradientReport&) const { return *this; }
-};
-struct NoInverse {
-  [[nodiscard]] static float loss_scale() { return 1.0F; }
-  [[nodiscard]] NoInverse adjust(bool) const { return *this; }
-  [[nodiscard]] NoInverse adjust(const GradientReport&) const { return *this; }
-};
 struct NoScale {
   [[nodiscard]] static float inv_scale() { return 1.0F; }
   [[nodiscard]] NoScale adjust(bool) const { return *this; }
@@ -64,37 +52,31 @@ struct NoScale {
 };
 struct AdjustsItself {
   [[nodiscard]] static float loss_scale() { return 1.0F; }
-  [[nodiscard]] static float inv_scale() { return 1.0F; }
   void adjust(bool) {}
   void adjust(const GradientReport&) {}
 };
 struct AdjustIsNotConst {
   [[nodiscard]] static float loss_scale() { return 1.0F; }
-  [[nodiscard]] static float inv_scale() { return 1.0F; }
   AdjustIsNotConst adjust(bool) { return *this; }
   AdjustIsNotConst adjust(const GradientReport&) { return *this; }
 };
 struct ReturnsItself {
   [[nodiscard]] static float loss_scale() { return 1.0F; }
-  [[nodiscard]] static float inv_scale() { return 1.0F; }
   [[nodiscard]] const ReturnsItself& adjust(bool) const { return *this; }
   [[nodiscard]] const ReturnsItself& adjust(const GradientReport&) const { return *this; }
 };
 struct ReturnsAnother : Plain {};  // adjust gives a Plain
 struct TakesOnlyBool {
   [[nodiscard]] static float loss_scale() { return 1.0F; }
-  [[nodiscard]] static float inv_scale() { return 1.0F; }
   [[nodiscard]] TakesOnlyBool adjust(bool) const { return *this; }
 };
 struct TakesOnlyReport {
   [[nodiscard]] static float loss_scale() { return 1.0F; }
-  [[nodiscard]] static float inv_scale() { return 1.0F; }
   [[nodiscard]] TakesOnlyReport adjust(const GradientReport&) const { return *this; }
 };
 struct CannotBeAssigned {
   const int constant = 0;
   [[nodiscard]] static float loss_scale() { return 1.0F; }
-  [[nodiscard]] static float inv_scale() { return 1.0F; }
   [[nodiscard]] CannotBeAssigned adjust(bool) const { return *this; }
   [[nodiscard]] CannotBeAssigned adjust(const GradientReport&) const { return *this; }
 };
@@ -108,8 +90,7 @@ static_assert(is_loss_scale_v<GivesUp> && is_loss_scale_v<Plain>);
 static_assert(!is_loss_scale_v<int> && !is_loss_scale_v<float> && !is_loss_scale_v<void> && !is_loss_scale_v<std::string>);
 static_assert(!is_loss_scale_v<headroom::LossScaleConfig> && !is_loss_scale_v<GradientReport>);
 static_assert(!is_loss_scale_v<headroom::DynamicLossScale&> && !is_loss_scale_v<const headroom::DynamicLossScale>);
-static_assert(!is_loss_scale_v<ScaleIsDouble> && !is_loss_scale_v<InverseIsDouble>);
-static_assert(!is_loss_scale_v<NoScale> && !is_loss_scale_v<NoInverse>);
+static_assert(!is_loss_scale_v<ScaleIsDouble> && !is_loss_scale_v<NoScale>);
 static_assert(!is_loss_scale_v<AdjustsItself> && !is_loss_scale_v<AdjustIsNotConst>);
 static_assert(!is_loss_scale_v<ReturnsItself> && !is_loss_scale_v<ReturnsAnother>);
 static_assert(!is_loss_scale_v<TakesOnlyBool> && !is_loss_scale_v<TakesOnlyReport>);

@@ -40,5 +40,5 @@ void check_defaults(const std::variant<Policies...>*) {
 TEST_CASE("a policy is a member of an aggregate") {
   check_default<headroom::AnyLossScale>();
   check_defaults(static_cast<const headroom::AnyLossScale::Variant*>(nullptr));
-  check_default<headroom::BasicDynamicLossScale<headroom::GrowAfterScaledWindow, headroom::BackOffAtOnce>>();
+  check_default<headroom::BasicDynamicLossScale<headroom::GrowEveryScaledWindowSinceOverflow, headroom::BackOffAtOnce>>();
 }

@@ -24,10 +24,10 @@ namespace {
 
 template <class... Pieces>
 struct List {};
-using Growths = List<headroom::GrowAfterInterval, headroom::GrowAfterStableInterval, headroom::GrowAfterSteps,
-                     headroom::GrowAfterScaledWindow>;
-using Backoffs = List<headroom::BackOffAtOnce, headroom::BackOffOverTolerance, headroom::BackOffAtTolerance,
-                      headroom::BackOffAfterHysteresis<headroom::RefillOnCleanStep>,
+using Growths = List<headroom::GrowAfterFiniteSteps, headroom::GrowEveryIntervalSinceOverflow, headroom::GrowAfterAllSteps,
+                     headroom::GrowEveryScaledWindowSinceOverflow>;
+using Backoffs = List<headroom::BackOffAtOnce, headroom::BackOffWhenShareExceedsTolerance,
+                      headroom::BackOffWhenShareReachesTolerance, headroom::BackOffAfterHysteresis<headroom::RefillOnCleanStep>,
                       headroom::BackOffAfterHysteresis<headroom::RefillOnGrowth>,
                       headroom::BackOffAfterHysteresis<headroom::RefillOnBackoff>, headroom::BackOffAfterDelayedShift>;
 

@@ -40,12 +40,12 @@ struct BackOffAtOnce {
 
 /// Backs off where more than a share of `overflow_tolerance` of the steps since the last change, as the growth piece counts
 /// them, have overflowed. An early overflow is a large share and backs off at once, a late one is tolerated. Cerebras' rule,
-/// with GrowAfterSteps; the share is formed in float, as there.
-class BackOffOverTolerance {
+/// with GrowAfterAllSteps; the share is formed in float, as there.
+class BackOffWhenShareExceedsTolerance {
  public:
   using Config = ToleranceConfig;
   static constexpr const char* name = "over_tolerance";
-  constexpr explicit BackOffOverTolerance(const Config&) noexcept {}
+  constexpr explicit BackOffWhenShareExceedsTolerance(const Config&) noexcept {}
 
   /// Since the last change of the scale.
   [[nodiscard]] constexpr std::int64_t overflows() const noexcept { return overflows_; }
@@ -64,7 +64,8 @@ class BackOffOverTolerance {
   static void visit_fields(Self& self, Visit& visit, std::int64_t most_overflows) {
     visit("overflows", self.overflows_, 0, most_overflows);
   }
-  friend constexpr bool operator==(const BackOffOverTolerance& a, const BackOffOverTolerance& b) noexcept {
+  friend constexpr bool operator==(const BackOffWhenShareExceedsTolerance& a,
+                                   const BackOffWhenShareExceedsTolerance& b) noexcept {
     return a.overflows_ == b.overflows_;
   }
 
@@ -75,11 +76,11 @@ class BackOffOverTolerance {
 /// Backs off on an overflow where a share of at least `overflow_tolerance` of the steps since the last change of the scale,
 /// this one among them, have overflowed; a growth starts the steps anew, but not the overflows. fairseq's rule; the share is
 /// formed in double, as there.
-class BackOffAtTolerance {
+class BackOffWhenShareReachesTolerance {
  public:
   using Config = ToleranceConfig;
   static constexpr const char* name = "at_tolerance";
-  constexpr explicit BackOffAtTolerance(const Config&) noexcept {}
+  constexpr explicit BackOffWhenShareReachesTolerance(const Config&) noexcept {}
 
   /// Since the last change of the scale.
   [[nodiscard]] constexpr std::int64_t steps() const noexcept { return steps_; }
@@ -101,7 +102,8 @@ class BackOffAtTolerance {
     visit("steps", self.steps_, 0, detail::largest_counter);
     visit("overflows", self.overflows_, 0, detail::largest_counter);
   }
-  friend constexpr bool operator==(const BackOffAtTolerance& a, const BackOffAtTolerance& b) noexcept {
+  friend constexpr bool operator==(const BackOffWhenShareReachesTolerance& a,
+                                   const BackOffWhenShareReachesTolerance& b) noexcept {
     return a.steps_ == b.steps_ && a.overflows_ == b.overflows_;
   }
 

@@ -12,32 +12,28 @@ inline namespace HEADROOM_BUILD {
 namespace detail {
 
 template <class P, class = void>
-struct is_loss_scale : std::false_type {};
+inline constexpr bool is_loss_scale = false;
 template <class P>
-struct is_loss_scale<
-    P, std::void_t<decltype(std::declval<const P&>().loss_scale()), decltype(std::declval<const P&>().inv_scale()),
-                   decltype(std::declval<const P&>().adjust(true)),
-                   decltype(std::declval<const P&>().adjust(std::declval<const GradientReport&>()))>>
-    : std::bool_constant<std::is_copy_constructible_v<P> && std::is_copy_assignable_v<P> &&
-                         std::is_same_v<decltype(std::declval<const P&>().loss_scale()), float> &&
-                         std::is_same_v<decltype(std::declval<const P&>().inv_scale()), float> &&
-                         std::is_same_v<decltype(std::declval<const P&>().adjust(true)), P> &&
-                         std::is_same_v<decltype(std::declval<const P&>().adjust(std::declval<const GradientReport&>())), P>> {
-};
+inline constexpr bool
+    is_loss_scale<P, std::void_t<decltype(std::declval<const P&>().loss_scale(), std::declval<const P&>().adjust(true),
+                                          std::declval<const P&>().adjust(GradientReport()))>> =
+        std::is_copy_constructible_v<P>&& std::is_copy_assignable_v<P>&&
+            std::is_same_v<decltype(std::declval<const P&>().loss_scale()), float>&&
+                std::is_same_v<decltype(std::declval<const P&>().adjust(true)), P>&&
+                    std::is_same_v<decltype(std::declval<const P&>().adjust(GradientReport())), P>;
 
 }  // namespace detail
 
 /// What a policy is: a value with
 ///
 ///     float loss_scale() const;                     // the factor, in [2^-126, 2^126]
-///     float inv_scale() const;                      // its reciprocal
 ///     P adjust(bool grads_finite) const;            // the policy of the next step
 ///     P adjust(const GradientReport&) const;
 ///
-/// A type of a user's own that has these four is as good as one of headroom's; it gets the verbs (scale, unscale, …) by
+/// A type of a user's own that has these three is as good as one of headroom's; it gets the verbs (scale, unscale, …) by
 /// inheriting LossScaleVerbs<P>. The surface is that of jmp.LossScale.
 template <class P>
-inline constexpr bool is_loss_scale_v = detail::is_loss_scale<P>::value;
+inline constexpr bool is_loss_scale_v = detail::is_loss_scale<P>;
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -21,7 +21,7 @@ inline namespace HEADROOM_BUILD {
 ///
 /// An immutable value: adjust returns the next one. `Growth` says when to grow, `Backoff` when an overflow makes the scale back
 /// off: growth.hpp and backoff.hpp have the rules of other systems, and say what a piece of your own needs.
-template <class Growth = GrowAfterInterval, class Backoff = BackOffAtOnce>
+template <class Growth = GrowAfterFiniteSteps, class Backoff = BackOffAtOnce>
 class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth, Backoff>> {
  public:
   /// LossScaleConfig, or a struct with one in it, where the rule has more to set.

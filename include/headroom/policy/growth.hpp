@@ -43,10 +43,10 @@ class StepCounter {
 
 /// Grows after `growth_interval` finite steps since the last change or overflow. The rule of jmp, torch.amp, Emily, apex and
 /// Megatron; from `>=`, which is Emily's, a counter that is beyond the interval grows on the next finite step.
-class GrowAfterInterval : public detail::StepCounter {
+class GrowAfterFiniteSteps : public detail::StepCounter {
  public:
   static constexpr const char* name = "";
-  constexpr explicit GrowAfterInterval(const LossScaleConfig&) noexcept {}
+  constexpr explicit GrowAfterFiniteSteps(const LossScaleConfig&) noexcept {}
 
   [[nodiscard]] constexpr bool grows(bool grads_finite, const LossScaleConfig& config) noexcept {
     counter_ = grads_finite ? detail::one_more(counter_) : 0;
@@ -58,10 +58,10 @@ class GrowAfterInterval : public detail::StepCounter {
 
 /// Grows on the finite steps `growth_interval` + 1, 2 `growth_interval` + 1, … since the last overflow, which is what the
 /// counter counts. DeepSpeed's rule (the stable interval of its FP16 optimizers).
-class GrowAfterStableInterval : public detail::StepCounter {
+class GrowEveryIntervalSinceOverflow : public detail::StepCounter {
  public:
   static constexpr const char* name = "stable_interval";
-  constexpr explicit GrowAfterStableInterval(const LossScaleConfig&) noexcept {}
+  constexpr explicit GrowEveryIntervalSinceOverflow(const LossScaleConfig&) noexcept {}
 
   [[nodiscard]] constexpr bool grows(bool grads_finite, const LossScaleConfig& config) noexcept {
     const std::int64_t stable = counter_;
@@ -72,10 +72,10 @@ class GrowAfterStableInterval : public detail::StepCounter {
 
 /// Grows after more than `growth_interval` steps since the last change, finite or not: what overflows are tolerated count too,
 /// and the scale can grow on one. Cerebras' rule (steps_per_increase).
-class GrowAfterSteps : public detail::StepCounter {
+class GrowAfterAllSteps : public detail::StepCounter {
  public:
   static constexpr const char* name = "steps";
-  constexpr explicit GrowAfterSteps(const LossScaleConfig&) noexcept {}
+  constexpr explicit GrowAfterAllSteps(const LossScaleConfig&) noexcept {}
 
   [[nodiscard]] constexpr bool grows(bool, const LossScaleConfig& config) noexcept {
     counter_ = detail::one_more(counter_);
@@ -88,10 +88,10 @@ class GrowAfterSteps : public detail::StepCounter {
 /// Grows where the finite steps since the last overflow, which is what the counter counts, are a multiple of a window. The
 /// window starts at `growth_interval`, is multiplied by the growth factor when the scale grows, and divided by it, down to a
 /// whole number of at least 1, when the scale backs off: the larger the scale, the longer it is kept. metaseq's rule.
-class GrowAfterScaledWindow : public detail::StepCounter {
+class GrowEveryScaledWindowSinceOverflow : public detail::StepCounter {
  public:
   static constexpr const char* name = "scaled_window";
-  constexpr explicit GrowAfterScaledWindow(const LossScaleConfig& config) noexcept
+  constexpr explicit GrowEveryScaledWindowSinceOverflow(const LossScaleConfig& config) noexcept
       : window_(static_cast<double>(std::min(config.growth_interval, detail::largest_counter))) {}
 
   /// In steps; not always whole.
@@ -117,7 +117,8 @@ class GrowAfterScaledWindow : public detail::StepCounter {
     StepCounter::visit_fields(self, visit);
     visit("window", self.window_, 1, detail::largest_counter);
   }
-  friend constexpr bool operator==(const GrowAfterScaledWindow& a, const GrowAfterScaledWindow& b) noexcept {
+  friend constexpr bool operator==(const GrowEveryScaledWindowSinceOverflow& a,
+                                   const GrowEveryScaledWindowSinceOverflow& b) noexcept {
     return a.counter_ == b.counter_ && a.window_ == b.window_;
   }
 
@@ -141,7 +142,7 @@ template <class Growth>
 [[nodiscard]] constexpr std::int64_t most_overflows(const Growth&) noexcept {
   return largest_counter;
 }
-[[nodiscard]] constexpr std::int64_t most_overflows(const GrowAfterSteps& growth) noexcept { return growth.counter(); }
+[[nodiscard]] constexpr std::int64_t most_overflows(const GrowAfterAllSteps& growth) noexcept { return growth.counter(); }
 
 }  // namespace detail
 

@@ -98,7 +98,7 @@ class BackOffAfterDelayedShift {
 
 /// A dynamic loss scale that tolerates overflows: see BackOffAfterHysteresis. Otherwise as DynamicLossScale. For runs whose
 /// gradients have rare spikes: skipping the step is enough for those, and the scale need not pay for it.
-template <class Refill = RefillOnCleanStep, class Growth = GrowAfterInterval>
+template <class Refill = RefillOnCleanStep, class Growth = GrowAfterFiniteSteps>
 using BasicHysteresisScale = BasicDynamicLossScale<Growth, BackOffAfterHysteresis<Refill>>;
 
 using HysteresisScale = BasicHysteresisScale<>;

@@ -10,15 +10,15 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 /// DeepSpeed's rule: presets::deepspeed and presets::deepspeed_config.
-using DeepSpeedLossScale = BasicDynamicLossScale<GrowAfterStableInterval, BackOffAfterDelayedShift>;
+using DeepSpeedLossScale = BasicDynamicLossScale<GrowEveryIntervalSinceOverflow, BackOffAfterDelayedShift>;
 /// The rule of older DeepSpeeds: presets::deepspeed_0_16.
-using DelayedShiftLossScale = BasicDynamicLossScale<GrowAfterInterval, BackOffAfterDelayedShift>;
+using DelayedShiftLossScale = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffAfterDelayedShift>;
 /// Cerebras' rule: presets::cerebras_fp16 and presets::cerebras_cbfloat16.
-using CerebrasLossScale = BasicDynamicLossScale<GrowAfterSteps, BackOffOverTolerance>;
+using CerebrasLossScale = BasicDynamicLossScale<GrowAfterAllSteps, BackOffWhenShareExceedsTolerance>;
 /// fairseq's rule: presets::fairseq.
-using FairseqLossScale = BasicDynamicLossScale<GrowAfterInterval, BackOffAtTolerance>;
+using FairseqLossScale = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffWhenShareReachesTolerance>;
 /// metaseq's rule: presets::metaseq.
-using MetaseqLossScale = BasicDynamicLossScale<GrowAfterScaledWindow, BackOffAtTolerance>;
+using MetaseqLossScale = BasicDynamicLossScale<GrowEveryScaledWindowSinceOverflow, BackOffWhenShareReachesTolerance>;
 
 namespace detail {
 
