@@ -3,30 +3,58 @@
 #include <headroom/headroom.hpp>
 #include <vector>
 
-// Learns y = 2a - b in mixed precision. The inputs are small and so are the gradients: below 2^-25, where fp16 has only 0.
-int main() {
-  std::vector<float> weights{0.0F, 0.0F};  // the master weights stay float
-  headroom::DynamicLossScale scaler;       // 2^15, doubles after 2000 finite steps, halves on overflow
+using headroom::half;
 
-  for (int step = 0; step < 1000; ++step) {
-    const auto angle = static_cast<float>(step);
-    const float a = 1e-4F * std::sin(angle), b = 1e-4F * std::cos(angle);
+// Learns whether 2a > b. The trained weights are float; forward and backward see fp16.
+struct Example {
+  float a, b, label;
+};
+Example example(int i) {
+  const float a = std::sin(static_cast<float>(i)), b = std::cos(1.7F * static_cast<float>(i));
+  return {a, b, 2.0F * a > b ? 1.0F : -1.0F};
+}
+float score(const std::vector<half>& weights, const Example& x) {
+  return static_cast<float>(weights[0]) * x.a + static_cast<float>(weights[1]) * x.b;
+}
 
-    const auto weights16 = headroom::cast<headroom::half>(weights);
-    const float error = static_cast<float>(weights16[0]) * a + static_cast<float>(weights16[1]) * b - (2.0F * a - b);
+// One term of a mean over 8192 tokens times 50,000 words. Its gradients are below 2^-25, so that fp16 rounds them to zero.
+float exponential_loss(const std::vector<half>& weights, const Example& x) {
+  return std::exp(-x.label * score(weights, x)) / (8192.0F * 50000.0F);
+}
+// The derivative of exp is exp: all that backward needs is the loss, and a scaled loss gives scaled gradients.
+std::vector<half> backward(const Example& x, float loss) { return {half(-x.label * loss * x.a), half(-x.label * loss * x.b)}; }
 
-    const float scaled =
-        scaler.scale(error);  // the loss is error^2 / 2; what flows back from it is its derivative times the scale
-    const std::vector<headroom::half> grads16{headroom::half(scaled * a), headroom::half(scaled * b)};
-
-    const auto [grads, report] = scaler.unscale<float>(grads16);  // widen, unscale, check, measure: one pass
-    if (report.finite) {
-      for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -= 2e7F * grads[i];
+// RMSprop: like Adam's, its steps do not depend on the size of the gradients.
+struct Optimizer {
+  std::vector<float> squares{0.0F, 0.0F};
+  void step(std::vector<float>& weights, const std::vector<float>& grads) {
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      squares[i] += 0.05F * (grads[i] * grads[i] - squares[i]);
+      weights[i] -= 0.01F * grads[i] / (std::sqrt(squares[i]) + 1e-15F);
     }
-    scaler = scaler.adjust(report);
   }
+};
 
-  std::printf("y = %.2f a %+.2f b, loss scale %g\n", static_cast<double>(weights[0]), static_cast<double>(weights[1]),
-              static_cast<double>(scaler.loss_scale()));
-  return std::abs(weights[0] - 2.0F) < 0.01F && std::abs(weights[1] + 1.0F) < 0.01F ? 0 : 1;
+// Returns how many of 1000 new examples are told right after training.
+int train(headroom::DynamicLossScale loss_scale) {
+  std::vector<float> weights{0.0F, 0.0F};
+  Optimizer optimizer;
+  for (int i = 0; i < 3000; ++i) {
+    const auto weights16 = headroom::cast<half>(weights);
+    const float loss = exponential_loss(weights16, example(i));
+    const auto grads16 = backward(example(i), loss_scale.scale(loss));  // large enough for fp16
+    const auto [grads, report] = loss_scale.unscale<float>(grads16);    // in one pass: to float, unscaled, checked
+    if (report.finite) optimizer.step(weights, grads);                  // a step that overflowed is skipped
+    loss_scale = loss_scale.adjust(report);                             // halves on overflow, doubles after 2000 finite steps
+  }
+  int right = 0;
+  for (int i = 3000; i < 4000; ++i) right += example(i).label * score(headroom::cast<half>(weights), example(i)) > 0.0F;
+  return right;
+}
+
+int main() {
+  const headroom::DynamicLossScale loss_scale;  // starts at 2^15
+  const int scaled = train(loss_scale), unscaled = train(loss_scale.with_loss_scale(1.0F));
+  std::printf("right of 1000: %d with loss scaling, %d without\n", scaled, unscaled);
+  return scaled > 950 && unscaled == 0 ? 0 : 1;
 }
