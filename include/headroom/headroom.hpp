@@ -3,7 +3,9 @@
 #include <headroom/config.hpp>
 #include <headroom/dtype/as_half.hpp>
 #include <headroom/dtype/bfloat16.hpp>
+#include <headroom/dtype/cbfloat16.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/half.hpp>
 #include <headroom/dtype/span.hpp>
 #include <headroom/kernel/isa.hpp>

@@ -1,5 +1,7 @@
 #include <headroom/dtype/bfloat16.hpp>
+#include <headroom/dtype/cbfloat16.hpp>
 #include <headroom/dtype/convert.hpp>
+#include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/half.hpp>
 
 #include <algorithm>
@@ -17,30 +19,53 @@ using headroom::binary16;
 using headroom::binary32;
 using headroom::binary64;
 using headroom::brain16;
+using headroom::cbfloat16;
+using headroom::float8_e4m3;
+using headroom::float8_e5m2;
 using headroom::half;
 using headroom::detail::convert_bits;
+using headroom::detail::saturating;
 using support::hex;
 using support::Mismatches;
 
 namespace {
 
 /// The nearest value by definition: that of the two neighbours which is less far away, the even one where both are as far.
+/// What is nearer to the value that would come after the largest finite one overflows.
 template <class Format>
-std::uint16_t nearest_by_search(const std::vector<long double>& magnitudes, const support::Number& x) {
+typename Format::bits_type nearest_by_search(const std::vector<long double>& magnitudes, const support::Number& x) {
+  using Bits = typename Format::bits_type;
   const long double target = x.negative ? -support::to_long_double(x) : support::to_long_double(x);
-  const auto sign = x.negative ? Format::sign_mask : std::uint16_t{0};
+  const auto sign = x.negative ? Format::sign_mask : Bits{0};
   const auto above = std::upper_bound(magnitudes.begin(), magnitudes.end(), target);
-  if (above == magnitudes.end()) return static_cast<std::uint16_t>(sign | Format::infinity_bits);
-  const auto upper = static_cast<std::uint16_t>(above - magnitudes.begin()), lower = static_cast<std::uint16_t>(upper - 1);
+  const auto upper = static_cast<std::uint32_t>(above - magnitudes.begin()), lower = upper - 1;
+  if (lower > Format::largest_finite_bits) return static_cast<Bits>(sign | support::overflow<Format>());
   const long double to_lower = target - magnitudes[lower], to_upper = magnitudes[upper] - target;
   const bool up = to_upper < to_lower || (to_upper == to_lower && upper % 2 == 0);
-  return static_cast<std::uint16_t>(sign | (up ? upper : lower));
+  if (up && lower == Format::largest_finite_bits) return static_cast<Bits>(sign | support::overflow<Format>());
+  return static_cast<Bits>(sign | (up ? upper : lower));
+}
+
+/// What a cast of any bits is to give.
+template <class From, class To>
+typename To::bits_type cast_by_search(const std::vector<long double>& magnitudes, typename From::bits_type bits) {
+  const auto sign = static_cast<typename To::bits_type>((bits & From::sign_mask) != 0 ? To::sign_mask : 0);
+  if (support::is_finite<From>(bits)) return nearest_by_search<To>(magnitudes, support::decode<From>(bits));
+  const bool is_nan = support::is_nan<From>(bits);
+  return static_cast<typename To::bits_type>(sign | (is_nan ? To::quiet_nan_bits : support::overflow<To>()));
+}
+
+/// The same where casts saturate.
+template <class From, class To>
+typename To::bits_type saturated(typename From::bits_type source, typename To::bits_type result) {
+  if (support::is_finite<To>(result) || support::is_nan<From>(source)) return result;
+  return static_cast<typename To::bits_type>((result & To::sign_mask) | To::largest_finite_bits);
 }
 
 }  // namespace
 
 TEST_CASE("narrowing finds the nearest value by definition", "[dtype]") {
-  support::for_each_type<half, bfloat16>([](auto type) {
+  support::for_each_storage_float([](auto type) {
     using T = typename decltype(type)::type;
     using Format = typename T::format;
     const auto magnitudes = support::all_magnitudes<Format>();
@@ -49,7 +74,7 @@ TEST_CASE("narrowing finds the nearest value by definition", "[dtype]") {
     for (int i = 0; i < 300'000; ++i) {
       const auto wide = support::random_finite_bits<binary32>(random);
       const auto number = support::decode<binary32>(wide);
-      const std::uint16_t expected = nearest_by_search<Format>(magnitudes, number);
+      const auto expected = nearest_by_search<Format>(magnitudes, number);
       const auto describe = [&] { return hex(wide) + " to " + hex(expected); };
       wrong_from_float.expect(convert_bits<binary32, Format>(wide) == expected, describe);
       wrong_reference.expect(support::nearest<Format>(number) == expected, describe);
@@ -59,7 +84,7 @@ TEST_CASE("narrowing finds the nearest value by definition", "[dtype]") {
       auto number = support::decode<binary64>(support::random_finite_bits<binary64>(random));
       number.exponent = static_cast<int>(random() % (2U * Format::bias + 20U)) - Format::bias - Format::mantissa_bits - 8 - 52;
       const auto wide = support::nearest<binary64>(number);
-      const std::uint16_t expected = nearest_by_search<Format>(magnitudes, number);
+      const auto expected = nearest_by_search<Format>(magnitudes, number);
       wrong_from_double.expect(convert_bits<binary64, Format>(wide) == expected,
                                [&] { return hex(wide) + " to " + hex(expected); });
     }
@@ -70,23 +95,50 @@ TEST_CASE("narrowing finds the nearest value by definition", "[dtype]") {
   });
 }
 
+TEST_CASE("every pattern of every narrow format to every format of up to 16 bits, saturating and not", "[dtype]") {
+  support::for_each_storage_float([](auto from) {
+    support::for_each_storage_float([](auto to) {
+      using From = typename decltype(from)::type::format;
+      using To = typename decltype(to)::type::format;
+      const auto magnitudes = support::all_magnitudes<To>();
+      Mismatches wrong, wrong_saturated;
+      for (const auto bits : support::sample_bits<From>()) {
+        const auto describe = [&] { return hex(bits) + " became " + hex(convert_bits<From, To>(bits)); };
+        const auto expected = cast_by_search<From, To>(magnitudes, bits);
+        wrong.expect(support::same_bits<To>(convert_bits<From, To>(bits), expected), describe);
+        const auto narrow = convert_bits<From, saturating<To>>(bits);
+        wrong_saturated.expect(support::same_bits<To>(narrow, saturated<From, To>(bits, expected)), describe);
+      }
+      INFO(support::name_of<typename decltype(from)::type>() << " to " << support::name_of<typename decltype(to)::type>());
+      INFO(wrong.first() << "; saturated: " << wrong_saturated.first());
+      CHECK(wrong.count() == 0);
+      CHECK(wrong_saturated.count() == 0);
+    });
+  });
+}
+
 TEST_CASE("every boundary between two neighbours, from float and from double", "[dtype]") {
-  support::for_each_type<half, bfloat16>([](auto type) {
+  support::for_each_storage_float([](auto type) {
     using T = typename decltype(type)::type;
     using Format = typename T::format;
-    Mismatches wrong_from_float, wrong_from_double;
+    Mismatches wrong_from_float, wrong_from_double, wrong_saturated;
     for (const auto& boundary : support::boundaries<binary32, Format>()) {
       const auto describe = [&] { return hex(boundary.wide) + " to " + hex(boundary.nearest); };
       wrong_from_float.expect(convert_bits<binary32, Format>(boundary.wide) == boundary.nearest, describe);
+      const auto narrow = convert_bits<binary32, saturating<Format>>(boundary.wide);
+      wrong_saturated.expect(narrow == saturated<binary32, Format>(boundary.wide, boundary.nearest), describe);
     }
     // Just above a midpoint of double is that midpoint in float: by way of float, half of these go astray.
     for (const auto& boundary : support::boundaries<binary64, Format>()) {
       const auto describe = [&] { return hex(boundary.wide) + " to " + hex(boundary.nearest); };
       wrong_from_double.expect(convert_bits<binary64, Format>(boundary.wide) == boundary.nearest, describe);
+      const auto narrow = convert_bits<binary64, saturating<Format>>(boundary.wide);
+      wrong_saturated.expect(narrow == saturated<binary64, Format>(boundary.wide, boundary.nearest), describe);
     }
-    INFO(wrong_from_float.first() << ", " << wrong_from_double.first());
+    INFO(wrong_from_float.first() << ", " << wrong_from_double.first() << ", saturated: " << wrong_saturated.first());
     CHECK(wrong_from_float.count() == 0);
     CHECK(wrong_from_double.count() == 0);
+    CHECK(wrong_saturated.count() == 0);
   });
 }
 
@@ -98,6 +150,10 @@ TEST_CASE("a double is rounded once, not by way of float", "[dtype]") {
   static_assert(bfloat16(static_cast<float>(above_a_tie_of_bfloat16)).bits() == 0x3F80);
   static_assert(half(0x1p-25 + 0x1p-70).bits() == 0x0001);
   static_assert(half(65520.0 - 0x1p-30).bits() == 0x7BFF);
+  static_assert(float8_e4m3(1.0625 + 0x1p-40).bits() == 0x39 && float8_e4m3(1.0625F).bits() == 0x38);
+  static_assert(float8_e4m3(464.0 + 0x1p-40).bits() == 0x7F && float8_e4m3(464.0F).bits() == 0x7E);
+  static_assert(float8_e5m2(1.125 + 0x1p-40).bits() == 0x3D && float8_e5m2(1.125F).bits() == 0x3C);
+  static_assert(cbfloat16(1.0 + 0x1p-10 + 0x1p-40).bits() == 0x5401);
   SUCCEED("checked by the compiler");
 }
 
@@ -111,8 +167,8 @@ TEST_CASE("an integer of more digits than a double has is rounded once, too", "[
   CHECK(static_cast<double>(bfloat16(above_a_tie - 2)) == 0x1p62);
 }
 
-TEST_CASE("a NaN stays a NaN whatever its payload, and Inf stays Inf", "[dtype]") {
-  support::for_each_type<half, bfloat16>([](auto type) {
+TEST_CASE("a NaN stays a NaN whatever its payload, and Inf stays Inf where there is one", "[dtype]") {
+  support::for_each_storage_float([](auto type) {
     using T = typename decltype(type)::type;
     using Format = typename T::format;
     static_assert(support::is_nan<Format>(convert_bits<binary32, Format>(0x7FFFFFFF)),
@@ -121,15 +177,15 @@ TEST_CASE("a NaN stays a NaN whatever its payload, and Inf stays Inf", "[dtype]"
     static_assert(support::is_nan<Format>(convert_bits<binary32, Format>(0x7F800001)),
                   "its payload would be cut to that of Inf");
     static_assert(support::is_nan<Format>(convert_bits<binary64, Format>(0x7FF0000000000001)));
-    static_assert(convert_bits<binary32, Format>(0x7F800000) == Format::infinity_bits);
-    static_assert(convert_bits<binary64, Format>(0xFFF0000000000000) == (Format::infinity_bits | 0x8000));
+    static_assert(convert_bits<binary32, Format>(0x7F800000) == Format::overflow_bits);
+    static_assert(convert_bits<binary64, Format>(0xFFF0000000000000) == (Format::overflow_bits | Format::sign_mask));
 
     Mismatches wrong;
     for (std::uint32_t payload = 1; payload < 1U << 23; payload += payload < 70'000 ? 1 : 61) {
       for (const std::uint32_t sign : {0U, 0x80000000U}) {
         const std::uint32_t bits = sign | 0x7F800000U | payload;
-        const std::uint16_t narrow = convert_bits<binary32, Format>(bits);
-        const bool right = support::is_nan<Format>(narrow) && ((narrow & 0x8000) != 0) == (sign != 0);
+        const auto narrow = convert_bits<binary32, Format>(bits);
+        const bool right = support::is_nan<Format>(narrow) && ((narrow & Format::sign_mask) != 0) == (sign != 0);
         wrong.expect(right, [&] { return hex(bits) + " became " + hex(narrow); });
       }
     }
@@ -139,7 +195,7 @@ TEST_CASE("a NaN stays a NaN whatever its payload, and Inf stays Inf", "[dtype]"
 }
 
 TEST_CASE("the constructor sees a NaN and an Inf that memory holds", "[dtype]") {
-  support::for_each_type<half, bfloat16>([](auto type) {
+  support::for_each_storage_float([](auto type) {
     using T = typename decltype(type)::type;
     using Format = typename T::format;
     for (const std::uint32_t bits : support::nonfinite_bits<binary32>()) {
@@ -175,6 +231,25 @@ TEST_CASE("float and double to each other as the language converts them", "[dtyp
   static_assert(convert_bits<binary64, binary32>(0x36A0000000000000) == 0x00000001, "the least float");
   static_assert(convert_bits<binary64, binary32>(0x3690000000000000) == 0x00000000, "half of it: a tie to zero");
   static_assert(convert_bits<binary64, binary32>(0x47EFFFFFF0000000) == 0x7F800000, "the tie above the largest float");
+}
+
+TEST_CASE("a conversion that saturates stops at the largest finite value", "[dtype]") {
+  support::for_each_storage_float([](auto type) {
+    using T = typename decltype(type)::type;
+    using headroom::saturate;
+    constexpr T largest = std::numeric_limits<T>::max();
+    static_assert(T(3.4e38, saturate) == largest && T(-3.4e38F, saturate) == -largest);
+    static_assert(T(1e300, saturate) == largest && T(-1e300, saturate) == -largest);
+    static_assert(T(1.0F, saturate) == T(1.0F) && T(-0.0, saturate).bits() == T::format::sign_mask);
+    static_assert(T(7, saturate) == T(7) && T(-7, saturate) == T(-7));
+    float infinity = 0.0F, nan = 0.0F;
+    support::set_bits(infinity, binary32::infinity_bits);
+    support::set_bits(nan, binary32::quiet_nan_bits);
+    CHECK(T(infinity, saturate) == largest);
+    CHECK(support::is_nan<typename T::format>(T(nan, saturate).bits()));
+  });
+  static_assert(half(65520, headroom::saturate).bits() == 0x7BFF && half(-70000, headroom::saturate).bits() == 0xFBFF);
+  static_assert(!std::is_convertible_v<float, half> && !std::is_constructible_v<half, long double, headroom::saturate_t>);
 }
 
 TEST_CASE("shift_right_to_nearest_even", "[dtype]") {

@@ -35,7 +35,8 @@ bool becomes(widest_unsigned magnitude, std::uint32_t expected) {
   if (magnitude > ~widest_unsigned{0} >> (widest_bits - digits)) return true;
   const bool right = T(static_cast<Integer>(magnitude)).bits() == expected;
   if (!is_signed<Integer>) return right;
-  return right && T(static_cast<Integer>(-static_cast<widest>(magnitude))).bits() == (magnitude == 0 ? 0 : expected | 0x8000U);
+  return right && T(static_cast<Integer>(-static_cast<widest>(magnitude))).bits() ==
+                      (magnitude == 0 ? 0 : expected | T::format::sign_mask);
 }
 template <class T>
 bool all_become(widest_unsigned magnitude, std::uint32_t expected) {
@@ -48,12 +49,12 @@ bool all_become(widest_unsigned magnitude, std::uint32_t expected) {
 }  // namespace
 
 TEST_CASE("integers of every width become the nearest value, ties to even", "[dtype]") {
-  support::for_each_type<half, bfloat16>([](auto type) {
+  support::for_each_storage_float([](auto type) {
     using T = typename decltype(type)::type;
     using Format = typename T::format;
     support::Mismatches wrong;
-    for (std::uint32_t lower = 0; lower < Format::infinity_bits; ++lower) {
-      const support::Number number = support::decode<Format>(static_cast<std::uint16_t>(lower));
+    for (std::uint32_t lower = 0; lower <= Format::largest_finite_bits; ++lower) {
+      const support::Number number = support::decode<Format>(static_cast<typename Format::bits_type>(lower));
       const int half_unit = number.exponent - 1;  // as a power of two
       if (half_unit < 0 || half_unit + Format::mantissa_bits + 2 > widest_bits) continue;
       const widest_unsigned middle = (2 * widest_unsigned{number.significand} + 1) << half_unit;

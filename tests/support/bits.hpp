@@ -1,7 +1,9 @@
 #pragma once
 
 #include <headroom/dtype/bfloat16.hpp>
+#include <headroom/dtype/cbfloat16.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/half.hpp>
 
 #include <cstddef>
@@ -56,11 +58,11 @@ std::vector<T> values_with(const std::vector<bits_type<T>>& bits) {
 
 template <class Format>
 constexpr bool is_nan(typename Format::bits_type bits) {
-  return (bits & Format::abs_mask) > Format::infinity_bits;
+  return (bits & Format::abs_mask) >= Format::smallest_nan_bits;
 }
 template <class Format>
 constexpr bool is_finite(typename Format::bits_type bits) {
-  return (bits & Format::abs_mask) < Format::infinity_bits;
+  return (bits & Format::abs_mask) <= Format::largest_finite_bits;
 }
 /// The same bits, or two NaNs: payload and quietness are free.
 template <class Format>
@@ -79,20 +81,20 @@ AnyBits any_bits_of(const std::vector<T>& values) {
 
 /// As much of a format as it takes to compare its bits.
 struct Layout {
-  std::uint64_t sign_mask, infinity_bits;
-  [[nodiscard]] bool is_nan(std::uint64_t bits) const { return (bits & ~sign_mask) > infinity_bits; }
+  std::uint64_t sign_mask, smallest_nan_bits;
+  [[nodiscard]] bool is_nan(std::uint64_t bits) const { return (bits & ~sign_mask) >= smallest_nan_bits; }
   [[nodiscard]] bool same_bits(std::uint64_t a, std::uint64_t b) const { return a == b || (is_nan(a) && is_nan(b)); }
 };
 template <class Format>
-inline constexpr Layout layout_of{Format::sign_mask, Format::infinity_bits};
+inline constexpr Layout layout_of{Format::sign_mask, Format::smallest_nan_bits};
 
-/// +Inf, -Inf, quiet and signalling NaN of both signs.
+/// +Inf, -Inf, quiet and signalling NaN of both signs, as far as the format has them.
 template <class Format>
 std::vector<typename Format::bits_type> nonfinite_bits() {
   using Bits = typename Format::bits_type;
-  const Bits signalling_nan = static_cast<Bits>(Format::infinity_bits + 1);
+  const Bits signalling_nan = Format::smallest_nan_bits;
   const Bits all_ones_nan = Format::abs_mask;
-  return {Format::infinity_bits,  static_cast<Bits>(Format::sign_mask | Format::infinity_bits),
+  return {Format::overflow_bits,  static_cast<Bits>(Format::sign_mask | Format::overflow_bits),
           Format::quiet_nan_bits, static_cast<Bits>(Format::sign_mask | Format::quiet_nan_bits),
           signalling_nan,         all_ones_nan};
 }
@@ -114,6 +116,10 @@ void for_each_type(F f) {
   (f(type_tag<Ts>{}), ...);
 }
 template <class F>
+void for_each_storage_float(F f) {
+  for_each_type<headroom::half, headroom::bfloat16, headroom::float8_e4m3, headroom::float8_e5m2, headroom::cbfloat16>(f);
+}
+template <class F>
 void for_each_dtype(F f) {
   for_each_type<headroom::half, headroom::bfloat16, float, double>(f);
 }
@@ -122,6 +128,9 @@ template <class T>
 std::string name_of() {
   if constexpr (std::is_same_v<T, headroom::half>) return "half";
   if constexpr (std::is_same_v<T, headroom::bfloat16>) return "bfloat16";
+  if constexpr (std::is_same_v<T, headroom::float8_e4m3>) return "float8_e4m3";
+  if constexpr (std::is_same_v<T, headroom::float8_e5m2>) return "float8_e5m2";
+  if constexpr (std::is_same_v<T, headroom::cbfloat16>) return "cbfloat16";
   return std::is_same_v<T, float> ? "float" : std::is_same_v<T, double> ? "double" : "another type";
 }
 

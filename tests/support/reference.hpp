@@ -21,7 +21,7 @@ struct Number {
 
 template <class Format>
 Number decode(typename Format::bits_type bits) {
-  const auto field = static_cast<int>((bits & Format::infinity_bits) >> Format::mantissa_bits);
+  const auto field = static_cast<int>((bits & Format::abs_mask) >> Format::mantissa_bits);
   const std::uint64_t fraction = bits & Format::mantissa_mask;
   const std::uint64_t significand = field == 0 ? fraction : fraction + (std::uint64_t{1} << Format::mantissa_bits);
   return {(bits & Format::sign_mask) != 0, significand, (field == 0 ? 1 : field) - Format::bias - Format::mantissa_bits};
@@ -67,6 +67,13 @@ inline Number product(Number x, Number y) {
   return {negative, (((high << 8) + (low >> 16)) << 1) + (cut_off ? 1 : 0), x.exponent + y.exponent + 15};
 }
 
+/// What Inf and too large a number become: Inf, or the NaN of a format that has no Inf.
+template <class Format>
+typename Format::bits_type overflow() {
+  const auto above = static_cast<typename Format::bits_type>(Format::largest_finite_bits + 1);
+  return Format::has_infinity ? above : Format::quiet_nan_bits;
+}
+
 /// The bits of the value of `Format` nearest to x, ties to even.
 template <class Format>
 typename Format::bits_type nearest(const Number& x) {
@@ -86,24 +93,24 @@ typename Format::bits_type nearest(const Number& x) {
     const std::uint64_t below = x.significand - (units << dropped), half_unit = std::uint64_t{1} << (dropped - 1);
     if (below > half_unit || (below == half_unit && units % 2 == 1)) ++units;
   }
-  // Adding units to the bits of the binade's first value walks up the values, over the edges to the next binade and to Inf.
+  // Adding units to the bits of the binade's first value walks up the values, over the edges to the next binade.
   const std::uint64_t binade = log2 < smallest_normal ? 0 : static_cast<std::uint64_t>(log2 + Format::bias - 1);
-  if (log2 > Format::bias) return static_cast<Bits>(sign | Format::infinity_bits);
-  return static_cast<Bits>(sign | static_cast<Bits>((binade << Format::mantissa_bits) + units));
+  const std::uint64_t magnitude = (binade << Format::mantissa_bits) + units;
+  const bool overflows = binade >= std::uint64_t{1} << Format::exponent_bits || magnitude > Format::largest_finite_bits;
+  return static_cast<Bits>(sign | (overflows ? overflow<Format>() : magnitude));
 }
 
-/// The magnitudes of all finite values of a 16-bit format in order, indexed by their bits, and at last 2^(bias + 1), which is
-/// where Inf stands when a number is rounded.
+/// The magnitudes of all finite values of a format of 8 or 16 bits in order, indexed by their bits, and at last the one that
+/// would come next, beyond which a number overflows when it is rounded.
 template <class Format>
 std::vector<long double> all_magnitudes() {
   std::vector<long double> magnitudes;
-  for (std::uint32_t bits = 0; bits < Format::infinity_bits; ++bits) {
+  for (std::uint32_t bits = 0; bits <= Format::largest_finite_bits + 1U; ++bits) {
     const int field = static_cast<int>(bits >> Format::mantissa_bits);
     const auto fraction = static_cast<long double>(bits & Format::mantissa_mask);
     const long double implicit_one = field == 0 ? 0.0L : std::ldexp(1.0L, Format::mantissa_bits);
     magnitudes.push_back(std::ldexp(implicit_one + fraction, (field == 0 ? 1 : field) - Format::bias - Format::mantissa_bits));
   }
-  magnitudes.push_back(std::ldexp(1.0L, Format::bias + 1));
   return magnitudes;
 }
 
@@ -135,15 +142,15 @@ Outcome compute(Number (*operation)(Number, Number), typename In::bits_type elem
   const bool negative = ((element & In::sign_mask) != 0) != divisor.negative;
   const auto sign = static_cast<Bits>(negative ? Out::sign_mask : 0);
   const auto magnitude = static_cast<typename In::bits_type>(element & In::abs_mask);
-  const bool infinity_times_zero = magnitude == In::infinity_bits && divisor.significand == 0;
-  if (magnitude > In::infinity_bits || infinity_times_zero) return {Out::quiet_nan_bits, false};
-  if (magnitude == In::infinity_bits) return {std::uint64_t{sign} | Out::infinity_bits, false};
+  const bool is_infinite = magnitude > In::largest_finite_bits && magnitude < In::smallest_nan_bits;
+  if (magnitude >= In::smallest_nan_bits || (is_infinite && divisor.significand == 0)) return {Out::quiet_nan_bits, false};
+  if (is_infinite) return {std::uint64_t{sign} | overflow<Out>(), false};
 
   const Number wide = decode<In>(element);
   const Number exact = operation(wide, divisor);
   const bool met_subnormal = is_subnormal_or_least<Compute>(wide) || is_subnormal_or_least<Compute>(exact);
   const typename Compute::bits_type rounded = nearest<Compute>(exact);
-  if ((rounded & Compute::abs_mask) == Compute::infinity_bits) return {std::uint64_t{sign} | Out::infinity_bits, false};
+  if ((rounded & Compute::abs_mask) == Compute::infinity_bits) return {std::uint64_t{sign} | overflow<Out>(), false};
   return {nearest<Out>(decode<Compute>(rounded)), met_subnormal};
 }
 

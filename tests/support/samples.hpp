@@ -38,14 +38,14 @@ typename Format::bits_type random_magnitude(std::mt19937& random, int low, int h
   return static_cast<Bits>((static_cast<Bits>(exponent + Format::bias) << Format::mantissa_bits) | fraction);
 }
 
-/// Every one of the 65,536 patterns of a 16-bit format. Of a wider one: for each exponent and sign the edges of its fraction
+/// Every pattern of a format of 8 or 16 bits. Of a wider one: for each exponent and sign the edges of its fraction
 /// (Inf and NaNs are among them), and as many random patterns.
 template <class Format>
 std::vector<typename Format::bits_type> sample_bits() {
   using Bits = typename Format::bits_type;
   std::vector<Bits> samples;
-  if constexpr (sizeof(Bits) == 2) {
-    for (std::uint32_t bits = 0; bits <= 0xFFFF; ++bits) samples.push_back(static_cast<Bits>(bits));
+  if constexpr (sizeof(Bits) <= 2) {
+    for (std::uint32_t bits = 0; bits < 2U * Format::sign_mask; ++bits) samples.push_back(static_cast<Bits>(bits));
   } else {
     std::mt19937 random(seed);
     constexpr Bits half_way = Bits{1} << (Format::mantissa_bits - 1);
@@ -70,7 +70,7 @@ struct Boundary {
   typename Narrow::bits_type nearest;
 };
 
-/// Where rounding changes its mind: between every two neighbours of a 16-bit format, Inf among them, the midpoint and the
+/// Where rounding changes its mind: between every two neighbours of a narrow format, Inf among them, the midpoint and the
 /// values of the wide format just below and just above it, with both signs. A midpoint goes to the neighbour whose lowest bit
 /// is 0.
 template <class Wide, class Narrow>
@@ -78,7 +78,7 @@ std::vector<Boundary<Wide, Narrow>> boundaries() {
   using WideBits = typename Wide::bits_type;
   using NarrowBits = typename Narrow::bits_type;
   std::vector<Boundary<Wide, Narrow>> result;
-  for (std::uint32_t lower = 0; lower < Narrow::infinity_bits; ++lower) {
+  for (std::uint32_t lower = 0; lower <= Narrow::largest_finite_bits; ++lower) {
     const auto even = static_cast<NarrowBits>(lower + lower % 2), upper = static_cast<NarrowBits>(lower + 1);
     // The format with one more bit of fraction has every midpoint; its neighbours' bits are twice those of the narrow one.
     Number midpoint = decode<Narrow>(static_cast<NarrowBits>(lower));
@@ -89,6 +89,7 @@ std::vector<Boundary<Wide, Narrow>> boundaries() {
       const auto wide_sign = static_cast<WideBits>(negative ? Wide::sign_mask : 0);
       const auto sign = static_cast<NarrowBits>(negative ? Narrow::sign_mask : 0);
       const auto add = [&](WideBits magnitude, std::uint32_t rounded) {
+        if (rounded > Narrow::largest_finite_bits) rounded = overflow<Narrow>();
         result.push_back({static_cast<WideBits>(wide_sign | magnitude), static_cast<NarrowBits>(sign | rounded)});
       };
       add(static_cast<WideBits>(middle - 1), lower);

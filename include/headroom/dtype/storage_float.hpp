@@ -25,23 +25,20 @@ template <class T>
 inline constexpr bool is_integer = std::is_integral_v<T>;
 #endif
 
-/// The bits of the value of format `To` nearest to the integer.
+/// The bits of the value of format `To` nearest to the integer, rounded once.
 template <class To, class Integer>
 [[nodiscard]] constexpr typename To::bits_type convert_integer(Integer value) noexcept {
+  using Bits = typename To::bits_type;
   using Unsigned = std::conditional_t<(sizeof(Integer) > sizeof(std::uint64_t)), uint128, std::uint64_t>;
   const bool negative = value < Integer{0};
   auto magnitude = static_cast<Unsigned>(value);
   if (negative) magnitude = ~magnitude + 1;
-  // An integer of more digits than a double has would be rounded twice. What a double cannot hold goes into its last digit
-  // instead ("rounding to odd"), which is enough to tell a tie from more than a tie.
-  std::uint64_t lost = 0, exponent = 0;
-  for (; magnitude >> (binary64::mantissa_bits + 1) != 0; magnitude >>= 1) {
-    lost |= static_cast<std::uint64_t>(magnitude & 1);
-    ++exponent;
-  }
-  const auto kept = bit_cast<std::uint64_t>(static_cast<double>(static_cast<std::int64_t>(magnitude)));
-  const std::uint64_t sign = negative ? binary64::sign_mask : 0;
-  return convert_bits<binary64, To>(sign | ((kept | lost) + (exponent << binary64::mantissa_bits)));
+  if (magnitude == 0) return 0;
+  int exponent = 0;
+  // What is shifted out stays in the last digit ("rounding to odd"), which is enough to tell a tie from more than a tie.
+  for (; magnitude >> 62 != 0; ++exponent) magnitude = (magnitude >> 1) | (magnitude & 1);
+  const std::uint64_t bits = nearest_magnitude<To>(static_cast<std::uint64_t>(magnitude), exponent);
+  return static_cast<Bits>((negative ? To::sign_mask : 0) | bits);
 }
 
 }  // namespace detail
@@ -61,7 +58,10 @@ class storage_float {
 
   /// The nearest value. float, double and integers; what has more digits than a float is rounded once, not by way of float.
   template <class Number, std::enable_if_t<is_number<Number>, int> = 0>
-  constexpr explicit storage_float(Number value) noexcept : bits_(nearest(value)) {}
+  constexpr explicit storage_float(Number value) noexcept : bits_(nearest<Format>(value)) {}
+  /// The same, but Inf and what is too large become the largest finite value of their sign.
+  template <class Number, std::enable_if_t<is_number<Number>, int> = 0>
+  constexpr storage_float(Number value, saturate_t) noexcept : bits_(nearest<detail::saturating<Format>>(value)) {}
 
   /// float and double hold every value exactly; an integer type gets what float gives it.
   template <class Number, std::enable_if_t<is_number<Number>, int> = 0>
@@ -91,14 +91,14 @@ class storage_float {
   friend constexpr bool operator>=(storage_float a, storage_float b) noexcept { return b <= a; }
 
  private:
-  template <class Number>
+  template <class To, class Number>
   static constexpr bits_type nearest(Number value) noexcept {
     if constexpr (std::is_same_v<Number, float>) {
-      return detail::convert_bits<binary32, Format>(detail::bit_cast<std::uint32_t>(value));
+      return detail::convert_bits<binary32, To>(detail::bit_cast<std::uint32_t>(value));
     } else if constexpr (std::is_same_v<Number, double>) {
-      return detail::convert_bits<binary64, Format>(detail::bit_cast<std::uint64_t>(value));
+      return detail::convert_bits<binary64, To>(detail::bit_cast<std::uint64_t>(value));
     } else {
-      return detail::convert_integer<Format>(value);
+      return detail::convert_integer<To>(value);
     }
   }
   // An integer that orders values as the values themselves: both zeros are 0, negative numbers count downwards.
@@ -107,7 +107,7 @@ class storage_float {
     return (bits_ & Format::sign_mask) != 0 ? -magnitude : magnitude;
   }
   static constexpr bool ordered(storage_float a, storage_float b) noexcept {
-    return (a.bits_ & Format::abs_mask) <= Format::infinity_bits && (b.bits_ & Format::abs_mask) <= Format::infinity_bits;
+    return (a.bits_ & Format::abs_mask) < Format::smallest_nan_bits && (b.bits_ & Format::abs_mask) < Format::smallest_nan_bits;
   }
 
   bits_type bits_;
@@ -116,48 +116,38 @@ class storage_float {
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
 
-/// As for float; `round_error` and the exponents follow from the format.
+/// As for float, where the format does not say otherwise.
 template <class Format>
-class std::numeric_limits<headroom::storage_float<Format>> {
+class std::numeric_limits<headroom::storage_float<Format>> : public std::numeric_limits<float> {
   using T = headroom::storage_float<Format>;
   using Bits = typename Format::bits_type;
   // Decimal digits from binary ones, as C defines them; 30103/100000 is log10(2) from above.
   static constexpr int log10_of_2_to(int exponent) { return exponent * 30103 / 100000; }
 
  public:
-  static constexpr bool is_specialized = true;
-  static constexpr bool is_signed = true;
-  static constexpr bool is_integer = false;
-  static constexpr bool is_exact = false;
-  static constexpr bool has_infinity = true;
+  // Not float's own: -ffast-math denies its Inf, NaN and subnormals, but these are bits.
+  static constexpr bool has_infinity = Format::has_infinity;
   static constexpr bool has_quiet_NaN = true;
-  static constexpr bool has_signaling_NaN = true;
+  static constexpr bool has_signaling_NaN = Format::smallest_nan_bits != Format::quiet_nan_bits;
   static constexpr std::float_denorm_style has_denorm = std::denorm_present;
   static constexpr bool has_denorm_loss = false;
-  static constexpr std::float_round_style round_style = std::round_to_nearest;
-  static constexpr bool is_iec559 = true;
-  static constexpr bool is_bounded = true;
-  static constexpr bool is_modulo = false;
+  static constexpr bool is_iec559 = Format::has_infinity;
+  static constexpr bool tinyness_before = false;
   static constexpr int digits = Format::mantissa_bits + 1;
   static constexpr int digits10 = log10_of_2_to(Format::mantissa_bits);
   static constexpr int max_digits10 = log10_of_2_to(digits) + 2;
-  static constexpr int radix = 2;
-  static constexpr int max_exponent = (1 << Format::exponent_bits) - 1 - Format::bias;
+  static constexpr int max_exponent = (Format::largest_finite_bits >> Format::mantissa_bits) - Format::bias + 1;
   static constexpr int min_exponent = 2 - Format::bias;
   static constexpr int max_exponent10 = log10_of_2_to(max_exponent);
   static constexpr int min_exponent10 = log10_of_2_to(min_exponent - 1);
-  static constexpr bool traps = false;
-  static constexpr bool tinyness_before = false;
 
-  static constexpr T min() noexcept { return T::from_bits(Bits{1} << Format::mantissa_bits); }
-  static constexpr T max() noexcept { return T::from_bits(static_cast<Bits>(Format::infinity_bits - 1)); }
+  static constexpr T min() noexcept { return T::from_bits(static_cast<Bits>(1 << Format::mantissa_bits)); }
+  static constexpr T max() noexcept { return T::from_bits(Format::largest_finite_bits); }
   static constexpr T lowest() noexcept { return -max(); }
-  static constexpr T epsilon() noexcept {
-    return T::from_bits(static_cast<Bits>((Format::bias - Format::mantissa_bits) << Format::mantissa_bits));
-  }
+  static constexpr T epsilon() noexcept { return T(1.0F / static_cast<float>(1 << Format::mantissa_bits)); }
   static constexpr T round_error() noexcept { return T(0.5F); }
-  static constexpr T infinity() noexcept { return T::from_bits(Format::infinity_bits); }
+  static constexpr T infinity() noexcept { return T::from_bits(Format::overflow_bits); }  ///< NaN where there is none
   static constexpr T quiet_NaN() noexcept { return T::from_bits(Format::quiet_nan_bits); }
-  static constexpr T signaling_NaN() noexcept { return T::from_bits(static_cast<Bits>(Format::infinity_bits + 1)); }
+  static constexpr T signaling_NaN() noexcept { return T::from_bits(Format::smallest_nan_bits); }
   static constexpr T denorm_min() noexcept { return T::from_bits(Bits{1}); }
 };

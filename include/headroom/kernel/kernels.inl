@@ -53,9 +53,9 @@ inline Bits largest_with(Out, Bits largest, Bits bits) noexcept {
 }
 
 /// destination = Verb(source, factor) for `n` elements, widened to float (double where one side is double) and rounded once
-/// into `Out`. Returns the largest of the stored bits without their sign: below Out::infinity_bits, all that was stored is
-/// finite; 0 where Verb does not report. Streaming: the destination is aligned to `streaming_alignment`, and finish_streaming()
-/// is called afterwards.
+/// into `Out`. Returns the largest of the stored bits without their sign: up to Out::largest_finite_bits, all that was
+/// stored is finite; 0 where Verb does not report. Streaming: the destination is aligned to `streaming_alignment`, and
+/// finish_streaming() is called afterwards.
 template <class Verb, class In, class Out, bool Streaming = false>
 inline typename Out::bits_type transform(const void* source_elements, void* destination_elements, std::size_t n,
                                          double factor) noexcept {
@@ -102,7 +102,7 @@ inline typename Out::bits_type transform(const void* source_elements, void* dest
 template <class In>
 inline typename In::bits_type shift_exponents_or_multiply(const unsigned char* source, unsigned char* destination,
                                                           std::size_t n, int exponent, double factor) noexcept {
-  constexpr int one = 1 << In::mantissa_bits, largest_finite = In::infinity_bits - 1;
+  constexpr int one = 1 << In::mantissa_bits, largest_finite = In::largest_finite_bits;
   const int amount = exponent * one;
   auto by =
       make_exponent_shift(In{}, amount, amount < 0 ? one - amount : one, amount < 0 ? largest_finite : largest_finite - amount);

@@ -20,16 +20,9 @@ namespace kernel::unchecked {
 template <class Format>
 inline GradientReport report_of(typename Format::bits_type largest) noexcept {
   // Chosen as integers: an Inf chosen as a floating-point value may be assumed away under -ffast-math.
-  const bool finite = largest < Format::infinity_bits;
+  const bool finite = largest <= Format::largest_finite_bits;
   std::uint64_t bits = binary64::infinity_bits;
-  if (finite && largest >> Format::mantissa_bits != 0) {
-    // Nearly always: a normal number, which only needs another bias and more digits.
-    constexpr auto bias = static_cast<std::uint64_t>(binary64::bias - Format::bias);
-    bits = (static_cast<std::uint64_t>(largest) << (binary64::mantissa_bits - Format::mantissa_bits)) +
-           (bias << binary64::mantissa_bits);
-  } else if (finite) {
-    bits = headroom::detail::convert_bits<Format, binary64>(largest);
-  }
+  if (finite) bits = headroom::detail::convert_bits<Format, binary64>(largest);
   return {finite, headroom::detail::bit_cast<double>(bits)};
 }
 

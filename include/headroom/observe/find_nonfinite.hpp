@@ -39,7 +39,7 @@ struct NonFiniteCounts {
       typename Format::bits_type bits;
       std::memcpy(&bits, reinterpret_cast<const unsigned char*>(elements) + i * sizeof(T), sizeof bits);
       const auto magnitude = static_cast<typename Format::bits_type>(bits & Format::abs_mask);
-      if (magnitude >= Format::infinity_bits) add(position + i, magnitude > Format::infinity_bits);
+      if (magnitude > Format::largest_finite_bits) add(position + i, magnitude >= Format::smallest_nan_bits);
     }
     position += n;
   }

@@ -1,0 +1,66 @@
+// A format of the user's own: one line is all that it takes.
+#include <headroom/dtype/format.hpp>
+
+#include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/dtype/storage_float.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/reference.hpp"
+#include "support/samples.hpp"
+
+namespace {
+
+struct e3m4 : headroom::ieee_format<std::uint8_t, 3, 4> {};
+using float8_e3m4 = headroom::storage_float<e3m4>;
+
+/// Six bits in a byte, several NaNs and no Inf; the bits above the sign are not used.
+struct e3m2 : headroom::float_format<std::uint8_t, 3, 2, 3, 0x1C, false> {};
+using float6 = headroom::storage_float<e3m2>;
+
+template <class T>
+std::size_t wrong_round_trips() {
+  using Format = typename T::format;
+  support::Mismatches wrong;
+  for (const auto bits : support::sample_bits<Format>()) {
+    const T value = T::from_bits(bits);
+    const auto wide = support::bits_of(static_cast<double>(value));
+    const bool same = support::same_bits<Format>(T(static_cast<float>(value)).bits(), bits);
+    const bool kind = support::is_finite<Format>(bits) == support::is_finite<headroom::binary64>(wide);
+    const bool exact =
+        !support::is_finite<Format>(bits) || support::to_long_double(support::decode<Format>(bits)) ==
+                                                 support::to_long_double(support::decode<headroom::binary64>(wide));
+    wrong.expect(same && kind && exact, [&] { return support::hex(bits); });
+  }
+  for (const auto& boundary : support::boundaries<headroom::binary64, Format>()) {
+    const auto narrow = headroom::detail::convert_bits<headroom::binary64, Format>(boundary.wide);
+    wrong.expect(narrow == boundary.nearest, [&] { return support::hex(boundary.wide); });
+  }
+  INFO(wrong.first());
+  CHECK(wrong.count() == 0);
+  return wrong.count();
+}
+
+}  // namespace
+
+static_assert(headroom::binary32::infinity_bits == 0x7F800000 && headroom::binary32::largest_finite_bits == 0x7F7FFFFF);
+static_assert(headroom::binary32::smallest_nan_bits == 0x7F800001 && headroom::binary32::quiet_nan_bits == 0x7FC00000);
+static_assert(headroom::binary64::infinity_bits == 0x7FF0000000000000 &&
+              headroom::binary64::abs_mask == ~std::uint64_t{0} >> 1);
+static_assert(headroom::binary64::quiet_nan_bits == 0x7FF8000000000000 && headroom::binary64::bias == 1023);
+
+TEST_CASE("a user's own formats in the manner of IEEE 754 and with NaNs alone", "[dtype]") {
+  CHECK(wrong_round_trips<float8_e3m4>() == 0);
+  CHECK(wrong_round_trips<float6>() == 0);
+  static_assert(headroom::is_dtype_v<float8_e3m4> && std::is_same_v<headroom::format_of<float8_e3m4>, e3m4>);
+  static_assert(static_cast<float>(std::numeric_limits<float8_e3m4>::max()) == 15.5F);
+  static_assert(static_cast<float>(std::numeric_limits<float8_e3m4>::epsilon()) == 0.0625F, "a subnormal number");
+  static_assert(float8_e3m4(15.75).bits() == 0x70 && float8_e3m4(15.75, headroom::saturate).bits() == 0x6F);
+  static_assert(static_cast<float>(std::numeric_limits<float6>::max()) == 16.0F);
+  static_assert(float6(18.0F).bits() == 0x1C && float6(18.5F).bits() == 0x1F &&
+                float6(1000, headroom::saturate).bits() == 0x1C);
+}
