@@ -13,15 +13,13 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// `Bits` are std::uint16_t or void, const or not; of the elements that are made of them so is the const.
 template <class Element, class Bits>
-[[nodiscard]] span<std::conditional_t<std::is_const_v<Bits>, const Element, Element>> as_elements(Bits* bits,
-                                                                                                  std::size_t size) noexcept {
-  using Plain = std::remove_const_t<Bits>;
-  using Result = std::conditional_t<std::is_const_v<Bits>, const Element, Element>;
-  static_assert(std::is_same_v<Plain, std::uint16_t> || std::is_void_v<Plain>,
+[[nodiscard]] auto as_elements(Bits* bits, std::size_t size) noexcept {
+  static_assert(std::is_same_v<std::remove_const_t<Bits>, std::uint16_t> || std::is_void_v<Bits>,
                 "headroom: as_half and as_bfloat16 take a pointer to std::uint16_t or to void, const or not");
-  return {static_cast<Result*>(static_cast<std::conditional_t<std::is_const_v<Bits>, const void, void>*>(bits)), size};
+  using Result = std::conditional_t<std::is_const_v<Bits>, const Element, Element>;
+  using Void = std::conditional_t<std::is_const_v<Bits>, const void, void>;
+  return span<Result>(static_cast<Result*>(static_cast<Void*>(bits)), size);
 }
 
 }  // namespace detail

@@ -17,39 +17,12 @@ inline namespace HEADROOM_BUILD {
 template <class T, class = void>
 struct dtype_traits {};
 
-template <>
-struct dtype_traits<float> {
-  using format = binary32;
-};
-template <>
-struct dtype_traits<double> {
-  using format = binary64;
-};
-template <class Format>
-struct dtype_traits<storage_float<Format>> {
-  using format = Format;
-};
-#if HEADROOM_HAS_FLOAT16
-template <>
-struct dtype_traits<_Float16> {
-  using format = binary16;
-};
-#endif
-#if HEADROOM_HAS_ARM_FP16
-template <>
-struct dtype_traits<__fp16> {
-  using format = binary16;
-};
-#endif
-#if HEADROOM_HAS_BF16
-template <>
-struct dtype_traits<__bf16> {
-  using format = brain16;
-};
-#endif
-
 namespace detail {
 
+template <class Format>
+struct has_format {
+  using format = Format;
+};
 template <class T, class = void>
 struct is_dtype : std::false_type {};
 template <class T>
@@ -60,6 +33,25 @@ struct is_dtype<T, std::void_t<typename dtype_traits<T>::format>> : std::true_ty
 };
 
 }  // namespace detail
+
+template <>
+struct dtype_traits<float> : detail::has_format<binary32> {};
+template <>
+struct dtype_traits<double> : detail::has_format<binary64> {};
+template <class Format>
+struct dtype_traits<storage_float<Format>> : detail::has_format<Format> {};
+#if HEADROOM_HAS_FLOAT16
+template <>
+struct dtype_traits<_Float16> : detail::has_format<binary16> {};
+#endif
+#if HEADROOM_HAS_ARM_FP16
+template <>
+struct dtype_traits<__fp16> : detail::has_format<binary16> {};
+#endif
+#if HEADROOM_HAS_BF16
+template <>
+struct dtype_traits<__bf16> : detail::has_format<brain16> {};
+#endif
 
 /// True for a floating-point element type that headroom knows; false for long double and integers.
 template <class T>

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -34,13 +35,10 @@ inline constexpr double just_below_1 = 1.0 - std::numeric_limits<double>::epsilo
 // function that has been handed the value itself: hence references, too.
 
 /// Whether a positive `value` lies in [low, high]; false for NaN, Inf beyond `high`, zero and negative values. low > 0.
-[[nodiscard]] constexpr bool positive_in(const float& value, const float& low, const float& high) noexcept {
-  const auto bits = bit_cast<std::uint32_t>(value);
-  return bits >= bit_cast<std::uint32_t>(low) && bits <= bit_cast<std::uint32_t>(high);
-}
-[[nodiscard]] constexpr bool positive_in(const double& value, const double& low, const double& high) noexcept {
-  const auto bits = bit_cast<std::uint64_t>(value);
-  return bits >= bit_cast<std::uint64_t>(low) && bits <= bit_cast<std::uint64_t>(high);
+template <class T>
+[[nodiscard]] constexpr bool positive_in(const T& value, const T& low, const T& high) noexcept {
+  using Bits = std::conditional_t<sizeof(T) == sizeof(float), std::uint32_t, std::uint64_t>;
+  return bit_cast<Bits>(value) >= bit_cast<Bits>(low) && bit_cast<Bits>(value) <= bit_cast<Bits>(high);
 }
 
 [[nodiscard]] constexpr bool is_power_of_two(const float& value) noexcept {

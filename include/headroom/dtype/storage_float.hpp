@@ -13,17 +13,16 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-// Integers of 128 bits are none to std::is_integral where the language is strict.
 #if defined(__SIZEOF_INT128__)
 __extension__ typedef __int128 int128;
 __extension__ typedef unsigned __int128 uint128;
+#else
+using int128 = std::int64_t;
+using uint128 = std::uint64_t;
+#endif
+/// Integers of 128 bits are none to std::is_integral where the language is strict.
 template <class T>
 inline constexpr bool is_integer = std::is_integral_v<T> || std::is_same_v<T, int128> || std::is_same_v<T, uint128>;
-#else
-using uint128 = std::uint64_t;
-template <class T>
-inline constexpr bool is_integer = std::is_integral_v<T>;
-#endif
 
 /// The bits of the value of format `To` nearest to the integer, rounded once.
 template <class To, class Integer>
