@@ -1,0 +1,33 @@
+# headroom_add_check, and the checks. They go through both compilers by themselves.
+
+set(compilers)
+foreach(compiler IN ITEMS g++ clang++)
+  find_program(headroom_test_${compiler} ${compiler})
+  if(headroom_test_${compiler})
+    list(APPEND compilers ${headroom_test_${compiler}})
+  endif()
+endforeach()
+list(JOIN compilers " " compilers)
+
+function(headroom_add_check name)
+  add_test(NAME ${name} COMMAND ${ARGN})
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT "COMPILERS=${compilers}")
+endfunction()
+
+# The libraries behind the adapters, as flags for a compiler that CMake does not call.
+set(adapter_flags)
+foreach(library IN ITEMS Eigen3::Eigen nlohmann_json::nlohmann_json torch xtensor xtl)
+  if(TARGET ${library})
+    get_target_property(directories ${library} INTERFACE_INCLUDE_DIRECTORIES)
+    list(REMOVE_ITEM directories ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES} /usr/include) # naming these again upsets include_next
+    list(TRANSFORM directories PREPEND -isystem)
+    list(APPEND adapter_flags ${directories})
+  endif()
+endforeach()
+
+headroom_add_check(fuzz bash ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/run.sh 5 ${CMAKE_CURRENT_BINARY_DIR}/fuzz)
+
+add_subdirectory(build)
+add_subdirectory(compile_fail)
+add_subdirectory(consumer)
+add_subdirectory(docs)

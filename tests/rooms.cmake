@@ -1,0 +1,65 @@
+# headroom_add_test, and the programs of tests.
+
+find_package(Catch2 3 QUIET)
+if(NOT Catch2_FOUND)
+  find_package(Catch2 2 REQUIRED) # as Debian 12 has it
+endif()
+
+# The face of both: support/catch.hpp and a main function.
+add_library(test_support INTERFACE)
+target_include_directories(test_support INTERFACE ${CMAKE_CURRENT_SOURCE_DIR})
+target_compile_definitions(test_support INTERFACE HEADROOM_TEST_DATA_DIR="${CMAKE_CURRENT_SOURCE_DIR}/golden")
+if(TARGET Catch2::Catch2WithMain AND NOT CMAKE_CROSSCOMPILING) # the library is one for this machine
+  target_link_libraries(test_support INTERFACE headroom::headroom Catch2::Catch2WithMain)
+else()
+  add_library(test_main OBJECT support/main.cpp)
+  target_link_libraries(test_main PUBLIC Catch2::Catch2)
+  target_link_libraries(test_support INTERFACE headroom::headroom Catch2::Catch2)
+  target_sources(test_support INTERFACE $<TARGET_OBJECTS:test_main>)
+endif()
+
+# Catch2 and the standard library are read once for all sources. Headroom is not among it: its headers change.
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/nothing.cpp "")
+add_library(test_precompiled OBJECT ${CMAKE_CURRENT_BINARY_DIR}/nothing.cpp)
+target_include_directories(test_precompiled PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_link_libraries(test_precompiled PRIVATE Catch2::Catch2)
+target_compile_features(test_precompiled PRIVATE cxx_std_17)
+target_precompile_headers(test_precompiled PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/support/precompiled.hpp)
+
+function(headroom_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
+  string(REPLACE "/" "_" target test_${name})
+  add_executable(${target} ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE test_support ${arg_LIBRARIES})
+  target_precompile_headers(${target} REUSE_FROM test_precompiled)
+  add_test(NAME ${name} COMMAND ${target})
+endfunction()
+
+foreach(room IN ITEMS dtype kernel tree ops policy training observe state)
+  file(GLOB sources CONFIGURE_DEPENDS ${room}/*.cpp)
+  if(sources)
+    headroom_add_test(${room} SOURCES ${sources})
+  endif()
+endforeach()
+if(TARGET test_dtype AND TARGET headroom::eigen)
+  target_link_libraries(test_dtype PRIVATE headroom::eigen) # its conversions are compared with ours
+endif()
+
+# One program for each file of adapters/, because each needs its own library: eigen.cpp and eigen_blocks.cpp need headroom::eigen.
+file(GLOB adapters RELATIVE ${PROJECT_SOURCE_DIR}/include/headroom/adapters CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/headroom/adapters/*.hpp)
+file(GLOB sources RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS adapters/*.cpp)
+foreach(source IN LISTS sources)
+  get_filename_component(name ${source} NAME_WE)
+  set(adapter)
+  foreach(header IN LISTS adapters)
+    get_filename_component(stem ${header} NAME_WE)
+    if(name MATCHES "^${stem}(_|$)")
+      set(adapter ${stem})
+    endif()
+  endforeach()
+  if(TARGET headroom::${adapter})
+    headroom_add_test(adapters/${name} SOURCES ${source} LIBRARIES headroom::${adapter})
+  else()
+    message(STATUS "tests/${source} is skipped: the library of headroom::${adapter} was not found")
+  endif()
+endforeach()
