@@ -24,8 +24,19 @@ case $way in
   options) build_and_run project -DHEADROOM_SOURCE_DIR="$source" -DHEADROOM_EIGEN=ON ;;
   fetch_content) build_and_run vendored -DHEADROOM_SOURCE_DIR="$source" -DJSON=after -DFETCH=ON ;;
   vendored_*) build_and_run vendored -DHEADROOM_SOURCE_DIR="$source" -DJSON="${way#vendored_}" ;;
-  command_line)
-    g++ -std=c++17 -O2 -I "$source/include" "$consumer/project/use_headroom.cpp" -o "$work/use_headroom"
+  copy)
+    cp -r "$source/include/headroom" "$work"
+    g++ -std=c++17 -O2 -I "$work" "$consumer/project/use_headroom.cpp" -o "$work/use_headroom"
+    "$work/use_headroom"
+    ;;
+  pkg_config)
+    command -v pkg-config >/dev/null || { echo "pkg-config was not found" && exit 77; }
+    cmake --install "$build" --prefix "$work/first"
+    mv "$work/first" "$work/moved"
+    export PKG_CONFIG_PATH=$work/moved/share/pkgconfig
+    pkg-config --atleast-version=0.1 headroom
+    read -ra flags < <(pkg-config --cflags --libs headroom)
+    g++ -std=c++17 -O2 "$consumer/project/use_headroom.cpp" "${flags[@]}" -o "$work/use_headroom"
     "$work/use_headroom"
     ;;
 esac
