@@ -1,18 +1,32 @@
 #!/usr/bin/env bash
-# check.sh SNIPPET [FLAG ...]: with each of $COMPILERS,
-# - SNIPPET compiles with -DHEADROOM_CONTROL, so that it is right but for the one thing it does wrong,
-# - it does not compile without, and the compiler prints the text of each leading line `// expect: text`.
+# check.sh precompile FOLDER [FLAG ...]: each of $COMPILERS reads headroom once, into FOLDER.
+# check.sh SNIPPET FOLDER [FLAG ...]: SNIPPET
+# - compiles with -DHEADROOM_CONTROL and the first of $COMPILERS, so that it is right but for the one thing it does wrong,
+# - does not compile without, and each of the compilers prints the text of each leading line `// expect: text`.
 set -euo pipefail
 export LC_ALL=C # plain quotes in the compilers' messages
-snippet=$1
-shift
+snippet=$1 folder=$2
+shift 2
+
+# The header that the compiler $1 has precompiled.
+precompiled() { echo "$folder/$(basename "$1")/headroom.hpp"; }
+
+if [[ $snippet == precompile ]]; then
+  for compiler in ${COMPILERS:?names no compiler}; do
+    header=$(precompiled "$compiler")
+    mkdir -p "$(dirname "$header")"
+    printf '#include <headroom/%s>\n' headroom.hpp training/async_grad_scaler.hpp >"$header"
+    "$compiler" -std=c++17 "$@" -x c++-header "$header" -o "$header.gch" # clang finds it under this name, too
+  done
+  exit
+fi
 
 expected=$(sed -n 's,^// expect: ,,p' "$snippet")
 [[ -n $expected ]] || { echo "$snippet has no line '// expect: text'" && exit 1; }
 
 for compiler in ${COMPILERS:?names no compiler}; do
-  compile=("$compiler" -std=c++17 "$@" -fsyntax-only "$snippet")
-  "${compile[@]}" -DHEADROOM_CONTROL || { echo "does not even compile as the control: ${compile[*]} -DHEADROOM_CONTROL" && exit 1; }
+  compile=("$compiler" -std=c++17 "$@" -include "$(precompiled "$compiler")" -fsyntax-only "$snippet")
+  [[ $compiler != "${COMPILERS%% *}" ]] || "${compile[@]}" -DHEADROOM_CONTROL || { echo "does not even compile as the control: ${compile[*]} -DHEADROOM_CONTROL" && exit 1; }
   if output=$("${compile[@]}" 2>&1); then
     echo "compiles, and should not: ${compile[*]}" && exit 1
   fi
