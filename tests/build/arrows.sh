@@ -8,7 +8,7 @@ cd "$1"
 base="config.hpp shared.hpp report.hpp detail"
 declare -A may_include=(
   [version.hpp]=""
-  [config.hpp]="version.hpp"
+  [config.hpp]="version.hpp detail"
   [shared.hpp]=""
   [report.hpp]="config.hpp"
   [detail]="config.hpp shared.hpp"
