@@ -30,7 +30,10 @@ for document in README.md CONTRIBUTING.md docs/*.md; do
     [[ $path != *'<'* && $path != */NAME.* ]] || continue # stands for any name
     found=($path)
     [[ ${#found[@]} -gt 0 && -e ${found[0]} ]] || fault "$document: there is no $path"
-  done < <(grep -oE '`(\.ci|include|tests|examples|docs|benchmarks|cmake)/[^` ]*`' <<<"$prose" | tr -d '`')
+  done < <({
+    grep -oE '`(\.ci|include|tests|examples|docs|benchmarks|cmake)/[^` ]*`' <<<"$prose" || true
+    grep -oE '`(dtype|kernel|tree|ops|policy|state|training|observe|adapters|detail)/[^` ]*`' <<<"$prose" | sed 's,`,&include/headroom/,'
+  } | tr -d '`')
 done
 
 declare -A listed
