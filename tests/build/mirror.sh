@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# mirror.sh PROJECT: each header with logic in it has a test of its path: include/headroom/policy/dynamic.hpp has tests/policy/dynamic.cpp.
+set -euo pipefail
+cd "$1"
+
+# Headers whose logic is seen only through others, and where that is tested.
+declare -A elsewhere=(
+  [config.hpp]="build/flags"
+  [shared.hpp]="build/unlike_units"
+  [detail/build_name.hpp]="build/unlike_units"
+  [kernel/isa/scalar.hpp]="kernel" # each test of the kernels goes through all instruction sets
+  [kernel/isa/avx2.hpp]="kernel"
+  [kernel/isa/avx512.hpp]="kernel"
+  [kernel/isa/neon.hpp]="kernel"
+  [adapters/torch/tensor.hpp]="adapters/torch.cpp"
+)
+
+faults=0
+fault() { printf '%s\n' "$1" && faults=$((faults + 1)); }
+
+# Whether a header has something besides includes, declarations of macros, comments and empty lines.
+has_logic() { [[ -n $(sed -E 's,//.*,,' "$1" | grep -vE '^[[:space:]]*($|#|namespace |inline namespace |\}|using )') ]]; }
+
+while IFS= read -r header; do
+  has_logic "include/headroom/$header" || continue
+  test=${elsewhere[$header]:-${header%.*}.cpp}
+  [[ -e tests/$test ]] || fault "$header has no tests/$test"
+done < <(cd include/headroom && find . -name '*.hpp' -printf '%P\n' | LC_ALL=C sort)
+
+echo "$faults faults"
+((faults == 0))
