@@ -13,8 +13,8 @@ template <class To, class From>
   return __builtin_bit_cast(To, source);
 }
 
-/// The value itself, of which the compiler knows nothing any more: a rounding before it stays where it is, also under
-/// -ffast-math, and so does a comparison behind it.
+/// The value itself, about which the compiler no longer knows anything: a rounding before this call and a comparison after it
+/// stay where they are, even under -ffast-math.
 template <class Value>
 inline Value launder(Value value) noexcept {
 #if defined(__x86_64__)
@@ -27,7 +27,7 @@ inline Value launder(Value value) noexcept {
   return value;
 }
 
-/// A double rounded to float. Under -ffast-math a cast to float and back is the double itself.
+/// A double rounded to float. Under -ffast-math the compiler may drop a cast to float and back.
 [[nodiscard]] constexpr float rounded_to_float(double value) noexcept {
   return __builtin_is_constant_evaluated() ? static_cast<float>(value) : launder(static_cast<float>(value));
 }

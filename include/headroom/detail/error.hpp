@@ -26,7 +26,7 @@ namespace detail {
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_logic_error(const std::string& message) {
   throw std::logic_error("headroom: " + message);
 }
-/// For what the system does not give; `error` is its number.
+/// For what the system refuses; `error` is its errno.
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_system_error(int error, const std::string& message) {
   throw std::system_error(error, std::generic_category(), "headroom: " + message);
 }

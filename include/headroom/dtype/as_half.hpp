@@ -25,13 +25,13 @@ template <class Element, class Bits>
 }  // namespace detail
 
 /// `size` fp16 numbers whose bits are kept as std::uint16_t, or behind a pointer to void, as C code, DLPack and ggml
-/// (ggml_fp16_t) keep them: `scaler.unscale_in_place(as_half(bits, size))`. `size` counts numbers, not bytes. A view: nothing
-/// is copied, and it needs no alignment. headroom reads and writes elements as bytes, so that this breaks no rule about types.
+/// (ggml_fp16_t) keep them: `loss_scale.unscale_in_place(as_half(bits, size))`. `size` counts numbers, not bytes. A view:
+/// nothing is copied, and it needs no alignment. headroom reads and writes elements as bytes, which breaks no aliasing rule.
 template <class Bits>
 [[nodiscard]] auto as_half(Bits* bits, std::size_t size) noexcept {
   return detail::as_elements<half>(bits, size);
 }
-/// The same of bfloat16 numbers.
+/// The same for bfloat16 numbers.
 template <class Bits>
 [[nodiscard]] auto as_bfloat16(Bits* bits, std::size_t size) noexcept {
   return detail::as_elements<bfloat16>(bits, size);

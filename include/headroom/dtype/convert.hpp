@@ -15,13 +15,13 @@ namespace detail {
 [[nodiscard]] constexpr std::uint64_t shift_right_to_nearest_even(std::uint64_t significand, int shift) noexcept {
   if (shift <= 0) return significand << -shift;
   if (shift > 62) return 0;  // less than half a unit is left
-  // Just under half a unit carries what is above a tie, and one more a tie of an odd quotient.
+  // Adding just under half a unit carries whatever lies above a tie; one more carries a tie of an odd quotient.
   const std::uint64_t odd = (significand >> shift) & 1;
   return (significand + (std::uint64_t{1} << (shift - 1)) - 1 + odd) >> shift;
 }
 
 /// The bits of the magnitude nearest to significand * 2^exponent, for 0 < significand < 2^62: ties to even, gradual underflow;
-/// what is rounded beyond the largest finite value overflows.
+/// what rounds beyond the largest finite value overflows.
 template <class To>
 [[nodiscard]] constexpr std::uint64_t nearest_magnitude(std::uint64_t significand, int exponent) noexcept {
   const int leading_one = 63 - __builtin_clzll(significand);
@@ -53,7 +53,7 @@ template <class From, class To>
 /// The bits of the value of format `To` nearest to the value of format `From` with these bits, rounded once; Inf overflows, NaN
 /// becomes a quiet NaN. Overflow gives Inf, NaN where `To` has no Inf, or the largest finite value where `To` is `saturating`:
 /// the casts of the OCP OFP8 specification, revision 1.0, section 5.2. In integers throughout, so it is constexpr and means the
-/// same under -ffast-math and flush-to-zero. It is what every SIMD conversion is tested against.
+/// same under -ffast-math and flush-to-zero. Every SIMD conversion is tested against it.
 template <class From, class To>
 [[nodiscard]] constexpr typename To::bits_type convert_bits(typename From::bits_type source) noexcept {
   using Result = typename To::bits_type;

@@ -29,7 +29,7 @@ struct float_format {
                 "headroom: a format needs a NaN above its largest finite value");
 };
 
-/// A format in the manner of IEEE 754: the highest exponent is kept for Inf and NaN.
+/// A format as in IEEE 754: the highest exponent is reserved for Inf and NaN.
 template <class Bits, int ExponentBits, int MantissaBits, int Bias = (1 << (ExponentBits - 1)) - 1>
 struct ieee_format : float_format<Bits, ExponentBits, MantissaBits, Bias,
                                   static_cast<Bits>((((Bits{1} << ExponentBits) - 1) << MantissaBits) - 1), true> {

@@ -15,13 +15,13 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// A loss scale lives in [2^-126, 2^126]: there it and its reciprocal are normal floats.
+/// A loss scale lives in [2^-126, 2^126], where it and its reciprocal are normal floats.
 inline constexpr float smallest_loss_scale = 0x1p-126F;
 inline constexpr float largest_loss_scale = 0x1p126F;
 
 namespace detail {
 
-// The edges of float and double, as doubles. They are no literals, which -fsingle-precision-constant would make floats of.
+// The edges of float and double, as doubles. Not written as literals, which -fsingle-precision-constant would turn into floats.
 inline constexpr double smallest_float = static_cast<double>(std::numeric_limits<float>::denorm_min());
 inline constexpr double smallest_normal_float = static_cast<double>(std::numeric_limits<float>::min());
 inline constexpr double largest_float = static_cast<double>(std::numeric_limits<float>::max());
@@ -31,8 +31,8 @@ inline constexpr double largest_double = std::numeric_limits<double>::max();
 inline constexpr double just_above_1 = 1.0 + std::numeric_limits<double>::epsilon();
 inline constexpr double just_below_1 = 1.0 - std::numeric_limits<double>::epsilon() / 2.0;
 
-// Settings are judged by their bits. Under -ffast-math a comparison may take it for granted that a NaN is none, and so may a
-// function that has been handed the value itself: hence references, too.
+// Settings are judged by their bits and passed by reference: under -ffast-math the compiler may assume that neither an operand
+// of a comparison nor an argument passed by value is NaN.
 
 /// Whether a positive `value` lies in [low, high]; false for NaN, Inf beyond `high`, zero and negative values. low > 0.
 template <class T>
@@ -42,10 +42,10 @@ template <class T>
 }
 
 [[nodiscard]] constexpr bool is_power_of_two(const float& value) noexcept {
-  return (bit_cast<std::uint32_t>(value) & binary32::mantissa_mask) == 0;  // of normal numbers, which scales are
+  return (bit_cast<std::uint32_t>(value) & binary32::mantissa_mask) == 0;  // for normal numbers, as scales are
 }
 
-/// With nine digits, which tell one float from another, or as many as it takes to tell a double from its neighbours.
+/// With nine digits, enough to tell floats apart, or as many as it takes to tell a double from its neighbours.
 [[nodiscard]] inline std::string to_text(double value) {
   const auto bits = bit_cast<std::uint64_t>(value);
   if ((bits & binary64::abs_mask) > binary64::infinity_bits) return "nan";

@@ -17,8 +17,8 @@ inline constexpr std::size_t piece_size = 65536;
 
 }  // namespace detail
 
-/// `size` elements that lie one after the other from `data`: std::span of C++20, as far as headroom needs it. It owns nothing.
-/// A null pointer is fine where the size is 0. The elements need no alignment.
+/// `size` contiguous elements starting at `data`: as much of C++20's std::span as headroom needs. It owns nothing. A null
+/// pointer is fine if the size is 0. The elements need no alignment.
 template <class T>
 class span {
   // Pointers to arrays convert where at most `const` is added; a pointer to a derived class does not, though Derived* does.

@@ -20,7 +20,7 @@ __extension__ typedef unsigned __int128 uint128;
 using int128 = std::int64_t;
 using uint128 = std::uint64_t;
 #endif
-/// Integers of 128 bits are none to std::is_integral where the language is strict.
+/// std::is_integral is false for 128-bit integers in strict mode (-std=c++17).
 template <class T>
 inline constexpr bool is_integer = std::is_integral_v<T> || std::is_same_v<T, int128> || std::is_same_v<T, uint128>;
 
@@ -42,8 +42,8 @@ template <class To, class Integer>
 
 }  // namespace detail
 
-/// A floating-point number stored in the bits of `Format`, to be kept in memory and computed with as float: it converts and
-/// compares, and has no arithmetic. Trivially copyable, of the size of its bits; conversions round to nearest-even.
+/// A floating-point number stored in the bits of `Format`. It converts and compares but has no arithmetic: compute in float.
+/// Trivially copyable, of the size of its bits; conversions round to nearest-even.
 template <class Format>
 class storage_float {
   template <class T>
@@ -55,10 +55,10 @@ class storage_float {
 
   storage_float() = default;
 
-  /// The nearest value. float, double and integers; what has more digits than a float is rounded once, not by way of float.
+  /// The value nearest to a float, double or integer. What has more digits than a float is rounded once, not by way of float.
   template <class Number, std::enable_if_t<is_number<Number>, int> = 0>
   constexpr explicit storage_float(Number value) noexcept : bits_(nearest<Format>(value)) {}
-  /// The same, but Inf and what is too large become the largest finite value of their sign.
+  /// The same, but Inf and values that are too large become the largest finite value of their sign.
   template <class Number, std::enable_if_t<is_number<Number>, int> = 0>
   constexpr storage_float(Number value, saturate_t) noexcept : bits_(nearest<detail::saturating<Format>>(value)) {}
 
@@ -81,7 +81,7 @@ class storage_float {
 
   constexpr storage_float operator-() const noexcept { return from_bits(static_cast<bits_type>(bits_ ^ Format::sign_mask)); }
 
-  // Comparisons are of values: NaN is unordered, -0 equals +0. In integers, so that they hold under -ffast-math too.
+  // Comparisons compare values: NaN is unordered, -0 equals +0. They are done in integers, so they hold under -ffast-math too.
   friend constexpr bool operator==(storage_float a, storage_float b) noexcept { return ordered(a, b) && a.rank() == b.rank(); }
   friend constexpr bool operator!=(storage_float a, storage_float b) noexcept { return !(a == b); }
   friend constexpr bool operator<(storage_float a, storage_float b) noexcept { return ordered(a, b) && a.rank() < b.rank(); }
@@ -115,7 +115,7 @@ class storage_float {
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
 
-/// As for float, where the format does not say otherwise.
+/// As for float, except where the format differs.
 template <class Format>
 class std::numeric_limits<headroom::storage_float<Format>> : public std::numeric_limits<float> {
   using T = headroom::storage_float<Format>;
@@ -145,7 +145,7 @@ class std::numeric_limits<headroom::storage_float<Format>> : public std::numeric
   static constexpr T lowest() noexcept { return -max(); }
   static constexpr T epsilon() noexcept { return T(1.0F / static_cast<float>(1 << Format::mantissa_bits)); }
   static constexpr T round_error() noexcept { return T(0.5F); }
-  static constexpr T infinity() noexcept { return T::from_bits(Format::overflow_bits); }  ///< NaN where there is none
+  static constexpr T infinity() noexcept { return T::from_bits(Format::overflow_bits); }  ///< NaN if the format has no Inf
   static constexpr T quiet_NaN() noexcept { return T::from_bits(Format::quiet_nan_bits); }
   static constexpr T signaling_NaN() noexcept { return T::from_bits(Format::smallest_nan_bits); }
   static constexpr T denorm_min() noexcept { return T::from_bits(Bits{1}); }

@@ -18,19 +18,19 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// What a policy does over a training.
+/// What a policy did over a training run.
 struct Simulation {
   std::size_t steps = 0;
   std::size_t skipped = 0;    ///< steps that overflowed
   float final_scale = 0.0F;   ///< after the last step
-  std::vector<float> scales;  ///< that each step ran with
+  std::vector<float> scales;  ///< the scale each step ran with
 };
 
-/// The same over known gradients, which also say how far from the best scale each step was: the largest one, going up from the
-/// scale it had by doubling it, that would not have overflowed.
+/// The same for known gradients, which also show how far each step was from the best scale: the largest one, reached by
+/// doubling the scale it had, that would not have overflowed.
 struct GradientSimulation : Simulation {
-  std::size_t below_best = 0;  ///< steps that were not skipped, but ran with less than the best scale
-  double wasted_bits = 0.0;    ///< log2(best scale / scale), mean over the steps that were not skipped and had a gradient
+  std::size_t below_best = 0;  ///< steps that were not skipped but ran below the best scale
+  double wasted_bits = 0.0;    ///< log2(best scale / scale), mean over the steps that had a gradient and were not skipped
 };
 
 namespace detail {
@@ -67,17 +67,17 @@ template <class Policy>
   return simulation;
 }
 
-// A template, for {} not to be both this list and that of doubles.
+// A template, so that {} is not ambiguous between this list and that of doubles.
 template <class Policy, class Boolean>
 [[nodiscard]] auto simulate(Policy policy, std::initializer_list<Boolean> grads_finite)
     -> std::enable_if_t<std::is_same_v<Boolean, bool>, Simulation> {
   return simulate(std::move(policy), std::vector<bool>(grads_finite));
 }
 
-/// Takes a policy through steps with these largest |gradients|, unscaled; a step overflows where its own times the scale is
-/// beyond the largest number of `Dtype`, or is not finite itself. (Rounding would let it be beyond by less than half a unit in
-/// the last place.) Compares policies before a training: record max_abs of a short one, in float, and see which wastes least.
-/// Throws std::invalid_argument naming the step where max_abs is negative.
+/// Takes a policy through steps with these largest unscaled |gradients|. A step overflows if its largest gradient times the
+/// scale exceeds the largest finite value of `Dtype`, or is not finite itself. (Rounding would tolerate an excess of less than
+/// half a unit in the last place.) For comparing policies before a training run: record max_abs of a short one in float, and
+/// see which policy wastes least. Throws std::invalid_argument naming the step where max_abs is negative.
 template <class Dtype = half, class Policy>
 [[nodiscard]] GradientSimulation simulate(Policy policy, const std::vector<double>& max_abs) {
   static_assert(is_loss_scale_v<Policy>, "headroom: simulate takes a loss scale as its first argument (see is_loss_scale_v)");
@@ -95,7 +95,7 @@ template <class Dtype = half, class Policy>
       detail::throw_bad_value(("max_abs[" + std::to_string(step) + "]").c_str(), max_abs[step], "0 or more");
     }
     constexpr std::uint64_t bits_of_2_to_960 = std::uint64_t{960 + binary64::bias} << binary64::mantissa_bits;
-    // Below that the product with a scale is a finite double.
+    // Below this the product with any scale is a finite double.
     const bool finite =
         (bits & binary64::abs_mask) < bits_of_2_to_960 && max_abs[step] * static_cast<double>(policy.loss_scale()) <= largest;
     if (finite && (bits & binary64::abs_mask) != 0) {
