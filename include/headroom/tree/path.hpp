@@ -1,7 +1,6 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/tree/fields.hpp>
 
 #include <cstddef>
 #include <cstdio>
@@ -15,13 +14,13 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// Where a walk stands: a list from the leaf back to the root, on the stack of the walk. A walk that never asks for the text
-/// pays for two pointers a branch.
-class Path {
- public:
-  Path() = default;
-  template <class Step>
-  Path(const Path& parent, const Step& step) : parent_(&parent), step_(&step), append_(&append<Step>) {}
+/// Where a walk stands: a list from the leaf back to the root, on the stack of the walk. A branch makes one step for all its
+/// subtrees and moves it from one to the next, so a leaf costs a walk that never asks for the text one store.
+struct Path {
+  const Path* parent = nullptr;
+  void (*append)(std::string& text, const Path& step) = nullptr;
+  const void* what = nullptr;  // the names or the key, as `append` takes them
+  std::size_t index = 0;       // of the subtree
 
   /// As in C++: layers[2].weight, ["encoder"], <1>; empty at the root.
   [[nodiscard]] std::string text() const {
@@ -36,40 +35,56 @@ class Path {
   }
 
  private:
-  template <class Step>
-  static void append(std::string& text, const void* step) {
-    static_cast<const Step*>(step)->append_to(text);
-  }
   void append_to(std::string& text) const {
-    if (parent_ == nullptr) return;
-    parent_->append_to(text);
-    append_(text, step_);
-  }
-
-  const Path* parent_ = nullptr;
-  const void* step_ = nullptr;
-  void (*append_)(std::string&, const void*) = nullptr;
-};
-
-struct FieldStep {
-  PartName field;
-  void append_to(std::string& text) const {
-    const Name name = field.name();
-    if (!text.empty()) text += '.';
-    text.append(name.begin, name.length);
+    if (parent == nullptr) return;
+    parent->append_to(text);
+    append(text, *this);
   }
 };
 
+// ---- steps ----
+
+inline void append_index(std::string& text, const Path& step) { text += '[' + std::to_string(step.index) + ']'; }
 /// An element of a tuple, or a member of a struct that has no names.
-struct ElementStep {
-  std::size_t index;
-  void append_to(std::string& text) const { text += '<' + std::to_string(index) + '>'; }
-};
+inline void append_element(std::string& text, const Path& step) { text += '<' + std::to_string(step.index) + '>'; }
 
-struct IndexStep {
-  std::size_t index;
-  void append_to(std::string& text) const { text += '[' + std::to_string(index) + ']'; }
-};
+/// Where the part of a list that begins at `text` ends: at a comma that is in no parentheses and no quotes, as for the
+/// preprocessor, or at the end of the list.
+inline const char* end_of_name(const char* text) {
+  int depth = 0;
+  char quote = '\0';
+  for (; *text != '\0' && (*text != ',' || depth > 0 || quote != '\0'); ++text) {
+    if (quote != '\0') {
+      if (*text == '\\')
+        ++text;
+      else if (*text == quote)
+        quote = '\0';
+    } else if (*text == '"' || *text == '\'') {
+      quote = *text;
+    } else {
+      depth += (*text == '(') - (*text == ')');
+    }
+  }
+  return text;
+}
+
+inline void append_member(std::string& text, std::string_view name) {
+  if (!text.empty()) text += '.';
+  text += name;
+}
+/// A member that has a name of its own, of whatever characters.
+inline void append_name(std::string& text, const Path& step) { append_member(text, static_cast<const char*>(step.what)); }
+/// One of a list of names, as HEADROOM_TREE has them: "weight, bias".
+inline void append_field(std::string& text, const Path& step) {
+  const char* names = static_cast<const char*>(step.what);
+  for (std::size_t i = step.index; i > 0; --i) names = end_of_name(names) + 1;
+  const char* end = end_of_name(names);
+  while (*names == ' ') ++names;
+  while (end != names && end[-1] == ' ') --end;
+  append_member(text, std::string_view(names, static_cast<std::size_t>(end - names)));
+}
+
+// ---- keys ----
 
 /// As between quotes in C++.
 inline std::string escaped(std::string_view text) {
@@ -92,22 +107,20 @@ std::string shortest_text(Float value) {
 }
 
 template <class Key>
-struct KeyStep {
-  const Key& key;
-  void append_to(std::string& text) const {
-    if constexpr (std::is_convertible_v<const Key&, std::string_view>) {
-      text += "[\"" + escaped(std::string_view(key)) + "\"]";
-    } else if constexpr (std::is_enum_v<Key>) {
-      text += '[' + std::to_string(static_cast<std::underlying_type_t<Key>>(key)) + ']';
-    } else if constexpr (std::is_floating_point_v<Key>) {
-      text += '[' + shortest_text(key) + ']';
-    } else if constexpr (std::is_arithmetic_v<Key>) {
-      text += '[' + std::to_string(key) + ']';
-    } else {
-      text += "[?]";
-    }
+void append_key(std::string& text, const Path& step) {
+  const Key& key = *static_cast<const Key*>(step.what);
+  if constexpr (std::is_convertible_v<const Key&, std::string_view>) {
+    text += "[\"" + escaped(std::string_view(key)) + "\"]";
+  } else if constexpr (std::is_enum_v<Key>) {
+    text += '[' + std::to_string(static_cast<std::underlying_type_t<Key>>(key)) + ']';
+  } else if constexpr (std::is_floating_point_v<Key>) {
+    text += '[' + shortest_text(key) + ']';
+  } else if constexpr (std::is_arithmetic_v<Key>) {
+    text += '[' + std::to_string(key) + ']';
+  } else {
+    text += "[?]";
   }
-};
+}
 
 }  // namespace detail
 }  // namespace HEADROOM_BUILD

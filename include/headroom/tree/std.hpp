@@ -1,6 +1,8 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/tree/fields.hpp>
+#include <headroom/tree/tensor_traits.hpp>
 #include <headroom/tree/tree_traits.hpp>
 
 #include <array>
@@ -22,17 +24,41 @@
 #endif
 
 // The standard containers: leaves where they are contiguous and their elements scalars, branches otherwise. To add a container,
-// add one specialisation. `rebuilt<To>` is its type with other subtrees; how one is filled is in tree/make_like.hpp.
+// add one specialisation. `rebuilt<To>` is its type with subtrees of type To. How each kind is walked, and how a new one is
+// filled, is in tree/branches.hpp.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
+
+namespace detail {
+
+template <class Allocator, class To>
+using allocator_of = typename std::allocator_traits<Allocator>::template rebind_alloc<To>;
+
+template <branch_kind Kind, class T>
+struct branch_of {
+  static constexpr branch_kind kind = Kind;
+  static constexpr bool holds_only_integers = node_kind_v<T> == node_kind::integers;
+};
+template <class T>
+using sequence_of = branch_of<branch_kind::sequence, T>;
+template <class T>
+using map_to = branch_of<branch_kind::map, T>;
+/// `get` is a pointer to the subtree, null where there is none. `is_shared`: a copy has the same subtree.
+template <class T, bool Shared>
+struct pointer_to : branch_of<branch_kind::pointer, T> {
+  static constexpr bool is_shared = Shared;
+  using element_type = T;
+};
+
+}  // namespace detail
 
 // ---- leaves ----
 
 template <class T, class Allocator>
 struct tensor_traits<std::vector<T, Allocator>, std::enable_if_t<is_dtype_v<T>>> : detail::contiguous_tensor<T> {
   template <class To>
-  using rebind = std::vector<To, typename std::allocator_traits<Allocator>::template rebind_alloc<To>>;
+  using rebind = std::vector<To, detail::allocator_of<Allocator, To>>;
   template <class To>
   static rebind<To> like(const std::vector<T, Allocator>& tensor) {
     return rebind<To>(tensor.size());
@@ -68,43 +94,20 @@ struct tensor_traits<std::span<T, Extent>, std::enable_if_t<detail::is_element_v
 
 // ---- branches ----
 
-namespace detail {
-
-template <class T>
-struct sequence_of {
-  static constexpr branch_kind kind = branch_kind::sequence;
-  static constexpr bool holds_only_integers = kind_of_node<T>() == node_kind::integers;
-};
-template <class T>
-struct map_to {
-  static constexpr branch_kind kind = branch_kind::map;
-  static constexpr bool holds_only_integers = kind_of_node<T>() == node_kind::integers;
-};
-/// `get` is a pointer to the subtree, null where there is none. `is_shared`: a copy has the same subtree.
-template <class T, bool Shared>
-struct pointer_to {
-  static constexpr branch_kind kind = branch_kind::pointer;
-  static constexpr bool holds_only_integers = kind_of_node<std::remove_const_t<T>>() == node_kind::integers;
-  static constexpr bool is_shared = Shared;
-  using element_type = T;
-};
-
-}  // namespace detail
-
 template <class T, class Allocator>
 struct tree_traits<std::vector<T, Allocator>, std::enable_if_t<!is_dtype_v<T>>> : detail::sequence_of<T> {
   template <class To>
-  using rebuilt = std::vector<To, typename std::allocator_traits<Allocator>::template rebind_alloc<To>>;
+  using rebuilt = std::vector<To, detail::allocator_of<Allocator, To>>;
 };
 template <class T, class Allocator>
 struct tree_traits<std::deque<T, Allocator>> : detail::sequence_of<T> {
   template <class To>
-  using rebuilt = std::deque<To, typename std::allocator_traits<Allocator>::template rebind_alloc<To>>;
+  using rebuilt = std::deque<To, detail::allocator_of<Allocator, To>>;
 };
 template <class T, class Allocator>
 struct tree_traits<std::list<T, Allocator>> : detail::sequence_of<T> {
   template <class To>
-  using rebuilt = std::list<To, typename std::allocator_traits<Allocator>::template rebind_alloc<To>>;
+  using rebuilt = std::list<To, detail::allocator_of<Allocator, To>>;
 };
 template <class T, std::size_t N>
 struct tree_traits<std::array<T, N>, std::enable_if_t<!is_dtype_v<T>>> : detail::sequence_of<T> {
@@ -121,19 +124,19 @@ struct tree_traits<T[N], std::enable_if_t<!is_dtype_v<T>>> : detail::sequence_of
 template <class Key, class T, class Compare, class Allocator>
 struct tree_traits<std::map<Key, T, Compare, Allocator>> : detail::map_to<T> {
   template <class To>
-  using rebuilt =
-      std::map<Key, To, Compare, typename std::allocator_traits<Allocator>::template rebind_alloc<std::pair<const Key, To>>>;
+  using rebuilt = std::map<Key, To, Compare, detail::allocator_of<Allocator, std::pair<const Key, To>>>;
 };
 template <class Key, class T, class Hash, class Equal, class Allocator>
 struct tree_traits<std::unordered_map<Key, T, Hash, Equal, Allocator>> : detail::map_to<T> {
   template <class To>
-  using rebuilt =
-      std::unordered_map<Key, To, Hash, Equal,
-                         typename std::allocator_traits<Allocator>::template rebind_alloc<std::pair<const Key, To>>>;
+  using rebuilt = std::unordered_map<Key, To, Hash, Equal, detail::allocator_of<Allocator, std::pair<const Key, To>>>;
 };
 
 template <class... Ts>
 struct tree_traits<std::tuple<Ts...>> {
+  using subtrees = detail::types<Ts...>;
+  template <class... To>
+  using rebuilt = std::tuple<To...>;
   template <class Self>
   static constexpr auto children(Self& self) {
     return std::apply([](auto&... parts) { return std::tie(parts...); }, self);
@@ -141,6 +144,9 @@ struct tree_traits<std::tuple<Ts...>> {
 };
 template <class First, class Second>
 struct tree_traits<std::pair<First, Second>> {
+  using subtrees = detail::types<First, Second>;
+  template <class A, class B>
+  using rebuilt = std::pair<A, B>;
   template <class Self>
   static constexpr auto children(Self& self) {
     return std::tie(self.first, self.second);
@@ -155,41 +161,36 @@ struct tree_traits<std::optional<T>> : detail::pointer_to<T, false> {
     return self.has_value() ? &*self : nullptr;
   }
   template <class To>
-  static std::optional<To> make(To&& tree) {
-    return std::optional<To>(std::move(tree));
-  }
+  using rebuilt = std::optional<To>;
 };
 /// Not of T[], whose size it does not know: give the tree a span of it.
 template <class T, class Deleter>
 struct tree_traits<std::unique_ptr<T, Deleter>, std::enable_if_t<!std::is_array_v<T>>> : detail::pointer_to<T, false> {
   static T* get(const std::unique_ptr<T, Deleter>& self) { return self.get(); }
   template <class To>
-  static std::unique_ptr<To> make(To&& tree) {
-    return std::make_unique<To>(std::move(tree));
-  }
+  using rebuilt = std::unique_ptr<To>;
 };
 /// A tree reached by two pointers is visited twice, and scaled twice in place: put one of them into the tree.
 template <class T>
 struct tree_traits<std::shared_ptr<T>, std::enable_if_t<!std::is_array_v<T>>> : detail::pointer_to<T, true> {
   static T* get(const std::shared_ptr<T>& self) { return self.get(); }
   template <class To>
-  static std::shared_ptr<To> make(To&& tree) {
-    return std::make_shared<To>(std::move(tree));
-  }
+  using rebuilt = std::shared_ptr<To>;
 };
 /// A reference; new trees hold the value itself.
 template <class T>
 struct tree_traits<std::reference_wrapper<T>> : detail::pointer_to<T, true> {
   static T* get(const std::reference_wrapper<T>& self) { return &self.get(); }
   template <class To>
-  static To make(To&& tree) {
-    return std::move(tree);
-  }
+  using rebuilt = To;
 };
 
 template <class... Ts>
 struct tree_traits<std::variant<Ts...>> {
   static constexpr branch_kind kind = branch_kind::variant;
+  using subtrees = detail::types<Ts...>;
+  template <class... To>
+  using rebuilt = std::variant<To...>;
 };
 
 // ---- neither ----

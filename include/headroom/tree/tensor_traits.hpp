@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/detect.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/dtype/span.hpp>
 #include <headroom/tree/layout.hpp>
@@ -8,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -38,71 +40,78 @@ struct tensor_traits {
 
 namespace detail {
 
-template <class T, class = void>
-struct has_tensor_traits : std::true_type {};
 template <class T>
-struct has_tensor_traits<T, std::void_t<typename tensor_traits<T>::not_specialized>> : std::false_type {};
+using bare = std::remove_cv_t<std::remove_reference_t<T>>;
 
-template <class T, class = void>
-struct has_layout : std::false_type {};
-template <class T>
-struct has_layout<T, std::void_t<decltype(tensor_traits<T>::layout(std::declval<const T&>()))>> : std::true_type {};
+// ---- what a specialisation has ----
 
-template <class T, class = void>
-struct tensor_is_view : std::false_type {};
 template <class T>
-struct tensor_is_view<T, std::enable_if_t<tensor_traits<T>::is_view>> : std::true_type {};
+using not_tensor_t = typename tensor_traits<T>::not_specialized;
+template <class T>
+using value_type_t = typename tensor_traits<T>::value_type;
+template <class T>
+using data_t = std::enable_if_t<std::is_pointer_v<decltype(tensor_traits<std::remove_const_t<T>>::data(std::declval<T&>()))>>;
+template <class T>
+using size_t_of =
+    std::enable_if_t<std::is_convertible_v<decltype(tensor_traits<T>::size(std::declval<const T&>())), std::size_t>>;
+template <class T>
+using layout_t = decltype(tensor_traits<T>::layout(std::declval<const T&>()));
+template <class T>
+using is_view_t = std::enable_if_t<tensor_traits<T>::is_view>;
 
-template <class T, class = void>
-struct has_value_type : std::false_type {};
 template <class T>
-struct has_value_type<T, std::void_t<typename tensor_traits<T>::value_type>> : std::true_type {};
-
-template <class T, class = void>
-struct has_data : std::false_type {};
+inline constexpr bool has_tensor_traits_v = !is_detected_v<not_tensor_t, T>;
 template <class T>
-struct has_data<T, std::enable_if_t<std::is_pointer_v<decltype(tensor_traits<T>::data(std::declval<T&>()))>>> : std::true_type {
-};
-
-template <class T, class = void>
-struct has_const_data : std::false_type {};
+using has_layout = is_detected<layout_t, T>;
+/// Whether copies share their elements.
 template <class T>
-struct has_const_data<T, std::enable_if_t<std::is_pointer_v<decltype(tensor_traits<T>::data(std::declval<const T&>()))>>>
-    : std::true_type {};
-
-template <class T, class = void>
-struct has_size : std::false_type {};
-template <class T>
-struct has_size<
-    T, std::enable_if_t<std::is_convertible_v<decltype(tensor_traits<T>::size(std::declval<const T&>())), std::size_t>>>
-    : std::true_type {};
+inline constexpr bool is_view_v = is_detected_v<is_view_t, T>;
 
 /// What the elements of a tensor may be.
 template <class T>
 inline constexpr bool is_element_v = is_dtype_v<T> || std::is_integral_v<T> || std::is_enum_v<T>;
-
-template <class T, class = void>
-struct has_known_elements : std::true_type {};  // without a value_type that is what is said
 template <class T>
-struct has_known_elements<T, std::void_t<typename tensor_traits<T>::value_type>>
-    : std::bool_constant<is_element_v<typename tensor_traits<T>::value_type>> {};
+using known_elements_t = std::enable_if_t<is_element_v<value_type_t<T>>>;
 
 /// Near misses of a specialisation, each with the line to write.
 template <class T>
 constexpr bool check_tensor_traits() {
-  static_assert(has_value_type<T>::value,
+  constexpr bool has_value_type = is_detected_v<value_type_t, T>, has_data = is_detected_v<data_t, T>;
+  static_assert(has_value_type,
                 "headroom: tensor_traits<T> has no value_type; write: using value_type = float;  (the element type)");
-  static_assert(has_known_elements<T>::value,
+  static_assert(!has_value_type || is_detected_v<known_elements_t, T>,
                 "headroom: the elements of this tensor are neither integers nor of a floating-point type headroom knows; "
                 "specialise headroom::dtype_traits for the element type (complex numbers and long double are not supported)");
   static_assert(
-      has_data<T>::value,
+      has_data,
       "headroom: tensor_traits<T>::data(T&) is missing or does not return a pointer; write: static float* data(T& t);");
-  static_assert(!has_data<T>::value || has_const_data<T>::value,
+  static_assert(!has_data || is_detected_v<data_t, const T>,
                 "headroom: tensor_traits<T>::data takes no const tensor; write as well: static const float* data(const T& t);");
-  static_assert(has_size<T>::value,
+  static_assert(is_detected_v<size_t_of, T>,
                 "headroom: tensor_traits<T>::size is missing or no number; write: static std::size_t size(const T& t);");
   return true;
+}
+
+// ---- leaves, scalars among them ----
+
+/// Number of elements of a leaf.
+template <class Leaf>
+[[nodiscard]] std::size_t size_of(const Leaf& leaf) {
+  if constexpr (is_dtype_v<Leaf>) {
+    return 1;
+  } else {
+    return tensor_traits<Leaf>::size(leaf);
+  }
+}
+
+/// Pointer to the first element of a leaf; to const where the leaf or its elements are.
+template <class Leaf>
+[[nodiscard]] auto* data_of(Leaf& leaf) {
+  if constexpr (is_dtype_v<Leaf>) {
+    return &leaf;
+  } else {
+    return tensor_traits<std::remove_const_t<Leaf>>::data(leaf);
+  }
 }
 
 /// Common to the tensors that are pointer and size already.

@@ -1,12 +1,9 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/tree/fields.hpp>
+#include <headroom/detail/detect.hpp>
 #include <headroom/tree/tensor_traits.hpp>
 
-#include <cstddef>
-#include <iterator>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -57,183 +54,72 @@ namespace detail {
 
 // ---- what there is ----
 
-template <class T, class = void>
-struct has_tree_traits : std::true_type {};
 template <class T>
-struct has_tree_traits<T, std::void_t<typename tree_traits<T>::not_specialized>> : std::false_type {};
+using not_tree_t = typename tree_traits<T>::not_specialized;
+template <class T>
+using kind_t = std::enable_if_t<std::is_same_v<decltype(tree_traits<T>::kind), const branch_kind>>;
+template <class T>
+using only_integers_t = std::enable_if_t<tree_traits<T>::holds_only_integers>;
 
-template <class T, class = void>
-struct has_traits_children : std::false_type {};
+// The routes to the parts of a struct.
 template <class T>
-struct has_traits_children<T, std::void_t<decltype(tree_traits<std::remove_const_t<T>>::children(std::declval<T&>()))>>
-    : std::true_type {};
+using traits_children_t = decltype(tree_traits<std::remove_const_t<T>>::children(std::declval<T&>()));
+template <class T>
+using member_children_t = decltype(std::declval<T&>().children());
+template <class T>
+using free_children_t = decltype(children(std::declval<T&>()));
+template <class T>
+using member_fields_t = decltype(std::declval<T&>().headroom_tree(std::declval<T&>()));
+template <class T>
+using free_fields_t = decltype(headroom_tree(std::declval<T&>()));
 
-template <class T, class = void>
-struct has_member_children : std::false_type {};
 template <class T>
-struct has_member_children<T, std::void_t<decltype(std::declval<T&>().children())>> : std::true_type {};
-
-template <class T, class = void>
-struct has_free_children : std::false_type {};
-template <class T>
-struct has_free_children<T, std::void_t<decltype(children(std::declval<T&>()))>> : std::true_type {};
-
-template <class T, class = void>
-struct has_member_fields : std::false_type {};
-template <class T>
-struct has_member_fields<T, std::void_t<decltype(std::declval<T&>().headroom_tree(std::declval<T&>()))>> : std::true_type {};
-
-template <class T, class = void>
-struct has_free_fields : std::false_type {};
-template <class T>
-struct has_free_fields<T, std::void_t<decltype(headroom_tree(std::declval<T&>()))>> : std::true_type {};
-
-template <class T, class = void>
-struct holds_only_integers : std::false_type {};
-template <class T>
-struct holds_only_integers<T, std::enable_if_t<tree_traits<T>::holds_only_integers>> : std::true_type {};
-
-template <class T, class = void>
-struct kind_or_product {
-  static constexpr branch_kind value = branch_kind::product;
-};
-template <class T>
-struct kind_or_product<T, std::void_t<decltype(tree_traits<T>::kind)>> {
-  static constexpr branch_kind value = tree_traits<T>::kind;
-};
+inline constexpr bool has_parts_v =
+    is_detected_v<traits_children_t, T> || is_detected_v<member_children_t, T> || is_detected_v<free_children_t, T> ||
+    is_detected_v<member_fields_t, T> || is_detected_v<free_fields_t, T>;
 
 /// What a type is to a walk. `integers` is everything without floating-point elements: it is left alone.
 enum class node_kind { scalar, tensor, branch, integers, unknown };
 
 template <class T>
-constexpr bool is_struct_branch =
-    has_member_children<T>::value || has_free_children<T>::value || has_member_fields<T>::value || has_free_fields<T>::value;
-
-template <class T>
 constexpr node_kind kind_of_node() {
   if constexpr (is_dtype_v<T>) {
     return node_kind::scalar;
-  } else if constexpr (has_tensor_traits<T>::value) {
+  } else if constexpr (has_tensor_traits_v<T>) {
     check_tensor_traits<T>();
     return is_dtype_v<typename tensor_traits<T>::value_type> ? node_kind::tensor : node_kind::integers;
   } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T> || std::is_null_pointer_v<T>) {
     return node_kind::integers;
-  } else if constexpr (has_tree_traits<T>::value) {
-    return holds_only_integers<T>::value ? node_kind::integers : node_kind::branch;
-  } else if constexpr (is_struct_branch<T>) {
-    return node_kind::branch;
+  } else if constexpr (!is_detected_v<not_tree_t, T>) {
+    return is_detected_v<only_integers_t, T> ? node_kind::integers : node_kind::branch;
   } else {
-    return node_kind::unknown;
+    return has_parts_v<T> ? node_kind::branch : node_kind::unknown;
   }
 }
+template <class T>
+inline constexpr node_kind node_kind_v = kind_of_node<bare<T>>();
 
 template <class T>
-constexpr branch_kind kind_of_branch = kind_or_product<T>::value;
-
-/// Such a node has no elements of its own: tree_traits<T>::with_view(node, f) calls f with a view of it that is a tensor of a
-/// static dtype, or with a nullptr_t where there are no floating-point elements.
-template <class T>
-constexpr bool is_dynamic_node() {
-  if constexpr (kind_of_node<T>() == node_kind::branch) {
-    return kind_of_branch<T> == branch_kind::dynamic;
+constexpr branch_kind kind_of_branch() {
+  if constexpr (is_detected_v<kind_t, T>) {
+    return tree_traits<T>::kind;
+  } else {
+    return branch_kind::product;
+  }
+}
+template <class T, branch_kind Kind>
+constexpr bool is_branch() {
+  if constexpr (node_kind_v<T> == node_kind::branch) {
+    return kind_of_branch<bare<T>>() == Kind;
   } else {
     return false;
   }
 }
-
-// ---- the parts of a product ----
-
+/// Such a node has no elements of its own: tree_traits<T>::with_view(node, f) calls f with a view of it that is a tensor of a
+/// static dtype, or with a nullptr_t where there are no floating-point elements.
 template <class T>
-struct is_tuple : std::false_type {};
-template <class... Ts>
-struct is_tuple<std::tuple<Ts...>> : std::true_type {};
-
-template <class T>
-inline constexpr bool is_reference_or_view =
-    std::is_lvalue_reference_v<T> || tensor_is_view<std::remove_cv_t<std::remove_reference_t<T>>>::value;
-
-template <class Tuple>
-struct all_references_or_views : std::false_type {};
-template <class... Ts>
-struct all_references_or_views<std::tuple<Ts...>> : std::bool_constant<(is_reference_or_view<Ts> && ...)> {};
-
-template <class T, class Owner, class Declared, class... Members>
-constexpr void check_owner(const Fields<Owner, Declared, Members...>&) {
-  static_assert(std::is_same_v<T, Owner>,
-                "headroom: this struct has the HEADROOM_TREE of its base, which does not know the struct's own members; write "
-                "one for it: HEADROOM_TREE(Type, member of the base, ..., member, ...)");
-}
-
-/// The Fields of a struct whose route is HEADROOM_TREE; of another, Fields that say nothing.
-template <class T>
-constexpr auto fields_of(T& node) {
-  constexpr bool has_children = has_traits_children<T>::value || has_member_children<T>::value || has_free_children<T>::value;
-  (void)node;
-  if constexpr (!has_children && has_member_fields<T>::value) {
-    return node.headroom_tree(node);
-  } else if constexpr (!has_children && has_free_fields<T>::value) {
-    return headroom_tree(node);
-  } else {
-    return Fields<T, void>{{}, nullptr};
-  }
-}
-
-/// children(T&) by the first route there is. A const T without a route of its own takes that of T; the walk adds the const
-/// again.
-template <class T>
-constexpr auto raw_children(T& node) {
-  using Mutable = std::remove_const_t<T>;
-  if constexpr (has_traits_children<T>::value) {
-    return tree_traits<Mutable>::children(node);
-  } else if constexpr (has_member_children<T>::value) {
-    return node.children();
-  } else if constexpr (has_free_children<T>::value) {
-    return children(node);
-  } else if constexpr (has_member_fields<T>::value || has_free_fields<T>::value) {
-    check_owner<T>(fields_of(node));
-    return fields_of(node).members;
-  } else {
-    static_assert(std::is_const_v<T>,
-                  "headroom: tree_traits<T> has no children; write: template <class Self> static auto "
-                  "children(Self& self) { return std::tie(self.member, ...); }");
-    return raw_children(const_cast<Mutable&>(node));
-  }
-}
-
-template <class T>
-constexpr auto children_of(T& node) {
-  using Children = decltype(raw_children(node));
-  static_assert(is_tuple<Children>::value,
-                "headroom: children(T&) must return a tuple of references; write: return std::tie(member, ...);");
-  static_assert(!is_tuple<Children>::value || all_references_or_views<Children>::value,
-                "headroom: children(T&) returns copies, so nothing done to them would reach the struct; write: return "
-                "std::tie(member, ...);  (only views, such as headroom::span, may be returned by value)");
-  return raw_children(node);
-}
-
-template <class T>
-using children_t = decltype(children_of(std::declval<T&>()));
-
-// ---- the names of the parts ----
-
-template <class T, class = void>
-struct has_traits_names : std::false_type {};
-template <class T>
-struct has_traits_names<T, std::void_t<decltype(tree_traits<T>::names[0])>> : std::true_type {};
-
-/// The name of a part, where the struct gives one.
-template <class T>
-constexpr PartName name_of_child(T& node, std::size_t index) {
-  using Mutable = std::remove_const_t<T>;
-  auto& self = const_cast<Mutable&>(node);
-  (void)self;
-  if constexpr (has_traits_names<Mutable>::value) {
-    static_assert(std::size(tree_traits<Mutable>::names) == std::tuple_size_v<children_t<T>>,
-                  "headroom: tree_traits<T>::names must have one name for each of the children");
-    return {tree_traits<Mutable>::names[index], PartName::whole};
-  } else {
-    return {fields_of(self).names, index};
-  }
+constexpr bool is_dynamic_node() {
+  return is_branch<T, branch_kind::dynamic>();
 }
 
 }  // namespace detail

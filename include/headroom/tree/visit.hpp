@@ -4,34 +4,9 @@
 #include <headroom/tree/walk.hpp>
 
 #include <cstddef>
-#include <utility>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
-
-namespace detail {
-
-/// Number of elements of a leaf.
-template <class Leaf>
-[[nodiscard]] std::size_t size_of(const Leaf& leaf) {
-  if constexpr (is_dtype_v<Leaf>) {
-    return 1;
-  } else {
-    return tensor_traits<Leaf>::size(leaf);
-  }
-}
-
-/// Pointer to the first element of a leaf; to const where the leaf or its elements are.
-template <class Leaf>
-[[nodiscard]] auto* data_of(Leaf& leaf) {
-  if constexpr (is_dtype_v<Leaf>) {
-    return &leaf;
-  } else {
-    return tensor_traits<std::remove_const_t<Leaf>>::data(leaf);
-  }
-}
-
-}  // namespace detail
 
 /// Calls `f(leaf)` for every leaf of `tree`, depth first, members and elements in their order. A leaf arrives as what it is: a
 /// scalar, a std::vector<float>, an Eigen matrix; const where the tree is. Integers are no leaves.
