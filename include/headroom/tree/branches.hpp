@@ -15,21 +15,21 @@
 #include <utility>
 #include <variant>
 
-// One strategy for each kind of branch, but for products, which have a header of their own:
+// One strategy for each kind of branch except products, which have a header of their own:
 //
-//     template <class T> using subtrees = types<...>;                      // that a T has
+//     template <class T> using subtrees = types<...>;                      // of a T
 //     template <class Visit, class... Nodes>
 //     static void walk(const Path&, Visit&, Nodes&... nodes);              // one node, or two side by side
 //     template <class To, class T>
 //     static rebound_t<T, To> make_like(const T& node);                    // see tree/make_like.hpp
 //
-// Where a node's type is tree_traits<T>::rebuilt of other subtrees, rebound_t finds it by itself.
+// If a node's type is tree_traits<T>::rebuilt of other subtrees, rebound_t finds it without help.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-// What follows the kinds of node, for strategies to go on with.
+// The functions over all kinds of node, which strategies call for subtrees; defined further down.
 template <class Visit, class... Nodes>
 void walk(const Path& path, Visit& visit, Nodes&... nodes);
 template <class T, class To>
@@ -125,7 +125,7 @@ struct branch<branch_kind::map> {
     if (found == map.end()) throw_structure_differs(path, "the destination does not have this key");
     return found->second;
   }
-  /// With the functions that order or hash the keys, which may have a state.
+  /// Keeps the functions that order or hash the keys, which may have state.
   template <class Result, class T>
   static Result empty_like(const T& node) {
     if constexpr (is_detected_v<ordered_t, T>) {
@@ -166,12 +166,12 @@ struct branch<branch_kind::pointer> {
   }
 
  private:
-  /// The tree behind a pointer branch, or the node itself; null where there is none.
+  /// The tree behind a pointer branch, or the node itself; null if there is none.
   template <class Node>
   static auto* pointee(Node& node) {
     if constexpr (is_branch<Node, branch_kind::pointer>()) {
       auto* subtree = tree_traits<bare<Node>>::get(node);
-      // An owned subtree is as const as its owner; a shared one is not the owner's to protect.
+      // An owned subtree is as const as its owner; a shared one is not.
       if constexpr (std::is_const_v<Node> && !tree_traits<bare<Node>>::is_shared) {
         return static_cast<std::add_const_t<std::remove_pointer_t<decltype(subtree)>>*>(subtree);
       } else {

@@ -6,7 +6,7 @@
 
 #include <type_traits>
 
-// What can be known of a tree from its type.
+// What a tree's type alone tells about it.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -15,7 +15,7 @@ namespace detail {
 template <class Fact, class... Ancestors, class... Ts>
 constexpr unsigned facts_below(types<Ts...>);
 
-/// What Fact::of<T>() says of T and, where T is a branch, of all types below it: bits, put together. `Ancestors` are the types
+/// What Fact::of<T>() says of T and, if T is a branch, of all types below it, as bits combined by OR. `Ancestors` are the types
 /// on the way down: a struct that holds a vector of itself is not looked at twice.
 template <class Fact, class T, class... Ancestors>
 constexpr unsigned facts_of() {
@@ -34,9 +34,9 @@ constexpr unsigned facts_below(types<Ts...>) {
 
 struct Holds {
   static constexpr unsigned floats = 1, integers = 2, strangers = 4, dynamic_nodes = 8;
-  static constexpr unsigned shared_elements = 16;  // with other trees
+  static constexpr unsigned shared_elements = 16;  // shared with other trees
   static constexpr unsigned unknown_owners = 32;
-  static constexpr unsigned unique_owners = 64;  // that cannot be copied
+  static constexpr unsigned unique_owners = 64;  // which cannot be copied
 
   template <class T>
   static constexpr unsigned of() {
@@ -51,8 +51,8 @@ struct Holds {
     } else if constexpr (is_dynamic_node<T>()) {
       return dynamic_nodes;
     } else if constexpr (is_branch<T, branch_kind::pointer>()) {
-      // std::vector<std::unique_ptr<T>> claims to be copyable, and so does every struct that has one; what counts is the
-      // pointer.
+      // std::vector<std::unique_ptr<T>> claims to be copyable, and so does every struct that has one, so the pointer is what
+      // counts.
       return (tree_traits<T>::is_shared ? shared_elements : 0U) | (std::is_copy_constructible_v<T> ? 0U : unique_owners);
     } else if constexpr (is_branch<T, branch_kind::product>()) {
       return parts_of_v<T> == parts::own ? 0U : parts_of_v<T> == parts::unknown ? unknown_owners : shared_elements;
@@ -64,12 +64,13 @@ struct Holds {
 template <class T>
 inline constexpr unsigned holds_v = facts_of<Holds, bare<T>>();
 
-/// It is known that a copy of the tree has elements of its own, and that nobody else has those of this one: not so of a struct
-/// whose children come from a function. `IfDynamic`: nodes of dynamic dtype, whose copies can be replaced, count as such.
+/// Whether a copy of the tree is known to have elements of its own, and this one not to share its elements. That is never known
+/// of a struct whose children come from a function. `IfDynamic` is the answer for nodes of dynamic dtype, whose copies can be
+/// replaced.
 template <class T, bool IfDynamic = false>
 inline constexpr bool owns_elements_v = (holds_v<T> & (Holds::shared_elements | Holds::unknown_owners |
                                                        (IfDynamic ? 0U : Holds::dynamic_nodes))) == 0;
-/// Not known to share its elements with anybody.
+/// Not known to share its elements.
 template <class T, bool IfDynamic = false>
 inline constexpr bool may_own_elements_v = (holds_v<T> & (Holds::shared_elements | (IfDynamic ? 0U : Holds::dynamic_nodes))) ==
                                            0;
@@ -78,7 +79,7 @@ template <class T>
 inline constexpr bool is_copyable_tree_v = std::is_copy_constructible_v<bare<T>> && (holds_v<T> & Holds::unique_owners) == 0;
 template <class T>
 inline constexpr bool has_dynamic_node_v = (holds_v<T> & Holds::dynamic_nodes) != 0;
-/// Whether a tree of this type has leaves, of which none can be a floating-point one. (std::tuple<> has none at all.)
+/// Whether a tree of this type has leaves but can have no floating-point one. (std::tuple<> has no leaves at all.)
 template <class T>
 inline constexpr bool has_only_integers_v = (holds_v<T> & (Holds::floats | Holds::integers | Holds::strangers |
                                                            Holds::dynamic_nodes)) == Holds::integers;
@@ -99,7 +100,7 @@ struct HasOther {
 };
 template <class T, class To>
 inline constexpr bool every_leaf_is_v = facts_of<HasOther<To>, bare<T>>() == 0;
-/// Or could be, without a change of type.
+/// Whether they could be, without a change of type.
 template <class T, class To>
 inline constexpr bool every_leaf_can_be_v = (facts_of<HasOther<To>, bare<T>>() & HasOther<To>::dtype) == 0;
 

@@ -12,8 +12,8 @@ namespace detail {
 template <class...>
 struct types {};
 
-/// The parts of an Owner: references to its members (or views), and their names as HEADROOM_TREE got them, "weight, bias"; null
-/// where there are none. Declared are the `types` that the members were declared with; void where they are not known.
+/// The parts of an Owner: references to its members (or views), and their names as passed to HEADROOM_TREE, "weight, bias";
+/// null if there are none. Declared are the `types` the members were declared with; void if unknown.
 template <class Owner, class Declared, class Members>
 struct Fields {
   Members members;
@@ -24,7 +24,7 @@ constexpr Fields<Owner, Declared, std::tuple<Members&...>> make_fields(const cha
   return {std::tuple<Members&...>(members...), names};
 }
 
-/// Whether a list of names has nothing but names: no `layers[2]`, no `view.weight`.
+/// Whether a list consists of plain names: no `layers[2]`, no `view.weight`.
 constexpr bool are_plain_names(const char* names) {
   for (; *names != '\0'; ++names) {
     const char c = *names;
@@ -42,9 +42,9 @@ using types_if = std::conditional_t<Known, types<Ts...>, void>;
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
 
-/// Makes a struct a branch and gives its members names in paths: `HEADROOM_TREE(Type, member, member, ...)`, up to 64 members,
-/// in the body of the struct (of a class template too) or after it in its namespace. Members that hold no gradients need not be
-/// named.
+/// Makes a struct a branch whose members appear by name in paths: `HEADROOM_TREE(Type, member, member, ...)` with up to 64
+/// members, in the body of the struct (also of a class template) or after it in its namespace. Members without gradients need
+/// not be named.
 #define HEADROOM_TREE(Type, ...)                                                                                        \
   [[maybe_unused]] constexpr auto headroom_tree(Type& self) {                                                           \
     using HeadroomDeclared = ::headroom::detail::types_if<::headroom::detail::are_plain_names(#__VA_ARGS__)             \

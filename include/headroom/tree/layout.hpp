@@ -9,13 +9,13 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// Shape and strides of a tensor, in elements, dimensions in their logical order. Dimensions of one element are left out: they
-/// say nothing about where elements lie, and a 5 x 1 matrix is as good a place for a vector of 5 as any.
+/// Shape and strides of a tensor in elements, with the dimensions in their logical order. Dimensions of one element are left
+/// out: they do not affect where elements lie, and a 5 x 1 matrix can hold a vector of 5.
 class Layout {
  public:
   static constexpr int max_rank = 16;
 
-  /// Appends a dimension. Throws std::invalid_argument above max_rank.
+  /// Appends a dimension. Throws std::invalid_argument beyond max_rank.
   void push(std::ptrdiff_t size, std::ptrdiff_t stride) {
     if (size == 1) return;
     if (rank_ == max_rank) {
@@ -43,13 +43,13 @@ class Layout {
     return same;
   }
 
-  /// Whether two positions may be one element: what broadcasting makes, and a window that slides by less than its width. Such a
-  /// tensor cannot be written element by element. No position is shared where each stride is longer than all that the shorter
-  /// ones span; strides that interleave otherwise are not known to be free of it.
+  /// Whether two positions may be the same element, as in a broadcast tensor, or in a window that slides by less than its
+  /// width. Such a tensor cannot be written element by element. Nothing is shared if each stride is longer than all that the
+  /// shorter ones span; strides that interleave in other ways count as sharing.
   [[nodiscard]] bool repeats_elements() const noexcept {
     if (size() == 0) return false;
     bool done[max_rank] = {};
-    std::ptrdiff_t span = 0;  // from the first to the last element along the dimensions that are done
+    std::ptrdiff_t span = 0;  // from the first to the last element along the dimensions so far
     for (int n = 0; n < rank_; ++n) {
       int shortest = -1;
       for (int i = 0; i < rank_; ++i) {
@@ -62,7 +62,7 @@ class Layout {
     return false;
   }
 
-  /// As people write it: 2x3; "scalar" without dimensions.
+  /// As people write it, 2x3; "scalar" if there are no dimensions.
   [[nodiscard]] std::string shape_text() const {
     std::string text;
     for (int i = 0; i < rank_; ++i) text += (i == 0 ? "" : "x") + std::to_string(shape_[i]);

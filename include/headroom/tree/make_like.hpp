@@ -10,8 +10,8 @@
 #include <utility>
 #include <variant>
 
-// New trees of the structure and sizes of another, of the type that tree/rebind.hpp finds. Their floating-point elements are
-// for the caller to fill; everything else is copied.
+// New trees with the structure and sizes of another, of the type that tree/rebind.hpp finds. The caller fills their
+// floating-point elements; everything else is copied.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -20,11 +20,11 @@ namespace detail {
 template <class To, class Old, class New>
 void shape_parts_like(const Old& old_node, New& new_node);
 
-/// Gives a part of a new struct the shape of the old one's. A part may follow the struct's dtype or have one of its own: the
-/// `double` of a Model<T> stays double.
+/// Gives a part of a new struct the shape of the old one's. A part may follow the struct's dtype or have its own: a `double` in
+/// a Model<T> stays double.
 template <class To, class Old, class New>
 void shape_like(const Old& old_part, New& new_part) {
-  // A copy of the struct may have led here to what it shares with the old one, which is not ours to write.
+  // The copied struct may share this part with the old one, which is not ours to write.
   if (static_cast<const void*>(&old_part) == static_cast<const void*>(&new_part)) return;
   if constexpr (std::is_array_v<New>) {
     if constexpr (node_kind_v<Old> == node_kind::branch || node_kind_v<Old> == node_kind::integers) {
@@ -66,7 +66,7 @@ rebound_t<T, To> make_struct_like(const T& tree) {
   if constexpr (!has_parts) {
     return tree;
   } else if constexpr (std::is_same_v<Result, T> && is_copyable_tree_v<T>) {
-    Result result(tree);  // with the members that are no children
+    Result result(tree);  // copies the members that are not children, too
     if constexpr (!may_own_elements_v<T>) detail::shape_parts_like<To>(tree, result);
     return result;
   } else {
@@ -78,7 +78,7 @@ rebound_t<T, To> make_struct_like(const T& tree) {
   }
 }
 
-/// A tree of the structure and sizes of `tree`, with elements of To.
+/// A tree with the structure and sizes of `tree` and elements of To.
 template <class To, class T>
 rebound_t<T, To> make_like(const T& tree) {
   if constexpr (node_kind_v<T> == node_kind::scalar) {

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-// What is said of a type that is neither leaf nor branch.
+// The messages for types that are neither leaf nor branch.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -55,7 +55,7 @@ constexpr bool may_be_16_bit_float() {
   }
 }
 
-/// Says of a stranger the most likely thing it is.
+/// Names the most likely mistake for an unknown type.
 template <class T>
 constexpr void explain_stranger() {
   constexpr bool is_pointer = std::is_pointer_v<T>, is_complex = is_detected_v<complex_t, T>;

@@ -14,8 +14,8 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// Where a walk stands: a list from the leaf back to the root, on the stack of the walk. A branch makes one step for all its
-/// subtrees and moves it from one to the next, so a leaf costs a walk that never asks for the text one store.
+/// The position of a walk: a list from the leaf back to the root, on the walk's stack. A branch makes one step for all its
+/// subtrees and moves it from one to the next, so a leaf costs one store if nobody asks for the text.
 struct Path {
   const Path* parent = nullptr;
   void (*append)(std::string& text, const Path& step) = nullptr;
@@ -28,7 +28,7 @@ struct Path {
     append_to(result);
     return result;
   }
-  /// For messages: the text, or what to say of the root.
+  /// For messages: the text, or a name for the root.
   [[nodiscard]] std::string name() const {
     std::string result = text();
     return result.empty() ? "the tree" : result;
@@ -48,8 +48,8 @@ inline void append_index(std::string& text, const Path& step) { text += '[' + st
 /// An element of a tuple, or a member of a struct that has no names.
 inline void append_element(std::string& text, const Path& step) { text += '<' + std::to_string(step.index) + '>'; }
 
-/// Where the part of a list that begins at `text` ends: at a comma that is in no parentheses and no quotes, as for the
-/// preprocessor, or at the end of the list.
+/// The end of the part of a list that begins at `text`: a comma outside parentheses and quotes, as for the preprocessor, or the
+/// end of the list.
 inline const char* end_of_name(const char* text) {
   int depth = 0;
   char quote = '\0';
@@ -72,9 +72,9 @@ inline void append_member(std::string& text, std::string_view name) {
   if (!text.empty()) text += '.';
   text += name;
 }
-/// A member that has a name of its own, of whatever characters.
+/// A member whose name is a text of its own, with any characters.
 inline void append_name(std::string& text, const Path& step) { append_member(text, static_cast<const char*>(step.what)); }
-/// One of a list of names, as HEADROOM_TREE has them: "weight, bias".
+/// A member named in a list, as in HEADROOM_TREE: "weight, bias".
 inline void append_field(std::string& text, const Path& step) {
   const char* names = static_cast<const char*>(step.what);
   for (std::size_t i = step.index; i > 0; --i) names = end_of_name(names) + 1;
@@ -86,7 +86,7 @@ inline void append_field(std::string& text, const Path& step) {
 
 // ---- keys ----
 
-/// As between quotes in C++.
+/// As in a C++ string literal.
 inline std::string escaped(std::string_view text) {
   std::string result;
   for (const char c : text) {

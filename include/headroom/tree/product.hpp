@@ -50,8 +50,8 @@ constexpr auto as_fields(const Children&) {
   return Fields<T, void, std::tuple<>>{};
 }
 
-/// The parts of a node by the first route there is; children(T&) is called once. A const T without a route of its own takes
-/// that of T; the walk adds the const again.
+/// The parts of a node by the first route that exists; children(T&) is called once. A const T without a route of its own uses
+/// T's, and the walk adds the const again.
 template <class T>
 constexpr auto fields_of(T& node) {
   using Mutable = std::remove_const_t<T>;
@@ -94,7 +94,7 @@ template <class Owner, class... Ts, class Members>
 inline constexpr parts parts_of_fields<Fields<Owner, types<Ts...>, Members>> = (std::is_reference_v<Ts> || ...)
                                                                                    ? parts::referenced
                                                                                    : parts::own;
-/// Of HEADROOM_TREE and of tuples they are known. Functions that return children may get them from anywhere.
+/// For HEADROOM_TREE and tuples this is known. Functions that return children may get them from anywhere.
 template <class T>
 inline constexpr parts parts_of_v = parts_of_fields<fields_t<T>>;
 
@@ -105,7 +105,7 @@ using names_t = decltype(tree_traits<T>::names[0]);
 template <class Visit>
 using writes_t = std::enable_if_t<Visit::writes>;
 
-/// A product with its parts, as the walk hands them on: const where the product is, for a tuple of references forgets that.
+/// A product with its parts as the walk passes them on: const if the product is, which a tuple of references forgets.
 template <class Node>
 struct Product {
   static constexpr std::size_t size = std::tuple_size_v<parts_t<Node>>;
@@ -119,7 +119,7 @@ struct Product {
       return std::get<I>(fields.members);
     }
   }
-  /// The step to part I, in a Path that has been on others.
+  /// The step to part I, in a Path that has been used for others.
   template <std::size_t I>
   constexpr void name_part(Path& here) const {
     using Traits = tree_traits<bare<Node>>;
@@ -131,8 +131,8 @@ struct Product {
       here.what = Traits::names[I];
     }
   }
-  /// For a visit that writes: a view is as const as what it looks at, but where the struct had to be made mutable for it, that
-  /// is not known.
+  /// For a visit that writes. A view is as const as what it looks at; if the struct had to be made mutable to get it, that is
+  /// unknown.
   template <class Visit, std::size_t I>
   static constexpr void check_is_writable() {
     constexpr bool is_view = !std::is_reference_v<std::tuple_element_t<I, parts_t<Node>>>;

@@ -23,9 +23,9 @@
 #include <span>
 #endif
 
-// The standard containers: leaves where they are contiguous and their elements scalars, branches otherwise. To add a container,
-// add one specialisation. `rebuilt<To>` is its type with subtrees of type To. How each kind is walked, and how a new one is
-// filled, is in tree/branches.hpp.
+// The standard containers: leaves if they are contiguous and their elements are scalars, branches otherwise. To add a
+// container, add one specialisation. `rebuilt<To>` is its type with subtrees of type To. How each kind is walked and a new one
+// is filled is in tree/branches.hpp.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -44,7 +44,7 @@ template <class T>
 using sequence_of = branch_of<branch_kind::sequence, T>;
 template <class T>
 using map_to = branch_of<branch_kind::map, T>;
-/// `get` is a pointer to the subtree, null where there is none. `is_shared`: a copy has the same subtree.
+/// `get` returns a pointer to the subtree, null if there is none. `is_shared`: a copy has the same subtree.
 template <class T, bool Shared>
 struct pointer_to : branch_of<branch_kind::pointer, T> {
   static constexpr bool is_shared = Shared;
@@ -163,14 +163,14 @@ struct tree_traits<std::optional<T>> : detail::pointer_to<T, false> {
   template <class To>
   using rebuilt = std::optional<To>;
 };
-/// Not of T[], whose size it does not know: give the tree a span of it.
+/// Not for T[], whose size it does not know: put a span of it into the tree.
 template <class T, class Deleter>
 struct tree_traits<std::unique_ptr<T, Deleter>, std::enable_if_t<!std::is_array_v<T>>> : detail::pointer_to<T, false> {
   static T* get(const std::unique_ptr<T, Deleter>& self) { return self.get(); }
   template <class To>
   using rebuilt = std::unique_ptr<To>;
 };
-/// A tree reached by two pointers is visited twice, and scaled twice in place: put one of them into the tree.
+/// A tree that two pointers reach is visited twice, and scaled twice in place: put only one of them into the tree.
 template <class T>
 struct tree_traits<std::shared_ptr<T>, std::enable_if_t<!std::is_array_v<T>>> : detail::pointer_to<T, true> {
   static T* get(const std::shared_ptr<T>& self) { return self.get(); }

@@ -23,7 +23,7 @@ inline namespace HEADROOM_BUILD {
 ///       static std::size_t size(const MyTensor& t) { return t.size(); }    // elements
 ///     };
 ///
-/// That is a tensor whose elements lie one after the other. The rest is optional:
+/// That is enough for a tensor with contiguous elements. The rest is optional:
 ///
 ///     static Layout layout(const MyTensor&);            // shape and strides, for tensors that may have gaps or another order
 ///     static constexpr bool is_view = true;             // copies share their elements (default: false)
@@ -32,7 +32,7 @@ inline namespace HEADROOM_BUILD {
 ///     static bool same_structure(const MyTensor&, const Other&);     // more than the layout: the pattern of a sparse matrix
 ///     static const char* obstacle(const MyTensor&);     // why this one cannot be walked; null where it can
 ///
-/// The second parameter is for specialisations of whole families by std::enable_if_t.
+/// The second parameter is for specialising whole families by std::enable_if_t.
 template <class T, class Enable = void>
 struct tensor_traits {
   using not_specialized = void;
@@ -104,7 +104,7 @@ template <class Leaf>
   }
 }
 
-/// Pointer to the first element of a leaf; to const where the leaf or its elements are.
+/// Pointer to the first element of a leaf; to const if the leaf or its elements are const.
 template <class Leaf>
 [[nodiscard]] auto* data_of(Leaf& leaf) {
   if constexpr (is_dtype_v<Leaf>) {
@@ -114,7 +114,7 @@ template <class Leaf>
   }
 }
 
-/// Common to the tensors that are pointer and size already.
+/// For types that already have data() and size().
 template <class T>
 struct contiguous_tensor {
   using value_type = std::remove_cv_t<T>;

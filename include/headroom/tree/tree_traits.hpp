@@ -28,19 +28,18 @@ enum class branch_kind {
 ///       template <class To> using rebind = ...;                                         // optional: for verbs that return
 ///     };                                                                                // another dtype
 ///
-/// The children must be parts that a copy of the struct does not share; put a std::shared_ptr itself among them, not what it
-/// points to. Nobody can see that they are: a verb that returns a tree copies even a temporary of such a struct, and throws
-/// where the copy has the same elements. With HEADROOM_TREE the members are known, and a temporary that owns them is used
-/// itself. A struct of another dtype is default constructed and has its children filled: members that are no children keep
-/// their defaults.
+/// The children must be parts that a copy of the struct does not share: list a std::shared_ptr itself, not what it points to.
+/// headroom cannot see whether they are, so a verb that returns a tree copies even a temporary of such a struct, and throws if
+/// the copy has the same elements. With HEADROOM_TREE the members are known, and a temporary that owns them is reused. A struct
+/// of another dtype is default constructed and its children are filled; members that are not children keep their defaults.
 ///
-/// A walk calls itself for each level of the tree: a list of nodes that own each other by std::unique_ptr, tens of thousands of
-/// them, overflows the stack, as their destructors do. Keep them in a std::vector.
+/// A walk calls itself for each level of the tree. A list of tens of thousands of nodes that own each other by std::unique_ptr
+/// overflows the stack, as its destructor does: keep them in a std::vector.
 ///
-/// Shorter: a member or free function `children`, or the macro HEADROOM_TREE. A derived struct needs its own of either: it
-/// inherits children() of its base as it inherits any function, without the members it adds. The other kinds of branch, with
-/// `kind`, are those of the standard containers: see tree/std.hpp. A tensor whose dtype is known at run time only is of kind
-/// branch_kind::dynamic and has
+/// A member or free function `children`, or the macro HEADROOM_TREE, is shorter. A derived struct needs its own: it inherits
+/// children() of its base like any function, without the members it adds. The other kinds of branch, named by `kind`, are those
+/// of the standard containers: see tree/std.hpp. A tensor whose dtype is known only at run time has the kind
+/// branch_kind::dynamic and
 ///
 ///       template <class F> static void with_view(const T&, F&& f);      // f(view): a leaf of static dtype; f(nullptr): none
 ///       template <class To> static T like(const T&);                    // a new one with elements of To (or same_dtype)
@@ -78,7 +77,7 @@ inline constexpr bool has_parts_v =
     is_detected_v<traits_children_t, T> || is_detected_v<member_children_t, T> || is_detected_v<free_children_t, T> ||
     is_detected_v<member_fields_t, T> || is_detected_v<free_fields_t, T>;
 
-/// What a type is to a walk. `integers` is everything without floating-point elements: it is left alone.
+/// What a type is to a walk. `integers` is everything without floating-point elements, which is left alone.
 enum class node_kind { scalar, tensor, branch, integers, unknown };
 
 template <class T>
@@ -115,8 +114,8 @@ constexpr bool is_branch() {
     return false;
   }
 }
-/// Such a node has no elements of its own: tree_traits<T>::with_view(node, f) calls f with a view of it that is a tensor of a
-/// static dtype, or with a nullptr_t where there are no floating-point elements.
+/// A node of dynamic dtype has no elements of its own: tree_traits<T>::with_view(node, f) calls f with a view that is a tensor
+/// of a static dtype, or with a nullptr_t if there are no floating-point elements.
 template <class T>
 constexpr bool is_dynamic_node() {
   return is_branch<T, branch_kind::dynamic>();

@@ -8,8 +8,8 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// Calls `f(leaf)` for every leaf of `tree`, depth first, members and elements in their order. A leaf arrives as what it is: a
-/// scalar, a std::vector<float>, an Eigen matrix; const where the tree is. Integers are no leaves.
+/// Calls `f(leaf)` for every leaf of `tree`, depth first, members and elements in order. A leaf is passed as what it is: a
+/// scalar, a std::vector<float>, an Eigen matrix; const if the tree is. Integers are not leaves.
 template <class Tree, class F>
 void for_each_leaf(Tree&& tree, F&& f) {
   const auto visit = [&f](const detail::Path&, auto& leaf) { f(leaf); };
@@ -17,7 +17,7 @@ void for_each_leaf(Tree&& tree, F&& f) {
 }
 
 /// The same with `f(path, leaf)`. The path is a std::string that reads like C++: layers[2].weight, ["encoder"], <1> for an
-/// element of a tuple or an unnamed member; empty where the tree itself is a leaf.
+/// element of a tuple or an unnamed member; empty if the tree itself is a leaf.
 template <class Tree, class F>
 void for_each_leaf_with_path(Tree&& tree, F&& f) {
   const auto visit = [&f](const detail::Path& path, auto& leaf) { f(path.text(), leaf); };

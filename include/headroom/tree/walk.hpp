@@ -7,7 +7,8 @@
 #include <type_traits>
 
 // The visitor: one walk over one tree, or over two of the same structure side by side (source and destination, whose element
-// and container types may differ). It calls visit(path, leaf...) for every leaf; what is not floating-point is passed by.
+// and container types may differ). It calls visit(path, leaf...) for every leaf; everything that is not floating-point is
+// passed over.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
