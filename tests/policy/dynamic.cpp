@@ -1,4 +1,5 @@
 #include <headroom/policy/dynamic.hpp>
+#include <headroom/policy/hysteresis.hpp>
 
 #include <cmath>
 #include <limits>
@@ -235,6 +236,67 @@ TEST_CASE("when to grow and when to back off are template parameters") {
   CHECK(after(scale, "--+").loss_scale() == 65536.0F);
   CHECK(Policy::policy_name() == "every_step_stay_put");
   CHECK(Policy::from_state_dict(after(scale, "--+").state_dict()) == after(scale, "--+"));
+}
+
+namespace {
+
+/// Settings for a growth piece of a user's own beside those of a hysteresis.
+struct BothConfig : headroom::HysteresisConfig {
+  double steepness = 4.0;
+
+  template <class Self, class Visit>
+  static void visit_fields(Self& self, Visit& visit) {
+    HysteresisConfig::visit_fields(self, visit);
+    visit("steepness", self.steepness);
+  }
+  friend bool operator==(const BothConfig& a, const BothConfig& b) {
+    return a.scale == b.scale && a.hysteresis == b.hysteresis && a.steepness == b.steepness;
+  }
+};
+struct GrowSteeply : GrowEveryStep {
+  using Config = BothConfig;
+  static constexpr const char* name = "steep";
+  constexpr explicit GrowSteeply(const BothConfig& config) noexcept : GrowEveryStep(config.scale) {}
+  [[nodiscard]] static constexpr bool grows(bool grads_finite, const BothConfig& config) noexcept {
+    return grads_finite && config.steepness > 1.0;
+  }
+  constexpr void back_off(const BothConfig&) noexcept {}
+};
+
+}  // namespace
+
+TEST_CASE("a growth piece may have settings of its own, and a backoff piece the part of them that it knows") {
+  using Policy = headroom::BasicDynamicLossScale<GrowSteeply, headroom::BackOffAfterHysteresis<>>;
+  static_assert(std::is_same_v<Policy::Config, BothConfig>);
+  BothConfig config;
+  config.hysteresis = 3;
+  const Policy scale(config);
+  CHECK(scale.hysteresis_left() == 3);
+  CHECK(after(scale, "+").loss_scale() == 65536.0F);
+  CHECK(after(scale, "--").loss_scale() == 32768.0F);
+  CHECK(after(scale, "---").loss_scale() == 16384.0F);
+  CHECK(Policy::from_state_dict(after(scale, "--").state_dict()) == after(scale, "--"));
+  CHECK(scale.with_settings({{"steepness", 0.5}}).adjust(true).loss_scale() == 32768.0F);
+  CHECK(scale.with_settings({{"steepness", 0.5}}).hysteresis_left() == 3);
+  config.hysteresis = 0;
+  CHECK_THAT(support::message_of([&] { (void)Policy(config); }), ContainsSubstring("hysteresis is 0"));
+  CHECK_THAT(support::message_of([&] {
+               (void)scale.with_settings({{"steep", 1.0}});
+             }),
+             ContainsSubstring("the key 'steep' is unknown"));
+}
+
+TEST_CASE("with_settings starts anew with what it names") {
+  const DynamicLossScale scale = after(DynamicLossScale(every_third_step()), "++");
+  const DynamicLossScale other = scale.with_settings({{"initial_scale", 64}, {"growth_factor", 3}});
+  CHECK(other.loss_scale() == 64.0F);
+  CHECK(other.counter() == 0);
+  CHECK(other.config().growth_interval == 3);
+  CHECK(after(other, "+++").loss_scale() == 192.0F);
+  CHECK_THAT(support::message_of([&] {
+               (void)scale.with_settings({{"growth_factor", 0.5}});
+             }),
+             ContainsSubstring("growth_factor is 0.5"));
 }
 
 TEST_CASE("with_loss_scale changes nothing but the scale") {

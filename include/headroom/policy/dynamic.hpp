@@ -5,13 +5,58 @@
 #include <headroom/policy/growth.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
 #include <headroom/policy/verbs.hpp>
+#include <headroom/report.hpp>
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
+
+namespace detail {
+
+/// The settings that a piece goes by: its own `Config`, or those that all of them share.
+template <class Piece, class = void>
+struct piece_config {
+  using type = LossScaleConfig;
+};
+template <class Piece>
+struct piece_config<Piece, std::void_t<typename Piece::Config>> {
+  using type = typename Piece::Config;
+};
+
+/// The settings of a policy: those of the piece that has more.
+template <class OfGrowth, class OfBackoff>
+struct policy_config {
+  static constexpr bool is_of_backoff = std::is_same_v<OfGrowth, LossScaleConfig> || std::is_base_of_v<OfGrowth, OfBackoff>;
+  static_assert(is_of_backoff || std::is_same_v<OfBackoff, LossScaleConfig> || std::is_base_of_v<OfBackoff, OfGrowth>,
+                "headroom: both pieces have settings of their own: derive the Config of one from that of the other");
+  using type = std::conditional_t<is_of_backoff, OfBackoff, OfGrowth>;
+};
+
+/// The settings of a policy as one of its pieces takes them.
+template <class Piece, class Config>
+[[nodiscard]] constexpr const typename piece_config<Piece>::type& config_for(const Config& config) noexcept {
+  if constexpr (std::is_base_of_v<typename piece_config<Piece>::type, Config>) {
+    return config;
+  } else {
+    return config.scale;
+  }
+}
+
+/// How many overflows there can have been since a growth piece began to count.
+template <class Growth>
+[[nodiscard]] constexpr auto most_overflows(const Growth& growth, int) noexcept -> decltype(growth.most_overflows()) {
+  return growth.most_overflows();
+}
+template <class Growth>
+[[nodiscard]] constexpr std::int64_t most_overflows(const Growth&, long) noexcept {
+  return largest_counter;
+}
+
+}  // namespace detail
 
 /// A loss scale that adapts. DynamicLossScale is that of jmp.DynamicLossScale and torch.amp.GradScaler:
 ///
@@ -20,18 +65,19 @@ inline namespace HEADROOM_BUILD {
 ///     adjust(false):  counter = 0;  scale = max(scale * backoff_factor, min_scale)
 ///
 /// An immutable value: adjust returns the next one. `Growth` says when to grow, `Backoff` when an overflow makes the scale back
-/// off: growth.hpp and backoff.hpp have the rules of other systems, and say what a piece of your own needs.
+/// off: growth.hpp and backoff.hpp say what a piece of your own needs, tolerance.hpp and systems/ have the rules of others.
 template <class Growth = GrowAfterFiniteSteps, class Backoff = BackOffAtOnce>
 class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth, Backoff>> {
  public:
-  /// LossScaleConfig, or a struct with one in it, where the rule has more to set.
-  using Config = typename Backoff::Config;
+  /// LossScaleConfig, or a struct with one in it, where a piece has more to set.
+  using Config = typename detail::policy_config<typename detail::piece_config<Growth>::type,
+                                                typename detail::piece_config<Backoff>::type>::type;
 
   /// With the default configuration; not explicit, for a policy to be a member of an aggregate that is initialised by {}.
   constexpr BasicDynamicLossScale() : BasicDynamicLossScale(Config()) {}
   /// Throws std::invalid_argument naming the field and its value where the configuration is out of range.
   constexpr explicit BasicDynamicLossScale(const Config& config)
-      : config_(config), scale_(common().initial_scale), backoff_(config_), growth_(common()) {
+      : config_(config), scale_(common().initial_scale), backoff_(for_backoff()), growth_(for_growth()) {
     detail::check(config_);
   }
 
@@ -50,11 +96,11 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
 
   [[nodiscard]] constexpr BasicDynamicLossScale adjust(bool grads_finite) const noexcept {
     BasicDynamicLossScale next = *this;
-    if (next.backoff_.backs_off(grads_finite, growth_.counter(), config_)) {
-      next.growth_.back_off(common());
+    if (next.backoff_.backs_off(grads_finite, growth_.counter(), for_backoff())) {
+      next.growth_.back_off(for_growth());
       next.scale_ = detail::backed_off(scale_, common());
-    } else if (next.growth_.grows(grads_finite, common())) {
-      next.backoff_.grow(config_);
+    } else if (next.growth_.grows(grads_finite, for_growth())) {
+      next.backoff_.grow(for_backoff());
       next.scale_ = detail::grown(scale_, common());
     }
     return next;
@@ -79,8 +125,19 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     detail::check(config);
     BasicDynamicLossScale next = *this;
     next.config_ = config;
-    next.backoff_.configure(config);
+    next.backoff_.configure(next.for_backoff());
     return next.with_loss_scale(scale_);
+  }
+
+  /// The policy as it starts with other settings, by the names they have in the configuration: {{"growth_interval", 500}}.
+  /// Those not named stay. Throws std::invalid_argument that names key and value where there is none of that name, or it is out
+  /// of range.
+  [[nodiscard]] BasicDynamicLossScale with_settings(const StateDict& settings) const {
+    Config config = config_;
+    detail::StateReader read(settings, false);
+    detail::visit_config(config, read);
+    read.finish();
+    return BasicDynamicLossScale(config);
   }
 
   /// What the states of this kind of policy say of themselves, "dynamic" say.
@@ -90,15 +147,20 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   /// Configuration, scale and counters: all that a later step depends on.
   [[nodiscard]] StateDict state_dict() const {
     detail::StateWriter write(policy_name());
-    visit_fields(*this, write);
+    detail::visit_config(config_, write);
+    visit_state(*this, write);
     return write.take();
   }
   /// The policy that went on as the one whose state this is; the scale that an AsyncGradScaler's state has besides is left out.
-  /// Throws std::invalid_argument that names key and value where one is
-  /// missing, unknown, of another type or out of range.
+  /// Throws std::invalid_argument that names key and value where one is missing, unknown, of another type or out of range.
   [[nodiscard]] static BasicDynamicLossScale from_state_dict(const StateDict& dict) {
     detail::StateReader read(dict, policy_name());
-    return from_fields(read);
+    Config config;
+    detail::visit_config(config, read);
+    BasicDynamicLossScale loaded(config);
+    visit_state(loaded, read);
+    read.finish();
+    return loaded.with_loss_scale(loaded.scale_);
   }
 
   friend constexpr bool operator==(const BasicDynamicLossScale& a, const BasicDynamicLossScale& b) noexcept {
@@ -110,26 +172,14 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
 
  private:
   [[nodiscard]] constexpr const LossScaleConfig& common() const noexcept { return detail::loss_scale_config(config_); }
+  [[nodiscard]] constexpr auto& for_growth() const noexcept { return detail::config_for<Growth>(config_); }
+  [[nodiscard]] constexpr auto& for_backoff() const noexcept { return detail::config_for<Backoff>(config_); }
 
   template <class Self, class Visit>
   static void visit_state(Self& self, Visit& visit) {
     visit("loss_scale", self.scale_);
     Growth::visit_fields(self.growth_, visit);
-    Backoff::visit_fields(self.backoff_, visit, detail::most_overflows(self.growth_));
-  }
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
-    detail::visit_config(self.config_, visit);
-    visit_state(self, visit);
-  }
-  template <class Reader>
-  [[nodiscard]] static BasicDynamicLossScale from_fields(Reader& read) {
-    Config config;
-    detail::visit_config(config, read);
-    BasicDynamicLossScale loaded(config);
-    visit_state(loaded, read);
-    read.finish();
-    return loaded.with_loss_scale(loaded.scale_);
+    Backoff::visit_fields(self.backoff_, visit, detail::most_overflows(self.growth_, 0));
   }
 
   Config config_;

@@ -9,6 +9,22 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
+/// The settings of a scale with hysteresis.
+struct HysteresisConfig {
+  LossScaleConfig scale;
+  std::int32_t hysteresis = 2;  ///< overflows before the scale backs off; at least 1
+
+  constexpr void check() const { detail::check_hysteresis("hysteresis", hysteresis); }
+  template <class Self, class Visit>
+  static void visit_fields(Self& self, Visit& visit) {
+    visit("hysteresis", self.hysteresis);
+  }
+  friend constexpr bool operator==(const HysteresisConfig& a, const HysteresisConfig& b) noexcept {
+    return a.scale == b.scale && a.hysteresis == b.hysteresis;
+  }
+  friend constexpr bool operator!=(const HysteresisConfig& a, const HysteresisConfig& b) noexcept { return !(a == b); }
+};
+
 /// Any finite step refills the hysteresis, so only overflows in a row back off: apex's kernel, and Megatron's documentation.
 struct RefillOnCleanStep {
   static constexpr const char* name = "hysteresis";
@@ -55,40 +71,6 @@ class BackOffAfterHysteresis {
     visit("hysteresis_left", self.left_, 0, self.left_);  // before it is read, the hysteresis itself
   }
   friend constexpr bool operator==(const BackOffAfterHysteresis& a, const BackOffAfterHysteresis& b) noexcept {
-    return a.left_ == b.left_;
-  }
-
- private:
-  std::int32_t left_;
-};
-
-/// DeepSpeed's hysteresis: an overflow takes one of `delayed_shift` while more than one is left, and backs off with the last,
-/// which stays. Which steps refill it is a setting.
-class BackOffAfterDelayedShift {
- public:
-  using Config = DelayedShiftConfig;
-  static constexpr const char* name = "delayed_shift";
-  constexpr explicit BackOffAfterDelayedShift(const Config& config) noexcept : left_(config.delayed_shift) {}
-
-  /// At least 1.
-  [[nodiscard]] constexpr std::int32_t hysteresis_left() const noexcept { return left_; }
-  [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t, const Config& config) noexcept {
-    if (grads_finite) {
-      if (config.consecutive_hysteresis) left_ = config.delayed_shift;
-      return false;
-    }
-    if (left_ == 1) return true;
-    --left_;
-    return false;
-  }
-  constexpr void grow(const Config& config) noexcept { left_ = config.delayed_shift; }
-  constexpr void configure(const Config& config) noexcept { left_ = std::min(left_, config.delayed_shift); }
-
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit, std::int64_t) {
-    visit("hysteresis_left", self.left_, 1, self.left_);  // before it is read, the delayed shift itself
-  }
-  friend constexpr bool operator==(const BackOffAfterDelayedShift& a, const BackOffAfterDelayedShift& b) noexcept {
     return a.left_ == b.left_;
   }
 

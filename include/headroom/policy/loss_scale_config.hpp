@@ -33,40 +33,6 @@ struct LossScaleConfig {
   friend constexpr bool operator!=(const LossScaleConfig& a, const LossScaleConfig& b) noexcept { return !(a == b); }
 };
 
-/// The settings of a scale with hysteresis.
-struct HysteresisConfig {
-  LossScaleConfig scale;
-  std::int32_t hysteresis = 2;  ///< overflows before the scale backs off; at least 1
-
-  friend constexpr bool operator==(const HysteresisConfig& a, const HysteresisConfig& b) noexcept {
-    return a.scale == b.scale && a.hysteresis == b.hysteresis;
-  }
-  friend constexpr bool operator!=(const HysteresisConfig& a, const HysteresisConfig& b) noexcept { return !(a == b); }
-};
-
-/// The settings of DeepSpeed's rule, by its names.
-struct DelayedShiftConfig {
-  LossScaleConfig scale;
-  std::int32_t delayed_shift = 1;       ///< overflows before the scale backs off; at least 1
-  bool consecutive_hysteresis = false;  ///< whether any finite step refills, or only growth
-
-  friend constexpr bool operator==(const DelayedShiftConfig& a, const DelayedShiftConfig& b) noexcept {
-    return a.scale == b.scale && a.delayed_shift == b.delayed_shift && a.consecutive_hysteresis == b.consecutive_hysteresis;
-  }
-  friend constexpr bool operator!=(const DelayedShiftConfig& a, const DelayedShiftConfig& b) noexcept { return !(a == b); }
-};
-
-/// The settings of a rule that tolerates a share of overflows.
-struct ToleranceConfig {
-  LossScaleConfig scale;
-  double overflow_tolerance = 0.0;  ///< share of the steps that may overflow; 0 or more
-
-  friend constexpr bool operator==(const ToleranceConfig& a, const ToleranceConfig& b) noexcept {
-    return a.scale == b.scale && a.overflow_tolerance == b.overflow_tolerance;
-  }
-  friend constexpr bool operator!=(const ToleranceConfig& a, const ToleranceConfig& b) noexcept { return !(a == b); }
-};
-
 namespace detail {
 
 /// Where counters stop, so that none overflows: a step a nanosecond gets there in 146 years.
@@ -111,48 +77,30 @@ constexpr void check(const LossScaleConfig& config) {
   if (config.min_scale > config.max_scale) throw_bad_order("min_scale", config.min_scale, "max_scale", config.max_scale);
 }
 
+/// The same for a configuration with a LossScaleConfig in it: its own fields are its own to check.
+template <class Config>
+constexpr auto check(const Config& config) -> decltype(config.check()) {
+  check(config.scale);
+  config.check();
+}
+
+/// Throws where `hysteresis` is no number of overflows to tolerate.
 constexpr void check_hysteresis(const char* field, std::int32_t hysteresis) {
   if (hysteresis < 1) throw_bad_value(field, std::int64_t{hysteresis}, "at least 1");
-}
-constexpr void check(const HysteresisConfig& config) {
-  check(config.scale);
-  check_hysteresis("hysteresis", config.hysteresis);
-}
-constexpr void check(const DelayedShiftConfig& config) {
-  check(config.scale);
-  check_hysteresis("delayed_shift", config.delayed_shift);
-}
-constexpr void check(const ToleranceConfig& config) {
-  check(config.scale);
-  const bool is_zero = (bit_cast<std::uint64_t>(config.overflow_tolerance) & binary64::abs_mask) == 0;
-  if (!is_zero && !positive_in(config.overflow_tolerance, smallest_double, largest_double)) {
-    throw_bad_value("overflow_tolerance", config.overflow_tolerance, "0 or more and finite");
-  }
 }
 
 /// Shows every field of a configuration, by name, to `visit`: see state/fields.hpp.
 template <class Config, class Visit>
 void visit_config(Config& config, Visit& visit) {
-  using Bare = std::remove_const_t<Config>;
-  if constexpr (std::is_same_v<Bare, LossScaleConfig>) {
-    visit("initial_scale", config.initial_scale);
-    visit("growth_interval", config.growth_interval);
-    visit("growth_factor", config.growth_factor);
-    visit("backoff_factor", config.backoff_factor);
-    visit("min_scale", config.min_scale);
-    visit("max_scale", config.max_scale);
-    visit.unless_false("refuse_infinite_growth", config.refuse_infinite_growth);
-  } else {
-    visit_config(config.scale, visit);
-    if constexpr (std::is_same_v<Bare, HysteresisConfig>) {
-      visit("hysteresis", config.hysteresis);
-    } else if constexpr (std::is_same_v<Bare, DelayedShiftConfig>) {
-      visit("delayed_shift", config.delayed_shift);
-      visit("consecutive_hysteresis", config.consecutive_hysteresis);
-    } else {
-      visit("overflow_tolerance", config.overflow_tolerance);
-    }
-  }
+  auto& common = loss_scale_config(config);
+  visit("initial_scale", common.initial_scale);
+  visit("growth_interval", common.growth_interval);
+  visit("growth_factor", common.growth_factor);
+  visit("backoff_factor", common.backoff_factor);
+  visit("min_scale", common.min_scale);
+  visit("max_scale", common.max_scale);
+  visit.unless_false("refuse_infinite_growth", common.refuse_infinite_growth);
+  if constexpr (!std::is_same_v<std::remove_const_t<Config>, LossScaleConfig>) Config::visit_fields(config, visit);
 }
 
 /// Whether a scale times a growth factor is Inf in float.

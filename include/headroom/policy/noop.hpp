@@ -62,6 +62,12 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
     return check(sequential, tree);
   }
 
+  /// The same: it has no settings. Throws std::invalid_argument where one is given.
+  [[nodiscard]] NoOpLossScale with_settings(const StateDict& settings) const {
+    detail::StateReader(settings, false).finish();
+    return {};
+  }
+
   [[nodiscard]] static std::string policy_name() { return "noop"; }
   [[nodiscard]] StateDict state_dict() const { return detail::StateWriter(policy_name()).take(); }
   /// Throws std::invalid_argument where the state is of something else.

@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -21,17 +24,16 @@ inline constexpr std::int64_t state_version = 1;
 /// Adds every field it is shown to a dictionary.
 class StateWriter {
  public:
+  StateWriter() = default;  ///< of settings alone
   explicit StateWriter(const std::string& policy) : dict_{{"version", state_version}, {"policy", policy}} {}
 
-  template <class Field>
-  void operator()(const char* key, const Field& field) {
-    dict_.add(key, field);
-  }
-  /// As 1 and 0, which every version reads.
-  void operator()(const char* key, const bool& field) { dict_.add(key, field ? 1 : 0); }
-  template <class Field>
-  void operator()(const char* key, const Field& field, std::int64_t, std::int64_t) {
-    dict_.add(key, field);
+  template <class Field, class... Bounds>
+  void operator()(const char* key, const Field& field, Bounds...) {
+    if constexpr (std::is_same_v<Field, bool>) {
+      dict_.add(key, field ? 1 : 0);  // which every version reads
+    } else {
+      dict_.add(key, field);
+    }
   }
   void unless_false(const char* key, bool field) {
     if (field) (*this)(key, field);
@@ -50,16 +52,14 @@ class StateReader {
   /// policy's, but has to be one.
   StateReader(const StateDict& dict, const std::string& policy) : dict_(&dict) {
     check_version(dict);
-    (void)look_up("version");
+    leave_out("version");
     const StateValue& name = look_up("policy");
     if (name != StateValue(policy)) bad("policy", name, "'" + policy + "'");
-    if (dict.contains("main_scale")) {
-      float scale = 0.0F;
-      (*this)("main_scale", scale);
-      check_loss_scale("main_scale", scale);
-    }
+    if (!dict.contains("main_scale")) return;
+    float scale = 0.0F;
+    (*this)("main_scale", scale);
+    check_loss_scale("main_scale", scale);
   }
-
   /// Of another format, or of settings; without `all_needed` a field that is not there stays as it is.
   explicit StateReader(const StateDict& dict, bool all_needed) : dict_(&dict), all_needed_(all_needed) {}
 
@@ -67,10 +67,9 @@ class StateReader {
     if (dict.empty())
       throw_invalid_argument("the key 'version' is missing: the state is empty, as that of a disabled scaler is");
     const StateValue& version = dict.at("version");
-    const auto* number = std::get_if<std::int64_t>(&version);
-    if (number == nullptr) bad_whole("version", version);
-    if (*number < 1) bad("version", version, "at least 1");
-    if (*number > state_version) {
+    const std::int64_t number = whole("version", version);
+    if (number < 1) bad("version", version, "at least 1");
+    if (number > state_version) {
       throw_invalid_argument("version is " + to_text(version) + ", the state of a newer headroom: this one reads up to " +
                              std::to_string(state_version));
     }
@@ -94,21 +93,15 @@ class StateReader {
     }
     field = static_cast<float>(value);
   }
-  void operator()(const char* key, std::int64_t& field,  //
-                  std::int64_t low = std::numeric_limits<std::int64_t>::min(),
-                  std::int64_t high = std::numeric_limits<std::int64_t>::max()) {
+  template <class Integer, std::enable_if_t<std::is_integral_v<Integer> && !std::is_same_v<Integer, bool>, int> = 0>
+  void operator()(const char* key, Integer& field,  //
+                  std::int64_t low = std::numeric_limits<Integer>::min(),
+                  std::int64_t high = std::numeric_limits<Integer>::max()) {
     if (!is_there(key)) return;
     const StateValue& value = look_up(key);
-    const auto* number = std::get_if<std::int64_t>(&value);
-    if (number == nullptr) bad_whole(key, value);
-    if (*number < low || *number > high) bad(key, value, range_text(low, high));
-    field = *number;
-  }
-  void operator()(const char* key, std::int32_t& field, std::int64_t low = std::numeric_limits<std::int32_t>::min(),
-                  std::int64_t high = std::numeric_limits<std::int32_t>::max()) {
-    std::int64_t number = field;
-    (*this)(key, number, low, high);
-    field = static_cast<std::int32_t>(number);
+    const std::int64_t number = whole(key, value);
+    if (number < low || number > high) bad(key, value, range_text(low, high));
+    field = static_cast<Integer>(number);
   }
   void operator()(const char* key, bool& field) {
     if (!is_there(key)) return;
@@ -116,7 +109,6 @@ class StateReader {
     if (value != StateValue(true) && value != StateValue(false)) bad(key, value, "true or false, or 1 or 0");
     field = value == StateValue(true);
   }
-
   void unless_false(const char* key, bool& field) {
     if (dict_->contains(key)) (*this)(key, field);
   }
@@ -140,7 +132,8 @@ class StateReader {
   [[noreturn]] static void bad(const std::string& key, const StateValue& value, const std::string& expected) {
     throw_invalid_argument(key + " is " + to_text(value) + "; it must be " + expected);
   }
-  [[noreturn]] static void bad_whole(const std::string& key, const StateValue& value) {
+  [[nodiscard]] static std::int64_t whole(const std::string& key, const StateValue& value) {
+    if (const auto* number = std::get_if<std::int64_t>(&value)) return *number;
     throw_invalid_argument(key + " is " + to_text(value) + (value.is_real() ? " as a real number" : "") +
                            "; it must be a whole number");
   }
@@ -158,7 +151,6 @@ class StateReader {
     converted_ = static_cast<double>(*integer);
     return converted_;
   }
-
   [[nodiscard]] bool is_there(const char* key) const { return all_needed_ || dict_->contains(key); }
 
   const StateDict* dict_;

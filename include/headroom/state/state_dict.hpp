@@ -17,35 +17,21 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-namespace detail {
-
-template <class T>
-inline constexpr bool is_character_v = std::is_same_v<T, char> || std::is_same_v<T, wchar_t> || std::is_same_v<T, char16_t> ||
-#if defined(__cpp_char8_t)
-                                       std::is_same_v<T, char8_t> ||
-#endif
-                                       std::is_same_v<T, char32_t>;
-
-}  // namespace detail
-
 /// A whole number, a real number, a text, or true or false. A float becomes a double, which is exact; std::get and std::visit
 /// work. Not a character, which would be a number where a text is meant.
 struct StateValue : std::variant<std::int64_t, double, std::string, bool> {
   using Base = std::variant<std::int64_t, double, std::string, bool>;
 
   StateValue() = default;
-  template <class Boolean, std::enable_if_t<std::is_same_v<Boolean, bool>, int> = 0>
-  StateValue(Boolean value) : Base(std::in_place_type<bool>, value) {}
-  template <class Integer,
-            std::enable_if_t<std::is_integral_v<Integer> && !std::is_same_v<Integer, bool> && !detail::is_character_v<Integer>,
-                             int> = 0>
-  StateValue(Integer value) : Base(static_cast<std::int64_t>(value)) {
-    if constexpr (std::is_unsigned_v<Integer> && sizeof(Integer) >= sizeof(std::int64_t)) {
-      if (value > static_cast<Integer>(std::numeric_limits<std::int64_t>::max())) {
-        detail::throw_invalid_argument(std::to_string(value) + " is too large for a StateValue");
-      }
-    }
-  }
+  template <class Number, std::enable_if_t<std::is_integral_v<Number>, int> = 0>
+  StateValue(Number value) : Base(from_integer(value)) {}
+  StateValue(char) = delete;
+  StateValue(wchar_t) = delete;
+  StateValue(char16_t) = delete;
+  StateValue(char32_t) = delete;
+#if defined(__cpp_char8_t)
+  StateValue(char8_t) = delete;
+#endif
   StateValue(float value) : Base(static_cast<double>(value)) {}
   StateValue(double value) : Base(value) {}
   StateValue(std::string value) : Base(std::move(value)) {}
@@ -59,19 +45,30 @@ struct StateValue : std::variant<std::int64_t, double, std::string, bool> {
 
   /// Same kind and same bits: a NaN is equal to itself, 0 is not -0, and 1 is not 1.0. But true is 1 and false is 0.
   friend bool operator==(const StateValue& a, const StateValue& b) noexcept {
-    if (a.is_bool() && b.is_integer()) return number(a) == *std::get_if<std::int64_t>(&b);
-    if (a.is_integer() && b.is_bool()) return b == a;
-    if (a.index() != b.index()) return false;
-    if (a.is_real()) return bits(a) == bits(b);
-    return static_cast<const Base&>(a) == static_cast<const Base&>(b);
+    if (a.is_text() && b.is_text()) return *std::get_if<std::string>(&a) == *std::get_if<std::string>(&b);
+    const bool are_comparable = a.is_text() == b.is_text() && a.is_real() == b.is_real();
+    return are_comparable && a.bits() == b.bits();
   }
   friend bool operator!=(const StateValue& a, const StateValue& b) noexcept { return !(a == b); }
 
  private:
-  static std::uint64_t bits(const StateValue& value) noexcept {
-    return detail::bit_cast<std::uint64_t>(*std::get_if<double>(&static_cast<const Base&>(value)));
+  template <class Integer>
+  static Base from_integer(Integer value) {
+    if constexpr (std::is_same_v<Integer, bool>) {
+      return Base(std::in_place_type<bool>, value);
+    } else {
+      if constexpr (std::is_unsigned_v<Integer> && sizeof(Integer) >= sizeof(std::int64_t)) {
+        if (value > static_cast<Integer>(std::numeric_limits<std::int64_t>::max()))
+          detail::throw_invalid_argument(std::to_string(value) + " is too large for a StateValue");
+      }
+      return Base(static_cast<std::int64_t>(value));
+    }
   }
-  static std::int64_t number(const StateValue& value) noexcept { return *std::get_if<bool>(&value) ? 1 : 0; }
+  [[nodiscard]] std::uint64_t bits() const noexcept {
+    if (const auto* real = std::get_if<double>(this)) return detail::bit_cast<std::uint64_t>(*real);
+    if (const auto* flag = std::get_if<bool>(this)) return *flag ? 1 : 0;
+    return static_cast<std::uint64_t>(*std::get_if<std::int64_t>(this));
+  }
 };
 
 namespace detail {
@@ -108,23 +105,23 @@ class StateDict {
   /// The value of a key, which is added (as 0) where it is not there.
   StateValue& operator[](std::string_view key) {
     const std::size_t i = position(key);
-    if (i == entries_.size()) entries_.emplace_back(std::string(key), StateValue());
+    if (i == size()) entries_.emplace_back(std::string(key), StateValue());
     return entries_[i].second;
   }
   void set(std::string_view key, StateValue value) { (*this)[key] = std::move(value); }
   /// Whether there was such a key.
   bool erase(std::string_view key) {
     const std::size_t i = position(key);
-    if (i == entries_.size()) return false;
+    if (i == size()) return false;
     entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
     return true;
   }
 
-  [[nodiscard]] bool contains(std::string_view key) const noexcept { return position(key) < entries_.size(); }
+  [[nodiscard]] bool contains(std::string_view key) const noexcept { return position(key) < size(); }
   /// Null where there is no such key.
   [[nodiscard]] const StateValue* find(std::string_view key) const noexcept {
     const std::size_t i = position(key);
-    return i == entries_.size() ? nullptr : &entries_[i].second;
+    return i == size() ? nullptr : &entries_[i].second;
   }
   /// Throws std::invalid_argument naming the key where it is not there.
   [[nodiscard]] const StateValue& at(std::string_view key) const {
@@ -143,9 +140,10 @@ class StateDict {
   friend bool operator!=(const StateDict& a, const StateDict& b) noexcept { return !(a == b); }
 
  private:
+  /// The size where there is no such key.
   [[nodiscard]] std::size_t position(std::string_view key) const noexcept {
     std::size_t i = 0;
-    while (i < entries_.size() && entries_[i].first != key) ++i;
+    while (i < size() && entries_[i].first != key) ++i;
     return i;
   }
 

@@ -3,46 +3,66 @@
 #include <headroom/config.hpp>
 #include <headroom/state/state_dict.hpp>
 
-#include <locale>
-#include <sstream>
+#include <charconv>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
+
+#if !defined(__cpp_lib_to_chars)  // libc++ before 20 reads no floating-point numbers without a locale
+#include <clocale>
+#include <cstdlib>
+#endif
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
+/// Whether a double is 0, or has up to 20 bits behind the point and up to 53 before it: then few decimal digits are exact.
+[[nodiscard]] inline bool is_short(const double& value) noexcept {
+  const std::uint64_t magnitude = bit_cast<std::uint64_t>(value) & binary64::abs_mask;
+  std::uint64_t digits = (magnitude & binary64::mantissa_mask) | (std::uint64_t{1} << binary64::mantissa_bits);
+  int behind_point = binary64::bias + binary64::mantissa_bits - static_cast<int>(magnitude >> binary64::mantissa_bits);
+  if (behind_point < 0) return false;
+  for (; behind_point > 20 && (digits & 1U) == 0; --behind_point) digits >>= 1U;
+  return behind_point <= 20 || magnitude == 0;
+}
+
 /// A double without loss and without a locale: "32768.0" or "0.00006103515625" where that is exact in few digits, else
 /// hexadecimal, "0x1.999999999999ap-4"; "inf", "nan" (one of all).
 [[nodiscard]] inline std::string exact_text(const double& value) {
   const auto bits = bit_cast<std::uint64_t>(value);
-  const std::uint64_t magnitude = bits & binary64::abs_mask, mantissa = magnitude & binary64::mantissa_mask;
-  const int exponent = static_cast<int>(magnitude >> binary64::mantissa_bits);
-  const std::string sign = (bits & binary64::sign_mask) != 0 ? "-" : "";
-  if (magnitude > binary64::infinity_bits) return "nan";
-  if (magnitude == binary64::infinity_bits) return sign + "inf";
-  if (magnitude == 0) return sign + "0.0";
+  if ((bits & binary64::abs_mask) > binary64::infinity_bits) return "nan";
+  char buffer[64];
+  if (is_short(value)) {
+    char* end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed, 20).ptr;
+    while (end[-1] == '0' && end[-2] != '.') --end;
+    return std::string(buffer, end);
+  }
+  std::string text(buffer, std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::hex).ptr);
+  if ((bits & binary64::abs_mask) == binary64::infinity_bits) return text;
+  const auto plus = text.find('+');
+  if (plus != std::string::npos) text.erase(plus, 1);
+  return text.insert((bits & binary64::sign_mask) != 0 ? 1 : 0, "0x");
+}
 
-  // mantissa * 2^-shift, with up to 20 bits behind the point and 53 before it. No subnormal is among those.
-  int shift = binary64::bias + binary64::mantissa_bits - exponent;
-  std::uint64_t digits = mantissa | (std::uint64_t{1} << binary64::mantissa_bits);
-  for (; shift > 0 && (digits & 1U) == 0; --shift) digits >>= 1U;
-  if (shift >= 0 && shift <= 20) {
-    std::string text = sign + std::to_string(digits >> static_cast<unsigned>(shift)) + ".";
-    const std::uint64_t below_point = (std::uint64_t{1} << static_cast<unsigned>(shift)) - 1;
-    for (digits &= below_point; digits != 0; digits &= below_point) {
-      digits *= 10;
-      text += static_cast<char>('0' + (digits >> static_cast<unsigned>(shift)));
-    }
-    return text.back() == '.' ? text + "0" : text;
-  }
-  std::string hex;
-  for (std::uint64_t rest = mantissa; rest != 0; rest = (rest << 4U) & binary64::mantissa_mask) {
-    hex += "0123456789abcdef"[rest >> (binary64::mantissa_bits - 4)];
-  }
-  const int power = (exponent == 0 ? 1 : exponent) - binary64::bias;
-  return sign + (exponent == 0 ? "0x0" : "0x1") + (hex.empty() ? "" : "." + hex) + "p" + std::to_string(power);
+/// Reads all of `digits` as a number of this format, the nearest there is. False where it is none, or beyond what there is.
+[[nodiscard]] inline bool read_double(std::string_view digits, bool is_hexadecimal, double& value) {
+#if defined(__cpp_lib_to_chars)
+  const auto format = is_hexadecimal ? std::chars_format::hex : std::chars_format::general;
+  const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value, format);
+  return result.ec == std::errc() && result.ptr == digits.data() + digits.size();
+#else
+  std::string text = (is_hexadecimal ? "0x" : "") + std::string(digits);
+  const auto point = text.find('.');
+  if (point != std::string::npos) text.replace(point, 1, std::localeconv()->decimal_point);
+  char* end = nullptr;
+  value = std::strtod(text.c_str(), &end);
+  const auto magnitude = bit_cast<std::uint64_t>(value) & binary64::abs_mask;
+  return end == text.c_str() + text.size() && magnitude != binary64::infinity_bits;
+#endif
 }
 
 [[nodiscard]] inline std::string quoted(std::string_view text) {
@@ -165,71 +185,43 @@ class TextReader {
 
   /// Digits alone are a whole number; with a point or an exponent the nearest double.
   StateValue read_decimal(std::string_view word, std::string_view digits) {
-    bool is_whole = true;
-    for (const char c : digits) {
-      if (!is_digit(c) && c != '.' && c != 'e' && c != 'E' && c != '+' && c != '-') bad_number(word, "no number");
-      is_whole = is_whole && is_digit(c);
-    }
-    std::istringstream in{std::string(word)};
-    in.imbue(std::locale::classic());
-    StateValue value = 0;
-    if (is_whole) {
-      std::int64_t whole = 0;
-      if (!(in >> whole)) bad_number(word, "beyond 64 bits");
-      value = whole;
-    } else {
+    if (digits.find_first_not_of("0123456789") != std::string_view::npos) {
       double real = 0.0;
-      if (!(in >> real)) bad_number(word, "no number, or beyond double");
-      value = real;
+      if (!read_double(word, false, real)) bad_number(word, "no number, or beyond double");
+      return real;
     }
-    if (in.peek() != std::istringstream::traits_type::eof()) bad_number(word, "no number");
-    return value;
+    std::int64_t whole = 0;
+    if (std::from_chars(word.data(), word.data() + word.size(), whole).ec != std::errc()) bad_number(word, "beyond 64 bits");
+    return whole;
   }
 
   /// digits[.digits]p[+-]digits, exactly a double.
   StateValue read_hexadecimal(std::string_view word, std::string_view digits, bool is_negative) {
+    const std::size_t p = digits.find('p');
+    if (p == std::string_view::npos) bad_number(word, "no number: expected digits, p and an exponent");
     std::uint64_t mantissa = 0;
-    int exponent = 0, count = 0;
-    bool behind_point = false;
-    std::size_t i = 0;
-    for (; i < digits.size() && (digits[i] == '.' || hex_digit(digits[i]) < 16); ++i) {
-      if (digits[i] == '.') {
-        if (behind_point) bad_number(word, "no number");
-        behind_point = true;
-        continue;
-      }
+    std::size_t count = 0;
+    for (const char c : digits.substr(0, p)) {
+      if (c == '.') continue;
       if (++count > 15) bad_number(word, "longer than a double");
-      mantissa = mantissa * 16 + hex_digit(digits[i]);
-      exponent -= behind_point ? 4 : 0;
+      mantissa = mantissa * 16 + hex_digit(c);
     }
-    if (count == 0 || i + 1 >= digits.size() || digits[i] != 'p')
-      bad_number(word, "no number: expected digits, p and an exponent");
-    return assemble(word, mantissa, exponent + read_exponent(word, digits.substr(i + 1)), is_negative);
-  }
-  int read_exponent(std::string_view word, std::string_view digits) {
-    const bool is_negative = digits.front() == '-';
-    if (is_negative || digits.front() == '+') digits.remove_prefix(1);
-    if (digits.empty() || digits.size() > 5) bad_number(word, "no number: its exponent is not one");
-    int exponent = 0;
-    for (const char c : digits) {
-      if (!is_digit(c)) bad_number(word, "no number: its exponent is not one");
-      exponent = exponent * 10 + (c - '0');
-    }
-    return is_negative ? -exponent : exponent;
-  }
-  /// mantissa * 2^exponent from its bits: arithmetic would lose subnormals where the processor flushes them.
-  StateValue assemble(std::string_view word, std::uint64_t mantissa, int exponent, bool is_negative) {
-    if (mantissa == 0) return with_sign(0, is_negative);
-    constexpr std::uint64_t implicit_bit = std::uint64_t{1} << binary64::mantissa_bits;
-    constexpr int smallest = 1 - binary64::bias - binary64::mantissa_bits;  // of the last bit of a subnormal
-    while (mantissa < implicit_bit && exponent > smallest) mantissa <<= 1U, --exponent;
-    while ((mantissa >= 2 * implicit_bit || exponent < smallest) && (mantissa & 1U) == 0) mantissa >>= 1U, ++exponent;
-    if (mantissa >= 2 * implicit_bit || exponent < smallest)
+    std::string_view exponent = digits.substr(p + 1);
+    if (!exponent.empty() && (exponent.front() == '-' || exponent.front() == '+')) exponent.remove_prefix(1);
+    if (exponent.empty() || exponent.size() > 5) bad_number(word, "no number: its exponent is not one");
+    double value = 0.0;
+    if (!read_double(digits, true, value)) bad_number(word, "no number, or beyond double");
+    const auto bits = bit_cast<std::uint64_t>(value);
+    const std::uint64_t implicit = (bits >> binary64::mantissa_bits) != 0 ? std::uint64_t{1} << binary64::mantissa_bits : 0;
+    if (odd_part(mantissa) != odd_part((bits & binary64::mantissa_mask) | implicit)) {
       bad_number(word, "no double: it has too many digits or is too small");
-    if (exponent > binary64::bias - binary64::mantissa_bits) bad_number(word, "beyond double");
-    if (mantissa < implicit_bit) return with_sign(mantissa, is_negative);
-    const auto biased = static_cast<std::uint64_t>(exponent - smallest + 1);
-    return with_sign((biased << binary64::mantissa_bits) | (mantissa & binary64::mantissa_mask), is_negative);
+    }
+    return with_sign(bits, is_negative);
+  }
+  /// Without the powers of two in it: the same of a number and of the nearest double only where that is the number.
+  static std::uint64_t odd_part(std::uint64_t number) noexcept {
+    while (number != 0 && (number & 1U) == 0) number >>= 1U;
+    return number;
   }
 
   [[noreturn]] void fail(const std::string& what) const {

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <headroom/config.hpp>
+#include <headroom/policy/held.hpp>
+#include <headroom/state/fields.hpp>
+
+#include <atomic>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
+
+/// A policy that is known by a name. They are a list, to which any thread may add, and from which none goes.
+struct RegisteredLossScale {
+  std::string name;
+  HeldLossScale policy;
+  const RegisteredLossScale* next;
+};
+inline std::atomic<const RegisteredLossScale*> registered_loss_scales{nullptr};
+
+/// The first of them, from the last registered on, of which `is_it` is true; null where there is none.
+template <class IsIt>
+[[nodiscard]] const RegisteredLossScale* find_registered(IsIt is_it) {
+  const RegisteredLossScale* it = registered_loss_scales.load(std::memory_order_acquire);
+  while (it != nullptr && !is_it(*it)) it = it->next;
+  return it;
+}
+
+/// Throws std::invalid_argument where another policy has the name.
+inline void register_held(const std::string& name, const HeldLossScale& policy) {
+  auto* added = new RegisteredLossScale{name, policy, registered_loss_scales.load(std::memory_order_acquire)};
+  const RegisteredLossScale* known = nullptr;
+  do {
+    known = find_registered([&name](const auto& it) { return it.name == name; });
+  } while (known == nullptr && !registered_loss_scales.compare_exchange_weak(added->next, added, std::memory_order_acq_rel));
+  if (known == nullptr) return;
+  delete added;
+  if (!known->policy.kind->equal(known->policy, policy)) throw_invalid_argument("there is a policy '" + name + "' already");
+}
+
+inline constexpr const char* no_name = "(not registered)";
+inline std::string registered_name(const HeldKind& kind) {
+  std::string name = no_name;
+  (void)find_registered([&](const auto& it) {
+    if (it.policy.kind == &kind) name = it.name;  // the last that is seen is the one registered first
+    return false;
+  });
+  return name;
+}
+
+/// The state of a policy of the user's, with "version" and "policy" added where it does not have them itself.
+[[nodiscard]] inline StateDict own_state(const HeldLossScale& held) {
+  const StateDict own = held.kind->state_dict(held);
+  StateDict state;
+  if (!own.contains("version")) state.add("version", state_version);
+  if (!own.contains("policy")) {
+    const std::string name = held.kind->name();
+    if (name == no_name) throw_logic_error("state_dict: a policy of your own needs a name: call register_loss_scale");
+    state.add("policy", name);
+  }
+  for (const auto& [key, value] : own) state.add(key, value);
+  return state;
+}
+/// Loads such a state into a policy of the kind of `like`, which gets only what its own states have.
+inline void load_own_state(HeldLossScale& held, const HeldLossScale& like, const StateDict& dict, const std::string& name) {
+  (void)StateReader(dict, name);
+  const StateDict own = like.kind->state_dict(like);
+  StateDict state = dict;
+  for (const char* key : {"version", "policy", "main_scale"}) {
+    if (!own.contains(key)) (void)state.erase(key);
+  }
+  like.kind->load_state_dict(held, state);
+}
+
+/// Loads the state of a policy of any kind. Throws std::invalid_argument listing the kinds where it is of none of them.
+template <class... Policies>
+void load_any_state(HeldLossScale& held, const StateDict& dict, const std::variant<Policies...>&) {
+  StateReader::check_version(dict);
+  const StateValue& name = dict.at("policy");
+  std::string known;
+  const auto is_name = [&](const std::string& other) {
+    known += (known.empty() ? "" : ", ") + other;
+    return name == StateValue(other);
+  };
+  if (((is_name(Policies::policy_name()) && (Held<Policies>::load_state_dict(held, dict), true)) || ...)) return;
+  const RegisteredLossScale* own = find_registered([&](const auto& it) {
+    return it.policy.is_own && it.policy.kind->has_state && is_name(std::get<std::string>(own_state(it.policy).at("policy")));
+  });
+  if (own == nullptr) throw_invalid_argument("policy is " + to_text(name) + "; it must be one of " + known);
+  load_own_state(held, own->policy, dict, std::get<std::string>(name));
+}
+
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <headroom/config.hpp>
+#include <headroom/policy/backoff.hpp>
+#include <headroom/policy/loss_scale_config.hpp>
+
+#include <cstdint>
+
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+
+/// The settings of a rule that tolerates a share of overflows.
+struct ToleranceConfig {
+  LossScaleConfig scale;
+  double overflow_tolerance = 0.0;  ///< share of the steps that may overflow; 0 or more
+
+  constexpr void check() const {
+    const bool is_zero = (detail::bit_cast<std::uint64_t>(overflow_tolerance) & binary64::abs_mask) == 0;
+    if (!is_zero && !detail::positive_in(overflow_tolerance, detail::smallest_double, detail::largest_double)) {
+      detail::throw_bad_value("overflow_tolerance", overflow_tolerance, "0 or more and finite");
+    }
+  }
+  template <class Self, class Visit>
+  static void visit_fields(Self& self, Visit& visit) {
+    visit("overflow_tolerance", self.overflow_tolerance);
+  }
+  friend constexpr bool operator==(const ToleranceConfig& a, const ToleranceConfig& b) noexcept {
+    return a.scale == b.scale && a.overflow_tolerance == b.overflow_tolerance;
+  }
+  friend constexpr bool operator!=(const ToleranceConfig& a, const ToleranceConfig& b) noexcept { return !(a == b); }
+};
+
+/// Backs off where more than a share of `overflow_tolerance` of the steps since the last change, as the growth piece counts
+/// them, have overflowed. An early overflow is a large share and backs off at once, a late one is tolerated. Cerebras' rule,
+/// with GrowAfterAllSteps; the share is formed in float, as there.
+class BackOffWhenShareExceedsTolerance {
+ public:
+  using Config = ToleranceConfig;
+  static constexpr const char* name = "over_tolerance";
+  constexpr explicit BackOffWhenShareExceedsTolerance(const Config&) noexcept {}
+
+  /// Since the last change of the scale.
+  [[nodiscard]] constexpr std::int64_t overflows() const noexcept { return overflows_; }
+  [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t counter, const Config& config) noexcept {
+    if (!grads_finite) overflows_ = detail::one_more(overflows_);
+    if (overflows_ == 0) return false;
+    const float share = static_cast<float>(overflows_) / static_cast<float>(counter + 1);
+    if (share <= static_cast<float>(config.overflow_tolerance)) return false;
+    overflows_ = 0;
+    return true;
+  }
+  constexpr void grow(const Config&) noexcept { overflows_ = 0; }
+  constexpr void configure(const Config&) noexcept {}
+
+  template <class Self, class Visit>
+  static void visit_fields(Self& self, Visit& visit, std::int64_t most_overflows) {
+    visit("overflows", self.overflows_, 0, most_overflows);
+  }
+  friend constexpr bool operator==(const BackOffWhenShareExceedsTolerance& a,
+                                   const BackOffWhenShareExceedsTolerance& b) noexcept {
+    return a.overflows_ == b.overflows_;
+  }
+
+ private:
+  std::int64_t overflows_ = 0;
+};
+
+/// Backs off on an overflow where a share of at least `overflow_tolerance` of the steps since the last change of the scale,
+/// this one among them, have overflowed; a growth starts the steps anew, but not the overflows. fairseq's rule; the share is
+/// formed in double, as there.
+class BackOffWhenShareReachesTolerance {
+ public:
+  using Config = ToleranceConfig;
+  static constexpr const char* name = "at_tolerance";
+  constexpr explicit BackOffWhenShareReachesTolerance(const Config&) noexcept {}
+
+  /// Since the last change of the scale.
+  [[nodiscard]] constexpr std::int64_t steps() const noexcept { return steps_; }
+  /// Since the last backoff.
+  [[nodiscard]] constexpr std::int64_t overflows() const noexcept { return overflows_; }
+  [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t, const Config& config) noexcept {
+    steps_ = detail::one_more(steps_);
+    if (grads_finite) return false;
+    overflows_ = detail::one_more(overflows_);
+    if (static_cast<double>(overflows_) / static_cast<double>(steps_) < config.overflow_tolerance) return false;
+    steps_ = overflows_ = 0;
+    return true;
+  }
+  constexpr void grow(const Config&) noexcept { steps_ = 0; }
+  constexpr void configure(const Config&) noexcept {}
+
+  template <class Self, class Visit>
+  static void visit_fields(Self& self, Visit& visit, std::int64_t) {
+    visit("steps", self.steps_, 0, detail::largest_counter);
+    visit("overflows", self.overflows_, 0, detail::largest_counter);
+  }
+  friend constexpr bool operator==(const BackOffWhenShareReachesTolerance& a,
+                                   const BackOffWhenShareReachesTolerance& b) noexcept {
+    return a.steps_ == b.steps_ && a.overflows_ == b.overflows_;
+  }
+
+ private:
+  std::int64_t steps_ = 0, overflows_ = 0;
+};
+
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

@@ -1,0 +1,16 @@
+// expect: both pieces have settings of their own
+#include <headroom/policy/hysteresis.hpp>
+#include <headroom/policy/tolerance.hpp>
+
+struct Growth : headroom::GrowAfterFiniteSteps {
+#ifdef HEADROOM_CONTROL
+  using Config = headroom::HysteresisConfig;
+#else
+  using Config = headroom::ToleranceConfig;
+#endif
+  using headroom::GrowAfterFiniteSteps::GrowAfterFiniteSteps;
+};
+
+using Config = headroom::BasicDynamicLossScale<Growth, headroom::BackOffAfterHysteresis<>>::Config;
+
+int main() { return Config().hysteresis == 2 ? 0 : 1; }

@@ -1,0 +1,109 @@
+// A policy of a user's own in an AnyLossScale, with what it has and without what it has not.
+#include <headroom/policy/any.hpp>
+#include <headroom/policy/held.hpp>
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/own_policies.hpp"
+#include "support/policies.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::AnyLossScale;
+using headroom::GradientReport;
+using support::FollowsMax;
+using support::logic_error_of;
+using support::message_of;
+using support::PatientLossScale;
+using support::Stairs;
+
+static_assert(std::is_trivially_copyable_v<AnyLossScale>);
+static_assert(std::is_convertible_v<FollowsMax, AnyLossScale> && std::is_convertible_v<PatientLossScale, AnyLossScale>);
+static_assert(!std::is_convertible_v<std::string, AnyLossScale> &&
+              !std::is_convertible_v<headroom::LossScaleConfig, AnyLossScale>);
+
+TEST_CASE("each of the two adjusts is the policy's own") {
+  AnyLossScale any = FollowsMax{};
+  CHECK(any.loss_scale() == 1024.0F);
+  CHECK(any.inv_scale() == 1.0F / 1024.0F);
+  CHECK(any.adjust(GradientReport{true, 8.0}).loss_scale() == 128.0F);
+  CHECK(any.adjust(true).loss_scale() == 1024.0F);
+  CHECK(any.adjust(false).loss_scale() == 512.0F);
+  CHECK(any.loss_scale() == 1024.0F);
+  any = any.adjust(GradientReport{true, 2.0}).adjust(false);
+  CHECK(any.get<FollowsMax>().scale == 256.0F);
+}
+
+TEST_CASE("it has the verbs") {
+  const AnyLossScale any = FollowsMax{4.0F};
+  CHECK(any.scale(2.0F) == 8.0F);
+  std::vector<float> grads = {4.0F, -8.0F};
+  CHECK(any.unscale_in_place(grads).max_abs == 2.0);
+}
+
+TEST_CASE("what it has not says so") {
+  const AnyLossScale any = FollowsMax{};
+  CHECK_FALSE(any.has_config());
+  const std::string none = ": the policy '(not registered)' has none";
+  CHECK_THAT(logic_error_of([&] { (void)any.config(); }), ContainsSubstring("config" + none));
+  CHECK_THAT(logic_error_of([&] { (void)any.counter(); }), ContainsSubstring("counter" + none));
+  CHECK_THAT(logic_error_of([&] { (void)any.with_loss_scale(2.0F); }), ContainsSubstring("with_loss_scale" + none));
+  CHECK_THAT(logic_error_of([&] { (void)any.with_config({}); }), ContainsSubstring("with_config" + none));
+  CHECK_THAT(logic_error_of([&] { (void)any.with_config(headroom::HysteresisConfig()); }),
+             ContainsSubstring("with_config" + none));
+  CHECK_THAT(logic_error_of([&] { (void)any.with_settings({{"scale", 2}}); }), ContainsSubstring("with_settings" + none));
+  CHECK_THAT(logic_error_of([&] { (void)any.state_dict(); }), ContainsSubstring("state_dict" + none));
+  CHECK_THAT(logic_error_of([&] { (void)any.policy(); }), ContainsSubstring("is of your own: get<Policy>() has it"));
+  CHECK_THAT(logic_error_of([&] { (void)AnyLossScale(any).policy(); }), ContainsSubstring("is of your own"));
+  CHECK_THAT(message_of([&] { (void)any.get<Stairs>(); }), ContainsSubstring("the policy is '(not registered)', not"));
+  CHECK_THAT(message_of([&] { (void)any.get<headroom::DynamicLossScale>(); }), ContainsSubstring("not 'dynamic'"));
+  CHECK_THAT(message_of([&] { (void)AnyLossScale().get<Stairs>(); }), ContainsSubstring("the policy is 'dynamic', not"));
+}
+
+TEST_CASE("what it has is used") {
+  support::PatientConfig config;
+  config.scale.growth_interval = 2;
+  config.patience = 1;
+  const PatientLossScale policy(config);
+  const AnyLossScale any = policy;
+  CHECK(any.has_config());
+  CHECK(any.config() == config.scale);
+  CHECK(support::after(any, "++").counter() == 1);
+  CHECK(any.with_loss_scale(2.0F).get<PatientLossScale>() == policy.with_loss_scale(2.0F));
+  CHECK(any.policy_name() == "patient_dynamic");
+  CHECK(any.state_dict() == policy.state_dict());
+  CHECK(any.with_settings({{"patience", 5}}).get<PatientLossScale>().config().patience == 5);
+  config.scale.growth_interval = 7;
+  CHECK(any.with_config(config.scale).get<PatientLossScale>() == policy.with_config(config));
+  CHECK(AnyLossScale(Stairs{}).with_settings({{"height", 3}}).get<Stairs>() == Stairs{3.0, 10});
+  CHECK_THAT(message_of([] {
+               (void)AnyLossScale(Stairs{}).with_settings({{"hight", 3}});
+             }),
+             ContainsSubstring("the key 'hight' is unknown; its value is 3"));
+}
+
+TEST_CASE("policies of one's own are equal where they say so, or else where their bytes are") {
+  CHECK(AnyLossScale(Stairs{}) == AnyLossScale(Stairs{}));
+  CHECK(AnyLossScale(Stairs{0.0, 3}) == AnyLossScale(Stairs{-0.0, 3}));
+  CHECK(AnyLossScale(Stairs{}) != AnyLossScale(Stairs{}.adjust(false)));
+  CHECK(AnyLossScale(FollowsMax{}) == AnyLossScale(FollowsMax{}));
+  CHECK(AnyLossScale(FollowsMax{}) != AnyLossScale(FollowsMax{2.0F}));
+  CHECK(AnyLossScale(FollowsMax{}) != AnyLossScale(Stairs{}));
+  CHECK(AnyLossScale(FollowsMax{}) != AnyLossScale());
+  CHECK(AnyLossScale() != AnyLossScale(FollowsMax{}));
+  CHECK(AnyLossScale(headroom::NoOpLossScale()) != AnyLossScale(FollowsMax{1.0F}));
+}
+
+TEST_CASE("one kind is replaced by another") {
+  AnyLossScale any = FollowsMax{};
+  any = headroom::presets::apex();
+  CHECK(any == AnyLossScale(headroom::presets::apex()));
+  CHECK(any.get<headroom::HysteresisScale>() == headroom::presets::apex());
+  any = Stairs{};
+  CHECK(any.loss_scale() == 1024.0F);
+  CHECK(any.get<Stairs>() == Stairs{});
+}
