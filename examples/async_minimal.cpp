@@ -4,6 +4,7 @@
 #include <functional>
 #include <future>
 #include <headroom/headroom.hpp>
+#include <headroom/training/async_grad_scaler.hpp>
 #include <vector>
 
 using Weights = std::vector<float>;

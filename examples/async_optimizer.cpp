@@ -14,6 +14,7 @@
 #include <functional>
 #include <future>
 #include <headroom/headroom.hpp>
+#include <headroom/training/async_grad_scaler.hpp>
 #include <numeric>
 #include <string>
 #include <utility>

@@ -32,11 +32,8 @@
 #include <headroom/report.hpp>
 #include <headroom/state/state_dict.hpp>
 #include <headroom/state/text.hpp>
-#include <headroom/training/async_grad_scaler.hpp>
 #include <headroom/training/grad_scaler.hpp>
-#include <headroom/training/gradient_passes.hpp>
 #include <headroom/training/optimizer_traits.hpp>
-#include <headroom/training/step_result.hpp>
 #include <headroom/tree/fields.hpp>
 #include <headroom/tree/layout.hpp>
 #include <headroom/tree/tensor_traits.hpp>

@@ -5,6 +5,7 @@
 
 #include <headroom/adapters/torch.hpp>
 #include <headroom/headroom.hpp>
+#include <headroom/training/async_grad_scaler.hpp>
 
 #include <cstdint>
 #include <cstring>

@@ -1,5 +1,6 @@
 // Compiled only: every verb and every policy, for every dtype, with one include.
 #include <headroom/headroom.hpp>
+#include <headroom/training/async_grad_scaler.hpp>
 
 #include <vector>
 

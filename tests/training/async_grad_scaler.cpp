@@ -221,7 +221,7 @@ TEST_CASE("a loss keeps its scale where an error arrives before its gradients ar
   (void)scaler.submit_gradients(optimizer, Weights{1024.0F});
   scaler.update();
   const float loss = scaler.scale(1.0F);
-  scaler.configure([](GradScaler<>&) { throw std::runtime_error("refused"); });
+  scaler.configure([](auto&) { throw std::runtime_error("refused"); });
   CHECK_THROWS_AS(scaler.synchronize(), std::runtime_error);
   CHECK(scaler.policy(true).loss_scale() == 2048.0F);
   (void)scaler.submit_gradients(optimizer, Weights{loss});
@@ -234,7 +234,7 @@ TEST_CASE("a scale that is set over there counts from the next update on, whoeve
   for (const bool waits : {false, true}) {
     Stateless optimizer{{1.0F}};
     AsyncGradScaler scaler(presets::torch(1024.0));
-    scaler.configure([](GradScaler<>& there) { there.update(8.0F); });
+    scaler.configure([](auto& there) { there.update(8.0F); });
     (void)scaler.submit_gradients(optimizer, Weights{1.0F});
     if (waits) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     scaler.update();
@@ -249,7 +249,7 @@ TEST_CASE("two overflows of one scale above the floor are not at the floor") {
   Stateless optimizer{{1.0F}};
   AsyncGradScaler scaler(presets::jmp(2.0));
   std::atomic<int> calls{0};
-  scaler.configure([&](GradScaler<>& there) { there.set_on_floor([&](const headroom::DynamicLossScale&) { ++calls; }); });
+  scaler.configure([&](auto& there) { there.set_on_floor([&](const headroom::DynamicLossScale&) { ++calls; }); });
   for (int step = 0; step < 2; ++step) {
     (void)scaler.submit_gradients(optimizer, Weights{infinity()});
     scaler.update();
@@ -297,7 +297,7 @@ TEST_CASE("misuse is a logic error, and never a deadlock") {
       errors.push_back(logic_error_of([&] { (void)scaler.scale(1.0F); }));
       errors.push_back(logic_error_of([&] { (void)scaler.get_scale(); }));
       errors.push_back(logic_error_of([&] { (void)scaler.state_dict(); }));
-      errors.push_back(logic_error_of([&] { scaler.configure([](GradScaler<>&) {}); }));
+      errors.push_back(logic_error_of([&] { scaler.configure([](auto&) {}); }));
     }
   };
   CallsBack calls_back{scaler};
@@ -329,8 +329,8 @@ TEST_CASE("destruction finishes what was submitted") {
 
 TEST_CASE("getters are up to date where that is asked for, settings are changed over there") {
   AsyncGradScaler scaler(presets::torch());
-  scaler.configure([](GradScaler<>& there) { there.set_growth_factor(3.0); });
-  scaler.configure([](GradScaler<>& there) { there.set_growth_interval(1); });
+  scaler.configure([](auto& there) { there.set_growth_factor(3.0); });
+  scaler.configure([](auto& there) { there.set_growth_interval(1); });
   CHECK(scaler.get_growth_factor(true) == 3.0);
   CHECK(scaler.get_growth_interval() == 1);
   CHECK(scaler.get_backoff_factor() == 0.5);
@@ -341,7 +341,7 @@ TEST_CASE("getters are up to date where that is asked for, settings are changed 
   CHECK(scaler.policy(true).loss_scale() == 196608.0F);
   scaler.synchronize();
   CHECK(scaler.get_scale() == 196608.0F);
-  scaler.configure([](GradScaler<>& there) { there.set_growth_factor(0.5); });
+  scaler.configure([](auto& there) { there.set_growth_factor(0.5); });
   CHECK_THROWS_AS(scaler.synchronize(), std::invalid_argument);
   CHECK(scaler.get_growth_factor(true) == 3.0);
 }

@@ -80,13 +80,29 @@ TEST_CASE("clipping over there is by the scale of the loss, and by the norm of u
   CHECK(overflow.get().skipped);
 }
 
+template <class T>
+using scales_t = decltype(std::declval<T&>().scale(1.0F));
+template <class T>
+using unscales_t = decltype(std::declval<T&>().unscale_(std::declval<Sgd&>()));
+template <class T>
+using clips_t = decltype(std::declval<T&>().unscale_and_clip_(std::declval<Sgd&>(), 1.0));
+template <class T>
+using steps_t = decltype(std::declval<T&>().step(std::declval<Sgd&>()));
+template <class T>
+using updates_t = decltype(std::declval<T&>().update());
+template <class T>
+inline constexpr bool only_sets_v =
+    !headroom::detail::is_detected_v<scales_t, T> && !headroom::detail::is_detected_v<unscales_t, T> &&
+    !headroom::detail::is_detected_v<clips_t, T> && !headroom::detail::is_detected_v<steps_t, T> &&
+    !headroom::detail::is_detected_v<updates_t, T> && !std::is_copy_assignable_v<T> && !std::is_copy_constructible_v<T>;
+
 TEST_CASE("configure changes settings, in the middle of an iteration too, and nothing else") {
   const GradScaler saved(presets::torch(8.0));
   for (const bool loads : {false, true}) {
     Stateless optimizer{{1.0F}};
     AsyncGradScaler scaler(presets::torch(1024.0));
     (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
-    scaler.configure([&](GradScaler<>& there) { loads ? there.load_state_dict(saved.state_dict()) : there.update(8.0F); });
+    scaler.configure([&](auto& there) { loads ? there.load_state_dict(saved.state_dict()) : there.update(8.0F); });
     scaler.update();
     scaler.synchronize();
     CHECK(scaler.get_scale() == 8.0F);
@@ -98,27 +114,9 @@ TEST_CASE("configure changes settings, in the middle of an iteration too, and no
   }
   Sgd optimizer{{1.0F}, {1024.0F}};
   AsyncGradScaler scaler(presets::torch(1024.0));
-  std::vector<std::string> errors;
-  scaler.configure([&](GradScaler<>& there) {
-    errors.push_back(logic_error_of([&] { (void)there.scale(1.0F); }));
-    errors.push_back(logic_error_of([&] { (void)there.unscale_(optimizer); }));
-    errors.push_back(logic_error_of([&] { (void)there.unscale_and_clip_(optimizer, 1.0); }));
-    errors.push_back(logic_error_of([&] { (void)there.step(optimizer); }));
-    errors.push_back(logic_error_of([&] { there.update(); }));
-  });
-  scaler.synchronize();
-  CHECK(errors.size() == 5);
-  scaler.configure([&](GradScaler<>& there) {
-    const GradScaler<> copy = there;
-    there = GradScaler(presets::torch(1024.0));
-    errors.push_back(logic_error_of([&] { (void)there.scale(1.0F); }));
-    CHECK(GradScaler<>(copy).scale(1.0F) == 1024.0F);
-  });
-  scaler.synchronize();
-  CHECK(errors.size() == 6);
-  for (const std::string& error : errors) CHECK_THAT(error, ContainsSubstring("not from `configure`"));
   CHECK(optimizer.grads == Weights{1024.0F});
-  scaler.configure([](GradScaler<>&) { throw std::runtime_error("refused"); });
+  static_assert(only_sets_v<headroom::GradScalerSettings<headroom::DynamicLossScale>> && !only_sets_v<GradScaler<>>);
+  scaler.configure([](headroom::GradScalerSettings<headroom::DynamicLossScale>&) { throw std::runtime_error("refused"); });
   CHECK_THROWS_AS(scaler.synchronize(), std::runtime_error);
   (void)scaler.submit(optimizer);  // the settings end with the call, also with one that throws
   scaler.update();
@@ -290,13 +288,13 @@ TEST_CASE("an iteration that begins with a synchronize has the scale decided las
   scaler.synchronize();
   CHECK(scaler.get_scale() == 2048.0F);  // nobody has scaled a loss since the update
   (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
-  scaler.configure([](GradScaler<>& there) { there.update(16.0F); });
+  scaler.configure([](auto& there) { there.update(16.0F); });
   scaler.synchronize();
   CHECK(scaler.get_scale() == 2048.0F);  // something has been submitted
   scaler.update();
   scaler.synchronize();
   (void)scaler.submit_gradients(optimizer, Weights{scaler.get_scale()});  // by who multiplies himself
-  scaler.configure([](GradScaler<>& there) { there.update(16.0F); });
+  scaler.configure([](auto& there) { there.update(16.0F); });
   scaler.synchronize();
   CHECK(scaler.get_scale() == 32.0F);
   scaler.load_state_dict(GradScaler(presets::torch(64.0)).state_dict());

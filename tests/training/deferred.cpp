@@ -134,7 +134,7 @@ TEST_CASE("deferred, with gradients that are handed over") {
   } fused;
   HandedAndGeneric generic;
   headroom::AsyncGradScaler scaler(presets::torch(1024.0));
-  scaler.configure([](GradScaler<>& there) { there.set_deferred(true); });
+  scaler.configure([](auto& there) { there.set_deferred(true); });
   (void)scaler.submit_gradients(fused, Weights{2048.0F}, 0.5);
   (void)scaler.submit_gradients(generic, Weights{2048.0F});
   scaler.update();

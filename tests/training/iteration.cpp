@@ -394,35 +394,36 @@ TEST_CASE("gradients without elements are a step with nothing to unscale; no gra
 
 // ---- norms that are no doubles ----
 
-TEST_CASE("clipping is right where the norm or the factor is no double") {
+TEST_CASE("a norm beyond all doubles counts as an overflow where gradients are clipped, and nowhere else") {
   struct Doubles {
     std::vector<double> grads;
     std::vector<double>& gradients() { return grads; }
     void step() {}
+    void step(GradientFactor) {}
   };
   for (const bool enabled : {true, false}) {
     GradScaler scaler(presets::torch(1024.0), enabled);
-    const double scale = static_cast<double>(scaler.get_scale());
-    Doubles tiny{{1e200 * scale}}, large{std::vector<double>(16, 1.7e308)};
-    CHECK(scaler.unscale_and_clip_(tiny, 1e-200).norm == Approx(1e200));
-    CHECK(tiny.grads[0] == Approx(1e-200));
-    CHECK(scaler.unscale_and_clip_(large, 4.0).finite);
-    CHECK(large.grads[0] == Approx(1.0));
+    Doubles large{{1e100 * static_cast<double>(scaler.get_scale())}};
+    CHECK(scaler.unscale_and_clip_(large, 1e-100).norm == Approx(1e100));
+    CHECK(large.grads[0] == Approx(1e-100));
   }
-  struct Fused : Doubles {
-    using Doubles::step;
-    void step(GradientFactor) {}
-  };
-  for (const bool deferred : {true, false}) {  // with one number in place of the norm it counts as an overflow
-    GradScaler scaler(presets::torch(1024.0));
-    scaler.set_deferred(deferred);
-    if (!deferred) scaler.set_reducer([](const headroom::GradientSums& here) { return here; });
-    Fused large;
-    large.grads.assign(16, 1.7e308);
-    CHECK_FALSE(scaler.unscale_and_clip_(large, 4.0).finite);
-    CHECK(scaler.step(large).skipped);
-    large.grads.assign(16, 1e100);
+  const std::vector<double> beyond(16, 1.7e308);
+  for (const bool deferred : {true, false}) {
+    for (const bool reduces : {true, false}) {
+      GradScaler scaler(presets::torch(1024.0));
+      scaler.set_deferred(deferred);
+      if (reduces) scaler.set_reducer([](const headroom::GradientSums& here) { return here; });
+      Doubles optimizer{beyond}, other{beyond};
+      CHECK_FALSE(scaler.unscale_and_clip_(optimizer, 4.0).finite);
+      CHECK(scaler.step(optimizer).skipped);
+      CHECK(scaler.unscale_(other).finite);
+      CHECK_FALSE(scaler.step(other).skipped);
+    }
   }
+  GradScaler disabled(presets::torch(), false);
+  Doubles optimizer{beyond};
+  CHECK_FALSE(disabled.unscale_and_clip_(optimizer, 4.0).finite);
+  CHECK(optimizer.grads == beyond);
 }
 
 // ---- gradients that were unscaled and are added to ----

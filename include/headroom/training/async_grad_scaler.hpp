@@ -73,33 +73,25 @@ class AsyncGradScaler {
   template <class Optimizer, class... Args>
   auto submit(Optimizer& optimizer, Args... args) {
     detail::check_is_optimizer<Optimizer>();
-    begin_submit(detail::key_of(optimizer));
-    return enqueue_step(&optimizer, std::move(args)...);
+    return enqueue_step(&optimizer, detail::NoClip(), std::move(args)...);
   }
   /// The same, clipped to an L2 norm of `max_norm` as by GradScaler::unscale_and_clip_. The future is of a ClippedStepResult.
   template <class Optimizer, class... Args>
   auto submit_and_clip(Optimizer& optimizer, const double& max_norm, Args... args) {
     detail::check_is_optimizer<Optimizer>();
-    detail::check_max_norm(max_norm);
-    begin_submit(detail::key_of(optimizer));
-    return enqueue_clipped_step(&optimizer, max_norm, std::move(args)...);
+    return enqueue_step(&optimizer, max_norm, std::move(args)...);
   }
   /// The same as submit with gradients of the caller's, a tree that is moved (or copied) over there and is the first argument
   /// of the optimizer's step. What it only refers to, as std::ref(buffer) does, belongs to the other thread until the next but
   /// one update has returned: two buffers that take turns will do. In deferred mode the GradientFactor is the second argument.
   template <class Optimizer, class Tree, class... Args>
   auto submit_gradients(Optimizer& optimizer, Tree gradients, Args... args) {
-    check_takes_gradients<Optimizer, Tree, Args...>();
-    begin_submit(detail::key_of(optimizer));
-    return enqueue_step(with_gradients(optimizer, std::move(gradients)), std::move(args)...);
+    return enqueue_step(with_gradients<Args...>(optimizer, std::move(gradients)), detail::NoClip(), std::move(args)...);
   }
   /// The same, clipped.
   template <class Optimizer, class Tree, class... Args>
   auto submit_gradients_and_clip(Optimizer& optimizer, Tree gradients, const double& max_norm, Args... args) {
-    check_takes_gradients<Optimizer, Tree, Args...>();
-    detail::check_max_norm(max_norm);
-    begin_submit(detail::key_of(optimizer));
-    return enqueue_clipped_step(with_gradients(optimizer, std::move(gradients)), max_norm, std::move(args)...);
+    return enqueue_step(with_gradients<Args...>(optimizer, std::move(gradients)), max_norm, std::move(args)...);
   }
 
   /// Ends the iteration: waits for the one before, whose scale the next one gets, and lets the other thread adjust the policy
@@ -115,7 +107,7 @@ class AsyncGradScaler {
     start_iteration();
     ++updates_;
     (void)enqueue([](There& there, detail::JobQueue& jobs) {
-      there.scaler.update();
+      there.update();
       jobs.locked([&there] {
         there.decide();
         ++there.updates_done;
@@ -149,31 +141,25 @@ class AsyncGradScaler {
     }
     return jobs().locked([this] { return there_->decided; });
   }
-  template <class P = Policy>
-  [[nodiscard]] auto get_growth_factor(bool up_to_date = false)
-      -> decltype(detail::config_of(std::declval<const P&>()).growth_factor) {
+  [[nodiscard]] double get_growth_factor(bool up_to_date = false) {
     return detail::config_of(policy(up_to_date)).growth_factor;
   }
-  template <class P = Policy>
-  [[nodiscard]] auto get_backoff_factor(bool up_to_date = false)
-      -> decltype(detail::config_of(std::declval<const P&>()).backoff_factor) {
+  [[nodiscard]] double get_backoff_factor(bool up_to_date = false) {
     return detail::config_of(policy(up_to_date)).backoff_factor;
   }
-  template <class P = Policy>
-  [[nodiscard]] auto get_growth_interval(bool up_to_date = false)
-      -> decltype(detail::config_of(std::declval<const P&>()).growth_interval) {
+  [[nodiscard]] std::int64_t get_growth_interval(bool up_to_date = false) {
     return detail::config_of(policy(up_to_date)).growth_interval;
   }
-  /// Calls f(GradScaler<Policy>&) over there, behind what has been submitted, for settings: set_growth_factor, set_reducer,
+  /// Calls f(GradScalerSettings<Policy>&) over there, behind what has been submitted: set_growth_factor, set_reducer,
   /// set_on_floor, update(new_scale), load_state_dict … A scale that it sets is that of the iterations after the next update
-  /// that follows it; an iteration that has begun keeps its own. Calls that scale, unscale or step are std::logic_error there.
+  /// that follows it; an iteration that has begun keeps its own.
   template <class F>
   void configure(F f) {
     check_caller("configure");
     receive_error();
     (void)enqueue([f = std::move(f)](There& there, detail::JobQueue& jobs) mutable {
-      there.configure(f);
-      jobs.locked([&there] { there.decided = there.scaler.policy(); });
+      f(static_cast<GradScalerSettings<Policy>&>(there));
+      jobs.locked([&there] { there.decided = there.policy(); });
     });
   }
 
@@ -200,7 +186,7 @@ class AsyncGradScaler {
     }
     const Policy loaded = Policy::from_state_dict(dict);
     wait_until_idle();
-    there_->scaler.load_state_dict(dict);  // while the other thread has nothing to do
+    there_->load_state_dict(dict);  // while the other thread has nothing to do
     there_->decide();
     start_iteration();
     main_scale_ = has_scale ? main_scale : loaded.loss_scale();
@@ -212,14 +198,14 @@ class AsyncGradScaler {
       detail::throw_logic_error(std::string(call) + ": not from the optimizer's thread, which would wait for itself");
     }
   }
-  void begin_submit(const detail::OptimizerKey& optimizer) {
+  void begin_submit(const detail::OptimizerId& optimizer) {
     check_caller("submit");
     receive_error();
-    if (enabled_ && submitted_.find(optimizer, {}) != nullptr) {
+    if (enabled_ && submitted_.find(optimizer) != nullptr) {
       detail::throw_logic_error("submit: this optimizer has been submitted already since the last update; call update first");
     }
-    submitted_.check_is_current(submitted_.find_before(optimizer, {}), has_scaled_);
-    submitted_.add({optimizer, {}}).stepped = true;
+    submitted_.check_is_current(submitted_.find_before(optimizer), has_scaled_);
+    submitted_.add(optimizer).stepped = true;
   }
   void start_iteration() noexcept {
     submitted_.start_iteration(has_scaled_);
@@ -229,28 +215,21 @@ class AsyncGradScaler {
 
   using There = detail::BackgroundScaler<Policy>;
 
-  template <class Optimizer, class Tree>
+  template <class... Args, class Optimizer, class Tree>
   static auto with_gradients(Optimizer& optimizer, Tree gradients) {
-    return std::make_shared<detail::WithGradients<Optimizer, Tree>>(optimizer, std::move(gradients));
-  }
-  template <class Optimizer, class Tree, class... Args>
-  static constexpr void check_takes_gradients() {
     using Owner = detail::WithGradients<Optimizer, Tree>;
     static_assert(std::is_invocable_v<detail::CallStep, Owner&, detail::Unwrapped<Args>...> ||
                       std::is_invocable_v<detail::CallStep, Owner&, GradientFactor, detail::Unwrapped<Args>...>,
                   "headroom: this optimizer has no member step(gradients, args...) for these gradients and arguments");
+    return std::make_shared<Owner>(optimizer, std::move(gradients));
   }
-  /// `optimizer` is a reference or a shared pointer.
-  template <class Optimizer, class... Args>
-  auto enqueue_step(Optimizer optimizer, Args... args) {
-    return enqueue([optimizer, scale = main_scale_, args = std::tuple<Args...>(std::move(args)...)](
-                       There& there, detail::JobQueue&) mutable { return there.step(*optimizer, scale, args); });
-  }
-  template <class Optimizer, class... Args>
-  auto enqueue_clipped_step(Optimizer optimizer, const double& max_norm, Args... args) {
-    return enqueue(
-        [optimizer, max_norm, scale = main_scale_, args = std::tuple<Args...>(std::move(args)...)](
-            There& there, detail::JobQueue&) mutable { return there.clipped_step(*optimizer, scale, max_norm, args); });
+  /// `optimizer` is a pointer, plain or shared; `max_norm` a number or NoClip.
+  template <class Optimizer, class MaxNorm, class... Args>
+  auto enqueue_step(Optimizer optimizer, const MaxNorm& max_norm, Args... args) {
+    detail::check_max_norm(max_norm);
+    begin_submit(detail::id_of(*optimizer));
+    return enqueue([optimizer, max_norm, scale = main_scale_, args = std::tuple<Args...>(std::move(args)...)](
+                       There& there, detail::JobQueue&) mutable { return there.step_at(scale, *optimizer, max_norm, args); });
   }
   /// Calls work(There&, JobQueue&) over there.
   template <class Work>

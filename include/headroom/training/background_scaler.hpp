@@ -26,45 +26,36 @@ template <class T>
 template <class T>
 using Unwrapped = decltype(unwrapped(std::declval<T&>()));
 
+struct NoClip {};
+inline void check_max_norm(NoClip) noexcept {}
+
 /// The jobs of that thread share it, so that the AsyncGradScaler may be destroyed in one of them.
 template <class Policy>
-struct BackgroundScaler {
+class BackgroundScaler : public GradScaler<Policy> {
+ public:
   BackgroundScaler(const Policy& policy, bool enabled, bool backs_off_twice)
-      : scaler(policy, enabled), decided(policy), updated_scale(policy.loss_scale()) {
-    scaler.backs_off_once_ = !backs_off_twice;
+      : GradScaler<Policy>(policy, enabled), decided(policy), updated_scale(policy.loss_scale()) {
+    this->backs_off_once_ = !backs_off_twice;
   }
 
   template <class Optimizer, class... Args>
-  auto step(Optimizer& optimizer, float scale, std::tuple<Args...>& args) {
-    scaler.iteration_.set_loss_scale(scale);
-    return std::apply([&](auto&... each) { return scaler.step(optimizer, unwrapped(each)...); }, args);
+  auto step_at(float scale, Optimizer& optimizer, NoClip, std::tuple<Args...>& args) {
+    this->iteration_.set_loss_scale(scale);
+    return std::apply([&](auto&... each) { return this->step(optimizer, unwrapped(each)...); }, args);
   }
   template <class Optimizer, class... Args>
-  auto clipped_step(Optimizer& optimizer, float scale, const double& max_norm, std::tuple<Args...>& args) {
-    scaler.iteration_.set_loss_scale(scale);
-    const GradientNorm norm = scaler.unscale_and_clip_(optimizer, max_norm);
-    return clipped(step(optimizer, scale, args), norm.norm);
+  auto step_at(float scale, Optimizer& optimizer, const double& max_norm, std::tuple<Args...>& args) {
+    this->iteration_.set_loss_scale(scale);
+    const GradientNorm norm = this->unscale_and_clip_(optimizer, max_norm);
+    return ClippedStepResult{step_at(scale, optimizer, NoClip(), args), norm.norm};
   }
-
-  /// f(scaler), which can change settings only.
-  template <class F>
-  void configure(F& f) {
-    struct Configuring {
-      bool& is_configured;
-      ~Configuring() { is_configured = false; }
-    };
-    const Configuring configuring{scaler.is_configured_.is_set};
-    scaler.is_configured_.is_set = true;
-    f(scaler);
-  }
-  void end_iteration() noexcept { scaler.iteration_.end(); }
+  void end_iteration() noexcept { this->iteration_.end(); }
   void decide() {
-    decided = scaler.policy();
+    decided = this->policy_;
     updated_scale = decided.loss_scale();
   }
 
-  GradScaler<Policy> scaler;  // of that thread
-  // Of both threads, under the lock of the jobs.
+  // Of both threads, under the lock of the jobs; the rest is of that thread.
   Policy decided;
   float updated_scale;  // by the last update that is done
   std::uint64_t updates_done = 0;

@@ -3,6 +3,7 @@
 #include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/report.hpp>
+#include <headroom/training/gradient_passes.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/tree/facts.hpp>
 #include <headroom/tree/visit.hpp>
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 // Which optimizers an iteration has seen, and what has become of their gradients.
@@ -19,62 +19,60 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// Where an optimizer is, and of which (static) type: the first member of another one has the same address.
-struct OptimizerKey {
-  const void* address;
-  const void* type;
-};
 template <class>
 inline char address_of_type = 0;  // its address stands for a type; not constant, for linkers may fold constants into one
 
-template <class Optimizer>
-[[nodiscard]] OptimizerKey key_of(const Optimizer& optimizer) noexcept {
-  return {&optimizer, &address_of_type<Optimizer>};
-}
-template <class Optimizer, class Tree>
-[[nodiscard]] OptimizerKey key_of(const WithGradients<Optimizer, Tree>& optimizer) noexcept {
-  return key_of(optimizer.optimizer());
-}
-
-/// A gradient that has elements.
-struct GradientLeaf {
-  const void* elements;
-  std::size_t size;
-};
-/// The gradients of an optimizer by where they are, which tells one that has moved from another one at its address.
-struct GradientPlace {
-  std::size_t begin = 0, end = 0;  ///< of their leaves, in OptimizerStates
+/// An optimizer by where it is and where its gradients are: by both, one that has moved can be told from another one at its
+/// address.
+struct OptimizerId {
+  const void* address = nullptr;
+  const void* type = nullptr;      ///< the static one: the first member of an optimizer has the same address
+  std::size_t begin = 0, end = 0;  ///< of its gradients that have elements, in OptimizerStates
   std::uint64_t digest = 0;        ///< of the addresses and sizes of those
   std::size_t defined = 0;         ///< how many gradients there are, empty ones too
   bool is_inline = false;          ///< they lie in the optimizer itself, and move with it
   bool is_handed_over = false;     ///< with the call: freed after it, and their addresses used again
 
-  [[nodiscard]] bool same_memory(const GradientPlace& other) const noexcept {
+  [[nodiscard]] bool same_memory(const OptimizerId& other) const noexcept {
     return digest == other.digest && defined == other.defined;
   }
-  /// Whether they are one set of gradients, whoever has them.
-  [[nodiscard]] bool same_gradients(const GradientPlace& other) const noexcept {
+  /// Whether they have one set of gradients.
+  [[nodiscard]] bool same_gradients(const OptimizerId& other) const noexcept {
     return begin != end && !is_handed_over && !other.is_handed_over && same_memory(other);
+  }
+  [[nodiscard]] bool same_optimizer(const OptimizerId& other) const noexcept {
+    return address == other.address && (type == other.type || same_gradients(other));
   }
 };
 
+/// Without the gradients.
+template <class Optimizer>
+[[nodiscard]] OptimizerId id_of(const Optimizer& optimizer) noexcept {
+  OptimizerId id;
+  id.address = &optimizer;
+  id.type = &address_of_type<Optimizer>;
+  return id;
+}
+template <class Optimizer, class Tree>
+[[nodiscard]] OptimizerId id_of(const WithGradients<Optimizer, Tree>& optimizer) noexcept {
+  OptimizerId id = id_of(optimizer.optimizer());
+  id.is_handed_over = owns_elements_v<Tree>;
+  return id;
+}
+
 /// What has become of the gradients of one optimizer in an iteration.
 struct OptimizerState {
-  OptimizerKey key;
-  GradientPlace place;
+  OptimizerId id;
   GradientReport report{};  ///< of the unscaled gradients of all ranks; decides the step
   GradientFactor factor{};  ///< what is still to be multiplied, in deferred mode
   double largest = 0.0;     ///< |gradient| that lies in memory now; +Inf where not finite
   bool stepped = false;
   bool loss_since = false;  ///< a loss has been scaled in the iteration after these gradients were unscaled
 
-  /// Whether gradients of which `now` was found may be those that were left here.
+  /// Whether gradients of which `now` was found may be those that were left here. Those that are 0 or not finite are not spoilt
+  /// by another division.
   [[nodiscard]] bool may_be(const GradientReport& now) const noexcept {
-    if (!now.finite || now.max_abs <= 0.0) return false;  // neither is spoilt by another division
-    return now.max_abs == largest;
-  }
-  [[nodiscard]] bool is_of(const OptimizerKey& other, const GradientPlace& other_place) const noexcept {
-    return key.address == other.address && (key.type == other.type || place.same_gradients(other_place));
+    return now.finite && now.max_abs > 0.0 && now.max_abs == largest;
   }
 };
 
@@ -85,67 +83,65 @@ class OptimizerStates {
   [[nodiscard]] auto begin() const noexcept { return now_.begin(); }
   [[nodiscard]] auto end() const noexcept { return now_.end(); }
 
-  /// Where the gradients of an optimizer are. Good until the next call, unless a state is added with it.
+  /// An optimizer with its gradients. Good until the next call, unless a state is added with it.
   template <class Optimizer, class Tree>
-  [[nodiscard]] GradientPlace place_of(const Optimizer& optimizer, Tree& gradients) {
-    GradientPlace place;
+  [[nodiscard]] OptimizerId identify(const Optimizer& optimizer, Tree& gradients) {
+    OptimizerId id = id_of(optimizer);
     leaves_.resize(kept_leaves_);
     for_each_leaf(gradients, [&](auto& leaf) {
-      ++place.defined;
-      const GradientLeaf here{data_of(leaf), size_of(leaf)};
+      ++id.defined;
+      const Leaf here{data_of(leaf), size_of(leaf)};
       if (here.size == 0) return;
       leaves_.push_back(here);
       constexpr std::uint64_t prime = 0x100000001b3;  // of the FNV-1a hash
-      place.digest = (place.digest ^ reinterpret_cast<std::uintptr_t>(here.elements)) * prime;
-      place.digest = (place.digest ^ here.size) * prime;
+      id.digest = (id.digest ^ here.address()) * prime;
+      id.digest = (id.digest ^ here.size) * prime;
     });
-    place.begin = kept_leaves_;
-    place.end = leaves_.size();
-    place.is_inline = place.begin != place.end && lies_in(leaves_[place.begin].elements, &optimizer, sizeof optimizer);
-    place.is_handed_over = gradients_were_handed_over(optimizer);
-    return place;
+    id.begin = kept_leaves_;
+    id.end = leaves_.size();
+    const auto address = reinterpret_cast<std::uintptr_t>(&optimizer);
+    id.is_inline = id.begin != id.end && leaves_[id.begin].address() - address < sizeof optimizer;
+    return id;
   }
 
   /// The state of the optimizer in this iteration, null where it has none yet. Throws std::logic_error where its gradients are
   /// others than those that were unscaled.
-  [[nodiscard]] OptimizerState* find(const OptimizerKey& key, const GradientPlace& place) {
+  [[nodiscard]] OptimizerState* find(const OptimizerId& id) {
     for (OptimizerState& state : now_) {
-      if (state.is_of(key, place)) {
-        if (!state.stepped && !state.place.same_memory(place)) {
-          throw_logic_error(
-              "the gradients of this optimizer are not where they were when they were unscaled, so they may be others: change "
-              "them in place between unscale_ and step, and call update before another optimizer takes its place");
-        }
-        return &state;
+      if (state.id.same_optimizer(id)) {
+        if (state.stepped || state.id.same_memory(id)) return &state;
+        throw_logic_error(
+            "the gradients of this optimizer are not where they were when they were unscaled, so they may be others: change "
+            "them in place between unscale_ and step, and call update before another optimizer takes its place");
       }
-      if (!state.stepped && state.key.type == key.type && state.place.same_gradients(place)) {
-        state.key = key;  // it has moved
+      if (!state.stepped && state.id.type == id.type && state.id.same_gradients(id)) {
+        state.id.address = id.address;  // it has moved
         return &state;
       }
     }
     return nullptr;
   }
-  /// Throws std::logic_error where gradients of an optimizer without a state have been unscaled as another one's. `check()`
-  /// looks what they are now, which is asked for only where that decides.
-  template <class Check>
-  void check_not_unscaled(const OptimizerKey& key, const GradientPlace& place, Check check) {
-    bool is_sorted = false;
+  /// Throws std::logic_error where gradients of an optimizer without a state have been unscaled as another one's. They are
+  /// measured only where that decides.
+  void check_not_unscaled(const OptimizerId& id, GradientPasses& passes) {
+    if (now_.empty()) return;
+    std::sort(at(id.begin), at(id.end), Leaf::is_before);
     for (const OptimizerState& state : now_) {
-      const bool may_have_moved = state.place.is_inline && place.is_inline && state.key.type == key.type;
-      if (may_have_moved && state.may_be(check())) {
+      const bool may_have_moved = state.id.is_inline && id.is_inline && state.id.type == id.type;
+      if (may_have_moved && state.may_be(passes.measure())) {
         throw_logic_error(
             "this optimizer cannot be told from one that was unscaled and has moved since, with the gradients that lie in it: "
             "leave it where it is between unscale_ and step");
       }
-      if (state.place.same_gradients(place) ? state.stepped && !state.may_be(check()) : !shares(state, place, is_sorted))
-        continue;
+      const bool refilled = state.id.same_gradients(id) && state.stepped && !state.may_be(passes.measure());
+      if (refilled || !shares(state, id)) continue;
       throw_logic_error("gradients of this optimizer have been unscaled already since the last update, as another one's");
     }
   }
   /// The state it had when the last iteration ended; null where it had none.
-  [[nodiscard]] const OptimizerState* find_before(const OptimizerKey& key, const GradientPlace& place) const noexcept {
+  [[nodiscard]] const OptimizerState* find_before(const OptimizerId& id) const noexcept {
     for (const OptimizerState& state : before_) {
-      if (state.is_of(key, place) || state.place.same_gradients(place)) return &state;
+      if (state.id.same_optimizer(id) || state.id.same_gradients(id)) return &state;
     }
     return nullptr;
   }
@@ -160,14 +156,15 @@ class OptimizerStates {
   }
   [[nodiscard]] bool loss_before() const noexcept { return loss_before_; }
 
-  OptimizerState& add(const OptimizerState& state) {
-    OptimizerState& added = now_.emplace_back(state);
-    kept_leaves_ = state.place.end;
+  OptimizerState& add(const OptimizerId& id) {
+    OptimizerState& added = now_.emplace_back();
+    added.id = id;
+    kept_leaves_ = id.end;
     return added;
   }
   [[nodiscard]] OptimizerState& last() noexcept { return now_.back(); }
   void remove_last() noexcept {
-    kept_leaves_ = now_.back().place.begin;
+    kept_leaves_ = now_.back().id.begin;
     now_.pop_back();
   }
   void loss_was_scaled() noexcept {
@@ -183,36 +180,31 @@ class OptimizerStates {
   }
 
  private:
-  template <class Optimizer>
-  static constexpr bool gradients_were_handed_over(const Optimizer&) noexcept {
-    return false;
-  }
-  template <class Optimizer, class Tree>
-  static constexpr bool gradients_were_handed_over(const WithGradients<Optimizer, Tree>&) noexcept {
-    return owns_elements_v<Tree>;
-  }
-  static bool lies_in(const void* element, const void* object, std::size_t size) noexcept {
-    return reinterpret_cast<std::uintptr_t>(element) - reinterpret_cast<std::uintptr_t>(object) < size;
-  }
+  /// A gradient that has elements.
+  struct Leaf {
+    const void* elements;
+    std::size_t size;
 
-  /// Whether some of these gradients are some of the state's. A stepped optimizer's memory may be another's by now, if not as a
-  /// whole leaf. Sorts the leaves of `place`, once.
-  bool shares(const OptimizerState& state, const GradientPlace& place, bool& is_sorted) {
-    if (state.place.is_handed_over || place.is_handed_over) return false;
-    const auto begin = leaves_.begin() + static_cast<std::ptrdiff_t>(place.begin);
-    const auto by_address = [](const GradientLeaf& a, const GradientLeaf& b) { return std::less<>()(a.elements, b.elements); };
-    if (!is_sorted) std::sort(begin, leaves_.end(), by_address);
-    is_sorted = true;
-    for (std::size_t i = state.place.begin; i < state.place.end; ++i) {
-      const auto found = std::lower_bound(begin, leaves_.end(), leaves_[i], by_address);
-      const bool is_there = found != leaves_.end() && found->elements == leaves_[i].elements && leaves_[i].elements != nullptr;
-      if (is_there && (!state.stepped || found->size == leaves_[i].size)) return true;
+    [[nodiscard]] std::uintptr_t address() const noexcept { return reinterpret_cast<std::uintptr_t>(elements); }
+    static bool is_before(const Leaf& a, const Leaf& b) noexcept { return a.address() < b.address(); }
+  };
+  [[nodiscard]] Leaf* at(std::size_t i) noexcept { return leaves_.data() + i; }
+
+  /// Whether some of the gradients of `id`, which are sorted, are some of the state's. A stepped optimizer's memory may be
+  /// another's by now, if not as a whole leaf.
+  bool shares(const OptimizerState& state, const OptimizerId& id) {
+    if (state.id.is_handed_over || id.is_handed_over) return false;
+    const auto end = at(id.end);
+    for (std::size_t i = state.id.begin; i < state.id.end; ++i) {
+      const auto found = std::lower_bound(at(id.begin), end, leaves_[i], Leaf::is_before);
+      if (found == end || found->elements != leaves_[i].elements || found->elements == nullptr) continue;
+      if (!state.stepped || found->size == leaves_[i].size) return true;
     }
     return false;
   }
 
   std::vector<OptimizerState> now_, before_;
-  std::vector<GradientLeaf> leaves_;  // of the states of now_, and behind them those of the last place_of
+  std::vector<Leaf> leaves_;  // of the states of now_, and behind them those of the last identify
   std::size_t kept_leaves_ = 0;
   bool loss_before_ = false;
 };

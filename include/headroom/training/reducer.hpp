@@ -1,7 +1,8 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/dtype/convert.hpp>
+#include <headroom/detail/bits.hpp>
+#include <headroom/dtype/format.hpp>
 #include <headroom/report.hpp>
 
 #include <cmath>
@@ -19,15 +20,22 @@ struct GradientSums {
 
 namespace detail {
 
-[[nodiscard]] inline double infinite() noexcept { return bit_cast<double>(binary64::infinity_bits); }
+[[nodiscard]] inline GradientNorm overflow() noexcept {
+  const auto infinity = bit_cast<double>(binary64::infinity_bits);
+  return {{false, infinity}, infinity};
+}
 
 [[nodiscard]] inline GradientSums sums_of(const GradientNorm& norm) noexcept {
-  return {norm.finite, norm.max_abs, norm.finite ? norm.norm * norm.norm : infinite()};
+  return {norm.finite, norm.max_abs, norm.finite ? norm.norm * norm.norm : overflow().norm};
 }
 /// That of all ranks, whatever the reducer makes of an overflow here.
 [[nodiscard]] inline GradientNorm norm_of_all(const GradientNorm& here, const GradientSums& all) noexcept {
-  if (!here.finite || !all.finite) return {{false, infinite()}, infinite()};
+  if (!here.finite || !all.finite) return overflow();
   return {{true, all.max_abs}, std::sqrt(all.sum_of_squares)};
+}
+[[nodiscard]] inline GradientReport combined(const GradientReport& a, const GradientReport& b) noexcept {
+  if (!a.finite) return a;
+  return b.finite && b.max_abs < a.max_abs ? a : b;
 }
 
 }  // namespace detail

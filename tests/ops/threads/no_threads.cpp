@@ -13,6 +13,7 @@
 }
 #define HEADROOM_ERROR_HANDLER(message) end_with(message)
 #include <headroom/headroom.hpp>
+#include <headroom/training/async_grad_scaler.hpp>
 
 #include <dlfcn.h>
 #include <pthread.h>
