@@ -26,15 +26,16 @@ struct AnyAccess;
 }  // namespace detail
 
 /// Any policy, chosen at run time: one of headroom's, or one of your own that is trivially copyable and has at most 128 bytes.
-/// DynamicLossScale unless said otherwise. Where it holds a NoOpLossScale, scaling is a multiplication by 1, where
-/// NoOpLossScale by itself does nothing.
+/// It holds a DynamicLossScale by default. With a NoOpLossScale in it, scaling multiplies by 1, while NoOpLossScale by itself
+/// does nothing.
 ///
-/// A policy of your own need only be one (is_loss_scale_v). What it has besides is used: `==` (else two are equal where their
-/// bytes are), `config()` of a LossScaleConfig or with one in it, `with_config`, `counter()`, `with_loss_scale`,
-/// `with_settings`, and `state_dict()` with a static `from_state_dict`, for which it is registered: see register_loss_scale.
+/// A policy of your own only has to be one (is_loss_scale_v). Whatever else it has is used: `==` (otherwise two are equal if
+/// their bytes are), `config()` returning a LossScaleConfig or a struct with one in it, `with_config`, `counter()`,
+/// `with_loss_scale`, `with_settings`, and `state_dict()` with a static `from_state_dict`; to load states it has to be
+/// registered, see register_loss_scale.
 class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
  public:
-  /// Those of headroom's own.
+  /// The policies of headroom's own.
   using Variant = detail::VariantLossScale;
 
   constexpr AnyLossScale() : AnyLossScale(DynamicLossScale()) {}
@@ -52,21 +53,21 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
     return changed(held_.kind->adjust_by_report, report);
   }
 
-  /// Whether it holds a policy with settings, as those that adapt are. NoOpLossScale and ConstantLossScale have none.
+  /// Whether it holds a policy with settings, as all that adapt have. NoOpLossScale and ConstantLossScale have none.
   [[nodiscard]] constexpr bool has_config() const noexcept { return held_.kind->has_config; }
 
-  // What follows is what the policy says itself. It throws std::logic_error naming the policy where that has no such thing.
+  // The following members ask the policy itself, and throw std::logic_error naming the policy if it has no such thing.
 
-  /// The settings that all of them share. What else the policy has, a hysteresis say, is in get<Policy>().config().
+  /// The settings that all policies share. Others, a hysteresis say, are in get<Policy>().config().
   [[nodiscard]] constexpr LossScaleConfig config() const { return held_.kind->config(held_); }
   [[nodiscard]] constexpr std::int64_t counter() const { return held_.kind->counter(held_); }
-  /// The same policy with another scale. Throws std::invalid_argument where the policy cannot have that.
+  /// The same policy with another scale. Throws std::invalid_argument if the policy cannot have it.
   [[nodiscard]] constexpr AnyLossScale with_loss_scale(const float& scale) const {
     return changed(held_.kind->set_loss_scale, scale);
   }
-  /// The same policy with other settings: those that all of them share, where the rest stays, or all that one of headroom's
-  /// has, HysteresisConfig say. Throws std::invalid_argument where one is out of range, or the policy has another kind of
-  /// configuration.
+  /// The same policy with other settings: either the shared ones, in which case the rest stays, or the whole configuration of
+  /// one of headroom's policies, HysteresisConfig say. Throws std::invalid_argument if one is out of range, or the policy has
+  /// another kind of configuration.
   [[nodiscard]] constexpr AnyLossScale with_config(const LossScaleConfig& config) const {
     return changed(held_.kind->set_config, config);
   }
@@ -85,13 +86,13 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
         },
         policy());
   }
-  /// The policy as it starts with other settings, by name: see BasicDynamicLossScale::with_settings. Of a policy of your own
-  /// that has no `with_settings`, they are entries of its state.
+  /// The policy as it starts with other settings, by name: see BasicDynamicLossScale::with_settings. For a policy of your own
+  /// without `with_settings` they are entries of its state.
   [[nodiscard]] AnyLossScale with_settings(const StateDict& settings) const {
     return changed(held_.kind->set_settings, settings);
   }
 
-  /// The policy itself. Throws std::invalid_argument where it is of another kind.
+  /// The policy itself. Throws std::invalid_argument if it is of another kind.
   template <class Policy>
   [[nodiscard]] Policy get() const {
     using Held = detail::Held<Policy>;
@@ -99,17 +100,17 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
       detail::throw_invalid_argument("the policy is '" + policy_name() + "', not '" + Held::name() + "'");
     return Held::of(held_);
   }
-  /// For std::visit, std::get_if and std::holds_alternative. Throws std::logic_error where the policy is of your own, which
-  /// get<Policy> returns.
+  /// For std::visit, std::get_if and std::holds_alternative. Throws std::logic_error if the policy is one of your own;
+  /// get<Policy> returns those.
   [[nodiscard]] constexpr const Variant& policy() const& { return held_.is_own ? throw_own() : held_.policy; }
   [[nodiscard]] constexpr Variant policy() && { return held_.is_own ? throw_own() : held_.policy; }
 
-  /// What its states say of themselves; of a policy of your own its `policy_name()`, or the name it is registered by.
+  /// The name in its states; for a policy of your own its `policy_name()`, or the name it is registered by.
   [[nodiscard]] std::string policy_name() const { return held_.kind->name(); }
-  /// The policy's own, and "version" and "policy", where it has none of these.
+  /// The policy's own state, with "version" and "policy" added if it lacks them.
   [[nodiscard]] StateDict state_dict() const { return held_.is_own ? detail::own_state(held_) : held_.kind->state_dict(held_); }
-  /// The policy whose state this is, of whichever kind; that of a scaler will do. Throws std::invalid_argument that names key
-  /// and value where one is missing, unknown, of another type or out of range.
+  /// The policy of this state, of whatever kind; a scaler's state will do. Throws std::invalid_argument that names key and
+  /// value where one is missing, unknown, of another type or out of range.
   [[nodiscard]] static AnyLossScale from_state_dict(const StateDict& dict) {
     AnyLossScale loaded;
     detail::load_any_state(loaded.held_, dict, Variant());

@@ -20,9 +20,10 @@ inline namespace HEADROOM_BUILD {
 //     constexpr void configure(const Config&);           // the settings have changed, to valid ones
 //     template <class Self, class Visit> static void visit_fields(Self&, Visit&, std::int64_t most_overflows);
 //
-// and equality. All are noexcept. `most_overflows` is how many there can have been since the growth piece began to count.
+// and equality. All are noexcept. `most_overflows` is how many overflows there can have been since the growth piece began to
+// count.
 
-/// Every overflow backs off at once. So jmp, torch.amp and Emily.
+/// Every overflow backs off at once, as in jmp, torch.amp and Emily.
 struct BackOffAtOnce {
   using Config = LossScaleConfig;
   static constexpr const char* name = "dynamic";

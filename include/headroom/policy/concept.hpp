@@ -30,8 +30,8 @@ inline constexpr bool
 ///     P adjust(bool grads_finite) const;            // the policy of the next step
 ///     P adjust(const GradientReport&) const;
 ///
-/// A type of a user's own that has these three is as good as one of headroom's; it gets the verbs (scale, unscale, …) by
-/// inheriting LossScaleVerbs<P>. The surface is that of jmp.LossScale.
+/// A type of your own with these three is as good as one of headroom's; inheriting LossScaleVerbs<P> gives it the verbs (scale,
+/// unscale, …). The interface is that of jmp.LossScale.
 template <class P>
 inline constexpr bool is_loss_scale_v = detail::is_loss_scale<P>;
 

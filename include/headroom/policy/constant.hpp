@@ -23,7 +23,7 @@ class ConstantLossScale : public LossScaleVerbs<ConstantLossScale> {
   /// The same kind of policy with another scale. Throws std::invalid_argument where it is not in [2^-126, 2^126].
   [[nodiscard]] constexpr ConstantLossScale with_loss_scale(const float& scale) const { return ConstantLossScale(scale); }
 
-  /// The same with the "initial_scale" of these settings, if that is there.
+  /// The same with the "initial_scale" of these settings, if they have one.
   [[nodiscard]] ConstantLossScale with_settings(const StateDict& settings) const {
     float scale = scale_;
     detail::StateReader read(settings, false);

@@ -17,7 +17,7 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-/// The settings that a piece goes by: its own `Config`, or those that all of them share.
+/// The settings a piece uses: its own `Config`, or those that all pieces share.
 template <class Piece, class = void>
 struct piece_config {
   using type = LossScaleConfig;
@@ -27,7 +27,7 @@ struct piece_config<Piece, std::void_t<typename Piece::Config>> {
   using type = typename Piece::Config;
 };
 
-/// The settings of a policy: those of the piece that has more.
+/// The settings of a policy: those of the piece with more of them.
 template <class OfGrowth, class OfBackoff>
 struct policy_config {
   static constexpr bool is_of_backoff = std::is_same_v<OfGrowth, LossScaleConfig> || std::is_base_of_v<OfGrowth, OfBackoff>;
@@ -58,22 +58,22 @@ template <class Growth>
 
 }  // namespace detail
 
-/// A loss scale that adapts. DynamicLossScale is that of jmp.DynamicLossScale and torch.amp.GradScaler:
+/// A loss scale that adapts. DynamicLossScale follows the rule of jmp.DynamicLossScale and torch.amp.GradScaler:
 ///
 ///     adjust(true):   counter += 1
 ///                     if counter >= growth_interval:  scale = min(scale * growth_factor, max_scale);  counter = 0
 ///     adjust(false):  counter = 0;  scale = max(scale * backoff_factor, min_scale)
 ///
 /// An immutable value: adjust returns the next one. `Growth` says when to grow, `Backoff` when an overflow makes the scale back
-/// off: growth.hpp and backoff.hpp say what a piece of your own needs, tolerance.hpp and systems/ have the rules of others.
+/// off: growth.hpp and backoff.hpp say what a piece of your own needs; tolerance.hpp and systems/ have other systems' rules.
 template <class Growth = GrowAfterFiniteSteps, class Backoff = BackOffAtOnce>
 class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth, Backoff>> {
  public:
-  /// LossScaleConfig, or a struct with one in it, where a piece has more to set.
+  /// LossScaleConfig, or a struct with one in it if a piece has more settings.
   using Config = typename detail::policy_config<typename detail::piece_config<Growth>::type,
                                                 typename detail::piece_config<Backoff>::type>::type;
 
-  /// With the default configuration; not explicit, for a policy to be a member of an aggregate that is initialised by {}.
+  /// With the default configuration. Not explicit, so that a policy can be a member of an aggregate initialised by {}.
   constexpr BasicDynamicLossScale() : BasicDynamicLossScale(Config()) {}
   /// Throws std::invalid_argument naming the field and its value where the configuration is out of range.
   constexpr explicit BasicDynamicLossScale(const Config& config)
@@ -84,9 +84,9 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   [[nodiscard]] constexpr float loss_scale() const noexcept { return scale_; }
   [[nodiscard]] constexpr float inv_scale() const noexcept { return 1.0F / scale_; }
   [[nodiscard]] constexpr const Config& config() const noexcept { return config_; }
-  /// Steps towards the next growth: with the usual rule, the finite ones since the last change of the scale (or overflow).
+  /// Steps towards the next growth: with the usual rule, finite steps since the scale last changed or a step overflowed.
   [[nodiscard]] constexpr std::int64_t counter() const noexcept { return growth_.counter(); }
-  /// With hysteresis: overflows still to be tolerated, the one that backs off among them; 0 after it, until the refill.
+  /// With hysteresis: how many overflows are left, including the one that backs off; 0 after that, until the refill.
   template <class B = Backoff>
   [[nodiscard]] constexpr auto hysteresis_left() const noexcept -> decltype(std::declval<const B&>().hysteresis_left()) {
     return backoff_.hysteresis_left();
@@ -129,8 +129,8 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     return next.with_loss_scale(scale_);
   }
 
-  /// The policy as it starts with other settings, by the names they have in the configuration: {{"growth_interval", 500}}.
-  /// Those not named stay. Throws std::invalid_argument that names key and value where there is none of that name, or it is out
+  /// The policy as it starts with other settings, by their names in the configuration: {{"growth_interval", 500}}. Settings
+  /// that are not named stay. Throws std::invalid_argument naming key and value if there is no such setting or the value is out
   /// of range.
   [[nodiscard]] BasicDynamicLossScale with_settings(const StateDict& settings) const {
     Config config = config_;
@@ -140,19 +140,20 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     return BasicDynamicLossScale(config);
   }
 
-  /// What the states of this kind of policy say of themselves, "dynamic" say.
+  /// The name in states of this kind of policy: "dynamic", say.
   [[nodiscard]] static std::string policy_name() {
     return (*Growth::name == '\0' ? std::string() : std::string(Growth::name) + "_") + Backoff::name;
   }
-  /// Configuration, scale and counters: all that a later step depends on.
+  /// Configuration, scale and counters: everything a later step depends on.
   [[nodiscard]] StateDict state_dict() const {
     detail::StateWriter write(policy_name());
     detail::visit_config(config_, write);
     visit_state(*this, write);
     return write.take();
   }
-  /// The policy that went on as the one whose state this is; the scale that an AsyncGradScaler's state has besides is left out.
-  /// Throws std::invalid_argument that names key and value where one is missing, unknown, of another type or out of range.
+  /// The policy of this state, which goes on as the saved one would have. The additional scale in an AsyncGradScaler's state is
+  /// ignored. Throws std::invalid_argument that names key and value where one is missing, unknown, of another type or out of
+  /// range.
   [[nodiscard]] static BasicDynamicLossScale from_state_dict(const StateDict& dict) {
     detail::StateReader read(dict, policy_name());
     Config config;

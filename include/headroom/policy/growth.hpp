@@ -33,7 +33,7 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-/// What our pieces have in common: a counter.
+/// What headroom's pieces have in common: a counter.
 class StepCounter {
  public:
   [[nodiscard]] constexpr std::int64_t counter() const noexcept { return counter_; }
@@ -51,8 +51,8 @@ class StepCounter {
 
 }  // namespace detail
 
-/// Grows after `growth_interval` finite steps since the last change or overflow. The rule of jmp, torch.amp, Emily, apex and
-/// Megatron; from `>=`, which is Emily's, a counter that is beyond the interval grows on the next finite step.
+/// Grows after `growth_interval` finite steps since the last change or overflow: the rule of jmp, torch.amp, Emily, apex and
+/// Megatron. Compares with `>=`, as Emily does, so a counter beyond the interval grows on the next finite step.
 class GrowAfterFiniteSteps : public detail::StepCounter {
  public:
   static constexpr const char* name = "";

@@ -78,8 +78,8 @@ class BackOffAfterHysteresis {
   std::int32_t left_;
 };
 
-/// A dynamic loss scale that tolerates overflows: see BackOffAfterHysteresis. Otherwise as DynamicLossScale. For runs whose
-/// gradients have rare spikes: skipping the step is enough for those, and the scale need not pay for it.
+/// A dynamic loss scale that tolerates overflows (see BackOffAfterHysteresis) and otherwise works like DynamicLossScale. For
+/// gradients with rare spikes: skipping those steps is enough, and the scale need not fall.
 template <class Refill = RefillOnCleanStep, class Growth = GrowAfterFiniteSteps>
 using BasicHysteresisScale = BasicDynamicLossScale<Growth, BackOffAfterHysteresis<Refill>>;
 

@@ -35,19 +35,19 @@ struct StateFormats<systems::List<Systems...>> {
 
 }  // namespace detail
 
-/// The policy that goes on where another system's state, by that system's own keys, left off: "torch", "megatron", "cerebras",
-/// "emily", "jmp", "eformer", "flax", "deepspeed" or "deepspeed_0_16" (for a DynamicLossScaler of 0.17.0 and older). What the
-/// state does not have is taken from `settings`, a policy as it was when the training began: Megatron, Cerebras and flax save
-/// no setting, jmp no floor. Throws std::invalid_argument that names the system's key and the value where something is missing,
-/// unknown or out of range, and lists the systems where `system` is none of them.
+/// A policy that continues from the state of another system, given under that system's own keys: "torch", "megatron",
+/// "cerebras", "emily", "jmp", "eformer", "flax", "deepspeed" or "deepspeed_0_16" (for a DynamicLossScaler of 0.17.0 and
+/// older). What the state lacks is taken from `settings`, the policy as it was when training began: Megatron, Cerebras and flax
+/// save no settings, and jmp no floor. Throws std::invalid_argument naming the system's key and the value if something is
+/// missing, unknown or out of range, and listing the systems if `system` is none of them.
 template <class Policy>
 [[nodiscard]] Policy import_state(std::string_view system, const StateDict& dict, const Policy& settings) {
   detail::StateImport state(dict, settings.state_dict());
   detail::state_format(system).import(state);
   return Policy::from_state_dict(state.finish());
 }
-/// The same with the settings of the system's preset, where the state has none; for Cerebras, of presets::cerebras_fp16.
-/// ConstantLossScale where the state is Cerebras' or DeepSpeed's of a static scale.
+/// The same with the settings of the system's preset for those the state lacks; for Cerebras, of presets::cerebras_fp16.
+/// Returns a ConstantLossScale if the state is that of a static scale of Cerebras or DeepSpeed.
 [[nodiscard]] inline AnyLossScale import_state(std::string_view system, const StateDict& dict) {
   const bool is_static = detail::state_format(system).is_static(dict);
   return import_state(system, dict, is_static ? AnyLossScale(ConstantLossScale(1.0F)) : make_loss_scale(system));

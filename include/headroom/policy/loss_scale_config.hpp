@@ -10,19 +10,18 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// The settings of a loss scale that adapts; the fields of eformer's LossScaleConfig, the two factors apart as in torch.
+/// The settings of a loss scale that adapts: the fields of eformer's LossScaleConfig, with separate factors as in torch.
 struct LossScaleConfig {
   float initial_scale = 32768.0F;       ///< 2^15; in [2^-126, 2^126], like the other two scales
   std::int64_t growth_interval = 2000;  ///< finite steps before growth; at least 1
   double growth_factor = 2.0;           ///< above 1
   double backoff_factor = 0.5;          ///< in (0, 1)
-  /// A backoff stops here. Not above initial_scale, but for the default of 1: a scale that starts below 1, or is set below its
-  /// floor later, is taken up to it by the next backoff, as in jmp, Emily and DeepSpeed. Where it is to stay below 1, this has
-  /// to be set, too.
+  /// Backoff stops here. Must not be above initial_scale, except for the default of 1: a scale that starts below 1, or is later
+  /// set below its floor, is raised to the floor by the next backoff, as in jmp, Emily and DeepSpeed. To keep a scale below 1,
+  /// set this as well.
   float min_scale = 1.0F;
   float max_scale = 0x1p126F;  ///< growth stops here
-  /// A growth whose product is beyond float: true leaves the scale where it is, as torch and jmp do; false takes it to
-  /// max_scale.
+  /// What happens if growth would exceed the largest float: true keeps the scale, as torch and jmp do; false goes to max_scale.
   bool refuse_infinite_growth = false;
 
   friend constexpr bool operator==(const LossScaleConfig& a, const LossScaleConfig& b) noexcept {
@@ -35,14 +34,14 @@ struct LossScaleConfig {
 
 namespace detail {
 
-/// Where counters stop, so that none overflows: a step a nanosecond gets there in 146 years.
+/// Counters stop here, so that none overflows. At one step per nanosecond that takes 146 years.
 inline constexpr std::int64_t largest_counter = std::int64_t{1} << 62;
 inline constexpr std::int64_t largest_hysteresis = std::numeric_limits<std::int32_t>::max();
 [[nodiscard]] constexpr std::int64_t one_more(std::int64_t counter) noexcept {
   return counter < largest_counter ? counter + 1 : counter;
 }
 
-/// A policy's configuration is a LossScaleConfig, or has one by the name of `scale`.
+/// A policy's configuration is a LossScaleConfig, or has a member `scale` that is one.
 [[nodiscard]] constexpr const LossScaleConfig& loss_scale_config(const LossScaleConfig& config) noexcept { return config; }
 [[nodiscard]] constexpr LossScaleConfig& loss_scale_config(LossScaleConfig& config) noexcept { return config; }
 template <class Config>
@@ -70,7 +69,7 @@ constexpr void check(const LossScaleConfig& config) {
   check_loss_scale("max_scale", config.max_scale);
   if (config.initial_scale > config.max_scale)
     throw_bad_order("initial_scale", config.initial_scale, "max_scale", config.max_scale);
-  // The floor of 1 is a default that nobody may have asked for: a scale may start below it, as it may in Emily.
+  // Nobody may have asked for the default floor of 1, so a scale may start below it, as in Emily.
   if (config.min_scale > config.initial_scale && config.min_scale != 1.0F) {
     throw_bad_order("min_scale", config.min_scale, "initial_scale", config.initial_scale);
   }
@@ -89,7 +88,7 @@ constexpr void check_hysteresis(const char* field, std::int32_t hysteresis) {
   if (hysteresis < 1) throw_bad_value(field, std::int64_t{hysteresis}, "at least 1");
 }
 
-/// Shows every field of a configuration, by name, to `visit`: see state/fields.hpp.
+/// Passes every field of a configuration to `visit` by name: see state/fields.hpp.
 template <class Config, class Visit>
 void visit_config(Config& config, Visit& visit) {
   auto& common = loss_scale_config(config);
@@ -105,7 +104,7 @@ void visit_config(Config& config, Visit& visit) {
 
 /// Whether a scale times a growth factor is Inf in float.
 [[nodiscard]] constexpr bool grows_to_infinity(float scale, double growth_factor) noexcept {
-  // Factors that take even the smallest scale there are not multiplied by: under -ffast-math no product may be beyond double.
+  // Factors that overflow even the smallest scale are never multiplied by: under -ffast-math no product may exceed double.
   return growth_factor >= rounds_to_infinity / static_cast<double>(smallest_loss_scale) ||
          static_cast<double>(scale) * growth_factor >= rounds_to_infinity;
 }

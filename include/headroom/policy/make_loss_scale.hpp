@@ -20,7 +20,7 @@ struct NamedPolicy {
 };
 template <class List>
 struct NamedPolicies;
-/// What configuration files may name, with the settings each has of its own.
+/// What configuration files may name, each with settings of its own.
 template <class... Systems>
 struct NamedPolicies<systems::List<Systems...>> {
   static constexpr NamedPolicy all[] = {
@@ -37,8 +37,8 @@ inline constexpr auto& named_policies = NamedPolicies<systems::All>::all;
 
 }  // namespace detail
 
-/// The names that make_loss_scale knows: "noop", "constant", "dynamic", "hysteresis", "hysteresis_refill_on_growth",
-/// "hysteresis_refill_on_backoff", those of the presets, and those that are registered.
+/// The names make_loss_scale knows: "noop", "constant", "dynamic", "hysteresis", "hysteresis_refill_on_growth",
+/// "hysteresis_refill_on_backoff", the presets, and those that are registered.
 [[nodiscard]] inline std::vector<std::string> loss_scale_names() {
   std::vector<std::string> names;
   for (const auto& [name, policy] : detail::named_policies) names.emplace_back(name);
@@ -46,8 +46,8 @@ inline constexpr auto& named_policies = NamedPolicies<systems::All>::all;
   return names;
 }
 
-/// A policy by name, for configuration files, with its own settings: see loss_scale_names. Throws std::invalid_argument that
-/// lists the names where `name` is none of them.
+/// A policy by name, for configuration files, with its own settings: see loss_scale_names. Throws std::invalid_argument listing
+/// the names if `name` is none of them.
 [[nodiscard]] inline AnyLossScale make_loss_scale(std::string_view name) {
   for (const auto& [known_name, policy] : detail::named_policies) {
     if (name == known_name) return policy;
@@ -59,13 +59,13 @@ inline constexpr auto& named_policies = NamedPolicies<systems::All>::all;
   detail::throw_invalid_argument("there is no policy '" + std::string(name) + "'; known are " + known);
 }
 
-/// The same with some settings changed, by the names they have in the configuration: {{"growth_interval", 500}}. Throws
-/// std::invalid_argument that names the key and its value where the policy has no such setting or it is out of range.
+/// The same with some settings changed, by their names in the configuration: {{"growth_interval", 500}}. Throws
+/// std::invalid_argument naming the key and its value if the policy has no such setting or it is out of range.
 [[nodiscard]] inline AnyLossScale make_loss_scale(std::string_view name, const StateDict& settings) {
   return make_loss_scale(name).with_settings(settings);
 }
-/// The same with a configuration of one's own in place of the preset's: LossScaleConfig for any of them ("constant" takes its
-/// initial_scale), or the kind that the policy itself has, HysteresisConfig say.
+/// The same with your own configuration in place of the preset's: a LossScaleConfig for any of them ("constant" takes its
+/// initial_scale), or the kind the policy itself has, HysteresisConfig say.
 template <class Config>
 [[nodiscard]] auto make_loss_scale(std::string_view name, const Config& config)
     -> std::enable_if_t<std::is_same_v<decltype(detail::loss_scale_config(config)), const LossScaleConfig&>, AnyLossScale> {
@@ -89,8 +89,8 @@ template <class Config>
 
 /// Makes a policy of your own known to make_loss_scale and AnyLossScale::from_state_dict, by any thread, for the rest of the
 /// program: `register_loss_scale<MyPolicy>("mine")`, or with settings of its own, `register_loss_scale("mine", MyPolicy(3))`.
-/// For what AnyLossScale makes of it see there. Translation units built with unlike flags know only their own. Throws
-/// std::invalid_argument where the name is that of another policy.
+/// See AnyLossScale for what it uses of such a policy. Translation units built with different flags know only their own. Throws
+/// std::invalid_argument if another policy has the name.
 template <class Policy>
 void register_loss_scale(const std::string& name, const Policy& policy = Policy()) {
   detail::HeldLossScale held;

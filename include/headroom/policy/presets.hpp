@@ -16,17 +16,17 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 /// Policies that follow other systems step by step, as long as the system's own scale stays in [2^-126, 2^126]; beyond, ours
-/// stays at the bound where theirs reaches 0 or Inf. jmp, eformer, torch and apex refuse a growth to Inf. Where theirs is a
-/// double (Emily, DeepSpeed, fairseq, metaseq) ours is rounded to float after each change, which with factors of 2 changes
-/// nothing. Arguments and defaults are the system's own. All throw std::invalid_argument, naming argument or field and value,
-/// where one is out of range.
+/// stays at the bound while theirs reaches 0 or Inf. jmp, eformer, torch and apex refuse growth to Inf. If a system keeps a
+/// double (Emily, DeepSpeed, fairseq, metaseq), ours is rounded to float after each change, which makes no difference with
+/// factors of 2. Arguments and defaults are the system's own. All throw std::invalid_argument naming the argument or field and
+/// its value if one is out of range. See docs/systems.md.
 namespace presets {}
 
 namespace detail::systems {
 
 template <class... Systems>
 struct List {};
-/// Every system that there is a file for. This list is all that else has to know of one: make_loss_scale, import_state,
+/// Every system with a file here. A line in this list is all a system needs elsewhere: make_loss_scale, import_state,
 /// AnyLossScale, the tests and the examples go by it.
 using All = List<Torch, Megatron, Cerebras, Emily, Jmp, Eformer, DeepSpeed, DeepSpeed016, DeepSpeedConfig, CerebrasFp16,
                  CerebrasCbfloat16, Apex, Fairseq, Metaseq>;

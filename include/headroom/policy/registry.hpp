@@ -14,7 +14,7 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// A policy that is known by a name. They are a list, to which any thread may add, and from which none goes.
+/// A policy that is known by a name: an entry of a list to which any thread may add, and from which nothing is removed.
 struct RegisteredLossScale {
   std::string name;
   HeldLossScale policy;
@@ -22,7 +22,7 @@ struct RegisteredLossScale {
 };
 inline std::atomic<const RegisteredLossScale*> registered_loss_scales{nullptr};
 
-/// The first of them, from the last registered on, of which `is_it` is true; null where there is none.
+/// The first of them, from the last registered on, for which `is_it` is true; null if there is none.
 template <class IsIt>
 [[nodiscard]] const RegisteredLossScale* find_registered(IsIt is_it) {
   const RegisteredLossScale* it = registered_loss_scales.load(std::memory_order_acquire);
@@ -30,7 +30,7 @@ template <class IsIt>
   return it;
 }
 
-/// Throws std::invalid_argument where another policy has the name.
+/// Throws std::invalid_argument if another policy has the name.
 inline void register_held(const std::string& name, const HeldLossScale& policy) {
   auto* added = new RegisteredLossScale{name, policy, registered_loss_scales.load(std::memory_order_acquire)};
   const RegisteredLossScale* known = nullptr;
@@ -52,7 +52,7 @@ inline std::string registered_name(const HeldKind& kind) {
   return name;
 }
 
-/// The state of a policy of the user's, with "version" and "policy" added where it does not have them itself.
+/// The state of a user's policy, with "version" and "policy" added if it lacks them.
 [[nodiscard]] inline StateDict own_state(const HeldLossScale& held) {
   const StateDict own = held.kind->state_dict(held);
   StateDict state;
@@ -76,7 +76,7 @@ inline void load_own_state(HeldLossScale& held, const HeldLossScale& like, const
   like.kind->load_state_dict(held, state);
 }
 
-/// Loads the state of a policy of any kind. Throws std::invalid_argument listing the kinds where it is of none of them.
+/// Loads the state of a policy of any kind. Throws std::invalid_argument listing the kinds if it is none of them.
 template <class... Policies>
 void load_any_state(HeldLossScale& held, const StateDict& dict, const std::variant<Policies...>&) {
   StateReader::check_version(dict);

@@ -30,9 +30,9 @@ struct ToleranceConfig {
   friend constexpr bool operator!=(const ToleranceConfig& a, const ToleranceConfig& b) noexcept { return !(a == b); }
 };
 
-/// Backs off where more than a share of `overflow_tolerance` of the steps since the last change, as the growth piece counts
-/// them, have overflowed. An early overflow is a large share and backs off at once, a late one is tolerated. Cerebras' rule,
-/// with GrowAfterAllSteps; the share is formed in float, as there.
+/// Backs off when more than a share of `overflow_tolerance` of the steps since the last change, as the growth piece counts
+/// them, have overflowed. An early overflow is a large share and backs off at once; a late one is tolerated. With
+/// GrowAfterAllSteps this is Cerebras' rule; the share is formed in float, as there.
 class BackOffWhenShareExceedsTolerance {
  public:
   using Config = ToleranceConfig;
@@ -65,9 +65,9 @@ class BackOffWhenShareExceedsTolerance {
   std::int64_t overflows_ = 0;
 };
 
-/// Backs off on an overflow where a share of at least `overflow_tolerance` of the steps since the last change of the scale,
-/// this one among them, have overflowed; a growth starts the steps anew, but not the overflows. fairseq's rule; the share is
-/// formed in double, as there.
+/// Backs off on an overflow if at least a share of `overflow_tolerance` of the steps since the scale last changed, including
+/// this one, have overflowed. Growth resets the count of steps, but not that of overflows. fairseq's rule; the share is formed
+/// in double, as there.
 class BackOffWhenShareReachesTolerance {
  public:
   using Config = ToleranceConfig;

@@ -14,14 +14,14 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-// A policy shows its fields, by name, to a function `visit(key, field)`, for counters `visit(key, field, low, high)`. The same
-// list is written and read, so that neither can forget a field. `visit.unless_false(key, flag)` is for a flag that few policies
-// set, and that older versions do not know.
+// A policy passes its fields by name to a function `visit(key, field)`, or `visit(key, field, low, high)` for counters. The
+// same list is written and read, so neither can forget a field. `visit.unless_false(key, flag)` is for a flag that few policies
+// set and older versions do not know.
 
-/// The version of what state_dict writes. A change that an older headroom would misread makes it one more.
+/// The version of what state_dict writes; incremented by a change that an older headroom would misread.
 inline constexpr std::int64_t state_version = 1;
 
-/// Adds every field it is shown to a dictionary.
+/// Adds every field passed to it to a dictionary.
 class StateWriter {
  public:
   StateWriter() = default;  ///< of settings alone
@@ -44,8 +44,8 @@ class StateWriter {
   StateDict dict_;
 };
 
-/// Fills every field it is shown from a dictionary. Throws std::invalid_argument that names key and value where one is missing,
-/// of another type, out of range or, at the end, not asked for.
+/// Fills every field passed to it from a dictionary. Throws std::invalid_argument naming key and value if one is missing, of
+/// another type, out of range or, at the end, not asked for.
 class StateReader {
  public:
   /// Of this library's own format, written by `policy`, or with one by an AsyncGradScaler: the scale it had in flight is no
@@ -113,10 +113,10 @@ class StateReader {
     if (dict_->contains(key)) (*this)(key, field);
   }
 
-  /// A key that may have any value.
+  /// Ignores a key, whatever its value.
   void leave_out(const char* key) { (void)look_up(key); }
 
-  /// After the last field: throws where the dictionary has an entry that none of them asked for.
+  /// Call after the last field: throws if the dictionary has an entry that none of them asked for.
   void finish() const {
     for (const auto& [key, value] : *dict_) {
       bool read = false;
@@ -142,7 +142,7 @@ class StateReader {
     read_.emplace_back(key);
     return value;
   }
-  /// A whole number will do: other writers of JSON do not tell 2 from 2.0.
+  /// An integer will do, because some writers of JSON do not distinguish 2 from 2.0.
   const double& real(const char* key) {
     const StateValue& value = look_up(key);
     if (const auto* number = std::get_if<double>(&value)) return *number;

@@ -17,8 +17,8 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// A whole number, a real number, a text, or true or false. A float becomes a double, which is exact; std::get and std::visit
-/// work. Not a character, which would be a number where a text is meant.
+/// An integer, a real number, a string, or a boolean. A float becomes a double, which is exact; std::get and std::visit work.
+/// Not a character, which would become a number where a string is meant.
 struct StateValue : std::variant<std::int64_t, double, std::string, bool> {
   using Base = std::variant<std::int64_t, double, std::string, bool>;
 
@@ -43,7 +43,7 @@ struct StateValue : std::variant<std::int64_t, double, std::string, bool> {
   [[nodiscard]] bool is_text() const noexcept { return index() == 2; }
   [[nodiscard]] bool is_bool() const noexcept { return index() == 3; }
 
-  /// Same kind and same bits: a NaN is equal to itself, 0 is not -0, and 1 is not 1.0. But true is 1 and false is 0.
+  /// Compares kind and bits: a NaN equals itself, 0 differs from -0, and 1 from 1.0. But true equals 1 and false equals 0.
   friend bool operator==(const StateValue& a, const StateValue& b) noexcept {
     if (a.is_text() && b.is_text()) return *std::get_if<std::string>(&a) == *std::get_if<std::string>(&b);
     const bool are_comparable = a.is_text() == b.is_text() && a.is_real() == b.is_real();
@@ -73,7 +73,7 @@ struct StateValue : std::variant<std::int64_t, double, std::string, bool> {
 
 namespace detail {
 
-/// A value as error messages show it.
+/// A value as shown in error messages.
 [[nodiscard]] inline std::string to_text(const StateValue& value) {
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
   if (const auto* real = std::get_if<double>(&value)) return to_text(*real);
@@ -83,26 +83,26 @@ namespace detail {
 
 }  // namespace detail
 
-/// The state of a policy, to be saved with a checkpoint: names and values, in the order they were added. `policy.state_dict()`
-/// makes one and `Policy::from_state_dict` reads it; state/text.hpp has it as text, adapters/nlohmann_json.hpp as JSON.
+/// The state of a policy, to save with a checkpoint: names and values in the order they were added. `policy.state_dict()`
+/// returns one and `Policy::from_state_dict` reads it; state/text.hpp turns it into text, adapters/nlohmann_json.hpp into JSON.
 class StateDict {
  public:
   using Entry = std::pair<std::string, StateValue>;
 
   StateDict() = default;
-  /// Throws std::invalid_argument where a key is there twice.
+  /// Throws std::invalid_argument if a key occurs twice.
   StateDict(std::initializer_list<Entry> entries) {
     for (const Entry& entry : entries) add(entry.first, entry.second);
   }
 
-  /// Adds an entry. Throws std::invalid_argument where the key is there already.
+  /// Adds an entry. Throws std::invalid_argument if the key exists already.
   void add(std::string key, StateValue value) {
     if (contains(key)) {
       detail::throw_invalid_argument("the key '" + key + "' is there twice, the second time with " + detail::to_text(value));
     }
     entries_.emplace_back(std::move(key), std::move(value));
   }
-  /// The value of a key, which is added (as 0) where it is not there.
+  /// The value of a key, which is added with the value 0 if it does not exist.
   StateValue& operator[](std::string_view key) {
     const std::size_t i = position(key);
     if (i == size()) entries_.emplace_back(std::string(key), StateValue());
@@ -118,12 +118,12 @@ class StateDict {
   }
 
   [[nodiscard]] bool contains(std::string_view key) const noexcept { return position(key) < size(); }
-  /// Null where there is no such key.
+  /// Null if there is no such key.
   [[nodiscard]] const StateValue* find(std::string_view key) const noexcept {
     const std::size_t i = position(key);
     return i == size() ? nullptr : &entries_[i].second;
   }
-  /// Throws std::invalid_argument naming the key where it is not there.
+  /// Throws std::invalid_argument naming the key if it does not exist.
   [[nodiscard]] const StateValue& at(std::string_view key) const {
     const StateValue* value = find(key);
     if (value == nullptr) detail::throw_invalid_argument("the key '" + std::string(key) + "' is missing");
@@ -140,7 +140,7 @@ class StateDict {
   friend bool operator!=(const StateDict& a, const StateDict& b) noexcept { return !(a == b); }
 
  private:
-  /// The size where there is no such key.
+  /// The size if there is no such key.
   [[nodiscard]] std::size_t position(std::string_view key) const noexcept {
     std::size_t i = 0;
     while (i < size() && entries_[i].first != key) ++i;

@@ -30,8 +30,8 @@ namespace detail {
   return behind_point <= 20 || magnitude == 0;
 }
 
-/// A double without loss and without a locale: "32768.0" or "0.00006103515625" where that is exact in few digits, else
-/// hexadecimal, "0x1.999999999999ap-4"; "inf", "nan" (one of all).
+/// A double without loss, independent of the locale: "32768.0" or "0.00006103515625" if few digits are exact, otherwise
+/// hexadecimal, "0x1.999999999999ap-4"; "inf", and "nan" for every NaN.
 [[nodiscard]] inline std::string exact_text(const double& value) {
   const auto bits = bit_cast<std::uint64_t>(value);
   if ((bits & binary64::abs_mask) > binary64::infinity_bits) return "nan";
@@ -81,7 +81,7 @@ namespace detail {
 }
 
 [[nodiscard]] constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-/// 16 where it is none.
+/// 16 if it is none.
 [[nodiscard]] constexpr unsigned hex_digit(char c) noexcept {
   if (is_digit(c)) return static_cast<unsigned>(c - '0');
   if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a') + 10;
@@ -93,7 +93,7 @@ namespace detail {
   return hex_digit(c) < 16 || (c >= 'g' && c <= 'z') || (c >= 'G' && c <= 'Z') || c == '_' || c == '.' || c == '-' || c == '/';
 }
 
-/// Reads what to_text writes, and what people change in it.
+/// Reads what to_text writes, also after people have edited it.
 class TextReader {
  public:
   explicit TextReader(std::string_view text) : text_(text) {}
@@ -178,12 +178,12 @@ class TextReader {
     return read_decimal(word, digits);
   }
   static StateValue with_sign(std::uint64_t bits, bool is_negative) {
-    // Laundered, for -ffast-math would make one of the two zeros.
+    // Laundered, because -ffast-math would merge the two zeros.
     return bit_cast<double>(launder(bits | (is_negative ? binary64::sign_mask : 0)));
   }
   [[noreturn]] void bad_number(std::string_view word, const char* why) { fail("'" + std::string(word) + "' is " + why); }
 
-  /// Digits alone are a whole number; with a point or an exponent the nearest double.
+  /// Digits alone are an integer; with a point or an exponent the nearest double.
   StateValue read_decimal(std::string_view word, std::string_view digits) {
     if (digits.find_first_not_of("0123456789") != std::string_view::npos) {
       double real = 0.0;
@@ -235,7 +235,8 @@ class TextReader {
 
 }  // namespace detail
 
-/// A state as text: a line "key = value" for each entry, exact for every number whatever the locale. NaNs lose their payload.
+/// A state as text: one line "key = value" per entry, exact for every number and independent of the locale. NaNs lose their
+/// payload.
 [[nodiscard]] inline std::string to_text(const StateDict& dict) {
   std::string text;
   for (const auto& [key, value] : dict) {
@@ -256,8 +257,8 @@ class TextReader {
   return text;
 }
 
-/// The state that `text` is of. Empty lines and what follows a '#' outside quotes are left out; a number without point and
-/// exponent is a whole one. Throws std::invalid_argument naming the line and what is wrong with it.
+/// The state written in `text`. Empty lines and anything after a '#' outside quotes are ignored; a number without point and
+/// exponent is an integer. Throws std::invalid_argument naming the line and what is wrong with it.
 [[nodiscard]] inline StateDict from_text(std::string_view text) { return detail::TextReader(text).read(); }
 
 }  // namespace HEADROOM_BUILD

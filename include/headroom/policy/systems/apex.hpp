@@ -11,7 +11,7 @@ inline namespace HEADROOM_BUILD {
 
 namespace presets {
 
-/// apex's update_scale_hysteresis kernel. It has no defaults: these are torch's, and a hysteresis of 2. Has no floor.
+/// apex's update_scale_hysteresis kernel. It has no defaults; these are torch's, and a hysteresis of 2. There is no floor.
 [[nodiscard]] constexpr HysteresisScale apex(const double& scale = 65536.0, const double& growth_factor = 2.0,
                                              const double& backoff_factor = 0.5, std::int64_t growth_interval = 2000,
                                              std::int32_t hysteresis = 2) {

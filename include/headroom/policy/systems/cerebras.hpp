@@ -10,8 +10,8 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// Grows after more than `growth_interval` steps since the last change, finite or not: what overflows are tolerated count too,
-/// and the scale can grow on one. Cerebras' rule (steps_per_increase).
+/// Grows after more than `growth_interval` steps since the last change, finite or not: tolerated overflows count too, and the
+/// scale can grow on one. Cerebras' rule (steps_per_increase).
 class GrowAfterAllSteps : public detail::StepCounter {
  public:
   static constexpr const char* name = "steps";
@@ -55,9 +55,9 @@ namespace detail {
 
 namespace presets {
 
-/// cerebras.pytorch.amp.GradScaler with loss_scale="dynamic", for fp16: from 2^15, in [2^-14, 2^15]. 0 is the default, which
-/// Cerebras' None and 0 mean alike. An `init_scale` outside [min_loss_scale, max_loss_scale] starts at the bound, which
-/// Cerebras does after the first step.
+/// cerebras.pytorch.amp.GradScaler with loss_scale="dynamic", for fp16: from 2^15, in [2^-14, 2^15]. 0 stands for the default,
+/// as None and 0 do in Cerebras. An `init_scale` outside [min_loss_scale, max_loss_scale] starts at the bound, where Cerebras
+/// gets after the first step.
 [[nodiscard]] constexpr CerebrasLossScale cerebras_fp16(const double& init_scale = 0.0, std::int64_t steps_per_increase = 0,
                                                         const double& min_loss_scale = 0.0, const double& max_loss_scale = 0.0,
                                                         const double& overflow_tolerance = 0.0) {

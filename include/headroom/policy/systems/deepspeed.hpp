@@ -10,8 +10,8 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// Grows on the finite steps `growth_interval` + 1, 2 `growth_interval` + 1, … since the last overflow, which is what the
-/// counter counts. DeepSpeed's rule (the stable interval of its FP16 optimizers).
+/// Grows on the finite steps `growth_interval` + 1, 2 `growth_interval` + 1, … since the last overflow, which the counter
+/// counts: DeepSpeed's rule (the stable interval of its FP16 optimizers).
 class GrowEveryIntervalSinceOverflow : public detail::StepCounter {
  public:
   static constexpr const char* name = "stable_interval";
@@ -42,8 +42,8 @@ struct DelayedShiftConfig {
   friend constexpr bool operator!=(const DelayedShiftConfig& a, const DelayedShiftConfig& b) noexcept { return !(a == b); }
 };
 
-/// DeepSpeed's hysteresis: an overflow takes one of `delayed_shift` while more than one is left, and backs off with the last,
-/// which stays. Which steps refill it is a setting.
+/// DeepSpeed's hysteresis: an overflow uses up one of `delayed_shift` while more than one is left. With one left it backs off,
+/// and that one stays. A setting says which steps refill it.
 class BackOffAfterDelayedShift {
  public:
   using Config = DelayedShiftConfig;
@@ -97,17 +97,17 @@ template <class Policy>
 
 namespace presets {
 
-/// DeepSpeed's DynamicLossScaler since 0.17.1, and its FP16 optimizers of before: growth comes on clean step `scale_window` +
-/// 1, and then every `scale_window` steps. Defaults are those of the scaler up to 0.17.0, which has none since; a training that
-/// is configured starts from others: deepspeed_config. At the floor DeepSpeed can end the training (raise_error_at_min_scale);
-/// this goes on, as it does without.
+/// DeepSpeed's DynamicLossScaler since 0.17.1, and its FP16 optimizers before that: growth comes on clean step `scale_window` +
+/// 1, and then every `scale_window` steps. The defaults are the scaler's up to 0.17.0; since then it has none. Training from a
+/// configuration file starts from others: see deepspeed_config. At the floor DeepSpeed can end the training
+/// (raise_error_at_min_scale); this policy goes on, as DeepSpeed does without that setting.
 [[nodiscard]] constexpr DeepSpeedLossScale deepspeed(const double& init_scale = 0x1p32, const double& scale_factor = 2.0,
                                                      std::int64_t scale_window = 1000, const double& min_scale = 1.0,
                                                      std::int32_t delayed_shift = 1, bool consecutive_hysteresis = false) {
   return detail::delayed_shift<DeepSpeedLossScale>(init_scale, scale_factor, scale_window, min_scale, delayed_shift,
                                                    consecutive_hysteresis);
 }
-/// DeepSpeed's DynamicLossScaler up to 0.17.0, which grows on clean step `scale_window` already.
+/// DeepSpeed's DynamicLossScaler up to 0.17.0, which already grows on clean step `scale_window`.
 [[nodiscard]] constexpr DelayedShiftLossScale deepspeed_0_16(const double& init_scale = 0x1p32,
                                                              const double& scale_factor = 2.0, std::int64_t scale_window = 1000,
                                                              const double& min_scale = 1.0, std::int32_t delayed_shift = 1,
@@ -115,8 +115,8 @@ namespace presets {
   return detail::delayed_shift<DelayedShiftLossScale>(init_scale, scale_factor, scale_window, min_scale, delayed_shift,
                                                       consecutive_hysteresis);
 }
-/// What "fp16" in DeepSpeed's configuration makes, with the names and defaults it has there: the scale of ZeRO since 0.17.1.
-/// Its other FP16 optimizers have no hysteresis (1 is none), and the unfused one has by default a floor of 0.25.
+/// The scaler made by "fp16" in DeepSpeed's configuration, with the names and defaults it has there: ZeRO's since 0.17.1. Its
+/// other FP16 optimizers have no hysteresis (set 1), and the unfused one has a default floor of 0.25.
 [[nodiscard]] constexpr DeepSpeedLossScale deepspeed_config(int initial_scale_power = 16, std::int64_t loss_scale_window = 1000,
                                                             std::int32_t hysteresis = 2, bool consecutive_hysteresis = false,
                                                             const double& min_loss_scale = 1.0) {

@@ -30,8 +30,8 @@ template <class Policy>
 
 namespace presets {
 
-/// fairseq's DynamicLossScaler. A `threshold` of 0 is its None. The floor is the larger of `threshold` and `min_loss_scale`;
-/// at min_loss_scale fairseq ends the training, and this goes on.
+/// fairseq's DynamicLossScaler. A `threshold` of 0 stands for its None. The floor is the larger of `threshold` and
+/// `min_loss_scale`; at min_loss_scale fairseq ends the training, while this policy goes on.
 [[nodiscard]] constexpr FairseqLossScale fairseq(const double& init_scale = 32768.0, const double& scale_factor = 2.0,
                                                  std::int64_t scale_window = 2000, const double& tolerance = 0.0,
                                                  const double& threshold = 0.0, const double& min_loss_scale = 1e-4) {

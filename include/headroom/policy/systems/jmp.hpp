@@ -12,8 +12,8 @@ inline namespace HEADROOM_BUILD {
 namespace presets {
 
 /// jmp.DynamicLossScale. `factor` multiplies on growth and divides on overflow; it is rounded to float, as in jmp. A floor of 0
-/// is none. Compiled (jax.jit), jmp and eformer multiply by 1 / factor rounded to float, where this divides as they do without:
-/// for a factor that is no power of two the last bit can differ.
+/// means none. Compiled by jax.jit, jmp and eformer multiply by 1 / factor rounded to float; this divides, as they do
+/// uncompiled. For a factor that is not a power of two the last bit can differ.
 [[nodiscard]] constexpr DynamicLossScale jmp(const double& loss_scale = 32768.0, std::int64_t period = 2000,
                                              const double& factor = 2.0, const double& min_loss_scale = 1.0) {
   const double rounded = detail::float_factor_argument("factor", factor);

@@ -9,7 +9,7 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// Grows where the finite steps since the last overflow, which is what the counter counts, are a multiple of a window. The
+/// Grows when the number of finite steps since the last overflow, which the counter counts, is a multiple of a window. The
 /// window starts at `growth_interval`, is multiplied by the growth factor when the scale grows, and divided by it, down to a
 /// whole number of at least 1, when the scale backs off: the larger the scale, the longer it is kept. metaseq's rule.
 class GrowEveryScaledWindowSinceOverflow : public detail::StepCounter {
@@ -29,7 +29,7 @@ class GrowEveryScaledWindowSinceOverflow : public detail::StepCounter {
   }
   constexpr void back_off(const LossScaleConfig& config) noexcept {
     counter_ = 0;
-    // Under -ffast-math a division by what is known is a multiplication by its inverse, and 98 / 49 not 2.
+    // Under -ffast-math the compiler turns division by a known number into multiplication by its inverse, and 98 / 49 is not 2.
     const double factor =
         __builtin_is_constant_evaluated() ? config.growth_factor : detail::launder(double{config.growth_factor});
     const auto whole = static_cast<std::int64_t>(window_ / factor);
@@ -65,8 +65,8 @@ using MetaseqLossScale = BasicDynamicLossScale<GrowEveryScaledWindowSinceOverflo
 namespace presets {
 
 /// metaseq's DynamicLossScaler, whose window grows and shrinks with the scale. A backoff that would take its scale below
-/// min_loss_scale leaves it where it is, and takes ours to min_loss_scale: the same where the scale meets that exactly on its
-/// way down, as with the defaults.
+/// min_loss_scale leaves it where it is, and takes ours to min_loss_scale. That is the same if the scale meets the floor
+/// exactly on its way down, as with the defaults.
 [[nodiscard]] constexpr MetaseqLossScale metaseq(const double& init_scale = 4.0, const double& scale_factor = 2.0,
                                                  std::int64_t scale_window = 256, const double& tolerance = 0.0,
                                                  const double& threshold = 0.0, const double& min_loss_scale = 0x1p-5) {

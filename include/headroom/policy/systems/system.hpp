@@ -13,7 +13,7 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-/// What a file here has for each name that make_loss_scale and import_state know it by: a struct in namespace detail::systems,
+/// For each name by which make_loss_scale and import_state know a system, its file has a struct in namespace detail::systems,
 /// derived from this, with
 ///
 ///     static constexpr const char* name;            // as make_loss_scale and import_state know it
@@ -27,20 +27,20 @@ struct System {
   [[nodiscard]] static bool is_static(const StateDict&) noexcept { return false; }
 };
 
-/// An argument of a preset as a scale. Throws std::invalid_argument naming it where it is none.
+/// An argument of a preset as a scale. Throws std::invalid_argument naming it if it is none.
 [[nodiscard]] constexpr float scale_argument(const char* name, const double& value) {
   if (!positive_in(value, static_cast<double>(smallest_loss_scale), static_cast<double>(largest_loss_scale))) {
     throw_bad_value(name, value, "in [2^-126, 2^126]");
   }
   return rounded_to_float(value);
 }
-/// The same for a floor, where 0 is none and anything else too small for us as good as none.
+/// The same for a floor. 0 means none, and so does anything else below our range.
 [[nodiscard]] constexpr float floor_argument(const char* name, const double& value) {
   const bool is_small = bit_cast<std::uint64_t>(value) << 1U < bit_cast<std::uint64_t>(smallest_normal_float) << 1U;
   const bool is_negative = (bit_cast<std::uint64_t>(value) & binary64::sign_mask) != 0;
   return is_small && !is_negative ? smallest_loss_scale : scale_argument(name, value);
 }
-/// An argument as the system rounds it, to float. Throws std::invalid_argument naming it where it is none.
+/// An argument rounded to float, as the system does. Throws std::invalid_argument naming it if it is no positive float.
 [[nodiscard]] constexpr double float_argument(const char* name, const double& value) {
   if (!positive_in(value, smallest_float, largest_float)) throw_bad_value(name, value, "a positive float");
   return static_cast<double>(rounded_to_float(value));
@@ -50,14 +50,14 @@ struct System {
   if (!positive_in(value, just_above_1, largest_double)) throw_bad_value(name, value, "above 1 and finite");
   return value;
 }
-/// The same as the system rounds it, to float.
+/// The same, rounded to float as the system does.
 [[nodiscard]] constexpr double float_factor_argument(const char* name, const double& value) {
   const double rounded = float_argument(name, value);
   if (rounded <= 1.0) throw_bad_value(name, value, "above 1 as a float");
   return rounded;
 }
 
-/// A policy that may start below its floor, which some systems allow: the first overflow brings it there.
+/// A policy that may start below its floor, as some systems allow; the first overflow takes it there.
 template <class Policy, class Config>
 [[nodiscard]] constexpr Policy starting_anywhere(Config config, float initial_scale) {
   LossScaleConfig& common = loss_scale_config(config);
@@ -78,14 +78,14 @@ template <class Policy, class Config>
   return config;
 }
 
-/// The same for a system that checks what growth would give.
+/// The same for a system that checks the result of growth.
 [[nodiscard]] constexpr LossScaleConfig refusing_infinity(LossScaleConfig config) {
   config.refuse_infinite_growth = true;
   return config;
 }
 
-/// Reads a state of another system, by its keys, into a state of ours. Every key must be known; those marked optional may be
-/// missing, because the system itself does not always write them.
+/// Reads a state with another system's keys into one of ours. Every key must be known; those marked optional may be missing,
+/// because the system itself does not always write them.
 class StateImport {
  public:
   StateImport(const StateDict& theirs, StateDict ours) : theirs_(theirs), read_(theirs, true), ours_(std::move(ours)) {}
@@ -96,7 +96,7 @@ class StateImport {
     check_loss_scale(key, value);
     ours_.set("loss_scale", value);
   }
-  /// 0 is no floor.
+  /// 0 means no floor.
   void floor(const char* key) { ours_.set("min_scale", floor_argument(key, real(key))); }
   void factor(const char* key) { ours_.set(key, real(key)); }
   /// One factor for both: growth multiplies by it and backoff divides.
@@ -122,14 +122,14 @@ class StateImport {
     read_(key, value);
     return value;
   }
-  /// Whatever its value.
+  /// Ignores the key, whatever its value.
   void leave_out(const char* key) {
     if (has(key)) read_.leave_out(key);
   }
   [[nodiscard]] bool has(const char* key) const { return theirs_.contains(key); }
   [[nodiscard]] StateDict& ours() { return ours_; }
 
-  /// One of our settings that is a whole number; the largest there is where we have none of that name.
+  /// An integer setting of ours; the largest integer if we have none of that name.
   [[nodiscard]] std::int64_t setting(const char* ours) const {
     const StateValue* value = ours_.find(ours);
     return value == nullptr ? largest_counter : std::get<std::int64_t>(*value);
@@ -137,7 +137,7 @@ class StateImport {
 
   [[nodiscard]] StateDict finish() {
     read_.finish();
-    // Where the training began is not in the state. It was not below the floor, or it does not matter any more.
+    // The state does not tell where training began. It was not below the floor, or that no longer matters.
     const StateValue* floor = ours_.find("min_scale");
     if (floor != nullptr && std::get<double>(ours_.at("initial_scale")) < std::get<double>(*floor)) {
       ours_.set("initial_scale", *floor);

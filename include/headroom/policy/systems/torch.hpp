@@ -11,7 +11,7 @@ inline namespace HEADROOM_BUILD {
 
 namespace presets {
 
-/// torch.amp.GradScaler, and RoundPipe's where it is synchronous. Has no floor.
+/// torch.amp.GradScaler, and RoundPipe's when it is synchronous. There is no floor.
 [[nodiscard]] constexpr DynamicLossScale torch(const double& init_scale = 65536.0, const double& growth_factor = 2.0,
                                                const double& backoff_factor = 0.5, std::int64_t growth_interval = 2000) {
   return DynamicLossScale(detail::refusing_infinity(detail::preset_config(
