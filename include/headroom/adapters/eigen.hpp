@@ -12,12 +12,13 @@
 #include <type_traits>
 #include <utility>
 
-// Eigen's dense and sparse types as leaves, Eigen::half and Eigen::bfloat16 as dtypes. Dense: Matrix, Array, Map, Ref, Block
-// and whatever else has storage of its own, with any strides; an expression (a + b) has none and is refused at compile time:
-// call .eval(). Sparse: the stored values. Tensor, TensorMap and TensorFixedSize, where unsupported/Eigen/CXX11/Tensor is
-// included as well. New tensors are Matrix, Array, SparseMatrix, SparseVector or Tensor of the same storage order.
+// Eigen's dense and sparse types as leaves, Eigen::half and Eigen::bfloat16 as dtypes. Dense types are Matrix, Array, Map, Ref,
+// Block and whatever else has storage, with any strides; an expression (a + b) has none and is refused at compile time: call
+// .eval(). Of sparse types the stored values are walked. Tensor, TensorMap and TensorFixedSize are leaves if
+// unsupported/Eigen/CXX11/Tensor is included as well. New tensors are Matrix, Array, SparseMatrix, SparseVector or Tensor of
+// the same storage order.
 
-// Declared, not included: the Tensor module is large, and few have it.
+// Declared, not included: the Tensor module is large, and few use it.
 namespace Eigen {
 template <typename Scalar, int NumIndices, int Options, typename IndexType>
 class Tensor;
@@ -41,8 +42,8 @@ struct dtype_traits<Eigen::bfloat16> {
 
 namespace detail::eigen {
 
-// By conversion to the base, because a VectorBlock derives from the DenseBase of another type, its Block, and because users
-// derive classes from Matrix.
+// Detected by conversion to the base, because a VectorBlock derives from the DenseBase of another type, its Block, and because
+// users derive classes from Matrix.
 template <class Derived>
 Derived* dense_base(const Eigen::DenseBase<Derived>*);
 void dense_base(...);
@@ -159,8 +160,8 @@ struct tensor_traits<T, std::enable_if_t<detail::eigen::is_dense<T>>> {
   static constexpr bool is_writable = (detail::eigen::flags<T> & static_cast<unsigned>(Eigen::LvalueBit)) != 0;
 };
 
-/// The stored values of a compressed sparse matrix. One that is not compressed has gaps of no value between them:
-/// std::invalid_argument; call makeCompressed().
+/// The stored values of a compressed sparse matrix. An uncompressed one has unused gaps between them and is a
+/// std::invalid_argument: call makeCompressed().
 template <class S, int Options, class Index>
 struct tensor_traits<Eigen::SparseMatrix<S, Options, Index>> {
   using value_type = S;
@@ -184,7 +185,7 @@ struct tensor_traits<Eigen::SparseMatrix<S, Options, Index>> {
     std::copy_n(sparse.innerIndexPtr(), sparse.nonZeros(), result.innerIndexPtr());
     return result;
   }
-  /// The same rows and columns, and values in the same places of memory.
+  /// Whether rows and columns are the same, and values are stored in the same places.
   template <class S2, int Options2, class Index2>
   static bool same_structure(const matrix& a, const Eigen::SparseMatrix<S2, Options2, Index2>& b) {
     constexpr bool same_order = bool{matrix::IsRowMajor} == bool{Eigen::SparseMatrix<S2, Options2, Index2>::IsRowMajor};

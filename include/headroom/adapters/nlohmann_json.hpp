@@ -8,7 +8,7 @@
 #include <string>
 
 // States as JSON: `json j = policy.state_dict();` and `j.get<headroom::StateDict>()`, with nlohmann::json or, to keep the order
-// of the keys, nlohmann::ordered_json. Numbers are written so that the same double is read again.
+// of the keys, nlohmann::ordered_json. Numbers are written with enough digits to read the same double back.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -21,8 +21,8 @@ auto to_json(Json& json, const StateDict& dict) -> decltype(Json::object(), void
   }
 }
 
-/// Throws std::invalid_argument that names the key where a value is neither a number, true, false nor a text.
-/// (nlohmann writes NaN and Inf as null.)
+/// Throws std::invalid_argument naming the key if a value is not a number, boolean or string. (nlohmann writes NaN and Inf as
+/// null.)
 template <class Json>
 auto from_json(const Json& json, StateDict& dict) -> decltype(Json::object(), void()) {
   if (!json.is_object()) detail::throw_invalid_argument("a state is a JSON object, and not " + json.dump());

@@ -6,7 +6,7 @@
 
 #include <xtl/xhalf_float.hpp>
 
-// From version 0.26 on xtensor sorts its headers into folders.
+// Since version 0.26 xtensor's headers are in folders.
 #if __has_include(<xtensor/containers/xarray.hpp>)
 #include <xtensor/containers/xadapt.hpp>
 #include <xtensor/containers/xarray.hpp>
@@ -29,8 +29,8 @@
 #include <utility>
 
 // xtensor's containers (xarray, xtensor, xtensor_fixed), adaptors (xt::adapt) and strided views as leaves, xtl::half_float as a
-// dtype. What has no data pointer and strides (an expression, a view through a list of indices) is refused at compile time:
-// give it a container by xt::eval. New tensors are containers of the same rank and layout.
+// dtype. Anything without a data pointer and strides (an expression, a view through a list of indices) is refused at compile
+// time: make it a container with xt::eval. New tensors are containers of the same rank and layout.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -48,7 +48,7 @@ template <class T>
 struct is_strided<T, std::void_t<decltype(std::declval<const T&>().data()), decltype(std::declval<const T&>().strides()),
                                  decltype(std::declval<const T&>().data_offset())>> : std::true_type {};
 
-/// The containers, which own their elements, and the same with other elements.
+/// The containers, which own their elements, and their counterparts for another element type.
 template <class T, class To>
 struct container {
   static constexpr bool is_container = false;
@@ -69,7 +69,7 @@ struct container<xt::xfixed_container<S, Shape, L, Sharable, Tag>, To> {
   using type = xt::xtensor_fixed<To, Shape, L, Sharable>;
 };
 
-/// For adaptors and views a container of the same rank, where that is known at compile time.
+/// For adaptors and views, a container of the same rank if that is known at compile time.
 template <class Shape, class To>
 struct container_of_rank {
   using type = xt::xarray<To>;

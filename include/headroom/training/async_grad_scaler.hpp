@@ -18,8 +18,8 @@ inline namespace HEADROOM_BUILD {
 
 struct AsyncGradScalerConfig {
   bool enabled = true;
-  /// An iteration is in flight when the one before it is found to have overflowed, and overflows as well. False: the scale
-  /// backs off once. True: twice, as in RoundPipe.
+  /// While one iteration is found to have overflowed, the next is already in flight with the same scale and overflows as well.
+  /// False: the scale backs off once. True: twice, as in RoundPipe.
   bool backs_off_twice = false;
 };
 
@@ -34,23 +34,23 @@ struct AsyncGradScalerConfig {
 ///     }
 ///     scaler.synchronize();
 ///
-/// At most one iteration is in flight while the next is computed. What is submitted, and what a step changes, belongs to the
-/// other thread until the next but one update, or a synchronize, has returned: hence two sets of gradients, and weights that
-/// the step of k - 1 may write while those of k - 2 are read. examples/async_optimizer.cpp has all of it.
+/// At most one iteration is in flight while the next is computed. Whatever is submitted, and whatever a step changes, belongs
+/// to the other thread until the next but one update, or a synchronize, has returned. Hence two sets of gradients, and weights
+/// that step k - 1 may write while those of step k - 2 are read: examples/async_optimizer.cpp.
 ///
-/// What is thrown over there is thrown by the next call here that can wait (and by the future of its step); the work behind it
-/// is dropped. What nobody has received when the scaler is destroyed is lost. One that is destroyed over there (by the
-/// optimizer's step, say, or with the last argument that held it) drops what has been submitted behind that. All calls are for
-/// one thread, and none for the optimizers' own: those are std::logic_error, as calls in the wrong order are. Reducers and
-/// other callbacks run over there, with that thread's rounding mode and device streams. RoundPipe's GradScaler has the same
-/// interface and timing.
+/// An exception thrown in the other thread is rethrown by the next call here that can wait, and by the future of its step; work
+/// queued behind it is dropped. An exception that nobody has received when the scaler is destroyed is lost. A scaler destroyed
+/// in the other thread (by the optimizer's step, say, or with the last argument that held it) drops the work queued behind
+/// that. All calls must come from one thread, and not from the optimizers' own: those throw std::logic_error, as calls in the
+/// wrong order do. Reducers and other callbacks run in the other thread, with its rounding mode and device streams. RoundPipe's
+/// GradScaler has the same interface and timing.
 ///
-/// The constructor throws std::system_error where there is no thread to be had.
+/// The constructor throws std::system_error if no thread can be started.
 template <class Policy = DynamicLossScale>
 class AsyncGradScaler {
  public:
   AsyncGradScaler() : AsyncGradScaler(Policy()) {}
-  /// Throws what starting a thread throws.
+  /// Throws std::system_error if no thread can be started.
   explicit AsyncGradScaler(const Policy& policy, AsyncGradScalerConfig config = {})
       : enabled_(config.enabled),
         main_scale_(policy.loss_scale()),
@@ -66,24 +66,26 @@ class AsyncGradScaler {
     return ConstantLossScale(main_scale_).scale(std::forward<Tree>(outputs));
   }
 
-  /// Lets the other thread unscale and check the gradients of an optimizer and, unless they overflowed, call its step with
-  /// copies of `args`; what a std::ref refers to stays where it is. Once an iteration: std::logic_error the second time. The
-  /// future, of a StepResult, may be ignored. Gradients that the optimizer has only one of are not to be written, nor its
-  /// weights read, before a `synchronize`: with optimizers like those of libtorch nothing overlaps but what lies between.
+  /// Has the other thread unscale and check the gradients of an optimizer and, unless they overflowed, call its step with
+  /// copies of `args`; what a std::ref refers to stays where it is. Once per iteration: std::logic_error the second time. The
+  /// returned future of a StepResult may be ignored. If the optimizer has only one set of gradients, do not write to it, nor
+  /// read the weights, before a `synchronize`: with optimizers like libtorch's only the work in between overlaps.
   template <class Optimizer, class... Args>
   auto submit(Optimizer& optimizer, Args... args) {
     detail::check_is_optimizer<Optimizer>();
     return enqueue_step(&optimizer, detail::NoClip(), std::move(args)...);
   }
-  /// The same, clipped to an L2 norm of `max_norm` as by GradScaler::unscale_and_clip_. The future is of a ClippedStepResult.
+  /// The same, clipped to an L2 norm of `max_norm` as by GradScaler::unscale_and_clip_. Returns a future of a
+  /// ClippedStepResult.
   template <class Optimizer, class... Args>
   auto submit_and_clip(Optimizer& optimizer, const double& max_norm, Args... args) {
     detail::check_is_optimizer<Optimizer>();
     return enqueue_step(&optimizer, max_norm, std::move(args)...);
   }
-  /// The same as submit with gradients of the caller's, a tree that is moved (or copied) over there and is the first argument
-  /// of the optimizer's step. What it only refers to, as std::ref(buffer) does, belongs to the other thread until the next but
-  /// one update has returned: two buffers that take turns will do. In deferred mode the GradientFactor is the second argument.
+  /// The same as submit with gradients of the caller's: a tree that is moved or copied to the other thread and becomes the
+  /// first argument of the optimizer's step. What it merely refers to, as std::ref(buffer) does, belongs to the other thread
+  /// until the next but one update has returned; two buffers that take turns will do. In deferred mode the GradientFactor is
+  /// the second argument.
   template <class Optimizer, class Tree, class... Args>
   auto submit_gradients(Optimizer& optimizer, Tree gradients, Args... args) {
     return enqueue_step(with_gradients<Args...>(optimizer, std::move(gradients)), detail::NoClip(), std::move(args)...);
@@ -94,9 +96,9 @@ class AsyncGradScaler {
     return enqueue_step(with_gradients<Args...>(optimizer, std::move(gradients)), max_norm, std::move(args)...);
   }
 
-  /// Ends the iteration: waits for the one before, whose scale the next one gets, and lets the other thread adjust the policy
-  /// when it is done with this one. Not asynchronous: waits for this one, too, whose scale the next one gets. Throws
-  /// std::logic_error where nothing has been submitted, and what was thrown over there.
+  /// Ends the iteration: waits for the previous one, whose scale the next one gets, and has the other thread adjust the policy
+  /// when it is done with this one. If not `is_async`, waits for this one as well, and the next one gets its scale. Throws
+  /// std::logic_error if nothing has been submitted, and what was thrown in the other thread.
   void update(bool is_async = true) {
     check_caller("update");
     receive_error();
@@ -119,21 +121,21 @@ class AsyncGradScaler {
   template <class T, std::enable_if_t<!std::is_same_v<T, bool>, int> = 0>
   void update(T) = delete;
 
-  /// Waits until the other thread has done everything. The next iteration has the scale decided last; so has this one, unless
-  /// it has begun with a `scale` or `submit`.
+  /// Waits until the other thread has done everything. The next iteration has the scale decided last; so does this one, unless
+  /// a `scale` or `submit` has begun it.
   void synchronize() {
     check_caller("synchronize");
     wait_until_idle();
     if (submitted_.empty() && !has_scaled_) main_scale_ = there_->decided.loss_scale();
   }
 
-  /// Of this iteration; 1 where disabled.
+  /// The scale of this iteration; 1 if disabled.
   [[nodiscard]] float get_scale() const {
     check_caller("get_scale");
     return enabled_ ? main_scale_ : 1.0F;
   }
   [[nodiscard]] bool is_enabled() const noexcept { return enabled_; }
-  /// As the last update that is done has left it. `up_to_date`: waits for those that are not.
+  /// As the last finished update left it; with `up_to_date`, waits for the unfinished ones.
   [[nodiscard]] Policy policy(bool up_to_date = false) {
     if (up_to_date) {
       check_caller("policy");
@@ -150,9 +152,9 @@ class AsyncGradScaler {
   [[nodiscard]] std::int64_t get_growth_interval(bool up_to_date = false) {
     return detail::config_of(policy(up_to_date)).growth_interval;
   }
-  /// Calls f(GradScalerSettings<Policy>&) over there, behind what has been submitted: set_growth_factor, set_reducer,
-  /// set_on_floor, update(new_scale), load_state_dict … A scale that it sets is that of the iterations after the next update
-  /// that follows it; an iteration that has begun keeps its own.
+  /// Calls f(GradScalerSettings<Policy>&) in the other thread, after what has been submitted: set_growth_factor, set_reducer,
+  /// set_on_floor, update(new_scale), load_state_dict, … A scale set there holds from the next update after this call on; an
+  /// iteration that has begun keeps its own.
   template <class F>
   void configure(F f) {
     check_caller("configure");
@@ -163,8 +165,8 @@ class AsyncGradScaler {
     });
   }
 
-  /// That of the policy, up to date, and the scale of this iteration as "main_scale". Throws std::logic_error where something
-  /// has been submitted since the last update.
+  /// The policy's state, up to date, and the scale of this iteration as "main_scale". Throws std::logic_error if something has
+  /// been submitted since the last update.
   [[nodiscard]] StateDict state_dict() {
     check_caller("state_dict");
     if (!submitted_.empty()) detail::throw_logic_error("state_dict: call update before");
@@ -172,8 +174,8 @@ class AsyncGradScaler {
     state.add("main_scale", main_scale_);
     return enabled_ ? state : StateDict();
   }
-  /// Begins an iteration from such a state, or that of a GradScaler. Throws std::invalid_argument as Policy::from_state_dict
-  /// does, and then changes nothing.
+  /// Begins an iteration from such a state, or a GradScaler's. Throws std::invalid_argument as Policy::from_state_dict does,
+  /// and then changes nothing.
   void load_state_dict(StateDict dict) {
     check_caller("load_state_dict");
     if (!enabled_) return;
@@ -231,7 +233,7 @@ class AsyncGradScaler {
     return enqueue([optimizer, max_norm, scale = main_scale_, args = std::tuple<Args...>(std::move(args)...)](
                        There& there, detail::JobQueue&) mutable { return there.step_at(scale, *optimizer, max_norm, args); });
   }
-  /// Calls work(There&, JobQueue&) over there.
+  /// Calls work(There&, JobQueue&) in the other thread.
   template <class Work>
   auto enqueue(Work work) {
     return jobs().enqueue(
@@ -247,7 +249,7 @@ class AsyncGradScaler {
     jobs().wait_until_idle();
     receive_error();
   }
-  /// Throws what was thrown over there, where the work behind it has been dropped: the iteration begins anew.
+  /// Rethrows what was thrown in the other thread, which has dropped the work queued behind it; the iteration begins anew.
   void receive_error() {
     jobs().receive_error([this] {
       submitted_ = {};
@@ -258,7 +260,7 @@ class AsyncGradScaler {
     });
   }
 
-  // Of the main thread.
+  // Used by the main thread only.
   bool enabled_, has_scaled_ = false;
   float main_scale_;
   detail::OptimizerStates submitted_;  // without the places of their gradients, which belong to the other thread

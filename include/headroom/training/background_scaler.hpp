@@ -14,7 +14,7 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// An argument of a step as it is handed on: a copy that is moved, or what a std::ref refers to.
+/// An argument of a step as it is passed on: a copy that is moved, or what a std::ref refers to.
 template <class T>
 [[nodiscard]] T&& unwrapped(T& argument) noexcept {
   return std::move(argument);

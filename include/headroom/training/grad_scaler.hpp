@@ -62,38 +62,39 @@ auto unmodified(Tree&& tree) {
 ///       scaler.update();                                 // adjusts the scale
 ///     }
 ///
-/// An iteration goes from one update to the next. In each, an optimizer is ready, then unscaled, then stepped; calls in another
-/// order are std::logic_error, and so is a step by gradients of the iteration before, as far as it can be told: where a loss
-/// was scaled in that one and none since. (Who multiplies by get_scale() and never calls `scale` has to keep the order.) All
-/// losses of an iteration have the same scale, the one of its first `scale`, and gradients are unscaled by that, whatever is
-/// set meanwhile. Not to be used by two threads at once.
+/// An iteration lasts from one update to the next. In each, an optimizer is ready, then unscaled, then stepped. Calls in any
+/// other order throw std::logic_error, and so does a step with gradients of the previous iteration, as far as that can be
+/// detected: a loss was scaled in that iteration and none since. (If you multiply by get_scale() and never call `scale`,
+/// keeping the order is up to you.) All losses of an iteration have the scale of its first `scale`, and its gradients are
+/// divided by that, whatever is set in the meantime. Not safe for use by two threads at once.
 ///
-/// Within an iteration an optimizer is known by its address and where its gradients are. It may move where the gradients stay;
-/// change those in place, or before `unscale_`. Two optimizers that share gradients are std::logic_error. One that is made
-/// within an iteration where another one was, with gradients in the very same memory, is taken for that.
+/// Within an iteration an optimizer is identified by its address and by where its gradients are. It may move as long as the
+/// gradients stay put; change those in place, or before `unscale_`. Two optimizers that share gradients are a std::logic_error.
+/// An optimizer created during an iteration at the address of a destroyed one, with gradients in the very same memory, is
+/// mistaken for it.
 ///
-/// Gradient accumulation: `scale` and backward for each part, then one `step` and one `update`. What is added to gradients that
-/// have been unscaled already is std::logic_error at the step, where the loss was scaled after that and has made them larger.
-/// Clipping: between `unscale_` and `step`, or by unscale_and_clip_; before, the norm would be that of the scaled gradients.
+/// Gradient accumulation: call `scale` and backward for each part, then `step` and `update` once. Adding to gradients that have
+/// already been unscaled is a std::logic_error at the step, if the loss was scaled after that and has made them larger.
+/// Clipping: between `unscale_` and `step`, or by unscale_and_clip_; earlier, the norm would be that of the scaled gradients.
 template <class Policy = DynamicLossScale>
 class GradScaler : public GradScalerSettings<Policy> {
   using Settings = GradScalerSettings<Policy>;
 
  public:
   GradScaler() : GradScaler(Policy()) {}
-  /// Without `enabled` everything passes through: losses unscaled, steps unchecked.
+  /// If not `enabled`, everything passes through: losses are not scaled, steps not checked.
   explicit GradScaler(const Policy& policy, bool enabled = true) : Settings(policy, enabled) {}
-  /// With the arguments, the defaults and the rule of torch.amp.GradScaler: no floor, and a growth to Inf is refused. For
-  /// policies that are configured by a LossScaleConfig. Throws std::invalid_argument where an argument is out of range.
+  /// The arguments, defaults and rule of torch.amp.GradScaler: no floor, and growth to Inf is refused. For policies that are
+  /// configured by a LossScaleConfig. Throws std::invalid_argument if an argument is out of range.
   template <class P = Policy, std::enable_if_t<std::is_constructible_v<P, const LossScaleConfig&>, int> = 0>
   explicit GradScaler(const double& init_scale, const double& growth_factor = 2.0, const double& backoff_factor = 0.5,
                       std::int64_t growth_interval = 2000, bool enabled = true)
       : GradScaler(P(presets::torch(init_scale, growth_factor, backoff_factor, growth_interval).config()), enabled) {}
-  /// Not a scale of 1: it is the last argument that says whether the scaler is enabled.
+  /// GradScaler(true) would be a scale of 1; whether the scaler is enabled is the last argument.
   template <class T, std::enable_if_t<std::is_same_v<T, bool>, int> = 0>
   explicit GradScaler(T enabled) = delete;
 
-  /// The outputs (the loss, as a rule; any tree) times the scale: see LossScaleVerbs::scale.
+  /// The outputs (usually the loss; any tree) times the scale: see headroom::scale.
   template <class Tree>
   [[nodiscard]] auto scale(Tree&& outputs) {
     if (!enabled_) return detail::unmodified(std::forward<Tree>(outputs));
@@ -101,9 +102,9 @@ class GradScaler : public GradScalerSettings<Policy> {
     return ConstantLossScale(gradient_scale()).scale(iteration_.executor, std::forward<Tree>(outputs));
   }
 
-  /// Unscales the gradients of an optimizer and checks them; for those who want to look at them, or change them, before `step`,
-  /// which does it otherwise. Once an iteration. Gradients without elements are finite. Throws std::logic_error the second
-  /// time, and where no gradient is defined at all: the tree has no leaf.
+  /// Unscales and checks the gradients of an optimizer, for when you want to look at or change them before `step`, which
+  /// otherwise does it itself. Once per iteration. Gradients without elements count as finite. Throws std::logic_error the
+  /// second time, and if no gradient is defined at all, that is, if the tree has no leaf.
   template <class Optimizer>
   GradientReport unscale_(Optimizer& optimizer) {
     detail::check_is_optimizer<Optimizer>();
@@ -111,8 +112,8 @@ class GradScaler : public GradScalerSettings<Policy> {
     return iteration_.unscale(optimizer, gradient_scale(), nullptr);
   }
 
-  /// The same, and clips them to an L2 norm of `max_norm` where they are finite. Returns the norm before clipping. Throws
-  /// std::invalid_argument where max_norm is negative or NaN.
+  /// The same, and clips the gradients to an L2 norm of `max_norm` if they are finite. Returns the norm before clipping. Throws
+  /// std::invalid_argument if max_norm is negative or NaN.
   template <class Optimizer>
   GradientNorm unscale_and_clip_(Optimizer& optimizer, const double& max_norm) {
     detail::check_is_optimizer<Optimizer>();
@@ -121,9 +122,9 @@ class GradScaler : public GradScalerSettings<Policy> {
     return iteration_.unscale(optimizer, gradient_scale(), &max_norm);
   }
 
-  /// Unscales the gradients unless that has been done, and calls the optimizer's step with `args` unless they are not finite.
-  /// Once an iteration. Throws std::logic_error the second time, and as `unscale_` does; what the optimizer throws goes
-  /// through, and counts as its step.
+  /// Unscales the gradients if that has not been done, and calls the optimizer's step with `args` if they are finite. Once per
+  /// iteration. Throws std::logic_error the second time, and in the cases `unscale_` does. What the optimizer throws is passed
+  /// on and counts as its step.
   template <class Optimizer, class... Args>
   auto step(Optimizer& optimizer, Args&&... args) {
     detail::check_is_optimizer<Optimizer>();
@@ -153,8 +154,8 @@ class GradScaler : public GradScalerSettings<Policy> {
     return result;
   }
 
-  /// Ends the iteration: adjusts the policy, once, by what was found in the gradients of all optimizers together. Throws
-  /// std::logic_error where none has been unscaled or stepped.
+  /// Ends the iteration: adjusts the policy once, by what was found in the gradients of all optimizers together. Throws
+  /// std::logic_error if none has been unscaled or stepped.
   void update() {
     if (!enabled_) return;
     if (!iteration_.has_optimizers()) {
@@ -169,9 +170,9 @@ class GradScaler : public GradScalerSettings<Policy> {
     iteration_.end();
     if (at_floor && on_floor_) on_floor_(policy_);
   }
-  /// Sets the scale instead of adjusting it, and ends the iteration where an optimizer has been unscaled or stepped in it.
-  /// Where none has, the iteration goes on with the scale that its first loss was scaled by. Throws std::invalid_argument where
-  /// it is no scale.
+  /// Sets the scale instead of adjusting it, and ends the iteration if an optimizer has been unscaled or stepped in it. If none
+  /// has, the iteration goes on with the scale of its first loss. Throws std::invalid_argument if `new_scale` is not in
+  /// [2^-126, 2^126] or above max_scale.
   void update(const float& new_scale) {
     Settings::update(new_scale);
     if (iteration_.has_optimizers()) iteration_.end();
@@ -190,7 +191,7 @@ class GradScaler : public GradScalerSettings<Policy> {
   bool backs_off_once_ = false;  // an overflow of a scale that the policy has lowered since lowers it no further
 
  private:
-  /// What gradients are divided by now.
+  /// What gradients are divided by at the moment.
   [[nodiscard]] float gradient_scale() const { return iteration_.loss_scale_or(policy_.loss_scale()); }
 };
 

@@ -24,14 +24,14 @@ using common_config_t = std::enable_if_t<
 template <class Policy>
 using has_config_t = decltype(std::declval<const Policy&>().has_config());
 
-/// The settings that policies which adapt have in common.
+/// The settings that all policies that adapt have in common.
 template <class Policy>
 [[nodiscard]] LossScaleConfig config_of(const Policy& policy) {
   static_assert(is_detected_v<common_config_t, Policy>, "headroom: the policy of this scaler has no settings");
   const auto config = policy.config();
   return loss_scale_config(config);
 }
-/// Where a scale can fall no further; 0 for a policy that does not tell.
+/// The floor, below which a scale cannot fall; 0 for a policy that does not tell.
 template <class Policy>
 [[nodiscard]] float floor_of(const Policy& policy) {
   if constexpr (!is_detected_v<common_config_t, Policy>) {
@@ -45,14 +45,14 @@ template <class Policy>
 
 }  // namespace detail
 
-/// What can be set on a GradScaler: between two iterations, or, by AsyncGradScaler::configure, in another thread.
+/// The settings of a GradScaler, which may change between two iterations or, by AsyncGradScaler::configure, in another thread.
 template <class Policy>
 class GradScalerSettings {
   static_assert(is_loss_scale_v<Policy>, "headroom: a GradScaler needs a loss scale (see is_loss_scale_v)");
 
  public:
-  /// That of the policy, which the losses of the next iteration get, and those of this one where none has been scaled yet; 1
-  /// where disabled.
+  /// The policy's scale, which losses of the next iteration get, and those of this one if none has been scaled yet; 1 if
+  /// disabled.
   [[nodiscard]] float get_scale() const { return enabled_ ? policy_.loss_scale() : 1.0F; }
   [[nodiscard]] bool is_enabled() const noexcept { return enabled_; }
   [[nodiscard]] const Policy& policy() const noexcept { return policy_; }
@@ -65,39 +65,40 @@ class GradScalerSettings {
   void set_backoff_factor(const double& factor) { set(&LossScaleConfig::backoff_factor, factor); }
   void set_growth_interval(std::int64_t interval) { set(&LossScaleConfig::growth_interval, interval); }
 
-  /// Sets the scale of the next iteration. Throws std::invalid_argument where it is no scale.
+  /// Sets the scale of the next iteration. Throws std::invalid_argument if the policy cannot have it.
   void update(const float& new_scale) {
     if (enabled_) policy_ = policy_.with_loss_scale(new_scale);
   }
-  /// That of the policy; empty where disabled. To be saved after `update`: what an iteration has seen so far is not in it.
+  /// The policy's state; empty if disabled. Save it after `update`: it has nothing of an iteration in progress.
   [[nodiscard]] StateDict state_dict() const { return enabled_ ? policy_.state_dict() : StateDict(); }
-  /// Goes on with the policy whose state this is; does nothing where disabled. Throws std::invalid_argument as
-  /// Policy::from_state_dict does, and then changes nothing.
+  /// Continues with the policy of this state; does nothing if disabled. Throws std::invalid_argument as Policy::from_state_dict
+  /// does, and then changes nothing.
   void load_state_dict(const StateDict& dict) {
     if (enabled_) policy_ = Policy::from_state_dict(dict);
   }
 
-  /// Called with what was found in the unscaled gradients of each optimizer, before anything is decided by it, by ranks without
-  /// gradients too; returns the same of all ranks together, so that their scales cannot drift apart and all clip by one norm.
-  /// A sum of squares beyond double is an overflow. Every rank has to unscale, clip or step the same optimizers in the same
-  /// order. Where it throws, the step of those gradients is skipped, or has not been clipped and can be tried again.
+  /// The reducer is called with what was found in the unscaled gradients of each optimizer, before anything is decided, on
+  /// ranks without gradients too. It returns the combination over all ranks, so that their scales cannot drift apart and all
+  /// clip by one norm. A sum of squares beyond double is an overflow. Every rank has to unscale, clip or step the same
+  /// optimizers in the same order. If the reducer throws, the step of those gradients is skipped, or they have not been clipped
+  /// and you can try again.
   void set_reducer(std::function<GradientSums(const GradientSums&)> reducer) { iteration_.reducer = std::move(reducer); }
-  /// Called by `update`, when it is done, after an overflow at the policy's min_scale: it can fall no further, and something
-  /// else is wrong. May throw. Without it the training goes on, as in torch.
+  /// `on_floor` is called at the end of `update` after an overflow at the policy's min_scale: the scale cannot fall further, so
+  /// something else is wrong. It may throw. Without it training goes on, as in torch.
   void set_on_floor(std::function<void(const Policy&)> on_floor) {
     static_assert(detail::is_detected_v<detail::common_config_t, Policy>, "headroom: this policy has no min_scale");
     on_floor_ = std::move(on_floor);
   }
-  /// Deferred: gradients are only measured and stay scaled; the optimizer multiplies them, in the loop it has anyway, by the
-  /// GradientFactor that it takes as the first argument of its step. (In the other mode that is 1.) An optimizer that takes
-  /// none is refused by std::logic_error, and so is a change once an optimizer has been unscaled.
+  /// In deferred mode gradients are only measured and stay scaled. The optimizer multiplies them, in the loop it has anyway, by
+  /// the GradientFactor that it takes as the first argument of its step (which is 1 in the other mode). An optimizer that takes
+  /// none is then a std::logic_error, and so is a change of mode once an optimizer has been unscaled.
   void set_deferred(bool deferred) {
     if (iteration_.has_optimizers()) {
       detail::throw_logic_error("set_deferred: an optimizer has been unscaled already; call update first");
     }
     iteration_.is_deferred = deferred;
   }
-  /// Who works on the gradients: parallel(n).
+  /// Who works on the gradients: parallel(n), say.
   void set_executor(const ParallelExecutor& executor) { iteration_.executor = executor; }
 
  protected:

@@ -15,8 +15,7 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// From one update of a GradScaler to the next: the scale of its losses, and what has become of the gradients of which
-/// optimizer.
+/// From one update of a GradScaler to the next: the scale of its losses, and what has been done to each optimizer's gradients.
 class Iteration {
  public:
   ParallelExecutor executor{1};
@@ -24,15 +23,15 @@ class Iteration {
   std::function<GradientSums(const GradientSums&)> reducer;
 
   void set_loss_scale(float scale) noexcept { loss_scale_ = scale; }
-  /// From here on there may be scaled gradients again.
+  /// From now on there may be scaled gradients again.
   void loss_was_scaled(float scale) noexcept {
     loss_scale_ = scale;
     states_.loss_was_scaled();
   }
-  /// Of the losses, or what they would get now.
+  /// The scale of the losses, or the one they would get now.
   [[nodiscard]] float loss_scale_or(float scale) const noexcept { return has_loss() ? loss_scale_ : scale; }
   [[nodiscard]] bool has_optimizers() const noexcept { return !states_.empty(); }
-  /// Of the gradients of all optimizers together.
+  /// The report on the gradients of all optimizers together.
   [[nodiscard]] GradientReport report() const noexcept {
     GradientReport all{true, 0.0};
     for (const OptimizerState& state : states_) all = combined(all, state.report);
@@ -43,8 +42,8 @@ class Iteration {
     loss_scale_ = 0.0F;
   }
 
-  /// Divides the gradients of an optimizer by `scale`, and clips them where `max_norm` is not null. Throws std::logic_error the
-  /// second time. Returns what was found, of all ranks; the norm only where it clips.
+  /// Divides the gradients of an optimizer by `scale`, and clips them if `max_norm` is not null. Throws std::logic_error the
+  /// second time. Returns what was found over all ranks; the norm only if it clips.
   template <class Optimizer>
   GradientNorm unscale(Optimizer& optimizer, float scale, const double* max_norm) {
     auto&& gradients = optimizer_traits<Optimizer>::gradients(optimizer);
@@ -59,8 +58,9 @@ class Iteration {
     return unscale_first(id, passes, scale, max_norm);
   }
 
-  /// Divides the gradients by `scale` unless that has been done, and says by what and whether the optimizer may step, which it
-  /// does once. Throws std::logic_error the second time. `takes_factor`: whether it will be handed a GradientFactor.
+  /// Divides the gradients by `scale` unless that has been done. Returns what is left to multiply and whether the optimizer may
+  /// step, which it does once. Throws std::logic_error the second time. `takes_factor`: whether the step will be passed a
+  /// GradientFactor.
   template <class Optimizer>
   const OptimizerState& step(Optimizer& optimizer, float scale, bool takes_factor) {
     if (is_deferred && !takes_factor) throw_takes_no_factor("step");
@@ -98,7 +98,7 @@ class Iteration {
     return *state;
   }
 
-  /// Removes the last state again where nothing has been written, so that it may be tried again.
+  /// Removes the last state again if nothing has been written, so that the call can be repeated.
   struct Attempt {
     OptimizerStates& states;
     bool has_written = false;
@@ -107,7 +107,7 @@ class Iteration {
     }
   };
 
-  /// Returns what was found, of all ranks, and leaves a state that says the same.
+  /// Returns what was found over all ranks, and leaves a state that says the same.
   GradientNorm unscale_first(const OptimizerId& id, GradientPasses& passes, float scale, const double* max_norm) {
     const OptimizerState* before = states_.find_before(id);
     states_.check_is_current(before, has_loss());
@@ -155,26 +155,26 @@ class Iteration {
     state.largest = scaled.max_abs;
     return found;
   }
-  /// That of all ranks. By a norm beyond all doubles nobody can clip: it counts as an overflow.
+  /// The norm over all ranks. Nobody can clip by a norm beyond double, so it counts as an overflow.
   [[nodiscard]] GradientNorm reduced(const GradientNorm& found) const {
     const GradientNorm all = reducer ? norm_of_all(found, reducer(sums_of(found))) : found;
     return is_infinite(all.norm) ? overflow() : all;
   }
 
-  /// Whether they may be those of the iteration before, unscaled already: no loss has been scaled in this one, and in that one
-  /// there was no step, or there was a loss.
+  /// Whether the gradients may be those of the previous iteration, already unscaled: no loss has been scaled in this one, and
+  /// in that one there was no step, or there was a loss.
   [[nodiscard]] bool gradients_may_be_old(const OptimizerState& before) const noexcept {
     return !has_loss() && (!before.stepped || states_.loss_before());
   }
-  /// Throws std::logic_error where they are as large as they were left.
+  /// Throws std::logic_error if they are as large as they were left.
   static void check_is_new(const OptimizerState& before, const GradientReport& now) {
     if (!before.may_be(now)) return;
     throw_logic_error(
         "these gradients were unscaled before the last update already, and no loss has been scaled since: call step before "
         "update, and scale and backward after it");
   }
-  /// Throws std::logic_error where gradients that were unscaled have become larger, and it may be because scaled ones have been
-  /// added, for a loss has been scaled since, or because they are another's, who has moved here with them.
+  /// Throws std::logic_error if unscaled gradients have become larger, either because scaled ones may have been added (a loss
+  /// has been scaled since), or because they belong to another optimizer, which has moved here with them.
   static void check_nothing_added(const OptimizerState& state, GradientPasses& passes) {
     if (!state.report.finite || !(state.loss_since || state.id.is_inline)) return;
     if (passes.measure().max_abs <= state.largest) return;

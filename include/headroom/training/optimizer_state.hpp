@@ -22,8 +22,8 @@ namespace detail {
 template <class>
 inline char address_of_type = 0;  // its address stands for a type; not constant, for linkers may fold constants into one
 
-/// An optimizer by where it is and where its gradients are: by both, one that has moved can be told from another one at its
-/// address.
+/// An optimizer, identified by its address and by where its gradients are. The two together distinguish an optimizer that has
+/// moved from another one at its address.
 struct OptimizerId {
   const void* address = nullptr;
   const void* type = nullptr;      ///< the static one: the first member of an optimizer has the same address
@@ -60,17 +60,17 @@ template <class Optimizer, class Tree>
   return id;
 }
 
-/// What has become of the gradients of one optimizer in an iteration.
+/// What has been done to the gradients of one optimizer in an iteration.
 struct OptimizerState {
   OptimizerId id;
   GradientReport report{};  ///< of the unscaled gradients of all ranks; decides the step
-  GradientFactor factor{};  ///< what is still to be multiplied, in deferred mode
-  double largest = 0.0;     ///< |gradient| that lies in memory now; +Inf where not finite
+  GradientFactor factor{};  ///< what is still to be multiplied by, in deferred mode
+  double largest = 0.0;     ///< largest |gradient| in memory now; +Inf if not finite
   bool stepped = false;
   bool loss_since = false;  ///< a loss has been scaled in the iteration after these gradients were unscaled
 
-  /// Whether gradients of which `now` was found may be those that were left here. Those that are 0 or not finite are not spoilt
-  /// by another division.
+  /// Whether gradients with the report `now` may be those that were left here. Gradients that are 0 or not finite are not
+  /// harmed by another division.
   [[nodiscard]] bool may_be(const GradientReport& now) const noexcept {
     return now.finite && now.max_abs > 0.0 && now.max_abs == largest;
   }
@@ -104,8 +104,8 @@ class OptimizerStates {
     return id;
   }
 
-  /// The state of the optimizer in this iteration, null where it has none yet. Throws std::logic_error where its gradients are
-  /// others than those that were unscaled.
+  /// The state of the optimizer in this iteration; null if it has none yet. Throws std::logic_error if its gradients are not
+  /// those that were unscaled.
   [[nodiscard]] OptimizerState* find(const OptimizerId& id) {
     for (OptimizerState& state : now_) {
       if (state.id.same_optimizer(id)) {
@@ -121,8 +121,8 @@ class OptimizerStates {
     }
     return nullptr;
   }
-  /// Throws std::logic_error where gradients of an optimizer without a state have been unscaled as another one's. They are
-  /// measured only where that decides.
+  /// Throws std::logic_error if gradients of an optimizer without a state have been unscaled as another one's. They are
+  /// measured only if that decides.
   void check_not_unscaled(const OptimizerId& id, GradientPasses& passes) {
     if (now_.empty()) return;
     std::sort(at(id.begin), at(id.end), Leaf::is_before);
@@ -138,15 +138,15 @@ class OptimizerStates {
       throw_logic_error("gradients of this optimizer have been unscaled already since the last update, as another one's");
     }
   }
-  /// The state it had when the last iteration ended; null where it had none.
+  /// The state it had when the last iteration ended; null if it had none.
   [[nodiscard]] const OptimizerState* find_before(const OptimizerId& id) const noexcept {
     for (const OptimizerState& state : before_) {
       if (state.id.same_optimizer(id) || state.id.same_gradients(id)) return &state;
     }
     return nullptr;
   }
-  /// Throws std::logic_error where no loss has been scaled in this iteration, but one was in the last, from which the gradients
-  /// of this optimizer may be: it had no state then, or a loss was scaled after that.
+  /// Throws std::logic_error if no loss has been scaled in this iteration, but one was in the last, and this optimizer's
+  /// gradients may be from there: it had no state then, or a loss was scaled after that.
   void check_is_current(const OptimizerState* before, bool has_loss) const {
     if (loss_before_ && !has_loss && (before == nullptr || before->loss_since)) {
       throw_logic_error(

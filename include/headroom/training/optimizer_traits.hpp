@@ -10,11 +10,11 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// What an optimizer that takes one multiplies each gradient by: in deferred mode the inverse of the loss scale times the clip
-/// factor, else 1. An optimizer takes one whose `step` names this type as that of its first parameter. It can also say so,
-/// itself or in its optimizer_traits, by `static constexpr bool takes_gradient_factor = true;` (or false). It has to where its
-/// step is a template, which would take anything; and where `unscale_` is called in deferred mode, before the other arguments
-/// of the step are known, if there are more than three of them.
+/// What an optimizer multiplies each gradient by, if it takes one: in deferred mode the inverse loss scale times the clip
+/// factor, otherwise 1. An optimizer takes one if its `step` names this type as the type of its first parameter. It can also
+/// say so, itself or in its optimizer_traits: `static constexpr bool takes_gradient_factor = true;` (or false). It has to if
+/// its step is a template, which would take anything, or if the step has more than three other arguments and `unscale_` is
+/// called in deferred mode, before those are known.
 struct GradientFactor {
   double value = 1.0;
 };
@@ -40,7 +40,7 @@ struct member_optimizer_traits<Optimizer, true> {
 }  // namespace detail
 
 /// How a GradScaler reaches the gradients of an optimizer and lets it step. An optimizer with members `gradients()`, which
-/// returns a reference to a tree (or a tree of views), and `step(...)` needs no specialisation; others say
+/// returns a reference to a tree (or a tree of views), and `step(...)` needs no specialisation. For others write
 ///
 ///     template <> struct headroom::optimizer_traits<MyOptimizer> {
 ///       static auto& gradients(MyOptimizer& optimizer) { return optimizer.grads; }
@@ -50,15 +50,15 @@ struct member_optimizer_traits<Optimizer, true> {
 ///       }
 ///     };
 ///
-/// Gradients that are not in this processor's memory need functions of their own, in the place of headroom's verbs (all three;
-/// `gradients` still returns a tree: no leaf means no gradients). The reports are of what is stored:
+/// Gradients outside the CPU's memory need functions of their own in place of headroom's verbs, all three of them (`gradients`
+/// still returns a tree; no leaf means no gradients). They report what they store:
 ///
 ///       static GradientReport unscale(const ParallelExecutor&, Gradients&, float loss_scale);
 ///       static GradientNorm measure(const ParallelExecutor&, const Gradients&);
 ///       static GradientReport scale(const ParallelExecutor&, Gradients&, double factor);
 ///
-/// The second parameter is for specialisations of whole families by std::enable_if_t; they go before an optimizer's own
-/// members.
+/// The second parameter is for specialising whole families by std::enable_if_t. A specialisation takes precedence over an
+/// optimizer's own members.
 template <class Optimizer, class Enable = void>
 struct optimizer_traits : detail::member_optimizer_traits<Optimizer> {};
 
@@ -95,7 +95,7 @@ struct CallStep {
 template <class T>
 using says_t = decltype(bool{T::takes_gradient_factor});
 
-/// Like a GradientFactor, but known to nobody: a step that can be called with it can be called with anything.
+/// Like a GradientFactor, but known to nobody: a step that accepts it accepts anything.
 struct NoGradientFactor {
   double value = 1.0;
 };

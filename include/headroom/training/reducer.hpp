@@ -10,11 +10,11 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// What ranks have to agree on, of the unscaled gradients of one optimizer: GradScaler::set_reducer.
+/// What ranks have to agree on about the unscaled gradients of one optimizer: see GradScaler::set_reducer.
 struct GradientSums {
   bool finite = true;           ///< combined by AND
-  double max_abs = 0.0;         ///< by maximum; +Inf where not finite
-  double sum_of_squares = 0.0;  ///< by sum, where each rank holds a part of the gradients; +Inf where not finite, else 0 where
+  double max_abs = 0.0;         ///< combined by maximum; +Inf if not finite
+  double sum_of_squares = 0.0;  ///< combined by sum, if each rank holds a part of the gradients; +Inf if not finite, else 0 if
                                 ///< nobody clips
 };
 
@@ -28,7 +28,7 @@ namespace detail {
 [[nodiscard]] inline GradientSums sums_of(const GradientNorm& norm) noexcept {
   return {norm.finite, norm.max_abs, norm.finite ? norm.norm * norm.norm : overflow().norm};
 }
-/// That of all ranks, whatever the reducer makes of an overflow here.
+/// The norm over all ranks, whatever the reducer makes of an overflow here.
 [[nodiscard]] inline GradientNorm norm_of_all(const GradientNorm& here, const GradientSums& all) noexcept {
   if (!here.finite || !all.finite) return overflow();
   return {{true, all.max_abs}, std::sqrt(all.sum_of_squares)};

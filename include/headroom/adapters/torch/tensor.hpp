@@ -29,7 +29,7 @@ struct dtype_traits<c10::BFloat16> {
 template <class T>
 struct TorchView {
   const at::Tensor& tensor;
-  const char* obstacle;  ///< why its elements cannot be reached; null where they can
+  const char* obstacle;  ///< why its elements cannot be reached; null if they can
 };
 
 template <class T>
