@@ -30,7 +30,7 @@ class JobQueue {
     std::future<Result> result = promise->get_future();
     auto shared = std::make_shared<Work>(std::move(work));  // std::function copies
     locked([&] {
-      if (!error_) jobs_.emplace_back([promise, shared] { fulfil(*promise, *shared); });
+      if (!error_) jobs_.emplace_back([promise, shared] { return fulfil(*promise, *shared); });
     });
     changed_.notify_all();
     return result;
@@ -64,60 +64,58 @@ class JobQueue {
 #endif
   }
 
-  /// What is left is dropped; the job that is being done goes on.
-  void end_now() {
-    std::deque<std::function<void()>> dropped;
+  /// Ends `run` when what is left has been done, or drops that; a job that is being done goes on.
+  void end(bool drops_what_is_left) {
+    std::deque<Job> dropped;
     locked([&] {
       is_ending_ = true;
-      dropped.swap(jobs_);
+      if (drops_what_is_left) dropped.swap(jobs_);
     });
-  }
-  /// When what is left has been done.
-  void end() {
-    locked([this] { is_ending_ = true; });
     changed_.notify_all();
   }
   void run() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [this] { return is_ending_ || !jobs_.empty(); });
-      if (jobs_.empty()) return;
-      std::function<void()> job = std::move(jobs_.front());
-      jobs_.pop_front();
-      is_busy_ = true;
-      lock.unlock();
-      std::exception_ptr error = error_of(job);
-      job = nullptr;  // what it holds goes away here, not under the lock
-      std::deque<std::function<void()>> dropped;
-      lock.lock();
-      is_busy_ = false;
-      if (error) {
+    while (Job job = next()) {
+      std::exception_ptr error = job();
+      job = nullptr;  // what it holds goes away here, and so does what is dropped, not under the lock
+      std::deque<Job> dropped;
+      locked([&] {
+        is_busy_ = false;
+        if (!error) return;
         error_ = std::move(error);
         dropped.swap(jobs_);
-      }
+      });
       changed_.notify_all();
-      if (!dropped.empty()) {
-        lock.unlock();
-        dropped.clear();
-        lock.lock();
-      }
     }
   }
 
  private:
+  using Job = std::function<std::exception_ptr()>;
+
+  /// The next job, as soon as there is one; none at the end.
+  Job next() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return is_ending_ || !jobs_.empty(); });
+    if (jobs_.empty()) return nullptr;
+    is_busy_ = true;
+    Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    return job;
+  }
+
   /// An error goes to the promise and on to run().
   template <class Result, class Work>
-  static void fulfil(std::promise<Result>& promise, Work& work) {
+  static std::exception_ptr fulfil(std::promise<Result>& promise, Work& work) {
 #if HEADROOM_EXCEPTIONS
     try {
       set_value(promise, work);
     } catch (...) {
       promise.set_exception(std::current_exception());
-      throw;
+      return std::current_exception();
     }
 #else
     set_value(promise, work);
 #endif
+    return nullptr;
   }
   template <class Result, class Work>
   static void set_value(std::promise<Result>& promise, Work& work) {
@@ -129,22 +127,9 @@ class JobQueue {
     }
   }
 
-  static std::exception_ptr error_of(const std::function<void()>& job) noexcept {
-#if HEADROOM_EXCEPTIONS
-    try {
-      job();
-    } catch (...) {
-      return std::current_exception();
-    }
-#else
-    job();
-#endif
-    return nullptr;
-  }
-
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> jobs_;
+  std::deque<Job> jobs_;
   std::exception_ptr error_;
   bool is_busy_ = false, is_ending_ = false;
 };
@@ -162,13 +147,8 @@ class JobThread {
   JobThread(const JobThread&) = delete;
   JobThread& operator=(const JobThread&) = delete;
   ~JobThread() {
-    if (is_current()) {
-      jobs_->end_now();
-      detach_thread(thread_);
-    } else {
-      jobs_->end();
-      join_thread(thread_);
-    }
+    jobs_->end(is_current());
+    is_current() ? detach_thread(thread_) : join_thread(thread_);
   }
 
   [[nodiscard]] bool is_current() const noexcept { return is_current_thread(thread_); }
