@@ -2,8 +2,10 @@
 
 #include <headroom/adapters/torch/tensor.hpp>
 #include <headroom/config.hpp>
+#include <headroom/detail/detect.hpp>
 #include <headroom/training/gradient_passes.hpp>
 #include <headroom/training/optimizer_traits.hpp>
+#include <headroom/training/reducer.hpp>
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -55,8 +57,7 @@ namespace detail::aten {
   return gradients;
 }
 
-/// Gradients on one device that is not the CPU. Nothing here waits for the device but the functions that return something,
-/// once.
+/// Gradients on one device that is not the CPU. Each function waits for the device once, for what it returns.
 class DeviceGradients {
  public:
   explicit DeviceGradients(const c10::Device& device) : device_(device) {}
@@ -64,56 +65,32 @@ class DeviceGradients {
   [[nodiscard]] const c10::Device& device() const noexcept { return device_; }
   void add(const at::Tensor& gradient) {
     const at::Tensor elements = gradient.is_sparse() ? gradient._values() : gradient;
-    if (elements.numel() == 0) return;
-    // ATen's fused operator takes 16-bit gradients in some versions and for some devices only.
-    (is_16_bit(elements) ? narrow_ : wide_).push_back(elements);
+    if (elements.numel() != 0) gradients_.push_back(elements);
   }
 
-  [[nodiscard]] GradientReport unscale(float scale) {
-    const double inverse = 1.0 / static_cast<double>(scale);
-    const auto options = at::TensorOptions(device_).dtype(at::kFloat);
-    at::Tensor found_inf = at::zeros({1}, options);
-    const at::Tensor inv_scale = at::full({1}, inverse, options);
-    if (!wide_.empty()) at::_amp_foreach_non_finite_check_and_unscale_(wide_, found_inf, inv_scale);
-    for (at::Tensor& gradient : narrow_) gradient.mul_(inverse);
-    const at::Tensor largest = norms(std::numeric_limits<double>::infinity()).max().reshape({1});
-    const at::Tensor found = at::cat({found_inf.to(largest.scalar_type()), largest}).to(at::kCPU, at::kDouble);
-    const double* values = found.data_ptr<double>();
-    return report_of(values[0] == 0.0, values[1]);
-  }
   [[nodiscard]] GradientNorm measure() const {
     const at::Tensor largest = norms(std::numeric_limits<double>::infinity()).max(), norm = norms(2.0).norm();
     const at::Tensor found = at::stack({largest, norm}).to(at::kCPU, at::kDouble);
     const double* values = found.data_ptr<double>();
-    const GradientReport report = report_of(true, values[0]);
-    return {report, report.finite ? values[1] : report.max_abs};
+    const bool finite = bit_cast<std::uint64_t>(values[0]) < binary64::infinity_bits;
+    return finite ? GradientNorm{{true, values[0]}, values[1]} : overflow();
   }
   [[nodiscard]] GradientReport scale(double factor) {
-    for (auto* gradients : {&wide_, &narrow_}) {
-      for (at::Tensor& gradient : *gradients) gradient.mul_(factor);
-    }
+    if (!gradients_.empty()) at::_foreach_mul_(gradients_, factor);
     return measure();
   }
 
  private:
-  static GradientReport report_of(bool finite, const double& max_abs) {
-    const bool is_finite = finite && bit_cast<std::uint64_t>(max_abs) < binary64::infinity_bits;
-    return {is_finite, is_finite ? max_abs : bit_cast<double>(binary64::infinity_bits)};
-  }
   /// Of each tensor, in double where the device has that.
   [[nodiscard]] at::Tensor norms(double order) const {
     const at::ScalarType type = device_.type() == c10::DeviceType::MPS ? at::kFloat : at::kDouble;
     std::vector<at::Tensor> norms = {at::zeros({}, at::TensorOptions(device_).dtype(type))};
-    for (const auto* gradients : {&wide_, &narrow_}) {
-      for (const at::Tensor& gradient : *gradients) {
-        norms.push_back(at::linalg_vector_norm(gradient, order, {}, false, type));
-      }
-    }
+    for (const at::Tensor& gradient : gradients_) norms.push_back(at::linalg_vector_norm(gradient, order, {}, false, type));
     return at::stack(norms);
   }
 
   c10::Device device_;
-  std::vector<at::Tensor> wide_, narrow_;
+  std::vector<at::Tensor> gradients_;
 };
 
 [[nodiscard]] inline bool is_on_cpu(const at::Tensor& tensor) { return tensor.device().is_cpu(); }
@@ -129,13 +106,12 @@ class Gradients {
     }
   }
 
-  [[nodiscard]] GradientReport unscale(const ParallelExecutor& executor, float scale) {
+  [[nodiscard]] GradientReport unscale(const ParallelExecutor& executor, float loss_scale) {
     (void)check_trees(CheckInPlace{}, on_cpu_);
-    GradientReport report{true, 0.0};
-    for (DeviceGradients& gradients : elsewhere_) report = combined(report, gradients.unscale(scale));
-    report = combined(report, ConstantLossScale(scale).unscale_in_place(executor, on_cpu_));
+    const GradientReport there = scale_elsewhere(1.0 / static_cast<double>(loss_scale));
+    const GradientReport here = ConstantLossScale(loss_scale).unscale_in_place(executor, on_cpu_);
     written();
-    return report;
+    return combined(there, here);
   }
   [[nodiscard]] GradientNorm measure(const ParallelExecutor& executor) const {
     GradientNorm all = headroom::measure(executor, on_cpu_);
@@ -148,11 +124,10 @@ class Gradients {
   }
   [[nodiscard]] GradientReport scale(const ParallelExecutor& executor, double factor) {
     const std::size_t bytes = check_trees(CheckInPlace{}, on_cpu_);
-    GradientReport report{true, 0.0};
-    for (DeviceGradients& gradients : elsewhere_) report = combined(report, gradients.scale(factor));
-    report = combined(report, multiply_in_place(executor, factor, bytes, on_cpu_).report());
+    const GradientReport there = scale_elsewhere(factor);
+    const GradientReport here = multiply_in_place(executor, factor, bytes, on_cpu_).report();
     written();
-    return report;
+    return combined(there, here);
   }
 
  private:
@@ -161,6 +136,11 @@ class Gradients {
       if (gradients.device() == device) return gradients;
     }
     return elsewhere_.emplace_back(device);
+  }
+  [[nodiscard]] GradientReport scale_elsewhere(double factor) {
+    GradientReport report{true, 0.0};
+    for (DeviceGradients& gradients : elsewhere_) report = combined(report, gradients.scale(factor));
+    return report;
   }
   /// Tells autograd, which refuses a backward pass through what has changed since.
   void written() const {
@@ -174,40 +154,31 @@ class Gradients {
   std::vector<DeviceGradients> elsewhere_;
 };
 
-struct StepWithout {
-  template <class Optimizer>
-  auto operator()(Optimizer& optimizer) const -> decltype(optimizer.step()) {
-    return optimizer.step();
-  }
-};
-struct StepWithFactor {
-  template <class Optimizer>
-  auto operator()(Optimizer& optimizer, GradientFactor factor) const -> decltype(optimizer.step(factor)) {
-    return optimizer.step(factor);
-  }
-};
+template <class Optimizer>
+using step_t = decltype(std::declval<Optimizer&>().step());
+template <class Optimizer>
+using factor_step_t = decltype(std::declval<Optimizer&>().step(GradientFactor()));
 
 }  // namespace detail::aten
 
 /// Every optimizer of libtorch. Gradients on the CPU are unscaled and checked by headroom's kernels; those on other devices by
-/// ATen's fused operator, where they are float or double, and 16-bit ones there by a multiplication and a maximum for each; a
-/// step waits once for each device. 16-bit gradients are rounded to their own dtype again when they are unscaled, and what is
-/// too small for it is lost: keep the parameters of an optimizer in float. A gradient without elements is a gradient; one that
-/// is undefined is none.
+/// ATen, in one multiplication and a maximum of each; a step waits once for each device. 16-bit gradients are rounded to their
+/// own dtype again when they are unscaled, and what is too small for it is lost: keep the parameters of an optimizer in float.
+/// A gradient without elements is a gradient; one that is undefined is none.
 template <class Optimizer>
 struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::optim::Optimizer, Optimizer>>> {
   static std::vector<at::Tensor> gradients(::torch::optim::Optimizer& optimizer) {
     return detail::aten::gradients_of(optimizer);
   }
   static auto step(Optimizer& optimizer) {
-    static_assert(std::is_invocable_v<detail::aten::StepWithout, Optimizer&>,
+    static_assert(detail::is_detected_v<detail::aten::step_t, Optimizer>,
                   "headroom: an optimizer that calls a closure, as LBFGS, computes gradients that nobody unscales");
-    return detail::aten::StepWithout()(optimizer);
+    return optimizer.step();
   }
-  static constexpr bool takes_gradient_factor = std::is_invocable_v<detail::aten::StepWithFactor, Optimizer&, GradientFactor>;
+  static constexpr bool takes_gradient_factor = detail::is_detected_v<detail::aten::factor_step_t, Optimizer>;
   /// For one of your own, in deferred mode.
   template <class O>
-  static auto step(O& optimizer, GradientFactor factor) -> decltype(optimizer.step(factor)) {
+  static auto step(O& optimizer, GradientFactor factor) -> detail::aten::factor_step_t<O> {
     return optimizer.step(factor);
   }
   template <class Closure, std::enable_if_t<!std::is_same_v<std::decay_t<Closure>, GradientFactor>, int> = 0>
@@ -217,8 +188,8 @@ struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::o
                   "takes none");
   }
 
-  static GradientReport unscale(const ParallelExecutor& executor, const std::vector<at::Tensor>& gradients, float scale) {
-    return detail::aten::Gradients(gradients).unscale(executor, scale);
+  static GradientReport unscale(const ParallelExecutor& executor, const std::vector<at::Tensor>& gradients, float loss_scale) {
+    return detail::aten::Gradients(gradients).unscale(executor, loss_scale);
   }
   static GradientNorm measure(const ParallelExecutor& executor, const std::vector<at::Tensor>& gradients) {
     return detail::aten::Gradients(gradients).measure(executor);
