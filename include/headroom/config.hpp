@@ -2,12 +2,13 @@
 
 #include <headroom/version.hpp>
 
-#include <cstddef>  // for what the standard library says of itself
+#include <cstddef>  // for the standard library's own macros
 
-// Every macro of headroom, but for the version. A user may define the ones in the first part before including any header (the
-// same value in every translation unit); the second part is worked out from the compiler.
+// Every macro of headroom except the version. You may define those in the first part before including any header, with the same
+// value in every translation unit. Those in the second part follow from the compiler.
 
-// 1: errors are exceptions. 0: the message goes to HEADROOM_ERROR_HANDLER, then the program aborts. Follows -fno-exceptions.
+// 1: errors are exceptions. 0: the message goes to HEADROOM_ERROR_HANDLER, then the program aborts. 0 by default under
+// -fno-exceptions.
 #ifndef HEADROOM_EXCEPTIONS
 #if defined(__cpp_exceptions)
 #define HEADROOM_EXCEPTIONS 1
@@ -16,21 +17,20 @@
 #endif
 #endif
 
-// Called with a `const char*` message before abort() where exceptions are off. It may itself not return.
+// Called with a `const char*` message before abort() if exceptions are off. It need not return.
 #ifndef HEADROOM_ERROR_HANDLER
 #define HEADROOM_ERROR_HANDLER(message) ::std::fputs(message, stderr)
 #endif
 
-// 0: no SIMD code is compiled, only the scalar kernels. For compilers without target attributes, and for a look at the
-// difference.
+// 0: no SIMD code is compiled, only the scalar kernels. For compilers without target attributes, and to see the difference.
 #ifndef HEADROOM_SIMD
 #define HEADROOM_SIMD 1
 #endif
 
 // Results are the same bits on every target that computes in float and double. The x87 unit (32-bit x86 without -msse2
-// -mfpmath=sse, or -mfpmath=387) rounds doubles twice: there gradients of double, and norms, may be off in their last bits.
+// -mfpmath=sse, or -mfpmath=387) rounds doubles twice, so double gradients and norms may differ in their last bits there.
 
-// ---- worked out from the compiler; not for users ----
+// ---- determined from the compiler; not for users ----
 
 #if HEADROOM_SIMD && (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
 #define HEADROOM_HAS_AVX2 1
@@ -45,8 +45,8 @@
 #define HEADROOM_HAS_NEON 0
 #endif
 
-// _Float16 is std::float16_t wherever the latter exists, so recognising one recognises both. g++ 12 has it on x86 only, though
-// its macro says otherwise.
+// _Float16 is std::float16_t wherever the latter exists, so recognising one recognises both. g++ 12 has it only on x86,
+// although its macro says otherwise.
 #if defined(__FLT16_MANT_DIG__) && (!defined(__x86_64__) || defined(__SSE2__)) && \
     (defined(__x86_64__) || defined(__clang__) || !defined(__GNUC__) || __GNUC__ >= 13)
 #define HEADROOM_HAS_FLOAT16 1
@@ -54,7 +54,7 @@
 #define HEADROOM_HAS_FLOAT16 0
 #endif
 
-// ARM's older fp16 type, another one than _Float16.
+// ARM's older fp16 type, which is not _Float16.
 #if defined(__ARM_FP16_FORMAT_IEEE)
 #define HEADROOM_HAS_ARM_FP16 1
 #else
@@ -69,7 +69,7 @@
 #define HEADROOM_HAS_BF16 0
 #endif
 
-// Threads as POSIX has them: pthread_create says that there is none to be had, where std::thread throws.
+// POSIX threads: pthread_create returns an error if no thread can be started, where std::thread throws.
 #ifndef HEADROOM_HAS_PTHREADS
 #if defined(__unix__) || defined(__APPLE__)
 #define HEADROOM_HAS_PTHREADS 1
@@ -78,7 +78,7 @@
 #endif
 #endif
 
-// What each shared library has for itself: it is not to outlive the code that it needs.
+// For what each shared library has to itself, because it must not outlive the code it needs.
 #if defined(__ELF__) || defined(__APPLE__)
 #define HEADROOM_HIDDEN [[gnu::visibility("hidden")]]
 #else

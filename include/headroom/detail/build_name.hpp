@@ -2,19 +2,19 @@
 
 #include <headroom/config.hpp>
 
-// HEADROOM_BUILD, the name of the inline namespace around all of headroom. Where two translation units are built with unlike
-// flags, or against unlike versions, they compile the same inline function to different code, of which the linker keeps one
-// copy for both: one that the CPU may not have, or that takes no NaN for possible. With version and flags in the name they are
-// different functions, and each unit keeps its own. It also means that a function of yours that takes a type of headroom's, and
-// is defined in a unit with other flags than its caller's, is not found by the linker. What has to be one for all of them is in
-// shared.hpp. The code of the standard library's own templates, std::vector<float> say, is shared in spite of it: what the
-// linker keeps of that has to suit the oldest CPU, whose units therefore come first when linking.
+// HEADROOM_BUILD is the name of the inline namespace around all of headroom. Two translation units built with different flags,
+// or against different versions, compile the same inline function to different code, and the linker keeps one copy for both:
+// perhaps one with instructions the CPU lacks, or one that assumes there are no NaNs. With version and flags in the name they
+// are different functions, and each unit keeps its own. This also means that the linker does not find a function of yours that
+// takes one of headroom's types if it is defined in a unit with other flags than its caller's. What all units have in common is
+// in shared.hpp. Instances of the standard library's templates, std::vector<float> say, are still shared, and the copy the
+// linker keeps has to suit the oldest CPU: link the units for that first.
 
 #define HEADROOM_DETAIL_PASTE(a, b, c, d, e, f, g, h, i, j) a##b##c##d##e##f##g##h##i##j
 #define HEADROOM_DETAIL_JOIN(...) HEADROOM_DETAIL_PASTE(__VA_ARGS__)
 
-// The word, where the macro is defined as 1 (2 or 3, for a later revision of the same), else nothing: only of a macro that is
-// defined does the name end in a number, and become a comma, behind which the word is the second argument.
+// The word if the macro is defined as 1 (or 2 or 3, for later revisions), otherwise nothing. Only if the macro is defined does
+// the pasted name end in a number and become a comma, which makes the word the second argument.
 #define HEADROOM_DETAIL_IF(macro, word) \
   HEADROOM_DETAIL_IF_COMMA(HEADROOM_DETAIL_JOIN(HEADROOM_DETAIL_IF_DEFINED_, macro, , , , , , , , ), word)
 #define HEADROOM_DETAIL_IF_COMMA(comma, word) HEADROOM_DETAIL_IF_SECOND(comma word, , )
@@ -23,10 +23,10 @@
 #define HEADROOM_DETAIL_IF_DEFINED_2 ,
 #define HEADROOM_DETAIL_IF_DEFINED_3 ,
 
-// What compilers use by themselves where the flags allow it. Two units get one name only where every CPU that runs the one runs
-// the other, too; what only intrinsics reach is left out.
+// Instruction sets that compilers use by themselves if the flags allow it. Two units get the same name only if every CPU that
+// runs the one also runs the other; what only intrinsics reach is left out.
 #if defined(__x86_64__) || defined(__i386__)
-// No CPU has one of these without the ones below it.
+// No CPU has one of these without those below it.
 #if defined(__AVX10_2__)
 #define HEADROOM_DETAIL_REGISTERS _avx10
 #elif defined(__AVX512BW__) || defined(__AVX512VL__) || defined(__AVX512DQ__)

@@ -18,11 +18,11 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// Jobs that a thread does one after the other. After an error the jobs behind it are dropped, until somebody receives it. It
-/// outlives its JobThread while somebody shares it.
+/// Jobs that a thread does one after the other. After an error the remaining jobs are dropped until somebody receives the
+/// error. The queue outlives its JobThread while somebody shares it.
 class JobQueue {
  public:
-  /// Adds a job. The future has what it returns, or throws; a job that is dropped breaks its promise.
+  /// Adds a job. The future gets what the job returns or throws; a dropped job breaks its promise.
   template <class Work>
   auto enqueue(Work work) {
     using Result = decltype(work());
@@ -50,7 +50,7 @@ class JobQueue {
   void wait_until_idle() {
     wait([this] { return jobs_.empty() && !is_busy_; });
   }
-  /// Throws the error, if there is one, when before_throw() has been called under the lock; then jobs are taken again.
+  /// Throws the error, if there is one, after calling before_throw() under the lock; jobs are accepted again.
   template <class F>
   void receive_error(F before_throw) {
     std::exception_ptr error;
@@ -134,10 +134,11 @@ class JobQueue {
   bool is_busy_ = false, is_ending_ = false;
 };
 
-/// The thread of a JobQueue. Its destructor waits until all jobs are done; one that is called in a job drops those behind it.
+/// The thread of a JobQueue. Its destructor waits until all jobs are done; called from within a job, it drops the remaining
+/// ones.
 class JobThread {
  public:
-  /// Throws std::system_error where there is no thread to be had.
+  /// Throws std::system_error if no thread can be started.
   JobThread() : jobs_(std::make_shared<JobQueue>()) {
     auto its_share = std::make_unique<std::shared_ptr<JobQueue>>(jobs_);
     const int error = start_thread(thread_, &run_jobs, its_share.get());

@@ -20,8 +20,8 @@ namespace detail {
 
 using ThreadHandle = pthread_t;
 
-/// Starts body(argument) in a thread that has to be joined or detached. Returns 0, or the number of the error where there is no
-/// thread to be had: std::thread would throw, or end the program.
+/// Starts body(argument) in a thread that has to be joined or detached. Returns 0, or the error number if no thread can be
+/// started; std::thread would throw, or end the program.
 [[nodiscard]] inline int start_thread(ThreadHandle& thread, void* (*body)(void*), void* argument) noexcept {
   return pthread_create(&thread, nullptr, body, argument);
 }
@@ -34,8 +34,7 @@ inline void detach_thread(ThreadHandle& thread) noexcept { (void)pthread_detach(
 using Mutex = pthread_mutex_t;
 using Condition = pthread_cond_t;
 
-/// To be called before the first use of the two where they are constant-initialised. Returns false where there is no memory to
-/// be had.
+/// Call before the first use of the two if they are constant-initialised. Returns false if out of memory.
 [[nodiscard]] inline bool prepare(Mutex&, Condition&) noexcept { return true; }
 
 class Lock {
