@@ -4,9 +4,9 @@
 #include <cmath>
 #include <random>
 
+#include "support/any_policies.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
-#include "support/policies.hpp"
 #include "support/samples.hpp"
 
 using headroom::LossScaleConfig;
@@ -16,16 +16,7 @@ namespace {
 /// A policy of each rule, with these settings and the others such that the first overflow backs off.
 template <class Check>
 void for_each_rule(const LossScaleConfig& config, Check check) {
-  const headroom::HysteresisConfig hysteresis{config, 1};
-  check(headroom::DynamicLossScale(config));
-  check(headroom::HysteresisScale(hysteresis));
-  check(headroom::BasicHysteresisScale<headroom::RefillOnGrowth>(hysteresis));
-  check(headroom::BasicHysteresisScale<headroom::RefillOnBackoff>(hysteresis));
-  check(headroom::DeepSpeedLossScale({config, 1, false}));
-  check(headroom::DelayedShiftLossScale({config, 1, true}));
-  check(headroom::CerebrasLossScale({config, 0.0}));
-  check(headroom::FairseqLossScale({config, 0.0}));
-  check(headroom::MetaseqLossScale({config, 0.0}));
+  support::for_each_adaptive(config, {1, 0.0, false}, check);
 }
 
 }  // namespace

@@ -39,13 +39,10 @@ Config random_settings(std::mt19937& random, float scale) {
   headroom::LossScaleConfig& common = headroom::detail::loss_scale_config(config);
   common = support::random_config(random);
   common.max_scale = common.max_scale < scale ? scale : common.max_scale;
-  if constexpr (std::is_same_v<Config, headroom::HysteresisConfig>) {
-    config.hysteresis = 1 + static_cast<std::int32_t>(random() % 5);
-  } else if constexpr (std::is_same_v<Config, headroom::DelayedShiftConfig>) {
-    config.delayed_shift = 1 + static_cast<std::int32_t>(random() % 5);
-    config.consecutive_hysteresis = random() % 2 == 0;
-  } else if constexpr (std::is_same_v<Config, headroom::ToleranceConfig>) {
-    config.overflow_tolerance = static_cast<double>(random() % 8) / 8.0;
+  if constexpr (!std::is_same_v<Config, headroom::LossScaleConfig>) {
+    const auto count = 1 + static_cast<std::int32_t>(random() % 5);
+    support::SetOwnFields set{count, static_cast<double>(random() % 8) / 8.0, random() % 2 == 0};
+    Config::visit_fields(config, set);
   }
   return config;
 }

@@ -3,37 +3,61 @@
 #include <headroom/policy/any.hpp>
 
 #include <cstdint>
-#include <random>
+#include <type_traits>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "support/policies.hpp"
 
 namespace support {
 
+/// Sets what a configuration has besides a LossScaleConfig.
+struct SetOwnFields {
+  std::int32_t count;
+  double share;
+  bool flag;
+
+  void operator()(const char*, std::int32_t& field) { field = count; }
+  void operator()(const char*, double& field) { field = share; }
+  void operator()(const char*, bool& field) { field = flag; }
+};
+template <class Policy>
+Policy adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set) {
+  typename Policy::Config config;
+  headroom::detail::loss_scale_config(config) = scale;
+  if constexpr (!std::is_same_v<typename Policy::Config, headroom::LossScaleConfig>) Policy::Config::visit_fields(config, set);
+  return Policy(config);
+}
+
+/// Calls `use` with a policy of each kind that adapts, with these settings.
+template <class Use, class... Policies>
+void for_each_adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set, Use use, const std::variant<Policies...>&) {
+  const auto use_one = [&](auto type) {
+    using Policy = typename decltype(type)::type;
+    constexpr bool adapts =
+        !std::is_same_v<Policy, headroom::NoOpLossScale> && !std::is_same_v<Policy, headroom::ConstantLossScale>;
+    if constexpr (adapts) use(adaptive<Policy>(scale, set));
+  };
+  (use_one(std::enable_if<true, Policies>()), ...);
+}
+template <class Use>
+void for_each_adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set, Use use) {
+  for_each_adaptive(scale, set, use, headroom::AnyLossScale::Variant());
+}
+
 /// One of each kind of policy, every setting away from its default and every counter soon away from 0.
 inline std::vector<headroom::AnyLossScale> every_policy() {
-  using namespace headroom;
-  LossScaleConfig scale;
+  headroom::LossScaleConfig scale;
   scale.initial_scale = 1000.0F;
   scale.growth_interval = 5;
   scale.growth_factor = 1.7;
   scale.backoff_factor = 0.3;
   scale.min_scale = 0.0123F;
   scale.max_scale = 12345.678F;
-  const HysteresisConfig hysteresis{scale, 3};
-  const DelayedShiftConfig shift{scale, 3, true};
-  const ToleranceConfig tolerance{scale, 0.1};
-  return {NoOpLossScale(),
-          ConstantLossScale(0.1F),
-          DynamicLossScale(scale),
-          HysteresisScale(hysteresis),
-          BasicHysteresisScale<RefillOnGrowth>(hysteresis),
-          BasicHysteresisScale<RefillOnBackoff>(hysteresis),
-          DeepSpeedLossScale(shift),
-          DelayedShiftLossScale(shift),
-          CerebrasLossScale(tolerance),
-          FairseqLossScale(tolerance),
-          MetaseqLossScale(tolerance)};
+  std::vector<headroom::AnyLossScale> policies = {headroom::NoOpLossScale(), headroom::ConstantLossScale(0.1F)};
+  for_each_adaptive(scale, {3, 0.1, true}, [&](const auto& policy) { policies.emplace_back(policy); });
+  return policies;
 }
 
 }  // namespace support

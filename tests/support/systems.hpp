@@ -205,4 +205,22 @@ struct Fairseq {
   }
 };
 
+/// flax.training.dynamic_scale.DynamicScale, in float32 throughout.
+struct Flax {
+  float scale, growth_factor, backoff_factor;
+  std::int64_t growth_interval;
+  float minimum_scale;
+  std::int64_t fin_steps = 0;
+
+  void update(bool found_inf) {
+    const bool grow = fin_steps == growth_interval;
+    if (found_inf) {
+      scale = std::max(scale * backoff_factor, minimum_scale);
+    } else if (grow) {
+      scale = std::min(scale * growth_factor, 0x1.fffffep127F);
+    }
+    fin_steps = grow || found_inf ? 0 : fin_steps + 1;
+  }
+};
+
 }  // namespace systems

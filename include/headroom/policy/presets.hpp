@@ -7,6 +7,7 @@
 #include <headroom/policy/systems/eformer.hpp>
 #include <headroom/policy/systems/emily.hpp>
 #include <headroom/policy/systems/fairseq.hpp>
+#include <headroom/policy/systems/flax.hpp>
 #include <headroom/policy/systems/jmp.hpp>
 #include <headroom/policy/systems/megatron.hpp>
 #include <headroom/policy/systems/metaseq.hpp>
@@ -29,7 +30,7 @@ struct List {};
 /// Every system with a file here. A line in this list is all a system needs elsewhere: make_loss_scale, import_state,
 /// AnyLossScale, the tests and the examples go by it.
 using All = List<Torch, Megatron, Cerebras, Emily, Jmp, Eformer, DeepSpeed, DeepSpeed016, DeepSpeedConfig, CerebrasFp16,
-                 CerebrasCbfloat16, Apex, Fairseq, Metaseq>;
+                 CerebrasCbfloat16, Apex, Fairseq, Metaseq, Flax>;
 
 }  // namespace detail::systems
 

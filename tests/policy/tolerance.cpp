@@ -1,0 +1,83 @@
+#include <headroom/policy/tolerance.hpp>
+
+#include <cstdint>
+#include <string>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::ToleranceConfig;
+
+namespace {
+
+/// For each step of '+' (finite) and '-' (an overflow), '!' where it backs off; the growth piece counts all since.
+template <class Piece>
+std::string backoffs_over(const std::string& steps, double tolerance) {
+  const ToleranceConfig config{{}, tolerance};
+  Piece piece(config);
+  std::string backed_off;
+  std::int64_t counter = 0;
+  for (const char step : steps) {
+    const bool backs_off = piece.backs_off(step == '+', counter, config);
+    counter = backs_off ? 0 : counter + 1;
+    backed_off += backs_off ? '!' : '.';
+  }
+  return backed_off;
+}
+std::string exceeding(const std::string& steps, double tolerance) {
+  return backoffs_over<headroom::BackOffWhenShareExceedsTolerance>(steps, tolerance);
+}
+std::string reaching(const std::string& steps, double tolerance) {
+  return backoffs_over<headroom::BackOffWhenShareReachesTolerance>(steps, tolerance);
+}
+
+}  // namespace
+
+TEST_CASE("a share that is the tolerance backs off where it has to be reached, and not where it has to be exceeded") {
+  CHECK(exceeding("+-", 0.5) == "..");
+  CHECK(reaching("+-", 0.5) == ".!");
+  CHECK(exceeding("+-", 0.49) == ".!");
+  CHECK(reaching("+-", 0.51) == "..");
+}
+
+TEST_CASE("an early overflow is a large share") {
+  CHECK(exceeding("-++++-", 0.3) == "!.....");
+  CHECK(reaching("-++++-", 0.3) == "!.....");
+}
+
+TEST_CASE("without a tolerance every overflow backs off") {
+  CHECK(exceeding("-+--", 0.0) == "!.!!");
+  CHECK(reaching("-+--", 0.0) == "!.!!");
+}
+
+TEST_CASE("the steps begin anew with a growth, the overflows only where they have to exceed") {
+  const ToleranceConfig config{{}, 0.5};
+  headroom::BackOffWhenShareExceedsTolerance exceeds(config);
+  headroom::BackOffWhenShareReachesTolerance reaches(config);
+  CHECK_FALSE(exceeds.backs_off(true, 0, config));
+  CHECK_FALSE(exceeds.backs_off(false, 1, config));
+  for (const bool finite : {true, true, false}) CHECK_FALSE(reaches.backs_off(finite, 0, config));
+  exceeds.grow(config);
+  reaches.grow(config);
+  CHECK(exceeds.overflows() == 0);
+  CHECK(reaches.overflows() == 1);
+  CHECK(reaches.steps() == 0);
+}
+
+TEST_CASE("a tolerance is 0 or more and finite") {
+  const auto refused = [](const double& tolerance) {
+    const ToleranceConfig config{{}, tolerance};
+    return support::message_of([&] { config.check(); });
+  };
+  double bad = 0.0;
+  CHECK(refused(0.0).empty());
+  CHECK(refused(-0.0).empty());
+  CHECK(refused(2.0).empty());
+  support::set_bits(bad, headroom::binary64::quiet_nan_bits);
+  CHECK_THAT(refused(bad), ContainsSubstring("overflow_tolerance is nan; it must be 0 or more and finite"));
+  support::set_bits(bad, headroom::binary64::infinity_bits);
+  CHECK_THAT(refused(bad), ContainsSubstring("overflow_tolerance is inf"));
+  CHECK_THAT(refused(-0.1), ContainsSubstring("overflow_tolerance is -0.1"));
+}
