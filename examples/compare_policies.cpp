@@ -34,20 +34,16 @@ struct Policy {
   headroom::AnyLossScale policy;
 };
 
+/// Every one that adapts, by its name, and two of those that tolerate a share of overflows.
 std::vector<Policy> make_policies() {
-  namespace presets = headroom::presets;
-  return {{"DynamicLossScale", headroom::DynamicLossScale()},
-          {"HysteresisScale", headroom::HysteresisScale()},
-          {"jmp, eformer", presets::jmp()},
-          {"torch", presets::torch()},
-          {"Emily", presets::emily()},
-          {"apex", presets::apex()},
-          {"Megatron", presets::megatron()},
-          {"DeepSpeed", presets::deepspeed()},
-          {"Cerebras fp16", presets::cerebras_fp16()},
-          {"Cerebras 10 %", presets::cerebras_cbfloat16(0.0, 0, 0.0, 0.0, 0.1)},
-          {"fairseq 5 %", presets::fairseq(32768.0, 2.0, 2000, 0.05)},
-          {"metaseq", presets::metaseq()}};
+  std::vector<Policy> policies;
+  for (const std::string& name : headroom::loss_scale_names()) {
+    headroom::AnyLossScale policy = headroom::make_loss_scale(name);
+    if (policy.has_config()) policies.push_back({name, policy});
+  }
+  policies.push_back({"cerebras 10 %", headroom::make_loss_scale("cerebras_cbfloat16", {{"overflow_tolerance", 0.1}})});
+  policies.push_back({"fairseq 5 %", headroom::make_loss_scale("fairseq", {{"overflow_tolerance", 0.05}})});
+  return policies;
 }
 
 /// The digits in float, so that no step is lost: 25 small batches an epoch.
@@ -99,14 +95,14 @@ std::ofstream create(const std::filesystem::path& file) {
 void compare(const Trace& trace, const std::vector<Policy>& policies, const std::filesystem::path& output,
              std::ofstream& summary) {
   std::printf("\n%s: %s, %zu steps\n", trace.name.c_str(), trace.description.c_str(), trace.max_abs.size());
-  std::printf("  %-18s %8s %14s %12s %12s\n", "", "skipped", "below best", "bits wasted", "last scale");
+  std::printf("  %-28s %8s %14s %12s %12s\n", "", "skipped", "below best", "bits wasted", "last scale");
   std::ofstream csv = create(output / ("policies_" + trace.name + ".csv"));
   csv << "step,best";
   std::vector<headroom::GradientSimulation> simulations;
   for (const auto& [name, policy] : policies) {
     simulations.push_back(headroom::simulate(policy, trace.max_abs));
     const headroom::GradientSimulation& found = simulations.back();
-    std::printf("  %-18s %8zu %12.1f %% %12.2f %12.6g\n", name.c_str(), found.skipped, percent(found.below_best, found.steps),
+    std::printf("  %-28s %8zu %12.1f %% %12.2f %12.6g\n", name.c_str(), found.skipped, percent(found.below_best, found.steps),
                 found.wasted_bits, static_cast<double>(found.final_scale));
     summary << trace.name << ",\"" << name << "\"," << percent(found.skipped, found.steps) << ',' << found.wasted_bits << '\n';
     csv << ",\"" << name << '"';
