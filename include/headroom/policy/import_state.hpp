@@ -36,10 +36,10 @@ struct StateFormats<systems::List<Systems...>> {
 }  // namespace detail
 
 /// A policy that continues from the state of another system, given under that system's own keys: "torch", "megatron",
-/// "cerebras", "emily", "jmp", "eformer", "deepspeed" or "deepspeed_0_16" (for a DynamicLossScaler of 0.17.0 and older). What
-/// the state lacks is taken from `settings`, the policy as it was when training began: Megatron and Cerebras save no settings,
-/// and jmp no floor. Throws std::invalid_argument naming the system's key and the value if something is missing, unknown or out
-/// of range, and listing the systems if `system` is none of them.
+/// "cerebras", "emily", "jmp", "eformer", "flax", "deepspeed" or "deepspeed_0_16" (for a DynamicLossScaler of 0.17.0 and
+/// older). What the state lacks is taken from `settings`, the policy as it was when training began: Megatron, Cerebras and flax
+/// save no settings, and jmp no floor. Throws std::invalid_argument naming the system's key and the value if something is
+/// missing, unknown or out of range, and listing the systems if `system` is none of them.
 template <class Policy>
 [[nodiscard]] Policy import_state(std::string_view system, const StateDict& dict, const Policy& settings) {
   detail::StateImport state(dict, settings.state_dict());

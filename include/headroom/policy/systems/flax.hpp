@@ -11,8 +11,8 @@ inline namespace HEADROOM_BUILD {
 
 namespace presets {
 
-/// flax.training.dynamic_scale.DynamicScale, which grows on the finite step after `growth_interval` of them: our
-/// interval is one longer. Factors and scale are rounded to float, as there. Its None for `minimum_scale` is 0 here.
+/// flax.training.dynamic_scale.DynamicScale. It grows on the step after `growth_interval` finite ones, so our interval is one
+/// longer. Factors and scale are rounded to float, as in flax. A `minimum_scale` of 0 stands for its None.
 [[nodiscard]] constexpr DynamicLossScale flax(const double& growth_factor = 2.0, const double& backoff_factor = 0.5,
                                               std::int64_t growth_interval = 2000, const double& scale = 65536.0,
                                               const double& minimum_scale = 0x1p-126) {
@@ -34,7 +34,7 @@ struct Flax : System {
   static constexpr const char* name = "flax";
   [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::flax(); }
 
-  /// Its settings are no part of its state.
+  /// Its settings are not part of its state.
   static void import_state(StateImport& state) {
     state.scale("scale");
     state.counter("fin_steps", "counter");
