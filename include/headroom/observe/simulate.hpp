@@ -77,7 +77,7 @@ template <class Policy, class Boolean>
 /// Takes a policy through steps with these largest unscaled |gradients|. A step overflows if its largest gradient times the
 /// scale exceeds the largest finite value of `Dtype`, or is not finite itself. (Rounding would tolerate an excess of less than
 /// half a unit in the last place.) For comparing policies before a training run: record max_abs of a short one in float, and
-/// see which policy wastes least. Throws std::invalid_argument naming the step where max_abs is negative.
+/// see which policy wastes least. Throws std::invalid_argument naming the step if max_abs is negative.
 template <class Dtype = half, class Policy>
 [[nodiscard]] GradientSimulation simulate(Policy policy, const std::vector<double>& max_abs) {
   static_assert(is_loss_scale_v<Policy>, "headroom: simulate takes a loss scale as its first argument (see is_loss_scale_v)");

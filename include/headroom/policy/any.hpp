@@ -109,8 +109,8 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   [[nodiscard]] std::string policy_name() const { return held_.kind->name(); }
   /// The policy's own state, with "version" and "policy" added if it lacks them.
   [[nodiscard]] StateDict state_dict() const { return held_.is_own ? detail::own_state(held_) : held_.kind->state_dict(held_); }
-  /// The policy of this state, of whatever kind; a scaler's state will do. Throws std::invalid_argument that names key and
-  /// value where one is missing, unknown, of another type or out of range.
+  /// The policy of this state, of whatever kind; a scaler's state will do. Throws std::invalid_argument naming key and value if
+  /// one is missing, unknown, of another type or out of range.
   [[nodiscard]] static AnyLossScale from_state_dict(const StateDict& dict) {
     AnyLossScale loaded;
     detail::load_any_state(loaded.held_, dict, Variant());

@@ -12,7 +12,7 @@ inline namespace HEADROOM_BUILD {
 /// A loss scale that never changes; jmp's StaticLossScale. The caller still skips the step on overflow.
 class ConstantLossScale : public LossScaleVerbs<ConstantLossScale> {
  public:
-  /// Throws std::invalid_argument where `scale` is not in [2^-126, 2^126].
+  /// Throws std::invalid_argument if `scale` is not in [2^-126, 2^126].
   constexpr explicit ConstantLossScale(const float& scale) : scale_(scale) { detail::check_loss_scale("scale", scale_); }
 
   [[nodiscard]] constexpr float loss_scale() const noexcept { return scale_; }
@@ -20,7 +20,7 @@ class ConstantLossScale : public LossScaleVerbs<ConstantLossScale> {
   [[nodiscard]] constexpr ConstantLossScale adjust(bool) const noexcept { return *this; }
   [[nodiscard]] constexpr ConstantLossScale adjust(const GradientReport&) const noexcept { return *this; }
 
-  /// The same kind of policy with another scale. Throws std::invalid_argument where it is not in [2^-126, 2^126].
+  /// The same kind of policy with another scale. Throws std::invalid_argument if it is not in [2^-126, 2^126].
   [[nodiscard]] constexpr ConstantLossScale with_loss_scale(const float& scale) const { return ConstantLossScale(scale); }
 
   /// The same with the "initial_scale" of these settings, if they have one.
@@ -39,7 +39,7 @@ class ConstantLossScale : public LossScaleVerbs<ConstantLossScale> {
     write("loss_scale", scale_);
     return write.take();
   }
-  /// Throws std::invalid_argument that names key and value where one is missing, unknown, of another type or out of range.
+  /// Throws std::invalid_argument naming key and value if one is missing, unknown, of another type or out of range.
   [[nodiscard]] static ConstantLossScale from_state_dict(const StateDict& dict) {
     detail::StateReader read(dict, policy_name());
     float scale = 0.0F;

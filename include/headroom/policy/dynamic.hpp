@@ -75,7 +75,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
 
   /// With the default configuration. Not explicit, so that a policy can be a member of an aggregate initialised by {}.
   constexpr BasicDynamicLossScale() : BasicDynamicLossScale(Config()) {}
-  /// Throws std::invalid_argument naming the field and its value where the configuration is out of range.
+  /// Throws std::invalid_argument naming the field and its value if the configuration is out of range.
   constexpr explicit BasicDynamicLossScale(const Config& config)
       : config_(config), scale_(common().initial_scale), backoff_(for_backoff()), growth_(for_growth()) {
     detail::check(config_);
@@ -109,8 +109,8 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     return adjust(report.finite);
   }
 
-  /// The same policy with another scale; counters stay. Throws std::invalid_argument where `scale` is not in
-  /// [2^-126, max_scale]; it may be below min_scale, to which the next backoff brings it.
+  /// The same policy with another scale; counters stay. Throws std::invalid_argument if `scale` is not in [2^-126, max_scale];
+  /// it may be below min_scale, to which the next backoff brings it.
   [[nodiscard]] constexpr BasicDynamicLossScale with_loss_scale(const float& scale) const {
     detail::check_loss_scale("loss_scale", scale);
     if (scale > common().max_scale) detail::throw_bad_order("loss_scale", scale, "max_scale", common().max_scale);
@@ -120,7 +120,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   }
 
   /// The same policy with other settings. Scale and counters stay; a hysteresis in progress is cut down to the new one. Throws
-  /// std::invalid_argument naming the field and its value where one is out of range, or the scale is above the new max_scale.
+  /// std::invalid_argument naming the field and its value if one is out of range, or the scale is above the new max_scale.
   [[nodiscard]] constexpr BasicDynamicLossScale with_config(const Config& config) const {
     detail::check(config);
     BasicDynamicLossScale next = *this;
@@ -152,8 +152,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     return write.take();
   }
   /// The policy of this state, which goes on as the saved one would have. The additional scale in an AsyncGradScaler's state is
-  /// ignored. Throws std::invalid_argument that names key and value where one is missing, unknown, of another type or out of
-  /// range.
+  /// ignored. Throws std::invalid_argument naming key and value if one is missing, unknown, of another type or out of range.
   [[nodiscard]] static BasicDynamicLossScale from_state_dict(const StateDict& dict) {
     detail::StateReader read(dict, policy_name());
     Config config;

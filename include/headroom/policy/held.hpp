@@ -86,7 +86,7 @@ using state_t = decltype(P::from_state_dict(std::declval<const P&>().state_dict(
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_none(const char* member, const std::string& policy) {
   throw_logic_error(std::string(member) + ": the policy '" + policy + "' has none");
 }
-/// A state with some of its entries changed. Throws std::invalid_argument where there is none of that name.
+/// A state with some of its entries changed. Throws std::invalid_argument if there is none of that name.
 [[nodiscard]] inline StateDict changed_state(StateDict state, const StateDict& settings) {
   for (const auto& [key, value] : settings) {
     const StateValue* now = state.find(key);
@@ -99,7 +99,7 @@ using state_t = decltype(P::from_state_dict(std::declval<const P&>().state_dict(
   return state;
 }
 
-/// What a kind of policy has of HeldKind. Throws std::logic_error naming the policy where it has no such member.
+/// What a kind of policy has of HeldKind. Throws std::logic_error naming the policy if it has no such member.
 template <class Policy>
 struct Held {
   static constexpr bool is_own = !std::is_constructible_v<VariantLossScale, std::in_place_type_t<Policy>, const Policy&>;

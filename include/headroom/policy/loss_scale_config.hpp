@@ -83,7 +83,7 @@ constexpr auto check(const Config& config) -> decltype(config.check()) {
   config.check();
 }
 
-/// Throws where `hysteresis` is no number of overflows to tolerate.
+/// Throws if `hysteresis` is below 1.
 constexpr void check_hysteresis(const char* field, std::int32_t hysteresis) {
   if (hysteresis < 1) throw_bad_value(field, std::int64_t{hysteresis}, "at least 1");
 }

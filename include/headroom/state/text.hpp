@@ -48,7 +48,7 @@ namespace detail {
   return text.insert((bits & binary64::sign_mask) != 0 ? 1 : 0, "0x");
 }
 
-/// Reads all of `digits` as a number of this format, the nearest there is. False where it is none, or beyond what there is.
+/// Reads all of `digits` as a number of this format, the nearest there is. False if it is none, or out of range.
 [[nodiscard]] inline bool read_double(std::string_view digits, bool is_hexadecimal, double& value) {
 #if defined(__cpp_lib_to_chars)
   const auto format = is_hexadecimal ? std::chars_format::hex : std::chars_format::general;
