@@ -71,7 +71,7 @@ struct branch<branch_kind::sequence> {
   template <class Visit, class First, class... Second>
   static void walk(const Path& path, Visit& visit, First& first, Second&... second) {
     (check_same_size(path, std::size(first), std::size(second)), ...);
-    walk_elements(Path{&path, append_index}, visit, std::begin(first), std::end(first), std::begin(second)...);
+    walk_elements(path, visit, std::begin(first), std::end(first), std::begin(second)...);
   }
   template <class To, class T>
   static rebound_t<T, To> make_like(const T& node) {
@@ -87,8 +87,12 @@ struct branch<branch_kind::sequence> {
 
  private:
   template <class Visit, class At, class End, class... Others>
-  static void walk_elements(Path here, Visit& visit, At at, const End end, Others... others) {
-    for (; at != end; ++at, ++here.index) detail::walk(here, visit, *at, *others++...);
+  static void walk_elements(const Path& path, Visit& visit, At at, const End end, Others... others) {
+    Path here{&path, append_index};
+    for (std::size_t index = 0; at != end; ++at) {  // counted apart, for what is in memory takes longer to count
+      here.index = index++;
+      detail::walk(here, visit, *at, *others++...);
+    }
   }
 };
 

@@ -171,11 +171,11 @@ struct branch<branch_kind::product> {
   static void walk_parts(const Path& path, Visit& visit, Product<First> first, Product<Second>... second) {
     static_assert(((Product<First>::size == Product<Second>::size) && ...),
                   "headroom: the two trees differ in structure: a struct or tuple of the one has more parts than the other's");
-    const Path here{&path, first.fields.names == nullptr ? append_element : append_field, first.fields.names};
+    Path here{&path, first.fields.names == nullptr ? append_element : append_field, first.fields.names};
     walk_each(std::make_index_sequence<Product<First>::size>{}, here, visit, first, second...);
   }
   template <std::size_t... I, class Visit, class First, class... Second>
-  static void walk_each(std::index_sequence<I...>, [[maybe_unused]] Path here, [[maybe_unused]] Visit& visit,
+  static void walk_each(std::index_sequence<I...>, [[maybe_unused]] Path& here, [[maybe_unused]] Visit& visit,
                         [[maybe_unused]] Product<First>& first, [[maybe_unused]] Product<Second>&... second) {
     (walk_part<I>(here, visit, first, second...), ...);
   }
