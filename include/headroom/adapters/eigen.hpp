@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/detect.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/tree/tensor_traits.hpp>
 
@@ -56,53 +57,93 @@ inline constexpr bool is_plain = std::is_base_of_v<Eigen::PlainObjectBase<dense_
 template <class T>
 inline constexpr unsigned flags = static_cast<unsigned>(Eigen::internal::traits<dense_base_t<T>>::Flags);
 
-/// An IndexedView has the bit and no data().
-template <class T, class = void>
-struct has_elements : std::false_type {};
 template <class T>
-struct has_elements<T, std::void_t<decltype(std::declval<const T&>().data())>>
-    : std::bool_constant<(flags<T> & static_cast<unsigned>(Eigen::DirectAccessBit)) != 0> {};
+using data_t = decltype(std::declval<const T&>().data());
+/// An IndexedView has the bit and no data().
+template <class T>
+inline constexpr bool has_elements = is_detected_v<data_t, T> && (flags<T> & unsigned{Eigen::DirectAccessBit}) != 0;
 
 template <class Plain, class To>
 struct with_scalar;
-template <class S, int R, int C, int O, int MR, int MC, class To>
-struct with_scalar<Eigen::Matrix<S, R, C, O, MR, MC>, To> {
-  using type = Eigen::Matrix<To, R, C, O, MR, MC>;
+template <template <class, int, int, int, int, int> class Dense, class S, int R, int C, int O, int MR, int MC, class To>
+struct with_scalar<Dense<S, R, C, O, MR, MC>, To> {
+  using type = Dense<To, R, C, O, MR, MC>;
 };
-template <class S, int R, int C, int O, int MR, int MC, class To>
-struct with_scalar<Eigen::Array<S, R, C, O, MR, MC>, To> {
-  using type = Eigen::Array<To, R, C, O, MR, MC>;
+template <class S, int Rank, int O, class Index, class To>
+struct with_scalar<Eigen::Tensor<S, Rank, O, Index>, To> {
+  using type = Eigen::Tensor<To, Rank, O, Index>;
+};
+template <class S, class Dimensions, int O, class Index, class To>
+struct with_scalar<Eigen::TensorFixedSize<S, Dimensions, O, Index>, To> {
+  using type = Eigen::TensorFixedSize<To, Dimensions, O, Index>;
 };
 
-/// Both orders of a tensor of rank N with dimensions `dimension(i)`.
-template <class T>
-Layout tensor_layout(const T& tensor, bool row_major) {
-  Layout layout;
-  const auto dimensions = tensor.dimensions();
-  constexpr auto rank = static_cast<unsigned>(T::NumDimensions);
-  for (unsigned i = 0; i < rank; ++i) {
-    std::ptrdiff_t stride = 1;
-    for (unsigned j = row_major ? i + 1 : 0; j < (row_major ? rank : i); ++j)
-      stride *= static_cast<std::ptrdiff_t>(dimensions[j]);
-    layout.push(static_cast<std::ptrdiff_t>(dimensions[i]), stride);
-  }
-  return layout;
-}
+template <class Result, class T>
+using resize_t = decltype(std::declval<Result&>().resize(std::declval<const T&>().dimensions()));
 
+/// Tensors and views of them, of which new ones are like Plain.
 template <class Plain>
-struct tensor_base {
-  using value_type = std::remove_const_t<typename Plain::Scalar>;
+struct tensor_of : contiguous_tensor<typename Plain::Scalar> {
+  template <class T>
+  static headroom::Layout layout(const T& tensor) {
+    constexpr bool row_major = static_cast<int>(Plain::Layout) == static_cast<int>(Eigen::RowMajor);
+    constexpr auto rank = static_cast<unsigned>(Plain::NumDimensions);
+    const auto dimensions = tensor.dimensions();
+    headroom::Layout layout;
+    for (unsigned i = 0; i < rank; ++i) {
+      std::ptrdiff_t stride = 1;
+      for (unsigned j = row_major ? i + 1 : 0; j < (row_major ? rank : i); ++j)
+        stride *= static_cast<std::ptrdiff_t>(dimensions[j]);
+      layout.push(static_cast<std::ptrdiff_t>(dimensions[i]), stride);
+    }
+    return layout;
+  }
+  template <class To>
+  using rebind = typename with_scalar<Plain, To>::type;
+  template <class To, class T>
+  static rebind<To> like(const T& tensor) {
+    rebind<To> result;
+    if constexpr (is_detected_v<resize_t, rebind<To>, T>) result.resize(tensor.dimensions());
+    return result;
+  }
+};
+
+/// A sparse vector is always compressed and has no outer indices.
+template <template <class, int, class> class Sparse, class S, int Options, class Index>
+struct sparse_tensor {
+  using value_type = S;
+  using sparse = Sparse<S, Options, Index>;
+
   template <class T>
   static auto* data(T& tensor) {
-    return tensor.data();
+    return tensor.valuePtr();
   }
-  template <class T>
-  static std::size_t size(const T& tensor) {
-    return static_cast<std::size_t>(tensor.size());
+  static std::size_t size(const sparse& tensor) { return static_cast<std::size_t>(tensor.nonZeros()); }
+  static const char* obstacle(const sparse& tensor) {
+    return tensor.isCompressed() ? nullptr : "is a sparse matrix that is not compressed: call makeCompressed() on it";
   }
-  template <class T>
-  static Layout layout(const T& tensor) {
-    return tensor_layout(tensor, static_cast<int>(Plain::Layout) == static_cast<int>(Eigen::RowMajor));
+  template <class To>
+  using rebind = Sparse<To, Options, Index>;
+  template <class To>
+  static rebind<To> like(const sparse& tensor) {
+    rebind<To> result(tensor.rows(), tensor.cols());
+    result.resizeNonZeros(tensor.nonZeros());
+    if (const Index* outer = tensor.outerIndexPtr()) std::copy_n(outer, tensor.outerSize() + 1, result.outerIndexPtr());
+    std::copy_n(tensor.innerIndexPtr(), tensor.nonZeros(), result.innerIndexPtr());
+    return result;
+  }
+  /// The same rows and columns, with the values in the same places in memory.
+  template <class S2, int Options2, class Index2>
+  static bool same_structure(const sparse& a, const Sparse<S2, Options2, Index2>& b) {
+    constexpr bool same_order = bool{sparse::IsRowMajor} == bool{Sparse<S2, Options2, Index2>::IsRowMajor};
+    const Index* outer = a.outerIndexPtr();
+    return same_order && a.rows() == b.rows() && a.cols() == b.cols() && a.nonZeros() == b.nonZeros() &&
+           (outer == nullptr || std::equal(outer, outer + a.outerSize() + 1, b.outerIndexPtr())) &&
+           std::equal(a.innerIndexPtr(), a.innerIndexPtr() + a.nonZeros(), b.innerIndexPtr());
+  }
+  template <class Other>
+  static bool same_structure(const sparse&, const Other&) {
+    return false;
   }
 };
 
@@ -111,7 +152,7 @@ struct tensor_base {
 /// Dense matrices and arrays, and views of them.
 template <class T>
 struct tensor_traits<T, std::enable_if_t<detail::eigen::is_dense<T>>> {
-  static constexpr bool has_elements = detail::eigen::has_elements<T>::value;
+  static constexpr bool has_elements = detail::eigen::has_elements<T>;
   static_assert(
       has_elements,
       "headroom: an Eigen expression has no elements in memory to work on, or not at regular distances: call .eval() on it");
@@ -127,11 +168,9 @@ struct tensor_traits<T, std::enable_if_t<detail::eigen::is_dense<T>>> {
   static auto* data(Dense& dense) {
     if constexpr (!has_elements) {
       return static_cast<value_type*>(nullptr);
-    } else if constexpr (!is_writable) {
-      return static_cast<const value_type*>(dense.data());
     } else if constexpr (is_view) {
       // A view is as const as what it looks at, not as its own variable.
-      return const_cast<value_type*>(dense.data());
+      return static_cast<element*>(const_cast<value_type*>(dense.data()));
     } else {
       return dense.data();
     }
@@ -157,112 +196,32 @@ struct tensor_traits<T, std::enable_if_t<detail::eigen::is_dense<T>>> {
   }
 
  private:
-  static constexpr bool is_writable = (detail::eigen::flags<T> & static_cast<unsigned>(Eigen::LvalueBit)) != 0;
+  static constexpr bool is_writable = (detail::eigen::flags<T> & unsigned{Eigen::LvalueBit}) != 0;
+  using element = std::conditional_t<is_writable, value_type, const value_type>;
 };
 
-/// The stored values of a compressed sparse matrix. An uncompressed one has unused gaps between them and is a
-/// std::invalid_argument: call makeCompressed().
+/// The stored values of a compressed sparse matrix. An uncompressed one has gaps between them that hold no values:
+/// std::invalid_argument; call makeCompressed().
 template <class S, int Options, class Index>
-struct tensor_traits<Eigen::SparseMatrix<S, Options, Index>> {
-  using value_type = S;
-  using matrix = Eigen::SparseMatrix<S, Options, Index>;
-
-  template <class Matrix>
-  static auto* data(Matrix& sparse) {
-    return sparse.valuePtr();
-  }
-  static std::size_t size(const matrix& sparse) { return static_cast<std::size_t>(sparse.nonZeros()); }
-  static const char* obstacle(const matrix& sparse) {
-    return sparse.isCompressed() ? nullptr : "is a sparse matrix that is not compressed: call makeCompressed() on it";
-  }
-  template <class To>
-  using rebind = Eigen::SparseMatrix<To, Options, Index>;
-  template <class To>
-  static rebind<To> like(const matrix& sparse) {
-    rebind<To> result(sparse.rows(), sparse.cols());
-    result.resizeNonZeros(sparse.nonZeros());
-    std::copy_n(sparse.outerIndexPtr(), sparse.outerSize() + 1, result.outerIndexPtr());
-    std::copy_n(sparse.innerIndexPtr(), sparse.nonZeros(), result.innerIndexPtr());
-    return result;
-  }
-  /// Whether rows and columns are the same, and values are stored in the same places.
-  template <class S2, int Options2, class Index2>
-  static bool same_structure(const matrix& a, const Eigen::SparseMatrix<S2, Options2, Index2>& b) {
-    constexpr bool same_order = bool{matrix::IsRowMajor} == bool{Eigen::SparseMatrix<S2, Options2, Index2>::IsRowMajor};
-    return same_order && a.rows() == b.rows() && a.cols() == b.cols() && a.nonZeros() == b.nonZeros() &&
-           std::equal(a.outerIndexPtr(), a.outerIndexPtr() + a.outerSize() + 1, b.outerIndexPtr()) &&
-           std::equal(a.innerIndexPtr(), a.innerIndexPtr() + a.nonZeros(), b.innerIndexPtr());
-  }
-  template <class Other>
-  static bool same_structure(const matrix&, const Other&) {
-    return false;
-  }
-};
-
-/// The stored values of a sparse vector.
+struct tensor_traits<Eigen::SparseMatrix<S, Options, Index>>
+    : detail::eigen::sparse_tensor<Eigen::SparseMatrix, S, Options, Index> {};
 template <class S, int Options, class Index>
-struct tensor_traits<Eigen::SparseVector<S, Options, Index>> {
-  using value_type = S;
-  using vector = Eigen::SparseVector<S, Options, Index>;
-
-  template <class Vector>
-  static auto* data(Vector& sparse) {
-    return sparse.valuePtr();
-  }
-  static std::size_t size(const vector& sparse) { return static_cast<std::size_t>(sparse.nonZeros()); }
-  template <class To>
-  using rebind = Eigen::SparseVector<To, Options, Index>;
-  template <class To>
-  static rebind<To> like(const vector& sparse) {
-    rebind<To> result(sparse.size());
-    result.resizeNonZeros(sparse.nonZeros());
-    std::copy_n(sparse.innerIndexPtr(), sparse.nonZeros(), result.innerIndexPtr());
-    return result;
-  }
-  template <class S2, int Options2, class Index2>
-  static bool same_structure(const vector& a, const Eigen::SparseVector<S2, Options2, Index2>& b) {
-    return a.size() == b.size() && a.nonZeros() == b.nonZeros() &&
-           std::equal(a.innerIndexPtr(), a.innerIndexPtr() + a.nonZeros(), b.innerIndexPtr());
-  }
-  template <class Other>
-  static bool same_structure(const vector&, const Other&) {
-    return false;
-  }
-};
+struct tensor_traits<Eigen::SparseVector<S, Options, Index>>
+    : detail::eigen::sparse_tensor<Eigen::SparseVector, S, Options, Index> {};
 
 template <class S, int Rank, int Options, class Index>
 struct tensor_traits<Eigen::Tensor<S, Rank, Options, Index>>
-    : detail::eigen::tensor_base<Eigen::Tensor<S, Rank, Options, Index>> {
-  template <class To>
-  using rebind = Eigen::Tensor<To, Rank, Options, Index>;
-  template <class To>
-  static rebind<To> like(const Eigen::Tensor<S, Rank, Options, Index>& tensor) {
-    return rebind<To>(tensor.dimensions());
-  }
-};
+    : detail::eigen::tensor_of<Eigen::Tensor<S, Rank, Options, Index>> {};
 template <class S, class Dimensions, int Options, class Index>
 struct tensor_traits<Eigen::TensorFixedSize<S, Dimensions, Options, Index>>
-    : detail::eigen::tensor_base<Eigen::TensorFixedSize<S, Dimensions, Options, Index>> {
-  template <class To>
-  using rebind = Eigen::TensorFixedSize<To, Dimensions, Options, Index>;
-  template <class To>
-  static rebind<To> like(const Eigen::TensorFixedSize<S, Dimensions, Options, Index>&) {
-    return rebind<To>();
-  }
-};
+    : detail::eigen::tensor_of<Eigen::TensorFixedSize<S, Dimensions, Options, Index>> {};
 /// A view; new tensors are Tensors.
 template <class Plain, int Options, template <class> class MakePointer>
 struct tensor_traits<Eigen::TensorMap<Plain, Options, MakePointer>>
-    : detail::eigen::tensor_base<Eigen::TensorMap<Plain, Options, MakePointer>> {
-  using map = Eigen::TensorMap<Plain, Options, MakePointer>;
+    : detail::eigen::tensor_of<
+          Eigen::Tensor<std::remove_const_t<typename Plain::Scalar>, static_cast<int>(Plain::NumDimensions),
+                        static_cast<int>(Plain::Layout), typename Plain::Index>> {
   static constexpr bool is_view = true;
-  template <class To>
-  using rebind =
-      Eigen::Tensor<To, static_cast<int>(Plain::NumDimensions), static_cast<int>(Plain::Layout), typename Plain::Index>;
-  template <class To>
-  static rebind<To> like(const map& tensor) {
-    return rebind<To>(tensor.dimensions());
-  }
 };
 
 }  // namespace HEADROOM_BUILD

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/detect.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/tree/tensor_traits.hpp>
 
@@ -42,65 +43,43 @@ struct dtype_traits<xtl::half_float> {
 
 namespace detail::xtensor {
 
-template <class T, class = void>
-struct is_strided : std::false_type {};
 template <class T>
-struct is_strided<T, std::void_t<decltype(std::declval<const T&>().data()), decltype(std::declval<const T&>().strides()),
-                                 decltype(std::declval<const T&>().data_offset())>> : std::true_type {};
+using strided_t = std::void_t<decltype(std::declval<const T&>().data()), decltype(std::declval<const T&>().strides()),
+                              decltype(std::declval<const T&>().data_offset())>;
 
-/// The containers, which own their elements, and their counterparts for another element type.
-template <class T, class To>
-struct container {
-  static constexpr bool is_container = false;
+template <class T>
+inline constexpr bool is_container = false;
+template <class Storage, xt::layout_type L, class Shape, class Tag>
+inline constexpr bool is_container<xt::xarray_container<Storage, L, Shape, Tag>> = true;
+template <class Storage, std::size_t N, xt::layout_type L, class Tag>
+inline constexpr bool is_container<xt::xtensor_container<Storage, N, L, Tag>> = true;
+template <class T>
+inline constexpr bool is_fixed = false;
+template <class S, class Shape, xt::layout_type L, bool Sharable, class Tag>
+inline constexpr bool is_fixed<xt::xfixed_container<S, Shape, L, Sharable, Tag>> = true;
+
+/// A container of the same rank, if that is known at compile time; of the same layout, if T is a container.
+template <class T, class To, class Shape = typename T::shape_type>
+struct container_like {
+  using type = xt::xarray<To, is_container<T> ? T::static_layout : XTENSOR_DEFAULT_LAYOUT>;
 };
-template <class Storage, xt::layout_type L, class Shape, class Tag, class To>
-struct container<xt::xarray_container<Storage, L, Shape, Tag>, To> {
-  static constexpr bool is_container = true;
-  using type = xt::xarray<To, L>;
+template <class T, class To, class Size, std::size_t N>
+struct container_like<T, To, std::array<Size, N>> {
+  using type = xt::xtensor<To, N, is_container<T> ? T::static_layout : XTENSOR_DEFAULT_LAYOUT>;
 };
-template <class Storage, std::size_t N, xt::layout_type L, class Tag, class To>
-struct container<xt::xtensor_container<Storage, N, L, Tag>, To> {
-  static constexpr bool is_container = true;
-  using type = xt::xtensor<To, N, L>;
-};
-template <class S, class Shape, xt::layout_type L, bool Sharable, class Tag, class To>
-struct container<xt::xfixed_container<S, Shape, L, Sharable, Tag>, To> {
-  static constexpr bool is_container = true;
+template <class S, class Shape, xt::layout_type L, bool Sharable, class Tag, class To, class ShapeType>
+struct container_like<xt::xfixed_container<S, Shape, L, Sharable, Tag>, To, ShapeType> {
   using type = xt::xtensor_fixed<To, Shape, L, Sharable>;
 };
-
-/// For adaptors and views, a container of the same rank if that is known at compile time.
-template <class Shape, class To>
-struct container_of_rank {
-  using type = xt::xarray<To>;
-};
-template <class Size, std::size_t N, class To>
-struct container_of_rank<std::array<Size, N>, To> {
-  using type = xt::xtensor<To, N>;
-};
-
-template <class T, class To>
-constexpr auto new_container() {
-  if constexpr (container<T, To>::is_container) {
-    return static_cast<typename container<T, To>::type*>(nullptr);
-  } else {
-    return static_cast<typename container_of_rank<typename T::shape_type, To>::type*>(nullptr);
-  }
-}
-
-template <class T>
-struct is_fixed : std::false_type {};
-template <class S, class Shape, xt::layout_type L, bool Sharable, class Tag>
-struct is_fixed<xt::xfixed_container<S, Shape, L, Sharable, Tag>> : std::true_type {};
 
 }  // namespace detail::xtensor
 
 template <class T>
 struct tensor_traits<T, std::enable_if_t<xt::is_xexpression<T>::value>> {
-  static_assert(detail::xtensor::is_strided<T>::value,
+  static_assert(detail::is_detected_v<detail::xtensor::strided_t, T>,
                 "headroom: an xtensor expression without data and strides has no elements to work on: give it to xt::eval");
   using value_type = std::remove_const_t<typename T::value_type>;
-  static constexpr bool is_view = !detail::xtensor::container<T, value_type>::is_container;
+  static constexpr bool is_view = !detail::xtensor::is_container<T> && !detail::xtensor::is_fixed<T>;
 
   template <class Tensor>
   static auto* data(Tensor& tensor) {
@@ -122,13 +101,13 @@ struct tensor_traits<T, std::enable_if_t<xt::is_xexpression<T>::value>> {
   }
 
   template <class To>
-  using rebind = std::remove_pointer_t<decltype(detail::xtensor::new_container<T, To>())>;
+  using rebind = typename detail::xtensor::container_like<T, To>::type;
   template <class To>
   static rebind<To> like(const T& tensor) {
     rebind<To> result;
     if constexpr (rebind<To>::static_layout == xt::layout_type::dynamic) {
       result.resize(tensor.shape(), tensor.strides());
-    } else if constexpr (!detail::xtensor::is_fixed<rebind<To>>::value) {
+    } else if constexpr (!detail::xtensor::is_fixed<rebind<To>>) {
       result.resize(tensor.shape());
     }
     return result;

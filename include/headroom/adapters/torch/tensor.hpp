@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 
@@ -25,63 +26,54 @@ struct dtype_traits<c10::BFloat16> {
   using format = brain16;
 };
 
-/// What a walk makes of a torch::Tensor: a leaf of static dtype.
-template <class T>
-struct TorchView {
-  const at::Tensor& tensor;
-  const char* obstacle;  ///< why its elements cannot be reached; null if they can
-};
-
-template <class T>
-struct tensor_traits<TorchView<T>> {
-  using value_type = T;
-  static constexpr bool is_view = true;
-
-  static T* data(const TorchView<T>& view) { return view.obstacle ? nullptr : view.tensor.template data_ptr<T>(); }
-  static std::size_t size(const TorchView<T>& view) { return static_cast<std::size_t>(view.tensor.numel()); }
-  static Layout layout(const TorchView<T>& view) {
-    Layout layout;
-    const auto sizes = view.tensor.sizes(), strides = view.tensor.strides();
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      layout.push(static_cast<std::ptrdiff_t>(sizes[i]), static_cast<std::ptrdiff_t>(strides[i]));
-    }
-    return layout;
-  }
-  static const char* obstacle(const TorchView<T>& view) { return view.obstacle; }
-};
-
 namespace detail::aten {
 
+/// What a walk makes of a torch::Tensor: a leaf of static dtype.
 template <class T>
+struct View {
+  const at::Tensor& tensor;
+  const char* obstacle;  // why its elements cannot be reached; null if they can
+};
+
+template <class To>
 constexpr at::ScalarType scalar_type_of() {
-  using Format = format_of<T>;
-  if (std::is_same_v<Format, binary16>) return at::kHalf;
-  if (std::is_same_v<Format, brain16>) return at::kBFloat16;
-  return std::is_same_v<Format, binary32> ? at::kFloat : at::kDouble;
+  using Format = format_of<To>;
+  constexpr bool is_half = std::is_same_v<Format, binary16>, is_bfloat16 = std::is_same_v<Format, brain16>;
+  constexpr bool is_float = std::is_same_v<Format, binary32>;
+  static_assert(is_half || is_bfloat16 || is_float || std::is_same_v<Format, binary64>,
+                "headroom: a torch::Tensor is made of float, double, half or bfloat16");
+  return is_half ? at::kHalf : is_bfloat16 ? at::kBFloat16 : is_float ? at::kFloat : at::kDouble;
 }
 [[nodiscard]] inline bool is_16_bit(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
 }
 
-template <class F>
-void with_view(const at::Tensor& tensor, const char* obstacle, F&& f) {
-  switch (tensor.scalar_type()) {
-    case at::kFloat:
-      return f(TorchView<float>{tensor, obstacle});
-    case at::kDouble:
-      return f(TorchView<double>{tensor, obstacle});
-    case at::kHalf:
-      return f(TorchView<c10::Half>{tensor, obstacle});
-    case at::kBFloat16:
-      return f(TorchView<c10::BFloat16>{tensor, obstacle});
-    default:
-      break;
-  }
-  if (at::isIntegralType(tensor.scalar_type(), true)) return f(nullptr);
-  f(TorchView<float>{tensor, "has a dtype that is not supported: neither float, double, Half nor BFloat16"});
+[[nodiscard]] inline const char* obstacle_of(const at::Tensor& tensor) {
+  if (!tensor.device().is_cpu()) return "is not on the CPU: only a GradScaler works on gradients elsewhere";
+  if (tensor.is_sparse()) return "is sparse and not coalesced: call coalesce() first";
+  if (tensor.layout() != at::kStrided) return "is neither strided nor sparse COO";
+  return tensor.is_neg() ? "has its negation still to be done: call resolve_neg() first" : nullptr;
 }
 
 }  // namespace detail::aten
+
+template <class T>
+struct tensor_traits<detail::aten::View<T>> {
+  using view = detail::aten::View<T>;
+  using value_type = T;
+  static constexpr bool is_view = true;
+
+  static T* data(const view& leaf) { return leaf.obstacle ? nullptr : leaf.tensor.template data_ptr<T>(); }
+  static std::size_t size(const view& leaf) { return static_cast<std::size_t>(leaf.tensor.numel()); }
+  static Layout layout(const view& leaf) {
+    Layout layout;
+    for (std::int64_t i = 0; i < leaf.tensor.dim(); ++i) {
+      layout.push(static_cast<std::ptrdiff_t>(leaf.tensor.size(i)), static_cast<std::ptrdiff_t>(leaf.tensor.stride(i)));
+    }
+    return layout;
+  }
+  static const char* obstacle(const view& leaf) { return leaf.obstacle; }
+};
 
 template <>
 struct tree_traits<at::Tensor> {
@@ -89,22 +81,22 @@ struct tree_traits<at::Tensor> {
 
   template <class F>
   static void with_view(const at::Tensor& tensor, F&& f) {
-    if (!tensor.defined()) return f(nullptr);
-    if (tensor.is_sparse() && tensor.is_coalesced() && tensor.device().is_cpu()) {
-      const at::Tensor values = tensor._values();
-      return detail::aten::with_view(values, nullptr, f);
+    using namespace detail::aten;
+    if (!tensor.defined() || at::isIntegralType(tensor.scalar_type(), true)) return f(nullptr);
+    if (tensor.is_sparse() && tensor.is_coalesced() && tensor.device().is_cpu()) return with_view(tensor._values(), f);
+    const char* obstacle = obstacle_of(tensor);
+    switch (tensor.scalar_type()) {
+      case at::kFloat:
+        return f(View<float>{tensor, obstacle});
+      case at::kDouble:
+        return f(View<double>{tensor, obstacle});
+      case at::kHalf:
+        return f(View<c10::Half>{tensor, obstacle});
+      case at::kBFloat16:
+        return f(View<c10::BFloat16>{tensor, obstacle});
+      default:
+        f(View<float>{tensor, "has a dtype that is not supported: neither float, double, Half nor BFloat16"});
     }
-    const char* obstacle = nullptr;
-    if (!tensor.device().is_cpu()) {
-      obstacle = "is not on the CPU: only a GradScaler works on gradients elsewhere";
-    } else if (tensor.is_sparse()) {
-      obstacle = "is sparse and not coalesced: call coalesce() first";
-    } else if (tensor.layout() != at::kStrided) {
-      obstacle = "is neither strided nor sparse COO";
-    } else if (tensor.is_neg()) {
-      obstacle = "has its negation still to be done: call resolve_neg() first";
-    }
-    detail::aten::with_view(tensor, obstacle, f);
   }
 
   /// A new tensor of the same shape and device, with elements of To (or same_dtype).
