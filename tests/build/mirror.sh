@@ -12,6 +12,7 @@ declare -A elsewhere=(
   [kernel/isa/avx2.hpp]="kernel"
   [kernel/isa/avx512.hpp]="kernel"
   [kernel/isa/neon.hpp]="kernel"
+  [tree/node.hpp]="compile_fail" # it only says what is wrong
   [adapters/torch/tensor.hpp]="adapters/torch.cpp"
 )
 

@@ -1,0 +1,119 @@
+// The standard containers: which are leaves, which are branches and by what path, and which are passed by.
+#include <headroom/tree/std.hpp>
+
+#include <headroom/dtype/half.hpp>
+#include <headroom/tree/visit.hpp>
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/paths.hpp"
+
+using headroom::element_count;
+using headroom::half;
+using headroom::leaf_count;
+using support::paths_of;
+using Paths = std::vector<std::string>;
+
+namespace {
+
+enum class Colour { red, green };
+enum Shade { dark };
+
+}  // namespace
+
+TEST_CASE("sequences") {
+  CHECK(paths_of(std::vector<std::vector<float>>(2)) == Paths{"[0]", "[1]"});
+  CHECK(paths_of(std::array<std::vector<float>, 2>{}) == Paths{"[0]", "[1]"});
+  CHECK(paths_of(std::deque<float>{1.0F, 2.0F}) == Paths{"[0]", "[1]"});
+  CHECK(paths_of(std::list<std::vector<float>>(2)) == Paths{"[0]", "[1]"});
+  float matrix[2][3] = {};
+  CHECK(paths_of(matrix) == Paths{"[0]", "[1]"});
+  CHECK(element_count(matrix) == 6);
+  float cube[2][1][3] = {};
+  CHECK(paths_of(cube) == Paths{"[0][0]", "[1][0]"});
+  std::vector<float> array_of_vectors[2] = {{1.0F}, {2.0F, 3.0F}};
+  CHECK(paths_of(array_of_vectors) == Paths{"[0]", "[1]"});
+  CHECK(element_count(array_of_vectors) == 3);
+}
+
+TEST_CASE("maps") {
+  CHECK(paths_of(std::map<std::string, std::vector<float>>{{"encoder", {}}, {"decoder", {}}}) ==
+        Paths{"[\"decoder\"]", "[\"encoder\"]"});
+  CHECK(paths_of(std::map<int, float>{{3, 1.0F}, {-1, 1.0F}}) == Paths{"[-1]", "[3]"});
+  CHECK(paths_of(std::map<Colour, float>{{Colour::green, 1.0F}}) == Paths{"[1]"});
+  CHECK(paths_of(std::map<const char*, float>{{"key", 1.0F}}) == Paths{"[\"key\"]"});
+  CHECK(paths_of(std::unordered_map<std::string, float>{{"key", 1.0F}}) == Paths{"[\"key\"]"});
+  CHECK(paths_of(std::map<std::pair<int, int>, float>{{{1, 2}, 1.0F}}) == Paths{"[?]"});
+}
+
+TEST_CASE("tuples and pairs") {
+  CHECK(paths_of(std::tuple<float, std::vector<half>>{}) == Paths{"<0>", "<1>"});
+  CHECK(paths_of(std::pair<float, std::vector<half>>{}) == Paths{"first", "second"});
+  CHECK(paths_of(std::vector<std::pair<float, int>>(1)) == Paths{"[0].first"});
+  CHECK(paths_of(std::tuple<std::tuple<int, float>>{}) == Paths{"<0><1>"});
+  float value = 1.0F;
+  CHECK(element_count(std::tie(value)) == 1);
+}
+
+TEST_CASE("pointers add nothing to a path, and an empty one has no leaves") {
+  CHECK(paths_of(std::make_unique<std::vector<float>>()) == Paths{""});
+  CHECK(paths_of(std::make_shared<std::pair<float, float>>()) == Paths{"first", "second"});
+  CHECK(paths_of(std::optional<float>(1.0F)) == Paths{""});
+  CHECK(paths_of(std::optional<float>()).empty());
+  CHECK(paths_of(std::unique_ptr<float>()).empty());
+  CHECK(paths_of(std::shared_ptr<std::vector<float>>()).empty());
+  std::vector<float> value(3);
+  CHECK(paths_of(std::ref(value)) == Paths{""});
+  CHECK(paths_of(std::vector<std::reference_wrapper<std::vector<float>>>{value, value}) == Paths{"[0]", "[1]"});
+  CHECK(element_count(std::cref(value)) == 3);
+}
+
+TEST_CASE("variants are what they hold") {
+  using Tree = std::variant<std::monostate, float, std::vector<float>, std::pair<float, int>, int>;
+  CHECK(paths_of(Tree{}).empty());
+  CHECK(paths_of(Tree{1.0F}) == Paths{""});
+  CHECK(element_count(Tree{std::vector<float>(4)}) == 4);
+  CHECK(paths_of(Tree{std::pair<float, int>{}}) == Paths{"first"});
+  CHECK(paths_of(Tree{7}).empty());
+}
+
+TEST_CASE("what has no floating-point elements is passed by") {
+  CHECK(leaf_count(7) == 0);
+  CHECK(leaf_count(true) == 0);
+  CHECK(leaf_count('x') == 0);
+  CHECK(leaf_count(Colour::red) == 0);
+  CHECK(leaf_count(dark) == 0);
+  CHECK(leaf_count(nullptr) == 0);
+  CHECK(leaf_count(std::string("text")) == 0);
+  CHECK(leaf_count(std::vector<bool>(3)) == 0);
+  CHECK(leaf_count(std::vector<int>(3)) == 0);
+  CHECK(leaf_count(std::vector<std::string>(3)) == 0);
+  CHECK(leaf_count(std::array<std::uint8_t, 3>{}) == 0);
+  CHECK(leaf_count(std::map<std::string, int>{{"a", 1}}) == 0);
+  CHECK(leaf_count(std::vector<std::vector<bool>>(3)) == 0);
+  CHECK(leaf_count(std::optional<int>(1)) == 0);
+  int array[3] = {};
+  CHECK(leaf_count(array) == 0);
+  CHECK(paths_of(std::tuple<int, std::string, float, std::vector<bool>>{}) == Paths{"<2>"});
+}
+
+TEST_CASE("spans of integers are left alone; keys may be string views") {
+  const int labels[] = {1, 2};
+  const auto tree = std::make_tuple(headroom::span<const int>(labels), std::map<std::string_view, float>{{"loss", 1.0F}});
+  CHECK(paths_of(tree) == Paths{"<1>[\"loss\"]"});
+}

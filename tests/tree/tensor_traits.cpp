@@ -1,0 +1,94 @@
+// Leaves: what a specialisation of tensor_traits says of them.
+#include <headroom/tree/tensor_traits.hpp>
+
+#include <headroom/dtype/half.hpp>
+#include <headroom/tree/std.hpp>
+
+#include <array>
+#include <cstddef>
+#include <type_traits>
+#include <vector>
+
+#include "support/catch.hpp"
+
+using headroom::half;
+using headroom::span;
+using headroom::detail::data_of;
+using headroom::detail::has_layout;
+using headroom::detail::has_tensor_traits_v;
+using headroom::detail::is_view_v;
+using headroom::detail::size_of;
+
+namespace {
+
+struct Matrix {
+  float elements[6];
+};
+struct Counts {
+  int elements[3];
+};
+
+}  // namespace
+
+template <>
+struct headroom::tensor_traits<Matrix> {
+  using value_type = float;
+  static float* data(Matrix& matrix) { return matrix.elements; }
+  static const float* data(const Matrix& matrix) { return matrix.elements; }
+  static std::size_t size(const Matrix&) { return 6; }
+  static Layout layout(const Matrix&) {
+    Layout layout;
+    layout.push(2, 3);
+    layout.push(3, 1);
+    return layout;
+  }
+};
+template <>
+struct headroom::tensor_traits<Counts> {
+  using value_type = int;
+  static int* data(Counts& counts) { return counts.elements; }
+  static const int* data(const Counts& counts) { return counts.elements; }
+  static int size(const Counts&) { return 3; }
+};
+
+namespace {
+
+static_assert(has_tensor_traits_v<Matrix> && has_tensor_traits_v<Counts> && has_tensor_traits_v<std::vector<half>>);
+static_assert(has_tensor_traits_v<std::array<double, 2>> && has_tensor_traits_v<float[3]> &&
+              has_tensor_traits_v<span<const int>>);
+static_assert(!has_tensor_traits_v<std::vector<int>> && !has_tensor_traits_v<int[3]> &&
+              !has_tensor_traits_v<span<long double>>);
+static_assert(!has_tensor_traits_v<std::vector<std::vector<float>>> && !has_tensor_traits_v<float>);
+static_assert(has_layout<Matrix>::value && !has_layout<Counts>::value && !has_layout<std::vector<float>>::value);
+static_assert(is_view_v<span<float>> && !is_view_v<std::vector<float>> && !is_view_v<Matrix> && !is_view_v<float>);
+
+template <class Leaf>
+constexpr bool is_read_only = std::is_const_v<std::remove_pointer_t<decltype(data_of(std::declval<Leaf&>()))>>;
+static_assert(is_read_only<const Matrix> && is_read_only<const float> && is_read_only<const float[3]>);
+static_assert(!is_read_only<Matrix> && !is_read_only<float> && !is_read_only<std::vector<half>>);
+static_assert(is_read_only<span<const float>> && !is_read_only<const span<float>>);  // as const as what it looks at
+
+}  // namespace
+
+TEST_CASE("the elements of a leaf, scalars among them") {
+  Matrix matrix{};
+  CHECK(size_of(matrix) == 6);
+  CHECK(data_of(matrix) == matrix.elements);
+  CHECK(size_of(Counts{}) == 3);
+  float scalar = 1.0F;
+  CHECK(size_of(scalar) == 1);
+  CHECK(data_of(scalar) == &scalar);
+  const float array[4] = {};
+  CHECK(size_of(array) == 4);
+  CHECK(data_of(array) == array);
+  std::vector<half> halves(5);
+  CHECK(size_of(halves) == 5);
+  CHECK(data_of(halves) == halves.data());
+}
+
+TEST_CASE("new tensors are of the same size") {
+  CHECK(headroom::tensor_traits<std::vector<half>>::like<float>(std::vector<half>(5)) == std::vector<float>(5));
+  float array[3] = {1.0F, 2.0F, 3.0F};
+  CHECK(headroom::tensor_traits<span<float>>::like<double>(span<float>(array)) == std::vector<double>(3));
+  static_assert(std::is_same_v<headroom::tensor_traits<float[3]>::rebind<half>, std::array<half, 3>>);
+}
