@@ -139,7 +139,7 @@ class JobQueue {
 class JobThread {
  public:
   /// Throws std::system_error if no thread can be started.
-  JobThread() : jobs_(std::make_shared<JobQueue>()) {
+  explicit JobThread(std::shared_ptr<JobQueue> jobs) : jobs_(std::move(jobs)) {
     auto its_share = std::make_unique<std::shared_ptr<JobQueue>>(jobs_);
     const int error = start_thread(thread_, &run_jobs, its_share.get());
     if (error != 0) throw_system_error(error, "there is no thread to be had for an AsyncGradScaler");
@@ -153,7 +153,6 @@ class JobThread {
   }
 
   [[nodiscard]] bool is_current() const noexcept { return is_current_thread(thread_); }
-  [[nodiscard]] const std::shared_ptr<JobQueue>& jobs() const noexcept { return jobs_; }
 
  private:
   static void* run_jobs(void* share) {

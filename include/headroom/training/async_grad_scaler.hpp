@@ -2,11 +2,9 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/job_thread.hpp>
-#include <headroom/training/background_scaler.hpp>
 #include <headroom/training/grad_scaler.hpp>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -15,6 +13,50 @@
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
+namespace detail {
+
+/// An argument of a step as it is passed on: a copy that is moved, or what a std::ref refers to.
+template <class T>
+using Unwrapped = decltype(std::get<0>(std::make_tuple(std::declval<T>())));
+
+/// The jobs of that thread share it, so that the AsyncGradScaler may be destroyed in one of them.
+template <class Policy>
+class BackgroundScaler : public GradScaler<Policy> {
+ public:
+  BackgroundScaler(const Policy& policy, bool enabled, bool backs_off_twice)
+      : GradScaler<Policy>(policy, enabled), decided(policy), updated_scale(policy.loss_scale()) {
+    this->backs_off_once_ = !backs_off_twice;
+  }
+
+  /// `max_norm` is a number, or nullptr.
+  template <class Optimizer, class MaxNorm, class... Args>
+  auto step_at(float scale, Optimizer& optimizer, const MaxNorm& max_norm, Args&&... args) {
+    this->iteration_.set_loss_scale(scale);
+    if constexpr (std::is_same_v<MaxNorm, double>) {
+      const GradientNorm norm = this->unscale_and_clip_(optimizer, max_norm);
+      return ClippedStepResult{this->step(optimizer, std::forward<Args>(args)...), norm.norm};
+    } else {
+      return this->step(optimizer, std::forward<Args>(args)...);
+    }
+  }
+  void end_iteration() {
+    this->iteration_.end();
+    decide();
+  }
+  void decide(std::uint64_t updates = 0) {
+    decided = this->policy_;
+    updated_scale = decided.loss_scale();
+    updates_done += updates;
+  }
+
+  JobQueue jobs;
+  // Of both threads, under the lock of the jobs; the scaler itself belongs to that thread.
+  Policy decided;
+  float updated_scale;  // by the last update that is done
+  std::uint64_t updates_done = 0;
+};
+
+}  // namespace detail
 
 struct AsyncGradScalerConfig {
   bool enabled = true;
@@ -44,8 +86,6 @@ struct AsyncGradScalerConfig {
 /// that. All calls must come from one thread, and not from the optimizers' own: those throw std::logic_error, as calls in the
 /// wrong order do. Reducers and other callbacks run in the other thread, with its rounding mode and device streams. RoundPipe's
 /// GradScaler has the same interface and timing.
-///
-/// The constructor throws std::system_error if no thread can be started.
 template <class Policy = DynamicLossScale>
 class AsyncGradScaler {
  public:
@@ -54,7 +94,8 @@ class AsyncGradScaler {
   explicit AsyncGradScaler(const Policy& policy, AsyncGradScalerConfig config = {})
       : enabled_(config.enabled),
         main_scale_(policy.loss_scale()),
-        there_(std::make_shared<There>(policy, config.enabled, config.backs_off_twice)) {}
+        there_(std::make_shared<There>(policy, config.enabled, config.backs_off_twice)),
+        thread_({there_, &there_->jobs}) {}
 
   /// The outputs times the scale of this iteration: see GradScaler::scale.
   template <class Tree>
@@ -73,10 +114,9 @@ class AsyncGradScaler {
   template <class Optimizer, class... Args>
   auto submit(Optimizer& optimizer, Args... args) {
     detail::check_is_optimizer<Optimizer>();
-    return enqueue_step(&optimizer, detail::NoClip(), std::move(args)...);
+    return enqueue_step(&optimizer, nullptr, std::move(args)...);
   }
-  /// The same, clipped to an L2 norm of `max_norm` as by GradScaler::unscale_and_clip_. Returns a future of a
-  /// ClippedStepResult.
+  /// The same, clipped as by GradScaler::unscale_and_clip_. Returns a future of a ClippedStepResult.
   template <class Optimizer, class... Args>
   auto submit_and_clip(Optimizer& optimizer, const double& max_norm, Args... args) {
     detail::check_is_optimizer<Optimizer>();
@@ -88,7 +128,7 @@ class AsyncGradScaler {
   /// the second argument.
   template <class Optimizer, class Tree, class... Args>
   auto submit_gradients(Optimizer& optimizer, Tree gradients, Args... args) {
-    return enqueue_step(with_gradients<Args...>(optimizer, std::move(gradients)), detail::NoClip(), std::move(args)...);
+    return enqueue_step(with_gradients<Args...>(optimizer, std::move(gradients)), nullptr, std::move(args)...);
   }
   /// The same, clipped.
   template <class Optimizer, class Tree, class... Args>
@@ -108,12 +148,9 @@ class AsyncGradScaler {
     wait_for_updates();
     start_iteration();
     ++updates_;
-    (void)enqueue([](There& there, detail::JobQueue& jobs) {
+    (void)enqueue([](There& there) {
       there.update();
-      jobs.locked([&there] {
-        there.decide();
-        ++there.updates_done;
-      });
+      there.jobs.locked([&there] { there.decide(1); });
     });
     if (!is_async) wait_for_updates();
   }
@@ -141,17 +178,11 @@ class AsyncGradScaler {
       check_caller("policy");
       wait_until_idle();
     }
-    return jobs().locked([this] { return there_->decided; });
+    return there_->jobs.locked([this] { return there_->decided; });
   }
-  [[nodiscard]] double get_growth_factor(bool up_to_date = false) {
-    return detail::config_of(policy(up_to_date)).growth_factor;
-  }
-  [[nodiscard]] double get_backoff_factor(bool up_to_date = false) {
-    return detail::config_of(policy(up_to_date)).backoff_factor;
-  }
-  [[nodiscard]] std::int64_t get_growth_interval(bool up_to_date = false) {
-    return detail::config_of(policy(up_to_date)).growth_interval;
-  }
+  [[nodiscard]] double get_growth_factor(bool up_to_date = false) { return config(up_to_date).growth_factor; }
+  [[nodiscard]] double get_backoff_factor(bool up_to_date = false) { return config(up_to_date).backoff_factor; }
+  [[nodiscard]] std::int64_t get_growth_interval(bool up_to_date = false) { return config(up_to_date).growth_interval; }
   /// Calls f(GradScalerSettings<Policy>&) in the other thread, after what has been submitted: set_growth_factor, set_reducer,
   /// set_on_floor, update(new_scale), load_state_dict, … A scale set there holds from the next update after this call on; an
   /// iteration that has begun keeps its own.
@@ -159,9 +190,9 @@ class AsyncGradScaler {
   void configure(F f) {
     check_caller("configure");
     receive_error();
-    (void)enqueue([f = std::move(f)](There& there, detail::JobQueue& jobs) mutable {
+    (void)enqueue([f = std::move(f)](There& there) mutable {
       f(static_cast<GradScalerSettings<Policy>&>(there));
-      jobs.locked([&there] { there.decided = there.policy(); });
+      there.jobs.locked([&there] { there.decided = there.policy(); });
     });
   }
 
@@ -179,44 +210,31 @@ class AsyncGradScaler {
   void load_state_dict(StateDict dict) {
     check_caller("load_state_dict");
     if (!enabled_) return;
-    float main_scale = 0.0F;
-    const bool has_scale = dict.contains("main_scale");
-    if (has_scale) {
+    float main_scale = 0.0F;  // none
+    if (dict.contains("main_scale")) {
       detail::StateReader(dict, false)("main_scale", main_scale);
       detail::check_loss_scale("main_scale", main_scale);
       (void)dict.erase("main_scale");
     }
-    const Policy loaded = Policy::from_state_dict(dict);
     wait_until_idle();
     there_->load_state_dict(dict);  // while the other thread has nothing to do
     there_->decide();
     start_iteration();
-    main_scale_ = has_scale ? main_scale : loaded.loss_scale();
+    main_scale_ = main_scale > 0.0F ? main_scale : there_->updated_scale;
   }
 
  private:
+  using There = detail::BackgroundScaler<Policy>;
+  [[nodiscard]] LossScaleConfig config(bool up_to_date) { return detail::config_of(policy(up_to_date)); }
   void check_caller(const char* call) const {
     if (thread_.is_current()) {
       detail::throw_logic_error(std::string(call) + ": not from the optimizer's thread, which would wait for itself");
     }
   }
-  void begin_submit(const detail::OptimizerId& optimizer) {
-    check_caller("submit");
-    receive_error();
-    if (enabled_ && submitted_.find(optimizer) != nullptr) {
-      detail::throw_logic_error("submit: this optimizer has been submitted already since the last update; call update first");
-    }
-    submitted_.check_is_current(submitted_.find_before(optimizer), has_scaled_);
-    submitted_.add(optimizer).stepped = true;
-  }
   void start_iteration() noexcept {
     submitted_.start_iteration(has_scaled_);
     has_scaled_ = false;
   }
-  [[nodiscard]] detail::JobQueue& jobs() const noexcept { return *thread_.jobs(); }
-
-  using There = detail::BackgroundScaler<Policy>;
-
   template <class... Args, class Optimizer, class Tree>
   static auto with_gradients(Optimizer& optimizer, Tree gradients) {
     using Owner = detail::WithGradients<Optimizer, Tree>;
@@ -225,42 +243,51 @@ class AsyncGradScaler {
                   "headroom: this optimizer has no member step(gradients, args...) for these gradients and arguments");
     return std::make_shared<Owner>(optimizer, std::move(gradients));
   }
-  /// `optimizer` is a pointer, plain or shared; `max_norm` a number or NoClip.
+  /// `optimizer` is a pointer, plain or shared; `max_norm` a number or nullptr.
   template <class Optimizer, class MaxNorm, class... Args>
   auto enqueue_step(Optimizer optimizer, const MaxNorm& max_norm, Args... args) {
-    detail::check_max_norm(max_norm);
-    begin_submit(detail::id_of(*optimizer));
-    return enqueue([optimizer, max_norm, scale = main_scale_, args = std::tuple<Args...>(std::move(args)...)](
-                       There& there, detail::JobQueue&) mutable { return there.step_at(scale, *optimizer, max_norm, args); });
+    if constexpr (std::is_same_v<MaxNorm, double>) detail::check_max_norm(max_norm);
+    check_caller("submit");
+    receive_error();
+    const detail::OptimizerId id = detail::id_of(*optimizer);
+    if (enabled_ && submitted_.find(id) != nullptr) {
+      detail::throw_logic_error("submit: this optimizer has been submitted already since the last update; call update first");
+    }
+    submitted_.check_is_current(submitted_.find_before(id), has_scaled_);
+    submitted_.add(id).stepped = true;
+    return enqueue([=, scale = main_scale_, args = std::make_tuple(std::move(args)...)](There& there) mutable {
+      const auto step = [&](auto&&... each) {
+        return there.step_at(scale, *optimizer, max_norm, std::forward<decltype(each)>(each)...);
+      };
+      return std::apply(step, std::move(args));
+    });
   }
-  /// Calls work(There&, JobQueue&) in the other thread.
+  /// Calls work(There&) in the other thread.
   template <class Work>
   auto enqueue(Work work) {
-    return jobs().enqueue(
-        [there = there_, jobs = thread_.jobs(), work = std::move(work)]() mutable { return work(*there, *jobs); });
+    return there_->jobs.enqueue([there = there_, work = std::move(work)]() mutable { return work(*there); });
   }
 
   void wait_for_updates() {
-    jobs().wait([this] { return there_->updates_done == updates_; });
+    there_->jobs.wait([this] { return there_->updates_done == updates_; });
     receive_error();
-    main_scale_ = jobs().locked([this] { return there_->updated_scale; });
+    main_scale_ = there_->jobs.locked([this] { return there_->updated_scale; });
   }
   void wait_until_idle() {
-    jobs().wait_until_idle();
+    there_->jobs.wait_until_idle();
     receive_error();
   }
   /// Rethrows what was thrown in the other thread, which has dropped the work queued behind it; the iteration begins anew.
   void receive_error() {
-    jobs().receive_error([this] {
+    there_->jobs.receive_error([this] {
       submitted_ = {};
       updates_ = there_->updates_done;
       there_->end_iteration();
-      there_->decide();
       if (!has_scaled_) main_scale_ = there_->updated_scale;  // else there is a loss that has been scaled by it
     });
   }
 
-  // Used by the main thread only.
+  // Of the main thread.
   bool enabled_, has_scaled_ = false;
   float main_scale_;
   detail::OptimizerStates submitted_;  // without the places of their gradients, which belong to the other thread

@@ -113,16 +113,17 @@ class Iteration {
     states_.check_is_current(before, has_loss());
     states_.check_not_unscaled(id, passes);
     if (id.defined == 0 && !reducer) throw_logic_error("the optimizer has no gradients; call backward first");
-    const bool may_be_old = before != nullptr && scale != 1.0F && gradients_may_be_old(*before);
-    const bool measures = is_deferred || max_norm != nullptr || may_be_old;
-    const GradientNorm scaled = measures ? passes.measure() : GradientNorm();
+    // The gradients may be those of the previous iteration, already unscaled, if no loss has been scaled in this one, and in
+    // that one there was no step, or there was a loss.
+    const bool may_be_old = before != nullptr && scale != 1.0F && !has_loss() && (!before->stepped || states_.loss_before());
+    const bool measures_first = is_deferred || max_norm != nullptr;
+    const GradientNorm scaled = measures_first || may_be_old ? passes.measure() : GradientNorm();
     if (may_be_old) check_is_new(*before, scaled);
     OptimizerState& state = states_.add(id);
     state.report = overflow();  // until the passes succeed nobody may step with these gradients
     Attempt attempt{states_};
-    const GradientNorm found = is_deferred           ? defer(passes, scaled, scale, max_norm, state)
-                               : max_norm != nullptr ? clip(passes, scaled, scale, *max_norm, state, attempt)
-                                                     : unscale(passes, scale, state, attempt);
+    const GradientNorm found = measures_first ? clip_or_defer(passes, scaled, scale, max_norm, state, attempt)
+                                              : unscale(passes, scale, state, attempt);
     attempt.has_written = true;
     state.report = found;
     return found;
@@ -133,26 +134,25 @@ class Iteration {
     state.largest = stored.max_abs;
     return reduced({stored, 0.0});
   }
-  GradientNorm clip(GradientPasses& passes, GradientNorm scaled, float scale, const double& max_norm, OptimizerState& state,
-                    Attempt& attempt) const {
-    if (scale < 1.0F) {  // what overflows when it is unscaled has to be known before the reducer is asked
+  /// Nothing is written before everything is known; deferred, nothing at all: the optimizer gets a factor.
+  GradientNorm clip_or_defer(GradientPasses& passes, GradientNorm scaled, float scale, const double* max_norm,
+                             OptimizerState& state, Attempt& attempt) const {
+    if (scale < 1.0F && !is_deferred) {  // but what overflows when it is unscaled has to be known before the reducer is asked
       (void)passes.unscale(scale);
       attempt.has_written = true;
       scale = 1.0F;
       scaled = passes.measure();
     }
-    const GradientNorm found = reduced(passes.unscaled(scaled, scale));
-    const double factor = clip_factor(found, max_norm);
-    state.largest = (factor < 1.0 ? passes.scale(factor / static_cast<double>(scale)) : passes.unscale(scale)).max_abs;
-    return found;
-  }
-  /// Writes nothing: the optimizer gets a factor.
-  GradientNorm defer(GradientPasses& passes, GradientNorm scaled, float scale, const double* max_norm,
-                     OptimizerState& state) const {
     if (max_norm == nullptr) scaled.norm = 0.0;
     const GradientNorm found = reduced(passes.unscaled(scaled, scale));
-    state.factor.value = (max_norm != nullptr ? clip_factor(found, *max_norm) : 1.0) / static_cast<double>(scale);
-    state.largest = scaled.max_abs;
+    const double clip = max_norm != nullptr ? clip_factor(found, *max_norm) : 1.0;
+    const GradientFactor factor{clip / static_cast<double>(scale)};
+    if (is_deferred) {
+      state.factor = factor;
+      state.largest = scaled.max_abs;
+    } else {
+      state.largest = (clip < 1.0 ? passes.scale(factor.value) : passes.unscale(scale)).max_abs;
+    }
     return found;
   }
   /// The norm over all ranks. Nobody can clip by a norm beyond double, so it counts as an overflow.
@@ -161,12 +161,7 @@ class Iteration {
     return is_infinite(all.norm) ? overflow() : all;
   }
 
-  /// Whether the gradients may be those of the previous iteration, already unscaled: no loss has been scaled in this one, and
-  /// in that one there was no step, or there was a loss.
-  [[nodiscard]] bool gradients_may_be_old(const OptimizerState& before) const noexcept {
-    return !has_loss() && (!before.stepped || states_.loss_before());
-  }
-  /// Throws std::logic_error if they are as large as they were left.
+  /// Throws std::logic_error if gradients that may be those of the previous iteration are as large as they were left.
   static void check_is_new(const OptimizerState& before, const GradientReport& now) {
     if (!before.may_be(now)) return;
     throw_logic_error(
