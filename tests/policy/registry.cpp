@@ -42,7 +42,8 @@ void check_comes_back(const AnyLossScale& any) {
 }  // namespace
 
 TEST_CASE("a registered policy is made by its name, with settings") {
-  CHECK_THAT(message_of([] { (void)make_loss_scale("stairs"); }), ContainsSubstring("there is no policy 'stairs'"));
+  CHECK_THAT(message_of([] { (void)make_loss_scale("stair"); }),
+             ContainsSubstring("there is no policy 'stair'; known are noop"));
   register_loss_scale<Stairs>("stairs");
   register_loss_scale("steep_stairs", Stairs{8.0, 3});
   register_loss_scale<PatientLossScale>("patient");

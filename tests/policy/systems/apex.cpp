@@ -14,7 +14,7 @@ using support::follow;
 using support::pick;
 namespace presets = headroom::presets;
 
-TEST_CASE("its recorded sequences are followed") {
+TEST_CASE("apex: its recorded sequences are followed") {
   CHECK(follow("apex_hysteresis.trace", [](Arguments get) {
           return presets::apex(get("initial_scale", 65536.0), get("growth_factor", 2.0), get("backoff_factor", 0.5),
                                get.whole("growth_interval", 2000), static_cast<std::int32_t>(get.whole("hysteresis", 2)));
@@ -33,7 +33,7 @@ TEST_CASE("apex is followed over random settings and sequences") {
   }
 }
 
-TEST_CASE("a growth to Inf is refused, however far below the largest scale it begins") {
+TEST_CASE("apex: a growth to Inf is refused, however far below the largest scale it begins") {
   static_assert(presets::apex(0x1p125, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p125F);
   std::mt19937 random(support::seed);
   for (int run = 0; run < support::runs; ++run) {

@@ -108,7 +108,7 @@ TEST_CASE("Cerebras' state of before the first update may be below the floor, wh
              ContainsSubstring("loss_scale is 0.25; it must be at least the min_scale, 2"));
 }
 
-TEST_CASE("what a state cannot have is named") {
+TEST_CASE("Cerebras: what a state cannot have is named") {
   const auto refused_by_cerebras = [&](double scale, int overflows) {
     return message_of([&] {
       (void)import_state("cerebras",

@@ -24,7 +24,7 @@ using support::follow;
 using support::message_of;
 namespace presets = headroom::presets;
 
-TEST_CASE("its recorded sequences are followed") {
+TEST_CASE("DeepSpeed: its recorded sequences are followed") {
   CHECK(follow("deepspeed.trace", [](Arguments get) {
           return presets::deepspeed(get("initial_scale", 0x1p32), get("factor", 2.0), get.whole("growth_interval", 1000),
                                     get("min_scale", 1.0), static_cast<std::int32_t>(get.whole("hysteresis", 1)),
@@ -66,7 +66,7 @@ TEST_CASE("older DeepSpeed grows on clean step window") {
   CHECK(after(policy, "++++++").loss_scale() == 4096.0F);
 }
 
-TEST_CASE("what a configuration makes is the scaler's with other arguments") {
+TEST_CASE("DeepSpeed: what a configuration makes is the scaler's with other arguments") {
   static_assert(presets::deepspeed_0_16().config() == presets::deepspeed().config());
   static_assert(presets::deepspeed_config() == presets::deepspeed(65536.0, 2.0, 1000, 1.0, 2, false));
   for (const int power : {-127, 127, 1000, std::numeric_limits<int>::min()}) {
@@ -151,7 +151,7 @@ TEST_CASE("DeepSpeed's static state is a constant scale") {
              ContainsSubstring("the key 'cur_iter' is missing"));
 }
 
-TEST_CASE("what a state cannot have is named") {
+TEST_CASE("DeepSpeed: what a state cannot have is named") {
   const StateDict deepspeed = {{"cur_scale", 2.0}, {"cur_iter", 5}, {"last_overflow_iter", 2}};
   const auto refused_by_deepspeed = [&](const std::string& key, const headroom::StateValue& value) {
     StateDict state = deepspeed;
@@ -164,7 +164,7 @@ TEST_CASE("what a state cannot have is named") {
   CHECK_THAT(refused_by_deepspeed("delayed_shift", 0), ContainsSubstring("delayed_shift is 0; it must be in [1, 2147483647]"));
 }
 
-TEST_CASE("a floor above where the preset begins is none too high for the state, and the factor is a double") {
+TEST_CASE("DeepSpeed: a floor above where the preset begins is none too high for the state, and the factor is a double") {
   CHECK(import_state("deepspeed", {{"cur_scale", 0x1p34}, {"cur_iter", 3}, {"last_overflow_iter", -1}, {"min_scale", 0x1p33}})
             .loss_scale() == 0x1p34F);
   const auto deepspeed =

@@ -14,7 +14,7 @@ TEST_CASE("eformer's scale is jmp's") {
   SUCCEED("checked by the compiler");
 }
 
-TEST_CASE("and so is its state") {
+TEST_CASE("eformer: and so is its state") {
   const StateDict state = {{"loss_scale", 1024.0}, {"counter", 3}, {"period", 5}, {"factor", 3}, {"min_loss_scale", 0.0}};
   CHECK(import_state("eformer", state) == import_state("jmp", state));
 }

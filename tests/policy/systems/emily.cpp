@@ -18,7 +18,7 @@ using support::first_difference;
 using support::follow;
 namespace presets = headroom::presets;
 
-TEST_CASE("its recorded sequences are followed") {
+TEST_CASE("Emily: its recorded sequences are followed") {
   CHECK(follow("emily.trace", [](Arguments get) {
           return presets::emily(get("initial_scale", 65536.0), get("growth_factor", 2.0), get("backoff_factor", 0.5),
                                 get.whole("growth_interval", 2000), get("min_scale", 1.0));
@@ -36,7 +36,7 @@ TEST_CASE("Emily is followed over random settings and sequences") {
   }
 }
 
-TEST_CASE("it may start below its floor, and grows to the largest scale") {
+TEST_CASE("Emily: it may start below its floor, and grows to the largest scale") {
   CHECK(presets::emily(0.25).adjust(false).loss_scale() == 1.0F);
   static_assert(presets::emily(0x1p125, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
 }
@@ -53,7 +53,7 @@ TEST_CASE("Emily's is complete") {
                 });
 }
 
-TEST_CASE("a floor above where the preset begins is none too high for the state") {
+TEST_CASE("Emily: a floor above where the preset begins is none too high for the state") {
   CHECK(import_state("emily", {{"scale", 0x1p21},
                                {"counter", 3},
                                {"growth_factor", 2.0},

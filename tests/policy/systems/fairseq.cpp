@@ -30,7 +30,7 @@ TEST_CASE("fairseq's share is formed in double: 7 of 10 are 0.7") {
   CHECK(after(policy, "+++-------").loss_scale() == 512.0F);
 }
 
-TEST_CASE("the floor is the larger of its two") {
+TEST_CASE("fairseq: the floor is the larger of its two") {
   CHECK(presets::fairseq(1024.0, 2.0, 2000, 0.0, 8.0, 2.0).config().scale.min_scale == 8.0F);
   CHECK(presets::fairseq(1024.0, 2.0, 2000, 0.0, 2.0, 8.0).config().scale.min_scale == 8.0F);
 }

@@ -32,7 +32,7 @@ TEST_CASE("flax is followed over random settings and sequences") {
   }
 }
 
-TEST_CASE("it grows on the step after its interval") {
+TEST_CASE("flax: it grows on the step after its interval") {
   static_assert(after(presets::flax(2.0, 0.5, 3), "+++").loss_scale() == 65536.0F);
   static_assert(after(presets::flax(2.0, 0.5, 3), "++++").loss_scale() == 131072.0F);
   static_assert(after(presets::flax(2.0, 0.5, 3), "++++++++").loss_scale() == 262144.0F);
@@ -40,7 +40,7 @@ TEST_CASE("it grows on the step after its interval") {
   SUCCEED("checked by the compiler");
 }
 
-TEST_CASE("a bad argument is named, with its value") {
+TEST_CASE("flax: a bad argument is named, with its value") {
   CHECK_THAT(message_of([] { (void)presets::flax(1.0); }), ContainsSubstring("growth_factor is 1"));
   CHECK_THAT(message_of([] { (void)presets::flax(2.0, 1.0); }), ContainsSubstring("backoff_factor is 1"));
   CHECK_THAT(message_of([] { (void)presets::flax(2.0, 0.5, -1); }), ContainsSubstring("growth_interval is -1"));
@@ -50,7 +50,7 @@ TEST_CASE("a bad argument is named, with its value") {
   CHECK_THAT(message_of([] { (void)presets::flax(2.0, 0.5, 2000, 1.0, -1.0); }), ContainsSubstring("minimum_scale is -1"));
 }
 
-TEST_CASE("its state has scale and steps, and the settings are given") {
+TEST_CASE("flax: its state has scale and steps, and the settings are given") {
   support::check_goes_on("flax", systems::Flax{65536.0F, 2.0F, 0.5F, 5, 0x1p-126F}, presets::flax(2.0, 0.5, 5),
                          [](const systems::Flax& system) {
                            return headroom::StateDict{{"fin_steps", system.fin_steps}, {"scale", system.scale}};

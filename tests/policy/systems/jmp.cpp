@@ -23,7 +23,7 @@ using support::message_of;
 using support::pick;
 namespace presets = headroom::presets;
 
-TEST_CASE("its recorded sequences are followed") {
+TEST_CASE("jmp: its recorded sequences are followed") {
   CHECK(follow("jmp_dynamic.trace", [](Arguments get) {
           return presets::jmp(get("initial_scale", 32768.0), get.whole("growth_interval", 2000), get("factor", 2.0),
                               get("min_scale", 1.0));
@@ -43,7 +43,7 @@ TEST_CASE("jmp is followed over random settings and sequences") {
   }
 }
 
-TEST_CASE("a growth to Inf is refused, however far below the largest scale it begins") {
+TEST_CASE("jmp: a growth to Inf is refused, however far below the largest scale it begins") {
   static_assert(presets::jmp(0x1p125, 1, 10.0).adjust(true).loss_scale() == 0x1p125F);
   std::mt19937 random(support::seed);
   for (int run = 0; run < support::runs; ++run) {
@@ -55,7 +55,7 @@ TEST_CASE("a growth to Inf is refused, however far below the largest scale it be
   }
 }
 
-TEST_CASE("a tiny floor is none, and the scale may start below it") {
+TEST_CASE("jmp: a tiny floor is none, and the scale may start below it") {
   for (const double none : {0.0, 0x1p-1074, 1e-300, 0x1p-127, 0x1.fffffffffffffp-127}) {
     CHECK(presets::jmp(1.0, 2000, 2.0, none).config().min_scale == headroom::smallest_loss_scale);
     CHECK_THAT(message_of([&] { (void)presets::jmp(1.0, 2000, 2.0, -none); }), ContainsSubstring("min_loss_scale is -"));
@@ -65,7 +65,7 @@ TEST_CASE("a tiny floor is none, and the scale may start below it") {
   CHECK(presets::jmp(4.0, 2000, 2.0, 100.0).adjust(false).loss_scale() == 100.0F);
 }
 
-TEST_CASE("a bad argument is named, with its value") {
+TEST_CASE("jmp: a bad argument is named, with its value") {
   double nan = 0.0;
   support::set_bits(nan, headroom::binary64::quiet_nan_bits);
   CHECK_THAT(message_of([&] { (void)presets::jmp(1.0, 2000, nan); }), ContainsSubstring("factor is nan"));
@@ -92,7 +92,7 @@ TEST_CASE("jmp's may be without its floor, which its own flattening forgets") {
   });
 }
 
-TEST_CASE("its factor is a float, in a state as well") {
+TEST_CASE("jmp: its factor is a float, in a state as well") {
   const auto jmp = import_state("jmp", {{"loss_scale", 1024.0}, {"counter", 3}, {"period", 5}, {"factor", 1.1}});
   CHECK(jmp.get<headroom::DynamicLossScale>().config().growth_factor == static_cast<double>(1.1F));
   CHECK(jmp.get<headroom::DynamicLossScale>().config() == presets::jmp(32768.0, 5, 1.1).config());
@@ -105,7 +105,7 @@ TEST_CASE("its factor is a float, in a state as well") {
   CHECK_THAT(refused(1), ContainsSubstring("factor is 1; it must be above 1"));
 }
 
-TEST_CASE("a floor above where the preset begins is none too high for the state") {
+TEST_CASE("jmp: a floor above where the preset begins is none too high for the state") {
   const StateDict jmp = {{"loss_scale", 0x1p21}, {"counter", 3}, {"period", 5}, {"factor", 2}, {"min_loss_scale", 0x1p20}};
   CHECK(import_state("jmp", jmp).loss_scale() == 0x1p21F);
 }

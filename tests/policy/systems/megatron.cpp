@@ -21,7 +21,7 @@ using support::message_of;
 using support::pick;
 namespace presets = headroom::presets;
 
-TEST_CASE("its recorded sequences are followed") {
+TEST_CASE("Megatron: its recorded sequences are followed") {
   CHECK(follow("megatron_dynamic.trace", [](Arguments get) {
           return presets::megatron(get("initial_scale", 0x1p32), get("min_scale", 1.0), get("growth_factor", 2.0),
                                    get("backoff_factor", 0.5), get.whole("growth_interval", 1000),
@@ -44,7 +44,7 @@ TEST_CASE("Megatron is followed over random settings and sequences") {
   }
 }
 
-TEST_CASE("it grows to the largest scale, and what it refuses is named") {
+TEST_CASE("Megatron: it grows to the largest scale, and what it refuses is named") {
   static_assert(presets::megatron(0x1p125, 1.0, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
   CHECK_THAT(message_of([] { (void)presets::megatron(4.0, 100.0); }), ContainsSubstring("min_scale is 100"));
   CHECK_THAT(message_of([] { (void)presets::megatron(0x1p32, 1.0, 2.0, 0.5, 1000, 0); }), ContainsSubstring("hysteresis is 0"));
@@ -65,14 +65,14 @@ TEST_CASE("Megatron's has no settings: they are the preset's, or the policy's th
                 });
 }
 
-TEST_CASE("the hysteresis left is at most the hysteresis") {
+TEST_CASE("Megatron: the hysteresis left is at most the hysteresis") {
   CHECK_THAT(message_of([&] {
                (void)import_state("megatron", {{"scale", 1024.0}, {"growth_tracker", 7}, {"hysteresis_tracker", 9}});
              }),
              ContainsSubstring("hysteresis_tracker is 9; it must be in [-4611686018427387904, 2]"));
 }
 
-TEST_CASE("settings of another kind of policy are refused") {
+TEST_CASE("Megatron: settings of another kind of policy are refused") {
   CHECK_THAT(message_of([] {
                (void)import_state("megatron", {{"scale", 1024.0}, {"growth_tracker", 7}, {"hysteresis_tracker", 1}},
                                   headroom::DynamicLossScale());

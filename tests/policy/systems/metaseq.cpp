@@ -70,6 +70,6 @@ TEST_CASE("a window never overflows") {
   CHECK(growth.window() == most);
 }
 
-TEST_CASE("the floor is the larger of its two") {
+TEST_CASE("metaseq: the floor is the larger of its two") {
   CHECK(presets::metaseq(1024.0, 2.0, 256, 0.0, 0.0, 4.0).config().scale.min_scale == 4.0F);
 }

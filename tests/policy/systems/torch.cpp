@@ -31,7 +31,7 @@ const StateDict torch_state = {
 
 }  // namespace
 
-TEST_CASE("its recorded sequences are followed") {
+TEST_CASE("torch: its recorded sequences are followed") {
   CHECK(follow("torch.trace", [](Arguments get) {
           return presets::torch(get("initial_scale", 65536.0), get("growth_factor", 2.0), get("backoff_factor", 0.5),
                                 get.whole("growth_interval", 2000));
@@ -64,7 +64,7 @@ TEST_CASE("torch is followed over random settings and sequences") {
   }
 }
 
-TEST_CASE("a growth to Inf is refused, however far below the largest scale it begins") {
+TEST_CASE("torch: a growth to Inf is refused, however far below the largest scale it begins") {
   static_assert(presets::torch(0x1p125, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p125F);
   static_assert(presets::torch(0x1p125, 10.0, 0.5, 1).adjust(false).adjust(true).loss_scale() == 0x1p126F);  // 1.25 * 2^127
   static_assert(presets::torch(0x1p125, 1e300, 0.5, 1).adjust(true).loss_scale() == 0x1p125F);
@@ -82,7 +82,7 @@ TEST_CASE("a growth to Inf is refused, however far below the largest scale it be
   }
 }
 
-TEST_CASE("a bad argument is named, with its value") {
+TEST_CASE("torch: a bad argument is named, with its value") {
   double nan = 0.0, infinity = 0.0;
   support::set_bits(nan, headroom::binary64::quiet_nan_bits);
   support::set_bits(infinity, headroom::binary64::infinity_bits);
