@@ -64,7 +64,7 @@ void add_in_place(const std::string& dtype) {
   const std::string work = "unscale " + dtype + " in place";
   constexpr std::size_t bytes = 2 * sizeof(T);
   add_headroom(work, bytes, [](std::size_t n) {
-    benchmark::DoNotOptimize(headroom::kernel::unscale(span<T>(ones<T>().data(), n), 1.0F / inverse_scale()).finite);
+    benchmark::DoNotOptimize(headroom::kernel::unscale_in_place(span<T>(ones<T>().data(), n), 1.0F / inverse_scale()).finite);
   });
   add(work, "limit: multiply floats", bytes,
       [](std::size_t n) { contenders::multiply(ones<float>().data(), n * sizeof(T) / sizeof(float), inverse_scale()); });
@@ -97,7 +97,7 @@ void add_subnormal_halves() {
   static std::vector<half> values(most_bytes / sizeof(half), half(0x1p-20F));
   const std::string work = "unscale fp16 in place, subnormal";
   add_headroom(work, 2 * sizeof(half), [](std::size_t n) {
-    benchmark::DoNotOptimize(headroom::kernel::unscale(span<half>(values.data(), n), 1.0F / inverse_scale()).finite);
+    benchmark::DoNotOptimize(headroom::kernel::unscale_in_place(span<half>(values.data(), n), 1.0F / inverse_scale()).finite);
   });
   add(work, "limit: multiply floats", 2 * sizeof(half),
       [](std::size_t n) { contenders::multiply(ones<float>().data(), n / 2, inverse_scale()); });
@@ -109,7 +109,7 @@ void add_widening(const std::string& dtype) {
   constexpr std::size_t bytes = sizeof(T) + sizeof(float);
   add_headroom(work, bytes, [](std::size_t n) {
     const span<float> to(target<float>().data(), n);
-    benchmark::DoNotOptimize(headroom::kernel::unscale(span<T>(ones<T>().data(), n), to, 1.0F / inverse_scale()).finite);
+    benchmark::DoNotOptimize(headroom::kernel::unscale_into(span<T>(ones<T>().data(), n), to, 1.0F / inverse_scale()).finite);
   });
 #if HEADROOM_HAS_AVX2
   add(work, "limit: widen", bytes, [](std::size_t n) { contenders::widen(ones<T>().data(), target<float>().data(), n); });
@@ -139,7 +139,7 @@ void add_cast(const std::string& dtype) {
   const std::string work = "cast float to " + dtype;
   constexpr std::size_t bytes = sizeof(float) + sizeof(T);
   add_headroom(work, bytes, [](std::size_t n) {
-    headroom::kernel::cast(span<float>(ones<float>().data(), n), span<T>(target<T>().data(), n));
+    headroom::kernel::cast_into(span<float>(ones<float>().data(), n), span<T>(target<T>().data(), n));
   });
   add(work, "limit: memcpy", bytes,
       [](std::size_t n) { std::memcpy(target<float>().data(), ones<float>().data(), n * (sizeof(float) + sizeof(T)) / 2); });

@@ -12,11 +12,15 @@
 #include <headroom/kernel/kernel.hpp>
 #include <headroom/observe/find_nonfinite.hpp>
 #include <headroom/observe/simulate.hpp>
+#include <headroom/ops/accumulate.hpp>
 #include <headroom/ops/all_finite.hpp>
 #include <headroom/ops/cast.hpp>
 #include <headroom/ops/clip.hpp>
 #include <headroom/ops/executor.hpp>
 #include <headroom/ops/measure.hpp>
+#include <headroom/ops/policy_verbs.hpp>
+#include <headroom/ops/scale.hpp>
+#include <headroom/ops/unscale.hpp>
 #include <headroom/policy/any.hpp>
 #include <headroom/policy/backoff.hpp>
 #include <headroom/policy/concept.hpp>

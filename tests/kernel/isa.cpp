@@ -118,7 +118,8 @@ TEST_CASE("force_isa refuses what is not available, by name, and changes nothing
 
 TEST_CASE("the kernels run on the instruction set that was forced", "[kernel]") {
   const auto kernel_in_use = [] {
-    return headroom::kernel::transform_kernels<headroom::binary32, headroom::binary32>().multiply;
+    using namespace headroom::detail;
+    return kernels<Op::scale, headroom::binary32>[isa_index()];
   };
   std::vector<decltype(kernel_in_use())> kernels;
   support::for_each_isa([&](Isa) { kernels.push_back(kernel_in_use()); });
@@ -167,7 +168,7 @@ TEST_CASE("an unknown or unavailable HEADROOM_ISA is refused with its value and 
     CHECK(complaint_of_first_use() == complaint);
     if (available_isas().size() == 1) continue;  // kernels that have no choice may not ask
     float values[] = {1.0F};
-    CHECK_THROWS_AS(headroom::kernel::unscale(values, 2.0F), std::invalid_argument);
+    CHECK_THROWS_AS(headroom::kernel::unscale_in_place(values, 2.0F), std::invalid_argument);
     CHECK(values[0] == 1.0F);
   }
 }

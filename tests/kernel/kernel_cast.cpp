@@ -54,7 +54,7 @@ void check_cast(const std::vector<bits_type<In>>& elements) {
   support::for_each_isa([&](headroom::Isa) {
     const auto source = support::values_with<In>(elements);
     std::vector<Out> destination(elements.size());
-    headroom::kernel::cast(source, destination);
+    headroom::kernel::cast_into(source, destination);
     compare(any_elements, expected, support::any_bits_of(destination), support::layout_of<format_of<Out>>);
   });
 }
@@ -72,7 +72,7 @@ void check_boundaries() {
   support::for_each_isa([&](headroom::Isa) {
     const auto source = support::values_with<Wide>(elements);
     std::vector<Narrow> destination(elements.size());
-    headroom::kernel::cast(source, destination);
+    headroom::kernel::cast_into(source, destination);
     compare(support::any_bits_of(source), expected, support::any_bits_of(destination), support::layout_of<format_of<Narrow>>);
   });
 }
@@ -113,7 +113,7 @@ TEST_CASE("cast to the same dtype copies, and may be in place", "[kernel]") {
       using T = typename decltype(type)::type;
       auto values = support::values_with<T>(support::sample_bits<format_of<T>>());
       const AnyBits before = support::any_bits_of(values);
-      headroom::kernel::cast(values, values);
+      headroom::kernel::cast_into(values, values);
       INFO(name_of<T>());
       compare(before, before, support::any_bits_of(values), support::layout_of<format_of<T>>);
     });
@@ -129,9 +129,9 @@ TEST_CASE("T11: casts to bfloat16 and back keep subnormal numbers", "[kernel]") 
     std::vector<float> floats(subnormals.size());
     std::memcpy(floats.data(), subnormals.data(), subnormals.size() * sizeof(float));
     std::vector<headroom::bfloat16> narrow(floats.size());
-    headroom::kernel::cast(floats, narrow);
+    headroom::kernel::cast_into(floats, narrow);
     std::vector<float> back(floats.size(), 1.0F);
-    headroom::kernel::cast(narrow, back);
+    headroom::kernel::cast_into(narrow, back);
     CHECK(support::bits_of(back) == subnormals);
     CHECK(narrow.front().bits() == 1);
   });
@@ -144,10 +144,10 @@ TEST_CASE("T16: casts and checks are the same whether this program flushes subno
     CHECK(headroom::kernel::all_finite(smallest));
     CHECK(headroom::kernel::measure(smallest).max_abs == 0x1p-24);
     std::vector<float> wide(3);
-    headroom::kernel::cast(smallest, wide);
+    headroom::kernel::cast_into(smallest, wide);
     CHECK(wide[2] == 0x1p-24F);
     std::vector<headroom::half> back(3);
-    headroom::kernel::cast(wide, back);
+    headroom::kernel::cast_into(wide, back);
     CHECK(back[0].bits() == 1);
   });
 }

@@ -44,13 +44,13 @@ bool transforms_stay_inside(const GuardedMemory& out_memory, const In* source, O
   const span from(source, n);
   const span to(destination, n);
   std::fill(out_memory.begin(), out_memory.end(), untouched);
-  bool right = headroom::kernel::unscale(from, to, 2.0F).finite && all_are(1.5F, destination, n);
-  right = right && headroom::kernel::unscale(from, to, 0.75F).finite && all_are(4.0F, destination, n);
-  headroom::kernel::scale(from, to, 3.0F);
+  bool right = headroom::kernel::unscale_into(from, to, 2.0F).finite && all_are(1.5F, destination, n);
+  right = right && headroom::kernel::unscale_into(from, to, 0.75F).finite && all_are(4.0F, destination, n);
+  headroom::kernel::scale_into(from, to, 3.0F);
   right = right && all_are(9.0F, destination, n);
-  headroom::kernel::cast(from, to);
+  headroom::kernel::cast_into(from, to);
   right = right && all_are(3.0F, destination, n);
-  right = right && headroom::kernel::unscale(to, 4.0F).finite && all_are(0.75F, destination, n);
+  right = right && headroom::kernel::unscale_in_place(to, 4.0F).finite && all_are(0.75F, destination, n);
   return right && rest_is_untouched(out_memory, destination, n);
 }
 

@@ -34,11 +34,11 @@ void fill(std::vector<T>& values, float value) {
 template <class Out, class In>
 headroom::GradientReport unscaled(const std::vector<In>& source, float loss_scale) {
   std::vector<Out> destination(source.size());
-  return headroom::kernel::unscale(source, destination, loss_scale);
+  return headroom::kernel::unscale_into(source, destination, loss_scale);
 }
 template <class T>
 headroom::GradientReport unscaled_in_place(std::vector<T> values, float loss_scale) {
-  return headroom::kernel::unscale(values, loss_scale);
+  return headroom::kernel::unscale_in_place(values, loss_scale);
 }
 
 bool says_not_finite(const headroom::GradientReport& report) { return !report.finite && bits_of(report.max_abs) == infinity; }
@@ -157,14 +157,14 @@ TEST_CASE("T2: an Inf that arithmetic of this very function made is found", "[ke
     std::vector<float> overflowed{large * large, tiny, large};
     CHECK_FALSE(headroom::kernel::all_finite(overflowed));
     CHECK_FALSE(headroom::kernel::measure(overflowed).finite);
-    CHECK(says_not_finite(headroom::kernel::unscale(overflowed, 1024.0F)));
+    CHECK(says_not_finite(headroom::kernel::unscale_in_place(overflowed, 1024.0F)));
     double overflowed_doubles[] = {1.0, large_double * large_double};
     CHECK_FALSE(headroom::kernel::all_finite(overflowed_doubles));
-    CHECK(says_not_finite(headroom::kernel::unscale(overflowed_doubles, 1024.0F)));
+    CHECK(says_not_finite(headroom::kernel::unscale_in_place(overflowed_doubles, 1024.0F)));
     // And the kernel's own arithmetic: finite before, not after.
     std::vector<float> overflowing{1.0F, large};
     CHECK(headroom::kernel::all_finite(overflowing));
-    CHECK(says_not_finite(headroom::kernel::unscale(overflowing, 0x1p-10F)));
+    CHECK(says_not_finite(headroom::kernel::unscale_in_place(overflowing, 0x1p-10F)));
     CHECK_FALSE(headroom::kernel::all_finite(overflowing));
   });
 }

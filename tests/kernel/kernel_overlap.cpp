@@ -30,17 +30,17 @@ TEST_CASE("spans given to kernels") {
   const Floats before = memory;
   const auto says_so = ContainsSubstring("source and destination overlap");
   const auto check = [&](auto source, auto destination) {
-    CHECK_THAT(message_of([&] { kernel::scale(source, destination, 2.0F); }), says_so);
-    CHECK_THAT(message_of([&] { (void)kernel::unscale(source, destination, 2.0F); }), says_so);
-    CHECK_THAT(message_of([&] { kernel::cast(source, destination); }), says_so);
+    CHECK_THAT(message_of([&] { kernel::scale_into(source, destination, 2.0F); }), says_so);
+    CHECK_THAT(message_of([&] { (void)kernel::unscale_into(source, destination, 2.0F); }), says_so);
+    CHECK_THAT(message_of([&] { kernel::cast_into(source, destination); }), says_so);
     CHECK(memory == before);
   };
   check(as<half>(memory, 0, 50), as<float>(memory, 0, 50));
   check(as<float>(memory, 0, 50), as<float>(memory, 4, 50));
   check(as<float>(memory, 4, 50), as<float>(memory, 0, 50));
   check(as<float>(memory, 0, 50), as<half>(memory, 199, 50));
-  kernel::cast(as<float>(memory, 0, 50), as<float>(memory, 200, 50));
+  kernel::cast_into(as<float>(memory, 0, 50), as<float>(memory, 200, 50));
   CHECK(memory[99] == 1.5F);
-  kernel::cast(as<half>(memory, 0, 50), as<bfloat16>(memory, 0, 50));
-  kernel::cast(as<half>(memory, 0, 0), as<float>(memory, 0, 0));
+  kernel::cast_into(as<half>(memory, 0, 50), as<bfloat16>(memory, 0, 50));
+  kernel::cast_into(as<half>(memory, 0, 0), as<float>(memory, 0, 0));
 }

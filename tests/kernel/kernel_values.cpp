@@ -57,7 +57,7 @@ struct Scale {
   static constexpr auto operation = &support::product;
   template <class In, class Out>
   static bool run(span<In> source, span<Out> destination, float factor) {
-    headroom::kernel::scale(source, destination, factor);
+    headroom::kernel::scale_into(source, destination, factor);
     return true;
   }
 };
@@ -66,7 +66,7 @@ struct Unscale {
   static constexpr auto operation = &support::quotient;
   template <class In, class Out>
   static bool run(span<In> source, span<Out> destination, float loss_scale) {
-    return describes(headroom::kernel::unscale(source, destination, loss_scale), destination);
+    return describes(headroom::kernel::unscale_into(source, destination, loss_scale), destination);
   }
 };
 

@@ -18,7 +18,9 @@ using Parts = std::vector<Part>;
 namespace {
 
 bool share(const Part& a, const Part& b) {
-  return headroom::detail::share_elements(headroom::detail::extent_of(a), headroom::detail::extent_of(b));
+  using headroom::detail::extent_at;
+  return headroom::detail::share_elements(extent_at(a.first, sizeof(float), headroom::detail::layout_of(a)),
+                                          extent_at(b.first, sizeof(float), headroom::detail::layout_of(b)));
 }
 bool overlap(const Parts& source, const Parts& destination) {
   for (std::size_t i = 0; i < source.size(); ++i) {

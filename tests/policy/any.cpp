@@ -1,4 +1,5 @@
 #include <headroom/dtype/half.hpp>
+#include <headroom/headroom.hpp>
 #include <headroom/policy/any.hpp>
 #include <headroom/policy/concept.hpp>
 

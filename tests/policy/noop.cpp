@@ -1,4 +1,4 @@
-#include <headroom/dtype/half.hpp>
+#include <headroom/headroom.hpp>
 #include <headroom/policy/noop.hpp>
 
 #include <map>

@@ -1,5 +1,5 @@
 // What `scale` makes of scalars and trees. Unscaling is in verbs_unscale.cpp and verbs_clip.cpp.
-#include <headroom/policy/constant.hpp>
+#include <headroom/headroom.hpp>
 #include <headroom/policy/dynamic.hpp>
 
 #include <array>

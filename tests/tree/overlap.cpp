@@ -51,7 +51,7 @@ TEST_CASE("two leaves share memory where an element of each has a byte in common
   for (int i = 0; i < 20000; ++i) {
     const Extent a = any_extent(), b = any_extent();
     std::set<std::intptr_t> both = bytes_of(a, 0, a.first), of_b = bytes_of(b, 0, b.first);
-    REQUIRE((both.empty() || (a.begin() == *both.begin() && a.end() == *both.rbegin() + 1)));
+    REQUIRE((both.empty() || (a.range().begin == *both.begin() && a.range().end == *both.rbegin() + 1)));
     const bool expected = [&] {
       for (const std::intptr_t byte : both) {
         if (of_b.count(byte) != 0) return true;
@@ -60,7 +60,7 @@ TEST_CASE("two leaves share memory where an element of each has a byte in common
     }();
     REQUIRE(share_elements(a, b) == expected);
     REQUIRE(share_elements(b, a) == expected);
-    const bool ranges_meet = a.begin() < b.end() && b.begin() < a.end();
+    const bool ranges_meet = a.range().begin < b.range().end && b.range().begin < a.range().end;
     shared += expected;
     apart += !expected && ranges_meet && !both.empty() && !of_b.empty();
   }

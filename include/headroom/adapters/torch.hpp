@@ -107,9 +107,9 @@ class Gradients {
   }
 
   [[nodiscard]] GradientReport unscale(const ParallelExecutor& executor, float loss_scale) {
-    (void)check_trees(CheckInPlace{}, on_cpu_);
+    check_can_be_scaled(on_cpu_);
     const GradientReport there = scale_elsewhere(1.0 / static_cast<double>(loss_scale));
-    const GradientReport here = ConstantLossScale(loss_scale).unscale_in_place(executor, on_cpu_);
+    const GradientReport here = headroom::unscale_in_place(executor, on_cpu_, loss_scale);
     written();
     return combined(there, here);
   }
@@ -123,9 +123,9 @@ class Gradients {
     return all;
   }
   [[nodiscard]] GradientReport scale(const ParallelExecutor& executor, double factor) {
-    const std::size_t bytes = check_trees(CheckInPlace{}, on_cpu_);
+    check_can_be_scaled(on_cpu_);
     const GradientReport there = scale_elsewhere(factor);
-    const GradientReport here = multiply_in_place(executor, factor, bytes, on_cpu_).report();
+    const GradientReport here = scale_and_report(executor, on_cpu_, factor);
     written();
     return combined(there, here);
   }

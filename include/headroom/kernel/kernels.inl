@@ -1,181 +1,205 @@
 // Every loop over elements, once. Included again by each file of kernel/isa/ inside its namespace and its target region, with
 // the registers of that instruction set in scope; hence no include guard, no intrinsics and no macros here.
 //
-// `source` and `destination` are bytes: the elements may be of any C++ type with the format, aligned or not, and may be the
-// same memory where the formats are of one size. What is left over after whole registers is loaded into a register, too, and
-// goes through the same instructions, so an element's result does not depend on where it lies. The lanes after it are zeros:
-// they change no maximum and no sum.
+// Elements are read and written as bytes: they may be of any C++ type with the format, aligned or not, and source and
+// destination may be the same memory where the formats are of one size. What is left over after whole registers is loaded into
+// a register, too, and goes through the same instructions, so an element's result does not depend on where it lies. The lanes
+// after it are zeros: they change no maximum and no sum. Maxima stay in registers from piece to piece.
 
-// ---- what is done to each element ----
+// ---- one register: load, widen, apply, narrow, store ----
 
-struct multiply {
-  static constexpr bool reports = true;
-  template <class Compute>
-  static Compute apply(Compute value, Compute factor) noexcept {
+template <Op op, class Compute>
+inline Compute applied(Compute value, Compute factor) noexcept {
+  if constexpr (op == Op::scale || op == Op::add_scaled) {
     return multiplied(value, factor);
-  }
-};
-struct divide {
-  static constexpr bool reports = true;
-  template <class Compute>
-  static Compute apply(Compute value, Compute factor) noexcept {
+  } else if constexpr (op == Op::unscale || op == Op::add_unscaled) {
     return divided(value, factor);
-  }
-};
-struct convert {
-  static constexpr bool reports = false;  // nobody asks what was cast
-  template <class Compute>
-  static Compute apply(Compute value, Compute) noexcept {
+  } else {
     return value;
   }
-};
+}
+template <Op op>
+inline constexpr bool adds = op == Op::add_scaled || op == Op::add_unscaled;
+/// Where a sum is stored, one register of floats is enough for each step.
+template <Op op, class In, class Out>
+using compute_of = compute_for<In, std::conditional_t<adds<op> && std::is_same_v<Out, brain16>, binary32, Out>>;
+/// The format of the magnitudes that an op reports.
+template <Op op, class In, class Out>
+using reported_format = std::conditional_t<adds<op>, compute_format<compute_of<op, In, Out>>, Out>;
 
-/// One register: load, widen, apply, narrow, store; returns what was stored.
-template <class Verb, class In, class Out, bool Streaming = false, class Compute>
-inline auto transform_register(const unsigned char* source, unsigned char* destination, Compute factor) noexcept {
-  const Compute value = widen<Compute>(In{}, load<lanes_of<Compute>>(In{}, source));
-  const auto bits = narrow(Out{}, Verb::apply(value, factor));
-  if constexpr (Streaming) {
-    store_streaming(destination, bits);
+template <std::size_t Lanes, bool Whole, class Format>
+inline auto load_up_to(Format, const unsigned char* source, std::size_t n) noexcept {
+  if constexpr (Whole) {
+    return load<Lanes>(Format{}, source);
   } else {
+    return load_part<Lanes>(Format{}, source, n);
+  }
+}
+template <bool Whole, class Bits>
+inline void store_up_to(unsigned char* destination, Bits bits, std::size_t n) noexcept {
+  if constexpr (Whole) {
     store(destination, bits);
-  }
-  return bits;
-}
-
-template <class Verb, class Out, class Bits>
-inline Bits largest_with(Out, Bits largest, Bits bits) noexcept {
-  if constexpr (Verb::reports) {
-    return max_of_abs(Out{}, largest, bits);
   } else {
-    return largest;
+    store_part(destination, bits, n);
   }
 }
 
-/// destination = Verb(source, factor) for `n` elements, widened to float (double where one side is double) and rounded once
-/// into `Out`. Returns the largest of the stored bits without their sign: up to Out::largest_finite_bits, all that was
-/// stored is finite; 0 where Verb does not report. Streaming: the destination is aligned to `streaming_alignment`, and
-/// finish_streaming() is called afterwards.
-template <class Verb, class In, class Out, bool Streaming = false>
-inline typename Out::bits_type transform(const void* source_elements, void* destination_elements, std::size_t n,
-                                         double factor) noexcept {
-  using Compute = compute_for<In, Out>;
-  using Bits = decltype(narrow(Out{}, Compute{}));
+/// The `n` elements of a register, all of them where Whole. Returns what is reported of them.
+template <Op op, class In, class Out, bool Whole, bool Streaming, class Compute>
+inline auto transform_register(const unsigned char* source, unsigned char* destination, std::size_t n,
+                               Compute factor) noexcept {
   constexpr std::size_t width = lanes_of<Compute>;
-  constexpr std::size_t in_size = sizeof(typename In::bits_type), out_size = sizeof(typename Out::bits_type);
-  constexpr std::size_t in_step = width * in_size, out_step = width * out_size;
-  const auto* source = static_cast<const unsigned char*>(source_elements);
-  auto* destination = static_cast<unsigned char*>(destination_elements);
+  const Compute value = applied<op>(widen<Compute>(In{}, load_up_to<width, Whole>(In{}, source, n)), factor);
+  if constexpr (adds<op>) {
+    const Compute before = widen<Compute>(Out{}, load_up_to<width, Whole>(Out{}, destination, n));
+    store_up_to<Whole>(destination, narrow(Out{}, plus(before, value)), n);
+    return narrow(compute_format<Compute>{}, value);
+  } else {
+    const auto bits = narrow(Out{}, value);
+    if constexpr (Streaming) {
+      store_streaming(destination, bits);
+    } else {
+      store_up_to<Whole>(destination, bits, n);
+    }
+    return bits;
+  }
+}
+
+template <Op op, class Format, class Bits>
+inline Bits largest_with(Format, Bits largest, Bits bits) noexcept {
+  if constexpr (op != Op::cast) {
+    return max_of_abs(Format{}, largest, bits);
+  } else {
+    return largest;  // nobody asks what was cast
+  }
+}
+
+// ---- scale, unscale, cast, add ----
+
+/// Streaming: destinations are aligned to `streaming_alignment`, and finish_streaming() is called afterwards.
+template <Op op, class In, class Out, bool Streaming = false>
+inline void transform(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
+  using Compute = compute_of<op, In, Out>;
+  using Format = reported_format<op, In, Out>;
+  using Bits = decltype(narrow(Format{}, Compute{}));
+  constexpr std::size_t width = lanes_of<Compute>;
+  constexpr std::size_t in_step = width * sizeof(typename In::bits_type), out_step = width * sizeof(typename Out::bits_type);
   const Compute lanes = broadcast<Compute>(factor);
 
   // Four maxima, so that no iteration waits for the one before.
   Bits largest0{}, largest1{}, largest2{}, largest3{};
-  std::size_t i = 0;
-  for (; i + 4 * width <= n; i += 4 * width) {
-    const unsigned char* const from = source + i * in_size;
-    unsigned char* const to = destination + i * out_size;
-    if constexpr (Streaming) prefetch_ahead(from);
-    const auto bits0 = transform_register<Verb, In, Out, Streaming>(from, to, lanes);
-    const auto bits1 = transform_register<Verb, In, Out, Streaming>(from + in_step, to + out_step, lanes);
-    const auto bits2 = transform_register<Verb, In, Out, Streaming>(from + 2 * in_step, to + 2 * out_step, lanes);
-    const auto bits3 = transform_register<Verb, In, Out, Streaming>(from + 3 * in_step, to + 3 * out_step, lanes);
-    largest0 = largest_with<Verb>(Out{}, largest0, bits0);
-    largest1 = largest_with<Verb>(Out{}, largest1, bits1);
-    largest2 = largest_with<Verb>(Out{}, largest2, bits2);
-    largest3 = largest_with<Verb>(Out{}, largest3, bits3);
+  for (; piece != last; ++piece) {
+    const auto* from = static_cast<const unsigned char*>(piece->source);
+    auto* to = static_cast<unsigned char*>(piece->destination);
+    std::size_t n = piece->size;
+    for (; n >= 4 * width; n -= 4 * width, from += 4 * in_step, to += 4 * out_step) {
+      if constexpr (Streaming) prefetch_ahead(from);
+      const auto bits0 = transform_register<op, In, Out, true, Streaming>(from, to, width, lanes);
+      const auto bits1 = transform_register<op, In, Out, true, Streaming>(from + in_step, to + out_step, width, lanes);
+      const auto bits2 = transform_register<op, In, Out, true, Streaming>(from + 2 * in_step, to + 2 * out_step, width, lanes);
+      const auto bits3 = transform_register<op, In, Out, true, Streaming>(from + 3 * in_step, to + 3 * out_step, width, lanes);
+      largest0 = largest_with<op>(Format{}, largest0, bits0);
+      largest1 = largest_with<op>(Format{}, largest1, bits1);
+      largest2 = largest_with<op>(Format{}, largest2, bits2);
+      largest3 = largest_with<op>(Format{}, largest3, bits3);
+    }
+    for (; n >= width; n -= width, from += in_step, to += out_step) {
+      const auto bits = transform_register<op, In, Out, true, false>(from, to, width, lanes);
+      largest0 = largest_with<op>(Format{}, largest0, bits);
+    }
+    if (n > 0) {
+      const auto bits = transform_register<op, In, Out, false, false>(from, to, n, lanes);
+      largest1 = largest_with<op>(Format{}, largest1, bits);
+    }
   }
-  for (; i + width <= n; i += width) {
-    const auto bits = transform_register<Verb, In, Out>(source + i * in_size, destination + i * out_size, lanes);
-    largest0 = largest_with<Verb>(Out{}, largest0, bits);
-  }
-  if (i < n) {
-    const Compute value = widen<Compute>(In{}, load_part<width>(In{}, source + i * in_size, n - i));
-    const Bits bits = narrow(Out{}, Verb::apply(value, lanes));
-    store_part(destination + i * out_size, bits, n - i);
-    largest1 = largest_with<Verb>(Out{}, largest1, bits);
-  }
-  return largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3)));
+  add_largest<Format>(found, largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3))));
 }
 
-/// From sixteen bits to the same sixteen bits times 2^exponent, which is added to the exponents, block by block, as long as
-/// neither what is read nor what is stored is subnormal, Inf or NaN.
+/// The same with streaming stores, but for what lies before the first aligned element. A piece without one, and one that is
+/// done in place, where there is nothing to be gained, has none.
+template <Op op, class In, class Out>
+inline void transform_streaming(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
+  constexpr std::size_t in_size = sizeof(typename In::bits_type), out_size = sizeof(typename Out::bits_type);
+  for (; piece != last; ++piece) {
+    const std::size_t beyond = reinterpret_cast<std::uintptr_t>(piece->destination) % streaming_alignment;
+    const std::size_t head = (streaming_alignment - beyond) % streaming_alignment / out_size;
+    if (beyond % out_size != 0 || head >= piece->size || piece->source == piece->destination) {
+      transform<op, In, Out>(piece, piece + 1, factor, found);
+      continue;
+    }
+    const Piece unaligned{piece->source, piece->destination, head};
+    const Piece aligned{static_cast<const unsigned char*>(piece->source) + head * in_size,
+                        static_cast<unsigned char*>(piece->destination) + head * out_size, piece->size - head};
+    transform<op, In, Out>(&unaligned, &unaligned + 1, factor, found);
+    transform<op, In, Out, true>(&aligned, &aligned + 1, factor, found);
+  }
+  finish_streaming();
+}
+
+// ---- sixteen bits times a power of two: the exponent is added in integers, block by block, as long as neither what is read
+// nor what is stored is subnormal, Inf or NaN ----
+
 template <class In>
-inline typename In::bits_type shift_exponents_or_multiply(const unsigned char* source, unsigned char* destination,
-                                                          std::size_t n, int exponent, double factor) noexcept {
+inline void shift_exponents_or_scale(const Piece& piece, int exponent, double factor, Found& found) noexcept {
   constexpr int one = 1 << In::mantissa_bits, largest_finite = In::largest_finite_bits;
   const int amount = exponent * one;
   auto by =
       make_exponent_shift(In{}, amount, amount < 0 ? one - amount : one, amount < 0 ? largest_finite : largest_finite - amount);
   constexpr std::size_t block = decltype(by)::elements;
-  int largest = 0;
   std::size_t unshifted = 4 * block;  // elements that are multiplied where a block fails: more, the more blocks do
-  while (n > 0) {
+  Piece rest = piece;
+  while (rest.size > 0) {
+    const auto* source = static_cast<const unsigned char*>(rest.source);
+    auto* destination = static_cast<unsigned char*>(rest.destination);
     std::size_t done = block;
-    if (n >= block && shift_exponents(source, destination, by)) {
+    if (rest.size >= block && shift_exponents(source, destination, by)) {
       unshifted = 4 * block;
     } else {
-      done = n < unshifted ? n : unshifted;
+      done = rest.size < unshifted ? rest.size : unshifted;
       unshifted = unshifted < 64 * block ? 2 * unshifted : unshifted;
-      const int stored = transform<multiply, In, In>(source, destination, done, factor);
-      largest = stored > largest ? stored : largest;
+      const Piece multiplied{source, destination, done};
+      transform<Op::scale, In, In>(&multiplied, &multiplied + 1, factor, found);
     }
-    n -= done;
-    source += 2 * done;
-    destination += 2 * done;
+    rest = {source + 2 * done, destination + 2 * done, rest.size - done};
   }
   const int shifted = largest_lane(by.largest);
-  if (shifted > 0 && shifted + amount > largest) largest = shifted + amount;
-  return static_cast<typename In::bits_type>(largest);
+  if (shifted > 0) add_largest<In>(found, static_cast<typename In::bits_type>(shifted + amount));
 }
 template <class In>
-inline typename In::bits_type multiply_sixteen_bits(const void* source, void* destination, std::size_t n,
-                                                    double factor) noexcept {
-  const auto factor_bits = headroom::detail::bit_cast<std::uint64_t>(factor);
-  const int exponent = static_cast<int>(factor_bits >> binary64::mantissa_bits) - binary64::bias;
+inline void scale_sixteen_bits(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
+  constexpr std::size_t block = decltype(make_exponent_shift(In{}, 0, 0, 0))::elements;
   constexpr int limit = std::is_same_v<In, binary16> ? 30 : 126;  // a shift has to fit 16 bits, the factor has to be a float
-  const bool is_small = n < decltype(make_exponent_shift(In{}, 0, 0, 0))::elements;
-  if (is_small || (factor_bits & binary64::mantissa_mask) != 0 || exponent < -limit || exponent > limit) {
-    return transform<multiply, In, In>(source, destination, n, factor);
+  const auto factor_bits = bit_cast<std::uint64_t>(factor);
+  const int exponent = static_cast<int>(factor_bits >> binary64::mantissa_bits) - binary64::bias;
+  const bool shifts = (factor_bits & binary64::mantissa_mask) == 0 && exponent >= -limit && exponent <= limit;
+  while (piece != last) {
+    const Piece* const first = piece;
+    while (piece != last && !(shifts && piece->size >= block)) ++piece;
+    if (piece != first) transform<Op::scale, In, In>(first, piece, factor, found);
+    if (piece != last) shift_exponents_or_scale<In>(*piece++, exponent, factor, found);
   }
-  return shift_exponents_or_multiply<In>(static_cast<const unsigned char*>(source), static_cast<unsigned char*>(destination), n,
-                                         exponent, factor);
 }
 
-/// The same with streaming stores, but for what lies before the first aligned element. Without an aligned element there is
-/// none.
-template <class Verb, class In, class Out>
-inline typename Out::bits_type transform_streaming(const void* source_elements, void* destination_elements, std::size_t n,
-                                                   double factor) noexcept {
-  constexpr std::size_t in_size = sizeof(typename In::bits_type), out_size = sizeof(typename Out::bits_type);
-  const auto* source = static_cast<const unsigned char*>(source_elements);
-  auto* destination = static_cast<unsigned char*>(destination_elements);
-  const std::size_t beyond = reinterpret_cast<std::uintptr_t>(destination) % streaming_alignment;
-  const std::size_t head = (streaming_alignment - beyond) % streaming_alignment / out_size;
-  if (beyond % out_size != 0 || head >= n) return transform<Verb, In, Out>(source, destination, n, factor);
+// ---- reading ----
 
-  const auto largest0 = transform<Verb, In, Out>(source, destination, head, factor);
-  const auto largest1 =
-      transform<Verb, In, Out, true>(source + head * in_size, destination + head * out_size, n - head, factor);
-  finish_streaming();
-  return largest0 > largest1 ? largest0 : largest1;
-}
-
-/// The largest of the bits of `n` elements without their sign.
 template <class In>
-inline typename In::bits_type max_abs_bits(const void* elements, std::size_t n) noexcept {
+inline void max_abs(const Piece* piece, const Piece* last, double, Found& found) noexcept {
   constexpr std::size_t width = read_lanes<In>, step = width * sizeof(typename In::bits_type);
   using Bits = decltype(load<width>(In{}, nullptr));
-  const auto* source = static_cast<const unsigned char*>(elements);
   Bits largest0{}, largest1{}, largest2{}, largest3{};
-  for (; n >= 4 * width; n -= 4 * width, source += 4 * step) {
-    largest0 = max_of_abs(In{}, largest0, load<width>(In{}, source));
-    largest1 = max_of_abs(In{}, largest1, load<width>(In{}, source + step));
-    largest2 = max_of_abs(In{}, largest2, load<width>(In{}, source + 2 * step));
-    largest3 = max_of_abs(In{}, largest3, load<width>(In{}, source + 3 * step));
+  for (; piece != last; ++piece) {
+    const auto* source = static_cast<const unsigned char*>(piece->source);
+    std::size_t n = piece->size;
+    for (; n >= 4 * width; n -= 4 * width, source += 4 * step) {
+      largest0 = max_of_abs(In{}, largest0, load<width>(In{}, source));
+      largest1 = max_of_abs(In{}, largest1, load<width>(In{}, source + step));
+      largest2 = max_of_abs(In{}, largest2, load<width>(In{}, source + 2 * step));
+      largest3 = max_of_abs(In{}, largest3, load<width>(In{}, source + 3 * step));
+    }
+    for (; n >= width; n -= width, source += step) largest0 = max_of_abs(In{}, largest0, load<width>(In{}, source));
+    if (n > 0) largest1 = max_of_abs(In{}, largest1, load_part<width>(In{}, source, n));
   }
-  for (; n >= width; n -= width, source += step) largest0 = max_of_abs(In{}, largest0, load<width>(In{}, source));
-  if (n > 0) largest1 = max_of_abs(In{}, largest1, load_part<width>(In{}, source, n));
-  return largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3)));
+  add_largest<In>(found, largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3))));
 }
 
 template <class Compute, class In>
@@ -183,8 +207,8 @@ inline auto doubles_at(In, const unsigned char* source) noexcept {
   return to_doubles(widen<Compute>(In{}, load<lanes_of<Compute>>(In{}, source)));
 }
 
-/// `sum_lanes` elements of measure_bits, or the `n` that are left; a register at a time, by recursion, because a loop that is
-/// not unrolled keeps the sums in memory.
+/// `sum_lanes` elements, or the `n` that are left; a register at a time, by recursion, because a loop that is not unrolled
+/// keeps the sums in memory.
 template <class In, std::size_t Register, bool Whole, class Bits, class Sums>
 inline Bits measure_group(const unsigned char* source, std::size_t n, Bits largest, Sums& sums) noexcept {
   using Compute = float_lanes<In>;
@@ -216,14 +240,12 @@ inline Sums sum_of_registers(const Sums (&sums)[Count]) noexcept {
   }
 }
 
-/// As max_abs_bits, and the sum of squares in double. Element i adds to the i-mod-32nd of 32 sums, whatever the width of a
-/// register, and these are added in one fixed order, i to i + 16, then i to i + 8, and so on: every instruction set rounds
-/// alike.
+/// Element i adds to the i-mod-32nd of 32 sums, whatever the width of a register, and these are added in one fixed order, i to
+/// i + 16, then i to i + 8, and so on: every instruction set rounds alike.
 template <class In>
-inline MeasuredBits<In> measure_bits(const void* elements, std::size_t n) noexcept {
+inline void measure_chunk(const unsigned char* source, std::size_t n, Found& found) noexcept {
   using Compute = float_lanes<In>;
   constexpr std::size_t size = sizeof(typename In::bits_type), width = lanes_of<Compute>;
-  const auto* source = static_cast<const unsigned char*>(elements);
   decltype(load<width>(In{}, nullptr)) largest{};
   decltype(to_doubles(Compute{})) sums[sum_lanes / width] = {};
   for (; n >= sum_lanes; n -= sum_lanes, source += sum_lanes * size) {
@@ -232,31 +254,36 @@ inline MeasuredBits<In> measure_bits(const void* elements, std::size_t n) noexce
   largest = measure_group<In, 0, false>(source, n, largest, sums);
   double lanes[width];
   store_sums(lanes, sum_of_registers<0, 1>(sums));
-  return {largest_lane(largest), sum_of_lanes(lanes, width)};
+  add_largest<In>(found, largest_lane(largest));
+  add_to_sum(found, sum_of_lanes(lanes, width));
 }
-
-// ---- what kernel/table.hpp chooses from: one entry a kernel ----
-
-template <class In, class Out>
-constexpr TransformKernels<In, Out> make_row() {
-  if constexpr (has_exponent_shift && std::is_same_v<In, Out> && sizeof(typename In::bits_type) == 2) {
-    return {&multiply_sixteen_bits<In>, &transform<divide, In, Out>, &transform<convert, In, Out>};
-  } else {
-    return {&transform<multiply, In, Out>, &transform<divide, In, Out>, &transform<convert, In, Out>};
-  }
-}
-template <class In, class Out>
-inline constexpr TransformKernels<In, Out> transform_row = make_row<In, Out>();
-template <class In, class Out>
-constexpr TransformKernels<In, Out> make_streaming_row() {
-  if constexpr (has_streaming_stores) {
-    return {&transform_streaming<multiply, In, Out>, &transform_streaming<divide, In, Out>,
-            &transform_streaming<convert, In, Out>};
-  } else {
-    return transform_row<In, Out>;
-  }
-}
-template <class In, class Out>
-inline constexpr TransformKernels<In, Out> streaming_row = make_streaming_row<In, Out>();
+/// The sums of chunks are added in their order, which is the same however the pieces are shared out among threads.
 template <class In>
-inline constexpr ReadKernels<In> read_row = {&max_abs_bits<In>, &measure_bits<In>};
+inline void measure(const Piece* piece, const Piece* last, double, Found& found) noexcept {
+  for (; piece != last; ++piece) {
+    const auto* source = static_cast<const unsigned char*>(piece->source);
+    for (std::size_t begin = 0; begin < piece->size; begin += chunk_size) {
+      const std::size_t n = piece->size - begin < chunk_size ? piece->size - begin : chunk_size;
+      measure_chunk<In>(source + begin * sizeof(typename In::bits_type), n, found);
+    }
+  }
+}
+
+// ---- what kernel/table.hpp chooses from ----
+
+template <Op op, class In, class Out>
+constexpr Kernel kernel_for() noexcept {
+  if constexpr (op == Op::max_abs) {
+    return &max_abs<In>;
+  } else if constexpr (op == Op::measure) {
+    return &measure<In>;
+  } else if constexpr (op == Op::scale && has_exponent_shift && std::is_same_v<In, Out> && is_sixteen_bits<In>) {
+    return &scale_sixteen_bits<In>;
+  } else if constexpr (ordinary(op) == op) {
+    return &transform<op, In, Out>;
+  } else if constexpr (has_streaming_stores) {
+    return &transform_streaming<ordinary(op), In, Out>;
+  } else {
+    return &transform<ordinary(op), In, Out>;
+  }
+}

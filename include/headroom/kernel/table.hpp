@@ -6,58 +6,49 @@
 #include <headroom/kernel/isa/avx2.hpp>
 #include <headroom/kernel/isa/avx512.hpp>
 #include <headroom/kernel/isa/neon.hpp>
-#include <headroom/kernel/isa/rows.hpp>
 #include <headroom/kernel/isa/scalar.hpp>
-#include <headroom/kernel/stores.hpp>
+
+#include <cstddef>
 #include <type_traits>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
-namespace kernel {
+namespace detail {
 
-/// Whether the SIMD instruction sets have registers for the format. double runs on the scalar kernels.
+/// Whether the SIMD instruction sets have registers for the format; the others run on the scalar kernels, and so does an
+/// instruction set that is chosen but not compiled into this translation unit (another one may have chosen it).
 template <class Format>
-inline constexpr bool has_registers =
-    std::is_same_v<Format, binary16> || std::is_same_v<Format, brain16> || std::is_same_v<Format, binary32>;
+inline constexpr bool has_registers = is_sixteen_bits<Format> || std::is_same_v<Format, binary32>;
 
-// An instruction set that is chosen but not compiled into this translation unit (another one may have chosen it) runs as
-// scalar.
-
-template <class In, class Out>
-inline const TransformKernels<In, Out>& transform_kernels(Stores stores = Stores::ordinary) {
+template <Op op, class In, class Out>
+constexpr Kernel kernel_of(Isa isa) noexcept {
+  (void)isa;
   if constexpr (has_registers<In> && has_registers<Out>) {
 #if HEADROOM_HAS_AVX2
-    if (active_isa() == Isa::avx2)
-      return stores == Stores::streaming ? avx2::streaming_row<In, Out> : avx2::transform_row<In, Out>;
+    if (isa == Isa::avx2) return avx2::kernel_for<op, In, Out>();
 #endif
 #if HEADROOM_HAS_AVX512
-    if (active_isa() == Isa::avx512)
-      return stores == Stores::streaming ? avx512::streaming_row<In, Out> : avx512::transform_row<In, Out>;
+    if (isa == Isa::avx512) return avx512::kernel_for<op, In, Out>();
 #endif
 #if HEADROOM_HAS_NEON
-    if (active_isa() == Isa::neon) return neon::transform_row<In, Out>;
+    if (isa == Isa::neon) return neon::kernel_for<op, In, Out>();
 #endif
   }
-  (void)stores;
-  return scalar::transform_row<In, Out>;
+  return scalar::kernel_for<op, In, Out>();
 }
 
-template <class In>
-inline const ReadKernels<In>& read_kernels() {
-  if constexpr (has_registers<In>) {
-#if HEADROOM_HAS_AVX2
-    if (active_isa() == Isa::avx2) return avx2::read_row<In>;
-#endif
-#if HEADROOM_HAS_AVX512
-    if (active_isa() == Isa::avx512) return avx512::read_row<In>;
-#endif
-#if HEADROOM_HAS_NEON
-    if (active_isa() == Isa::neon) return neon::read_row<In>;
-#endif
-  }
-  return scalar::read_row<In>;
+/// The kernels of an op from one format to another, by instruction set.
+template <Op op, class In, class Out = In>
+inline constexpr Kernel kernels[isa_count] = {kernel_of<op, In, Out>(Isa::scalar), kernel_of<op, In, Out>(Isa::avx2),
+                                              kernel_of<op, In, Out>(Isa::avx512), kernel_of<op, In, Out>(Isa::neon)};
+
+/// The place of the active instruction set in `kernels`. Another unit of the program may have chosen one that this version does
+/// not know.
+[[nodiscard]] inline std::size_t isa_index() {
+  const auto index = static_cast<std::size_t>(active_isa());
+  return index < isa_count ? index : 0;
 }
 
-}  // namespace kernel
+}  // namespace detail
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/make_plan.hpp>
+#include <headroom/ops/run.hpp>
 
 #include <cstddef>
+#include <cstring>
 #include <optional>
 #include <string>
 
@@ -14,9 +16,8 @@ enum class NonFiniteKind { inf, nan };
 
 /// The non-finite elements of a tree.
 struct NonFinite {
-  std::string path;  ///< of the first leaf that has one, as for_each_leaf_with_path gives it
-  std::size_t index =
-      0;  ///< of the first one in that leaf, in the order its elements lie in: data()[index] where it has no gaps
+  std::string path;           ///< of the first leaf that has one, as for_each_leaf_with_path gives it
+  std::size_t index = 0;      ///< of the first one there, in the order its elements lie in: data()[index] where it has no gaps
   NonFiniteKind kind{};       ///< of that one
   std::size_t nan_count = 0;  ///< in the whole tree
   std::size_t inf_count = 0;
@@ -24,57 +25,43 @@ struct NonFinite {
 
 namespace detail {
 
-/// Counts over the pieces of one leaf.
-struct NonFiniteCounts {
-  static constexpr bool writes = false;
+/// What is counted in a leaf: as a kernel of its own, element by element.
+struct NonFiniteCounts : Found {
   std::size_t position = 0, first = 0, nan_count = 0, inf_count = 0;
   NonFiniteKind kind{};
 
-  static constexpr bool wants(std::size_t) noexcept { return true; }
-
-  template <class T>
-  void operator()(const T* elements, std::size_t n) noexcept {
-    using Format = format_of<T>;
-    for (std::size_t i = 0; i < n; ++i) {
-      typename Format::bits_type bits;
-      std::memcpy(&bits, reinterpret_cast<const unsigned char*>(elements) + i * sizeof(T), sizeof bits);
-      const auto magnitude = static_cast<typename Format::bits_type>(bits & Format::abs_mask);
-      if (magnitude > Format::largest_finite_bits) add(position + i, magnitude >= Format::smallest_nan_bits);
+  template <class Format>
+  static void count(const Piece* piece, const Piece* last, double, Found& found) noexcept {
+    auto& self = static_cast<NonFiniteCounts&>(found);
+    for (; piece != last; ++piece) {
+      for (std::size_t i = 0; i < piece->size; ++i, ++self.position) {
+        typename Format::bits_type bits;
+        std::memcpy(&bits, static_cast<const unsigned char*>(piece->source) + i * sizeof bits, sizeof bits);
+        const auto magnitude = static_cast<typename Format::bits_type>(bits & Format::abs_mask);
+        if (magnitude > Format::largest_finite_bits) self.add(magnitude >= Format::smallest_nan_bits);
+      }
     }
-    position += n;
   }
-  void add(std::size_t index, bool is_nan) noexcept {
+
+ private:
+  void add(bool is_nan) noexcept {
     if (nan_count + inf_count == 0) {
-      first = index;
+      first = position;
       kind = is_nan ? NonFiniteKind::nan : NonFiniteKind::inf;
     }
     ++(is_nan ? nan_count : inf_count);
   }
 };
 
-/// Collects the counts of the leaves.
-struct NonFiniteFinder {
-  std::optional<NonFinite>& found;
-
-  template <class Leaf>
-  void operator()(const Path& path, Leaf& leaf) const {
-    if (!kernel_says_finite(leaf)) add(path, leaf);
-  }
-  template <class Leaf>
-  static bool kernel_says_finite(Leaf& leaf) {
-    const CheckFinite check{};
-    Sink<CheckFinite> sink(check, 0, ~std::size_t{0});
-    pieces_of_leaf(sink, leaf);
-    return sink.findings().finite();
-  }
-  template <class Leaf>
-  [[gnu::cold, gnu::noinline]] void add(const Path& path, Leaf& leaf) const {
-    NonFiniteCounts counts;
-    pieces_of_leaf(counts, leaf);
-    if (!found) found = NonFinite{path.text(), counts.first, counts.kind, 0, 0};
-    found->nan_count += counts.nan_count;
-    found->inf_count += counts.inf_count;
-  }
+/// max_abs by instruction set, and the count.
+struct FindOps {
+  template <class In>
+  static constexpr Kernel count[isa_count] = {&NonFiniteCounts::count<In>, &NonFiniteCounts::count<In>,
+                                              &NonFiniteCounts::count<In>, &NonFiniteCounts::count<In>};
+  template <class In, class>
+  static constexpr const Kernel* list[] = {kernels<Op::max_abs, In>, count<In>};
+  template <class In, class>
+  static constexpr PieceKind kind = {list<In, In>, sizeof(typename In::bits_type), sizeof(typename In::bits_type)};
 };
 
 }  // namespace detail
@@ -83,10 +70,16 @@ struct NonFiniteFinder {
 /// step was skipped: finite leaves are read once at the speed of all_finite, the others a second time element by element.
 template <class Tree>
 [[nodiscard]] std::optional<NonFinite> find_nonfinite(const Tree& tree) {
-  (void)detail::check_trees(detail::CheckReadable{}, tree);
+  detail::Plan plan;
+  detail::plan_reading<detail::FindOps>(plan, tree);
   std::optional<NonFinite> found;
-  const detail::NonFiniteFinder finder{found};
-  detail::walk(detail::Path(), finder, tree);
+  for (std::size_t leaf = 0; leaf < plan.pieces().size(); ++leaf) {
+    if (detail::is_finite(detail::run_leaf(plan, leaf, {0}, detail::Found{0, 0.0}))) continue;
+    const auto counts = detail::run_leaf(plan, leaf, {1}, detail::NonFiniteCounts{});
+    if (!found) found = NonFinite{detail::path_of(tree, leaf), counts.first, counts.kind, 0, 0};
+    found->nan_count += counts.nan_count;
+    found->inf_count += counts.inf_count;
+  }
   return found;
 }
 

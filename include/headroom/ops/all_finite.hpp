@@ -1,20 +1,32 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/ops/pass.hpp>
-
-#include <cstddef>
+#include <headroom/ops/make_plan.hpp>
+#include <headroom/ops/run.hpp>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// Whether no floating-point element is Inf or NaN; true for a tree without any. Stops early: at the first piece of 65,536
+namespace detail {
+
+/// Finite and largest magnitude of a tree that nothing is done to.
+template <class Executor, class Tree>
+GradientReport max_abs_of(const Executor& executor, const Tree& tree, bool may_stop) {
+  Plan plan;
+  plan_reading<Ops<Op::max_abs>>(plan, tree);
+  Pass pass{0};
+  pass.may_stop = may_stop;
+  return report_of(run(executor, plan, pass));
+}
+
+}  // namespace detail
+
+/// Whether no floating-point element is Inf or NaN; true for a tree without any. Stops early: at the first chunk of 65,536
 /// elements that holds one. Elements are classified one by one, so large finite values are never taken for an overflow (as they
 /// are where a sum or a norm is tested), and by their bits, so it holds under -ffast-math.
 template <class Executor, class Tree>
 [[nodiscard]] bool all_finite(const Executor& executor, const Tree& tree) {
-  const std::size_t bytes = detail::check_trees(detail::CheckReadable{}, tree);
-  return detail::run_pass(executor, detail::CheckFinite{}, bytes, tree).finite();
+  return detail::max_abs_of(executor, tree, true).finite;
 }
 template <class Tree>
 [[nodiscard]] bool all_finite(const Tree& tree) {

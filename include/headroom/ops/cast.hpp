@@ -13,7 +13,8 @@ inline namespace HEADROOM_BUILD {
 /// Model<To>; views give tensors that own their elements.
 template <class To, class Executor, class Tree>
 [[nodiscard]] auto cast(const Executor& executor, Tree&& tree) {
-  return detail::transform<detail::checked_dtype_t<To>>(executor, detail::Convert{}, std::forward<Tree>(tree)).tree;
+  return detail::transform<detail::checked_dtype_t<To>, detail::CastOps>(executor, detail::Pass{0}, std::forward<Tree>(tree))
+      .tree;
 }
 template <class To, class Tree>
 [[nodiscard]] auto cast(Tree&& tree) {
@@ -28,7 +29,7 @@ template <class To, class Tree>
 ///   they lie in memory: a row-major matrix goes into a std::vector row by row, and that into a column-major one by columns.
 template <class Executor, class Source, class Destination>
 void cast_into(const Executor& executor, const Source& source, Destination&& destination) {
-  (void)detail::transform_into(executor, detail::Convert{}, source, destination);
+  (void)detail::transform_into<detail::CastOps>(executor, detail::Pass{0}, source, destination);
 }
 template <class Source, class Destination>
 void cast_into(const Source& source, Destination&& destination) {

@@ -4,7 +4,6 @@
 #include <headroom/ops/measure.hpp>
 #include <headroom/ops/transform.hpp>
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,79 +22,78 @@ inline void check_max_norm(const double& max_norm) {
 [[nodiscard]] inline bool is_infinite(const double& magnitude) noexcept {
   return bit_cast<std::uint64_t>(magnitude) == binary64::infinity_bits;
 }
-/// Whether there is something to clip. A norm may be beyond all doubles where no gradient is.
-[[nodiscard]] inline bool clips(const GradientNorm& measured, const double& max_norm) noexcept {
-  if (!measured.finite || is_infinite(measured.max_abs) || is_infinite(max_norm)) return false;
-  return is_infinite(measured.norm) || measured.norm > max_norm;
-}
-/// The factor that brings `norm` down to `max_norm`; 1 where it is there already, and where the norm is beyond all doubles. As
-/// in JAX (optax.clip_by_global_norm): nothing is added to the norm.
-[[nodiscard]] inline double clip_factor(const GradientNorm& measured, const double& max_norm) noexcept {
-  return clips(measured, max_norm) && !is_infinite(measured.norm) ? max_norm / measured.norm : 1.0;
-}
-
 /// a / b, whatever a compiler may do with divisions.
 [[nodiscard]] inline double divided(double a, double b) noexcept { return launder(a / launder(b)); }
 
-/// value * 2^exponent: what brings 1e200 down to 1e-200 is no double.
-struct WideFactor {
-  double value;
-  int exponent = 0;
-};
-/// max_norm / norm
-[[nodiscard]] inline WideFactor clip_factor(const kernel::unchecked::WideNorm& norm, const double& max_norm) noexcept {
-  int exponent = 0;
-  const double fraction = std::frexp(max_norm, &exponent);
-  return {divided(fraction, norm.root), exponent - norm.exponent};
+/// The factor that brings the norm down to `max_norm`; 1 where it is there already or not finite. As in JAX
+/// (optax.clip_by_global_norm): nothing is added to the norm.
+[[nodiscard]] inline double clip_factor(const GradientNorm& measured, const double& max_norm) noexcept {
+  const bool clips = measured.finite && !is_infinite(measured.norm) && !is_infinite(max_norm) && measured.norm > max_norm;
+  return clips ? divided(max_norm, measured.norm) : 1.0;
 }
 
-/// tree *= factor; `bytes` of all leaves. A factor too small for a normal float comes in several.
-template <class Executor, class Tree>
-Findings multiply_in_place(const Executor& executor, const WideFactor& factor, std::size_t bytes, Tree& tree) {
-  int exponent = 0;
-  const double fraction = std::frexp(factor.value, &exponent);  // in [1/2, 1), or 0
-  constexpr int part = -100, least = -125;
-  for (exponent += factor.exponent; fraction > 0.0 && exponent < least; exponent -= part) {
-    (void)run_pass(executor, Multiply{kernel::unchecked::power_of_two(part)}, bytes, tree);
-  }
-  return run_pass(executor, Multiply{std::ldexp(fraction, exponent)}, bytes, tree);
-}
-template <class Executor, class Tree>
-Findings multiply_in_place(const Executor& executor, double factor, std::size_t bytes, Tree& tree) {
-  return detail::multiply_in_place(executor, WideFactor{factor}, bytes, tree);
+/// What was measured on gradients with a scale. A norm beyond double cannot be clipped: an overflow.
+[[nodiscard]] inline GradientNorm unscaled(const GradientNorm& scaled, double scale) noexcept {
+  if (!scaled.finite || is_infinite(scaled.norm)) return overflow();
+  return {{true, divided(scaled.max_abs, scale)}, divided(scaled.norm, scale)};
 }
 
-/// What was measured on scaled gradients, and a factor of unscaled ones, the other way about.
-[[nodiscard]] inline kernel::unchecked::WideNorm unscaled(const kernel::unchecked::WideNorm& scaled, double scale) noexcept {
-  if (!scaled.report.finite) return scaled;
-  return {{true, detail::divided(scaled.report.max_abs, scale)}, detail::divided(scaled.root, scale), scaled.exponent};
+/// Multiplies by a factor that may be too small for a normal float, which then comes in several.
+template <class Executor>
+GradientReport scale_by_any(const Executor& executor, const Plan& plan, std::size_t op, double factor) {
+  constexpr double part = 0x1p-100, least = 0x1p-125;
+  for (; factor > 0.0 && factor < least; factor /= part) (void)run(executor, plan, Pass{op, part});
+  return report_of(run(executor, plan, Pass{op, factor}));
 }
-[[nodiscard]] inline WideFactor unscaled(const WideFactor& factor, double scale) noexcept {
-  return {detail::divided(factor.value, scale), factor.exponent};
+/// The same for a tree. The report is of what is there then.
+template <class Executor, class Tree>
+GradientReport scale_and_report(const Executor& executor, Tree& tree, double factor) {
+  Plan plan;
+  plan_in_place<ScaleOps::in_place>(plan, tree);
+  return scale_by_any(executor, plan, 0, factor);
+}
+
+/// Throws what a verb in place would throw.
+template <class Tree>
+void check_can_be_scaled(Tree& tree) {
+  Plan plan;
+  plan_in_place<ScaleOps::in_place>(plan, tree);
 }
 
 struct Clipped {
   GradientNorm norm;      ///< of the unscaled gradients before clipping
   GradientReport stored;  ///< of what lies in memory now
 };
-/// Divides the tree by `scale` and clips it: see LossScaleVerbs::unscale_and_clip_in_place. Where there is nothing to do
-/// nothing is written.
+/// Where there is nothing to do nothing is written.
 template <class Executor, class Tree>
-Clipped unscale_and_clip(const Executor& executor, Tree& tree, float loss_scale, const double& max_norm) {
+Clipped unscale_and_clip(const Executor& executor, Tree& tree, const float& loss_scale, const double& max_norm) {
   check_max_norm(max_norm);
+  const Pass unscaling = unscale_pass(loss_scale);
   const auto scale = static_cast<double>(loss_scale);
-  const std::size_t bytes = check_trees(CheckInPlace{}, tree);
-  const kernel::unchecked::WideNorm norm = unscaled(measure_checked(executor, bytes, tree), scale);
-  const GradientNorm measured = kernel::unchecked::rounded(norm);
-  const bool clipped = clips(measured, max_norm);
-  if (!clipped && scale == 1.0) return {measured, measured};
-  const Findings found = clipped
-                             ? detail::multiply_in_place(executor, unscaled(clip_factor(norm, max_norm), scale), bytes, tree)
-                             : run_pass(executor, Unscale{kernel::unchecked::unscaling_by(loss_scale)}, bytes, tree);
-  return {found.finite() ? measured : kernel::unchecked::rounded({found.report(), 0.0, 0}), found.report()};
+  Plan plan;
+  plan_in_place<Ops<Op::scale, Op::unscale, Op::measure>>(plan, tree);
+  const GradientNorm measured = unscaled(norm_of(run(executor, plan, Pass{2})), scale);
+  const double factor = clip_factor(measured, max_norm);
+  if (factor == 1.0 && scale == 1.0) return {measured, measured};
+  const GradientReport stored =
+      factor == 1.0 ? report_of(run(executor, plan, unscaling)) : scale_by_any(executor, plan, 0, divided(factor, scale));
+  return {stored.finite ? measured : overflow(), stored};
 }
 
 }  // namespace detail
+
+/// Unscales in place and clips the unscaled gradients to an L2 norm of at most `max_norm`. Two passes: one reads, the other
+/// multiplies by inverse scale times clip factor. Returns finite, max_abs and norm of the unscaled gradients before clipping.
+/// Non-finite gradients are unscaled, not clipped; a norm beyond double, which only that of doubles can be, counts as not
+/// finite. Throws std::invalid_argument where max_norm is negative or NaN, or loss_scale not in [2^-126, 2^126].
+template <class Executor, class Tree>
+GradientNorm unscale_and_clip_in_place(const Executor& executor, Tree&& tree, const float& loss_scale, const double& max_norm) {
+  return detail::unscale_and_clip(executor, tree, loss_scale, max_norm).norm;
+}
+template <class Tree>
+GradientNorm unscale_and_clip_in_place(Tree&& tree, const float& loss_scale, const double& max_norm) {
+  return headroom::unscale_and_clip_in_place(sequential, tree, loss_scale, max_norm);
+}
 
 /// Multiplies the tree by max_norm / norm where its L2 norm is above `max_norm`; else, and where it is not finite, leaves it as
 /// it is. Returns what was measured before. Two passes: read, then multiply. Throws std::invalid_argument where max_norm is

@@ -1,33 +1,20 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/ops/pass.hpp>
-
-#include <cstddef>
+#include <headroom/ops/make_plan.hpp>
+#include <headroom/ops/run.hpp>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-namespace detail {
-
-/// `bytes` of all leaves.
-template <class Executor, class Tree>
-kernel::unchecked::WideNorm measure_checked(const Executor& executor, std::size_t bytes, const Tree& tree) {
-  const Findings found = run_pass(executor, Measure{}, bytes, tree);
-  const int exponent = kernel::unchecked::exponent_of_squared(found.report());
-  if (exponent == 0) return kernel::unchecked::norm_of(found.report(), found.sum_of_squares, 0);
-  const Findings prescaled = run_pass(executor, SumPrescaledSquares{exponent}, bytes, tree);
-  return kernel::unchecked::norm_of(found.report(), prescaled.sum_of_squares, exponent);
-}
-
-}  // namespace detail
-
 /// Finite, largest magnitude and L2 norm over all floating-point elements, in one read-only pass. Squares are summed in double
-/// in a fixed order: the norm of a tree is the same, bit for bit, on every instruction set and any number of threads.
+/// in a fixed order: the norm of a tree is the same, bit for bit, on every instruction set and any number of threads. Those of
+/// doubles beyond 2^512 overflow, and those below 2^-538 underflow.
 template <class Executor, class Tree>
 [[nodiscard]] GradientNorm measure(const Executor& executor, const Tree& tree) {
-  const std::size_t bytes = detail::check_trees(detail::CheckReadable{}, tree);
-  return kernel::unchecked::rounded(detail::measure_checked(executor, bytes, tree));
+  detail::Plan plan;
+  detail::plan_reading<detail::Ops<detail::Op::measure>>(plan, tree);
+  return detail::norm_of(detail::run(executor, plan, {0}));
 }
 template <class Tree>
 [[nodiscard]] GradientNorm measure(const Tree& tree) {

@@ -1,11 +1,10 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/ops/check.hpp>
+#include <headroom/ops/plan.hpp>
 #include <headroom/tree/overlap.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -56,47 +55,63 @@ inline bool some_meet(LeafRange* first, LeafRange* last) {
   return false;
 }
 
-/// CheckInto, and whether it can be seen in passing that no destination meets the source of another leaf: each leaf lies behind
-/// the one before it, or all sources lie apart from all destinations.
-struct CheckIntoOthers {
-  std::size_t leaves = 0;
-
-  template <class Source, class Destination>
-  void operator()(const Path& path, Source& source, Destination& destination) {
-    CheckInto()(path, source, destination);
-    ++leaves;
-    if (detail::size_of(source) == 0) return;
-    const ByteRange from = detail::range_of(source), to = detail::range_of(destination);
-    in_order_ = in_order_ && std::min(from.begin, to.begin) >= std::max(sources_.end, destinations_.end);
-    sources_.widen(from);
-    destinations_.widen(to);
+/// Looks at the leaves of a source and a destination tree as they are walked, and sees in passing whether it is certain that no
+/// destination meets the source of another leaf: each leaf lies behind the one before it, or all sources lie apart from all
+/// destinations.
+class Apartness {
+ public:
+  /// Throws where the leaf would be overwritten before it is read.
+  void add(const Path& path, const ByteRange& source, const ByteRange& destination) {
+    const bool same = source.begin == destination.begin && source.end == destination.end;
+    if (!same && source.meets(destination)) throw_overlap(path);
+    look_at(source, destination);
   }
-  [[nodiscard]] bool are_apart() const noexcept { return in_order_ || !sources_.meets(destinations_); }
+  void add(const Path& path, const Extent& source, const Extent& destination) {
+    if (source.range().meets(destination.range()) && !same_places(source, destination) && share_elements(source, destination)) {
+      throw_overlap(path);
+    }
+    look_at(source.range(), destination.range());
+  }
+  [[nodiscard]] bool is_certain() const noexcept { return in_order_ || !sources_.meets(destinations_); }
 
  private:
-  struct Hull : ByteRange {
-    Hull() noexcept : ByteRange{std::numeric_limits<std::intptr_t>::max(), std::numeric_limits<std::intptr_t>::min()} {}
-    void widen(const ByteRange& range) noexcept {
-      begin = std::min(begin, range.begin);
-      end = std::max(end, range.end);
-    }
-  };
-  Hull sources_, destinations_;  // all so far
+  [[noreturn, gnu::cold, gnu::noinline]] static void throw_overlap(const Path& path) {
+    throw_invalid_argument(path.name() +
+                           ": source and destination overlap, and are not the same elements in the same places, so that some "
+                           "would be overwritten before they are read");
+  }
+  void look_at(const ByteRange& source, const ByteRange& destination) noexcept {
+    in_order_ = in_order_ && std::min(source.begin, destination.begin) >= std::max(sources_.end, destinations_.end);
+    sources_ = {std::min(sources_.begin, source.begin), std::max(sources_.end, source.end)};
+    destinations_ = {std::min(destinations_.begin, destination.begin), std::max(destinations_.end, destination.end)};
+  }
+
+  static constexpr std::intptr_t least = std::numeric_limits<std::intptr_t>::min();
+  static constexpr std::intptr_t most = std::numeric_limits<std::intptr_t>::max();
+  ByteRange sources_{most, least}, destinations_{most, least};  // from the lowest to the highest of all so far
   bool in_order_ = true;
 };
 
-struct CollectRanges {
-  LeafRange* end;
-  std::size_t leaf = 0;
-  template <class Source, class Destination>
-  void operator()(const Path&, Source& source, Destination& destination) {
-    if (detail::size_of(source) != 0) {
-      *end++ = {detail::range_of(source), leaf, false};
-      *end++ = {detail::range_of(destination), leaf, true};
+/// Calls f(source, destination, leaf) with the Extents of each leaf of a plan that has elements.
+template <class F>
+void for_each_extent(const Plan& plan, F&& f) {
+  std::size_t i = 0;
+  for (const Plan::Run& run : plan.runs()) {
+    for (; i < run.end; ++i) {
+      const Piece& piece = plan.pieces()[i];
+      if (piece.size == 0) continue;
+      const Dimension flat{static_cast<std::ptrdiff_t>(piece.size), 1, 1};
+      const Dimension* const dimensions = run.depth == 0 ? &flat : plan.dimensions(run);
+      Layout source, destination;
+      for (int k = 0; k < std::max(run.depth, 1); ++k) {
+        source.push(dimensions[k].size, dimensions[k].source_stride);
+        destination.push(dimensions[k].size, dimensions[k].destination_stride);
+      }
+      f(extent_at(piece.source, run.kind->source_bytes, source),
+        extent_at(piece.destination, run.kind->destination_bytes, destination), i);
     }
-    ++leaf;
   }
-};
+}
 
 /// Looks for a destination that shares elements with the source of another leaf. Leaves whose ranges meet, as columns of one
 /// matrix do, are sorted by where they lie in a row: by their addresses modulo the longest stride, and those that meet there,
@@ -105,10 +120,13 @@ class OverlapSearch {
  public:
   std::size_t read = 0, written = 0;  ///< the leaves that were found
 
-  template <class Source, class Destination>
-  void operator()(const Path&, Source& source, Destination& destination) {
-    extents_.push_back(detail::extent_of(source));
-    extents_.push_back(detail::extent_of(destination));
+  explicit OverlapSearch(const Plan& plan) {
+    for_each_extent(plan, [this](const Extent& source, const Extent& destination, std::size_t leaf) {
+      places_.resize(leaf + 1);
+      places_[leaf] = extents_.size();
+      extents_.push_back(source);
+      extents_.push_back(destination);
+    });
   }
 
   /// Below `modulus`, what the ranges are taken modulo. Overwrites them.
@@ -130,7 +148,7 @@ class OverlapSearch {
 
  private:
   [[nodiscard]] const Extent& extent(const LeafRange& range) const noexcept {
-    return extents_[2 * range.leaf + (range.is_destination ? 1 : 0)];
+    return extents_[places_[range.leaf] + (range.is_destination ? 1 : 0)];
   }
   /// In bytes, of those below `limit`; 0 where there is none.
   [[nodiscard]] std::ptrdiff_t longest_stride(const LeafRange* first, const LeafRange* last, std::ptrdiff_t limit) const {
@@ -146,10 +164,10 @@ class OverlapSearch {
   /// Counted from the first byte of all: the one leaf there is what may lie across the edge.
   void project(LeafRange* first, LeafRange* last, std::ptrdiff_t modulus) const {
     std::intptr_t origin = std::numeric_limits<std::intptr_t>::max();
-    for (const LeafRange* range = first; range != last; ++range) origin = std::min(origin, extent(*range).begin());
+    for (const LeafRange* range = first; range != last; ++range) origin = std::min(origin, extent(*range).range().begin);
     for (; first != last; ++first) {
       const Extent& all = extent(*first);
-      first->begin = (all.begin() - origin) % modulus;
+      first->begin = (all.range().begin - origin) % modulus;
       first->end = first->begin + all.element;
       for (int i = 0; i < all.layout.rank(); ++i) {
         if (all.stride(i) % modulus != 0) first->end += (all.layout.shape(i) - 1) * all.stride(i);
@@ -170,38 +188,45 @@ class OverlapSearch {
     return false;
   }
 
-  std::vector<Extent> extents_;  // of each leaf its source and its destination
+  std::vector<Extent> extents_;      // the source and the destination of each leaf
+  std::vector<std::size_t> places_;  // of each leaf among them
 };
 
-struct FindPaths {
-  std::size_t read, written;
-  std::size_t leaf = 0;
-  std::string from{}, to{};
-  template <class Source, class Destination>
-  void operator()(const Path& path, Source&, Destination&) {
-    if (leaf == read) from = path.name();
-    if (leaf == written) to = path.name();
-    ++leaf;
+struct FindPath {
+  std::size_t leaf;
+  std::string text{};
+  template <class Leaf>
+  void operator()(const Path& path, Leaf&) {
+    if (leaf-- == 0) text = path.text();
   }
 };
+/// The path of a leaf by its place in the plan.
+template <class Tree>
+[[nodiscard]] std::string path_of(const Tree& tree, std::size_t leaf) {
+  FindPath visit{leaf};
+  detail::walk(Path(), visit, tree);
+  return visit.text;
+}
+
+[[nodiscard]] inline bool some_leaves_meet(const Plan& plan, OverlapSearch* search) {
+  Buffer<LeafRange, 64> ranges;
+  for_each_extent(plan, [&ranges](const Extent& source, const Extent& destination, std::size_t leaf) {
+    ranges.push_back({source.range(), leaf, false});
+    ranges.push_back({destination.range(), leaf, true});
+  });
+  if (search == nullptr) return some_meet(ranges.begin(), ranges.end());
+  return search->finds(ranges.begin(), ranges.end(), std::numeric_limits<std::ptrdiff_t>::max());
+}
 
 /// Throws std::invalid_argument, with both paths, where a leaf of the destination shares elements with another leaf of the
-/// source. Up to 32 leaves are sorted without allocating.
-template <class Source, class Destination>
-void check_leaves_apart(std::size_t leaves, const Source& source, Destination& destination) {
-  std::array<LeafRange, 64> few;
-  std::vector<LeafRange> many(2 * leaves <= few.size() ? 0 : 2 * leaves);
-  LeafRange* const begin = many.empty() ? few.data() : many.data();
-  CollectRanges collect{begin};
-  detail::walk(Path(), collect, source, destination);
-  if (!some_meet(begin, collect.end)) return;
-  OverlapSearch search;
-  detail::walk(Path(), search, source, destination);
-  if (!search.finds(begin, collect.end, std::numeric_limits<std::ptrdiff_t>::max())) return;
-  FindPaths paths{search.read, search.written};
-  detail::walk(Path(), paths, source, destination);
-  throw_invalid_argument("the destination's " + paths.to + " overlaps the source's " + paths.from +
-                         ", which would be overwritten before it is read");
+/// source.
+template <class Source>
+void check_leaves_apart(const Plan& plan, const Source& source) {
+  if (!some_leaves_meet(plan, nullptr)) return;
+  OverlapSearch search(plan);
+  if (!some_leaves_meet(plan, &search)) return;
+  throw_invalid_argument("the destination's " + path_of(source, search.written) + " overlaps the source's " +
+                         path_of(source, search.read) + ", which would be overwritten before it is read");
 }
 
 }  // namespace detail

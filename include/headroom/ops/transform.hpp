@@ -1,40 +1,60 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/ops/overlap.hpp>
-#include <headroom/ops/pass.hpp>
+#include <headroom/kernel/streaming.hpp>
+#include <headroom/ops/make_plan.hpp>
+#include <headroom/ops/run.hpp>
 #include <headroom/tree/make_like.hpp>
 
-#include <cstddef>
 #include <type_traits>
 #include <utility>
 
-// The three ways to apply an action that writes: in place, into a tree of the user's, into a new tree. All check first: where
-// they throw, nothing has been written.
+// The three ways to apply a verb that writes: in place, into a tree of the user's, into a new tree. All check first: where they
+// throw, nothing has been written.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-template <class Executor, class Action, class Tree>
-GradientReport transform_in_place(const Executor& executor, const Action& action, Tree& tree) {
-  const std::size_t bytes = check_trees(CheckInPlace{}, tree);
-  return run_pass(executor, action, bytes, tree).report();
+/// The ops of a verb, and for what goes from one tree into another their streaming counterparts behind them.
+struct ScaleOps {
+  using in_place = Ops<Op::scale>;
+  using into = Ops<Op::scale, Op::scale_streaming>;
+  static constexpr std::size_t count = 1;
+};
+struct UnscaleOps {
+  using in_place = Ops<Op::scale, Op::unscale>;
+  using into = Ops<Op::scale, Op::unscale, Op::scale_streaming, Op::unscale_streaming>;
+  static constexpr std::size_t count = 2;
+};
+struct CastOps {
+  using into = Ops<Op::cast, Op::cast_streaming>;
+  static constexpr std::size_t count = 1;
+};
+
+/// The pass of UnscaleOps, and of the two ops that add.
+[[nodiscard]] inline Pass unscale_pass(const float& loss_scale) {
+  const Action by = unscaling_by(loss_scale);
+  return {by.op == Op::scale ? std::size_t{0} : std::size_t{1}, by.factor};
 }
 
-/// `bytes` of all leaves.
-template <class Executor, class Action, class Source, class Destination>
-GradientReport run_into(const Executor& executor, Action action, std::size_t bytes, const Source& source,
-                        Destination& destination) {
-  action.stores = kernel::stores_for(bytes);
-  return run_pass(executor, action, bytes, source, destination).report();
+template <class VerbOps, class Executor, class Tree>
+GradientReport transform_in_place(const Executor& executor, const Pass& pass, Tree& tree) {
+  Plan plan;
+  plan_in_place<typename VerbOps::in_place>(plan, tree);
+  return report_of(run(executor, plan, pass));
 }
-template <class Executor, class Action, class Source, class Destination>
-GradientReport transform_into(const Executor& executor, const Action& action, const Source& source, Destination& destination) {
-  CheckIntoOthers check;
-  const std::size_t bytes = check_trees(check, source, destination);
-  if (!check.are_apart()) check_leaves_apart(check.leaves, source, destination);
-  return run_into(executor, action, bytes, source, destination);
+
+template <class VerbOps, class Executor>
+GradientReport run_into(const Executor& executor, const Plan& plan, Pass pass) {
+  if (is_worth_streaming(plan.bytes())) pass.op += VerbOps::count;
+  return report_of(run(executor, plan, pass));
+}
+template <class VerbOps, class Executor, class Source, class Destination>
+GradientReport transform_into(const Executor& executor, const Pass& pass, const Source& source, Destination& destination) {
+  Plan plan;
+  plan_into<typename VerbOps::into>(plan, source, destination);
+  return run_into<VerbOps>(executor, plan, pass);
 }
 
 /// Whether an argument `Tree&&` is about to go away together with its elements, so that they can be overwritten.
@@ -48,19 +68,45 @@ struct Transformed {
   GradientReport report;
 };
 
+/// Whether a copy can fail for a reason that has no path: of a variant that has lost its value, or of a tensor that its library
+/// cannot walk either. Such trees are looked at before.
+struct CopyCanFail {
+  template <class T>
+  static constexpr unsigned of() {
+    if constexpr (node_kind_v<T> == node_kind::tensor) {
+      return has_obstacle<T>::value ? 1U : 0U;
+    } else {
+      return is_branch<T, branch_kind::variant>() || is_dynamic_node<T>() ? 1U : 0U;
+    }
+  }
+};
+struct LookAtLeaf {
+  template <class Leaf>
+  void operator()(const Path& path, Leaf& leaf) const {
+    check_walkable(path, "", leaf, detail::data_of(leaf), detail::size_of(leaf));
+  }
+};
+
 /// A new tree with elements of To (or same_dtype). An expiring tree that has that type already is used itself.
-template <class To, class Executor, class Action, class Tree>
-auto transform(const Executor& executor, const Action& action, Tree&& tree) {
+template <class To, class VerbOps, class Executor, class Tree>
+auto transform(const Executor& executor, const Pass& pass, Tree&& tree) {
   using Result = rebound_t<Tree, To>;
-  if constexpr (is_expiring<Tree> && std::is_same_v<Result, bare<Tree>>) {
-    const GradientReport report = transform_in_place(executor, action, tree);
+  if constexpr (!check_has_floats<bare<Tree>>()) {
+    return Transformed<bare<Tree>>{tree, {}};
+  } else if constexpr (is_expiring<Tree> && std::is_same_v<Result, bare<Tree>> && !std::is_same_v<VerbOps, CastOps>) {
+    const GradientReport report = transform_in_place<VerbOps>(executor, pass, tree);
     return Transformed<Result>{std::forward<Tree>(tree), report};
+  } else if constexpr (is_expiring<Tree> && std::is_same_v<Result, bare<Tree>>) {
+    return Transformed<Result>{std::forward<Tree>(tree), {}};  // a cast to what it is
   } else {
-    (void)check_trees(CheckReadable{}, tree);
+    if constexpr (facts_of<CopyCanFail, bare<Tree>>() != 0) {
+      const LookAtLeaf look{};
+      detail::walk(Path(), look, std::as_const(tree));
+    }
     Transformed<Result> result{make_like<To>(std::as_const(tree)), {}};
-    (void)check_trees(CheckNothingShared{}, std::as_const(tree), result.tree);
-    const std::size_t bytes = check_trees(CheckInto{}, std::as_const(tree), result.tree);
-    result.report = run_into(executor, action, bytes, tree, result.tree);
+    Plan plan;
+    plan_into_new<typename VerbOps::into>(plan, std::as_const(tree), result.tree);
+    result.report = run_into<VerbOps>(executor, plan, pass);
     return result;
   }
 }

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/ops/all_finite.hpp>
 #include <headroom/policy/verbs.hpp>
 #include <headroom/state/fields.hpp>
 
 #include <string>
+#include <utility>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -20,46 +20,23 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
   [[nodiscard]] constexpr NoOpLossScale adjust(const GradientReport&) const noexcept { return *this; }
 
   /// The argument itself: a reference to it where it has a name. A 16-bit loss keeps its dtype, which is float with the other
-  /// policies: write static_cast<float>(scaler.scale(loss)) where all of them are to fit.
-  template <class Tree>
-  [[nodiscard]] constexpr Tree scale(Tree&& tree) const {
-    detail::check_has_floats<detail::bare<Tree>>();
-    return std::forward<Tree>(tree);
+  /// policies: write static_cast<float>(loss_scale.scale(loss)) where all of them are to fit.
+  template <class... Args>
+  [[nodiscard]] constexpr decltype(auto) scale(Args&&... args) const {
+    return detail::PassThroughVerbs<void(Args...)>::scale(std::forward<Args>(args)...);
   }
-  template <class Executor, class Tree>
-  [[nodiscard]] constexpr Tree scale(const Executor&, Tree&& tree) const {
-    return scale(std::forward<Tree>(tree));
+  template <class... Args>
+  void scale_in_place(Args&&... args) const {
+    detail::PassThroughVerbs<void(Args...)>::scale_in_place(std::forward<Args>(args)...);
   }
-  template <class Tree>
-  void scale_in_place(Tree&&) const {
-    detail::check_has_floats<detail::bare<Tree>>();
-  }
-  template <class Executor, class Tree>
-  void scale_in_place(const Executor&, Tree&& tree) const {
-    scale_in_place(tree);
-  }
-
   /// The argument itself and its report; with another dtype than the tree's a converted tree.
-  template <class To = same_dtype, class Executor, class Tree>
-  [[nodiscard]] auto unscale(const Executor& executor, Tree&& tree) const {
-    if constexpr (std::is_same_v<To, same_dtype> || detail::every_leaf_is_v<Tree, To>) {
-      const GradientReport report = check(executor, tree);
-      return Unscaled<Tree>{std::forward<Tree>(tree), report};
-    } else {
-      return LossScaleVerbs::unscale<To>(executor, std::forward<Tree>(tree));
-    }
+  template <class To = same_dtype, class... Args>
+  [[nodiscard]] auto unscale(Args&&... args) const {
+    return detail::PassThroughVerbs<void(Args...)>::template unscale<To>(std::forward<Args>(args)...);
   }
-  template <class To = same_dtype, class Tree>
-  [[nodiscard]] auto unscale(Tree&& tree) const {
-    return unscale<To>(sequential, std::forward<Tree>(tree));
-  }
-  template <class Executor, class Tree>
-  GradientReport unscale_in_place(const Executor& executor, Tree&& tree) const {
-    return check(executor, tree);
-  }
-  template <class Tree>
-  GradientReport unscale_in_place(Tree&& tree) const {
-    return check(sequential, tree);
+  template <class... Args>
+  GradientReport unscale_in_place(Args&&... args) const {
+    return detail::PassThroughVerbs<void(Args...)>::unscale_in_place(std::forward<Args>(args)...);
   }
 
   /// The same: it has no settings. Throws std::invalid_argument where one is given.
@@ -78,13 +55,6 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
 
   friend constexpr bool operator==(NoOpLossScale, NoOpLossScale) noexcept { return true; }
   friend constexpr bool operator!=(NoOpLossScale, NoOpLossScale) noexcept { return false; }
-
- private:
-  template <class Executor, class Tree>
-  static GradientReport check(const Executor& executor, const Tree& tree) {
-    const std::size_t bytes = detail::check_trees(detail::CheckReadable{}, tree);
-    return detail::run_pass(executor, detail::MaxAbs{}, bytes, tree).report();
-  }
 };
 
 }  // namespace HEADROOM_BUILD

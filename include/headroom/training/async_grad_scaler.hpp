@@ -104,7 +104,7 @@ class AsyncGradScaler {
     if (!enabled_) return detail::unmodified(std::forward<Tree>(outputs));
     has_scaled_ = true;
     submitted_.loss_was_scaled();
-    return ConstantLossScale(main_scale_).scale(std::forward<Tree>(outputs));
+    return headroom::scale(std::forward<Tree>(outputs), static_cast<double>(main_scale_));
   }
 
   /// Has the other thread unscale and check the gradients of an optimizer and, unless they overflowed, call its step with

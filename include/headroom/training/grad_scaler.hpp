@@ -43,11 +43,11 @@ namespace detail {
 /// A tree as `scale` would return it, but unchanged.
 template <class Tree>
 auto unmodified(Tree&& tree) {
-  using Result = decltype(ConstantLossScale(1.0F).scale(std::forward<Tree>(tree)));
+  using Result = decltype(headroom::scale(std::forward<Tree>(tree), 1.0));
   if constexpr (std::is_same_v<Result, bare<Tree>> && (owns_elements_v<Result> || has_dynamic_node_v<Result>)) {
     return Result(std::forward<Tree>(tree));
   } else {
-    return ConstantLossScale(1.0F).scale(std::forward<Tree>(tree));
+    return headroom::scale(std::forward<Tree>(tree), 1.0);
   }
 }
 
@@ -99,7 +99,7 @@ class GradScaler : public GradScalerSettings<Policy> {
   [[nodiscard]] auto scale(Tree&& outputs) {
     if (!enabled_) return detail::unmodified(std::forward<Tree>(outputs));
     iteration_.loss_was_scaled(gradient_scale());
-    return ConstantLossScale(gradient_scale()).scale(iteration_.executor, std::forward<Tree>(outputs));
+    return headroom::scale(iteration_.executor, std::forward<Tree>(outputs), static_cast<double>(gradient_scale()));
   }
 
   /// Unscales and checks the gradients of an optimizer, for when you want to look at or change them before `step`, which

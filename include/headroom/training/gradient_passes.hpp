@@ -2,10 +2,11 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/detect.hpp>
+#include <headroom/ops/all_finite.hpp>
 #include <headroom/ops/clip.hpp>
 #include <headroom/ops/executor.hpp>
 #include <headroom/ops/measure.hpp>
-#include <headroom/policy/constant.hpp>
+#include <headroom/ops/unscale.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/training/reducer.hpp>
 #include <headroom/tree/visit.hpp>
@@ -101,9 +102,9 @@ class PassesOf final : public GradientPasses {
     if constexpr (has_own) {
       return Traits::unscale(executor_, gradients_, loss_scale);
     } else if (loss_scale == 1.0F) {  // nothing is written where nothing changes
-      return measure();
+      return max_abs_of(executor_, gradients_, false);
     } else {
-      return ConstantLossScale(loss_scale).unscale_in_place(executor_, gradients_);
+      return headroom::unscale_in_place(executor_, gradients_, loss_scale);
     }
   }
   GradientNorm measure() override {
@@ -117,7 +118,7 @@ class PassesOf final : public GradientPasses {
     if constexpr (has_own) {
       return Traits::scale(executor_, gradients_, factor);
     } else {
-      return multiply_in_place(executor_, factor, check_trees(CheckInPlace{}, gradients_), gradients_).report();
+      return scale_and_report(executor_, gradients_, factor);
     }
   }
 
@@ -128,7 +129,7 @@ class PassesOf final : public GradientPasses {
       for_each_leaf(gradients_, [&](auto& leaf) {
         using Element = std::remove_cv_t<std::remove_pointer_t<decltype(data_of(leaf))>>;
         const double bound = std::is_same_v<format_of<Element>, binary64> ? largest_double : largest_float;
-        all_fit = all_fit && headroom::measure(executor_, leaf).max_abs <= bound * loss_scale;
+        all_fit = all_fit && max_abs_of(executor_, leaf, false).max_abs <= bound * loss_scale;
       });
     }
     return all_fit;

@@ -1,9 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/detail/bits.hpp>
-#include <headroom/dtype/format.hpp>
-#include <headroom/report.hpp>
+#include <headroom/kernel/action.hpp>
 
 #include <cmath>
 
@@ -19,11 +17,6 @@ struct GradientSums {
 };
 
 namespace detail {
-
-[[nodiscard]] inline GradientNorm overflow() noexcept {
-  const auto infinity = bit_cast<double>(binary64::infinity_bits);
-  return {{false, infinity}, infinity};
-}
 
 [[nodiscard]] inline GradientSums sums_of(const GradientNorm& norm) noexcept {
   return {norm.finite, norm.max_abs, norm.finite ? norm.norm * norm.norm : overflow().norm};

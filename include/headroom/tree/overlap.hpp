@@ -2,7 +2,7 @@
 
 #include <headroom/config.hpp>
 #include <headroom/tree/layout.hpp>
-#include <headroom/tree/pieces.hpp>
+#include <headroom/tree/loop_nest.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -14,10 +14,19 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
+/// The bytes of a leaf, from the lowest to behind the highest one; begin == end where it is empty.
+struct ByteRange {
+  std::intptr_t begin, end;
+  ByteRange(std::intptr_t first, std::intptr_t behind) noexcept : begin(first), end(behind) {}
+  ByteRange(const void* data, std::size_t bytes) noexcept
+      : begin(reinterpret_cast<std::intptr_t>(data)), end(begin + static_cast<std::ptrdiff_t>(bytes)) {}
+  [[nodiscard]] bool meets(const ByteRange& other) const noexcept { return begin < other.end && other.begin < end; }
+};
+
 /// Where the elements of a leaf lie.
 struct Extent {
-  std::intptr_t first = 0;     // address of the first element
-  std::ptrdiff_t element = 0;  // bytes of each
+  std::intptr_t first;     ///< address of the first element
+  std::ptrdiff_t element;  ///< bytes of each
   Layout layout;
 
   [[nodiscard]] bool empty() const noexcept { return layout.size() == 0; }
@@ -26,9 +35,10 @@ struct Extent {
     const std::ptrdiff_t stride = layout.stride(i) * element;
     return stride < 0 ? -stride : stride;
   }
-  /// From the lowest byte to behind the highest one, where it is not empty.
-  [[nodiscard]] std::intptr_t begin() const noexcept { return first + reach(-1); }
-  [[nodiscard]] std::intptr_t end() const noexcept { return first + reach(1) + element; }
+  [[nodiscard]] ByteRange range() const noexcept {
+    const std::intptr_t begin = first + reach(-1);
+    return {begin, empty() ? begin : first + reach(1) + element};
+  }
 
  private:
   [[nodiscard]] std::ptrdiff_t reach(int sign) const noexcept {
@@ -40,27 +50,8 @@ struct Extent {
   }
 };
 
-template <class Leaf>
-[[nodiscard]] Extent extent_of(const Leaf& leaf) {
-  const auto* data = detail::data_of(leaf);
-  return {reinterpret_cast<std::intptr_t>(data), static_cast<std::ptrdiff_t>(sizeof *data), detail::layout_of(leaf)};
-}
-
-/// The bytes of a leaf, from the lowest to behind the highest one; begin == end where it is empty.
-struct ByteRange {
-  std::intptr_t begin, end;
-  [[nodiscard]] bool meets(const ByteRange& other) const noexcept { return begin < other.end && other.begin < end; }
-};
-template <class Leaf>
-[[nodiscard]] ByteRange range_of(const Leaf& leaf) {
-  if constexpr (has_layout<Leaf>::value) {
-    const Extent extent = detail::extent_of(leaf);
-    return {extent.begin(), extent.empty() ? extent.begin() : extent.end()};
-  } else {
-    const auto* data = detail::data_of(leaf);
-    const auto begin = reinterpret_cast<std::intptr_t>(data);
-    return {begin, begin + static_cast<std::ptrdiff_t>(detail::size_of(leaf) * sizeof *data)};
-  }
+[[nodiscard]] inline Extent extent_at(const void* data, std::size_t element, const Layout& layout) {
+  return {reinterpret_cast<std::intptr_t>(data), static_cast<std::ptrdiff_t>(element), layout};
 }
 
 /// Looks for an element of one leaf that has a byte in common with one of the other. With all strides positive, elements
@@ -70,7 +61,7 @@ template <class Leaf>
 class CommonByte {
  public:
   CommonByte(const Extent& a, const Extent& b) noexcept
-      : low_(1 - b.element), high_(a.element - 1), start_(b.begin() - a.end() + a.element) {
+      : low_(1 - b.element), high_(a.element - 1), start_(b.range().begin - a.range().end + a.element) {
     // b's element at `j` minus a's at `i`, in bytes, with i counted down from the end of a.
     add(a);
     add(b);
@@ -123,8 +114,7 @@ class CommonByte {
 };
 
 [[nodiscard]] inline bool share_elements(const Extent& a, const Extent& b) noexcept {
-  if (a.empty() || b.empty() || a.end() <= b.begin() || b.end() <= a.begin()) return false;
-  return CommonByte(a, b).exists();
+  return !a.empty() && !b.empty() && a.range().meets(b.range()) && CommonByte(a, b).exists();
 }
 
 /// Of two leaves of which one can be copied into the other: whether each element would be written where it is read.

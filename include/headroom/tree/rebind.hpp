@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/policy_verbs.hpp>
 #include <headroom/tree/facts.hpp>
 
 #include <type_traits>
@@ -9,9 +10,6 @@
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
-
-/// Stands for "each leaf keeps its dtype" where a verb takes a dtype.
-struct same_dtype {};
 
 namespace detail {
 

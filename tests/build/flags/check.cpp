@@ -84,9 +84,9 @@ void run(Verb verb, const In* source, Out* destination, std::size_t n, std::uint
   const span<Out> to(destination, n);
   float factor = 0.0F;
   set_bits(factor, factor_bits);
-  if (verb == Verb::cast) headroom::kernel::cast(from, to);
-  if (verb == Verb::scale) headroom::kernel::scale(from, to, factor);
-  if (verb == Verb::unscale) check_report<Out>(headroom::kernel::unscale(from, to, factor), expected, n);
+  if (verb == Verb::cast) headroom::kernel::cast_into(from, to);
+  if (verb == Verb::scale) headroom::kernel::scale_into(from, to, factor);
+  if (verb == Verb::unscale) check_report<Out>(headroom::kernel::unscale_into(from, to, factor), expected, n);
 }
 
 template <class In, class Out>

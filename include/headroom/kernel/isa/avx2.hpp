@@ -9,8 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <headroom/dtype/format.hpp>
-#include <headroom/kernel/isa/rows.hpp>
+#include <headroom/kernel/isa/common.hpp>
 #include <type_traits>
 
 // AVX2 with F16C and FMA: Intel since Haswell (2013), AMD since Excavator (2015). Eight floats a register; sixteen-bit formats
@@ -28,7 +27,7 @@
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
-namespace kernel::avx2 {
+namespace detail::avx2 {
 
 // Structs, because a raw __m256 loses its alignment attribute as a template argument.
 struct f32x8 {
@@ -56,6 +55,8 @@ struct f64x16 {
 
 template <class In, class Out>
 using compute_for = std::conditional_t<std::is_same_v<In, brain16> && std::is_same_v<Out, brain16>, f32x16, f32x8>;
+template <class Compute>
+using compute_format = binary32;
 template <class In>
 using float_lanes = compute_for<In, In>;
 template <class Compute>
@@ -261,6 +262,11 @@ inline f32x8 multiplied(f32x8 value, f32x8 factor) noexcept { return {_mm256_mul
 inline f32x16 multiplied(f32x16 value, f32x16 factor) noexcept {
   return {multiplied(value.even, factor.even), multiplied(value.odd, factor.odd)};
 }
+// The empty asm keeps the product from becoming a part of a fused multiply-add.
+inline f32x8 plus(f32x8 value, f32x8 product) noexcept {
+  __asm__("" : "+x"(product.lanes));
+  return {_mm256_add_ps(value.lanes, product.lanes)};
+}
 
 // Not _mm256_div_ps: under -ffast-math compilers make an approximate reciprocal and a Newton step of it.
 inline f32x8 divided(f32x8 value, f32x8 divisor) noexcept {
@@ -387,7 +393,7 @@ inline void store_sums(double* destination, f64x16 sums) noexcept {
 
 #include <headroom/kernel/kernels.inl>
 
-}  // namespace kernel::avx2
+}  // namespace detail::avx2
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
 

@@ -9,8 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <headroom/dtype/format.hpp>
-#include <headroom/kernel/isa/rows.hpp>
+#include <headroom/kernel/isa/common.hpp>
 
 // AVX-512 with F, BW, VL and DQ: Intel since Skylake-X (2017), AMD since Zen 4 (2022). Sixteen floats a register; sixteen-bit
 // formats are loaded sixteen at a time as half a register and widened, by VCVTPH2PS for fp16 and by a shift for bf16.
@@ -28,7 +27,7 @@
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
-namespace kernel::avx512 {
+namespace detail::avx512 {
 
 // Structs, because a raw __m512 loses its alignment attribute as a template argument.
 struct f32x16 {
@@ -49,6 +48,8 @@ struct f64x16 {
 
 template <class In, class Out>
 using compute_for = f32x16;
+template <class Compute>
+using compute_format = binary32;
 template <class In>
 using float_lanes = f32x16;
 template <class Compute>
@@ -161,6 +162,11 @@ inline f32x16 broadcast(double factor) noexcept {
   return {_mm512_set1_ps(static_cast<float>(factor))};
 }
 inline f32x16 multiplied(f32x16 value, f32x16 factor) noexcept { return {_mm512_mul_ps(value.lanes, factor.lanes)}; }
+// The empty asm keeps the product from becoming a part of a fused multiply-add.
+inline f32x16 plus(f32x16 value, f32x16 product) noexcept {
+  __asm__("" : "+v"(product.lanes));
+  return {_mm512_add_ps(value.lanes, product.lanes)};
+}
 
 // Not _mm512_div_ps: under -ffast-math compilers make an approximate reciprocal and a Newton step of it.
 inline f32x16 divided(f32x16 value, f32x16 divisor) noexcept {
@@ -268,7 +274,7 @@ inline void store_sums(double* destination, f64x16 sums) noexcept {
 
 #include <headroom/kernel/kernels.inl>
 
-}  // namespace kernel::avx512
+}  // namespace detail::avx512
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
 

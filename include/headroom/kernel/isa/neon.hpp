@@ -9,15 +9,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <headroom/dtype/format.hpp>
-#include <headroom/kernel/isa/rows.hpp>
+#include <headroom/kernel/isa/common.hpp>
 
 // NEON as every aarch64 CPU has it, with the fp16 conversions (FCVTN, FCVTL) of the baseline: no target region is needed. Eight
 // elements at a time: one register of sixteen-bit elements, a pair of registers of floats.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
-namespace kernel::neon {
+namespace detail::neon {
 
 struct f32x8 {
   float32x4_t low, high;
@@ -34,6 +33,8 @@ struct f64x8 {
 
 template <class In, class Out>
 using compute_for = f32x8;
+template <class Compute>
+using compute_format = binary32;
 template <class In>
 using float_lanes = f32x8;
 template <class Compute>
@@ -137,6 +138,11 @@ inline f32x8 broadcast(double factor) noexcept {
 inline f32x8 multiplied(f32x8 value, f32x8 factor) noexcept {
   return {vmulq_f32(value.low, factor.low), vmulq_f32(value.high, factor.high)};
 }
+// The empty asm keeps the product from becoming a part of a fused multiply-add.
+inline f32x8 plus(f32x8 value, f32x8 product) noexcept {
+  __asm__("" : "+w"(product.low), "+w"(product.high));
+  return {vaddq_f32(value.low, product.low), vaddq_f32(value.high, product.high)};
+}
 
 // Not vdivq_f32: -ffast-math allows an approximate reciprocal and Newton steps for it.
 inline float32x4_t divided(float32x4_t value, float32x4_t divisor) noexcept {
@@ -232,7 +238,7 @@ inline void store_sums(double* destination, f64x8 sums) noexcept {
 
 #include <headroom/kernel/kernels.inl>
 
-}  // namespace kernel::neon
+}  // namespace detail::neon
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
 

@@ -3,9 +3,7 @@
 #include <cstddef>
 #include <cstring>
 #include <headroom/config.hpp>
-#include <headroom/dtype/convert.hpp>
-#include <headroom/dtype/format.hpp>
-#include <headroom/kernel/isa/rows.hpp>
+#include <headroom/kernel/isa/common.hpp>
 #include <type_traits>
 
 // One element at a time, in the language itself: what every CPU can do, the kernels of double, and what the others are compared
@@ -16,7 +14,7 @@
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
-namespace kernel::scalar {
+namespace detail::scalar {
 
 template <class In, class Out>
 using compute_for = std::conditional_t<std::is_same_v<In, binary64> || std::is_same_v<Out, binary64>, double, float>;
@@ -30,8 +28,6 @@ inline constexpr std::size_t read_lanes = 1;
 
 template <class Compute>
 using compute_format = std::conditional_t<std::is_same_v<Compute, double>, binary64, binary32>;
-
-using headroom::detail::launder;
 
 template <std::size_t Lanes, class Format>
 inline typename Format::bits_type load(Format, const unsigned char* source) noexcept {
@@ -61,13 +57,13 @@ inline void finish_streaming() noexcept {}
 
 template <class Compute, class Format>
 inline Compute widen(Format, typename Format::bits_type bits) noexcept {
-  return headroom::detail::bit_cast<Compute>(headroom::detail::convert_bits<Format, compute_format<Compute>>(bits));
+  return bit_cast<Compute>(convert_bits<Format, compute_format<Compute>>(bits));
 }
 
 template <class Format, class Compute>
 inline typename Format::bits_type narrow(Format, Compute value) noexcept {
   using From = compute_format<Compute>;
-  return headroom::detail::convert_bits<From, Format>(headroom::detail::bit_cast<typename From::bits_type>(launder(value)));
+  return convert_bits<From, Format>(bit_cast<typename From::bits_type>(launder(value)));
 }
 
 template <class Compute>
@@ -77,6 +73,10 @@ inline Compute broadcast(double factor) noexcept {
 template <class Compute>
 inline Compute multiplied(Compute value, Compute factor) noexcept {
   return value * factor;
+}
+template <class Compute>
+inline Compute plus(Compute value, Compute product) noexcept {
+  return value + launder(product);  // and no fused multiply-add
 }
 // In double, of which -mrecip makes no approximation; the quotient of two floats rounded to double and then to float is the
 // nearest float.
@@ -115,6 +115,6 @@ inline void store_sums(double* destination, f64x1 sums) noexcept { *destination 
 
 #include <headroom/kernel/kernels.inl>
 
-}  // namespace kernel::scalar
+}  // namespace detail::scalar
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,6 +1,6 @@
 #include <headroom/dtype/bfloat16.hpp>
 #include <headroom/dtype/half.hpp>
-#include <headroom/kernel/unchecked.hpp>
+#include <headroom/kernel/kernel.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -19,11 +19,14 @@ using headroom::brain16;
 using headroom::format_of;
 using headroom::GradientReport;
 using headroom::half;
+using headroom::detail::Found;
+using headroom::detail::Op;
+using headroom::detail::report_of;
+using headroom::detail::run_kernel;
 using support::bits_of;
 using support::bits_type;
 using support::Mismatches;
 using support::name_of;
-namespace unchecked = headroom::kernel::unchecked;
 
 namespace {
 
@@ -57,23 +60,11 @@ class Unaligned {
   std::size_t size_, begin_;
 };
 
-struct Multiply {
+template <Op op>
+struct Run {
   template <class In, class Out>
   static GradientReport run(const In* source, Out* destination, std::size_t n) {
-    return unchecked::multiply(source, destination, n, 0x1p-3);
-  }
-};
-struct Divide {
-  template <class In, class Out>
-  static GradientReport run(const In* source, Out* destination, std::size_t n) {
-    return unchecked::divide(source, destination, n, 3.0);
-  }
-};
-struct Convert {
-  template <class In, class Out>
-  static GradientReport run(const In* source, Out* destination, std::size_t n) {
-    unchecked::convert(source, destination, n);
-    return {};
+    return report_of(run_kernel<op>(source, destination, n, op == Op::unscale || op == Op::add_unscaled ? 3.0 : 0x1p-3));
   }
 };
 
@@ -134,18 +125,19 @@ void check_reads(Mismatches& wrong) {
   const auto elements = some_elements<T>();
   for (std::size_t n = 0; n <= most_elements; ++n) {
     GradientReport largest;
-    unchecked::Measured measured{};
+    Found measured{};
     {
       const support::ScopedIsa scoped(headroom::Isa::scalar);
-      largest = unchecked::max_abs(elements.data(), n);
-      measured = unchecked::measure(elements.data(), n);
+      largest = report_of(run_kernel<Op::max_abs>(elements.data(), elements.data(), n));
+      measured = run_kernel<Op::measure>(elements.data(), elements.data(), n);
     }
     for (std::size_t offset = 0; offset <= 4 * sizeof(T); ++offset) {
       Unaligned values(n * sizeof(T), offset, elements.data());
-      const unchecked::Measured found = unchecked::measure(values.as<const T>(), n);
-      const bool same_sum = !found.report.finite || bits_of(found.sum_of_squares) == bits_of(measured.sum_of_squares);
-      const bool right =
-          same(unchecked::max_abs(values.as<const T>(), n), largest) && same(found.report, measured.report) && same_sum;
+      const auto* const first = values.as<const T>();
+      const Found found = run_kernel<Op::measure>(first, first, n);
+      const bool same_sum = !report_of(found).finite || bits_of(found.sum_of_squares) == bits_of(measured.sum_of_squares);
+      const bool right = same(report_of(run_kernel<Op::max_abs>(first, first, n)), largest) &&
+                         same(report_of(found), report_of(measured)) && same_sum;
       wrong.expect(right, [&] { return describe(name_of<T>(), n, offset, 0); });
     }
   }
@@ -166,9 +158,9 @@ void check_all_pairs() {
 
 }  // namespace
 
-TEST_CASE("an element's result does not depend on where it lies: multiply", "[kernel]") { check_all_pairs<Multiply>(); }
-TEST_CASE("an element's result does not depend on where it lies: divide", "[kernel]") { check_all_pairs<Divide>(); }
-TEST_CASE("an element's result does not depend on where it lies: convert", "[kernel]") { check_all_pairs<Convert>(); }
+TEST_CASE("an element's result does not depend on where it lies: scale", "[kernel]") { check_all_pairs<Run<Op::scale>>(); }
+TEST_CASE("an element's result does not depend on where it lies: unscale", "[kernel]") { check_all_pairs<Run<Op::unscale>>(); }
+TEST_CASE("an element's result does not depend on where it lies: cast", "[kernel]") { check_all_pairs<Run<Op::cast>>(); }
 TEST_CASE("what is measured does not depend on where the elements lie", "[kernel]") {
   support::for_each_isa([&](headroom::Isa) {
     Mismatches wrong;
@@ -178,44 +170,68 @@ TEST_CASE("what is measured does not depend on where the elements lie", "[kernel
   });
 }
 
-TEST_CASE("report_of judges the largest bits", "[kernel]") {
+TEST_CASE("the largest bits are judged by their format", "[kernel]") {
+  const auto found = [](auto format, auto bits) {
+    Found result{0, 0.0};
+    headroom::detail::add_largest<decltype(format)>(result, static_cast<typename decltype(format)::bits_type>(bits));
+    return report_of(result);
+  };
   const auto not_finite = [](const GradientReport& report) {
     return !report.finite && bits_of(report.max_abs) == std::uint64_t{binary64::infinity_bits};
   };
-  CHECK(same(unchecked::report_of<binary16>(0), GradientReport{true, 0.0}));
-  CHECK(same(unchecked::report_of<binary16>(0x7BFF), GradientReport{true, 65504.0}));
-  CHECK(same(unchecked::report_of<brain16>(0x0001), GradientReport{true, 0x1p-133}));
-  CHECK(not_finite(unchecked::report_of<binary16>(0x7C00)));
-  CHECK(not_finite(unchecked::report_of<brain16>(0x7FFF)));
-  CHECK(not_finite(unchecked::report_of<binary32>(0x7F800001)));
-  CHECK(not_finite(unchecked::report_of<binary64>(0x7FF0000000000000)));
+  CHECK(same(found(binary16{}, 0), GradientReport{true, 0.0}));
+  CHECK(same(found(binary16{}, 0x7BFF), GradientReport{true, 65504.0}));
+  CHECK(same(found(brain16{}, 0x0001), GradientReport{true, 0x1p-133}));
+  CHECK(not_finite(found(binary16{}, 0x7C00)));
+  CHECK(not_finite(found(brain16{}, 0x7FFF)));
+  CHECK(not_finite(found(binary32{}, 0x7F800001)));
+  CHECK(not_finite(found(binary64{}, 0x7FF0000000000000)));
 }
 
 TEST_CASE("unscale of a scale that is no power of two is the quotient", "[kernel]") {
   support::for_each_isa([&](headroom::Isa) {
     const float source[] = {41.0F, 82.0F, 41.0F * 0x1p-20F};
     float destination[3] = {};
-    (void)unchecked::unscale(source, destination, 3, unchecked::unscaling_by(41.0F));
+    (void)run_kernel<Op::unscale>(source, destination, 3, 41.0);
     // 41 * (1/41 rounded to float) is the float below 1.
     CHECK(destination[0] == 1.0F);
     CHECK(destination[1] == 2.0F);
     CHECK(destination[2] == 0x1p-20F);
-    (void)unchecked::multiply(source, destination, 1, 1.0 / 41.0);
+    (void)run_kernel<Op::scale>(source, destination, 1, 1.0 / 41.0);
     CHECK(destination[0] != 1.0F);
   });
 }
 
-TEST_CASE("the exponent that brings doubles near 1 before they are squared", "[kernel]") {
-  using unchecked::exponent_of_squared;
-  for (const double unchanged : {0.0, 1.0, 0x1p-149, 3.4e38, 0x1p-480, 0x1.8p479})
-    CHECK(exponent_of_squared({true, unchanged}) == 0);
-  CHECK(exponent_of_squared({false, 1e300}) == 0);
-  CHECK(exponent_of_squared({true, 0x1p480}) == 480);
-  CHECK(exponent_of_squared({true, 0x1.8p-481}) == -481);
-  for (const double value : {1e300, 1e-300, 1.7e308, 0x1p-1022}) {
-    const double brought = value * unchecked::power_of_two(-exponent_of_squared({true, value}));
-    INFO(value << " becomes " << brought);
-    CHECK(brought > 0x1p-30);
-    CHECK(brought < 0x1p30);
-  }
+TEST_CASE("a list of pieces is what its pieces are, one by one", "[kernel]") {
+  std::mt19937 random(support::seed);
+  support::for_each_isa([&](headroom::Isa) {
+    support::for_each_dtype([&](auto type) {
+      using T = typename decltype(type)::type;
+      const auto elements = some_elements<T>();
+      for (int round = 0; round < 200; ++round) {
+        std::vector<headroom::detail::Piece> pieces;
+        std::vector<T> list = elements, single = elements;
+        Found expected{0, 0.0}, found{0, 0.0};
+        for (std::size_t begin = 0; begin < most_elements;) {
+          const std::size_t n = std::min<std::size_t>(random() % 40, most_elements - begin);
+          pieces.push_back({list.data() + begin, list.data() + begin, n});
+          const Found one = run_kernel<Op::scale>(single.data() + begin, single.data() + begin, n, 0.5);
+          expected.largest = std::max(expected.largest, one.largest);
+          begin += n;
+        }
+        using Format = format_of<T>;
+        const auto* const last = pieces.data() + pieces.size();
+        headroom::detail::kernels<Op::scale, Format>[headroom::detail::isa_index()](pieces.data(), last, 0.5, found);
+        CHECK(found.largest == expected.largest);
+        CHECK(bits_of(list) == bits_of(single));
+        Found sums{0, 0.0}, by_piece{0, 0.0};
+        headroom::detail::kernels<Op::measure, Format>[headroom::detail::isa_index()](pieces.data(), last, 1.0, sums);
+        for (const auto& piece : pieces) {
+          const auto* const first = static_cast<const T*>(piece.source);
+          headroom::detail::add_to_sum(by_piece, run_kernel<Op::measure>(first, first, piece.size).sum_of_squares);
+        }
+        if (report_of(sums).finite) CHECK(bits_of(sums.sum_of_squares) == bits_of(by_piece.sum_of_squares));
+      }
+    });
+  });
 }

@@ -7,11 +7,7 @@
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
-namespace kernel {
-
-/// How a kernel stores. `streaming`: past the caches, for results that would push each other out of them before anybody reads
-/// them; ordinary stores would also first load what they overwrite.
-enum class Stores { ordinary, streaming };
+namespace detail {
 
 /// Bytes of the largest data cache of this machine: from Linux's sysfs, because sysconf adds up the caches of all sockets on
 /// some machines; 32 MiB where it does not say.
@@ -36,13 +32,14 @@ enum class Stores { ordinary, streaming };
   return largest == 0 ? when_unknown : largest;
 }
 
-/// What is worth it for a pass that reads and writes so many bytes in all, not in place: streaming from three quarters of the
-/// largest cache on, where it began to be the faster one when measured.
-[[nodiscard]] inline Stores stores_for(std::size_t bytes) {
+/// Whether stores that go past the caches are worth it for a pass that reads and writes so many bytes in all, not in place:
+/// they are from three quarters of the largest cache on, where they began to be the faster ones when measured. Ordinary stores
+/// would also first load what they overwrite.
+[[nodiscard]] inline bool is_worth_streaming(std::size_t bytes) {
   static const std::size_t threshold = read_largest_cache() / 4 * 3;
-  return bytes >= threshold ? Stores::streaming : Stores::ordinary;
+  return bytes >= threshold;
 }
 
-}  // namespace kernel
+}  // namespace detail
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

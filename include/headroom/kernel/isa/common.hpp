@@ -1,0 +1,88 @@
+#pragma once
+
+#include <headroom/config.hpp>
+#include <headroom/dtype/convert.hpp>
+#include <headroom/kernel/boundary.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+// What the instruction sets have in common. Each of their files defines, in a namespace of its own, about thirty names, and
+// then includes kernel/kernels.inl, whose loops are made of them:
+//
+//   compute_for<In, Out>         the register that elements are computed in, from one format to another
+//   compute_format<Compute>      the format of one lane of it
+//   float_lanes<In>              the one in which squares are formed
+//   lanes_of<Compute>            how many elements it has
+//   read_lanes<In>               how many are loaded at once where nothing is computed
+//   load<Lanes>(Format, source), load_part<Lanes>(Format, source, n), store(destination, bits), store_part(destination, bits,
+//   n)
+//                                the part: n < Lanes elements; no byte beyond is touched, lanes beyond are loaded as zeros
+//   widen<Compute>(Format, bits), narrow(Format, value)      exact; rounded to nearest-even
+//   broadcast<Compute>(factor), multiplied, divided, plus    plus(a, product) is rounded twice: never a fused multiply-add
+//   max_of_abs(Format, largest, bits), larger, largest_lane  magnitudes as integers
+//   to_doubles, add_squares, added, store_sums, and doubles_at where that has a shorter way
+//   has_streaming_stores, streaming_alignment, prefetch_ahead, store_streaming, finish_streaming
+//   has_exponent_shift, exponent_shift, make_exponent_shift, shift_exponents
+
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
+
+using boundary_v1::Found;
+using boundary_v1::Kernel;
+using boundary_v1::Op;
+using boundary_v1::Piece;
+
+/// Elements whose squares are summed by themselves, and the least that is shared out to a thread.
+inline constexpr std::size_t chunk_size = 65536;
+
+/// Into how many sums squares are spread: as many as keep two fused multiply-adds a cycle from waiting for each other in the
+/// registers of AVX2.
+inline constexpr std::size_t sum_lanes = 32;
+
+/// Pairwise, the far halves first, as the registers before. The asm keeps -ffast-math from another order.
+[[gnu::noinline]] inline double sum_of_lanes(double* lanes, std::size_t count) noexcept {
+  for (std::size_t half = count / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+    __asm__ volatile("" : : "r"(lanes) : "memory");
+  }
+  return lanes[0];
+}
+/// One after the other: -ffast-math would add them in an order of its own, and one for each number of threads.
+inline void add_to_sum(Found& found, double sum) noexcept { found.sum_of_squares = launder(found.sum_of_squares + sum); }
+
+inline void add_largest(Found& found, std::uint64_t magnitude) noexcept {
+  found.largest = magnitude > found.largest ? magnitude : found.largest;
+}
+/// A magnitude of a format. Chosen as integers: an Inf chosen as a floating-point value may be assumed away under -ffast-math.
+template <class Format>
+inline void add_largest(Found& found, typename Format::bits_type magnitude) noexcept {
+  std::uint64_t bits = binary64::infinity_bits;
+  const bool finite = magnitude <= Format::largest_finite_bits;
+  if (finite && magnitude >> Format::mantissa_bits != 0) {
+    // Nearly always: a normal number, which only needs another bias and more digits.
+    constexpr auto bias = static_cast<std::uint64_t>(binary64::bias - Format::bias);
+    bits = (static_cast<std::uint64_t>(magnitude) << (binary64::mantissa_bits - Format::mantissa_bits)) +
+           (bias << binary64::mantissa_bits);
+  } else if (finite) {
+    bits = convert_bits<Format, binary64>(magnitude);
+  }
+  add_largest(found, bits);
+}
+
+/// The op without its streaming stores.
+[[nodiscard]] constexpr Op ordinary(Op op) noexcept {
+  return op == Op::scale_streaming     ? Op::scale
+         : op == Op::unscale_streaming ? Op::unscale
+         : op == Op::cast_streaming    ? Op::cast
+                                       : op;
+}
+template <class Format>
+inline constexpr bool is_sixteen_bits = std::is_same_v<Format, binary16> || std::is_same_v<Format, brain16>;
+
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <headroom/config.hpp>
+#include <headroom/ops/transform.hpp>
+
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+
+/// destination += source / loss_scale, in one pass: widened, unscaled, checked, measured and added; for micro-batches whose
+/// 16-bit gradients are summed up in float, as Megatron's main_grad. The report is of what was added, as float (double where
+/// source or destination is double), before it was rounded to a destination of 16 bits; a sum beyond the destination's dtype
+/// shows when that is measured. Nothing is left out where something is not finite: clear the destination when you skip the
+/// step.
+///
+/// Trees and errors are those of unscale_into. A leaf may be its own destination.
+template <class Executor, class Source, class Destination>
+GradientReport accumulate_into(const Executor& executor, const Source& source, Destination&& destination,
+                               const float& loss_scale) {
+  detail::Pass pass = detail::unscale_pass(loss_scale);
+  pass.adds = true;
+  detail::Plan plan;
+  detail::plan_into<detail::Ops<detail::Op::add_scaled, detail::Op::add_unscaled>>(plan, source, destination);
+  return detail::report_of(detail::run(executor, plan, pass));
+}
+template <class Source, class Destination>
+GradientReport accumulate_into(const Source& source, Destination&& destination, const float& loss_scale) {
+  return headroom::accumulate_into(sequential, source, destination, loss_scale);
+}
+
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

@@ -1,0 +1,209 @@
+#pragma once
+
+#include <headroom/config.hpp>
+#include <headroom/ops/overlap.hpp>
+#include <headroom/ops/plan.hpp>
+#include <headroom/tree/facts.hpp>
+
+#include <cstddef>
+#include <string>
+#include <type_traits>
+
+// The one walk of a verb: checks every leaf and writes down what is to be done. Where it throws, nothing has been written to
+// the trees. Errors name the leaf by its path.
+
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
+
+// ---- what can be wrong with a leaf ----
+
+/// "the source", "the source's [2]"; where there is but one tree, "the tree" or "[2]".
+inline std::string name_of(const char* which, const Path& path) {
+  const std::string text = path.text();
+  if (*which == '\0') return path.name();
+  return text.empty() ? which : which + ("'s " + text);
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_leaf(const Path& path, const char* which,
+                                                                  const std::string& what) {
+  throw_invalid_argument(name_of(which, path) + ' ' + what);
+}
+
+template <class T, class = void>
+struct has_obstacle : std::false_type {};
+template <class T>
+struct has_obstacle<T, std::void_t<decltype(tensor_traits<T>::obstacle(std::declval<const T&>()))>> : std::true_type {};
+
+template <class Leaf, class Element>
+void check_walkable(const Path& path, const char* which, Leaf& leaf, const Element* data, std::size_t size) {
+  if constexpr (has_obstacle<std::remove_const_t<Leaf>>::value) {
+    const char* obstacle = tensor_traits<std::remove_const_t<Leaf>>::obstacle(leaf);
+    if (obstacle != nullptr) throw_bad_leaf(path, which, obstacle);
+  }
+  if (size != 0 && data == nullptr) throw_bad_leaf(path, which, "is null, with a size of " + std::to_string(size));
+}
+
+inline void check_distinct_elements(const Path& path, const Layout& layout) {
+  if (!layout.repeats_elements()) return;
+  throw_bad_leaf(
+      path, "",
+      "repeats elements (its strides lead to some more than once), so it cannot be written one by one: copy it first");
+}
+
+template <class Element>
+constexpr bool check_is_writable() {
+  static_assert(!std::is_const_v<Element>, "headroom: this verb writes into the tree, and a leaf of it is const");
+  return !std::is_const_v<Element>;
+}
+
+/// Same shape; or one of them flat and as many elements in the other, which has no gaps.
+inline bool are_flat_and_dense(const Path& path, const Layout& source, const Layout& destination) {
+  if (source.same_shape(destination)) return false;
+  const bool dense = (source.rank() <= 1 || destination.rank() <= 1) && LoopNest(source, source).is_contiguous() &&
+                     LoopNest(destination, destination).is_contiguous();
+  const bool both_empty = source.size() == 0 && destination.size() == 0;
+  if (!both_empty && (source.size() != destination.size() || !dense)) {
+    throw_structure_differs(path, "the source is " + source.shape_text() + ", the destination is " + destination.shape_text());
+  }
+  return true;
+}
+
+template <class A, class B, class = void>
+struct has_same_structure : std::false_type {};
+template <class A, class B>
+struct has_same_structure<
+    A, B, std::void_t<decltype(tensor_traits<A>::same_structure(std::declval<const A&>(), std::declval<const B&>()))>>
+    : std::true_type {};
+
+template <class Source, class Destination>
+void check_same_structure(const Path& path, const Source& source, const Destination& destination) {
+  bool same = true;
+  if constexpr (has_same_structure<Source, Destination>::value) {
+    same = tensor_traits<Source>::same_structure(source, destination);
+  } else if constexpr (has_same_structure<Destination, Source>::value) {
+    same = tensor_traits<Destination>::same_structure(destination, source);
+  }
+  if (!same) throw_structure_differs(path, "source and destination have their elements in different places");
+}
+
+/// A new tree is no new tree where a struct whose children() reaches through a pointer has been copied with the pointer.
+inline void check_not_shared(const Path& path, const void* old_elements, const void* new_elements) {
+  if (old_elements != new_elements || old_elements == nullptr) return;
+  throw_bad_leaf(
+      path, "", "is shared by copies of its owner, so there is no new tree to be made: use the verb's _into or _in_place form");
+}
+
+// ---- the walks ----
+
+/// One tree, which is read, or worked on in place.
+template <class VerbOps, bool Writes>
+struct PlanOneTree {
+  Plan& plan;
+
+  template <class Leaf>
+  void operator()(const Path& path, Leaf& leaf) const {
+    auto* const data = detail::data_of(leaf);
+    using Element = std::remove_pointer_t<decltype(data)>;
+    const std::size_t size = detail::size_of(leaf);
+    check_walkable(path, "", leaf, data, size);
+    using Format = format_of<Element>;
+    void* destination = nullptr;
+    if constexpr (Writes) {
+      if constexpr (check_is_writable<Element>()) destination = data;
+    }
+    constexpr auto& kind = VerbOps::template kind<Format, Format>;
+    if constexpr (has_layout<std::remove_const_t<Leaf>>::value) {
+      const Layout layout = detail::layout_of(leaf);
+      if (Writes) check_distinct_elements(path, layout);
+      plan.add(data, destination, layout, kind);
+    } else {
+      plan.add(data, destination, size, kind);
+    }
+  }
+};
+
+/// What a destination is to its source.
+enum class DestinationIs { the_users, new_tree };
+
+/// From one tree into another.
+template <class VerbOps, DestinationIs Destination>
+struct PlanTwoTrees {
+  static constexpr bool is_new = Destination == DestinationIs::new_tree;
+  Plan& plan;
+  Apartness& apartness;
+
+  template <class From, class To>
+  void operator()(const Path& path, From& source, To& destination) const {
+    auto* const from = detail::data_of(source);
+    auto* const to = detail::data_of(destination);
+    using Element = std::remove_pointer_t<decltype(to)>;
+    const std::size_t size = detail::size_of(source);
+    check_walkable(path, is_new ? "" : "the source", source, from, size);
+    check_walkable(path, "the destination", destination, to, detail::size_of(destination));
+    if constexpr (check_is_writable<Element>()) {
+      constexpr auto& kind = VerbOps::template kind<format_of<std::remove_pointer_t<decltype(from)>>, format_of<Element>>;
+      if constexpr (has_layout<std::remove_const_t<From>>::value || has_layout<To>::value) {
+        add_strided(path, from, detail::layout_of(source), to, detail::layout_of(destination), kind);
+      } else {
+        if (size != detail::size_of(destination)) throw_sizes_differ(path, size, detail::size_of(destination));
+        add(path, from, to, size, kind);
+      }
+    }
+    check_same_structure<std::remove_const_t<From>, To>(path, source, destination);
+  }
+
+ private:
+  void add(const Path& path, const void* from, void* to, std::size_t size, const PieceKind& kind) const {
+    if (is_new) {
+      check_not_shared(path, size == 0 ? nullptr : from, to);
+    } else if (size != 0) {
+      apartness.add(path, ByteRange(from, size * kind.source_bytes), ByteRange(to, size * kind.destination_bytes));
+    }
+    plan.add_into(from, to, size, kind);
+  }
+  void add_strided(const Path& path, const void* from, const Layout& from_layout, void* to, const Layout& to_layout,
+                   const PieceKind& kind) const {
+    const bool as_flat = are_flat_and_dense(path, from_layout, to_layout);
+    const auto size = static_cast<std::size_t>(to_layout.size());
+    check_distinct_elements(path, to_layout);
+    if (as_flat) return add(path, from, to, size, kind);
+    if (is_new) {
+      check_not_shared(path, size == 0 ? nullptr : from, to);
+    } else if (size != 0) {
+      apartness.add(path, extent_at(from, kind.source_bytes, from_layout), extent_at(to, kind.destination_bytes, to_layout));
+    }
+    plan.add_into(from, to, LoopNest(from_layout, to_layout), size, kind);
+  }
+};
+
+template <class VerbOps, class Tree>
+void plan_reading(Plan& plan, const Tree& tree) {
+  const PlanOneTree<VerbOps, false> visit{plan};
+  if constexpr (check_has_floats<bare<Tree>>()) detail::walk(Path(), visit, tree);
+}
+template <class VerbOps, class Tree>
+void plan_in_place(Plan& plan, Tree& tree) {
+  const PlanOneTree<VerbOps, true> visit{plan};
+  if constexpr (check_has_floats<bare<Tree>>()) detail::walk(Path(), visit, tree);
+}
+/// A leaf may be its own destination where its elements keep their size; any other memory that is both read and written is an
+/// error.
+template <class VerbOps, class Source, class Destination>
+void plan_into(Plan& plan, const Source& source, Destination& destination) {
+  Apartness apartness;
+  const PlanTwoTrees<VerbOps, DestinationIs::the_users> visit{plan, apartness};
+  if constexpr (check_has_floats<bare<Source>>() && check_has_floats<bare<Destination>>()) {
+    detail::walk(Path(), visit, source, destination);
+    if (!apartness.is_certain()) check_leaves_apart(plan, source);
+  }
+}
+template <class VerbOps, class Source, class Destination>
+void plan_into_new(Plan& plan, const Source& source, Destination& destination) {
+  Apartness none;
+  const PlanTwoTrees<VerbOps, DestinationIs::new_tree> visit{plan, none};
+  if constexpr (check_has_floats<bare<Source>>()) detail::walk(Path(), visit, source, destination);
+}
+
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom
