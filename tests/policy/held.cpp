@@ -1,4 +1,5 @@
 // A policy of a user's own in an AnyLossScale, with what it has and without what it has not.
+#include <headroom/ops/policy_verbs.hpp>
 #include <headroom/policy/any.hpp>
 #include <headroom/policy/held.hpp>
 

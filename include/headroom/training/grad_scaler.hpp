@@ -2,6 +2,8 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
+#include <headroom/ops/policy_verbs.hpp>
+#include <headroom/ops/scale.hpp>
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/presets.hpp>
