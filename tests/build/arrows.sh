@@ -13,14 +13,15 @@ declare -A may_include=(
   [report.hpp]="config.hpp"
   [detail]="config.hpp shared.hpp"
   [dtype]="$base"
-  [kernel/isa]="$base dtype kernel/kernels.inl"
+  [kernel/boundary.hpp]="config.hpp"
+  [kernel/isa]="$base dtype kernel/boundary.hpp kernel/kernels.inl"
   [kernel/kernels.inl]=""
-  [kernel]="$base dtype kernel/isa"
+  [kernel]="$base dtype kernel/boundary.hpp kernel/isa"
   [tree]="$base dtype"
   [ops]="$base dtype tree kernel"
   [state]="$base dtype"
   [policy/systems]="$base dtype state policy"
-  [policy]="$base dtype tree kernel ops state policy/systems"
+  [policy]="$base dtype state policy/systems"
   [training]="$base dtype tree kernel ops state policy"
   [observe]="$base dtype tree kernel ops policy"
   [adapters]="$base dtype tree ops state policy training adapters/torch"
@@ -36,7 +37,7 @@ fault() {
 # A header's room is its folder, or itself where it lies at the top; the loops are a room too, which each instruction set includes.
 room_of() {
   case $1 in
-    kernel/kernels.inl) echo "$1" ;;
+    kernel/boundary.hpp | kernel/kernels.inl) echo "$1" ;;
     */*) dirname "$1" ;;
     *) echo "$1" ;;
   esac

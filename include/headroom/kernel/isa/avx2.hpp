@@ -82,10 +82,8 @@ template <std::size_t Lanes>
 inline auto load(brain16, const unsigned char* source) noexcept {
   return load<Lanes>(binary16{}, source);
 }
-inline void store(unsigned char* destination, u32x8 bits) noexcept {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(destination), bits.lanes);
-}
-inline void store(unsigned char* destination, u16x16 bits) noexcept {
+template <class Bits>
+inline void store(unsigned char* destination, Bits bits) noexcept {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(destination), bits.lanes);
 }
 inline void store(unsigned char* destination, u16x8 bits) noexcept {
@@ -156,14 +154,9 @@ template <std::size_t Lanes>
 inline auto load_part(brain16, const unsigned char* source, std::size_t n) noexcept {
   return load_part<Lanes>(binary16{}, source, n);
 }
-inline void store_part(unsigned char* destination, u32x8 bits, std::size_t n) noexcept {
-  store_bytes(destination, bits.lanes, 4 * n);
-}
-inline void store_part(unsigned char* destination, u16x16 bits, std::size_t n) noexcept {
-  store_bytes(destination, bits.lanes, 2 * n);
-}
-inline void store_part(unsigned char* destination, u16x8 bits, std::size_t n) noexcept {
-  store_bytes(destination, bits.lanes, 2 * n);
+template <class Bits>
+inline void store_part(unsigned char* destination, Bits bits, std::size_t n) noexcept {
+  store_bytes(destination, bits.lanes, (std::is_same_v<Bits, u32x8> ? 4 : 2) * n);
 }
 
 // Streaming stores of whole registers; alignment of a cache line, so that whole lines are written.
@@ -173,10 +166,8 @@ inline void prefetch_ahead(const unsigned char* source) noexcept {  // further a
   _mm_prefetch(reinterpret_cast<const char*>(source + 1024), _MM_HINT_NTA);
 }
 inline void finish_streaming() noexcept { _mm_sfence(); }
-inline void store_streaming(unsigned char* destination, u32x8 bits) noexcept {
-  _mm256_stream_si256(reinterpret_cast<__m256i*>(destination), bits.lanes);
-}
-inline void store_streaming(unsigned char* destination, u16x16 bits) noexcept {
+template <class Bits>
+inline void store_streaming(unsigned char* destination, Bits bits) noexcept {
   _mm256_stream_si256(reinterpret_cast<__m256i*>(destination), bits.lanes);
 }
 inline void store_streaming(unsigned char* destination, u16x8 bits) noexcept {
