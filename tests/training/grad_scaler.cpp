@@ -1,7 +1,7 @@
 #include <headroom/dtype/half.hpp>
 #include <headroom/ops/policy_verbs.hpp>
-#include <headroom/policy/constant.hpp>
 #include <headroom/policy/any.hpp>
+#include <headroom/policy/constant.hpp>
 #include <headroom/training/async_grad_scaler.hpp>
 #include <headroom/training/grad_scaler.hpp>
 
