@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -88,6 +89,22 @@ TEST_CASE("a state finds its policy again") {
   CHECK_THAT(message_of([&] { (void)AnyLossScale::from_state_dict(state); }), ContainsSubstring("patient_dynamic"));
   state.set("version", 2);
   CHECK_THAT(message_of([&] { (void)AnyLossScale::from_state_dict(state); }), ContainsSubstring("version is 2"));
+}
+
+TEST_CASE("a policy of one's own may say version and policy itself") {
+  struct Versioned {
+    [[nodiscard]] static float loss_scale() { return 8.0F; }
+    [[nodiscard]] Versioned adjust(bool) const { return *this; }
+    [[nodiscard]] Versioned adjust(const headroom::GradientReport&) const { return *this; }
+    [[nodiscard]] static StateDict state_dict() { return {{"policy", "versioned"}, {"version", 7}}; }
+    [[nodiscard]] static Versioned from_state_dict(const StateDict& dict) {
+      if (dict != state_dict()) throw std::invalid_argument("not its own state");
+      return {};
+    }
+  };
+  register_loss_scale<Versioned>("by another name");
+  CHECK(AnyLossScale(Versioned{}).state_dict() == Versioned::state_dict());
+  check_comes_back(AnyLossScale(Versioned{}));
 }
 
 TEST_CASE("a policy of one's own without a name has no state in an AnyLossScale") {

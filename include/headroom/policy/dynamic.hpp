@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/detect.hpp>
 #include <headroom/policy/backoff.hpp>
 #include <headroom/policy/growth.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
@@ -46,15 +47,8 @@ template <class Piece, class Config>
   }
 }
 
-/// How many overflows there can have been since a growth piece began to count.
 template <class Growth>
-[[nodiscard]] constexpr auto most_overflows(const Growth& growth, int) noexcept -> decltype(growth.most_overflows()) {
-  return growth.most_overflows();
-}
-template <class Growth>
-[[nodiscard]] constexpr std::int64_t most_overflows(const Growth&, long) noexcept {
-  return largest_counter;
-}
+using most_overflows_t = decltype(std::declval<const Growth&>().most_overflows());
 
 }  // namespace detail
 
@@ -179,7 +173,9 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   static void visit_state(Self& self, Visit& visit) {
     visit("loss_scale", self.scale_);
     Growth::visit_fields(self.growth_, visit);
-    Backoff::visit_fields(self.backoff_, visit, detail::most_overflows(self.growth_, 0));
+    std::int64_t most_overflows = detail::largest_counter;
+    if constexpr (detail::is_detected_v<detail::most_overflows_t, Growth>) most_overflows = self.growth_.most_overflows();
+    Backoff::visit_fields(self.backoff_, visit, most_overflows);
   }
 
   Config config_;

@@ -18,8 +18,7 @@ inline namespace HEADROOM_BUILD {
 //     constexpr bool grows(bool grads_finite, const Config&);  // counts a step on which the scale did not back off
 //     constexpr void back_off(const Config&);                 // a step on which it did
 //     template <class Self, class Visit> static void visit_fields(Self&, Visit&);
-//     constexpr std::int64_t most_overflows() const noexcept;  // where it knows: that there can have been since it began to
-//     count
+//     constexpr std::int64_t most_overflows() const noexcept;  // if it counts all steps: how many of them can have overflowed
 //
 // and equality. All are noexcept. Settings of its own are an aggregate with
 //

@@ -65,11 +65,12 @@ inline std::string registered_name(const HeldKind& kind) {
   for (const auto& [key, value] : own) state.add(key, value);
   return state;
 }
-/// Loads such a state into a policy of the kind of `like`, which gets only what its own states have.
-inline void load_own_state(HeldLossScale& held, const HeldLossScale& like, const StateDict& dict, const std::string& name) {
-  (void)StateReader(dict, name);
+/// Loads such a state into a policy of the kind of `like`, which gets only the entries that its own states have.
+inline void load_own_state(HeldLossScale& held, const HeldLossScale& like, const StateDict& dict) {
   const StateDict own = like.kind->state_dict(like);
   StateDict state = dict;
+  if (!own.contains("version")) StateReader::check_version(dict);
+  if (!own.contains("main_scale")) StateReader::check_main_scale(dict);
   for (const char* key : {"version", "policy", "main_scale"}) {
     if (!own.contains(key)) (void)state.erase(key);
   }
@@ -79,19 +80,20 @@ inline void load_own_state(HeldLossScale& held, const HeldLossScale& like, const
 /// Loads the state of a policy of any kind. Throws std::invalid_argument listing the kinds if it is none of them.
 template <class... Policies>
 void load_any_state(HeldLossScale& held, const StateDict& dict, const std::variant<Policies...>&) {
-  StateReader::check_version(dict);
+  if (!dict.contains("policy")) StateReader::check_version(dict);
   const StateValue& name = dict.at("policy");
   std::string known;
-  const auto is_name = [&](const std::string& other) {
-    known += (known.empty() ? "" : ", ") + other;
-    return name == StateValue(other);
+  const auto is_name = [&](const StateValue& other) {
+    known += (known.empty() ? "" : ", ") + (other.is_text() ? std::get<std::string>(other) : to_text(other));
+    return name == other;
   };
   if (((is_name(Policies::policy_name()) && (Held<Policies>::load_state_dict(held, dict), true)) || ...)) return;
   const RegisteredLossScale* own = find_registered([&](const auto& it) {
-    return it.policy.is_own && it.policy.kind->has_state && is_name(std::get<std::string>(own_state(it.policy).at("policy")));
+    return it.policy.is_own && it.policy.kind->has_state && is_name(own_state(it.policy).at("policy"));
   });
-  if (own == nullptr) throw_invalid_argument("policy is " + to_text(name) + "; it must be one of " + known);
-  load_own_state(held, own->policy, dict, std::get<std::string>(name));
+  if (own != nullptr) return load_own_state(held, own->policy, dict);
+  StateReader::check_version(dict);
+  throw_invalid_argument("policy is " + to_text(name) + "; it must be one of " + known);
 }
 
 }  // namespace detail

@@ -55,10 +55,8 @@ class StateReader {
     leave_out("version");
     const StateValue& name = look_up("policy");
     if (name != StateValue(policy)) bad("policy", name, "'" + policy + "'");
-    if (!dict.contains("main_scale")) return;
-    float scale = 0.0F;
-    (*this)("main_scale", scale);
-    check_loss_scale("main_scale", scale);
+    check_main_scale(dict);
+    if (dict.contains("main_scale")) leave_out("main_scale");
   }
   /// Of another format, or of settings; without `all_needed` a field that is not there stays as it is.
   explicit StateReader(const StateDict& dict, bool all_needed) : dict_(&dict), all_needed_(all_needed) {}
@@ -73,6 +71,12 @@ class StateReader {
       throw_invalid_argument("version is " + to_text(version) + ", the state of a newer headroom: this one reads up to " +
                              std::to_string(state_version));
     }
+  }
+
+  static void check_main_scale(const StateDict& dict) {
+    float scale = 1.0F;
+    StateReader(dict, false)("main_scale", scale);
+    check_loss_scale("main_scale", scale);
   }
 
   void operator()(const char* key, double& field) {
