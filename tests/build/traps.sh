@@ -15,7 +15,7 @@ refuse() {
   fi
 }
 regions=(isa/avx2.hpp isa/avx512.hpp)
-loops=("${regions[@]}" isa/neon.hpp kernels.inl)
+loops=("${regions[@]}" isa/neon.hpp isa/lanes.inl kernels.inl)
 
 refuse T4 "a lambda does not inherit the target of its function" '\[[&=]?\] *\(' "${loops[@]}"
 refuse T5 "g++ leaves friends defined in a class out of the region" '\bfriend\b' "${loops[@]}"

@@ -89,6 +89,9 @@ TEST_CASE("reads and writes stay inside the span", "[kernel]") {
     support::for_each_dtype([&](auto in) {
       support::for_each_dtype([&](auto out) { check_pair<typename decltype(in)::type, typename decltype(out)::type>(wrong); });
     });
+    check_pair<headroom::float8_e4m3, headroom::float8_e4m3>(wrong);
+    check_pair<headroom::float8_e4m3, float>(wrong);
+    check_pair<float, headroom::cbfloat16>(wrong);
     INFO(wrong.first());
     CHECK(wrong.count() == 0);
   });

@@ -9,14 +9,6 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-namespace detail {
-
-/// Elements of one contiguous piece: large enough that a call costs nothing, small enough to share out. Squares are summed
-/// piece by piece, whoever asks for the sum.
-inline constexpr std::size_t piece_size = 65536;
-
-}  // namespace detail
-
 /// `size` contiguous elements starting at `data`: as much of C++20's std::span as headroom needs. It owns nothing. A null
 /// pointer is fine if the size is 0. The elements need no alignment.
 template <class T>

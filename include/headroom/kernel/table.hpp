@@ -15,10 +15,14 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// Whether the SIMD instruction sets have registers for the format; the others run on the scalar kernels, and so does an
+/// Whether the SIMD instruction sets compute with the format: those they have instructions for, and all of up to 16 bits whose
+/// numbers, subnormal ones too, are normal floats (isa/lanes.inl). The others run on the scalar kernels, and so does an
 /// instruction set that is chosen but not compiled into this translation unit (another one may have chosen it).
 template <class Format>
-inline constexpr bool has_registers = is_sixteen_bits<Format> || std::is_same_v<Format, binary32>;
+inline constexpr bool has_registers = is_sixteen_bits<Format> || std::is_same_v<Format, binary32> ||
+                                      (sizeof(typename Format::bits_type) <= 2 &&
+                                       Format::bias + Format::mantissa_bits < binary32::bias &&
+                                       holds_normals<Format, binary32>());
 
 template <Op op, class In, class Out>
 constexpr Kernel kernel_of(Isa isa) noexcept {

@@ -32,6 +32,13 @@ struct Ops {
   static constexpr PieceKind kind = {list<In, Out>, sizeof(typename In::bits_type), sizeof(typename Out::bits_type)};
 };
 
+/// The same, but what is stored saturates.
+template <Op... ops>
+struct SaturatingOps {
+  template <class In, class Out>
+  static constexpr PieceKind kind = Ops<ops...>::template kind<In, saturating<Out>>;
+};
+
 class Plan {
  public:
   struct Run {

@@ -31,6 +31,11 @@ struct CastOps {
   using into = Ops<Op::cast, Op::cast_streaming>;
   static constexpr std::size_t count = 1;
 };
+struct SaturatingCastOps {
+  using in_place = SaturatingOps<Op::cast>;
+  using into = SaturatingOps<Op::cast, Op::cast_streaming>;
+  static constexpr std::size_t count = 1;
+};
 
 /// The pass of UnscaleOps, and of the two ops that add.
 [[nodiscard]] inline Pass unscale_pass(const float& loss_scale) {

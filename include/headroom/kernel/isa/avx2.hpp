@@ -62,7 +62,7 @@ using float_lanes = compute_for<In, In>;
 template <class Compute>
 inline constexpr std::size_t lanes_of = std::is_same_v<Compute, f32x16> ? 16 : 8;
 template <class In>
-inline constexpr std::size_t read_lanes = sizeof(typename In::bits_type) == 2 ? 16 : 8;
+inline constexpr std::size_t read_lanes = is_sixteen_bits<In> ? 16 : 8;
 
 // ---- load and store: always unaligned, and always as integers, so that no compiler may think a NaN cannot be there ----
 
@@ -382,6 +382,7 @@ inline void store_sums(double* destination, f64x16 sums) noexcept {
   }
 }
 
+#include <headroom/kernel/isa/lanes.inl>
 #include <headroom/kernel/kernels.inl>
 
 }  // namespace detail::avx2

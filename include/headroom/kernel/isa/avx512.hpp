@@ -272,6 +272,7 @@ inline void store_sums(double* destination, f64x16 sums) noexcept {
   _mm512_storeu_pd(destination + 8, sums.high);
 }
 
+#include <headroom/kernel/isa/lanes.inl>
 #include <headroom/kernel/kernels.inl>
 
 }  // namespace detail::avx512

@@ -61,15 +61,7 @@ inline void add_largest(Found& found, std::uint64_t magnitude) noexcept {
 template <class Format>
 inline void add_largest(Found& found, typename Format::bits_type magnitude) noexcept {
   std::uint64_t bits = binary64::infinity_bits;
-  const bool finite = magnitude <= Format::largest_finite_bits;
-  if (finite && magnitude >> Format::mantissa_bits != 0) {
-    // Nearly always: a normal number, which only needs another bias and more digits.
-    constexpr auto bias = static_cast<std::uint64_t>(binary64::bias - Format::bias);
-    bits = (static_cast<std::uint64_t>(magnitude) << (binary64::mantissa_bits - Format::mantissa_bits)) +
-           (bias << binary64::mantissa_bits);
-  } else if (finite) {
-    bits = convert_bits<Format, binary64>(magnitude);
-  }
+  if (magnitude <= Format::largest_finite_bits) bits = convert_bits<Format, binary64>(magnitude);
   add_largest(found, bits);
 }
 

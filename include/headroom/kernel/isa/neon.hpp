@@ -66,12 +66,6 @@ inline void store(unsigned char* destination, u16x8 bits) noexcept { vst1q_u8(de
 
 // ---- fewer than eight elements, by way of memory ----
 
-template <std::size_t Lanes, class Format>
-inline auto load_part(Format, const unsigned char* source, std::size_t n) noexcept {
-  unsigned char padded[8 * sizeof(typename Format::bits_type)] = {};
-  std::memcpy(padded, source, n * sizeof(typename Format::bits_type));
-  return load<Lanes>(Format{}, padded);
-}
 template <class Bits>
 inline void store_part(unsigned char* destination, Bits bits, std::size_t n) noexcept {
   unsigned char padded[sizeof(Bits)];
@@ -236,6 +230,7 @@ inline void store_sums(double* destination, f64x8 sums) noexcept {
   vst1q_f64(destination + 6, sums.lanes67);
 }
 
+#include <headroom/kernel/isa/lanes.inl>
 #include <headroom/kernel/kernels.inl>
 
 }  // namespace detail::neon

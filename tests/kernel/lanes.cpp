@@ -1,0 +1,244 @@
+// Formats for which no instruction set has instructions, the user's own among them: on every instruction set the same bits as
+// exact integer arithmetic gives.
+#include <headroom/dtype/cbfloat16.hpp>
+#include <headroom/dtype/float8.hpp>
+#include <headroom/kernel/kernel.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/flush.hpp"
+#include "support/isa.hpp"
+#include "support/reference.hpp"
+#include "support/samples.hpp"
+
+using headroom::cbfloat16;
+using headroom::float8_e4m3;
+using headroom::float8_e5m2;
+using headroom::format_of;
+using headroom::half;
+using headroom::detail::Op;
+using support::AnyBits;
+using support::bits_of;
+using support::bits_type;
+using support::hex;
+using support::Mismatches;
+
+namespace {
+
+// One line each is all that a format of the user's own takes.
+struct e3m4 : headroom::ieee_format<std::uint8_t, 3, 4> {};
+struct e5m8 : headroom::float_format<std::uint16_t, 5, 8, 20, 0x1F7F, false> {};  ///< 14 bits; no Inf, and many NaNs
+struct e8m5 : headroom::ieee_format<std::uint16_t, 8, 5> {};  ///< subnormal where floats are: scalar kernels
+using own8 = headroom::storage_float<e3m4>;
+using own14 = headroom::storage_float<e5m8>;
+using own16 = headroom::storage_float<e8m5>;
+
+template <class T>
+std::string name_of() {
+  using Format = format_of<T>;
+  return std::to_string(Format::exponent_bits) + " and " + std::to_string(Format::mantissa_bits) + " bits";
+}
+
+/// Whether the report says of what was stored what its bits say.
+template <class T>
+bool describes(const headroom::GradientReport& report, const std::vector<T>& stored) {
+  using Format = format_of<T>;
+  bits_type<T> largest = 0;
+  for (const auto bits : bits_of(stored)) largest = std::max(largest, static_cast<bits_type<T>>(bits & Format::abs_mask));
+  if (!support::is_finite<Format>(largest)) {
+    return !report.finite && bits_of(report.max_abs) == std::uint64_t{headroom::binary64::infinity_bits};
+  }
+  return report.finite && bits_of(report.max_abs) == support::nearest<headroom::binary64>(support::decode<Format>(largest));
+}
+
+template <Op op, class In, class Out>
+headroom::GradientReport run(const std::vector<In>& source, std::vector<Out>& destination, float factor = 1.0F) {
+  return headroom::detail::report_of(
+      headroom::detail::run_kernel<op>(source.data(), destination.data(), source.size(), static_cast<double>(factor)));
+}
+
+template <Op op, class In, class Out>
+void check_values(const std::vector<bits_type<In>>& elements, float factor) {
+  const auto source = support::values_with<In>(elements);
+  std::vector<support::Outcome> expected;
+  for (const auto element : elements) {
+    const auto operation = op == Op::scale || op == Op::scale_streaming ? &support::product : &support::quotient;
+    expected.push_back(support::compute<format_of<In>, format_of<Out>>(operation, element, factor));
+  }
+  const auto& layout = support::layout_of<format_of<Out>>;
+  support::for_each_isa([&](headroom::Isa) {
+    std::vector<Out> destination(source.size());
+    const headroom::GradientReport report = run<op>(source, destination, factor);
+    const AnyBits stored = support::any_bits_of(destination);
+    Mismatches wrong;
+    for (std::size_t i = 0; i < stored.size(); ++i) {
+      const bool flushed =
+          support::flushes_subnormals() && expected[i].met_subnormal && stored[i] == (expected[i].bits & layout.sign_mask);
+      wrong.expect(flushed || layout.same_bits(stored[i], expected[i].bits),
+                   [&] { return hex(elements[i]) + " gave " + hex(stored[i]) + ", not " + hex(expected[i].bits); });
+    }
+    INFO(name_of<In>() << " to " << name_of<Out>() << " by " << factor << ": " << wrong.first());
+    CHECK(wrong.count() == 0);
+    CHECK(describes(report, destination));
+  });
+}
+/// By powers of two and others: all elements at once, and the finite ones, too, of which the report says more.
+template <class In, class Out>
+void check_values() {
+  auto elements = support::sample_bits<format_of<In>>();
+  for (int pass = 0; pass < 2; ++pass) {
+    for (const float factor : {1.0F, 0x1p-10F, 0x1p15F, -0.1F}) check_values<Op::scale, In, Out>(elements, factor);
+    for (const float loss_scale : {3.0F, 1000.0F}) check_values<Op::unscale, In, Out>(elements, loss_scale);
+    const auto is_not_finite = [](auto bits) { return !support::is_finite<format_of<In>>(bits); };
+    elements.erase(std::remove_if(elements.begin(), elements.end(), is_not_finite), elements.end());
+  }
+}
+
+template <class In, class Out>
+void check_cast(const std::vector<bits_type<In>>& elements, const AnyBits& expected) {
+  const auto source = support::values_with<In>(elements);
+  const auto& layout = support::layout_of<format_of<Out>>;
+  support::for_each_isa([&](headroom::Isa) {
+    std::vector<Out> destination(source.size());
+    (void)run<Op::cast>(source, destination);
+    const AnyBits stored = support::any_bits_of(destination);
+    Mismatches wrong;
+    for (std::size_t i = 0; i < stored.size(); ++i) {
+      const bool right = layout.same_bits(stored[i], expected[i]) && ((stored[i] ^ expected[i]) & layout.sign_mask) == 0;
+      wrong.expect(right, [&] { return hex(elements[i]) + " gave " + hex(stored[i]) + ", not " + hex(expected[i]); });
+    }
+    INFO(name_of<In>() << " to " << name_of<Out>() << ": " << wrong.first());
+    CHECK(wrong.count() == 0);
+  });
+}
+/// Every pattern, or a sample of the wide ones.
+template <class In, class Out>
+void check_cast() {
+  using From = format_of<In>;
+  using To = format_of<Out>;
+  const auto elements = support::sample_bits<From>();
+  AnyBits expected;
+  for (const auto bits : elements) {
+    const std::uint64_t sign = (bits & From::sign_mask) != 0 ? To::sign_mask : 0;
+    const std::uint64_t beyond = support::is_nan<From>(bits) ? To::quiet_nan_bits : support::overflow<To>();
+    expected.push_back(support::is_finite<From>(bits) ? support::nearest<To>(support::decode<From>(bits)) : sign | beyond);
+  }
+  check_cast<In, Out>(elements, expected);
+}
+template <class Wide, class Narrow>
+void check_boundaries() {
+  std::vector<bits_type<Wide>> elements;
+  AnyBits expected;
+  for (const auto& boundary : support::boundaries<format_of<Wide>, format_of<Narrow>>()) {
+    elements.push_back(boundary.wide);
+    expected.push_back(boundary.nearest);
+  }
+  check_cast<Wide, Narrow>(elements, expected);
+}
+
+}  // namespace
+
+TEST_CASE("scale and unscale from formats without instructions, to them and within them", "[kernel]") {
+  support::for_each_type<float8_e4m3, cbfloat16>([](auto type) {
+    using T = typename decltype(type)::type;
+    check_values<T, T>();
+    check_values<T, float>();
+    check_values<float, T>();
+  });
+  check_values<float8_e5m2, float>();
+  check_values<own8, half>();
+  check_values<own14, float>();
+  check_values<own16, float>();
+}
+
+TEST_CASE("casts of every pattern, and at every boundary between neighbours", "[kernel]") {
+  support::for_each_type<float8_e4m3, float8_e5m2, cbfloat16, own8, own14, own16>([](auto type) {
+    using T = typename decltype(type)::type;
+    check_cast<T, float>();
+    check_cast<float, T>();
+    check_boundaries<float, T>();
+  });
+  support::for_each_type<half, headroom::bfloat16, double, cbfloat16>([](auto type) {
+    using T = typename decltype(type)::type;
+    check_cast<T, float8_e4m3>();
+    check_cast<float8_e4m3, T>();
+  });
+  check_boundaries<double, float8_e4m3>();
+}
+
+TEST_CASE("stores that go past the caches store the same", "[kernel]") {
+  const auto elements = support::sample_bits<headroom::binary32>();
+  check_values<Op::unscale_streaming, float, float8_e4m3>(elements, 3.0F);
+  check_values<Op::scale_streaming, float8_e4m3, float>(support::sample_bits<headroom::e4m3>(), 0x1p-10F);
+}
+
+TEST_CASE("every pattern at every place of short spans is found where it is not finite, and only there", "[kernel]") {
+  support::for_each_type<float8_e4m3, cbfloat16>([](auto type) {
+    using T = typename decltype(type)::type;
+    using Format = format_of<T>;
+    auto kinds = support::nonfinite_bits<Format>();
+    kinds.push_back(Format::largest_finite_bits);
+    kinds.push_back(static_cast<bits_type<T>>(Format::largest_finite_bits | Format::sign_mask));
+    support::for_each_isa([&](headroom::Isa) {
+      Mismatches wrong;
+      for (const std::size_t n : {1U, 2U, 7U, 15U, 16U, 17U, 31U, 33U, 63U, 64U, 65U, 80U, 133U}) {
+        std::vector<T> values(n, T(1.5F)), scaled(n);
+        for (std::size_t i = 0; i < n; ++i) {
+          for (const auto kind : kinds) {
+            values[i] = T::from_bits(kind);
+            const bool finite = support::is_finite<Format>(kind);
+            const bool right =
+                headroom::kernel::all_finite(values) == finite && describes(headroom::kernel::measure(values), values) &&
+                run<Op::scale>(values, scaled).finite == finite && support::same_bits<Format>(scaled[i].bits(), kind);
+            wrong.expect(right, [&] { return hex(kind) + " at " + std::to_string(i) + " of " + std::to_string(n); });
+          }
+          values[i] = T(1.5F);
+        }
+      }
+      INFO(name_of<T>() << ": " << wrong.first());
+      CHECK(wrong.count() == 0);
+    });
+  });
+}
+
+TEST_CASE("in E4M3 two patterns of all 256 are not finite", "[kernel]") {
+  support::for_each_isa([](headroom::Isa) {
+    std::vector<int> found;
+    for (int bits = 0; bits < 256; ++bits) {
+      const std::vector<float8_e4m3> values(20, float8_e4m3::from_bits(static_cast<std::uint8_t>(bits)));
+      if (!headroom::kernel::all_finite(values)) found.push_back(bits);
+    }
+    CHECK(found == std::vector<int>{0x7F, 0xFF});
+  });
+}
+
+TEST_CASE("norms of formats without instructions are those of the same floats", "[kernel]") {
+  support::for_each_type<float8_e4m3, cbfloat16>([](auto type) {
+    using T = typename decltype(type)::type;
+    std::vector<T> values;
+    std::vector<float> wide;
+    for (const auto bits : support::sample_bits<format_of<T>>()) {
+      if (!support::is_finite<format_of<T>>(bits)) continue;
+      values.push_back(T::from_bits(bits));
+      wide.push_back(static_cast<float>(values.back()));
+    }
+    support::for_each_isa([&](headroom::Isa) {
+      const headroom::GradientNorm measured = headroom::kernel::measure(values);
+      CHECK(measured.max_abs == static_cast<double>(std::numeric_limits<T>::max()));
+      CHECK(bits_of(measured.norm) == bits_of(headroom::kernel::measure(wide).norm));
+    });
+  });
+}
+
+TEST_CASE("a format with registers on no instruction set but the scalar one", "[kernel]") {
+  using headroom::detail::has_registers;
+  static_assert(has_registers<headroom::e4m3> && has_registers<headroom::e5m2> && has_registers<headroom::cb16>);
+  static_assert(has_registers<e3m4> && has_registers<e5m8> && !has_registers<e8m5>, "its least numbers are subnormal floats");
+  static_assert(has_registers<headroom::detail::saturating<headroom::binary16>>);
+  SUCCEED("checked by the compiler");
+}
