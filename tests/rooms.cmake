@@ -31,9 +31,15 @@ function(headroom_add_test name)
   string(REPLACE "/" "_" target test_${name})
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE test_support ${arg_LIBRARIES})
-  target_precompile_headers(${target} REUSE_FROM test_precompiled)
+  if(NOT "headroom::torch" IN_LIST arg_LIBRARIES) # libtorch comes with a definition that the standard library knows
+    target_precompile_headers(${target} REUSE_FROM test_precompiled)
+  endif()
   add_test(NAME ${name} COMMAND ${target})
 endfunction()
+
+# Optimising takes longer than it saves, but where tests go through every number there is.
+set(HEADROOM_EXHAUSTIVE_TEST_FLAGS "" CACHE STRING "Compiler flags of the rooms dtype and kernel, after those of all")
+separate_arguments(exhaustive_flags UNIX_COMMAND "${HEADROOM_EXHAUSTIVE_TEST_FLAGS}")
 
 file(GLOB sources CONFIGURE_DEPENDS *.cpp)
 if(sources)
@@ -43,6 +49,12 @@ foreach(room IN ITEMS detail dtype kernel tree ops policy policy/systems trainin
   file(GLOB sources CONFIGURE_DEPENDS ${room}/*.cpp)
   if(sources)
     headroom_add_test(${room} SOURCES ${sources})
+  endif()
+endforeach()
+foreach(room IN ITEMS dtype kernel)
+  target_compile_options(test_${room} PRIVATE ${exhaustive_flags})
+  if(exhaustive_flags)
+    set_target_properties(test_${room} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON) # those are compiled without these flags
   endif()
 endforeach()
 if(TARGET test_dtype AND TARGET headroom::eigen)
