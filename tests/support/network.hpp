@@ -2,7 +2,7 @@
 
 #include <headroom/dtype/bfloat16.hpp>
 #include <headroom/dtype/half.hpp>
-#include <headroom/tree/walk.hpp>
+#include <headroom/tree/visit.hpp>
 
 #include <cstdint>
 #include <map>

@@ -2,7 +2,7 @@
 #include <headroom/tree/branches.hpp>
 
 #include <headroom/tree/make_like.hpp>
-#include <headroom/tree/walk.hpp>
+#include <headroom/tree/visit.hpp>
 
 #include <array>
 #include <deque>

@@ -1,8 +1,7 @@
 // What a walk meets, by what path. Each kind of container: std.cpp; paths themselves: path.cpp; structs: product.cpp.
-#include <headroom/tree/walk.hpp>
+#include <headroom/tree/visit.hpp>
 
 #include <headroom/dtype/half.hpp>
-#include <headroom/tree/visit.hpp>
 
 #include <array>
 #include <map>

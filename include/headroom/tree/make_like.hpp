@@ -1,21 +1,139 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/tree/rebind.hpp>
+#include <headroom/detail/policy_verbs.hpp>
+#include <headroom/tree/facts.hpp>
 
 #include <cstddef>
 #include <iterator>
 #include <tuple>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
-// New trees with the structure and sizes of another, of the type that tree/rebind.hpp finds. The caller fills their
-// floating-point elements; everything else is copied.
+// New trees with the structure and sizes of another: their type for elements of another dtype, and their making. The caller
+// fills their floating-point elements; everything else is copied.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
+
 namespace detail {
+
+template <class>
+inline constexpr bool never = false;
+
+/// What a verb was asked for in angle brackets.
+template <class To>
+struct checked_dtype {
+  static constexpr bool known = is_dtype_v<To> || std::is_same_v<To, same_dtype>;
+  static_assert(
+      known,
+      "headroom: cast<To> and unscale<To> make floating-point numbers: To is float, double, headroom::half, "
+      "headroom::bfloat16, or of headroom::dtype_traits; integers, long double and complex numbers are not supported");
+  using type = std::conditional_t<known, To, same_dtype>;
+};
+template <class To>
+using checked_dtype_t = typename checked_dtype<To>::type;
+
+template <class Dtype, class To>
+using dtype_or = std::conditional_t<std::is_same_v<To, same_dtype>, Dtype, To>;
+
+template <class T, class To>
+using tensor_rebind_t = typename tensor_traits<T>::template rebind<To>;
+template <class T, class To>
+using struct_rebind_t = typename tree_traits<T>::template rebind<To>;
+
+// ---- structs ----
+
+template <class T>
+inline constexpr bool changes_dtype_v = is_dtype_v<T> || has_tensor_traits_v<T>;
+template <class Argument, class To, bool Changes = changes_dtype_v<Argument>>
+struct rebound_argument : rebound<Argument, To> {};
+template <class Argument, class To>
+struct rebound_argument<Argument, To, false> {
+  using type = Argument;
+};
+
+/// A class template over a scalar (or over tensors): Model<float> with To = half is Model<half>.
+template <class T, class To>
+struct template_over_scalar {
+  static constexpr bool value = false;
+};
+template <template <class...> class Template, class... Arguments, class To>
+struct template_over_scalar<Template<Arguments...>, To> {
+  static constexpr bool value = (changes_dtype_v<Arguments> || ...);
+  using type = Template<typename rebound_argument<Arguments, To>::type...>;
+};
+template <template <class, auto, auto...> class Template, class Argument, auto First, auto... Rest, class To>
+struct template_over_scalar<Template<Argument, First, Rest...>, To> {
+  static constexpr bool value = changes_dtype_v<Argument>;
+  using type = Template<typename rebound_argument<Argument, To>::type, First, Rest...>;
+};
+
+/// What decltype can carry of a type that may not be default constructible.
+template <class T>
+struct type_tag {
+  using type = T;
+};
+
+template <class T, class To>
+constexpr auto rebound_struct() {
+  if constexpr (std::is_same_v<To, same_dtype> || every_leaf_can_be_v<T, To>) {
+    return type_tag<T>{};
+  } else if constexpr (is_detected_v<struct_rebind_t, T, To>) {
+    return type_tag<struct_rebind_t<T, To>>{};
+  } else if constexpr (template_over_scalar<T, To>::value) {
+    return template_over_scalar<T, To>{};
+  } else {
+    static_assert(
+        never<T>,
+        "headroom: this struct has no counterpart with elements of another dtype. Use the _into form of the verb with a "
+        "destination of your own, make the struct a class template whose first parameter is its scalar, or specialise "
+        "headroom::tree_traits<T> "
+        "with: template <class To> using rebind = ...;");
+    return type_tag<T>{};
+  }
+}
+
+// ---- any node ----
+
+template <class T, class To>
+constexpr auto rebound_tensor() {
+  using Element = dtype_or<typename tensor_traits<T>::value_type, To>;
+  if constexpr (is_detected_v<tensor_rebind_t, T, Element>) {
+    return type_tag<tensor_rebind_t<T, Element>>{};
+  } else {
+    static_assert(std::is_same_v<Element, typename tensor_traits<T>::value_type> && !is_view_v<T>,
+                  "headroom: no new tensor can be made for this verb's result: use its _into or _in_place form, or give "
+                  "headroom::tensor_traits<T> `template <class To> using rebind = ...;` and `like`");
+    return type_tag<T>{};
+  }
+}
+
+/// With each subtree rebound. `Rebuilt` as a parameter, for an alias of one parameter takes no pack.
+template <class To, template <class...> class Rebuilt, class... Ts>
+constexpr auto rebuilt(types<Ts...>) {
+  return type_tag<Rebuilt<rebound_t<Ts, To>...>>{};
+}
+
+template <class T, class To>
+constexpr auto rebound_node() {
+  if constexpr (node_kind_v<T> == node_kind::scalar) {
+    return type_tag<dtype_or<T, To>>{};
+  } else if constexpr (node_kind_v<T> == node_kind::tensor) {
+    return rebound_tensor<T, To>();
+  } else if constexpr (node_kind_v<T> != node_kind::branch || is_dynamic_node<T>()) {
+    return type_tag<T>{};
+  } else if constexpr (is_branch<T, branch_kind::product>() && !is_detected_v<traits_subtrees_t, T>) {
+    return rebound_struct<T, To>();
+  } else {
+    return rebuilt<To, tree_traits<T>::template rebuilt>(subtrees_t<T>{});
+  }
+}
+/// The type of a tree like T with elements of To.
+template <class T, class To>
+struct rebound : decltype(rebound_node<T, To>()) {};
+
+// ---- new trees ----
 
 template <class To, class Old, class New>
 void shape_parts_like(const Old& old_node, New& new_node);
