@@ -10,16 +10,23 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-template <class, template <class...> class Op, class... Args>
-struct detector : std::false_type {};
-template <template <class...> class Op, class... Args>
-struct detector<std::void_t<Op<Args...>>, Op, Args...> : std::true_type {};
+template <class Default, class, template <class...> class Op, class... Args>
+struct detector : std::false_type {
+  using type = Default;
+};
+template <class Default, template <class...> class Op, class... Args>
+struct detector<Default, std::void_t<Op<Args...>>, Op, Args...> : std::true_type {
+  using type = Op<Args...>;
+};
 
-/// True where the alias template `Op<Args...>` names a type.
+/// True if the alias template `Op<Args...>` names a type.
 template <template <class...> class Op, class... Args>
-using is_detected = detector<void, Op, Args...>;
+using is_detected = std::bool_constant<detector<void, void, Op, Args...>::value>;
 template <template <class...> class Op, class... Args>
-inline constexpr bool is_detected_v = is_detected<Op, Args...>::value;
+inline constexpr bool is_detected_v = detector<void, void, Op, Args...>::value;
+/// That type, or Default.
+template <class Default, template <class...> class Op, class... Args>
+using detected_or_t = typename detector<Default, void, Op, Args...>::type;
 
 }  // namespace detail
 }  // namespace HEADROOM_BUILD

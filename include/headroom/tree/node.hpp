@@ -4,13 +4,8 @@
 #include <headroom/tree/std.hpp>
 #include <headroom/tree/tree_traits.hpp>
 
-#include <array>
-#include <deque>
-#include <list>
-#include <map>
 #include <type_traits>
-#include <unordered_map>
-#include <vector>
+#include <utility>
 
 // The messages for types that are neither leaf nor branch.
 
@@ -19,11 +14,9 @@ inline namespace HEADROOM_BUILD {
 namespace detail {
 
 template <class T>
-using complex_t = std::void_t<typename T::value_type, decltype(std::declval<const T&>().real()),  //
-                              decltype(std::declval<const T&>().imag())>;
+using complex_t =
+    std::void_t<typename T::value_type, decltype(std::declval<const T&>().real()), decltype(std::declval<const T&>().imag())>;
 
-template <class T>
-void span_base(const span<T>*);
 template <class T, class A>
 void container_base(const std::vector<T, A>*);
 template <class T, std::size_t N>

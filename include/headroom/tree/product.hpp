@@ -18,14 +18,6 @@ namespace detail {
 
 template <class T>
 using traits_subtrees_t = typename tree_traits<T>::subtrees;
-template <class T>
-constexpr auto declared_tag() {
-  if constexpr (is_detected_v<traits_subtrees_t, T>) {
-    return static_cast<traits_subtrees_t<T>*>(nullptr);
-  } else {
-    return static_cast<void*>(nullptr);
-  }
-}
 
 /// What a route of T led to, as Fields: those of HEADROOM_TREE, or the tuple that children(T&) returned.
 template <class T, class Owner, class Declared, class Members>
@@ -40,8 +32,7 @@ constexpr auto as_fields(const std::tuple<Children...>& children) {
   static_assert(((std::is_lvalue_reference_v<Children> || is_view_v<bare<Children>>)&&...),
                 "headroom: children(T&) returns copies, so nothing done to them would reach the struct; write: return "
                 "std::tie(member, ...);  (only views, such as headroom::span, may be returned by value)");
-  using Declared = std::remove_pointer_t<decltype(declared_tag<T>())>;
-  return Fields<T, Declared, std::tuple<Children...>>{children, nullptr};
+  return Fields<T, detected_or_t<void, traits_subtrees_t, T>, std::tuple<Children...>>{children, nullptr};
 }
 template <class T, class Children>
 constexpr auto as_fields(const Children&) {
@@ -74,12 +65,8 @@ constexpr auto fields_of(T& node) {
 }
 template <class T>
 using fields_t = decltype(detail::fields_of(std::declval<T&>()));
-template <class>
-struct types_of;
 template <class... Ts>
-struct types_of<std::tuple<Ts...>> {
-  using type = types<Ts...>;
-};
+types<Ts...> types_of(const std::tuple<Ts...>&);
 template <class T>
 using parts_t = decltype(std::declval<fields_t<T>>().members);
 
@@ -150,7 +137,7 @@ rebound_t<T, To> make_struct_like(const T& tree);
 template <>
 struct branch<branch_kind::product> {
   template <class T>
-  using subtrees = typename types_of<parts_t<T>>::type;
+  using subtrees = decltype(types_of(std::declval<parts_t<T>>()));
 
   template <class Visit, class... Nodes>
   static void walk(const Path& path, Visit& visit, Nodes&... nodes) {
