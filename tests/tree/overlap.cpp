@@ -80,6 +80,8 @@ TEST_CASE("large parts of larger tensors") {
                              extent(4, 4, {{64, 1 << 8}, {64, 1 << 16}, {64, 2}})));
   CHECK(share_elements(extent(0, 4, {{n, 6}}), extent(4, 4, {{n, 35}})));
   CHECK_FALSE(share_elements(extent(0, 4, {{1000, 6}}), extent(4, 4, {{1000, 9}})));
+  CHECK_FALSE(share_elements(extent(0, 4, {{n, 6}}), extent(4, 4, {{n, 9}})));  // all distances leave 4 when divided by 12
+  CHECK(share_elements(extent(0, 4, {{n, 6}}), extent(9, 4, {{n, 9}})));
   CHECK(share_elements(extent(0, 4, {{n, n}, {n, 1}}), extent(4 * n - 4, 4, {{n, n}})));
 }
 

@@ -4,6 +4,7 @@
 #include <headroom/ops/overlap.hpp>
 #include <headroom/ops/plan.hpp>
 #include <headroom/tree/facts.hpp>
+#include <headroom/tree/visit.hpp>
 
 #include <cstddef>
 #include <string>
@@ -29,14 +30,12 @@ inline std::string name_of(const char* which, const Path& path) {
   throw_invalid_argument(name_of(which, path) + ' ' + what);
 }
 
-template <class T, class = void>
-struct has_obstacle : std::false_type {};
 template <class T>
-struct has_obstacle<T, std::void_t<decltype(tensor_traits<T>::obstacle(std::declval<const T&>()))>> : std::true_type {};
+using obstacle_t = decltype(tensor_traits<T>::obstacle(std::declval<const T&>()));
 
 template <class Leaf, class Element>
 void check_walkable(const Path& path, const char* which, Leaf& leaf, const Element* data, std::size_t size) {
-  if constexpr (has_obstacle<std::remove_const_t<Leaf>>::value) {
+  if constexpr (is_detected_v<obstacle_t, std::remove_const_t<Leaf>>) {
     const char* obstacle = tensor_traits<std::remove_const_t<Leaf>>::obstacle(leaf);
     if (obstacle != nullptr) throw_bad_leaf(path, which, obstacle);
   }
@@ -68,19 +67,15 @@ inline bool are_flat_and_dense(const Path& path, const Layout& source, const Lay
   return true;
 }
 
-template <class A, class B, class = void>
-struct has_same_structure : std::false_type {};
 template <class A, class B>
-struct has_same_structure<
-    A, B, std::void_t<decltype(tensor_traits<A>::same_structure(std::declval<const A&>(), std::declval<const B&>()))>>
-    : std::true_type {};
+using same_structure_t = decltype(tensor_traits<A>::same_structure(std::declval<const A&>(), std::declval<const B&>()));
 
 template <class Source, class Destination>
 void check_same_structure(const Path& path, const Source& source, const Destination& destination) {
   bool same = true;
-  if constexpr (has_same_structure<Source, Destination>::value) {
+  if constexpr (is_detected_v<same_structure_t, Source, Destination>) {
     same = tensor_traits<Source>::same_structure(source, destination);
-  } else if constexpr (has_same_structure<Destination, Source>::value) {
+  } else if constexpr (is_detected_v<same_structure_t, Destination, Source>) {
     same = tensor_traits<Destination>::same_structure(destination, source);
   }
   if (!same) throw_structure_differs(path, "source and destination have their elements in different places");
@@ -98,6 +93,7 @@ inline void check_not_shared(const Path& path, const void* old_elements, const v
 /// One tree, which is read, or worked on in place.
 template <class VerbOps, bool Writes>
 struct PlanOneTree {
+  static constexpr bool writes = Writes;
   Plan& plan;
 
   template <class Leaf>
@@ -128,6 +124,7 @@ enum class DestinationIs { the_users, new_tree };
 /// From one tree into another.
 template <class VerbOps, DestinationIs Destination>
 struct PlanTwoTrees {
+  static constexpr bool writes = true;
   static constexpr bool is_new = Destination == DestinationIs::new_tree;
   Plan& plan;
   Apartness& apartness;

@@ -3,6 +3,7 @@
 #include <headroom/config.hpp>
 #include <headroom/ops/plan.hpp>
 #include <headroom/tree/overlap.hpp>
+#include <headroom/tree/visit.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -3,7 +3,7 @@
 #include <headroom/config.hpp>
 #include <headroom/kernel/table.hpp>
 #include <headroom/ops/buffer.hpp>
-#include <headroom/tree/loop_nest.hpp>
+#include <headroom/tree/layout.hpp>
 #include <headroom/tree/overlap.hpp>
 
 #include <cstddef>

@@ -79,7 +79,7 @@ struct CopyCanFail {
   template <class T>
   static constexpr unsigned of() {
     if constexpr (node_kind_v<T> == node_kind::tensor) {
-      return has_obstacle<T>::value ? 1U : 0U;
+      return is_detected_v<obstacle_t, T> ? 1U : 0U;
     } else {
       return is_branch<T, branch_kind::variant>() || is_dynamic_node<T>() ? 1U : 0U;
     }

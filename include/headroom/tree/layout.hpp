@@ -9,6 +9,12 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
+namespace detail {
+
+constexpr std::ptrdiff_t magnitude(std::ptrdiff_t stride) noexcept { return stride < 0 ? -stride : stride; }
+
+}  // namespace detail
+
 /// Shape and strides of a tensor in elements, with the dimensions in their logical order. Dimensions of one element are left
 /// out: they do not affect where elements lie, and a 5 x 1 matrix can hold a vector of 5.
 class Layout {
@@ -53,10 +59,10 @@ class Layout {
     for (int n = 0; n < rank_; ++n) {
       int shortest = -1;
       for (int i = 0; i < rank_; ++i) {
-        if (!done[i] && (shortest < 0 || magnitude(strides_[i]) < magnitude(strides_[shortest]))) shortest = i;
+        if (!done[i] && (shortest < 0 || detail::magnitude(strides_[i]) < detail::magnitude(strides_[shortest]))) shortest = i;
       }
-      if (magnitude(strides_[shortest]) <= span) return true;
-      span += (shape_[shortest] - 1) * magnitude(strides_[shortest]);
+      if (detail::magnitude(strides_[shortest]) <= span) return true;
+      span += (shape_[shortest] - 1) * detail::magnitude(strides_[shortest]);
       done[shortest] = true;
     }
     return false;
@@ -70,12 +76,61 @@ class Layout {
   }
 
  private:
-  static std::ptrdiff_t magnitude(std::ptrdiff_t stride) noexcept { return stride < 0 ? -stride : stride; }
-
   int rank_ = 0;
   std::ptrdiff_t shape_[max_rank];  // the first rank_ of each are set
   std::ptrdiff_t strides_[max_rank];
 };
 
+namespace detail {
+
+/// A dimension common to two tensors; strides are in elements of each.
+struct Dimension {
+  std::ptrdiff_t size, source_stride, destination_stride;
+};
+
+/// The dimensions of two tensors of one shape as a loop nest: the largest stride of the destination outermost, dimensions
+/// merged where both go on without a gap. A single tensor is given as both.
+struct LoopNest {
+  int depth = 0;
+  Dimension dimensions[Layout::max_rank];
+
+  LoopNest(const Layout& source, const Layout& destination) {
+    for (int i = 0; i < destination.rank(); ++i) {
+      insert({destination.shape(i), source.stride(i), destination.stride(i)});
+    }
+    merge();
+  }
+  /// One element, or elements that lie side by side in both.
+  [[nodiscard]] bool is_contiguous() const noexcept {
+    const auto& inner = dimensions[0];
+    return depth == 0 || (depth == 1 && (inner.size == 1 || (inner.source_stride == 1 && inner.destination_stride == 1)));
+  }
+
+ private:
+  void insert(const Dimension& dimension) noexcept {
+    int at = depth++;
+    for (; at > 0 && magnitude(dimensions[at - 1].destination_stride) < magnitude(dimension.destination_stride); --at) {
+      dimensions[at] = dimensions[at - 1];
+    }
+    dimensions[at] = dimension;
+  }
+  void merge() noexcept {
+    int kept = 0;
+    for (int i = 1; i < depth; ++i) {
+      Dimension& outer = dimensions[kept];
+      const Dimension inner = dimensions[i];
+      const bool goes_on = outer.source_stride == inner.size * inner.source_stride &&
+                           outer.destination_stride == inner.size * inner.destination_stride;
+      if (goes_on) {
+        outer = {outer.size * inner.size, inner.source_stride, inner.destination_stride};
+      } else {
+        dimensions[++kept] = inner;
+      }
+    }
+    if (depth > 0) depth = kept + 1;
+  }
+};
+
+}  // namespace detail
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

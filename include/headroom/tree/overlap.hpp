@@ -2,11 +2,11 @@
 
 #include <headroom/config.hpp>
 #include <headroom/tree/layout.hpp>
-#include <headroom/tree/loop_nest.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 
 // Whether two leaves share memory.
 
@@ -74,11 +74,12 @@ class CommonByte {
   struct Dimension {
     std::ptrdiff_t stride, last;  // x goes from 0 to last
     std::ptrdiff_t rest;          // how far those after this one reach
+    std::ptrdiff_t divisor;       // common to this stride and those after it
   };
 
   void add(const Extent& extent) noexcept {
     for (int i = 0; i < extent.layout.rank(); ++i) {
-      if (extent.stride(i) != 0) dimensions_[rank_++] = {extent.stride(i), extent.layout.shape(i) - 1, 0};
+      if (extent.stride(i) != 0) dimensions_[rank_++] = {extent.stride(i), extent.layout.shape(i) - 1, 0, 0};
     }
   }
   void merge() noexcept {
@@ -91,13 +92,18 @@ class CommonByte {
       }
     }
     if (rank_ > 0) rank_ = kept + 1;
-    for (int i = rank_ - 1; i > 0; --i) {
-      dimensions_[i - 1].rest = dimensions_[i].rest + dimensions_[i].stride * dimensions_[i].last;
+    Dimension none = {0, 0, 0, 0}, *inner = &none;
+    for (int i = rank_ - 1; i >= 0; --i) {
+      dimensions_[i].rest = inner->rest + inner->stride * inner->last;
+      dimensions_[i].divisor = std::gcd(dimensions_[i].stride, inner->divisor);
+      inner = &dimensions_[i];
     }
   }
   bool search(int i, std::ptrdiff_t at) noexcept {
     if (i == rank_) return low_ <= at && at <= high_;
     const Dimension& dimension = dimensions_[i];
+    const std::ptrdiff_t past = (high_ - at) % dimension.divisor;  // all that can be reached is a multiple away from `at`
+    if ((past < 0 ? past + dimension.divisor : past) > high_ - low_) return false;
     const std::ptrdiff_t short_by = low_ - dimension.rest - at;
     const std::ptrdiff_t from = short_by <= 0 ? 0 : (short_by + dimension.stride - 1) / dimension.stride;
     const std::ptrdiff_t to = high_ < at ? -1 : std::min(dimension.last, (high_ - at) / dimension.stride);

@@ -114,6 +114,19 @@ template <class Leaf>
   }
 }
 
+template <class Leaf>
+[[nodiscard]] Layout layout_of(const Leaf& leaf) {
+  if constexpr (is_dtype_v<Leaf>) {
+    return {};
+  } else if constexpr (has_layout<Leaf>::value) {
+    return tensor_traits<Leaf>::layout(leaf);
+  } else {
+    Layout layout;
+    layout.push(static_cast<std::ptrdiff_t>(tensor_traits<Leaf>::size(leaf)), 1);
+    return layout;
+  }
+}
+
 /// For types that already have data() and size().
 template <class T>
 struct contiguous_tensor {
