@@ -20,18 +20,18 @@
 
 // libtorch, 1.13 or 2: torch::Tensor in trees, and its optimizers in a GradScaler.
 //
-// A torch::Tensor is a leaf of the dtype it has at run time; an undefined one, or one of integers, is none. The verbs work on
-// the elements of strided tensors on the CPU, and of coalesced sparse ones; others are refused by their path. Verbs in place do
-// so behind autograd's back: they are for gradients, and for parameters under torch::NoGradGuard. `scale(loss)` is recorded:
-// the result can be differentiated.
+// A torch::Tensor is a leaf of the dtype it has at run time; an undefined one, or one of integers, is no leaf. The verbs work
+// on the elements of strided tensors on the CPU and of coalesced sparse ones; others are refused with their path. Verbs in
+// place work behind autograd's back: use them on gradients, and on parameters under torch::NoGradGuard. `scale(loss)` is
+// recorded, so the result can be differentiated.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 namespace detail::aten {
 
-/// Each once, however many parameter groups share it; those that are undefined not at all. Sparse ones are coalesced first, so
-/// that what is checked are the sums.
+/// Each gradient once, however many parameter groups share it, and undefined ones not at all. Sparse ones are coalesced first,
+/// so that the sums are what is checked.
 [[nodiscard]] inline std::vector<at::Tensor> gradients_of(::torch::optim::Optimizer& optimizer) {
   const c10::NoGradGuard no_grad;
   std::vector<at::Tensor> gradients;
@@ -81,7 +81,7 @@ class DeviceGradients {
   }
 
  private:
-  /// Of each tensor, in double where the device has that.
+  /// Computed for each tensor, in double if the device has it.
   [[nodiscard]] at::Tensor norms(double order) const {
     const at::ScalarType type = device_.type() == c10::DeviceType::MPS ? at::kFloat : at::kDouble;
     std::vector<at::Tensor> norms = {at::zeros({}, at::TensorOptions(device_).dtype(type))};
@@ -95,8 +95,8 @@ class DeviceGradients {
 
 [[nodiscard]] inline bool is_on_cpu(const at::Tensor& tensor) { return tensor.device().is_cpu(); }
 
-/// Gradients by where they are: on the CPU for headroom's kernels, elsewhere for ATen. Those elsewhere come first, because what
-/// cannot be done there is found out while it is done.
+/// Gradients sorted by place: those on the CPU are for headroom's kernels, the others for ATen. The others come first, because
+/// what a device cannot do shows only when it is tried.
 class Gradients {
  public:
   /// `is_here` is for tests on machines without another device.
@@ -142,7 +142,7 @@ class Gradients {
     for (DeviceGradients& gradients : elsewhere_) report = combined(report, gradients.scale(factor));
     return report;
   }
-  /// Tells autograd, which refuses a backward pass through what has changed since.
+  /// Tells autograd, which then refuses a backward pass through what has changed.
   void written() const {
     for (const at::Tensor& gradient : on_cpu_) {
       if (!gradient.is_inference()) gradient.unsafeGetTensorImpl()->bump_version();  // those have no version
@@ -176,7 +176,7 @@ struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::o
     return optimizer.step();
   }
   static constexpr bool takes_gradient_factor = detail::is_detected_v<detail::aten::factor_step_t, Optimizer>;
-  /// For one of your own, in deferred mode.
+  /// For an optimizer of your own, in deferred mode.
   template <class O>
   static auto step(O& optimizer, GradientFactor factor) -> detail::aten::factor_step_t<O> {
     return optimizer.step(factor);

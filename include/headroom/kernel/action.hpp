@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstdint>
 
-// Between the verbs and the kernels: what a verb makes of its arguments, and of what the kernels have found.
+// Between the verbs and the kernels: translates a verb's arguments for the kernels, and what they found for the verb.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -17,7 +17,7 @@ namespace detail {
 using boundary_v1::Found;
 using boundary_v1::Op;
 
-/// Judged by its bits: under -ffast-math a comparison may take it for granted that a NaN is none.
+/// Judged by its bits: under -ffast-math a comparison may assume that there are no NaNs.
 inline void check_factor(const double& factor) {
   if ((bit_cast<std::uint64_t>(factor) & binary64::abs_mask) > bit_cast<std::uint64_t>(largest_float)) {
     throw_bad_value("factor", factor, "finite, as a float");
@@ -29,8 +29,8 @@ struct Action {
   Op op;
   double factor;
 };
-/// What unscaling is: multiplication by the exact reciprocal of a power of two, else division. Throws std::invalid_argument
-/// where loss_scale is not in [2^-126, 2^126].
+/// How to unscale: multiply by the exact reciprocal of a power of two, otherwise divide. Throws std::invalid_argument if
+/// loss_scale is not in [2^-126, 2^126].
 [[nodiscard]] inline Action unscaling_by(const float& loss_scale) {
   check_loss_scale("loss_scale", loss_scale);
   const auto scale = static_cast<double>(loss_scale);

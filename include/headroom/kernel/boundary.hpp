@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 
-/// What the kernels are to everything above them: functions on lists of contiguous pieces. Data alone, outside the inline
-/// namespace of the flags, so that kernels compiled elsewhere with other flags (headroom::compiled) are the same to a caller. A
-/// change of anything in here needs a namespace of another number.
+/// How everything above sees the kernels: as functions on lists of contiguous pieces. This is data only, outside the inline
+/// namespace that carries the flags, so that kernels compiled elsewhere with other flags look the same to a caller. Any change
+/// here needs a namespace with another number.
 namespace headroom::boundary_v1 {
 
-/// `size` elements that lie side by side, of any alignment. In place source and destination are the same; a kernel that only
-/// reads leaves the destination alone, and it may be null.
+/// `size` contiguous elements of any alignment. In place, source and destination are the same. A kernel that only reads ignores
+/// the destination, which may be null.
 struct Piece {
   const void* source;
   void* destination;
@@ -21,11 +21,11 @@ struct Piece {
 /// What the kernels have found so far, over all pieces.
 struct Found {
   std::uint64_t largest;  ///< the largest magnitude, as the bits of a double, which order as the values do; not finite: Inf's
-  double sum_of_squares;  ///< of no meaning where not finite
+  double sum_of_squares;  ///< meaningless if not finite
 };
 
-/// What is done to each element, with the factor that a kernel is given. All are computed in float, or in double where source
-/// or destination is double, and rounded once to nearest-even where they are stored; magnitudes are of what has been stored.
+/// What a kernel does to each element, with the factor it is given. It computes in float, or in double if source or destination
+/// is double, and rounds once to nearest-even when it stores; magnitudes are of what has been stored.
 enum class Op : int {
   scale,            ///< destination = source * factor
   unscale,          ///< destination = source / factor, correctly rounded

@@ -30,7 +30,7 @@ namespace detail {
 
 /// The last available row is the fastest; HEADROOM_ISA in the environment overrides it.
 [[gnu::cold, gnu::noinline]] inline Isa choose_isa() {
-  if (!HEADROOM_SIMD) return Isa::scalar;  // which other units of the program need not be content with
+  if (!HEADROOM_SIMD) return Isa::scalar;  // other translation units of the program may use SIMD all the same
   const char* asked_for = std::getenv("HEADROOM_ISA");
   const bool overridden = asked_for != nullptr && *asked_for != '\0';
   Isa best = Isa::scalar;
@@ -47,9 +47,9 @@ namespace detail {
 
 }  // namespace detail
 
-/// The instruction set the kernels use now. At first use the best one of this CPU, or the one named by the environment variable
-/// HEADROOM_ISA (scalar, avx2, avx512, neon); with HEADROOM_SIMD 0 `scalar`. Throws std::invalid_argument where that one is
-/// unknown or not available.
+/// The instruction set the kernels use now. Chosen at first use: the best one this CPU has, or the one named by the environment
+/// variable HEADROOM_ISA (scalar, avx2, avx512, neon); `scalar` if HEADROOM_SIMD is 0. Throws std::invalid_argument if the
+/// named one is unknown or not available.
 [[nodiscard]] inline Isa active_isa() {
   const int chosen = shared_v1::chosen_isa.load(std::memory_order_relaxed);
   return chosen >= 0 ? static_cast<Isa>(chosen) : detail::choose_isa();
@@ -65,7 +65,7 @@ namespace detail {
 }
 
 /// Makes all kernels of the program use `isa`, for tests and measurements: all instruction sets give the same results. Throws
-/// std::invalid_argument where it is not compiled in or the CPU lacks it; nothing has changed then.
+/// std::invalid_argument, and changes nothing, if it is not compiled in or the CPU lacks it.
 inline void force_isa(Isa isa) {
   for (const detail::IsaRow& row : detail::isa_rows) {
     if (row.isa != isa || !row.cpu_has_it()) continue;

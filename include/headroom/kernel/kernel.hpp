@@ -45,7 +45,7 @@ Found run_kernel(const In* source, Out* destination, std::size_t n, double facto
   return found;
 }
 
-/// In place there is nothing to be gained from streaming.
+/// In place, streaming gains nothing.
 template <Op op, Op streaming_op, class In, class Out>
 GradientReport run_into(span<In> source, span<Out> destination, double factor) {
   const bool in_place = static_cast<const void*>(source.data()) == static_cast<const void*>(destination.data());
@@ -56,14 +56,14 @@ GradientReport run_into(span<In> source, span<Out> destination, double factor) {
 
 }  // namespace detail
 
-/// The verbs on one contiguous span of elements of any dtype: a headroom::span, or anything it can be made from (std::vector,
-/// std::array, a C array). Source and destination may be the same memory, where their elements are of the same size, and must
-/// not overlap otherwise; they need no alignment; nothing outside them is read or written. Sizes that differ, other overlap,
-/// and a null span that is not empty are std::invalid_argument before anything is written.
+/// The verbs on one contiguous span of elements of any dtype: a headroom::span, or anything that converts to one (std::vector,
+/// std::array, a C array). Source and destination may be the same memory if their elements have the same size, and must not
+/// overlap otherwise. They need no alignment; nothing outside them is read or written. Different sizes, other overlap, and a
+/// null span that is not empty are a std::invalid_argument before anything is written.
 namespace kernel {
 
-/// destination = source * factor, which is rounded to float where neither is double. Throws std::invalid_argument where it is
-/// beyond float, and for overlap.
+/// destination = source * factor. The factor is rounded to float unless source or destination is double. Throws
+/// std::invalid_argument if it is beyond float, and for overlap.
 template <class Source, class Destination>
 void scale_into(const Source& source, Destination&& destination, const double& factor) {
   const span from(source);
@@ -78,8 +78,8 @@ void scale_in_place(Values&& values, const double& factor) {
   kernel::scale_into(values, values, factor);
 }
 
-/// destination = source / loss_scale: see headroom::unscale. The report is of what was stored. Throws std::invalid_argument
-/// where loss_scale is not in [2^-126, 2^126], and for overlap.
+/// destination = source / loss_scale: see headroom::unscale. The report describes what was stored. Throws std::invalid_argument
+/// if loss_scale is not in [2^-126, 2^126], and for overlap.
 template <class Source, class Destination>
 GradientReport unscale_into(const Source& source, Destination&& destination, const float& loss_scale) {
   using detail::Op;
@@ -90,7 +90,7 @@ GradientReport unscale_into(const Source& source, Destination&& destination, con
   return by.op == Op::scale ? detail::run_into<Op::scale, Op::scale_streaming>(from, to, by.factor)
                             : detail::run_into<Op::unscale, Op::unscale_streaming>(from, to, by.factor);
 }
-/// The same in place. In fp16 what falls below 2^-25 underflows again: unscale into float where that matters.
+/// The same in place. In fp16, gradients below 2^-25 round to zero again: unscale into float if that matters.
 template <class Values>
 GradientReport unscale_in_place(Values&& values, const float& loss_scale) {
   return kernel::unscale_into(values, values, loss_scale);

@@ -9,8 +9,8 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// Bytes of the largest data cache of this machine: from Linux's sysfs, because sysconf adds up the caches of all sockets on
-/// some machines; 32 MiB where it does not say.
+/// Bytes of the largest data cache of this machine, from Linux's sysfs, because sysconf adds up the caches of all sockets on
+/// some machines; 32 MiB if unknown.
 [[nodiscard]] inline std::size_t read_largest_cache() {
   std::size_t largest = 0;
 #if defined(__linux__)
@@ -32,9 +32,9 @@ namespace detail {
   return largest == 0 ? when_unknown : largest;
 }
 
-/// Whether stores that go past the caches are worth it for a pass that reads and writes so many bytes in all, not in place:
-/// they are from three quarters of the largest cache on, where they began to be the faster ones when measured. Ordinary stores
-/// would also first load what they overwrite.
+/// Whether stores that bypass the caches pay for a pass, not in place, that reads and writes this many bytes in all. In
+/// measurements they pay from three quarters of the largest cache on. Ordinary stores also load what they are about to
+/// overwrite.
 [[nodiscard]] inline bool is_worth_streaming(std::size_t bytes) {
   static const std::size_t threshold = read_largest_cache() / 4 * 3;
   return bytes >= threshold;

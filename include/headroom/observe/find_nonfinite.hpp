@@ -66,8 +66,8 @@ struct FindOps {
 
 }  // namespace detail
 
-/// Where the first Inf or NaN of a tree is, and how many there are; nothing where all is finite. For the cold path, after a
-/// step was skipped: finite leaves are read once at the speed of all_finite, the others a second time element by element.
+/// Where the first Inf or NaN of a tree is, and how many there are; nothing if all elements are finite. For the cold path after
+/// a skipped step: finite leaves are read once at the speed of all_finite, the others a second time, element by element.
 template <class Tree>
 [[nodiscard]] std::optional<NonFinite> find_nonfinite(const Tree& tree) {
   detail::Plan plan;

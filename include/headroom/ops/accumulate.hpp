@@ -6,13 +6,13 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// destination += source / loss_scale, in one pass: widened, unscaled, checked, measured and added; for micro-batches whose
-/// 16-bit gradients are summed up in float, as Megatron's main_grad. The report is of what was added, as float (double where
-/// source or destination is double), before it was rounded to a destination of 16 bits; a sum beyond the destination's dtype
-/// shows when that is measured. Nothing is left out where something is not finite: clear the destination when you skip the
+/// destination += source / loss_scale, in one pass that widens, unscales, checks, measures and adds. For micro-batches whose
+/// 16-bit gradients are summed in float, like Megatron's main_grad. The report describes what was added, as float (double if
+/// source or destination is double), before rounding to a 16-bit destination; a sum beyond the destination's dtype shows when
+/// you measure the destination. Everything is added even if something is not finite: clear the destination when you skip the
 /// step.
 ///
-/// Trees and errors are those of unscale_into. A leaf may be its own destination.
+/// Takes the same trees as unscale_into and throws the same errors. A leaf may be its own destination.
 template <class Executor, class Source, class Destination>
 GradientReport accumulate_into(const Executor& executor, const Source& source, Destination&& destination,
                                const float& loss_scale) {

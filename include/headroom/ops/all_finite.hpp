@@ -9,7 +9,7 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-/// Finite and largest magnitude of a tree that nothing is done to.
+/// The report on a tree, which is only read.
 template <class Executor, class Tree>
 GradientReport max_abs_of(const Executor& executor, const Tree& tree, bool may_stop) {
   Plan plan;
@@ -21,9 +21,9 @@ GradientReport max_abs_of(const Executor& executor, const Tree& tree, bool may_s
 
 }  // namespace detail
 
-/// Whether no floating-point element is Inf or NaN; true for a tree without any. Stops early: at the first chunk of 65,536
-/// elements that holds one. Elements are classified one by one, so large finite values are never taken for an overflow (as they
-/// are where a sum or a norm is tested), and by their bits, so it holds under -ffast-math.
+/// Whether no floating-point element is Inf or NaN; true for a tree without elements. Stops early, at the first chunk of 65,536
+/// elements that holds one. Elements are classified one by one, so large finite values are never mistaken for an overflow, as
+/// they are by a test of a sum or a norm; and by their bits, so the answer is right under -ffast-math.
 template <class Executor, class Tree>
 [[nodiscard]] bool all_finite(const Executor& executor, const Tree& tree) {
   return detail::max_abs_of(executor, tree, true).finite;

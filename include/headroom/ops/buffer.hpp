@@ -8,8 +8,8 @@
 #include <new>
 #include <type_traits>
 
-// Shared by units of unlike flags and versions under the rules of shared.hpp; the program and each shared library have their
-// own.
+// Shared by translation units with different flags and versions under the rules of shared.hpp; the program and each shared
+// library have their own.
 namespace headroom::shared_v1 {
 
 /// Blocks of memory between two uses, each with its size in bytes at the beginning.
@@ -21,8 +21,8 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// A list of trivial elements: the first `Few` lie in the object itself, more in a block that the next list takes over, so that
-/// verbs that are called again and again allocate nothing.
+/// A list of trivial elements. The first `Few` are stored in the object itself, more in a block that the next list reuses, so
+/// that repeated calls of a verb allocate nothing.
 template <class T, std::size_t Few>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::max_align_t));

@@ -18,9 +18,9 @@ using unless_saturate = std::enable_if_t<!std::is_same_v<std::decay_t<T>, satura
 
 }  // namespace detail
 
-/// The tree with every floating-point leaf as `To`: each value the nearest, ties to even; Inf where it is too large, or NaN
-/// where `To` has no Inf; NaN stays NaN. Integers are copied. Any tree in, the same structure out: std::vector<float> gives
-/// std::vector<To>, Model<float> gives Model<To>; views give tensors that own their elements.
+/// The tree with every floating-point leaf converted to `To`: to the nearest value, ties to even, or to Inf if too large (NaN
+/// if `To` has no Inf); NaN stays NaN. Integers are copied. The structure stays the same: std::vector<float> becomes
+/// std::vector<To>, Model<float> becomes Model<To>; views become tensors that own their elements.
 template <class To, class Executor, class Tree, detail::unless_saturate<Tree> = 0>
 [[nodiscard]] auto cast(const Executor& executor, Tree&& tree) {
   return detail::transform<detail::checked_dtype_t<To>, detail::CastOps>(executor, detail::Pass{0}, std::forward<Tree>(tree))
@@ -30,7 +30,7 @@ template <class To, class Tree>
 [[nodiscard]] auto cast(Tree&& tree) {
   return headroom::cast<To>(sequential, std::forward<Tree>(tree));
 }
-/// With `saturate`, Inf and what is too large become the largest finite value of `To`.
+/// With `saturate`, Inf and values that are too large become the largest finite value of `To`.
 template <class To, class Executor, class Tree>
 [[nodiscard]] auto cast(const Executor& executor, Tree&& tree, saturate_t) {
   using Ops = detail::SaturatingCastOps;
@@ -41,12 +41,12 @@ template <class To, class Tree>
   return headroom::cast<To>(sequential, std::forward<Tree>(tree), saturate);
 }
 
-/// The same into a tree that is there already, of any floating-point dtypes. Integers of the destination are left alone. Throws
-/// std::invalid_argument naming the path, before anything is written, where structure or shapes differ or memory overlaps.
-/// - A leaf may be its own destination where the size of its elements stays the same, each element in its place. Any other
-///   memory that is both read and written is an error, be it of one leaf or of two.
-/// - A flat leaf (std::vector, span) stands for a tensor of any shape without gaps, and has its elements in the order in which
-///   they lie in memory: a row-major matrix goes into a std::vector row by row, and that into a column-major one by columns.
+/// The same into an existing tree of any floating-point dtypes. Integers in the destination are left alone. Throws
+/// std::invalid_argument naming the path, before anything is written, if structure or shapes differ or memory overlaps.
+/// - A leaf may be its own destination if its elements keep their size, each in its place. Any other memory that is both read
+///   and written is an error, whether it belongs to one leaf or to two.
+/// - A flat leaf (std::vector, span) can stand for a tensor of any shape without gaps, with its elements in the order they have
+///   in memory: a row-major matrix goes into a std::vector row by row, and from there into a column-major one by columns.
 template <class Executor, class Source, class Destination, detail::unless_saturate<Destination> = 0>
 void cast_into(const Executor& executor, const Source& source, Destination&& destination) {
   (void)detail::transform_into<detail::CastOps>(executor, detail::Pass{0}, source, destination);

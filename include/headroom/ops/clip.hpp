@@ -25,27 +25,28 @@ inline void check_max_norm(const double& max_norm) {
 /// a / b, whatever a compiler may do with divisions.
 [[nodiscard]] inline double divided(double a, double b) noexcept { return launder(a / launder(b)); }
 
-/// The factor that brings the norm down to `max_norm`; 1 where it is there already or not finite. As in JAX
-/// (optax.clip_by_global_norm): nothing is added to the norm.
+/// The factor that brings the norm down to `max_norm`; 1 if it is small enough already or not finite. As in
+/// optax.clip_by_global_norm, nothing is added to the norm.
 [[nodiscard]] inline double clip_factor(const GradientNorm& measured, const double& max_norm) noexcept {
   const bool clips = measured.finite && !is_infinite(measured.norm) && !is_infinite(max_norm) && measured.norm > max_norm;
   return clips ? divided(max_norm, measured.norm) : 1.0;
 }
 
-/// What was measured on gradients with a scale. A norm beyond double cannot be clipped: an overflow.
+/// The unscaled counterpart of what was measured on scaled gradients. A norm beyond double cannot be clipped, so it is an
+/// overflow.
 [[nodiscard]] inline GradientNorm unscaled(const GradientNorm& scaled, double scale) noexcept {
   if (!scaled.finite || is_infinite(scaled.norm)) return overflow();
   return {{true, divided(scaled.max_abs, scale)}, divided(scaled.norm, scale)};
 }
 
-/// Multiplies by a factor that may be too small for a normal float, which then comes in several.
+/// Multiplies by a factor that may be too small for a normal float; if so, in several passes.
 template <class Executor>
 GradientReport scale_by_any(const Executor& executor, const Plan& plan, std::size_t op, double factor) {
   constexpr double part = 0x1p-100, least = 0x1p-125;
   for (; factor > 0.0 && factor < least; factor /= part) (void)run(executor, plan, Pass{op, part});
   return report_of(run(executor, plan, Pass{op, factor}));
 }
-/// The same for a tree. The report is of what is there then.
+/// The same for a tree. The report describes the result.
 template <class Executor, class Tree>
 GradientReport scale_and_report(const Executor& executor, Tree& tree, double factor) {
   Plan plan;
@@ -53,7 +54,7 @@ GradientReport scale_and_report(const Executor& executor, Tree& tree, double fac
   return scale_by_any(executor, plan, 0, factor);
 }
 
-/// Throws what a verb in place would throw.
+/// Throws what a verb in place would throw for this tree.
 template <class Tree>
 void check_can_be_scaled(Tree& tree) {
   Plan plan;
@@ -64,7 +65,7 @@ struct Clipped {
   GradientNorm norm;      ///< of the unscaled gradients before clipping
   GradientReport stored;  ///< of what lies in memory now
 };
-/// Where there is nothing to do nothing is written.
+/// If there is nothing to do, nothing is written.
 template <class Executor, class Tree>
 Clipped unscale_and_clip(const Executor& executor, Tree& tree, const float& loss_scale, const double& max_norm) {
   check_max_norm(max_norm);
@@ -84,8 +85,8 @@ Clipped unscale_and_clip(const Executor& executor, Tree& tree, const float& loss
 
 /// Unscales in place and clips the unscaled gradients to an L2 norm of at most `max_norm`. Two passes: one reads, the other
 /// multiplies by inverse scale times clip factor. Returns finite, max_abs and norm of the unscaled gradients before clipping.
-/// Non-finite gradients are unscaled, not clipped; a norm beyond double, which only that of doubles can be, counts as not
-/// finite. Throws std::invalid_argument where max_norm is negative or NaN, or loss_scale not in [2^-126, 2^126].
+/// Non-finite gradients are unscaled but not clipped; a norm beyond double, which only doubles can have, counts as not finite.
+/// Throws std::invalid_argument if max_norm is negative or NaN, or loss_scale is not in [2^-126, 2^126].
 template <class Executor, class Tree>
 GradientNorm unscale_and_clip_in_place(const Executor& executor, Tree&& tree, const float& loss_scale, const double& max_norm) {
   return detail::unscale_and_clip(executor, tree, loss_scale, max_norm).norm;
@@ -95,9 +96,9 @@ GradientNorm unscale_and_clip_in_place(Tree&& tree, const float& loss_scale, con
   return headroom::unscale_and_clip_in_place(sequential, tree, loss_scale, max_norm);
 }
 
-/// Multiplies the tree by max_norm / norm where its L2 norm is above `max_norm`; else, and where it is not finite, leaves it as
-/// it is. Returns what was measured before. Two passes: read, then multiply. Throws std::invalid_argument where max_norm is
-/// negative or NaN.
+/// Multiplies the tree by max_norm / norm if its L2 norm is finite and above `max_norm`; otherwise leaves it as it is. Returns
+/// what was measured before clipping. Two passes: read, then multiply. Throws std::invalid_argument if max_norm is negative or
+/// NaN.
 template <class Executor, class Tree>
 GradientNorm clip_by_global_norm(const Executor& executor, Tree&& tree, const double& max_norm) {
   return detail::unscale_and_clip(executor, tree, 1.0F, max_norm).norm;

@@ -12,9 +12,9 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-// Who does the work of a verb. An executor has `concurrency()`, into how many tasks large work is split, and `run(n, task)`,
-// which calls task(0) … task(n - 1), returns when all are done, and may do them in any order and at once. Results do not depend
-// on it.
+// An executor does the work of a verb. It has `concurrency()`, the number of tasks that large work is split into, and `run(n,
+// task)`, which calls task(0) … task(n - 1), in any order and at the same time if it likes, and returns when all are done.
+// Results do not depend on the executor.
 
 /// Everything in the calling thread.
 struct SequentialExecutor {
@@ -28,8 +28,8 @@ struct SequentialExecutor {
 /// The default executor of every verb.
 inline constexpr SequentialExecutor sequential{};
 
-/// Up to `n_threads` threads, the calling one among them; the others are those of detail::Workers, which all executors share.
-/// Small trees are left to the calling thread, and so is all work while they are busy with that of another one.
+/// Up to `n_threads` threads, including the calling one. The others are shared by all executors. Small trees are left to the
+/// calling thread, and so is all work while the others are busy with another call.
 class ParallelExecutor {
  public:
   explicit ParallelExecutor(int n_threads) : n_threads_(n_threads) {
@@ -38,7 +38,7 @@ class ParallelExecutor {
 
   [[nodiscard]] std::size_t concurrency() const noexcept { return static_cast<std::size_t>(n_threads_); }
 
-  /// The first error of a task is thrown here, when no task runs any more.
+  /// Rethrows the first error of a task once no task is running.
   template <class Task>
   void run(std::size_t n, Task&& task) const {
     detail::Workers::run(n, concurrency(), task);

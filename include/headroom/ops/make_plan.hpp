@@ -10,8 +10,8 @@
 #include <string>
 #include <type_traits>
 
-// The one walk of a verb: checks every leaf and writes down what is to be done. Where it throws, nothing has been written to
-// the trees. Errors name the leaf by its path.
+// The one walk of a verb checks every leaf and writes down what is to be done. If it throws, nothing has been written to the
+// trees. Errors name the leaf by its path.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -19,7 +19,7 @@ namespace detail {
 
 // ---- what can be wrong with a leaf ----
 
-/// "the source", "the source's [2]"; where there is but one tree, "the tree" or "[2]".
+/// "the source", "the source's [2]"; if there is only one tree, "the tree" or "[2]".
 inline std::string name_of(const char* which, const Path& path) {
   const std::string text = path.text();
   if (*which == '\0') return path.name();
@@ -55,7 +55,7 @@ constexpr bool check_is_writable() {
   return !std::is_const_v<Element>;
 }
 
-/// Same shape; or one of them flat and as many elements in the other, which has no gaps.
+/// Whether one is flat and the other, without gaps, has as many elements. Throws if neither that nor the shape is the same.
 inline bool are_flat_and_dense(const Path& path, const Layout& source, const Layout& destination) {
   if (source.same_shape(destination)) return false;
   const bool dense = (source.rank() <= 1 || destination.rank() <= 1) && LoopNest(source, source).is_contiguous() &&
@@ -81,7 +81,7 @@ void check_same_structure(const Path& path, const Source& source, const Destinat
   if (!same) throw_structure_differs(path, "source and destination have their elements in different places");
 }
 
-/// A new tree is no new tree where a struct whose children() reaches through a pointer has been copied with the pointer.
+/// If children() of a struct reaches through a pointer, copying the struct copies the pointer, and the new tree is not new.
 inline void check_not_shared(const Path& path, const void* old_elements, const void* new_elements) {
   if (old_elements != new_elements || old_elements == nullptr) return;
   throw_bad_leaf(
@@ -183,7 +183,7 @@ void plan_in_place(Plan& plan, Tree& tree) {
   const PlanOneTree<VerbOps, true> visit{plan};
   if constexpr (check_has_floats<bare<Tree>>()) detail::walk(Path(), visit, tree);
 }
-/// A leaf may be its own destination where its elements keep their size; any other memory that is both read and written is an
+/// A leaf may be its own destination if its elements keep their size; any other memory that is both read and written is an
 /// error.
 template <class VerbOps, class Source, class Destination>
 void plan_into(Plan& plan, const Source& source, Destination& destination) {

@@ -8,8 +8,8 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 /// Finite, largest magnitude and L2 norm over all floating-point elements, in one read-only pass. Squares are summed in double
-/// in a fixed order: the norm of a tree is the same, bit for bit, on every instruction set and any number of threads. Those of
-/// doubles beyond 2^512 overflow, and those below 2^-538 underflow.
+/// in a fixed order: the norm of a tree is the same, bit for bit, on every instruction set and any number of threads. Squares
+/// of doubles beyond 2^512 overflow, and those of doubles below 2^-538 underflow.
 template <class Executor, class Tree>
 [[nodiscard]] GradientNorm measure(const Executor& executor, const Tree& tree) {
   detail::Plan plan;
@@ -21,7 +21,7 @@ template <class Tree>
   return headroom::measure(sequential, tree);
 }
 
-/// The L2 norm alone; +Inf where an element is Inf or NaN.
+/// The L2 norm alone; +Inf if an element is Inf or NaN.
 template <class Executor, class Tree>
 [[nodiscard]] double global_norm(const Executor& executor, const Tree& tree) {
   return headroom::measure(executor, tree).norm;

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-// Of a source and a destination tree: no leaf is written where another one is read.
+// Checks that no leaf of a destination tree is written where another leaf of the source tree is read.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -29,7 +29,7 @@ inline void sort_by_begin(LeafRange* first, LeafRange* last) {
     std::sort(first, last, is_before);  // often they are, one allocated after another
 }
 
-/// Of sorted ranges: the end of the first ones between which there is no gap. A range meets none outside of its cluster.
+/// The end of the first cluster of sorted ranges, between which there is no gap. A range meets none outside its cluster.
 inline LeafRange* end_of_cluster(LeafRange* first, const LeafRange* last) noexcept {
   std::intptr_t end = first->end;
   while (++first != last && first->begin < end) end = std::max(end, first->end);
@@ -61,7 +61,7 @@ inline bool some_meet(LeafRange* first, LeafRange* last) {
 /// destinations.
 class Apartness {
  public:
-  /// Throws where the leaf would be overwritten before it is read.
+  /// Throws if the leaf would be overwritten before it is read.
   void add(const Path& path, const ByteRange& source, const ByteRange& destination) {
     const bool same = source.begin == destination.begin && source.end == destination.end;
     if (!same && source.meets(destination)) throw_overlap(path);
@@ -219,8 +219,7 @@ template <class Tree>
   return search->finds(ranges.begin(), ranges.end(), std::numeric_limits<std::ptrdiff_t>::max());
 }
 
-/// Throws std::invalid_argument, with both paths, where a leaf of the destination shares elements with another leaf of the
-/// source.
+/// Throws std::invalid_argument with both paths if a leaf of the destination shares elements with another leaf of the source.
 template <class Source>
 void check_leaves_apart(const Plan& plan, const Source& source) {
   if (!some_leaves_meet(plan, nullptr)) return;

@@ -9,15 +9,17 @@
 #include <cstddef>
 #include <limits>
 
-// A plan: what a verb has to do, once its trees have been walked and checked. Leaf by leaf, in the order of the tree, a piece
-// {source, destination, elements}; neighbours of one pair of dtypes make a run, which a kernel takes at once. A leaf with
-// strides is one piece, too, in a run of its own. Everything behind the walk is a loop over the plan, and knows no types.
+// A plan is what a verb has to do, once its trees have been walked and checked: for each leaf, in the order of the tree, a
+// piece {source, destination, size}. Neighbouring pieces with the same pair of dtypes form a run, which a kernel takes in one
+// call. A leaf with strides is also one piece, in a run of its own. Everything after the walk is a loop over the plan and knows
+// no types.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// What the pieces of a run have in common: the kernels that the verb may need, each by instruction set, and bytes an element.
+/// What the pieces of a run have in common: the kernels that the verb may need, each by instruction set, and the bytes per
+/// element.
 struct PieceKind {
   const Kernel* const* kernels;
   std::size_t source_bytes, destination_bytes;
@@ -67,7 +69,7 @@ class Plan {
     bytes_ += size * (kind.source_bytes + kind.destination_bytes);
   }
 
-  /// All that is read or written.
+  /// Everything that is read or written.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] const Buffer<Piece, 32>& pieces() const noexcept { return pieces_; }
   [[nodiscard]] const Buffer<Run, 4>& runs() const noexcept { return runs_; }

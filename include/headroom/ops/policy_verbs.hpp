@@ -49,7 +49,7 @@ struct PolicyVerbs {
   }
 };
 
-/// Where there is no scale, trees pass through untouched; what is asked for a report reads them.
+/// Without a scale, trees pass through untouched; verbs that return a report read them.
 template <class Call>
 struct PassThroughVerbs {
   template <class Tree>

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-// A pass of a kernel over a plan, by one thread or several. Results are the same, bit for bit: magnitudes whatever the order,
-// and squares are summed chunk by chunk, the sums in the order of the tree.
+// A pass of a kernel over a plan, by one thread or several, with the same bits as result: magnitudes do not depend on the
+// order, and squares are summed chunk by chunk and the sums in the order of the tree.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -221,7 +221,7 @@ class Share {
   Found found_{0, 0.0};
 };
 
-/// Bytes below which a thread takes longer to start than to be worth it.
+/// With fewer bytes than this, a thread is not worth waking up.
 inline constexpr std::size_t least_share = std::size_t{1} << 19;
 
 /// The shares of several threads, and what they have found.

@@ -21,7 +21,7 @@ template <class Scalar>
   }
 }
 
-/// Replaces nodes of dynamic dtype: their libraries record who has been made of whom.
+/// Replaces nodes of dynamic dtype, because their libraries record what was computed from what.
 template <class Executor>
 struct ScaleNodes {
   static constexpr bool takes_dynamic_nodes = true;
@@ -71,10 +71,9 @@ auto scale_dynamic(const Executor& executor, Tree&& tree, double factor) {
 
 }  // namespace detail
 
-/// A copy of the tree times the factor, in the dtypes of the tree, but for a 16-bit scalar, which becomes float: a loss, as a
-/// rule. A temporary that is known to own its elements (containers, tensors, structs by HEADROOM_TREE) is scaled itself and
-/// returned. The factor is rounded to float where elements are computed in float. Throws std::invalid_argument where it is
-/// beyond float.
+/// A copy of the tree times the factor. Dtypes are kept, except that a 16-bit scalar, usually a loss, becomes float. A
+/// temporary that is known to own its elements (containers, tensors, structs by HEADROOM_TREE) is scaled in place and returned.
+/// The factor is rounded to float for elements that are computed in float. Throws std::invalid_argument if it is beyond float.
 template <class Executor, class Tree>
 [[nodiscard]] auto scale(const Executor& executor, Tree&& tree, const double& factor) {
   detail::check_factor(factor);
@@ -91,7 +90,7 @@ template <class Tree>
   return headroom::scale(sequential, std::forward<Tree>(tree), factor);
 }
 
-/// The same where it lies; each element is rounded to its own dtype, and a 16-bit scalar keeps it.
+/// Scales the tree itself; each element is rounded to its own dtype, which 16-bit scalars keep, too.
 template <class Executor, class Tree>
 void scale_in_place(const Executor& executor, Tree&& tree, const double& factor) {
   detail::check_factor(factor);

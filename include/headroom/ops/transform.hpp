@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <utility>
 
-// The three ways to apply a verb that writes: in place, into a tree of the user's, into a new tree. All check first: where they
-// throw, nothing has been written.
+// The three ways to apply a verb that writes: in place, into a tree of the user's, into a new tree. All of them check first: if
+// they throw, nothing has been written.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -62,7 +62,7 @@ GradientReport transform_into(const Executor& executor, const Pass& pass, const 
   return run_into<VerbOps>(executor, plan, pass);
 }
 
-/// Whether an argument `Tree&&` is about to go away together with its elements, so that they can be overwritten.
+/// Whether an argument `Tree&&` is about to be destroyed together with its elements, so that they can be overwritten.
 template <class Tree>
 inline constexpr bool is_expiring =
     !std::is_lvalue_reference_v<Tree> && !std::is_const_v<Tree> && !std::is_array_v<Tree> && owns_elements_v<Tree>;

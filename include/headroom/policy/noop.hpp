@@ -10,8 +10,8 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// No loss scale: for training in float or bfloat16 with the same loop; jmp's NoOpLossScale. Trees pass through untouched, as
-/// the very same object where that has a name; the check of the gradients still runs where a report is asked for.
+/// No loss scale, for training in float or bfloat16 with the same loop: jmp's NoOpLossScale. Trees pass through untouched, an
+/// lvalue as the very same object; gradients are still checked if a report is asked for.
 class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
  public:
   [[nodiscard]] constexpr float loss_scale() const noexcept { return 1.0F; }
@@ -19,8 +19,8 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
   [[nodiscard]] constexpr NoOpLossScale adjust(bool) const noexcept { return *this; }
   [[nodiscard]] constexpr NoOpLossScale adjust(const GradientReport&) const noexcept { return *this; }
 
-  /// The argument itself: a reference to it where it has a name. A 16-bit loss keeps its dtype, which is float with the other
-  /// policies: write static_cast<float>(loss_scale.scale(loss)) where all of them are to fit.
+  /// The argument itself; a reference to it if it is an lvalue. A 16-bit loss keeps its dtype, while other policies return
+  /// float: write static_cast<float>(loss_scale.scale(loss)) to fit all of them.
   template <class... Args>
   [[nodiscard]] constexpr decltype(auto) scale(Args&&... args) const {
     return detail::PassThroughVerbs<void(Args...)>::scale(std::forward<Args>(args)...);
@@ -29,7 +29,7 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
   void scale_in_place(Args&&... args) const {
     detail::PassThroughVerbs<void(Args...)>::scale_in_place(std::forward<Args>(args)...);
   }
-  /// The argument itself and its report; with another dtype than the tree's a converted tree.
+  /// The argument itself and its report; for a dtype other than the tree's, a converted tree.
   template <class To = same_dtype, class... Args>
   [[nodiscard]] auto unscale(Args&&... args) const {
     return detail::PassThroughVerbs<void(Args...)>::template unscale<To>(std::forward<Args>(args)...);
@@ -39,7 +39,7 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
     return detail::PassThroughVerbs<void(Args...)>::unscale_in_place(std::forward<Args>(args)...);
   }
 
-  /// The same: it has no settings. Throws std::invalid_argument where one is given.
+  /// Returns the same policy, which has no settings. Throws std::invalid_argument if one is given.
   [[nodiscard]] NoOpLossScale with_settings(const StateDict& settings) const {
     detail::StateReader(settings, false).finish();
     return {};
@@ -47,7 +47,7 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
 
   [[nodiscard]] static std::string policy_name() { return "noop"; }
   [[nodiscard]] StateDict state_dict() const { return detail::StateWriter(policy_name()).take(); }
-  /// Throws std::invalid_argument where the state is of something else.
+  /// Throws std::invalid_argument if the state is of something else.
   [[nodiscard]] static NoOpLossScale from_state_dict(const StateDict& dict) {
     detail::StateReader(dict, policy_name()).finish();
     return {};

@@ -9,13 +9,13 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// The verbs of a policy, for a class to inherit that has `loss_scale()`: `class MyPolicy : public LossScaleVerbs<MyPolicy>`.
-/// Each is the free verb of its name with the policy's scale, takes an executor as an optional first argument, and changes no
-/// policy. They need <headroom/headroom.hpp>.
+/// The verbs of a policy, inherited by a class that has `loss_scale()`: `class MyPolicy : public LossScaleVerbs<MyPolicy>`.
+/// Each calls the free verb of the same name with the policy's scale, takes an executor as an optional first argument, and
+/// leaves the policy as it is. They need <headroom/headroom.hpp>.
 template <class Policy>
 class LossScaleVerbs {
  public:
-  /// scale(tree, loss_scale): a copy of the tree, the loss as a rule, times the scale.
+  /// scale(tree, loss_scale): a copy of the tree, usually the loss, times the scale.
   template <class... Args>
   [[nodiscard]] decltype(auto) scale(Args&&... args) const {
     return verbs<Args...>::scale(self(), std::forward<Args>(args)...);

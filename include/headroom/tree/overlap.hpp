@@ -14,7 +14,7 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// The bytes of a leaf, from the lowest to behind the highest one; begin == end where it is empty.
+/// The bytes of a leaf, from the lowest to behind the highest one; begin == end if it is empty.
 struct ByteRange {
   std::intptr_t begin, end;
   ByteRange(std::intptr_t first, std::intptr_t behind) noexcept : begin(first), end(behind) {}
@@ -30,7 +30,7 @@ struct Extent {
   Layout layout;
 
   [[nodiscard]] bool empty() const noexcept { return layout.size() == 0; }
-  /// In bytes, whichever way it goes.
+  /// In bytes, in either direction.
   [[nodiscard]] std::ptrdiff_t stride(int i) const noexcept {
     const std::ptrdiff_t stride = layout.stride(i) * element;
     return stride < 0 ? -stride : stride;
@@ -123,7 +123,7 @@ class CommonByte {
   return !a.empty() && !b.empty() && a.range().meets(b.range()) && CommonByte(a, b).exists();
 }
 
-/// Of two leaves of which one can be copied into the other: whether each element would be written where it is read.
+/// Whether each element would be written where it is read, for two leaves of which one can be copied into the other.
 [[nodiscard]] inline bool same_places(const Extent& a, const Extent& b) noexcept {
   bool same = a.first == b.first && a.element == b.element;
   if (a.layout.same_shape(b.layout)) {
