@@ -161,10 +161,10 @@ using factor_step_t = decltype(std::declval<Optimizer&>().step(GradientFactor())
 
 }  // namespace detail::aten
 
-/// Every optimizer of libtorch. Gradients on the CPU are unscaled and checked by headroom's kernels; those on other devices by
-/// ATen, in one multiplication and a maximum of each; a step waits once for each device. 16-bit gradients are rounded to their
-/// own dtype again when they are unscaled, and what is too small for it is lost: keep the parameters of an optimizer in float.
-/// A gradient without elements is a gradient; one that is undefined is none.
+/// Every optimizer of libtorch. Gradients on the CPU are unscaled and checked by headroom's kernels, those on other devices by
+/// ATen, in one multiplication and a maximum of each; a step waits once per device. 16-bit gradients are rounded to their own
+/// dtype again when they are unscaled, which loses what is too small for it: keep an optimizer's parameters in float. A
+/// gradient without elements is a gradient; an undefined one is not.
 template <class Optimizer>
 struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::optim::Optimizer, Optimizer>>> {
   static std::vector<at::Tensor> gradients(::torch::optim::Optimizer& optimizer) {

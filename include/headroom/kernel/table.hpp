@@ -15,9 +15,9 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// Whether the SIMD instruction sets compute with the format: those they have instructions for, and all of up to 16 bits whose
-/// numbers, subnormal ones too, are normal floats (isa/lanes.inl). The others run on the scalar kernels, and so does an
-/// instruction set that is chosen but not compiled into this translation unit (another one may have chosen it).
+/// Whether the SIMD instruction sets compute with the format: those they have instructions for, and all formats of up to 16
+/// bits whose numbers, subnormal ones included, are normal floats (isa/lanes.inl). Other formats run on the scalar kernels. So
+/// does everything if the chosen instruction set is not compiled into this translation unit (another one may have chosen it).
 template <class Format>
 inline constexpr bool has_registers = is_sixteen_bits<Format> || std::is_same_v<Format, binary32> ||
                                       (sizeof(typename Format::bits_type) <= 2 &&

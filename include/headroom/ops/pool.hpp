@@ -8,12 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 
-// Shared by units of unlike flags and versions under the rules of shared.hpp; but the program, and each shared library, has one
-// of its own, which is gone when the library is unloaded: its threads run the library's code.
+// Shared by translation units with different flags and versions under the rules of shared.hpp; but the program, and each shared
+// library, has one of its own, which is gone when the library is unloaded: its threads run the library's code.
 namespace headroom::shared_v1 {
 
-/// The workers of parallel(n), and the job they are doing: see detail::Workers. An aggregate, made as `Pool{process}`: for
-/// `new Pool` and `new Pool{}` g++ calls an implicit constructor, which units of unlike flags would have in common.
+/// The workers of parallel(n), and the job they are doing: see detail::Workers. An aggregate, made as `Pool{process}`: for `new
+/// Pool` and `new Pool{}` g++ calls an implicit constructor, which units with different flags would have in common.
 struct HEADROOM_HIDDEN Pool {
   struct Thread {
     detail::ThreadHandle handle;

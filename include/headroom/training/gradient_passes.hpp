@@ -45,7 +45,7 @@ using no_measure_t = decltype(&TraitsAndNames<Traits>::measure);
 template <class Traits>
 using no_scale_t = decltype(&TraitsAndNames<Traits>::scale);
 
-/// Whether optimizer_traits has passes of its own: all three or, which is an error, some or such as cannot be called.
+/// Whether optimizer_traits has passes of its own. Some of the three, or some that cannot be called, are an error.
 template <class Traits, class Tree>
 constexpr bool has_own_passes() {
   constexpr bool has_none =
@@ -64,15 +64,15 @@ constexpr bool has_own_passes() {
 
 // ---- the passes over the gradients of one optimizer ----
 
-/// Reports are of what is stored. Whoever works with it need not know the types of optimizer and gradients.
+/// They report what they store. Callers need not know the types of optimizer and gradients.
 class GradientPasses {
  public:
   virtual GradientReport unscale(float loss_scale) = 0;
   virtual GradientNorm measure() = 0;
   virtual GradientReport scale(double factor) = 0;
 
-  /// What the gradients are when they have been divided by `loss_scale`, of which `scaled` has been measured. What is beyond
-  /// its dtype then is an overflow, though nothing has been divided yet; an optimizer multiplies 16-bit gradients in float.
+  /// What gradients measured as `scaled` will be once divided by `loss_scale`. What will then exceed its dtype is an overflow,
+  /// although nothing has been divided yet; an optimizer multiplies 16-bit gradients in float.
   [[nodiscard]] GradientNorm unscaled(const GradientNorm& scaled, float loss_scale) {
     if (!scaled.finite) return scaled;
     const auto by = static_cast<double>(loss_scale);
@@ -85,7 +85,7 @@ class GradientPasses {
   ~GradientPasses() = default;
 
  private:
-  /// Whether no leaf overflows where each is divided by a scale below 1.
+  /// Whether no leaf overflows when divided by a scale below 1.
   virtual bool all_fit(double loss_scale) = 0;
 };
 

@@ -16,14 +16,14 @@
 //   compute_format<Compute>      the format of one lane of it
 //   float_lanes<In>              the one in which squares are formed
 //   lanes_of<Compute>            how many elements it has
-//   read_lanes<In>               how many are loaded at once where nothing is computed
-//   load<Lanes>(Format, source), load_part<Lanes>(Format, source, n), store(destination, bits), store_part(destination, bits,
-//   n)
-//                                the part: n < Lanes elements; no byte beyond is touched, lanes beyond are loaded as zeros
+//   read_lanes<In>               how many are loaded at once if nothing is computed
+//   load<Lanes>(Format, source), store(destination, bits)
+//   load_part<Lanes>(Format, source, n), store_part(destination, bits, n)
+//                                n < Lanes elements; no byte beyond is touched, lanes beyond are loaded as zeros
 //   widen<Compute>(Format, bits), narrow(Format, value)      exact; rounded to nearest-even
 //   broadcast<Compute>(factor), multiplied, divided, plus    plus(a, product) is rounded twice: never a fused multiply-add
 //   max_of_abs(Format, largest, bits), larger, largest_lane  magnitudes as integers
-//   to_doubles, add_squares, added, store_sums, and doubles_at where that has a shorter way
+//   to_doubles, add_squares, added, store_sums, and doubles_at if there is a shorter way
 //   has_streaming_stores, streaming_alignment, prefetch_ahead, store_streaming, finish_streaming
 //   has_exponent_shift, exponent_shift, make_exponent_shift, shift_exponents
 
@@ -36,14 +36,14 @@ using boundary_v1::Kernel;
 using boundary_v1::Op;
 using boundary_v1::Piece;
 
-/// Elements whose squares are summed by themselves, and the least that is shared out to a thread.
+/// Elements whose squares are summed separately, and the smallest share of a thread.
 inline constexpr std::size_t chunk_size = 65536;
 
-/// Into how many sums squares are spread: as many as keep two fused multiply-adds a cycle from waiting for each other in the
-/// registers of AVX2.
+/// The number of sums that squares are spread over: enough to keep two fused multiply-adds per cycle from waiting for each
+/// other in AVX2's registers.
 inline constexpr std::size_t sum_lanes = 32;
 
-/// Pairwise, the far halves first, as the registers before. The asm keeps -ffast-math from another order.
+/// Adds pairwise, the far halves first, as the registers were. The asm keeps -ffast-math from choosing another order.
 [[gnu::noinline]] inline double sum_of_lanes(double* lanes, std::size_t count) noexcept {
   for (std::size_t half = count / 2; half > 0; half /= 2) {
     for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
@@ -51,13 +51,13 @@ inline constexpr std::size_t sum_lanes = 32;
   }
   return lanes[0];
 }
-/// One after the other: -ffast-math would add them in an order of its own, and one for each number of threads.
+/// Adds one after the other: -ffast-math would choose an order of its own, and a different one for each number of threads.
 inline void add_to_sum(Found& found, double sum) noexcept { found.sum_of_squares = launder(found.sum_of_squares + sum); }
 
 inline void add_largest(Found& found, std::uint64_t magnitude) noexcept {
   found.largest = magnitude > found.largest ? magnitude : found.largest;
 }
-/// A magnitude of a format. Chosen as integers: an Inf chosen as a floating-point value may be assumed away under -ffast-math.
+/// Takes a magnitude of a format. Compares integers: under -ffast-math a floating-point Inf may be assumed not to exist.
 template <class Format>
 inline void add_largest(Found& found, typename Format::bits_type magnitude) noexcept {
   std::uint64_t bits = binary64::infinity_bits;

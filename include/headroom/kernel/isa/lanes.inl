@@ -27,7 +27,7 @@ inline u32_vector lanes_from(Bits bits) noexcept {
 }
 inline u32_vector all_lanes(std::uint32_t value) noexcept { return u32_vector{} + value; }
 
-// Of magnitudes, which are compared as signed integers: more CPUs can.
+// Magnitudes are compared as signed integers, which more CPUs can do.
 inline u32_vector is_above(u32_vector magnitude, std::uint32_t limit) noexcept {
   return (u32_vector)((i32_vector)magnitude > (i32_vector)all_lanes(limit));
 }
@@ -77,7 +77,7 @@ inline void store_part(unsigned char* destination, packed<Format> stored, std::s
 
 // ---- widen to float, narrow to the nearest ----
 
-/// Where the sign is in a float, less where it is in the format.
+/// The place of the sign in a float minus its place in the format.
 template <class Format>
 inline constexpr int sign_shift = 31 - Format::exponent_bits - Format::mantissa_bits;
 template <class Format>
