@@ -1,5 +1,6 @@
 // Every kernel of every instruction set, compiled with the flags under test, against the references compiled without them.
 #include <headroom/dtype/bfloat16.hpp>
+#include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/half.hpp>
 #include <headroom/kernel/kernel.hpp>
 
@@ -24,6 +25,8 @@ template <>
 constexpr Format format_of<headroom::half> = Format::binary16;
 template <>
 constexpr Format format_of<headroom::bfloat16> = Format::brain16;
+template <>
+constexpr Format format_of<headroom::float8_e4m3> = Format::e4m3;
 template <>
 constexpr Format format_of<float> = Format::binary32;
 
@@ -66,7 +69,7 @@ template <class T>
 bool same(std::uint64_t a, std::uint64_t b) {
   using F = headroom::format_of<T>;
   const bool neighbours = FLT_EVAL_METHOD == 2 && sizeof(T) == sizeof(double) && (a - b == 1 || b - a == 1);
-  return a == b || neighbours || ((a & F::abs_mask) > F::infinity_bits && (b & F::abs_mask) > F::infinity_bits);
+  return a == b || neighbours || ((a & F::abs_mask) >= F::smallest_nan_bits && (b & F::abs_mask) >= F::smallest_nan_bits);
 }
 
 template <class T>
@@ -148,11 +151,11 @@ void check_all_finite() {
     std::vector<T> elements(chunk);
     expect(headroom::kernel::all_finite(elements), "all_finite", 0, 0, 1);
     for (T& element : elements) {
-      for (const auto bits : {F::infinity_bits, F::quiet_nan_bits, F::abs_mask}) {
+      for (const auto bits : {F::overflow_bits, F::quiet_nan_bits, F::abs_mask}) {
         set_bits(element, bits);
         expect(!headroom::kernel::all_finite(elements), "all_finite", bits, 1, 0);
       }
-      set_bits(element, F::infinity_bits - 1);
+      set_bits(element, F::largest_finite_bits);
     }
   }
 }
@@ -174,6 +177,11 @@ int main() {
   check_format<headroom::bfloat16>();
   check_format<float>();
   check_format<double>();
+  check_pair<headroom::float8_e4m3, headroom::float8_e4m3>();
+  check_pair<headroom::float8_e4m3, float>();
+  check_pair<float, headroom::float8_e4m3>();
+  check_measure<headroom::float8_e4m3>();
+  check_all_finite<headroom::float8_e4m3>();
   std::printf("%d faults\n", faults);
   return faults == 0 ? 0 : 1;
 }

@@ -1,5 +1,7 @@
 #include "reference.hpp"
 
+#include <headroom/dtype/float8.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -17,6 +19,8 @@ void with_format(Format format, Body body) {
       return body(headroom::binary16{});
     case Format::brain16:
       return body(headroom::brain16{});
+    case Format::e4m3:
+      return body(headroom::e4m3{});
     case Format::binary32:
       return body(headroom::binary32{});
     case Format::binary64:
@@ -31,7 +35,7 @@ void add_boundaries(std::vector<std::uint64_t>& samples) {
 }
 
 const std::vector<std::uint64_t>& samples_of(Format format) {
-  static std::vector<std::uint64_t> all[4];
+  static std::vector<std::uint64_t> all[5];
   std::vector<std::uint64_t>& samples = all[static_cast<std::size_t>(format)];
   if (!samples.empty()) return samples;
   with_format(format, [&](auto in) {
@@ -41,6 +45,7 @@ const std::vector<std::uint64_t>& samples_of(Format format) {
     if constexpr (sizeof(typename In::bits_type) > 2) {
       add_boundaries<In, headroom::binary16>(samples);
       add_boundaries<In, headroom::brain16>(samples);
+      add_boundaries<In, headroom::e4m3>(samples);
     }
   });
   return samples;
@@ -50,9 +55,9 @@ template <class In, class Out>
 std::uint64_t outcome(Verb verb, typename In::bits_type element, std::uint32_t factor) {
   if (verb == Verb::cast) {
     const auto magnitude = static_cast<typename In::bits_type>(element & In::abs_mask);
-    if (magnitude > In::infinity_bits) return Out::quiet_nan_bits;
-    if (magnitude < In::infinity_bits) return support::nearest<Out>(support::decode<In>(element));
-    return (element & In::sign_mask) != 0 ? std::uint64_t{Out::sign_mask} | Out::infinity_bits : Out::infinity_bits;
+    if (magnitude >= In::smallest_nan_bits) return Out::quiet_nan_bits;
+    if (magnitude <= In::largest_finite_bits) return support::nearest<Out>(support::decode<In>(element));
+    return ((element & In::sign_mask) != 0 ? std::uint64_t{Out::sign_mask} : 0) | support::overflow<Out>();
   }
   const auto operation = verb == Verb::scale ? support::product : support::quotient;
   return support::compute<In, Out>(operation, element, __builtin_bit_cast(float, factor)).bits;
@@ -67,16 +72,6 @@ double plain_norm(const std::vector<double>& values) {
   }
   return std::sqrt(sums[0]);
 }
-/// Of values whose squares are no doubles: one after the other.
-double prescaled_norm(const std::vector<double>& values, int log2) {
-  double sum = 0.0;
-  for (const double value : values) {
-    const double scaled = std::ldexp(value, -log2);
-    sum += scaled * scaled;
-  }
-  return std::ldexp(std::sqrt(sum), log2);
-}
-
 constexpr std::uint64_t infinity = headroom::binary64::infinity_bits;
 
 }  // namespace
@@ -103,7 +98,7 @@ std::uint64_t max_abs(Format format, const std::uint64_t* elements, std::size_t 
     for (std::size_t i = 0; i < n; ++i) {
       largest = std::max(largest, static_cast<typename In::bits_type>(elements[i] & In::abs_mask));
     }
-    result = largest < In::infinity_bits ? support::nearest<headroom::binary64>(support::decode<In>(largest)) : infinity;
+    result = largest <= In::largest_finite_bits ? support::nearest<headroom::binary64>(support::decode<In>(largest)) : infinity;
   });
   return result;
 }
@@ -119,10 +114,7 @@ std::uint64_t norm(Format format, const std::uint64_t* elements, std::size_t n) 
       values[i] = static_cast<double>(support::to_long_double(value));
     }
   });
-  const int log2 = std::ilogb(__builtin_bit_cast(double, largest_bits));
-  const bool leaves_double = log2 >= 480 || log2 < -480;
-  const double result = leaves_double ? prescaled_norm(values, log2) : plain_norm(values);
-  return __builtin_bit_cast(std::uint64_t, result);
+  return __builtin_bit_cast(std::uint64_t, plain_norm(values));
 }
 
 }  // namespace reference

@@ -9,11 +9,11 @@
 
 namespace reference {
 
-enum class Format : std::uint32_t { binary16, brain16, binary32, binary64 };
+enum class Format : std::uint32_t { binary16, brain16, e4m3, binary32, binary64 };
 enum class Verb : std::uint32_t { scale, unscale, cast };
 
-/// Every pattern of a 16-bit format. Of a wider one: the edges of every binade, every kind of NaN, random patterns, and where
-/// rounding to a 16-bit format changes its mind. Zero-extended, as all bits here.
+/// Every pattern of a format of up to 16 bits. Of a wider one: the edges of every binade, every kind of NaN, random patterns,
+/// and where rounding to one of those changes its mind. Zero-extended, as all bits here.
 const std::uint64_t* samples(Format format);
 std::size_t sample_count(Format format);
 
