@@ -25,6 +25,16 @@ struct Sgd {
   }
 };
 
+/// An optimizer that is handed its gradients.
+struct Stateless {
+  Weights weights;
+  int steps = 0;
+  void step(Weights& grads) {
+    ++steps;
+    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -= grads[i];
+  }
+};
+
 inline float infinity() {
   float value = 0.0F;
   set_bits(value, headroom::binary32::infinity_bits);
