@@ -1,0 +1,243 @@
+#include "support/torch.hpp"
+
+#include <headroom/adapters/torch.hpp>
+#include <headroom/headroom.hpp>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::ConstantLossScale;
+using headroom::GradScaler;
+using support::dtypes;
+using support::infinity;
+using support::message_of;
+using support::parameter;
+using support::same_bits;
+using support::some;
+using torch::Tensor;
+namespace presets = headroom::presets;
+
+namespace {
+
+struct Model {
+  Tensor weight, bias, buffer;
+  std::vector<float> rest;
+};
+HEADROOM_TREE(Model, weight, bias, buffer, rest)
+
+}  // namespace
+
+TEST_CASE("the verbs work on tensors of any dtype") {
+  torch::manual_seed(1);
+  for (const auto dtype : dtypes) {
+    const std::vector<Tensor> tensors = {some({3, 5}, dtype), some({70000}, dtype), some({}, dtype), some({0}, dtype)};
+    CHECK(headroom::leaf_count(tensors) == 4);
+    CHECK(headroom::element_count(tensors) == 70016);
+    CHECK(headroom::all_finite(tensors));
+    const auto norm = headroom::measure(tensors);
+    double squares = 0.0, largest = 0.0;
+    for (const Tensor& tensor : tensors) {
+      squares += tensor.to(torch::kDouble).square().sum().item<double>();
+      if (tensor.numel() != 0) largest = std::max(largest, tensor.abs().max().to(torch::kDouble).item<double>());
+    }
+    CHECK(norm.norm == Catch::Approx(std::sqrt(squares)));
+    CHECK(norm.max_abs == largest);
+
+    std::vector<Tensor> changed;
+    for (const Tensor& tensor : tensors) changed.push_back(tensor.clone());
+    CHECK(ConstantLossScale(4.0F).unscale_in_place(changed).max_abs == largest / 4);
+    for (std::size_t i = 0; i < tensors.size(); ++i) CHECK(same_bits(changed[i], tensors[i] / 4));
+    changed[1][69999] = infinity;
+    CHECK_FALSE(headroom::all_finite(changed));
+    CHECK(headroom::find_nonfinite(changed)->path == "[1]");
+    CHECK(headroom::find_nonfinite(changed)->index == 69999);
+  }
+}
+
+TEST_CASE("new trees are of tensors, of the dtype asked for") {
+  torch::manual_seed(2);
+  const Model model{some({4, 3}), some({3}, torch::kDouble), torch::arange(4), {1.0F, 2.0F}};
+  for (const auto dtype : dtypes) {
+    const std::vector<Tensor> source = {some({4, 3}, dtype), Tensor(), torch::arange(3)};
+    const auto halves = headroom::cast<headroom::half>(source);
+    CHECK(same_bits(halves[0], source[0].to(torch::kHalf)));
+    CHECK_FALSE(halves[1].defined());
+    CHECK(halves[2].equal(source[2]));
+    CHECK(same_bits(headroom::cast<headroom::bfloat16>(source)[0], source[0].to(torch::kBFloat16)));
+    const auto [grads, report] = ConstantLossScale(8.0F).unscale<float>(source);
+    CHECK(same_bits(grads[0], source[0].to(torch::kFloat) / 8));
+    CHECK(same_bits(ConstantLossScale(8.0F).unscale(source).grads[0], source[0] / 8));
+    std::vector<Tensor> wide = {torch::empty({4, 3}, torch::kDouble), Tensor(), torch::arange(3)};
+    (void)ConstantLossScale(8.0F).unscale_into(source, wide);
+    CHECK(same_bits(wide[0], source[0].to(torch::kDouble) / 8));
+  }
+  const Tensor whole = headroom::cast<headroom::half>(model.weight);
+  CHECK(whole.scalar_type() == torch::kHalf);
+  CHECK_FALSE(headroom::cast<float>(parameter({3})).requires_grad());
+  std::vector<float> flat(12);
+  headroom::cast_into(model.weight, flat);
+  CHECK(same_bits(torch::from_blob(flat.data(), {4, 3}), model.weight));
+}
+
+TEST_CASE("strides are followed, and repeated elements refused") {
+  torch::manual_seed(3);
+  const Tensor base = some({6, 7, 8}, torch::kBFloat16);
+  for (const Tensor& view : {base.transpose(0, 2), base.slice(1, 1, 6, 2), base.permute({2, 0, 1}).select(1, 3)}) {
+    CHECK(headroom::measure(view).norm == Catch::Approx(view.to(torch::kDouble).norm().item<double>()));
+    const Tensor expected = view / 2;
+    CHECK(same_bits(ConstantLossScale(2.0F).unscale(view).grads, expected));
+    const Tensor untouched = base.clone();
+    Tensor copy = base.clone().as_strided(view.sizes(), view.strides(), view.storage_offset());
+    (void)ConstantLossScale(2.0F).unscale_in_place(copy);
+    CHECK(same_bits(copy, expected));
+  }
+  Tensor repeated = torch::ones({1}).expand({5});
+  CHECK_THAT(message_of([&] { (void)ConstantLossScale(2.0F).unscale_in_place(repeated); }),
+             ContainsSubstring("repeats elements"));
+}
+
+TEST_CASE("what cannot be reached is refused by its path, before anything is written") {
+  const auto refused = [](const Tensor& bad) {
+    const Tensor good = torch::ones({3});
+    const std::vector<Tensor> tree = {good, bad};
+    const std::string message = message_of([&] { (void)ConstantLossScale(2.0F).unscale_in_place(tree); });
+    CHECK(good.equal(torch::ones({3})));
+    return message;
+  };
+  CHECK_THAT(refused(torch::ones({2}, torch::kMeta)), ContainsSubstring("[1] is not on the CPU"));
+  CHECK_THAT(refused(torch::ones({2}, torch::kComplexFloat)), ContainsSubstring("[1] has a dtype that is not supported"));
+  const Tensor indices = torch::tensor({{0, 0}}, torch::kLong);
+  CHECK_THAT(refused(torch::sparse_coo_tensor(indices, torch::ones({2}), {3})), ContainsSubstring("[1] is sparse and not"));
+  CHECK_THAT(refused(torch::imag(torch::ones({2}, torch::kComplexFloat).conj())), ContainsSubstring("[1] has its negation"));
+  CHECK_THAT(message_of([] {
+               const std::vector<Tensor> source = {torch::ones({3})}, other = {torch::arange(3)};
+               (void)ConstantLossScale(2.0F).unscale_into(source, other);
+             }),
+             ContainsSubstring("the trees differ at [0]"));
+  CHECK_THAT(message_of([] {
+               const Tensor source = torch::ones({3}), other = torch::ones({4});
+               (void)ConstantLossScale(2.0F).unscale_into(source, other);
+             }),
+             ContainsSubstring("the source is 3, the destination is 4"));
+}
+
+TEST_CASE("coalesced sparse tensors are their values") {
+  const Tensor indices = torch::tensor({{0, 2}}, torch::kLong);
+  const Tensor sparse = torch::sparse_coo_tensor(indices, torch::tensor({2.0F, 4.0F}), {3}).coalesce();
+  CHECK(headroom::element_count(sparse) == 2);
+  CHECK(headroom::measure(sparse).max_abs == 4.0);
+  const auto halved = ConstantLossScale(2.0F).unscale<double>(sparse).grads;
+  CHECK(halved.is_coalesced());
+  CHECK(halved.to_dense().equal(torch::tensor({1.0, 0.0, 2.0}, torch::kDouble)));
+  CHECK(sparse.to_dense().equal(torch::tensor({2.0F, 0.0F, 4.0F})));
+}
+
+TEST_CASE("a scaled loss can be differentiated") {
+  GradScaler<> scaler(presets::torch(1024.0));
+  Tensor weight = parameter({3});
+  scaler.scale((weight * weight).sum()).backward();
+  CHECK(weight.grad().equal(weight.detach() * 2 * 1024));
+
+  // All of several, whatever tree they are in; what is no tensor is scaled as well, what is no floating-point number is not.
+  weight.mutable_grad() = Tensor();
+  const auto [losses, number, index] = scaler.scale(std::make_tuple(std::vector<Tensor>{weight[0], weight[1] * 2}, 3.0F, 7));
+  (losses[0] + losses[1]).backward();
+  CHECK(weight.grad().equal(torch::tensor({1024.0F, 2048.0F, 0.0F})));
+  CHECK(number == 3072.0F);
+  CHECK(index == 7);
+  CHECK(scaler.scale(torch::arange(3)).equal(torch::arange(3)));
+  CHECK_FALSE(scaler.scale(Tensor()).defined());
+
+  // fp16 has no 100000: a single number becomes float.
+  const Tensor loss = scaler.scale(torch::tensor(100.0F).to(torch::kHalf));
+  CHECK(loss.scalar_type() == torch::kFloat);
+  CHECK(loss.item<float>() == 102400.0F);
+  CHECK(scaler.scale(torch::ones({2}, torch::kHalf)).scalar_type() == torch::kHalf);
+
+  GradScaler<> disabled(presets::torch(), false);
+  const Tensor same = weight.sum();
+  CHECK(disabled.scale(same).is_same(same));
+  CHECK(ConstantLossScale(2.0F).scale(same).item<float>() == 2 * same.item<float>());
+}
+
+TEST_CASE("two parameters with one sparse gradient have one after it has been coalesced") {
+  Tensor a = parameter({4}), b = parameter({4});
+  const Tensor sparse = torch::sparse_coo_tensor(torch::tensor({{1, 1}}, torch::kLong), torch::tensor({512.0F, 512.0F}), {4});
+  a.mutable_grad() = sparse;
+  b.mutable_grad() = sparse;
+  torch::optim::SGD optimizer({a, b}, 1.0);
+  GradScaler<> scaler(presets::torch(1024.0));
+  CHECK(scaler.unscale_(optimizer).max_abs == 1.0);
+  CHECK(a.grad().to_dense().equal(torch::tensor({0.0F, 1.0F, 0.0F, 0.0F})));
+  CHECK(b.grad().to_dense().equal(a.grad().to_dense()));
+}
+
+TEST_CASE("gradients in several places are measured, unscaled and clipped together") {
+  using headroom::detail::aten::Gradients;
+  // On other devices than the CPU ATen unscales; the 16-bit ones stand for those.
+  const auto make = [](std::vector<Tensor>& tensors) {
+    tensors = {torch::full({9}, 3.0F), torch::full({16}, 4.0F).to(torch::kBFloat16)};
+    return Gradients(tensors, [](const Tensor& tensor) { return tensor.scalar_type() == torch::kFloat; });
+  };
+  const auto executor = headroom::parallel(1);
+  std::vector<Tensor> tensors;
+  Gradients gradients = make(tensors);
+  CHECK(gradients.measure(executor).norm == Catch::Approx(std::sqrt(9 * 9.0 + 16 * 16.0)));
+  CHECK(gradients.measure(executor).max_abs == 4.0);
+  CHECK(gradients.unscale(executor, 2.0F).max_abs == 2.0);
+  CHECK(same_bits(tensors[0], torch::full({9}, 1.5F)));
+  CHECK(same_bits(tensors[1], torch::full({16}, 2.0F).to(torch::kBFloat16)));
+  CHECK(gradients.scale(executor, 2.0).max_abs == 4.0);
+  CHECK(same_bits(tensors[0], torch::full({9}, 3.0F)));
+  CHECK(same_bits(tensors[1], torch::full({16}, 4.0F).to(torch::kBFloat16)));
+  for (const std::size_t bad : {0, 1}) {
+    Gradients others = make(tensors);
+    tensors[bad][5] = infinity;
+    CHECK_FALSE(others.measure(executor).finite);
+    CHECK(others.measure(executor).norm == infinity);
+    CHECK_FALSE(others.unscale(executor, 2.0F).finite);
+    CHECK_FALSE(others.scale(executor, 2.0).finite);
+    CHECK(tensors[1 - bad][0].item<float>() == (bad == 0 ? 4.0F : 3.0F));  // halved and doubled: none is left out
+  }
+}
+
+// The route of other devices, on the CPU.
+TEST_CASE("gradients elsewhere: measured and scaled by ATen") {
+  torch::manual_seed(7);
+  for (const auto dtype : dtypes) {
+    const std::vector<Tensor> gradients = {some({5, 4}, dtype), some({7}, dtype), some({0}, dtype)};
+    const auto expected = headroom::measure(gradients);
+    headroom::detail::aten::DeviceGradients device(torch::kCPU);
+    std::vector<Tensor> copies;
+    for (const Tensor& gradient : gradients) {
+      copies.push_back(gradient.clone());
+      device.add(copies.back());
+    }
+    const auto norm = device.measure();
+    CHECK(norm.finite);
+    CHECK(norm.max_abs == expected.max_abs);
+    CHECK(norm.norm == Catch::Approx(expected.norm));
+    CHECK(device.scale(0.5).max_abs == expected.max_abs / 2);
+    CHECK(same_bits(copies[0], gradients[0] * 0.5));
+
+    const auto report = device.scale(0.25);
+    CHECK(report.finite);
+    CHECK(report.max_abs == expected.max_abs / 8);
+    CHECK(same_bits(copies[0], gradients[0] / 8));
+    for (const double bad : {infinity, -infinity, std::numeric_limits<double>::quiet_NaN()}) {
+      copies[1][3] = bad;
+      CHECK_FALSE(device.scale(1.0).finite);
+      CHECK(device.scale(1.0).max_abs == infinity);
+      CHECK_FALSE(device.measure().finite);
+      CHECK(device.measure().norm == infinity);
+    }
+  }
+  headroom::detail::aten::DeviceGradients nothing(torch::kCPU);
+  CHECK(nothing.measure().norm == 0.0);
+  CHECK(nothing.scale(0.25).finite);
+}
