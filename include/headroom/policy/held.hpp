@@ -138,7 +138,7 @@ struct Held {
   static constexpr bool equal(const HeldLossScale& held, const HeldLossScale& other) {
     if (!is_in(other)) return false;
     if constexpr (is_detected_v<equal_t, Policy>) return of(held) == of(other);
-    return std::memcmp(held.own, other.own, sizeof(Policy)) == 0;
+    return std::is_empty_v<Policy> || std::memcmp(held.own, other.own, sizeof(Policy)) == 0;
   }
   static constexpr LossScaleConfig config(const HeldLossScale& held) {
     if constexpr (is_detected_v<config_t, Policy>) return loss_scale_config(of(held).config());
