@@ -1,7 +1,6 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/ops/make_plan.hpp>
 #include <headroom/ops/run.hpp>
 
 #include <cstddef>
@@ -71,7 +70,7 @@ struct FindOps {
 template <class Tree>
 [[nodiscard]] std::optional<NonFinite> find_nonfinite(const Tree& tree) {
   detail::Plan plan;
-  detail::plan_reading<detail::FindOps>(plan, tree);
+  detail::plan_one<detail::FindOps, false>(plan, tree);
   std::optional<NonFinite> found;
   for (std::size_t leaf = 0; leaf < plan.pieces().size(); ++leaf) {
     if (detail::is_finite(detail::run_leaf(plan, leaf, {0}, detail::Found{0, 0.0}))) continue;

@@ -18,9 +18,8 @@ GradientReport accumulate_into(const Executor& executor, const Source& source, D
                                const float& loss_scale) {
   detail::Pass pass = detail::unscale_pass(loss_scale);
   pass.adds = true;
-  detail::Plan plan;
-  detail::plan_into<detail::Ops<detail::Op::add_scaled, detail::Op::add_unscaled>>(plan, source, destination);
-  return detail::report_of(detail::run(executor, plan, pass));
+  using AddOps = detail::Ops<detail::Op::add_scaled, detail::Op::add_unscaled>;
+  return detail::report_of(detail::plan_and_run<AddOps, detail::DestinationIs::the_users>(executor, pass, source, destination));
 }
 template <class Source, class Destination>
 GradientReport accumulate_into(const Source& source, Destination&& destination, const float& loss_scale) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/ops/make_plan.hpp>
 #include <headroom/ops/run.hpp>
 
 namespace headroom {
@@ -12,11 +11,9 @@ namespace detail {
 /// The report on a tree, which is only read.
 template <class Executor, class Tree>
 GradientReport max_abs_of(const Executor& executor, const Tree& tree, bool may_stop) {
-  Plan plan;
-  plan_reading<Ops<Op::max_abs>>(plan, tree);
   Pass pass{0};
   pass.may_stop = may_stop;
-  return report_of(run(executor, plan, pass));
+  return report_of(plan_and_run<Ops<Op::max_abs>, false>(executor, pass, tree));
 }
 
 }  // namespace detail

@@ -21,51 +21,17 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// A list of trivial elements. The first `Few` are stored in the object itself, more in a block that the next list reuses, so
-/// that repeated calls of a verb allocate nothing.
-template <class T, std::size_t Few>
-class Buffer {
-  static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::max_align_t));
-
- public:
-  Buffer() noexcept : begin_(reinterpret_cast<T*>(few_)), capacity_(Few) {}
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() {
-    if (block_ != nullptr) give_back(block_);
-  }
-
-  void push_back(const T& value) {
-    if (size_ == capacity_) grow();
-    ::new (static_cast<void*>(begin_ + size_++)) T(value);
-  }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
-  [[nodiscard]] T* begin() noexcept { return begin_; }
-  [[nodiscard]] T* end() noexcept { return begin_ + size_; }
-  [[nodiscard]] const T* begin() const noexcept { return begin_; }
-  [[nodiscard]] const T* end() const noexcept { return begin_ + size_; }
-  [[nodiscard]] T& back() noexcept { return begin_[size_ - 1]; }
-  [[nodiscard]] const T& operator[](std::size_t i) const noexcept { return begin_[i]; }
-
- private:
+/// Blocks for lists that grow. What one list gives back the next one takes over, so that verbs that are called again and again
+/// allocate nothing.
+struct Blocks {
   static constexpr std::size_t head = alignof(std::max_align_t);  // of a block: its size
 
-  [[gnu::cold, gnu::noinline]] void grow() {
-    void* const block = take(head + 2 * capacity_ * sizeof(T));
-    T* const elements = reinterpret_cast<T*>(static_cast<unsigned char*>(block) + head);
-    std::memcpy(static_cast<void*>(elements), begin_, size_ * sizeof(T));
-    if (block_ != nullptr) ::operator delete(block_);
-    block_ = block;
-    begin_ = elements;
-    capacity_ = (size_of(block) - head) / sizeof(T);
-  }
-  static std::size_t size_of(const void* block) noexcept {
+  [[nodiscard]] static std::size_t size_of(const void* block) noexcept {
     std::size_t bytes = 0;
     std::memcpy(&bytes, block, sizeof bytes);
     return bytes;
   }
-  static void* take(std::size_t bytes) {
+  [[nodiscard]] static void* take(std::size_t bytes) {
     for (auto& spare : shared_v1::spare_blocks) {
       void* const block = spare.exchange(nullptr, std::memory_order_acquire);
       if (block == nullptr) continue;
@@ -76,25 +42,61 @@ class Buffer {
     std::memcpy(block, &bytes, sizeof bytes);
     return block;
   }
-  static void give_back(void* block) noexcept {
-    free_at_the_end();
+  [[gnu::cold, gnu::noinline]] static void give_back(void* block) noexcept {
+    struct End {
+      ~End() {
+        for (auto& spare : shared_v1::spare_blocks) ::operator delete(spare.exchange(nullptr));
+      }
+    };
+    static const End frees_all_at_the_end;
     for (auto& spare : shared_v1::spare_blocks) {
       void* none = nullptr;
       if (spare.compare_exchange_strong(none, block, std::memory_order_release, std::memory_order_relaxed)) return;
     }
     ::operator delete(block);
   }
-  static void free_at_the_end() noexcept {
-    struct End {
-      ~End() {
-        for (auto& spare : shared_v1::spare_blocks) ::operator delete(spare.exchange(nullptr));
-      }
-    };
-    static const End at_the_end;
+  /// A block of twice the size with the elements of the list, whose block, if it has one, goes.
+  [[nodiscard, gnu::cold, gnu::noinline]] static void* grown(void* block, const void* elements, std::size_t bytes) {
+    void* const larger = take(head + 2 * bytes);
+    std::memcpy(static_cast<unsigned char*>(larger) + head, elements, bytes);
+    if (block != nullptr) ::operator delete(block);
+    return larger;
+  }
+};
+
+/// A list of trivial elements, of which the first `Few` lie in the object itself.
+template <class T, std::size_t Few>
+class Buffer {
+  static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::max_align_t));
+
+ public:
+  Buffer() noexcept : begin_(reinterpret_cast<T*>(few_)), end_(begin_), limit_(begin_ + Few) {}
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() {
+    if (block_ != nullptr) Blocks::give_back(block_);
   }
 
-  T* begin_;
-  std::size_t size_ = 0, capacity_;
+  void push_back(const T& value) {
+    if (end_ == limit_) grow();
+    ::new (static_cast<void*>(end_++)) T(value);
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return static_cast<std::size_t>(end_ - begin_); }
+  [[nodiscard]] T* begin() noexcept { return begin_; }
+  [[nodiscard]] T* end() noexcept { return end_; }
+  [[nodiscard]] const T* begin() const noexcept { return begin_; }
+  [[nodiscard]] const T* end() const noexcept { return end_; }
+
+ private:
+  void grow() {
+    const std::size_t count = size();
+    block_ = Blocks::grown(block_, begin_, count * sizeof(T));
+    begin_ = reinterpret_cast<T*>(static_cast<unsigned char*>(block_) + Blocks::head);
+    end_ = begin_ + count;
+    limit_ = begin_ + (Blocks::size_of(block_) - Blocks::head) / sizeof(T);
+  }
+
+  T *begin_, *end_, *limit_;
   void* block_ = nullptr;
   alignas(T) unsigned char few_[Few * sizeof(T)];
 };

@@ -50,7 +50,7 @@ GradientReport scale_by_any(const Executor& executor, const Plan& plan, std::siz
 template <class Executor, class Tree>
 GradientReport scale_and_report(const Executor& executor, Tree& tree, double factor) {
   Plan plan;
-  plan_in_place<ScaleOps::in_place>(plan, tree);
+  plan_one<ScaleOps::in_place, true>(plan, tree);
   return scale_by_any(executor, plan, 0, factor);
 }
 
@@ -58,7 +58,7 @@ GradientReport scale_and_report(const Executor& executor, Tree& tree, double fac
 template <class Tree>
 void check_can_be_scaled(Tree& tree) {
   Plan plan;
-  plan_in_place<ScaleOps::in_place>(plan, tree);
+  plan_one<ScaleOps::in_place, true>(plan, tree);
 }
 
 struct Clipped {
@@ -72,7 +72,7 @@ Clipped unscale_and_clip(const Executor& executor, Tree& tree, const float& loss
   const Pass unscaling = unscale_pass(loss_scale);
   const auto scale = static_cast<double>(loss_scale);
   Plan plan;
-  plan_in_place<Ops<Op::scale, Op::unscale, Op::measure>>(plan, tree);
+  plan_one<Ops<Op::scale, Op::unscale, Op::measure>, true>(plan, tree);
   const GradientNorm measured = unscaled(norm_of(run(executor, plan, Pass{2})), scale);
   const double factor = clip_factor(measured, max_norm);
   if (factor == 1.0 && scale == 1.0) return {measured, measured};

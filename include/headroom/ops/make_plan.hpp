@@ -90,11 +90,11 @@ inline void check_not_shared(const Path& path, const void* old_elements, const v
 
 // ---- the walks ----
 
-/// One tree, which is read, or worked on in place.
-template <class VerbOps, bool Writes>
+/// One tree, which is read, or worked on in place. `Pieces` is a Plan or what takes its place.
+template <class VerbOps, bool Writes, class Pieces>
 struct PlanOneTree {
   static constexpr bool writes = Writes;
-  Plan& plan;
+  Pieces& plan;
 
   template <class Leaf>
   void operator()(const Path& path, Leaf& leaf) const {
@@ -111,7 +111,7 @@ struct PlanOneTree {
     if constexpr (has_layout<std::remove_const_t<Leaf>>::value) {
       const Layout layout = detail::layout_of(leaf);
       if (Writes) check_distinct_elements(path, layout);
-      plan.add(data, destination, layout, kind);
+      plan.add(data, destination, size, LoopNest(layout, layout), kind);
     } else {
       plan.add(data, destination, size, kind);
     }
@@ -122,11 +122,11 @@ struct PlanOneTree {
 enum class DestinationIs { the_users, new_tree };
 
 /// From one tree into another.
-template <class VerbOps, DestinationIs Destination>
+template <class VerbOps, DestinationIs Destination, class Pieces>
 struct PlanTwoTrees {
   static constexpr bool writes = true;
   static constexpr bool is_new = Destination == DestinationIs::new_tree;
-  Plan& plan;
+  Pieces& plan;
   Apartness& apartness;
 
   template <class From, class To>
@@ -139,14 +139,14 @@ struct PlanTwoTrees {
     check_walkable(path, "the destination", destination, to, detail::size_of(destination));
     if constexpr (check_is_writable<Element>()) {
       constexpr auto& kind = VerbOps::template kind<format_of<std::remove_pointer_t<decltype(from)>>, format_of<Element>>;
-      if constexpr (has_layout<std::remove_const_t<From>>::value || has_layout<To>::value) {
+      if constexpr (has_layout<std::remove_const_t<From>>::value || has_layout<std::remove_const_t<To>>::value) {
         add_strided(path, from, detail::layout_of(source), to, detail::layout_of(destination), kind);
       } else {
         if (size != detail::size_of(destination)) throw_sizes_differ(path, size, detail::size_of(destination));
         add(path, from, to, size, kind);
       }
     }
-    check_same_structure<std::remove_const_t<From>, To>(path, source, destination);
+    check_same_structure<std::remove_const_t<From>, std::remove_const_t<To>>(path, source, destination);
   }
 
  private:
@@ -156,7 +156,7 @@ struct PlanTwoTrees {
     } else if (size != 0) {
       apartness.add(path, ByteRange(from, size * kind.source_bytes), ByteRange(to, size * kind.destination_bytes));
     }
-    plan.add_into(from, to, size, kind);
+    plan.add(from, to, size, kind);
   }
   void add_strided(const Path& path, const void* from, const Layout& from_layout, void* to, const Layout& to_layout,
                    const PieceKind& kind) const {
@@ -169,37 +169,33 @@ struct PlanTwoTrees {
     } else if (size != 0) {
       apartness.add(path, extent_at(from, kind.source_bytes, from_layout), extent_at(to, kind.destination_bytes, to_layout));
     }
-    plan.add_into(from, to, LoopNest(from_layout, to_layout), size, kind);
+    plan.add(from, to, size, LoopNest(from_layout, to_layout), kind);
   }
 };
 
-template <class VerbOps, class Tree>
-void plan_reading(Plan& plan, const Tree& tree) {
-  const PlanOneTree<VerbOps, false> visit{plan};
-  if constexpr (check_has_floats<bare<Tree>>()) detail::walk(Path(), visit, tree);
-}
-template <class VerbOps, class Tree>
-void plan_in_place(Plan& plan, Tree& tree) {
-  const PlanOneTree<VerbOps, true> visit{plan};
+template <class VerbOps, bool Writes, class Pieces, class Tree>
+void plan_one(Pieces& plan, Tree& tree) {
+  const PlanOneTree<VerbOps, Writes, Pieces> visit{plan};
   if constexpr (check_has_floats<bare<Tree>>()) detail::walk(Path(), visit, tree);
 }
 /// A leaf may be its own destination if its elements keep their size; any other memory that is both read and written is an
 /// error.
-template <class VerbOps, class Source, class Destination>
-void plan_into(Plan& plan, const Source& source, Destination& destination) {
+template <class VerbOps, DestinationIs Is, class Pieces, class Source, class Destination>
+void plan_two(Pieces& plan, const Source& source, Destination& destination) {
   Apartness apartness;
-  const PlanTwoTrees<VerbOps, DestinationIs::the_users> visit{plan, apartness};
+  const PlanTwoTrees<VerbOps, Is, Pieces> visit{plan, apartness};
   if constexpr (check_has_floats<bare<Source>>() && check_has_floats<bare<Destination>>()) {
     detail::walk(Path(), visit, source, destination);
-    if (!apartness.is_certain()) check_leaves_apart(plan, source);
+    if constexpr (Is == DestinationIs::the_users && std::is_same_v<Pieces, Plan>) {
+      if (!apartness.is_certain()) check_leaves_apart(plan, source);
+    }
   }
 }
-template <class VerbOps, class Source, class Destination>
-void plan_into_new(Plan& plan, const Source& source, Destination& destination) {
-  Apartness none;
-  const PlanTwoTrees<VerbOps, DestinationIs::new_tree> visit{plan, none};
-  if constexpr (check_has_floats<bare<Source>>()) detail::walk(Path(), visit, source, destination);
-}
+
+/// Whether a tree is, by its type, one leaf whose elements lie side by side.
+template <class Tree>
+inline constexpr bool is_lone_piece_v = (node_kind_v<Tree> == node_kind::scalar || node_kind_v<Tree> == node_kind::tensor) &&
+                                        !has_layout<bare<Tree>>::value;
 
 }  // namespace detail
 }  // namespace HEADROOM_BUILD

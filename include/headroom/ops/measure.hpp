@@ -1,7 +1,6 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/ops/make_plan.hpp>
 #include <headroom/ops/run.hpp>
 
 namespace headroom {
@@ -12,9 +11,7 @@ inline namespace HEADROOM_BUILD {
 /// of doubles beyond 2^512 overflow, and those of doubles below 2^-538 underflow.
 template <class Executor, class Tree>
 [[nodiscard]] GradientNorm measure(const Executor& executor, const Tree& tree) {
-  detail::Plan plan;
-  detail::plan_reading<detail::Ops<detail::Op::measure>>(plan, tree);
-  return detail::norm_of(detail::run(executor, plan, {0}));
+  return detail::norm_of(detail::plan_and_run<detail::Ops<detail::Op::measure>, false>(executor, detail::Pass{0}, tree));
 }
 template <class Tree>
 [[nodiscard]] GradientNorm measure(const Tree& tree) {

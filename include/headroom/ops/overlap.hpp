@@ -96,10 +96,9 @@ class Apartness {
 /// Calls f(source, destination, leaf) with the Extents of each leaf of a plan that has elements.
 template <class F>
 void for_each_extent(const Plan& plan, F&& f) {
-  std::size_t i = 0;
   for (const Plan::Run& run : plan.runs()) {
-    for (; i < run.end; ++i) {
-      const Piece& piece = plan.pieces()[i];
+    for (const Piece* it = plan.begin(run); it != plan.end(run); ++it) {
+      const Piece& piece = *it;
       if (piece.size == 0) continue;
       const Dimension flat{static_cast<std::ptrdiff_t>(piece.size), 1, 1};
       const Dimension* const dimensions = run.depth == 0 ? &flat : plan.dimensions(run);
@@ -109,7 +108,8 @@ void for_each_extent(const Plan& plan, F&& f) {
         destination.push(dimensions[k].size, dimensions[k].destination_stride);
       }
       f(extent_at(piece.source, run.kind->source_bytes, source),
-        extent_at(piece.destination, run.kind->destination_bytes, destination), i);
+        extent_at(piece.destination, run.kind->destination_bytes, destination),
+        static_cast<std::size_t>(it - plan.pieces().begin()));
     }
   }
 }

@@ -28,6 +28,7 @@ struct PieceKind {
 /// The ops of a verb; it names one of them by its place in this list.
 template <Op... ops>
 struct Ops {
+  static constexpr std::size_t streaming = 0;  // how far behind an op its streaming counterpart is, if it has one
   template <class In, class Out>
   static constexpr const Kernel* list[] = {kernels<ops, In, Out>...};
   template <class In, class Out>
@@ -45,53 +46,55 @@ class Plan {
  public:
   struct Run {
     const PieceKind* kind;
-    std::size_t end;    // behind its last piece
+    std::size_t begin;  // its first piece
     std::size_t first;  // of its dimensions
     int depth;          // 0: elements lie side by side
   };
 
-  /// A leaf that is read (the destination is null), or worked on in place.
+  /// A leaf: read (the destination is null), worked on in place, or going into another.
   void add(const void* source, void* destination, std::size_t size, const PieceKind& kind) {
-    add_piece({source, destination, size}, kind);
-    bytes_ += size * kind.source_bytes;
+    if (kind_ != &kind) start_run(kind, 0);
+    pieces_.push_back({source, destination, size});
   }
-  void add(const void* source, void* destination, const Layout& layout, const PieceKind& kind) {
-    add_strided({source, destination, static_cast<std::size_t>(layout.size())}, LoopNest(layout, layout), kind);
-    bytes_ += static_cast<std::size_t>(layout.size()) * kind.source_bytes;
-  }
-  /// A leaf that goes into another.
-  void add_into(const void* source, void* destination, std::size_t size, const PieceKind& kind) {
-    add_piece({source, destination, size}, kind);
-    bytes_ += size * (kind.source_bytes + kind.destination_bytes);
-  }
-  void add_into(const void* source, void* destination, const LoopNest& nest, std::size_t size, const PieceKind& kind) {
-    add_strided({source, destination, size}, nest, kind);
-    bytes_ += size * (kind.source_bytes + kind.destination_bytes);
+  /// One with strides.
+  void add(const void* source, void* destination, std::size_t size, const LoopNest& nest, const PieceKind& kind) {
+    if (nest.is_contiguous() || size == 0) return add(source, destination, size, kind);
+    start_run(kind, nest.depth);
+    kind_ = nullptr;
+    pieces_.push_back({source, destination, size});
+    for (int i = 0; i < nest.depth; ++i) dimensions_.push_back(nest.dimensions[i]);
   }
 
-  /// Everything that is read or written.
-  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  /// All that is read or written; of a leaf in place once.
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    std::size_t bytes = 0;
+    for (const Run& run : runs_) {
+      for (const Piece* piece = begin(run); piece != end(run); ++piece) bytes += piece->size * bytes_each(run, *piece);
+    }
+    return bytes;
+  }
+  [[nodiscard]] static std::size_t bytes_each(const Run& run, const Piece& piece) noexcept {
+    const bool is_one = piece.destination == nullptr || piece.source == piece.destination;
+    return is_one ? run.kind->source_bytes : run.kind->source_bytes + run.kind->destination_bytes;
+  }
   [[nodiscard]] const Buffer<Piece, 32>& pieces() const noexcept { return pieces_; }
   [[nodiscard]] const Buffer<Run, 4>& runs() const noexcept { return runs_; }
+  [[nodiscard]] const Piece* begin(const Run& run) const noexcept { return pieces_.begin() + run.begin; }
+  [[nodiscard]] const Piece* end(const Run& run) const noexcept {
+    return &run + 1 == runs_.end() ? pieces_.end() : pieces_.begin() + (&run)[1].begin;
+  }
   [[nodiscard]] const Dimension* dimensions(const Run& run) const noexcept { return dimensions_.begin() + run.first; }
 
  private:
-  void add_piece(const Piece& piece, const PieceKind& kind) {
-    pieces_.push_back(piece);
-    if (runs_.empty() || runs_.back().kind != &kind || runs_.back().depth != 0) runs_.push_back({&kind, 0, 0, 0});
-    runs_.back().end = pieces_.size();
-  }
-  void add_strided(const Piece& piece, const LoopNest& nest, const PieceKind& kind) {
-    if (nest.is_contiguous() || piece.size == 0) return add_piece(piece, kind);
-    pieces_.push_back(piece);
-    runs_.push_back({&kind, pieces_.size(), dimensions_.size(), nest.depth});
-    for (int i = 0; i < nest.depth; ++i) dimensions_.push_back(nest.dimensions[i]);
+  void start_run(const PieceKind& kind, int depth) {
+    runs_.push_back({&kind, pieces_.size(), dimensions_.size(), depth});
+    kind_ = &kind;
   }
 
   Buffer<Piece, 32> pieces_;
   Buffer<Run, 4> runs_;
   Buffer<Dimension, 4> dimensions_;
-  std::size_t bytes_ = 0;
+  const PieceKind* kind_ = nullptr;  // of a run that goes on
 };
 
 }  // namespace detail

@@ -2,8 +2,9 @@
 
 #include <headroom/config.hpp>
 #include <headroom/kernel/action.hpp>
+#include <headroom/kernel/streaming.hpp>
 #include <headroom/ops/executor.hpp>
-#include <headroom/ops/plan.hpp>
+#include <headroom/ops/make_plan.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -157,11 +158,10 @@ class Share {
       : plan_(plan), pass_(pass), isa_(isa_index()), begin_(begin), end_(end), sums_(sums) {}
 
   [[nodiscard]] Found run() {
-    const Piece* piece = plan_.pieces().begin();
     for (const Plan::Run& run : plan_.runs()) {
-      const Piece* const last = plan_.pieces().begin() + run.end;
       const Kernel kernel = run.kind->kernels[pass_.op][isa_];
-      while (piece != last && !is_done()) {
+      const Piece* const last = plan_.end(run);
+      for (const Piece* piece = plan_.begin(run); piece != last && !is_done();) {
         const Piece* const behind = run.depth == 0 && end_ == everything ? end_of_group(piece, last) : piece;
         if (behind == piece) {
           run_piece(run, *piece++, kernel);
@@ -183,13 +183,12 @@ class Share {
     return piece;
   }
 
-  void run_piece(const Plan::Run& run, const Piece& piece, Kernel kernel) {
-    const bool reads_one = piece.destination == nullptr || piece.source == piece.destination;
-    const std::size_t in = run.kind->source_bytes, out = run.kind->destination_bytes, both = reads_one ? in : in + out;
+  [[gnu::noinline]] void run_piece(const Plan::Run& run, const Piece& piece, Kernel kernel) {
+    const std::size_t in = run.kind->source_bytes, out = run.kind->destination_bytes;
     for (std::size_t begin = 0; begin < piece.size; begin += chunk_size) {
       const std::size_t n = piece.size - begin < chunk_size ? piece.size - begin : chunk_size;
       const bool ours = begin_ <= position_ && position_ < end_ && !is_done();
-      position_ += n * both;
+      position_ += n * Plan::bytes_each(run, piece);
       if (!ours) continue;
       Found chunk{0, 0.0};
       if (run.depth == 0) {
@@ -227,13 +226,15 @@ inline constexpr std::size_t least_share = std::size_t{1} << 19;
 /// The shares of several threads, and what they have found.
 class Shares {
  public:
-  Shares(const Plan& plan, const Pass& pass, std::size_t count) : plan_(plan), pass_(pass), results_(count) {
+  Shares(const Plan& plan, const Pass& pass, std::size_t count)
+      : plan_(plan), pass_(pass), share_(plan.bytes() / count), results_(count) {
     (void)isa_index();  // chosen here, where an error can be thrown
   }
+  [[nodiscard]] std::size_t count() const noexcept { return results_.size(); }
   void run(std::size_t i) {
-    const std::size_t count = results_.size(), share = plan_.bytes() / count;
     Result result;  // not yet in `results_`, whose cache lines several threads write to
-    result.found = Share(plan_, pass_, share * i, i + 1 == count ? Share::everything - 1 : share * (i + 1), &result.sums).run();
+    result.found =
+        Share(plan_, pass_, share_ * i, i + 1 == count() ? Share::everything - 1 : share_ * (i + 1), &result.sums).run();
     results_[i] = std::move(result);
   }
   [[nodiscard]] Found found() const noexcept {
@@ -252,6 +253,7 @@ class Shares {
   };
   const Plan& plan_;
   const Pass& pass_;
+  std::size_t share_;
   std::vector<Result> results_;
 };
 
@@ -259,9 +261,9 @@ class Shares {
 template <class FoundInLeaf>
 [[nodiscard]] FoundInLeaf run_leaf(const Plan& plan, std::size_t leaf, const Pass& pass, FoundInLeaf found) {
   const Plan::Run* run = plan.runs().begin();
-  while (run->end <= leaf) ++run;
+  while (plan.end(*run) - plan.pieces().begin() <= static_cast<std::ptrdiff_t>(leaf)) ++run;
   const Kernel kernel = run->kind->kernels[pass.op][isa_index()];
-  const Piece& piece = plan.pieces()[leaf];
+  const Piece& piece = plan.pieces().begin()[leaf];
   if (run->depth == 0) {
     kernel(&piece, &piece + 1, pass.factor, found);
   } else {
@@ -273,14 +275,57 @@ template <class FoundInLeaf>
 template <class Executor>
 [[nodiscard]] Found run(const Executor& executor, const Plan& plan, const Pass& pass) {
   if constexpr (check_is_executor<Executor>()) {
-    const std::size_t threads = executor.concurrency(), most = plan.bytes() / least_share;
-    if (threads > 1 && most > 1) {
-      Shares shares(plan, pass, threads < most ? threads : most);
-      executor.run(threads < most ? threads : most, [&shares](std::size_t i) { shares.run(i); });
+    const std::size_t threads = executor.concurrency();
+    const std::size_t shares_worth_it = threads > 1 ? plan.bytes() / least_share : 0;
+    if (shares_worth_it > 1) {
+      Shares shares(plan, pass, threads < shares_worth_it ? threads : shares_worth_it);
+      executor.run(shares.count(), [&shares](std::size_t i) { shares.run(i); });
       return shares.found();
     }
   }
   return Share(plan, pass, 0, Share::everything, nullptr).run();
+}
+
+/// Takes the place of a plan where there is but one piece, which is small: it is run at once.
+struct RunAtOnce {
+  const Pass& pass;
+  Found found{0, 0.0};
+
+  void add(const void* source, void* destination, std::size_t size, const PieceKind& kind) {
+    const Piece piece{source, destination, size};
+    kind.kernels[pass.op][isa_index()](&piece, &piece + 1, pass.factor, found);
+  }
+};
+/// A verb that reads one tree, or works on it in place.
+template <class VerbOps, bool Writes, class Executor, class Tree>
+Found plan_and_run(const Executor& executor, const Pass& pass, Tree& tree) {
+  if constexpr (is_lone_piece_v<Tree> && check_is_executor<Executor>()) {
+    if (detail::size_of(tree) <= chunk_size) {
+      RunAtOnce at_once{pass};
+      plan_one<VerbOps, Writes>(at_once, tree);
+      return at_once.found;
+    }
+  }
+  Plan plan;
+  plan_one<VerbOps, Writes>(plan, tree);
+  return run(executor, plan, pass);
+}
+/// A verb from one tree into another.
+template <class VerbOps, DestinationIs Is, class Executor, class Source, class Destination>
+Found plan_and_run(const Executor& executor, const Pass& pass, const Source& source, Destination& destination) {
+  if constexpr (is_lone_piece_v<Source> && is_lone_piece_v<Destination> && check_is_executor<Executor>()) {
+    if (detail::size_of(source) <= chunk_size) {
+      RunAtOnce at_once{pass};
+      plan_two<VerbOps, Is>(at_once, source, destination);
+      return at_once.found;
+    }
+  }
+  Plan plan;
+  plan_two<VerbOps, Is>(plan, source, destination);
+  if (VerbOps::streaming == 0 || !is_worth_streaming(plan.bytes())) return run(executor, plan, pass);
+  Pass streaming = pass;
+  streaming.op += VerbOps::streaming;
+  return run(executor, plan, streaming);
 }
 
 }  // namespace detail

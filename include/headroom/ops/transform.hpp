@@ -1,8 +1,6 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/kernel/streaming.hpp>
-#include <headroom/ops/make_plan.hpp>
 #include <headroom/ops/run.hpp>
 #include <headroom/tree/make_like.hpp>
 
@@ -16,20 +14,21 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// The ops of a verb, and for what goes from one tree into another their streaming counterparts behind them.
+template <std::size_t Streaming, Op... ops>
+struct StreamingOps : Ops<ops...> {
+  static constexpr std::size_t streaming = Streaming;
+};
+/// The ops of a verb; what goes from one tree into another has their streaming counterparts behind them.
 struct ScaleOps {
   using in_place = Ops<Op::scale>;
-  using into = Ops<Op::scale, Op::scale_streaming>;
-  static constexpr std::size_t count = 1;
+  using into = StreamingOps<1, Op::scale, Op::scale_streaming>;
 };
 struct UnscaleOps {
   using in_place = Ops<Op::scale, Op::unscale>;
-  using into = Ops<Op::scale, Op::unscale, Op::scale_streaming, Op::unscale_streaming>;
-  static constexpr std::size_t count = 2;
+  using into = StreamingOps<2, Op::scale, Op::unscale, Op::scale_streaming, Op::unscale_streaming>;
 };
 struct CastOps {
-  using into = Ops<Op::cast, Op::cast_streaming>;
-  static constexpr std::size_t count = 1;
+  using into = StreamingOps<1, Op::cast, Op::cast_streaming>;
 };
 struct SaturatingCastOps {
   using in_place = SaturatingOps<Op::cast>;
@@ -45,21 +44,11 @@ struct SaturatingCastOps {
 
 template <class VerbOps, class Executor, class Tree>
 GradientReport transform_in_place(const Executor& executor, const Pass& pass, Tree& tree) {
-  Plan plan;
-  plan_in_place<typename VerbOps::in_place>(plan, tree);
-  return report_of(run(executor, plan, pass));
-}
-
-template <class VerbOps, class Executor>
-GradientReport run_into(const Executor& executor, const Plan& plan, Pass pass) {
-  if (is_worth_streaming(plan.bytes())) pass.op += VerbOps::count;
-  return report_of(run(executor, plan, pass));
+  return report_of(plan_and_run<typename VerbOps::in_place, true>(executor, pass, tree));
 }
 template <class VerbOps, class Executor, class Source, class Destination>
 GradientReport transform_into(const Executor& executor, const Pass& pass, const Source& source, Destination& destination) {
-  Plan plan;
-  plan_into<typename VerbOps::into>(plan, source, destination);
-  return run_into<VerbOps>(executor, plan, pass);
+  return report_of(plan_and_run<typename VerbOps::into, DestinationIs::the_users>(executor, pass, source, destination));
 }
 
 /// Whether an argument `Tree&&` is about to be destroyed together with its elements, so that they can be overwritten.
@@ -109,9 +98,8 @@ auto transform(const Executor& executor, const Pass& pass, Tree&& tree) {
       detail::walk(Path(), look, std::as_const(tree));
     }
     Transformed<Result> result{make_like<To>(std::as_const(tree)), {}};
-    Plan plan;
-    plan_into_new<typename VerbOps::into>(plan, std::as_const(tree), result.tree);
-    result.report = run_into<VerbOps>(executor, plan, pass);
+    result.report = report_of(
+        plan_and_run<typename VerbOps::into, DestinationIs::new_tree>(executor, pass, std::as_const(tree), result.tree));
     return result;
   }
 }
