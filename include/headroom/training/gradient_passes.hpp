@@ -74,11 +74,9 @@ class GradientPasses {
   /// What gradients measured as `scaled` will be once divided by `loss_scale`. What will then exceed its dtype is an overflow,
   /// although nothing has been divided yet; an optimizer multiplies 16-bit gradients in float.
   [[nodiscard]] GradientNorm unscaled(const GradientNorm& scaled, float loss_scale) {
-    if (!scaled.finite) return scaled;
     const auto by = static_cast<double>(loss_scale);
-    const GradientNorm result{{true, scaled.max_abs / by}, scaled.norm / by};
-    if (by >= 1.0 || result.max_abs <= largest_float || all_fit(by)) return result;
-    return overflow();
+    const GradientNorm result = detail::unscaled(scaled, by);
+    return by >= 1.0 || result.max_abs <= largest_float || all_fit(by) ? result : overflow();
   }
 
  protected:
@@ -89,38 +87,35 @@ class GradientPasses {
   virtual bool all_fit(double loss_scale) = 0;
 };
 
-/// By the passes of optimizer_traits, or else by headroom's verbs.
+/// headroom's verbs.
+struct VerbPasses {
+  template <class Tree>
+  static GradientReport unscale(const ParallelExecutor& executor, Tree& gradients, float loss_scale) {
+    if (loss_scale == 1.0F) return max_abs_of(executor, gradients, false);  // nothing is written where nothing changes
+    return headroom::unscale_in_place(executor, gradients, loss_scale);
+  }
+  template <class Tree>
+  static GradientNorm measure(const ParallelExecutor& executor, Tree& gradients) {
+    return headroom::measure(executor, gradients);
+  }
+  template <class Tree>
+  static GradientReport scale(const ParallelExecutor& executor, Tree& gradients, double factor) {
+    return scale_and_report(executor, gradients, factor);
+  }
+};
+
+/// By the passes of optimizer_traits, or else by the verbs.
 template <class Optimizer, class Tree>
 class PassesOf final : public GradientPasses {
-  using Traits = optimizer_traits<Optimizer>;
-  static constexpr bool has_own = has_own_passes<Traits, Tree>();
+  static constexpr bool has_own = has_own_passes<optimizer_traits<Optimizer>, Tree>();
+  using Passes = std::conditional_t<has_own, optimizer_traits<Optimizer>, VerbPasses>;
 
  public:
   PassesOf(const ParallelExecutor& executor, Tree& gradients) : executor_(executor), gradients_(gradients) {}
 
-  GradientReport unscale(float loss_scale) override {
-    if constexpr (has_own) {
-      return Traits::unscale(executor_, gradients_, loss_scale);
-    } else if (loss_scale == 1.0F) {  // nothing is written where nothing changes
-      return max_abs_of(executor_, gradients_, false);
-    } else {
-      return headroom::unscale_in_place(executor_, gradients_, loss_scale);
-    }
-  }
-  GradientNorm measure() override {
-    if constexpr (has_own) {
-      return Traits::measure(executor_, gradients_);
-    } else {
-      return headroom::measure(executor_, gradients_);
-    }
-  }
-  GradientReport scale(double factor) override {
-    if constexpr (has_own) {
-      return Traits::scale(executor_, gradients_, factor);
-    } else {
-      return scale_and_report(executor_, gradients_, factor);
-    }
-  }
+  GradientReport unscale(float loss_scale) override { return Passes::unscale(executor_, gradients_, loss_scale); }
+  GradientNorm measure() override { return Passes::measure(executor_, gradients_); }
+  GradientReport scale(double factor) override { return Passes::scale(executor_, gradients_, factor); }
 
  private:
   bool all_fit(double loss_scale) override {
