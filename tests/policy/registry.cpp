@@ -105,6 +105,12 @@ TEST_CASE("a policy of one's own may say version and policy itself") {
   register_loss_scale<Versioned>("by another name");
   CHECK(AnyLossScale(Versioned{}).state_dict() == Versioned::state_dict());
   check_comes_back(AnyLossScale(Versioned{}));
+  for (const char* key : {"policy", "version"}) {
+    CHECK_THAT(message_of([key] {
+                 (void)make_loss_scale("by another name", {{key, 7}});
+               }),
+               ContainsSubstring("the key '" + std::string(key) + "' is unknown; its value is 7"));
+  }
 }
 
 TEST_CASE("a policy of one's own without a name has no state in an AnyLossScale") {

@@ -34,18 +34,24 @@ namespace detail {
 /// hexadecimal, "0x1.999999999999ap-4"; "inf", and "nan" for every NaN.
 [[nodiscard]] inline std::string exact_text(const double& value) {
   const auto bits = bit_cast<std::uint64_t>(value);
-  if ((bits & binary64::abs_mask) > binary64::infinity_bits) return "nan";
-  char buffer[64];
+  const std::uint64_t magnitude = bits & binary64::abs_mask;
+  const std::string sign = (bits & binary64::sign_mask) != 0 ? "-" : "";
+  if (magnitude > binary64::infinity_bits) return "nan";
+  if (magnitude == binary64::infinity_bits) return sign + "inf";
   if (is_short(value)) {
+    char buffer[64];
     char* end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed, 20).ptr;
     while (end[-1] == '0' && end[-2] != '.') --end;
     return std::string(buffer, end);
   }
-  std::string text(buffer, std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::hex).ptr);
-  if ((bits & binary64::abs_mask) == binary64::infinity_bits) return text;
-  const auto plus = text.find('+');
-  if (plus != std::string::npos) text.erase(plus, 1);
-  return text.insert((bits & binary64::sign_mask) != 0 ? 1 : 0, "0x");
+  // By hand: where the processor flushes subnormals, std::to_chars makes zeros of them.
+  std::string hex;
+  for (std::uint64_t rest = magnitude & binary64::mantissa_mask; rest != 0; rest = (rest << 4U) & binary64::mantissa_mask) {
+    hex += "0123456789abcdef"[rest >> (binary64::mantissa_bits - 4)];
+  }
+  const int exponent = static_cast<int>(magnitude >> binary64::mantissa_bits);
+  const int power = (exponent == 0 ? 1 : exponent) - binary64::bias;
+  return sign + (exponent == 0 ? "0x0" : "0x1") + (hex.empty() ? "" : "." + hex) + "p" + std::to_string(power);
 }
 
 /// Reads all of `digits` as a number of this format, the nearest there is. False if it is none, or out of range.
