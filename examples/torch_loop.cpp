@@ -15,6 +15,7 @@
 #include <fstream>
 #include <headroom/adapters/torch.hpp>
 #include <headroom/headroom.hpp>
+#include <headroom/state/text.hpp>
 #include <sstream>
 #include <string>
 #include <vector>

@@ -11,7 +11,6 @@
 #include <headroom/kernel/isa.hpp>
 #include <headroom/kernel/kernel.hpp>
 #include <headroom/observe/find_nonfinite.hpp>
-#include <headroom/observe/simulate.hpp>
 #include <headroom/ops/accumulate.hpp>
 #include <headroom/ops/all_finite.hpp>
 #include <headroom/ops/cast.hpp>
@@ -28,14 +27,12 @@
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/growth.hpp>
 #include <headroom/policy/hysteresis.hpp>
-#include <headroom/policy/import_state.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
 #include <headroom/policy/make_loss_scale.hpp>
 #include <headroom/policy/noop.hpp>
 #include <headroom/policy/presets.hpp>
 #include <headroom/report.hpp>
 #include <headroom/state/state_dict.hpp>
-#include <headroom/state/text.hpp>
 #include <headroom/training/grad_scaler.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/tree/fields.hpp>

@@ -1,5 +1,8 @@
 // Compiled only: every verb and every policy, for every dtype, with one include.
 #include <headroom/headroom.hpp>
+#include <headroom/observe/simulate.hpp>
+#include <headroom/policy/import_state.hpp>
+#include <headroom/state/text.hpp>
 #include <headroom/training/async_grad_scaler.hpp>
 
 #include <vector>

@@ -1,6 +1,7 @@
 // There is the text of a saved state.
 #include <fstream>
 #include <headroom/headroom.hpp>
+#include <headroom/state/text.hpp>
 #include <string>
 
 int main() {

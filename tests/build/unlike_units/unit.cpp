@@ -2,6 +2,7 @@
 #include "unit.hpp"
 
 #include <headroom/headroom.hpp>
+#include <headroom/state/text.hpp>
 
 #include <pthread.h>
 
