@@ -5,16 +5,22 @@ if(NOT Catch2_FOUND)
   find_package(Catch2 2 REQUIRED) # as Debian 12 has it
 endif()
 
+option(HEADROOM_TEST_COMPILED "Link the tests with headroom::compiled" OFF)
+set(headroom headroom::headroom)
+if(HEADROOM_TEST_COMPILED)
+  set(headroom headroom::compiled)
+endif()
+
 # The face of both: support/catch.hpp and a main function.
 add_library(test_support INTERFACE)
 target_include_directories(test_support INTERFACE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(test_support INTERFACE HEADROOM_TEST_DATA_DIR="${CMAKE_CURRENT_SOURCE_DIR}/golden")
 if(TARGET Catch2::Catch2WithMain AND NOT CMAKE_CROSSCOMPILING) # the library is one for this machine
-  target_link_libraries(test_support INTERFACE headroom::headroom Catch2::Catch2WithMain)
+  target_link_libraries(test_support INTERFACE ${headroom} Catch2::Catch2WithMain)
 else()
   add_library(test_main OBJECT support/main.cpp)
   target_link_libraries(test_main PUBLIC Catch2::Catch2)
-  target_link_libraries(test_support INTERFACE headroom::headroom Catch2::Catch2)
+  target_link_libraries(test_support INTERFACE ${headroom} Catch2::Catch2)
   target_sources(test_support INTERFACE $<TARGET_OBJECTS:test_main>)
 endif()
 
@@ -38,7 +44,7 @@ function(headroom_add_test name)
 endfunction()
 
 # Optimising takes longer than it saves, but where tests go through every number there is.
-set(HEADROOM_EXHAUSTIVE_TEST_FLAGS "" CACHE STRING "Compiler flags of the rooms dtype and kernel, after those of all")
+set(HEADROOM_EXHAUSTIVE_TEST_FLAGS "" CACHE STRING "Compiler flags of the rooms dtype and kernel and of headroom::compiled, after those of all")
 separate_arguments(exhaustive_flags UNIX_COMMAND "${HEADROOM_EXHAUSTIVE_TEST_FLAGS}")
 
 file(GLOB sources CONFIGURE_DEPENDS *.cpp)
@@ -51,6 +57,7 @@ foreach(room IN ITEMS detail dtype kernel tree ops policy policy/systems trainin
     headroom_add_test(${room} SOURCES ${sources})
   endif()
 endforeach()
+target_compile_options(headroom_compiled PRIVATE ${exhaustive_flags})
 foreach(room IN ITEMS dtype kernel)
   target_compile_options(test_${room} PRIVATE ${exhaustive_flags})
   if(exhaustive_flags)

@@ -10,7 +10,7 @@ source cmake/install_packages.sh
 presets=("$@")
 if ((${#presets[@]} == 0)); then presets=(gcc); fi
 if [[ ${presets[*]} == all ]]; then
-  presets=(checks fast-math aarch64 clang asan-ubsan tsan)
+  presets=(checks compiled fast-math aarch64 clang asan-ubsan tsan)
   ! command -v clang++-19 >/dev/null || presets+=(clang-19)
 fi
 

@@ -27,6 +27,11 @@
 #define HEADROOM_SIMD 1
 #endif
 
+// 1: the kernels are those of the library headroom::compiled, which the program is linked with, and which sets this by itself.
+#ifndef HEADROOM_COMPILED
+#define HEADROOM_COMPILED 0
+#endif
+
 // Results are the same bits on every target that computes in float and double. The x87 unit (32-bit x86 without -msse2
 // -mfpmath=sse, or -mfpmath=387) rounds doubles twice, so double gradients and norms may differ in their last bits there.
 

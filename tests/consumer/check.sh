@@ -39,4 +39,21 @@ case $way in
     g++ -std=c++17 -O2 "$consumer/project/use_headroom.cpp" "${flags[@]}" -o "$work/use_headroom"
     "$work/use_headroom"
     ;;
+  compiled) # installed, by find_package and by pkg-config; then as a subproject, which builds the library because it is linked
+    cmake -S "$source" -B "$work/headroom" -G Ninja -DCMAKE_BUILD_TYPE=Release -DHEADROOM_COMPILED=ON -DHEADROOM_BUILD_TESTS=OFF \
+      -DHEADROOM_BUILD_EXAMPLES=OFF -DCMAKE_INSTALL_LIBDIR=lib
+    cmake --build "$work/headroom"
+    cmake --install "$work/headroom" --prefix "$work/first"
+    mv "$work/first" "$work/prefix"
+    build_and_run project -DCMAKE_PREFIX_PATH="$work/prefix" -DCOMPONENT=compiled
+    rm -r "$work/build"
+    if command -v pkg-config >/dev/null; then
+      export PKG_CONFIG_PATH=$work/prefix/lib/pkgconfig
+      read -ra flags < <(pkg-config --cflags --libs headroom-compiled)
+      # Of unlike flags, which the boundary of the library does not know.
+      g++ -std=c++17 -O2 -ffast-math -march=native -fno-exceptions "$consumer/project/use_headroom.cpp" "${flags[@]}" -o "$work/use_headroom"
+      "$work/use_headroom"
+    fi
+    build_and_run project -DHEADROOM_SOURCE_DIR="$source" -DCOMPONENT=compiled
+    ;;
 esac

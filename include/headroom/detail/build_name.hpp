@@ -122,7 +122,9 @@
 #else
 #define HEADROOM_DETAIL_LIBRARY
 #endif
+#define HEADROOM_DETAIL_RULES                                                                                       \
+  HEADROOM_DETAIL_JOIN(HEADROOM_DETAIL_MATH, HEADROOM_DETAIL_SIMD, HEADROOM_DETAIL_ERRORS, HEADROOM_DETAIL_LIBRARY, \
+                       HEADROOM_DETAIL_IF(HEADROOM_COMPILED, _compiled), , , , , )
 #define HEADROOM_BUILD                                                                                                       \
   HEADROOM_DETAIL_JOIN(v, HEADROOM_VERSION_MAJOR, _, HEADROOM_VERSION_MINOR, _, HEADROOM_VERSION_PATCH, HEADROOM_DETAIL_CPU, \
-                       HEADROOM_DETAIL_MATH, HEADROOM_DETAIL_SIMD,                                                           \
-                       HEADROOM_DETAIL_JOIN(HEADROOM_DETAIL_ERRORS, HEADROOM_DETAIL_LIBRARY, , , , , , , , ))
+                       HEADROOM_DETAIL_RULES, , )

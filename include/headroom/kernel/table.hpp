@@ -3,10 +3,14 @@
 #include <headroom/config.hpp>
 #include <headroom/dtype/format.hpp>
 #include <headroom/kernel/isa.hpp>
+#include <headroom/kernel/isa/scalar.hpp>
+#if HEADROOM_COMPILED
+#include <headroom/kernel/compiled.hpp>
+#else
 #include <headroom/kernel/isa/avx2.hpp>
 #include <headroom/kernel/isa/avx512.hpp>
 #include <headroom/kernel/isa/neon.hpp>
-#include <headroom/kernel/isa/scalar.hpp>
+#endif
 
 #include <cstddef>
 #include <type_traits>
@@ -14,6 +18,27 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
+
+#if HEADROOM_COMPILED
+
+template <Op op, class In, class Out>
+inline constexpr Kernel scalar_kernels[isa_count] = {scalar::kernel_for<op, In, Out>(), scalar::kernel_for<op, In, Out>(),
+                                                     scalar::kernel_for<op, In, Out>(), scalar::kernel_for<op, In, Out>()};
+
+template <Op op, class In, class Out>
+constexpr const Kernel (&compiled_kernels() noexcept)[isa_count] {
+  if constexpr (is_compiled<op, In, Out>) {
+    return boundary_v1::compiled.kernels[static_cast<int>(op)][compiled_place<In>][compiled_place<Out>];
+  } else {
+    return scalar_kernels<op, In, Out>;
+  }
+}
+
+/// The kernels of an op from one format to another, by instruction set.
+template <Op op, class In, class Out = In>
+inline constexpr const Kernel (&kernels)[isa_count] = compiled_kernels<op, In, Out>();
+
+#else
 
 /// Whether the SIMD instruction sets compute with the format: those they have instructions for, and all formats of up to 16
 /// bits whose numbers, subnormal ones included, are normal floats (isa/lanes.inl). Other formats run on the scalar kernels. So
@@ -45,6 +70,8 @@ constexpr Kernel kernel_of(Isa isa) noexcept {
 template <Op op, class In, class Out = In>
 inline constexpr Kernel kernels[isa_count] = {kernel_of<op, In, Out>(Isa::scalar), kernel_of<op, In, Out>(Isa::avx2),
                                               kernel_of<op, In, Out>(Isa::avx512), kernel_of<op, In, Out>(Isa::neon)};
+
+#endif
 
 /// The place of the active instruction set in `kernels`. Another unit of the program may have chosen one that this version does
 /// not know.

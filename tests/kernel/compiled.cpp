@@ -1,0 +1,57 @@
+#include <headroom/kernel/compiled.hpp>
+#include <headroom/kernel/kernel.hpp>
+
+#include <cstdint>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/isa.hpp"
+
+using namespace headroom;
+using boundary_v1::Op;
+
+namespace {
+
+/// A format that the library knows nothing of.
+struct binary24 : ieee_format<std::uint32_t, 7, 16> {};
+
+}  // namespace
+
+TEST_CASE("The library has the formats of headroom's own, and their saturating casts", "[kernel]") {
+  static_assert(detail::is_compiled<Op::scale, binary16, binary32> && detail::is_compiled<Op::measure, e4m3, e4m3>);
+  static_assert(detail::is_compiled<Op::cast, binary32, detail::saturating<e4m3>>);
+  static_assert(!detail::is_compiled<Op::scale, binary32, detail::saturating<e4m3>>);
+  static_assert(!detail::is_compiled<Op::cast, detail::saturating<e4m3>, binary32>);
+  static_assert(!detail::is_compiled<Op::scale, binary24, binary32> && !detail::is_compiled<Op::scale, binary32, binary24>);
+  static_assert(!detail::is_compiled<Op::cast, binary32, detail::saturating<binary24>>);
+}
+
+TEST_CASE("A format of one's own runs without the library", "[kernel]") {
+  support::for_each_isa([](Isa isa) {
+    const std::uint32_t one = 63U << 16, half_of_it = 62U << 16;
+    const std::uint32_t source[] = {one, half_of_it, one};
+    std::uint32_t destination[3] = {};
+    const boundary_v1::Piece piece{source, destination, 3};
+    boundary_v1::Found found{0, 0.0};
+    detail::kernels<Op::scale, binary24>[static_cast<int>(isa)](&piece, &piece + 1, 2.0, found);
+    CHECK(destination[0] == 64U << 16);
+    CHECK(destination[1] == one);
+    CHECK(detail::report_of(found).max_abs == 2.0);
+  });
+}
+
+#if HEADROOM_COMPILED
+TEST_CASE("No kernel is missing in the library", "[kernel]") {
+  int found = 0;
+  for (const auto& sources : boundary_v1::compiled.kernels) {
+    for (const auto& destinations : sources) {
+      for (const auto& isas : destinations) {
+        found += isas[0] != nullptr ? 1 : 0;
+        for (const auto kernel : isas) CHECK((kernel != nullptr) == (isas[0] != nullptr));
+      }
+    }
+  }
+  const int formats = boundary_v1::format_count;
+  CHECK(found == 8 * formats * formats + 2 * formats * formats + 2 * formats);  // transforms, saturating casts, reads
+}
+#endif
