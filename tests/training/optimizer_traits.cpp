@@ -7,6 +7,7 @@
 #include <headroom/training/optimizer_traits.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -171,4 +172,20 @@ TEST_CASE("deferred, with gradients that are handed over") {
   scaler.synchronize();
   CHECK(fused.sum == 1.0);
   CHECK(generic.sum == 2.0);
+}
+
+TEST_CASE("deferred: what a step takes beside the factor, by value and by reference, is found out before it is known") {
+  struct Mixed : Recording<Mixed> {
+    void step(GradientFactor by, std::unique_ptr<int> number, Weights& log, const std::string&) {
+      factor = by.value * static_cast<double>(*number);
+      log.push_back(1.0F);
+    }
+  } optimizer;
+  Weights log;
+  GradScaler scaler(presets::torch(1024.0));
+  scaler.set_deferred(true);
+  CHECK(scaler.unscale_(optimizer).max_abs == 1.0);
+  CHECK_FALSE(scaler.step(optimizer, std::make_unique<int>(2), log, "a name").skipped);
+  CHECK(optimizer.factor == 2.0 / 1024);
+  CHECK(log.size() == 1);
 }
