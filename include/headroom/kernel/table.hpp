@@ -19,6 +19,15 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
+/// Whether the SIMD instruction sets compute with the format: those they have instructions for, and all formats of up to 16
+/// bits whose numbers, subnormal ones included, are normal floats (isa/lanes.inl). Other formats run on the scalar kernels. So
+/// does everything if the chosen instruction set is not compiled into this translation unit (another one may have chosen it).
+template <class Format>
+inline constexpr bool has_registers = is_sixteen_bits<Format> || std::is_same_v<Format, binary32> ||
+                                      (sizeof(typename Format::bits_type) <= 2 &&
+                                       Format::bias + Format::mantissa_bits < binary32::bias &&
+                                       holds_normals<Format, binary32>());
+
 #if HEADROOM_COMPILED
 
 template <Op op, class In, class Out>
@@ -39,15 +48,6 @@ template <Op op, class In, class Out = In>
 inline constexpr const Kernel (&kernels)[isa_count] = compiled_kernels<op, In, Out>();
 
 #else
-
-/// Whether the SIMD instruction sets compute with the format: those they have instructions for, and all formats of up to 16
-/// bits whose numbers, subnormal ones included, are normal floats (isa/lanes.inl). Other formats run on the scalar kernels. So
-/// does everything if the chosen instruction set is not compiled into this translation unit (another one may have chosen it).
-template <class Format>
-inline constexpr bool has_registers = is_sixteen_bits<Format> || std::is_same_v<Format, binary32> ||
-                                      (sizeof(typename Format::bits_type) <= 2 &&
-                                       Format::bias + Format::mantissa_bits < binary32::bias &&
-                                       holds_normals<Format, binary32>());
 
 template <Op op, class In, class Out>
 constexpr Kernel kernel_of(Isa isa) noexcept {
