@@ -208,3 +208,13 @@ TEST_CASE("a clip that the reducer does not let pass can be tried again, for not
   CHECK(scaler.unscale_and_clip_(optimizer, 1.0).norm == 2.0);
   CHECK(optimizer.grads == Weights{1.0F});
 }
+
+TEST_CASE("a sum of squares over all ranks that is beyond double is an overflow") {
+  GradScaler scaler(presets::torch(1024.0));
+  scaler.set_reducer([](const GradientSums& here) {
+    return GradientSums{true, here.max_abs, static_cast<double>(infinity())};
+  });
+  Sgd optimizer{{1.0F}, {1024.0F}};
+  CHECK_FALSE(scaler.unscale_and_clip_(optimizer, 1.0).finite);
+  CHECK(scaler.step(optimizer).skipped);
+}
