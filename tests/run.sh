@@ -11,7 +11,6 @@ presets=("$@")
 if ((${#presets[@]} == 0)); then presets=(gcc); fi
 if [[ ${presets[*]} == all ]]; then
   presets=(checks compiled fast-math aarch64 clang asan-ubsan tsan)
-  ! command -v clang++-19 >/dev/null || presets+=(clang-19)
 fi
 
 install_packages g++ cmake ninja-build catch2 libeigen3-dev libxtensor-dev nlohmann-json3-dev
