@@ -8,6 +8,7 @@ declare -A elsewhere=(
   [config.hpp]="build/flags"
   [shared.hpp]="build/unlike_units"
   [detail/build_name.hpp]="build/unlike_units"
+  [kernel/boundary.hpp]="kernel" # data only
   [kernel/isa/scalar.hpp]="kernel" # each test of the kernels goes through all instruction sets
   [kernel/isa/avx2.hpp]="kernel"
   [kernel/isa/avx512.hpp]="kernel"
