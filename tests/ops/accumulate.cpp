@@ -67,7 +67,31 @@ void check_pair(std::mt19937& random) {
   }
 }
 
+/// Has its elements in the places that a pattern says, as a sparse matrix has.
+struct Patterned {
+  int pattern;
+  std::vector<float> values;
+};
+
 }  // namespace
+
+template <>
+struct headroom::tensor_traits<Patterned> {
+  using value_type = float;
+  static float* data(Patterned& tensor) { return tensor.values.data(); }
+  static const float* data(const Patterned& tensor) { return tensor.values.data(); }
+  static std::size_t size(const Patterned& tensor) { return tensor.values.size(); }
+  static bool same_structure(const Patterned& a, const Patterned& b) { return a.pattern == b.pattern; }
+};
+
+TEST_CASE("a leaf by itself whose structure differs is refused before anything is written") {
+  const Patterned source{1, {2.0F, 4.0F}};
+  Patterned destination{2, {1.0F, 1.0F}};
+  const auto says_so = Catch::Matchers::ContainsSubstring("elements in different places");
+  CHECK_THAT(support::message_of([&] { (void)accumulate_into(source, destination, 2.0F); }), says_so);
+  CHECK_THAT(support::message_of([&] { headroom::cast_into(source, destination); }), says_so);
+  CHECK(destination.values == std::vector<float>{1.0F, 1.0F});
+}
 
 TEST_CASE("destination += source / scale, rounded step by step, for all pairs of dtypes, on every instruction set") {
   support::for_each_isa([](headroom::Isa) {

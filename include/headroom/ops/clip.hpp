@@ -85,8 +85,9 @@ Clipped unscale_and_clip(const Executor& executor, Tree& tree, const float& loss
 
 /// Unscales in place and clips the unscaled gradients to an L2 norm of at most `max_norm`. Two passes: one reads, the other
 /// multiplies by inverse scale times clip factor. Returns finite, max_abs and norm of the unscaled gradients before clipping.
-/// Non-finite gradients are unscaled but not clipped; a norm beyond double, which only doubles can have, counts as not finite.
-/// Throws std::invalid_argument if max_norm is negative or NaN, or loss_scale is not in [2^-126, 2^126].
+/// Non-finite gradients are unscaled but not clipped. The squares are those of the scaled gradients: doubles whose norm is
+/// beyond the range of measure before they are unscaled count as not finite, or, if they are that small, as zero. Throws
+/// std::invalid_argument if max_norm is negative or NaN, or loss_scale is not in [2^-126, 2^126].
 template <class Executor, class Tree>
 GradientNorm unscale_and_clip_in_place(const Executor& executor, Tree&& tree, const float& loss_scale, const double& max_norm) {
   return detail::unscale_and_clip(executor, tree, loss_scale, max_norm).norm;

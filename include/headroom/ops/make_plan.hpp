@@ -141,12 +141,13 @@ struct PlanTwoTrees {
       constexpr auto& kind = VerbOps::template kind<format_of<std::remove_pointer_t<decltype(from)>>, format_of<Element>>;
       if constexpr (has_layout<std::remove_const_t<From>>::value || has_layout<std::remove_const_t<To>>::value) {
         add_strided(path, from, detail::layout_of(source), to, detail::layout_of(destination), kind);
+        check_same_structure<std::remove_const_t<From>, std::remove_const_t<To>>(path, source, destination);
       } else {
         if (size != detail::size_of(destination)) throw_sizes_differ(path, size, detail::size_of(destination));
-        add(path, from, to, size, kind);
+        check_same_structure<std::remove_const_t<From>, std::remove_const_t<To>>(path, source, destination);
+        add(path, from, to, size, kind);  // last: it may be run at once
       }
     }
-    check_same_structure<std::remove_const_t<From>, std::remove_const_t<To>>(path, source, destination);
   }
 
  private:

@@ -36,10 +36,11 @@ struct Ops {
 };
 
 /// The same, but what is stored saturates.
-template <Op... ops>
-struct SaturatingOps {
+template <class VerbOps>
+struct Saturating {
+  static constexpr std::size_t streaming = VerbOps::streaming;
   template <class In, class Out>
-  static constexpr PieceKind kind = Ops<ops...>::template kind<In, saturating<Out>>;
+  static constexpr PieceKind kind = VerbOps::template kind<In, saturating<Out>>;
 };
 
 class Plan {

@@ -31,9 +31,8 @@ struct CastOps {
   using into = StreamingOps<1, Op::cast, Op::cast_streaming>;
 };
 struct SaturatingCastOps {
-  using in_place = SaturatingOps<Op::cast>;
-  using into = SaturatingOps<Op::cast, Op::cast_streaming>;
-  static constexpr std::size_t count = 1;
+  using in_place = Saturating<Ops<Op::cast>>;
+  using into = Saturating<CastOps::into>;
 };
 
 /// The pass of UnscaleOps, and of the two ops that add.
