@@ -11,6 +11,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <headroom/observe/simulate.hpp>
 #include <stdexcept>
 #include <string>
 #include <utility>
