@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <fstream>
 #include <headroom/headroom.hpp>
+#include <headroom/policy/import_state.hpp>
 #include <string>
 #include <vector>
 

@@ -25,10 +25,15 @@ inline void add_to(Found& all, const Found& found) noexcept {
 
 // ---- a thread's share ----
 
+/// A type of this unit's own, for std::vector<double> has one code for units of unlike flags: see shared.hpp.
+struct ChunkSum {
+  double of_squares;
+};
+
 /// The chunks that begin at bytes [begin, end) of the plan; with `sums`, the sum of each goes there by itself.
 class Share {
  public:
-  Share(const Plan& plan, const Pass& pass, std::size_t begin, std::size_t end, std::vector<double>* sums) noexcept
+  Share(const Plan& plan, const Pass& pass, std::size_t begin, std::size_t end, std::vector<ChunkSum>* sums) noexcept
       : plan_(plan), pass_(pass), isa_(isa_index()), begin_(begin), end_(end), sums_(sums) {}
 
   [[nodiscard]] Found run() {
@@ -79,7 +84,7 @@ class Share {
   void add(const Found& chunk) {
     if (sums_ == nullptr) return add_to(found_, chunk);
     add_largest(found_, chunk.largest);
-    sums_->push_back(chunk.sum_of_squares);
+    sums_->push_back({chunk.sum_of_squares});
   }
 
  public:
@@ -89,7 +94,7 @@ class Share {
   const Plan& plan_;
   const Pass& pass_;
   std::size_t isa_, begin_, end_;
-  std::vector<double>* sums_;
+  std::vector<ChunkSum>* sums_;
   std::size_t position_ = 0;
   Found found_{0, 0.0};
 };
@@ -115,7 +120,7 @@ class Shares {
     Found all{0, 0.0};
     for (const Result& result : results_) {
       add_largest(all, result.found.largest);
-      for (const double sum : result.sums) add_to_sum(all, sum);
+      for (const ChunkSum& sum : result.sums) add_to_sum(all, sum.of_squares);
     }
     return all;
   }
@@ -123,7 +128,7 @@ class Shares {
  private:
   struct Result {
     Found found{0, 0.0};
-    std::vector<double> sums;
+    std::vector<ChunkSum> sums;
   };
   const Plan& plan_;
   const Pass& pass_;

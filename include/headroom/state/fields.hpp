@@ -124,7 +124,7 @@ class StateReader {
   void finish() const {
     for (const auto& [key, value] : *dict_) {
       bool read = false;
-      for (const std::string& known : read_) read = read || known == key;
+      for (const Key& known : read_) read = read || known.text == key;
       if (!read) throw_invalid_argument("the key '" + key + "' is unknown; its value is " + to_text(value));
     }
   }
@@ -143,7 +143,7 @@ class StateReader {
   }
   const StateValue& look_up(const char* key) {
     const StateValue& value = dict_->at(key);
-    read_.emplace_back(key);
+    read_.push_back({key});
     return value;
   }
   /// An integer will do, because some writers of JSON do not distinguish 2 from 2.0.
@@ -160,7 +160,10 @@ class StateReader {
   const StateDict* dict_;
   bool all_needed_ = true;
   double converted_ = 0.0;
-  std::vector<std::string> read_;
+  struct Key {  // a type of this unit's own: see shared.hpp
+    std::string text;
+  };
+  std::vector<Key> read_;
 };
 
 }  // namespace detail
