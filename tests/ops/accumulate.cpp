@@ -26,13 +26,20 @@ using support::bits_of;
 
 namespace {
 
+/// Correctly rounded: in double, which no flag makes a multiplication by a reciprocal of, and from there to Compute.
+template <class Compute, class In>
+Compute quotient_of(In value, float loss_scale) {
+  using headroom::detail::launder;
+  return static_cast<Compute>(launder(static_cast<double>(value) / launder(static_cast<double>(loss_scale))));
+}
+
 /// Element by element, in the order of the roundings: the quotient to float (double where one side is double), the sum to the
 /// same, and that to the destination. Volatile, for no compiler may fuse them.
 template <class In, class Out>
 void accumulate_slowly(const std::vector<In>& source, std::vector<Out>& destination, float loss_scale) {
   using Compute = std::conditional_t<std::is_same_v<In, double> || std::is_same_v<Out, double>, double, float>;
   for (std::size_t i = 0; i < source.size(); ++i) {
-    const volatile Compute quotient = static_cast<Compute>(source[i]) / static_cast<Compute>(loss_scale);
+    const volatile auto quotient = quotient_of<Compute>(source[i], loss_scale);
     const volatile Compute sum = static_cast<Compute>(destination[i]) + quotient;
     destination[i] = static_cast<Out>(sum);
   }
@@ -55,8 +62,7 @@ void check_pair(std::mt19937& random) {
       accumulate_slowly(source, expected, loss_scale);
       double largest = 0.0;
       for (const In value : source) {
-        const double added = static_cast<double>(static_cast<float>(value) / loss_scale);
-        largest = std::max(largest, std::abs(std::is_same_v<In, double> ? static_cast<double>(value) / loss_scale : added));
+        largest = std::max(largest, std::abs(static_cast<double>(quotient_of<float>(value, loss_scale))));
       }
       const GradientReport report = accumulate_into(source, destination, loss_scale);
       INFO(support::name_of<In>() << " into " << support::name_of<Out>() << ", scale " << loss_scale << ", " << n);

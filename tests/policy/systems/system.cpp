@@ -28,7 +28,7 @@ TEST_CASE("a scale, a floor, a factor: each in its range, by its name") {
     CHECK_THAT(message_of([&] { (void)detail::scale_argument("s", bad); }), ContainsSubstring("s is " + detail::to_text(bad)));
   }
   CHECK_THAT(message_of([&] { (void)detail::scale_argument("s", nan); }), ContainsSubstring("s is nan; it must be in [2^-126"));
-  CHECK_THAT(message_of([] { (void)detail::floor_argument("f", -0x1p-130); }), ContainsSubstring("f is -7.34683969e-40"));
+  CHECK_THAT(message_of([] { (void)detail::floor_argument("f", -0x1p-130); }), ContainsSubstring("f is -7.3468396"));
   CHECK_THAT(message_of([] { (void)detail::float_argument("f", 1e300); }),
              ContainsSubstring("f is 1e+300; it must be a positive"));
   CHECK_THAT(message_of([] { (void)detail::factor_argument("f", 1.0); }), ContainsSubstring("f is 1; it must be above 1 and"));
