@@ -118,7 +118,8 @@ class StridedRun {
     for (std::size_t done = 0, count = 0; done < n; done += count, cursor.advance(count)) {
       count = n - done < cursor.stretch() ? n - done : cursor.stretch();
       const Dimension& inner = cursor.inner();
-      auto* const there = all_out + cursor.destination * static_cast<std::ptrdiff_t>(out);
+      // A pass that only reads has no destination to point into.
+      auto* const there = all_out == nullptr ? nullptr : all_out + cursor.destination * static_cast<std::ptrdiff_t>(out);
       if (gathers) {
         const auto* const here = all_in + cursor.source * static_cast<std::ptrdiff_t>(in);
         copy_elements(in, source + done * in, 1, here, inner.source_stride, count);
