@@ -7,7 +7,6 @@
 #include <headroom/tree/overlap.hpp>
 
 #include <cstddef>
-#include <limits>
 
 // A plan is what a verb has to do, once its trees have been walked and checked: for each leaf, in the order of the tree, a
 // piece {source, destination, size}. Neighbouring pieces with the same pair of dtypes form a run, which a kernel takes in one

@@ -8,7 +8,8 @@
 #include <headroom/ops/strided.hpp>
 
 #include <cstddef>
-#include <cstdint>
+#include <limits>
+#include <utility>
 #include <vector>
 
 // A pass of a kernel over a plan, by one thread or several, with the same bits as result: magnitudes do not depend on the
@@ -33,6 +34,8 @@ struct ChunkSum {
 /// The chunks that begin at bytes [begin, end) of the plan; with `sums`, the sum of each goes there by itself.
 class Share {
  public:
+  static constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
+
   Share(const Plan& plan, const Pass& pass, std::size_t begin, std::size_t end, std::vector<ChunkSum>* sums) noexcept
       : plan_(plan), pass_(pass), isa_(isa_index()), begin_(begin), end_(end), sums_(sums) {}
 
@@ -55,7 +58,7 @@ class Share {
 
  private:
   [[nodiscard]] bool is_done() const noexcept { return pass_.may_stop && !is_finite(found_); }
-  /// Pieces that one call of the kernel takes: all of them, but for a pass that may stop no more than a chunk.
+  /// How many pieces one call of the kernel takes: all of them, or no more than a chunk if the pass may stop early.
   [[nodiscard]] const Piece* end_of_group(const Piece* piece, const Piece* last) const noexcept {
     if (!pass_.may_stop) return last;
     for (std::size_t n = 0; piece != last && n + piece->size <= chunk_size; ++piece) n += piece->size;
@@ -87,10 +90,6 @@ class Share {
     sums_->push_back({chunk.sum_of_squares});
   }
 
- public:
-  static constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
-
- private:
   const Plan& plan_;
   const Pass& pass_;
   std::size_t isa_, begin_, end_;
@@ -165,7 +164,7 @@ template <class Executor>
   return Share(plan, pass, 0, Share::everything, nullptr).run();
 }
 
-/// Takes the place of a plan where there is but one piece, which is small: it is run at once.
+/// Takes the place of a plan for a single small piece, which is run at once.
 struct RunAtOnce {
   const Pass& pass;
   Found found{0, 0.0};
@@ -175,6 +174,7 @@ struct RunAtOnce {
     kind.kernels[pass.op][isa_index()](&piece, &piece + 1, pass.factor, found);
   }
 };
+
 /// A verb that reads one tree, or works on it in place.
 template <class VerbOps, bool Writes, class Executor, class Tree>
 Found plan_and_run(const Executor& executor, const Pass& pass, Tree& tree) {
