@@ -14,7 +14,7 @@ namespace {
 
 using Formats = std::tuple<binary16, brain16, binary32, binary64, e4m3, e5m2, cb16>;
 static_assert(std::tuple_size_v<Formats> == format_count);
-static_assert(static_cast<int>(Op::measure) + 1 == op_count && isa_count == 4);
+static_assert(static_cast<int>(Op::measure) + 1 == op_count && detail::isa_count == 4);
 
 /// Whether an op only reads: then it has one format.
 constexpr bool reads(Op op) { return op == Op::max_abs || op == Op::measure; }
@@ -22,7 +22,7 @@ constexpr bool reads(Op op) { return op == Op::max_abs || op == Op::measure; }
 template <Op op, class In, class Out>
 constexpr void add(CompiledKernels& all) {
   if constexpr (detail::is_compiled<op, In, Out> && (!reads(op) || std::is_same_v<In, Out>)) {
-    for (int isa = 0; isa < isa_count; ++isa) {
+    for (int isa = 0; isa < detail::isa_count; ++isa) {
       all.kernels[static_cast<int>(op)][detail::compiled_place<In>][detail::compiled_place<Out>][isa] =
           detail::kernels<op, In, Out>[isa];
     }

@@ -38,56 +38,56 @@
 // ---- determined from the compiler; not for users ----
 
 #if HEADROOM_SIMD && (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
-#define HEADROOM_HAS_AVX2 1
-#define HEADROOM_HAS_AVX512 1
+#define HEADROOM_DETAIL_HAS_AVX2 1
+#define HEADROOM_DETAIL_HAS_AVX512 1
 #else
-#define HEADROOM_HAS_AVX2 0
-#define HEADROOM_HAS_AVX512 0
+#define HEADROOM_DETAIL_HAS_AVX2 0
+#define HEADROOM_DETAIL_HAS_AVX512 0
 #endif
 #if HEADROOM_SIMD && defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__) && defined(__GNUC__)
-#define HEADROOM_HAS_NEON 1
+#define HEADROOM_DETAIL_HAS_NEON 1
 #else
-#define HEADROOM_HAS_NEON 0
+#define HEADROOM_DETAIL_HAS_NEON 0
 #endif
 
 // _Float16 is std::float16_t wherever the latter exists, so recognising one recognises both. g++ 12 has it only on x86,
 // although its macro says otherwise.
 #if defined(__FLT16_MANT_DIG__) && (!defined(__x86_64__) || defined(__SSE2__)) && \
     (defined(__x86_64__) || defined(__clang__) || !defined(__GNUC__) || __GNUC__ >= 13)
-#define HEADROOM_HAS_FLOAT16 1
+#define HEADROOM_DETAIL_HAS_FLOAT16 1
 #else
-#define HEADROOM_HAS_FLOAT16 0
+#define HEADROOM_DETAIL_HAS_FLOAT16 0
 #endif
 
 // ARM's older fp16 type, which is not _Float16.
 #if defined(__ARM_FP16_FORMAT_IEEE)
-#define HEADROOM_HAS_ARM_FP16 1
+#define HEADROOM_DETAIL_HAS_ARM_FP16 1
 #else
-#define HEADROOM_HAS_ARM_FP16 0
+#define HEADROOM_DETAIL_HAS_ARM_FP16 0
 #endif
 
 // g++ announces __bf16 (and std::bfloat16_t, the same type) with a macro; clang only with its version.
 #if defined(__BFLT16_MANT_DIG__) || defined(__ARM_FEATURE_BF16) || \
     (defined(__clang__) && __clang_major__ >= 17 && defined(__SSE2__) && !defined(__apple_build_version__))
-#define HEADROOM_HAS_BF16 1
+#define HEADROOM_DETAIL_HAS_BF16 1
 #else
-#define HEADROOM_HAS_BF16 0
+#define HEADROOM_DETAIL_HAS_BF16 0
 #endif
 
 // POSIX threads: pthread_create returns an error if no thread can be started, where std::thread throws.
-#ifndef HEADROOM_HAS_PTHREADS
+#ifndef HEADROOM_DETAIL_HAS_PTHREADS
 #if defined(__unix__) || defined(__APPLE__)
-#define HEADROOM_HAS_PTHREADS 1
+#define HEADROOM_DETAIL_HAS_PTHREADS 1
 #else
-#define HEADROOM_HAS_PTHREADS 0
+#define HEADROOM_DETAIL_HAS_PTHREADS 0
 #endif
 #endif
 
 // For what each shared library has to itself, because it must not outlive the code it needs.
 #if defined(__ELF__) || defined(__APPLE__)
-#define HEADROOM_HIDDEN [[gnu::visibility("hidden")]]
+#define HEADROOM_DETAIL_HIDDEN [[gnu::visibility("hidden")]]
 #else
-#define HEADROOM_HIDDEN
+#define HEADROOM_DETAIL_HIDDEN
 #endif
 
 #include <headroom/detail/build_name.hpp>

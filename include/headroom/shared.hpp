@@ -5,7 +5,7 @@
 /// What translation units share whatever their flags: data, here and in a few other headers, outside the inline namespace that
 /// tells the units apart. Units of different versions share it too, so it never changes: anything different goes into a
 /// namespace with another number. A program and its shared libraries have one of each, unless symbols are hidden; of what is
-/// HEADROOM_HIDDEN, the program and each library have their own.
+/// HEADROOM_DETAIL_HIDDEN, the program and each library have their own.
 ///
 /// If several units define a function under one name, the linker keeps one copy, possibly the one for the newest CPU. So the
 /// types here have no functions, not even implicit constructors: they are constant-initialised or made as aggregates. Nor are

@@ -36,8 +36,8 @@ struct headroom::dtype_traits<ForeignDouble> {
   using format = headroom::binary64;
 };
 
-using headroom::format_of;
 using headroom::is_dtype_v;
+using headroom::detail::format_of;
 using headroom::detail::to_float;
 
 TEST_CASE("the formats of headroom's own types and the language's", "[dtype]") {
@@ -77,14 +77,14 @@ TEST_CASE("any element type up to 32 bits as float", "[dtype]") {
   CHECK(support::bits_of(to_float(headroom::bfloat16::from_bits(0x0001))) == 0x00010000);
 }
 
-#if HEADROOM_HAS_ARM_FP16
+#if HEADROOM_DETAIL_HAS_ARM_FP16
 TEST_CASE("__fp16 is the same format as half", "[dtype]") {
   static_assert(std::is_same_v<format_of<__fp16>, headroom::binary16> && is_dtype_v<const __fp16>);
   const __fp16 theirs = static_cast<__fp16>(1.5F);
   CHECK(support::bits_of(theirs) == headroom::half(1.5F).bits());
 }
 #endif
-#if HEADROOM_HAS_FLOAT16
+#if HEADROOM_DETAIL_HAS_FLOAT16
 TEST_CASE("T12: _Float16 is the same format as half", "[dtype]") {
   static_assert(std::is_same_v<format_of<_Float16>, headroom::binary16> && is_dtype_v<const _Float16>);
   const _Float16 theirs = static_cast<_Float16>(1.5F);
@@ -93,7 +93,7 @@ TEST_CASE("T12: _Float16 is the same format as half", "[dtype]") {
 }
 #endif
 
-#if HEADROOM_HAS_BF16
+#if HEADROOM_DETAIL_HAS_BF16
 TEST_CASE("T12: __bf16 is the same format as bfloat16", "[dtype]") {
   static_assert(std::is_same_v<format_of<__bf16>, headroom::brain16> && is_dtype_v<const __bf16>);
   __bf16 theirs;

@@ -56,7 +56,7 @@ static_assert(headroom::binary64::quiet_nan_bits == 0x7FF8000000000000 && headro
 TEST_CASE("a user's own formats in the manner of IEEE 754 and with NaNs alone", "[dtype]") {
   CHECK(wrong_round_trips<float8_e3m4>() == 0);
   CHECK(wrong_round_trips<float6>() == 0);
-  static_assert(headroom::is_dtype_v<float8_e3m4> && std::is_same_v<headroom::format_of<float8_e3m4>, e3m4>);
+  static_assert(headroom::is_dtype_v<float8_e3m4> && std::is_same_v<headroom::detail::format_of<float8_e3m4>, e3m4>);
   static_assert(static_cast<float>(std::numeric_limits<float8_e3m4>::max()) == 15.5F);
   static_assert(static_cast<float>(std::numeric_limits<float8_e3m4>::epsilon()) == 0.0625F, "a subnormal number");
   static_assert(float8_e3m4(15.75).bits() == 0x70 && float8_e3m4(15.75, headroom::saturate).bits() == 0x6F);

@@ -74,7 +74,7 @@ TEST_CASE("names of the instruction sets", "[kernel]") {
   CHECK(std::string(to_string(Isa::neon)) == "neon");
   CHECK(std::string(to_string(static_cast<Isa>(99))) == "unknown");
   CHECK(std::string(to_string(static_cast<Isa>(-1))) == "unknown");
-  static_assert(headroom::isa_count == 4);
+  static_assert(headroom::detail::isa_count == 4);
 }
 
 TEST_CASE("scalar is always there, and first", "[kernel]") {
@@ -84,7 +84,7 @@ TEST_CASE("scalar is always there, and first", "[kernel]") {
   for (const Isa isa : isas) CHECK(std::count(isas.begin(), isas.end(), isa) == 1);
 }
 
-#if HEADROOM_HAS_AVX2
+#if HEADROOM_DETAIL_HAS_AVX2
 TEST_CASE("T10: AVX2 is used where this CPU has it, whatever flags the program was compiled with", "[kernel]") {
   CHECK(is_available(Isa::avx2) == (__builtin_cpu_supports("avx2") != 0));  // every CPU with AVX2 has F16C
 }

@@ -89,14 +89,14 @@ TEST_CASE("kernels on foreign types, without a conversion", "[kernel]") {
     std::vector<headroom::bfloat16> bfloats(21);
     kernel::cast_into(foreign, bfloats);
     CHECK(bfloats[17] == headroom::bfloat16(-1.0F));
-#if HEADROOM_HAS_FLOAT16
+#if HEADROOM_DETAIL_HAS_FLOAT16
     std::vector<_Float16> theirs(21, static_cast<_Float16>(3.0F));
     CHECK(kernel::unscale_into(theirs, floats, 3.0F).max_abs == 1.0);
     CHECK(kernel::measure(theirs).max_abs == 3.0);
     kernel::cast_into(floats, theirs);
     CHECK(bits_of(theirs[20]) == 0x3C00);
 #endif
-#if HEADROOM_HAS_BF16
+#if HEADROOM_DETAIL_HAS_BF16
     std::vector<__bf16> brains(21);
     kernel::cast_into(std::vector<float>(21, 3.0F), brains);
     CHECK(kernel::unscale_into(brains, floats, 3.0F).max_abs == 1.0);
@@ -209,7 +209,7 @@ TEST_CASE("-0 stays -0 and Inf stays Inf of its sign", "[kernel]") {
   support::for_each_isa([&](headroom::Isa) {
     support::for_each_dtype([&](auto type) {
       using T = typename decltype(type)::type;
-      using Format = headroom::format_of<T>;
+      using Format = headroom::detail::format_of<T>;
       using Bits = support::bits_type<T>;
       const std::vector<Bits> kept{Format::sign_mask, 0, Format::infinity_bits,
                                    static_cast<Bits>(Format::sign_mask | Format::infinity_bits)};

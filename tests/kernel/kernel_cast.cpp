@@ -12,8 +12,8 @@
 #include "support/reference.hpp"
 #include "support/samples.hpp"
 
-using headroom::format_of;
 using headroom::half;
+using headroom::detail::format_of;
 using support::AnyBits;
 using support::bits_type;
 using support::hex;

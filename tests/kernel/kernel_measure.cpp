@@ -16,10 +16,10 @@
 
 using headroom::bfloat16;
 using headroom::binary64;
-using headroom::format_of;
 using headroom::GradientNorm;
 using headroom::half;
 using headroom::span;
+using headroom::detail::format_of;
 using headroom::kernel::measure;
 using support::bits_of;
 using support::name_of;

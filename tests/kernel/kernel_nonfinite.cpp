@@ -11,9 +11,9 @@
 
 using headroom::bfloat16;
 using headroom::binary64;
-using headroom::format_of;
 using headroom::half;
 using headroom::span;
+using headroom::detail::format_of;
 using support::bits_of;
 using support::bits_type;
 using support::hex;

@@ -19,8 +19,8 @@
 using headroom::cbfloat16;
 using headroom::float8_e4m3;
 using headroom::float8_e5m2;
-using headroom::format_of;
 using headroom::half;
+using headroom::detail::format_of;
 using headroom::detail::Op;
 using support::AnyBits;
 using support::bits_of;

@@ -22,12 +22,12 @@ using headroom::NonFiniteKind;
 namespace {
 
 template <class T>
-constexpr support::bits_type<T> infinity = headroom::format_of<T>::infinity_bits;
+constexpr support::bits_type<T> infinity = headroom::detail::format_of<T>::infinity_bits;
 template <class T>
 constexpr support::bits_type<T> minus_infinity = static_cast<support::bits_type<T>>(infinity<T> |
-                                                                                    headroom::format_of<T>::sign_mask);
+                                                                                    headroom::detail::format_of<T>::sign_mask);
 template <class T>
-constexpr support::bits_type<T> quiet_nan = headroom::format_of<T>::quiet_nan_bits;
+constexpr support::bits_type<T> quiet_nan = headroom::detail::format_of<T>::quiet_nan_bits;
 template <class T>
 constexpr support::bits_type<T> signalling_nan = static_cast<support::bits_type<T>>(infinity<T> + 1);
 

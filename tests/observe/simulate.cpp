@@ -1,4 +1,5 @@
 #include <headroom/dtype/bfloat16.hpp>
+#include <headroom/dtype/float8.hpp>
 #include <headroom/observe/simulate.hpp>
 #include <headroom/policy/any.hpp>
 
@@ -57,6 +58,8 @@ TEST_CASE("a step overflows where the gradient times the scale is beyond the for
   const ConstantLossScale policy(1024.0F);
   CHECK(simulate(policy, MaxAbs{65504.0 / 1024.0}).skipped == 0);
   CHECK(simulate(policy, MaxAbs{65505.0 / 1024.0}).skipped == 1);
+  CHECK(simulate<headroom::float8_e4m3>(policy, MaxAbs{448.0 / 1024.0}).skipped == 0);  // it has no Inf in its top binade
+  CHECK(simulate<headroom::float8_e4m3>(policy, MaxAbs{449.0 / 1024.0}).skipped == 1);
   const double largest = 0x1.FEp127;
   CHECK(simulate<headroom::bfloat16>(policy, MaxAbs{largest / 1024.0}).skipped == 0);
   CHECK(simulate<headroom::bfloat16>(policy, MaxAbs{largest / 1023.0}).skipped == 1);

@@ -31,7 +31,7 @@ TEST_CASE("one non-finite element anywhere in a tree is found") {
       using T = typename decltype(tag)::type;
       const auto network = support::network_of(T(1.0F));
       CHECK(all_finite(network));
-      for (const auto bad : support::nonfinite_bits<headroom::format_of<T>>()) {
+      for (const auto bad : support::nonfinite_bits<headroom::detail::format_of<T>>()) {
         for (std::size_t where = 0; where < support::network_elements; ++where) {
           auto spoilt = network;
           std::size_t position = 0;

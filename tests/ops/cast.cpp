@@ -15,8 +15,8 @@
 using headroom::bfloat16;
 using headroom::cast;
 using headroom::cast_into;
-using headroom::format_of;
 using headroom::half;
+using headroom::detail::format_of;
 using support::bits_of;
 
 namespace {

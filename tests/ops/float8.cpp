@@ -18,9 +18,9 @@ using headroom::cast;
 using headroom::cast_into;
 using headroom::float8_e4m3;
 using headroom::float8_e5m2;
-using headroom::format_of;
 using headroom::half;
 using headroom::saturate;
+using headroom::detail::format_of;
 
 namespace {
 

@@ -93,7 +93,7 @@ TEST_CASE("a span measures as a tree of that one leaf, bit for bit") {
       if (log2 != 0 && !std::is_same_v<T, double>) continue;  // their squares are no doubles
       std::vector<T> all(200'000);
       for (T& element : all) {
-        support::set_bits(element, support::random_magnitude<headroom::format_of<T>>(random, log2 - 10, log2 + 10));
+        support::set_bits(element, support::random_magnitude<headroom::detail::format_of<T>>(random, log2 - 10, log2 + 10));
       }
       for (const std::size_t size :
            {0U, 1U, 65535U, 65536U, 65537U, 65568U, 131071U, 131072U, 131073U, 180000U, 196608U, 196609U}) {

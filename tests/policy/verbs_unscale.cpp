@@ -26,9 +26,9 @@ using Catch::Matchers::ContainsSubstring;
 using headroom::bfloat16;
 using headroom::binary64;
 using headroom::ConstantLossScale;
-using headroom::format_of;
 using headroom::GradientReport;
 using headroom::half;
+using headroom::detail::format_of;
 using support::bits_of;
 
 namespace {

@@ -28,7 +28,7 @@
 namespace support {
 
 template <class T>
-using bits_type = typename headroom::format_of<T>::bits_type;
+using bits_type = typename headroom::detail::format_of<T>::bits_type;
 
 /// The empty asm hides where the bits come from: newer clangs fold tests of bits that they saw as a floating-point value
 /// before.

@@ -2,7 +2,7 @@
 
 #include <headroom/config.hpp>
 
-#if HEADROOM_HAS_PTHREADS
+#if HEADROOM_DETAIL_HAS_PTHREADS
 #include <pthread.h>
 #else
 #include <condition_variable>
@@ -16,7 +16,7 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-#if HEADROOM_HAS_PTHREADS
+#if HEADROOM_DETAIL_HAS_PTHREADS
 
 using ThreadHandle = pthread_t;
 

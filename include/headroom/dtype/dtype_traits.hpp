@@ -40,15 +40,15 @@ template <>
 struct dtype_traits<double> : detail::has_format<binary64> {};
 template <class Format>
 struct dtype_traits<storage_float<Format>> : detail::has_format<Format> {};
-#if HEADROOM_HAS_FLOAT16
+#if HEADROOM_DETAIL_HAS_FLOAT16
 template <>
 struct dtype_traits<_Float16> : detail::has_format<binary16> {};
 #endif
-#if HEADROOM_HAS_ARM_FP16
+#if HEADROOM_DETAIL_HAS_ARM_FP16
 template <>
 struct dtype_traits<__fp16> : detail::has_format<binary16> {};
 #endif
-#if HEADROOM_HAS_BF16
+#if HEADROOM_DETAIL_HAS_BF16
 template <>
 struct dtype_traits<__bf16> : detail::has_format<brain16> {};
 #endif
@@ -57,10 +57,10 @@ struct dtype_traits<__bf16> : detail::has_format<brain16> {};
 template <class T>
 inline constexpr bool is_dtype_v = detail::is_dtype<std::remove_cv_t<T>>::value;
 
+namespace detail {
+
 template <class T>
 using format_of = typename dtype_traits<std::remove_cv_t<T>>::format;
-
-namespace detail {
 
 /// The value of any element type up to 32 bits as float; exact.
 template <class T>

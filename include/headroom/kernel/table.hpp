@@ -53,13 +53,13 @@ template <Op op, class In, class Out>
 constexpr Kernel kernel_of(Isa isa) noexcept {
   (void)isa;
   if constexpr (has_registers<In> && has_registers<Out>) {
-#if HEADROOM_HAS_AVX2
+#if HEADROOM_DETAIL_HAS_AVX2
     if (isa == Isa::avx2) return avx2::kernel_for<op, In, Out>();
 #endif
-#if HEADROOM_HAS_AVX512
+#if HEADROOM_DETAIL_HAS_AVX512
     if (isa == Isa::avx512) return avx512::kernel_for<op, In, Out>();
 #endif
-#if HEADROOM_HAS_NEON
+#if HEADROOM_DETAIL_HAS_NEON
     if (isa == Isa::neon) return neon::kernel_for<op, In, Out>();
 #endif
   }

@@ -81,10 +81,9 @@ template <class Policy, class Boolean>
 template <class Dtype = half, class Policy>
 [[nodiscard]] GradientSimulation simulate(Policy policy, const std::vector<double>& max_abs) {
   static_assert(is_loss_scale_v<Policy>, "headroom: simulate takes a loss scale as its first argument (see is_loss_scale_v)");
-  using Format = format_of<Dtype>;
+  using Format = detail::format_of<Dtype>;
   static_assert(!std::is_same_v<Dtype, double>, "headroom: no loss scale is for gradients in double");
-  const double largest =
-      std::ldexp(static_cast<double>((std::uint64_t{2} << Format::mantissa_bits) - 1), Format::bias - Format::mantissa_bits);
+  constexpr auto largest = detail::bit_cast<double>(detail::convert_bits<Format, binary64>(Format::largest_finite_bits));
   GradientSimulation simulation;
   simulation.final_scale = policy.loss_scale();
   double wasted = 0.0;

@@ -13,7 +13,7 @@
 namespace headroom::shared_v1 {
 
 /// Blocks of memory between two uses, each with its size in bytes at the beginning.
-HEADROOM_HIDDEN inline std::atomic<void*> spare_blocks[4]{};
+HEADROOM_DETAIL_HIDDEN inline std::atomic<void*> spare_blocks[4]{};
 
 }  // namespace headroom::shared_v1
 

@@ -14,7 +14,7 @@ namespace headroom::shared_v1 {
 
 /// The workers of parallel(n), and the job they are doing: see detail::Workers. An aggregate, made as `Pool{process}`: for `new
 /// Pool` and `new Pool{}` g++ calls an implicit constructor, which units with different flags would have in common.
-struct HEADROOM_HIDDEN Pool {
+struct HEADROOM_DETAIL_HIDDEN Pool {
   struct Thread {
     detail::ThreadHandle handle;
     Thread* next;
@@ -38,7 +38,7 @@ struct HEADROOM_HIDDEN Pool {
   std::atomic<std::uint64_t> gate{0};
 
   std::atomic<int> sleeping{0};
-#if HEADROOM_HAS_PTHREADS
+#if HEADROOM_DETAIL_HAS_PTHREADS
   detail::Mutex mutex = PTHREAD_MUTEX_INITIALIZER;
   detail::Condition opened = PTHREAD_COND_INITIALIZER;
 #else
@@ -48,8 +48,8 @@ struct HEADROOM_HIDDEN Pool {
 };
 
 // Initialised before any code runs and never destroyed, so that objects with static storage may call parallel(n) at any time.
-HEADROOM_HIDDEN inline Pool first_pool{0};
+HEADROOM_DETAIL_HIDDEN inline Pool first_pool{0};
 /// Points to a Pool. A child of fork() makes another one.
-HEADROOM_HIDDEN inline std::atomic<void*> current_pool{&first_pool};
+HEADROOM_DETAIL_HIDDEN inline std::atomic<void*> current_pool{&first_pool};
 
 }  // namespace headroom::shared_v1

@@ -4,7 +4,7 @@
 #include <headroom/detail/thread.hpp>
 #include <headroom/ops/pool.hpp>
 
-#if HEADROOM_HAS_PTHREADS
+#if HEADROOM_DETAIL_HAS_PTHREADS
 #include <unistd.h>
 #endif
 
@@ -77,7 +77,7 @@ class Job {
 /// they run its code, so they end before it is unloaded. From then on, as in static objects that are destroyed last, all work
 /// is done by the caller. A child of fork() has none of its parent's threads, and locks that nobody will open: it begins with a
 /// set of its own.
-class HEADROOM_HIDDEN Workers {
+class HEADROOM_DETAIL_HIDDEN Workers {
  public:
   /// Calls task(0) ... task(n - 1), here and on `n_threads` - 1 workers, or on those there are. While another call is running,
   /// or from within a task, all of it is done here.
@@ -101,7 +101,7 @@ class HEADROOM_HIDDEN Workers {
  private:
   using Pool = shared_v1::Pool;
 
-#if HEADROOM_HAS_PTHREADS
+#if HEADROOM_DETAIL_HAS_PTHREADS
   static int this_process() noexcept { return static_cast<int>(getpid()); }
 #else
   static int this_process() noexcept { return 1; }
@@ -134,7 +134,7 @@ class HEADROOM_HIDDEN Workers {
 
   /// Where threads cannot be joined while a library is unloaded, as on Windows, they end with the process.
   static void end_with_this_library() {
-#if HEADROOM_HAS_PTHREADS
+#if HEADROOM_DETAIL_HAS_PTHREADS
     struct End {
       ~End() { end(); }
     };

@@ -48,13 +48,13 @@ void expect(bool right, const char* what, std::uint64_t in, std::uint64_t actual
 template <class T>
 std::uint64_t bits_of(const T& value) {
   __asm__ volatile("" : : "r"(&value) : "memory");
-  typename headroom::format_of<T>::bits_type bits;
+  typename headroom::detail::format_of<T>::bits_type bits;
   std::memcpy(&bits, &value, sizeof bits);
   return bits;
 }
 template <class T>
 void set_bits(T& value, std::uint64_t source) {
-  const auto bits = static_cast<typename headroom::format_of<T>::bits_type>(source);
+  const auto bits = static_cast<typename headroom::detail::format_of<T>::bits_type>(source);
   std::memcpy(static_cast<void*>(&value), &bits, sizeof bits);
   __asm__ volatile("" : : "r"(&value) : "memory");
 }
@@ -67,7 +67,7 @@ std::vector<T> elements_of(const std::uint64_t* bits, std::size_t n) {
 /// The same bits, or two NaNs; in the x87 unit, which rounds doubles twice, neighbours.
 template <class T>
 bool same(std::uint64_t a, std::uint64_t b) {
-  using F = headroom::format_of<T>;
+  using F = headroom::detail::format_of<T>;
   const bool neighbours = FLT_EVAL_METHOD == 2 && sizeof(T) == sizeof(double) && (a - b == 1 || b - a == 1);
   return a == b || neighbours || ((a & F::abs_mask) >= F::smallest_nan_bits && (b & F::abs_mask) >= F::smallest_nan_bits);
 }
@@ -145,7 +145,7 @@ void check_measure() {
 /// What is not finite is seen wherever it lies.
 template <class T>
 void check_all_finite() {
-  using F = headroom::format_of<T>;
+  using F = headroom::detail::format_of<T>;
   for (const headroom::Isa isa : headroom::available_isas()) {
     headroom::force_isa(isa);
     std::vector<T> elements(chunk);

@@ -2,7 +2,7 @@
 
 #include <headroom/config.hpp>
 
-#if HEADROOM_HAS_AVX512
+#if HEADROOM_DETAIL_HAS_AVX512
 
 #include <immintrin.h>
 

@@ -10,12 +10,16 @@ inline namespace HEADROOM_BUILD {
 /// means F, BW, VL and DQ of AVX-512. Numbers are never reused: see shared.hpp.
 enum class Isa { scalar, avx2, avx512, neon };
 
+namespace detail {
+
 inline constexpr int isa_count = 4;
+
+}  // namespace detail
 
 /// The name HEADROOM_ISA takes.
 [[nodiscard]] constexpr const char* to_string(Isa isa) noexcept {
-  constexpr const char* names[isa_count] = {"scalar", "avx2", "avx512", "neon"};
-  return static_cast<int>(isa) >= 0 && static_cast<int>(isa) < isa_count ? names[static_cast<int>(isa)] : "unknown";
+  constexpr const char* names[] = {"scalar", "avx2", "avx512", "neon"};
+  return static_cast<int>(isa) >= 0 && static_cast<int>(isa) < detail::isa_count ? names[static_cast<int>(isa)] : "unknown";
 }
 
 namespace detail {
@@ -32,13 +36,13 @@ struct IsaRow {
 /// of kernel/table.hpp, and a row here.
 inline constexpr IsaRow isa_rows[] = {
     {Isa::scalar, to_string(Isa::scalar), &always},
-#if HEADROOM_HAS_AVX2
+#if HEADROOM_DETAIL_HAS_AVX2
     {Isa::avx2, to_string(Isa::avx2), &cpu_has_avx2},
 #endif
-#if HEADROOM_HAS_AVX512
+#if HEADROOM_DETAIL_HAS_AVX512
     {Isa::avx512, to_string(Isa::avx512), &cpu_has_avx512},
 #endif
-#if HEADROOM_HAS_NEON
+#if HEADROOM_DETAIL_HAS_NEON
     {Isa::neon, to_string(Isa::neon), &always},
 #endif
 };

@@ -2,7 +2,7 @@
 
 #include <headroom/config.hpp>
 
-#if HEADROOM_HAS_NEON
+#if HEADROOM_DETAIL_HAS_NEON
 
 #include <arm_neon.h>
 
