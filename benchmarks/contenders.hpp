@@ -10,7 +10,7 @@
 #include <headroom/headroom.hpp>
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xmath.hpp>
-#if HEADROOM_DETAIL_HAS_AVX2
+#if HEADROOM_DETAIL_HAS_X86
 #include <immintrin.h>
 #endif
 #if BENCHMARK_HIGHWAY
@@ -30,7 +30,7 @@ using headroom::half;
 
 // ---- limits: compiled for AVX2, whatever the flags; elsewhere whatever the compiler makes of the plain loops ----
 
-#if HEADROOM_DETAIL_HAS_AVX2
+#if HEADROOM_DETAIL_HAS_X86
 #define BENCHMARK_TARGET __attribute__((target("avx2,f16c"), noinline))
 #else
 #define BENCHMARK_TARGET __attribute__((noinline))
@@ -40,7 +40,7 @@ BENCHMARK_TARGET inline void multiply(float* values, std::size_t n, float factor
   for (std::size_t i = 0; i < n; ++i) values[i] *= factor;
 }
 
-#if HEADROOM_DETAIL_HAS_AVX2
+#if HEADROOM_DETAIL_HAS_X86
 BENCHMARK_TARGET inline std::uint32_t read(const void* memory, std::size_t bytes) {
   const auto* source = static_cast<const unsigned char*>(memory);
   __m256i seen[4] = {};

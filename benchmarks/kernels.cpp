@@ -111,7 +111,7 @@ void add_widening(const std::string& dtype) {
     const span<float> to(target<float>().data(), n);
     benchmark::DoNotOptimize(headroom::kernel::unscale_into(span<T>(ones<T>().data(), n), to, 1.0F / inverse_scale()).finite);
   });
-#if HEADROOM_DETAIL_HAS_AVX2
+#if HEADROOM_DETAIL_HAS_X86
   add(work, "limit: widen", bytes, [](std::size_t n) { contenders::widen(ones<T>().data(), target<float>().data(), n); });
 #endif
   add(work, "Eigen", bytes, [](std::size_t n) {
@@ -161,7 +161,7 @@ template <class T>
 void add_reading(const std::string& dtype) {
   constexpr std::size_t bytes = sizeof(T);
   const auto limit = [](std::size_t n) {
-#if HEADROOM_DETAIL_HAS_AVX2
+#if HEADROOM_DETAIL_HAS_X86
     benchmark::DoNotOptimize(contenders::read(ones<T>().data(), n * sizeof(T)));
 #endif
   };

@@ -38,11 +38,9 @@
 // ---- determined from the compiler; not for users ----
 
 #if HEADROOM_SIMD && (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
-#define HEADROOM_DETAIL_HAS_AVX2 1
-#define HEADROOM_DETAIL_HAS_AVX512 1
+#define HEADROOM_DETAIL_HAS_X86 1
 #else
-#define HEADROOM_DETAIL_HAS_AVX2 0
-#define HEADROOM_DETAIL_HAS_AVX512 0
+#define HEADROOM_DETAIL_HAS_X86 0
 #endif
 #if HEADROOM_SIMD && defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__) && defined(__GNUC__)
 #define HEADROOM_DETAIL_HAS_NEON 1

@@ -43,7 +43,7 @@ TEST_CASE("A format of one's own runs without the library", "[kernel]") {
 #if HEADROOM_COMPILED
 TEST_CASE("No kernel is missing in the library", "[kernel]") {
   int found = 0;
-  for (const auto& sources : boundary_v1::compiled.kernels) {
+  for (const auto& sources : detail::CompiledKernels::compiled.kernels) {
     for (const auto& destinations : sources) {
       for (const auto& isas : destinations) {
         found += isas[0] != nullptr ? 1 : 0;
@@ -51,7 +51,7 @@ TEST_CASE("No kernel is missing in the library", "[kernel]") {
       }
     }
   }
-  const int formats = boundary_v1::format_count;
+  const int formats = detail::CompiledFormats::size;
   CHECK(found == 8 * formats * formats + 2 * formats * formats + 2 * formats);  // transforms, saturating casts, reads
 }
 #endif

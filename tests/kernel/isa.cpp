@@ -63,7 +63,11 @@ std::string complaint_of_first_use() {
   return "";
 }
 
-const Isa every_isa[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::neon};
+std::vector<Isa> every_isa() {
+  std::vector<Isa> isas;
+  for (int isa = 0; isa < headroom::detail::isa_count; ++isa) isas.push_back(static_cast<Isa>(isa));
+  return isas;
+}
 
 }  // namespace
 
@@ -74,7 +78,6 @@ TEST_CASE("names of the instruction sets", "[kernel]") {
   CHECK(std::string(to_string(Isa::neon)) == "neon");
   CHECK(std::string(to_string(static_cast<Isa>(99))) == "unknown");
   CHECK(std::string(to_string(static_cast<Isa>(-1))) == "unknown");
-  static_assert(headroom::detail::isa_count == 4);
 }
 
 TEST_CASE("scalar is always there, and first", "[kernel]") {
@@ -84,7 +87,7 @@ TEST_CASE("scalar is always there, and first", "[kernel]") {
   for (const Isa isa : isas) CHECK(std::count(isas.begin(), isas.end(), isa) == 1);
 }
 
-#if HEADROOM_DETAIL_HAS_AVX2
+#if HEADROOM_DETAIL_HAS_X86
 TEST_CASE("T10: AVX2 is used where this CPU has it, whatever flags the program was compiled with", "[kernel]") {
   CHECK(is_available(Isa::avx2) == (__builtin_cpu_supports("avx2") != 0));  // every CPU with AVX2 has F16C
 }
@@ -103,7 +106,7 @@ TEST_CASE("force_isa makes an available instruction set the active one", "[kerne
 TEST_CASE("force_isa refuses what is not available, by name, and changes nothing", "[kernel]") {
   for (const Isa active : available_isas()) {
     const support::ScopedIsa scoped(active);
-    for (const Isa isa : every_isa) {
+    for (const Isa isa : every_isa()) {
       if (is_available(isa)) continue;
       INFO(to_string(isa));
       CHECK_THROWS_AS(force_isa(isa), std::invalid_argument);
@@ -156,7 +159,7 @@ TEST_CASE("HEADROOM_ISA is read once, and force_isa overrides it", "[kernel]") {
 
 TEST_CASE("an unknown or unavailable HEADROOM_ISA is refused with its value and the ones there are, at every use", "[kernel]") {
   std::vector<std::string> refused{"avx1024", "AVX2", "scalar ", "0"};
-  for (const Isa isa : every_isa) {
+  for (const Isa isa : every_isa()) {
     if (!is_available(isa)) refused.emplace_back(to_string(isa));
   }
   for (const std::string& value : refused) {

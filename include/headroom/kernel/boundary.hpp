@@ -38,6 +38,7 @@ enum class Op : int {
   max_abs,  ///< reads
   measure   ///< reads, and adds up squares in double
 };
+inline constexpr int op_count = static_cast<int>(Op::measure) + 1;
 
 /// Works on the pieces of [first, last) and adds to `found`.
 using Kernel = void (*)(const Piece* first, const Piece* last, double factor, Found& found);

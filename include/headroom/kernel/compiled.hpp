@@ -13,14 +13,13 @@
 
 namespace headroom::boundary_v1 {
 
-inline constexpr int op_count = 10, format_count = 7;
-
-/// By op, format of the source, format of the destination (from format_count on: as it saturates, of casts only) and
-/// instruction set. Null: there is none.
+/// By op, format of the source, format of the destination (from Formats on: as it saturates, of casts only) and instruction
+/// set. Null: there is none. Units and a library that disagree on the numbers do not link.
+template <int Ops, int Formats, int Isas>
 struct CompiledKernels {
-  Kernel kernels[op_count][format_count][2 * format_count][4];
+  Kernel kernels[Ops][Formats][2 * Formats][Isas];
+  static const CompiledKernels compiled;
 };
-extern const CompiledKernels compiled;
 
 }  // namespace headroom::boundary_v1
 
@@ -28,26 +27,38 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// A format's place in CompiledKernels: fixed for ever.
+/// The formats of headroom's own. Their places are fixed for ever: another one goes to the end.
+template <class... Formats>
+struct FormatList {
+  static constexpr int size = sizeof...(Formats);
+  /// -1: there is no such format.
+  template <class Format>
+  static constexpr int place_of() noexcept {
+    int place = 0;
+    const bool found = ((std::is_same_v<Format, Formats> || (++place, false)) || ...);
+    return found ? place : -1;
+  }
+};
+using CompiledFormats = FormatList<binary16, brain16, binary32, binary64, e4m3, e5m2, cb16>;
+
 template <class Format>
-inline constexpr int compiled_place = std::is_same_v<Format, binary16>   ? 0
-                                      : std::is_same_v<Format, brain16>  ? 1
-                                      : std::is_same_v<Format, binary32> ? 2
-                                      : std::is_same_v<Format, binary64> ? 3
-                                      : std::is_same_v<Format, e4m3>     ? 4
-                                      : std::is_same_v<Format, e5m2>     ? 5
-                                      : std::is_same_v<Format, cb16>     ? 6
-                                                                         : -1;
+inline constexpr int compiled_place = CompiledFormats::place_of<Format>();
 template <class Format>
 inline constexpr int compiled_place<saturating<Format>> =
-    compiled_place<Format> < 0 ? -1 : boundary_v1::format_count + compiled_place<Format>;
+    compiled_place<Format> < 0 ? -1 : CompiledFormats::size + compiled_place<Format>;
 
 template <boundary_v1::Op op, class In, class Out>
 inline constexpr bool is_compiled = compiled_place<In> >= 0 &&
-                                    compiled_place<In> < boundary_v1::format_count&& compiled_place<Out> >= 0 &&
-                                    (compiled_place<Out> < boundary_v1::format_count || op == boundary_v1::Op::cast ||
+                                    compiled_place<In> < CompiledFormats::size&& compiled_place<Out> >= 0 &&
+                                    (compiled_place<Out> < CompiledFormats::size || op == boundary_v1::Op::cast ||
                                      op == boundary_v1::Op::cast_streaming);
+
+using CompiledKernels = boundary_v1::CompiledKernels<boundary_v1::op_count, CompiledFormats::size, isa_count>;
 
 }  // namespace detail
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
+
+/// Defined in the library.
+template <>
+const headroom::detail::CompiledKernels headroom::detail::CompiledKernels::compiled;

@@ -18,7 +18,7 @@ namespace detail {
 [[nodiscard]] inline std::string names_of_available_isas() {
   std::string names;
   for (const IsaRow& row : isa_rows) {
-    if (!row.cpu_has_it()) continue;
+    if (!row.can_run()) continue;
     names += names.empty() ? row.name : std::string(" ") + row.name;
   }
   return names;
@@ -28,21 +28,18 @@ namespace detail {
   throw_invalid_argument(asked_for + " is not available; this program on this CPU has: " + names_of_available_isas());
 }
 
-/// The last available row is the fastest; HEADROOM_ISA in the environment overrides it.
+/// The last that can run is the fastest; HEADROOM_ISA in the environment overrides it.
 [[gnu::cold, gnu::noinline]] inline Isa choose_isa() {
   if (!HEADROOM_SIMD) return Isa::scalar;  // other translation units of the program may use SIMD all the same
   const char* asked_for = std::getenv("HEADROOM_ISA");
   const bool overridden = asked_for != nullptr && *asked_for != '\0';
-  Isa best = Isa::scalar;
-  bool found = false;
-  for (const IsaRow& row : isa_rows) {
-    if (!row.cpu_has_it() || (overridden && std::string(asked_for) != row.name)) continue;
-    best = row.isa;
-    found = true;
+  int best = -1;
+  for (int isa = 0; isa < isa_count; ++isa) {
+    if (isa_rows[isa].can_run() && (!overridden || std::string(asked_for) == isa_rows[isa].name)) best = isa;
   }
-  if (!found) throw_isa_unavailable("HEADROOM_ISA=" + std::string(asked_for));
-  shared_v1::chosen_isa.store(static_cast<int>(best), std::memory_order_relaxed);
-  return best;
+  if (best < 0) throw_isa_unavailable("HEADROOM_ISA=" + std::string(asked_for));
+  shared_v1::chosen_isa.store(best, std::memory_order_relaxed);
+  return static_cast<Isa>(best);
 }
 
 }  // namespace detail
@@ -58,8 +55,8 @@ namespace detail {
 /// Those compiled into this program that this CPU has, slowest first; the first is always `scalar`.
 [[nodiscard]] inline std::vector<Isa> available_isas() {
   std::vector<Isa> result;
-  for (const detail::IsaRow& row : detail::isa_rows) {
-    if (row.cpu_has_it()) result.push_back(row.isa);
+  for (int isa = 0; isa < detail::isa_count; ++isa) {
+    if (detail::isa_rows[isa].can_run()) result.push_back(static_cast<Isa>(isa));
   }
   return result;
 }
@@ -67,12 +64,11 @@ namespace detail {
 /// Makes all kernels of the program use `isa`, for tests and measurements: all instruction sets give the same results. Throws
 /// std::invalid_argument, and changes nothing, if it is not compiled in or the CPU lacks it.
 inline void force_isa(Isa isa) {
-  for (const detail::IsaRow& row : detail::isa_rows) {
-    if (row.isa != isa || !row.cpu_has_it()) continue;
-    shared_v1::chosen_isa.store(static_cast<int>(isa), std::memory_order_relaxed);
-    return;
+  const auto row = static_cast<int>(isa);
+  if (row < 0 || row >= detail::isa_count || !detail::isa_rows[row].can_run()) {
+    detail::throw_isa_unavailable(std::string("force_isa: ") + to_string(isa));
   }
-  detail::throw_isa_unavailable(std::string("force_isa: ") + to_string(isa));
+  shared_v1::chosen_isa.store(row, std::memory_order_relaxed);
 }
 
 }  // namespace HEADROOM_BUILD

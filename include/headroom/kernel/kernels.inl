@@ -287,3 +287,7 @@ constexpr Kernel kernel_for() noexcept {
     return &transform<ordinary(op), In, Out>;
   }
 }
+struct Kernels {
+  template <Op op, class In, class Out>
+  static constexpr Kernel kernel = kernel_for<op, In, Out>();
+};

@@ -12,8 +12,10 @@
 #include <headroom/kernel/isa/neon.hpp>
 #endif
 
+#include <array>
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -28,56 +30,48 @@ inline constexpr bool has_registers = is_sixteen_bits<Format> || std::is_same_v<
                                        Format::bias + Format::mantissa_bits < binary32::bias &&
                                        holds_normals<Format, binary32>());
 
+template <Isa isa>
+struct IsaKernels : IsaKernels<Isa::scalar> {};
+
+template <class In, class Out>
+constexpr Isa isa_for(int chosen) noexcept {
+  return has_registers<In> && has_registers<Out> ? static_cast<Isa>(chosen) : Isa::scalar;
+}
+template <Op op, class In, class Out, class Isas = std::make_integer_sequence<int, isa_count>>
+struct KernelsByIsa;
+template <Op op, class In, class Out, int... isas>
+struct KernelsByIsa<op, In, Out, std::integer_sequence<int, isas...>> {
+  static constexpr Kernel list[] = {IsaKernels<isa_for<In, Out>(isas)>::template kernel<op, In, Out>...};
+};
+
+template <Op op, class In, class Out>
+constexpr const Kernel* find_kernels() noexcept {
 #if HEADROOM_COMPILED
-
-template <Op op, class In, class Out>
-inline constexpr Kernel scalar_kernels[isa_count] = {scalar::kernel_for<op, In, Out>(), scalar::kernel_for<op, In, Out>(),
-                                                     scalar::kernel_for<op, In, Out>(), scalar::kernel_for<op, In, Out>()};
-
-template <Op op, class In, class Out>
-constexpr const Kernel (&compiled_kernels() noexcept)[isa_count] {
   if constexpr (is_compiled<op, In, Out>) {
-    return boundary_v1::compiled.kernels[static_cast<int>(op)][compiled_place<In>][compiled_place<Out>];
-  } else {
-    return scalar_kernels<op, In, Out>;
+    return CompiledKernels::compiled.kernels[static_cast<int>(op)][compiled_place<In>][compiled_place<Out>];
+  } else
+#endif
+  {
+    return KernelsByIsa<op, In, Out>::list;
   }
 }
 
 /// The kernels of an op from one format to another, by instruction set.
 template <Op op, class In, class Out = In>
-inline constexpr const Kernel (&kernels)[isa_count] = compiled_kernels<op, In, Out>();
+inline constexpr const Kernel* kernels = find_kernels<op, In, Out>();
 
-#else
-
-template <Op op, class In, class Out>
-constexpr Kernel kernel_of(Isa isa) noexcept {
-  (void)isa;
-  if constexpr (has_registers<In> && has_registers<Out>) {
-#if HEADROOM_DETAIL_HAS_AVX2
-    if (isa == Isa::avx2) return avx2::kernel_for<op, In, Out>();
-#endif
-#if HEADROOM_DETAIL_HAS_AVX512
-    if (isa == Isa::avx512) return avx512::kernel_for<op, In, Out>();
-#endif
-#if HEADROOM_DETAIL_HAS_NEON
-    if (isa == Isa::neon) return neon::kernel_for<op, In, Out>();
-#endif
-  }
-  return scalar::kernel_for<op, In, Out>();
+/// One that is the same for all of them.
+[[nodiscard]] constexpr std::array<Kernel, isa_count> on_every_isa(Kernel kernel) noexcept {
+  std::array<Kernel, isa_count> all{};
+  for (Kernel& each : all) each = kernel;
+  return all;
 }
-
-/// The kernels of an op from one format to another, by instruction set.
-template <Op op, class In, class Out = In>
-inline constexpr Kernel kernels[isa_count] = {kernel_of<op, In, Out>(Isa::scalar), kernel_of<op, In, Out>(Isa::avx2),
-                                              kernel_of<op, In, Out>(Isa::avx512), kernel_of<op, In, Out>(Isa::neon)};
-
-#endif
 
 /// The place of the active instruction set in `kernels`. Another unit of the program may have chosen one that this version does
 /// not know.
 [[nodiscard]] inline std::size_t isa_index() {
   const auto index = static_cast<std::size_t>(active_isa());
-  return index < isa_count ? index : 0;
+  return index < static_cast<std::size_t>(isa_count) ? index : 0;
 }
 
 }  // namespace detail

@@ -55,10 +55,9 @@ struct NonFiniteCounts : Found {
 /// max_abs by instruction set, and the count.
 struct FindOps {
   template <class In>
-  static constexpr Kernel count[isa_count] = {&NonFiniteCounts::count<In>, &NonFiniteCounts::count<In>,
-                                              &NonFiniteCounts::count<In>, &NonFiniteCounts::count<In>};
+  static constexpr auto count = on_every_isa(&NonFiniteCounts::count<In>);
   template <class In, class>
-  static constexpr const Kernel* list[] = {kernels<Op::max_abs, In>, count<In>};
+  static constexpr const Kernel* list[] = {kernels<Op::max_abs, In>, count<In>.data()};
   template <class In, class>
   static constexpr PieceKind kind = {list<In, In>, sizeof(typename In::bits_type), sizeof(typename In::bits_type)};
 };

@@ -2,7 +2,7 @@
 
 #include <headroom/config.hpp>
 
-#if HEADROOM_DETAIL_HAS_AVX2
+#if HEADROOM_DETAIL_HAS_X86
 
 #include <immintrin.h>
 
@@ -386,6 +386,8 @@ inline void store_sums(double* destination, f64x16 sums) noexcept {
 #include <headroom/kernel/kernels.inl>
 
 }  // namespace detail::avx2
+template <>
+struct detail::IsaKernels<Isa::avx2> : detail::avx2::Kernels {};
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
 

@@ -2,7 +2,7 @@
 
 #include <headroom/config.hpp>
 
-#if HEADROOM_DETAIL_HAS_AVX512
+#if HEADROOM_DETAIL_HAS_X86
 
 #include <immintrin.h>
 
@@ -276,6 +276,8 @@ inline void store_sums(double* destination, f64x16 sums) noexcept {
 #include <headroom/kernel/kernels.inl>
 
 }  // namespace detail::avx512
+template <>
+struct detail::IsaKernels<Isa::avx512> : detail::avx512::Kernels {};
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
 

@@ -3,6 +3,7 @@
 #include <headroom/config.hpp>
 #include <headroom/dtype/convert.hpp>
 #include <headroom/kernel/boundary.hpp>
+#include <headroom/kernel/isa/isa_list.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include <headroom/config.hpp>
 
-#if HEADROOM_DETAIL_HAS_AVX2
+#if HEADROOM_DETAIL_HAS_X86
 
 #include <cpuid.h>
 

@@ -234,6 +234,8 @@ inline void store_sums(double* destination, f64x8 sums) noexcept {
 #include <headroom/kernel/kernels.inl>
 
 }  // namespace detail::neon
+template <>
+struct detail::IsaKernels<Isa::neon> : detail::neon::Kernels {};
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
 

@@ -116,5 +116,7 @@ inline void store_sums(double* destination, f64x1 sums) noexcept { *destination 
 #include <headroom/kernel/kernels.inl>
 
 }  // namespace detail::scalar
+template <>
+struct detail::IsaKernels<Isa::scalar> : detail::scalar::Kernels {};
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
