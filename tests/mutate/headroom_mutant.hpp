@@ -1,0 +1,43 @@
+#pragma once
+
+// Included first by every mutated header. HEADROOM_MUTANT names the mutant that is switched on; where HEADROOM_MUTANT_REACHED
+// names a file, its byte n becomes 1 when mutant n is passed, in this process or its children, however they end.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace headroom_mutants {
+
+inline constexpr int most = 1 << 16;
+
+inline int chosen() noexcept {
+  const char* number = std::getenv("HEADROOM_MUTANT");
+  return number != nullptr ? std::atoi(number) : 0;
+}
+inline unsigned char* shared_bytes() noexcept {
+  const char* name = std::getenv("HEADROOM_MUTANT_REACHED");
+  if (name == nullptr) return nullptr;
+  const int file = open(name, O_RDWR);
+  void* bytes = mmap(nullptr, most, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (file < 0 || bytes == MAP_FAILED) std::abort();
+  close(file);
+  return static_cast<unsigned char*>(bytes);
+}
+
+inline const int active = chosen();
+inline unsigned char* const reached = shared_bytes();
+
+inline bool passes(int number) noexcept {
+  if (reached != nullptr) reached[number] = 1;
+  return number == active;
+}
+
+}  // namespace headroom_mutants
+
+/// False while the compiler computes a constant: constants, and what static_assert says of them, stay as they are.
+constexpr bool headroom_mutant(int number) noexcept {
+  return !__builtin_is_constant_evaluated() && headroom_mutants::passes(number);
+}

@@ -1,0 +1,203 @@
+"""Mutates the headers, builds the tests with them, runs each mutant, and prints which survived. See run.sh."""
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import mutants
+from programs import Tests, read_programs
+
+HERE = Path(__file__).resolve().parent
+PROJECT = HERE.parent.parent
+# Intrinsics: which of them a CPU runs depends on the CPU.
+SKIPPED_FILES = {f"kernel/isa/{isa}.hpp" for isa in ("avx2", "avx512", "neon")}
+GOAL = 0.97
+
+
+def write_if_other(path, data):
+    if not path.exists() or path.read_bytes() != data:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def copy_project(to):
+    """What the tests are built from; the headers only where there are none yet. What has not changed is not built again."""
+    if not (to / "include").exists():
+        shutil.copytree(PROJECT / "include", to / "include")
+    for part in ("CMakeLists.txt", "cmake", "src", "tests"):
+        files = [PROJECT / part] if (PROJECT / part).is_file() else [p for p in (PROJECT / part).rglob("*") if p.is_file()]
+        for file in files:
+            write_if_other(to / file.relative_to(PROJECT), file.read_bytes())
+        for copied in (to / part).rglob("*"):
+            if copied.is_file() and not (PROJECT / copied.relative_to(to)).exists():
+                copied.unlink()
+
+
+def configure(build):
+    flags = "-O0 -w -Wno-narrowing"  # a constant that may be another number is not a constant
+    subprocess.run(
+        ["cmake", "-S", build / "source", "-B", build / "tests", "-G", "Ninja", "-DCMAKE_CXX_COMPILER=g++",
+         f"-DCMAKE_CXX_FLAGS={flags}", "-DHEADROOM_EXHAUSTIVE_TEST_FLAGS=-O1", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
+         "-DHEADROOM_BUILD_EXAMPLES=OFF"],
+        check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    commands = json.loads((build / "tests/compile_commands.json").read_text())
+    words = [word for command in commands for word in command["command"].replace("-isystem ", "-isystem").split()]
+    return sorted({word for word in words if word.startswith("-isystem")})
+
+
+def find(include, flags):
+    headers = sorted(path.relative_to(include).as_posix() for path in include.rglob("*.hpp"))
+    available = [h for h in headers if not h.startswith("adapters/") or can_include(h, include, flags)]
+    finder = mutants.Finder(include, SKIPPED_FILES)
+    return finder.find(mutants.parse(available, include, flags)), finder.sources
+
+
+def can_include(header, include, flags):
+    command = ["g++", "-std=c++17", "-E", "-x", "c++", "-", "-o", os.devnull, f"-I{include.parent}", *flags]
+    return not subprocess.run(command, input=f"#include <headroom/{header}>", text=True, stderr=subprocess.DEVNULL).returncode
+
+
+def write_headers(to, include, sources, numbered):
+    write_if_other(to / "headroom_mutant.hpp", (HERE / "headroom_mutant.hpp").read_bytes())
+    for path in include.rglob("*"):
+        if path.is_file():
+            file = path.relative_to(include).as_posix()
+            data = path.read_bytes()
+            of_file = [(number, mutant) for number, mutant in numbered.items() if mutant.file == file]
+            if of_file:
+                data = mutants.mutated_source(sources[file], of_file).encode(mutants.ONE_BYTE)
+            write_if_other(to / "headroom" / file, data)
+
+
+def targets_of(rooms, build):
+    if not rooms:
+        return []
+    listed = subprocess.run(["ninja", "-C", build, "-t", "targets", "all"], check=True, stdout=subprocess.PIPE, text=True)
+    is_of_room = re.compile(f"(test_({'|'.join(rooms)})(_[a-z_]+)?|tests/({'|'.join(rooms)})/.*all): phony")
+    return [line.split(":")[0] for line in listed.stdout.split("\n") if is_of_room.fullmatch(line)]
+
+
+def build_tests(build, targets, write, numbered):
+    """Leaves out mutants that do not compile: what a template is instantiated with is not known before."""
+    while True:
+        write(numbered)
+        result = subprocess.run(["ninja", "-C", build / "tests", "-k", "0", *targets], stdout=subprocess.PIPE, text=True)
+        if result.returncode == 0:
+            return
+        bad = mutants.in_errors(result.stdout, build / "source/include/headroom") & numbered.keys()
+        if not bad:
+            sys.exit(result.stdout[-5000:] + "\nThe tests do not compile with the mutated headers.")
+        for number in sorted(bad):
+            mutant = numbered.pop(number)
+            print(f"does not compile: {mutant.file}:{mutant.line}: {mutant.original} -> {mutant.mutated}", flush=True)
+
+
+def run_all(tests, numbered):
+    """The numbers of those that survive."""
+    survivors, done = [], 0
+
+    def run(number):
+        nonlocal done
+        noticed = tests.notice(number, numbered[number].room)
+        done += 1
+        if done % 50 == 0:
+            print(f"{done} of {len(numbered)} mutants run", flush=True)
+        return number, noticed
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for number, noticed in pool.map(run, numbered):
+            if not noticed:
+                survivors.append(number)
+    return survivors
+
+
+def read_equivalent():
+    """The keys in equivalent.txt, each with why."""
+    result = {}
+    for paragraph in (HERE / "equivalent.txt").read_text(encoding=mutants.ONE_BYTE).split("\n\n"):
+        lines = [line for line in paragraph.strip().split("\n") if not line.startswith("#")]
+        if lines and lines != [""]:
+            fields = dict(line.split(": ", 1) if ": " in line else (line.rstrip(":"), "") for line in lines)
+            result[fields["file"], fields["line"], fields["from"], fields["to"]] = fields["why"]
+    return result
+
+
+def shown(text):
+    return text.encode(mutants.ONE_BYTE).decode()
+
+
+def report(numbered, survivors, reached, equivalent, all_keys):
+    rooms = sorted({mutant.room for mutant in numbered.values()})
+    survived = {number: numbered[number] for number in survivors if numbered[number].key not in equivalent}
+    listed = {number for number, mutant in numbered.items() if mutant.key in equivalent}
+    for number, mutant in sorted(survived.items(), key=lambda item: (item[1].file, item[1].line)):
+        how = "" if number in reached else " (no test comes here)"
+        print(f"\n# {mutant.file}:{mutant.line}{how}\nfile: {mutant.file}\nline: {shown(mutant.context)}")
+        print(f"from: {shown(mutant.original)}\nto: {shown(mutant.mutated)}")
+    print(f"\n{'room':10} {'mutants':>8} {'killed':>8} {'survived':>8} {'equivalent':>10}")
+    count = Counter(), Counter(), Counter()
+    for number, mutant in numbered.items():
+        for room in (mutant.room, "all"):
+            count[0][room] += 1
+            count[1][room] += number in survived
+            count[2][room] += number in listed
+    for room in [*rooms, "all"]:
+        total, lost, same = (counter[room] for counter in count)
+        print(f"{room:10} {total:8} {total - lost - same:8} {lost:8} {same:10}")
+    for number in sorted(listed - set(survivors)):
+        print(f"listed as equivalent, but a test notices it: {numbered[number].file}: {shown(numbered[number].original)}")
+    for key in equivalent.keys() - all_keys:
+        print(f"equivalent.txt knows what is not there any more: {key[0]}: {key[1]}")
+    share = 1 - len(survived) / max(1, len(numbered) - len(listed))
+    print(f"{100 * share:.1f} % of those that are not equivalent are noticed.")
+    return share >= GOAL
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("rooms", nargs="*")
+    parser.add_argument("--number", type=int, default=400)
+    parser.add_argument("--survivors", action="store_true")
+    parser.add_argument("--build", type=Path, default=PROJECT / "build/mutate")
+    options = parser.parse_args()
+    build = options.build.resolve()
+    include = PROJECT / "include/headroom"
+    start = time.time()
+
+    copy_project(build / "source")
+    flags = configure(build)
+    found, sources = find(include, flags)
+    all_keys = {mutant.key for mutant in found}
+    chosen = mutants.draw([m for m in found if not options.rooms or m.room in options.rooms], options.number)
+    numbered = dict(enumerate(chosen, 1))
+    print(f"{len(found)} places to mutate, {len(numbered)} mutants; {time.time() - start:.0f} s", flush=True)
+
+    write = lambda of: write_headers(build / "source/include", include, sources, of)
+    build_tests(build, targets_of(options.rooms, build / "tests"), write, numbered)
+    print(f"built; {time.time() - start:.0f} s", flush=True)
+
+    tests = Tests(read_programs(build / "tests", options.rooms), build)
+    reached = tests.reach()
+    print(f"{len(tests.cases)} tests reach {len(reached & numbered.keys())} mutants; {time.time() - start:.0f} s", flush=True)
+
+    last = build / "survivors.json"
+    to_run = numbered
+    if options.survivors:
+        keys = {tuple(key) for key in json.loads(last.read_text())}
+        to_run = {number: mutant for number, mutant in numbered.items() if mutant.key in keys}
+    survivors = run_all(tests, to_run)
+    last.write_text(json.dumps([numbered[number].key for number in survivors]))
+    print(f"run; {time.time() - start:.0f} s", flush=True)
+    sys.exit(0 if report(to_run, survivors, reached, read_equivalent(), all_keys) else 1)
+
+
+if __name__ == "__main__":
+    main()

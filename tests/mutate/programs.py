@@ -1,0 +1,114 @@
+"""The test programs: which of their test cases reach a mutant, and whether these notice it."""
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+
+MOST_MUTANTS = 1 << 16  # as in headroom_mutant.hpp
+QUICK = 0.5  # seconds: such tests of a program run in one process
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    command: tuple
+    directory: str
+
+    @property
+    def room(self):
+        return self.name.split("/")[0]
+
+
+@dataclass(frozen=True)
+class Case:
+    program: Program
+    name: str  # of a test case of Catch; empty for a program without Catch
+    seconds: float
+    reached: frozenset
+
+
+def read_programs(build, rooms):
+    """The tests that CMake knows, of these rooms or of all."""
+    listed = json.loads(subprocess.run(["ctest", "--show-only=json-v1"], cwd=build, check=True, stdout=subprocess.PIPE).stdout)
+    result = []
+    for test in listed["tests"]:
+        properties = {item["name"]: item["value"] for item in test["properties"]}
+        program = Program(test["name"], tuple(test.get("command", ())), properties["WORKING_DIRECTORY"])
+        if not rooms or program.room in rooms:
+            result.append(program)
+    return result
+
+
+def run(program, arguments, limit, **environment):
+    """Whether it passes, within so many seconds."""
+    process = subprocess.Popen(
+        [*program.command, *arguments], cwd=program.directory, env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    try:
+        return process.wait(limit) == 0
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # its children, too
+        process.wait()
+        return False
+
+
+class Tests:
+    def __init__(self, programs, build):
+        self.programs = programs
+        self.build = build
+        self.cases = []
+
+    def reach(self):
+        """Runs each test case once, without mutants; returns the numbers of the mutants that any of them passes."""
+        reached_file = self.build / "reached"
+        for program in self.programs:
+            names = self.names(program)
+            if not run(program, self.arguments(names), None):
+                raise SystemExit(f"{program.name} fails without mutants")
+            for name in names:
+                reached_file.write_bytes(bytes(MOST_MUTANTS))
+                start = time.time()
+                if not run(program, self.arguments([name]), None, HEADROOM_MUTANT_REACHED=str(reached_file)):
+                    raise SystemExit(f"{program.name} fails without mutants: {name}")
+                reached = frozenset(number for number, byte in enumerate(reached_file.read_bytes()) if byte)
+                self.cases.append(Case(program, name, time.time() - start, reached))
+        return frozenset().union(*(case.reached for case in self.cases))
+
+    @staticmethod
+    def names(program):
+        """Of the test cases, as Catch2 lists them, version 3 or 2; of a program without Catch, one without a name."""
+        if "Catch" not in Tests.output(program, "--help"):
+            return [""]
+        listed = Tests.output(program, "--list-tests", "--verbosity", "quiet")
+        if not listed or listed.startswith(("All available", "Matching", "error")):
+            listed = Tests.output(program, "--list-test-names-only")
+        return [line for line in listed.split("\n") if line.strip()]
+
+    @staticmethod
+    def output(program, *arguments):
+        return subprocess.run(
+            [*program.command, *arguments], cwd=program.directory, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ).stdout
+
+    @staticmethod
+    def arguments(names):
+        if names == [""]:
+            return []
+        return ["--abort", "--warn", "NoTests", ",".join('"' + re.sub(r'(["\\,\[])', r"\\\1", name) + '"' for name in names)]
+
+    def notice(self, number, room):
+        """Whether a test fails with this mutant. The quick ones come first, and first those of its own room."""
+        cases = [case for case in self.cases if number in case.reached]
+        rounds = {}
+        for case in sorted(cases, key=lambda case: (case.seconds > QUICK, case.program.room != room, case.seconds)):
+            key = (case.program, case.name if case.seconds > QUICK else "")
+            rounds.setdefault(key, []).append(case)
+        for (program, _), together in rounds.items():
+            limit = 5 + 10 * sum(case.seconds for case in together)
+            if not run(program, self.arguments([case.name for case in together]), limit, HEADROOM_MUTANT=str(number)):
+                return True
+        return False
