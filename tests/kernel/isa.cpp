@@ -71,15 +71,6 @@ std::vector<Isa> every_isa() {
 
 }  // namespace
 
-TEST_CASE("names of the instruction sets", "[kernel]") {
-  CHECK(std::string(to_string(Isa::scalar)) == "scalar");
-  CHECK(std::string(to_string(Isa::avx2)) == "avx2");
-  CHECK(std::string(to_string(Isa::avx512)) == "avx512");
-  CHECK(std::string(to_string(Isa::neon)) == "neon");
-  CHECK(std::string(to_string(static_cast<Isa>(99))) == "unknown");
-  CHECK(std::string(to_string(static_cast<Isa>(-1))) == "unknown");
-}
-
 TEST_CASE("scalar is always there, and first", "[kernel]") {
   const auto isas = available_isas();
   REQUIRE_FALSE(isas.empty());

@@ -1,167 +1,96 @@
-// What `scale` makes of scalars and trees. Unscaling is in verbs_unscale.cpp and verbs_clip.cpp.
+// The verbs of a policy are the free ones with its scale. What those do is tested in ops/; that NoOpLossScale passes trees
+// through, in policy/noop.cpp.
 #include <headroom/headroom.hpp>
 #include <headroom/policy/dynamic.hpp>
+#include <headroom/policy/hysteresis.hpp>
 
-#include <array>
-#include <functional>
-#include <memory>
-#include <tuple>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
-#include "support/errors.hpp"
-#include "support/network.hpp"
 
-using Catch::Matchers::ContainsSubstring;
-using headroom::bfloat16;
-using headroom::ConstantLossScale;
-using headroom::DynamicLossScale;
 using headroom::half;
+using support::bits_of;
 
 namespace {
 
-const ConstantLossScale large(65536.0F);
+using Halves = std::vector<std::vector<half>>;
+using Floats = std::vector<std::vector<float>>;
+const Halves grads = {{half(3.0F), half(-1.0F)}, {}, {half(0.1F)}};
+const Floats wide_grads = {{3.0F, -1.0F}, {}, {0.1F}};
+
+bool same(const headroom::GradientReport& a, const headroom::GradientReport& b) {
+  return a.finite == b.finite && bits_of(a.max_abs) == bits_of(b.max_abs);
+}
+
+/// Each verb, with `executor...` before its tree: one executor or none.
+template <class Policy, class... Executor>
+void check_verbs(const Policy& policy, const Executor&... executor) {
+  const float scale = policy.loss_scale();
+  CHECK(policy.scale(executor..., 1.5F) == headroom::scale(1.5F, static_cast<double>(scale)));
+  static_assert(std::is_same_v<decltype(policy.scale(executor..., half(1.0F))), float>);
+  CHECK(policy.scale(executor..., grads) == headroom::scale(grads, static_cast<double>(scale)));
+
+  const auto same_dtype = policy.unscale(executor..., grads), expected = headroom::unscale(grads, scale);
+  static_assert(std::is_same_v<decltype(same_dtype), const headroom::Unscaled<Halves>>);
+  CHECK(same_dtype.grads == expected.grads);
+  CHECK(same(same_dtype.report, expected.report));
+  const auto wide = policy.template unscale<float>(executor..., grads), expected_wide = headroom::unscale<float>(grads, scale);
+  static_assert(std::is_same_v<decltype(wide), const headroom::Unscaled<Floats>>);
+  CHECK(wide.grads == expected_wide.grads);
+  CHECK(same(wide.report, expected_wide.report));
+}
+template <class Policy, class... Executor>
+void check_verbs_that_write(const Policy& policy, const Executor&... executor) {
+  const float scale = policy.loss_scale();
+  Floats ours = wide_grads, theirs = wide_grads;
+  policy.scale_in_place(executor..., ours);
+  headroom::scale_in_place(theirs, static_cast<double>(scale));
+  CHECK(ours == theirs);
+  CHECK(same(policy.unscale_in_place(executor..., ours), headroom::unscale_in_place(theirs, scale)));
+  CHECK(ours == theirs);
+  CHECK(same(policy.unscale_into(executor..., grads, ours), headroom::unscale_into(grads, theirs, scale)));
+  CHECK(ours == theirs);
+  for (const double max_norm : {1e-3, 1e30}) {
+    const auto norm = policy.unscale_and_clip_in_place(executor..., ours, max_norm);
+    const auto expected = headroom::unscale_and_clip_in_place(theirs, scale, max_norm);
+    CHECK(same(norm, expected));
+    CHECK(bits_of(norm.norm) == bits_of(expected.norm));
+    CHECK(ours == theirs);
+  }
+}
+template <class Policy>
+void check_policy(const Policy& policy) {
+  check_verbs(policy);
+  check_verbs(policy, headroom::parallel(2));
+  check_verbs_that_write(policy);
+  check_verbs_that_write(policy, headroom::parallel(2));
+}
 
 }  // namespace
 
-TEST_CASE("T20: a 16-bit loss is scaled as float") {
-  static_assert(std::is_same_v<decltype(large.scale(half(2.0F))), float>);
-  static_assert(std::is_same_v<decltype(large.scale(bfloat16(2.0F))), float>);
-  CHECK(large.scale(half(2.0F)) == 131072.0F);  // the largest half is 65504
-  CHECK(large.scale(bfloat16(-2.0F)) == -131072.0F);
-  const half loss(0.5F);
-  CHECK(large.scale(loss) == 32768.0F);
+TEST_CASE("the verbs of a policy are the free ones with its scale, with an executor and without") {
+  check_policy(headroom::ConstantLossScale(3.0F));
+  check_policy(headroom::DynamicLossScale());
+  check_policy(headroom::AnyLossScale(headroom::ConstantLossScale(41.0F)));
 }
 
-TEST_CASE("with an executor a 16-bit loss is scaled as float, too; an empty tuple is a tree") {
-  CHECK(large.scale(headroom::sequential, headroom::half(2.0F)) == 131072.0F);
-  CHECK(std::tuple_size_v<decltype(large.scale(std::tuple<>{}))> == 0);
+TEST_CASE("the scale of a verb is the one that the policy has then") {
+  headroom::HysteresisScale policy({{8.0F}, 1});
+  CHECK(policy.scale(1.0F) == 8.0F);
+  policy = policy.adjust(policy.unscale(std::vector<float>{1.0F, 0.0F}).report).adjust(false);
+  CHECK(policy.loss_scale() == 4.0F);
+  CHECK(policy.scale(1.0F) == 4.0F);
+  CHECK(policy.unscale(std::vector<float>{1.0F}).grads == std::vector<float>{0.25F});
 }
 
-TEST_CASE("float and double losses keep their dtype") {
-  static_assert(std::is_same_v<decltype(large.scale(1.0F)), float> && std::is_same_v<decltype(large.scale(1.0)), double>);
-  CHECK(large.scale(1.5F) == 98304.0F);
-  CHECK(large.scale(1e300) == 1e300 * 65536.0);
-  double loss = 0.1;
-  CHECK(ConstantLossScale(3.0F).scale(loss) == 0.1 * 3.0);
-  CHECK(DynamicLossScale().scale(1.0F) == 32768.0F);
-}
-
-TEST_CASE("scaling a tree keeps its type, its structure and what is no floating-point number") {
-  const auto network = support::network_of(0.25F);
-  const auto scaled = ConstantLossScale(8.0F).scale(network);
-  static_assert(std::is_same_v<decltype(scaled), const support::Network<float>>);
-  CHECK(is_network_of(scaled, 2.0F));
-  CHECK(is_network_of(network, 0.25F));
-
-  const auto halves = ConstantLossScale(8.0F).scale(support::network_of(half(0.25F)));
-  static_assert(std::is_same_v<decltype(halves), const support::Network<half>>);
-  CHECK(is_network_of(halves, half(2.0F)));
-  CHECK(ConstantLossScale(8.0F).scale(std::make_pair(1.0F, std::vector<int>{1, 2})).second == std::vector<int>{1, 2});
-}
-
-TEST_CASE("a temporary that owns its elements is scaled where it lies") {
-  std::vector<float> values = {1.0F, 2.0F};
-  const float* const data = values.data();
-  const std::vector<float> scaled = large.scale(std::move(values));
-  CHECK(scaled.data() == data);
-  CHECK(scaled == std::vector<float>{65536.0F, 131072.0F});
-
-  auto network = support::network_of(1.0F);
-  const float* const encoder = network.heads.at("encoder").data();
-  const auto scaled_network = large.scale(headroom::sequential, std::move(network));
-  CHECK(scaled_network.heads.at("encoder").data() == encoder);
-  CHECK(is_network_of(scaled_network, 65536.0F));
-
-  auto owner = std::make_unique<std::vector<float>>(2, 1.0F);
-  const float* const owned = owner->data();
-  const auto scaled_owner = large.scale(std::move(owner));
-  CHECK(scaled_owner->data() == owned);
-  CHECK(*scaled_owner == std::vector<float>{65536.0F, 65536.0F});
-}
-
-TEST_CASE("a tree with a name is copied") {
-  std::vector<float> values = {1.0F, 2.0F};
-  const std::vector<float> scaled = large.scale(values);
-  CHECK(values == std::vector<float>{1.0F, 2.0F});
-  CHECK(scaled == std::vector<float>{65536.0F, 131072.0F});
-  const std::vector<float> constant = values;
-  CHECK(large.scale(std::move(constant)) == scaled);  // NOLINT: a const that is moved from is not ours to overwrite
-  CHECK(constant == values);
-
-  auto owner = std::make_unique<std::vector<float>>(2, 1.0F);
-  const auto scaled_owner = large.scale(owner);
-  CHECK(*owner == std::vector<float>{1.0F, 1.0F});
-  CHECK(*scaled_owner == std::vector<float>{65536.0F, 65536.0F});
-}
-
-TEST_CASE("views are copied, though they be temporaries: others see their elements") {
-  std::vector<float> values = {1.0F, 2.0F};
-  const std::vector<float> before = values, expected = {65536.0F, 131072.0F};
-
-  const auto from_span = large.scale(headroom::span<float>(values));
-  static_assert(std::is_same_v<decltype(from_span), const std::vector<float>>);
-  CHECK(from_span == expected);
-
-  const auto from_reference = large.scale(std::ref(values));
-  static_assert(std::is_same_v<decltype(from_reference), const std::vector<float>>);
-  CHECK(from_reference == expected);
-
-  const auto shared = std::make_shared<std::vector<float>>(values);
-  const auto from_shared = large.scale(std::shared_ptr<std::vector<float>>(shared));
-  CHECK(*from_shared == expected);
-  CHECK(from_shared != shared);
-
-  const auto from_tuple = large.scale(std::tie(values));
-  static_assert(std::is_same_v<decltype(from_tuple), const std::tuple<std::vector<float>>>);
-  CHECK(std::get<0>(from_tuple) == expected);
-
-  const auto from_spans = large.scale(std::vector<headroom::span<float>>{{values}, {values}});
-  CHECK(from_spans == std::vector<std::vector<float>>{expected, expected});
-
-  float array[2] = {1.0F, 2.0F};
-  const auto from_array = large.scale(array);
-  static_assert(std::is_same_v<decltype(from_array), const std::array<float, 2>>);
-  CHECK(from_array[1] == 131072.0F);
-  CHECK(array[1] == 2.0F);
-
-  CHECK(*shared == before);
-  CHECK(values == before);
-}
-
-TEST_CASE("scale_in_place writes where the elements lie") {
-  auto network = support::network_of(0.5F);
-  large.scale_in_place(network);
-  CHECK(is_network_of(network, 32768.0F));
-
-  std::vector<float> values = {1.0F, 2.0F};
-  large.scale_in_place(headroom::span<float>(values));
-  CHECK(values == std::vector<float>{65536.0F, 131072.0F});
-  ConstantLossScale(0.5F).scale_in_place(headroom::parallel(2), std::ref(values));
-  CHECK(values == std::vector<float>{32768.0F, 65536.0F});
-  float loss = 3.0F;
-  ConstantLossScale(0.5F).scale_in_place(loss);
-  CHECK(loss == 1.5F);
-}
-
-TEST_CASE("scaling rounds once, to nearest even, into the dtype of the leaf") {
-  // 2049 * 3 = 6147 lies between the halves 6144 and 6148; 1 + 2^-10 times 1 + 2^-23 is closer to itself in half.
-  CHECK(ConstantLossScale(3.0F).scale(std::vector<half>{half(2050.0F)})[0] == half(6150.0F));
-  CHECK(ConstantLossScale(1.0F / 3.0F).scale(std::vector<double>{1.0})[0] == static_cast<double>(1.0F / 3.0F));
-  CHECK(large.scale(std::vector<half>{half(2.0F)})[0].bits() == headroom::binary16::infinity_bits);
-}
-
-TEST_CASE("scale names what it cannot read or write") {
-  const std::vector<headroom::span<float>> tree = {{}, {nullptr, 3}};
-  CHECK_THAT(support::message_of([&] { (void)large.scale(tree); }), ContainsSubstring("[1] is null, with a size of 3"));
-  CHECK_THAT(support::message_of([&] { large.scale_in_place(tree); }), ContainsSubstring("[1] is null, with a size of 3"));
-}
-
-TEST_CASE("an empty tree is scaled to an empty tree") {
-  CHECK(large.scale(std::vector<float>{}).empty());
-  CHECK(large.scale(std::vector<std::vector<float>>{}).empty());
-  CHECK(large.scale(std::unique_ptr<std::vector<float>>{}) == nullptr);
+TEST_CASE("a training step: the report of unscale adjusts the policy") {
+  headroom::DynamicLossScale policy;
+  std::vector<half> scaled = {half(1.0F), half(2.0F)};
+  policy = policy.adjust(policy.unscale<float>(scaled).report);
+  CHECK(policy.counter() == 1);
+  support::set_bits(scaled[1], headroom::binary16::infinity_bits);
+  policy = policy.adjust(policy.unscale<float>(scaled).report);
+  CHECK(policy.loss_scale() == 16384.0F);
 }

@@ -7,7 +7,7 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 /// The instruction sets there are kernels for. Each is named by its largest part: avx2 means AVX2 with F16C and FMA, avx512
-/// means F, BW, VL and DQ of AVX-512. Numbers are on_no_cpu reused: see shared.hpp.
+/// means F, BW, VL and DQ of AVX-512. Numbers are never reused: see shared.hpp.
 enum class Isa { scalar, avx2, avx512, neon };
 
 namespace detail {

@@ -1,6 +1,4 @@
 #include <headroom/headroom.hpp>
-#include <headroom/policy/dynamic.hpp>
-#include <headroom/policy/hysteresis.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -25,7 +23,6 @@
 using Catch::Matchers::ContainsSubstring;
 using headroom::bfloat16;
 using headroom::binary64;
-using headroom::ConstantLossScale;
 using headroom::GradientReport;
 using headroom::half;
 using headroom::detail::format_of;
@@ -83,20 +80,19 @@ void check_unscale(float scale) {
   INFO("scale " << scale << ", " << support::name_of<In>() << " to " << support::name_of<Out>());
   std::mt19937 random(support::seed);
   const auto scaled = random_gradients<In>(random);
-  const ConstantLossScale policy(scale);
 
-  const auto [grads, report] = policy.unscale<Out>(scaled);
+  const auto [grads, report] = headroom::unscale<Out>(scaled, scale);
   static_assert(std::is_same_v<decltype(grads), const std::vector<std::vector<Out>>>);
   CHECK(wrong_quotients(scaled, grads, scale) == 0);
   CHECK(describes(report, grads));
 
   auto destination = random_gradients<Out>(random);
-  CHECK(describes(policy.unscale_into(scaled, destination), grads));
+  CHECK(describes(headroom::unscale_into(scaled, destination, scale), grads));
   CHECK(wrong_quotients(scaled, destination, scale) == 0);
-  CHECK(describes(policy.unscale_into(headroom::parallel(3), scaled, destination), grads));
+  CHECK(describes(headroom::unscale_into(headroom::parallel(3), scaled, destination, scale), grads));
 
   auto in_place = scaled;
-  const GradientReport in_place_report = policy.unscale_in_place(in_place);
+  const GradientReport in_place_report = headroom::unscale_in_place(in_place, scale);
   CHECK(wrong_quotients(scaled, in_place, scale) == 0);
   CHECK(describes(in_place_report, in_place));
 }
@@ -124,7 +120,7 @@ TEST_CASE("unscaled gradients are correctly rounded quotients", "[isa]") {
 
 TEST_CASE("a scale that is no power of two divides: a rounded reciprocal would differ") {
   const std::vector<float> scaled = {5.0F, 10.0F, 25.0F, 35.0F, 41.0F, 85.0F};
-  const auto [grads, report] = ConstantLossScale(41.0F).unscale(scaled);
+  const auto [grads, report] = headroom::unscale(scaled, 41.0F);
   CHECK(grads[4] == 1.0F);
   CHECK(report.max_abs == static_cast<double>(85.0F / 41.0F));
   volatile float reciprocal = 1.0F / 41.0F, product = 41.0F * reciprocal;
@@ -133,37 +129,36 @@ TEST_CASE("a scale that is no power of two divides: a rounded reciprocal would d
 
 TEST_CASE("unscale gives the tree's dtypes, or the one that is asked for") {
   const auto network = support::network_of(half(3.0F));
-  const ConstantLossScale policy(2.0F);
-  const auto same = policy.unscale(network);
+  const auto same = headroom::unscale(network, 2.0F);
   static_assert(std::is_same_v<decltype(same), const headroom::Unscaled<support::Network<half>>>);
   CHECK(is_network_of(same.grads, half(1.5F)));
   CHECK(same.report.max_abs == 1.5);
 
-  const auto wide = policy.unscale<float>(network);
+  const auto wide = headroom::unscale<float>(network, 2.0F);
   static_assert(std::is_same_v<decltype(wide), const headroom::Unscaled<support::Network<float>>>);
   CHECK(is_network_of(wide.grads, 1.5F));
   CHECK(wide.report);
-  CHECK(is_network_of(policy.unscale<float>(headroom::sequential, network).grads, 1.5F));
-  CHECK(is_network_of(policy.unscale(headroom::parallel(2), network).grads, half(1.5F)));
+  CHECK(is_network_of(headroom::unscale<float>(headroom::sequential, network, 2.0F).grads, 1.5F));
+  CHECK(is_network_of(headroom::unscale(headroom::parallel(2), network, 2.0F).grads, half(1.5F)));
   CHECK(is_network_of(network, half(3.0F)));
 }
 
 TEST_CASE("T23: widened gradients do not underflow again") {
   const std::vector<half> scaled = {half(0.5F)};
-  const ConstantLossScale policy(0x1p30F);
-  CHECK(policy.unscale<float>(scaled).grads[0] == 0x1p-31F);
-  CHECK(policy.unscale(scaled).grads[0].bits() == 0);
-  CHECK(policy.unscale<float>(scaled).report.max_abs == 0x1p-31);
+  const float scale = 0x1p30F;
+  CHECK(headroom::unscale<float>(scaled, scale).grads[0] == 0x1p-31F);
+  CHECK(headroom::unscale(scaled, scale).grads[0].bits() == 0);
+  CHECK(headroom::unscale<float>(scaled, scale).report.max_abs == 0x1p-31);
 }
 
 TEST_CASE("unscale uses the storage of a temporary of its type") {
   std::vector<float> scaled = {2.0F, 4.0F};
   const float* const data = scaled.data();
-  const auto same = ConstantLossScale(2.0F).unscale(std::move(scaled));
+  const auto same = headroom::unscale(std::move(scaled), 2.0F);
   CHECK(same.grads.data() == data);
   std::vector<float> again = same.grads;
   const float* const again_data = again.data();
-  const auto asked = ConstantLossScale(2.0F).unscale<float>(std::move(again));
+  const auto asked = headroom::unscale<float>(std::move(again), 2.0F);
   CHECK(asked.grads.data() == again_data);
   CHECK(asked.grads == std::vector<float>{0.5F, 1.0F});
 }
@@ -175,7 +170,7 @@ TEST_CASE("after a non-finite gradient every leaf is unscaled all the same") {
       auto network = network_of(half(3.0F));
       half& spoilt = where == 0 ? network.layers[0].weight[0] : where == 1 ? network.heads["encoder"][2] : *network.temperature;
       spoil(spoilt, bad);
-      auto unscaled = ConstantLossScale(2.0F).unscale<float>(network);
+      auto unscaled = headroom::unscale<float>(network, 2.0F);
       CHECK_FALSE(unscaled.report.finite);
       CHECK_FALSE(static_cast<bool>(unscaled.report));
       CHECK(bits_of(unscaled.report.max_abs) == binary64::infinity_bits);
@@ -186,7 +181,7 @@ TEST_CASE("after a non-finite gradient every leaf is unscaled all the same") {
       result = 1.5F;
       CHECK(is_network_of(unscaled.grads, 1.5F));
 
-      const GradientReport in_place = ConstantLossScale(2.0F).unscale_in_place(network);
+      const GradientReport in_place = headroom::unscale_in_place(network, 2.0F);
       CHECK_FALSE(in_place.finite);
       spoilt = half(1.5F);
       CHECK(is_network_of(network, half(1.5F)));
@@ -195,7 +190,7 @@ TEST_CASE("after a non-finite gradient every leaf is unscaled all the same") {
 }
 
 TEST_CASE("a quotient too large for its dtype is an overflow") {
-  const auto [grads, report] = ConstantLossScale(0x1p-10F).unscale(std::vector<half>{half(1.0F), half(128.0F)});
+  const auto [grads, report] = headroom::unscale(std::vector<half>{half(1.0F), half(128.0F)}, 0x1p-10F);
   CHECK_FALSE(report.finite);
   CHECK(grads[0] == half(1024.0F));
   CHECK(grads[1].bits() == headroom::binary16::infinity_bits);
@@ -206,7 +201,7 @@ TEST_CASE("unscale_into leaves everything but the floating-point elements alone"
   auto destination = support::network_of(0.0F);
   destination.tokens = {};
   destination.frozen = false;
-  const GradientReport report = ConstantLossScale(2.0F).unscale_into(source, destination);
+  const GradientReport report = headroom::unscale_into(source, destination, 2.0F);
   CHECK(report.max_abs == 1.5);
   CHECK(destination.tokens.empty());
   CHECK_FALSE(destination.frozen);
@@ -220,7 +215,7 @@ TEST_CASE("unscale_into refuses trees that differ and leaves the destination alo
   auto destination = support::network_of(0.25F);
   destination.temperature.reset();  // the last leaf
   const auto before = bits_of(destination.layers[0].weight);
-  CHECK_THAT(support::message_of([&] { (void)ConstantLossScale(2.0F).unscale_into(source, destination); }),
+  CHECK_THAT(support::message_of([&] { (void)headroom::unscale_into(source, destination, 2.0F); }),
              ContainsSubstring("the trees differ at temperature: the destination is empty"));
   CHECK(bits_of(destination.layers[0].weight) == before);
   destination.temperature = 0.25F;
@@ -228,27 +223,25 @@ TEST_CASE("unscale_into refuses trees that differ and leaves the destination alo
 }
 
 TEST_CASE("empty trees are finite, and their largest gradient is 0") {
-  const headroom::DynamicLossScale policy;
-  const auto unscaled = policy.unscale<float>(std::vector<half>{});
+  const auto unscaled = headroom::unscale<float>(std::vector<half>{}, 2.0F);
   CHECK(unscaled.grads.empty());
   CHECK(unscaled.report.finite);
   CHECK(unscaled.report.max_abs == 0.0);
   std::vector<std::vector<float>> none;
-  CHECK(policy.unscale_in_place(none).finite);
-  CHECK(policy.unscale_in_place(headroom::span<float>()).max_abs == 0.0);
-  CHECK(policy.unscale_into(none, std::vector<std::vector<double>>{}).finite);
+  CHECK(headroom::unscale_in_place(none, 2.0F).finite);
+  CHECK(headroom::unscale_in_place(headroom::span<float>(), 2.0F).max_abs == 0.0);
+  CHECK(headroom::unscale_into(none, std::vector<std::vector<double>>{}, 2.0F).finite);
 }
 
 TEST_CASE("views are unscaled in place through them, and copied otherwise") {
   std::vector<float> values = {2.0F, 4.0F};
-  const headroom::HysteresisScale policy({{2.0F}, 2});
-  CHECK(policy.unscale_in_place(headroom::span<float>(values)).max_abs == 2.0);
+  CHECK(headroom::unscale_in_place(headroom::span<float>(values), 2.0F).max_abs == 2.0);
   CHECK(values == std::vector<float>{1.0F, 2.0F});
   const auto shared = std::make_shared<std::vector<float>>(values);
-  const auto unscaled = policy.unscale(std::shared_ptr<std::vector<float>>(shared));
+  const auto unscaled = headroom::unscale(std::shared_ptr<std::vector<float>>(shared), 2.0F);
   CHECK(*unscaled.grads == std::vector<float>{0.5F, 1.0F});
   CHECK(*shared == values);
-  CHECK(policy.unscale_in_place(std::ref(values)).max_abs == 1.0);
+  CHECK(headroom::unscale_in_place(std::ref(values), 2.0F).max_abs == 1.0);
   CHECK(values == std::vector<float>{0.5F, 1.0F});
 }
 
@@ -265,30 +258,20 @@ struct SharedStorage {
 
 TEST_CASE("a copy that shares its elements is no new tree") {
   const SharedStorage tree;
-  CHECK_THAT(support::message_of([&] { (void)ConstantLossScale(2.0F).unscale(tree); }),
+  CHECK_THAT(support::message_of([&] { (void)headroom::unscale(tree, 2.0F); }),
              ContainsSubstring("<0> is shared by copies of its owner"));
   CHECK(*tree.storage == std::vector<float>(2, 3.0F));
   SharedStorage in_place;
-  CHECK(ConstantLossScale(2.0F).unscale_in_place(in_place).max_abs == 1.5);
+  CHECK(headroom::unscale_in_place(in_place, 2.0F).max_abs == 1.5);
   CHECK(*in_place.storage == std::vector<float>(2, 1.5F));
-}
-
-TEST_CASE("a training step: the report of unscale adjusts the policy") {
-  headroom::DynamicLossScale policy;
-  std::vector<half> scaled = {half(1.0F), half(2.0F)};
-  policy = policy.adjust(policy.unscale<float>(scaled).report);
-  CHECK(policy.counter() == 1);
-  spoil(scaled[1], headroom::binary16::infinity_bits);
-  policy = policy.adjust(policy.unscale<float>(scaled).report);
-  CHECK(policy.loss_scale() == 16384.0F);
 }
 
 TEST_CASE("T21: a scale that fp16 cannot hold unscales fp16 gradients all the same") {
   for (const float scale : {0x1p15F, 0x1p20F, 0x1p24F, 0x1p30F}) {
     std::vector<half> grads(9, half(65504.0F));
-    const GradientReport report = ConstantLossScale(scale).unscale_in_place(grads);
+    const GradientReport report = headroom::unscale_in_place(grads, scale);
     CHECK(report.finite);
     CHECK(grads.back() == half(65504.0F / scale));
-    CHECK(ConstantLossScale(scale).unscale<float>(std::vector<half>(9, half(1.0F))).grads[8] == 1.0F / scale);
+    CHECK(headroom::unscale<float>(std::vector<half>(9, half(1.0F)), scale).grads[8] == 1.0F / scale);
   }
 }

@@ -1,0 +1,88 @@
+#include <headroom/kernel/isa/common.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/samples.hpp"
+
+using namespace headroom::detail;
+using headroom::binary64;
+using support::bits_of;
+
+namespace {
+
+/// The sum as it is defined: of the sums of both halves' elements in pairs, those far apart first.
+double sum_in_pairs(std::vector<double> lanes) {
+  while (lanes.size() > 1) {
+    const std::size_t half = lanes.size() / 2;
+    for (std::size_t i = 0; i < half; ++i) {
+      volatile double sum = lanes[i] + lanes[i + half];
+      lanes[i] = sum;
+    }
+    lanes.resize(half);
+  }
+  return lanes[0];
+}
+
+/// All magnitudes of a format, against its value as a double.
+template <class T>
+std::size_t wrong_magnitudes() {
+  using Format = format_of<T>;
+  using Bits = typename Format::bits_type;
+  std::size_t wrong = 0;
+  for (std::uint32_t bits = 0; bits <= Format::abs_mask; ++bits) {
+    Found found{0, 0.0};
+    add_largest<Format>(found, static_cast<Bits>(bits));
+    std::uint64_t expected = binary64::infinity_bits;
+    if (bits <= Format::largest_finite_bits) {
+      expected = bits_of(static_cast<double>(support::to_long_double(support::decode<Format>(static_cast<Bits>(bits)))));
+    }
+    wrong += found.largest == expected ? 0 : 1;
+  }
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("lanes are added in one order, which no flag changes", "[kernel]") {
+  std::mt19937 random(support::seed);
+  for (const std::size_t count : {std::size_t{1}, std::size_t{2}, std::size_t{8}, sum_lanes}) {
+    for (int round = 0; round < 200; ++round) {
+      std::vector<double> lanes(count);
+      for (double& lane : lanes) support::set_bits(lane, support::random_magnitude<binary64>(random, -40, 40));
+      const double expected = sum_in_pairs(lanes);
+      CHECK(bits_of(sum_of_lanes(lanes.data(), count)) == bits_of(expected));
+    }
+  }
+  CHECK((sum_lanes & (sum_lanes - 1)) == 0);
+}
+
+TEST_CASE("the largest magnitude is kept, and sums add up", "[kernel]") {
+  Found found{0, 0.0};
+  for (const std::uint64_t magnitude : {std::uint64_t{5}, std::uint64_t{9}, std::uint64_t{7}}) add_largest(found, magnitude);
+  CHECK(found.largest == 9);
+  add_to_sum(found, 1.0);
+  add_to_sum(found, 0x1p-53);
+  add_to_sum(found, 0x1p-53);  // each by itself is lost
+  CHECK(bits_of(found.sum_of_squares) == bits_of(1.0));
+}
+
+TEST_CASE("every magnitude of a format is that of the double; what is not finite is Inf's", "[kernel]") {
+  CHECK(wrong_magnitudes<headroom::half>() == 0);
+  CHECK(wrong_magnitudes<headroom::bfloat16>() == 0);
+  CHECK(wrong_magnitudes<headroom::float8_e4m3>() == 0);
+  CHECK(wrong_magnitudes<headroom::float8_e5m2>() == 0);
+  CHECK(wrong_magnitudes<headroom::cbfloat16>() == 0);
+}
+
+TEST_CASE("each op that streams has an ordinary one, which is its own", "[kernel]") {
+  static_assert(ordinary(Op::scale_streaming) == Op::scale && ordinary(Op::unscale_streaming) == Op::unscale &&
+                ordinary(Op::cast_streaming) == Op::cast);
+  for (const Op op : {Op::scale, Op::unscale, Op::cast, Op::add_scaled, Op::add_unscaled, Op::max_abs, Op::measure}) {
+    CHECK(ordinary(op) == op);
+  }
+}

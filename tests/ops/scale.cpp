@@ -1,0 +1,166 @@
+// What `scale` makes of scalars and trees.
+#include <headroom/headroom.hpp>
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/network.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::bfloat16;
+using headroom::half;
+
+namespace {
+
+constexpr double large = 65536.0;
+
+}  // namespace
+
+TEST_CASE("T20: a 16-bit loss is scaled as float") {
+  static_assert(std::is_same_v<decltype(headroom::scale(half(2.0F), large)), float>);
+  static_assert(std::is_same_v<decltype(headroom::scale(bfloat16(2.0F), large)), float>);
+  CHECK(headroom::scale(half(2.0F), large) == 131072.0F);  // the largest half is 65504
+  CHECK(headroom::scale(bfloat16(-2.0F), large) == -131072.0F);
+  const half loss(0.5F);
+  CHECK(headroom::scale(loss, large) == 32768.0F);
+}
+
+TEST_CASE("with an executor a 16-bit loss is scaled as float, too; an empty tuple is a tree") {
+  CHECK(headroom::scale(headroom::sequential, headroom::half(2.0F), large) == 131072.0F);
+  CHECK(std::tuple_size_v<decltype(headroom::scale(std::tuple<>{}, large))> == 0);
+}
+
+TEST_CASE("float and double losses keep their dtype") {
+  static_assert(std::is_same_v<decltype(headroom::scale(1.0F, large)), float> &&
+                std::is_same_v<decltype(headroom::scale(1.0, large)), double>);
+  CHECK(headroom::scale(1.5F, large) == 98304.0F);
+  CHECK(headroom::scale(1e300, large) == 1e300 * 65536.0);
+  double loss = 0.1;
+  CHECK(headroom::scale(loss, 3.0) == 0.1 * 3.0);
+}
+
+TEST_CASE("scaling a tree keeps its type, its structure and what is no floating-point number") {
+  const auto network = support::network_of(0.25F);
+  const auto scaled = headroom::scale(network, 8.0);
+  static_assert(std::is_same_v<decltype(scaled), const support::Network<float>>);
+  CHECK(is_network_of(scaled, 2.0F));
+  CHECK(is_network_of(network, 0.25F));
+
+  const auto halves = headroom::scale(support::network_of(half(0.25F)), 8.0);
+  static_assert(std::is_same_v<decltype(halves), const support::Network<half>>);
+  CHECK(is_network_of(halves, half(2.0F)));
+  CHECK(headroom::scale(std::make_pair(1.0F, std::vector<int>{1, 2}), 8.0).second == std::vector<int>{1, 2});
+}
+
+TEST_CASE("a temporary that owns its elements is scaled where it lies") {
+  std::vector<float> values = {1.0F, 2.0F};
+  const float* const data = values.data();
+  const std::vector<float> scaled = headroom::scale(std::move(values), large);
+  CHECK(scaled.data() == data);
+  CHECK(scaled == std::vector<float>{65536.0F, 131072.0F});
+
+  auto network = support::network_of(1.0F);
+  const float* const encoder = network.heads.at("encoder").data();
+  const auto scaled_network = headroom::scale(headroom::sequential, std::move(network), large);
+  CHECK(scaled_network.heads.at("encoder").data() == encoder);
+  CHECK(is_network_of(scaled_network, 65536.0F));
+
+  auto owner = std::make_unique<std::vector<float>>(2, 1.0F);
+  const float* const owned = owner->data();
+  const auto scaled_owner = headroom::scale(std::move(owner), large);
+  CHECK(scaled_owner->data() == owned);
+  CHECK(*scaled_owner == std::vector<float>{65536.0F, 65536.0F});
+}
+
+TEST_CASE("a tree with a name is copied") {
+  std::vector<float> values = {1.0F, 2.0F};
+  const std::vector<float> scaled = headroom::scale(values, large);
+  CHECK(values == std::vector<float>{1.0F, 2.0F});
+  CHECK(scaled == std::vector<float>{65536.0F, 131072.0F});
+  const std::vector<float> constant = values;
+  CHECK(headroom::scale(std::move(constant), large) == scaled);  // NOLINT: a const that is moved from is not ours to overwrite
+  CHECK(constant == values);
+
+  auto owner = std::make_unique<std::vector<float>>(2, 1.0F);
+  const auto scaled_owner = headroom::scale(owner, large);
+  CHECK(*owner == std::vector<float>{1.0F, 1.0F});
+  CHECK(*scaled_owner == std::vector<float>{65536.0F, 65536.0F});
+}
+
+TEST_CASE("views are copied, though they be temporaries: others see their elements") {
+  std::vector<float> values = {1.0F, 2.0F};
+  const std::vector<float> before = values, expected = {65536.0F, 131072.0F};
+
+  const auto from_span = headroom::scale(headroom::span<float>(values), large);
+  static_assert(std::is_same_v<decltype(from_span), const std::vector<float>>);
+  CHECK(from_span == expected);
+
+  const auto from_reference = headroom::scale(std::ref(values), large);
+  static_assert(std::is_same_v<decltype(from_reference), const std::vector<float>>);
+  CHECK(from_reference == expected);
+
+  const auto shared = std::make_shared<std::vector<float>>(values);
+  const auto from_shared = headroom::scale(std::shared_ptr<std::vector<float>>(shared), large);
+  CHECK(*from_shared == expected);
+  CHECK(from_shared != shared);
+
+  const auto from_tuple = headroom::scale(std::tie(values), large);
+  static_assert(std::is_same_v<decltype(from_tuple), const std::tuple<std::vector<float>>>);
+  CHECK(std::get<0>(from_tuple) == expected);
+
+  const auto from_spans = headroom::scale(std::vector<headroom::span<float>>{{values}, {values}}, large);
+  CHECK(from_spans == std::vector<std::vector<float>>{expected, expected});
+
+  float array[2] = {1.0F, 2.0F};
+  const auto from_array = headroom::scale(array, large);
+  static_assert(std::is_same_v<decltype(from_array), const std::array<float, 2>>);
+  CHECK(from_array[1] == 131072.0F);
+  CHECK(array[1] == 2.0F);
+
+  CHECK(*shared == before);
+  CHECK(values == before);
+}
+
+TEST_CASE("scale_in_place writes where the elements lie") {
+  auto network = support::network_of(0.5F);
+  headroom::scale_in_place(network, large);
+  CHECK(is_network_of(network, 32768.0F));
+
+  std::vector<float> values = {1.0F, 2.0F};
+  headroom::scale_in_place(headroom::span<float>(values), large);
+  CHECK(values == std::vector<float>{65536.0F, 131072.0F});
+  headroom::scale_in_place(headroom::parallel(2), std::ref(values), 0.5);
+  CHECK(values == std::vector<float>{32768.0F, 65536.0F});
+  float loss = 3.0F;
+  headroom::scale_in_place(loss, 0.5);
+  CHECK(loss == 1.5F);
+}
+
+TEST_CASE("scaling rounds once, to nearest even, into the dtype of the leaf") {
+  // 2049 * 3 = 6147 lies between the halves 6144 and 6148; 1 + 2^-10 times 1 + 2^-23 is closer to itself in half.
+  CHECK(headroom::scale(std::vector<half>{half(2050.0F)}, 3.0)[0] == half(6150.0F));
+  CHECK(headroom::scale(std::vector<double>{1.0}, static_cast<double>(1.0F / 3.0F))[0] == static_cast<double>(1.0F / 3.0F));
+  CHECK(headroom::scale(std::vector<half>{half(2.0F)}, large)[0].bits() == headroom::binary16::infinity_bits);
+}
+
+TEST_CASE("scale names what it cannot read or write") {
+  const std::vector<headroom::span<float>> tree = {{}, {nullptr, 3}};
+  CHECK_THAT(support::message_of([&] { (void)headroom::scale(tree, large); }),
+             ContainsSubstring("[1] is null, with a size of 3"));
+  CHECK_THAT(support::message_of([&] { headroom::scale_in_place(tree, large); }),
+             ContainsSubstring("[1] is null, with a size of 3"));
+}
+
+TEST_CASE("an empty tree is scaled to an empty tree") {
+  CHECK(headroom::scale(std::vector<float>{}, large).empty());
+  CHECK(headroom::scale(std::vector<std::vector<float>>{}, large).empty());
+  CHECK(headroom::scale(std::unique_ptr<std::vector<float>>{}, large) == nullptr);
+}
