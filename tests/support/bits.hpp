@@ -5,6 +5,7 @@
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/half.hpp>
+#include <headroom/kernel/compiled.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -115,9 +116,18 @@ template <class... Ts, class F>
 void for_each_type(F f) {
   (f(type_tag<Ts>{}), ...);
 }
+template <class F, class... Formats>
+void for_each_storage_float(F f, headroom::detail::FormatList<Formats...>) {
+  const auto unless_built_in = [&f](auto type) {
+    using Format = typename decltype(type)::type;
+    if constexpr (sizeof(typename Format::bits_type) < sizeof(float)) f(type_tag<headroom::storage_float<Format>>{});
+  };
+  for_each_type<Formats...>(unless_built_in);
+}
+/// All of headroom's own: half, bfloat16, …
 template <class F>
 void for_each_storage_float(F f) {
-  for_each_type<headroom::half, headroom::bfloat16, headroom::float8_e4m3, headroom::float8_e5m2, headroom::cbfloat16>(f);
+  for_each_storage_float(f, headroom::detail::CompiledFormats());
 }
 template <class F>
 void for_each_dtype(F f) {
@@ -126,12 +136,8 @@ void for_each_dtype(F f) {
 
 template <class T>
 std::string name_of() {
-  if constexpr (std::is_same_v<T, headroom::half>) return "half";
-  if constexpr (std::is_same_v<T, headroom::bfloat16>) return "bfloat16";
-  if constexpr (std::is_same_v<T, headroom::float8_e4m3>) return "float8_e4m3";
-  if constexpr (std::is_same_v<T, headroom::float8_e5m2>) return "float8_e5m2";
-  if constexpr (std::is_same_v<T, headroom::cbfloat16>) return "cbfloat16";
-  return std::is_same_v<T, float> ? "float" : std::is_same_v<T, double> ? "double" : "another type";
+  using Format = headroom::detail::format_of<T>;
+  return "e" + std::to_string(Format::exponent_bits) + "m" + std::to_string(Format::mantissa_bits);
 }
 
 /// Counts what is wrong in a loop too hot for CHECK, and keeps the words for the first:
