@@ -1,4 +1,5 @@
 #include <headroom/detail/error.hpp>
+#include <headroom/detail/job_thread.hpp>
 
 #include <cerrno>
 #include <stdexcept>

@@ -8,6 +8,7 @@ std::string handled(const char* message) { return message; }
 }  // namespace
 
 #include <headroom/detail/error.hpp>
+#include <headroom/detail/job_thread.hpp>
 
 #include "support/catch.hpp"
 

@@ -6,7 +6,8 @@
 #include <string>
 
 int main(int, char** argv) {
-  for (const auto& [name, policy] : headroom::detail::named_policies) {
-    std::ofstream(std::string(argv[1]) + "/" + name) << to_text(policy.adjust(true).adjust(false).state_dict());
+  for (const std::string& name : headroom::loss_scale_names()) {
+    std::ofstream(std::string(argv[1]) + "/" + name)
+        << to_text(headroom::make_loss_scale(name).adjust(true).adjust(false).state_dict());
   }
 }

@@ -6,7 +6,6 @@
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "support/any_policies.hpp"
@@ -31,31 +30,34 @@ struct has_config<Policy, std::void_t<decltype(std::declval<const Policy&>().con
 
 static_assert(headroom::is_loss_scale_v<AnyLossScale>);
 static_assert(noexcept(std::declval<const AnyLossScale&>().adjust(true)) && std::is_trivially_copyable_v<AnyLossScale>);
-static_assert(AnyLossScale().loss_scale() == 32768.0F);
-static_assert(AnyLossScale(presets::torch()).adjust(false).loss_scale() == 32768.0F);
-static_assert(AnyLossScale(presets::torch()) == AnyLossScale(presets::torch()));
-static_assert(AnyLossScale(presets::apex()).with_loss_scale(4.0F).adjust(true).counter() == 1);
-static_assert(AnyLossScale(presets::apex()).config().growth_interval == 2000);
 static_assert(!std::is_convertible_v<int, AnyLossScale> && !std::is_convertible_v<float, AnyLossScale>);
 static_assert(std::is_convertible_v<headroom::HysteresisScale, AnyLossScale>);
 
+TEST_CASE("AnyLossScale is a DynamicLossScale until it is something else") {
+  CHECK(AnyLossScale() == AnyLossScale(headroom::DynamicLossScale()));
+  CHECK(AnyLossScale().loss_scale() == 32768.0F);
+  CHECK(AnyLossScale(presets::torch()).adjust(false).loss_scale() == 32768.0F);
+  CHECK(AnyLossScale(presets::torch()) == AnyLossScale(presets::torch()));
+  CHECK(AnyLossScale(presets::torch()) != AnyLossScale(presets::torch()).adjust(false));
+  CHECK(AnyLossScale(presets::apex()).with_loss_scale(4.0F).adjust(true).counter() == 1);
+  CHECK(AnyLossScale(presets::apex()).config().growth_interval == 2000);
+}
+
 TEST_CASE("AnyLossScale is what it holds, step by step") {
   for (const AnyLossScale& any : support::every_policy()) {
-    std::visit(
-        [&](auto policy) {
-          AnyLossScale same = any;
-          for (int step = 0; step < 200; ++step) {
-            REQUIRE(same == AnyLossScale(policy));
-            REQUIRE(support::bits_of(same.loss_scale()) == support::bits_of(policy.loss_scale()));
-            REQUIRE(support::bits_of(same.inv_scale()) == support::bits_of(policy.inv_scale()));
-            REQUIRE(same.policy_name() == policy.policy_name());
-            REQUIRE(same.state_dict() == policy.state_dict());
-            const headroom::GradientReport report{step % 3 != 0 && step % 7 != 0, 1.0};
-            same = step % 2 == 0 ? same.adjust(report) : same.adjust(report.finite);
-            policy = policy.adjust(report);
-          }
-        },
-        any.policy());
+    support::visit(any, [&](auto policy) {
+      AnyLossScale same = any;
+      for (int step = 0; step < 200; ++step) {
+        REQUIRE(same == AnyLossScale(policy));
+        REQUIRE(support::bits_of(same.loss_scale()) == support::bits_of(policy.loss_scale()));
+        REQUIRE(support::bits_of(same.inv_scale()) == support::bits_of(policy.inv_scale()));
+        REQUIRE(same.policy_name() == policy.policy_name());
+        REQUIRE(same.state_dict() == policy.state_dict());
+        const headroom::GradientReport report{step % 3 != 0 && step % 7 != 0, 1.0};
+        same = step % 2 == 0 ? same.adjust(report) : same.adjust(report.finite);
+        policy = policy.adjust(report);
+      }
+    });
   }
 }
 
@@ -75,22 +77,20 @@ TEST_CASE("AnyLossScale is reconfigured as what it holds") {
   config.growth_interval = 7;
   config.max_scale = 0x1p100F;
   for (const AnyLossScale& any : support::every_policy()) {
-    std::visit(
-        [&](const auto& policy) {
-          using Policy = std::decay_t<decltype(policy)>;
-          if constexpr (has_config<Policy>::value) {
-            CHECK(any.has_config());
-            CHECK(any.config() == headroom::detail::loss_scale_config(policy.config()));
-            CHECK(any.adjust(true).counter() == policy.adjust(true).counter());
-            CHECK(any.with_loss_scale(2.0F) == AnyLossScale(policy.with_loss_scale(2.0F)));
-            auto changed = policy.config();  // all that it does not share with the others stays
-            headroom::detail::loss_scale_config(changed) = config;
-            CHECK(any.with_config(config) == AnyLossScale(policy.with_config(changed)));
-            CHECK(any.with_config(changed) == AnyLossScale(policy.with_config(changed)));
-            CHECK_THAT(support::message_of([&] { (void)any.with_loss_scale(0.0F); }), ContainsSubstring("loss_scale is 0"));
-          }
-        },
-        any.policy());
+    support::visit(any, [&](const auto& policy) {
+      using Policy = std::decay_t<decltype(policy)>;
+      if constexpr (has_config<Policy>::value) {
+        CHECK(any.has_config());
+        CHECK(any.config() == headroom::detail::loss_scale_config(policy.config()));
+        CHECK(any.adjust(true).counter() == policy.adjust(true).counter());
+        CHECK(any.with_loss_scale(2.0F) == AnyLossScale(policy.with_loss_scale(2.0F)));
+        auto changed = policy.config();  // all that it does not share with the others stays
+        headroom::detail::loss_scale_config(changed) = config;
+        CHECK(any.with_config(config) == AnyLossScale(policy.with_config(changed)));
+        CHECK(any.with_config(changed) == AnyLossScale(policy.with_config(changed)));
+        CHECK_THAT(support::message_of([&] { (void)any.with_loss_scale(0.0F); }), ContainsSubstring("loss_scale is 0"));
+      }
+    });
   }
   const headroom::HysteresisConfig hysteresis{config, 5};
   CHECK(AnyLossScale(presets::apex()).with_config(hysteresis) == AnyLossScale(presets::apex().with_config(hysteresis)));
@@ -120,11 +120,12 @@ TEST_CASE("what has no settings says so by its name") {
 
 TEST_CASE("what it holds can be got back, and be replaced by another kind") {
   AnyLossScale any = presets::apex();
-  REQUIRE(std::get_if<headroom::HysteresisScale>(&any.policy()) != nullptr);
+  REQUIRE(any.holds<headroom::HysteresisScale>());
+  CHECK_FALSE(any.holds<headroom::DynamicLossScale>());
   CHECK(any.get<headroom::HysteresisScale>() == presets::apex());
   CHECK_THAT(support::message_of([&] { (void)any.get<headroom::DynamicLossScale>(); }),
              ContainsSubstring("the policy is 'hysteresis', not 'dynamic'"));
   any = headroom::NoOpLossScale();
   CHECK(any != AnyLossScale(presets::apex()));
-  CHECK(std::holds_alternative<headroom::NoOpLossScale>(any.policy()));
+  CHECK(any.holds<headroom::NoOpLossScale>());
 }

@@ -58,8 +58,6 @@ TEST_CASE("what it has not says so") {
              ContainsSubstring("with_config" + none));
   CHECK_THAT(logic_error_of([&] { (void)any.with_settings({{"scale", 2}}); }), ContainsSubstring("with_settings" + none));
   CHECK_THAT(logic_error_of([&] { (void)any.state_dict(); }), ContainsSubstring("state_dict" + none));
-  CHECK_THAT(logic_error_of([&] { (void)any.policy(); }), ContainsSubstring("is of your own: get<Policy>() has it"));
-  CHECK_THAT(logic_error_of([&] { (void)AnyLossScale(any).policy(); }), ContainsSubstring("is of your own"));
   CHECK_THAT(message_of([&] { (void)any.get<Stairs>(); }), ContainsSubstring("the policy is '(not registered)', not"));
   CHECK_THAT(message_of([&] { (void)any.get<headroom::DynamicLossScale>(); }), ContainsSubstring("not 'dynamic'"));
   CHECK_THAT(message_of([&] { (void)AnyLossScale().get<Stairs>(); }), ContainsSubstring("the policy is 'dynamic', not"));

@@ -30,14 +30,15 @@ TEST_CASE("an unknown name lists the known ones") {
   for (const char* name : {"", "Dynamic", "dynamic ", "pytorch"}) {
     const std::string message = message_of([&] { (void)make_loss_scale(name); });
     CHECK_THAT(message, ContainsSubstring("there is no policy '" + std::string(name) + "'; known are noop, constant, "));
-    for (const auto& [known, policy] : headroom::detail::named_policies) CHECK_THAT(message, ContainsSubstring(known));
+    for (const std::string& known : headroom::loss_scale_names()) CHECK_THAT(message, ContainsSubstring(known));
   }
 }
 
 TEST_CASE("each known name makes a policy, with any configuration and any setting of its own") {
   headroom::LossScaleConfig config;
   config.initial_scale = 64.0F;
-  for (const auto& [name, policy] : headroom::detail::named_policies) {
+  for (const auto& [name, make] : headroom::detail::NamedLossScales<headroom::detail::systems::All>::all) {
+    const AnyLossScale policy(make());
     CHECK(make_loss_scale(name) == policy);
     CHECK(make_loss_scale(name, {}) == policy);
     const float scale = make_loss_scale(name, config).loss_scale();

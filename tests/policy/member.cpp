@@ -2,8 +2,8 @@
 #include <headroom/policy/any.hpp>
 
 #include <type_traits>
-#include <variant>
 
+#include "support/any_policies.hpp"
 #include "support/catch.hpp"
 
 namespace {
@@ -27,7 +27,7 @@ void check_default() {
 }
 /// All of them but ConstantLossScale, which has no default.
 template <class... Policies>
-void check_defaults(const std::variant<Policies...>*) {
+void check_defaults(support::TypeList<Policies...>) {
   const auto check = [](auto type) {
     using Policy = typename decltype(type)::type;
     if constexpr (!std::is_same_v<Policy, headroom::ConstantLossScale>) check_default<Policy>();
@@ -39,6 +39,6 @@ void check_defaults(const std::variant<Policies...>*) {
 
 TEST_CASE("a policy is a member of an aggregate") {
   check_default<headroom::AnyLossScale>();
-  check_defaults(static_cast<const headroom::AnyLossScale::Variant*>(nullptr));
+  check_defaults(support::PolicyTypes());
   check_default<headroom::BasicDynamicLossScale<headroom::GrowEveryScaledWindowSinceOverflow, headroom::BackOffAtOnce>>();
 }

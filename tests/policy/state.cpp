@@ -66,7 +66,7 @@ TEST_CASE("a run resumed at every step is equal to one that never stopped, for e
   std::mt19937 random(support::seed);
   for (const AnyLossScale& any : support::every_policy()) {
     check_resumes(any, random);
-    std::visit([&](const auto& policy) { check_resumes(policy, random); }, any.policy());
+    support::visit(any, [&](const auto& policy) { check_resumes(policy, random); });
   }
 }
 
@@ -163,7 +163,7 @@ TEST_CASE("the scale that an AsyncGradScaler had in flight is checked and left o
     StateDict state = policy.state_dict();
     state.add("main_scale", 0x1p100F);
     CHECK(AnyLossScale::from_state_dict(state) == policy);
-    std::visit([&](const auto& held) { CHECK(held.from_state_dict(state) == held); }, policy.policy());
+    support::visit(policy, [&](const auto& held) { CHECK(held.from_state_dict(state) == held); });
     for (const StateValue& bad :
          {StateValue(0.0), StateValue(infinity), StateValue("text"), StateValue(true), StateValue(-1)}) {
       check_refused(state, "main_scale", bad);

@@ -2,12 +2,14 @@
 
 #include <headroom/policy/any.hpp>
 
+#include <algorithm>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
+#include "support/catch.hpp"
 #include "support/policies.hpp"
 
 namespace support {
@@ -30,20 +32,50 @@ Policy adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set) {
   return Policy(config);
 }
 
-/// Calls `use` with a policy of each kind that adapts, with these settings.
+template <class... Types>
+struct TypeList {};
+template <class... Systems>
+auto types_of(headroom::detail::systems::List<Systems...>)
+    -> TypeList<headroom::NoOpLossScale, headroom::ConstantLossScale, headroom::DynamicLossScale, headroom::HysteresisScale,
+                headroom::BasicHysteresisScale<headroom::RefillOnGrowth>,
+                headroom::BasicHysteresisScale<headroom::RefillOnBackoff>, decltype(Systems::preset())...>;
+/// The types of headroom's policies, some of them several times.
+using PolicyTypes = decltype(types_of(headroom::detail::systems::All()));
+
+template <class Policy, class... Policies>
+constexpr bool is_among(TypeList<Policies...>) {
+  return (std::is_same_v<Policy, Policies> || ...);
+}
+
+/// Calls `use` with the policy that is held, if it is one of headroom's, and says whether it is.
 template <class Use, class... Policies>
-void for_each_adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set, Use use, const std::variant<Policies...>&) {
+bool visit(const headroom::AnyLossScale& any, Use use, TypeList<Policies...>) {
+  return ((any.holds<Policies>() && (use(any.get<Policies>()), true)) || ...);
+}
+template <class Use>
+void visit(const headroom::AnyLossScale& any, Use use) {
+  REQUIRE(visit(any, use, PolicyTypes()));
+}
+
+/// Calls `use` with a policy of each type that adapts, with these settings.
+template <class Use, class... Policies>
+void for_each_adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set, Use use, TypeList<Policies...>) {
+  std::vector<std::string> used;
   const auto use_one = [&](auto type) {
     using Policy = typename decltype(type)::type;
     constexpr bool adapts =
         !std::is_same_v<Policy, headroom::NoOpLossScale> && !std::is_same_v<Policy, headroom::ConstantLossScale>;
-    if constexpr (adapts) use(adaptive<Policy>(scale, set));
+    if constexpr (adapts) {
+      if (std::find(used.begin(), used.end(), Policy::policy_name()) != used.end()) return;
+      used.push_back(Policy::policy_name());
+      use(adaptive<Policy>(scale, set));
+    }
   };
   (use_one(std::enable_if<true, Policies>()), ...);
 }
 template <class Use>
 void for_each_adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set, Use use) {
-  for_each_adaptive(scale, set, use, headroom::AnyLossScale::Variant());
+  for_each_adaptive(scale, set, use, PolicyTypes());
 }
 
 /// One of each kind of policy, every setting away from its default and every counter soon away from 0.

@@ -6,7 +6,6 @@
 
 #if HEADROOM_EXCEPTIONS
 #include <stdexcept>
-#include <system_error>
 #else
 #include <cstdio>
 #include <cstdlib>
@@ -26,10 +25,6 @@ namespace detail {
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_logic_error(const std::string& message) {
   throw std::logic_error("headroom: " + message);
 }
-/// For what the system refuses; `error` is its errno.
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_system_error(int error, const std::string& message) {
-  throw std::system_error(error, std::generic_category(), "headroom: " + message);
-}
 #else
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_invalid_argument(const std::string& message) {
   const std::string line = "headroom: " + message + "\n";
@@ -38,9 +33,6 @@ namespace detail {
 }
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_logic_error(const std::string& message) {
   throw_invalid_argument(message);
-}
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_system_error(int error, const std::string& message) {
-  throw_invalid_argument(message + " (error " + std::to_string(error) + ")");
 }
 #endif
 

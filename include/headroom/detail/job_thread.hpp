@@ -11,12 +11,23 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
+
+/// For what the system refuses; `error` is its errno.
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_system_error(int error, const std::string& message) {
+#if HEADROOM_EXCEPTIONS
+  throw std::system_error(error, std::generic_category(), "headroom: " + message);
+#else
+  throw_invalid_argument(message + " (error " + std::to_string(error) + ")");
+#endif
+}
 
 /// Jobs that a thread does one after the other. After an error the remaining jobs are dropped until somebody receives the
 /// error. The queue outlives its JobThread while somebody shares it.

@@ -4,13 +4,18 @@
 
 #if HEADROOM_DETAIL_HAS_PTHREADS
 #include <pthread.h>
+#include <sched.h>
+#include <time.h>
 #else
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <new>
 #include <system_error>
 #include <thread>
 #endif
+
+#include <cstdint>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -49,6 +54,18 @@ class Lock {
   Mutex& mutex_;
 };
 inline void wake_all(Condition& condition) noexcept { (void)pthread_cond_broadcast(&condition); }
+
+inline void yield_thread() noexcept { (void)sched_yield(); }
+inline void sleep_for_microseconds(int time) noexcept {
+  const timespec duration{0, time * 1000L};
+  (void)nanosleep(&duration, nullptr);
+}
+/// Of a clock that nobody sets.
+[[nodiscard]] inline std::int64_t microseconds_now() noexcept {
+  timespec now{};
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1000000 + now.tv_nsec / 1000;
+}
 
 #else
 
@@ -99,6 +116,13 @@ class Lock {
   std::unique_lock<std::mutex> lock_;
 };
 inline void wake_all(Condition& condition) noexcept { condition->notify_all(); }
+
+inline void yield_thread() noexcept { std::this_thread::yield(); }
+inline void sleep_for_microseconds(int time) { std::this_thread::sleep_for(std::chrono::microseconds(time)); }
+[[nodiscard]] inline std::int64_t microseconds_now() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+}
 
 #endif
 

@@ -5,7 +5,6 @@
 #include <headroom/kernel/boundary.hpp>
 #include <headroom/report.hpp>
 
-#include <cmath>
 #include <cstdint>
 
 // Between the verbs and the kernels: translates a verb's arguments for the kernels, and what they found for the verb.
@@ -48,7 +47,7 @@ struct Action {
 }
 [[nodiscard]] inline GradientNorm norm_of(const Found& found) noexcept {
   const GradientReport report = report_of(found);
-  return {report, report.finite ? std::sqrt(found.sum_of_squares) : report.max_abs};
+  return {report, report.finite ? __builtin_sqrt(found.sum_of_squares) : report.max_abs};
 }
 
 }  // namespace detail

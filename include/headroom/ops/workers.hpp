@@ -10,12 +10,10 @@
 
 #include <atomic>
 #include <cfenv>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <new>
-#include <thread>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -24,7 +22,7 @@ namespace detail {
 /// The i-th moment of waiting for another thread, which may be one that has been put on this core, or that may not run as long
 /// as this one does.
 inline void pause_or_yield(unsigned i) {
-  if (i % 65536 == 65535) return std::this_thread::sleep_for(std::chrono::microseconds(50));
+  if (i % 65536 == 65535) return sleep_for_microseconds(50);
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
   if (i % 64 != 0) return __builtin_ia32_pause();
 #elif defined(__GNUC__) && defined(__aarch64__)
@@ -33,7 +31,7 @@ inline void pause_or_yield(unsigned i) {
     return;
   }
 #endif
-  std::this_thread::yield();
+  yield_thread();
 }
 
 /// The tasks of one call, and the first error among them. Errors stay here, in the code of the caller, which may be a unit with
@@ -208,8 +206,8 @@ class HEADROOM_DETAIL_HIDDEN Workers {
       gate = pool.gate.load();
       return (gate >> job_shift != last_job && (gate & most_seats * one_seat) != 0) || pool.is_ending.load();
     };
-    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(100);
-    for (unsigned i = 0; i % 64 != 0 || std::chrono::steady_clock::now() < end; ++i) {
+    const std::int64_t end = microseconds_now() + 100;
+    for (unsigned i = 0; i % 64 != 0 || microseconds_now() < end; ++i) {
       if (is_over()) return gate;
       pause_or_yield(i);
     }

@@ -2,9 +2,7 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/detect.hpp>
-#include <headroom/policy/constant.hpp>
-#include <headroom/policy/noop.hpp>
-#include <headroom/policy/presets.hpp>
+#include <headroom/policy/loss_scale_config.hpp>
 #include <headroom/report.hpp>
 #include <headroom/state/state_dict.hpp>
 
@@ -14,27 +12,10 @@
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
-
-/// A std::variant with the policies of these systems as well, each once.
-template <class Variant, class Systems>
-struct with_systems {
-  using type = Variant;
-};
-template <class... Policies, class System, class... More>
-struct with_systems<std::variant<Policies...>, systems::List<System, More...>> {
-  using Policy = decltype(System::preset());
-  using Variant = std::conditional_t<(std::is_same_v<Policies, Policy> || ...), std::variant<Policies...>,
-                                     std::variant<Policies..., Policy>>;
-  using type = typename with_systems<Variant, systems::List<More...>>::type;
-};
-using VariantLossScale = with_systems<std::variant<NoOpLossScale, ConstantLossScale, DynamicLossScale, HysteresisScale,
-                                                   BasicHysteresisScale<RefillOnGrowth>, BasicHysteresisScale<RefillOnBackoff>>,
-                                      systems::All>::type;
 
 struct HeldLossScale;
 
@@ -48,22 +29,24 @@ struct HeldKind {
   LossScaleConfig (*config)(const HeldLossScale&);
   std::int64_t (*counter)(const HeldLossScale&);
   void (*set_loss_scale)(HeldLossScale&, const float&);
-  void (*set_config)(HeldLossScale&, const LossScaleConfig&);
+  void (*set_config)(HeldLossScale&, const void* config, const void* type);
   void (*set_settings)(HeldLossScale&, const StateDict&);
   std::string (*name)();
   StateDict (*state_dict)(const HeldLossScale&);
   void (*load_state_dict)(HeldLossScale&, const StateDict&);
 };
 
-/// A policy of any kind: one of headroom's in the variant, one of the user's in the bytes.
+/// A policy of any kind, as its bytes.
 struct HeldLossScale {
   const HeldKind* kind = nullptr;
-  bool is_own = false;
-  VariantLossScale policy{};
-  alignas(8) unsigned char own[128] = {};
+  alignas(8) unsigned char bytes[128] = {};
 };
 
-/// The name that a kind of policy of the user's is registered by: see registry.hpp.
+/// Its address tells types apart.
+template <class T>
+inline constexpr char type_id = 0;
+
+/// The name that a kind of policy is registered by: see registry.hpp.
 [[nodiscard]] std::string registered_name(const HeldKind& kind);
 
 template <class P>
@@ -102,60 +85,46 @@ using state_t = decltype(P::from_state_dict(std::declval<const P&>().state_dict(
 /// What a kind of policy has of HeldKind. Throws std::logic_error naming the policy if it has no such member.
 template <class Policy>
 struct Held {
-  static constexpr bool is_own = !std::is_constructible_v<VariantLossScale, std::in_place_type_t<Policy>, const Policy&>;
+  static_assert(std::is_trivially_copyable_v<Policy> && sizeof(Policy) <= sizeof HeldLossScale::bytes && alignof(Policy) <= 8,
+                "headroom: a policy of your own in an AnyLossScale has to be trivially copyable and of at most 128 bytes");
 
-  static constexpr bool is_in(const HeldLossScale& held) {
-    if constexpr (is_own) {
-      return held.kind == &kind;
-    } else {
-      return !held.is_own && std::holds_alternative<Policy>(held.policy);
-    }
-  }
-  static constexpr const Policy& of(const HeldLossScale& held) {
-    if constexpr (is_own) {
-      return *std::launder(reinterpret_cast<const Policy*>(held.own));
-    } else {
-      return std::get<Policy>(held.policy);  // not get_if: for g++ 12 no comparison of a temporary's address is constant
-    }
-  }
-  static constexpr void put(HeldLossScale& held, const Policy& policy) {
+  static bool is_in(const HeldLossScale& held) noexcept { return held.kind == &kind; }
+  static const Policy& of(const HeldLossScale& held) { return *std::launder(reinterpret_cast<const Policy*>(held.bytes)); }
+  static void put(HeldLossScale& held, const Policy& policy) {
     held.kind = &kind;
-    held.is_own = is_own;
-    if constexpr (is_own) {
-      static_assert(std::is_trivially_copyable_v<Policy> && sizeof(Policy) <= sizeof held.own && alignof(Policy) <= 8,
-                    "headroom: a policy of your own in an AnyLossScale has to be trivially copyable and of at most 128 bytes");
-      std::memcpy(held.own, &policy, sizeof(Policy));
-    } else {
-      held.policy = VariantLossScale(std::in_place_type<Policy>, policy);
-    }
+    std::memcpy(held.bytes, &policy, sizeof(Policy));
   }
 
-  static constexpr float loss_scale(const HeldLossScale& held) { return of(held).loss_scale(); }
-  static constexpr void adjust(HeldLossScale& held, bool grads_finite) { put(held, of(held).adjust(grads_finite)); }
-  static constexpr void adjust_by_report(HeldLossScale& held, const GradientReport& report) {
-    put(held, of(held).adjust(report));
-  }
-  static constexpr bool equal(const HeldLossScale& held, const HeldLossScale& other) {
+  static float loss_scale(const HeldLossScale& held) { return of(held).loss_scale(); }
+  static void adjust(HeldLossScale& held, bool grads_finite) { put(held, of(held).adjust(grads_finite)); }
+  static void adjust_by_report(HeldLossScale& held, const GradientReport& report) { put(held, of(held).adjust(report)); }
+  static bool equal(const HeldLossScale& held, const HeldLossScale& other) {
     if (!is_in(other)) return false;
     if constexpr (is_detected_v<equal_t, Policy>) return of(held) == of(other);
-    return std::is_empty_v<Policy> || std::memcmp(held.own, other.own, sizeof(Policy)) == 0;
+    return std::is_empty_v<Policy> || std::memcmp(held.bytes, other.bytes, sizeof(Policy)) == 0;
   }
-  static constexpr LossScaleConfig config(const HeldLossScale& held) {
+  static LossScaleConfig config(const HeldLossScale& held) {
     if constexpr (is_detected_v<config_t, Policy>) return loss_scale_config(of(held).config());
     throw_none("config", name());
   }
-  static constexpr std::int64_t counter(const HeldLossScale& held) {
+  static std::int64_t counter(const HeldLossScale& held) {
     if constexpr (is_detected_v<counter_t, Policy>) return of(held).counter();
     throw_none("counter", name());
   }
-  static constexpr void set_loss_scale(HeldLossScale& held, const float& scale) {
+  static void set_loss_scale(HeldLossScale& held, const float& scale) {
     if constexpr (is_detected_v<with_loss_scale_t, Policy>) return put(held, of(held).with_loss_scale(scale));
     throw_none("with_loss_scale", name());
   }
-  static constexpr void set_config(HeldLossScale& held, const LossScaleConfig& config) {
+  static void set_config(HeldLossScale& held, const void* config, const void* type) {
     if constexpr (is_detected_v<with_config_t, Policy>) {
       auto changed = of(held).config();
-      loss_scale_config(changed) = config;
+      if (type == &type_id<decltype(changed)>) {
+        changed = *static_cast<const decltype(changed)*>(config);
+      } else if (type == &type_id<LossScaleConfig>) {
+        loss_scale_config(changed) = *static_cast<const LossScaleConfig*>(config);
+      } else {
+        throw_invalid_argument("with_config: the policy '" + name() + "' has another kind of configuration");
+      }
       return put(held, of(held).with_config(changed));
     }
     throw_none("with_config", name());
@@ -196,6 +165,13 @@ struct Held {
                                     state_dict,
                                     load_state_dict};
 };
+
+template <class Policy>
+[[nodiscard]] HeldLossScale held(const Policy& policy) {
+  HeldLossScale result;
+  Held<Policy>::put(result, policy);
+  return result;
+}
 
 }  // namespace detail
 }  // namespace HEADROOM_BUILD

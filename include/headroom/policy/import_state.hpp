@@ -23,9 +23,10 @@ struct StateFormats<systems::List<Systems...>> {
   static constexpr StateFormat all[] = {{Systems::name, Systems::import_state, Systems::is_static}...};
 };
 
-[[nodiscard]] inline const StateFormat& state_format(std::string_view system) {
+template <class Systems = systems::All>
+[[nodiscard]] const StateFormat& state_format(std::string_view system) {
   std::string known;
-  for (const StateFormat& format : StateFormats<systems::All>::all) {
+  for (const StateFormat& format : StateFormats<Systems>::all) {
     if (format.import == nullptr) continue;
     if (system == format.system) return format;
     known += (known.empty() ? "" : ", ") + std::string(format.system);

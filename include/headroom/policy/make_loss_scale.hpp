@@ -3,6 +3,7 @@
 #include <headroom/config.hpp>
 #include <headroom/policy/any.hpp>
 #include <headroom/policy/registry.hpp>
+#include <headroom/state/fields.hpp>
 
 #include <string>
 #include <string_view>
@@ -12,57 +13,37 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-namespace detail {
-
-struct NamedPolicy {
-  const char* name;
-  AnyLossScale policy;
-};
-template <class List>
-struct NamedPolicies;
-/// What configuration files may name, each with settings of its own.
-template <class... Systems>
-struct NamedPolicies<systems::List<Systems...>> {
-  static constexpr NamedPolicy all[] = {
-      {"noop", NoOpLossScale()},
-      {"constant", ConstantLossScale(LossScaleConfig{}.initial_scale)},
-      {"dynamic", DynamicLossScale()},
-      {"hysteresis", HysteresisScale()},
-      {"hysteresis_refill_on_growth", BasicHysteresisScale<RefillOnGrowth>()},
-      {"hysteresis_refill_on_backoff", BasicHysteresisScale<RefillOnBackoff>()},
-      {Systems::name, Systems::preset()}...,
-  };
-};
-inline constexpr auto& named_policies = NamedPolicies<systems::All>::all;
-
-}  // namespace detail
-
 /// The names make_loss_scale knows: "noop", "constant", "dynamic", "hysteresis", "hysteresis_refill_on_growth",
 /// "hysteresis_refill_on_backoff", the presets, and those that are registered.
-[[nodiscard]] inline std::vector<std::string> loss_scale_names() {
+template <class Systems = detail::systems::All>
+[[nodiscard]] std::vector<std::string> loss_scale_names() {
   std::vector<std::string> names;
-  for (const auto& [name, policy] : detail::named_policies) names.emplace_back(name);
-  (void)detail::find_registered([&names](const auto& it) { return names.push_back(it.name), false; });
+  (void)detail::find_loss_scale<Systems>([&names](std::string_view name, const detail::HeldLossScale&) {
+    names.emplace_back(name);
+    return false;
+  });
   return names;
 }
 
 /// A policy by name, for configuration files, with its own settings: see loss_scale_names. Throws std::invalid_argument listing
 /// the names if `name` is none of them.
-[[nodiscard]] inline AnyLossScale make_loss_scale(std::string_view name) {
-  for (const auto& [known_name, policy] : detail::named_policies) {
-    if (name == known_name) return policy;
-  }
-  if (const auto* own = detail::find_registered([name](const auto& it) { return it.name == name; }))
-    return detail::AnyAccess::make(own->policy);
+template <class Systems = detail::systems::All>
+[[nodiscard]] AnyLossScale make_loss_scale(std::string_view name) {
   std::string known;
-  for (const std::string& other : loss_scale_names()) known += (known.empty() ? "" : ", ") + other;
-  detail::throw_invalid_argument("there is no policy '" + std::string(name) + "'; known are " + known);
+  const auto found = detail::find_loss_scale<Systems>([&](std::string_view other, const detail::HeldLossScale&) {
+    known += (known.empty() ? "" : ", ") + std::string(other);
+    return name == other;
+  });
+  if (found.kind == nullptr)
+    detail::throw_invalid_argument("there is no policy '" + std::string(name) + "'; known are " + known);
+  return AnyLossScale(found);
 }
 
 /// The same with some settings changed, by their names in the configuration: {{"growth_interval", 500}}. Throws
 /// std::invalid_argument naming the key and its value if the policy has no such setting or it is out of range.
-[[nodiscard]] inline AnyLossScale make_loss_scale(std::string_view name, const StateDict& settings) {
-  return make_loss_scale(name).with_settings(settings);
+template <class Systems = detail::systems::All>
+[[nodiscard]] AnyLossScale make_loss_scale(std::string_view name, const StateDict& settings) {
+  return make_loss_scale<Systems>(name).with_settings(settings);
 }
 /// The same with your own configuration in place of the preset's: a LossScaleConfig for any of them ("constant" takes its
 /// initial_scale), or the kind the policy itself has, HysteresisConfig say.
@@ -93,12 +74,7 @@ template <class Config>
 /// std::invalid_argument if another policy has the name.
 template <class Policy>
 void register_loss_scale(const std::string& name, const Policy& policy = Policy()) {
-  detail::HeldLossScale held;
-  detail::Held<Policy>::put(held, policy);
-  for (const auto& [known_name, known] : detail::named_policies) {
-    if (name == known_name) detail::throw_invalid_argument("there is a policy '" + name + "' already");
-  }
-  detail::register_held(name, held);
+  detail::register_held<detail::systems::All>(name, detail::held(policy));
 }
 
 }  // namespace HEADROOM_BUILD

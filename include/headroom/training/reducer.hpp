@@ -3,8 +3,6 @@
 #include <headroom/config.hpp>
 #include <headroom/kernel/action.hpp>
 
-#include <cmath>
-
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
@@ -24,7 +22,7 @@ namespace detail {
 /// The norm over all ranks, whatever the reducer makes of an overflow here.
 [[nodiscard]] inline GradientNorm norm_of_all(const GradientNorm& here, const GradientSums& all) noexcept {
   if (!here.finite || !all.finite) return overflow();
-  return {{true, all.max_abs}, std::sqrt(all.sum_of_squares)};
+  return {{true, all.max_abs}, __builtin_sqrt(all.sum_of_squares)};
 }
 [[nodiscard]] inline GradientReport combined(const GradientReport& a, const GradientReport& b) noexcept {
   if (!a.finite) return a;

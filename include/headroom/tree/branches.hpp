@@ -8,7 +8,6 @@
 #include <headroom/tree/tree_traits.hpp>
 
 #include <cstddef>
-#include <iterator>
 #include <string>
 #include <tuple>
 #include <type_traits>

@@ -5,7 +5,6 @@
 #include <headroom/tree/facts.hpp>
 
 #include <cstddef>
-#include <iterator>
 #include <tuple>
 #include <type_traits>
 #include <utility>

@@ -5,7 +5,6 @@
 #include <headroom/tree/fields.hpp>
 
 #include <cstddef>
-#include <iterator>
 #include <tuple>
 #include <type_traits>
 #include <utility>
