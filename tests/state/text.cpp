@@ -142,6 +142,7 @@ TEST_CASE("what cannot be read is refused with its line") {
   CHECK_THAT(error_of("a = text"), ContainsSubstring("found 'text'"));
   CHECK_THAT(error_of("a = 1\na = 2"), ContainsSubstring("line 2 of a state, 'a = 2': the key 'a' is there twice"));
   CHECK_THAT(error_of("a = \"x"), ContainsSubstring("a quote is not closed"));
+  CHECK_THAT(error_of("a = \"\\x41"), ContainsSubstring("a quote is not closed"));
   CHECK_THAT(error_of("a = \"\\n\""), ContainsSubstring("two hexadecimal digits"));
   CHECK_THAT(error_of("a = 1 2"), ContainsSubstring("more than a value"));
   CHECK_THAT(error_of("a = 9223372036854775808"), ContainsSubstring("'9223372036854775808' is beyond 64 bits"));
@@ -152,6 +153,17 @@ TEST_CASE("what cannot be read is refused with its line") {
   for (const char* inexact : {"0x1.00000000000001p0", "0x3ffffffffffffffp0", "0x1p-1075", "0x1p1024", "0x3p-1075"}) {
     CHECK_THAT(error_of(std::string("a = ") + inexact), ContainsSubstring(inexact));
   }
+}
+
+TEST_CASE("an error shows the first 200 characters of a line") {
+  const std::string line = std::string(199, 'a') + "b";
+  CHECK_THAT(error_of(line + "c"), ContainsSubstring("'" + line + "': "));
+}
+
+TEST_CASE("nothing behind the end of a text is read") {
+  const std::string_view text = "a = 123";
+  CHECK(from_text(text.substr(0, 6)) == StateDict{{"a", 12}});
+  CHECK(from_text("b = 4\na = 123").at("b") == StateValue(4));
 }
 
 TEST_CASE("no locale changes a text") {

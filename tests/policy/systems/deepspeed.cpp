@@ -160,6 +160,7 @@ TEST_CASE("DeepSpeed: what a state cannot have is named") {
   };
   CHECK(refused_by_deepspeed("dtype", "torch.float16").empty());
   CHECK_THAT(refused_by_deepspeed("scale_factor", 1.0), ContainsSubstring("scale_factor is 1; it must be above 1"));
+  CHECK_THAT(refused_by_deepspeed("scale_window", 0), ContainsSubstring("scale_window is 0; it must be in [1, "));
   CHECK_THAT(refused_by_deepspeed("cur_hysteresis", 2), ContainsSubstring("cur_hysteresis is 2; it must be in [1, 1]"));
   CHECK_THAT(refused_by_deepspeed("delayed_shift", 0), ContainsSubstring("delayed_shift is 0; it must be in [1, 2147483647]"));
 }

@@ -105,6 +105,13 @@ TEST_CASE("jmp: its factor is a float, in a state as well") {
   CHECK_THAT(refused(1), ContainsSubstring("factor is 1; it must be above 1"));
 }
 
+TEST_CASE("jmp: its period is named as jmp does") {
+  CHECK_THAT(message_of([] {
+               (void)import_state("jmp", {{"loss_scale", 1024.0}, {"counter", 3}, {"period", 0}, {"factor", 2.0}});
+             }),
+             ContainsSubstring("period is 0"));
+}
+
 TEST_CASE("jmp: a floor above where the preset begins is none too high for the state") {
   const StateDict jmp = {{"loss_scale", 0x1p21}, {"counter", 3}, {"period", 5}, {"factor", 2}, {"min_loss_scale", 0x1p20}};
   CHECK(import_state("jmp", jmp).loss_scale() == 0x1p21F);

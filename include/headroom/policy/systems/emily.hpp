@@ -32,7 +32,7 @@ struct Emily : System {
     state.scale("scale");
     state.factor("growth_factor");
     state.factor("backoff_factor");
-    state.counter("growth_interval", "growth_interval", 1);
+    state.counter("growth_interval", "growth_interval");
     state.floor("min_scale");
     state.counter("counter", "counter");
   }

@@ -30,7 +30,7 @@ struct Torch : System {
     state.scale("scale");
     state.factor("growth_factor");
     state.factor("backoff_factor");
-    state.counter("growth_interval", "growth_interval", 1);
+    state.counter("growth_interval", "growth_interval");
     state.counter("_growth_tracker", "counter");
   }
 };
