@@ -73,6 +73,8 @@ foreach(room IN ITEMS detail dtype kernel tree ops policy policy/systems trainin
     headroom_add_test(${room} ${exhaustive} SOURCES ${sources})
   endif()
 endforeach()
+headroom_add_test(detail/thread_without_pthreads SOURCES detail/thread.cpp)
+target_compile_definitions(test_detail_thread_without_pthreads PRIVATE HEADROOM_DETAIL_HAS_PTHREADS=0)
 if(TARGET test_dtype AND TARGET headroom::eigen)
   target_link_libraries(test_dtype PRIVATE headroom::eigen) # its conversions are compared with ours
 endif()

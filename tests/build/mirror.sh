@@ -8,7 +8,10 @@ declare -A elsewhere=(
   [config.hpp]="build/flags"
   [shared.hpp]="build/unlike_units"
   [detail/build_name.hpp]="build/unlike_units"
+  [detail/policy_verbs.hpp]="policy/verbs.cpp" # declares what ops/policy_verbs.hpp defines
   [kernel/boundary.hpp]="kernel" # data only
+  [ops/policy_verbs.hpp]="policy/verbs.cpp" # is reached through policies
+  [ops/pool.hpp]="ops/workers.cpp" # data only
   [tree/node.hpp]="compile_fail" # it only says what is wrong
   [adapters/torch/tensor.hpp]="adapters/torch.cpp"
 )

@@ -1,0 +1,190 @@
+// Passes shared out: every verb gives the same bits on any number of threads.
+#include <headroom/headroom.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <tuple>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/samples.hpp"
+#include "support/strided.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::half;
+using headroom::parallel;
+using support::bits_of;
+
+namespace {
+
+// More than a MiB, for less is left to one thread; sizes that are no multiple of a piece; and a strided leaf.
+struct Big {
+  std::vector<std::vector<half>> leaves;
+  std::vector<float> store;
+  support::Strided<float> strided;
+  std::vector<double> last;
+  half end = half(3.0F);  // in the two bytes that are left over where the bytes are divided among three threads
+  HEADROOM_TREE(Big, leaves, strided, last, end)
+
+  Big() : store(200003 * 2) {
+    std::mt19937 random(support::seed);
+    for (const std::size_t size : {1U, 65536U, 65537U, 0U, 300001U, 17U}) {
+      leaves.emplace_back();
+      for (std::size_t i = 0; i < size; ++i) {
+        leaves.back().push_back(half::from_bits(support::random_finite_bits<headroom::binary16>(random)));
+      }
+    }
+    std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
+    for (float& element : store) element = uniform(random);
+    strided = {store.data(), {200003}, {2}};
+    for (int i = 0; i < 1000; ++i) last.push_back(static_cast<double>(uniform(random)));
+  }
+  Big(const Big&) = delete;
+  Big& operator=(const Big&) = delete;
+
+  [[nodiscard]] auto bits() const {
+    std::vector<std::vector<std::uint16_t>> halves;
+    for (const auto& leaf : leaves) halves.push_back(bits_of(leaf));
+    return std::make_tuple(halves, bits_of(store), bits_of(last), bits_of(end));
+  }
+};
+
+const headroom::ConstantLossScale policy(3.0F);
+
+bool same(const headroom::GradientReport& a, const headroom::GradientReport& b) {
+  return a.finite == b.finite && bits_of(a.max_abs) == bits_of(b.max_abs);
+}
+
+}  // namespace
+
+TEST_CASE("parallel results are those of one thread, bit for bit") {
+  Big expected;
+  const auto measured = headroom::measure(expected);
+  const auto cast_halves = headroom::cast<float>(expected.leaves);
+  const auto unscaled_halves = policy.unscale<float>(expected.leaves);
+  const auto report = policy.unscale_in_place(expected);
+  const auto clipped = policy.unscale_and_clip_in_place(expected, 0.1);
+  for (int threads = 1; threads <= 5; ++threads) {
+    INFO(threads << " threads");
+    Big tree;
+    const auto found = headroom::measure(parallel(threads), tree);
+    CHECK(same(found, measured));
+    CHECK(bits_of(found.norm) == bits_of(measured.norm));
+    CHECK(headroom::all_finite(parallel(threads), tree));
+
+    const auto casted = headroom::cast<float>(parallel(threads), tree.leaves);
+    const auto unscaled = policy.unscale<float>(parallel(threads), tree.leaves);
+    CHECK(same(unscaled.report, unscaled_halves.report));
+    for (std::size_t leaf = 0; leaf < casted.size(); ++leaf) {
+      CHECK(bits_of(casted[leaf]) == bits_of(cast_halves[leaf]));
+      CHECK(bits_of(unscaled.grads[leaf]) == bits_of(unscaled_halves.grads[leaf]));
+    }
+    CHECK(same(policy.unscale_in_place(parallel(threads), tree), report));
+    const auto clip = policy.unscale_and_clip_in_place(parallel(threads), tree, 0.1);
+    CHECK(same(clip, clipped));
+    CHECK(bits_of(clip.norm) == bits_of(clipped.norm));
+    CHECK(tree.bits() == expected.bits());
+  }
+}
+
+TEST_CASE("one bad element is found by whichever thread meets it, and all the others are unscaled") {
+  const std::size_t size = 300000;
+  for (const std::size_t where : {std::size_t{0}, size / 4 - 1, size / 4, size / 2, size - 1}) {
+    std::vector<float> tree(size, 3.0F);
+    support::set_bits(tree[where], headroom::binary32::quiet_nan_bits);
+    CHECK_FALSE(headroom::all_finite(parallel(4), tree));
+    const auto report = policy.unscale_in_place(parallel(4), tree);
+    CHECK_FALSE(report.finite);
+    CHECK(bits_of(report.max_abs) == headroom::binary64::infinity_bits);
+    tree[where] = 1.0F;
+    CHECK(tree == std::vector<float>(size, 1.0F));
+  }
+}
+
+TEST_CASE("more threads than pieces") {
+  std::vector<float> tree(1 << 18, 3.0F);
+  CHECK(policy.unscale_in_place(parallel(50), tree).max_abs == 1.0);
+  CHECK(tree == std::vector<float>(1 << 18, 1.0F));
+}
+
+TEST_CASE("errors come before the threads") {
+  std::vector<float> source(1 << 19), destination((1 << 19) - 1, 7.0F);
+  CHECK_THAT(support::message_of([&] { headroom::cast_into(parallel(3), source, destination); }),
+             ContainsSubstring("the trees differ"));
+  CHECK(destination == std::vector<float>(destination.size(), 7.0F));
+}
+
+namespace {
+
+using namespace headroom::detail;
+using MeasureOps = Ops<Op::max_abs, Op::measure>;
+
+/// Floats in leaves of many sizes, one with strides among them, and the plan to read them.
+struct Leaves {
+  std::vector<std::vector<float>> leaves;
+  std::vector<float> store = std::vector<float>(6 * 70001);
+  Plan plan;
+
+  Leaves() {
+    std::mt19937 random(support::seed);
+    std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
+    for (const std::size_t size : {5U, 65536U, 1U, 0U, 70000U, 131072U, 3U}) {
+      leaves.emplace_back(size);
+      for (float& element : leaves.back()) element = uniform(random);
+    }
+    for (float& element : store) element = uniform(random);
+    plan_one<MeasureOps, false>(plan, leaves);
+    const support::Strided<float> strided{store.data(), {2, 70001}, {3 * 70001, 3}};
+    plan_one<MeasureOps, false>(plan, strided);
+  }
+};
+
+bool same(const Found& a, const Found& b) {
+  return a.largest == b.largest && bits_of(a.sum_of_squares) == bits_of(b.sum_of_squares);
+}
+
+}  // namespace
+
+TEST_CASE("any number of shares finds what one finds, and each chunk is in one of them") {
+  const Leaves leaves;
+  const Pass pass{1};
+  const Found expected = Share(leaves.plan, pass, 0, Share::everything, nullptr).run();
+  CHECK(expected.sum_of_squares > 0.0);
+  for (std::size_t count = 1; count <= 40; ++count) {
+    INFO(count << " shares");
+    Shares shares(leaves.plan, pass, count);
+    REQUIRE(shares.count() == count);
+    for (std::size_t i = count; i-- > 0;) shares.run(i);  // in any order
+    CHECK(same(shares.found(), expected));
+  }
+}
+
+TEST_CASE("a pass over one leaf finds what is in that leaf, and adds to what was found") {
+  const Leaves leaves;
+  const Pass pass{1};
+  Found all{0, 0.0};
+  for (std::size_t leaf = 0; leaf < leaves.plan.pieces().size(); ++leaf) {
+    const Found found = run_leaf(leaves.plan, leaf, pass, Found{0, 0.0});
+    if (leaf < leaves.leaves.size()) CHECK(bits_of(headroom::measure(leaves.leaves[leaf]).max_abs) == found.largest);
+    all = run_leaf(leaves.plan, leaf, pass, all);
+  }
+  CHECK(all.largest == Share(leaves.plan, pass, 0, Share::everything, nullptr).run().largest);
+}
+
+TEST_CASE("a pass that may stop ends at a chunk that is not finite; others go on") {
+  std::vector<float> tree(4 * chunk_size, 1.0F);
+  support::set_bits(tree[chunk_size], headroom::binary32::infinity_bits);
+  Plan plan;
+  plan_one<MeasureOps, false>(plan, tree);
+  Pass pass{1};
+  std::vector<ChunkSum> sums;
+  CHECK_FALSE(is_finite(Share(plan, pass, 0, Share::everything - 1, &sums).run()));
+  CHECK(sums.size() == 4);
+  sums.clear();
+  pass.may_stop = true;
+  CHECK_FALSE(is_finite(Share(plan, pass, 0, Share::everything - 1, &sums).run()));
+  CHECK(sums.size() == 2);
+}

@@ -1,0 +1,173 @@
+#include <headroom/ops/strided.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/samples.hpp"
+
+using namespace headroom::detail;
+using headroom::Layout;
+
+namespace {
+
+/// The offsets of all elements in the order of a loop nest, counted through one by one.
+std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> offsets_of(const LoopNest& nest) {
+  std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> offsets = {{0, 0}};
+  for (int i = 0; i < nest.depth; ++i) {
+    const Dimension& dimension = nest.dimensions[i];
+    std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> longer;
+    for (const auto& [source, destination] : offsets) {
+      for (std::ptrdiff_t n = 0; n < dimension.size; ++n) {
+        longer.emplace_back(source + n * dimension.source_stride, destination + n * dimension.destination_stride);
+      }
+    }
+    offsets = std::move(longer);
+  }
+  return offsets;
+}
+
+/// A tensor of random shape whose elements lie apart from each other, in memory of `span` elements; some strides negative.
+struct RandomTensor {
+  Layout layout;
+  std::ptrdiff_t first = 0, span = 1;
+
+  RandomTensor(const std::vector<std::ptrdiff_t>& shape, std::mt19937& random) {
+    std::vector<std::size_t> order(shape.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::shuffle(order.begin(), order.end(), random);
+    std::vector<std::ptrdiff_t> strides(shape.size());
+    for (const std::size_t i : order) {
+      strides[i] = span + static_cast<std::ptrdiff_t>(random() % 3);
+      span += strides[i] * (shape[i] - 1);
+      if (random() % 4 == 0) {
+        first += strides[i] * (shape[i] - 1);
+        strides[i] = -strides[i];
+      }
+    }
+    for (std::size_t i = 0; i < shape.size(); ++i) layout.push(shape[i], strides[i]);
+  }
+};
+std::vector<std::ptrdiff_t> random_shape(std::mt19937& random) {
+  std::vector<std::ptrdiff_t> shape(1 + random() % 4);
+  for (std::ptrdiff_t& size : shape) size = 1 + static_cast<std::ptrdiff_t>(random() % 7);
+  return shape;
+}
+
+/// A kernel that can be followed: destination = source * factor, or that added, in int32.
+template <bool Adds>
+void multiply(const Piece* first, const Piece* last, double factor, Found& found) {
+  for (const Piece* piece = first; piece != last; ++piece) {
+    const auto* const source = static_cast<const std::int32_t*>(piece->source);
+    auto* const destination = static_cast<std::int32_t*>(piece->destination);
+    for (std::size_t i = 0; i < piece->size; ++i) {
+      destination[i] = source[i] * static_cast<std::int32_t>(factor) + (Adds ? destination[i] : 0);
+    }
+    found.largest += piece->size;
+  }
+}
+
+/// Elements [begin, end) of a pass over two random tensors of one shape, against the same by hand.
+template <bool Adds>
+void check_pass(std::mt19937& random) {
+  const auto shape = random_shape(random);
+  const RandomTensor from(shape, random), to(shape, random);
+  const LoopNest nest(from.layout, to.layout);
+  if (nest.is_contiguous()) return;
+  std::vector<std::int32_t> source(static_cast<std::size_t>(from.span)), destination(static_cast<std::size_t>(to.span));
+  for (std::int32_t& element : source) element = static_cast<std::int32_t>(random() % 1000);
+  for (std::int32_t& element : destination) element = static_cast<std::int32_t>(random() % 1000);
+
+  const auto size = static_cast<std::size_t>(from.layout.size());
+  const std::size_t begin = random() % size, end = begin + 1 + random() % (size - begin);
+  auto expected = destination;
+  const auto offsets = offsets_of(nest);
+  for (std::size_t i = begin; i < end; ++i) {
+    std::int32_t& element = expected[static_cast<std::size_t>(to.first + offsets[i].second)];
+    element = source[static_cast<std::size_t>(from.first + offsets[i].first)] * 3 + (Adds ? element : 0);
+  }
+
+  const PieceKind kind{nullptr, sizeof(std::int32_t), sizeof(std::int32_t)};
+  Plan plan;
+  plan.add(source.data() + from.first, destination.data() + to.first, size, nest, kind);
+  Pass pass{0, 3.0};
+  pass.adds = Adds;
+  Found found{0, 0.0};
+  StridedRun(plan, *plan.runs().begin(), *plan.pieces().begin(), pass, &multiply<Adds>)(begin, end, found);
+  CHECK(destination == expected);
+  CHECK(found.largest == end - begin);
+}
+
+template <class T>
+void check_copy() {
+  std::vector<T> from(40), to(40);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<T>(i + 1);
+  auto* const there = reinterpret_cast<unsigned char*>(to.data() + 30);
+  copy_elements(sizeof(T), there, -2, reinterpret_cast<const unsigned char*>(from.data()), 3, 10);
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const bool is_written = i <= 30 && i >= 12 && i % 2 == 0;
+    CHECK(to[i] == (is_written ? from[3 * ((30 - i) / 2)] : T{0}));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("elements of each size are copied from stride to stride") {
+  check_copy<std::uint8_t>();
+  check_copy<std::uint16_t>();
+  check_copy<std::uint32_t>();
+  check_copy<std::uint64_t>();
+}
+
+TEST_CASE("a cursor begins anywhere, and goes through the elements in the order of the loop nest") {
+  std::mt19937 random(support::seed);
+  for (int round = 0; round < 300; ++round) {
+    const auto shape = random_shape(random);
+    const LoopNest nest(RandomTensor(shape, random).layout, RandomTensor(shape, random).layout);
+    if (nest.depth == 0) continue;
+    const auto offsets = offsets_of(nest);
+    const std::size_t begin = random() % offsets.size();
+    StridedCursor cursor(nest.dimensions, nest.depth, begin);
+    for (std::size_t i = begin; i < offsets.size();) {
+      CHECK(std::make_pair(cursor.source, cursor.destination) == offsets[i]);
+      REQUIRE(cursor.stretch() >= 1);
+      REQUIRE(i + cursor.stretch() <= offsets.size());
+      const std::size_t n = 1 + random() % cursor.stretch();
+      CHECK(offsets[i + n - 1].first == cursor.source + static_cast<std::ptrdiff_t>(n - 1) * cursor.inner().source_stride);
+      cursor.advance(n);
+      i += n;
+    }
+  }
+}
+
+TEST_CASE("a pass over any elements of a strided leaf works on these and no others") {
+  std::mt19937 random(support::seed);
+  for (int round = 0; round < 500; ++round) {
+    check_pass<false>(random);
+    check_pass<true>(random);
+  }
+}
+
+TEST_CASE("in place, elements go through one buffer; a pass that only reads writes nowhere") {
+  std::vector<std::int32_t> values(3000), expected(3000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = expected[i] = static_cast<std::int32_t>(i);
+  for (std::size_t i = 0; i < values.size(); i += 3) expected[i] *= 3;
+  Layout layout;
+  layout.push(1000, 3);
+  const PieceKind kind{nullptr, sizeof(std::int32_t), sizeof(std::int32_t)};
+  const auto run = [&](void* destination) {
+    Plan plan;
+    plan.add(values.data(), destination, 1000, LoopNest(layout, layout), kind);
+    Found found{0, 0.0};
+    StridedRun(plan, *plan.runs().begin(), *plan.pieces().begin(), Pass{0, 3.0}, &multiply<false>)(0, 1000, found);
+    CHECK(found.largest == 1000);
+  };
+  run(values.data());
+  CHECK(values == expected);
+  run(nullptr);
+  CHECK(values == expected);
+}
