@@ -63,9 +63,7 @@ void for_each_adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set,
   std::vector<std::string> used;
   const auto use_one = [&](auto type) {
     using Policy = typename decltype(type)::type;
-    constexpr bool adapts =
-        !std::is_same_v<Policy, headroom::NoOpLossScale> && !std::is_same_v<Policy, headroom::ConstantLossScale>;
-    if constexpr (adapts) {
+    if constexpr (headroom::detail::is_detected_v<headroom::detail::config_t, Policy>) {
       if (std::find(used.begin(), used.end(), Policy::policy_name()) != used.end()) return;
       used.push_back(Policy::policy_name());
       use(adaptive<Policy>(scale, set));

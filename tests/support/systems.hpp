@@ -1,13 +1,18 @@
 #pragma once
 
+#include <headroom/policy/presets.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 
 // The rules of other systems, each written down from its own source in its own arithmetic, one statement after the other and
 // with none of headroom's code: what the presets are compared with over random sequences. `scale` is what the next step uses.
+// `rule` has a system's own defaults.
 
 namespace systems {
+
+namespace ours = headroom::detail::systems;
 
 /// A division that -ffast-math does not make a multiplication of.
 template <class T>
@@ -37,6 +42,7 @@ struct Torch {
     }
   }
 };
+inline Torch rule(ours::Torch) { return {65536.0F, 2.0, 0.5, 2000}; }
 
 /// jmp.DynamicLossScale.adjust, in float32 throughout.
 struct Jmp {
@@ -54,6 +60,8 @@ struct Jmp {
     counter = found_inf ? 0 : (counter + 1) % period;
   }
 };
+inline Jmp rule(ours::Jmp) { return {32768.0F, 2000, 2.0F, 1.0F}; }
+inline Jmp rule(ours::Eformer) { return rule(ours::Jmp()); }
 
 /// Emily.MixedPrecision.update, in double.
 struct Emily {
@@ -72,6 +80,7 @@ struct Emily {
     }
   }
 };
+inline Emily rule(ours::Emily) { return {65536.0, 2.0, 0.5, 2000, 1.0}; }
 
 /// megatron.core.optimizer.grad_scaler.DynamicGradScaler, in float32 throughout.
 struct Megatron {
@@ -94,6 +103,7 @@ struct Megatron {
     }
   }
 };
+inline Megatron rule(ours::Megatron) { return {0x1p32F, 1.0F, 2.0F, 0.5F, 1000, 2}; }
 
 /// update_scale_hysteresis of apex.
 struct Apex {
@@ -122,6 +132,7 @@ struct Apex {
     hysteresis_tracker = hysteresis;
   }
 };
+inline Apex rule(ours::Apex) { return {65536.0F, 2.0, 0.5, 2000, 2}; }
 
 /// DynamicLossScaler of DeepSpeed since 0.17.1, the rule of its FP16 optimizers before, in double. 0.17.0 and older have no
 /// stable interval.
@@ -153,6 +164,9 @@ struct DeepSpeed {
     cur_iter += 1;
   }
 };
+inline DeepSpeed rule(ours::DeepSpeed) { return {0x1p32, 2.0, 1000, 1.0, 1, false}; }
+inline DeepSpeed rule(ours::DeepSpeed016) { return {0x1p32, 2.0, 1000, 1.0, 1, false, false}; }
+inline DeepSpeed rule(ours::DeepSpeedConfig) { return {65536.0, 2.0, 1000, 1.0, 2, false}; }
 
 /// cerebras.pytorch.amp.GradScaler.update_scale, in float32 and int64.
 struct Cerebras {
@@ -177,6 +191,9 @@ struct Cerebras {
     scale = min_loss_scale < scale ? scale : min_loss_scale;
   }
 };
+inline Cerebras rule(ours::Cerebras) { return {32768.0F, 2000, 0x1p-14F, 0x1p15F, 0.0F}; }
+inline Cerebras rule(ours::CerebrasFp16) { return rule(ours::Cerebras()); }
+inline Cerebras rule(ours::CerebrasCbfloat16) { return {0x1p31F, 2000, 0x1p-14F, 0x1p31F, 0.0F}; }
 
 /// DynamicLossScaler of fairseq and, with a window that goes with the scale, of metaseq; in double. What happens at the floor
 /// is beyond what is compared.
@@ -204,6 +221,8 @@ struct Fairseq {
     iter += 1;
   }
 };
+inline Fairseq rule(ours::Fairseq) { return {32768.0, 2.0, 2000.0, 0.0, false}; }
+inline Fairseq rule(ours::Metaseq) { return {4.0, 2.0, 256.0, 0.0, true}; }
 
 /// flax.training.dynamic_scale.DynamicScale, in float32 throughout.
 struct Flax {
@@ -222,5 +241,6 @@ struct Flax {
     fin_steps = grow || found_inf ? 0 : fin_steps + 1;
   }
 };
+inline Flax rule(ours::Flax) { return {65536.0F, 2.0F, 0.5F, 2000, 0x1p-126F}; }
 
 }  // namespace systems
