@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <vector>
 
 // Checks that no leaf of a destination tree is written where another leaf of the source tree is read.
 
@@ -93,13 +92,12 @@ class Apartness {
   bool in_order_ = true;
 };
 
-/// Calls f(source, destination, leaf) with the Extents of each leaf of a plan that has elements.
+/// Calls f(source, destination, leaf) with the Extents of each leaf of a plan.
 template <class F>
 void for_each_extent(const Plan& plan, F&& f) {
   for (const Plan::Run& run : plan.runs()) {
     for (const Piece* it = plan.begin(run); it != plan.end(run); ++it) {
       const Piece& piece = *it;
-      if (piece.size == 0) continue;
       const Dimension flat{static_cast<std::ptrdiff_t>(piece.size), 1, 1};
       const Dimension* const dimensions = run.depth == 0 ? &flat : plan.dimensions(run);
       Layout source, destination;
@@ -122,9 +120,7 @@ class OverlapSearch {
   std::size_t read = 0, written = 0;  ///< the leaves that were found
 
   explicit OverlapSearch(const Plan& plan) {
-    for_each_extent(plan, [this](const Extent& source, const Extent& destination, std::size_t leaf) {
-      places_.resize(leaf + 1);
-      places_[leaf] = extents_.size();
+    for_each_extent(plan, [this](const Extent& source, const Extent& destination, std::size_t) {
       extents_.push_back(source);
       extents_.push_back(destination);
     });
@@ -149,7 +145,7 @@ class OverlapSearch {
 
  private:
   [[nodiscard]] const Extent& extent(const LeafRange& range) const noexcept {
-    return extents_[places_[range.leaf] + (range.is_destination ? 1 : 0)];
+    return extents_.begin()[2 * range.leaf + (range.is_destination ? 1 : 0)];
   }
   /// In bytes, of those below `limit`; 0 where there is none.
   [[nodiscard]] std::ptrdiff_t longest_stride(const LeafRange* first, const LeafRange* last, std::ptrdiff_t limit) const {
@@ -189,8 +185,7 @@ class OverlapSearch {
     return false;
   }
 
-  std::vector<Extent> extents_;      // the source and the destination of each leaf
-  std::vector<std::size_t> places_;  // of each leaf among them
+  Buffer<Extent, 2> extents_;  // the source and the destination of each leaf
 };
 
 struct FindPath {
@@ -212,6 +207,7 @@ template <class Tree>
 [[nodiscard]] inline bool some_leaves_meet(const Plan& plan, OverlapSearch* search) {
   Buffer<LeafRange, 64> ranges;
   for_each_extent(plan, [&ranges](const Extent& source, const Extent& destination, std::size_t leaf) {
+    if (source.empty()) return;
     ranges.push_back({source.range(), leaf, false});
     ranges.push_back({destination.range(), leaf, true});
   });

@@ -9,8 +9,7 @@
 
 #include <cstddef>
 #include <limits>
-#include <utility>
-#include <vector>
+#include <memory>
 
 // A pass of a kernel over a plan, by one thread or several, with the same bits as result: magnitudes do not depend on the
 // order, and squares are summed chunk by chunk and the sums in the order of the tree.
@@ -26,17 +25,15 @@ inline void add_to(Found& all, const Found& found) noexcept {
 
 // ---- a thread's share ----
 
-/// A type of this unit's own, for std::vector<double> has one code for units of unlike flags: see shared.hpp.
-struct ChunkSum {
-  double of_squares;
-};
+/// The sums of squares of chunks.
+using Sums = Buffer<double, 32>;
 
 /// The chunks that begin at bytes [begin, end) of the plan; with `sums`, the sum of each goes there by itself.
 class Share {
  public:
   static constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
 
-  Share(const Plan& plan, const Pass& pass, std::size_t begin, std::size_t end, std::vector<ChunkSum>* sums) noexcept
+  Share(const Plan& plan, const Pass& pass, std::size_t begin, std::size_t end, Sums* sums) noexcept
       : plan_(plan), pass_(pass), isa_(isa_index()), begin_(begin), end_(end), sums_(sums) {}
 
   [[nodiscard]] Found run() {
@@ -87,13 +84,13 @@ class Share {
   void add(const Found& chunk) {
     if (sums_ == nullptr) return add_to(found_, chunk);
     add_largest(found_, chunk.largest);
-    sums_->push_back({chunk.sum_of_squares});
+    sums_->push_back(chunk.sum_of_squares);
   }
 
   const Plan& plan_;
   const Pass& pass_;
   std::size_t isa_, begin_, end_;
-  std::vector<ChunkSum>* sums_;
+  Sums* sums_;
   std::size_t position_ = 0;
   Found found_{0, 0.0};
 };
@@ -105,34 +102,32 @@ inline constexpr std::size_t least_share = std::size_t{1} << 19;
 class Shares {
  public:
   Shares(const Plan& plan, const Pass& pass, std::size_t count)
-      : plan_(plan), pass_(pass), share_(plan.bytes() / count), results_(count) {
+      : plan_(plan), pass_(pass), count_(count), share_(plan.bytes() / count), results_(new Result[count]) {
     (void)isa_index();  // chosen here, where an error can be thrown
   }
-  [[nodiscard]] std::size_t count() const noexcept { return results_.size(); }
+  [[nodiscard]] std::size_t count() const noexcept { return count_; }
   void run(std::size_t i) {
-    Result result;  // not yet in `results_`, whose cache lines several threads write to
-    result.found =
-        Share(plan_, pass_, share_ * i, i + 1 == count() ? Share::everything - 1 : share_ * (i + 1), &result.sums).run();
-    results_[i] = std::move(result);
+    const std::size_t end = i + 1 == count_ ? Share::everything - 1 : share_ * (i + 1);
+    results_[i].found = Share(plan_, pass_, share_ * i, end, &results_[i].sums).run();
   }
   [[nodiscard]] Found found() const noexcept {
     Found all{0, 0.0};
-    for (const Result& result : results_) {
-      add_largest(all, result.found.largest);
-      for (const ChunkSum& sum : result.sums) add_to_sum(all, sum.of_squares);
+    for (std::size_t i = 0; i < count_; ++i) {
+      add_largest(all, results_[i].found.largest);
+      for (const double sum : results_[i].sums) add_to_sum(all, sum);
     }
     return all;
   }
 
  private:
-  struct Result {
+  struct alignas(64) Result {  // several threads write to them, each to a cache line of its own
     Found found{0, 0.0};
-    std::vector<ChunkSum> sums;
+    Sums sums;
   };
   const Plan& plan_;
   const Pass& pass_;
-  std::size_t share_;
-  std::vector<Result> results_;
+  std::size_t count_, share_;
+  std::unique_ptr<Result[]> results_;
 };
 
 /// A pass over one leaf, by its place in the plan; adds to `found`, which may be of a class derived from Found.

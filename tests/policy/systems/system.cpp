@@ -1,4 +1,5 @@
 // What the files of systems have in common: arguments of presets, and the reading of states.
+#include <headroom/policy/import_state.hpp>
 #include <headroom/policy/systems/system.hpp>
 
 #include <string>

@@ -89,7 +89,8 @@ struct Cerebras : System {
   static constexpr const char* name = "cerebras";
   [[nodiscard]] static constexpr CerebrasLossScale preset() { return presets::cerebras_fp16(); }
 
-  static void import_state(StateImport& state) {
+  template <class State>
+  static void import_state(State& state) {
     state.scale("loss_scale");
     if (!state.ours().contains("counter")) return;  // the static one has nothing else
     state.counter("steps_since_rescale", "counter");

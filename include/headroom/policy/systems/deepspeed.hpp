@@ -139,7 +139,8 @@ struct DeepSpeed : System {
 
   /// The steps are counted from the start and the last overflow remembered, from -1. The state of an FP16 optimizer has only
   /// some settings; a scaler that was pickled by itself has all. By which rule it goes on the settings say.
-  static void import_state(StateImport& state) {
+  template <class State>
+  static void import_state(State& state) {
     state.scale("cur_scale");
     for (const char* other : {"dynamic_loss_scale", "dynamic", "raise_error_at_min_scale", "dtype"}) state.leave_out(other);
     if (!state.ours().contains("counter")) return state.leave_out("cur_iter");  // the static one has nothing else

@@ -28,7 +28,8 @@ struct Emily : System {
   static constexpr const char* name = "emily";
   [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::emily(); }
 
-  static void import_state(StateImport& state) {
+  template <class State>
+  static void import_state(State& state) {
     state.scale("scale");
     state.factor("growth_factor");
     state.factor("backoff_factor");

@@ -35,7 +35,8 @@ struct Flax : System {
   [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::flax(); }
 
   /// Its settings are not part of its state.
-  static void import_state(StateImport& state) {
+  template <class State>
+  static void import_state(State& state) {
     state.scale("scale");
     state.counter("fin_steps", "counter");
   }

@@ -32,7 +32,8 @@ struct Jmp : System {
   [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::jmp(); }
 
   /// jmp's own flattening forgets min_loss_scale. Its factor is a float.
-  static void import_state(StateImport& state) {
+  template <class State>
+  static void import_state(State& state) {
     state.scale("loss_scale");
     state.counter("counter", "counter");
     state.counter("period", "growth_interval", 1);

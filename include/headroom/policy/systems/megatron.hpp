@@ -32,7 +32,8 @@ struct Megatron : System {
   [[nodiscard]] static constexpr BasicHysteresisScale<RefillOnGrowth> preset() { return presets::megatron(); }
 
   /// Its hysteresis tracker goes below 0, overflow by overflow, where ours stays at 0.
-  static void import_state(StateImport& state) {
+  template <class State>
+  static void import_state(State& state) {
     state.scale("scale");
     state.counter("growth_tracker", "counter");
     const std::int64_t left = state.integer("hysteresis_tracker", -largest_counter, state.setting("hysteresis"));

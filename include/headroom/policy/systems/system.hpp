@@ -2,11 +2,9 @@
 
 #include <headroom/config.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
-#include <headroom/report.hpp>
 #include <headroom/state/fields.hpp>
 
 #include <cstdint>
-#include <utility>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -18,12 +16,14 @@ namespace detail {
 ///
 ///     static constexpr const char* name;            // as make_loss_scale and import_state know it
 ///     static constexpr Policy preset();             // the policy with the system's own settings
-///     static void import_state(StateImport&);       // where the states of the system can be read
+///
+/// and, where states of the system can be read,
+///
+///     template <class State> static void import_state(State&);   // State: StateImport of import_state.hpp
 ///     static bool is_static(const StateDict&);      // where some of them are of a scale that never changes
 ///
 /// and a line in presets.hpp. Before it come the rule, where the system has one of its own, and the preset.
 struct System {
-  static constexpr void (*import_state)(class StateImport&) = nullptr;
   [[nodiscard]] static bool is_static(const StateDict&) noexcept { return false; }
 };
 
@@ -83,73 +83,6 @@ template <class Policy, class Config>
   config.refuse_infinite_growth = true;
   return config;
 }
-
-/// Reads a state with another system's keys into one of ours. Every key must be known; those marked optional may be missing,
-/// because the system itself does not always write them.
-class StateImport {
- public:
-  StateImport(const StateDict& theirs, StateDict ours) : theirs_(theirs), read_(theirs, true), ours_(std::move(ours)) {}
-
-  void scale(const char* key) {
-    float value = 0.0F;
-    read_(key, value);
-    check_loss_scale(key, value);
-    ours_.set("loss_scale", value);
-  }
-  /// 0 means no floor.
-  void floor(const char* key) { ours_.set("min_scale", floor_argument(key, real(key))); }
-  void factor(const char* key) { ours_.set(key, real(key)); }
-  /// One factor for both: growth multiplies by it and backoff divides.
-  void both_factors(double factor) {
-    ours_.set("growth_factor", factor);
-    ours_.set("backoff_factor", 1.0 / factor);
-  }
-  void counter(const char* key, const char* ours, std::int64_t low = 0, std::int64_t high = largest_counter) {
-    ours_.set(ours, integer(key, low, high));
-  }
-  void flag(const char* key) {
-    bool value = false;
-    read_(key, value);
-    ours_.set(key, value);
-  }
-  [[nodiscard]] std::int64_t integer(const char* key, std::int64_t low, std::int64_t high = largest_counter) {
-    std::int64_t value = 0;
-    read_(key, value, low, high);
-    return value;
-  }
-  [[nodiscard]] double real(const char* key) {
-    double value = 0.0;
-    read_(key, value);
-    return value;
-  }
-  /// Ignores the key, whatever its value.
-  void leave_out(const char* key) {
-    if (has(key)) read_.leave_out(key);
-  }
-  [[nodiscard]] bool has(const char* key) const { return theirs_.contains(key); }
-  [[nodiscard]] StateDict& ours() { return ours_; }
-
-  /// An integer setting of ours; the largest integer if we have none of that name.
-  [[nodiscard]] std::int64_t setting(const char* ours) const {
-    const StateValue* value = ours_.find(ours);
-    return value == nullptr ? largest_counter : std::get<std::int64_t>(*value);
-  }
-
-  [[nodiscard]] StateDict finish() {
-    read_.finish();
-    // The state does not tell where training began. It was not below the floor, or that no longer matters.
-    const StateValue* floor = ours_.find("min_scale");
-    if (floor != nullptr && std::get<double>(ours_.at("initial_scale")) < std::get<double>(*floor)) {
-      ours_.set("initial_scale", *floor);
-    }
-    return std::move(ours_);
-  }
-
- private:
-  const StateDict& theirs_;
-  StateReader read_;
-  StateDict ours_;
-};
 
 }  // namespace detail
 

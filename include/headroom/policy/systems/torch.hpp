@@ -26,7 +26,8 @@ struct Torch : System {
   static constexpr const char* name = "torch";
   [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::torch(); }
 
-  static void import_state(StateImport& state) {
+  template <class State>
+  static void import_state(State& state) {
     state.scale("scale");
     state.factor("growth_factor");
     state.factor("backoff_factor");
