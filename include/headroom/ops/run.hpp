@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <limits>
-#include <memory>
 
 // A pass of a kernel over a plan, by one thread or several, with the same bits as result: magnitudes do not depend on the
 // order, and squares are summed chunk by chunk and the sums in the order of the tree.
@@ -102,9 +101,13 @@ inline constexpr std::size_t least_share = std::size_t{1} << 19;
 class Shares {
  public:
   Shares(const Plan& plan, const Pass& pass, std::size_t count)
-      : plan_(plan), pass_(pass), count_(count), share_(plan.bytes() / count), results_(new Result[count]) {
+      : plan_(plan), pass_(pass), count_(count), share_(plan.bytes() / count), results_(nullptr) {
     (void)isa_index();  // chosen here, where an error can be thrown
+    results_ = new Result[count];
   }
+  Shares(const Shares&) = delete;
+  Shares& operator=(const Shares&) = delete;
+  ~Shares() { delete[] results_; }
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
   void run(std::size_t i) {
     const std::size_t end = i + 1 == count_ ? Share::everything - 1 : share_ * (i + 1);
@@ -127,7 +130,7 @@ class Shares {
   const Plan& plan_;
   const Pass& pass_;
   std::size_t count_, share_;
-  std::unique_ptr<Result[]> results_;
+  Result* results_;
 };
 
 /// A pass over one leaf, by its place in the plan; adds to `found`, which may be of a class derived from Found.

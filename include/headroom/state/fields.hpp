@@ -3,12 +3,12 @@
 #include <headroom/config.hpp>
 #include <headroom/state/state_dict.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -50,7 +50,7 @@ class StateReader {
  public:
   /// Of this library's own format, written by `policy`, or with one by an AsyncGradScaler: the scale it had in flight is no
   /// policy's, but has to be one.
-  StateReader(const StateDict& dict, const std::string& policy) : dict_(&dict) {
+  StateReader(const StateDict& dict, const std::string& policy) : StateReader(dict, true) {
     check_version(dict);
     leave_out("version");
     const StateValue& name = look_up("policy");
@@ -59,7 +59,8 @@ class StateReader {
     if (dict.contains("main_scale")) leave_out("main_scale");
   }
   /// Of another format, or of settings; without `all_needed` a field that is not there stays as it is.
-  explicit StateReader(const StateDict& dict, bool all_needed) : dict_(&dict), all_needed_(all_needed) {}
+  explicit StateReader(const StateDict& dict, bool all_needed)
+      : dict_(&dict), all_needed_(all_needed), is_read_(dict.size(), '-') {}
 
   static void check_version(const StateDict& dict) {
     if (dict.empty())
@@ -122,10 +123,9 @@ class StateReader {
 
   /// Call after the last field: throws if the dictionary has an entry that none of them asked for.
   void finish() const {
+    std::size_t i = 0;
     for (const auto& [key, value] : *dict_) {
-      bool read = false;
-      for (const Key& known : read_) read = read || known.text == key;
-      if (!read) throw_invalid_argument("the key '" + key + "' is unknown; its value is " + to_text(value));
+      if (is_read_[i++] != '+') throw_invalid_argument("the key '" + key + "' is unknown; its value is " + to_text(value));
     }
   }
 
@@ -143,7 +143,11 @@ class StateReader {
   }
   const StateValue& look_up(const char* key) {
     const StateValue& value = dict_->at(key);
-    read_.push_back({key});
+    std::size_t i = 0;
+    for (const auto& entry : *dict_) {
+      if (&entry.second == &value) is_read_[i] = '+';
+      ++i;
+    }
     return value;
   }
   /// An integer will do, because some writers of JSON do not distinguish 2 from 2.0.
@@ -158,12 +162,9 @@ class StateReader {
   [[nodiscard]] bool is_there(const char* key) const { return all_needed_ || dict_->contains(key); }
 
   const StateDict* dict_;
-  bool all_needed_ = true;
+  bool all_needed_;
   double converted_ = 0.0;
-  struct Key {  // a type of this unit's own: see shared.hpp
-    std::string text;
-  };
-  std::vector<Key> read_;
+  std::string is_read_;  // + or - for each entry of the dictionary
 };
 
 }  // namespace detail

@@ -87,7 +87,11 @@ namespace detail {
 /// returns one and `Policy::from_state_dict` reads it; state/text.hpp turns it into text, adapters/nlohmann_json.hpp into JSON.
 class StateDict {
  public:
-  using Entry = std::pair<std::string, StateValue>;
+  struct Entry {
+    std::string first;
+    StateValue second;
+    friend bool operator==(const Entry& a, const Entry& b) noexcept { return a.first == b.first && a.second == b.second; }
+  };
 
   StateDict() = default;
   /// Throws std::invalid_argument if a key occurs twice.
@@ -100,12 +104,12 @@ class StateDict {
     if (contains(key)) {
       detail::throw_invalid_argument("the key '" + key + "' is there twice, the second time with " + detail::to_text(value));
     }
-    entries_.emplace_back(std::move(key), std::move(value));
+    entries_.push_back({std::move(key), std::move(value)});
   }
   /// The value of a key, which is added with the value 0 if it does not exist.
   StateValue& operator[](std::string_view key) {
     const std::size_t i = position(key);
-    if (i == size()) entries_.emplace_back(std::string(key), StateValue());
+    if (i == size()) entries_.push_back({std::string(key), StateValue()});
     return entries_[i].second;
   }
   void set(std::string_view key, StateValue value) { (*this)[key] = std::move(value); }

@@ -65,7 +65,6 @@ class CommonByte {
     // b's element at `j` minus a's at `i`, in bytes, with i counted down from the end of a.
     add(a);
     add(b);
-    std::sort(dimensions_, dimensions_ + rank_, [](const Dimension& x, const Dimension& y) { return x.stride > y.stride; });
     merge();
   }
   [[nodiscard]] bool exists() noexcept { return search(0, start_); }
@@ -77,9 +76,14 @@ class CommonByte {
     std::ptrdiff_t divisor;       // common to this stride and those after it
   };
 
+  /// Behind those with longer strides.
   void add(const Extent& extent) noexcept {
     for (int i = 0; i < extent.layout.rank(); ++i) {
-      if (extent.stride(i) != 0) dimensions_[rank_++] = {extent.stride(i), extent.layout.shape(i) - 1, 0, 0};
+      if (extent.stride(i) == 0) continue;
+      int place = rank_++;
+      for (; place > 0 && dimensions_[place - 1].stride < extent.stride(i); --place)
+        dimensions_[place] = dimensions_[place - 1];
+      dimensions_[place] = {extent.stride(i), extent.layout.shape(i) - 1, 0, 0};
     }
   }
   void merge() noexcept {
