@@ -4,6 +4,13 @@
 #include <headroom/headroom.hpp>
 #include <headroom/training/async_grad_scaler.hpp>
 
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/adam.h>
+// CHECK is a macro of libtorch's too.
+#undef CHECK
 #include <cstring>
 #include <limits>
 #include <utility>
