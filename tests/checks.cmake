@@ -16,7 +16,11 @@ endfunction()
 
 # The libraries behind the adapters, as flags for a compiler that CMake does not call.
 set(adapter_flags)
-foreach(library IN ITEMS Eigen3::Eigen nlohmann_json::nlohmann_json torch xtensor xtl)
+set(libraries xtl) # xtensor's own
+foreach(adapter IN LISTS headroom_adapters)
+  list(APPEND libraries ${headroom_${adapter}_library})
+endforeach()
+foreach(library IN LISTS libraries)
   if(TARGET ${library})
     get_target_property(directories ${library} INTERFACE_INCLUDE_DIRECTORIES)
     list(REMOVE_ITEM directories ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES} /usr/include) # naming these again upsets include_next
