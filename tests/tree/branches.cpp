@@ -56,7 +56,43 @@ struct Throws {
   HEADROOM_TREE(Throws, value)
 };
 
+/// A container of a user's own, with no more than a sequence needs.
+template <class T>
+class Ring {
+ public:
+  Ring() = default;
+  explicit Ring(std::deque<T> elements) : elements_(std::move(elements)) {}
+  void push_back(T element) { elements_.push_back(std::move(element)); }
+  [[nodiscard]] auto begin() { return elements_.begin(); }
+  [[nodiscard]] auto begin() const { return elements_.begin(); }
+  [[nodiscard]] auto end() { return elements_.end(); }
+  [[nodiscard]] auto end() const { return elements_.end(); }
+  [[nodiscard]] std::size_t size() const { return elements_.size(); }
+
+ private:
+  std::deque<T> elements_;
+};
+/// One that cannot grow, and does not begin with its size.
+template <class T>
+struct Block : std::vector<T> {
+  using std::vector<T>::vector;
+  void push_back(T) = delete;
+};
+
 }  // namespace
+
+template <class T>
+struct headroom::tree_traits<Ring<T>> {
+  static constexpr branch_kind kind = branch_kind::sequence;
+  template <class To>
+  using rebuilt = Ring<To>;
+};
+template <class T>
+struct headroom::tree_traits<Block<T>> {
+  static constexpr branch_kind kind = branch_kind::sequence;
+  template <class To>
+  using rebuilt = Block<To>;
+};
 
 TEST_CASE("sequences of different containers, element by element") {
   CHECK(pairs_of(std::list<float>{1, 2}, std::deque<double>{3, 4}) == "[0]:1/3 [1]:2/4 ");
@@ -108,4 +144,17 @@ TEST_CASE("a variant without a value is refused") {
   REQUIRE(valueless.valueless_by_exception());
   check_differ(valueless, value, "the tree is a variant that has lost its value to an exception");
   check_differ(value, valueless, "the tree is a variant that has lost its value to an exception");
+}
+
+TEST_CASE("sequences of a user's own") {
+  using Leaves = std::vector<float>;
+  const Ring<Leaves> ring({{1.0F, 2.0F}, {3.0F}});
+  const Ring<std::vector<double>> made = headroom::detail::make_like<double>(ring);
+  CHECK(made.size() == 2);
+  CHECK((made.begin()[0].size() == 2 && made.begin()[1].size() == 1));
+  CHECK(pairs_of(Ring<float>({1.0F, 2.0F}), Ring<double>({3.0, 4.0})) == "[0]:1/3 [1]:2/4 ");
+  check_differ(Ring<float>({1.0F}), Ring<float>(), "the trees differ: source has 1 elements, destination has 0");
+  const Block<Leaves> block(2);
+  CHECK(message_of([&] { (void)headroom::detail::make_like<double>(block); }) ==
+        "headroom: the trees differ: source has 2 elements, destination has 0");
 }

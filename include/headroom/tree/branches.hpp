@@ -60,7 +60,7 @@ inline void check_same_size(const Path& path, std::size_t source, std::size_t de
 // ---- sequences ----
 
 template <class Container>
-using push_back_t = decltype(std::declval<Container&>().push_back(std::declval<typename Container::value_type>()));
+using push_back_t = decltype(std::declval<Container&>().push_back(std::move(*std::begin(std::declval<Container&>()))));
 
 template <>
 struct branch<branch_kind::sequence> {
@@ -78,6 +78,7 @@ struct branch<branch_kind::sequence> {
     if constexpr (is_detected_v<push_back_t, rebound_t<T, To>>) {
       for (const auto& element : node) result.push_back(detail::make_like<To>(element));
     } else {
+      check_same_size(Path(), std::size(node), std::size(result));
       auto place = std::begin(result);
       for (const auto& element : node) *place++ = detail::make_like<To>(element);
     }

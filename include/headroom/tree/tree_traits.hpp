@@ -37,9 +37,15 @@ enum class branch_kind {
 /// overflows the stack, as its destructor does: keep them in a std::vector.
 ///
 /// A member or free function `children`, or the macro HEADROOM_TREE, is shorter. A derived struct needs its own: it inherits
-/// children() of its base like any function, without the members it adds. The other kinds of branch, named by `kind`, are those
-/// of the standard containers: see tree/std.hpp. A tensor whose dtype is known only at run time has the kind
-/// branch_kind::dynamic and
+/// children() of its base like any function, without the members it adds. A container of your own is
+///
+///     template <class T> struct headroom::tree_traits<Ring<T>> {
+///       static constexpr branch_kind kind = branch_kind::sequence;
+///       template <class To> using rebuilt = Ring<To>;        // the container with subtrees of type To; it has push_back
+///     };
+///
+/// The other kinds are those of the standard containers: see tree/std.hpp. A tensor whose dtype is known only at run time has
+/// the kind branch_kind::dynamic and
 ///
 ///       template <class F> static void with_view(const T&, F&& f);      // f(view): a leaf of static dtype; f(nullptr): none
 ///       template <class To> static T like(const T&);                    // a new one with elements of To (or same_dtype)
