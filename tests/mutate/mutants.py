@@ -209,7 +209,7 @@ class Finder:
             return ["false" if original == "true" else "true"]
         if cursor.kind == Kind.CHARACTER_LITERAL:
             return [f"static_cast<char>({original} + 1)"]
-        is_zero = not any(digit in original.lower().split("p")[0].lstrip("0x") for digit in "123456789abcdef")
+        is_zero = re.fullmatch(r"(0x[0.]+|0[0.]*)(p0)?[uUlLfF]*", original)
         if cursor.kind == Kind.FLOATING_LITERAL:
             return [f"{original} + 1" if is_zero else f"{original} * 2"]
         return [f"{original} + 1"] if is_zero else [f"{original} + 1", f"{original} - 1"]
