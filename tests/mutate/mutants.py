@@ -196,6 +196,8 @@ class Finder:
         pointers = (TypeKind.POINTER, TypeKind.NULLPTR)
         if operator == "-" and left.type.kind in pointers and right.type.kind in pointers:
             return []
+        if operator in ("+", "+=") and re.search(r"string|char ?\[", left.type.spelling + right.type.spelling):
+            return []
 
         def operand(cursor):
             text = source.words(cursor.extent.start.offset, cursor.extent.end.offset)
@@ -269,11 +271,14 @@ def mutated_source(source, mutants):
 
 
 def in_errors(output, include):
-    """The numbers of the mutants in lines that the compiler's errors point to."""
-    numbers, lines = set(), {}
-    error = re.compile(re.escape(str(include)) + r"/([^:\n]+):(\d+):\d+: +(?:error|required from|  required from)")
-    for file, line in set(error.findall(output)):
-        if file not in lines:
-            lines[file] = (include / file).read_text(encoding=ONE_BYTE).split("\n")
-        numbers.update(map(int, re.findall(r"headroom_mutant\((\d+)\)", lines[file][int(line) - 1])))
+    """The numbers of the mutants in lines with errors; where there are none, in lines whose instantiation has one."""
+    lines = {}
+    for kind in (" error", "   required from"):
+        numbers = set()
+        for file, line in set(re.findall(re.escape(str(include)) + r"/([^:\n]+):(\d+):\d+:" + kind, output)):
+            if file not in lines:
+                lines[file] = (include / file).read_text(encoding=ONE_BYTE).split("\n")
+            numbers.update(map(int, re.findall(r"headroom_mutant\((\d+)\)", lines[file][int(line) - 1])))
+        if numbers:
+            break
     return numbers

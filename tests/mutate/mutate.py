@@ -27,6 +27,13 @@ def write_if_other(path, data):
         path.write_bytes(data)
 
 
+def remove_others(copy, original):
+    """The files of a folder that the one it is a copy of no longer has."""
+    for path in copy.rglob("*"):
+        if path.is_file() and not (original / path.relative_to(copy)).exists():
+            path.unlink()
+
+
 def copy_project(to):
     """What the tests are built from; the headers only where there are none yet. What has not changed is not built again."""
     if not (to / "include").exists():
@@ -35,9 +42,7 @@ def copy_project(to):
         files = [PROJECT / part] if (PROJECT / part).is_file() else [p for p in (PROJECT / part).rglob("*") if p.is_file()]
         for file in files:
             write_if_other(to / file.relative_to(PROJECT), file.read_bytes())
-        for copied in (to / part).rglob("*"):
-            if copied.is_file() and not (PROJECT / copied.relative_to(to)).exists():
-                copied.unlink()
+        remove_others(to / part, PROJECT / part)
 
 
 def configure(build):
@@ -75,6 +80,7 @@ def write_headers(to, include, sources, numbered):
             if of_file:
                 data = mutants.mutated_source(sources[file], of_file).encode(mutants.ONE_BYTE)
             write_if_other(to / "headroom" / file, data)
+    remove_others(to / "headroom", include)
 
 
 def targets_of(rooms, build):
