@@ -101,6 +101,7 @@ def build_tests(build, targets, write, numbered):
         bad = mutants.in_errors(result.stdout, build / "source/include/headroom") & numbered.keys()
         if not bad:
             sys.exit(result.stdout[-5000:] + "\nThe tests do not compile with the mutated headers.")
+        print("\n".join(sorted({line for line in result.stdout.split("\n") if " error: " in line})))
         for number in sorted(bad):
             mutant = numbered.pop(number)
             print(f"does not compile: {mutant.file}:{mutant.line}: {mutant.original} -> {mutant.mutated}", flush=True)
