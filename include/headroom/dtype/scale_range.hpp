@@ -46,7 +46,7 @@ template <class T>
 }
 
 /// With nine digits, enough to tell floats apart, or as many as it takes to tell a double from its neighbours.
-[[nodiscard]] inline std::string to_text(double value) {
+[[nodiscard, gnu::cold, gnu::noinline]] inline std::string to_text(double value) {
   const auto bits = bit_cast<std::uint64_t>(value);
   if ((bits & binary64::abs_mask) > binary64::infinity_bits) return "nan";
   char text[40];

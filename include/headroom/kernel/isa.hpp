@@ -15,7 +15,7 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-[[nodiscard]] inline std::string names_of_available_isas() {
+[[nodiscard, gnu::cold]] inline std::string names_of_available_isas() {
   std::string names;
   for (const IsaRow& row : isa_rows) {
     if (!row.can_run()) continue;

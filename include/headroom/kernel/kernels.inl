@@ -56,11 +56,8 @@ inline auto transform_register(const unsigned char* source, unsigned char* desti
     return narrow(compute_format<Compute>{}, value);
   } else {
     const auto bits = narrow(Out{}, value);
-    if constexpr (Streaming) {
-      store_streaming(destination, bits);
-    } else {
-      store_up_to<Whole>(destination, bits, n);
-    }
+    if constexpr (Streaming) store_streaming(destination, bits);
+    if constexpr (!Streaming) store_up_to<Whole>(destination, bits, n);
     return bits;
   }
 }
@@ -76,7 +73,12 @@ inline Bits largest_with(Format, Bits largest, Bits bits) noexcept {
 
 // ---- scale, unscale, cast, add ----
 
-/// Streaming: destinations are aligned to `streaming_alignment`, and finish_streaming() is called afterwards.
+/// Whether four registers at a time are worth their code: not where one element at a time is rounded to a short format.
+template <class Compute, class Out>
+inline constexpr bool goes_in_fours = lanes_of<Compute> > 1 || sizeof(typename Out::bits_type) >= sizeof(float);
+
+/// Streaming: destinations are aligned to `streaming_alignment`, sizes are multiples of four registers, and finish_streaming()
+/// is called afterwards.
 template <Op op, class In, class Out, bool Streaming = false>
 inline void transform(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
   using Compute = compute_of<op, In, Out>;
@@ -92,7 +94,7 @@ inline void transform(const Piece* piece, const Piece* last, double factor, Foun
     const auto* from = static_cast<const unsigned char*>(piece->source);
     auto* to = static_cast<unsigned char*>(piece->destination);
     std::size_t n = piece->size;
-    for (; n >= 4 * width; n -= 4 * width, from += 4 * in_step, to += 4 * out_step) {
+    for (; goes_in_fours<Compute, Out> && n >= 4 * width; n -= 4 * width, from += 4 * in_step, to += 4 * out_step) {
       if constexpr (Streaming) prefetch_ahead(from);
       const auto bits0 = transform_register<op, In, Out, true, Streaming>(from, to, width, lanes);
       const auto bits1 = transform_register<op, In, Out, true, Streaming>(from + in_step, to + out_step, width, lanes);
@@ -103,6 +105,7 @@ inline void transform(const Piece* piece, const Piece* last, double factor, Foun
       largest2 = largest_with<op>(Format{}, largest2, bits2);
       largest3 = largest_with<op>(Format{}, largest3, bits3);
     }
+    if constexpr (Streaming) continue;
     for (; n >= width; n -= width, from += in_step, to += out_step) {
       const auto bits = transform_register<op, In, Out, true, false>(from, to, width, lanes);
       largest0 = largest_with<op>(Format{}, largest0, bits);
@@ -115,11 +118,12 @@ inline void transform(const Piece* piece, const Piece* last, double factor, Foun
   add_largest<Format>(found, largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3))));
 }
 
-/// The same with streaming stores, but for what lies before the first aligned element. A piece without one, and one that is
-/// done in place, where there is nothing to be gained, has none.
+/// The same with streaming stores, but for what lies before the first aligned element, and after the last four registers. A
+/// piece without one, and one that is done in place, where there is nothing to be gained, has none.
 template <Op op, class In, class Out>
 inline void transform_streaming(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
   constexpr std::size_t in_size = sizeof(typename In::bits_type), out_size = sizeof(typename Out::bits_type);
+  constexpr std::size_t block = 4 * lanes_of<compute_of<op, In, Out>>;
   for (; piece != last; ++piece) {
     const std::size_t beyond = reinterpret_cast<std::uintptr_t>(piece->destination) % streaming_alignment;
     const std::size_t head = (streaming_alignment - beyond) % streaming_alignment / out_size;
@@ -127,11 +131,13 @@ inline void transform_streaming(const Piece* piece, const Piece* last, double fa
       transform<op, In, Out>(piece, piece + 1, factor, found);
       continue;
     }
-    const Piece unaligned{piece->source, piece->destination, head};
-    const Piece aligned{static_cast<const unsigned char*>(piece->source) + head * in_size,
-                        static_cast<unsigned char*>(piece->destination) + head * out_size, piece->size - head};
-    transform<op, In, Out>(&unaligned, &unaligned + 1, factor, found);
+    const std::size_t streamed = (piece->size - head) / block * block, tail = head + streamed;
+    const auto* const from = static_cast<const unsigned char*>(piece->source);
+    auto* const to = static_cast<unsigned char*>(piece->destination);
+    const Piece aligned{from + head * in_size, to + head * out_size, streamed};
+    const Piece ends[] = {{from, to, head}, {from + tail * in_size, to + tail * out_size, piece->size - tail}};
     transform<op, In, Out, true>(&aligned, &aligned + 1, factor, found);
+    transform<op, In, Out>(ends, ends + 2, factor, found);
   }
   finish_streaming();
 }

@@ -19,15 +19,19 @@ namespace detail {
 
 // ---- what can be wrong with a leaf ----
 
-/// "the source", "the source's [2]"; if there is only one tree, "the tree" or "[2]".
-inline std::string name_of(const char* which, const Path& path) {
-  const std::string text = path.text();
-  if (*which == '\0') return path.name();
-  return text.empty() ? which : which + ("'s " + text);
-}
+/// Names the leaf: "the source", "the source's [2]"; if there is only one tree, "the tree" or "[2]".
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_leaf(const Path& path, const char* which,
                                                                   const std::string& what) {
-  throw_invalid_argument(name_of(which, path) + ' ' + what);
+  std::string name = path.text();
+  if (*which == '\0') {
+    name = path.name();
+  } else {
+    name.insert(0, name.empty() ? "" : "'s ").insert(0, which);
+  }
+  throw_invalid_argument(name.append(" ").append(what));
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_null_leaf(const Path& path, const char* which, std::size_t size) {
+  throw_bad_leaf(path, which, "is null, with a size of " + std::to_string(size));
 }
 
 template <class T>
@@ -39,7 +43,7 @@ void check_walkable(const Path& path, const char* which, Leaf& leaf, const Eleme
     const char* obstacle = tensor_traits<std::remove_const_t<Leaf>>::obstacle(leaf);
     if (obstacle != nullptr) throw_bad_leaf(path, which, obstacle);
   }
-  if (size != 0 && data == nullptr) throw_bad_leaf(path, which, "is null, with a size of " + std::to_string(size));
+  if (size != 0 && data == nullptr) throw_null_leaf(path, which, size);
 }
 
 inline void check_distinct_elements(const Path& path, const Layout& layout) {

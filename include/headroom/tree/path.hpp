@@ -23,7 +23,7 @@ struct Path {
   std::size_t index = 0;       // of the subtree
 
   /// As in C++: layers[2].weight, ["encoder"], <1>; empty at the root.
-  [[nodiscard]] std::string text() const {
+  [[nodiscard, gnu::cold, gnu::noinline]] std::string text() const {
     std::string result;
     append_to(result);
     return result;
