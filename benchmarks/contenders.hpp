@@ -66,6 +66,19 @@ BENCHMARK_TARGET inline void widen(const bfloat16* source, float* destination, s
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(destination + i), _mm256_slli_epi32(bits, 16));
   }
 }
+BENCHMARK_TARGET inline void widen_and_add(const half* source, float* destination, std::size_t n) {
+  for (std::size_t i = 0; i + 8 <= n; i += 8) {
+    const __m256 values = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
+    _mm256_storeu_ps(destination + i, _mm256_add_ps(_mm256_loadu_ps(destination + i), values));
+  }
+}
+BENCHMARK_TARGET inline void widen_and_add(const bfloat16* source, float* destination, std::size_t n) {
+  for (std::size_t i = 0; i + 8 <= n; i += 8) {
+    const __m256i bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
+    const __m256 values = _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
+    _mm256_storeu_ps(destination + i, _mm256_add_ps(_mm256_loadu_ps(destination + i), values));
+  }
+}
 #endif
 
 // ---- the obvious loops ----
@@ -85,6 +98,16 @@ bool obvious_unscale(const In* source, Out* destination, std::size_t n, float in
   for (std::size_t i = 0; i < n; ++i) {
     destination[i] = Out(static_cast<float>(source[i]) * inverse_scale);
     finite = finite && std::isfinite(static_cast<float>(destination[i]));
+  }
+  return finite;
+}
+template <class In>
+bool obvious_accumulate(const In* source, float* destination, std::size_t n, float inverse_scale) {
+  bool finite = true;
+  for (std::size_t i = 0; i < n; ++i) {
+    const float value = static_cast<float>(source[i]) * inverse_scale;
+    destination[i] += value;
+    finite = finite && std::isfinite(value);
   }
   return finite;
 }

@@ -134,6 +134,30 @@ void add_widening(const std::string& dtype) {
 #endif
 }
 
+/// Reads both and writes one; the limit neither scales nor checks.
+template <class T>
+void add_accumulation(const std::string& dtype) {
+  const std::string work = "accumulate " + dtype + " into float";
+  constexpr std::size_t bytes = sizeof(T) + 2 * sizeof(float);
+  add_headroom(work, bytes, [](std::size_t n) {
+    const span<const T> from(ones<T>().data(), n);
+    const span<float> to(target<float>().data(), n);
+    benchmark::DoNotOptimize(headroom::accumulate_into(from, to, 1.0F / inverse_scale()).finite);
+  });
+#if HEADROOM_DETAIL_HAS_X86
+  add(work, "limit: widen and add", bytes,
+      [](std::size_t n) { contenders::widen_and_add(ones<T>().data(), target<float>().data(), n); });
+#endif
+  add(work, "Eigen", bytes, [](std::size_t n) {
+    const auto from = contenders::eigen(ones<T>().data(), n);
+    contenders::eigen(target<float>().data(), n) += from.template cast<float>() * inverse_scale();
+    benchmark::DoNotOptimize(from.isFinite().all());
+  });
+  add(work, "obvious loop", bytes, [](std::size_t n) {
+    benchmark::DoNotOptimize(contenders::obvious_accumulate(ones<T>().data(), target<float>().data(), n, inverse_scale()));
+  });
+}
+
 template <class T>
 void add_cast(const std::string& dtype) {
   const std::string work = "cast float to " + dtype;
@@ -218,6 +242,8 @@ int main(int argc, char** argv) {
   add_subnormal_halves();
   add_widening<half>("fp16");
   add_widening<bfloat16>("bf16");
+  add_accumulation<half>("fp16");
+  add_accumulation<bfloat16>("bf16");
   add_cast<half>("fp16");
   add_cast<bfloat16>("bf16");
   add_reading<float>("float");
