@@ -32,9 +32,6 @@
 #define HEADROOM_COMPILED 0
 #endif
 
-// Results are the same bits on every target that computes in float and double. The x87 unit (32-bit x86 without -msse2
-// -mfpmath=sse, or -mfpmath=387) rounds doubles twice, so double gradients and norms may differ in their last bits there.
-
 // ---- determined from the compiler; not for users ----
 
 #if HEADROOM_SIMD && (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
@@ -55,13 +52,6 @@
 #define HEADROOM_DETAIL_HAS_FLOAT16 1
 #else
 #define HEADROOM_DETAIL_HAS_FLOAT16 0
-#endif
-
-// ARM's older fp16 type, which is not _Float16.
-#if defined(__ARM_FP16_FORMAT_IEEE)
-#define HEADROOM_DETAIL_HAS_ARM_FP16 1
-#else
-#define HEADROOM_DETAIL_HAS_ARM_FP16 0
 #endif
 
 // g++ announces __bf16 (and std::bfloat16_t, the same type) with a macro; clang only with its version.

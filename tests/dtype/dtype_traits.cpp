@@ -77,7 +77,7 @@ TEST_CASE("any element type up to 32 bits as float", "[dtype]") {
   CHECK(support::bits_of(to_float(headroom::bfloat16::from_bits(0x0001))) == 0x00010000);
 }
 
-#if HEADROOM_DETAIL_HAS_ARM_FP16
+#if defined(__ARM_FP16_FORMAT_IEEE)
 TEST_CASE("__fp16 is the same format as half", "[dtype]") {
   static_assert(std::is_same_v<format_of<__fp16>, headroom::binary16> && is_dtype_v<const __fp16>);
   const __fp16 theirs = static_cast<__fp16>(1.5F);

@@ -13,12 +13,13 @@
 #define HEADROOM_DETAIL_PASTE(a, b, c, d, e, f, g, h, i, j) a##b##c##d##e##f##g##h##i##j
 #define HEADROOM_DETAIL_JOIN(...) HEADROOM_DETAIL_PASTE(__VA_ARGS__)
 
-// The word if the macro is defined as 1 (or 2 or 3, for later revisions), otherwise nothing. Only if the macro is defined does
-// the pasted name end in a number and become a comma, which makes the word the second argument.
-#define HEADROOM_DETAIL_IF(macro, word) \
-  HEADROOM_DETAIL_IF_COMMA(HEADROOM_DETAIL_JOIN(HEADROOM_DETAIL_IF_DEFINED_, macro, , , , , , , , ), word)
-#define HEADROOM_DETAIL_IF_COMMA(comma, word) HEADROOM_DETAIL_IF_SECOND(comma word, , )
-#define HEADROOM_DETAIL_IF_SECOND(first, second, ...) second
+// The word if the macro is defined as 1 (or 2 or 3, for later revisions), otherwise the other one. Only if it is does the
+// pasted name end in a number and become a comma, which makes the word the second argument.
+#define HEADROOM_DETAIL_CHOOSE(macro, word, other) \
+  HEADROOM_DETAIL_CHOOSE_AFTER(HEADROOM_DETAIL_JOIN(HEADROOM_DETAIL_IF_DEFINED_, macro, , , , , , , , ), word, other)
+#define HEADROOM_DETAIL_CHOOSE_AFTER(comma, word, other) HEADROOM_DETAIL_SECOND(comma word, other, )
+#define HEADROOM_DETAIL_SECOND(first, second, ...) second
+#define HEADROOM_DETAIL_IF(macro, word) HEADROOM_DETAIL_CHOOSE(macro, word, )
 #define HEADROOM_DETAIL_IF_DEFINED_1 ,
 #define HEADROOM_DETAIL_IF_DEFINED_2 ,
 #define HEADROOM_DETAIL_IF_DEFINED_3 ,
@@ -103,16 +104,6 @@
 #else
 #define HEADROOM_DETAIL_MATH
 #endif
-#if HEADROOM_SIMD
-#define HEADROOM_DETAIL_SIMD
-#else
-#define HEADROOM_DETAIL_SIMD _scalar
-#endif
-#if HEADROOM_EXCEPTIONS
-#define HEADROOM_DETAIL_ERRORS
-#else
-#define HEADROOM_DETAIL_ERRORS _abort
-#endif
 #if defined(_LIBCPP_VERSION)
 #define HEADROOM_DETAIL_LIBRARY _libcxx
 #elif defined(_GLIBCXX_DEBUG)
@@ -122,8 +113,9 @@
 #else
 #define HEADROOM_DETAIL_LIBRARY
 #endif
-#define HEADROOM_DETAIL_RULES                                                                                       \
-  HEADROOM_DETAIL_JOIN(HEADROOM_DETAIL_MATH, HEADROOM_DETAIL_SIMD, HEADROOM_DETAIL_ERRORS, HEADROOM_DETAIL_LIBRARY, \
+#define HEADROOM_DETAIL_RULES                                                                          \
+  HEADROOM_DETAIL_JOIN(HEADROOM_DETAIL_MATH, HEADROOM_DETAIL_CHOOSE(HEADROOM_SIMD, , _scalar),         \
+                       HEADROOM_DETAIL_CHOOSE(HEADROOM_EXCEPTIONS, , _abort), HEADROOM_DETAIL_LIBRARY, \
                        HEADROOM_DETAIL_IF(HEADROOM_COMPILED, _compiled), , , , , )
 #define HEADROOM_BUILD                                                                                                       \
   HEADROOM_DETAIL_JOIN(v, HEADROOM_VERSION_MAJOR, _, HEADROOM_VERSION_MINOR, _, HEADROOM_VERSION_PATCH, HEADROOM_DETAIL_CPU, \

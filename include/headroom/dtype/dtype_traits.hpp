@@ -44,7 +44,7 @@ struct dtype_traits<storage_float<Format>> : detail::has_format<Format> {};
 template <>
 struct dtype_traits<_Float16> : detail::has_format<binary16> {};
 #endif
-#if HEADROOM_DETAIL_HAS_ARM_FP16
+#if defined(__ARM_FP16_FORMAT_IEEE)  // ARM's older type, which is not _Float16
 template <>
 struct dtype_traits<__fp16> : detail::has_format<binary16> {};
 #endif
