@@ -16,7 +16,7 @@ inline namespace HEADROOM_BUILD {
 // task)`, which calls task(0) … task(n - 1), in any order and at the same time if it likes, and returns when all are done.
 // Results do not depend on the executor.
 
-/// Everything in the calling thread.
+/// Runs everything in the calling thread.
 struct SequentialExecutor {
   [[nodiscard]] static constexpr std::size_t concurrency() noexcept { return 1; }
   template <class Task>

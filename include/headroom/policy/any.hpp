@@ -30,8 +30,8 @@ inline constexpr bool can_be_held<Any, Any> = false;
 /// A policy of your own only has to be one (is_loss_scale_v). Whatever else it has is used: `==` (otherwise two are equal if
 /// their bytes are), `config()` returning a LossScaleConfig or a struct with one in it, `with_config`, `counter()`,
 /// `with_loss_scale`, `with_settings`, and `state_dict()` with a static `from_state_dict`; to load states it has to be
-/// registered, see register_loss_scale. To a shared library that hides its symbols the kinds of another one are strange: there
-/// a policy works, but neither `get` nor `==` knows it.
+/// registered, see register_loss_scale. A shared library that hides its symbols does not recognise the types of policies made
+/// elsewhere: they work there, but `get` throws and `==` is false.
 class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
  public:
   template <class Policy = DynamicLossScale, std::enable_if_t<detail::can_be_held<Policy, AnyLossScale>, int> = 0>
@@ -90,7 +90,7 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   /// The policy's own state, with "version" and "policy" added if it lacks them.
   [[nodiscard]] StateDict state_dict() const { return detail::state_of(held_); }
   /// The policy of this state, of whatever kind; a scaler's state will do. Throws std::invalid_argument naming key and value if
-  /// one is missing, unknown, of another type or out of range. (A template, so that only who calls it compiles all policies.)
+  /// one is missing, unknown, of another type or out of range. (A template, so that only its callers compile all policies.)
   template <class Systems = detail::systems::All>
   [[nodiscard]] static AnyLossScale from_state_dict(const StateDict& dict) {
     return AnyLossScale(detail::load_state<Systems>(dict));

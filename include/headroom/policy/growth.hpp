@@ -11,7 +11,7 @@ inline namespace HEADROOM_BUILD {
 
 // When a scale grows: the first parameter of BasicDynamicLossScale. Such a piece is a value with
 //
-//     using Config = …;                                       // its settings, where it has more than a LossScaleConfig: below
+//     using Config = …;                                       // its settings, if a LossScaleConfig is not enough: below
 //     static constexpr const char* name;                      // in the name of the policy; "" for the usual one
 //     constexpr explicit Piece(const Config&);
 //     constexpr std::int64_t counter() const noexcept;        // the steps it has counted
@@ -23,7 +23,7 @@ inline namespace HEADROOM_BUILD {
 // and equality. All are noexcept. Settings of its own are an aggregate with
 //
 //     LossScaleConfig scale;
-//     constexpr void check() const;  // throws std::invalid_argument where a field of its own is out of range
+//     constexpr void check() const;  // throws std::invalid_argument if a field of its own is out of range
 //     template <class Self, class Visit> static void visit_fields(Self&, Visit&);
 //
 // and equality; where both pieces of a policy have some, the one Config derives from the other. Both visit_fields show the

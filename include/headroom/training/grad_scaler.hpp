@@ -19,7 +19,7 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// What GradScaler::step did. `value` is what the optimizer's own step returned; empty where the step was skipped.
+/// What GradScaler::step did. `value` is what the optimizer's own step returned, empty if the step was skipped.
 template <class Value>
 struct StepResult {
   bool skipped = false;

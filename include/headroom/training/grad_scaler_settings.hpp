@@ -57,7 +57,7 @@ class GradScalerSettings {
   [[nodiscard]] bool is_enabled() const noexcept { return enabled_; }
   [[nodiscard]] const Policy& policy() const noexcept { return policy_; }
 
-  // For policies that have them; the setters throw std::invalid_argument where a value is out of range.
+  // For policies that have them; the setters throw std::invalid_argument if the value is out of range.
   [[nodiscard]] double get_growth_factor() const { return detail::config_of(policy_).growth_factor; }
   [[nodiscard]] double get_backoff_factor() const { return detail::config_of(policy_).backoff_factor; }
   [[nodiscard]] std::int64_t get_growth_interval() const { return detail::config_of(policy_).growth_interval; }
@@ -98,7 +98,7 @@ class GradScalerSettings {
     }
     iteration_.is_deferred = deferred;
   }
-  /// Who works on the gradients: parallel(n), say.
+  /// The executor of all passes over gradients: `parallel(n)`.
   void set_executor(const ParallelExecutor& executor) { iteration_.executor = executor; }
 
  protected:

@@ -30,7 +30,7 @@ inline namespace HEADROOM_BUILD {
 ///     template <class To> using rebind = ...;           // the tensor type with elements of To
 ///     template <class To> static rebind<To> like(const MyTensor&);   // a new one of the same shape, its elements undefined
 ///     static bool same_structure(const MyTensor&, const Other&);     // more than the layout: the pattern of a sparse matrix
-///     static const char* obstacle(const MyTensor&);     // why this one cannot be walked; null where it can
+///     static const char* obstacle(const MyTensor&);     // why this one cannot be walked; null if it can
 ///
 /// The second parameter is for specialising whole families by std::enable_if_t.
 template <class T, class Enable = void>

@@ -43,7 +43,7 @@ struct DelayedShiftConfig {
 };
 
 /// DeepSpeed's hysteresis: an overflow uses up one of `delayed_shift` while more than one is left. With one left it backs off,
-/// and that one stays. A setting says which steps refill it.
+/// and that one stays. `consecutive_hysteresis` says which steps refill it.
 class BackOffAfterDelayedShift {
  public:
   using Config = DelayedShiftConfig;

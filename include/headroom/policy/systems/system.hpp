@@ -20,9 +20,9 @@ namespace detail {
 /// and, where states of the system can be read,
 ///
 ///     template <class State> static void import_state(State&);   // State: StateImport of import_state.hpp
-///     static bool is_static(const StateDict&);      // where some of them are of a scale that never changes
+///     static bool is_static(const StateDict&);      // if some of them are of a scale that never changes
 ///
-/// and a line in presets.hpp. Before it come the rule, where the system has one of its own, and the preset.
+/// and a line in presets.hpp. Before it come the rule, if the system has one of its own, and the preset.
 struct System {
   [[nodiscard]] static bool is_static(const StateDict&) noexcept { return false; }
 };
