@@ -28,6 +28,10 @@ inline constexpr bool is_detected_v = detector<void, void, Op, Args...>::value;
 template <class Default, template <class...> class Op, class... Args>
 using detected_or_t = typename detector<Default, void, Op, Args...>::type;
 
+/// Its address stands for a type. Not constant, for linkers may fold equal constants into one.
+template <class>
+inline char address_of_type = 0;
+
 }  // namespace detail
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

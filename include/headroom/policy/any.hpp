@@ -59,12 +59,12 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   /// the policy, HysteresisConfig say. Throws std::invalid_argument if one is out of range, or the policy has another kind of
   /// configuration.
   [[nodiscard]] AnyLossScale with_config(const LossScaleConfig& config) const {
-    return changed(held_.kind->set_config, &config, &detail::type_id<LossScaleConfig>);
+    return changed(held_.kind->set_config, &config, &detail::address_of_type<LossScaleConfig>);
   }
   template <class Config>
   [[nodiscard]] auto with_config(const Config& config) const
       -> std::enable_if_t<std::is_same_v<std::decay_t<decltype(config.scale)>, LossScaleConfig>, AnyLossScale> {
-    return changed(held_.kind->set_config, &config, &detail::type_id<Config>);
+    return changed(held_.kind->set_config, &config, &detail::address_of_type<Config>);
   }
   /// The policy as it starts with other settings, by name: see BasicDynamicLossScale::with_settings. For a policy of your own
   /// without `with_settings` they are entries of its state.

@@ -42,10 +42,6 @@ struct HeldLossScale {
   alignas(8) unsigned char bytes[128] = {};
 };
 
-/// Its address tells types apart.
-template <class T>
-inline constexpr char type_id = 0;
-
 /// The name that a kind of policy is registered by: see registry.hpp.
 [[nodiscard]] std::string registered_name(const HeldKind& kind);
 
@@ -118,9 +114,9 @@ struct Held {
   static void set_config(HeldLossScale& held, const void* config, const void* type) {
     if constexpr (is_detected_v<with_config_t, Policy>) {
       auto changed = of(held).config();
-      if (type == &type_id<decltype(changed)>) {
+      if (type == &address_of_type<decltype(changed)>) {
         changed = *static_cast<const decltype(changed)*>(config);
-      } else if (type == &type_id<LossScaleConfig>) {
+      } else if (type == &address_of_type<LossScaleConfig>) {
         loss_scale_config(changed) = *static_cast<const LossScaleConfig*>(config);
       } else {
         throw_invalid_argument("with_config: the policy '" + name() + "' has another kind of configuration");
@@ -150,20 +146,21 @@ struct Held {
     throw_none("from_state_dict", name());
   }
 
-  static constexpr HeldKind kind = {loss_scale,
-                                    adjust,
-                                    adjust_by_report,
-                                    equal,
-                                    is_detected_v<config_t, Policy>,
-                                    is_detected_v<state_t, Policy>,
-                                    config,
-                                    counter,
-                                    set_loss_scale,
-                                    set_config,
-                                    set_settings,
-                                    name,
-                                    state_dict,
-                                    load_state_dict};
+  // Not constant, for linkers may fold equal constants into one.
+  static inline HeldKind kind = {loss_scale,
+                                 adjust,
+                                 adjust_by_report,
+                                 equal,
+                                 is_detected_v<config_t, Policy>,
+                                 is_detected_v<state_t, Policy>,
+                                 config,
+                                 counter,
+                                 set_loss_scale,
+                                 set_config,
+                                 set_settings,
+                                 name,
+                                 state_dict,
+                                 load_state_dict};
 };
 
 template <class Policy>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/detect.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/report.hpp>
 #include <headroom/training/gradient_passes.hpp>
@@ -18,9 +19,6 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
-
-template <class>
-inline char address_of_type = 0;  // its address stands for a type; not constant, for linkers may fold constants into one
 
 /// An optimizer, identified by its address and by where its gradients are. The two together distinguish an optimizer that has
 /// moved from another one at its address.
