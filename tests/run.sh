@@ -10,7 +10,7 @@ source cmake/install_packages.sh
 presets=("$@")
 if ((${#presets[@]} == 0)); then presets=(gcc); fi
 if [[ ${presets[*]} == all ]]; then
-  presets=(checks compiled fast-math aarch64 clang asan-ubsan tsan)
+  presets=(checks fast-math aarch64 clang asan-ubsan tsan)
 fi
 
 install_packages g++ cmake ninja-build catch2 libeigen3-dev libxtensor-dev nlohmann-json3-dev

@@ -71,7 +71,7 @@ TEST_CASE("narrowing finds the nearest value by definition", "[dtype]") {
     const auto magnitudes = support::all_magnitudes<Format>();
     std::mt19937 random(support::seed);
     Mismatches wrong_from_float, wrong_from_double, wrong_reference;
-    for (int i = 0; i < 300'000; ++i) {
+    for (int i = 0; i < support::cases(300'000); ++i) {
       const auto wide = support::random_finite_bits<binary32>(random);
       const auto number = support::decode<binary32>(wide);
       const auto expected = nearest_by_search<Format>(magnitudes, number);
@@ -80,7 +80,7 @@ TEST_CASE("narrowing finds the nearest value by definition", "[dtype]") {
       wrong_reference.expect(support::nearest<Format>(number) == expected, describe);
     }
     // Doubles in the middle of the format's range, where most random patterns of double would be 0 or Inf.
-    for (int i = 0; i < 300'000; ++i) {
+    for (int i = 0; i < support::cases(300'000); ++i) {
       auto number = support::decode<binary64>(support::random_finite_bits<binary64>(random));
       number.exponent = static_cast<int>(random() % (2U * Format::bias + 20U)) - Format::bias - Format::mantissa_bits - 8 - 52;
       const auto wide = support::nearest<binary64>(number);

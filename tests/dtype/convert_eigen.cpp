@@ -50,7 +50,7 @@ TEST_CASE("narrowing ten million random floats as Eigen does", "[dtype]") {
     using T = typename decltype(type)::type;
     std::mt19937 random(support::seed);
     Mismatches wrong;
-    for (int i = 0; i < 10'000'000; ++i) compare<T>(wrong, static_cast<std::uint32_t>(random()));
+    for (int i = 0; i < support::cases(10'000'000); ++i) compare<T>(wrong, static_cast<std::uint32_t>(random()));
     INFO(wrong.first());
     CHECK(wrong.count() == 0);
   });
@@ -61,7 +61,7 @@ TEST_CASE("narrowing two million floats in the range of half as Eigen does", "[d
     using T = typename decltype(type)::type;
     std::mt19937 random(support::seed);
     Mismatches wrong;
-    for (int i = 0; i < 2'000'000; ++i) {
+    for (int i = 0; i < support::cases(2'000'000); ++i) {
       const auto exponent = static_cast<std::uint32_t>(127 - 30 + random() % 50);
       compare<T>(wrong, (static_cast<std::uint32_t>(random()) & 0x807FFFFFU) | (exponent << 23));
     }

@@ -9,6 +9,7 @@
 
 #include "support/catch.hpp"
 #include "support/follow.hpp"
+#include "support/samples.hpp"
 #include "support/systems.hpp"
 
 namespace presets = headroom::presets;
@@ -41,7 +42,7 @@ template <class System>
 void check_system(std::mt19937& random) {
   INFO(System::name);
   CHECK(headroom::make_loss_scale(System::name) == headroom::AnyLossScale(System::preset()));
-  for (int run = 0; run < 20; ++run) {
+  for (int run = 0; run < support::cases(20); ++run) {
     CHECK(support::first_difference(policy(System()), rule(System()), random, false, 200) == "");
     CHECK(support::first_difference(policy(System()), rule(System()), random, false, 20000) == "");
   }

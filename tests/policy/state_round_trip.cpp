@@ -59,31 +59,30 @@ Policy random_step(const Policy& policy, std::mt19937& random) {
   }
 }
 
-/// The policy that is read from `policy`'s state is equal, and stays so.
+/// Whether the policy that is read from `policy`'s state is equal, and stays so.
 template <class Policy>
-void check_comes_back(Policy policy, std::mt19937 random) {
+bool comes_back(Policy policy, std::mt19937 random) {
   const headroom::StateDict state = policy.state_dict();
-  INFO(to_text(state));
   Policy loaded = Policy::from_state_dict(state);
-  REQUIRE(loaded == policy);
-  REQUIRE(loaded.state_dict() == state);
-  for (int step = 0; step < 12; ++step) {
+  bool same = loaded == policy && loaded.state_dict() == state;
+  for (int step = 0; same && step < 12; ++step) {
     const bool finite = random() % 3 != 0;
     loaded = loaded.adjust(finite);
     policy = policy.adjust(finite);
-    REQUIRE(loaded == policy);
+    same = loaded == policy;
   }
+  return same;
 }
 
 template <class Policy>
 void check_random_runs(std::mt19937& random) {
   if (!support::is_among<Policy>(support::PolicyTypes())) headroom::register_loss_scale<Policy>(Policy::policy_name());
-  for (int run = 0; run < 25; ++run) {
+  for (int run = 0; run < support::cases(25); ++run) {
     Policy policy(random_settings<typename Policy::Config>(random, 1.0F));
     for (int step = 0; step < 40; ++step) {
       policy = random_step(policy, random);
-      check_comes_back(policy, random);
-      check_comes_back(AnyLossScale(policy), random);
+      if (comes_back(policy, random) && comes_back(AnyLossScale(policy), random)) continue;
+      FAIL(to_text(policy.state_dict()));
     }
   }
 }

@@ -74,23 +74,25 @@ inline double pick(std::mt19937& random, std::initializer_list<double> values) {
 }
 inline std::int64_t pick_interval(std::mt19937& random) { return 1 + static_cast<std::int64_t>(random() % 40); }
 
-constexpr int runs = 300;
+constexpr int runs = cases(300);
 
 /// Takes both on by the same steps, and the state of one into the other at each of them.
 template <class System, class Policy, class StateOf>
 void check_goes_on(const char* name, System system, Policy settings, StateOf state_of) {
   std::mt19937 random(seed);
-  for (int step = 0; step < 200; ++step) {
+  int differences = 0;
+  for (int step = 0; step < cases(200); ++step) {
     system.update(random() % 4 == 0);
     auto imported = headroom::import_state(name, state_of(system), settings);
     System copy = system;
     for (int more = 0; more < 40; ++more) {
-      REQUIRE(static_cast<double>(imported.loss_scale()) == static_cast<double>(copy.scale));
+      differences += static_cast<double>(imported.loss_scale()) != static_cast<double>(copy.scale) ? 1 : 0;
       const bool found_inf = random() % 4 == 0;
       copy.update(found_inf);
       imported = imported.adjust(!found_inf);
     }
   }
+  CHECK(differences == 0);
 }
 
 }  // namespace support

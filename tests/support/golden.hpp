@@ -166,17 +166,17 @@ std::string first_difference(Policy policy, const Trace& trace) {
   const std::vector<double>& scales = trace.scales.at("scale");
   for (std::size_t step = 0; step < trace.overflow.size(); ++step) {
     policy = policy.adjust(!trace.overflow[step]);
-    std::ostringstream text;
-    if (static_cast<double>(policy.loss_scale()) != scales[step]) {
-      text << "the scale is " << policy.loss_scale() << " and should be " << scales[step];
-    }
+    const auto differs = [&](const char* what, double is, double should_be) {
+      std::ostringstream text;
+      text << trace.name << ", step " << step << ": the " << what << " is " << is << " and should be " << should_be;
+      return text.str();
+    };
+    const auto scale = static_cast<double>(policy.loss_scale());
+    if (scale != scales[step]) return differs("scale", scale, scales[step]);
     if constexpr (has_counter<Policy>::value) {
-      if (policy.counter() != trace.growth.at(step)) {
-        text << (text.str().empty() ? "" : ", ") << "the counter is " << policy.counter() << " and should be "
-             << trace.growth[step];
-      }
+      const auto counter = static_cast<double>(policy.counter()), expected = static_cast<double>(trace.growth.at(step));
+      if (counter != expected) return differs("counter", counter, expected);
     }
-    if (!text.str().empty()) return trace.name + ", step " + std::to_string(step) + ": " + text.str();
   }
   return {};
 }

@@ -28,6 +28,9 @@ inline constexpr bool is_exhaustive = false;
 inline constexpr bool is_exhaustive = true;
 #endif
 
+/// How many of `count` random cases are tried: the same with less patience.
+constexpr int cases(int count) { return is_exhaustive ? count : (count + 19) / 20; }
+
 /// Any bits but those of Inf and NaN.
 template <class Format>
 typename Format::bits_type random_finite_bits(std::mt19937& random) {

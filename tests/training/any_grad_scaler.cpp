@@ -27,7 +27,7 @@ std::string training(const Policy& policy) {
   const auto add = [&seen](double value) { seen += std::to_string(support::bits_of(value)) + " "; };
   scaler.set_on_floor([&](const Policy& at_floor) { add(static_cast<double>(at_floor.loss_scale())); });
   Sgd optimizer{{1.0F}, {0.0F}};
-  for (int iteration = 0; iteration < 400; ++iteration) {
+  for (int iteration = 0; iteration < support::cases(400); ++iteration) {
     const float loss = scaler.scale(1.0F);
     optimizer.grads = {random() % 3 == 0 ? support::infinity() : loss};
     add(static_cast<double>(loss));

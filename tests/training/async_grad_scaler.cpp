@@ -59,7 +59,7 @@ TEST_CASE("the optimizer unscales and steps in another thread, by the scale of i
 }
 
 TEST_CASE("RoundPipe's recorded sequences are followed, asynchronous and synchronous") {
-  std::size_t followed = 0;
+  std::size_t followed = 0, differences = 0;
   for (const auto& trace : support::golden("roundpipe.trace")) {
     const bool is_async = trace.config_or("is_async", 0.0) != 0.0;
     const auto policy = presets::torch(trace.config_or("initial_scale", 65536.0), 2.0, 0.5,
@@ -73,12 +73,14 @@ TEST_CASE("RoundPipe's recorded sequences are followed, asynchronous and synchro
       const Weights grads = {trace.overflow[step] ? infinity() : 1.0F};
       (void)scaler.submit_gradients(optimizer, grads);
       scaler.update(is_async);
-      REQUIRE(static_cast<double>(scaler.get_scale()) == main[step]);
-      REQUIRE(static_cast<double>(scaler.policy(true).loss_scale()) == pending[step]);
+      differences += static_cast<double>(scaler.get_scale()) != main[step] ? 1 : 0;
+      differences += static_cast<double>(scaler.policy(true).loss_scale()) != pending[step] ? 1 : 0;
       (void)unobserved.submit_gradients(other, grads);
       unobserved.update(is_async);
-      REQUIRE(static_cast<double>(unobserved.get_scale()) == main[step]);
+      differences += static_cast<double>(unobserved.get_scale()) != main[step] ? 1 : 0;
     }
+    INFO(trace.name);
+    CHECK(differences == 0);
     ++followed;
   }
   CHECK(followed == 25);
@@ -139,6 +141,7 @@ TEST_CASE("synchronous updates are those of GradScaler") {
 }
 
 TEST_CASE("a hundred thousand iterations with random delays") {
+  constexpr int steps = support::cases(100000);
   AsyncGradScaler scaler(presets::torch(65536.0, 2.0, 0.5, 20));
   struct Delayed {
     std::mt19937 random{support::seed};
@@ -153,7 +156,7 @@ TEST_CASE("a hundred thousand iterations with random delays") {
   std::mt19937 random(support::seed + 1);
   std::int64_t skipped = 0;
   std::future<headroom::StepResult<void>> last;
-  for (int step = 0; step < 100000; ++step) {
+  for (int step = 0; step < steps; ++step) {
     wait_a_moment(random);
     const float loss = scaler.scale(1.0F);
     const bool overflows = loss > 0x1p24F || random() % 100 == 0;
@@ -166,9 +169,9 @@ TEST_CASE("a hundred thousand iterations with random delays") {
   }
   skipped += last.get().skipped ? 1 : 0;
   scaler.synchronize();
-  CHECK(optimizer.steps + skipped == 100000);
+  CHECK(optimizer.steps + skipped == steps);
   CHECK(optimizer.sum == static_cast<double>(optimizer.steps));  // each unscaled by its own scale, to exactly 1
-  CHECK(skipped > 500);
+  CHECK(skipped > steps / 200);
 }
 
 TEST_CASE("what std::ref refers to stays where it is; what is copied is moved on") {

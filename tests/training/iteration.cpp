@@ -201,7 +201,7 @@ TEST_CASE("a state that is loaded ends the iteration, and its gradients are refu
 TEST_CASE("any order of calls divides every gradient once, by the scale of its loss, or is a logic error") {
   std::mt19937 random(support::seed);
   int right = 0, refused = 0;
-  for (int run = 0; run < 3000; ++run) {
+  for (int run = 0; run < support::cases(3000); ++run) {
     GradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1 + random() % 2));
     Sgd optimizers[2] = {{{0.0F}, {0.0F}}, {{0.0F}, {0.0F}}};
     float taken[2] = {0.0F, 0.0F};  // the sum of the true gradients that each has to have stepped by

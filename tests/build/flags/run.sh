@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh reference OBJECT PROJECT: compiles the reference, without any flags that matter.
-# run.sh check OBJECT PROJECT [g++] FLAG ...: each of $COMPILERS, or g++ alone, compiles the check with the flags, and it runs. They
+# run.sh check OBJECT PROJECT [g++|clang++] FLAG ...: each of $COMPILERS, or the one alone, compiles the check with the flags, and it runs. They
 # are not for linking: -ffast-math would switch on flush-to-zero there.
 set -euo pipefail
 what=$1 reference=$2 flags_folder=$3/tests/build/flags
@@ -11,10 +11,14 @@ read -ra compilers <<<"${COMPILERS:?names no compiler}"
 if [[ $what == reference ]]; then
   exec "${compilers[0]}" -std=c++17 -O2 "${includes[@]}" -c "$flags_folder/reference.cpp" -o "$reference"
 fi
-if [[ $1 == g++ ]]; then
+if [[ $1 == *++ ]]; then
+  only=
+  for compiler in "${compilers[@]}"; do
+    if [[ ${compiler##*/} == "$1" ]]; then only=$compiler; fi
+  done
+  [[ -n $only ]] || { echo "Skipped: there is no $1." && exit 77; }
+  compilers=("$only")
   shift
-  [[ ${compilers[0]} == *g++ ]] || exit 77
-  compilers=("${compilers[0]}")
 fi
 
 check=$(mktemp -d)
