@@ -9,6 +9,7 @@
 
 #include "support/catch.hpp"
 #include "support/errors.hpp"
+#include "support/samples.hpp"
 #include "support/strided.hpp"
 
 using support::message_of;
@@ -38,7 +39,7 @@ TEST_CASE("tiles of one tensor, of which one may be read and written") {
   const auto below = [&](std::ptrdiff_t n) { return static_cast<std::ptrdiff_t>(random() % static_cast<unsigned>(n)); };
   std::vector<float> memory(1000);
   int refused = 0, accepted = 0;
-  for (int round = 0; round < 4000; ++round) {
+  for (int round = 0; round < support::cases(4000); ++round) {
     // n x n x n tiles of a x b x c elements beside each other, or n x n x n that each have every n-th element.
     const std::ptrdiff_t n = 2 + below(2), a = 1 + below(3), b = 1 + below(3), c = 1 + below(3);
     const std::ptrdiff_t row = n * c + below(2), plane = row * (n * b + below(2));
@@ -69,8 +70,8 @@ TEST_CASE("tiles of one tensor, of which one may be read and written") {
     REQUIRE(message.empty() == !expected);
     ++(expected ? refused : accepted);
   }
-  CHECK(refused > 1500);
-  CHECK(accepted > 1500);
+  CHECK(refused > support::cases(1500));
+  CHECK(accepted > support::cases(1500));
 }
 
 TEST_CASE("windows anywhere in one matrix") {
@@ -78,7 +79,7 @@ TEST_CASE("windows anywhere in one matrix") {
   const auto below = [&](std::ptrdiff_t n) { return static_cast<std::ptrdiff_t>(random() % static_cast<unsigned>(n)); };
   std::vector<float> memory(200);
   int refused = 0, accepted = 0;
-  for (int round = 0; round < 6000; ++round) {
+  for (int round = 0; round < support::cases(6000); ++round) {
     const std::ptrdiff_t row = 6 + below(6), step = 1 + below(2);
     Parts source, destination;
     for (std::ptrdiff_t leaves = 2 + below(2); leaves > 0;) {
@@ -93,6 +94,6 @@ TEST_CASE("windows anywhere in one matrix") {
     CHECK(message_of([&] { headroom::cast_into(source, destination); }).empty() == !expected);
     ++(expected ? refused : accepted);
   }
-  CHECK(refused > 1500);
-  CHECK(accepted > 1500);
+  CHECK(refused > support::cases(1500));
+  CHECK(accepted > support::cases(1500));
 }

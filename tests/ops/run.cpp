@@ -153,7 +153,7 @@ TEST_CASE("any number of shares finds what one finds, and each chunk is in one o
   const Pass pass{1};
   const Found expected = Share(leaves.plan, pass, 0, Share::everything, nullptr).run();
   CHECK(expected.sum_of_squares > 0.0);
-  for (std::size_t count = 1; count <= 40; ++count) {
+  for (const std::size_t count : {1U, 2U, 3U, 4U, 7U, 16U, 40U}) {
     INFO(count << " shares");
     Shares shares(leaves.plan, pass, count);
     REQUIRE(shares.count() == count);
