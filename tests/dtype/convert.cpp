@@ -64,6 +64,23 @@ typename To::bits_type saturated(typename From::bits_type source, typename To::b
 
 }  // namespace
 
+TEST_CASE("shifting rounds to the nearest integer, ties to even, at both ends of the range", "[dtype]") {
+  using headroom::detail::shift_right_to_nearest_even;
+  constexpr std::uint64_t most = (std::uint64_t{1} << 62) - 1;
+  const auto shifted = [](std::uint64_t significand, int shift) { return shift_right_to_nearest_even(significand, shift); };
+  CHECK(shifted(5, 0) == 5);
+  CHECK(shifted(5, -3) == 40);
+  CHECK(shifted(5, 1) == 2);
+  CHECK(shifted(7, 1) == 4);
+  CHECK(shifted(most, 61) == 2);
+  CHECK(shifted(most, 62) == 1);
+  CHECK(shifted(most / 2 + 1, 62) == 0);  // a tie
+  CHECK(shifted(most / 2 + 2, 62) == 1);
+  CHECK(shifted(most, 63) == 0);
+  CHECK(shifted(most, 64) == 0);
+  CHECK(shifted(most, 1000) == 0);
+}
+
 TEST_CASE("narrowing finds the nearest value by definition", "[dtype]") {
   support::for_each_storage_float([](auto type) {
     using T = typename decltype(type)::type;

@@ -1,13 +1,18 @@
 #pragma once
 
-// Included first by every mutated header. HEADROOM_MUTANT names the mutant that is switched on; where HEADROOM_MUTANT_REACHED
-// names a file, its byte n becomes 1 when mutant n is passed, in this process or its children, however they end.
+// Included first by every mutated header. The environment variable HEADROOM_MUTANT names the mutant that is switched on; where
+// HEADROOM_MUTANT_REACHED names a file, its byte n becomes 1 when mutant n is passed, in this process or its children, however
+// they end. What the compiler computes is mutated only where the macro HEADROOM_MUTANT_OF_CONSTANTS is the number.
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
+
+#ifndef HEADROOM_MUTANT_OF_CONSTANTS
+#define HEADROOM_MUTANT_OF_CONSTANTS 0
+#endif
 
 namespace headroom_mutants {
 
@@ -37,7 +42,6 @@ inline bool passes(int number) noexcept {
 
 }  // namespace headroom_mutants
 
-/// False while the compiler computes a constant: constants, and what static_assert says of them, stay as they are.
 constexpr bool headroom_mutant(int number) noexcept {
-  return !__builtin_is_constant_evaluated() && headroom_mutants::passes(number);
+  return number == HEADROOM_MUTANT_OF_CONSTANTS || (!__builtin_is_constant_evaluated() && headroom_mutants::passes(number));
 }

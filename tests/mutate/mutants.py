@@ -128,7 +128,10 @@ class Finder:
         if cursor.kind not in (Kind.VAR_DECL, Kind.FIELD_DECL):
             return False
         source = self.sources[self.file_of(cursor)]
-        return "constexpr" in source.words(cursor.extent.start.offset, cursor.location.offset).split()
+        last = first = source.token_at(cursor.location.offset)
+        while source.tokens[first - 1][2] not in ";{}":  # more may be declared before it
+            first -= 1
+        return any(token == "constexpr" for _, _, token in source.tokens[first:last])
 
     def mutate(self, cursor, children, parent, function):
         begin, end = cursor.extent.start.offset, cursor.extent.end.offset

@@ -113,7 +113,8 @@ def run_all(tests, numbered):
 
     def run(number):
         nonlocal done
-        noticed = tests.notice(number, numbered[number].room)
+        mutant = numbered[number]
+        noticed = tests.notice(number, mutant.room) or tests.notice_in_constants(number, mutant.file)
         done += 1
         if done % 50 == 0:
             print(f"{done} of {len(numbered)} mutants run", flush=True)

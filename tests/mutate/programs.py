@@ -2,10 +2,12 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 MOST_MUTANTS = 1 << 16  # as in headroom_mutant.hpp
 QUICK = 0.5  # seconds: such tests of a program run in one process
@@ -112,3 +114,30 @@ class Tests:
             if not run(program, self.arguments([case.name for case in together]), limit, HEADROOM_MUTANT=str(number)):
                 return True
         return False
+
+    def notice_in_constants(self, number, file):
+        """Whether a test no longer compiles, or the one of this header's path fails, with the mutant in constants, too. The other
+        tests of the room are asked only about what is not executed."""
+        tests = self.build / "source/tests"
+        mirrored = (tests / file).with_suffix(".cpp")
+        others = [] if any(number in case.reached for case in self.cases) else mirrored.parent.glob("*.cpp")
+        commands = json.loads((self.build / "tests/compile_commands.json").read_text())
+        for source in dict.fromkeys([mirrored, *others]):
+            for command in commands:
+                if command["file"] == str(source) and self.fails_with_constants(number, command, source == mirrored):
+                    return True
+        return False
+
+    def fails_with_constants(self, number, command, is_run):
+        words = shlex.split(command["command"])
+        made = self.build / f"constants_{number}"
+        words[words.index("-o") + 1] = f"{made}.o"
+        words += [f"-DHEADROOM_MUTANT_OF_CONSTANTS={number}"] + ([] if is_run else ["-fsyntax-only"])
+        quiet = {"cwd": command["directory"], "stderr": subprocess.DEVNULL}
+        if subprocess.run(words, **quiet).returncode != 0:
+            return True
+        if not is_run or subprocess.run(["g++", f"{made}.o", "-lCatch2WithMain", "-o", made], **quiet).returncode != 0:
+            return False
+        passed = run(Program("", (str(made),), command["directory"]), [], 120)
+        made.unlink()
+        return not passed
