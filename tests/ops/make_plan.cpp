@@ -51,7 +51,6 @@ template <class Source, class Destination>
 void check_differ(const Source& source, Destination& destination, const std::string& words) {
   const auto before = bits_of_tree(destination);
   CHECK_THAT(message_of([&] { headroom::cast_into(source, destination); }), EndsWith("the trees differ" + words));
-  CHECK_THAT(message_of([&] { (void)two.unscale_into(source, destination); }), EndsWith("the trees differ" + words));
   CHECK_THAT(message_of([&] { (void)two.unscale_into(headroom::parallel(2), source, destination); }), EndsWith(words));
   CHECK(bits_of_tree(destination) == before);
 }

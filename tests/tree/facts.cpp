@@ -77,12 +77,18 @@ constexpr bool is_known() {
   for (const bool possible : may_own) right = right && possible == (Expected != Fact::does_not);
   return right;
 }
+/// The same of containers, and of what is one level above them.
+template <Fact Expected, class... Containers>
+constexpr bool are_known() {
+  constexpr bool owns = Expected == Fact::owns, may_own = Expected != Fact::does_not;
+  return ((owns_elements_v<Containers> == owns && owns_elements_v<std::tuple<Floats, Containers>> == owns) && ...) &&
+         ((may_own_elements_v<Containers> == may_own && may_own_elements_v<std::tuple<Floats, Containers>> == may_own) && ...);
+}
 template <class T, Fact Expected>
 constexpr bool is_known_in_containers() {
-  return is_known<T, Expected>() && is_known<std::vector<T>, Expected>() && is_known<std::list<T>, Expected>() &&
-         is_known<std::array<T, 2>, Expected>() && is_known<std::map<int, T>, Expected>() &&
-         is_known<std::unique_ptr<T>, Expected>() && is_known<std::optional<T>, Expected>() &&
-         is_known<std::variant<T, float>, Expected>() && is_known<std::variant<float, T>, Expected>();
+  return is_known<T, Expected>() &&
+         are_known<Expected, std::vector<T>, std::list<T>, std::array<T, 2>, std::map<int, T>, std::unique_ptr<T>,
+                   std::optional<T>, std::variant<T, float>, std::variant<float, T>>();
 }
 
 static_assert(is_known_in_containers<Floats, Fact::owns>() && is_known_in_containers<Values, Fact::owns>());

@@ -1,4 +1,4 @@
-// Which type a tree has with elements of another dtype, seen through cast; and that what is made owns its elements.
+// Which type a tree has with elements of another dtype, and that cast makes it.
 #include <headroom/headroom.hpp>
 
 #include <array>
@@ -25,10 +25,14 @@ using headroom::half;
 
 namespace {
 
-template <class To, class Tree>
-using cast_t = decltype(cast<To>(std::declval<Tree>()));
+using headroom::detail::rebound_t;
 template <class Tree, class Expected>
-constexpr bool becomes = std::is_same_v<cast_t<half, Tree>, Expected>;
+constexpr bool becomes = std::is_same_v<rebound_t<Tree, half>, Expected>;
+/// Whether what the verb makes has that type: of a few, for each is a verb to compile.
+template <class Tree>
+constexpr bool is_what_cast_makes = std::is_same_v<decltype(cast<half>(std::declval<Tree>())), rebound_t<Tree, half>>;
+static_assert(is_what_cast_makes<float> && is_what_cast_makes<std::vector<float>> && is_what_cast_makes<float (&)[2][3]>);
+static_assert(is_what_cast_makes<std::tuple<float&, std::vector<float>&>> && is_what_cast_makes<std::tuple<>>);
 
 template <class T>
 using Vector = std::vector<T>;
@@ -60,7 +64,7 @@ static_assert(becomes<std::tuple<int, float>, std::tuple<int, half>> && becomes<
 static_assert(becomes<std::tuple<float, Vector<bool>, Vector<int>, std::string, std::map<int, int>>,
                       std::tuple<half, Vector<bool>, Vector<int>, std::string, std::map<int, int>>>);
 static_assert(becomes<support::Network<float>, support::Network<half>>);
-static_assert(std::is_same_v<cast_t<float, support::Network<half>>, support::Network<float>>);
+static_assert(std::is_same_v<rebound_t<support::Network<half>, float>, support::Network<float>>);
 static_assert(becomes<Vector<support::Layer<float>>, Vector<support::Layer<half>>>);
 
 /// With an integer in its type, and a member that has a dtype of its own.
