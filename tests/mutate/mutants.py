@@ -1,7 +1,8 @@
 """Finds in headers what can be mutated, and writes headers with all mutants in them, to be switched on one at a time."""
 import hashlib
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clang.cindex import CursorKind as Kind
@@ -43,6 +44,7 @@ class Mutant:
     context: str  # the text of that line
     original: str
     mutated: str
+    nth: int = 1  # of those with the same text
 
     @property
     def room(self):
@@ -51,7 +53,7 @@ class Mutant:
     @property
     def key(self):
         """Known by its text, so it stays the same mutant when it moves."""
-        return (self.file, self.context, self.original, self.mutated)
+        return (self.file, self.context, self.original + (f" [{self.nth}]" if self.nth > 1 else ""), self.mutated)
 
     @property
     def is_statement(self):
@@ -79,6 +81,11 @@ def children_of(cursor):
     return result
 
 
+def in_order(mutants):
+    """As they are in the files, the outer one before the inner ones."""
+    return sorted(mutants, key=lambda mutant: (mutant.file, mutant.begin, -mutant.end))
+
+
 class Finder:
     def __init__(self, include, skipped_files):
         self.include = include
@@ -94,7 +101,12 @@ class Finder:
         for cursor in children_of(translation_unit.cursor):
             if self.file_of(cursor):
                 self.visit(cursor, None, None)
-        return sorted(self.found.values(), key=lambda mutant: (mutant.file, mutant.begin, -mutant.end))
+        keys = Counter()
+        result = []
+        for mutant in in_order(self.found.values()):
+            keys[mutant.key] += 1
+            result.append(replace(mutant, nth=keys[mutant.key]))
+        return result
 
     def file_of(self, cursor):
         if cursor.location.file is None:
@@ -243,7 +255,7 @@ def draw(mutants, number):
     for of_room in rooms.values():
         share = max(number * len(of_room) // len(mutants), number // (2 * len(rooms)))
         result += sorted(of_room, key=lambda mutant: (drawn(*mutant.key), mutant.begin))[:share]
-    return sorted(result, key=lambda mutant: (mutant.file, mutant.begin, -mutant.end))
+    return in_order(result)
 
 
 def mutated_source(source, mutants):

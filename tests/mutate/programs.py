@@ -116,7 +116,7 @@ class Tests:
         return False
 
     def notice_in_constants(self, number, file):
-        """Whether a test no longer compiles, or the one of this header's path fails, with the mutant in constants, too. The other
+        """Whether a test no longer compiles, or the one of this path fails, with the mutant in constants, too. The other
         tests of the room are asked only about what is not executed."""
         tests = self.build / "source/tests"
         mirrored = (tests / file).with_suffix(".cpp")
