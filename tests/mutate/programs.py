@@ -5,7 +5,9 @@ import re
 import shlex
 import signal
 import subprocess
+import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,18 +68,23 @@ class Tests:
 
     def reach(self):
         """Runs each test case once, without mutants; returns the numbers of the mutants that any of them passes."""
-        reached_file = self.build / "reached"
-        for program in self.programs:
-            names = self.names(program)
-            if not run(program, self.arguments(names), None):
-                raise SystemExit(f"{program.name} fails without mutants")
-            for name in names:
-                reached_file.write_bytes(bytes(MOST_MUTANTS))
+
+        def case_of(program_and_name):
+            program, name = program_and_name
+            with tempfile.NamedTemporaryFile(dir=self.build) as file:
+                file.truncate(MOST_MUTANTS)
                 start = time.time()
-                if not run(program, self.arguments([name]), None, HEADROOM_MUTANT_REACHED=str(reached_file)):
+                if not run(program, self.arguments([name]), None, HEADROOM_MUTANT_REACHED=file.name):
                     raise SystemExit(f"{program.name} fails without mutants: {name}")
-                reached = frozenset(number for number, byte in enumerate(reached_file.read_bytes()) if byte)
-                self.cases.append(Case(program, name, time.time() - start, reached))
+                seconds = time.time() - start
+                return Case(program, name, seconds, frozenset(number for number, byte in enumerate(file.read()) if byte))
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            self.cases = list(pool.map(case_of, [(program, name) for program in self.programs for name in self.names(program)]))
+        for program in self.programs:
+            together = self.arguments([case.name for case in self.cases if case.program == program])
+            if not run(program, together, None):
+                print(f"{program.name} fails without mutants: each of those that it notices may be one that it does not")
         return frozenset().union(*(case.reached for case in self.cases))
 
     @staticmethod
