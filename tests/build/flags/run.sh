@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh reference OBJECT PROJECT: compiles the reference, without any flags that matter.
-# run.sh check OBJECT PROJECT [g++|clang++] FLAG ...: each of $COMPILERS, or the one alone, compiles the check with the flags, and it runs. They
-# are not for linking: -ffast-math would switch on flush-to-zero there.
+# run.sh check OBJECT PROJECT [g++|clang++] FLAG ...: each of $COMPILERS, or the one that is named, compiles the check with the flags, and
+# it runs. They are not for linking: -ffast-math would switch on flush-to-zero there.
 set -euo pipefail
 what=$1 reference=$2 flags_folder=$3/tests/build/flags
 includes=("-I$3/include" "-I$3/tests")
