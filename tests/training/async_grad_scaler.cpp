@@ -201,9 +201,10 @@ TEST_CASE("clipping over there is by the scale of the loss, and by the norm of u
   AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));  // grows every step
   for (int step = 0; step < 3; ++step) {
     const float loss = scaler.scale(1.0F);
-    by_member.grads = {3.0F * loss, -4.0F * loss};
+    const Weights grads = {3.0F * loss, -4.0F * loss};
+    by_member.grads = grads;  // the other thread's from here on
     auto member = scaler.submit_and_clip(by_member, 2.5);
-    auto hand = scaler.submit_gradients_and_clip(by_hand, by_member.grads, 2.5);
+    auto hand = scaler.submit_gradients_and_clip(by_hand, grads, 2.5);
     CHECK(member.get().norm == 5.0);
     scaler.update();
     CHECK_FALSE(hand.get().skipped);
