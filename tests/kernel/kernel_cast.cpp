@@ -96,7 +96,7 @@ TEST_CASE("cast at every boundary between neighbouring 16-bit values", "[kernel]
 
 TEST_CASE("cast of a million random floats to 16 bits", "[kernel]") {
   std::mt19937 random(support::seed);
-  std::vector<std::uint32_t> elements(1'000'000);
+  std::vector<std::uint32_t> elements(static_cast<std::size_t>(support::cases(1'000'000)));
   for (auto& element : elements) element = static_cast<std::uint32_t>(random());
   check_cast<float, half>(elements);
   check_cast<float, headroom::bfloat16>(elements);

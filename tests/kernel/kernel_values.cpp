@@ -164,7 +164,7 @@ TEST_CASE("unscale stores the quotient, rounded to float and then to the destina
   check_all_values<Unscale, bfloat16>(loss_scales);
 }
 TEST_CASE("unscale by every power of two in place and into float: all 16-bit patterns", "[kernel]") {
-  for (int exponent = -126; exponent <= 126; ++exponent) {
+  for (int exponent = -126; exponent <= 126; exponent += support::is_exhaustive ? 1 : 7) {
     const float loss_scale = std::ldexp(1.0F, exponent);
     support::for_each_type<half, bfloat16>([&](auto in) {
       using In = typename decltype(in)::type;
