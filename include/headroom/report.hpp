@@ -5,7 +5,8 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// What one pass over gradients found. Values are those the pass stored: after unscaling, if it unscales.
+/// What one pass over gradients found. Values are those the pass stored, after unscaling, if it
+/// unscales; accumulate_into: those it added.
 struct [[nodiscard]] GradientReport {
   bool finite = true;    ///< no Inf and no NaN; true if there are no gradients
   double max_abs = 0.0;  ///< the largest |gradient|; +Inf if not finite, 0 if there are none

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -153,4 +154,42 @@ TEST_CASE("leaves that are columns of one matrix") {
   CHECK(memory[59] == 57.0F);
   destination[1] = source[2];
   check_refused(memory, source, destination, "the destination's [1] overlaps the source's");
+}
+
+TEST_CASE("a leaf that is in a tree twice is not written twice") {
+  const auto shared = std::make_shared<Floats>(Floats{8.0F, 8.0F}), other = std::make_shared<Floats>(Floats{2.0F});
+  const std::vector<std::shared_ptr<Floats>> tied{shared, other, shared}, apart{shared, other}, reversed{other, shared};
+  for (const auto& executor : {headroom::parallel(1), headroom::parallel(2)}) {
+    const std::string message = message_of([&] { (void)headroom::unscale_in_place(executor, tied, 2.0F); });
+    CHECK_THAT(message, ContainsSubstring("[0]") && ContainsSubstring("[2]") && ContainsSubstring("share elements"));
+  }
+  CHECK_FALSE(message_of([&] { headroom::scale_in_place(tied, 2.0); }).empty());
+  CHECK_FALSE(message_of([&] { (void)headroom::clip_by_global_norm(tied, 1.0); }).empty());
+  CHECK(*shared == Floats{8.0F, 8.0F});
+  CHECK(headroom::measure(tied).max_abs == 8.0);  // to read it twice is no harm
+  (void)headroom::unscale_in_place(apart, 2.0F);
+  (void)headroom::unscale_in_place(reversed, 2.0F);
+  CHECK(*shared == Floats{2.0F, 2.0F});
+  CHECK(*other == Floats{0.5F});
+}
+
+TEST_CASE("several sources go to one destination in their order, on any number of threads") {
+  const std::size_t size = std::size_t{1} << 18;
+  const std::vector<Floats> sources{Floats(size, 2.0F), Floats(size, 4.0F), Floats(size, 6.0F)};
+  Floats memory(size, 1.0F);
+  const std::vector<span<float>> one(3, span<float>(memory));
+  (void)headroom::accumulate_into(headroom::parallel(3), sources, one, 2.0F);
+  CHECK(memory == Floats(size, 7.0F));
+  (void)headroom::unscale_into(headroom::parallel(3), sources, one, 2.0F);
+  CHECK(memory == Floats(size, 3.0F));
+}
+
+TEST_CASE("parts of one array, in any order: written where they are apart") {
+  Floats memory(6, 4.0F);
+  const auto part = [&](std::size_t begin, std::size_t size) { return span<float>(memory.data() + begin, size); };
+  const std::vector<span<float>> apart{part(4, 2), part(0, 4)}, meeting{part(3, 3), part(0, 4)};
+  CHECK_THAT(message_of([&] { (void)headroom::unscale_in_place(meeting, 2.0F); }), ContainsSubstring("share elements"));
+  CHECK(memory == Floats(6, 4.0F));
+  (void)headroom::unscale_in_place(apart, 2.0F);
+  CHECK(memory == Floats(6, 2.0F));
 }

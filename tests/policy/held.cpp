@@ -3,6 +3,8 @@
 #include <headroom/policy/any.hpp>
 #include <headroom/policy/held.hpp>
 
+#include <cstring>
+#include <new>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -96,6 +98,24 @@ TEST_CASE("policies of one's own are equal where they say so, or else where thei
   CHECK(AnyLossScale() != AnyLossScale(FollowsMax{}));
   CHECK(AnyLossScale(headroom::NoOpLossScale()) != AnyLossScale(FollowsMax{1.0F}));
 }
+
+#if HEADROOM_DETAIL_CLEARS_PADDING
+TEST_CASE("what lies between the members of a policy does not count") {
+  struct Gap {
+    float scale = 2.0F;
+    double unused = 0.0;
+    [[nodiscard]] float loss_scale() const { return scale; }
+    [[nodiscard]] Gap adjust(bool) const { return *this; }
+    [[nodiscard]] Gap adjust(const GradientReport&) const { return *this; }
+  };
+  alignas(Gap) unsigned char zeros[sizeof(Gap)], ones[sizeof(Gap)];
+  std::memset(zeros, 0, sizeof zeros);
+  std::memset(ones, 0xff, sizeof ones);
+  const auto* const a = ::new (zeros) Gap;
+  const auto* const b = ::new (ones) Gap;
+  CHECK(AnyLossScale(*a) == AnyLossScale(*b));
+}
+#endif
 
 TEST_CASE("one kind is replaced by another") {
   AnyLossScale any = FollowsMax{};

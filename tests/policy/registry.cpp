@@ -138,6 +138,19 @@ TEST_CASE("a name is that of one policy") {
   CHECK(make_loss_scale("ours", {{"growth_interval", 3}}).config().growth_interval == 3);
 }
 
+TEST_CASE("a state is of one policy") {
+  struct Pretender : Stairs {
+    [[nodiscard]] Pretender adjust(bool) const { return *this; }
+    [[nodiscard]] Pretender adjust(const headroom::GradientReport&) const { return *this; }
+    [[nodiscard]] static StateDict state_dict() { return {{"policy", "constant"}, {"loss_scale", 2.0}}; }
+    [[nodiscard]] static Pretender from_state_dict(const StateDict&) { return {}; }
+  };
+  CHECK_THAT(message_of([] { register_loss_scale<Pretender>("pretender"); }),
+             ContainsSubstring("there are states of another policy 'constant' already"));
+  CHECK_THAT(message_of([] { (void)make_loss_scale("pretender"); }), ContainsSubstring("there is no policy 'pretender'"));
+  CHECK_THAT(message_of([] { register_loss_scale<Stairs>(""); }), ContainsSubstring("the name is empty"));
+}
+
 TEST_CASE("threads may register at once: each name goes to one of them") {
   std::vector<std::thread> threads;
   std::atomic<int> refused{0};

@@ -4,6 +4,8 @@
 #include <headroom/training/gradient_passes.hpp>
 
 #include <cstddef>
+#include <memory>
+#include <new>
 #include <random>
 #include <string>
 #include <tuple>
@@ -30,6 +32,13 @@ using support::Weights;
 namespace presets = headroom::presets;
 
 namespace {
+
+/// One whose passes end halfway.
+struct Breaking {
+  Weights grads;
+  bool breaks = false;
+  void step() {}
+};
 
 /// An optimizer whose gradients nobody but its traits may touch.
 struct Remote {
@@ -63,6 +72,31 @@ struct headroom::optimizer_traits<Remote> {
   static inline Remote* current = nullptr;
 };
 
+template <>
+struct headroom::optimizer_traits<Breaking> {
+  static Weights& gradients(Breaking& optimizer) {
+    breaks = optimizer.breaks;
+    return optimizer.grads;
+  }
+  static void step(Breaking&) {}
+  static GradientReport unscale(const ParallelExecutor& executor, Weights& grads, float scale) {
+    return multiplied(executor, grads, 1.0 / static_cast<double>(scale));
+  }
+  static GradientNorm measure(const ParallelExecutor& executor, const Weights& grads) {
+    return headroom::measure(executor, grads);
+  }
+  static GradientReport scale(const ParallelExecutor& executor, Weights& grads, double factor) {
+    return multiplied(executor, grads, factor);
+  }
+  static GradientReport multiplied(const ParallelExecutor& executor, Weights& grads, double factor) {
+    grads[0] *= static_cast<float>(factor);
+    if (breaks) throw std::bad_alloc();
+    for (std::size_t i = 1; i < grads.size(); ++i) grads[i] *= static_cast<float>(factor);
+    return headroom::measure(executor, grads);
+  }
+  static inline bool breaks = false;
+};
+
 TEST_CASE("the combined report is that of all optimizers") {
   const GradientReport small{true, 1.0}, large{true, 2.0}, bad{false, static_cast<double>(infinity())};
   CHECK(headroom::detail::combined(small, large).max_abs == 2.0);
@@ -94,6 +128,38 @@ TEST_CASE("gradients elsewhere are left to the functions of their optimizer_trai
   CHECK(scaler.unscale_(optimizer).max_abs == 2.0);
   CHECK(optimizer.calls == std::vector<std::string>{"measure"});
 }
+
+#if HEADROOM_EXCEPTIONS
+TEST_CASE("gradients that a pass has left half unscaled are not unscaled again") {
+  Breaking optimizer;
+  GradScaler scaler(headroom::ConstantLossScale(2.0F));
+  for (const bool clips : {false, true}) {
+    optimizer.grads = {8.0F, 8.0F};
+    optimizer.breaks = true;
+    CHECK_THROWS_AS(clips ? (void)scaler.unscale_and_clip_(optimizer, 1.0) : (void)scaler.unscale_(optimizer), std::bad_alloc);
+    optimizer.breaks = false;
+    const Weights left = optimizer.grads;
+    CHECK(left != Weights{8.0F, 8.0F});
+    CHECK(scaler.step(optimizer).skipped);
+    CHECK(optimizer.grads == left);
+    scaler.update();
+  }
+}
+
+TEST_CASE("a call that was refused before anything was written can be repeated") {
+  const auto shared = std::make_shared<Weights>(Weights{8.0F});
+  struct Tied {
+    std::vector<std::shared_ptr<Weights>> grads;
+    auto& gradients() { return grads; }
+    void step() {}
+  } optimizer{{shared, shared}};
+  GradScaler scaler(headroom::ConstantLossScale(2.0F));
+  CHECK_THAT(support::message_of([&] { (void)scaler.step(optimizer); }), ContainsSubstring("share elements"));
+  optimizer.grads.pop_back();
+  CHECK_FALSE(scaler.step(optimizer).skipped);
+  CHECK(*shared == Weights{4.0F});
+}
+#endif
 
 TEST_CASE("what overflows when it is unscaled and clipped is an overflow") {
   LossScaleConfig config;

@@ -153,7 +153,7 @@ class JobThread {
   explicit JobThread(std::shared_ptr<JobQueue> jobs) : jobs_(std::move(jobs)) {
     auto its_share = std::make_unique<std::shared_ptr<JobQueue>>(jobs_);
     const int error = start_thread(thread_, &run_jobs, its_share.get());
-    if (error != 0) throw_system_error(error, "there is no thread to be had for an AsyncGradScaler");
+    if (error != 0) throw_system_error(error, "cannot start the thread of an AsyncGradScaler");
     (void)its_share.release();
   }
   JobThread(const JobThread&) = delete;

@@ -178,10 +178,19 @@ struct PlanTwoTrees {
   }
 };
 
+/// Whether two leaves of such a tree can be one: views, shared pointers, tensors of dynamic dtype.
+template <class Tree>
+inline constexpr bool leaves_may_meet_v = (holds_v<Tree> & (Holds::shared_elements | Holds::dynamic_nodes)) != 0;
+
 template <class VerbOps, bool Writes, class Pieces, class Tree>
 void plan_one(Pieces& plan, Tree& tree) {
   const PlanOneTree<VerbOps, Writes, Pieces> visit{plan};
-  if constexpr (check_has_floats<bare<Tree>>()) detail::walk(Path(), visit, tree);
+  if constexpr (check_has_floats<bare<Tree>>()) {
+    detail::walk(Path(), visit, tree);
+    if constexpr (Writes && leaves_may_meet_v<Tree> && std::is_same_v<Pieces, Plan>) {
+      if (!leaves_are_in_order(plan)) check_leaves_apart(plan, tree, true);
+    }
+  }
 }
 /// A leaf may be its own destination if its elements keep their size; any other memory that is both read and written is an
 /// error.
@@ -192,7 +201,7 @@ void plan_two(Pieces& plan, const Source& source, Destination& destination) {
   if constexpr (check_has_floats<bare<Source>>() && check_has_floats<bare<Destination>>()) {
     detail::walk(Path(), visit, source, destination);
     if constexpr (Is == DestinationIs::the_users && std::is_same_v<Pieces, Plan>) {
-      if (!apartness.is_certain()) check_leaves_apart(plan, source);
+      if (!apartness.is_certain()) check_leaves_apart(plan, source, false);
     }
   }
 }

@@ -215,14 +215,46 @@ template <class Tree>
   return search->finds(ranges.begin(), ranges.end(), std::numeric_limits<std::ptrdiff_t>::max());
 }
 
-/// Throws std::invalid_argument with both paths if a leaf of the destination shares elements with another leaf of the source.
-template <class Source>
-void check_leaves_apart(const Plan& plan, const Source& source) {
+/// Throws std::invalid_argument with both paths if a leaf that is written shares elements with another one that is read. In
+/// place, where all of `tree` is both, such elements would be worked on twice.
+template <class Tree>
+void check_leaves_apart(const Plan& plan, const Tree& tree, bool in_place) {
   if (!some_leaves_meet(plan, nullptr)) return;
   OverlapSearch search(plan);
   if (!some_leaves_meet(plan, &search)) return;
-  throw_invalid_argument("the destination's " + path_of(source, search.written) + " overlaps the source's " +
-                         path_of(source, search.read) + ", which would be overwritten before it is read");
+  const std::string written = path_of(tree, search.written), read = path_of(tree, search.read);
+  if (in_place) {
+    throw_invalid_argument(written + " and " + read +
+                           " share elements, which would be worked on twice: leave one of them out of the tree");
+  }
+  throw_invalid_argument("the destination's " + written + " overlaps the source's " + read +
+                         ", which would be overwritten before it is read");
+}
+/// Whether two leaves of the destination have bytes in common, or may.
+[[nodiscard]] inline bool destinations_meet(const Plan& plan) {
+  Buffer<LeafRange, 64> ranges;
+  for_each_extent(plan, [&ranges](const Extent&, const Extent& destination, std::size_t leaf) {
+    if (!destination.empty()) ranges.push_back({destination.range(), leaf, true});
+  });
+  sort_by_begin(ranges.begin(), ranges.end());
+  for (LeafRange* first = ranges.begin(); first != ranges.end(); ++first) {
+    if (end_of_cluster(first, ranges.end()) != first + 1) return true;
+  }
+  return false;
+}
+/// Whether each leaf lies behind the one before it. Then no two share elements, and there is nothing to look for.
+[[nodiscard]] inline bool leaves_are_in_order(const Plan& plan) noexcept {
+  std::uintptr_t end = 0;
+  for (const Plan::Run& run : plan.runs()) {
+    if (run.depth != 0) return false;
+    for (const Piece* piece = plan.begin(run); piece != plan.end(run); ++piece) {
+      const auto begin = reinterpret_cast<std::uintptr_t>(piece->source);
+      if (piece->size == 0) continue;
+      if (begin < end) return false;
+      end = begin + piece->size * run.kind->source_bytes;
+    }
+  }
+  return true;
 }
 
 }  // namespace detail

@@ -32,12 +32,13 @@ class Share {
  public:
   static constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
 
-  Share(const Plan& plan, const Pass& pass, std::size_t begin, std::size_t end, Sums* sums) noexcept
+  Share(const Plan& plan, const Pass& pass, std::size_t begin, std::size_t end, Sums* sums)
       : plan_(plan), pass_(pass), isa_(isa_index()), begin_(begin), end_(end), sums_(sums) {}
 
   [[nodiscard]] Found run() {
     for (const Plan::Run& run : plan_.runs()) {
-      const Kernel kernel = run.kind->kernels[pass_.op][isa_];
+      const std::size_t op = run.depth == 0 ? pass_.op + pass_.streaming : pass_.op;  // else from and to a small buffer
+      const Kernel kernel = run.kind->kernels[op][isa_];
       const Piece* const last = plan_.end(run);
       for (const Piece* piece = plan_.begin(run); piece != last && !is_done();) {
         const Piece* const behind = run.depth == 0 && end_ == everything ? end_of_group(piece, last) : piece;
@@ -199,9 +200,13 @@ Found plan_and_run(const Executor& executor, const Pass& pass, const Source& sou
   }
   Plan plan;
   plan_two<VerbOps, Is>(plan, source, destination);
+  if constexpr (Is == DestinationIs::the_users && leaves_may_meet_v<Destination>) {
+    // Where several sources go to one destination, they go there in their order.
+    if (executor.concurrency() > 1 && destinations_meet(plan)) return run(sequential, plan, pass);
+  }
   if (VerbOps::streaming == 0 || !is_worth_streaming(plan.bytes())) return run(executor, plan, pass);
   Pass streaming = pass;
-  streaming.op += VerbOps::streaming;
+  streaming.streaming = VerbOps::streaming;
   return run(executor, plan, streaming);
 }
 

@@ -17,8 +17,9 @@ namespace detail {
 struct Pass {
   std::size_t op;  ///< its place among the Ops of the plan
   double factor = 1.0;
-  bool adds = false;      ///< the op reads its destination as well
-  bool may_stop = false;  ///< at the first chunk that is not finite
+  bool adds = false;          ///< the op reads its destination as well
+  bool may_stop = false;      ///< at the first chunk that is not finite
+  std::size_t streaming = 0;  ///< how far behind `op` the one is that stores past the caches; 0: not wanted
 };
 
 /// Copies elements of 1, 2, 4 or 8 bytes; strides are in elements.

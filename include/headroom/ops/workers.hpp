@@ -69,12 +69,11 @@ class Job {
 #endif
 };
 
-/// The threads of parallel(n): started when first needed, as many as the largest n has asked for. After a call they look out
-/// for the next one for 100 microseconds, for it takes about as long to wake them up; then they sleep. They compute with the
-/// rounding mode, and the flushing of subnormals, of the caller. A program has one set of them, and so has each shared library:
-/// they run its code, so they end before it is unloaded. From then on, as in static objects that are destroyed last, all work
-/// is done by the caller. A child of fork() has none of its parent's threads, and locks that nobody will open: it begins with a
-/// set of its own.
+/// The threads of parallel(n): started when first needed, as many as the largest n has asked for. After a call they spin for
+/// 100 microseconds, because waking a thread takes about as long; then they sleep. They compute with the rounding mode, and the
+/// flushing of subnormals, of the caller. A program has one set of them, and so has each shared library: they run its code, so
+/// they end before it is unloaded. From then on, as in static objects that are destroyed last, all work is done by the caller.
+/// A child of fork() has none of its parent's threads, and locks that nobody will open: it begins with a set of its own.
 class HEADROOM_DETAIL_HIDDEN Workers {
  public:
   /// Calls task(0) ... task(n - 1), here and on `n_threads` - 1 workers, or on those there are. While another call is running,
@@ -165,7 +164,7 @@ class HEADROOM_DETAIL_HIDDEN Workers {
     if (pool.sleeping.load() != 0) wake_sleepers(pool);
   }
   static void wake_sleepers(Pool& pool) {
-    { const Lock lock(pool.mutex); }  // who has seen the gate as it was waits by now
+    { const Lock lock(pool.mutex); }  // anyone who saw the old gate is waiting by now
     wake_all(pool.opened);
   }
   /// Nobody else joins; returns when those who have are done.

@@ -27,11 +27,12 @@ inline constexpr bool can_be_held<Any, Any> = false;
 /// Any policy, chosen at run time: one of headroom's or of your own, trivially copyable and of at most 128 bytes. With a
 /// NoOpLossScale in it, scaling multiplies by 1, while NoOpLossScale by itself does nothing.
 ///
-/// A policy of your own only has to be one (is_loss_scale_v). Whatever else it has is used: `==` (otherwise two are equal if
-/// their bytes are), `config()` returning a LossScaleConfig or a struct with one in it, `with_config`, `counter()`,
-/// `with_loss_scale`, `with_settings`, and `state_dict()` with a static `from_state_dict`; to load states it has to be
-/// registered, see register_loss_scale. A shared library that hides its symbols does not recognise the types of policies made
-/// elsewhere: they work there, but `get` throws and `==` is false.
+/// A policy of your own only has to be one (is_loss_scale_v) whose functions throw nothing. Whatever else it has is used: `==`
+/// (otherwise two are equal if their bytes are; clang counts padding, so there a struct with gaps needs one), `config()`
+/// returning a LossScaleConfig or a struct with one in it, `with_config`, `counter()`, `with_loss_scale`, `with_settings`, and
+/// `state_dict()` with a static `from_state_dict`; to load states it has to be registered, see register_loss_scale. A shared
+/// library that hides its symbols does not recognise the types of policies made elsewhere: they work there, but `get` throws
+/// and `==` is false.
 class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
  public:
   template <class Policy = DynamicLossScale, std::enable_if_t<detail::can_be_held<Policy, AnyLossScale>, int> = 0>

@@ -13,6 +13,15 @@
 #include <type_traits>
 #include <utility>
 
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+#define HEADROOM_DETAIL_CLEARS_PADDING 1
+#endif
+#endif
+#ifndef HEADROOM_DETAIL_CLEARS_PADDING
+#define HEADROOM_DETAIL_CLEARS_PADDING 0
+#endif
+
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
@@ -88,7 +97,11 @@ struct Held {
   static const Policy& of(const HeldLossScale& held) { return *std::launder(reinterpret_cast<const Policy*>(held.bytes)); }
   static void put(HeldLossScale& held, const Policy& policy) {
     held.kind = &kind;
-    std::memcpy(held.bytes, &policy, sizeof(Policy));
+    Policy copy = policy;
+#if HEADROOM_DETAIL_CLEARS_PADDING
+    if constexpr (!is_detected_v<equal_t, Policy>) __builtin_clear_padding(&copy);  // its bytes will be compared
+#endif
+    std::memcpy(held.bytes, &copy, sizeof(Policy));
   }
 
   static float loss_scale(const HeldLossScale& held) { return of(held).loss_scale(); }

@@ -59,9 +59,22 @@ template <class Systems, class IsIt>
   return {};
 }
 
-/// Throws std::invalid_argument if another policy has the name.
+/// The name by which a state of this policy finds it again, if it is registered by `name`; empty if it has no states.
+[[nodiscard]] inline std::string name_in_states(const std::string& name, const HeldLossScale& policy) {
+  if (!policy.kind->has_state) return {};
+  const StateDict state = policy.kind->state_dict(policy);
+  return state.contains("policy") ? to_text(state.at("policy")) : "'" + name + "'";
+}
+
+/// Throws std::invalid_argument if another policy has the name, be it in its states, or if it is empty.
 template <class Systems>
 void register_held(const std::string& name, const HeldLossScale& policy) {
+  if (name.empty()) throw_invalid_argument("register_loss_scale: the name is empty");
+  const std::string in_states = name_in_states(name, policy);
+  const HeldLossScale same = find_loss_scale<Systems>([&](std::string_view other_name, const HeldLossScale& other) {
+    return !in_states.empty() && other.kind != policy.kind && name_in_states(std::string(other_name), other) == in_states;
+  });
+  if (same.kind != nullptr) throw_invalid_argument("there are states of another policy " + in_states + " already");
   auto* added = new RegisteredLossScale{name, policy, registered_loss_scales.load(std::memory_order_acquire)};
   HeldLossScale known;
   do {

@@ -25,6 +25,7 @@ struct StateValue : std::variant<std::int64_t, double, std::string, bool> {
   StateValue() = default;
   template <class Number, std::enable_if_t<std::is_integral_v<Number>, int> = 0>
   StateValue(Number value) : Base(from_integer(value)) {}
+  StateValue(std::nullptr_t) = delete;
   StateValue(char) = delete;
   StateValue(wchar_t) = delete;
   StateValue(char16_t) = delete;

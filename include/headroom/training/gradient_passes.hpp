@@ -70,6 +70,8 @@ class GradientPasses {
   virtual GradientReport unscale(float loss_scale) = 0;
   virtual GradientNorm measure() = 0;
   virtual GradientReport scale(double factor) = 0;
+  /// Of a pass that threw: whether it may have written something. headroom's verbs check first and then write.
+  virtual bool may_have_written() noexcept = 0;
 
   /// What gradients measured as `scaled` will be once divided by `loss_scale`. What will then exceed its dtype is an overflow,
   /// although nothing has been divided yet; an optimizer multiplies 16-bit gradients in float.
@@ -116,6 +118,16 @@ class PassesOf final : public GradientPasses {
   GradientReport unscale(float loss_scale) override { return Passes::unscale(executor_, gradients_, loss_scale); }
   GradientNorm measure() override { return Passes::measure(executor_, gradients_); }
   GradientReport scale(double factor) override { return Passes::scale(executor_, gradients_, factor); }
+  bool may_have_written() noexcept override {
+#if HEADROOM_EXCEPTIONS
+    try {
+      if constexpr (!has_own) check_can_be_scaled(gradients_);
+    } catch (...) {
+      return false;  // as the pass was
+    }
+#endif
+    return true;
+  }
 
  private:
   bool all_fit(double loss_scale) override {

@@ -101,9 +101,22 @@ class Iteration {
   /// Removes the last state again if nothing has been written, so that the call can be repeated.
   struct Attempt {
     OptimizerStates& states;
-    bool has_written = false;
+    GradientPasses& passes;
+    bool is_writing = false, has_written = false;
     ~Attempt() {
-      if (!has_written) states.remove_last();
+      if (!has_written && !(is_writing && passes.may_have_written())) states.remove_last();
+    }
+    GradientReport unscale(float scale) {
+      is_writing = true;
+      const GradientReport stored = passes.unscale(scale);
+      has_written = true;
+      return stored;
+    }
+    GradientReport multiply_by(double factor) {
+      is_writing = true;
+      const GradientReport stored = passes.scale(factor);
+      has_written = true;
+      return stored;
     }
   };
 
@@ -121,37 +134,35 @@ class Iteration {
     if (may_be_old) check_is_new(*before, scaled);
     OptimizerState& state = states_.add(id);
     state.report = overflow();  // until the passes succeed nobody may step with these gradients
-    Attempt attempt{states_};
-    const GradientNorm found = measures_first ? clip_or_defer(passes, scaled, scale, max_norm, state, attempt)
-                                              : unscale(passes, scale, state, attempt);
+    Attempt attempt{states_, passes};
+    const GradientNorm found =
+        measures_first ? clip_or_defer(attempt, scaled, scale, max_norm, state) : unscale(attempt, scale, state);
     attempt.has_written = true;
     state.report = found;
     return found;
   }
-  GradientNorm unscale(GradientPasses& passes, float scale, OptimizerState& state, Attempt& attempt) const {
-    const GradientReport stored = passes.unscale(scale);
-    attempt.has_written = true;
+  GradientNorm unscale(Attempt& attempt, float scale, OptimizerState& state) const {
+    const GradientReport stored = attempt.unscale(scale);
     state.largest = stored.max_abs;
     return reduced({stored, 0.0});
   }
   /// Nothing is written before everything is known; deferred, nothing at all: the optimizer gets a factor.
-  GradientNorm clip_or_defer(GradientPasses& passes, GradientNorm scaled, float scale, const double* max_norm,
-                             OptimizerState& state, Attempt& attempt) const {
+  GradientNorm clip_or_defer(Attempt& attempt, GradientNorm scaled, float scale, const double* max_norm,
+                             OptimizerState& state) const {
     if (scale < 1.0F && !is_deferred) {  // but what overflows when it is unscaled has to be known before the reducer is asked
-      (void)passes.unscale(scale);
-      attempt.has_written = true;
+      (void)attempt.unscale(scale);
       scale = 1.0F;
-      scaled = passes.measure();
+      scaled = attempt.passes.measure();
     }
     if (max_norm == nullptr) scaled.norm = 0.0;
-    const GradientNorm found = reduced(passes.unscaled(scaled, scale));
+    const GradientNorm found = reduced(attempt.passes.unscaled(scaled, scale));
     const double clip = max_norm != nullptr ? clip_factor(found, *max_norm) : 1.0;
     const GradientFactor factor{clip / static_cast<double>(scale)};
     if (is_deferred) {
       state.factor = factor;
       state.largest = scaled.max_abs;
     } else {
-      state.largest = (clip < 1.0 ? passes.scale(factor.value) : passes.unscale(scale)).max_abs;
+      state.largest = (clip < 1.0 ? attempt.multiply_by(factor.value) : attempt.unscale(scale)).max_abs;
     }
     return found;
   }

@@ -219,7 +219,7 @@ inline __m256i rounded_to_brain16(__m256i bits_u32x8) noexcept {
   return _mm256_add_epi32(_mm256_add_epi32(bits_u32x8, _mm256_set1_epi32(0x7fff)), odd_u32x8);
 }
 // A NaN would be carried to Inf or even to -0 by that sum: it keeps its upper half instead, made quiet. (VCVTNEPS2BF16 would
-// do, but flushes subnormals; a byte blend would, but g++ 12 makes nothing of it under -funsigned-char.)
+// do, but flushes subnormals; a byte blend would, but under -funsigned-char g++ 12 drops it.)
 inline u16x8 narrow(brain16, f32x8 value) noexcept {
   const __m256i bits_u32x8 = narrow(binary32{}, value).lanes;
   __m256i is_nan_u32x8;  // not by the intrinsic, which -ffast-math makes false
