@@ -117,7 +117,7 @@ class Tests:
             key = (case.program, case.name if case.seconds > QUICK else "")
             rounds.setdefault(key, []).append(case)
         for (program, _), together in rounds.items():
-            limit = 5 + 10 * sum(case.seconds for case in together)
+            limit = 10 + 3 * sum(case.seconds for case in together)
             if not run(program, self.arguments([case.name for case in together]), limit, HEADROOM_MUTANT=str(number)):
                 return True
         return False
