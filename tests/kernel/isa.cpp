@@ -110,6 +110,9 @@ TEST_CASE("force_isa refuses what is not available, by name, and changes nothing
     CHECK_THROWS_AS(force_isa(static_cast<Isa>(99)), std::invalid_argument);
     CHECK(active_isa() == active);
   }
+  std::string names;
+  for (const Isa isa : available_isas()) names += std::string(" ") + to_string(isa);
+  CHECK_THROWS_WITH(force_isa(static_cast<Isa>(99)), Catch::Matchers::EndsWith("this program on this CPU has:" + names));
 }
 
 TEST_CASE("the kernels run on the instruction set that was forced", "[kernel]") {

@@ -132,9 +132,16 @@ class Finder:
         if parent is not None and parent.kind == Kind.FOR_STMT and cursor.kind == Kind.UNARY_OPERATOR:
             return
         for child in children:
-            if cursor.kind == Kind.CASE_STMT and child == children[0]:
+            if cursor.kind == Kind.CASE_STMT and child == children[0] or self.is_bound(cursor, child):
                 continue
             self.visit(child, cursor, function)
+
+    def is_bound(self, declaration, child):
+        """Of an array."""
+        if declaration.kind not in (Kind.VAR_DECL, Kind.FIELD_DECL):
+            return False
+        source = self.sources[self.file_of(declaration)]
+        return source.tokens[source.token_at(child.extent.start.offset) - 1][2] == "["
 
     def is_constant(self, cursor):
         if cursor.kind not in (Kind.VAR_DECL, Kind.FIELD_DECL):
@@ -149,11 +156,8 @@ class Finder:
         begin, end = cursor.extent.start.offset, cursor.extent.end.offset
         file = self.file_of(cursor)
         source = self.sources[file]
-        if end <= begin or source.has_directive(begin, end) or not source.is_executed(begin):
-            return
-        if begin in self.macros.get(file, ()):
-            return
-        if source.tokens[source.token_at(begin) - 1][2] == "[" and parent.kind in (Kind.VAR_DECL, Kind.FIELD_DECL):
+        is_macro = begin in self.macros.get(file, ())
+        if end <= begin or is_macro or source.has_directive(begin, end) or not source.is_executed(begin):
             return
         original = source.words(begin, end)
         line, context = source.line(begin)
@@ -283,17 +287,3 @@ def mutated_source(source, mutants):
 
     text = rendered(0, len(source.text), list(mutants))
     return text.replace("#pragma once", "#pragma once\n#include <headroom_mutant.hpp>", 1)
-
-
-def in_errors(output, include):
-    """The numbers of the mutants in lines with errors; where there are none, in lines whose instantiation has one."""
-    lines = {}
-    for kind in (" error", "   required from"):
-        numbers = set()
-        for file, line in set(re.findall(re.escape(str(include)) + r"/([^:\n]+):(\d+):\d+:" + kind, output)):
-            if file not in lines:
-                lines[file] = (include / file).read_text(encoding=ONE_BYTE).split("\n")
-            numbers.update(map(int, re.findall(r"headroom_mutant\((\d+)\)", lines[file][int(line) - 1])))
-        if numbers:
-            break
-    return numbers

@@ -91,6 +91,20 @@ def targets_of(rooms, build):
     return [line.split(":")[0] for line in listed.stdout.split("\n") if is_of_room.fullmatch(line)]
 
 
+def in_errors(output, include):
+    """The numbers of the mutants in lines with errors; where there are none, in lines whose instantiation has one."""
+    lines = {}
+    for kind in (" error", "   required from"):
+        numbers = set()
+        for file, line in set(re.findall(re.escape(str(include)) + r"/([^:\n]+):(\d+):\d+:" + kind, output)):
+            if file not in lines:
+                lines[file] = (include / file).read_text(encoding=mutants.ONE_BYTE).split("\n")
+            numbers.update(map(int, re.findall(r"headroom_mutant\((\d+)\)", lines[file][int(line) - 1])))
+        if numbers:
+            break
+    return numbers
+
+
 def build_tests(build, targets, write, numbered):
     """Leaves out mutants that do not compile: what a template is instantiated with is not known before."""
     while True:
@@ -98,7 +112,7 @@ def build_tests(build, targets, write, numbered):
         result = subprocess.run(["ninja", "-C", build / "tests", "-k", "0", *targets], stdout=subprocess.PIPE, text=True)
         if result.returncode == 0:
             return
-        bad = mutants.in_errors(result.stdout, build / "source/include/headroom") & numbered.keys()
+        bad = in_errors(result.stdout, build / "source/include/headroom") & numbered.keys()
         if not bad:
             sys.exit(result.stdout[-5000:] + "\nThe tests do not compile with the mutated headers.")
         print("\n".join(sorted({line for line in result.stdout.split("\n") if " error: " in line})))

@@ -54,6 +54,23 @@ TEST_CASE("an open loop follows the recorded sequences") {
   }
 }
 
+TEST_CASE("a policy sees a report of each step: what is not finite is infinite, and nothing else is known") {
+  struct Watching {
+    std::vector<double>* seen;
+    float loss_scale() const { return 1.0F; }
+    Watching adjust(bool) const { return *this; }
+    Watching adjust(const headroom::GradientReport& report) const {
+      seen->push_back(report.max_abs);
+      return *this;
+    }
+  };
+  std::vector<double> seen;
+  CHECK(simulate(Watching{&seen}, std::vector<bool>{true, false, true}).skipped == 1);
+  REQUIRE(seen.size() == 3);
+  CHECK((seen[0] == 0.0 && seen[2] == 0.0));
+  CHECK(support::bits_of(seen[1]) == headroom::binary64::infinity_bits);
+}
+
 TEST_CASE("a step overflows where the gradient times the scale is beyond the format") {
   const ConstantLossScale policy(1024.0F);
   CHECK(simulate(policy, MaxAbs{65504.0 / 1024.0}).skipped == 0);

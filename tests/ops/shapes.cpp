@@ -90,7 +90,12 @@ TEST_CASE("tensors of different shapes, or sizes") {
   check_differ(memory, memory.tensor({2, 3}, {3, 1}), memory.tensor({0, 3}, {3, 1}, 20),
                "the source is 2x3, the destination is 0x3");
   check_differ(memory, Floats(7), memory.tensor({2, 3}, {3, 1}), "the source is 7, the destination is 2x3");
+  check_differ(memory, memory.tensor({0, 3}, {3, 1}), memory.tensor({1, 1}, {1, 1}, 20),
+               "the source is 0x3, the destination is scalar");
+  check_differ(memory, memory.tensor({1, 1}, {1, 1}), memory.tensor({0, 3}, {3, 1}, 20),
+               "the source is scalar, the destination is 0x3");
   Memory other;
   CHECK(message_of([&] { headroom::cast_into(memory.tensor({0, 3}, {3, 1}), other.tensor({0}, {1})); }).empty());
+  CHECK(message_of([&] { headroom::cast_into(memory.tensor({0, 3}, {3, 1}), other.tensor({2, 0}, {1, 1})); }).empty());
   CHECK(other.values == memory.values);
 }

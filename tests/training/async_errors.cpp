@@ -175,6 +175,26 @@ TEST_CASE("destruction finishes what was submitted") {
   { const AsyncGradScaler<> idle; }
 }
 
+TEST_CASE("after an error the scale is the one decided last") {
+  Stateless optimizer{{1.0F}};
+  AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));
+  (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
+  scaler.update();
+  scaler.configure([](auto&) { throw std::runtime_error("disk full"); });
+  CHECK_THROWS_AS(scaler.synchronize(), std::runtime_error);
+  CHECK(scaler.get_scale() == 2048.0F);
+}
+
+TEST_CASE("an optimizer is not taken for another one, of which the gradients are as unknown here") {
+  Sgd a{{1.0F}, {1024.0F}}, b{{1.0F}, {1024.0F}};
+  AsyncGradScaler scaler(presets::torch(1024.0));
+  (void)scaler.scale(1.0F);
+  (void)scaler.submit(a);
+  scaler.update();
+  CHECK_THAT(logic_error_of([&] { (void)scaler.submit(b); }),
+             ContainsSubstring("no loss has been scaled since the last update"));
+}
+
 TEST_CASE("gradients of the iteration before are refused where they are submitted") {
   for (const bool loads : {false, true}) {
     Stateless a{{1.0F}}, b{{1.0F}};

@@ -57,7 +57,7 @@ struct Extent {
 /// Looks for an element of one leaf that has a byte in common with one of the other. With all strides positive, elements
 /// counted in bytes from another: is there an index x with `low <= start + x[0] * stride[0] + x[1] * stride[1] + ... <= high`?
 /// From the longest stride to the shortest, only those x are tried from which the rest can still reach that range: one to three
-/// in tensors that are parts of a larger one.
+/// in tensors that are parts of a larger one. The two ranges meet, so no x makes it start beyond `high`.
 class CommonByte {
  public:
   CommonByte(const Extent& a, const Extent& b) noexcept
@@ -110,7 +110,7 @@ class CommonByte {
     if ((past < 0 ? past + dimension.divisor : past) > high_ - low_) return false;
     const std::ptrdiff_t short_by = low_ - dimension.rest - at;
     const std::ptrdiff_t from = short_by <= 0 ? 0 : (short_by + dimension.stride - 1) / dimension.stride;
-    const std::ptrdiff_t to = high_ < at ? -1 : std::min(dimension.last, (high_ - at) / dimension.stride);
+    const std::ptrdiff_t to = std::min(dimension.last, (high_ - at) / dimension.stride);
     for (std::ptrdiff_t x = from; x <= to; ++x) {
       if (--tries_ < 0 || search(i + 1, at + x * dimension.stride)) return true;
     }

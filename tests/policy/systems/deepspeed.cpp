@@ -130,6 +130,11 @@ TEST_CASE("the state of an older DeepSpeed's scaler goes on by its own rule") {
   CHECK(after(any, "++").loss_scale() == 2 * any.loss_scale());
 }
 
+TEST_CASE("an older DeepSpeed refills its hysteresis once, unless it is told otherwise") {
+  CHECK_FALSE(presets::deepspeed_0_16().config().consecutive_hysteresis);
+  CHECK(presets::deepspeed_0_16().config().delayed_shift == 1);
+}
+
 TEST_CASE("DeepSpeed's static state is a constant scale") {
   const AnyLossScale constant = headroom::ConstantLossScale(128.0F);
   CHECK(import_state("deepspeed", {{"cur_scale", 128}, {"dynamic", false}}) == constant);  // LossScaler, pickled
