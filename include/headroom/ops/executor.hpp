@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/detect.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/ops/workers.hpp>
 
@@ -56,18 +57,18 @@ namespace detail {
 struct AnyTask {
   void operator()(std::size_t) const noexcept {}
 };
-template <class T, class = void>
-struct is_executor : std::false_type {};
 template <class T>
-struct is_executor<T, std::void_t<decltype(std::declval<const T&>().run(std::size_t{}, std::declval<AnyTask>()))>>
-    : std::is_convertible<decltype(std::declval<const T&>().concurrency()), std::size_t> {};
+using run_t = decltype(std::declval<const T&>().run(std::size_t{}, std::declval<AnyTask>()));
+template <class T>
+using concurrency_t = std::enable_if_t<std::is_convertible_v<decltype(std::declval<const T&>().concurrency()), std::size_t>>;
 
 template <class Executor>
 constexpr bool check_is_executor() {
-  static_assert(is_executor<Executor>::value,
+  constexpr bool is_executor = is_detected_v<run_t, Executor> && is_detected_v<concurrency_t, Executor>;
+  static_assert(is_executor,
                 "headroom: the first argument of a verb, before its trees, is an executor: headroom::sequential, "
                 "headroom::parallel(n_threads), or one of your own, with concurrency() and run(n, task)");
-  return is_executor<Executor>::value;
+  return is_executor;
 }
 
 }  // namespace detail

@@ -18,15 +18,11 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-/// The settings a piece uses: its own `Config`, or those that all pieces share.
-template <class Piece, class = void>
-struct piece_config {
-  using type = LossScaleConfig;
-};
 template <class Piece>
-struct piece_config<Piece, std::void_t<typename Piece::Config>> {
-  using type = typename Piece::Config;
-};
+using own_config_t = typename Piece::Config;
+/// The settings a piece uses: its own `Config`, or those that all pieces share.
+template <class Piece>
+using piece_config_t = detected_or_t<LossScaleConfig, own_config_t, Piece>;
 
 /// The settings of a policy: those of the piece with more of them.
 template <class OfGrowth, class OfBackoff>
@@ -39,8 +35,8 @@ struct policy_config {
 
 /// The settings of a policy as one of its pieces takes them.
 template <class Piece, class Config>
-[[nodiscard]] constexpr const typename piece_config<Piece>::type& config_for(const Config& config) noexcept {
-  if constexpr (std::is_base_of_v<typename piece_config<Piece>::type, Config>) {
+[[nodiscard]] constexpr const piece_config_t<Piece>& config_for(const Config& config) noexcept {
+  if constexpr (std::is_base_of_v<piece_config_t<Piece>, Config>) {
     return config;
   } else {
     return config.scale;
@@ -64,8 +60,7 @@ template <class Growth = GrowAfterFiniteSteps, class Backoff = BackOffAtOnce>
 class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth, Backoff>> {
  public:
   /// LossScaleConfig, or a struct with one in it if a piece has more settings.
-  using Config = typename detail::policy_config<typename detail::piece_config<Growth>::type,
-                                                typename detail::piece_config<Backoff>::type>::type;
+  using Config = typename detail::policy_config<detail::piece_config_t<Growth>, detail::piece_config_t<Backoff>>::type;
 
   /// With the default configuration. Not explicit, so that a policy can be a member of an aggregate initialised by {}.
   constexpr BasicDynamicLossScale() : BasicDynamicLossScale(Config()) {}
