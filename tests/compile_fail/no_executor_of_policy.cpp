@@ -1,5 +1,5 @@
 // expect: headroom: the first argument of a verb, before its trees, is an executor
-#include <headroom/policy/dynamic.hpp>
+#include <headroom/headroom.hpp>
 
 #include <vector>
 
