@@ -215,3 +215,29 @@ TEST_CASE("an optimizer that moves with its gradients in it is refused") {
   CHECK_FALSE(scaler.step(other).skipped);  // whose gradients are scaled
   CHECK(other.weight == -2.0F);
 }
+
+TEST_CASE("an iteration begins without the gradients of the one before") {
+  headroom::detail::OptimizerStates states;
+  Sgd optimizer{{1.0F}, {1.0F}};
+  for (int iteration = 0; iteration < 3; ++iteration) {
+    const headroom::detail::OptimizerId id = states.identify(optimizer, optimizer.grads);
+    CHECK(id.begin == 0);
+    CHECK(id.end == 1);
+    states.add(id);
+    states.start_iteration(false);
+  }
+}
+
+TEST_CASE("gradients that begin right behind an optimizer are not in it") {
+  struct Plain {
+    float weight;
+    std::array<float, 2> grads;
+  };
+  struct Pair {
+    Plain optimizer;
+    std::array<float, 2> behind;
+  } pair{};
+  headroom::detail::OptimizerStates states;
+  CHECK(states.identify(pair.optimizer, pair.optimizer.grads).is_inline);
+  CHECK_FALSE(states.identify(pair.optimizer, pair.behind).is_inline);
+}
