@@ -93,6 +93,12 @@ struct Elsewhere {
   std::vector<float> plain;
   auto children() { return std::tie(*array, plain); }
 };
+struct PlainElsewhere {
+  Array array;
+  std::vector<float>* plain;
+  auto children() { return std::tie(array, *plain); }
+  auto children() const { return std::tie(array, std::as_const(*plain)); }
+};
 struct ByFunction {
   Array array;
   std::vector<float> plain;
@@ -142,6 +148,10 @@ TEST_CASE("a struct whose children are elsewhere is not changed by scaling a cop
   const Elsewhere tree{&array, plain};
   CHECK_THAT(message_of([&] { (void)ConstantLossScale(2.0F).scale(tree); }), says_so);
   CHECK(array.scaled == 0);
+  const PlainElsewhere beside{array, &plain};
+  CHECK_THAT(message_of([&] { (void)ConstantLossScale(2.0F).scale(beside); }),
+             ContainsSubstring("<1> is shared by copies of its owner"));
+  CHECK(plain == std::vector<float>{3.0F});
   const auto scaled = ConstantLossScale(2.0F).scale(ByFunction{array, plain});
   CHECK(scaled.array.as<float>() == std::vector<float>{2.0F, 4.0F});
   CHECK(scaled.plain == std::vector<float>{6.0F});
