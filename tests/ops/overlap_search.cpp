@@ -97,3 +97,18 @@ TEST_CASE("windows anywhere in one matrix") {
   CHECK(refused > support::cases(1500));
   CHECK(accepted > support::cases(1500));
 }
+
+TEST_CASE("a column of single bytes shares the first byte of rows that end a byte late") {
+  using Byte = headroom::float8_e5m2;
+  using Bytes = std::vector<support::Strided<Byte>>;
+  std::vector<Byte> memory(40), elsewhere(20);
+  const auto apart = [&](std::ptrdiff_t first) {
+    const Bytes source = {{memory.data(), {4}, {8}}, {elsewhere.data(), {3, 2}, {2, 1}}};
+    const Bytes destination = {{elsewhere.data() + 10, {4}, {1}}, {memory.data() + first, {3, 2}, {8, 1}}};
+    return message_of([&] { headroom::cast_into(source, destination); }).empty();
+  };
+  CHECK(apart(1));
+  CHECK(apart(6));
+  CHECK_FALSE(apart(7));
+  CHECK_FALSE(apart(8));
+}
