@@ -61,13 +61,9 @@ void check_can_be_scaled(Tree& tree) {
   plan_one<ScaleOps::in_place, true>(plan, tree);
 }
 
-struct Clipped {
-  GradientNorm norm;      ///< of the unscaled gradients before clipping
-  GradientReport stored;  ///< of what lies in memory now
-};
-/// If there is nothing to do, nothing is written.
+/// Returns what there was before clipping. If there is nothing to do, nothing is written.
 template <class Executor, class Tree>
-Clipped unscale_and_clip(const Executor& executor, Tree& tree, const float& loss_scale, const double& max_norm) {
+GradientNorm unscale_and_clip(const Executor& executor, Tree& tree, const float& loss_scale, const double& max_norm) {
   check_max_norm(max_norm);
   const Pass unscaling = unscale_pass(loss_scale);
   const auto scale = static_cast<double>(loss_scale);
@@ -75,10 +71,10 @@ Clipped unscale_and_clip(const Executor& executor, Tree& tree, const float& loss
   plan_one<Ops<Op::scale, Op::unscale, Op::measure>, true>(plan, tree);
   const GradientNorm measured = unscaled(norm_of(run(executor, plan, Pass{2})), scale);
   const double factor = clip_factor(measured, max_norm);
-  if (factor == 1.0 && scale == 1.0) return {measured, measured};
+  if (factor == 1.0 && scale == 1.0) return measured;
   const GradientReport stored =
       factor == 1.0 ? report_of(run(executor, plan, unscaling)) : scale_by_any(executor, plan, 0, divided(factor, scale));
-  return {stored.finite ? measured : overflow(), stored};
+  return stored.finite ? measured : overflow();
 }
 
 }  // namespace detail
@@ -90,7 +86,7 @@ Clipped unscale_and_clip(const Executor& executor, Tree& tree, const float& loss
 /// std::invalid_argument if max_norm is negative or NaN, or loss_scale is not in [2^-126, 2^126].
 template <class Executor, class Tree>
 GradientNorm unscale_and_clip_in_place(const Executor& executor, Tree&& tree, const float& loss_scale, const double& max_norm) {
-  return detail::unscale_and_clip(executor, tree, loss_scale, max_norm).norm;
+  return detail::unscale_and_clip(executor, tree, loss_scale, max_norm);
 }
 template <class Tree>
 GradientNorm unscale_and_clip_in_place(Tree&& tree, const float& loss_scale, const double& max_norm) {
@@ -102,7 +98,7 @@ GradientNorm unscale_and_clip_in_place(Tree&& tree, const float& loss_scale, con
 /// NaN.
 template <class Executor, class Tree>
 GradientNorm clip_by_global_norm(const Executor& executor, Tree&& tree, const double& max_norm) {
-  return detail::unscale_and_clip(executor, tree, 1.0F, max_norm).norm;
+  return detail::unscale_and_clip(executor, tree, 1.0F, max_norm);
 }
 template <class Tree>
 GradientNorm clip_by_global_norm(Tree&& tree, const double& max_norm) {

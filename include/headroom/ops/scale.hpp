@@ -82,7 +82,7 @@ template <class Executor, class Tree>
   } else if constexpr (detail::has_dynamic_node_v<Tree>) {
     return detail::scale_dynamic(executor, std::forward<Tree>(tree), factor);
   } else {
-    return detail::transform<same_dtype, detail::ScaleOps>(executor, detail::Pass{0, factor}, std::forward<Tree>(tree)).tree;
+    return detail::transform<same_dtype, detail::ScaleOps>(executor, detail::Pass{0, factor}, std::forward<Tree>(tree)).grads;
   }
 }
 template <class Tree>

@@ -12,6 +12,14 @@
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
+
+/// A tree of unscaled gradients and what the pass over it found: `auto [grads, report] = unscale<float>(tree, loss_scale);`
+template <class Tree>
+struct [[nodiscard]] Unscaled {
+  Tree grads;
+  GradientReport report;
+};
+
 namespace detail {
 
 template <std::size_t Streaming, Op... ops>
@@ -55,12 +63,6 @@ template <class Tree>
 inline constexpr bool is_expiring =
     !std::is_lvalue_reference_v<Tree> && !std::is_const_v<Tree> && !std::is_array_v<Tree> && owns_elements_v<Tree>;
 
-template <class Result>
-struct Transformed {
-  Result tree;
-  GradientReport report;
-};
-
 /// Whether a copy can fail for a reason that has no path: of a variant that has lost its value, or of a tensor that its library
 /// cannot walk either. Such trees are looked at before.
 struct CopyCanFail {
@@ -85,20 +87,20 @@ template <class To, class VerbOps, class Executor, class Tree>
 auto transform(const Executor& executor, const Pass& pass, Tree&& tree) {
   using Result = rebound_t<Tree, To>;
   if constexpr (!check_has_floats<bare<Tree>>()) {
-    return Transformed<bare<Tree>>{tree, {}};
+    return Unscaled<bare<Tree>>{tree, {}};
   } else if constexpr (is_expiring<Tree> && std::is_same_v<Result, bare<Tree>> && !std::is_same_v<VerbOps, CastOps>) {
     const GradientReport report = transform_in_place<VerbOps>(executor, pass, tree);
-    return Transformed<Result>{std::forward<Tree>(tree), report};
+    return Unscaled<Result>{std::forward<Tree>(tree), report};
   } else if constexpr (is_expiring<Tree> && std::is_same_v<Result, bare<Tree>>) {
-    return Transformed<Result>{std::forward<Tree>(tree), {}};  // a cast to what it is
+    return Unscaled<Result>{std::forward<Tree>(tree), {}};  // a cast to what it is
   } else {
     if constexpr (facts_of<CopyCanFail, bare<Tree>>() != 0) {
       const LookAtLeaf look{};
       detail::walk(Path(), look, std::as_const(tree));
     }
-    Transformed<Result> result{make_like<To>(std::as_const(tree)), {}};
+    Unscaled<Result> result{make_like<To>(std::as_const(tree)), {}};
     result.report = report_of(
-        plan_and_run<typename VerbOps::into, DestinationIs::new_tree>(executor, pass, std::as_const(tree), result.tree));
+        plan_and_run<typename VerbOps::into, DestinationIs::new_tree>(executor, pass, std::as_const(tree), result.grads));
     return result;
   }
 }

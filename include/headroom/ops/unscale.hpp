@@ -8,22 +8,14 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// A tree of unscaled gradients and what the pass over it found: `auto [grads, report] = unscale<float>(tree, loss_scale);`
-template <class Tree>
-struct [[nodiscard]] Unscaled {
-  Tree grads;
-  GradientReport report;
-};
-
 /// New gradients, divided by the scale in one pass that widens, unscales, checks and measures. Multiplies by the exact
 /// reciprocal if the scale is a power of two and divides otherwise, never multiplying by a rounded reciprocal. `unscale<float>`
 /// returns float gradients whatever comes in, which is what 16-bit gradients need: in fp16 a true gradient below 2^-25 rounds
 /// to zero again. Throws std::invalid_argument if loss_scale is not in [2^-126, 2^126].
 template <class To = same_dtype, class Executor, class Tree>
 [[nodiscard]] auto unscale(const Executor& executor, Tree&& tree, const float& loss_scale) {
-  auto result = detail::transform<detail::checked_dtype_t<To>, detail::UnscaleOps>(executor, detail::unscale_pass(loss_scale),
-                                                                                   std::forward<Tree>(tree));
-  return Unscaled<decltype(result.tree)>{std::move(result.tree), result.report};
+  return detail::transform<detail::checked_dtype_t<To>, detail::UnscaleOps>(executor, detail::unscale_pass(loss_scale),
+                                                                            std::forward<Tree>(tree));
 }
 template <class To = same_dtype, class Tree>
 [[nodiscard]] auto unscale(Tree&& tree, const float& loss_scale) {

@@ -28,17 +28,17 @@ struct HysteresisConfig {
 /// Any finite step refills the hysteresis, so only overflows in a row back off: apex's kernel, and Megatron's documentation.
 struct RefillOnCleanStep {
   static constexpr const char* name = "hysteresis";
-  static constexpr bool on_clean_step = true, on_growth = true, on_backoff = false;
+  static constexpr bool on_clean_step = true, on_backoff = false;
 };
 /// Only growth refills it: Megatron's code. An overflow every third step walks the scale down to the floor.
 struct RefillOnGrowth {
   static constexpr const char* name = "hysteresis_refill_on_growth";
-  static constexpr bool on_clean_step = false, on_growth = true, on_backoff = false;
+  static constexpr bool on_clean_step = false, on_backoff = false;
 };
 /// Growth refills it, and so does a backoff: every `hysteresis` overflows back off once.
 struct RefillOnBackoff {
   static constexpr const char* name = "hysteresis_refill_on_backoff";
-  static constexpr bool on_clean_step = false, on_growth = true, on_backoff = true;
+  static constexpr bool on_clean_step = false, on_backoff = true;
 };
 
 /// An overflow uses up one of `hysteresis`; when none is left the scale backs off, on that overflow and on every further one
@@ -61,9 +61,7 @@ class BackOffAfterHysteresis {
     if (Refill::on_backoff) left_ = config.hysteresis;
     return true;
   }
-  constexpr void grow(const Config& config) noexcept {
-    if (Refill::on_growth) left_ = config.hysteresis;
-  }
+  constexpr void grow(const Config& config) noexcept { left_ = config.hysteresis; }
   constexpr void configure(const Config& config) noexcept { left_ = std::min(left_, config.hysteresis); }
 
   template <class Self, class Visit>
