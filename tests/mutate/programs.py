@@ -123,28 +123,28 @@ class Tests:
         return False
 
     def notice_in_constants(self, number, file):
-        """Whether a test no longer compiles, or the one of this path fails, with the mutant in constants, too. The other
-        tests of the room are asked only about what is not executed."""
+        """Whether the test of this path no longer compiles, or fails, with the mutant in constants, too. The other tests of the
+        room are asked about what is not executed."""
         tests = self.build / "source/tests"
         mirrored = (tests / file).with_suffix(".cpp")
         others = [] if any(number in case.reached for case in self.cases) else mirrored.parent.glob("*.cpp")
         commands = json.loads((self.build / "tests/compile_commands.json").read_text())
         for source in dict.fromkeys([mirrored, *others]):
             for command in commands:
-                if command["file"] == str(source) and self.fails_with_constants(number, command, source == mirrored):
+                if command["file"] == str(source) and self.fails_with_constants(number, command):
                     return True
         return False
 
-    def fails_with_constants(self, number, command, is_run):
+    def fails_with_constants(self, number, command):
         words = shlex.split(command["command"])
         made = self.build / f"constants_{number}"
         words[words.index("-o") + 1] = f"{made}.o"
-        words += [f"-DHEADROOM_MUTANT_OF_CONSTANTS={number}"] + ([] if is_run else ["-fsyntax-only"])
+        words.append(f"-DHEADROOM_MUTANT_OF_CONSTANTS={number}")
         quiet = {"cwd": command["directory"], "stderr": subprocess.DEVNULL}
         if subprocess.run(words, **quiet).returncode != 0:
             return True
-        if not is_run or subprocess.run(["g++", f"{made}.o", "-lCatch2WithMain", "-o", made], **quiet).returncode != 0:
+        if subprocess.run(["g++", f"{made}.o", "-lCatch2WithMain", "-o", made], **quiet).returncode != 0:
             return False
-        passed = run(Program("", (str(made),), command["directory"]), [], 120)
+        passed = run(Program("", (str(made),), command["directory"]), ["--abort"], 120)
         made.unlink()
         return not passed

@@ -175,6 +175,42 @@ TEST_CASE("destruction finishes what was submitted") {
   { const AsyncGradScaler<> idle; }
 }
 
+TEST_CASE("a submit rethrows what has been thrown, whatever else is wrong with it") {
+  struct Throws {
+    Weights grads{1.0F};
+    Weights& gradients() { return grads; }
+    void step() { throw std::runtime_error("disk full"); }
+  } optimizer;
+  AsyncGradScaler scaler(presets::torch());
+  scaler.submit(optimizer).wait();
+  bool is_rethrown = false;
+  for (int i = 0; i < 100000 && !is_rethrown; ++i) {
+    try {
+      (void)scaler.submit(optimizer);
+    } catch (const std::runtime_error&) {
+      is_rethrown = true;
+    } catch (const std::logic_error&) {  // submitted twice: the error has been stored a moment later than the result
+      std::this_thread::yield();
+    }
+  }
+  CHECK(is_rethrown);
+}
+
+TEST_CASE("what a piece of work holds is gone when a synchronize returns") {
+  struct Slow {
+    std::atomic<bool>& is_gone;
+    ~Slow() {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      is_gone = true;
+    }
+  };
+  std::atomic<bool> is_gone{false};
+  AsyncGradScaler scaler(presets::torch());
+  scaler.configure([held = std::shared_ptr<Slow>(new Slow{is_gone})](auto&) { (void)held; });
+  scaler.synchronize();
+  CHECK(is_gone);
+}
+
 TEST_CASE("after an error the scale is the one decided last") {
   Stateless optimizer{{1.0F}};
   AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));

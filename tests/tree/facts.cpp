@@ -102,6 +102,30 @@ static_assert(is_known_in_containers<std::pair<Floats&, Floats>, Fact::does_not>
               is_known_in_containers<std::pair<Floats, Floats&>, Fact::does_not>());
 static_assert(is_known_in_containers<Function, Fact::unknown>() && is_known_in_containers<Elsewhere, Fact::unknown>());
 
+struct OnlyIntegers {
+  std::vector<int> steps;
+  std::map<int, long> counts;
+  HEADROOM_TREE(OnlyIntegers, steps, counts)
+};
+
 }  // namespace
 
 TEST_CASE("what is known of a tree from its type is checked when this compiles") { SUCCEED(); }
+
+TEST_CASE("a tree of integers alone is one, in every kind of branch") {
+  using headroom::detail::has_only_integers_v;
+  static_assert(has_only_integers_v<OnlyIntegers> && has_only_integers_v<std::list<OnlyIntegers>>);
+  static_assert(has_only_integers_v<std::optional<int>> && has_only_integers_v<std::tuple<int, std::vector<int>>>);
+  static_assert(has_only_integers_v<std::variant<int, long>> && has_only_integers_v<std::unique_ptr<int>>);
+  static_assert(!has_only_integers_v<Values> && !has_only_integers_v<std::tuple<int, float>> && !has_only_integers_v<float>);
+  SUCCEED("checked by the compiler");
+}
+
+TEST_CASE("whether every leaf is of one dtype") {
+  using headroom::detail::every_leaf_is_v;
+  static_assert(every_leaf_is_v<float, float> && every_leaf_is_v<Values, float>);
+  static_assert(every_leaf_is_v<std::tuple<float, Floats, OnlyIntegers>, float>);
+  static_assert(!every_leaf_is_v<float, double> && !every_leaf_is_v<Values, double>);
+  static_assert(!every_leaf_is_v<std::tuple<float, double>, float> && !every_leaf_is_v<std::pair<double, Floats>, float>);
+  SUCCEED("checked by the compiler");
+}

@@ -76,3 +76,11 @@ TEST_CASE("HEADROOM_TREE inside and after the struct") {
   CHECK(support::paths_of(Outside{}) == std::vector<std::string>{"one"});
   CHECK(support::paths_of(Expressions{}) == std::vector<std::string>{"layers[0]", "layers[1]"});
 }
+
+TEST_CASE("names of members are told from expressions") {
+  using headroom::detail::are_plain_names;
+  static_assert(are_plain_names("a, z, A, Z, _, $, a0, a9, \xc3\xa9"));
+  static_assert(!are_plain_names("a[0]") && !are_plain_names("a.b") && !are_plain_names("a->b") && !are_plain_names("(a)"));
+  static_assert(!are_plain_names("@") && !are_plain_names("`") && !are_plain_names("{") && !are_plain_names("a::b"));
+  SUCCEED("checked by the compiler");
+}
