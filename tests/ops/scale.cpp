@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -157,6 +158,14 @@ TEST_CASE("scale names what it cannot read or write") {
              ContainsSubstring("[1] is null, with a size of 3"));
   CHECK_THAT(support::message_of([&] { headroom::scale_in_place(tree, large); }),
              ContainsSubstring("[1] is null, with a size of 3"));
+}
+
+TEST_CASE("a factor beyond float is refused, and nothing is written") {
+  std::vector<float> tree = {1.0F};
+  CHECK_THROWS_AS(headroom::scale(tree, 0x1p128), std::invalid_argument);
+  CHECK_THROWS_AS(headroom::scale_in_place(tree, 0x1p128), std::invalid_argument);
+  CHECK_THROWS_AS(headroom::scale(1.0F, 0x1p128), std::invalid_argument);
+  CHECK(tree == std::vector<float>{1.0F});
 }
 
 TEST_CASE("an empty tree is scaled to an empty tree") {
