@@ -29,13 +29,12 @@ set(HEADROOM_EXHAUSTIVE_TEST_FLAGS "" CACHE STRING "Compiler flags of the rooms 
 separate_arguments(exhaustive_flags UNIX_COMMAND "${HEADROOM_EXHAUSTIVE_TEST_FLAGS}")
 target_compile_options(headroom_compiled PRIVATE ${exhaustive_flags})
 
-# Catch2 and the standard library are read once for all sources of the same flags. Headroom is not among it: its headers change.
+# Catch2, the standard library and headroom are read once for all sources of the same flags.
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/nothing.cpp "")
 function(headroom_precompile target)
   add_library(${target} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/nothing.cpp)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  target_link_libraries(${target} PRIVATE Catch2::Catch2)
-  target_compile_features(${target} PRIVATE cxx_std_17)
+  target_link_libraries(${target} PRIVATE ${headroom} Catch2::Catch2)
   target_compile_options(${target} PRIVATE ${ARGN})
   target_precompile_headers(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/support/precompiled.hpp)
 endfunction()
@@ -57,6 +56,8 @@ function(headroom_add_test name)
   endif()
   add_test(NAME ${name} COMMAND ${target})
 endfunction()
+
+set_source_files_properties(detail/error_handler.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON) # it defines macros before
 
 file(GLOB sources CONFIGURE_DEPENDS *.cpp)
 if(sources)

@@ -40,7 +40,7 @@ case $way in
     "$work/use_headroom"
     ;;
   compiled) # installed, by find_package and by pkg-config; then as a subproject, which builds the library because it is linked
-    cmake -S "$source" -B "$work/headroom" -G Ninja -DCMAKE_BUILD_TYPE=Release -DHEADROOM_COMPILED=ON -DHEADROOM_BUILD_TESTS=OFF \
+    cmake -S "$source" -B "$work/headroom" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DHEADROOM_COMPILED=ON -DHEADROOM_BUILD_TESTS=OFF \
       -DHEADROOM_BUILD_EXAMPLES=OFF -DCMAKE_INSTALL_LIBDIR=lib
     cmake --build "$work/headroom"
     cmake --install "$work/headroom" --prefix "$work/first"

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <functional>
 #include <future>
+#include <headroom/headroom.hpp>
 #include <limits>
 #include <list>
 #include <map>
