@@ -29,26 +29,24 @@ set(HEADROOM_EXHAUSTIVE_TEST_FLAGS "" CACHE STRING "Compiler flags of the rooms 
 separate_arguments(exhaustive_flags UNIX_COMMAND "${HEADROOM_EXHAUSTIVE_TEST_FLAGS}")
 target_compile_options(headroom_compiled PRIVATE ${exhaustive_flags})
 
-# Catch2, the standard library and headroom are read once for all sources of the same flags.
+# Catch2 and the standard library are read once for all sources of the same flags, and so is headroom, but for dtype and kernel.
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/nothing.cpp "")
-function(headroom_precompile target)
+function(headroom_precompile target headers)
   add_library(${target} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/nothing.cpp)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE ${headroom} Catch2::Catch2)
   target_compile_options(${target} PRIVATE ${ARGN})
-  target_precompile_headers(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/support/precompiled.hpp)
+  target_precompile_headers(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/support/precompiled.hpp ${headers})
 endfunction()
-headroom_precompile(test_precompiled)
-if(exhaustive_flags)
-  headroom_precompile(test_precompiled_exhaustive ${exhaustive_flags})
-endif()
+headroom_precompile(test_precompiled <headroom/headroom.hpp>)
+headroom_precompile(test_precompiled_exhaustive "" ${exhaustive_flags})
 
 function(headroom_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "EXHAUSTIVE" "" "SOURCES;LIBRARIES")
   string(REPLACE "/" "_" target test_${name})
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE test_support ${arg_LIBRARIES})
-  if(arg_EXHAUSTIVE AND exhaustive_flags)
+  if(arg_EXHAUSTIVE)
     target_compile_options(${target} PRIVATE ${exhaustive_flags})
     target_precompile_headers(${target} REUSE_FROM test_precompiled_exhaustive)
   elseif(NOT "headroom::torch" IN_LIST arg_LIBRARIES) # libtorch comes with a definition that the standard library knows
@@ -76,6 +74,7 @@ foreach(room IN ITEMS detail dtype kernel tree ops policy policy/systems trainin
 endforeach()
 headroom_add_test(detail/thread_without_pthreads SOURCES detail/thread.cpp)
 target_compile_definitions(test_detail_thread_without_pthreads PRIVATE HEADROOM_DETAIL_HAS_PTHREADS=0)
+set_target_properties(test_detail_thread_without_pthreads PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
 if(TARGET test_dtype AND TARGET headroom::eigen)
   target_link_libraries(test_dtype PRIVATE headroom::eigen) # its conversions are compared with ours
 endif()

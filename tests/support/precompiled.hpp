@@ -15,7 +15,6 @@
 #include <fstream>
 #include <functional>
 #include <future>
-#include <headroom/headroom.hpp>
 #include <limits>
 #include <list>
 #include <map>
