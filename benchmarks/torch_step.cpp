@@ -34,6 +34,7 @@ void by_headroom(benchmark::State& state, torch::ScalarType dtype, int threads) 
   int iteration = 0;
   for (auto _ : state) {
     scaler.update(scale_of(iteration++));
+    benchmark::DoNotOptimize(scaler.scale(1.0F));  // else these would be the gradients that have been unscaled before
     benchmark::DoNotOptimize(scaler.unscale_(optimizer));
   }
 }
