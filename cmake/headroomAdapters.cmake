@@ -1,8 +1,10 @@
 # Used by the build and by the installed package alike, so that an adapter's target is the same in both.
 
-set(headroom_adapters eigen nlohmann_json torch xtensor)
+set(headroom_adapters eigen mpi nlohmann_json torch xtensor)
 set(headroom_eigen_package Eigen3)
 set(headroom_eigen_library Eigen3::Eigen)
+set(headroom_mpi_package MPI)
+set(headroom_mpi_library MPI::MPI_CXX)
 set(headroom_nlohmann_json_package nlohmann_json)
 set(headroom_nlohmann_json_library nlohmann_json::nlohmann_json)
 set(headroom_torch_package Torch)

@@ -24,7 +24,8 @@ declare -A may_include=(
   [policy]="$base dtype state policy/systems"
   [training]="$base dtype tree kernel ops state policy"
   [observe]="$base dtype tree kernel ops policy"
-  [adapters]="$base dtype tree ops state policy training adapters/torch"
+  [adapters]="$base dtype tree ops state policy training adapters/mpi adapters/torch"
+  [adapters/mpi]="$base dtype training"
   [adapters/torch]="$base dtype tree"
 )
 

@@ -1,12 +1,18 @@
 #include <headroom/dtype/half.hpp>
 #include <headroom/ops/policy_verbs.hpp>
+#include <headroom/policy/any.hpp>
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/presets.hpp>
+#include <headroom/training/async_grad_scaler.hpp>
 #include <headroom/training/grad_scaler.hpp>
+#include <headroom/training/rank_report.hpp>
 #include <headroom/training/reducer.hpp>
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
 #include <optional>
 #include <random>
 #include <stdexcept>
@@ -29,7 +35,9 @@ namespace presets = headroom::presets;
 namespace {
 
 GradientSums combined(const GradientSums& a, const GradientSums& b) {
-  return {a.finite && b.finite, a.max_abs > b.max_abs ? a.max_abs : b.max_abs, a.sum_of_squares + b.sum_of_squares};
+  headroom::RankReport all(a);
+  all.combine(headroom::RankReport(b));
+  return all.sums();
 }
 
 struct Shard {
@@ -217,4 +225,200 @@ TEST_CASE("a sum of squares over all ranks that is beyond double is an overflow"
   Sgd optimizer{{1.0F}, {1024.0F}};
   CHECK_FALSE(scaler.unscale_and_clip_(optimizer, 1.0).finite);
   CHECK(scaler.step(optimizer).skipped);
+}
+
+namespace {
+
+/// Half of its gradients are held by another rank too, which counts them.
+struct Tied : Shard {
+  int step(headroom::GradientFactor factor) {
+    factors.push_back(factor.value);
+    return ++steps;
+  }
+  std::vector<double> factors;
+  auto duplicate_gradients() { return std::vector<headroom::span<float>>{{grads[0].data(), grads[0].size()}}; }
+};
+/// The same by optimizer_traits.
+struct TiedByTraits : Shard {};
+/// The same with gradients that are handed over.
+struct TiedStateless {
+  std::vector<Weights>& duplicate_gradients(std::vector<Weights>& gradients) {
+    ++asked;
+    return gradients;
+  }
+  void step(std::vector<Weights>&) {}
+  int asked = 0;
+};
+
+/// The digests that a reducer gets in some calls of a scaler.
+template <class Scaler>
+std::vector<std::uint64_t> digests_in(Scaler& scaler, const std::function<void()>& calls) {
+  std::vector<std::uint64_t> digests;
+  scaler.set_reducer([&](const GradientSums& here, std::uint64_t digest) {
+    digests.push_back(digest);
+    return here;
+  });
+  calls();
+  scaler.set_reducer(nullptr);
+  return digests;
+}
+
+}  // namespace
+
+template <>
+struct headroom::optimizer_traits<TiedByTraits> : headroom::optimizer_traits<Shard> {
+  static auto& duplicate_gradients(TiedByTraits& optimizer) { return optimizer.grads[1]; }
+};
+
+TEMPLATE_TEST_CASE("the squares of gradients that another rank counts are left out of the sum, and nothing else is", "", Tied,
+                   TiedByTraits) {
+  std::mt19937 random(support::seed);
+  for (int run = 0; run < 300; ++run) {
+    const float scale = std::ldexp(1.0F, static_cast<int>(random() % 12) - 3);
+    const bool clips = random() % 3 != 0, enabled = random() % 4 != 0,
+               deferred = std::is_same_v<TestType, Tied> && enabled && random() % 2 == 0;
+    TestType optimizer;
+    for (int leaf = 0; leaf < 2; ++leaf) {
+      Weights grads(1 + random() % 4);
+      for (float& grad : grads) grad = static_cast<float>(random() % 9) * (enabled ? scale : 1.0F);
+      optimizer.grads.push_back(grads);
+    }
+    const std::size_t own_leaf = std::is_same_v<TestType, Tied> ? 1 : 0;
+    double own = 0.0, largest = 0.0;
+    for (std::size_t leaf = 0; leaf < 2; ++leaf) {
+      for (const float grad : optimizer.grads[leaf]) {
+        const double unscaled = static_cast<double>(grad) / (enabled ? static_cast<double>(scale) : 1.0);
+        own += leaf == own_leaf ? unscaled * unscaled : 0.0;
+        largest = std::max(largest, unscaled);
+      }
+    }
+    GradScaler scaler{presets::torch(static_cast<double>(scale)), enabled};
+    if (deferred) scaler.set_deferred(true);
+    int calls = 0;
+    scaler.set_reducer([&](const GradientSums& here) {
+      ++calls;
+      CHECK(here.sum_of_squares == Approx(clips ? own : 0.0).epsilon(1e-12).margin(1e-12));
+      CHECK(here.max_abs == largest);
+      return GradientSums{true, here.max_abs, 1e4};
+    });
+    const double first = static_cast<double>(optimizer.grads[own_leaf][0]);
+    if (clips) {
+      CHECK(scaler.unscale_and_clip_(optimizer, 50.0).norm == 100.0);
+      const double factor = 0.5 / (enabled ? static_cast<double>(scale) : 1.0);
+      CHECK(static_cast<double>(optimizer.grads[own_leaf][0]) == Approx(deferred ? first : first * factor));
+    } else {
+      (void)scaler.unscale_(optimizer);
+    }
+    CHECK(calls == (clips || enabled ? 1 : 0));
+  }
+}
+
+TEST_CASE("gradients that are handed over are asked for their duplicates too") {
+  headroom::AsyncGradScaler<> scaler;
+  TiedStateless optimizer;
+  double sum = -1.0;
+  scaler.configure([&](auto& settings) {
+    settings.set_reducer([&](const GradientSums& here) {
+      sum = here.sum_of_squares;
+      return here;
+    });
+  });
+  (void)scaler.submit_gradients_and_clip(optimizer, std::vector<Weights>{{1.0F, 2.0F}}, 1.0);
+  scaler.update(false);
+  CHECK(optimizer.asked == 1);
+  CHECK(sum == 0.0);
+}
+
+TEST_CASE("a disabled scaler clips by the norm of all ranks too") {
+  Shard optimizer{{{3.0F, 4.0F}}};
+  GradScaler scaler{presets::torch(), false};
+  scaler.set_reducer([](const GradientSums& here) { return combined(here, {true, 12.0, 144.0}); });
+  const GradientNorm found = scaler.unscale_and_clip_(optimizer, 6.5);
+  CHECK(found.norm == 13.0);
+  CHECK(found.max_abs == 12.0);
+  CHECK(optimizer.grads[0] == Weights{1.5F, 2.0F});
+  scaler.set_reducer(
+      [](const GradientSums& here) { return combined(here, headroom::gradient_sums(headroom::detail::overflow())); });
+  CHECK_FALSE(scaler.unscale_and_clip_(optimizer, 1.0).finite);
+  CHECK(optimizer.grads[0] == Weights{1.5F, 2.0F});
+}
+
+TEST_CASE("a reducer's answer that is no norm is an overflow") {
+  double nan = 0.0;
+  support::set_bits(nan, headroom::binary64::quiet_nan_bits);
+  for (const double sum : {nan, -1.0, static_cast<double>(infinity())}) {
+    Shard optimizer{{{3.0F, 4.0F}}};
+    GradScaler scaler{presets::torch(1.0)};
+    scaler.set_reducer([sum](const GradientSums& here) { return GradientSums{true, here.max_abs, sum}; });
+    CHECK_FALSE(scaler.unscale_and_clip_(optimizer, 1.0).finite);
+    CHECK(scaler.step(optimizer).skipped);
+  }
+}
+
+TEST_CASE("the digest changes with all that a decision depends on, and with nothing else") {
+  using Digests = std::vector<std::uint64_t>;
+  GradScaler<> a, b;
+  std::deque<Shard> shards;  // each stays where it is
+  const auto step = [&](GradScaler<>& scaler, const std::vector<Weights>& grads) {
+    Shard& shard = shards.emplace_back(Shard{grads});
+    return digests_in(scaler, [&] { (void)scaler.step(shard); });
+  };
+  const auto clip = [&](GradScaler<>& scaler, const std::vector<Weights>& grads) {
+    Shard& shard = shards.emplace_back(Shard{grads});
+    return digests_in(scaler, [&] { (void)scaler.unscale_and_clip_(shard, 1.0); });
+  };
+  const auto next = [&] {
+    a.update();
+    b.update();
+    (void)a.scale(1.0F);
+    (void)b.scale(1.0F);
+  };
+  const Digests first = step(a, {{1.0F}});
+  REQUIRE(first.size() == 1);
+  CHECK(step(b, {}) == first);                  // other gradients, or none at all
+  CHECK(step(a, {{2.0F, 3.0F}, {}}) != first);  // the second optimizer of the iteration
+  CHECK(clip(b, {{4.0F}}) != first);
+  next();
+  const Digests clipped = clip(a, {{1.0F}});
+  CHECK(clip(b, {{2.0F}, {}}) == clipped);
+  next();
+  const Digests third = step(a, {{1.0F}});
+  CHECK(third != first);
+  b.set_growth_interval(1999);  // other settings
+  CHECK(step(b, {{1.0F}}) != third);
+  b.set_growth_interval(2000);
+  next();
+  headroom::StateDict older = b.state_dict();  // another number of steps, at the same scale
+  older.set("counter", 1);
+  b.load_state_dict(older);
+  (void)b.scale(1.0F);
+  CHECK(a.get_scale() == b.get_scale());
+  CHECK(step(a, {{1.0F}}) != step(b, {{1.0F}}));
+  next();
+  b.load_state_dict(a.state_dict());
+  (void)b.scale(1.0F);
+  CHECK(step(a, {{1.0F}}) == step(b, {{1.0F}}));
+  next();
+  a.update(2.0F * a.get_scale());  // after the loss was scaled, so that its gradients have the old one
+  b.update(2.0F * b.get_scale());
+  CHECK(a.policy() == b.policy());
+  b.load_state_dict(a.state_dict());
+  (void)b.scale(1.0F);
+  CHECK(step(a, {{1.0F}}) != step(b, {{1.0F}}));
+}
+
+TEST_CASE("a policy without states is compared by its scale") {
+  struct Own {
+    float s = 8.0F;
+    [[nodiscard]] float loss_scale() const { return s; }
+    [[nodiscard]] Own adjust(bool) const { return {s / 2.0F}; }
+    [[nodiscard]] Own adjust(const headroom::GradientReport&) const { return {s / 2.0F}; }
+  };
+  Shard one{{{1.0F}}}, two{{{1.0F}}}, three{{{1.0F}}};
+  GradScaler<Own> own;
+  GradScaler<headroom::AnyLossScale> any{headroom::AnyLossScale(Own())};
+  const auto first = digests_in(own, [&] { (void)own.step(one); });
+  CHECK(digests_in(any, [&] { (void)any.step(two); }) == first);
+  own.update();
+  CHECK(digests_in(own, [&] { (void)own.step(three); }) != first);
 }

@@ -111,7 +111,7 @@ class GradScaler : public GradScalerSettings<Policy> {
   GradientReport unscale_(Optimizer& optimizer) {
     detail::check_is_optimizer<Optimizer>();
     if (!enabled_) return {true, 0.0};
-    return iteration_.unscale(optimizer, gradient_scale(), nullptr);
+    return iteration().unscale(optimizer, gradient_scale(), nullptr);
   }
 
   /// The same, and clips the gradients to an L2 norm of `max_norm` if they are finite. Returns the norm before clipping. Throws
@@ -121,7 +121,7 @@ class GradScaler : public GradScalerSettings<Policy> {
     detail::check_is_optimizer<Optimizer>();
     detail::check_max_norm(max_norm);
     if (!enabled_) return iteration_.clip(optimizer, max_norm);
-    return iteration_.unscale(optimizer, gradient_scale(), &max_norm);
+    return iteration().unscale(optimizer, gradient_scale(), &max_norm);
   }
 
   /// Unscales the gradients if that has not been done, and calls the optimizer's step with `args` if they are finite. Once per
@@ -142,7 +142,7 @@ class GradScaler : public GradScalerSettings<Policy> {
     using Value = std::decay_t<decltype(call())>;
     StepResult<Value> result;
     if (enabled_) {
-      const detail::OptimizerState& state = iteration_.step(optimizer, gradient_scale(), takes_factor);
+      const detail::OptimizerState& state = iteration().step(optimizer, gradient_scale(), takes_factor);
       result.report = state.report;
       result.skipped = !state.report.finite;
       factor = state.factor;
@@ -193,6 +193,11 @@ class GradScaler : public GradScalerSettings<Policy> {
   bool backs_off_once_ = false;  // an overflow of a scale that the policy has lowered since lowers it no further
 
  private:
+  /// As it has to be where a reducer may be called.
+  detail::Iteration& iteration() {
+    if (iteration_.compares_states) iteration_.state_digest = detail::state_digest(policy_);
+    return iteration_;
+  }
   /// What gradients are divided by at the moment.
   [[nodiscard]] float gradient_scale() const { return iteration_.loss_scale_or(policy_.loss_scale()); }
 };

@@ -5,6 +5,7 @@
 #include <headroom/ops/executor.hpp>
 #include <headroom/policy/concept.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
+#include <headroom/state/digest.hpp>
 #include <headroom/state/state_dict.hpp>
 #include <headroom/training/iteration.hpp>
 #include <headroom/training/reducer.hpp>
@@ -31,6 +32,22 @@ template <class Policy>
   const auto config = policy.config();
   return loss_scale_config(config);
 }
+template <class Policy>
+using state_digest_t = decltype(std::uint64_t{std::declval<const Policy&>().state_digest()});
+template <class Policy>
+using state_dict_t = decltype(std::declval<const Policy&>().state_dict());
+/// What ranks compare of their policies.
+template <class Policy>
+[[nodiscard]] std::uint64_t state_digest(const Policy& policy) {
+  if constexpr (is_detected_v<state_digest_t, Policy>) {
+    return policy.state_digest();
+  } else if constexpr (is_detected_v<state_dict_t, Policy>) {
+    return digest(policy.state_dict());
+  } else {
+    return digest_of_scale(policy.loss_scale());
+  }
+}
+
 /// The floor, below which a scale cannot fall; 0 for a policy that does not tell.
 template <class Policy>
 [[nodiscard]] float floor_of(const Policy& policy) {
@@ -81,8 +98,21 @@ class GradScalerSettings {
   /// ranks without gradients too. It returns the combination over all ranks, so that their scales cannot drift apart and all
   /// clip by one norm. A sum of squares beyond double is an overflow. Every rank has to unscale, clip or step the same
   /// optimizers in the same order. If the reducer throws, the step of those gradients is skipped, or they have not been clipped
-  /// and you can try again.
-  void set_reducer(std::function<GradientSums(const GradientSums&)> reducer) { iteration_.reducer = std::move(reducer); }
+  /// and you can try again. A disabled scaler calls it to clip, too.
+  void set_reducer(std::function<GradientSums(const GradientSums&)> reducer) {
+    iteration_.compares_states = false;
+    iteration_.reducer = nullptr;
+    if (reducer) iteration_.reducer = [reducer = std::move(reducer)](const GradientSums& here, auto) { return reducer(here); };
+  }
+  /// A reducer that takes a second argument gets a digest of what the decision depends on besides the gradients: the policy's
+  /// state, the scale of the losses and the place of the optimizer in the iteration. It is equal on ranks that are in step, so
+  /// a reducer that compares it (MpiReducer, say) notices a rank that is not.
+  template <class Reducer,
+            std::enable_if_t<std::is_invocable_r_v<GradientSums, Reducer&, const GradientSums&, const std::uint64_t&>, int> = 0>
+  void set_reducer(Reducer reducer) {
+    iteration_.compares_states = true;
+    iteration_.reducer = std::move(reducer);
+  }
   /// `on_floor` is called at the end of `update` after an overflow at the policy's min_scale: the scale cannot fall further, so
   /// something else is wrong. It may throw. Without it training goes on, as in torch.
   void set_on_floor(std::function<void(const Policy&)> on_floor) {

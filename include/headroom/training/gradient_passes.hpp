@@ -72,6 +72,8 @@ class GradientPasses {
   virtual GradientReport scale(double factor) = 0;
   /// Of a pass that threw: whether it may have written something. headroom's verbs check first and then write.
   virtual bool may_have_written() noexcept = 0;
+  /// The norm of the gradients that another rank counts: see optimizer_traits.
+  virtual double duplicates_norm() = 0;
 
   /// What gradients measured as `scaled` will be once divided by `loss_scale`. What will then exceed its dtype is an overflow,
   /// although nothing has been divided yet; an optimizer multiplies 16-bit gradients in float.
@@ -113,7 +115,8 @@ class PassesOf final : public GradientPasses {
   using Passes = std::conditional_t<has_own, optimizer_traits<Optimizer>, VerbPasses>;
 
  public:
-  PassesOf(const ParallelExecutor& executor, Tree& gradients) : executor_(executor), gradients_(gradients) {}
+  PassesOf(const ParallelExecutor& executor, Optimizer& optimizer, Tree& gradients)
+      : executor_(executor), optimizer_(optimizer), gradients_(gradients) {}
 
   GradientReport unscale(float loss_scale) override { return Passes::unscale(executor_, gradients_, loss_scale); }
   GradientNorm measure() override { return Passes::measure(executor_, gradients_); }
@@ -127,6 +130,14 @@ class PassesOf final : public GradientPasses {
     }
 #endif
     return true;
+  }
+  double duplicates_norm() override {
+    if constexpr (has_duplicates_v<Optimizer>) {
+      auto&& duplicates = duplicates_of(optimizer_);
+      return Passes::measure(executor_, duplicates).norm;
+    } else {
+      return 0.0;
+    }
   }
 
  private:
@@ -143,6 +154,7 @@ class PassesOf final : public GradientPasses {
   }
 
   const ParallelExecutor& executor_;
+  Optimizer& optimizer_;
   Tree& gradients_;
 };
 

@@ -3,11 +3,13 @@
 #include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/ops/executor.hpp>
+#include <headroom/state/digest.hpp>
 #include <headroom/training/gradient_passes.hpp>
 #include <headroom/training/optimizer_state.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/training/reducer.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -20,7 +22,9 @@ class Iteration {
  public:
   ParallelExecutor executor{1};
   bool is_deferred = false;
-  std::function<GradientSums(const GradientSums&)> reducer;
+  std::function<GradientSums(const GradientSums&, std::uint64_t digest)> reducer;
+  bool compares_states = false;    // whether the reducer reads the digest
+  std::uint64_t state_digest = 0;  // of the policy, if so
 
   void set_loss_scale(float scale) noexcept { loss_scale_ = scale; }
   /// From now on there may be scaled gradients again.
@@ -47,7 +51,7 @@ class Iteration {
   template <class Optimizer>
   GradientNorm unscale(Optimizer& optimizer, float scale, const double* max_norm) {
     auto&& gradients = optimizer_traits<Optimizer>::gradients(optimizer);
-    PassesOf<Optimizer, decltype(gradients)> passes(executor, gradients);
+    PassesOf<Optimizer, decltype(gradients)> passes(executor, optimizer, gradients);
     const OptimizerId id = states_.identify(optimizer, gradients);
     if (const OptimizerState* state = states_.find(id)) {
       throw_logic_error(state->stepped
@@ -65,7 +69,7 @@ class Iteration {
   const OptimizerState& step(Optimizer& optimizer, float scale, bool takes_factor) {
     if (is_deferred && !takes_factor) throw_takes_no_factor("step");
     auto&& gradients = optimizer_traits<Optimizer>::gradients(optimizer);
-    PassesOf<Optimizer, decltype(gradients)> passes(executor, gradients);
+    PassesOf<Optimizer, decltype(gradients)> passes(executor, optimizer, gradients);
     return step(states_.identify(optimizer, gradients), passes, scale);
   }
 
@@ -73,9 +77,10 @@ class Iteration {
   template <class Optimizer>
   GradientNorm clip(Optimizer& optimizer, const double& max_norm) const {
     auto&& gradients = optimizer_traits<Optimizer>::gradients(optimizer);
-    PassesOf<Optimizer, decltype(gradients)> passes(executor, gradients);
-    const GradientNorm found = passes.measure();
-    if (is_infinite(found.norm)) return overflow();
+    PassesOf<Optimizer, decltype(gradients)> passes(executor, optimizer, gradients);
+    const GradientNorm here = passes.measure();
+    const GradientNorm found = reduced(here, 1.0F, true, duplicates_norm(passes));
+    if (!found.finite) return found;
     const double factor = clip_factor(found, max_norm);
     if (factor < 1.0) (void)passes.scale(factor);
     return found;
@@ -144,18 +149,21 @@ class Iteration {
   GradientNorm unscale(Attempt& attempt, float scale, OptimizerState& state) const {
     const GradientReport stored = attempt.unscale(scale);
     state.largest = stored.max_abs;
-    return reduced({stored, 0.0});
+    return reduced({stored, 0.0}, scale, false);
   }
   /// Nothing is written before everything is known; deferred, nothing at all: the optimizer gets a factor.
   GradientNorm clip_or_defer(Attempt& attempt, GradientNorm scaled, float scale, const double* max_norm,
                              OptimizerState& state) const {
+    const float loss_scale = scale;
     if (scale < 1.0F && !is_deferred) {  // but what overflows when it is unscaled has to be known before the reducer is asked
       (void)attempt.unscale(scale);
       scale = 1.0F;
       scaled = attempt.passes.measure();
     }
     if (max_norm == nullptr) scaled.norm = 0.0;
-    const GradientNorm found = reduced(attempt.passes.unscaled(scaled, scale));
+    const GradientNorm here = attempt.passes.unscaled(scaled, scale);
+    const double duplicates = max_norm != nullptr ? duplicates_norm(attempt.passes) : 0.0;
+    const GradientNorm found = reduced(here, loss_scale, max_norm != nullptr, divided(duplicates, static_cast<double>(scale)));
     const double clip = max_norm != nullptr ? clip_factor(found, *max_norm) : 1.0;
     const GradientFactor factor{clip / static_cast<double>(scale)};
     if (is_deferred) {
@@ -166,10 +174,23 @@ class Iteration {
     }
     return found;
   }
-  /// The norm over all ranks. Nobody can clip by a norm beyond double, so it counts as an overflow.
-  [[nodiscard]] GradientNorm reduced(const GradientNorm& found) const {
-    const GradientNorm all = reducer ? norm_of_all(found, reducer(sums_of(found))) : found;
-    return is_infinite(all.norm) ? overflow() : all;
+  /// Of the gradients here that another rank counts.
+  [[nodiscard]] double duplicates_norm(GradientPasses& passes) const { return reducer ? passes.duplicates_norm() : 0.0; }
+  /// The norm over all ranks. Nobody can clip by a norm beyond double, so it counts as an overflow. The ranks compare what they
+  /// are about to do, so that a scale that has drifted, or another order of optimizers, is noticed here.
+  [[nodiscard]] GradientNorm reduced(const GradientNorm& here, float loss_scale, bool clips, double duplicates = 0.0) const {
+    GradientNorm all = here;
+    if (reducer) {
+      GradientSums sums = gradient_sums(here);
+      // All ranks together have these squares once more, so that what rounding leaves of the difference is small beside the
+      // sum.
+      duplicates *= duplicates;
+      if (sums.finite) sums.sum_of_squares = sums.sum_of_squares > duplicates ? sums.sum_of_squares - duplicates : 0.0;
+      std::uint64_t digest = digest_with(state_digest, bit_cast<std::uint32_t>(loss_scale));
+      digest = digest_with(digest, std::uint64_t{states_.size()} << 1U | (clips ? 1U : 0U));
+      all = norm_of_all(here, reducer(sums, digest));
+    }
+    return bit_cast<std::uint64_t>(all.norm) < binary64::infinity_bits ? all : overflow();  // a NaN is no norm either
   }
 
   /// Throws std::logic_error if gradients that may be those of the previous iteration are as large as they were left.

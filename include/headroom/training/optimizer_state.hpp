@@ -78,6 +78,7 @@ struct OptimizerState {
 class OptimizerStates {
  public:
   [[nodiscard]] bool empty() const noexcept { return now_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return now_.size(); }
   [[nodiscard]] auto begin() const noexcept { return now_.begin(); }
   [[nodiscard]] auto end() const noexcept { return now_.end(); }
 

@@ -57,6 +57,9 @@ struct member_optimizer_traits<Optimizer, true> {
 ///       static GradientNorm measure(const ParallelExecutor&, const Gradients&);
 ///       static GradientReport scale(const ParallelExecutor&, Gradients&, double factor);
 ///
+/// Where gradients are spread over ranks and some of them are held by several, `duplicate_gradients(optimizer)`, or a member of
+/// that name, returns the tree of those that another rank counts in the norm. (They are part of `gradients` all the same.)
+///
 /// The second parameter is for specialising whole families by std::enable_if_t. A specialisation takes precedence over an
 /// optimizer's own members.
 template <class Optimizer, class Enable = void>
@@ -78,6 +81,24 @@ constexpr void check_is_optimizer() {
         std::is_lvalue_reference_v<Gradients> || !owns_elements_v<Gradients>,
         "headroom: the gradients of this optimizer come as a copy, so that what is done to them would be lost: return "
         "a reference to them, or a tree of views");
+  }
+}
+
+template <class Optimizer>
+using duplicates_t = decltype(optimizer_traits<Optimizer>::duplicate_gradients(std::declval<Optimizer&>()));
+template <class Optimizer>
+using member_duplicates_t = decltype(std::declval<Optimizer&>().duplicate_gradients());
+
+/// Whether an optimizer says which of its gradients another rank counts.
+template <class Optimizer>
+inline constexpr bool has_duplicates_v =
+    is_detected_v<duplicates_t, Optimizer> || is_detected_v<member_duplicates_t, Optimizer>;
+template <class Optimizer>
+decltype(auto) duplicates_of(Optimizer& optimizer) {
+  if constexpr (is_detected_v<duplicates_t, Optimizer>) {
+    return optimizer_traits<Optimizer>::duplicate_gradients(optimizer);
+  } else {
+    return optimizer.duplicate_gradients();
   }
 }
 
@@ -151,14 +172,25 @@ struct SaysTheSame<Optimizer, true> {
   static constexpr bool takes_gradient_factor = Optimizer::takes_gradient_factor;
 };
 
-/// Its step gets the gradients first.
+template <class Optimizer, class Tree>
+using duplicates_in_t = decltype(std::declval<Optimizer&>().duplicate_gradients(std::declval<Tree&>()));
+
+/// Its step gets the gradients first, and so does its duplicate_gradients.
 template <class Optimizer, class Tree>
 class WithGradients : public SaysTheSame<Optimizer> {
+  static_assert(!has_duplicates_v<Optimizer> || is_detected_v<duplicates_in_t, Optimizer, Tree>,
+                "headroom: this optimizer has duplicate_gradients() of its own gradients, but is given others: write a member "
+                "duplicate_gradients(gradients)");
+
  public:
   WithGradients(Optimizer& optimizer, Tree gradients) : optimizer_(optimizer), gradients_(std::move(gradients)) {}
 
   [[nodiscard]] Tree& gradients() noexcept { return gradients_; }
   [[nodiscard]] const Optimizer& optimizer() const noexcept { return optimizer_; }
+  template <class O = Optimizer>
+  auto duplicate_gradients() -> duplicates_in_t<O, Tree> {
+    return optimizer_.duplicate_gradients(gradients_);
+  }
   template <class... Args>
   auto step(Args&&... args) -> decltype(std::declval<Optimizer&>().step(std::declval<Tree&>(), std::forward<Args>(args)...)) {
     return optimizer_.step(gradients_, std::forward<Args>(args)...);

@@ -1,7 +1,11 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/kernel/action.hpp>
+#include <headroom/report.hpp>
+
+#include <cstdint>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -14,11 +18,17 @@ struct GradientSums {
                                 ///< nobody clips
 };
 
+/// What a rank that never clips tells the others.
+[[nodiscard]] inline GradientSums gradient_sums(const GradientReport& here) noexcept {
+  return {here.finite, here.max_abs, here.finite ? 0.0 : detail::overflow().norm};
+}
+/// With the sum of squares, so that all can clip by one norm.
+[[nodiscard]] inline GradientSums gradient_sums(const GradientNorm& here) noexcept {
+  return {here.finite, here.max_abs, here.finite ? here.norm * here.norm : detail::overflow().norm};
+}
+
 namespace detail {
 
-[[nodiscard]] inline GradientSums sums_of(const GradientNorm& norm) noexcept {
-  return {norm.finite, norm.max_abs, norm.finite ? norm.norm * norm.norm : overflow().norm};
-}
 /// The norm over all ranks, whatever the reducer makes of an overflow here.
 [[nodiscard]] inline GradientNorm norm_of_all(const GradientNorm& here, const GradientSums& all) noexcept {
   if (!here.finite || !all.finite) return overflow();

@@ -1,0 +1,140 @@
+#pragma once
+
+#include <headroom/config.hpp>
+#include <headroom/detail/bits.hpp>
+#include <headroom/detail/error.hpp>
+#include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/training/reducer.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+// What ranks tell each other, for whoever writes a reducer for an engine of their own.
+
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+
+/// Ranks have not come to a decision: one failed, or they are not in the same state. All ranks that took part throw it.
+struct ReductionError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+namespace detail {
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_reduction_error(const std::string& message) {
+#if HEADROOM_EXCEPTIONS
+  throw ReductionError("headroom: " + message);
+#else
+  throw_logic_error(message);
+#endif
+}
+
+}  // namespace detail
+
+/// The message of a rank in a reduction: its GradientSums and a digest of the state that its decisions depend on. 32 bytes that
+/// can be copied as they are between machines of one byte order; one all-reduce with `combine` does for any size of model. An
+/// engine without operations of one's own can all-gather the messages and combine them here.
+class RankReport {
+ public:
+  /// Of no rank: combined with another report it changes nothing.
+  RankReport() = default;
+  /// The largest magnitude is Inf if the sums are not finite, whatever it was.
+  explicit RankReport(const GradientSums& here, std::uint64_t digest = 0) noexcept
+      : largest_(detail::bit_cast<std::uint64_t>(here.max_abs)),
+        sum_of_squares_(here.sum_of_squares),
+        lowest_(digest),
+        highest_(digest) {
+    if (!here.finite) largest_ = binary64::infinity_bits;
+  }
+  /// Of a rank that has nothing to say but that it cannot go on.
+  [[nodiscard]] static RankReport failed() noexcept {
+    RankReport report;
+    report.lowest_ = 0;
+    report.highest_ = std::numeric_limits<std::uint64_t>::max();
+    return report;
+  }
+
+  /// Associative up to the rounding of the sum, and commutative.
+  void combine(const RankReport& other) noexcept {
+    largest_ = std::max(largest_, other.largest_);
+    sum_of_squares_ += other.sum_of_squares_;
+    lowest_ = std::min(lowest_, other.lowest_);
+    highest_ = std::max(highest_, other.highest_);
+  }
+
+  /// Whether all digests are equal, and nobody failed.
+  [[nodiscard]] bool agree() const noexcept { return lowest_ >= highest_; }
+  [[nodiscard]] bool has_failed() const noexcept { return lowest_ == failed().lowest_ && highest_ == failed().highest_; }
+  /// Of one rank that has not failed.
+  [[nodiscard]] std::uint64_t digest() const noexcept { return lowest_; }
+  /// `replicas`: by how many ranks each gradient is held, for then the sum has each square as often.
+  [[nodiscard]] GradientSums sums(int replicas = 1) const noexcept {
+    // A NaN is above Inf. So is what has a sign, and that is no magnitude.
+    if (largest_ >= binary64::infinity_bits) return gradient_sums(detail::overflow());
+    return {true, detail::bit_cast<double>(largest_), sum_of_squares_ / static_cast<double>(replicas)};
+  }
+
+ private:
+  std::uint64_t largest_ = 0;  // bits of the largest magnitude, which are in the order of magnitudes
+  double sum_of_squares_ = 0.0;
+  std::uint64_t lowest_ = std::numeric_limits<std::uint64_t>::max(), highest_ = 0;  // digest of all ranks so far
+};
+static_assert(sizeof(RankReport) == 32 && std::is_trivially_copyable_v<RankReport>);
+
+namespace detail {
+
+/// "rank 3", or "ranks 0, 3 and 5", of those for which is_one(rank).
+template <class IsOne>
+[[nodiscard]] std::string names_of_ranks(std::size_t size, const IsOne& is_one) {
+  constexpr std::size_t most = 8;
+  std::size_t count = 0, named = 0;
+  for (std::size_t rank = 0; rank < size; ++rank) count += is_one(rank) ? 1 : 0;
+  std::string names = count == 1 ? "rank" : "ranks";
+  for (std::size_t rank = 0; rank < size && named < most; ++rank) {
+    if (!is_one(rank)) continue;
+    ++named;
+    names += (named == 1 ? " " : named == count ? " and " : ", ") + std::to_string(rank);
+  }
+  return count > most ? names + " and " + std::to_string(count - most) + " more" : names;
+}
+/// The digest that most ranks have that have not failed; of several the one that comes first.
+[[nodiscard]] inline std::uint64_t most_frequent_digest(const RankReport* ranks, std::size_t size) {
+  std::uint64_t result = 0;
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::size_t count = static_cast<std::size_t>(std::count_if(ranks, ranks + size, [&](const RankReport& other) {
+      return !other.has_failed() && other.digest() == ranks[i].digest();
+    }));
+    if (ranks[i].has_failed() || count <= most) continue;
+    most = count;
+    result = ranks[i].digest();
+  }
+  return result;
+}
+
+}  // namespace detail
+
+/// Throws ReductionError if not all of these ranks are in the same state, naming those that differ from most others, or that
+/// failed. `ranks`: the report of each, in their order.
+inline void check_ranks_agree(const RankReport* ranks, std::size_t size) {
+  RankReport all;
+  for (std::size_t i = 0; i < size; ++i) all.combine(ranks[i]);
+  if (all.agree()) return;
+  if (std::any_of(ranks, ranks + size, [](const RankReport& rank) { return rank.has_failed(); })) {
+    const auto has_failed = [&](std::size_t rank) { return ranks[rank].has_failed(); };
+    detail::throw_reduction_error(detail::names_of_ranks(size, has_failed) + " failed before this reduction");
+  }
+  const std::uint64_t digest = detail::most_frequent_digest(ranks, size);
+  const auto differs = [&](std::size_t rank) { return ranks[rank].digest() != digest; };
+  detail::throw_reduction_error("the ranks are out of step: " + detail::names_of_ranks(size, differs) +
+                                " against the rest; compare their policies, checkpoints, numbers of steps, loss scales and "
+                                "orders of optimizers");
+}
+
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom
