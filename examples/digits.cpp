@@ -6,8 +6,6 @@
 //
 // Prints a table; writes digits.csv with loss and scale of every step, for plot_digits.gp.
 
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdio>
 #include <exception>
@@ -20,34 +18,15 @@
 #include <vector>
 
 #include "digits/data.hpp"
+#include "digits/progress.hpp"
 #include "digits/training.hpp"
 
 namespace {
 
 using digits::Images;
+using digits::Progress;
 using digits::Result;
 using digits::Settings;
-
-/// A bar on a terminal, and elsewhere nothing: logs need no animation.
-class Progress {
- public:
-  explicit Progress(int total) : total_(total), is_terminal_(isatty(STDOUT_FILENO) != 0) {}
-  void tick() {
-    const int done = ++done_;
-    const int before = (done - 1) * width / total_, now = done * width / total_;
-    if (!is_terminal_ || before == now) return;
-    std::printf("\r[%s%s] %3d %%%s", std::string(static_cast<std::size_t>(now), '#').c_str(),
-                std::string(static_cast<std::size_t>(width - now), ' ').c_str(), 100 * done / total_,
-                done == total_ ? "\n" : "");
-    std::fflush(stdout);
-  }
-
- private:
-  static constexpr int width = 50;
-  int total_;
-  bool is_terminal_;
-  std::atomic<int> done_{0};
-};
 
 using Training = std::function<Result(const std::function<void()>&)>;
 

@@ -72,6 +72,7 @@ foreach(room IN ITEMS detail dtype kernel tree ops policy policy/systems trainin
     headroom_add_test(${room} ${exhaustive} SOURCES ${sources})
   endif()
 endforeach()
+headroom_add_test(examples SOURCES examples/checkpoint.cpp)
 headroom_add_test(detail/thread_without_pthreads SOURCES detail/thread.cpp)
 target_compile_definitions(test_detail_thread_without_pthreads PRIVATE HEADROOM_DETAIL_HAS_PTHREADS=0)
 set_target_properties(test_detail_thread_without_pthreads PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)

@@ -3,7 +3,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <locale>
 #include <random>
+#include <sstream>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -32,6 +36,20 @@ class Random {
       const auto chosen = static_cast<std::size_t>(uniform() * static_cast<double>(left));
       std::swap(items[left - 1], items[chosen]);
     }
+  }
+
+  // Where it is, as the text that the standard lays down for the engine.
+  [[nodiscard]] std::string state() const {
+    std::ostringstream text;
+    text.imbue(std::locale::classic());
+    text << engine_;
+    return text.str();
+  }
+  // Throws std::invalid_argument if that is not what state() returns.
+  void set_state(const std::string& state) {
+    std::istringstream text(state);
+    text.imbue(std::locale::classic());
+    if (!(text >> engine_)) throw std::invalid_argument("this is no state of a generator of random numbers");
   }
 
  private:

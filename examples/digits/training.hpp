@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "data.hpp"
@@ -44,17 +45,26 @@ struct Result {
 /// Adam over float master weights.
 class Adam {
  public:
-  explicit Adam(const Model<float>& model) : mean_(zeros_like(model)), square_(mean_) {}
+  /// All that its next steps depend on, for a checkpoint.
+  struct State {
+    Model<float> mean, square;  // of the gradients, decaying
+    int steps = 0;
+  };
+
+  explicit Adam(const Model<float>& model) : state_{zeros_like(model), zeros_like(model)} {}
+
+  [[nodiscard]] const State& state() const { return state_; }
+  void set_state(State state) { state_ = std::move(state); }
 
   void step(Model<float>& model, const Model<float>& grads, float rate) {
-    ++steps_;
-    const float step_rate = rate / static_cast<float>(1.0 - std::pow(0.9, steps_));
-    const auto square_factor = static_cast<float>(1.0 / (1.0 - std::pow(0.999, steps_)));
+    auto& [mean, square, steps] = state_;
+    ++steps;
+    const float step_rate = rate / static_cast<float>(1.0 - std::pow(0.9, steps));
+    const auto square_factor = static_cast<float>(1.0 / (1.0 - std::pow(0.999, steps)));
     for (std::size_t i = 0; i < model.layers.size(); ++i) {
-      update(model.layers[i].weight, mean_.layers[i].weight, square_.layers[i].weight, grads.layers[i].weight, step_rate,
+      update(model.layers[i].weight, mean.layers[i].weight, square.layers[i].weight, grads.layers[i].weight, step_rate,
              square_factor);
-      update(model.layers[i].bias, mean_.layers[i].bias, square_.layers[i].bias, grads.layers[i].bias, step_rate,
-             square_factor);
+      update(model.layers[i].bias, mean.layers[i].bias, square.layers[i].bias, grads.layers[i].bias, step_rate, square_factor);
     }
   }
 
@@ -70,8 +80,7 @@ class Adam {
     weight.array() -= rate * mean.array() / ((square.array() * square_factor).sqrt() + 1e-12F);
   }
 
-  Model<float> mean_, square_;
-  int steps_ = 0;
+  State state_;
 };
 
 /// Share of the weight gradients that are not zero in float but are in `grads`.
