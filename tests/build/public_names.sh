@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # public_names.sh PROJECT: what is public is what docs/reference.md lists in the first columns of its tables: the names in the
-# namespaces headroom, headroom::kernel and headroom::presets, and the macros without DETAIL in their names. Adapters only
-# specialise what others declare.
+# namespaces headroom, headroom::kernel and headroom::presets, and the macros without DETAIL in their names. Adapters
+# are left out: each needs its library, and most only specialise what others declare.
 set -euo pipefail
 export LC_ALL=C
 project=$1

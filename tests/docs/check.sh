@@ -27,9 +27,13 @@ check_cpp() {
     program=$tests/docs/${surroundings:-statements}.cpp
     [[ -f $program ]] || { echo "$document:$line: there is no $program" && exit 1; }
   fi
-  if cat "$program" "$block" | grep -qE 'adapters/torch|torch::'; then
+  if grep -qE 'adapters/torch|torch::' "$program" "$block"; then
     [[ -n ${TORCH_LIBRARIES:-} ]] || { echo "Skipped: libtorch was not found." && exit 77; }
     read -ra libraries <<<"$TORCH_LIBRARIES"
+  fi
+  if grep -q 'adapters/mpi' "$program" "$block"; then
+    [[ -n ${MPI_LIBRARIES:-} ]] || { echo "Skipped: MPI was not found." && exit 77; }
+    read -ra libraries <<<"$MPI_LIBRARIES"
   fi
   "${CXX:-g++}" -std=c++17 -Wall -Wextra -Wpedantic -Werror -Wno-unused -I"$source/include" -I"$tests" "${flags[@]}" \
     -DBLOCK="\"$block\"" -x c++ "$program" -o "$work/program" -pthread "${libraries[@]}"

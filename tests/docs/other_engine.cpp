@@ -1,0 +1,34 @@
+// An engine of two ranks, whose other one has found 12 and 144.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <headroom/headroom.hpp>
+#include <headroom/training/rank_report.hpp>
+#include <vector>
+
+struct Engine {
+  static double all_reduce_max(double value) { return std::max(value, 12.0); }
+  static double all_reduce_sum(double value) { return value + 144.0; }
+  static double all_reduce_min(double value) { return std::min(value, 1.0); }
+  static std::size_t size() { return 2; }
+  static void all_gather(const headroom::RankReport* own, headroom::RankReport* all, std::size_t bytes) {
+    const headroom::RankReport other(headroom::GradientSums{true, 12.0, 144.0}, own->digest());
+    std::memcpy(all, own, bytes);
+    std::memcpy(all + 1, &other, bytes);
+  }
+};
+struct Sgd {
+  std::vector<float> grads{3.0F, 4.0F};
+  auto& gradients() { return grads; }
+  void step() {}
+};
+
+int main() {
+  headroom::GradScaler<> scaler(1.0);
+  const Engine comm;
+  Sgd optimizer;
+#include BLOCK
+  const headroom::GradientNorm found = scaler.unscale_and_clip_(optimizer, 1.0);
+  return found.finite && found.norm == 13.0 && found.max_abs == 12.0 ? 0 : 1;
+}
