@@ -1,0 +1,12 @@
+// One rank of one.
+#include <headroom/adapters/mpi.hpp>
+#include <headroom/headroom.hpp>
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  {
+#include BLOCK
+  }
+  MPI_Finalize();
+  return 0;
+}
