@@ -4,9 +4,11 @@
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  {
+  const auto train = [] {
 #include BLOCK
-  }
+    (void)scaler;
+  };
+  train();
   MPI_Finalize();
   return 0;
 }
