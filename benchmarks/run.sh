@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Measures the kernels against the limits of the machine, against Eigen, xtensor, libtorch, Highway and plain loops; and small
-# calls, trees of small leaves, and threads. Prints tables, and writes JSON and a picture. Each program runs everything in random
-# order; figures of different runs or machines are not to be compared. Installs what is missing on Debian 12. Takes five minutes.
+# Measures the kernels against the limits of the machine, against Eigen, xtensor, libtorch, Highway and plain loops; small calls,
+# trees of small leaves, and threads; and the decision of MPI's ranks. Prints tables, and writes JSON and a picture. Each program
+# of the first two kinds runs everything in random order; figures of different runs or machines are not to be compared. Installs
+# what is missing on Debian 12. Takes five minutes.
 #   bash benchmarks/run.sh [output directory [flags of Google Benchmark]]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -10,6 +11,7 @@ install_packages g++ cmake ninja-build libeigen3-dev libxtensor-dev libbenchmark
 install_packages libhwy-dev || echo "Going on without Highway."
 install_packages libtbb-dev || echo "Going on without oneTBB."
 install_packages libtorch-dev || echo "Going on without libtorch."
+install_packages libopenmpi-dev openmpi-bin || echo "Going on without MPI."
 install_packages gnuplot-nox || echo "Going on without gnuplot: no picture is drawn."
 
 output=${1:-build/benchmarks}
@@ -23,6 +25,9 @@ programs=build/benchmarks/benchmarks
 "$programs/benchmark_trees" "$output/calls.tsv" "$output/threads.tsv" "${flags[@]}"
 if [[ -x $programs/benchmark_torch_step ]]; then
   "$programs/benchmark_torch_step" --benchmark_report_aggregates_only "${flags[@]}" | grep median | sort
+fi
+if [[ -x $programs/benchmark_mpi_decision ]]; then
+  bash benchmarks/mpi_decision.sh "$programs/benchmark_mpi_decision"
 fi
 
 if command -v gnuplot >/dev/null; then
