@@ -13,6 +13,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct Wire {
   int reductions = 0, others = 0;
   long bytes = 0;
   bool breaks = false;
+  bool is_single = false;  // as if MPI had been begun without threads
 } wire;
 
 /// From the first test to the end of the program.
@@ -64,6 +66,11 @@ int MPI_Allreduce(const void* from, void* into, int count, MPI_Datatype type, MP
   ++wire.reductions;
   wire.bytes += count * size;
   return wire.breaks ? MPI_ERR_INTERN : PMPI_Allreduce(from, into, count, type, op, comm);
+}
+int MPI_Query_thread(int* level) {
+  const int code = PMPI_Query_thread(level);
+  if (wire.is_single) *level = MPI_THREAD_FUNNELED;
+  return code;
 }
 int MPI_Allgather(const void* from, int n, MPI_Datatype type, void* into, int m, MPI_Datatype t, MPI_Comm comm) {
   ++wire.others;
@@ -240,6 +247,56 @@ TEST_CASE("a rank that cannot go on does not leave the others waiting") {
       if (error) CHECK_THAT(*error, ContainsSubstring(why.empty() ? expected : expected + ": " + why.substr(0, 223)));
     }
   }
+}
+
+TEST_CASE("what a rank throws before its reduction ends the step of all, in either scaler") {
+  if (world().size < 2) return;
+  struct Broken {  // the gradients are known only to fail
+    std::vector<headroom::span<float>> grads;
+    auto gradients() { return grads; }
+    void step() {}
+  };
+  for (const bool is_async : {false, true}) {
+    float gradient = 1.0F;
+    const bool is_broken = world().rank == 1;
+    Broken optimizer{{{is_broken ? nullptr : &gradient, 1}}};
+    MpiReducer reducer(MPI_COMM_WORLD);
+    std::string error;
+    try {
+      if (is_async) {
+        headroom::AsyncGradScaler<> scaler;
+        scaler.configure([&](auto& settings) { settings.set_reducer(reducer); });
+        (void)scaler.submit(optimizer);
+        scaler.update(false);
+      } else {
+        headroom::GradScaler<> scaler;
+        scaler.set_reducer(reducer);
+        (void)scaler.step(optimizer);
+      }
+    } catch (const std::exception& thrown) {
+      error = thrown.what();
+      reducer.fail(error);
+    }
+    CHECK_THAT(error, ContainsSubstring(is_broken ? "null" : "rank 1 failed: headroom: "));
+    CHECK_THAT(error, ContainsSubstring("[0]"));  // where: the path of the leaf
+    CHECK(gradient == 1.0F / (is_broken ? 1.0F : 32768.0F));
+  }
+}
+
+TEST_CASE("a thread that must not call MPI is told so") {
+  wire.is_single = true;
+  MpiReducer funneled((world(), MPI_COMM_WORLD));
+  wire.is_single = false;
+  MpiReducer threaded(MPI_COMM_WORLD);
+  CHECK(funneled(GradientSums()).finite);
+  std::string error;
+  std::thread([&] {
+    error = support::logic_error_of([&] { (void)funneled(GradientSums()); });
+    funneled.fail("in the wrong thread");  // neither, and without a word
+    CHECK(threaded(GradientSums()).finite);
+  }).join();
+  CHECK_THAT(error, ContainsSubstring("MPI_THREAD_MULTIPLE"));
+  CHECK(funneled(GradientSums()).finite);
 }
 
 TEST_CASE("several ranks fail at once") {
