@@ -150,7 +150,7 @@ bool same(const Found& a, const Found& b) {
 
 TEST_CASE("any number of shares finds what one finds, and each chunk is in one of them") {
   const Leaves leaves;
-  const Pass pass{1};
+  const Pass pass = headroom::detail::measure_pass(1);
   const Found expected = Share(leaves.plan, pass, 0, Share::everything, nullptr).run();
   CHECK(expected.sum_of_squares > 0.0);
   for (const std::size_t count : {1U, 2U, 3U, 4U, 7U, 16U, 40U}) {
@@ -164,7 +164,7 @@ TEST_CASE("any number of shares finds what one finds, and each chunk is in one o
 
 TEST_CASE("a pass over one leaf finds what is in that leaf, and adds to what was found") {
   const Leaves leaves;
-  const Pass pass{1};
+  const Pass pass = headroom::detail::measure_pass(1);
   Found all{0, 0.0};
   for (std::size_t leaf = 0; leaf < leaves.plan.pieces().size(); ++leaf) {
     const Found found = run_leaf(leaves.plan, leaf, pass, Found{0, 0.0});
@@ -186,4 +186,25 @@ TEST_CASE("a pass that may stop ends at a chunk that is not finite; others go on
   pass.may_stop = true;
   CHECK_FALSE(is_finite(Share(plan, pass, 0, Share::everything - 1, &to_the_first).run()));
   CHECK(to_the_first.size() == 2);
+}
+
+TEST_CASE("every element of many leaves is worked on once, whatever the shares") {
+  std::mt19937 random(support::seed);
+  for (const std::size_t count : {1U, 2U, 3U, 5U, 64U, 1000U}) {
+    std::vector<std::vector<float>> leaves(500);
+    for (auto& leaf : leaves) leaf.assign(random() % 7 == 0 ? 0 : random() % 300, 1.0F);
+    for (const std::size_t large : {3U, 100U, 499U})
+      leaves[large].assign(headroom::detail::chunk_size + random() % 100000, 1.0F);
+    Plan plan;
+    headroom::detail::plan_one<headroom::detail::ScaleOps::in_place, true>(plan, leaves);
+    const Pass twice{0, 2.0};
+    Shares shares(plan, twice, count);
+    for (std::size_t i = 0; i < count; ++i) shares.run(i);
+    CHECK(shares.found().largest == bits_of(2.0));
+    long faults = 0;
+    for (const auto& leaf : leaves) {
+      for (const float value : leaf) faults += value == 2.0F ? 0 : 1;
+    }
+    CHECK(faults == 0);
+  }
 }

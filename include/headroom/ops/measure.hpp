@@ -11,7 +11,8 @@ inline namespace HEADROOM_BUILD {
 /// of doubles beyond 2^512 overflow, and those of doubles below 2^-538 underflow.
 template <class Executor, class Tree>
 [[nodiscard]] GradientNorm measure(const Executor& executor, const Tree& tree) {
-  return detail::norm_of(detail::plan_and_run<detail::Ops<detail::Op::measure>, false>(executor, detail::Pass{0}, tree));
+  return detail::norm_of(
+      detail::plan_and_run<detail::Ops<detail::Op::measure>, false>(executor, detail::measure_pass(0), tree));
 }
 template <class Tree>
 [[nodiscard]] GradientNorm measure(const Tree& tree) {

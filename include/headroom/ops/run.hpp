@@ -40,8 +40,8 @@ class Share {
       const std::size_t op = run.depth == 0 ? pass_.op + pass_.streaming : pass_.op;  // else from and to a small buffer
       const Kernel kernel = run.kind->kernels[op][isa_];
       const Piece* const last = plan_.end(run);
-      for (const Piece* piece = plan_.begin(run); piece != last && !is_done();) {
-        const Piece* const behind = run.depth == 0 && end_ == everything ? end_of_group(piece, last) : piece;
+      for (const Piece* piece = plan_.begin(run); piece != last && position_ < end_ && !is_done();) {
+        const Piece* const behind = run.depth == 0 ? end_of_group(run, piece, last) : piece;
         if (behind == piece) {
           run_piece(run, *piece++, kernel);
         } else {
@@ -55,10 +55,17 @@ class Share {
 
  private:
   [[nodiscard]] bool is_done() const noexcept { return pass_.may_stop && !is_finite(found_); }
-  /// How many pieces one call of the kernel takes: all of them, or no more than a chunk if the pass may stop early.
-  [[nodiscard]] const Piece* end_of_group(const Piece* piece, const Piece* last) const noexcept {
-    if (!pass_.may_stop) return last;
-    for (std::size_t n = 0; piece != last && n + piece->size <= chunk_size; ++piece) n += piece->size;
+  /// How many pieces one call of the kernel takes: of one thread all of them, or no more than a chunk if the pass may stop
+  /// early; of several those of its share that are one chunk each, unless their sums have to be kept apart.
+  [[nodiscard]] const Piece* end_of_group(const Plan::Run& run, const Piece* piece, const Piece* last) noexcept {
+    if (end_ == everything && !pass_.may_stop) return last;
+    if (end_ == everything) {
+      for (std::size_t n = 0; piece != last && n + piece->size <= chunk_size; ++piece) n += piece->size;
+    } else if (!pass_.may_stop && !pass_.measures) {
+      for (; piece != last && piece->size <= chunk_size && begin_ <= position_ && position_ < end_; ++piece) {
+        position_ += piece->size * Plan::bytes_each(run, *piece);
+      }
+    }
     return piece;
   }
 
