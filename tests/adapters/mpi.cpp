@@ -434,7 +434,9 @@ long check_ranks_stay_in_step(int runs, bool is_every_size, bool is_async) {
 TEST_CASE("ranks stay in step: the scales of every policy are those of one process that sees all gradients") {
   CHECK(check_ranks_stay_in_step(support::is_exhaustive ? 1000 : 100, false, false) > 0);
 }
-TEST_CASE("ranks stay in step with the optimizers in other threads") { CHECK(check_ranks_stay_in_step(support::is_exhaustive ? 50 : 10, false, true) > 0); }
+TEST_CASE("ranks stay in step with the optimizers in other threads") {
+  CHECK(check_ranks_stay_in_step(support::is_exhaustive ? 50 : 10, false, true) > 0);
+}
 TEST_CASE("ranks stay in step, each number of them", "[.every_size]") {  // takes minutes
   if (world().rank == 0) WARN(check_ranks_stay_in_step(1000, true, false) << " runs");
   if (world().rank != 0) check_ranks_stay_in_step(1000, true, false);
