@@ -31,9 +31,10 @@ using checkpoint::Sections;
 
 namespace {
 
-// The calls of the system that save makes come through the functions below, which can make the n-th fail or be the last.
+// The calls of the system that save and load make come through the functions below, which can make the n-th fail or be the
+// last.
 struct System {
-  enum class Fault { none, error, death, half };  // half: a write of half the bytes, then death
+  enum class Fault { none, error, death, half };  // half: a write of half the bytes, then death; a read at the end of the file
   bool is_watched = false;
   Fault fault = Fault::none;
   std::size_t at = 0;  // which call
@@ -75,6 +76,10 @@ ssize_t write(int descriptor, const void* bytes, std::size_t size) {
     _exit(0);
   }
   return syscall(SYS_write, descriptor, bytes, size);
+}
+ssize_t read(int descriptor, void* bytes, std::size_t size) {
+  if (the_system.is_watched && the_system.fails("read " + name_of(descriptor))) return -1;
+  return the_system.halves() ? 0 : syscall(SYS_read, descriptor, bytes, size);
 }
 int fsync(int descriptor) {
   if (the_system.is_watched && the_system.fails("fsync " + name_of(descriptor))) return -1;
@@ -273,6 +278,11 @@ TEST_CASE("what is no checkpoint of this version is refused") {
   other[8] = 2;
   put(path, other);
   CHECK(load_error(path) == path + ": has version 2; this program reads version 1");
+  checkpoint::save(path, sections_of(1));
+  other = content_of(path);
+  other[24] = 2;
+  put(path, other);
+  CHECK(load_error(path) == path + ": is damaged: its sections are smaller than the file");
   CHECK_THAT(load_error(folder.path()), ContainsSubstring("is not a file"));
   CHECK_THAT(load_error(folder.file("b")), ContainsSubstring("b: cannot be opened: No such file"));
 }
@@ -334,7 +344,26 @@ TEST_CASE("any call of the system may fail: the error says so and nothing is los
   }
 }
 
-TEST_CASE("a call that a signal interrupts is made again") {
+TEST_CASE("a checkpoint that cannot be read, or gets shorter meanwhile, is refused") {
+  const Folder folder;
+  const std::string path = folder.file("a");
+  checkpoint::save(path, sections_of(1));
+  const auto load_error_with = [&](System::Fault fault, std::size_t at) {
+    the_system = {true, fault, at, EIO};
+    const std::string error = load_error(path);
+    the_system.is_watched = false;
+    return error;
+  };
+  CHECK(load_error_with(System::Fault::none, 0).empty());
+  const std::size_t calls = the_system.calls.size();
+  CHECK(calls > 8);
+  for (std::size_t at = 1; at < calls; ++at) {
+    CHECK(load_error_with(System::Fault::error, at) == path + ": cannot be read: Input/output error");
+    CHECK(load_error_with(System::Fault::half, at) == path + ": ended while it was read");
+  }
+}
+
+TEST_CASE("a call that a signal is made again") {
   const Folder folder;
   const std::string path = folder.file("a");
   CHECK(save_with(System::Fault::error, 2, EINTR, path).empty());
