@@ -1,6 +1,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <cstddef>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -30,6 +31,14 @@ struct Images {
       part.pixels.col(static_cast<Eigen::Index>(i - begin)) = pixels.col(numbers[i]);
       part.labels.push_back(labels[static_cast<std::size_t>(numbers[i])]);
     }
+    return part;
+  }
+  /// One of `parts` that are as large as each other, but for one image.
+  [[nodiscard]] Images part(std::size_t number, std::size_t parts) const {
+    const std::size_t begin = size() * number / parts, end = size() * (number + 1) / parts;
+    Images part;
+    part.pixels = pixels.middleCols(static_cast<Eigen::Index>(begin), static_cast<Eigen::Index>(end - begin));
+    part.labels.assign(labels.begin() + static_cast<std::ptrdiff_t>(begin), labels.begin() + static_cast<std::ptrdiff_t>(end));
     return part;
   }
 };

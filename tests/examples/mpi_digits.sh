@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# mpi_digits.sh PROGRAM DIGITS.CSV [EPOCHS, 100 [SEEDS, "8"]]: what examples/mpi_digits, which is PROGRAM, promises, each in a training of
+# its own with 1 to 4 ranks; EPOCHS are those of the trainings whose accuracy is compared. Ends with 1 if a promise is not kept. A job of
+# ranks that wait for each other would be ended after five minutes, which is a promise not kept.
+set -euo pipefail
+program=$1 images=$2 epochs=${3:-100} seeds=${4:-8}
+command -v mpirun >/dev/null || { echo "Skipped: there is no mpirun." && exit 77; }
+if ((EUID == 0)); then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
+# More ranks than cores; and in containers the other way to copy is forbidden, which Open MPI would remark on.
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+progress=()
+if [[ -t 1 ]]; then progress=(--progress); fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+failed=0
+# promise TEXT COMMAND ...: prints whether the command says so.
+promise() {
+  local answer=kept
+  "${@:2}" || { answer="NOT KEPT" failed=1; }
+  printf '%-8s  %s\n' "$answer" "$1"
+}
+# train RANKS DIRECTORY OPTION ...: its status; what it printed is in DIRECTORY.log.
+train() { timeout 300 mpirun -np "$1" "$program" "$images" "$2" "${@:3}" >"$2.log" 2>&1; }
+# The same, seen on a terminal, and expected to succeed.
+train_all() {
+  timeout 300 mpirun -np "$1" "$program" "$images" "$2" "${@:3}" "${progress[@]}" 2>&1 | tee "$2.log"
+  grep -q 'test accuracy' "$2.log"
+}
+train_short() { train "$@" --epochs 20 --every 5 || { cat "$2.log" && exit 1; }; } # 40 steps
+same_checkpoint() { cmp "$1/digits.checkpoint" "$2/digits.checkpoint"; }
+accuracy() { sed -nE 's/.*test accuracy ([0-9.]+) %.*/\1/p' "$1.log"; }
+# The steps of a rank from one on: "step,loss scale,skipped".
+steps() { awk -F , -v from="${2:-0}" 'NR > 1 && $1 >= from' "$1"; }
+same_steps_on_ranks() {
+  local rank
+  for rank in 1 2 3; do cmp "$1/steps.0.csv" "$1/steps.$rank.csv" || return 1; done
+}
+skipped_only() { [[ $(steps "$1/steps.0.csv" | awk -F , '$3 == 1 { print $1 }' | xargs) == "$2" ]]; }
+scale_at() { awk -F , -v step="$2" '$1 == step { print $2 }' "$1/steps.0.csv"; }
+halved_at() { (($(scale_at "$1" "$2") == 2 * $(scale_at "$1" $(($2 + 1))))); }
+ended_with() { [[ $1 != 0 && $1 != 124 ]] && grep -qE "$3" "$2.log"; }
+
+# ---- as one process
+for seed in $seeds; do
+  echo "seed $seed: one process, one process in four parts, four ranks"
+  train_all 1 "one$seed" --epochs "$epochs" --seed "$seed"
+  train_all 1 "parts$seed" --epochs "$epochs" --seed "$seed" --micro-batches 4
+  train_all 4 "four$seed" --epochs "$epochs" --seed "$seed"
+done
+echo
+printf 'test accuracy   one process   in four parts   four ranks\n'
+for seed in $seeds; do
+  printf 'seed %-11s %8s %% %13s %% %10s %%\n' "$seed" "$(accuracy "one$seed")" "$(accuracy "parts$seed")" "$(accuracy "four$seed")"
+done | tee table
+# Part by part, gradients are rounded to fp16 elsewhere, which moves an accuracy by about a point, with or without ranks.
+difference=$(awk '{ one += $3; four += $7 } END { d = (one - four) / NR; print d < 0 ? -d : d }' table)
+printf 'means differ by %s points\n\n' "$difference"
+promise "four ranks are as accurate as one process" awk "BEGIN { exit !($difference <= 2.5) }"
+
+train_short 2 two
+train_short 1 halves --micro-batches 2
+promise "two ranks have the bits of one process that takes each batch in two parts" same_checkpoint two halves
+
+# ---- an overflow on one rank
+train_short 4 calm
+train_short 4 overflow --overflow 12:2
+promise "without an overflow no step is skipped" skipped_only calm ""
+promise "an overflow on rank 2 makes all ranks skip that step, and no other" skipped_only overflow 12
+promise "they back off once" halved_at overflow 12
+promise "all ranks have the same scales" same_steps_on_ranks overflow
+
+# ---- a rank that is killed
+status=0
+train 4 killed --epochs 20 --every 5 --kill 13:2 || status=$?
+promise "kill -9 of a rank ends the job with a message" ended_with "$status" killed 'rank 2.*signal 9|SIGNAL: 9'
+train_short 4 killed
+promise "it goes on from its checkpoint" grep -q 'resumed after step 10' killed.log
+promise "it ends with the bits of a training that was never killed" same_checkpoint calm killed
+
+# ---- another number of ranks
+train_short 2 overflows --overflow 7:1
+train_short 2 grown --overflow 7:1 --stop-after 20
+train_short 4 grown
+same_scales() { [[ -n $(steps grown/steps.3.csv) ]] && cmp <(steps overflows/steps.0.csv 20) <(steps grown/steps.3.csv); }
+promise "from 2 ranks to 4 the loss scale goes on as it would have, to its growth in step $((7 + 1 + 20))" same_scales
+promise "and it does grow" test "$(scale_at grown 28)" = $((2 * $(scale_at grown 27)))
+
+# ---- a rank with an older checkpoint
+train_short 4 older --stop-after 20
+cp -r older newer
+train_short 4 newer --stop-after 25
+options=(--epochs 20 --every 5)
+status=0
+timeout 300 mpirun -np 3 "$program" "$images" newer "${options[@]}" : -np 1 "$program" "$images" older "${options[@]}" >mixed.log 2>&1 || status=$?
+promise "a rank that goes on from an older checkpoint is noticed" ended_with "$status" mixed 'rank 0: .*out of step: rank 3 against the rest'
+
+# ---- ranks that fail
+status=0
+train 4 fails --epochs 20 --fail 13:2 || status=$?
+promise "a rank that fails before the reduction says so to all" ended_with "$status" fails 'rank 0: headroom: rank 2 failed: its gradients'
+mkdir -p full/digits.checkpoint.tmp # so that no checkpoint can be written
+status=0
+train 4 full --epochs 20 --every 5 || status=$?
+promise "a rank that fails elsewhere ends the job with a message" ended_with "$status" full 'rank 0: .*cannot be created'
+
+exit $failed
