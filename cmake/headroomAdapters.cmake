@@ -1,6 +1,8 @@
 # Used by the build and by the installed package alike, so that an adapter's target is the same in both.
 
-set(headroom_adapters eigen mpi nlohmann_json torch xtensor)
+set(headroom_adapters c10d eigen mpi nlohmann_json torch xtensor)
+set(headroom_c10d_package Torch)
+set(headroom_c10d_library torch)
 set(headroom_eigen_package Eigen3)
 set(headroom_eigen_library Eigen3::Eigen)
 set(headroom_mpi_package MPI)

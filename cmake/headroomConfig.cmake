@@ -1,12 +1,12 @@
 # find_package(headroom 0.1 REQUIRED COMPONENTS eigen) looks for Eigen and gives headroom::headroom and headroom::eigen. Without
-# components it looks for nothing; libraries that have been found before have their targets here all the same. For the component
-# torch call find_package(Torch) before.
+# components it looks for nothing; libraries that have been found before have their targets here all the same. For the components
+# torch and c10d call find_package(Torch) before.
 include("${CMAKE_CURRENT_LIST_DIR}/headroomTargets.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/headroomAdapters.cmake")
 
 foreach(headroom_component IN LISTS headroom_FIND_COMPONENTS)
   # Where libtorch is built for CUDA, looking for it is an error on a machine that has none.
-  if(headroom_component IN_LIST headroom_adapters AND NOT headroom_component STREQUAL torch)
+  if(headroom_component IN_LIST headroom_adapters AND NOT headroom_component MATCHES "^(c10d|torch)$")
     headroom_find_library(${headroom_component})
   endif()
 endforeach()

@@ -14,7 +14,7 @@ if [[ ${presets[*]} == all ]]; then
 fi
 
 install_packages g++ cmake ninja-build catch2 libeigen3-dev libxtensor-dev nlohmann-json3-dev
-install_packages libtorch-dev || echo "Going on without libtorch: what needs it is skipped."
+install_packages libtorch-dev libgloo-dev || echo "Going on without libtorch: what needs it is skipped."
 install_packages libopenmpi-dev openmpi-bin || echo "Going on without Open MPI: what needs it is skipped."
 for preset in "${presets[@]}"; do
   case $preset in

@@ -91,7 +91,7 @@ class MpiReducer {
     check(MPI_Comm_dup(comm, &group_->comm), "MPI_Comm_dup");
     check(MPI_Comm_set_errhandler(group_->comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_size(group_->comm, &group_->size), "MPI_Comm_size");
-    detail::mpi::check_replicas(replicas, group_->size);
+    detail::check_replicas(replicas, group_->size);
     group_->replicas = replicas;
     int level = MPI_THREAD_SINGLE;
     check(MPI_Query_thread(&level), "MPI_Query_thread");
@@ -115,8 +115,7 @@ class MpiReducer {
     try {
 #endif
       group_->check_usable();
-      detail::mpi::Testimony here{RankReport::failed()};
-      why.copy(here.why, sizeof here.why - 1);
+      const detail::Testimony here(RankReport::failed(), why);
       MpiReduction reduction(group_, here.report);
       reduction.end(MPI_Wait(&reduction.messages_->request, MPI_STATUS_IGNORE), "MPI_Wait");
       group_->is_over = true;
@@ -145,12 +144,12 @@ class MpiReducer {
                                              std::uint64_t digest = 0) {
   detail::mpi::check_communicator(comm);
   const detail::mpi::ErrorsReturned errors_returned(comm);
-  detail::mpi::Testimony own{RankReport(here, digest)};
+  const detail::Testimony own(RankReport(here, digest));
   RankReport all;
   const auto& [type, op] = detail::mpi::operation();
   int size = 1;
   detail::mpi::check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-  detail::mpi::check_replicas(replicas, size);
+  detail::check_replicas(replicas, size);
   detail::mpi::check(MPI_Allreduce(&own.report, &all, 1, type, op, comm), "MPI_Allreduce");
   if (!all.agree()) detail::mpi::throw_out_of_step(comm, own, size);
   return all.sums(replicas);

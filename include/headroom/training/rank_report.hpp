@@ -9,10 +9,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <vector>
 
 // What ranks tell each other, for whoever writes a reducer for an engine of their own.
 
@@ -136,5 +139,33 @@ inline void check_ranks_agree(const RankReport* ranks, std::size_t size) {
                                 "orders of optimizers");
 }
 
+namespace detail {
+
+inline void check_replicas(int replicas, int size) {
+  if (replicas >= 1 && size % replicas == 0) return;
+  throw_invalid_argument("replicas is " + std::to_string(replicas) + "; it must divide the number of ranks, which is " +
+                         std::to_string(size));
+}
+
+/// While ranks are found to be out of step: what each of them says, and why if it failed. To be copied as it is.
+struct Testimony {
+  RankReport report;
+  char why[224] = "";
+
+  Testimony() = default;
+  Testimony(const RankReport& own, std::string_view reason = {}) noexcept : report(own) { reason.copy(why, sizeof why - 1); }
+};
+/// Throws ReductionError. `all`: of each rank, in their order; at least one failed or differs from another.
+inline void throw_out_of_step(const std::vector<Testimony>& all) {
+  std::vector<RankReport> reports;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const std::string why(all[rank].why, strnlen(all[rank].why, sizeof all[rank].why));
+    if (!why.empty()) throw_reduction_error("rank " + std::to_string(rank) + " failed: " + why);
+    reports.push_back(all[rank].report);
+  }
+  check_ranks_agree(reports.data(), reports.size());
+}
+
+}  // namespace detail
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

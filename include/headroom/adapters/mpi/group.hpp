@@ -63,12 +63,6 @@ inline void check_communicator(MPI_Comm comm) {
   if (is_inter != 0) throw_invalid_argument("an intercommunicator, where two groups of ranks see each other's results");
 }
 
-inline void check_replicas(int replicas, int size) {
-  if (replicas >= 1 && size % replicas == 0) return;
-  throw_invalid_argument("replicas is " + std::to_string(replicas) + "; it must divide the number of ranks, which is " +
-                         std::to_string(size));
-}
-
 /// While it lives the errors of a communicator come back to the caller.
 class ErrorsReturned {
  public:
@@ -115,22 +109,11 @@ struct Operation {
   return the_operation;
 }
 
-/// While ranks are found to be out of step: what each of them says, and why if it failed.
-struct Testimony {
-  RankReport report;
-  char why[224] = "";
-};
 /// Throws ReductionError. All ranks have to call it.
 inline void throw_out_of_step(MPI_Comm comm, const Testimony& here, int size) {
   std::vector<Testimony> all(static_cast<std::size_t>(size));
   check(MPI_Allgather(&here, sizeof here, MPI_BYTE, all.data(), sizeof here, MPI_BYTE, comm), "MPI_Allgather");
-  std::vector<RankReport> reports;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    const std::string why(all[rank].why, strnlen(all[rank].why, sizeof all[rank].why));
-    if (!why.empty()) throw_reduction_error("rank " + std::to_string(rank) + " failed: " + why);
-    reports.push_back(all[rank].report);
-  }
-  check_ranks_agree(reports.data(), reports.size());
+  detail::throw_out_of_step(all);
 }
 
 /// What reductions over one communicator share.

@@ -1,0 +1,135 @@
+#pragma once
+
+#include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
+#include <headroom/report.hpp>
+#include <headroom/training/rank_report.hpp>
+#include <headroom/training/reducer.hpp>
+
+#include <ATen/ATen.h>
+#include <c10/util/intrusive_ptr.h>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+// libtorch's c10d, 1.13 or 2, over Gloo, NCCL or whatever else can all-gather: one all-gather of 32 bytes of each rank a
+// decision. docs/distributed.md says what goes before and after it.
+
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail::c10d {
+
+/// What reductions over one process group share.
+struct Group {
+  std::function<void(std::vector<std::vector<at::Tensor>>&, std::vector<at::Tensor>&)> all_gather;
+  int size = 1, replicas = 1;
+  at::Device device{at::kCPU};
+  bool is_over = false;  // ranks were out of step, or c10d failed: nobody can say what the others do now
+
+  void check_usable() const {
+    if (is_over) throw_logic_error("this C10dReducer has thrown before, so its ranks are not in step: make another one on all");
+  }
+  /// The message of each rank, in their order.
+  template <class Message>
+  [[nodiscard]] std::vector<Message> gather(const Message& here) {
+    constexpr std::size_t words = sizeof(Message) / sizeof(std::int64_t);
+    static_assert(sizeof(Message) == words * sizeof(std::int64_t));
+    const at::Tensor own = at::empty({static_cast<std::int64_t>(words)}, at::kLong);
+    std::memcpy(own.data_ptr(), &here, sizeof here);
+    std::vector<at::Tensor> from = {own.to(device)};
+    std::vector<std::vector<at::Tensor>> into(1);
+    for (int rank = 0; rank < size; ++rank) into[0].push_back(at::empty_like(from[0]));
+    is_over = true;  // if it throws
+    all_gather(into, from);
+    is_over = false;
+    std::vector<Message> all(into[0].size());
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      const at::Tensor message = into[0][rank].to(at::kCPU);
+      std::memcpy(&all[rank], message.data_ptr(), sizeof(Message));
+    }
+    return all;
+  }
+  /// Of all ranks. They are combined in the order of the ranks, so that all get the same bits.
+  [[nodiscard]] RankReport reduce(const RankReport& here) {
+    RankReport all;
+    for (const RankReport& report : gather(here)) all.combine(report);
+    return all;
+  }
+  /// Throws ReductionError. All ranks have to call it.
+  void throw_out_of_step(const Testimony& here) {
+    const std::vector<Testimony> all = gather(here);
+    is_over = true;
+    detail::throw_out_of_step(all);
+  }
+};
+
+}  // namespace detail::c10d
+
+/// Combines what the ranks of a c10d process group found:
+///
+///     headroom::C10dReducer reducer(group);                             // a c10::intrusive_ptr<c10d::ProcessGroup>
+///     scaler.set_reducer(reducer);                                      // or, with a policy:
+///     loss_scale = loss_scale.adjust(all_reduce(report, reducer));
+///
+/// All ranks get the same answer, and call it as often as each other, in the same order as everything else on that group; an
+/// AsyncGradScaler, which calls it in a thread of its own, needs a group of its own for it. Copies share one state. c10d's
+/// exceptions pass through. A rank that throws before its reduction has to say so by `fail`, or the others wait until c10d's
+/// own time limit, 30 minutes by default.
+class C10dReducer {
+ public:
+  /// `group` may also be one of a single backend, as ProcessGroupGloo is since libtorch 2. `replicas`: how many ranks hold the
+  /// same gradient. 1 if each rank has gradients of its own, the size of the group if all have the same ones (after an
+  /// all-reduce of the gradients, say), or something in between. It matters to the norm alone. `device`: of the tensors that
+  /// the group sends; a GPU for NCCL. Throws std::invalid_argument if `group` is null, or `replicas` does not divide its size.
+  template <class ProcessGroup>
+  explicit C10dReducer(c10::intrusive_ptr<ProcessGroup> group, int replicas = 1, at::Device device = at::kCPU)
+      : group_(std::make_shared<detail::c10d::Group>()) {
+    if (!group) detail::throw_invalid_argument("C10dReducer: the process group is null");
+    group_->size = group->getSize();
+    detail::check_replicas(replicas, group_->size);
+    group_->replicas = replicas;
+    group_->device = device;
+    group_->all_gather = [group = std::move(group)](auto& into, auto& from) { (void)group->allgather(into, from)->wait(); };
+  }
+
+  /// The sums of all ranks. If their digests differ, or one has failed, every rank throws ReductionError, which names those;
+  /// after that, or an error of c10d, each call throws std::logic_error.
+  GradientSums operator()(const GradientSums& here, std::uint64_t digest = 0) {
+    group_->check_usable();
+    const RankReport own(here, digest), all = group_->reduce(own);
+    if (!all.agree()) group_->throw_out_of_step({own});
+    return all.sums(group_->replicas);
+  }
+
+  /// Where a rank cannot go on: takes part in the reduction that the others are in, or will get to, so that each of them throws
+  /// ReductionError with the rank and (of up to 223 characters) the reason. Does nothing after a reduction has thrown, for then
+  /// the others know. Call it in a catch block around the training loop.
+  void fail(std::string_view why) noexcept {
+    if (group_->is_over) return;
+    try {
+      const detail::Testimony here(RankReport::failed(), why);
+      (void)group_->reduce(here.report);
+      group_->throw_out_of_step(here);
+    } catch (...) {  // whatever it is, the caller has a better reason
+    }
+  }
+
+ private:
+  std::shared_ptr<detail::c10d::Group> group_;
+};
+
+/// What all ranks found, for a policy: `loss_scale.adjust(all_reduce(report, reducer))`.
+[[nodiscard]] inline GradientReport all_reduce(const GradientReport& here, C10dReducer& reducer, std::uint64_t digest = 0) {
+  return detail::norm_of_all({here}, reducer(gradient_sums(here), digest));
+}
+[[nodiscard]] inline GradientNorm all_reduce(const GradientNorm& here, C10dReducer& reducer, std::uint64_t digest = 0) {
+  return detail::norm_of_all(here, reducer(gradient_sums(here), digest));
+}
+
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

@@ -1,0 +1,244 @@
+// Ranks are processes that the tests fork, over Gloo on the loopback interface. The process of the tests itself starts no
+// thread of libtorch's, so that it can be forked.
+
+#ifndef USE_C10D_GLOO
+#define USE_C10D_GLOO 1
+#endif
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+// CHECK is a macro of libtorch's too.
+#undef CHECK
+
+#include <headroom/adapters/c10d.hpp>
+#include <headroom/training/grad_scaler.hpp>
+
+#include <sys/wait.h>
+#include <unistd.h>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <limits>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/optimizers.hpp"
+#include "support/samples.hpp"
+
+using headroom::C10dReducer;
+using headroom::GradientSums;
+using headroom::ReductionError;
+using support::bits_of;
+
+namespace {
+
+using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
+
+/// In a rank, where Catch2 has no say.
+void require(bool holds, const std::string& what) {
+  if (!holds) throw std::runtime_error("not so: " + what);
+}
+void require_contains(const std::string& text, const std::string& part) {
+  require(text.find(part) != std::string::npos, "\"" + text + "\" contains \"" + part + "\"");
+}
+
+Group join(const std::string& folder, int rank, int size) {
+  const auto options = c10d::ProcessGroupGloo::Options::create(std::chrono::seconds(60));
+  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface("lo"));
+  const auto store = c10::make_intrusive<c10d::FileStore>(folder + "/store", size);
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+}
+int run_rank(const std::function<void(Group, int)>& run, const std::string& folder, int rank, int size) {
+  try {
+    run(join(folder, rank, size), rank);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
+    return 1;
+  }
+}
+
+/// Runs `run` in as many processes, and returns how many of them have failed.
+int failed_ranks(int size, const std::function<void(Group, int)>& run) {
+  std::string folder = "/tmp/headroom_c10d_XXXXXX";
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  std::vector<pid_t> processes;
+  for (int rank = 0; rank < size; ++rank) {
+    const pid_t process = fork();
+    if (process == 0) _exit(run_rank(run, folder, rank, size));
+    REQUIRE(process > 0);
+    processes.push_back(process);
+  }
+  int failed = 0;
+  for (const pid_t process : processes) {
+    int status = 0;
+    REQUIRE(waitpid(process, &status, 0) == process);
+    failed += status == 0 ? 0 : 1;
+  }
+  (void)std::remove((folder + "/store").c_str());
+  (void)std::remove(folder.c_str());
+  return failed;
+}
+
+GradientSums sums_of_rank(int rank, std::mt19937 random) {
+  random.discard(static_cast<unsigned>(rank) * 4ULL);
+  constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  switch (random() % 12) {
+    case 0:
+      return headroom::gradient_sums(headroom::GradientReport{false, infinity});
+    case 1:
+      return {false, nan, nan};
+    case 2:
+      return {true, 0.0, 0.0};  // no gradients
+    default:
+      return {true, static_cast<double>(random()) * 0x1p-20, static_cast<double>(random()) * 0x1p-7};
+  }
+}
+GradientSums expected_sums(int size, int replicas, const std::mt19937& random) {
+  headroom::RankReport all;
+  for (int rank = 0; rank < size; ++rank) all.combine(headroom::RankReport(sums_of_rank(rank, random)));
+  return all.sums(replicas);
+}
+bool equal(const GradientSums& a, const GradientSums& b) {
+  return a.finite == b.finite && bits_of(a.max_abs) == bits_of(b.max_abs) &&
+         bits_of(a.sum_of_squares) == bits_of(b.sum_of_squares);
+}
+template <class F>
+std::string reduction_error_of(const F& f) {
+  try {
+    f();
+  } catch (const ReductionError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("all ranks get the same sums") {
+  for (const int size : {1, 2, 4}) {
+    for (const int replicas : {1, size}) {
+      CAPTURE(size, replicas);
+      CHECK(failed_ranks(size, [&](const Group& group, int rank) {
+              C10dReducer reducer(group, replicas);
+              std::mt19937 random(support::seed);
+              for (int run = 0; run < 200; ++run, random()) {
+                const GradientSums all = reducer(sums_of_rank(rank, random), 5);
+                require(equal(all, expected_sums(size, replicas, random)), "the sums of run " + std::to_string(run));
+              }
+            }) == 0);
+    }
+  }
+}
+
+TEST_CASE("a rank in another state is named on all ranks, and the reducer is over") {
+  CHECK(failed_ranks(3, [](const Group& group, int rank) {
+          C10dReducer reducer(group), copy = reducer;
+          const std::uint64_t digest = rank == 2 ? 8 : 7;
+          (void)reducer(GradientSums(), 7);
+          require_contains(reduction_error_of([&] { (void)reducer(GradientSums(), digest); }),
+                           "out of step: rank 2 against the rest");
+          require_contains(support::logic_error_of([&] { (void)copy(GradientSums(), 7); }), "make another one");
+          copy.fail("waits for nobody");
+          C10dReducer another(group);
+          require(another({true, 1.0 + rank, 0.0}).max_abs == 3.0, "another one works");
+        }) == 0);
+}
+
+TEST_CASE("a rank that fails gives all the reason") {
+  const std::string reasons[] = {"the disk is full", std::string(1000, 'x'), ""};
+  for (const std::string& reason : reasons) {
+    CHECK(failed_ranks(3, [&](const Group& group, int rank) {
+            C10dReducer reducer(group);
+            (void)reducer(GradientSums(), 7);
+            if (rank == 1) {
+              reducer.fail(reason);
+              require_contains(support::logic_error_of([&] { (void)reducer(GradientSums()); }), "make another one");
+              return;
+            }
+            const std::string error = reduction_error_of([&] { (void)reducer(GradientSums(), 7); });
+            require_contains(error, reason.empty() ? "rank 1 failed before" : "rank 1 failed: " + reason.substr(0, 223));
+            require(error.size() < 300, "a reason is cut off");
+          }) == 0);
+  }
+}
+
+TEST_CASE("a rank that is gone is an exception of c10d's") {
+  CHECK(failed_ranks(2, [](const Group& group, int rank) {
+          C10dReducer reducer(group);
+          (void)reducer(GradientSums());
+          if (rank == 1) return;
+          bool has_thrown = false;
+          try {
+            (void)reducer(GradientSums());
+          } catch (const ReductionError&) {
+          } catch (const std::exception&) {
+            has_thrown = true;
+          }
+          require(has_thrown, "the other rank is gone");
+          require_contains(support::logic_error_of([&] { (void)reducer(GradientSums()); }), "make another one");
+          reducer.fail("waits for nobody");
+        }) == 0);
+}
+
+TEST_CASE("the ranks of a GradScaler decide like one process that sees all gradients") {
+  constexpr int size = 3, steps = 300;
+  const auto gradient = [](int step, int rank) {
+    std::mt19937 random(support::seed + static_cast<unsigned>(step * size + rank));
+    return random() % 10 == 0 ? support::infinity() : static_cast<float>(random() % 100);
+  };
+  CHECK(failed_ranks(size, [&](const Group& group, int rank) {
+          headroom::LossScaleConfig config;
+          config.growth_interval = 5;
+          const headroom::DynamicLossScale start(config);
+          headroom::GradScaler<> scaler(start), single(start);
+          scaler.set_reducer(C10dReducer(group));
+          support::Sgd optimizer{{0.0F}, {0.0F}};
+          int expected_steps = 0;
+          for (int step = 0; step < steps; ++step) {
+            support::Sgd all{{}, {}};
+            for (int other = 0; other < size; ++other) {
+              all.grads.push_back(gradient(step, other) * single.get_scale());
+              all.weights.push_back(0.0F);
+            }
+            optimizer.grads = {gradient(step, rank) * scaler.get_scale()};
+            const double norm = scaler.unscale_and_clip_(optimizer, 1e9).norm;
+            require(bits_of(norm) == bits_of(single.unscale_and_clip_(all, 1e9).norm), "the norm");
+            const bool skipped = single.step(all).skipped;
+            require(scaler.step(optimizer).skipped == skipped, "the step");
+            expected_steps += skipped ? 0 : 1;
+            scaler.update();
+            single.update();
+            require(scaler.policy() == single.policy(), "the policy after step " + std::to_string(step));
+          }
+          require(optimizer.steps == expected_steps && expected_steps > 0 && expected_steps < steps, "some are skipped");
+          require(scaler.get_scale() != start.loss_scale(), "the scale changes");
+        }) == 0);
+}
+
+TEST_CASE("a policy takes the report of all ranks") {
+  CHECK(failed_ranks(2, [](const Group& group, int rank) {
+          C10dReducer reducer(group);
+          const headroom::GradientReport here{rank != 0, rank != 0 ? 2.0 : support::infinity()};
+          require(!all_reduce(here, reducer).finite, "one rank's overflow");
+          const headroom::GradientNorm norm = all_reduce(headroom::GradientNorm{{true, 3.0 + rank}, 3.0 + rank}, reducer);
+          require(norm.finite && norm.max_abs == 4.0 && norm.norm == 5.0, "the norm of both");
+        }) == 0);
+}
+
+TEST_CASE("what makes no reducer") {
+  CHECK_THAT(support::message_of([] { C10dReducer reducer((Group())); }), Catch::Matchers::ContainsSubstring("null"));
+  CHECK(failed_ranks(3, [](const Group& group, int) {
+          for (const int replicas : {0, 2, -3, 4}) {
+            require_contains(support::message_of([&] { C10dReducer reducer(group, replicas); }), "must divide");
+          }
+        }) == 0);
+}
