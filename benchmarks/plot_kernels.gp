@@ -4,7 +4,7 @@ set datafile separator tab
 set terminal pngcairo size 1500,1900 font "sans,11" background "white" noenhanced
 set output png
 field(block, i) = system(sprintf("grep '^[a-z]' '%s' | sed -n %dp | cut -f%d", tsv, block + 1, i))
-color(name) = name[1:5] eq "limit" ? "#222222" : name eq "headroom scalar" ? "#9ecae1" : name[1:8] eq "headroom" ? "#1f77b4" : \
+color(name) = name[1:5] eq "limit" ? "#222222" : name eq "headroom scalar" ? "#c6dbef" : name eq "headroom avx2" ? "#6baed6" : name[1:8] eq "headroom" ? "#1f77b4" : \
   name[1:5] eq "Eigen" ? "#ff7f0e" : name eq "xtensor" ? "#2ca02c" : name[1:8] eq "libtorch" ? "#d62728" : \
   name eq "Highway" ? "#9467bd" : "#aaaaaa"
 works = int(system("grep -c '^[a-z]' '" . tsv . "'"))
