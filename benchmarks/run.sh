@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Measures the kernels against the limits of the machine, against Eigen, xtensor, libtorch, Highway and plain loops; small calls,
 # trees of small leaves, and threads; and the decision of MPI's ranks. Prints tables, and writes JSON and a picture. Each program
-# of the first two kinds runs everything in random order; figures of different runs or machines are not to be compared. Installs
-# what is missing on Debian 12. Takes five minutes.
+# but the last runs everything in random order; figures of different runs or machines are not to be compared. Installs what is
+# missing on Debian 12. Takes five minutes.
 #   bash benchmarks/run.sh [output directory [flags of Google Benchmark]]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

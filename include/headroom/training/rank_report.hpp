@@ -109,7 +109,7 @@ template <class IsOne>
 [[nodiscard]] inline std::uint64_t most_frequent_digest(const RankReport* ranks, std::size_t size) {
   std::uint64_t result = 0;
   std::size_t most = 0;
-  for (std::size_t i = 0; i < size; ++i) {
+  for (std::size_t i = 0; i < size && 2 * most < size; ++i) {  // no other can have more
     const std::size_t count = static_cast<std::size_t>(std::count_if(ranks, ranks + size, [&](const RankReport& other) {
       return !other.has_failed() && other.digest() == ranks[i].digest();
     }));
