@@ -62,7 +62,9 @@ class File {
     return bytes;
   }
   void sync() {
-    if (::fsync(descriptor_) != 0) fail_errno(path_, "cannot be synced");
+    while (::fsync(descriptor_) != 0) {
+      if (errno != EINTR) fail_errno(path_, "cannot be synced");
+    }
   }
   [[nodiscard]] std::uint64_t size() const {
     struct stat status {};

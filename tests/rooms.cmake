@@ -72,7 +72,12 @@ foreach(room IN ITEMS detail dtype kernel tree ops policy policy/systems trainin
     headroom_add_test(${room} ${exhaustive} SOURCES ${sources})
   endif()
 endforeach()
-headroom_add_test(examples SOURCES examples/checkpoint.cpp)
+if(CMAKE_SYSTEM_NAME STREQUAL Linux)
+  headroom_add_test(examples/checkpoint SOURCES examples/checkpoint.cpp) # alone, for it has calls of the system of its own
+endif()
+if(TARGET headroom::eigen)
+  headroom_add_test(examples/session SOURCES examples/session.cpp LIBRARIES headroom::eigen)
+endif()
 headroom_add_test(detail/thread_without_pthreads SOURCES detail/thread.cpp)
 target_compile_definitions(test_detail_thread_without_pthreads PRIVATE HEADROOM_DETAIL_HAS_PTHREADS=0)
 set_target_properties(test_detail_thread_without_pthreads PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)

@@ -363,12 +363,17 @@ TEST_CASE("a checkpoint that cannot be read, or gets shorter meanwhile, is refus
   }
 }
 
-TEST_CASE("a call that a signal is made again") {
+TEST_CASE("a call that a signal interrupts is made again") {
   const Folder folder;
   const std::string path = folder.file("a");
-  CHECK(save_with(System::Fault::error, 2, EINTR, path).empty());
-  CHECK(the_system.calls[2] == "write a.tmp");
-  CHECK(step_of(path) == 9);
+  CHECK(save_with(System::Fault::none, 0, 0, path).empty());
+  CHECK(save_with(System::Fault::none, 0, 0, path).empty());
+  const std::vector<std::string> calls = the_system.calls;
+  for (std::size_t at = 0; at < calls.size(); ++at) {
+    if (calls[at].find("write ") != 0 && calls[at].find("fsync ") != 0) continue;  // the others are never interrupted
+    CHECK(save_with(System::Fault::error, at, EINTR, path).empty());
+    CHECK(step_of(path) == 9);
+  }
 }
 
 TEST_CASE("the process may end at any call of the system, or within a write, and nothing is lost") {
