@@ -13,7 +13,7 @@ now() { echo $((${EPOCHREALTIME/[.,]/})); }                            # in micr
 unfinished() { (cd "$work/stopped" 2>/dev/null && stat -c '%n %i %s %y' ./*.tmp ./*.old 2>/dev/null) || true; }
 
 start=$(now)
-run reference
+run reference || { cat "$work/log" && exit 1; }
 duration=$(($(now) - start))
 
 killed=0 in_save=0 resumed=0 compared=0
