@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -202,7 +203,7 @@ TEST_CASE("reductions go on while other work is done, and end in their order") {
       if (random() % 8 == 0) continue;  // one that nobody waits for
       REQUIRE(equal(started[i].wait(), expected[i]));
       REQUIRE(started[i].test());
-      REQUIRE_FALSE(support::logic_error_of([&] { (void)started[i].wait(); }).empty());
+      REQUIRE(equal(started[i].wait(), expected[i]));  // as often as you like
     }
   }
 }
@@ -285,18 +286,119 @@ TEST_CASE("what a rank throws before its reduction ends the step of all, in eith
 
 TEST_CASE("a thread that must not call MPI is told so") {
   wire.is_single = true;
-  MpiReducer funneled((world(), MPI_COMM_WORLD));
-  wire.is_single = false;
-  MpiReducer threaded(MPI_COMM_WORLD);
+  MpiReducer funneled((world(), MPI_COMM_WORLD)), threaded(MPI_COMM_WORLD);
   CHECK(funneled(GradientSums()).finite);
+  const auto started = funneled.start(GradientSums());
+  MpiReducer wrong(MPI_COMM_WORLD);
   std::string error;
   std::thread([&] {
+    wire.is_single = true;
     error = support::logic_error_of([&] { (void)funneled(GradientSums()); });
-    funneled.fail("in the wrong thread");  // neither, and without a word
+    wrong.fail("in the wrong thread");  // neither, and without a word
+    wire.is_single = false;
     CHECK(threaded(GradientSums()).finite);
+    wire.is_single = true;
+    CHECK(support::logic_error_of([&] { (void)headroom::all_reduce(GradientSums(), MPI_COMM_WORLD); }) == error);
+    CHECK(support::logic_error_of([&] { MpiReducer in_this_thread(MPI_COMM_WORLD); }) == error);
+    CHECK(support::logic_error_of([&] { (void)started.wait(); }) == error);
+    CHECK(support::logic_error_of([&] { (void)started.test(); }) == error);
   }).join();
+  wire.is_single = false;
   CHECK_THAT(error, ContainsSubstring("MPI_THREAD_MULTIPLE"));
+  CHECK(started.wait().finite);
   CHECK(funneled(GradientSums()).finite);
+}
+
+TEST_CASE("behind the last decision all ranks meet once more") {
+  const int rank = world().rank, size = world().size;
+  MpiReducer reducer((world(), MPI_COMM_WORLD));
+  (void)reducer(GradientSums());
+  reducer.finish();
+  if (size < 3) return;
+  std::string error;
+  (void)reducer(GradientSums());
+  if (rank == 1) reducer.fail("the disk is full");  // behind its last decision
+  if (rank != 1) {
+    try {
+      reducer.finish();
+    } catch (const ReductionError& thrown) {
+      error = thrown.what();
+    }
+    CHECK_THAT(error, ContainsSubstring("rank 1 failed: the disk is full"));
+  }
+  MpiReducer other(MPI_COMM_WORLD);
+  try {
+    if (rank != 2) (void)other(GradientSums());  // rank 2 has one batch less
+    other.finish();
+  } catch (const ReductionError& thrown) {
+    error = thrown.what();
+  }
+  CHECK_THAT(error, ContainsSubstring("out of step: rank 2 against the rest"));
+}
+
+TEST_CASE("a rank fails while reductions are under way, here or elsewhere") {
+  const int rank = world().rank, size = world().size;
+  if (size < 3) return;
+  for (const bool another_differs : {false, true}) {
+    for (const int started_by_failing : {0, 1, 2}) {
+      MpiReducer reducer(MPI_COMM_WORLD);
+      std::string error;
+      std::vector<headroom::MpiReduction> started;
+      const int count = rank == 1 ? started_by_failing : 3;
+      const std::uint64_t digest = another_differs && rank == 2 ? 1 : 0;
+      for (int i = 0; i < count; ++i) started.push_back(reducer.start(GradientSums(), digest));
+      try {
+        if (rank == 1) throw std::runtime_error("of its own");
+        if (rank == 0) started.erase(started.begin());  // the first is dropped
+        for (auto& reduction : started) (void)reduction.wait();
+      } catch (const std::exception& thrown) {
+        error = thrown.what();
+        reducer.fail(error);
+      }
+      const bool differs_first = another_differs && started_by_failing > 0;
+      CHECK_THAT(error, ContainsSubstring(rank == 1       ? "of its own"
+                                          : differs_first ? "rank 2 against the rest"
+                                                          : "rank 1 failed: of its own"));
+      CHECK_FALSE(support::logic_error_of([&] { (void)reducer(GradientSums()); }).empty());
+      if (rank != 1) CHECK_FALSE(support::logic_error_of([&] { (void)started.back().wait(); }).empty());
+    }
+  }
+}
+
+TEST_CASE("the main thread fails while the optimizers' thread decides") {
+  if (world().size < 2) return;
+  for (int run = 0; run < 30; ++run) {
+    MpiReducer reducer(MPI_COMM_WORLD);
+    headroom::AsyncGradScaler<> scaler;
+    scaler.configure([&](auto& settings) { settings.set_reducer(reducer); });
+    support::Stateless optimizer{{1.0F}};
+    std::string error;
+    try {
+      for (int step = 0; step < 5; ++step) {
+        if (world().rank == 1 && step == run % 5) throw std::runtime_error("in backward");
+        (void)scaler.submit_gradients(optimizer, support::Weights{scaler.scale(1.0F)});
+        scaler.update(run % 2 == 0);
+      }
+      scaler.synchronize();
+      reducer.finish();
+    } catch (const std::exception& thrown) {
+      error = thrown.what();
+      reducer.fail(error);
+    }
+    CHECK_THAT(error, ContainsSubstring(world().rank == 1 ? "in backward" : "rank 1 failed: in backward"));
+  }
+}
+
+TEST_CASE("replicas and max_norm have to be the same on all ranks") {
+  if (world().size < 2) return;
+  const bool is_odd_one = world().rank == 1;
+  MpiReducer one(MPI_COMM_WORLD, is_odd_one ? world().size : 1);
+  CHECK_THROWS_AS(one(GradientSums()), ReductionError);
+  CHECK_THROWS_AS(headroom::all_reduce(GradientSums(), MPI_COMM_WORLD, is_odd_one ? world().size : 1), ReductionError);
+  headroom::GradScaler<> scaler;
+  scaler.set_reducer(MpiReducer(MPI_COMM_WORLD));
+  support::Sgd optimizer{{1.0F}, {1.0F}};
+  CHECK_THROWS_AS(scaler.unscale_and_clip_(optimizer, is_odd_one ? 2.0 : 1.0), ReductionError);
 }
 
 TEST_CASE("several ranks fail at once") {

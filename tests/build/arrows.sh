@@ -25,7 +25,7 @@ declare -A may_include=(
   [training]="$base dtype tree kernel ops state policy"
   [observe]="$base dtype tree kernel ops policy"
   [adapters]="$base dtype tree ops state policy training adapters/mpi adapters/torch"
-  [adapters/mpi]="$base dtype training"
+  [adapters/mpi]="$base dtype state training"
   [adapters/torch]="$base dtype tree"
 )
 

@@ -72,7 +72,9 @@ TEST_CASE("ranks agree on the largest magnitude and the sum, in whatever order t
 }
 
 TEST_CASE("what is no magnitude counts as an overflow") {
-  double nan = 0.0, minus = 0.0;
+  double nan = 0.0, minus = 0.0, minus_zero = 0.0;
+  support::set_bits(minus_zero, headroom::binary64::sign_mask);
+  CHECK(RankReport(GradientSums{true, minus_zero, 0.0}).sums().finite);
   support::set_bits(nan, headroom::binary64::quiet_nan_bits);
   support::set_bits(minus, headroom::binary64::sign_mask | bits_of(1.0));
   for (const GradientSums& here : {GradientSums{true, nan, 0.0}, GradientSums{true, minus, 0.0}, GradientSums{false, 1.0, 0.0},
@@ -100,13 +102,28 @@ TEST_CASE("ranks that are out of step are named, those that differ from most oth
   CHECK(error_of({rank(3), rank(3)}).empty());
   CHECK_THAT(error_of({rank(3), rank(3), rank(4)}), Catch::Matchers::ContainsSubstring("out of step: rank 2 against the rest"));
   CHECK_THAT(error_of({rank(0), rank(most), rank(most)}), Catch::Matchers::ContainsSubstring(": rank 0 against the rest"));
-  CHECK_THAT(error_of({rank(1), rank(2)}), Catch::Matchers::ContainsSubstring(": rank 1 against the rest"));
+  CHECK_THAT(error_of({rank(1), rank(2)}), Catch::Matchers::ContainsSubstring(": ranks 0 and 1 with each other"));
+  CHECK_THAT(error_of({rank(2), rank(1), rank(1), rank(2), rank(3)}), Catch::Matchers::ContainsSubstring("3 and 4 with each"));
   CHECK_THAT(error_of({rank(5), rank(4), rank(5), rank(6)}), Catch::Matchers::ContainsSubstring(": ranks 1 and 3 against"));
   std::vector<RankReport> many(100, rank(1));
   for (std::size_t i = 10; i < 40; ++i) many[i] = rank(i);
   CHECK_THAT(error_of(many), Catch::Matchers::ContainsSubstring(": ranks 10, 11, 12, 13, 14, 15, 16, 17 and 22 more against"));
   CHECK_THAT(error_of({rank(1), RankReport::failed(), rank(2), RankReport::failed()}),
              Catch::Matchers::ContainsSubstring("ranks 1 and 3 failed"));
+}
+
+TEST_CASE("a reason is cut between characters") {
+  const std::string filler(222, 'x');
+  const auto text_of = [](const std::string& why) {
+    return std::string(headroom::detail::Testimony(RankReport::failed(), why).why);
+  };
+  CHECK(text_of("") == "");
+  CHECK(text_of(filler + "y") == filler + "y");
+  CHECK(text_of(filler + "yz") == filler + "y");
+  CHECK(text_of(filler + "\xc3\xa9") == filler);
+  CHECK(text_of(filler.substr(1) + "\xc3\xa9") == filler.substr(1) + "\xc3\xa9");
+  CHECK(text_of(filler.substr(1) + "\xc3\xa9.") == filler.substr(1) + "\xc3\xa9");
+  CHECK(text_of(filler.substr(2) + "\xf0\x9f\x98\x80") == filler.substr(2));
 }
 
 TEST_CASE("no state looks like a rank that failed, and neither is lost among others") {

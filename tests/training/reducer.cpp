@@ -27,6 +27,7 @@ using Catch::Approx;
 using headroom::GradientNorm;
 using headroom::GradientSums;
 using headroom::GradScaler;
+using support::bits_of;
 using support::infinity;
 using support::Sgd;
 using support::Weights;
@@ -407,6 +408,57 @@ TEST_CASE("the digest changes with all that a decision depends on, and with noth
   CHECK(step(a, {{1.0F}}) != step(b, {{1.0F}}));
 }
 
+TEST_CASE("a reducer gets a digest where it asks for one") {
+  Shard optimizer{{{1.0F}}};
+  const auto seen_by = [&](auto reducer) {
+    GradScaler scaler;
+    scaler.set_reducer(reducer);
+    (void)scaler.step(optimizer);
+  };
+  std::uint64_t seen = 0;
+  seen_by([&](const GradientSums& here, std::uint64_t digest = 0) { return seen = digest, here; });
+  CHECK(seen != 0);
+  seen = 0;
+  seen_by([&](const GradientSums& here, const std::uint64_t& digest) { return seen = digest, here; });
+  CHECK(seen != 0);
+  seen = 0;
+  seen_by([&](auto here, auto digest) { return seen = digest, here; });
+  CHECK(seen != 0);
+  int root = -1;
+  seen_by([&](const GradientSums& here, int from = 0) { return root = from, here; });
+  CHECK(root == 0);
+  bool is_verbose = true;
+  seen_by([&](const GradientSums& here, bool verbose = false) { return is_verbose = verbose, here; });
+  CHECK_FALSE(is_verbose);
+}
+
+TEST_CASE("duplicates that are no part of the gradients are an error, before anything is reduced") {
+  for (const float duplicate : {4.0F, infinity()}) {
+    TiedByTraits optimizer;
+    optimizer.grads = {{1.0F}, {2.0F}};
+    struct Other : Shard {
+      Weights others;
+      Weights& duplicate_gradients() { return others; }
+    } other;
+    other.grads = {{1.0F}, {2.0F}};
+    other.others = {duplicate};
+    GradScaler scaler(1.0);
+    int calls = 0;
+    scaler.set_reducer([&](const GradientSums& here) { return ++calls, here; });
+    CHECK_THROWS_AS(scaler.unscale_and_clip_(other, 1.0), std::logic_error);
+    CHECK(calls == 0);
+    CHECK(other.grads[1][0] == 2.0F);
+    CHECK_FALSE(scaler.unscale_and_clip_(optimizer, 10.0).norm == 0.0);
+  }
+}
+
+TEST_CASE("a norm of all ranks beyond double is an overflow for a policy too") {
+  const GradientNorm here{{true, 1e200}, 1e200};
+  const GradientNorm all = headroom::detail::norm_of_all(here, headroom::gradient_sums(here));
+  CHECK_FALSE(all.finite);
+  CHECK(bits_of(all.max_abs) == headroom::binary64::infinity_bits);
+}
+
 TEST_CASE("a policy without states is compared by its scale") {
   struct Own {
     float s = 8.0F;
@@ -419,6 +471,15 @@ TEST_CASE("a policy without states is compared by its scale") {
   GradScaler<headroom::AnyLossScale> any{headroom::AnyLossScale(Own())};
   const auto first = digests_in(own, [&] { (void)own.step(one); });
   CHECK(digests_in(any, [&] { (void)any.step(two); }) == first);
+  struct Saved : Own {  // that cannot be read back
+    [[nodiscard]] Saved adjust(bool) const { return *this; }
+    [[nodiscard]] Saved adjust(const headroom::GradientReport&) const { return *this; }
+    [[nodiscard]] headroom::StateDict state_dict() const { return {{"n", n}}; }
+    int n = 1;
+  };
+  Saved saved, later;
+  later.n = 2;
+  CHECK(headroom::AnyLossScale(saved).state_digest() != headroom::AnyLossScale(later).state_digest());
   own.update();
   CHECK(digests_in(own, [&] { (void)own.step(three); }) != first);
 }

@@ -2,8 +2,8 @@
 
 #include <headroom/adapters/mpi/group.hpp>
 #include <headroom/config.hpp>
-#include <headroom/detail/error.hpp>
 #include <headroom/report.hpp>
+#include <headroom/state/digest.hpp>
 #include <headroom/training/rank_report.hpp>
 #include <headroom/training/reducer.hpp>
 
@@ -17,113 +17,61 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// A reduction that has been started; `wait` for its result on every rank. Destroyed before, it waits, without a result.
+/// A reduction that has been started. Dropped, it is waited for by the next call that has to, or with the last copy of its
+/// reducer.
 class MpiReduction {
  public:
-  MpiReduction(MpiReduction&&) = default;
-  MpiReduction& operator=(MpiReduction&&) = delete;
-  ~MpiReduction() {
-    if (messages_ != nullptr && is_under_way() && detail::mpi::is_running())
-      (void)MPI_Wait(&messages_->request, MPI_STATUS_IGNORE);
-  }
-
-  /// Whether `wait` will return at once. Lets MPI go on with its work, so call it now and then. Throws MpiError.
-  [[nodiscard]] bool test() {
-    int is_done = 1;
-    if (messages_ != nullptr && is_under_way()) end(MPI_Test(&messages_->request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
-    return is_done != 0;
-  }
-  /// The sums of all ranks. Throws ReductionError on every rank if they are out of step, MpiError if MPI fails, and
-  /// std::logic_error the second time.
-  GradientSums wait() {
-    if (messages_ == nullptr) detail::throw_logic_error("wait: this reduction has been waited for already");
-    if (is_under_way()) end(MPI_Wait(&messages_->request, MPI_STATUS_IGNORE), "MPI_Wait");
-    const std::unique_ptr<Messages> messages = std::move(messages_);
-    if (!messages->all.agree()) {
-      group_->is_over = true;
-      detail::mpi::throw_out_of_step(group_->comm, {messages->here}, group_->size);
-    }
-    return messages->all.sums(group_->replicas);
-  }
+  /// Whether `wait` will return, or throw, without waiting for a reduction. Lets MPI go on with its work, so call it now and
+  /// then. Throws MpiError.
+  [[nodiscard]] bool test() const { return group_->test(*reduction_); }
+  /// The sums of all ranks, after all reductions that were started before. Throws ReductionError on every rank if they are out
+  /// of step, MpiError if MPI fails, and std::logic_error if either has been thrown before.
+  GradientSums wait() const { return group_->wait(*reduction_); }
 
  private:
   friend class MpiReducer;
-  struct Messages {
-    RankReport here, all;
-    MPI_Request request = MPI_REQUEST_NULL;
-  };
-
-  MpiReduction(std::shared_ptr<detail::mpi::Group> group, const RankReport& here)
-      : group_(std::move(group)), messages_(new Messages{here, {}}) {
-    const auto& [type, op] = detail::mpi::operation();
-    end(MPI_Iallreduce(&messages_->here, &messages_->all, 1, type, op, group_->comm, &messages_->request), "MPI_Iallreduce");
-  }
-  [[nodiscard]] bool is_under_way() const noexcept { return messages_->request != MPI_REQUEST_NULL; }
-  void end(int code, const char* call) {
-    if (code != MPI_SUCCESS) group_->is_over = true;
-    detail::mpi::check(code, call);
-  }
+  MpiReduction(std::shared_ptr<detail::mpi::Group> group, std::shared_ptr<detail::mpi::Reduction> reduction)
+      : group_(std::move(group)), reduction_(std::move(reduction)) {}
 
   std::shared_ptr<detail::mpi::Group> group_;
-  std::unique_ptr<Messages> messages_;  // null once it has been waited for; MPI knows their addresses
+  std::shared_ptr<const detail::mpi::Reduction> reduction_;
 };
 
 /// Combines what the ranks of a communicator found, by one all-reduce of 32 bytes a call:
 ///
-///     headroom::MpiReducer reducer(MPI_COMM_WORLD);
+///     headroom::MpiReducer reducer(MPI_COMM_WORLD);                     // each rank has a part of the gradients
 ///     scaler.set_reducer(reducer);                                      // or, with a policy:
 ///     loss_scale = loss_scale.adjust(all_reduce(report, reducer));
 ///
 /// All ranks get the same answer, and call it as often as each other. Copies share one communicator of their own, which is
 /// freed with the last of them. Errors of MPI are exceptions. A rank that throws something else before its reduction has to say
-/// so by `fail`, or the others wait for it for ever. For an AsyncGradScaler, which calls it in a thread of its own, MPI needs
-/// MPI_THREAD_MULTIPLE; MPI_THREAD_SERIALIZED will do if the other threads leave MPI alone meanwhile.
+/// so by `fail`, or the others wait for it for ever; hence `finish` behind the last one. For an AsyncGradScaler, which calls it
+/// in a thread of its own, MPI needs MPI_THREAD_MULTIPLE; MPI_THREAD_SERIALIZED will do if the other threads leave MPI alone
+/// meanwhile. Give each AsyncGradScaler a reducer of its own, for their threads keep no common order.
 class MpiReducer {
  public:
-  /// Every rank of the communicator has to call this. `replicas`: how many ranks hold the same gradient. 1 if each rank has
-  /// gradients of its own (a shard of the model, or a part of the batch that is not summed over ranks), the size of the
-  /// communicator if all have the same ones (after an all-reduce of the gradients, say), or something in between. It matters to
-  /// the norm alone. Throws std::invalid_argument if it does not divide the size, or the communicator has no ranks;
-  /// std::logic_error if MPI is not running; MpiError.
-  explicit MpiReducer(MPI_Comm comm, int replicas = 1) : group_(std::make_shared<detail::mpi::Group>()) {
-    using detail::mpi::check;
-    detail::mpi::check_communicator(comm);
-    check(MPI_Comm_dup(comm, &group_->comm), "MPI_Comm_dup");
-    check(MPI_Comm_set_errhandler(group_->comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    check(MPI_Comm_size(group_->comm, &group_->size), "MPI_Comm_size");
-    detail::check_replicas(replicas, group_->size);
-    group_->replicas = replicas;
-    int level = MPI_THREAD_SINGLE;
-    check(MPI_Query_thread(&level), "MPI_Query_thread");
-    group_->is_threaded = level >= MPI_THREAD_SERIALIZED;
-  }
+  /// Every rank of the communicator has to call this, with the same `replicas`: how many ranks hold the same gradient. 1 if
+  /// each rank has gradients of its own (a shard of the model), the size of the communicator if all have the same ones (after
+  /// an all-reduce of the gradients, say), or something in between. It matters to the norm alone. Throws std::invalid_argument
+  /// if it does not divide the size, or the communicator has no ranks; std::logic_error if MPI is not running, or this thread
+  /// must not call it; MpiError.
+  explicit MpiReducer(MPI_Comm comm, int replicas = 1) : group_(std::make_shared<detail::mpi::Group>(comm, replicas)) {}
 
   /// The sums of all ranks. If their digests differ, every rank throws ReductionError, which names those that differ.
   GradientSums operator()(const GradientSums& here, std::uint64_t digest = 0) { return start(here, digest).wait(); }
-  /// Begins it, so that other work can be done before its `wait`. Reductions of a group end in the order they are started in.
+  /// Begins it, so that other work can be done before its `wait`. All ranks start the reductions of a reducer in one order.
   [[nodiscard]] MpiReduction start(const GradientSums& here, std::uint64_t digest = 0) {
-    group_->check_usable();
-    return {group_, RankReport(here, digest)};
+    return {group_, group_->start(here, digest)};
   }
+  /// Call it behind the last decision: returns when all ranks have come as far. A rank that is still to decide, or that has
+  /// failed, is a ReductionError on all.
+  void finish() { (void)(*this)(GradientSums(), detail::digest_with(detail::first_digest, "finish")); }
 
   /// Where a rank cannot go on: takes part in the reduction that the others are in, or will get to, so that each of them throws
   /// ReductionError with the rank and (of up to 223 characters) the reason. Does nothing after a reduction has thrown, for then
   /// the others know. Call it in a catch block around the training loop.
   void fail(std::string_view why) noexcept {
-    if (group_->is_over || !detail::mpi::is_running()) return;
-#if HEADROOM_EXCEPTIONS
-    try {
-#endif
-      group_->check_usable();
-      const detail::Testimony here(RankReport::failed(), why);
-      MpiReduction reduction(group_, here.report);
-      reduction.end(MPI_Wait(&reduction.messages_->request, MPI_STATUS_IGNORE), "MPI_Wait");
-      group_->is_over = true;
-      detail::mpi::throw_out_of_step(group_->comm, here, group_->size);
-#if HEADROOM_EXCEPTIONS
-    } catch (...) {  // whatever it is, the caller has a better reason
-    }
-#endif
+    if (detail::mpi::is_running()) group_->fail(why);
   }
 
  private:
@@ -143,8 +91,9 @@ class MpiReducer {
 [[nodiscard]] inline GradientSums all_reduce(const GradientSums& here, MPI_Comm comm, int replicas = 1,
                                              std::uint64_t digest = 0) {
   detail::mpi::check_communicator(comm);
+  detail::mpi::check_thread();
   const detail::mpi::ErrorsReturned errors_returned(comm);
-  const detail::Testimony own(RankReport(here, digest));
+  const detail::Testimony own(RankReport(here, detail::digest_with(digest, static_cast<std::uint64_t>(replicas))));
   RankReport all;
   const auto& [type, op] = detail::mpi::operation();
   int size = 1;

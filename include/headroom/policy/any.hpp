@@ -7,7 +7,6 @@
 #include <headroom/policy/registry.hpp>
 #include <headroom/policy/verbs.hpp>
 #include <headroom/report.hpp>
-#include <headroom/state/digest.hpp>
 
 #include <cstdint>
 #include <string>
@@ -92,9 +91,7 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   /// The policy's own state, with "version" and "policy" added if it lacks them.
   [[nodiscard]] StateDict state_dict() const { return detail::state_of(held_); }
   /// Of the policy's own state, or of its scale if it has none: what ranks compare.
-  [[nodiscard]] std::uint64_t state_digest() const {
-    return held_.kind->has_state ? digest(held_.kind->state_dict(held_)) : detail::digest_of_scale(loss_scale());
-  }
+  [[nodiscard]] std::uint64_t state_digest() const { return held_.kind->state_digest(held_); }
   /// The policy of this state, of whatever kind; a scaler's state will do. Throws std::invalid_argument naming key and value if
   /// one is missing, unknown, of another type or out of range. (A template, so that only its callers compile all policies.)
   template <class Systems = detail::systems::All>

@@ -4,6 +4,7 @@
 #include <headroom/detail/detect.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
 #include <headroom/report.hpp>
+#include <headroom/state/digest.hpp>
 #include <headroom/state/state_dict.hpp>
 
 #include <cstdint>
@@ -42,6 +43,7 @@ struct HeldKind {
   void (*set_settings)(HeldLossScale&, const StateDict&);
   std::string (*name)();
   StateDict (*state_dict)(const HeldLossScale&);
+  std::uint64_t (*state_digest)(const HeldLossScale&);
   void (*load_state_dict)(HeldLossScale&, const StateDict&);
 };
 
@@ -154,6 +156,7 @@ struct Held {
     if constexpr (is_detected_v<state_t, Policy>) return of(held).state_dict();
     throw_none("state_dict", name());
   }
+  static std::uint64_t state_digest(const HeldLossScale& held) { return detail::state_digest(of(held)); }
   static void load_state_dict(HeldLossScale& held, const StateDict& dict) {
     if constexpr (is_detected_v<state_t, Policy>) return put(held, Policy::from_state_dict(dict));
     throw_none("from_state_dict", name());
@@ -173,6 +176,7 @@ struct Held {
                                  set_settings,
                                  name,
                                  state_dict,
+                                 state_digest,
                                  load_state_dict};
 };
 

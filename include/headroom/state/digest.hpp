@@ -1,10 +1,12 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/detect.hpp>
 #include <headroom/state/state_dict.hpp>
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -20,10 +22,6 @@ inline constexpr std::uint64_t first_digest = 0xcbf29ce484222325;  // where FNV-
 [[nodiscard]] constexpr std::uint64_t digest_with(std::uint64_t digest, std::string_view text) noexcept {
   for (const char c : text) digest = digest_with(digest, static_cast<unsigned char>(c));
   return digest_with(digest, text.size());
-}
-/// For a policy without states.
-[[nodiscard]] inline std::uint64_t digest_of_scale(const float& scale) noexcept {
-  return digest_with(first_digest, bit_cast<std::uint32_t>(scale));
 }
 
 }  // namespace detail
@@ -49,5 +47,24 @@ inline constexpr std::uint64_t first_digest = 0xcbf29ce484222325;  // where FNV-
   return result;
 }
 
+namespace detail {
+
+template <class Policy>
+using state_digest_t = decltype(std::uint64_t{std::declval<const Policy&>().state_digest()});
+template <class Policy>
+using state_dict_t = decltype(std::declval<const Policy&>().state_dict());
+/// What ranks compare of their policies.
+template <class Policy>
+[[nodiscard]] std::uint64_t state_digest(const Policy& policy) {
+  if constexpr (is_detected_v<state_digest_t, Policy>) {
+    return policy.state_digest();
+  } else if constexpr (is_detected_v<state_dict_t, Policy>) {
+    return digest(policy.state_dict());
+  } else {
+    return digest_with(first_digest, bit_cast<std::uint32_t>(policy.loss_scale()));
+  }
+}
+
+}  // namespace detail
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -32,19 +32,20 @@ template <class Policy>
   const auto config = policy.config();
   return loss_scale_config(config);
 }
-template <class Policy>
-using state_digest_t = decltype(std::uint64_t{std::declval<const Policy&>().state_digest()});
-template <class Policy>
-using state_dict_t = decltype(std::declval<const Policy&>().state_dict());
-/// What ranks compare of their policies.
-template <class Policy>
-[[nodiscard]] std::uint64_t state_digest(const Policy& policy) {
-  if constexpr (is_detected_v<state_digest_t, Policy>) {
-    return policy.state_digest();
-  } else if constexpr (is_detected_v<state_dict_t, Policy>) {
-    return digest(policy.state_dict());
+/// An std::uint64_t and nothing that it could be converted to.
+struct ExactDigest {
+  template <class T, std::enable_if_t<std::is_same_v<T, std::uint64_t>, int> = 0>
+  operator T() const;
+};
+/// Whether a reducer takes a digest. One that could do without it may have another second parameter, with a default.
+template <class Reducer>
+constexpr bool takes_digest() {
+  if constexpr (!std::is_invocable_r_v<GradientSums, Reducer&, const GradientSums&, const std::uint64_t&>) {
+    return false;
+  } else if constexpr (std::is_invocable_v<Reducer&, const GradientSums&>) {
+    return std::is_invocable_v<Reducer&, const GradientSums&, ExactDigest>;
   } else {
-    return digest_of_scale(policy.loss_scale());
+    return true;
   }
 }
 
@@ -107,8 +108,7 @@ class GradScalerSettings {
   /// A reducer that takes a second argument gets a digest of what the decision depends on besides the gradients: the policy's
   /// state, the scale of the losses and the place of the optimizer in the iteration. It is equal on ranks that are in step, so
   /// a reducer that compares it (MpiReducer, say) notices a rank that is not.
-  template <class Reducer,
-            std::enable_if_t<std::is_invocable_r_v<GradientSums, Reducer&, const GradientSums&, const std::uint64_t&>, int> = 0>
+  template <class Reducer, std::enable_if_t<detail::takes_digest<Reducer>(), int> = 0>
   void set_reducer(Reducer reducer) {
     iteration_.compares_states = true;
     iteration_.reducer = std::move(reducer);

@@ -132,7 +132,7 @@ class PassesOf final : public GradientPasses {
     return true;
   }
   double duplicates_norm() override {
-    if constexpr (has_duplicates_v<Optimizer>) {
+    if constexpr (check_duplicates<Optimizer>()) {
       auto&& duplicates = duplicates_of(optimizer_);
       return Passes::measure(executor_, duplicates).norm;
     } else {

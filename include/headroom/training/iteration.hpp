@@ -79,7 +79,7 @@ class Iteration {
     auto&& gradients = optimizer_traits<Optimizer>::gradients(optimizer);
     PassesOf<Optimizer, decltype(gradients)> passes(executor, optimizer, gradients);
     const GradientNorm here = passes.measure();
-    const GradientNorm found = reduced(here, 1.0F, true, duplicates_norm(passes));
+    const GradientNorm found = reduced(here, 1.0F, &max_norm, duplicates_norm(passes));
     if (!found.finite) return found;
     const double factor = clip_factor(found, max_norm);
     if (factor < 1.0) (void)passes.scale(factor);
@@ -149,7 +149,7 @@ class Iteration {
   GradientNorm unscale(Attempt& attempt, float scale, OptimizerState& state) const {
     const GradientReport stored = attempt.unscale(scale);
     state.largest = stored.max_abs;
-    return reduced({stored, 0.0}, scale, false);
+    return reduced({stored, 0.0}, scale, nullptr);
   }
   /// Nothing is written before everything is known; deferred, nothing at all: the optimizer gets a factor.
   GradientNorm clip_or_defer(Attempt& attempt, GradientNorm scaled, float scale, const double* max_norm,
@@ -163,7 +163,7 @@ class Iteration {
     if (max_norm == nullptr) scaled.norm = 0.0;
     const GradientNorm here = attempt.passes.unscaled(scaled, scale);
     const double duplicates = max_norm != nullptr ? duplicates_norm(attempt.passes) : 0.0;
-    const GradientNorm found = reduced(here, loss_scale, max_norm != nullptr, divided(duplicates, static_cast<double>(scale)));
+    const GradientNorm found = reduced(here, loss_scale, max_norm, divided(duplicates, static_cast<double>(scale)));
     const double clip = max_norm != nullptr ? clip_factor(found, *max_norm) : 1.0;
     const GradientFactor factor{clip / static_cast<double>(scale)};
     if (is_deferred) {
@@ -176,21 +176,24 @@ class Iteration {
   }
   /// Of the gradients here that another rank counts.
   [[nodiscard]] double duplicates_norm(GradientPasses& passes) const { return reducer ? passes.duplicates_norm() : 0.0; }
-  /// The norm over all ranks. Nobody can clip by a norm beyond double, so it counts as an overflow. The ranks compare what they
-  /// are about to do, so that a scale that has drifted, or another order of optimizers, is noticed here.
-  [[nodiscard]] GradientNorm reduced(const GradientNorm& here, float loss_scale, bool clips, double duplicates = 0.0) const {
-    GradientNorm all = here;
-    if (reducer) {
-      GradientSums sums = gradient_sums(here);
-      // All ranks together have these squares once more, so that what rounding leaves of the difference is small beside the
-      // sum.
-      duplicates *= duplicates;
-      if (sums.finite) sums.sum_of_squares = sums.sum_of_squares > duplicates ? sums.sum_of_squares - duplicates : 0.0;
-      std::uint64_t digest = digest_with(state_digest, bit_cast<std::uint32_t>(loss_scale));
-      digest = digest_with(digest, std::uint64_t{states_.size()} << 1U | (clips ? 1U : 0U));
-      all = norm_of_all(here, reducer(sums, digest));
-    }
-    return bit_cast<std::uint64_t>(all.norm) < binary64::infinity_bits ? all : overflow();  // a NaN is no norm either
+  /// The norm over all ranks. They compare what they are about to do, so that a scale that has drifted, or a step too few, is
+  /// noticed here.
+  [[nodiscard]] GradientNorm reduced(const GradientNorm& here, float loss_scale, const double* max_norm,
+                                     double duplicates = 0.0) const {
+    if (!reducer) return checked(here);
+    GradientSums sums = gradient_sums(here);
+    if (sums.finite) sums.sum_of_squares = without(duplicates * duplicates, sums.sum_of_squares);
+    std::uint64_t digest = digest_with(state_digest, bit_cast<std::uint32_t>(loss_scale));
+    digest = digest_with(digest, states_.size());
+    digest = digest_with(digest, max_norm != nullptr ? bit_cast<std::uint64_t>(*max_norm) : binary64::quiet_nan_bits);
+    return norm_of_all(here, reducer(sums, digest));
+  }
+  /// All ranks together have these squares once more, so that what rounding leaves of the difference is small beside the sum.
+  [[nodiscard]] static double without(const double& duplicates, const double& sum) {
+    const bool is_part = bit_cast<std::uint64_t>(duplicates) <= bit_cast<std::uint64_t>(sum * (1.0 + 1e-9));  // NaN is not
+    if (!is_part)
+      throw_logic_error("duplicate_gradients has to return views of some of the optimizer's gradients; their norm is larger");
+    return sum > duplicates ? sum - duplicates : 0.0;
   }
 
   /// Throws std::logic_error if gradients that may be those of the previous iteration are as large as they were left.

@@ -89,10 +89,33 @@ using duplicates_t = decltype(optimizer_traits<Optimizer>::duplicate_gradients(s
 template <class Optimizer>
 using member_duplicates_t = decltype(std::declval<Optimizer&>().duplicate_gradients());
 
+/// Whether a class has a member duplicate_gradients, whatever it is: where it does, one that inherits the name twice does not
+/// know which is meant.
+struct DuplicatesName {
+  int duplicate_gradients;
+};
+template <class T, bool = std::is_class_v<T> && !std::is_final_v<T>>
+struct WithDuplicatesName : T, DuplicatesName {};
+template <class T>
+struct WithDuplicatesName<T, false> : DuplicatesName {};  // nobody can tell
+template <class T>
+using no_duplicates_name_t = decltype(&WithDuplicatesName<T>::duplicate_gradients);
+
 /// Whether an optimizer says which of its gradients another rank counts.
 template <class Optimizer>
 inline constexpr bool has_duplicates_v =
     is_detected_v<duplicates_t, Optimizer> || is_detected_v<member_duplicates_t, Optimizer>;
+template <class Optimizer>
+inline constexpr bool names_duplicates_v =
+    !is_detected_v<no_duplicates_name_t, Optimizer> || !is_detected_v<no_duplicates_name_t, optimizer_traits<Optimizer>>;
+template <class Optimizer>
+constexpr bool check_duplicates() {
+  static_assert(
+      has_duplicates_v<Optimizer> || !names_duplicates_v<Optimizer>,
+      "headroom: duplicate_gradients of this optimizer cannot be called; write a public member duplicate_gradients() that "
+      "returns the tree of those gradients that another rank counts, or one of its optimizer_traits that takes the optimizer");
+  return has_duplicates_v<Optimizer>;
+}
 template <class Optimizer>
 decltype(auto) duplicates_of(Optimizer& optimizer) {
   if constexpr (is_detected_v<duplicates_t, Optimizer>) {
@@ -178,9 +201,10 @@ using duplicates_in_t = decltype(std::declval<Optimizer&>().duplicate_gradients(
 /// Its step gets the gradients first, and so does its duplicate_gradients.
 template <class Optimizer, class Tree>
 class WithGradients : public SaysTheSame<Optimizer> {
-  static_assert(!has_duplicates_v<Optimizer> || is_detected_v<duplicates_in_t, Optimizer, Tree>,
-                "headroom: this optimizer has duplicate_gradients() of its own gradients, but is given others: write a member "
-                "duplicate_gradients(gradients)");
+  static_assert(
+      is_detected_v<duplicates_in_t, Optimizer, Tree> || is_detected_v<no_duplicates_name_t, Optimizer>,
+      "headroom: this optimizer has duplicate_gradients of its own gradients, but is given others: write a public member "
+      "duplicate_gradients(gradients) for them");
 
  public:
   WithGradients(Optimizer& optimizer, Tree gradients) : optimizer_(optimizer), gradients_(std::move(gradients)) {}
@@ -200,6 +224,8 @@ class WithGradients : public SaysTheSame<Optimizer> {
   Optimizer& optimizer_;
   Tree gradients_;
 };
+template <class Optimizer, class Tree>
+inline constexpr bool names_duplicates_v<WithGradients<Optimizer, Tree>> = false;  // it has checked its optimizer's itself
 
 }  // namespace detail
 }  // namespace HEADROOM_BUILD

@@ -53,6 +53,7 @@ class RankReport {
         lowest_(digest),
         highest_(digest) {
     if (!here.finite) largest_ = binary64::infinity_bits;
+    if (largest_ == binary64::sign_mask) largest_ = 0;
   }
   /// Of a rank that has nothing to say but that it cannot go on.
   [[nodiscard]] static RankReport failed() noexcept {
@@ -105,38 +106,40 @@ template <class IsOne>
   }
   return count > most ? names + " and " + std::to_string(count - most) + " more" : names;
 }
-/// The digest that most ranks have that have not failed; of several the one that comes first.
-[[nodiscard]] inline std::uint64_t most_frequent_digest(const RankReport* ranks, std::size_t size) {
-  std::uint64_t result = 0;
-  std::size_t most = 0;
-  for (std::size_t i = 0; i < size && 2 * most < size; ++i) {  // no other can have more
-    const std::size_t count = static_cast<std::size_t>(std::count_if(ranks, ranks + size, [&](const RankReport& other) {
-      return !other.has_failed() && other.digest() == ranks[i].digest();
-    }));
-    if (ranks[i].has_failed() || count <= most) continue;
-    most = count;
-    result = ranks[i].digest();
-  }
-  return result;
+/// Whether more ranks have this digest than any other; none of them has failed.
+[[nodiscard]] inline bool is_of_most(std::uint64_t digest, const RankReport* ranks, std::size_t size) {
+  const auto count = [&](std::uint64_t wanted) {
+    return std::count_if(ranks, ranks + size, [&](const RankReport& rank) { return rank.digest() == wanted; });
+  };
+  const auto own = count(digest);
+  if (2 * own > static_cast<std::ptrdiff_t>(size)) return true;
+  return std::all_of(ranks, ranks + size,
+                     [&](const RankReport& rank) { return rank.digest() == digest || count(rank.digest()) < own; });
 }
 
 }  // namespace detail
 
 /// Throws ReductionError if not all of these ranks are in the same state, naming those that differ from most others, or that
-/// failed. `ranks`: the report of each, in their order.
+/// failed. `ranks`: the report of each, in the order of their numbers in the group that reduces.
 inline void check_ranks_agree(const RankReport* ranks, std::size_t size) {
   RankReport all;
   for (std::size_t i = 0; i < size; ++i) all.combine(ranks[i]);
   if (all.agree()) return;
-  if (std::any_of(ranks, ranks + size, [](const RankReport& rank) { return rank.has_failed(); })) {
-    const auto has_failed = [&](std::size_t rank) { return ranks[rank].has_failed(); };
-    detail::throw_reduction_error(detail::names_of_ranks(size, has_failed) + " failed before this reduction");
+  const auto names = [&](const auto& is_one) {
+    return detail::names_of_ranks(size, [&](std::size_t rank) { return is_one(ranks[rank]); });
+  };
+  const auto has_failed = [](const RankReport& rank) { return rank.has_failed(); };
+  if (std::any_of(ranks, ranks + size, has_failed)) {
+    detail::throw_reduction_error(names(has_failed) + " failed before this reduction");
   }
-  const std::uint64_t digest = detail::most_frequent_digest(ranks, size);
-  const auto differs = [&](std::size_t rank) { return ranks[rank].digest() != digest; };
-  detail::throw_reduction_error("the ranks are out of step: " + detail::names_of_ranks(size, differs) +
-                                " against the rest; compare their policies, checkpoints, numbers of steps, loss scales and "
-                                "orders of optimizers");
+  const RankReport* const usual =
+      std::find_if(ranks, ranks + size, [&](const RankReport& rank) { return detail::is_of_most(rank.digest(), ranks, size); });
+  const bool all_differ = usual == ranks + size;
+  const auto differs = [&](const RankReport& rank) { return all_differ || rank.digest() != usual->digest(); };
+  detail::throw_reduction_error("the ranks are out of step: " + names(differs) +
+                                (all_differ ? " with each other" : " against the rest") +
+                                "; compare their policies, checkpoints, numbers of steps and of optimizers, loss scales, "
+                                "max_norm and replicas");
 }
 
 namespace detail {
@@ -153,7 +156,12 @@ struct Testimony {
   char why[224] = "";
 
   Testimony() = default;
-  Testimony(const RankReport& own, std::string_view reason = {}) noexcept : report(own) { reason.copy(why, sizeof why - 1); }
+  Testimony(const RankReport& own, std::string_view reason = {}) noexcept : report(own) {
+    std::size_t size = std::min(reason.size(), sizeof why - 1);
+    const auto is_within_character = [&](std::size_t i) { return (static_cast<unsigned char>(reason[i]) & 0xC0U) == 0x80U; };
+    while (size > 0 && size < reason.size() && is_within_character(size)) --size;
+    reason.copy(why, size);
+  }
 };
 /// Throws ReductionError. `all`: of each rank, in their order; at least one failed or differs from another.
 inline void throw_out_of_step(const std::vector<Testimony>& all) {

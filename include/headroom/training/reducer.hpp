@@ -29,10 +29,14 @@ struct GradientSums {
 
 namespace detail {
 
+/// Nobody can clip by a norm that is Inf or none, so it counts as an overflow.
+[[nodiscard]] inline GradientNorm checked(const GradientNorm& norm) noexcept {
+  return bit_cast<std::uint64_t>(norm.norm) < binary64::infinity_bits ? norm : overflow();
+}
 /// The norm over all ranks, whatever the reducer makes of an overflow here.
 [[nodiscard]] inline GradientNorm norm_of_all(const GradientNorm& here, const GradientSums& all) noexcept {
   if (!here.finite || !all.finite) return overflow();
-  return {{true, all.max_abs}, __builtin_sqrt(all.sum_of_squares)};
+  return checked({{true, all.max_abs}, __builtin_sqrt(all.sum_of_squares)});
 }
 [[nodiscard]] inline GradientReport combined(const GradientReport& a, const GradientReport& b) noexcept {
   if (!a.finite) return a;

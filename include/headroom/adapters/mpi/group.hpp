@@ -2,7 +2,9 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
+#include <headroom/state/digest.hpp>
 #include <headroom/training/rank_report.hpp>
+#include <headroom/training/reducer.hpp>
 
 // The C++ bindings, which MPI 3 has no more, and which compile only with warnings.
 #ifndef OMPI_SKIP_MPICXX
@@ -15,8 +17,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 // What adapters/mpi.hpp says to MPI.
@@ -93,7 +100,8 @@ inline void combine(void* from, void* into, int* count, MPI_Datatype*) {
     std::memcpy(static_cast<char*>(into) + offset, &sum, sizeof sum);
   }
 }
-/// RankReport and its `combine`, as MPI knows them; until MPI_Finalize.
+/// RankReport and its `combine`, as MPI knows them. MPI_Finalize, which first of all deletes the attributes of MPI_COMM_SELF,
+/// frees them.
 struct Operation {
   MPI_Datatype type = MPI_DATATYPE_NULL;
   MPI_Op op = MPI_OP_NULL;
@@ -102,10 +110,21 @@ struct Operation {
     check(MPI_Type_contiguous(sizeof(RankReport) / sizeof(std::uint64_t), MPI_UINT64_T, &type), "MPI_Type_contiguous");
     check(MPI_Type_commit(&type), "MPI_Type_commit");
     check(MPI_Op_create(&combine, 1, &op), "MPI_Op_create");
+    int key = MPI_KEYVAL_INVALID;
+    check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &free, &key, nullptr), "MPI_Comm_create_keyval");
+    check(MPI_Comm_set_attr(MPI_COMM_SELF, key, this), "MPI_Comm_set_attr");
+    check(MPI_Comm_free_keyval(&key), "MPI_Comm_free_keyval");
+  }
+
+ private:
+  static int free(MPI_Comm, int, void* self, void*) {
+    auto* const operation = static_cast<Operation*>(self);
+    (void)MPI_Op_free(&operation->op);
+    return MPI_Type_free(&operation->type);
   }
 };
 [[nodiscard]] inline const Operation& operation() {
-  static const Operation the_operation;
+  static Operation the_operation;
   return the_operation;
 }
 
@@ -116,30 +135,142 @@ inline void throw_out_of_step(MPI_Comm comm, const Testimony& here, int size) {
   detail::throw_out_of_step(all);
 }
 
-/// What reductions over one communicator share.
-struct Group {
-  MPI_Comm comm = MPI_COMM_NULL;  // our own, so that nothing of ours meets the messages of others
-  int size = 1, replicas = 1;
-  bool is_threaded = true;  // MPI can be called from other threads than the one that began it
-  bool is_over = false;     // ranks were out of step, or MPI failed: nobody can say what the others do now
+/// Throws std::logic_error in a thread that must not call MPI.
+inline void check_thread() {
+  int level = MPI_THREAD_SINGLE, is_main = 1;
+  check(MPI_Query_thread(&level), "MPI_Query_thread");
+  if (level < MPI_THREAD_SERIALIZED) check(MPI_Is_thread_main(&is_main), "MPI_Is_thread_main");
+  if (is_main != 0) return;
+  throw_logic_error(
+      "MPI may be called only by the thread that began it: call MPI_Init_thread with MPI_THREAD_MULTIPLE, or with "
+      "MPI_THREAD_SERIALIZED if no two threads call MPI at the same time");
+}
 
-  Group() = default;
+/// A reduction that has been started. MPI knows the addresses of the reports until it has ended.
+struct Reduction {
+  Testimony here;
+  RankReport all;
+  MPI_Request request = MPI_REQUEST_NULL;
+  bool is_settled = false;
+};
+
+/// What the reducers and reductions of one communicator share. Reductions are settled in the order they were started in,
+/// whoever waits for them, so that all ranks meet again where one of them fails.
+class Group {
+ public:
+  Group(MPI_Comm comm, int replicas) : replicas_(replicas) {
+    check_communicator(comm);
+    check_thread();
+    const ErrorsReturned errors_returned(comm);
+    check(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
+    check_replicas(replicas, size_);
+    check(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
+    check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  }
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
   ~Group() {
-    if (comm != MPI_COMM_NULL && is_running()) (void)MPI_Comm_free(&comm);
+    if (is_running()) {
+      settle_all();
+      if (under_way_.empty()) (void)MPI_Comm_free(&comm_);
+    }
+    keep_what_is_under_way();
   }
 
-  void check_usable() const {
-    if (is_over) throw_logic_error("this MpiReducer has thrown before, so its ranks are not in step: make another one on all");
-    int is_main = 1;
-    if (!is_threaded) check(MPI_Is_thread_main(&is_main), "MPI_Is_thread_main");
-    if (is_main == 0) {
-      throw_logic_error(
-          "MPI may be called only by the thread that began it: call MPI_Init_thread with MPI_THREAD_MULTIPLE, or with "
-          "MPI_THREAD_SERIALIZED if no two threads call MPI at the same time");
-    }
+  [[nodiscard]] std::shared_ptr<Reduction> start(const GradientSums& here, std::uint64_t digest) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    check_usable();
+    return start({RankReport(here, digest_with(digest, static_cast<std::uint64_t>(replicas_)))});
   }
+  /// Whether it is settled, or will be without waiting.
+  [[nodiscard]] bool test(const Reduction& reduction) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    check_thread();
+    while (!reduction.is_settled && !is_over_) {
+      int has_ended = 0;
+      end(MPI_Test(&under_way_.front()->request, &has_ended, MPI_STATUS_IGNORE), "MPI_Test");
+      if (has_ended == 0) return false;
+      if (!under_way_.front()->all.agree()) return true;  // `wait` will say more
+      settle();
+    }
+    return true;
+  }
+  [[nodiscard]] GradientSums wait(const Reduction& reduction) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    while (!reduction.is_settled) {
+      check_usable();
+      settle();
+    }
+    return reduction.all.sums(replicas_);
+  }
+  void fail(std::string_view why) noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    settle_all();
+    if (is_over_) return;
+#if HEADROOM_EXCEPTIONS
+    try {
+#endif
+      check_usable();
+      (void)start({RankReport::failed(), why});
+      settle();
+#if HEADROOM_EXCEPTIONS
+    } catch (...) {  // whatever it is, the caller has a better reason
+    }
+#endif
+  }
+
+ private:
+  void check_usable() const {
+    if (is_over_) {
+      throw_logic_error(
+          "this MpiReducer has thrown before, so its ranks are not in step: let all of them go on from a checkpoint, with "
+          "another "
+          "one");
+    }
+    check_thread();
+  }
+  std::shared_ptr<Reduction> start(const Testimony& here) {
+    const auto& [type, op] = operation();
+    auto reduction = std::make_shared<Reduction>();
+    reduction->here = here;
+    end(MPI_Iallreduce(&reduction->here.report, &reduction->all, 1, type, op, comm_, &reduction->request), "MPI_Iallreduce");
+    under_way_.push_back(reduction);
+    return reduction;
+  }
+  /// Waits for the first reduction that is under way. Throws ReductionError if that finds ranks out of step.
+  void settle() {
+    const std::shared_ptr<Reduction> first = under_way_.front();
+    end(MPI_Wait(&first->request, MPI_STATUS_IGNORE), "MPI_Wait");
+    under_way_.pop_front();
+    is_over_ = !first->all.agree();
+    if (is_over_) throw_out_of_step(comm_, first->here, size_);
+    first->is_settled = true;
+  }
+  /// Those that nobody has waited for, without a word: the other ranks may be waiting for what they say.
+  void settle_all() noexcept {
+#if HEADROOM_EXCEPTIONS
+    try {
+#endif
+      while (!is_over_ && !under_way_.empty()) settle();
+#if HEADROOM_EXCEPTIONS
+    } catch (...) {
+    }
+#endif
+  }
+  /// Some ranks may never join these, and then they never end: MPI has their addresses for ever.
+  void keep_what_is_under_way() noexcept {
+    if (!under_way_.empty()) (void)new std::deque<std::shared_ptr<Reduction>>(std::move(under_way_));
+  }
+  void end(int code, const char* call) {
+    if (code != MPI_SUCCESS) is_over_ = true;
+    check(code, call);
+  }
+
+  MPI_Comm comm_ = MPI_COMM_NULL;  // our own, so that nothing of ours meets the messages of others
+  int size_ = 1, replicas_;
+  std::mutex mutex_;  // a reducer may be called by a thread of an AsyncGradScaler, and `fail` by another
+  std::deque<std::shared_ptr<Reduction>> under_way_;
+  bool is_over_ = false;  // ranks were out of step, or MPI failed: nobody can say what the others do now
 };
 
 }  // namespace detail::mpi
