@@ -146,7 +146,7 @@ TEST_CASE("a rank in another state is named on all ranks, and the reducer is ove
           (void)reducer(GradientSums(), 7);
           require_contains(reduction_error_of([&] { (void)reducer(GradientSums(), digest); }),
                            "out of step: rank 2 against the rest");
-          require_contains(support::logic_error_of([&] { (void)copy(GradientSums(), 7); }), "make another one");
+          require_contains(support::logic_error_of([&] { (void)copy(GradientSums(), 7); }), "with another reducer");
           copy.fail("waits for nobody");
           C10dReducer another(group);
           require(another({true, 1.0 + rank, 0.0}).max_abs == 3.0, "another one works");
@@ -161,7 +161,7 @@ TEST_CASE("a rank that fails gives all the reason") {
             (void)reducer(GradientSums(), 7);
             if (rank == 1) {
               reducer.fail(reason);
-              require_contains(support::logic_error_of([&] { (void)reducer(GradientSums()); }), "make another one");
+              require_contains(support::logic_error_of([&] { (void)reducer(GradientSums()); }), "with another reducer");
               return;
             }
             const std::string error = reduction_error_of([&] { (void)reducer(GradientSums(), 7); });
@@ -184,7 +184,7 @@ TEST_CASE("a rank that is gone is an exception of c10d's") {
             has_thrown = true;
           }
           require(has_thrown, "the other rank is gone");
-          require_contains(support::logic_error_of([&] { (void)reducer(GradientSums()); }), "make another one");
+          require_contains(support::logic_error_of([&] { (void)reducer(GradientSums()); }), "with another reducer");
           reducer.fail("waits for nobody");
         }) == 0);
 }
@@ -240,5 +240,17 @@ TEST_CASE("what makes no reducer") {
           for (const int replicas : {0, 2, -3, 4}) {
             require_contains(support::message_of([&] { C10dReducer reducer(group, replicas); }), "must divide");
           }
+        }) == 0);
+}
+
+TEST_CASE("behind the last decision all ranks meet once more") {
+  CHECK(failed_ranks(3, [](const Group& group, int rank) {
+          C10dReducer reducer(group);
+          (void)reducer(GradientSums());
+          reducer.finish();
+          if (rank == 1) reducer.fail("the disk is full");
+          if (rank != 1) require_contains(reduction_error_of([&] { reducer.finish(); }), "rank 1 failed: the disk is full");
+          C10dReducer other(group, rank == 2 ? 3 : 1);
+          require_contains(reduction_error_of([&] { (void)other(GradientSums()); }), "rank 2 against the rest");
         }) == 0);
 }

@@ -3,6 +3,7 @@
 #include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/report.hpp>
+#include <headroom/state/digest.hpp>
 #include <headroom/training/rank_report.hpp>
 #include <headroom/training/reducer.hpp>
 
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -26,13 +28,16 @@ namespace detail::c10d {
 
 /// What reductions over one process group share.
 struct Group {
+  std::mutex mutex;  // a reducer may be called by a thread of an AsyncGradScaler, and `fail` by another
   std::function<void(std::vector<std::vector<at::Tensor>>&, std::vector<at::Tensor>&)> all_gather;
   int size = 1, replicas = 1;
   at::Device device{at::kCPU};
   bool is_over = false;  // ranks were out of step, or c10d failed: nobody can say what the others do now
 
   void check_usable() const {
-    if (is_over) throw_logic_error("this C10dReducer has thrown before, so its ranks are not in step: make another one on all");
+    if (is_over) {
+      throw_logic_error("this C10dReducer has thrown before: let all ranks go on from a checkpoint, with another reducer");
+    }
   }
   /// The message of each rank, in their order.
   template <class Message>
@@ -79,7 +84,7 @@ struct Group {
 /// All ranks get the same answer, and call it as often as each other, in the same order as everything else on that group; an
 /// AsyncGradScaler, which calls it in a thread of its own, needs a group of its own for it. Copies share one state. c10d's
 /// exceptions pass through. A rank that throws before its reduction has to say so by `fail`, or the others wait until c10d's
-/// own time limit, 30 minutes by default.
+/// own time limit, 30 minutes by default; hence `finish` behind the last one.
 class C10dReducer {
  public:
   /// `group` may also be one of a single backend, as ProcessGroupGloo is since libtorch 2. `replicas`: how many ranks hold the
@@ -100,16 +105,23 @@ class C10dReducer {
   /// The sums of all ranks. If their digests differ, or one has failed, every rank throws ReductionError, which names those;
   /// after that, or an error of c10d, each call throws std::logic_error.
   GradientSums operator()(const GradientSums& here, std::uint64_t digest = 0) {
+    const std::lock_guard<std::mutex> lock(group_->mutex);
     group_->check_usable();
-    const RankReport own(here, digest), all = group_->reduce(own);
+    const RankReport own(here, detail::digest_with(digest, static_cast<std::uint64_t>(group_->replicas)));
+    const RankReport all = group_->reduce(own);
     if (!all.agree()) group_->throw_out_of_step({own});
     return all.sums(group_->replicas);
   }
+
+  /// Call it behind the last decision: returns when all ranks have come as far. A rank that is still to decide, or that has
+  /// failed, is a ReductionError on all.
+  void finish() { (void)(*this)(GradientSums(), detail::digest_with(detail::first_digest, "finish")); }
 
   /// Where a rank cannot go on: takes part in the reduction that the others are in, or will get to, so that each of them throws
   /// ReductionError with the rank and (of up to 223 characters) the reason. Does nothing after a reduction has thrown, for then
   /// the others know. Call it in a catch block around the training loop.
   void fail(std::string_view why) noexcept {
+    const std::lock_guard<std::mutex> lock(group_->mutex);
     if (group_->is_over) return;
     try {
       const detail::Testimony here(RankReport::failed(), why);

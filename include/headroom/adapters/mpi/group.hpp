@@ -222,10 +222,7 @@ class Group {
  private:
   void check_usable() const {
     if (is_over_) {
-      throw_logic_error(
-          "this MpiReducer has thrown before, so its ranks are not in step: let all of them go on from a checkpoint, with "
-          "another "
-          "one");
+      throw_logic_error("this MpiReducer has thrown before: let all ranks go on from a checkpoint, with another reducer");
     }
     check_thread();
   }
