@@ -10,12 +10,15 @@ struct Sgd {
   auto& gradients() { return grads; }
   void step() { weights[0] -= grads[0]; }
 };
+static void sum_over_ranks(const std::vector<float>&) {}
 static void backward(Sgd& model, Batch batch, float loss) { model.grads[0] = batch * loss; }
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   {
     Sgd optimizer;
+    int ranks = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     Sgd& model = optimizer;
     const std::vector<Batch> batches_of_this_rank{0.25F, 0.5F};
 #include BLOCK

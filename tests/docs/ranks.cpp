@@ -4,7 +4,8 @@
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  const auto train = [] {
+  const int replicas = 1;
+  const auto train = [&] {
 #include BLOCK
     (void)scaler;
   };
