@@ -56,7 +56,7 @@ std::vector<T> finite_values(std::mt19937& random, std::size_t n) {
 template <class In, class Out>
 void check_pair(std::mt19937& random) {
   for (const float loss_scale : {1.0F, 1024.0F, 3.0F, 0x1p-3F}) {
-    for (const std::size_t n : {0, 1, 7, 16, 33, 200, 1000}) {
+    for (const std::size_t n : {0U, 1U, 7U, 16U, 33U, 200U, 1000U}) {
       const auto source = finite_values<In>(random, n);
       auto expected = finite_values<Out>(random, n), destination = expected;
       accumulate_slowly(source, expected, loss_scale);

@@ -29,7 +29,7 @@ void fill(Buffer<Entry, 4>& list, std::size_t n) {
 }  // namespace
 
 TEST_CASE("a buffer keeps its elements while it grows") {
-  for (const std::size_t n : {0, 1, 4, 5, 8, 9, 1000, 100'000}) {
+  for (const std::size_t n : {0U, 1U, 4U, 5U, 8U, 9U, 1000U, 100'000U}) {
     Buffer<Entry, 4> list;
     fill(list, n);
     CHECK(holds_numbers_up_to(list, n));
