@@ -25,7 +25,7 @@ else()
 endif()
 
 # Optimising takes longer than it saves, but where tests go through every number there is.
-set(HEADROOM_EXHAUSTIVE_TEST_FLAGS "" CACHE STRING "Compiler flags of the rooms dtype and kernel and of headroom::compiled, after those of all")
+set(HEADROOM_EXHAUSTIVE_TEST_FLAGS "" CACHE STRING "Compiler flags of the rooms dtype and kernel, of adapters/mpi and of headroom::compiled, after those of all")
 separate_arguments(exhaustive_flags UNIX_COMMAND "${HEADROOM_EXHAUSTIVE_TEST_FLAGS}")
 target_compile_options(headroom_compiled PRIVATE ${exhaustive_flags})
 
@@ -106,11 +106,13 @@ foreach(source IN LISTS sources)
     endif()
   endif()
   set(launcher)
+  set(exhaustive)
   if(adapter STREQUAL mpi)
     set(launcher ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 8)
+    set(exhaustive EXHAUSTIVE) # 11,000 trainings
   endif()
   if(TARGET headroom::${adapter})
-    headroom_add_test(adapters/${name} SOURCES ${source} LIBRARIES headroom::${adapter} LAUNCHER ${launcher})
+    headroom_add_test(adapters/${name} ${exhaustive} SOURCES ${source} LIBRARIES headroom::${adapter} LAUNCHER ${launcher})
     if(launcher)
       headroom_run_with_mpi(adapters/${name})
     endif()

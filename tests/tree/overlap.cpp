@@ -43,8 +43,11 @@ TEST_CASE("two leaves share memory where an element of each has a byte in common
   std::mt19937 random(7);
   const auto below = [&](int n) { return static_cast<std::ptrdiff_t>(random() % static_cast<unsigned>(n)); };
   const auto any_extent = [&] {
-    Extent result{1000 + below(60), std::ptrdiff_t{1} << below(3), {}};
-    for (std::ptrdiff_t rank = below(4); rank > 0; --rank) result.layout.push(below(6), below(15) - 7);
+    Extent result{1000 + below(60), std::ptrdiff_t{1} << below(3), {}};  // in this order, as always within braces
+    for (std::ptrdiff_t rank = below(4); rank > 0; --rank) {
+      const std::ptrdiff_t stride = below(15) - 7, size = below(6);
+      result.layout.push(size, stride);
+    }
     return result;
   };
   int shared = 0, apart = 0;
