@@ -49,7 +49,6 @@ int main(int argc, char** argv) {
     std::vector<headroom::RankReport> reports(static_cast<std::size_t>(size));
     const Way ways[] = {
         {"MpiReducer", [&] { (void)reducer(sums, 7); }},
-        {"all_reduce(sums, comm)", [&] { (void)headroom::all_reduce(sums, MPI_COMM_WORLD, 1, 7); }},
         {"MPI_Allreduce of 4 doubles",
          [] {
            const double here[4] = {};

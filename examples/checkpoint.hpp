@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -129,7 +130,7 @@ inline std::uint64_t read_header(File& file, const std::string& path, std::uint6
   const std::uint64_t written = number_at(header, 16);
   const std::string sizes = std::to_string(size) + " bytes, where " + std::to_string(written) + " were written";
   if (size < written) fail(path, "is truncated: " + sizes);
-  if (size > written) fail(path, "has something behind its end: " + sizes);
+  if (size > written) fail(path, "has something after its end: " + sizes);
   return number_at(header, 24);
 }
 
@@ -157,7 +158,8 @@ inline std::uint64_t read_header(File& file, const std::string& path, std::uint6
   return sections;
 }
 
-/// The newest good checkpoint of path and path.previous; nothing if neither exists. Throws std::runtime_error naming both, and
+/// The newest good checkpoint of path and path.previous; nothing if neither exists. A damaged one is renamed to path.damaged,
+/// if it can be, so that the next save does not keep it in place of the good one. Throws std::runtime_error naming both, and
 /// what is wrong with them, if neither is good.
 [[nodiscard]] inline std::optional<Loaded> load(const std::string& path) {
   const std::string previous = path + ".previous";
@@ -167,7 +169,9 @@ inline std::uint64_t read_header(File& file, const std::string& path, std::uint6
     return Loaded{load_file(path), path, ""};
   } catch (const std::runtime_error& newest) {
     try {
-      return Loaded{load_file(previous), previous, newest.what()};
+      Loaded loaded{load_file(previous), previous, newest.what()};
+      (void)std::rename(path.c_str(), (path + ".damaged").c_str());
+      return loaded;
     } catch (const std::runtime_error& older) {
       throw std::runtime_error(std::string(newest.what()) + "; " + older.what());
     }

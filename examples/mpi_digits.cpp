@@ -171,7 +171,8 @@ class Rank {
     const auto [grads, report] = headroom::unscale<float>(scaled, loss_scale.loss_scale() * static_cast<float>(parts_));
     headroom::StateDict state = loss_scale.state_dict();
     state.add("step", session_.step());
-    const auto report_of_all = headroom::all_reduce(report, *reducer_, headroom::digest(state));
+    const auto all = (*reducer_)(headroom::gradient_sums(report), headroom::digest(state));
+    const headroom::GradientReport report_of_all{all.finite, all.max_abs};
     log_ << session_.step() << ',' << loss_scale.loss_scale() << ',' << (report_of_all.finite ? 0 : 1) << '\n';
     session_.update(grads, report_of_all);
   }

@@ -1,4 +1,5 @@
 // One rank, whose gradients are those of a loss w * batch.
+#include <cstdio>
 #include <exception>
 #include <headroom/adapters/mpi.hpp>
 #include <headroom/headroom.hpp>
@@ -17,7 +18,8 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   {
     Sgd optimizer;
-    int ranks = 0;
+    int ranks = 0, rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     Sgd& model = optimizer;
     const std::vector<Batch> batches_of_this_rank{0.25F, 0.5F};

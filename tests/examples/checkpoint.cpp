@@ -235,15 +235,31 @@ TEST_CASE("a truncated checkpoint is refused at every length, and the previous o
   const std::string whole = content_of(path);
   for (std::size_t size = 0; size < whole.size(); ++size) {
     put(path, whole.substr(0, size));
-    CHECK_THAT(load_error(path), ContainsSubstring(path + ": is truncated: " + std::to_string(size) + " bytes"));
+    const std::string error = load_error(path);
+    CHECK_THAT(error, ContainsSubstring(path + ": is truncated: " + std::to_string(size) + " bytes"));
     const auto loaded = checkpoint::load(path);
     REQUIRE(loaded);
     CHECK(loaded->sections == sections_of(1));
     CHECK(loaded->path == path + ".previous");
-    CHECK(loaded->warning == load_error(path));
+    CHECK(loaded->warning == error);
   }
   put(path, whole + '\0');
-  CHECK_THAT(load_error(path), ContainsSubstring(path + ": has something behind its end: "));
+  CHECK_THAT(load_error(path), ContainsSubstring(path + ": has something after its end: "));
+  CHECK(step_of(path) == 1);
+}
+
+TEST_CASE("a damaged checkpoint does not take the place of the good one before it") {
+  const Folder folder;
+  const std::string path = folder.file("a");
+  checkpoint::save(path, sections_of(1));
+  checkpoint::save(path, sections_of(2));
+  put(path, "damaged");
+  CHECK(step_of(path) == 1);
+  CHECK(content_of(path + ".damaged") == "damaged");  // to be looked at
+  CHECK(step_of(path) == 1);
+  checkpoint::save(path, sections_of(3));
+  CHECK(step_of(path) == 3);
+  put(path, "damaged too");
   CHECK(step_of(path) == 1);
 }
 

@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-// libtorch's c10d, 1.13 or 2, over Gloo, NCCL or whatever else can all-gather: one all-gather of 32 bytes of each rank a
-// decision. docs/distributed.md says what goes before and after it.
+// libtorch's c10d, 1.13 or 2, over Gloo (with which it is tested), or whatever else can all-gather: one all-gather of 32 bytes
+// of each rank a decision. docs/distributed.md says what goes before and after it.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -32,11 +32,12 @@ struct Group {
   std::function<void(std::vector<std::vector<at::Tensor>>&, std::vector<at::Tensor>&)> all_gather;
   int size = 1, replicas = 1;
   at::Device device{at::kCPU};
-  bool is_over = false;  // ranks were out of step, or c10d failed: nobody can say what the others do now
+  bool is_broken = false;  // ranks were out of step, or c10d failed: nobody can say what the others do now
 
   void check_usable() const {
-    if (is_over) {
-      throw_logic_error("this C10dReducer has thrown before: let all ranks go on from a checkpoint, with another reducer");
+    if (is_broken) {
+      throw_logic_error(
+          "the ranks of this C10dReducer are out of step: let all of them go on from a checkpoint, with another reducer");
     }
   }
   /// The message of each rank, in their order.
@@ -49,9 +50,9 @@ struct Group {
     std::vector<at::Tensor> from = {own.to(device)};
     std::vector<std::vector<at::Tensor>> into(1);
     for (int rank = 0; rank < size; ++rank) into[0].push_back(at::empty_like(from[0]));
-    is_over = true;  // if it throws
+    is_broken = true;  // if it throws
     all_gather(into, from);
-    is_over = false;
+    is_broken = false;
     std::vector<Message> all(into[0].size());
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       const at::Tensor message = into[0][rank].to(at::kCPU);
@@ -68,7 +69,7 @@ struct Group {
   /// Throws ReductionError. All ranks have to call it.
   void throw_out_of_step(const Testimony& here) {
     const std::vector<Testimony> all = gather(here);
-    is_over = true;
+    is_broken = true;
     detail::throw_out_of_step(all);
   }
 };
@@ -79,12 +80,12 @@ struct Group {
 ///
 ///     headroom::C10dReducer reducer(group);                             // a c10::intrusive_ptr<c10d::ProcessGroup>
 ///     scaler.set_reducer(reducer);                                      // or, with a policy:
-///     loss_scale = loss_scale.adjust(all_reduce(report, reducer));
+///     loss_scale = loss_scale.adjust(all_reduce(report, reducer, loss_scale));
 ///
 /// All ranks get the same answer, and call it as often as each other, in the same order as everything else on that group; an
 /// AsyncGradScaler, which calls it in a thread of its own, needs a group of its own for it. Copies share one state. c10d's
 /// exceptions pass through. A rank that throws before its reduction has to say so by `fail`, or the others wait until c10d's
-/// own time limit, 30 minutes by default; hence `finish` behind the last one.
+/// own time limit, 30 minutes by default; call `finish` after the last one, for the same reason.
 class C10dReducer {
  public:
   /// `group` may also be one of a single backend, as ProcessGroupGloo is since libtorch 2. `replicas`: how many ranks hold the
@@ -99,7 +100,9 @@ class C10dReducer {
     detail::check_replicas(replicas, group_->size);
     group_->replicas = replicas;
     group_->device = device;
-    group_->all_gather = [group = std::move(group)](auto& into, auto& from) { (void)group->allgather(into, from)->wait(); };
+    group_->all_gather = [group = std::move(group)](auto& into, auto& from) {
+      if (!group->allgather(into, from)->wait()) detail::throw_reduction_error("c10d: the all-gather was aborted");
+    };
   }
 
   /// The sums of all ranks. If their digests differ, or one has failed, every rank throws ReductionError, which names those;
@@ -113,16 +116,17 @@ class C10dReducer {
     return all.sums(group_->replicas);
   }
 
-  /// Call it behind the last decision: returns when all ranks have come as far. A rank that is still to decide, or that has
-  /// failed, is a ReductionError on all.
-  void finish() { (void)(*this)(GradientSums(), detail::digest_with(detail::first_digest, "finish")); }
+  /// Call it after the last decision: returns when all ranks have got that far. If one is still to decide, or has failed, every
+  /// rank throws ReductionError.
+  void finish() { (void)(*this)(GradientSums(), detail::digest_of_the_end); }
 
-  /// Where a rank cannot go on: takes part in the reduction that the others are in, or will get to, so that each of them throws
-  /// ReductionError with the rank and (of up to 223 characters) the reason. Does nothing after a reduction has thrown, for then
-  /// the others know. Call it in a catch block around the training loop.
+  /// Where a rank cannot go on: takes part in the reduction that the others are in or will get to, so that each of them throws
+  /// ReductionError with the rank and the reason (of up to 215 characters). It waits for them, so it is for ranks whose next
+  /// common call is a reduction of this reducer. Does nothing once the ranks are known to be out of step, so that all may have
+  /// the same catch block.
   void fail(std::string_view why) noexcept {
     const std::lock_guard<std::mutex> lock(group_->mutex);
-    if (group_->is_over) return;
+    if (group_->is_broken) return;
     try {
       const detail::Testimony here(RankReport::failed(), why);
       (void)group_->reduce(here.report);
@@ -134,14 +138,6 @@ class C10dReducer {
  private:
   std::shared_ptr<detail::c10d::Group> group_;
 };
-
-/// What all ranks found, for a policy: `loss_scale.adjust(all_reduce(report, reducer))`.
-[[nodiscard]] inline GradientReport all_reduce(const GradientReport& here, C10dReducer& reducer, std::uint64_t digest = 0) {
-  return detail::norm_of_all({here}, reducer(gradient_sums(here), digest));
-}
-[[nodiscard]] inline GradientNorm all_reduce(const GradientNorm& here, C10dReducer& reducer, std::uint64_t digest = 0) {
-  return detail::norm_of_all(here, reducer(gradient_sums(here), digest));
-}
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

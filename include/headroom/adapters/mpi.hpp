@@ -41,13 +41,15 @@ class MpiReduction {
 ///
 ///     headroom::MpiReducer reducer(MPI_COMM_WORLD);                     // each rank has a part of the gradients
 ///     scaler.set_reducer(reducer);                                      // or, with a policy:
-///     loss_scale = loss_scale.adjust(all_reduce(report, reducer));
+///     loss_scale = loss_scale.adjust(all_reduce(report, reducer, loss_scale));
 ///
-/// All ranks get the same answer, and call it as often as each other. Copies share one communicator of their own, which is
-/// freed with the last of them. Errors of MPI are exceptions. A rank that throws something else before its reduction has to say
-/// so by `fail`, or the others wait for it for ever; hence `finish` behind the last one. For an AsyncGradScaler, which calls it
-/// in a thread of its own, MPI needs MPI_THREAD_MULTIPLE; MPI_THREAD_SERIALIZED will do if the other threads leave MPI alone
-/// meanwhile. Give each AsyncGradScaler a reducer of its own, for their threads keep no common order.
+/// All ranks get the same answer. Each has to call it equally often, and to destroy its reducers in the same order. Copies
+/// share communicators of their own, which are freed with the last of them. A rank that throws before its reduction has to say
+/// so, by `fail` or by MPI_Abort, or the others wait for it for ever; call `finish` after the last one, for the same reason.
+///
+/// For an AsyncGradScaler, which calls it in a thread of its own, MPI needs MPI_THREAD_MULTIPLE; MPI_THREAD_SERIALIZED will do
+/// if the other threads leave MPI alone meanwhile. Give each AsyncGradScaler a reducer of its own, for their threads keep no
+/// common order, and synchronize it before `finish`.
 class MpiReducer {
  public:
   /// Every rank of the communicator has to call this, with the same `replicas`: how many ranks hold the same gradient. 1 if
@@ -57,19 +59,21 @@ class MpiReducer {
   /// must not call it; MpiError.
   explicit MpiReducer(MPI_Comm comm, int replicas = 1) : group_(std::make_shared<detail::mpi::Group>(comm, replicas)) {}
 
-  /// The sums of all ranks. If their digests differ, every rank throws ReductionError, which names those that differ.
+  /// The sums of all ranks. If their digests differ, or one has failed, every rank throws ReductionError, which names those;
+  /// further calls throw std::logic_error. MpiError where MPI fails: the other ranks may not know of it, so call MPI_Abort.
   GradientSums operator()(const GradientSums& here, std::uint64_t digest = 0) { return start(here, digest).wait(); }
   /// Begins it, so that other work can be done before its `wait`. All ranks start the reductions of a reducer in one order.
   [[nodiscard]] MpiReduction start(const GradientSums& here, std::uint64_t digest = 0) {
     return {group_, group_->start(here, digest)};
   }
-  /// Call it behind the last decision: returns when all ranks have come as far. A rank that is still to decide, or that has
-  /// failed, is a ReductionError on all.
-  void finish() { (void)(*this)(GradientSums(), detail::digest_with(detail::first_digest, "finish")); }
+  /// Call it after the last decision: returns when all ranks have got that far. If one is still to decide, or has failed, every
+  /// rank throws ReductionError.
+  void finish() { (void)(*this)(GradientSums(), detail::digest_of_the_end); }
 
-  /// Where a rank cannot go on: takes part in the reduction that the others are in, or will get to, so that each of them throws
-  /// ReductionError with the rank and (of up to 223 characters) the reason. Does nothing after a reduction has thrown, for then
-  /// the others know. Call it in a catch block around the training loop.
+  /// Where a rank cannot go on: takes part in the reduction that the others are in or will get to, so that each of them throws
+  /// ReductionError with the rank and the reason (of up to 215 characters). It waits for them, so it is for ranks whose next
+  /// common call is a reduction of this reducer. Does nothing once the ranks are known to be out of step, so that all may have
+  /// the same catch block.
   void fail(std::string_view why) noexcept {
     if (detail::mpi::is_running()) group_->fail(why);
   }
@@ -77,38 +81,6 @@ class MpiReducer {
  private:
   std::shared_ptr<detail::mpi::Group> group_;
 };
-
-/// What all ranks found, for a policy: `loss_scale.adjust(all_reduce(report, reducer))`.
-[[nodiscard]] inline GradientReport all_reduce(const GradientReport& here, MpiReducer& reducer, std::uint64_t digest = 0) {
-  return detail::norm_of_all({here}, reducer(gradient_sums(here), digest));
-}
-[[nodiscard]] inline GradientNorm all_reduce(const GradientNorm& here, MpiReducer& reducer, std::uint64_t digest = 0) {
-  return detail::norm_of_all(here, reducer(gradient_sums(here), digest));
-}
-
-/// The same without a reducer, over a communicator of the caller's, which nobody else may use meanwhile. Throws as MpiReducer
-/// does.
-[[nodiscard]] inline GradientSums all_reduce(const GradientSums& here, MPI_Comm comm, int replicas = 1,
-                                             std::uint64_t digest = 0) {
-  detail::mpi::check_communicator(comm);
-  detail::mpi::check_thread();
-  const detail::mpi::ErrorsReturned errors_returned(comm);
-  const detail::Testimony own(RankReport(here, detail::digest_with(digest, static_cast<std::uint64_t>(replicas))));
-  RankReport all;
-  const auto& [type, op] = detail::mpi::operation();
-  int size = 1;
-  detail::mpi::check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-  detail::check_replicas(replicas, size);
-  detail::mpi::check(MPI_Allreduce(&own.report, &all, 1, type, op, comm), "MPI_Allreduce");
-  if (!all.agree()) detail::mpi::throw_out_of_step(comm, own, size);
-  return all.sums(replicas);
-}
-[[nodiscard]] inline GradientReport all_reduce(const GradientReport& here, MPI_Comm comm) {
-  return detail::norm_of_all({here}, all_reduce(gradient_sums(here), comm));
-}
-[[nodiscard]] inline GradientNorm all_reduce(const GradientNorm& here, MPI_Comm comm, int replicas = 1) {
-  return detail::norm_of_all(here, all_reduce(gradient_sums(here), comm, replicas));
-}
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -27,7 +27,7 @@ inline constexpr std::uint64_t first_digest = 0xcbf29ce484222325;  // where FNV-
 }  // namespace detail
 
 /// A hash of keys and values: equal for states that compare equal, on every machine, and with near certainty different for
-/// others. Ranks compare those of their policies: see GradScaler::set_reducer. Not meant against people who forge states.
+/// others. Ranks compare those of their policies: see GradScaler::set_reducer. Not cryptographic.
 [[nodiscard]] inline std::uint64_t digest(const StateDict& state) noexcept {
   std::uint64_t result = detail::first_digest;
   for (const auto& [key, value] : state) {

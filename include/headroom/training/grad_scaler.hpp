@@ -195,7 +195,7 @@ class GradScaler : public GradScalerSettings<Policy> {
  private:
   /// As it has to be where a reducer may be called.
   detail::Iteration& iteration() {
-    if (iteration_.compares_states) iteration_.state_digest = detail::state_digest(policy_);
+    if (iteration_.reducer) iteration_.state_digest = detail::state_digest(policy_);
     return iteration_;
   }
   /// What gradients are divided by at the moment.

@@ -101,16 +101,14 @@ class GradScalerSettings {
   /// optimizers in the same order. If the reducer throws, the step of those gradients is skipped, or they have not been clipped
   /// and you can try again. A disabled scaler calls it to clip, too.
   void set_reducer(std::function<GradientSums(const GradientSums&)> reducer) {
-    iteration_.compares_states = false;
     iteration_.reducer = nullptr;
     if (reducer) iteration_.reducer = [reducer = std::move(reducer)](const GradientSums& here, auto) { return reducer(here); };
   }
   /// A reducer that takes a second argument gets a digest of what the decision depends on besides the gradients: the policy's
-  /// state, the scale of the losses and the place of the optimizer in the iteration. It is equal on ranks that are in step, so
-  /// a reducer that compares it (MpiReducer, say) notices a rank that is not.
+  /// state, the scale of the losses, max_norm and the place of the optimizer in the iteration. It is equal on ranks that are in
+  /// step, so a reducer that compares it (MpiReducer, say) notices a rank that is not.
   template <class Reducer, std::enable_if_t<detail::takes_digest<Reducer>(), int> = 0>
   void set_reducer(Reducer reducer) {
-    iteration_.compares_states = true;
     iteration_.reducer = std::move(reducer);
   }
   /// `on_floor` is called at the end of `update` after an overflow at the policy's min_scale: the scale cannot fall further, so

@@ -23,8 +23,7 @@ class Iteration {
   ParallelExecutor executor{1};
   bool is_deferred = false;
   std::function<GradientSums(const GradientSums&, std::uint64_t digest)> reducer;
-  bool compares_states = false;    // whether the reducer reads the digest
-  std::uint64_t state_digest = 0;  // of the policy, if so
+  std::uint64_t state_digest = 0;  // of the policy; needed where there is a reducer
 
   void set_loss_scale(float scale) noexcept { loss_scale_ = scale; }
   /// From now on there may be scaled gradients again.

@@ -4,6 +4,9 @@
 #include <headroom/detail/bits.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/policy/concept.hpp>
+#include <headroom/report.hpp>
+#include <headroom/state/digest.hpp>
 #include <headroom/training/reducer.hpp>
 
 #include <algorithm>
@@ -142,6 +145,19 @@ inline void check_ranks_agree(const RankReport* ranks, std::size_t size) {
                                 "max_norm and replicas");
 }
 
+/// What all ranks found, for a policy: `loss_scale.adjust(all_reduce(report, reducer, loss_scale))`. Every rank calls it
+/// equally often. `reducer`: an MpiReducer, a C10dReducer or any other of those that GradScaler::set_reducer takes with a
+/// digest, which is that of the policy. Throws what the reducer throws.
+template <class Reducer, class Policy, std::enable_if_t<is_loss_scale_v<Policy>, int> = 0>
+[[nodiscard]] GradientReport all_reduce(const GradientReport& here, Reducer& reducer, const Policy& loss_scale) {
+  return detail::norm_of_all({here}, reducer(gradient_sums(here), detail::state_digest(loss_scale)));
+}
+/// The same with the norm. One beyond double is an overflow.
+template <class Reducer, class Policy, std::enable_if_t<is_loss_scale_v<Policy>, int> = 0>
+[[nodiscard]] GradientNorm all_reduce(const GradientNorm& here, Reducer& reducer, const Policy& loss_scale) {
+  return detail::norm_of_all(here, reducer(gradient_sums(here), detail::state_digest(loss_scale)));
+}
+
 namespace detail {
 
 inline void check_replicas(int replicas, int size) {
@@ -153,7 +169,8 @@ inline void check_replicas(int replicas, int size) {
 /// While ranks are found to be out of step: what each of them says, and why if it failed. To be copied as it is.
 struct Testimony {
   RankReport report;
-  char why[224] = "";
+  std::uint64_t started = 0;  // how many reductions it has begun, where several may be under way
+  char why[216] = "";
 
   Testimony() = default;
   Testimony(const RankReport& own, std::string_view reason = {}) noexcept : report(own) {
@@ -173,6 +190,9 @@ inline void throw_out_of_step(const std::vector<Testimony>& all) {
   }
   check_ranks_agree(reports.data(), reports.size());
 }
+
+/// The digest of a rank that has taken its last decision.
+inline constexpr std::uint64_t digest_of_the_end = digest_with(first_digest, std::string_view("finish"));
 
 }  // namespace detail
 }  // namespace HEADROOM_BUILD

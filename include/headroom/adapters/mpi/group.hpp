@@ -6,7 +6,7 @@
 #include <headroom/training/rank_report.hpp>
 #include <headroom/training/reducer.hpp>
 
-// The C++ bindings, which MPI 3 has no more, and which compile only with warnings.
+// The C++ bindings, which MPI 3 removed, and which compile only with warnings.
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX 1
 #endif
@@ -128,22 +128,18 @@ struct Operation {
   return the_operation;
 }
 
-/// Throws ReductionError. All ranks have to call it.
-inline void throw_out_of_step(MPI_Comm comm, const Testimony& here, int size) {
-  std::vector<Testimony> all(static_cast<std::size_t>(size));
-  check(MPI_Allgather(&here, sizeof here, MPI_BYTE, all.data(), sizeof here, MPI_BYTE, comm), "MPI_Allgather");
-  detail::throw_out_of_step(all);
-}
-
-/// Throws std::logic_error in a thread that must not call MPI.
-inline void check_thread() {
+/// Whether this thread may call MPI now.
+[[nodiscard]] inline bool may_call() noexcept {
   int level = MPI_THREAD_SINGLE, is_main = 1;
-  check(MPI_Query_thread(&level), "MPI_Query_thread");
-  if (level < MPI_THREAD_SERIALIZED) check(MPI_Is_thread_main(&is_main), "MPI_Is_thread_main");
-  if (is_main != 0) return;
+  if (!is_running() || MPI_Query_thread(&level) != MPI_SUCCESS) return false;
+  return level >= MPI_THREAD_SERIALIZED || (MPI_Is_thread_main(&is_main) == MPI_SUCCESS && is_main != 0);
+}
+/// Throws std::logic_error where it may not.
+inline void check_thread() {
+  if (may_call()) return;
   throw_logic_error(
-      "MPI may be called only by the thread that began it: call MPI_Init_thread with MPI_THREAD_MULTIPLE, or with "
-      "MPI_THREAD_SERIALIZED if no two threads call MPI at the same time");
+      "MPI may be called only while it is running, and only by the thread that began it: call MPI_Init_thread with "
+      "MPI_THREAD_MULTIPLE, or with MPI_THREAD_SERIALIZED if no two threads call MPI at the same time");
 }
 
 /// A reduction that has been started. MPI knows the addresses of the reports until it has ended.
@@ -151,10 +147,10 @@ struct Reduction {
   Testimony here;
   RankReport all;
   MPI_Request request = MPI_REQUEST_NULL;
-  bool is_settled = false;
+  bool is_complete = false;
 };
 
-/// What the reducers and reductions of one communicator share. Reductions are settled in the order they were started in,
+/// What the reducers and reductions of one communicator share. Reductions are completed in the order they were started in,
 /// whoever waits for them, so that all ranks meet again where one of them fails.
 class Group {
  public:
@@ -164,17 +160,21 @@ class Group {
     const ErrorsReturned errors_returned(comm);
     check(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
     check_replicas(replicas, size_);
-    check(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
-    check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    for (MPI_Comm* const copy : {&reductions_, &explanations_}) {
+      check(MPI_Comm_dup(comm, copy), "MPI_Comm_dup");
+      check(MPI_Comm_set_errhandler(*copy, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    }
   }
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
   ~Group() {
-    if (is_running()) {
-      settle_all();
-      if (under_way_.empty()) (void)MPI_Comm_free(&comm_);
+    complete_all();
+    if (under_way_.empty() && may_call()) {
+      (void)MPI_Comm_free(&reductions_);
+      (void)MPI_Comm_free(&explanations_);
+    } else {  // MPI has their addresses, and may never be done with them
+      (void)new std::deque<std::shared_ptr<Reduction>>(std::move(under_way_));
     }
-    keep_what_is_under_way();
   }
 
   [[nodiscard]] std::shared_ptr<Reduction> start(const GradientSums& here, std::uint64_t digest) {
@@ -182,37 +182,36 @@ class Group {
     check_usable();
     return start({RankReport(here, digest_with(digest, static_cast<std::uint64_t>(replicas_)))});
   }
-  /// Whether it is settled, or will be without waiting.
+  /// Whether it is complete, or will be without waiting.
   [[nodiscard]] bool test(const Reduction& reduction) {
     const std::lock_guard<std::mutex> lock(mutex_);
     check_thread();
-    while (!reduction.is_settled && !is_over_) {
+    while (!reduction.is_complete && !is_broken_) {
       int has_ended = 0;
       end(MPI_Test(&under_way_.front()->request, &has_ended, MPI_STATUS_IGNORE), "MPI_Test");
       if (has_ended == 0) return false;
       if (!under_way_.front()->all.agree()) return true;  // `wait` will say more
-      settle();
+      complete_first();
     }
     return true;
   }
   [[nodiscard]] GradientSums wait(const Reduction& reduction) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    while (!reduction.is_settled) {
+    while (!reduction.is_complete) {
       check_usable();
-      settle();
+      complete_first();
     }
     return reduction.all.sums(replicas_);
   }
   void fail(std::string_view why) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
-    settle_all();
-    if (is_over_) return;
+    complete_all();
+    if (is_broken_ || !may_call()) return;
 #if HEADROOM_EXCEPTIONS
     try {
 #endif
-      check_usable();
       (void)start({RankReport::failed(), why});
-      settle();
+      complete_first();
 #if HEADROOM_EXCEPTIONS
     } catch (...) {  // whatever it is, the caller has a better reason
     }
@@ -221,8 +220,9 @@ class Group {
 
  private:
   void check_usable() const {
-    if (is_over_) {
-      throw_logic_error("this MpiReducer has thrown before: let all ranks go on from a checkpoint, with another reducer");
+    if (is_broken_) {
+      throw_logic_error(
+          "the ranks of this MpiReducer are out of step: let all of them go on from a checkpoint, with another reducer");
     }
     check_thread();
   }
@@ -230,44 +230,58 @@ class Group {
     const auto& [type, op] = operation();
     auto reduction = std::make_shared<Reduction>();
     reduction->here = here;
-    end(MPI_Iallreduce(&reduction->here.report, &reduction->all, 1, type, op, comm_, &reduction->request), "MPI_Iallreduce");
+    reduction->here.started = ++started_;
+    end(MPI_Iallreduce(&reduction->here.report, &reduction->all, 1, type, op, reductions_, &reduction->request),
+        "MPI_Iallreduce");
     under_way_.push_back(reduction);
     return reduction;
   }
   /// Waits for the first reduction that is under way. Throws ReductionError if that finds ranks out of step.
-  void settle() {
+  void complete_first() {
     const std::shared_ptr<Reduction> first = under_way_.front();
     end(MPI_Wait(&first->request, MPI_STATUS_IGNORE), "MPI_Wait");
     under_way_.pop_front();
-    is_over_ = !first->all.agree();
-    if (is_over_) throw_out_of_step(comm_, first->here, size_);
-    first->is_settled = true;
+    if (!first->all.agree()) throw_out_of_step(first->here);
+    first->is_complete = true;
   }
-  /// Those that nobody has waited for, without a word: the other ranks may be waiting for what they say.
-  void settle_all() noexcept {
+  /// All ranks are here, having started the same reduction. Some may have started more: the others join those, so that nothing
+  /// is under way in the end.
+  void throw_out_of_step(Testimony here) {
+    is_broken_ = true;
+    here.started = started_;
+    std::vector<Testimony> all(static_cast<std::size_t>(size_));
+    check(MPI_Allgather(&here, sizeof here, MPI_BYTE, all.data(), sizeof here, MPI_BYTE, explanations_), "MPI_Allgather");
+    for (const Testimony& rank : all) {
+      while (started_ < rank.started) (void)start({RankReport::failed()});
+    }
+    for (; !under_way_.empty(); under_way_.pop_front()) {
+      check(MPI_Wait(&under_way_.front()->request, MPI_STATUS_IGNORE), "MPI_Wait");
+    }
+    detail::throw_out_of_step(all);
+  }
+  /// Those that nobody has waited for, without a word: the other ranks may be waiting for what this one says.
+  void complete_all() noexcept {
 #if HEADROOM_EXCEPTIONS
     try {
 #endif
-      while (!is_over_ && !under_way_.empty()) settle();
+      while (!is_broken_ && !under_way_.empty() && may_call()) complete_first();
 #if HEADROOM_EXCEPTIONS
     } catch (...) {
     }
 #endif
   }
-  /// Some ranks may never join these, and then they never end: MPI has their addresses for ever.
-  void keep_what_is_under_way() noexcept {
-    if (!under_way_.empty()) (void)new std::deque<std::shared_ptr<Reduction>>(std::move(under_way_));
-  }
   void end(int code, const char* call) {
-    if (code != MPI_SUCCESS) is_over_ = true;
+    if (code != MPI_SUCCESS) is_broken_ = true;
     check(code, call);
   }
 
-  MPI_Comm comm_ = MPI_COMM_NULL;  // our own, so that nothing of ours meets the messages of others
+  // Our own, so that nothing of ours meets the messages of others: for reductions, and for what is said if one fails.
+  MPI_Comm reductions_ = MPI_COMM_NULL, explanations_ = MPI_COMM_NULL;
   int size_ = 1, replicas_;
   std::mutex mutex_;  // a reducer may be called by a thread of an AsyncGradScaler, and `fail` by another
   std::deque<std::shared_ptr<Reduction>> under_way_;
-  bool is_over_ = false;  // ranks were out of step, or MPI failed: nobody can say what the others do now
+  std::uint64_t started_ = 0;
+  bool is_broken_ = false;  // ranks were out of step, or MPI failed: nobody can say what the others do now
 };
 
 }  // namespace detail::mpi
