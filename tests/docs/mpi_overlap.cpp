@@ -11,7 +11,6 @@ int main(int argc, char** argv) {
     headroom::MpiReducer reducer(MPI_COMM_WORLD);
     headroom::DynamicLossScale loss_scale;
     std::vector<float> grads{loss_scale.scale(3.0F)};
-    const double max_norm = 1.0;
 #include BLOCK
     return all.max_abs == 3.0 && loss_scale.counter() == 1;
   };
