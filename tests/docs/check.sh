@@ -36,7 +36,7 @@ check_cpp() {
     read -ra libraries <<<"$MPI_LIBRARIES"
   fi
   "${CXX:-g++}" -std=c++17 -Wall -Wextra -Wpedantic -Werror -Wno-unused -I"$source/include" -I"$tests" "${flags[@]}" \
-    -DBLOCK="\"$block\"" -x c++ "$program" -o "$work/program" -pthread "${libraries[@]}"
+    -DBLOCK="\"$block\"" -x c++ "$program" -x none -o "$work/program" -pthread "${libraries[@]}"
   cd "$work"
   ./program
 }
