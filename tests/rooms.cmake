@@ -52,7 +52,11 @@ function(headroom_add_test name)
   elseif(NOT arg_LIBRARIES MATCHES "headroom::(c10d|torch)") # libtorch comes with a definition that the standard library knows
     target_precompile_headers(${target} REUSE_FROM test_precompiled)
   endif()
-  add_test(NAME ${name} COMMAND ${arg_LAUNCHER} $<TARGET_FILE:${target}>)
+  if(arg_LAUNCHER)
+    add_test(NAME ${name} COMMAND ${arg_LAUNCHER} $<TARGET_FILE:${target}>)
+  else()
+    add_test(NAME ${name} COMMAND ${target}) # by its name, so that CMake runs those for other CPUs with an emulator
+  endif()
 endfunction()
 
 set_source_files_properties(detail/error_handler.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON) # it defines macros before
