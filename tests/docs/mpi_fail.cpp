@@ -1,4 +1,4 @@
-// Two ranks as one: the other has failed before, and this one has the same loop.
+// One rank, with good batches and then with a bad one. (That the others do not wait is tested in adapters/mpi.cpp.)
 #include <exception>
 #include <headroom/adapters/mpi.hpp>
 #include <headroom/headroom.hpp>

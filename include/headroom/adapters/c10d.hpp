@@ -82,7 +82,7 @@ struct Group {
 ///     scaler.set_reducer(reducer);                                      // or, with a policy:
 ///     loss_scale = loss_scale.adjust(all_reduce(report, reducer, loss_scale));
 ///
-/// All ranks get the same answer, and call it as often as each other, in the same order as everything else on that group; an
+/// All ranks get the same answer. Each has to call it equally often, and in the same order as everything else on that group: an
 /// AsyncGradScaler, which calls it in a thread of its own, needs a group of its own for it. Copies share one state. c10d's
 /// exceptions pass through. A rank that throws before its reduction has to say so by `fail`, or the others wait until c10d's
 /// own time limit, 30 minutes by default; call `finish` after the last one, for the same reason.

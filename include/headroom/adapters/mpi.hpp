@@ -74,9 +74,7 @@ class MpiReducer {
   /// ReductionError with the rank and the reason (of up to 215 characters). It waits for them, so it is for ranks whose next
   /// common call is a reduction of this reducer. Does nothing once the ranks are known to be out of step, so that all may have
   /// the same catch block.
-  void fail(std::string_view why) noexcept {
-    if (detail::mpi::is_running()) group_->fail(why);
-  }
+  void fail(std::string_view why) noexcept { group_->fail(why); }
 
  private:
   std::shared_ptr<detail::mpi::Group> group_;
