@@ -16,6 +16,7 @@
 #include <headroom/ops/cast.hpp>
 #include <headroom/ops/clip.hpp>
 #include <headroom/ops/executor.hpp>
+#include <headroom/ops/for_each_block.hpp>
 #include <headroom/ops/measure.hpp>
 #include <headroom/ops/policy_verbs.hpp>
 #include <headroom/ops/scale.hpp>
