@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Measures the kernels against the limits of the machine, against Eigen, xtensor, libtorch, Highway and plain loops; small calls,
-# trees of small leaves, and threads; and the decision of MPI's ranks. Prints tables, and writes JSON and a picture. Each program
-# but the last runs everything in random order; figures of different runs or machines are not to be compared. Installs what is
-# missing on Debian 12. Takes five minutes.
+# trees of small leaves, and threads; gradients and whole steps against the fused operators of torch 2; and the decision of MPI's
+# ranks. Prints tables, and writes JSON and a picture. Each program but the last runs everything in random order; figures of
+# different runs or machines are not to be compared. Installs what is missing on Debian 12, and torch 2 from PyPI into the build
+# directory (540 MB to load, 1.3 GB installed). Takes six minutes.
 #   bash benchmarks/run.sh [output directory [flags of Google Benchmark]]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -13,18 +14,33 @@ install_packages libtbb-dev || echo "Going on without oneTBB."
 install_packages libtorch-dev || echo "Going on without libtorch."
 install_packages libopenmpi-dev openmpi-bin || echo "Going on without MPI."
 install_packages gnuplot-nox || echo "Going on without gnuplot: no picture is drawn."
+# Debian's libtorch is 1.13. Of the libraries for GPUs that pip would install, several GB, torch's for the CPU links these two.
+torch_packages=(torch==2.15.0 nvidia-cuda-cupti==13.2.86 nvidia-cuda-runtime==13.2.86)
+environment=build/benchmarks/python
+torch=
+if install_packages python3-venv && python3 -m venv "$environment" &&
+  "$environment/bin/pip" install --quiet --no-compile --no-deps "${torch_packages[@]}"; then
+  torch=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch
+else
+  echo "Going on without torch 2."
+fi
 
 output=${1:-build/benchmarks}
 flags=(--benchmark_enable_random_interleaving=true --benchmark_repetitions=9 --benchmark_min_time=0.01 "${@:2}")
 mkdir -p "$output"
 cmake -S . -B build/benchmarks -G Ninja -DCMAKE_BUILD_TYPE=Release -DHEADROOM_BUILD_BENCHMARKS=ON \
-  -DHEADROOM_BUILD_TESTS=OFF -DHEADROOM_BUILD_EXAMPLES=OFF
+  -DHEADROOM_BUILD_TESTS=OFF -DHEADROOM_BUILD_EXAMPLES=OFF -DHEADROOM_BENCHMARK_TORCH="$torch"
 cmake --build build/benchmarks --parallel "$(nproc)"
 programs=build/benchmarks/benchmarks
 "$programs/benchmark_kernels" "$output/kernels.tsv" --benchmark_out="$output/kernels.json" "${flags[@]}"
 "$programs/benchmark_trees" "$output/calls.tsv" "$output/threads.tsv" "${flags[@]}"
 if [[ -x $programs/benchmark_torch_step ]]; then
   "$programs/benchmark_torch_step" --benchmark_report_aggregates_only "${flags[@]}" | grep median | sort
+fi
+if [[ -n $torch ]]; then
+  echo
+  "$programs/benchmark_torch_fused" --benchmark_out="$output/torch_fused.json" "${flags[@]}" \
+    --benchmark_repetitions=51 --benchmark_min_time=0.001 "${@:2}" # one run at a time, so that contenders alternate often
 fi
 if [[ -x $programs/benchmark_mpi_decision ]]; then
   bash benchmarks/mpi_decision.sh "$programs/benchmark_mpi_decision"
