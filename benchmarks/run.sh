@@ -33,7 +33,7 @@ cmake -S . -B build/benchmarks -G Ninja -DCMAKE_BUILD_TYPE=Release -DHEADROOM_BU
 cmake --build build/benchmarks --parallel "$(nproc)"
 programs=build/benchmarks/benchmarks
 "$programs/benchmark_kernels" "$output/kernels.tsv" --benchmark_out="$output/kernels.json" "${flags[@]}"
-"$programs/benchmark_trees" "$output/calls.tsv" "$output/threads.tsv" "${flags[@]}"
+"$programs/benchmark_trees" "$output/calls.tsv" "$output/threads.tsv" "$output/streaming.tsv" "${flags[@]}"
 if [[ -x $programs/benchmark_torch_step ]]; then
   "$programs/benchmark_torch_step" --benchmark_report_aggregates_only "${flags[@]}" | grep median | sort
 fi

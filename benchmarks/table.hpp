@@ -45,7 +45,8 @@ inline std::string size_text(std::size_t bytes) {
 /// Gathers the repetitions; prints nothing but the table at the end.
 class Table : public benchmark::BenchmarkReporter {
  public:
-  explicit Table(Unit unit) : unit_(unit) {}
+  /// With a `reference`, a contender, the others' figures are ratios to its.
+  explicit Table(Unit unit, std::string reference = "") : unit_(unit), reference_(std::move(reference)) {}
 
   bool ReportContext(const Context&) override { return true; }
   void ReportRuns(const std::vector<Run>& runs) override {
@@ -88,17 +89,21 @@ class Table : public benchmark::BenchmarkReporter {
     tsv << work;
     for (const Line& line : lines) {
       std::printf("  %-32s", line.second.c_str());
-      for (const std::size_t size : sizes) std::printf(" %10.1f", median(line, size));
+      for (const std::size_t size : sizes) std::printf(" %10.*f", reference_.empty() ? 1 : 2, figure(line, size));
       std::printf("\n");
       tsv << '\t' << line.second;
     }
     tsv << '\n';
     for (const std::size_t size : sizes) {
       tsv << size;
-      for (const Line& line : lines) tsv << '\t' << median(line, size);
+      for (const Line& line : lines) tsv << '\t' << figure(line, size);
       tsv << '\n';
     }
     tsv << "\n\n";
+  }
+  double figure(const Line& line, std::size_t size) {
+    const Line reference{line.first, reference_};
+    return reference_.empty() || line == reference ? median(line, size) : median(line, size) / median(reference, size);
   }
   double median(const Line& line, std::size_t size) {
     std::vector<double>& figures = figures_[{line, size}];
@@ -107,6 +112,7 @@ class Table : public benchmark::BenchmarkReporter {
   }
 
   Unit unit_;
+  std::string reference_;
   std::vector<Line> lines_;
   std::map<std::string, std::vector<std::size_t>> sizes_;
   std::map<std::pair<Line, std::size_t>, std::vector<double>> figures_;

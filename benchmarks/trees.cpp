@@ -1,7 +1,7 @@
-// What is around the kernels: calls on a few elements, trees of many small leaves, one large leaf on several threads. Two
-// tables of medians: nanoseconds, and GB/s read and written.
+// What is around the kernels: calls on a few elements, trees of many small leaves, one large leaf on several threads, streaming
+// stores of leaves of all sizes. Tables of medians: nanoseconds, GB/s read and written, ratios.
 //
-//   benchmark_trees calls.tsv threads.tsv [flags of Google Benchmark]
+//   benchmark_trees calls.tsv threads.tsv streaming.tsv [flags of Google Benchmark]
 
 #include <Eigen/Core>
 #include <cmath>
@@ -156,9 +156,67 @@ void add_threads() {
   }
 }
 
+// ---- streaming stores ----
+
+/// What unscale_into does in trees that are too small for streaming stores.
+struct OrdinaryStores {
+  using into = headroom::detail::Ops<headroom::detail::Op::scale, headroom::detail::Op::unscale>;
+};
+constexpr const char* ordinary = "ordinary stores, ns an element";
+
+template <class Source, class Destination>
+void add_stores(const std::string& work, std::size_t size, std::size_t elements, const Source& source,
+                const Destination& destination) {
+  const int times = static_cast<int>(elements);
+  const auto streams = [=] { benchmark::DoNotOptimize(policy.unscale_into(*source, *destination).finite); };
+  const auto stores = [=] {
+    const auto pass = headroom::detail::unscale_pass(policy.loss_scale());
+    benchmark::DoNotOptimize(
+        headroom::detail::transform_into<OrdinaryStores>(headroom::sequential, pass, *source, *destination).finite);
+  };
+  add_call(work, "the verb, ratio to that", size, streams, times);
+  add_call(work, ordinary, size, stores, times);
+}
+
+/// Elements for leaves that are some bytes apart, as an allocator puts them; all of one dtype in the same memory.
+template <class T, bool IsDestination>
+T* leaf_at(std::size_t i, std::size_t size, std::size_t total) {
+  static std::vector<T> elements(2 * total, T(1.0F));
+  return elements.data() + i * (size + 16 / sizeof(T));
+}
+
+template <class In, class Out>
+void add_streaming(const std::string& work) {
+  constexpr std::size_t total = (std::size_t{128} << 20) / (sizeof(In) + sizeof(Out)), columns = 100;
+  for (const std::size_t size : {24U, 100U, 300U, 400U, 1000U, 4000U, 100'000U}) {
+    const auto source = std::make_shared<std::vector<headroom::span<In>>>();
+    const auto destination = std::make_shared<std::vector<headroom::span<Out>>>();
+    for (std::size_t i = 0; i < total / size; ++i) {
+      source->emplace_back(leaf_at<In, false>(i, size, total), size);
+      destination->emplace_back(leaf_at<Out, true>(i, size, total), size);
+    }
+    add_stores(work + ", leaves of as many", size, total / size * size, source, destination);
+  }
+  // Blocks of a matrix: their columns are apart from each other.
+  using Stride = Eigen::OuterStride<>;
+  using From = Eigen::Map<Eigen::Matrix<In, Eigen::Dynamic, Eigen::Dynamic>, 0, Stride>;
+  using To = Eigen::Map<Eigen::Matrix<Out, Eigen::Dynamic, Eigen::Dynamic>, 0, Stride>;
+  for (const std::size_t size : {24U, 100U, 400U, 4000U}) {
+    const auto source = std::make_shared<std::vector<From>>();
+    const auto destination = std::make_shared<std::vector<To>>();
+    const auto rows = static_cast<Eigen::Index>(size);
+    for (std::size_t i = 0; i + columns <= total / size; i += columns) {
+      source->emplace_back(leaf_at<In, false>(i, size, total), rows, columns, Stride(rows + 16 / Eigen::Index{sizeof(In)}));
+      destination->emplace_back(leaf_at<Out, true>(i, size, total), rows, columns,
+                                Stride(rows + 16 / Eigen::Index{sizeof(Out)}));
+    }
+    add_stores(work + ", columns of as many", size, source->size() * columns * size, source, destination);
+  }
+}
+
 /// Runs what has been registered since the last time.
-void run_table(benchmarks::Unit unit, const char* title, const char* file) {
-  benchmarks::Table table(unit);
+void run_table(benchmarks::Unit unit, const char* title, const char* file, const char* reference = "") {
+  benchmarks::Table table(unit, reference);
   benchmark::RunSpecifiedBenchmarks(&table);
   std::printf("\n%s\n", title);
   table.print(file);
@@ -169,8 +227,8 @@ void run_table(benchmarks::Unit unit, const char* title, const char* file) {
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: %s calls.tsv threads.tsv [flags of Google Benchmark]\n", argv[0]);
+  if (argc != 4) {
+    std::fprintf(stderr, "usage: %s calls.tsv threads.tsv streaming.tsv [flags of Google Benchmark]\n", argv[0]);
     return 1;
   }
   add_small<float>("float");
@@ -182,4 +240,8 @@ int main(int argc, char** argv) {
   run_table(benchmarks::Unit::nanoseconds, "Small work: medians", argv[1]);
   add_threads();
   run_table(benchmarks::Unit::gigabytes_per_second, "Threads: GB/s read and written, by size of the leaf; medians", argv[2]);
+  add_streaming<Eigen::half, float>("fp16 to float");
+  add_streaming<float, Eigen::half>("float to fp16");
+  add_streaming<float, float>("float to float");
+  run_table(benchmarks::Unit::nanoseconds, "Streaming stores, trees of 128 MiB, unscale_into; medians", argv[3], ordinary);
 }

@@ -38,7 +38,8 @@ fault() {
 # A header's room is its folder, or itself where it lies at the top; the loops are a room too, which each instruction set includes.
 room_of() {
   case $1 in
-    kernel/boundary.hpp | kernel/kernels.inl) echo "$1" ;;
+    kernel/boundary.hpp) echo "$1" ;;
+    kernel/*.inl) echo kernel/kernels.inl ;;
     */*) dirname "$1" ;;
     *) echo "$1" ;;
   esac

@@ -4,7 +4,6 @@
 #include <headroom/kernel/table.hpp>
 
 #include <cstdint>
-#include <cstring>
 #include <random>
 #include <vector>
 
@@ -23,49 +22,71 @@ using headroom::detail::Piece;
 
 namespace {
 
-/// Two pieces beside each other.
-template <Op op, class In, class Out>
-Found run(const void* source, unsigned char* destination, std::size_t n, double factor) {
-  const std::size_t first = n / 3;
-  const Piece pieces[] = {{source, destination, first},
-                          {static_cast<const typename In::bits_type*>(source) + first,
-                           destination + first * sizeof(typename Out::bits_type), n - first}};
-  Found found{0, 0.0};
-  headroom::detail::kernels<op, In, Out>[headroom::detail::isa_index()](pieces, pieces + 2, factor, found);
-  return found;
-}
+/// Pieces of sizes on both sides of where they begin to stream, in one block of memory, with some bytes between them.
+template <class In, class Out>
+struct Pieces {
+  using InBits = typename In::bits_type;
+  static constexpr std::size_t least = headroom::detail::least_streamed / sizeof(typename Out::bits_type);
+  static constexpr std::size_t count = 40, most = 2 * least + 100, gap = 130;
+
+  struct Place {
+    std::size_t source, size, destination;  // in elements, in bytes
+  };
+  std::vector<InBits> source;
+  std::vector<Place> places;
+  std::size_t bytes = 64;
+
+  Pieces(std::mt19937& random, bool is_finite) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t size = random_size(random);
+      bytes += random() % gap;
+      if (random() % 2 == 0) bytes = bytes / 64 * 64;  // as an allocator aligns
+      places.push_back({source.size(), size, bytes});
+      bytes += size * sizeof(typename Out::bits_type) + gap;
+      for (std::size_t k = 0; k < size; ++k) {
+        source.push_back(is_finite ? support::random_finite_bits<In>(random) : support::random_bits<In>(random));
+      }
+    }
+  }
+  static std::size_t random_size(std::mt19937& random) {
+    switch (random() % 3) {
+      case 0:
+        return random() % 70;
+      case 1:
+        return least - 2 + random() % 4;
+      default:
+        return random() % most;
+    }
+  }
+
+  /// The whole block, afterwards.
+  template <Op op>
+  [[nodiscard]] std::vector<unsigned char> run(double factor, Found& found) const {
+    std::vector<unsigned char> block(bytes + 64, 0xA5);
+    unsigned char* const begin = block.data() + (64 - reinterpret_cast<std::uintptr_t>(block.data()) % 64);
+    std::vector<Piece> pieces;
+    for (const Place& place : places) pieces.push_back({source.data() + place.source, begin + place.destination, place.size});
+    headroom::detail::kernels<op, In, Out>[headroom::detail::isa_index()](pieces.data(), pieces.data() + pieces.size(), factor,
+                                                                          found);
+    return {begin, begin + bytes};
+  }
+  template <Op op, Op streaming>
+  [[nodiscard]] bool streams_right(double factor) const {
+    Found ordinary{}, streamed{};
+    const bool same = run<op>(factor, ordinary) == run<streaming>(factor, streamed);
+    return same && ordinary.largest == streamed.largest;
+  }
+};
 
 template <class In, class Out>
 std::size_t wrong_streams() {
-  using InBits = typename In::bits_type;
-  using OutBits = typename Out::bits_type;
-  constexpr std::size_t most = 400, margin = 64;
   std::mt19937 random(support::seed);
-  std::vector<InBits> source(most);
-  for (auto& bits : source) bits = support::random_bits<In>(random);
-
   std::size_t wrong = 0;
-  for (std::size_t offset = 0; offset <= 64; ++offset) {
-    for (std::size_t n = 0; n <= most; n += n < 70 ? 1 : 37) {
-      alignas(64) unsigned char expected[2 * margin + 64 + most * sizeof(OutBits)], found[sizeof expected];
-      std::memset(expected, 0xA5, sizeof expected);
-      std::memset(found, 0xA5, sizeof found);
-      Found ordinary{}, streaming{};
-      switch (n % 3) {
-        case 0:
-          ordinary = run<Op::scale, In, Out>(source.data(), expected + margin + offset, n, 0.25);
-          streaming = run<Op::scale_streaming, In, Out>(source.data(), found + margin + offset, n, 0.25);
-          break;
-        case 1:
-          ordinary = run<Op::unscale, In, Out>(source.data(), expected + margin + offset, n, 3.0);
-          streaming = run<Op::unscale_streaming, In, Out>(source.data(), found + margin + offset, n, 3.0);
-          break;
-        default:
-          ordinary = run<Op::cast, In, Out>(source.data(), expected + margin + offset, n, 1.0);
-          streaming = run<Op::cast_streaming, In, Out>(source.data(), found + margin + offset, n, 1.0);
-      }
-      if (ordinary.largest != streaming.largest || std::memcmp(expected, found, sizeof expected) != 0) ++wrong;
-    }
+  for (int round = 0; round < 20; ++round) {
+    const Pieces<In, Out> pieces(random, round % 2 == 0);
+    wrong += pieces.template streams_right<Op::scale, Op::scale_streaming>(0.25) ? 0 : 1;
+    wrong += pieces.template streams_right<Op::unscale, Op::unscale_streaming>(3.0) ? 0 : 1;
+    wrong += pieces.template streams_right<Op::cast, Op::cast_streaming>(1.0) ? 0 : 1;
   }
   return wrong;
 }
@@ -90,13 +111,19 @@ TEST_CASE("work larger than the largest cache streams, small work does not", "[k
   CHECK_FALSE(is_worth_streaming(1024));
   CHECK(is_worth_streaming(~std::size_t{0}));
   CHECK(is_worth_streaming(headroom::detail::read_largest_cache()));
+  using headroom::detail::streaming_threshold;
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  CHECK(streaming_threshold(32 * mib) == 24 * mib);
+  CHECK(streaming_threshold(128 * mib) == 96 * mib);
+  CHECK(streaming_threshold(300 * mib) == 96 * mib);
 }
 
 TEST_CASE("what is done in place does not stream, but is right", "[kernel]") {
   support::for_each_isa([](headroom::Isa) {
     std::vector<float> values(1000, 3.0F);
-    (void)run<Op::scale_streaming, binary32, binary32>(values.data(), reinterpret_cast<unsigned char*>(values.data()), 1000,
-                                                       0.5);
+    const Piece piece{values.data(), values.data(), values.size()};
+    Found found{0, 0.0};
+    headroom::detail::kernels<Op::scale_streaming, binary32>[headroom::detail::isa_index()](&piece, &piece + 1, 0.5, found);
     CHECK(values == std::vector<float>(1000, 1.5F));
   });
 }

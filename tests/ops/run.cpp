@@ -208,3 +208,69 @@ TEST_CASE("every element of many leaves is worked on once, whatever the shares")
     CHECK(faults == 0);
   }
 }
+
+namespace {
+
+/// A tree of two dtypes whose leaves have sizes on both sides of where they begin to stream, and one with rows apart from each
+/// other in memory.
+template <class Narrow, class Wide>
+struct Mixed {
+  std::vector<std::vector<Narrow>> narrow;
+  std::vector<std::vector<Wide>> wide;
+  std::vector<Wide> store = std::vector<Wide>(100 * 900, Wide(7.0F));
+  support::Strided<Wide> rows{store.data(), {100, 800}, {900, 1}};
+  HEADROOM_TREE(Mixed, narrow, rows, wide)
+
+  Mixed() {
+    std::mt19937 random(support::seed);
+    for (std::size_t i = 0; i < 400; ++i) {
+      const std::size_t size = i % 50 == 49 ? 70000 + random() % 70000 : i % 2 == 0 ? random() % 40 : 500 + random() % 600;
+      narrow.emplace_back(size, Narrow(7.0F));
+      wide.emplace_back(size, Wide(7.0F));
+    }
+  }
+  Mixed(const Mixed&) = delete;
+  Mixed& operator=(const Mixed&) = delete;
+
+  void randomise() {
+    std::mt19937 random(support::seed);
+    std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
+    for (auto& leaf : narrow) {
+      for (auto& element : leaf) element = Narrow(uniform(random));
+    }
+    for (auto& leaf : wide) {
+      for (auto& element : leaf) element = Wide(uniform(random));
+    }
+    for (auto& element : store) element = Wide(uniform(random));
+  }
+  [[nodiscard]] auto bits() const {
+    std::vector<decltype(bits_of(narrow[0]))> all_narrow;
+    std::vector<decltype(bits_of(store))> all_wide{bits_of(store)};
+    for (const auto& leaf : narrow) all_narrow.push_back(bits_of(leaf));
+    for (const auto& leaf : wide) all_wide.push_back(bits_of(leaf));
+    return std::make_tuple(all_narrow, all_wide);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a pass with streaming stores leaves the bits of one without, on any number of threads") {
+  Mixed<half, float> source;
+  source.randomise();
+  for (const float loss_scale : {4.0F, 3.0F}) {
+    Mixed<float, half> expected;
+    Pass pass = unscale_pass(loss_scale);
+    Plan to_expected;
+    plan_two<UnscaleOps::into, DestinationIs::the_users>(to_expected, source, expected);
+    const Found ordinary = run(headroom::sequential, to_expected, pass);
+    pass.streaming = UnscaleOps::into::streaming;
+    for (int threads = 1; threads <= 4; ++threads) {
+      INFO(threads << " threads");
+      Mixed<float, half> destination;
+      Plan plan;
+      plan_two<UnscaleOps::into, DestinationIs::the_users>(plan, source, destination);
+      CHECK(same(run(parallel(threads), plan, pass), ordinary));
+      CHECK(destination.bits() == expected.bits());
+    }
+  }
+}

@@ -118,29 +118,7 @@ inline void transform(const Piece* piece, const Piece* last, double factor, Foun
   add_largest<Format>(found, largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3))));
 }
 
-/// The same with streaming stores, but for what lies before the first aligned element, and after the last four registers. A
-/// piece without one, and one that is done in place, where there is nothing to be gained, has none.
-template <Op op, class In, class Out>
-inline void transform_streaming(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
-  constexpr std::size_t in_size = sizeof(typename In::bits_type), out_size = sizeof(typename Out::bits_type);
-  constexpr std::size_t block = 4 * lanes_of<compute_of<op, In, Out>>;
-  for (; piece != last; ++piece) {
-    const std::size_t beyond = reinterpret_cast<std::uintptr_t>(piece->destination) % streaming_alignment;
-    const std::size_t head = (streaming_alignment - beyond) % streaming_alignment / out_size;
-    if (beyond % out_size != 0 || head >= piece->size || piece->source == piece->destination) {
-      transform<op, In, Out>(piece, piece + 1, factor, found);
-      continue;
-    }
-    const std::size_t streamed = (piece->size - head) / block * block, tail = head + streamed;
-    const auto* const from = static_cast<const unsigned char*>(piece->source);
-    auto* const to = static_cast<unsigned char*>(piece->destination);
-    const Piece aligned{from + head * in_size, to + head * out_size, streamed};
-    const Piece ends[] = {{from, to, head}, {from + tail * in_size, to + tail * out_size, piece->size - tail}};
-    transform<op, In, Out, true>(&aligned, &aligned + 1, factor, found);
-    transform<op, In, Out>(ends, ends + 2, factor, found);
-  }
-  finish_streaming();
-}
+#include <headroom/kernel/streaming.inl>
 
 // ---- sixteen bits times a power of two: the exponent is added in integers, block by block, as long as neither what is read
 // nor what is stored is subnormal, Inf or NaN ----

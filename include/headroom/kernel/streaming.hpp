@@ -32,11 +32,15 @@ namespace detail {
   return largest == 0 ? when_unknown : largest;
 }
 
-/// Whether stores that bypass the caches pay for a pass, not in place, that reads and writes this many bytes in all. In
-/// measurements they pay from three quarters of the largest cache on. Ordinary stores also load what they are about to
-/// overwrite.
+/// From how many bytes, read and written, stores that bypass the caches pay for a pass that is not in place. Ordinary stores
+/// also load what they are about to overwrite. In measurements they pay, even if the destination is read right afterwards, from
+/// three quarters of the largest cache on, but of one that many share nobody has as much to himself: of 300 MiB, 96.
+[[nodiscard]] constexpr std::size_t streaming_threshold(std::size_t largest_cache) noexcept {
+  constexpr std::size_t most = std::size_t{96} << 20;
+  return largest_cache / 4 * 3 < most ? largest_cache / 4 * 3 : most;
+}
 [[nodiscard]] inline bool is_worth_streaming(std::size_t bytes) {
-  static const std::size_t threshold = read_largest_cache() / 4 * 3;
+  static const std::size_t threshold = streaming_threshold(read_largest_cache());
   return bytes >= threshold;
 }
 

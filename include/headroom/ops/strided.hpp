@@ -31,6 +31,10 @@ struct Pass {
 /// Copies elements of 1, 2, 4 or 8 bytes; strides are in elements.
 inline void copy_elements(std::size_t bytes, unsigned char* to, std::ptrdiff_t to_stride, const unsigned char* from,
                           std::ptrdiff_t from_stride, std::size_t n) noexcept {
+  if (to_stride == 1 && from_stride == 1) {
+    std::memcpy(to, from, n * bytes);
+    return;
+  }
   to_stride *= static_cast<std::ptrdiff_t>(bytes);
   from_stride *= static_cast<std::ptrdiff_t>(bytes);
   const auto copy = [&](auto size) {

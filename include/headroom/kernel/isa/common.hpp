@@ -44,6 +44,10 @@ inline constexpr std::size_t chunk_size = 65536;
 /// other in AVX2's registers.
 inline constexpr std::size_t sum_lanes = 32;
 
+/// Bytes of the destination from which on a piece is worth streaming stores, where all pieces are of that size. They pay from
+/// 1 KiB on, and by an eighth or more from 2 KiB on.
+inline constexpr std::size_t least_streamed = 2048;
+
 /// Adds pairwise, the far halves first, as the registers were. The asm keeps -ffast-math from choosing another order.
 [[gnu::noinline]] inline double sum_of_lanes(double* lanes, std::size_t count) noexcept {
   for (std::size_t half = count / 2; half > 0; half /= 2) {

@@ -1,0 +1,42 @@
+// Passes with streaming stores: the part of kernels.inl that chooses what is worth them.
+
+/// Whether a piece is worth streaming stores. In place there is nothing to be gained.
+template <class Out>
+inline bool is_streamed(const Piece& piece) noexcept {
+  constexpr std::size_t size = sizeof(typename Out::bits_type);
+  return piece.size >= least_streamed / size && piece.source != piece.destination &&
+         reinterpret_cast<std::uintptr_t>(piece.destination) % size == 0;
+}
+/// One piece with streaming stores, but for what lies before the first aligned element, and after the last four registers.
+template <Op op, class In, class Out>
+inline void stream(const Piece& piece, double factor, Found& found) noexcept {
+  constexpr std::size_t in_size = sizeof(typename In::bits_type), out_size = sizeof(typename Out::bits_type);
+  constexpr std::size_t block = 4 * lanes_of<compute_of<op, In, Out>>;
+  const std::size_t beyond = reinterpret_cast<std::uintptr_t>(piece.destination) % streaming_alignment;
+  const std::size_t head = (streaming_alignment - beyond) % streaming_alignment / out_size;
+  const std::size_t streamed = (piece.size - head) / block * block, tail = head + streamed;
+  const auto* const from = static_cast<const unsigned char*>(piece.source);
+  auto* const to = static_cast<unsigned char*>(piece.destination);
+  const Piece aligned{from + head * in_size, to + head * out_size, streamed};
+  const Piece ends[] = {{from, to, head}, {from + tail * in_size, to + tail * out_size, piece.size - tail}};
+  transform<op, In, Out, true>(&aligned, &aligned + 1, factor, found);
+  transform<op, In, Out>(ends, ends + 2, factor, found);
+}
+/// Large pieces with streaming stores, those between them with ordinary ones; these in groups, which are still in the first
+/// cache when they have been looked at.
+template <Op op, class In, class Out>
+inline void transform_streaming(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
+  constexpr std::ptrdiff_t group = 64;
+  bool has_streamed = false;
+  while (piece != last) {
+    const Piece* const first = piece;
+    while (piece != last && piece - first < group && !is_streamed<Out>(*piece)) ++piece;
+    if (piece != first) {
+      transform<op, In, Out>(first, piece, factor, found);
+    } else {
+      stream<op, In, Out>(*piece++, factor, found);
+      has_streamed = true;
+    }
+  }
+  if (has_streamed) finish_streaming();
+}
