@@ -1,7 +1,7 @@
 // headroom beside the fused operators of torch 2, on the gradients of 100 tensors of 100,000 elements, in one process, one
-// thread and random order: unscaling, norms and clipping. torch's side is what torch.amp.GradScaler and
-// torch.nn.utils.clip_grad_norm_ call, without Python around it. Prints a table; ends with an error before it if both do not
-// come to the same results.
+// thread and random order: unscaling, norms, clipping, and whole steps of AdamW. torch's side is what torch.amp.GradScaler,
+// torch.nn.utils.clip_grad_norm_ and torch.optim.AdamW(fused=True) call, without Python around it. Prints a table; ends with
+// an error before it if both do not come to the same results.
 //
 //   benchmark_torch_fused [flags of Google Benchmark]
 
@@ -17,9 +17,11 @@
 #include <headroom/adapters/torch.hpp>
 #include <headroom/headroom.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "../examples/fused_adamw.hpp"
 #include "comparison.hpp"
 
 namespace {
@@ -77,7 +79,62 @@ double clip(Tensors& gradients) {
   return before.item<double>();
 }
 
+/// torch.optim.AdamW(fused=True)
+class AdamW {
+ public:
+  explicit AdamW(const Tensors& gradients) {
+    for (const at::Tensor& gradient : gradients) {
+      weights_.push_back(at::ones_like(gradient));
+      means_.push_back(at::zeros_like(gradient));
+      squares_.push_back(at::zeros_like(gradient));
+      steps_.push_back(at::zeros({}));
+    }
+  }
+  void step(Tensors& gradients, const at::Tensor& found_inf, const std::optional<at::Tensor>& scale) {
+    const fused::AdamWOptions by;
+    at::_foreach_add_(steps_, 1.0);
+    at::_fused_adamw_(weights_, gradients, means_, squares_, {}, steps_, by.lr, by.beta1, by.beta2, by.weight_decay, by.eps,
+                      false, false, scale, found_inf);
+    at::_foreach_sub_(steps_, Tensors(steps_.size(), found_inf));
+  }
+  [[nodiscard]] Tensors result() const {
+    Tensors all = weights_;
+    all.insert(all.end(), means_.begin(), means_.end());
+    all.insert(all.end(), squares_.begin(), squares_.end());
+    return all;
+  }
+
+ private:
+  Tensors weights_, means_, squares_, steps_;
+};
+
 }  // namespace by_torch
+
+namespace by_headroom {
+
+/// examples/fused_adamw.hpp, for a GradScaler in deferred mode.
+class AdamW {
+ public:
+  explicit AdamW(Tensors& gradients) : gradients_(gradients) {
+    for (const at::Tensor& gradient : gradients) weights_.emplace_back(gradient.numel(), 1.0F);
+  }
+  Tensors& gradients() { return gradients_; }
+  void step(headroom::GradientFactor factor) { fused::adamw_step(weights_, gradients_, state_, {}, factor.value); }
+  [[nodiscard]] Tensors result() {
+    Tensors all;
+    for (auto* vectors : {&weights_, &state_.first, &state_.second}) {
+      for (auto& values : *vectors) all.push_back(at::from_blob(values.data(), static_cast<std::int64_t>(values.size())));
+    }
+    return all;
+  }
+
+ private:
+  Tensors& gradients_;
+  std::vector<std::vector<float>> weights_;
+  fused::AdamWState state_;
+};
+
+}  // namespace by_headroom
 
 struct Contender {
   SharedGradients gradients;
@@ -156,6 +213,36 @@ std::vector<Work> gradient_works(const std::string& dtype, const SharedGradients
   return all;
 }
 
+/// Whole steps, with float weights. torch takes gradients of their dtype alone, so it gets floats.
+std::vector<Work> step_works(const std::string& dtype, const SharedGradients& ours, const SharedGradients& theirs) {
+  std::vector<Work> all;
+  for (const bool clips : {true, false}) {
+    const auto optimizer = std::make_shared<by_headroom::AdamW>(ours->current());
+    const auto scaler = std::make_shared<headroom::GradScaler<>>(2.0);
+    scaler->set_deferred(true);
+    const auto step = [=](Tensors&) {
+      benchmark::DoNotOptimize(scaler->scale(1.0F));  // else these would be the gradients of the step before
+      const double norm = clips ? scaler->unscale_and_clip_(*optimizer, max_norm).norm : 0.0;
+      (void)scaler->step(*optimizer);
+      scaler->update(2.0);
+      return norm;
+    };
+    const auto fused = std::make_shared<by_torch::AdamW>(theirs->current());
+    const auto torch_step = [=](Tensors& gradients) {
+      // Unless they are to be clipped, GradScaler only looks at them, which costs as much, and AdamW unscales them.
+      const at::Tensor found_inf = by_torch::unscale(gradients, clips ? 2.0 : 1.0);
+      const double norm = clips ? by_torch::clip(gradients) : 0.0;
+      fused->step(gradients, found_inf, clips ? std::nullopt : std::optional<at::Tensor>(at::full({}, 2.0)));
+      return norm;
+    };
+    all.push_back({std::string(clips ? "unscale, clip, AdamW, " : "unscale, AdamW, ") + dtype,
+                   4.0,
+                   {ours, step, [=] { return optimizer->result(); }},
+                   {theirs, torch_step, [=] { return fused->result(); }}});
+  }
+  return all;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -171,6 +258,9 @@ int main(int argc, char** argv) {
   for (const auto& [name, dtype, tolerance] : dtypes) {
     const auto gradients = std::make_shared<Gradients>(converted(normal_tensors(), dtype));
     for (const Work& work : gradient_works(name, gradients)) add_checked(work, tolerance);
+    const auto floats =
+        dtype == at::kFloat ? gradients : std::make_shared<Gradients>(converted(gradients->times(1.0), at::kFloat));
+    for (const Work& work : step_works(name, gradients, floats)) add_checked(work, dtypes[0].tolerance);
   }
   benchmarks::Comparison table("torch");
   benchmark::RunSpecifiedBenchmarks(&table);
