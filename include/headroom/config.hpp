@@ -45,6 +45,16 @@
 #define HEADROOM_DETAIL_HAS_NEON 0
 #endif
 
+// Whether the vectors of the language (vector_size) are registers of the CPU.
+#ifndef HEADROOM_DETAIL_HAS_VECTORS
+#if defined(__GNUC__) && (defined(__SSE2__) || defined(__ARM_NEON) || defined(__VSX__) || defined(__riscv_vector) || \
+                          defined(__loongarch_sx) || defined(__wasm_simd128__))
+#define HEADROOM_DETAIL_HAS_VECTORS 1
+#else
+#define HEADROOM_DETAIL_HAS_VECTORS 0
+#endif
+#endif
+
 // _Float16 is std::float16_t wherever the latter exists, so recognising one recognises both. g++ 12 has it only on x86,
 // although its macro says otherwise.
 #if defined(__FLT16_MANT_DIG__) && (!defined(__x86_64__) || defined(__SSE2__)) && \

@@ -21,6 +21,10 @@ inline Value launder(Value value) noexcept {
   __asm__ volatile("" : "+x"(value));
 #elif defined(__aarch64__)
   __asm__ volatile("" : "+w"(value));
+#elif defined(__VSX__)
+  __asm__ volatile("" : "+wa"(value));
+#elif defined(__riscv_flen) && __riscv_flen >= 64 && !defined(__riscv_vector)
+  __asm__ volatile("" : "+f"(value));
 #else
   __asm__ volatile("" : "+m"(value));
 #endif

@@ -75,7 +75,8 @@ inline Bits largest_with(Format, Bits largest, Bits bits) noexcept {
 
 /// Whether four registers at a time are worth their code: not where one element at a time is rounded to a short format.
 template <class Compute, class Out>
-inline constexpr bool goes_in_fours = lanes_of<Compute> > 1 || sizeof(typename Out::bits_type) >= sizeof(float);
+inline constexpr bool goes_in_fours = is_unrolled &&
+                                      (lanes_of<Compute> > 1 || sizeof(typename Out::bits_type) >= sizeof(float));
 
 /// Streaming: destinations are aligned to `streaming_alignment`, sizes are multiples of four registers, and finish_streaming()
 /// is called afterwards.

@@ -3,6 +3,7 @@
 #include <headroom/config.hpp>
 #include <headroom/dtype/format.hpp>
 #include <headroom/kernel/isa.hpp>
+#include <headroom/kernel/isa/portable.hpp>
 #include <headroom/kernel/isa/scalar.hpp>
 #if HEADROOM_COMPILED
 #include <headroom/kernel/compiled.hpp>
@@ -20,15 +21,6 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
-
-/// Whether the SIMD instruction sets compute with the format: those they have instructions for, and all formats of up to 16
-/// bits whose numbers, subnormal ones included, are normal floats (isa/lanes.inl). Other formats run on the scalar kernels. So
-/// does everything if the chosen instruction set is not compiled into this translation unit (another one may have chosen it).
-template <class Format>
-inline constexpr bool has_registers = is_sixteen_bits<Format> || std::is_same_v<Format, binary32> ||
-                                      (sizeof(typename Format::bits_type) <= 2 &&
-                                       Format::bias + Format::mantissa_bits < binary32::bias &&
-                                       holds_normals<Format, binary32>());
 
 template <Isa isa>
 struct IsaKernels : IsaKernels<Isa::scalar> {};

@@ -48,6 +48,9 @@ inline constexpr std::size_t sum_lanes = 32;
 /// 1 KiB on, and by an eighth or more from 2 KiB on.
 inline constexpr std::size_t least_streamed = 2048;
 
+/// Whether loops go over four registers a round. (A file of an instruction set may have its own, which hides this one.)
+inline constexpr bool is_unrolled = true;
+
 /// Adds pairwise, the far halves first, as the registers were. The asm keeps -ffast-math from choosing another order.
 [[gnu::noinline]] inline double sum_of_lanes(double* lanes, std::size_t count) noexcept {
   for (std::size_t half = count / 2; half > 0; half /= 2) {
@@ -79,6 +82,15 @@ inline void add_largest(Found& found, typename Format::bits_type magnitude) noex
 }
 template <class Format>
 inline constexpr bool is_sixteen_bits = std::is_same_v<Format, binary16> || std::is_same_v<Format, brain16>;
+
+/// Whether the SIMD instruction sets compute with the format: those they have instructions for, and all formats of up to 16
+/// bits whose numbers, subnormal ones included, are normal floats (isa/lanes.inl). Other formats run on the scalar kernels. So
+/// does everything if the chosen instruction set is not compiled into this translation unit (another one may have chosen it).
+template <class Format>
+inline constexpr bool has_registers = is_sixteen_bits<Format> || std::is_same_v<Format, binary32> ||
+                                      (sizeof(typename Format::bits_type) <= 2 &&
+                                       Format::bias + Format::mantissa_bits < binary32::bias &&
+                                       holds_normals<Format, binary32>());
 
 }  // namespace detail
 }  // namespace HEADROOM_BUILD

@@ -2,7 +2,7 @@
 // clang): what makes a dtype of one specialisation run on all of them. Included by each file of kernel/isa/ but the scalar one,
 // inside its namespace and its target region, before kernels.inl; table.hpp says which formats come here.
 
-using float_register = compute_for<binary32, binary32>;
+using float_register = compute_for<void, binary32>;  // void: a format without instructions
 using float_bits = decltype(narrow(binary32{}, float_register{}));
 inline constexpr std::size_t lane_count = lanes_of<float_register>;
 

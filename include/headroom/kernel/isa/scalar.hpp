@@ -6,8 +6,9 @@
 #include <headroom/kernel/isa/common.hpp>
 #include <type_traits>
 
-// One element at a time, in the language itself: what every CPU can do, the kernels of double, and what the others are compared
-// with. A "register" holds one element; it is computed with as float, or as double where source or destination is double.
+// One element at a time, in the language itself: what every CPU can do, the kernels of double, and what portable.hpp has to
+// equal, which takes the place of most of them where the CPU has registers for the vectors of the language. A "register" holds
+// one element; it is computed with as float, or as double where source or destination is double.
 //
 // Under -ffast-math a compiler may assume that a float it computed is finite, and that dividing by s is multiplying by 1/s. The
 // empty asm statements hide the origin of a value from it, so that neither reaches the bits that are stored or classified.
@@ -116,7 +117,9 @@ inline void store_sums(double* destination, f64x1 sums) noexcept { *destination 
 #include <headroom/kernel/kernels.inl>
 
 }  // namespace detail::scalar
+#if !HEADROOM_DETAIL_HAS_VECTORS  // else portable.hpp chooses
 template <>
 struct detail::IsaKernels<Isa::scalar> : detail::scalar::Kernels {};
+#endif
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
