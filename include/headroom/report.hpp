@@ -17,7 +17,7 @@ struct [[nodiscard]] GradientReport {
 
 /// The report of a pass that also measures the norm.
 struct [[nodiscard]] GradientNorm : GradientReport {
-  double norm = 0.0;  ///< L2 norm over all elements, summed in double; +Inf if not finite, or beyond double
+  double norm = 0.0;  ///< L2 norm over all elements, see `measure`; +Inf if not finite, or beyond double
 };
 
 }  // namespace HEADROOM_BUILD

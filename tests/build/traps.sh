@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# traps.sh include/headroom: traps of compilers that a target region falls into, found in the source of kernel/isa and kernels.inl.
+# traps.sh include/headroom: traps of compilers that a target region falls into, found in the source of kernel/isa and the loops.
 # What tests of behaviour can see is tested there, under the number of the trap: T1 ... T3, T7, T8, T10 ... T12, T15 ... T23.
 set -euo pipefail
 cd "$1/kernel"
@@ -16,7 +16,7 @@ refuse() {
 }
 mapfile -t regions < <(grep -lE 'clang attribute push|GCC push_options' isa/*.hpp)
 mapfile -t loops < <(grep -l 'include <headroom/kernel/kernels.inl>' isa/*.hpp | grep -vx isa/scalar.hpp)
-loops+=(isa/lanes.inl kernels.inl streaming.inl)
+loops+=(isa/lanes.inl kernels.inl measure.inl streaming.inl)
 
 refuse T4 "a lambda does not inherit the target of its function" '\[[&=]?\] *\(' "${loops[@]}"
 refuse T5 "g++ leaves friends defined in a class out of the region" '\bfriend\b' "${loops[@]}"

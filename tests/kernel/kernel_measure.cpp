@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "support/bits.hpp"
@@ -47,10 +48,15 @@ long double norm_in_long_double(const std::vector<T>& values) {
   return std::sqrt(sum);
 }
 
+/// Ten roundings to float, of a square and of sums, on the way of an element into a sum in double; the root halves the error.
+template <class T>
+constexpr long double tolerance = std::is_same_v<T, double> ? 1e-12L : 5.01L * 0x1p-24L;
+
+template <class T>
 bool near(const double& actual, long double expected) {
   // Under -ffast-math the comparison alone may be taken to hold for a NaN.
   return support::is_finite<binary64>(bits_of(actual)) &&
-         std::fabs(static_cast<long double>(actual) - expected) <= 1e-12L * expected;
+         std::fabs(static_cast<long double>(actual) - expected) <= tolerance<T> * expected;
 }
 
 bool same(const GradientNorm& a, const GradientNorm& b) {
@@ -96,7 +102,7 @@ TEST_CASE("norms are near those in long double and the same bits on every instru
         if (isa == headroom::Isa::scalar) by_scalar = measured;
         INFO(name_of<T>() << ", n = " << n << ": " << measured.norm << ", not " << static_cast<double>(expected));
         CHECK(measured.finite);
-        CHECK(near(measured.norm, expected));
+        CHECK(near<T>(measured.norm, expected));
         CHECK(same(measured, by_scalar));
       });
     }
@@ -136,8 +142,103 @@ TEST_CASE("all finite patterns of a 16-bit format in one span", "[kernel]") {
       const GradientNorm measured = measure(values);
       CHECK(measured.finite);
       CHECK(measured.max_abs == static_cast<double>(std::numeric_limits<T>::max()));
-      CHECK(near(measured.norm, expected));
+      CHECK(near<T>(measured.norm, expected));
     });
+  });
+}
+
+TEST_CASE("norms at every power of two of a float, alone and beside smaller ones", "[kernel]") {
+  const int lowest = support::flushes_subnormals() ? -126 : -149;
+  support::for_each_type<float, bfloat16>([&](auto type) {
+    using T = typename decltype(type)::type;
+    support::Mismatches wrong;
+    std::vector<T> values(1600);
+    for (const int below : {0, 1, 12, 20, 60, 100}) {
+      for (int exponent = lowest; exponent <= 127; ++exponent) {
+        const int small = std::max(exponent - below, lowest);
+        std::fill(values.begin(), values.end(), T(std::ldexp(-1.0F, small)));
+        for (const std::size_t i : {std::size_t{3}, std::size_t{700}}) values[i] = T(std::ldexp(1.0F, exponent));
+        const long double expected = norm_in_long_double(values);
+        GradientNorm by_scalar;
+        support::for_each_isa([&](headroom::Isa isa) {
+          const GradientNorm measured = measure(values);
+          if (isa == headroom::Isa::scalar) by_scalar = measured;
+          wrong.expect(near<T>(measured.norm, expected) && same(measured, by_scalar),
+                       [&] { return "2^" + std::to_string(exponent) + " and 2^" + std::to_string(small); });
+        });
+      }
+    }
+    INFO(name_of<T>() << ": " << wrong.count() << ", first " << wrong.first());
+    CHECK(wrong.count() == 0);
+  });
+}
+
+TEST_CASE("squares are summed in the documented order, to the bit", "[kernel]") {
+  // Volatile: no flag may change what is added to what, or fuse it.
+  const auto reference = [](const std::vector<float>& values) {
+    volatile double all = 0.0;
+    for (std::size_t chunk = 0; chunk < values.size(); chunk += 65'536) {
+      volatile double sums[16] = {};
+      const std::size_t end = std::min(values.size(), chunk + 65'536);
+      for (std::size_t block = chunk; block < end; block += 512) {
+        volatile float squares[64] = {};
+        for (std::size_t i = 0; i < 512 && block + i < end; ++i) {
+          const volatile float square = values[block + i] * values[block + i];
+          squares[i % 64] = squares[i % 64] + square;
+        }
+        for (std::size_t i = 0; i < 32; ++i) squares[i] = squares[i] + squares[i + 32];
+        for (std::size_t i = 0; i < 16; ++i) squares[i] = squares[i] + squares[i + 16];
+        for (std::size_t i = 0; i < 16; ++i) sums[i] = sums[i] + static_cast<double>(squares[i]);
+      }
+      for (std::size_t distance = 8; distance > 0; distance /= 2) {
+        for (std::size_t i = 0; i < distance; ++i) sums[i] = sums[i] + sums[i + distance];
+      }
+      all = all + sums[0];
+    }
+    return std::sqrt(all);
+  };
+  for (const std::size_t n : {1, 7, 63, 64, 65, 300, 511, 512, 513, 1024, 5000, 65'536, 65'537, 200'001}) {
+    const auto floats = random_values<float>(n);
+    const auto halves = random_values<half>(n);
+    const std::vector<float> widened(halves.begin(), halves.end());
+    const double expected = reference(floats), expected_of_halves = reference(widened);
+    support::for_each_isa([&](headroom::Isa) {
+      INFO(n << " elements");
+      CHECK(bits_of(measure(floats).norm) == bits_of(expected));
+      CHECK(bits_of(measure(halves).norm) == bits_of(expected_of_halves));
+    });
+  }
+}
+
+TEST_CASE("norms of random bits, block by block of another magnitude", "[kernel]") {
+  std::mt19937 random(support::seed);
+  support::for_each_type<float, bfloat16, half>([&](auto type) {
+    using T = typename decltype(type)::type;
+    using Format = format_of<T>;
+    const int lowest = 1 - Format::bias, highest = Format::bias - 1;
+    support::Mismatches wrong;
+    for (int run = 0; run < support::cases(300); ++run) {
+      std::vector<T> values(1 + random() % 4000);
+      for (std::size_t i = 0; i < values.size();) {
+        const int low = lowest + static_cast<int>(random() % static_cast<unsigned>(highest - lowest + 1));
+        const int width = 1 + static_cast<int>(random() % 40);
+        for (std::size_t end = i + 1 + random() % 1000; i < end && i < values.size(); ++i) {
+          auto bits = support::random_magnitude<Format>(random, low, std::min(low + width, highest));
+          if (random() % 8 == 0) bits = 0;
+          support::set_bits(values[i], static_cast<decltype(bits)>(random() % 2 == 0 ? bits : bits | Format::sign_mask));
+        }
+      }
+      const long double expected = norm_in_long_double(values);
+      GradientNorm by_scalar;
+      support::for_each_isa([&](headroom::Isa isa) {
+        const GradientNorm measured = measure(values);
+        if (isa == headroom::Isa::scalar) by_scalar = measured;
+        wrong.expect(near<T>(measured.norm, expected) && same(measured, by_scalar),
+                     [&] { return std::string(to_string(isa)) + ", run " + std::to_string(run); });
+      });
+    }
+    INFO(name_of<T>() << ": " << wrong.count() << ", first " << wrong.first());
+    CHECK(wrong.count() == 0);
   });
 }
 
@@ -151,7 +252,7 @@ TEST_CASE("norms of doubles that are far from 1", "[kernel]") {
       const GradientNorm measured = measure(values);
       INFO(values[0] << " and others: " << measured.norm);
       CHECK(measured.finite);
-      CHECK(near(measured.norm, expected));
+      CHECK(near<double>(measured.norm, expected));
     });
   }
 }
@@ -166,7 +267,7 @@ TEST_CASE("norms at every power of two whose squares are doubles", "[kernel]") {
       values[0] = std::ldexp(1.0, exponent);
       const GradientNorm measured = measure(values);
       const long double expected = std::ldexp(std::sqrt(1.0L + 70'000.0L * std::ldexp(1.0L, -2 * below)), exponent);
-      wrong.expect(measured.finite && near(measured.norm, expected), [&] { return "2^" + std::to_string(exponent); });
+      wrong.expect(measured.finite && near<double>(measured.norm, expected), [&] { return "2^" + std::to_string(exponent); });
     }
   }
   INFO(wrong.first());
@@ -185,14 +286,13 @@ TEST_CASE("a sum of squares beyond double is infinite, though its elements are f
 }
 
 TEST_CASE("norms of subnormal numbers", "[kernel]") {
-  // Their squares are normal doubles.
   if (support::flushes_subnormals()) return;  // they count as zero then
   support::for_each_isa([&](headroom::Isa) {
     std::vector<float> floats(3);
     for (float& value : floats) support::set_bits(value, 5U);
-    CHECK(near(measure(floats).norm, norm_in_long_double(floats)));
+    CHECK(near<float>(measure(floats).norm, norm_in_long_double(floats)));
     const std::vector<bfloat16> bfloats(100, bfloat16::from_bits(3));
-    CHECK(near(measure(bfloats).norm, norm_in_long_double(bfloats)));
+    CHECK(near<bfloat16>(measure(bfloats).norm, norm_in_long_double(bfloats)));
   });
 }
 

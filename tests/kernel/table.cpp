@@ -33,22 +33,3 @@ TEST_CASE("an instruction set that this file was not compiled with runs as scala
   CHECK(detail::kernels<Op::scale, binary32>[neon] == detail::kernels<Op::scale, binary32>[0]);
 #endif
 }
-
-TEST_CASE("lanes are added pairwise: the far halves first", "[kernel]") {
-  // 2^53 + 1 is no double: whichever sum a 1 is added to before the 1s have met loses it.
-  double lanes[16] = {};
-  lanes[0] = 0x1p53;
-  lanes[1] = 1.0;
-  lanes[9] = 1.0;
-  CHECK(detail::sum_of_lanes(lanes, 16) == 0x1p53 + 2.0);
-  double lost[16] = {};
-  lost[0] = 0x1p53;
-  lost[8] = 1.0;
-  lost[1] = 1.0;
-  CHECK(detail::sum_of_lanes(lost, 16) == 0x1p53);
-  double all[detail::sum_lanes];
-  for (std::size_t i = 0; i < detail::sum_lanes; ++i) all[i] = static_cast<double>(i + 1);
-  CHECK(detail::sum_of_lanes(all, detail::sum_lanes) == 528.0);
-  double one[] = {3.0};
-  CHECK(detail::sum_of_lanes(one, 1) == 3.0);
-}

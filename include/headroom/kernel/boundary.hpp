@@ -36,7 +36,7 @@ enum class Op : int {
   unscale_streaming,
   cast_streaming,
   max_abs,  ///< reads
-  measure   ///< reads, and adds up squares in double
+  measure   ///< reads, and adds up squares
 };
 inline constexpr int op_count = static_cast<int>(Op::measure) + 1;
 

@@ -124,42 +124,70 @@ inline void transform(const Piece* piece, const Piece* last, double factor, Foun
 // ---- sixteen bits times a power of two: the exponent is added in integers, block by block, as long as neither what is read
 // nor what is stored is subnormal, Inf or NaN ----
 
+/// What is added to the bits, and the magnitudes it may be added to.
+struct ExponentShift {
+  int amount, lowest, highest;
+};
+inline constexpr std::size_t shift_block = 4 * sizeof(sixteen_bits) / 2;  // elements
+
+/// Returns how many elements it has done: whole blocks, up to the first with a number that is out of range. A function by
+/// itself and without a call in it: else the compiler keeps the constants and the maximum in memory.
 template <class In>
-inline void shift_exponents_or_scale(const Piece& piece, int exponent, double factor, Found& found) noexcept {
+[[gnu::noinline]] inline std::size_t shift_exponents(const Piece& piece, const ExponentShift& by, Found& found) noexcept {
+  constexpr std::size_t step = sizeof(sixteen_bits), width = step / 2;
+  const auto amount = all_sixteen(by.amount), highest = all_sixteen(by.highest);
+  const auto lowest = with_zero_last(all_sixteen(by.lowest));
+  sixteen_bits largest{};
+  const auto* from = static_cast<const unsigned char*>(piece.source);
+  auto* to = static_cast<unsigned char*>(piece.destination);
+  std::size_t left = piece.size;
+  for (; left >= shift_block; left -= shift_block, from += 4 * step, to += 4 * step) {
+    const auto bits0 = load<width>(In{}, from), bits1 = load<width>(In{}, from + step);
+    const auto bits2 = load<width>(In{}, from + 2 * step), bits3 = load<width>(In{}, from + 3 * step);
+    const auto abs0 = magnitudes(bits0), abs1 = magnitudes(bits1), abs2 = magnitudes(bits2), abs3 = magnitudes(bits3);
+    const auto max = larger(larger(abs0, abs1), larger(abs2, abs3));
+    const auto min = smaller(smaller(with_zero_last(abs0), with_zero_last(abs1)),  //
+                             smaller(with_zero_last(abs2), with_zero_last(abs3)));
+    if (any_beyond(lowest, min, max, highest)) break;
+    largest = larger(largest, max);
+    store(to, plus_unless_zero(bits0, abs0, amount));
+    store(to + step, plus_unless_zero(bits1, abs1, amount));
+    store(to + 2 * step, plus_unless_zero(bits2, abs2, amount));
+    store(to + 3 * step, plus_unless_zero(bits3, abs3, amount));
+  }
+  const int shifted = largest_lane(largest);
+  if (shifted > 0) add_largest<In>(found, static_cast<typename In::bits_type>(shifted + by.amount));
+  return piece.size - left;
+}
+template <class In>
+inline void shift_exponents_or_scale(Piece piece, int exponent, double factor, Found& found) noexcept {
   constexpr int one = 1 << In::mantissa_bits, largest_finite = In::largest_finite_bits;
   const int amount = exponent * one;
-  auto by =
-      make_exponent_shift(In{}, amount, amount < 0 ? one - amount : one, amount < 0 ? largest_finite : largest_finite - amount);
-  constexpr std::size_t block = decltype(by)::elements;
-  std::size_t unshifted = 4 * block;  // elements that are multiplied where a block fails: more, the more blocks do
-  Piece rest = piece;
-  while (rest.size > 0) {
-    const auto* source = static_cast<const unsigned char*>(rest.source);
-    auto* destination = static_cast<unsigned char*>(rest.destination);
-    std::size_t done = block;
-    if (rest.size >= block && shift_exponents(source, destination, by)) {
-      unshifted = 4 * block;
+  const ExponentShift by{amount, amount < 0 ? one - amount : one, amount < 0 ? largest_finite : largest_finite - amount};
+  std::size_t unshifted = 256;  // elements that are multiplied where a block fails: more, the more blocks do
+  while (piece.size > 0) {
+    std::size_t done = shift_exponents<In>(piece, by, found);
+    if (done > 0) {
+      unshifted = 256;
     } else {
-      done = rest.size < unshifted ? rest.size : unshifted;
-      unshifted = unshifted < 64 * block ? 2 * unshifted : unshifted;
-      const Piece multiplied{source, destination, done};
+      done = piece.size < unshifted ? piece.size : unshifted;
+      unshifted = unshifted < 4096 ? 2 * unshifted : unshifted;
+      const Piece multiplied{piece.source, piece.destination, done};
       transform<Op::scale, In, In>(&multiplied, &multiplied + 1, factor, found);
     }
-    rest = {source + 2 * done, destination + 2 * done, rest.size - done};
+    piece = {static_cast<const unsigned char*>(piece.source) + 2 * done,
+             static_cast<unsigned char*>(piece.destination) + 2 * done, piece.size - done};
   }
-  const int shifted = largest_lane(by.largest);
-  if (shifted > 0) add_largest<In>(found, static_cast<typename In::bits_type>(shifted + amount));
 }
 template <class In>
 inline void scale_sixteen_bits(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
-  constexpr std::size_t block = decltype(make_exponent_shift(In{}, 0, 0, 0))::elements;
   constexpr int limit = std::is_same_v<In, binary16> ? 30 : 126;  // a shift has to fit 16 bits, the factor has to be a float
   const auto factor_bits = bit_cast<std::uint64_t>(factor);
   const int exponent = static_cast<int>(factor_bits >> binary64::mantissa_bits) - binary64::bias;
   const bool shifts = (factor_bits & binary64::mantissa_mask) == 0 && exponent >= -limit && exponent <= limit;
   while (piece != last) {
     const Piece* const first = piece;
-    while (piece != last && !(shifts && piece->size >= block)) ++piece;
+    while (piece != last && !(shifts && piece->size >= shift_block)) ++piece;
     if (piece != first) transform<Op::scale, In, In>(first, piece, factor, found);
     if (piece != last) shift_exponents_or_scale<In>(*piece++, exponent, factor, found);
   }
@@ -187,72 +215,7 @@ inline void max_abs(const Piece* piece, const Piece* last, double, Found& found)
   add_largest<In>(found, largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3))));
 }
 
-template <class Compute, class In>
-inline auto doubles_at(In, const unsigned char* source) noexcept {
-  return to_doubles(widen<Compute>(In{}, load<lanes_of<Compute>>(In{}, source)));
-}
-
-/// `sum_lanes` elements, or the `n` that are left; a register at a time, by recursion, because a loop that is not unrolled
-/// keeps the sums in memory.
-template <class In, std::size_t Register, bool Whole, class Bits, class Sums>
-inline Bits measure_group(const unsigned char* source, std::size_t n, Bits largest, Sums& sums) noexcept {
-  using Compute = float_lanes<In>;
-  constexpr std::size_t width = lanes_of<Compute>, begin = Register * width;
-  if (!Whole && n <= begin) return largest;
-  const unsigned char* const first = source + begin * sizeof(typename In::bits_type);
-  if (Whole || n >= begin + width) {
-    largest = max_of_abs(In{}, largest, load<width>(In{}, first));
-    add_squares(sums[Register], doubles_at<Compute>(In{}, first));
-  } else {
-    const Bits bits = load_part<width>(In{}, first, n - begin);
-    largest = max_of_abs(In{}, largest, bits);
-    add_squares(sums[Register], to_doubles(widen<Compute>(In{}, bits)));
-  }
-  if constexpr ((Register + 1) * width < sum_lanes) {
-    return measure_group<In, Register + 1, Whole>(source, n, largest, sums);
-  } else {
-    return largest;
-  }
-}
-
-/// The sums in `Begin` and every `Step`-th register after it; first of all those are added that are furthest from each other.
-template <std::size_t Begin, std::size_t Step, class Sums, std::size_t Count>
-inline Sums sum_of_registers(const Sums (&sums)[Count]) noexcept {
-  if constexpr (Step == Count) {
-    return sums[Begin];
-  } else {
-    return added(sum_of_registers<Begin, 2 * Step>(sums), sum_of_registers<Begin + Step, 2 * Step>(sums));
-  }
-}
-
-/// Element i adds to the i-mod-32nd of 32 sums, whatever the width of a register, and these are added in one fixed order, i to
-/// i + 16, then i to i + 8, and so on: every instruction set rounds alike.
-template <class In>
-inline void measure_chunk(const unsigned char* source, std::size_t n, Found& found) noexcept {
-  using Compute = float_lanes<In>;
-  constexpr std::size_t size = sizeof(typename In::bits_type), width = lanes_of<Compute>;
-  decltype(load<width>(In{}, nullptr)) largest{};
-  decltype(to_doubles(Compute{})) sums[sum_lanes / width] = {};
-  for (; n >= sum_lanes; n -= sum_lanes, source += sum_lanes * size) {
-    largest = measure_group<In, 0, true>(source, sum_lanes, largest, sums);
-  }
-  largest = measure_group<In, 0, false>(source, n, largest, sums);
-  double lanes[width];
-  store_sums(lanes, sum_of_registers<0, 1>(sums));
-  add_largest<In>(found, largest_lane(largest));
-  add_to_sum(found, sum_of_lanes(lanes, width));
-}
-/// The sums of chunks are added in their order, which is the same however the pieces are shared out among threads.
-template <class In>
-inline void measure(const Piece* piece, const Piece* last, double, Found& found) noexcept {
-  for (; piece != last; ++piece) {
-    const auto* source = static_cast<const unsigned char*>(piece->source);
-    for (std::size_t begin = 0; begin < piece->size; begin += chunk_size) {
-      const std::size_t n = piece->size - begin < chunk_size ? piece->size - begin : chunk_size;
-      measure_chunk<In>(source + begin * sizeof(typename In::bits_type), n, found);
-    }
-  }
-}
+#include <headroom/kernel/measure.inl>
 
 // ---- what kernel/table.hpp chooses from ----
 
@@ -262,7 +225,7 @@ constexpr Kernel kernel_for() noexcept {
     return &max_abs<In>;
   } else if constexpr (op == Op::measure) {
     return &measure<In>;
-  } else if constexpr (op == Op::scale && has_exponent_shift && std::is_same_v<In, Out> && is_sixteen_bits<In>) {
+  } else if constexpr (op == Op::scale && std::is_same_v<In, Out> && is_sixteen_bits<In>) {
     return &scale_sixteen_bits<In>;
   } else if constexpr (ordinary(op) == op) {
     return &transform<op, In, Out>;

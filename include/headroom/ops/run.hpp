@@ -11,7 +11,7 @@
 #include <limits>
 
 // A pass of a kernel over a plan, by one thread or several, with the same bits as result: magnitudes do not depend on the
-// order, and squares are summed chunk by chunk and the sums in the order of the tree.
+// order, and squares are summed as `measure` in kernel/kernels.inl says, and the sums in the order of the tree.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -44,6 +44,9 @@ class Share {
         const Piece* const behind = run.depth == 0 ? end_of_group(run, piece, last) : piece;
         if (behind == piece) {
           run_piece(run, *piece++, kernel);
+        } else if (pass_.measures && end_ != everything) {
+          run_sum(run, piece, behind, kernel);
+          piece = behind;
         } else {
           kernel(piece, behind, pass_.factor, found_);
           piece = behind;
@@ -56,12 +59,12 @@ class Share {
  private:
   [[nodiscard]] bool is_done() const noexcept { return pass_.may_stop && !is_finite(found_); }
   /// How many pieces one call of the kernel takes: of one thread all of them, or no more than a chunk if the pass may stop
-  /// early; of several those of its share that are one chunk each, unless their sums have to be kept apart.
+  /// early; of several those of its share that are one chunk each, or those whose squares are one sum.
   [[nodiscard]] const Piece* end_of_group(const Plan::Run& run, const Piece* piece, const Piece* last) noexcept {
     if (end_ == everything && !pass_.may_stop) return last;
-    if (end_ == everything) {
+    if (end_ == everything || pass_.measures) {
       for (std::size_t n = 0; piece != last && n + piece->size <= chunk_size; ++piece) n += piece->size;
-    } else if (!pass_.may_stop && !pass_.measures) {
+    } else if (!pass_.may_stop) {
       for (; piece != last && piece->size <= chunk_size && begin_ <= position_ && position_ < end_; ++piece) {
         position_ += piece->size * Plan::bytes_each(run, *piece);
       }
@@ -69,6 +72,14 @@ class Share {
     return piece;
   }
 
+  [[gnu::noinline]] void run_sum(const Plan::Run& run, const Piece* piece, const Piece* last, Kernel kernel) {
+    const bool ours = begin_ <= position_ && position_ < end_;
+    for (const Piece* each = piece; each != last; ++each) position_ += each->size * Plan::bytes_each(run, *each);
+    if (!ours) return;
+    Found sum{0, 0.0};
+    kernel(piece, last, pass_.factor, sum);
+    add(sum);
+  }
   [[gnu::noinline]] void run_piece(const Plan::Run& run, const Piece& piece, Kernel kernel) {
     const std::size_t in = run.kind->source_bytes, out = run.kind->destination_bytes;
     for (std::size_t begin = 0; begin < piece.size; begin += chunk_size) {

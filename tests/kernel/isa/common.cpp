@@ -15,19 +15,6 @@ using support::bits_of;
 
 namespace {
 
-/// The sum as it is defined: of the sums of both halves' elements in pairs, those far apart first.
-double sum_in_pairs(std::vector<double> lanes) {
-  while (lanes.size() > 1) {
-    const std::size_t half = lanes.size() / 2;
-    for (std::size_t i = 0; i < half; ++i) {
-      volatile double sum = lanes[i] + lanes[i + half];
-      lanes[i] = sum;
-    }
-    lanes.resize(half);
-  }
-  return lanes[0];
-}
-
 /// All magnitudes of a format, against its value as a double.
 template <class T>
 std::size_t wrong_magnitudes() {
@@ -47,19 +34,6 @@ std::size_t wrong_magnitudes() {
 }
 
 }  // namespace
-
-TEST_CASE("lanes are added in one order, which no flag changes", "[kernel]") {
-  std::mt19937 random(support::seed);
-  for (const std::size_t count : {std::size_t{1}, std::size_t{2}, std::size_t{8}, sum_lanes}) {
-    for (int round = 0; round < 200; ++round) {
-      std::vector<double> lanes(count);
-      for (double& lane : lanes) support::set_bits(lane, support::random_magnitude<binary64>(random, -40, 40));
-      const double expected = sum_in_pairs(lanes);
-      CHECK(bits_of(sum_of_lanes(lanes.data(), count)) == bits_of(expected));
-    }
-  }
-  CHECK((sum_lanes & (sum_lanes - 1)) == 0);
-}
 
 TEST_CASE("the largest magnitude is kept, and sums add up", "[kernel]") {
   Found found{0, 0.0};

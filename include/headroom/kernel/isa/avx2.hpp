@@ -253,10 +253,24 @@ inline f32x8 multiplied(f32x8 value, f32x8 factor) noexcept { return {_mm256_mul
 inline f32x16 multiplied(f32x16 value, f32x16 factor) noexcept {
   return {multiplied(value.even, factor.even), multiplied(value.odd, factor.odd)};
 }
-// The empty asm keeps the product from becoming a part of a fused multiply-add.
+// The empty asm keeps the product from becoming a part of a fused multiply-add, and sums in their order.
 inline f32x8 plus(f32x8 value, f32x8 product) noexcept {
   __asm__("" : "+x"(product.lanes));
-  return {_mm256_add_ps(value.lanes, product.lanes)};
+  f32x8 sum = {_mm256_add_ps(value.lanes, product.lanes)};
+  __asm__("" : "+x"(sum.lanes));
+  return sum;
+}
+inline f32x16 plus(f32x16 value, f32x16 product) noexcept {
+  return {plus(value.even, product.even), plus(value.odd, product.odd)};
+}
+
+inline f32x8 plus_exact_square(f32x8 sum, f32x8 value) noexcept {
+  sum.lanes = _mm256_fmadd_ps(value.lanes, value.lanes, sum.lanes);
+  __asm__("" : "+x"(sum.lanes));
+  return sum;
+}
+inline f32x16 plus_exact_square(f32x16 sum, f32x16 value) noexcept {
+  return {plus_exact_square(sum.even, value.even), plus_exact_square(sum.odd, value.odd)};
 }
 
 // Not _mm256_div_ps: under -ffast-math compilers make an approximate reciprocal and a Newton step of it.
@@ -282,9 +296,8 @@ inline u16x8 max_of_abs(binary16, u16x8 largest, u16x8 bits) noexcept {
   return larger(largest, {_mm_and_si128(bits.lanes, _mm_set1_epi16(0x7fff))});
 }
 inline u16x8 max_of_abs(brain16, u16x8 largest, u16x8 bits) noexcept { return max_of_abs(binary16{}, largest, bits); }
-inline u16x16 max_of_abs(binary16, u16x16 largest, u16x16 bits) noexcept {
-  return larger(largest, {_mm256_and_si256(bits.lanes, _mm256_set1_epi16(0x7fff))});
-}
+inline u16x16 magnitudes(u16x16 bits) noexcept { return {_mm256_and_si256(bits.lanes, _mm256_set1_epi16(0x7fff))}; }
+inline u16x16 max_of_abs(binary16, u16x16 largest, u16x16 bits) noexcept { return larger(largest, magnitudes(bits)); }
 inline u16x16 max_of_abs(brain16, u16x16 largest, u16x16 bits) noexcept { return max_of_abs(binary16{}, largest, bits); }
 inline std::uint32_t largest_lane(u32x8 bits) noexcept {
   __m128i max_u32x4 = _mm_max_epu32(_mm256_castsi256_si128(bits.lanes), _mm256_extracti128_si256(bits.lanes, 1));
@@ -300,86 +313,64 @@ inline std::uint16_t largest_lane(u16x8 bits) noexcept {
 inline std::uint16_t largest_lane(u16x16 bits) noexcept {
   return largest_lane(larger(u16x8{_mm256_castsi256_si128(bits.lanes)}, u16x8{_mm256_extracti128_si256(bits.lanes, 1)}));
 }
+template <class Format>
+inline bool any_above(Format, u32x8 magnitudes, std::uint32_t limit) noexcept {
+  const __m256i above_u32x8 = _mm256_cmpgt_epi32(magnitudes.lanes, _mm256_set1_epi32(static_cast<int>(limit)));
+  return _mm256_testz_si256(above_u32x8, above_u32x8) == 0;
+}
+template <class Format>
+inline bool any_above(Format, u16x16 magnitudes, std::uint16_t limit) noexcept {
+  const __m256i above_u16x16 = _mm256_cmpgt_epi16(magnitudes.lanes, _mm256_set1_epi16(static_cast<short>(limit)));
+  return _mm256_testz_si256(above_u16x16, above_u16x16) == 0;
+}
+template <class Bits>
+inline Bits extended(Bits bits) noexcept {
+  return bits;
+}
+inline u16x16 extended(u16x8 bits) noexcept { return {_mm256_inserti128_si256(_mm256_setzero_si256(), bits.lanes, 0)}; }
 
 // ---- sixteen bits times a power of two, in integers ----
 
-inline constexpr bool has_exponent_shift = true;
-struct exponent_shift {
-  static constexpr std::size_t elements = 64;  // of a call
-  __m256i amount_i16x16, lowest_i16x16, highest_i16x16;
-  u16x16 largest;  // of the magnitudes that were read
-};
-template <class Format>
-inline exponent_shift make_exponent_shift(Format, int amount, int lowest, int highest) noexcept {
-  return {_mm256_set1_epi16(static_cast<short>(amount)),
-          _mm256_set1_epi16(static_cast<short>(lowest - 0x8001)),
-          _mm256_set1_epi16(static_cast<short>(highest)),
-          {_mm256_setzero_si256()}};
+using sixteen_bits = u16x16;
+inline u16x16 all_sixteen(int value) noexcept { return {_mm256_set1_epi16(static_cast<short>(value))}; }
+inline u16x16 smaller(u16x16 a, u16x16 b) noexcept { return {_mm256_min_epi16(a.lanes, b.lanes)}; }
+// Plus 0x7fff, magnitudes are in order from the most negative integer on, but for zero, which is the greatest.
+inline u16x16 with_zero_last(u16x16 bits) noexcept { return {_mm256_add_epi16(bits.lanes, _mm256_set1_epi16(0x7fff))}; }
+inline bool any_beyond(u16x16 lowest, u16x16 min, u16x16 max, u16x16 highest) noexcept {
+  const __m256i beyond_i16x16 =
+      _mm256_or_si256(_mm256_cmpgt_epi16(lowest.lanes, min.lanes), _mm256_cmpgt_epi16(max.lanes, highest.lanes));
+  return _mm256_testz_si256(beyond_i16x16, beyond_i16x16) == 0;
 }
-inline bool shift_exponents(const unsigned char* source, unsigned char* destination, exponent_shift& by) noexcept {
-  const __m256i abs_mask_u16x16 = _mm256_set1_epi16(0x7fff);
-  const __m256i x0 = load<16>(binary16{}, source).lanes, x1 = load<16>(binary16{}, source + 32).lanes;
-  const __m256i x2 = load<16>(binary16{}, source + 64).lanes, x3 = load<16>(binary16{}, source + 96).lanes;
-  const __m256i a0 = _mm256_and_si256(x0, abs_mask_u16x16), a1 = _mm256_and_si256(x1, abs_mask_u16x16);
-  const __m256i a2 = _mm256_and_si256(x2, abs_mask_u16x16), a3 = _mm256_and_si256(x3, abs_mask_u16x16);
-  const __m256i max_i16x16 = _mm256_max_epi16(_mm256_max_epi16(a0, a1), _mm256_max_epi16(a2, a3));
-  // Plus 0x7fff, magnitudes are in order from the most negative integer on, but for zero, which is the greatest.
-  const __m256i b0 = _mm256_add_epi16(a0, abs_mask_u16x16), b1 = _mm256_add_epi16(a1, abs_mask_u16x16);
-  const __m256i b2 = _mm256_add_epi16(a2, abs_mask_u16x16), b3 = _mm256_add_epi16(a3, abs_mask_u16x16);
-  const __m256i min_i16x16 = _mm256_min_epi16(_mm256_min_epi16(b0, b1), _mm256_min_epi16(b2, b3));
-  const __m256i outside_i16x16 =
-      _mm256_or_si256(_mm256_cmpgt_epi16(by.lowest_i16x16, min_i16x16), _mm256_cmpgt_epi16(max_i16x16, by.highest_i16x16));
-  if (_mm256_testz_si256(outside_i16x16, outside_i16x16) == 0) return false;
-  by.largest = larger(by.largest, {max_i16x16});
-  // VPSIGNW leaves the amount where the magnitude is positive, and makes it zero where that is zero.
-  store(destination, u16x16{_mm256_add_epi16(x0, _mm256_sign_epi16(by.amount_i16x16, a0))});
-  store(destination + 32, u16x16{_mm256_add_epi16(x1, _mm256_sign_epi16(by.amount_i16x16, a1))});
-  store(destination + 64, u16x16{_mm256_add_epi16(x2, _mm256_sign_epi16(by.amount_i16x16, a2))});
-  store(destination + 96, u16x16{_mm256_add_epi16(x3, _mm256_sign_epi16(by.amount_i16x16, a3))});
-  return true;
+// VPSIGNW leaves the amount where the magnitude is positive, and makes it zero where that is zero.
+inline u16x16 plus_unless_zero(u16x16 bits, u16x16 abs, u16x16 amount) noexcept {
+  return {_mm256_add_epi16(bits.lanes, _mm256_sign_epi16(amount.lanes, abs.lanes))};
 }
 
-// ---- sums of squares: the square of a float is exact in double, fused or not; one addition a lane. The asm keeps -ffast-math
-// from adding in another order; a fused multiply-add is not taken apart for that ----
+// ---- sums of squares. The asm keeps -ffast-math from adding in another order ----
 
 inline f64x8 to_doubles(f32x8 value) noexcept {
-  __asm__("" : "+x"(value.lanes));  // else g++ converts the lower half from fp16 once more, for itself
   return {_mm256_cvtps_pd(_mm256_castps256_ps128(value.lanes)), _mm256_cvtps_pd(_mm256_extractf128_ps(value.lanes, 1))};
 }
 inline f64x16 to_doubles(f32x16 value) noexcept { return {to_doubles(value.even), to_doubles(value.odd)}; }
-
-// From memory the conversion needs no shuffle.
-template <class Compute>
-inline f64x8 doubles_at(binary32, const unsigned char* source) noexcept {
-  return {_mm256_cvtps_pd(_mm_castsi128_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source)))),
-          _mm256_cvtps_pd(_mm_castsi128_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source + 16))))};
-}
-inline void add_squares(f64x8& sums, f64x8 value) noexcept {
-  sums.low = _mm256_fmadd_pd(value.low, value.low, sums.low);
-  sums.high = _mm256_fmadd_pd(value.high, value.high, sums.high);
-}
-inline void add_squares(f64x16& sums, f64x16 value) noexcept {
-  add_squares(sums.even, value.even);
-  add_squares(sums.odd, value.odd);
-}
-inline f64x8 added(f64x8 a, f64x8 b) noexcept {
-  f64x8 sum = {_mm256_add_pd(a.low, b.low), _mm256_add_pd(a.high, b.high)};
-  __asm__("" : "+x"(sum.low), "+x"(sum.high));
+inline __m256d added(__m256d a, __m256d b) noexcept {
+  __m256d sum = _mm256_add_pd(a, b);
+  __asm__("" : "+x"(sum));
   return sum;
 }
+inline f64x8 added(f64x8 a, f64x8 b) noexcept { return {added(a.low, b.low), added(a.high, b.high)}; }
 inline f64x16 added(f64x16 a, f64x16 b) noexcept { return {added(a.even, b.even), added(a.odd, b.odd)}; }
-inline void store_sums(double* destination, f64x8 sums) noexcept {
-  _mm256_storeu_pd(destination, sums.low);
-  _mm256_storeu_pd(destination + 4, sums.high);
+inline __m128d halves_added(__m256d sums) noexcept {
+  __m128d sum = _mm_add_pd(_mm256_castpd256_pd128(sums), _mm256_extractf128_pd(sums, 1));
+  __asm__("" : "+x"(sum));
+  return sum;
 }
-inline void store_sums(double* destination, f64x16 sums) noexcept {
-  double even[8], odd[8];
-  store_sums(even, sums.even);
-  store_sums(odd, sums.odd);
-  for (std::size_t i = 0; i < 8; ++i) {
-    destination[2 * i] = even[i];
-    destination[2 * i + 1] = odd[i];
-  }
+inline double lanes_added(__m128d sums) noexcept {
+  return launder(_mm_cvtsd_f64(_mm_add_sd(sums, _mm_unpackhi_pd(sums, sums))));
+}
+inline double sum_of(f64x8 sums) noexcept { return lanes_added(halves_added(added(sums.low, sums.high))); }
+inline double sum_of(f64x16 sums) noexcept {
+  return lanes_added(halves_added(added(sums.even.low, sums.even.high))) +
+         lanes_added(halves_added(added(sums.odd.low, sums.odd.high)));
 }
 
 #include <headroom/kernel/isa/lanes.inl>

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <headroom/kernel/isa/common.hpp>
+#include <type_traits>
 
 // AVX-512 with F, BW, VL and DQ: Intel since Skylake-X (2017), AMD since Zen 4 (2022). Sixteen floats a register; sixteen-bit
 // formats are loaded sixteen at a time as half a register and widened, by VCVTPH2PS for fp16 and by a shift for bf16.
@@ -45,17 +46,24 @@ struct u16x32 {
 struct f64x16 {
   __m512d low, high;
 };
+/// Thirty-two floats: those of the even lanes of a u16x32 and those of the odd ones; and sixteen doubles of the kind.
+struct f32x32 {
+  f32x16 even, odd;
+};
+struct f64x8x2 {
+  __m512d even, odd;
+};
 
 template <class In, class Out>
-using compute_for = f32x16;
+using compute_for = std::conditional_t<std::is_same_v<In, brain16> && std::is_same_v<Out, brain16>, f32x32, f32x16>;
 template <class Compute>
 using compute_format = binary32;
 template <class In>
-using float_lanes = f32x16;
+using float_lanes = compute_for<In, In>;
 template <class Compute>
-inline constexpr std::size_t lanes_of = 16;
+inline constexpr std::size_t lanes_of = std::is_same_v<Compute, f32x32> ? 32 : 16;
 template <class In>
-inline constexpr std::size_t read_lanes = 16;
+inline constexpr std::size_t read_lanes = is_sixteen_bits<In> ? 32 : 16;
 
 // ---- load and store: always unaligned, and always as integers, so that no compiler may think a NaN cannot be there ----
 
@@ -64,40 +72,52 @@ inline u32x16 load(binary32, const unsigned char* source) noexcept {
   return {_mm512_loadu_si512(source)};
 }
 template <std::size_t Lanes>
-inline u16x16 load(binary16, const unsigned char* source) noexcept {
-  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source))};
+inline auto load(binary16, const unsigned char* source) noexcept {
+  if constexpr (Lanes == 32) {
+    return u16x32{_mm512_loadu_si512(source)};
+  } else {
+    return u16x16{_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source))};
+  }
 }
 template <std::size_t Lanes>
-inline u16x16 load(brain16, const unsigned char* source) noexcept {
+inline auto load(brain16, const unsigned char* source) noexcept {
   return load<Lanes>(binary16{}, source);
 }
 
 inline void store(unsigned char* destination, u32x16 bits) noexcept { _mm512_storeu_si512(destination, bits.lanes); }
+inline void store(unsigned char* destination, u16x32 bits) noexcept { _mm512_storeu_si512(destination, bits.lanes); }
 inline void store(unsigned char* destination, u16x16 bits) noexcept {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(destination), bits.lanes);
 }
 
-// ---- fewer than sixteen elements: lanes that are masked out are not touched in memory, and zero in the register ----
+// ---- fewer elements than a register has: lanes that are masked out are not touched in memory, and zero in the register ----
 
-inline __mmask16 first_lanes(std::size_t n) noexcept { return static_cast<__mmask16>((1U << n) - 1); }
+inline __mmask32 first_lanes(std::size_t n) noexcept { return (1U << n) - 1; }
 
 template <std::size_t Lanes>
 inline u32x16 load_part(binary32, const unsigned char* source, std::size_t n) noexcept {
-  return {_mm512_maskz_loadu_epi32(first_lanes(n), source)};
+  return {_mm512_maskz_loadu_epi32(static_cast<__mmask16>(first_lanes(n)), source)};
 }
 template <std::size_t Lanes>
-inline u16x16 load_part(binary16, const unsigned char* source, std::size_t n) noexcept {
-  return {_mm256_maskz_loadu_epi16(first_lanes(n), source)};
+inline auto load_part(binary16, const unsigned char* source, std::size_t n) noexcept {
+  if constexpr (Lanes == 32) {
+    return u16x32{_mm512_maskz_loadu_epi16(first_lanes(n), source)};
+  } else {
+    return u16x16{_mm256_maskz_loadu_epi16(static_cast<__mmask16>(first_lanes(n)), source)};
+  }
 }
 template <std::size_t Lanes>
-inline u16x16 load_part(brain16, const unsigned char* source, std::size_t n) noexcept {
+inline auto load_part(brain16, const unsigned char* source, std::size_t n) noexcept {
   return load_part<Lanes>(binary16{}, source, n);
 }
 inline void store_part(unsigned char* destination, u32x16 bits, std::size_t n) noexcept {
-  _mm512_mask_storeu_epi32(destination, first_lanes(n), bits.lanes);
+  _mm512_mask_storeu_epi32(destination, static_cast<__mmask16>(first_lanes(n)), bits.lanes);
+}
+inline void store_part(unsigned char* destination, u16x32 bits, std::size_t n) noexcept {
+  _mm512_mask_storeu_epi16(destination, first_lanes(n), bits.lanes);
 }
 inline void store_part(unsigned char* destination, u16x16 bits, std::size_t n) noexcept {
-  _mm256_mask_storeu_epi16(destination, first_lanes(n), bits.lanes);
+  _mm256_mask_storeu_epi16(destination, static_cast<__mmask16>(first_lanes(n)), bits.lanes);
 }
 
 // Streaming stores of whole registers; alignment of a cache line, so that whole lines are written.
@@ -108,6 +128,9 @@ inline void prefetch_ahead(const unsigned char* source) noexcept {  // into all 
 }
 inline void finish_streaming() noexcept { _mm_sfence(); }
 inline void store_streaming(unsigned char* destination, u32x16 bits) noexcept {
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(destination), bits.lanes);
+}
+inline void store_streaming(unsigned char* destination, u16x32 bits) noexcept {
   _mm512_stream_si512(reinterpret_cast<__m512i*>(destination), bits.lanes);
 }
 inline void store_streaming(unsigned char* destination, u16x16 bits) noexcept {
@@ -130,6 +153,13 @@ inline f32x16 widen(brain16, u16x16 bits) noexcept {
   return {_mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, wide_u32x16, 16))};
 }
 
+// In place there is no need to bring the lanes into another order: the even ones are shifted up, the odd ones are up already.
+template <class Compute>
+inline f32x32 widen(brain16, u16x32 bits) noexcept {
+  const __m512i odd_u32x16 = _mm512_and_si512(bits.lanes, _mm512_set1_epi32(static_cast<int>(0xffff0000)));
+  return {{_mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, bits.lanes, 16))}, {_mm512_castsi512_ps(odd_u32x16)}};
+}
+
 // The empty asm hides that the bits come from a floating-point result: under -ffast-math that would count as proof that they
 // are not those of Inf or NaN, and the check of them would be folded away.
 inline u32x16 narrow(binary32, f32x16 value) noexcept {
@@ -143,29 +173,61 @@ inline u16x16 narrow(binary16, f32x16 value) noexcept {
   return {bits_u16x16};
 }
 
-// Nearest-even by adding just under half a unit, and one more where the kept part is odd. A NaN would be carried to Inf or even
-// to -0 by that sum: it keeps its upper half instead, made quiet.
+// Nearest-even by adding just under half a unit, and one more where the kept part is odd.
+inline __m512i rounded_to_brain16(__m512i bits_u32x16) noexcept {
+  const __m512i odd_u32x16 = _mm512_and_si512(_mm512_maskz_srli_epi32(0xffff, bits_u32x16, 16), _mm512_set1_epi32(1));
+  return _mm512_add_epi32(_mm512_add_epi32(bits_u32x16, _mm512_set1_epi32(0x7fff)), odd_u32x16);
+}
+// A NaN would be carried to Inf or even to -0 by that sum: it keeps its upper half instead, made quiet.
 inline u16x16 narrow(brain16, f32x16 value) noexcept {
   const __m512i bits_u32x16 = narrow(binary32{}, value).lanes;
-  const __m512i odd_u32x16 = _mm512_and_si512(_mm512_maskz_srli_epi32(0xffff, bits_u32x16, 16), _mm512_set1_epi32(1));
-  const __m512i rounded_u32x16 = _mm512_add_epi32(_mm512_add_epi32(bits_u32x16, _mm512_set1_epi32(0x7fff)), odd_u32x16);
   const __m512i magnitude_u32x16 = _mm512_and_si512(bits_u32x16, _mm512_set1_epi32(0x7fffffff));
   const __mmask16 is_nan = _mm512_cmpgt_epi32_mask(magnitude_u32x16, _mm512_set1_epi32(0x7f800000));
-  const __m512i result_u32x16 = _mm512_mask_or_epi32(rounded_u32x16, is_nan, bits_u32x16, _mm512_set1_epi32(0x00400000));
+  const __m512i result_u32x16 =
+      _mm512_mask_or_epi32(rounded_to_brain16(bits_u32x16), is_nan, bits_u32x16, _mm512_set1_epi32(0x00400000));
   return {_mm512_maskz_cvtepi32_epi16(0xffff, _mm512_maskz_srli_epi32(0xffff, result_u32x16, 16))};
+}
+// From bf16 to bf16 no NaN needs care: the lower half of one is zero, whether it was widened or is the CPU's own, so the sum
+// carries nothing.
+inline u16x32 narrow(brain16, f32x32 value) noexcept {
+  const __m512i even_u32x16 = rounded_to_brain16(narrow(binary32{}, value.even).lanes);
+  const __m512i odd_u32x16 = rounded_to_brain16(narrow(binary32{}, value.odd).lanes);
+  return {_mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_maskz_srli_epi32(0xffff, even_u32x16, 16), odd_u32x16)};
 }
 
 // ---- arithmetic ----
 
 template <class Compute>
-inline f32x16 broadcast(double factor) noexcept {
-  return {_mm512_set1_ps(static_cast<float>(factor))};
+inline Compute broadcast(double factor) noexcept {
+  const f32x16 lanes = {_mm512_set1_ps(static_cast<float>(factor))};
+  if constexpr (std::is_same_v<Compute, f32x32>) {
+    return {lanes, lanes};
+  } else {
+    return lanes;
+  }
 }
 inline f32x16 multiplied(f32x16 value, f32x16 factor) noexcept { return {_mm512_mul_ps(value.lanes, factor.lanes)}; }
-// The empty asm keeps the product from becoming a part of a fused multiply-add.
+inline f32x32 multiplied(f32x32 value, f32x32 factor) noexcept {
+  return {multiplied(value.even, factor.even), multiplied(value.odd, factor.odd)};
+}
+// The empty asm keeps the product from becoming a part of a fused multiply-add, and sums in their order.
 inline f32x16 plus(f32x16 value, f32x16 product) noexcept {
   __asm__("" : "+v"(product.lanes));
-  return {_mm512_add_ps(value.lanes, product.lanes)};
+  f32x16 sum = {_mm512_add_ps(value.lanes, product.lanes)};
+  __asm__("" : "+v"(sum.lanes));
+  return sum;
+}
+inline f32x32 plus(f32x32 value, f32x32 product) noexcept {
+  return {plus(value.even, product.even), plus(value.odd, product.odd)};
+}
+
+inline f32x16 plus_exact_square(f32x16 sum, f32x16 value) noexcept {
+  sum.lanes = _mm512_fmadd_ps(value.lanes, value.lanes, sum.lanes);
+  __asm__("" : "+v"(sum.lanes));
+  return sum;
+}
+inline f32x32 plus_exact_square(f32x32 sum, f32x32 value) noexcept {
+  return {plus_exact_square(sum.even, value.even), plus_exact_square(sum.odd, value.odd)};
 }
 
 // Not _mm512_div_ps: under -ffast-math compilers make an approximate reciprocal and a Newton step of it.
@@ -173,6 +235,9 @@ inline f32x16 divided(f32x16 value, f32x16 divisor) noexcept {
   f32x16 quotient;
   __asm__("vdivps {%2, %1, %0|%0, %1, %2}" : "=v"(quotient.lanes) : "v"(value.lanes), "v"(divisor.lanes));
   return quotient;
+}
+inline f32x32 divided(f32x32 value, f32x32 divisor) noexcept {
+  return {divided(value.even, divisor.even), divided(value.odd, divisor.odd)};
 }
 
 // ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top ----
@@ -187,6 +252,10 @@ inline u16x16 max_of_abs(binary16, u16x16 largest, u16x16 bits) noexcept {
   return larger(largest, {_mm256_and_si256(bits.lanes, _mm256_set1_epi16(0x7fff))});
 }
 inline u16x16 max_of_abs(brain16, u16x16 largest, u16x16 bits) noexcept { return max_of_abs(binary16{}, largest, bits); }
+inline u16x32 larger(u16x32 a, u16x32 b) noexcept { return {_mm512_maskz_max_epu16(0xffffffff, a.lanes, b.lanes)}; }
+inline u16x32 magnitudes(u16x32 bits) noexcept { return {_mm512_and_si512(bits.lanes, _mm512_set1_epi16(0x7fff))}; }
+inline u16x32 max_of_abs(binary16, u16x32 largest, u16x32 bits) noexcept { return larger(largest, magnitudes(bits)); }
+inline u16x32 max_of_abs(brain16, u16x32 largest, u16x32 bits) noexcept { return max_of_abs(binary16{}, largest, bits); }
 
 inline std::uint32_t largest_lane(u32x16 bits) noexcept {
   const __m256i low_u32x8 = _mm512_maskz_extracti32x8_epi32(0xff, bits.lanes, 0);
@@ -203,74 +272,79 @@ inline std::uint16_t largest_lane(u16x16 bits) noexcept {
   return static_cast<std::uint16_t>(~_mm_cvtsi128_si32(_mm_minpos_epu16(_mm_xor_si128(max_u16x8, _mm_set1_epi16(-1)))));
 }
 
-inline u16x32 larger(u16x32 a, u16x32 b) noexcept { return {_mm512_maskz_max_epu16(0xffffffff, a.lanes, b.lanes)}; }
 inline std::uint16_t largest_lane(u16x32 bits) noexcept {
   return largest_lane(larger(u16x16{_mm512_maskz_extracti64x4_epi64(0xf, bits.lanes, 0)},
                              u16x16{_mm512_maskz_extracti64x4_epi64(0xf, bits.lanes, 1)}));
 }
+template <class Format>
+inline bool any_above(Format, u32x16 magnitudes, std::uint32_t limit) noexcept {
+  return _mm512_cmpgt_epu32_mask(magnitudes.lanes, _mm512_set1_epi32(static_cast<int>(limit))) != 0;
+}
+template <class Format>
+inline bool any_above(Format, u16x32 magnitudes, std::uint16_t limit) noexcept {
+  return _mm512_cmpgt_epu16_mask(magnitudes.lanes, _mm512_set1_epi16(static_cast<short>(limit))) != 0;
+}
+template <class Bits>
+inline Bits extended(Bits bits) noexcept {
+  return bits;
+}
+inline u16x32 extended(u16x16 bits) noexcept { return {_mm512_maskz_inserti64x4(0xff, _mm512_setzero_si512(), bits.lanes, 0)}; }
 
 // ---- sixteen bits times a power of two, in integers ----
 
-inline constexpr bool has_exponent_shift = true;
-struct exponent_shift {
-  static constexpr std::size_t elements = 64;  // of a call
-  __m512i amount_i16x32, lowest_minus_1_u16x32, highest_u16x32;
-  u16x32 largest;  // of the magnitudes that were read
-};
-template <class Format>
-inline exponent_shift make_exponent_shift(Format, int amount, int lowest, int highest) noexcept {
-  return {_mm512_set1_epi16(static_cast<short>(amount)),
-          _mm512_set1_epi16(static_cast<short>(lowest - 1)),
-          _mm512_set1_epi16(static_cast<short>(highest)),
-          {_mm512_setzero_si512()}};
+using sixteen_bits = u16x32;
+inline u16x32 all_sixteen(int value) noexcept { return {_mm512_set1_epi16(static_cast<short>(value))}; }
+inline u16x32 smaller(u16x32 a, u16x32 b) noexcept { return {_mm512_maskz_min_epu16(0xffffffff, a.lanes, b.lanes)}; }
+// Less 1, magnitudes stay in order, but for zero, which is the greatest.
+inline u16x32 with_zero_last(u16x32 bits) noexcept { return {_mm512_add_epi16(bits.lanes, _mm512_set1_epi16(-1))}; }
+inline bool any_beyond(u16x32 lowest, u16x32 min, u16x32 max, u16x32 highest) noexcept {
+  return (_mm512_cmplt_epu16_mask(min.lanes, lowest.lanes) | _mm512_cmpgt_epu16_mask(max.lanes, highest.lanes)) != 0;
 }
-inline bool shift_exponents(const unsigned char* source, unsigned char* destination, exponent_shift& by) noexcept {
-  const __m512i abs_mask_u16x32 = _mm512_set1_epi16(0x7fff), minus_1_u16x32 = _mm512_set1_epi16(-1);
-  const __m512i x0 = _mm512_loadu_si512(source), x1 = _mm512_loadu_si512(source + 64);
-  const __m512i a0 = _mm512_and_si512(x0, abs_mask_u16x32), a1 = _mm512_and_si512(x1, abs_mask_u16x32);
-  const u16x32 max = larger(u16x32{a0}, u16x32{a1});
-  // Less 1, magnitudes stay in order, but for zero, which is the greatest.
-  const __m512i min_u16x32 =
-      _mm512_maskz_min_epu16(0xffffffff, _mm512_add_epi16(a0, minus_1_u16x32), _mm512_add_epi16(a1, minus_1_u16x32));
-  if ((_mm512_cmplt_epu16_mask(min_u16x32, by.lowest_minus_1_u16x32) | _mm512_cmpgt_epu16_mask(max.lanes, by.highest_u16x32)) !=
-      0) {
-    return false;
-  }
-  by.largest = larger(by.largest, max);
-  _mm512_storeu_si512(destination, _mm512_mask_add_epi16(x0, _mm512_test_epi16_mask(a0, a0), x0, by.amount_i16x32));
-  _mm512_storeu_si512(destination + 64, _mm512_mask_add_epi16(x1, _mm512_test_epi16_mask(a1, a1), x1, by.amount_i16x32));
-  return true;
+inline u16x32 plus_unless_zero(u16x32 bits, u16x32 abs, u16x32 amount) noexcept {
+  const __mmask32 is_number = _mm512_test_epi16_mask(abs.lanes, abs.lanes);
+  return {_mm512_mask_add_epi16(bits.lanes, is_number, bits.lanes, amount.lanes)};
 }
 
-// ---- sums of squares: the square of a float is exact in double, fused or not; one addition a lane. The asm keeps -ffast-math
-// from adding in another order ----
+// ---- sums of squares. The asm keeps -ffast-math from adding in another order ----
 
+inline __m512d added(__m512d a, __m512d b) noexcept {
+  __m512d sum = _mm512_add_pd(a, b);
+  __asm__("" : "+v"(sum));
+  return sum;
+}
 inline f64x16 to_doubles(f32x16 value) noexcept {
   return {_mm512_maskz_cvtps_pd(0xff, _mm512_maskz_extractf32x8_ps(0xff, value.lanes, 0)),
           _mm512_maskz_cvtps_pd(0xff, _mm512_maskz_extractf32x8_ps(0xff, value.lanes, 1))};
 }
-// From memory the conversion needs no shuffle.
-template <class Compute>
-inline f64x16 doubles_at(binary32, const unsigned char* source) noexcept {
-  const __m256i low_u32x8 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(source));
-  const __m256i high_u32x8 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(source + 32));
-  return {_mm512_maskz_cvtps_pd(0xff, _mm256_castsi256_ps(low_u32x8)),
-          _mm512_maskz_cvtps_pd(0xff, _mm256_castsi256_ps(high_u32x8))};
-}
-inline void add_squares(f64x16& sums, f64x16 value) noexcept {
-  sums.low = _mm512_fmadd_pd(value.low, value.low, sums.low);
-  sums.high = _mm512_fmadd_pd(value.high, value.high, sums.high);
-  __asm__("" : "+v"(sums.low), "+v"(sums.high));
-}
-inline f64x16 added(f64x16 a, f64x16 b) noexcept {
-  f64x16 sum = {_mm512_add_pd(a.low, b.low), _mm512_add_pd(a.high, b.high)};
-  __asm__("" : "+v"(sum.low), "+v"(sum.high));
+inline __m256 halves_added(__m512 sums) noexcept {
+  __m256 sum = _mm256_add_ps(_mm512_maskz_extractf32x8_ps(0xff, sums, 0), _mm512_maskz_extractf32x8_ps(0xff, sums, 1));
+  __asm__("" : "+v"(sum));
   return sum;
 }
-inline void store_sums(double* destination, f64x16 sums) noexcept {
-  _mm512_storeu_pd(destination, sums.low);
-  _mm512_storeu_pd(destination + 8, sums.high);
+// Of thirty-two sums, i is added to i + 16 on the way.
+inline f64x8x2 to_doubles(f32x32 value) noexcept {
+  return {_mm512_maskz_cvtps_pd(0xff, halves_added(value.even.lanes)),
+          _mm512_maskz_cvtps_pd(0xff, halves_added(value.odd.lanes))};
 }
+inline f64x8x2 added(f64x8x2 a, f64x8x2 b) noexcept { return {added(a.even, b.even), added(a.odd, b.odd)}; }
+inline f64x16 added(f64x16 a, f64x16 b) noexcept { return {added(a.low, b.low), added(a.high, b.high)}; }
+inline __m256d halves_added(__m512d sums) noexcept {
+  __m256d sum = _mm256_add_pd(_mm512_maskz_extractf64x4_pd(0xf, sums, 0), _mm512_maskz_extractf64x4_pd(0xf, sums, 1));
+  __asm__("" : "+v"(sum));
+  return sum;
+}
+inline __m128d halves_added(__m256d sums) noexcept {
+  __m128d sum = _mm_add_pd(_mm256_castpd256_pd128(sums), _mm256_extractf128_pd(sums, 1));
+  __asm__("" : "+v"(sum));
+  return sum;
+}
+inline double lanes_added(__m128d sums) noexcept {
+  return launder(_mm_cvtsd_f64(_mm_add_sd(sums, _mm_unpackhi_pd(sums, sums))));
+}
+inline double sum_of(f64x8x2 sums) noexcept {
+  return lanes_added(halves_added(halves_added(sums.even))) + lanes_added(halves_added(halves_added(sums.odd)));
+}
+inline double sum_of(f64x16 sums) noexcept { return lanes_added(halves_added(halves_added(added(sums.low, sums.high)))); }
 
 #include <headroom/kernel/isa/lanes.inl>
 #include <headroom/kernel/kernels.inl>

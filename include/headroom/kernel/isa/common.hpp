@@ -23,10 +23,13 @@
 //                                n < Lanes elements; no byte beyond is touched, lanes beyond are loaded as zeros
 //   widen<Compute>(Format, bits), narrow(Format, value)      exact; rounded to nearest-even
 //   broadcast<Compute>(factor), multiplied, divided, plus    plus(a, product) is rounded twice: never a fused multiply-add
+//   plus_exact_square(sum, value)                            of a value whose square is a float: that makes no difference
 //   max_of_abs(Format, largest, bits), larger, largest_lane  magnitudes as integers
-//   to_doubles, add_squares, added, store_sums, and doubles_at if there is a shorter way
+//   to_doubles, added, sum_of    of sixteen sums in one or more registers; i is added to i + 8, then to i + 4, and so on
+//   any_above(Format, magnitudes, limit), extended(bits)     the latter: a register of read_lanes from one that may be shorter
 //   has_streaming_stores, streaming_alignment, prefetch_ahead, store_streaming, finish_streaming
-//   has_exponent_shift, exponent_shift, make_exponent_shift, shift_exponents
+//   sixteen_bits, all_sixteen, magnitudes, smaller, with_zero_last, any_beyond, plus_unless_zero
+//                                exponents are added in registers of sixteen-bit integers
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -40,9 +43,11 @@ using boundary_v1::Piece;
 /// Elements whose squares are summed separately, and the smallest share of a thread.
 inline constexpr std::size_t chunk_size = 65536;
 
-/// The number of sums that squares are spread over: enough to keep two fused multiply-adds per cycle from waiting for each
-/// other in AVX2's registers.
-inline constexpr std::size_t sum_lanes = 32;
+/// The number of sums that squares are spread over in float: enough to keep the additions of AVX2's registers from waiting for
+/// each other.
+inline constexpr std::size_t sum_lanes = 64;
+/// Elements whose squares are summed in float, eight in each of those sums: the error of a sum is that of ten roundings.
+inline constexpr std::size_t square_block = 512;
 
 /// Bytes of the destination from which on a piece is worth streaming stores, where all pieces are of that size. They pay from
 /// 1 KiB on, and by an eighth or more from 2 KiB on.
@@ -51,14 +56,6 @@ inline constexpr std::size_t least_streamed = 2048;
 /// Whether loops go over four registers a round. (A file of an instruction set may have its own, which hides this one.)
 inline constexpr bool is_unrolled = true;
 
-/// Adds pairwise, the far halves first, as the registers were. The asm keeps -ffast-math from choosing another order.
-[[gnu::noinline]] inline double sum_of_lanes(double* lanes, std::size_t count) noexcept {
-  for (std::size_t half = count / 2; half > 0; half /= 2) {
-    for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-    __asm__ volatile("" : : "r"(lanes) : "memory");
-  }
-  return lanes[0];
-}
 /// Adds one after the other: -ffast-math would choose an order of its own, and a different one for each number of threads.
 inline void add_to_sum(Found& found, double sum) noexcept { found.sum_of_squares = launder(found.sum_of_squares + sum); }
 

@@ -133,3 +133,7 @@ template <class Format>
 inline typename Format::bits_type largest_lane(packed<Format> magnitudes) noexcept {
   return static_cast<typename Format::bits_type>(largest_lane(magnitudes.bits));
 }
+template <class Format>
+inline bool any_above(Format, packed<Format> magnitudes, typename Format::bits_type limit) noexcept {
+  return any_above(binary32{}, magnitudes.bits, limit);
+}

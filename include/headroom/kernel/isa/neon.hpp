@@ -132,10 +132,18 @@ inline f32x8 broadcast(double factor) noexcept {
 inline f32x8 multiplied(f32x8 value, f32x8 factor) noexcept {
   return {vmulq_f32(value.low, factor.low), vmulq_f32(value.high, factor.high)};
 }
-// The empty asm keeps the product from becoming a part of a fused multiply-add.
+// The empty asm keeps the product from becoming a part of a fused multiply-add, and sums in their order.
 inline f32x8 plus(f32x8 value, f32x8 product) noexcept {
   __asm__("" : "+w"(product.low), "+w"(product.high));
-  return {vaddq_f32(value.low, product.low), vaddq_f32(value.high, product.high)};
+  f32x8 sum = {vaddq_f32(value.low, product.low), vaddq_f32(value.high, product.high)};
+  __asm__("" : "+w"(sum.low), "+w"(sum.high));
+  return sum;
+}
+
+inline f32x8 plus_exact_square(f32x8 sum, f32x8 value) noexcept {
+  sum = {vfmaq_f32(sum.low, value.low, value.low), vfmaq_f32(sum.high, value.high, value.high)};
+  __asm__("" : "+w"(sum.low), "+w"(sum.high));
+  return sum;
 }
 
 // Not vdivq_f32: -ffast-math allows an approximate reciprocal and Newton steps for it.
@@ -157,77 +165,51 @@ inline u32x8 max_of_abs(binary32, u32x8 largest, u32x8 bits) noexcept {
   const uint32x4_t abs_mask_u32x4 = vdupq_n_u32(0x7fffffff);
   return larger(largest, {vandq_u32(bits.low, abs_mask_u32x4), vandq_u32(bits.high, abs_mask_u32x4)});
 }
-inline u16x8 max_of_abs(binary16, u16x8 largest, u16x8 bits) noexcept {
-  return larger(largest, {vandq_u16(bits.lanes, vdupq_n_u16(0x7fff))});
-}
+inline u16x8 magnitudes(u16x8 bits) noexcept { return {vandq_u16(bits.lanes, vdupq_n_u16(0x7fff))}; }
+inline u16x8 max_of_abs(binary16, u16x8 largest, u16x8 bits) noexcept { return larger(largest, magnitudes(bits)); }
 inline u16x8 max_of_abs(brain16, u16x8 largest, u16x8 bits) noexcept { return max_of_abs(binary16{}, largest, bits); }
 
 inline std::uint32_t largest_lane(u32x8 bits) noexcept { return vmaxvq_u32(vmaxq_u32(bits.low, bits.high)); }
 inline std::uint16_t largest_lane(u16x8 bits) noexcept { return vmaxvq_u16(bits.lanes); }
+template <class Format, class Bits, class Limit>
+inline bool any_above(Format, Bits magnitudes, Limit limit) noexcept {
+  return largest_lane(magnitudes) > limit;
+}
+template <class Bits>
+inline Bits extended(Bits bits) noexcept {
+  return bits;
+}
 
 // ---- sixteen bits times a power of two, in integers ----
 
-inline constexpr bool has_exponent_shift = true;
-struct exponent_shift {
-  static constexpr std::size_t elements = 32;  // of a call
-  uint16x8_t amount;
-  std::uint16_t lowest_minus_1, highest;
-  u16x8 largest;  // of the magnitudes that were read
-};
-template <class Format>
-inline exponent_shift make_exponent_shift(Format, int amount, int lowest, int highest) noexcept {
-  return {vdupq_n_u16(static_cast<std::uint16_t>(amount)),
-          static_cast<std::uint16_t>(lowest - 1),
-          static_cast<std::uint16_t>(highest),
-          {vdupq_n_u16(0)}};
+using sixteen_bits = u16x8;
+inline u16x8 all_sixteen(int value) noexcept { return {vdupq_n_u16(static_cast<std::uint16_t>(value))}; }
+inline u16x8 smaller(u16x8 a, u16x8 b) noexcept { return {vminq_u16(a.lanes, b.lanes)}; }
+// Less 1, magnitudes stay in order, but for zero, which is the greatest.
+inline u16x8 with_zero_last(u16x8 bits) noexcept { return {vsubq_u16(bits.lanes, vdupq_n_u16(1))}; }
+inline bool any_beyond(u16x8 lowest, u16x8 min, u16x8 max, u16x8 highest) noexcept {
+  return vmaxvq_u16(vorrq_u16(vcltq_u16(min.lanes, lowest.lanes), vcgtq_u16(max.lanes, highest.lanes))) != 0;
 }
-inline uint16x8_t shifted_unless_zero(uint16x8_t value, uint16x8_t magnitude, uint16x8_t amount) noexcept {
-  return vaddq_u16(value, vandq_u16(amount, vtstq_u16(magnitude, magnitude)));
-}
-inline bool shift_exponents(const unsigned char* source, unsigned char* destination, exponent_shift& by) noexcept {
-  const uint16x8_t abs_mask_u16x8 = vdupq_n_u16(0x7fff), one_u16x8 = vdupq_n_u16(1);
-  const uint16x8_t x0 = load<8>(binary16{}, source).lanes, x1 = load<8>(binary16{}, source + 16).lanes;
-  const uint16x8_t x2 = load<8>(binary16{}, source + 32).lanes, x3 = load<8>(binary16{}, source + 48).lanes;
-  const uint16x8_t a0 = vandq_u16(x0, abs_mask_u16x8), a1 = vandq_u16(x1, abs_mask_u16x8);
-  const uint16x8_t a2 = vandq_u16(x2, abs_mask_u16x8), a3 = vandq_u16(x3, abs_mask_u16x8);
-  const uint16x8_t max_u16x8 = vmaxq_u16(vmaxq_u16(a0, a1), vmaxq_u16(a2, a3));
-  // Less 1, magnitudes stay in order, but for zero, which is the greatest.
-  const uint16x8_t min_u16x8 = vminq_u16(vminq_u16(vsubq_u16(a0, one_u16x8), vsubq_u16(a1, one_u16x8)),
-                                         vminq_u16(vsubq_u16(a2, one_u16x8), vsubq_u16(a3, one_u16x8)));
-  if (vminvq_u16(min_u16x8) < by.lowest_minus_1 || vmaxvq_u16(max_u16x8) > by.highest) return false;
-  by.largest = larger(by.largest, {max_u16x8});
-  store(destination, u16x8{shifted_unless_zero(x0, a0, by.amount)});
-  store(destination + 16, u16x8{shifted_unless_zero(x1, a1, by.amount)});
-  store(destination + 32, u16x8{shifted_unless_zero(x2, a2, by.amount)});
-  store(destination + 48, u16x8{shifted_unless_zero(x3, a3, by.amount)});
-  return true;
+inline u16x8 plus_unless_zero(u16x8 bits, u16x8 abs, u16x8 amount) noexcept {
+  return {vaddq_u16(bits.lanes, vandq_u16(amount.lanes, vtstq_u16(abs.lanes, abs.lanes)))};
 }
 
-// ---- sums of squares: the square of a float is exact in double, fused or not; one addition a lane. The asm keeps -ffast-math
-// from adding in another order ----
+// ---- sums of squares. The asm keeps -ffast-math from adding in another order ----
 
 inline f64x8 to_doubles(f32x8 value) noexcept {
   return {vcvt_f64_f32(vget_low_f32(value.low)), vcvt_high_f64_f32(value.low), vcvt_f64_f32(vget_low_f32(value.high)),
           vcvt_high_f64_f32(value.high)};
 }
-inline f64x8 laundered(f64x8 sums) noexcept {
-  __asm__("" : "+w"(sums.lanes01), "+w"(sums.lanes23), "+w"(sums.lanes45), "+w"(sums.lanes67));
-  return sums;
-}
-inline void add_squares(f64x8& sums, f64x8 value) noexcept {
-  sums =
-      laundered({vfmaq_f64(sums.lanes01, value.lanes01, value.lanes01), vfmaq_f64(sums.lanes23, value.lanes23, value.lanes23),
-                 vfmaq_f64(sums.lanes45, value.lanes45, value.lanes45), vfmaq_f64(sums.lanes67, value.lanes67, value.lanes67)});
+inline float64x2_t added(float64x2_t a, float64x2_t b) noexcept {
+  float64x2_t sum = vaddq_f64(a, b);
+  __asm__("" : "+w"(sum));
+  return sum;
 }
 inline f64x8 added(f64x8 a, f64x8 b) noexcept {
-  return laundered({vaddq_f64(a.lanes01, b.lanes01), vaddq_f64(a.lanes23, b.lanes23), vaddq_f64(a.lanes45, b.lanes45),
-                    vaddq_f64(a.lanes67, b.lanes67)});
+  return {added(a.lanes01, b.lanes01), added(a.lanes23, b.lanes23), added(a.lanes45, b.lanes45), added(a.lanes67, b.lanes67)};
 }
-inline void store_sums(double* destination, f64x8 sums) noexcept {
-  vst1q_f64(destination, sums.lanes01);
-  vst1q_f64(destination + 2, sums.lanes23);
-  vst1q_f64(destination + 4, sums.lanes45);
-  vst1q_f64(destination + 6, sums.lanes67);
+inline double sum_of(f64x8 sums) noexcept {
+  return vaddvq_f64(added(added(sums.lanes01, sums.lanes45), added(sums.lanes23, sums.lanes67)));
 }
 
 #include <headroom/kernel/isa/lanes.inl>

@@ -245,39 +245,20 @@ inline std::uint16_t largest_lane(u16x8 bits) noexcept { return largest_of<std::
 
 // ---- sixteen bits times a power of two, in integers ----
 
-inline constexpr bool has_exponent_shift = true;
-struct exponent_shift {
-  static constexpr std::size_t elements = 32;  // of a call
-  u16_lanes amount;
-  std::int16_t lowest, highest;
-  u16x8 largest;  // of the magnitudes that were read
-};
-template <class Format>
-inline exponent_shift make_exponent_shift(Format, int amount, int lowest, int highest) noexcept {
-  return {u16_lanes{} + static_cast<std::uint16_t>(amount),
-          static_cast<std::int16_t>(lowest - 0x8001),
-          static_cast<std::int16_t>(highest),
-          {u16_lanes{}}};
-}
-inline bool shift_exponents(const unsigned char* source, unsigned char* destination, exponent_shift& by) noexcept {
-  constexpr std::size_t registers = 4;
-  u16_lanes read[registers], shifted[registers];
-  std::memcpy(read, source, sizeof read);
-  i16_lanes most{}, least = i16_lanes{} + 0x7fff;
-  for (std::size_t i = 0; i < registers; ++i) {
-    const u16_lanes magnitude = read[i] & binary16::abs_mask;
-    most = larger(most, (i16_lanes)magnitude);
-    // Plus 0x7fff, magnitudes are in order from the most negative integer on, but for zero, which is the greatest.
-    least = smaller(least, (i16_lanes)(magnitude + 0x7fff));
-    shifted[i] = read[i] + (by.amount & (u16_lanes)(magnitude != 0));
-  }
-  const i16_lanes outside = (least < by.lowest) | (most > by.highest);
+using sixteen_bits = u16x8;
+inline u16x8 all_sixteen(int value) noexcept { return {u16_lanes{} + static_cast<std::uint16_t>(value)}; }
+inline u16x8 smaller(u16x8 a, u16x8 b) noexcept { return {(u16_lanes)smaller((i16_lanes)a.lanes, (i16_lanes)b.lanes)}; }
+inline u16x8 magnitudes(u16x8 bits) noexcept { return {bits.lanes & binary16::abs_mask}; }
+// Plus 0x7fff, magnitudes are in order from the most negative integer on, but for zero, which is the greatest.
+inline u16x8 with_zero_last(u16x8 bits) noexcept { return {bits.lanes + 0x7fff}; }
+inline bool any_beyond(u16x8 lowest, u16x8 min, u16x8 max, u16x8 highest) noexcept {
+  const i16_lanes beyond = ((i16_lanes)min.lanes < (i16_lanes)lowest.lanes) | ((i16_lanes)max.lanes > (i16_lanes)highest.lanes);
   std::uint64_t halves[2];
-  std::memcpy(halves, &outside, sizeof halves);
-  if ((halves[0] | halves[1]) != 0) return false;
-  by.largest = larger(by.largest, u16x8{(u16_lanes)most});
-  std::memcpy(destination, shifted, sizeof shifted);
-  return true;
+  std::memcpy(halves, &beyond, sizeof halves);
+  return (halves[0] | halves[1]) != 0;
+}
+inline u16x8 plus_unless_zero(u16x8 bits, u16x8 abs, u16x8 amount) noexcept {
+  return {bits.lanes + (amount.lanes & (u16_lanes)(abs.lanes != 0))};
 }
 
 #include <headroom/kernel/isa/lanes.inl>

@@ -50,7 +50,6 @@ inline typename Format::bits_type load_part(Format, const unsigned char*, std::s
 template <class Bits>
 inline void store_part(unsigned char*, Bits, std::size_t) noexcept {}
 
-inline constexpr bool has_exponent_shift = false;
 inline constexpr bool has_streaming_stores = false;
 inline constexpr std::size_t streaming_alignment = 1;
 inline void prefetch_ahead(const unsigned char*) noexcept {}
@@ -77,7 +76,13 @@ inline Compute multiplied(Compute value, Compute factor) noexcept {
 }
 template <class Compute>
 inline Compute plus(Compute value, Compute product) noexcept {
-  return value + launder(product);  // and no fused multiply-add
+  return launder(value + launder(product));  // in this order, and no fused multiply-add
+}
+// As a fused multiply-add rounds: the square has at most 24 digits, so where the sum in double is not exact, it is not near the
+// middle between two floats.
+inline float plus_exact_square(float sum, float value) noexcept {
+  const auto wide = static_cast<double>(value);
+  return launder(static_cast<float>(launder(static_cast<double>(sum) + wide * wide)));
 }
 // In double, of which -mrecip makes no approximation; the quotient of two floats rounded to double and then to float is the
 // nearest float.
@@ -99,6 +104,27 @@ template <class Bits>
 inline Bits largest_lane(Bits bits) noexcept {
   return bits;
 }
+template <class Format, class Bits, class Limit>
+inline bool any_above(Format, Bits magnitude, Limit limit) noexcept {
+  return magnitude > limit;
+}
+template <class Bits>
+inline Bits extended(Bits bits) noexcept {
+  return bits;
+}
+
+using sixteen_bits = std::uint16_t;
+inline sixteen_bits all_sixteen(int value) noexcept { return static_cast<sixteen_bits>(value); }
+inline sixteen_bits smaller(sixteen_bits a, sixteen_bits b) noexcept { return a < b ? a : b; }
+inline sixteen_bits magnitudes(sixteen_bits bits) noexcept { return bits & 0x7fff; }
+// Less 1, magnitudes stay in order, but for zero, which is the greatest.
+inline sixteen_bits with_zero_last(sixteen_bits bits) noexcept { return static_cast<sixteen_bits>(bits - 1); }
+inline bool any_beyond(sixteen_bits lowest, sixteen_bits min, sixteen_bits max, sixteen_bits highest) noexcept {
+  return min < lowest || max > highest;
+}
+inline sixteen_bits plus_unless_zero(sixteen_bits bits, sixteen_bits abs, sixteen_bits amount) noexcept {
+  return static_cast<sixteen_bits>(abs == 0 ? bits : bits + amount);
+}
 
 struct f64x1 {
   double lane0;
@@ -107,12 +133,8 @@ template <class Compute>
 inline f64x1 to_doubles(Compute value) noexcept {
   return {static_cast<double>(value)};
 }
-// Doubles come here, too, whose squares are rounded: not fused, so that every CPU does the same.
-inline void add_squares(f64x1& sums, f64x1 value) noexcept {
-  sums.lane0 = launder(sums.lane0 + launder(value.lane0 * value.lane0));
-}
 inline f64x1 added(f64x1 a, f64x1 b) noexcept { return {launder(a.lane0 + b.lane0)}; }
-inline void store_sums(double* destination, f64x1 sums) noexcept { *destination = sums.lane0; }
+inline double sum_of(f64x1 sums) noexcept { return sums.lane0; }
 
 #include <headroom/kernel/kernels.inl>
 

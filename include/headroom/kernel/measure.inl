@@ -1,0 +1,165 @@
+// The kernel of `measure`: the largest magnitude and the sum of squares. Included by kernels.inl, as it is by each file of
+// kernel/isa/: no include guard, no intrinsics and no macros here either.
+//
+// Squares are summed in float over blocks of 512 elements, in double from there on. Element i of a block adds to the i-mod-64th
+// of 64 sums, whatever the width of a register, and the sums are added in one fixed order, i to i + 32 and to i + 16 in float,
+// then block by block in double, and in the end i to i + 8, and so on: every instruction set rounds alike.
+
+/// Whether no square of the format's numbers overflows in float, nor loses digits, in sums of a block either.
+template <class In>
+inline constexpr bool squares_fit = std::is_same_v<In, binary64> ||
+                                    (In::bias + In::mantissa_bits <= 62 &&
+                                     (In::largest_finite_bits >> In::mantissa_bits) < In::bias + 60);
+/// The format's pattern of 2^exponent, or the closest to it that is no subnormal number.
+template <class In>
+inline constexpr auto power_bits(int exponent) noexcept {
+  constexpr int highest = In::abs_mask >> In::mantissa_bits;
+  const int field = exponent + In::bias;
+  return static_cast<typename In::bits_type>((field < 1 ? 1 : field > highest ? highest : field) << In::mantissa_bits);
+}
+
+/// Whether the squares of the format's numbers are floats, so that adding them fused is adding them.
+template <class In>
+inline constexpr bool squares_are_floats = 2 * (In::mantissa_bits + 1) <= binary32::mantissa_bits + 1;
+
+template <class In, bool Scaled, class Compute>
+inline Compute plus_square(Compute sum, Compute value, Compute factor) noexcept {
+  if constexpr (Scaled) value = multiplied(value, factor);
+  if constexpr (squares_are_floats<In>) {
+    return plus_exact_square(sum, value);
+  } else {
+    return plus(sum, multiplied(value, value));
+  }
+}
+/// `sum_lanes` elements, a register at a time: by recursion, because a loop that is not unrolled keeps the sums in memory.
+template <class In, bool Scaled, std::size_t Register, class Bits, class Compute, std::size_t Count>
+inline void add_group(const unsigned char* source, Compute factor, Bits& largest, Compute (&sums)[Count]) noexcept {
+  constexpr std::size_t width = lanes_of<Compute>, size = sizeof(typename In::bits_type);
+  const unsigned char* const from = source + Register * width * size;
+  // Arithmetic keeps the CPU from running far enough ahead to read at the speed of memory; further ahead was no faster.
+  if constexpr (Register * width * size % 64 == 0) __builtin_prefetch(from + 4096);
+  if constexpr (Register * width % read_lanes<In> == 0) largest = max_of_abs(In{}, largest, load<read_lanes<In>>(In{}, from));
+  sums[Register] = plus_square<In, Scaled>(sums[Register], widen<Compute>(In{}, load<width>(In{}, from)), factor);
+  if constexpr (Register + 1 < Count) add_group<In, Scaled, Register + 1>(source, factor, largest, sums);
+}
+/// The `n` elements, fewer than `sum_lanes`, at the end.
+template <class In, bool Scaled, std::size_t Register, class Bits, class Compute, std::size_t Count>
+inline void add_part_of_group(const unsigned char* source, std::size_t n, Compute factor, Bits& largest,
+                              Compute (&sums)[Count]) noexcept {
+  constexpr std::size_t width = lanes_of<Compute>;
+  const unsigned char* const from = source + Register * width * sizeof(typename In::bits_type);
+  const auto bits = n < width ? load_part<width>(In{}, from, n) : load<width>(In{}, from);
+  largest = max_of_abs(In{}, largest, extended(bits));
+  sums[Register] = plus_square<In, Scaled>(sums[Register], widen<Compute>(In{}, bits), factor);
+  if constexpr (Register + 1 < Count) {
+    if (n > width) add_part_of_group<In, Scaled, Register + 1>(source, n - width, factor, largest, sums);
+  }
+}
+template <class In, bool Scaled, class Bits, class Compute, std::size_t Count>
+inline void add_block(const unsigned char* source, std::size_t n, Compute factor, Bits& largest,
+                      Compute (&sums)[Count]) noexcept {
+  for (; n >= sum_lanes; n -= sum_lanes, source += sum_lanes * sizeof(typename In::bits_type)) {
+    add_group<In, Scaled, 0>(source, factor, largest, sums);
+  }
+  if (n > 0) add_part_of_group<In, Scaled, 0>(source, n, factor, largest, sums);
+}
+
+/// The registers of `sum_lanes` floats, and of the sixteen doubles that they become.
+template <class In>
+inline constexpr std::size_t sum_registers = sum_lanes / lanes_of<float_lanes<In>>;
+template <class In>
+inline constexpr std::size_t double_registers = lanes_of<float_lanes<In>> < 16 ? 16 / lanes_of<float_lanes<In>> : 1;
+template <class In>
+using DoubleSums = decltype(to_doubles(float_lanes<In>{}))[double_registers<In>];
+
+template <std::size_t Register, class Compute, std::size_t Count, std::size_t Half>
+inline void fold(const Compute (&sums)[Count], Compute (&folded)[Half]) noexcept {
+  folded[Register] = plus(sums[Register], sums[Register + Half]);
+  if constexpr (Register + 1 < Half) fold<Register + 1>(sums, folded);
+}
+template <std::size_t Register, class Compute, std::size_t Count, class Doubles, std::size_t DoubleCount>
+inline void add_in_double(const Compute (&sums)[Count], Doubles (&doubles)[DoubleCount]) noexcept {
+  if constexpr (Count > DoubleCount) {
+    Compute folded[Count / 2];
+    fold<0>(sums, folded);
+    add_in_double<0>(folded, doubles);
+  } else {
+    doubles[Register] = added(doubles[Register], to_doubles(sums[Register]));
+    if constexpr (Register + 1 < Count) add_in_double<Register + 1>(sums, doubles);
+  }
+}
+/// The sums in `Begin` and every `Step`-th register after it; first of all those are added that are furthest from each other.
+template <std::size_t Begin, std::size_t Step, class Doubles, std::size_t Count>
+inline Doubles sum_of_registers(const Doubles (&doubles)[Count]) noexcept {
+  if constexpr (Step == Count) {
+    return doubles[Begin];
+  } else {
+    return added(sum_of_registers<Begin, 2 * Step>(doubles), sum_of_registers<Begin + Step, 2 * Step>(doubles));
+  }
+}
+
+/// Of a block whose squares would overflow or lose digits in float: they are those of its elements times a power of two. That
+/// takes away what is too small to matter beside the largest.
+template <class In>
+[[gnu::noinline]] inline double sum_of_rescaled(const unsigned char* source, std::size_t n, bool is_large) noexcept {
+  using Compute = float_lanes<In>;
+  Compute sums[sum_registers<In>] = {};
+  decltype(load<read_lanes<In>>(In{}, nullptr)) largest{};
+  add_block<In, true>(source, n, broadcast<Compute>(is_large ? 0x1p-70 : 0x1p101), largest, sums);
+  DoubleSums<In> doubles = {};
+  add_in_double<0>(sums, doubles);
+  return sum_of(sum_of_registers<0, 1>(doubles)) * (is_large ? 0x1p140 : 0x1p-202);
+}
+
+/// Adds up squares; the largest magnitude is kept from one sum to the next.
+template <class In, class Bits>
+struct Squares {
+  Bits& largest;
+  DoubleSums<In> doubles = {};
+  double rescaled = 0.0;
+
+  /// Up to `square_block` elements.
+  void add(const unsigned char* source, std::size_t n) noexcept {
+    float_lanes<In> sums[sum_registers<In>] = {};
+    if constexpr (squares_fit<In>) {
+      add_block<In, false>(source, n, sums[0], largest, sums);
+    } else {
+      Bits of_block{};
+      add_block<In, false>(source, n, sums[0], of_block, sums);
+      largest = larger(largest, of_block);
+      const bool is_large = any_above(In{}, of_block, power_bits<In>(60));
+      if (is_large || (!any_above(In{}, of_block, power_bits<In>(-40)) && any_above(In{}, of_block, std::uint8_t{}))) {
+        rescaled = launder(rescaled + sum_of_rescaled<In>(source, n, is_large));
+        return;
+      }
+    }
+    add_in_double<0>(sums, doubles);
+  }
+  [[nodiscard]] double sum() const noexcept { return launder(sum_of(sum_of_registers<0, 1>(doubles)) + rescaled); }
+};
+
+/// A sum is of as many pieces as together have no more than `chunk_size` elements, or of a chunk of a longer one. Sums are
+/// added in their order, which is the same however the pieces are shared out among threads.
+template <class In>
+inline void measure(const Piece* piece, const Piece* last, double, Found& found) noexcept {
+  using Bits = decltype(load<read_lanes<In>>(In{}, nullptr));
+  Bits largest{};
+  std::size_t done = 0;  // of the piece
+  while (piece != last) {
+    Squares<In, Bits> squares{largest};
+    std::size_t room = chunk_size;
+    do {
+      const bool is_long = piece->size > chunk_size;
+      const auto* source = static_cast<const unsigned char*>(piece->source) + done * sizeof(typename In::bits_type);
+      const std::size_t rest = piece->size - done, n = rest < room ? rest : room;
+      for (std::size_t begin = 0; begin < n; begin += square_block) {
+        squares.add(source + begin * sizeof(typename In::bits_type), n - begin < square_block ? n - begin : square_block);
+      }
+      done = n < rest ? done + n : 0;
+      piece += n < rest ? 0 : 1;
+      room = is_long ? 0 : room - n;
+    } while (piece != last && piece->size - done <= room);
+    add_to_sum(found, squares.sum());
+  }
+  add_largest<In>(found, largest_lane(largest));
+}
