@@ -51,7 +51,8 @@ class Gradients {
  public:
   explicit Gradients(Tensors originals) : originals_(std::move(originals)), current_(copied(originals_)) {}
   Tensors& times(double factor) {
-    for (std::size_t i = 0; i < current_.size(); ++i) current_[i].copy_(originals_[i]).mul_(factor);
+    at::_foreach_copy_(current_, originals_);
+    at::_foreach_mul_(current_, factor);  // a pass of its own: from here on the caches have what they have room for
     return current_;
   }
   [[nodiscard]] Tensors& current() { return current_; }
