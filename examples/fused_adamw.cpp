@@ -102,11 +102,12 @@ class Fused {
   headroom::GradScaler<> scaler_;
 };
 
-/// No step can be faster than this: gradients are read twice, weights and moments read and written, in plain loops.
+/// What the memory alone takes: gradients are read twice, weights and moments read and written, in plain loops that prefetch
+/// nothing.
 template <class T>
-class Bound {
+class MemoryAlone {
  public:
-  explicit Bound(const Size& size) : gradients_(size.leaves, std::vector<Word>(size.elements)) {
+  explicit MemoryAlone(const Size& size) : gradients_(size.leaves, std::vector<Word>(size.elements)) {
     for (auto& each : written_) each = leaves_of<float>(size, 1.0F);
   }
   void step() {
@@ -170,7 +171,7 @@ bool compare(const char* name, const Size& size) {
   const auto backward = [&] { std::fill(scaled.begin(), scaled.end(), noise); };
   OneAfterTheOther<T> one_after_the_other(size);
   Fused<T> fused(size, scaled);
-  Bound<T> bound(size);
+  MemoryAlone<T> memory_alone(size);
   double in_turn = std::numeric_limits<double>::max(), at_once = in_turn, least = in_turn;
   bool right = true;
   for (int step = 0; step < size.steps; ++step) {
@@ -179,7 +180,7 @@ bool compare(const char* name, const Size& size) {
     in_turn = std::min(in_turn, milliseconds([&] { right = one_after_the_other.step(scaled) && right; }));
     backward();
     at_once = std::min(at_once, milliseconds([&] { right = fused.step() && right; }));
-    least = std::min(least, milliseconds([&] { bound.step(); }));
+    least = std::min(least, milliseconds([&] { memory_alone.step(); }));
   }
   const auto before = fused.weights;
   noise.back() = T(std::numeric_limits<float>::infinity());
@@ -203,11 +204,11 @@ int main(int argc, char** argv) {
   if (argc > 3) size.steps = std::max(1, std::atoi(argv[3]));
   std::printf("AdamW over %zu leaves of %zu elements, clipped by norm: milliseconds a step, the fastest of %d\n\n", size.leaves,
               size.elements, size.steps);
-  std::printf("gradients   one after the other      fused   times as fast      bound  largest difference\n");
+  std::printf("gradients   one after the other      fused   times as fast     memory  largest difference\n");
   bool right = compare<float>("float", size);
   right = compare<headroom::bfloat16>("bf16", size) && right;
   right = compare<headroom::half>("fp16", size) && right;
   std::printf(
-      "\nBound: plain loops over as much memory, with the gradients read twice, the weights and moments read and written.\n");
+      "\nMemory: plain loops over as much of it, with the gradients read twice, the weights and moments read and written.\n");
   return right ? 0 : 1;
 }

@@ -51,8 +51,9 @@ struct AdamWFactors {
 
 /// The loop itself, over n elements. (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", algorithm 2, as in
 /// torch.)
-[[gnu::always_inline]] inline void adamw_loop(float* __restrict weights, float* __restrict first, float* __restrict second,
-                                              const float* __restrict gradients, std::size_t n, const AdamWFactors& by) {
+[[gnu::always_inline]] inline void adamw_plain_loop(float* __restrict weights, float* __restrict first,
+                                                    float* __restrict second, const float* __restrict gradients, std::size_t n,
+                                                    const AdamWFactors& by) {
   for (std::size_t i = 0; i < n; ++i) {
     const float gradient = gradients[i];
     const float mean = by.beta1 * first[i] + by.rest1 * gradient;
@@ -61,6 +62,19 @@ struct AdamWFactors {
     second[i] = square;
     weights[i] = by.decay * weights[i] - by.rate * mean / (std::sqrt(square) * by.correction + by.eps);
   }
+}
+/// The same, and what comes next is on its way from memory meanwhile: roots and divisions fill the processor up, so that by
+/// itself it does not look far enough ahead. (Fetching what lies behind the end does no harm.)
+[[gnu::always_inline]] inline void adamw_loop(float* weights, float* first, float* second, const float* gradients,
+                                              std::size_t n, const AdamWFactors& by) {
+  constexpr std::size_t stretch = 64, ahead = 512, line = 16;  // floats
+  for (; n >= stretch; n -= stretch, weights += stretch, first += stretch, second += stretch, gradients += stretch) {
+    for (std::size_t i = ahead; i < ahead + stretch; i += line) {
+      for (const float* each : {weights, first, second}) __builtin_prefetch(each + i);
+    }
+    adamw_plain_loop(weights, first, second, gradients, stretch, by);
+  }
+  adamw_plain_loop(weights, first, second, gradients, n, by);
 }
 
 // The same loop for newer processors, whatever the rest of the program is compiled for. From memory all three are about as

@@ -36,7 +36,12 @@ class BlockSource {
         factor_(factor) {}
 
   void read(std::size_t begin, std::size_t n, float* block) const noexcept {
-    if (depth_ == 0) return scale(elements_ + begin * bytes_, n, block);
+    if (depth_ == 0) {
+      const unsigned char* const from = elements_ + begin * bytes_;
+      // The next block comes from memory while somebody works on this one.
+      for (std::size_t i = n * bytes_; i < 2 * n * bytes_; i += 64) __builtin_prefetch(from + i);
+      return scale(from, n, block);
+    }
     StridedCursor cursor(dimensions_, depth_, begin);
     for (std::size_t done = 0; done < n; done += gather_size) {
       const std::size_t count = n - done < gather_size ? n - done : gather_size;
