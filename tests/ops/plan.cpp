@@ -1,10 +1,12 @@
 #include <headroom/ops/plan.hpp>
 
 #include <cstddef>
+#include <random>
 #include <type_traits>
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/samples.hpp"
 
 using namespace headroom::detail;
 using headroom::Layout;
@@ -102,6 +104,37 @@ TEST_CASE("a plan of many leaves grows") {
   }
   CHECK(wrong == 0);
   CHECK(at == 10000);
+}
+
+TEST_CASE("what is written to a plan is what would be added to it, before and behind what is in it") {
+  float memory[64] = {};
+  std::mt19937 random(support::seed);
+  for (int round = 0; round < 200; ++round) {
+    Plan expected, plan;
+    for (int writers = 0; writers < 3; ++writers) {
+      Plan::Writer writer(plan);
+      for (std::size_t leaves = random() % 50; leaves > 0; --leaves) {
+        const PieceKind& kind = random() % 10 == 0 ? halves_to_floats : floats;
+        const std::size_t size = random() % 60;
+        if (random() % 20 == 0) {
+          expected.add(memory, memory, 6, nest_of({2, 3}, {8, 1}), kind);
+          writer.add(memory, memory, 6, nest_of({2, 3}, {8, 1}), kind);
+        } else {
+          expected.add(memory + size, memory, size, kind);
+          writer.add(memory + size, memory, size, kind);
+        }
+      }
+      writer.close();
+    }
+    REQUIRE(run_lengths(plan) == run_lengths(expected));
+    REQUIRE(plan.bytes() == expected.bytes());
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < plan.pieces().size(); ++i) {
+      const Piece &one = plan.pieces().begin()[i], &other = expected.pieces().begin()[i];
+      wrong += one.source == other.source && one.destination == other.destination && one.size == other.size ? 0 : 1;
+    }
+    REQUIRE(wrong == 0);
+  }
 }
 
 TEST_CASE("the kind of a run has the kernels of each op of the verb, in their order") {

@@ -16,26 +16,31 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_null_span(const char* name, std::size_t size) {
+  throw_invalid_argument(std::string(name) + " is null, with a size of " + std::to_string(size));
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_sizes_of_spans(std::size_t source, std::size_t destination) {
+  throw_invalid_argument("source has " + std::to_string(source) + " elements, destination has " + std::to_string(destination));
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_spans_overlap() {
+  throw_invalid_argument("source and destination overlap without being the same memory");
+}
+
 template <class T>
 void check_not_null(const char* name, span<T> values) {
   static_assert(is_dtype_v<T>, "headroom: not a floating-point element type: specialise headroom::dtype_traits for it");
-  if (values.data() != nullptr || values.size() == 0) return;
-  throw_invalid_argument(std::string(name) + " is null, with a size of " + std::to_string(values.size()));
+  if (values.data() == nullptr && values.size() != 0) throw_null_span(name, values.size());
 }
 template <class In, class Out>
 void check_spans(span<In> source, span<Out> destination) {
   check_not_null("source", source);
   check_not_null("destination", destination);
   static_assert(!std::is_const_v<Out>, "headroom: the destination is const");
-  if (source.size() != destination.size()) {
-    throw_invalid_argument("source has " + std::to_string(source.size()) + " elements, destination has " +
-                           std::to_string(destination.size()));
-  }
+  if (source.size() != destination.size()) throw_sizes_of_spans(source.size(), destination.size());
   const auto from = reinterpret_cast<std::uintptr_t>(source.data()), to = reinterpret_cast<std::uintptr_t>(destination.data());
+  if (from == to && sizeof(In) == sizeof(Out)) return;
   const bool apart = from + source.size() * sizeof(In) <= to || to + destination.size() * sizeof(Out) <= from;
-  if (!apart && (from != to || sizeof(In) != sizeof(Out))) {
-    throw_invalid_argument("source and destination overlap without being the same memory");
-  }
+  if (!apart) throw_spans_overlap();
 }
 template <Op op, class In, class Out>
 Found run_kernel(const In* source, Out* destination, std::size_t n, double factor = 1.0) {

@@ -88,7 +88,6 @@ inline void transform(const Piece* piece, const Piece* last, double factor, Foun
   constexpr std::size_t width = lanes_of<Compute>;
   constexpr std::size_t in_step = width * sizeof(typename In::bits_type), out_step = width * sizeof(typename Out::bits_type);
   const Compute lanes = broadcast<Compute>(factor);
-
   // Four maxima, so that no iteration waits for the one before.
   Bits largest0{}, largest1{}, largest2{}, largest3{};
   for (; piece != last; ++piece) {
@@ -181,6 +180,7 @@ inline void shift_exponents_or_scale(Piece piece, int exponent, double factor, F
 }
 template <class In>
 inline void scale_sixteen_bits(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
+  if (last - piece == 1 && piece->size < shift_block) return transform<Op::scale, In, In>(piece, last, factor, found);
   constexpr int limit = std::is_same_v<In, binary16> ? 30 : 126;  // a shift has to fit 16 bits, the factor has to be a float
   const auto factor_bits = bit_cast<std::uint64_t>(factor);
   const int exponent = static_cast<int>(factor_bits >> binary64::mantissa_bits) - binary64::bias;

@@ -14,6 +14,7 @@
 #endif
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
@@ -59,11 +60,15 @@ inline constexpr const Kernel* kernels = find_kernels<op, In, Out>();
   return all;
 }
 
-/// The place of the active instruction set in `kernels`. Another unit of the program may have chosen one that this version does
-/// not know.
-[[nodiscard]] inline std::size_t isa_index() {
+/// Another unit of the program may have chosen an instruction set that this version does not know.
+[[nodiscard, gnu::cold, gnu::noinline]] inline std::size_t first_isa_index() {
   const auto index = static_cast<std::size_t>(active_isa());
   return index < static_cast<std::size_t>(isa_count) ? index : 0;
+}
+/// The place of the active instruction set in `kernels`.
+[[nodiscard]] inline std::size_t isa_index() {
+  const auto index = static_cast<std::size_t>(shared_v1::chosen_isa.load(std::memory_order_relaxed));  // large: none yet
+  return index < static_cast<std::size_t>(isa_count) ? index : first_isa_index();
 }
 
 }  // namespace detail

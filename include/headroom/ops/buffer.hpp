@@ -78,9 +78,15 @@ class Buffer {
   }
 
   void push_back(const T& value) {
-    if (end_ == limit_) grow();
+    make_room();
     ::new (static_cast<void*>(end_++)) T(value);
   }
+  /// From end() to limit() there is room, for one element at least, to be written before end_at() says where they end.
+  void make_room() {
+    if (end_ == limit_) grow();
+  }
+  [[nodiscard]] T* limit() noexcept { return limit_; }
+  void end_at(T* end) noexcept { end_ = end; }
   [[nodiscard]] std::size_t size() const noexcept { return static_cast<std::size_t>(end_ - begin_); }
   [[nodiscard]] T* begin() noexcept { return begin_; }
   [[nodiscard]] T* end() noexcept { return end_; }

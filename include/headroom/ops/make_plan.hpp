@@ -94,7 +94,7 @@ inline void check_not_shared(const Path& path, const void* old_elements, const v
 
 // ---- the walks ----
 
-/// One tree, which is read, or worked on in place. `Pieces` is a Plan or what takes its place.
+/// One tree, which is read, or worked on in place. `Pieces` is the writer of a plan or what takes its place.
 template <class VerbOps, bool Writes, class Pieces>
 struct PlanOneTree {
   static constexpr bool writes = Writes;
@@ -149,7 +149,7 @@ struct PlanTwoTrees {
       } else {
         if (size != detail::size_of(destination)) throw_sizes_differ(path, size, detail::size_of(destination));
         check_same_structure<std::remove_const_t<From>, std::remove_const_t<To>>(path, source, destination);
-        add(path, from, to, size, kind);  // last: it may be run at once
+        add(path, from, to, size, kind);
       }
     }
   }
@@ -183,27 +183,37 @@ template <class Tree>
 inline constexpr bool leaves_may_meet_v = (holds_v<Tree> & (Holds::shared_elements | Holds::dynamic_nodes)) != 0;
 
 template <class VerbOps, bool Writes, class Pieces, class Tree>
-void plan_one(Pieces& plan, Tree& tree) {
-  const PlanOneTree<VerbOps, Writes, Pieces> visit{plan};
-  if constexpr (check_has_floats<bare<Tree>>()) {
-    detail::walk(Path(), visit, tree);
-    if constexpr (Writes && leaves_may_meet_v<Tree> && std::is_same_v<Pieces, Plan>) {
-      if (!leaves_are_in_order(plan)) check_leaves_apart(plan, tree, true);
-    }
+void walk_one(Pieces& pieces, Tree& tree) {
+  const PlanOneTree<VerbOps, Writes, Pieces> visit{pieces};
+  if constexpr (check_has_floats<bare<Tree>>()) detail::walk(root, visit, tree);
+}
+template <class VerbOps, bool Writes, class Tree>
+void plan_one(Plan& plan, Tree& tree) {
+  Plan::Writer writer(plan);
+  walk_one<VerbOps, Writes>(writer, tree);
+  writer.close();
+  if constexpr (Writes && leaves_may_meet_v<Tree>) {
+    if (!leaves_are_in_order(plan)) check_leaves_apart(plan, tree, true);
   }
+}
+
+template <class VerbOps, DestinationIs Is, class Pieces, class Source, class Destination>
+[[nodiscard]] Apartness walk_two(Pieces& pieces, const Source& source, Destination& destination) {
+  Apartness apartness;
+  const PlanTwoTrees<VerbOps, Is, Pieces> visit{pieces, apartness};
+  if constexpr (check_has_floats<bare<Source>>() && check_has_floats<bare<Destination>>()) {
+    detail::walk(root, visit, source, destination);
+  }
+  return apartness;
 }
 /// A leaf may be its own destination if its elements keep their size; any other memory that is both read and written is an
 /// error.
-template <class VerbOps, DestinationIs Is, class Pieces, class Source, class Destination>
-void plan_two(Pieces& plan, const Source& source, Destination& destination) {
-  Apartness apartness;
-  const PlanTwoTrees<VerbOps, Is, Pieces> visit{plan, apartness};
-  if constexpr (check_has_floats<bare<Source>>() && check_has_floats<bare<Destination>>()) {
-    detail::walk(Path(), visit, source, destination);
-    if constexpr (Is == DestinationIs::the_users && std::is_same_v<Pieces, Plan>) {
-      if (!apartness.is_certain()) check_leaves_apart(plan, source, false);
-    }
-  }
+template <class VerbOps, DestinationIs Is, class Source, class Destination>
+void plan_two(Plan& plan, const Source& source, Destination& destination) {
+  Plan::Writer writer(plan);
+  const Apartness apartness = walk_two<VerbOps, Is>(writer, source, destination);
+  writer.close();
+  if (Is == DestinationIs::the_users && !apartness.is_certain()) check_leaves_apart(plan, source, false);
 }
 
 /// Whether a tree is, by its type, one leaf whose elements lie side by side.

@@ -200,7 +200,7 @@ struct FindPath {
 template <class Tree>
 [[nodiscard]] std::string path_of(const Tree& tree, std::size_t leaf) {
   FindPath visit{leaf};
-  detail::walk(Path(), visit, tree);
+  detail::walk(root, visit, tree);
   return visit.text;
 }
 

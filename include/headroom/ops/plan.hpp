@@ -44,6 +44,7 @@ struct Saturating {
 
 class Plan {
  public:
+  class Writer;
   struct Run {
     const PieceKind* kind;
     std::size_t begin;  // its first piece
@@ -95,6 +96,41 @@ class Plan {
   Buffer<Run, 4> runs_;
   Buffer<Dimension, 4> dimensions_;
   const PieceKind* kind_ = nullptr;  // of a run that goes on
+};
+
+/// Adds the leaves of a walk to a plan, which has them when the writer is closed. What is at hand for each leaf is in the
+/// writer, and can stay in registers; of a plan it is in memory, because the plan owns the list.
+class Plan::Writer {
+ public:
+  explicit Writer(Plan& plan) noexcept : plan_(plan) {}
+
+  void add(const void* source, void* destination, std::size_t size, const PieceKind& kind) {
+    if (kind_ != &kind || at_ == limit_) open(kind);
+    ::new (static_cast<void*>(at_++)) Piece{source, destination, size};
+  }
+  void add(const void* source, void* destination, std::size_t size, const LoopNest& nest, const PieceKind& kind) {
+    close();
+    plan_.add(source, destination, size, nest, kind);
+  }
+  void close() noexcept {
+    if (kind_ != nullptr) plan_.pieces_.end_at(at_);
+    kind_ = nullptr;
+    limit_ = at_;
+  }
+
+ private:
+  void open(const PieceKind& kind) {
+    close();
+    if (plan_.kind_ != &kind) plan_.start_run(kind, 0);
+    plan_.pieces_.make_room();
+    at_ = plan_.pieces_.end();
+    limit_ = plan_.pieces_.limit();
+    kind_ = &kind;
+  }
+
+  Plan& plan_;
+  Piece *at_ = nullptr, *limit_ = nullptr;
+  const PieceKind* kind_ = nullptr;  // of the run that is being written; null: none
 };
 
 }  // namespace detail

@@ -181,41 +181,31 @@ template <class Executor>
   return Share(plan, pass, 0, Share::everything, nullptr).run();
 }
 
-/// Takes the place of a plan for a single small piece, which is run at once.
-struct RunAtOnce {
-  const Pass& pass;
-  Found found{0, 0.0};
+/// Takes the place of a plan for a single small piece.
+struct LonePiece {
+  Piece piece;
+  const PieceKind* kind;
 
-  void add(const void* source, void* destination, std::size_t size, const PieceKind& kind) {
-    const Piece piece{source, destination, size};
-    kind.kernels[pass.op][isa_index()](&piece, &piece + 1, pass.factor, found);
+  void add(const void* source, void* destination, std::size_t size, const PieceKind& its_kind) noexcept {
+    piece = {source, destination, size};
+    kind = &its_kind;
+  }
+  [[nodiscard]] Found run(const Pass& pass) const {
+    Found found{0, 0.0};
+    kind->kernels[pass.op][isa_index()](&piece, &piece + 1, pass.factor, found);
+    return found;
   }
 };
 
-/// A verb that reads one tree, or works on it in place.
 template <class VerbOps, bool Writes, class Executor, class Tree>
-Found plan_and_run(const Executor& executor, const Pass& pass, Tree& tree) {
-  if constexpr (is_lone_piece_v<Tree> && check_is_executor<Executor>()) {
-    if (detail::size_of(tree) <= chunk_size) {
-      RunAtOnce at_once{pass};
-      plan_one<VerbOps, Writes>(at_once, tree);
-      return at_once.found;
-    }
-  }
+[[gnu::noinline]] Found plan_then_run(const Executor& executor, const Pass& pass, Tree& tree) {
   Plan plan;
   plan_one<VerbOps, Writes>(plan, tree);
   return run(executor, plan, pass);
 }
-/// A verb from one tree into another.
 template <class VerbOps, DestinationIs Is, class Executor, class Source, class Destination>
-Found plan_and_run(const Executor& executor, const Pass& pass, const Source& source, Destination& destination) {
-  if constexpr (is_lone_piece_v<Source> && is_lone_piece_v<Destination> && check_is_executor<Executor>()) {
-    if (detail::size_of(source) <= chunk_size) {
-      RunAtOnce at_once{pass};
-      plan_two<VerbOps, Is>(at_once, source, destination);
-      return at_once.found;
-    }
-  }
+[[gnu::noinline]] Found plan_then_run(const Executor& executor, const Pass& pass, const Source& source,
+                                      Destination& destination) {
   Plan plan;
   plan_two<VerbOps, Is>(plan, source, destination);
   if constexpr (Is == DestinationIs::the_users && leaves_may_meet_v<Destination>) {
@@ -226,6 +216,31 @@ Found plan_and_run(const Executor& executor, const Pass& pass, const Source& sou
   Pass streaming = pass;
   streaming.streaming = VerbOps::streaming;
   return run(executor, plan, streaming);
+}
+
+/// A verb that reads one tree, or works on it in place.
+template <class VerbOps, bool Writes, class Executor, class Tree>
+Found plan_and_run(const Executor& executor, const Pass& pass, Tree& tree) {
+  if constexpr (is_lone_piece_v<Tree> && check_is_executor<Executor>()) {
+    if (detail::size_of(tree) <= chunk_size) {
+      LonePiece lone;
+      walk_one<VerbOps, Writes>(lone, tree);
+      return lone.run(pass);
+    }
+  }
+  return plan_then_run<VerbOps, Writes>(executor, pass, tree);
+}
+/// A verb from one tree into another.
+template <class VerbOps, DestinationIs Is, class Executor, class Source, class Destination>
+Found plan_and_run(const Executor& executor, const Pass& pass, const Source& source, Destination& destination) {
+  if constexpr (is_lone_piece_v<Source> && is_lone_piece_v<Destination> && check_is_executor<Executor>()) {
+    if (detail::size_of(source) <= chunk_size) {
+      LonePiece lone;
+      (void)walk_two<VerbOps, Is>(lone, source, destination);
+      return lone.run(pass);
+    }
+  }
+  return plan_then_run<VerbOps, Is>(executor, pass, source, destination);
 }
 
 }  // namespace detail

@@ -62,10 +62,10 @@ auto scale_dynamic(const Executor& executor, Tree&& tree, double factor) {
   bare<Tree> scaled(static_cast<std::conditional_t<owns, Tree&&, const Tree&>>(tree));
   if constexpr (!owns) {
     const CheckNodesApart check{};
-    detail::walk(Path(), check, std::as_const(tree), scaled);
+    detail::walk(root, check, std::as_const(tree), scaled);
   }
   ScaleNodes<Executor> visit{executor, factor};
-  detail::walk(Path(), visit, scaled);
+  detail::walk(root, visit, scaled);
   return scaled;
 }
 

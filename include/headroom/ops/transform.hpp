@@ -96,7 +96,7 @@ auto transform(const Executor& executor, const Pass& pass, Tree&& tree) {
   } else {
     if constexpr (facts_of<CopyCanFail, bare<Tree>>() != 0) {
       const LookAtLeaf look{};
-      detail::walk(Path(), look, std::as_const(tree));
+      detail::walk(root, look, std::as_const(tree));
     }
     Unscaled<Result> result{make_like<To>(std::as_const(tree)), {}};
     result.report = report_of(

@@ -42,6 +42,9 @@ struct Path {
   }
 };
 
+/// Where walks begin.
+inline constexpr Path root{};
+
 // ---- steps ----
 
 inline void append_index(std::string& text, const Path& step) { text += '[' + std::to_string(step.index) + ']'; }

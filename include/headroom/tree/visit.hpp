@@ -57,7 +57,7 @@ void walk(const Path& path, Visit& visit, Nodes&... nodes) {
 template <class Tree, class F>
 void for_each_leaf(Tree&& tree, F&& f) {
   const auto visit = [&f](const detail::Path&, auto& leaf) { f(leaf); };
-  detail::walk(detail::Path(), visit, tree);
+  detail::walk(detail::root, visit, tree);
 }
 
 /// The same with `f(path, leaf)`. The path is a std::string that reads like C++: layers[2].weight, ["encoder"], <1> for an
@@ -65,7 +65,7 @@ void for_each_leaf(Tree&& tree, F&& f) {
 template <class Tree, class F>
 void for_each_leaf_with_path(Tree&& tree, F&& f) {
   const auto visit = [&f](const detail::Path& path, auto& leaf) { f(path.text(), leaf); };
-  detail::walk(detail::Path(), visit, tree);
+  detail::walk(detail::root, visit, tree);
 }
 
 template <class Tree>
