@@ -65,6 +65,26 @@ void add_small(const std::string& dtype) {
   }
 }
 
+/// An optimizer that does nothing.
+struct EmptyOptimizer {
+  std::vector<std::vector<float>> leaves = std::vector<std::vector<float>>(4, std::vector<float>(16, 1.0F));
+  std::vector<std::vector<float>>& gradients() { return leaves; }
+  void step() {}
+};
+/// An iteration of a GradScaler around it: the loss is scaled, the gradients are unscaled and checked, the scale is adjusted.
+void add_step() {
+  const auto optimizer = std::make_shared<EmptyOptimizer>();
+  const auto scaler = std::make_shared<headroom::GradScaler<headroom::ConstantLossScale>>(policy);
+  const auto run = [=] {
+    for (int call = 0; call < calls; ++call) {
+      benchmark::DoNotOptimize(scaler->scale(1.0F));
+      benchmark::DoNotOptimize(scaler->step(*optimizer).skipped);
+      scaler->update();
+    }
+  };
+  add_call("step of nothing, ns for leaves of 16:", "GradScaler", optimizer->leaves.size(), run, calls);
+}
+
 template <class Policy>
 void add_adjust(const std::string& contender) {
   const auto run = [] {
@@ -233,10 +253,10 @@ int main(int argc, char** argv) {
   }
   add_small<float>("float");
   add_small<headroom::half>("fp16");
+  add_step();
   add_adjust<headroom::DynamicLossScale>("DynamicLossScale");
   add_adjust<headroom::HysteresisScale>("HysteresisScale");
-  add_leaves(1000, 64);
-  add_leaves(10'000, 64);
+  for (const std::size_t size : {16U, 64U, 200U}) add_leaves(10'000, size);
   run_table(benchmarks::Unit::nanoseconds, "Small work: medians", argv[1]);
   add_threads();
   run_table(benchmarks::Unit::gigabytes_per_second, "Threads: GB/s read and written, by size of the leaf; medians", argv[2]);

@@ -67,6 +67,8 @@ struct OptimizerState {
   bool stepped = false;
   bool loss_since = false;  ///< a loss has been scaled in the iteration after these gradients were unscaled
 
+  explicit OptimizerState(const OptimizerId& optimizer) noexcept : id(optimizer) {}
+
   /// Whether gradients with the report `now` may be those that were left here. Gradients that are 0 or not finite are not
   /// harmed by another division.
   [[nodiscard]] bool may_be(const GradientReport& now) const noexcept {
@@ -87,17 +89,24 @@ class OptimizerStates {
   [[nodiscard]] OptimizerId identify(const Optimizer& optimizer, Tree& gradients) {
     OptimizerId id = id_of(optimizer);
     leaves_.resize(kept_leaves_);
+    std::uint64_t digest = 0;  // here and not in `id`, which is in memory, so that it can stay in a register
+    std::size_t defined = 0;
     for_each_leaf(gradients, [&](auto& leaf) {
-      ++id.defined;
-      const Leaf here{data_of(leaf), size_of(leaf)};
-      if (here.size == 0) return;
-      leaves_.push_back(here);
+      ++defined;
+      const void* const elements = data_of(leaf);
+      const std::size_t size = size_of(leaf);
+      if (size == 0) return;
+      Leaf& here = leaves_.emplace_back();  // set in its place: a copy of it would wait until both halves are in memory
+      here.elements = elements;
+      here.size = size;
       constexpr std::uint64_t prime = 0x100000001b3;  // of the FNV-1a hash
-      id.digest = (id.digest ^ here.address()) * prime;
-      id.digest = (id.digest ^ here.size) * prime;
+      digest = (digest ^ here.address()) * prime;
+      digest = (digest ^ size) * prime;
     });
     id.begin = kept_leaves_;
     id.end = leaves_.size();
+    id.digest = digest;
+    id.defined = defined;
     const auto address = reinterpret_cast<std::uintptr_t>(&optimizer);
     id.is_inline = id.begin != id.end && leaves_[id.begin].address() - address < sizeof optimizer;
     return id;
@@ -155,9 +164,13 @@ class OptimizerStates {
   }
   [[nodiscard]] bool loss_before() const noexcept { return loss_before_; }
 
+  /// Ends the life of what find_before has found.
   OptimizerState& add(const OptimizerId& id) {
-    OptimizerState& added = now_.emplace_back();
-    added.id = id;
+    if (now_.size() == now_.capacity()) {
+      before_.reserve(2 * now_.size() + 1);  // both, because the next iteration has the other one's memory
+      now_.reserve(2 * now_.size() + 1);
+    }
+    OptimizerState& added = now_.emplace_back(id);
     kept_leaves_ = id.end;
     return added;
   }

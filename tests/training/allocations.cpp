@@ -1,0 +1,84 @@
+// Steps around an optimizer, and verbs that read a tree or work on it in place, allocate nothing once they have been called.
+#include <headroom/headroom.hpp>
+
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/optimizers.hpp"
+
+namespace {
+
+std::size_t allocations = 0;
+
+}  // namespace
+
+// Not inline: g++ 12 would take new and free for a pair that does not match.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  ++allocations;
+  void* const memory = std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace {
+
+/// Does nothing with its gradients.
+struct Empty {
+  std::vector<std::vector<float>> leaves = std::vector<std::vector<float>>(4, std::vector<float>(16, 1.0F));
+  std::vector<std::vector<float>>& gradients() { return leaves; }
+  void step() {}
+};
+
+/// How many allocations there are in the calls of `f` after the first.
+template <class F>
+std::size_t allocations_after_first(F f) {
+  f();
+  const std::size_t before = allocations;
+  for (int i = 0; i < 20; ++i) f();
+  return allocations - before;
+}
+
+}  // namespace
+
+TEST_CASE("what is allocated is counted") {
+  CHECK(allocations_after_first([] { std::vector<int>(3).swap(*std::make_unique<std::vector<int>>()); }) == 40);
+}
+
+TEST_CASE("iterations after the first allocate nothing") {
+  headroom::GradScaler<> scaler;
+  Empty one, other;
+  CHECK(allocations_after_first([&] {
+          (void)scaler.scale(1.0F);
+          (void)scaler.step(one);
+          scaler.update();
+        }) == 0);
+  CHECK(allocations_after_first([&] {
+          (void)scaler.scale(1.0F);
+          (void)scaler.unscale_(one);
+          (void)scaler.unscale_and_clip_(other, 1e-3);
+          (void)scaler.step(one);
+          (void)scaler.step(other);
+          scaler.update();
+        }) == 0);
+  CHECK(allocations_after_first([&] {
+          one.leaves[1][2] = support::infinity();
+          (void)scaler.scale(1.0F);
+          (void)scaler.step(one);
+          scaler.update();
+        }) == 0);
+}
+
+TEST_CASE("verbs that read a tree or work on it in place allocate nothing after the first call") {
+  std::vector<std::vector<float>> tree(1000, std::vector<float>(5, 1.0F));
+  const headroom::ConstantLossScale policy(2.0F);
+  CHECK(allocations_after_first([&] { (void)policy.unscale_in_place(tree); }) == 0);
+  CHECK(allocations_after_first([&] { (void)headroom::measure(tree); }) == 0);
+  CHECK(allocations_after_first([&] { (void)headroom::all_finite(tree); }) == 0);
+  CHECK(allocations_after_first([&] { (void)policy.unscale_in_place(tree[0]); }) == 0);
+}
