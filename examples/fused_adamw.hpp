@@ -3,8 +3,8 @@
 // A whole step of AdamW in one pass over the weights: gradients of any dtype, still scaled, are read in blocks that
 // headroom::for_each_block widens and multiplies on the way. To be copied and changed.
 //
-// The loop is plain C++. For the compiler to vectorise it, compile with -O3 -fno-math-errno (std::sqrt may otherwise have to
-// set errno); -march=native is not needed, because there is a copy for each of the usual instruction sets of x86-64.
+// The loop is plain C++, which g++ 12 and clang 14 vectorise with -O2 -fno-math-errno (without the latter std::sqrt may have to
+// set errno). -march=native is not needed: there is a copy for each of the usual instruction sets of x86-64.
 
 #include <cmath>
 #include <cstddef>
@@ -63,6 +63,7 @@ struct AdamWFactors {
     weights[i] = by.decay * weights[i] - by.rate * mean / (std::sqrt(square) * by.correction + by.eps);
   }
 }
+
 /// The same, and what comes next is on its way from memory meanwhile: roots and divisions fill the processor up, so that by
 /// itself it does not look far enough ahead. (Fetching what lies behind the end does no harm.)
 [[gnu::always_inline]] inline void adamw_loop(float* weights, float* first, float* second, const float* gradients,
