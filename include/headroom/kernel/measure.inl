@@ -31,6 +31,11 @@ inline Compute plus_square(Compute sum, Compute value, Compute factor) noexcept 
     return plus(sum, multiplied(value, value));
   }
 }
+/// Where one register's worth is what is loaded at once.
+template <class Bits>
+inline Bits extended(Bits bits) noexcept {
+  return bits;
+}
 /// `sum_lanes` elements, a register at a time: by recursion, because a loop that is not unrolled keeps the sums in memory.
 template <class In, bool Scaled, std::size_t Register, class Bits, class Compute, std::size_t Count>
 inline void add_group(const unsigned char* source, Compute factor, Bits& largest, Compute (&sums)[Count]) noexcept {

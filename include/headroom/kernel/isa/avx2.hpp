@@ -45,30 +45,38 @@ struct u16x16 {
 struct f64x8 {
   __m256d low, high;
 };
-/// Sixteen floats: those of the even lanes of a u16x16 and those of the odd ones.
-struct f32x16 {
-  f32x8 even, odd;
+struct u32x16 {
+  u32x8 low, high;
 };
+using f32x16 = RegisterPair<f32x8, in_order>;
+using f32x8x2 = RegisterPair<f32x8, by_parity>;
 struct f64x16 {
   f64x8 even, odd;
 };
 
 template <class In, class Out>
-using compute_for = std::conditional_t<std::is_same_v<In, brain16> && std::is_same_v<Out, brain16>, f32x16, f32x8>;
+using compute_for = std::conditional_t<
+    !std::is_same_v<Out, brain16>, f32x8,
+    std::conditional_t<std::is_same_v<In, brain16>, f32x8x2, std::conditional_t<std::is_same_v<In, binary32>, f32x16, f32x8>>>;
 template <class Compute>
 using compute_format = binary32;
 template <class In>
 using float_lanes = compute_for<In, In>;
 template <class Compute>
-inline constexpr std::size_t lanes_of = std::is_same_v<Compute, f32x16> ? 16 : 8;
+inline constexpr std::size_t lanes_of = std::is_same_v<Compute, f32x8> ? 8 : 16;
 template <class In>
 inline constexpr std::size_t read_lanes = is_sixteen_bits<In> ? 16 : 8;
 
 // ---- load and store: always unaligned, and always as integers, so that no compiler may think a NaN cannot be there ----
 
 template <std::size_t Lanes>
-inline u32x8 load(binary32, const unsigned char* source) noexcept {
-  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source))};
+inline auto load(binary32, const unsigned char* source) noexcept {
+  const u32x8 low = {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source))};
+  if constexpr (Lanes == 16) {
+    return u32x16{low, {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source + 32))}};
+  } else {
+    return low;
+  }
 }
 template <std::size_t Lanes>
 inline auto load(binary16, const unsigned char* source) noexcept {
@@ -139,8 +147,13 @@ inline void store_bytes(unsigned char* destination, __m256i value, std::size_t b
   store_bytes(destination + 16, _mm256_extracti128_si256(value, 1), bytes - 16);
 }
 template <std::size_t Lanes>
-inline u32x8 load_part(binary32, const unsigned char* source, std::size_t n) noexcept {
-  return {load_bytes_of_32(source, 4 * n)};
+inline auto load_part(binary32, const unsigned char* source, std::size_t n) noexcept {
+  if constexpr (Lanes == 16) {
+    const u32x8 rest = load_part<8>(binary32{}, n < 8 ? source : source + 32, n % 8);
+    return n < 8 ? u32x16{rest, {_mm256_setzero_si256()}} : u32x16{load<8>(binary32{}, source), rest};
+  } else {
+    return u32x8{load_bytes_of_32(source, 4 * n)};
+  }
 }
 template <std::size_t Lanes>
 inline auto load_part(binary16, const unsigned char* source, std::size_t n) noexcept {
@@ -181,6 +194,10 @@ inline f32x8 widen(binary32, u32x8 bits) noexcept {
   return {_mm256_castsi256_ps(bits.lanes)};
 }
 template <class Compute>
+inline f32x16 widen(binary32, u32x16 bits) noexcept {
+  return {widen<f32x8>(binary32{}, bits.low), widen<f32x8>(binary32{}, bits.high)};
+}
+template <class Compute>
 inline f32x8 widen(binary16, u16x8 bits) noexcept {
   return {_mm256_cvtph_ps(bits.lanes)};
 }
@@ -195,7 +212,7 @@ inline f32x8 widen(brain16, u16x8 bits) noexcept {
 
 // In place there is no need to bring the lanes into another order: the even ones are shifted up, the odd ones are up already.
 template <class Compute>
-inline f32x16 widen(brain16, u16x16 bits) noexcept {
+inline f32x8x2 widen(brain16, u16x16 bits) noexcept {
   const __m256i odd_u32x8 = _mm256_and_si256(bits.lanes, _mm256_set1_epi32(static_cast<int>(0xffff0000)));
   return {{_mm256_castsi256_ps(_mm256_slli_epi32(bits.lanes, 16))}, {_mm256_castsi256_ps(odd_u32x8)}};
 }
@@ -230,11 +247,23 @@ inline u16x8 narrow(brain16, f32x8 value) noexcept {
   return {_mm_packus_epi32(_mm256_castsi256_si128(wide_u32x8), _mm256_extracti128_si256(wide_u32x8, 1))};
 }
 
+// Where there is no NaN, which one comparison says of two registers, rounding is all.
+inline u16x16 narrow(brain16, f32x16 value) noexcept {
+  const __m256i low_u32x8 = narrow(binary32{}, value.first).lanes, high_u32x8 = narrow(binary32{}, value.second).lanes;
+  __m256i is_nan_u32x8;
+  __asm__("vcmpunordps {%2, %1, %0|%0, %1, %2}" : "=x"(is_nan_u32x8) : "x"(low_u32x8), "x"(high_u32x8));
+  if (__builtin_expect(_mm256_movemask_ps(_mm256_castsi256_ps(is_nan_u32x8)) != 0, 0)) {
+    return {_mm256_set_m128i(narrow(brain16{}, value.second).lanes, narrow(brain16{}, value.first).lanes)};
+  }
+  const __m256i low_wide = _mm256_srli_epi32(rounded_to_brain16(low_u32x8), 16);
+  const __m256i high_wide = _mm256_srli_epi32(rounded_to_brain16(high_u32x8), 16);
+  return {_mm256_permute4x64_epi64(_mm256_packus_epi32(low_wide, high_wide), 0xd8)};
+}
 // From bf16 to bf16 no NaN needs care: the lower half of one is zero, whether it was widened or is the CPU's own, so the sum
 // carries nothing.
-inline u16x16 narrow(brain16, f32x16 value) noexcept {
-  const __m256i even_u32x8 = rounded_to_brain16(narrow(binary32{}, value.even).lanes);
-  const __m256i odd_u32x8 = rounded_to_brain16(narrow(binary32{}, value.odd).lanes);
+inline u16x16 narrow(brain16, f32x8x2 value) noexcept {
+  const __m256i even_u32x8 = rounded_to_brain16(narrow(binary32{}, value.first).lanes);
+  const __m256i odd_u32x8 = rounded_to_brain16(narrow(binary32{}, value.second).lanes);
   return {_mm256_blend_epi16(_mm256_srli_epi32(even_u32x8, 16), odd_u32x8, 0xaa)};
 }
 
@@ -243,16 +272,13 @@ inline u16x16 narrow(brain16, f32x16 value) noexcept {
 template <class Compute>
 inline Compute broadcast(double factor) noexcept {
   const f32x8 lanes = {_mm256_set1_ps(static_cast<float>(factor))};
-  if constexpr (std::is_same_v<Compute, f32x16>) {
+  if constexpr (lanes_of<Compute> == 16) {
     return {lanes, lanes};
   } else {
     return lanes;
   }
 }
 inline f32x8 multiplied(f32x8 value, f32x8 factor) noexcept { return {_mm256_mul_ps(value.lanes, factor.lanes)}; }
-inline f32x16 multiplied(f32x16 value, f32x16 factor) noexcept {
-  return {multiplied(value.even, factor.even), multiplied(value.odd, factor.odd)};
-}
 // The empty asm keeps the product from becoming a part of a fused multiply-add, and sums in their order.
 inline f32x8 plus(f32x8 value, f32x8 product) noexcept {
   __asm__("" : "+x"(product.lanes));
@@ -260,17 +286,11 @@ inline f32x8 plus(f32x8 value, f32x8 product) noexcept {
   __asm__("" : "+x"(sum.lanes));
   return sum;
 }
-inline f32x16 plus(f32x16 value, f32x16 product) noexcept {
-  return {plus(value.even, product.even), plus(value.odd, product.odd)};
-}
 
 inline f32x8 plus_exact_square(f32x8 sum, f32x8 value) noexcept {
   sum.lanes = _mm256_fmadd_ps(value.lanes, value.lanes, sum.lanes);
   __asm__("" : "+x"(sum.lanes));
   return sum;
-}
-inline f32x16 plus_exact_square(f32x16 sum, f32x16 value) noexcept {
-  return {plus_exact_square(sum.even, value.even), plus_exact_square(sum.odd, value.odd)};
 }
 
 // Not _mm256_div_ps: under -ffast-math compilers make an approximate reciprocal and a Newton step of it.
@@ -278,9 +298,6 @@ inline f32x8 divided(f32x8 value, f32x8 divisor) noexcept {
   f32x8 quotient;
   __asm__("vdivps {%2, %1, %0|%0, %1, %2}" : "=x"(quotient.lanes) : "x"(value.lanes), "x"(divisor.lanes));
   return quotient;
-}
-inline f32x16 divided(f32x16 value, f32x16 divisor) noexcept {
-  return {divided(value.even, divisor.even), divided(value.odd, divisor.odd)};
 }
 
 // ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top; as signed
@@ -313,19 +330,14 @@ inline std::uint16_t largest_lane(u16x8 bits) noexcept {
 inline std::uint16_t largest_lane(u16x16 bits) noexcept {
   return largest_lane(larger(u16x8{_mm256_castsi256_si128(bits.lanes)}, u16x8{_mm256_extracti128_si256(bits.lanes, 1)}));
 }
+inline bool any(__m256i lanes) noexcept { return _mm256_testz_si256(lanes, lanes) == 0; }
 template <class Format>
 inline bool any_above(Format, u32x8 magnitudes, std::uint32_t limit) noexcept {
-  const __m256i above_u32x8 = _mm256_cmpgt_epi32(magnitudes.lanes, _mm256_set1_epi32(static_cast<int>(limit)));
-  return _mm256_testz_si256(above_u32x8, above_u32x8) == 0;
+  return any(_mm256_cmpgt_epi32(magnitudes.lanes, _mm256_set1_epi32(static_cast<int>(limit))));
 }
 template <class Format>
 inline bool any_above(Format, u16x16 magnitudes, std::uint16_t limit) noexcept {
-  const __m256i above_u16x16 = _mm256_cmpgt_epi16(magnitudes.lanes, _mm256_set1_epi16(static_cast<short>(limit)));
-  return _mm256_testz_si256(above_u16x16, above_u16x16) == 0;
-}
-template <class Bits>
-inline Bits extended(Bits bits) noexcept {
-  return bits;
+  return any(_mm256_cmpgt_epi16(magnitudes.lanes, _mm256_set1_epi16(static_cast<short>(limit))));
 }
 inline u16x16 extended(u16x8 bits) noexcept { return {_mm256_inserti128_si256(_mm256_setzero_si256(), bits.lanes, 0)}; }
 
@@ -337,9 +349,7 @@ inline u16x16 smaller(u16x16 a, u16x16 b) noexcept { return {_mm256_min_epi16(a.
 // Plus 0x7fff, magnitudes are in order from the most negative integer on, but for zero, which is the greatest.
 inline u16x16 with_zero_last(u16x16 bits) noexcept { return {_mm256_add_epi16(bits.lanes, _mm256_set1_epi16(0x7fff))}; }
 inline bool any_beyond(u16x16 lowest, u16x16 min, u16x16 max, u16x16 highest) noexcept {
-  const __m256i beyond_i16x16 =
-      _mm256_or_si256(_mm256_cmpgt_epi16(lowest.lanes, min.lanes), _mm256_cmpgt_epi16(max.lanes, highest.lanes));
-  return _mm256_testz_si256(beyond_i16x16, beyond_i16x16) == 0;
+  return any(_mm256_or_si256(_mm256_cmpgt_epi16(lowest.lanes, min.lanes), _mm256_cmpgt_epi16(max.lanes, highest.lanes)));
 }
 // VPSIGNW leaves the amount where the magnitude is positive, and makes it zero where that is zero.
 inline u16x16 plus_unless_zero(u16x16 bits, u16x16 abs, u16x16 amount) noexcept {
@@ -351,7 +361,7 @@ inline u16x16 plus_unless_zero(u16x16 bits, u16x16 abs, u16x16 amount) noexcept 
 inline f64x8 to_doubles(f32x8 value) noexcept {
   return {_mm256_cvtps_pd(_mm256_castps256_ps128(value.lanes)), _mm256_cvtps_pd(_mm256_extractf128_ps(value.lanes, 1))};
 }
-inline f64x16 to_doubles(f32x16 value) noexcept { return {to_doubles(value.even), to_doubles(value.odd)}; }
+inline f64x16 to_doubles(f32x8x2 value) noexcept { return {to_doubles(value.first), to_doubles(value.second)}; }
 inline __m256d added(__m256d a, __m256d b) noexcept {
   __m256d sum = _mm256_add_pd(a, b);
   __asm__("" : "+x"(sum));

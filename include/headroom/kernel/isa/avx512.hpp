@@ -46,30 +46,39 @@ struct u16x32 {
 struct f64x16 {
   __m512d low, high;
 };
-/// Thirty-two floats: those of the even lanes of a u16x32 and those of the odd ones; and sixteen doubles of the kind.
-struct f32x32 {
-  f32x16 even, odd;
+struct u32x32 {
+  u32x16 low, high;
 };
+using f32x32 = RegisterPair<f32x16, in_order>;
+using f32x16x2 = RegisterPair<f32x16, by_parity>;
+/// Sixteen doubles: those of the even lanes and those of the odd ones.
 struct f64x8x2 {
   __m512d even, odd;
 };
 
 template <class In, class Out>
-using compute_for = std::conditional_t<std::is_same_v<In, brain16> && std::is_same_v<Out, brain16>, f32x32, f32x16>;
+using compute_for = std::conditional_t<!std::is_same_v<Out, brain16>, f32x16,
+                                       std::conditional_t<std::is_same_v<In, brain16>, f32x16x2,
+                                                          std::conditional_t<std::is_same_v<In, binary32>, f32x32, f32x16>>>;
 template <class Compute>
 using compute_format = binary32;
 template <class In>
 using float_lanes = compute_for<In, In>;
 template <class Compute>
-inline constexpr std::size_t lanes_of = std::is_same_v<Compute, f32x32> ? 32 : 16;
+inline constexpr std::size_t lanes_of = std::is_same_v<Compute, f32x16> ? 16 : 32;
 template <class In>
 inline constexpr std::size_t read_lanes = is_sixteen_bits<In> ? 32 : 16;
 
 // ---- load and store: always unaligned, and always as integers, so that no compiler may think a NaN cannot be there ----
 
 template <std::size_t Lanes>
-inline u32x16 load(binary32, const unsigned char* source) noexcept {
-  return {_mm512_loadu_si512(source)};
+inline auto load(binary32, const unsigned char* source) noexcept {
+  const u32x16 low = {_mm512_loadu_si512(source)};
+  if constexpr (Lanes == 32) {
+    return u32x32{low, {_mm512_loadu_si512(source + 64)}};
+  } else {
+    return low;
+  }
 }
 template <std::size_t Lanes>
 inline auto load(binary16, const unsigned char* source) noexcept {
@@ -95,8 +104,13 @@ inline void store(unsigned char* destination, u16x16 bits) noexcept {
 inline __mmask32 first_lanes(std::size_t n) noexcept { return (1U << n) - 1; }
 
 template <std::size_t Lanes>
-inline u32x16 load_part(binary32, const unsigned char* source, std::size_t n) noexcept {
-  return {_mm512_maskz_loadu_epi32(static_cast<__mmask16>(first_lanes(n)), source)};
+inline auto load_part(binary32, const unsigned char* source, std::size_t n) noexcept {
+  const u32x16 low = {_mm512_maskz_loadu_epi32(static_cast<__mmask16>(first_lanes(n)), source)};
+  if constexpr (Lanes == 32) {
+    return u32x32{low, {_mm512_maskz_loadu_epi32(static_cast<__mmask16>(first_lanes(n) >> 16), source + 64)}};
+  } else {
+    return low;
+  }
 }
 template <std::size_t Lanes>
 inline auto load_part(binary16, const unsigned char* source, std::size_t n) noexcept {
@@ -137,11 +151,17 @@ inline void store_streaming(unsigned char* destination, u16x16 bits) noexcept {
   _mm256_stream_si256(reinterpret_cast<__m256i*>(destination), bits.lanes);
 }
 
+inline u16x32 extended(u16x16 bits) noexcept { return {_mm512_maskz_inserti64x4(0xff, _mm512_setzero_si512(), bits.lanes, 0)}; }
+
 // ---- widen to float, narrow to the nearest ----
 
 template <class Compute>
 inline f32x16 widen(binary32, u32x16 bits) noexcept {
   return {_mm512_castsi512_ps(bits.lanes)};
+}
+template <class Compute>
+inline f32x32 widen(binary32, u32x32 bits) noexcept {
+  return {widen<f32x16>(binary32{}, bits.low), widen<f32x16>(binary32{}, bits.high)};
 }
 template <class Compute>
 inline f32x16 widen(binary16, u16x16 bits) noexcept {
@@ -155,7 +175,7 @@ inline f32x16 widen(brain16, u16x16 bits) noexcept {
 
 // In place there is no need to bring the lanes into another order: the even ones are shifted up, the odd ones are up already.
 template <class Compute>
-inline f32x32 widen(brain16, u16x32 bits) noexcept {
+inline f32x16x2 widen(brain16, u16x32 bits) noexcept {
   const __m512i odd_u32x16 = _mm512_and_si512(bits.lanes, _mm512_set1_epi32(static_cast<int>(0xffff0000)));
   return {{_mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, bits.lanes, 16))}, {_mm512_castsi512_ps(odd_u32x16)}};
 }
@@ -187,11 +207,25 @@ inline u16x16 narrow(brain16, f32x16 value) noexcept {
       _mm512_mask_or_epi32(rounded_to_brain16(bits_u32x16), is_nan, bits_u32x16, _mm512_set1_epi32(0x00400000));
   return {_mm512_maskz_cvtepi32_epi16(0xffff, _mm512_maskz_srli_epi32(0xffff, result_u32x16, 16))};
 }
+// Where there is no NaN, which one comparison says of two registers, rounding is all.
+inline u16x32 narrow(brain16, f32x32 value) noexcept {
+  const __m512i low_u32x16 = narrow(binary32{}, value.first).lanes, high_u32x16 = narrow(binary32{}, value.second).lanes;
+  __mmask16 is_nan;
+  __asm__("vcmpunordps {%2, %1, %0|%0, %1, %2}" : "=k"(is_nan) : "v"(low_u32x16), "v"(high_u32x16));
+  if (__builtin_expect(is_nan != 0, 0)) {
+    const __m512i low = extended(narrow(brain16{}, value.first)).lanes;
+    return {_mm512_maskz_inserti64x4(0xff, low, narrow(brain16{}, value.second).lanes, 1)};
+  }
+  const __m512i low_wide = _mm512_maskz_srli_epi32(0xffff, rounded_to_brain16(low_u32x16), 16);
+  const __m512i high_wide = _mm512_maskz_srli_epi32(0xffff, rounded_to_brain16(high_u32x16), 16);
+  const __m512i quarters = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
+  return {_mm512_maskz_permutexvar_epi64(0xff, quarters, _mm512_packus_epi32(low_wide, high_wide))};
+}
 // From bf16 to bf16 no NaN needs care: the lower half of one is zero, whether it was widened or is the CPU's own, so the sum
 // carries nothing.
-inline u16x32 narrow(brain16, f32x32 value) noexcept {
-  const __m512i even_u32x16 = rounded_to_brain16(narrow(binary32{}, value.even).lanes);
-  const __m512i odd_u32x16 = rounded_to_brain16(narrow(binary32{}, value.odd).lanes);
+inline u16x32 narrow(brain16, f32x16x2 value) noexcept {
+  const __m512i even_u32x16 = rounded_to_brain16(narrow(binary32{}, value.first).lanes);
+  const __m512i odd_u32x16 = rounded_to_brain16(narrow(binary32{}, value.second).lanes);
   return {_mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_maskz_srli_epi32(0xffff, even_u32x16, 16), odd_u32x16)};
 }
 
@@ -200,16 +234,13 @@ inline u16x32 narrow(brain16, f32x32 value) noexcept {
 template <class Compute>
 inline Compute broadcast(double factor) noexcept {
   const f32x16 lanes = {_mm512_set1_ps(static_cast<float>(factor))};
-  if constexpr (std::is_same_v<Compute, f32x32>) {
+  if constexpr (lanes_of<Compute> == 32) {
     return {lanes, lanes};
   } else {
     return lanes;
   }
 }
 inline f32x16 multiplied(f32x16 value, f32x16 factor) noexcept { return {_mm512_mul_ps(value.lanes, factor.lanes)}; }
-inline f32x32 multiplied(f32x32 value, f32x32 factor) noexcept {
-  return {multiplied(value.even, factor.even), multiplied(value.odd, factor.odd)};
-}
 // The empty asm keeps the product from becoming a part of a fused multiply-add, and sums in their order.
 inline f32x16 plus(f32x16 value, f32x16 product) noexcept {
   __asm__("" : "+v"(product.lanes));
@@ -217,17 +248,11 @@ inline f32x16 plus(f32x16 value, f32x16 product) noexcept {
   __asm__("" : "+v"(sum.lanes));
   return sum;
 }
-inline f32x32 plus(f32x32 value, f32x32 product) noexcept {
-  return {plus(value.even, product.even), plus(value.odd, product.odd)};
-}
 
 inline f32x16 plus_exact_square(f32x16 sum, f32x16 value) noexcept {
   sum.lanes = _mm512_fmadd_ps(value.lanes, value.lanes, sum.lanes);
   __asm__("" : "+v"(sum.lanes));
   return sum;
-}
-inline f32x32 plus_exact_square(f32x32 sum, f32x32 value) noexcept {
-  return {plus_exact_square(sum.even, value.even), plus_exact_square(sum.odd, value.odd)};
 }
 
 // Not _mm512_div_ps: under -ffast-math compilers make an approximate reciprocal and a Newton step of it.
@@ -235,9 +260,6 @@ inline f32x16 divided(f32x16 value, f32x16 divisor) noexcept {
   f32x16 quotient;
   __asm__("vdivps {%2, %1, %0|%0, %1, %2}" : "=v"(quotient.lanes) : "v"(value.lanes), "v"(divisor.lanes));
   return quotient;
-}
-inline f32x32 divided(f32x32 value, f32x32 divisor) noexcept {
-  return {divided(value.even, divisor.even), divided(value.odd, divisor.odd)};
 }
 
 // ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top ----
@@ -284,11 +306,6 @@ template <class Format>
 inline bool any_above(Format, u16x32 magnitudes, std::uint16_t limit) noexcept {
   return _mm512_cmpgt_epu16_mask(magnitudes.lanes, _mm512_set1_epi16(static_cast<short>(limit))) != 0;
 }
-template <class Bits>
-inline Bits extended(Bits bits) noexcept {
-  return bits;
-}
-inline u16x32 extended(u16x16 bits) noexcept { return {_mm512_maskz_inserti64x4(0xff, _mm512_setzero_si512(), bits.lanes, 0)}; }
 
 // ---- sixteen bits times a power of two, in integers ----
 
@@ -322,9 +339,9 @@ inline __m256 halves_added(__m512 sums) noexcept {
   return sum;
 }
 // Of thirty-two sums, i is added to i + 16 on the way.
-inline f64x8x2 to_doubles(f32x32 value) noexcept {
-  return {_mm512_maskz_cvtps_pd(0xff, halves_added(value.even.lanes)),
-          _mm512_maskz_cvtps_pd(0xff, halves_added(value.odd.lanes))};
+inline f64x8x2 to_doubles(f32x16x2 value) noexcept {
+  return {_mm512_maskz_cvtps_pd(0xff, halves_added(value.first.lanes)),
+          _mm512_maskz_cvtps_pd(0xff, halves_added(value.second.lanes))};
 }
 inline f64x8x2 added(f64x8x2 a, f64x8x2 b) noexcept { return {added(a.even, b.even), added(a.odd, b.odd)}; }
 inline f64x16 added(f64x16 a, f64x16 b) noexcept { return {added(a.low, b.low), added(a.high, b.high)}; }

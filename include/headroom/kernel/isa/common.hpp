@@ -56,6 +56,15 @@ inline constexpr std::size_t least_streamed = 2048;
 /// Whether loops go over four registers a round. (A file of an instruction set may have its own, which hides this one.)
 inline constexpr bool is_unrolled = true;
 
+/// Two registers of floats that are computed as one: of elements in their order, or those of the even lanes of a register of
+/// sixteen-bit elements and those of the odd ones. Arithmetic on them is in lanes.inl.
+struct in_order;
+struct by_parity;
+template <class Register, class Order>
+struct RegisterPair {
+  Register first, second;
+};
+
 /// Adds one after the other: -ffast-math would choose an order of its own, and a different one for each number of threads.
 inline void add_to_sum(Found& found, double sum) noexcept { found.sum_of_squares = launder(found.sum_of_squares + sum); }
 

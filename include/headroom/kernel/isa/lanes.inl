@@ -2,6 +2,28 @@
 // clang): what makes a dtype of one specialisation run on all of them. Included by each file of kernel/isa/ but the scalar one,
 // inside its namespace and its target region, before kernels.inl; table.hpp says which formats come here.
 
+// ---- pairs of registers, by what there is for one ----
+
+template <class Register, class Order>
+inline RegisterPair<Register, Order> multiplied(RegisterPair<Register, Order> a, RegisterPair<Register, Order> b) noexcept {
+  return {multiplied(a.first, b.first), multiplied(a.second, b.second)};
+}
+template <class Register, class Order>
+inline RegisterPair<Register, Order> divided(RegisterPair<Register, Order> a, RegisterPair<Register, Order> b) noexcept {
+  return {divided(a.first, b.first), divided(a.second, b.second)};
+}
+template <class Register, class Order>
+inline RegisterPair<Register, Order> plus(RegisterPair<Register, Order> a, RegisterPair<Register, Order> b) noexcept {
+  return {plus(a.first, b.first), plus(a.second, b.second)};
+}
+template <class Register, class Order>
+inline RegisterPair<Register, Order> plus_exact_square(RegisterPair<Register, Order> sum,
+                                                       RegisterPair<Register, Order> value) noexcept {
+  return {plus_exact_square(sum.first, value.first), plus_exact_square(sum.second, value.second)};
+}
+
+// ---- formats without instructions ----
+
 using float_register = compute_for<void, binary32>;  // void: a format without instructions
 using float_bits = decltype(narrow(binary32{}, float_register{}));
 inline constexpr std::size_t lane_count = lanes_of<float_register>;

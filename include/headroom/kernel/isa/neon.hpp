@@ -175,10 +175,6 @@ template <class Format, class Bits, class Limit>
 inline bool any_above(Format, Bits magnitudes, Limit limit) noexcept {
   return largest_lane(magnitudes) > limit;
 }
-template <class Bits>
-inline Bits extended(Bits bits) noexcept {
-  return bits;
-}
 
 // ---- sixteen bits times a power of two, in integers ----
 

@@ -108,10 +108,6 @@ template <class Format, class Bits, class Limit>
 inline bool any_above(Format, Bits magnitude, Limit limit) noexcept {
   return magnitude > limit;
 }
-template <class Bits>
-inline Bits extended(Bits bits) noexcept {
-  return bits;
-}
 
 using sixteen_bits = std::uint16_t;
 inline sixteen_bits all_sixteen(int value) noexcept { return static_cast<sixteen_bits>(value); }
