@@ -228,6 +228,23 @@ TEST_CASE("unscale by random scales divides, and never multiplies by a rounded r
   });
 }
 
+TEST_CASE("unscale of bfloat16 divides where the quotient is near the middle between two", "[kernel]") {
+  // A scale near x / middle, where a middle has nine digits, the last of them 1, makes x / scale a float near that middle, if
+  // not the middle itself.
+  std::mt19937 random(support::seed);
+  for (int i = 0; i < support::cases(600); ++i) {
+    const double x = 128.0 + static_cast<double>(random() % 128), middle = 257.0 + static_cast<double>(2 * (random() % 128));
+    float loss_scale = static_cast<float>(std::ldexp(x / middle, static_cast<int>(random() % 100) - 50));
+    support::set_bits(loss_scale, static_cast<std::uint32_t>(bits_of(loss_scale) + random() % 9 - 4));
+    std::vector<bits_type<bfloat16>> elements;
+    for (int exponent = -130; exponent <= 120; exponent += 1 + static_cast<int>(random() % 3)) {
+      const double factor = random() % 2 == 0 ? x : 128.0 + static_cast<double>(random() % 128);
+      elements.push_back(bfloat16(static_cast<float>(std::ldexp(random() % 2 == 0 ? factor : -factor, exponent))).bits());
+    }
+    check_values<Unscale, bfloat16, bfloat16>(elements, loss_scale);
+  }
+}
+
 TEST_CASE("the reference divides and multiplies as the hardware does", "[kernel]") {
   std::mt19937 random(support::seed);
   Mismatches wrong_quotient, wrong_product;

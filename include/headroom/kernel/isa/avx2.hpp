@@ -98,79 +98,7 @@ inline void store(unsigned char* destination, u16x8 bits) noexcept {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(destination), bits.lanes);
 }
 
-// ---- fewer elements than a register has, in steps of 16, 8, 4 and 2 bytes. A copy by way of memory takes four times as long:
-// a load waits until all the smaller stores that it covers have left the CPU ----
-
-inline __m128i load_bytes(const unsigned char* source, std::size_t bytes) noexcept {
-  const unsigned char* end = source + bytes;
-  __m128i result = _mm_setzero_si128();
-  if ((bytes & 2U) != 0) {
-    std::uint16_t last = 0;
-    std::memcpy(&last, end -= 2, 2);
-    result = _mm_cvtsi32_si128(last);
-  }
-  if ((bytes & 4U) != 0) {
-    std::int32_t last = 0;
-    std::memcpy(&last, end -= 4, 4);
-    result = _mm_or_si128(_mm_slli_si128(result, 4), _mm_cvtsi32_si128(last));
-  }
-  if ((bytes & 8U) != 0) {
-    result = _mm_or_si128(_mm_slli_si128(result, 8), _mm_loadl_epi64(reinterpret_cast<const __m128i*>(end - 8)));
-  }
-  return result;
-}
-inline __m256i load_bytes_of_32(const unsigned char* source, std::size_t bytes) noexcept {
-  if (bytes < 16) return _mm256_inserti128_si256(_mm256_setzero_si256(), load_bytes(source, bytes), 0);
-  const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source));
-  return _mm256_set_m128i(load_bytes(source + 16, bytes - 16), low);
-}
-inline void store_bytes(unsigned char* destination, __m128i value, std::size_t bytes) noexcept {
-  if ((bytes & 8U) != 0) {
-    _mm_storel_epi64(reinterpret_cast<__m128i*>(destination), value);
-    destination += 8;
-    value = _mm_srli_si128(value, 8);
-  }
-  if ((bytes & 4U) != 0) {
-    const std::int32_t first = _mm_cvtsi128_si32(value);
-    std::memcpy(destination, &first, 4);
-    destination += 4;
-    value = _mm_srli_si128(value, 4);
-  }
-  if ((bytes & 2U) != 0) {
-    const auto first = static_cast<std::uint16_t>(_mm_cvtsi128_si32(value));
-    std::memcpy(destination, &first, 2);
-  }
-}
-inline void store_bytes(unsigned char* destination, __m256i value, std::size_t bytes) noexcept {
-  if (bytes < 16) return store_bytes(destination, _mm256_castsi256_si128(value), bytes);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(destination), _mm256_castsi256_si128(value));
-  store_bytes(destination + 16, _mm256_extracti128_si256(value, 1), bytes - 16);
-}
-template <std::size_t Lanes>
-inline auto load_part(binary32, const unsigned char* source, std::size_t n) noexcept {
-  if constexpr (Lanes == 16) {
-    const u32x8 rest = load_part<8>(binary32{}, n < 8 ? source : source + 32, n % 8);
-    return n < 8 ? u32x16{rest, {_mm256_setzero_si256()}} : u32x16{load<8>(binary32{}, source), rest};
-  } else {
-    return u32x8{load_bytes_of_32(source, 4 * n)};
-  }
-}
-template <std::size_t Lanes>
-inline auto load_part(binary16, const unsigned char* source, std::size_t n) noexcept {
-  if constexpr (Lanes == 16) {
-    return u16x16{load_bytes_of_32(source, 2 * n)};
-  } else {
-    return u16x8{load_bytes(source, 2 * n)};
-  }
-}
-template <std::size_t Lanes>
-inline auto load_part(brain16, const unsigned char* source, std::size_t n) noexcept {
-  return load_part<Lanes>(binary16{}, source, n);
-}
-template <class Bits>
-inline void store_part(unsigned char* destination, Bits bits, std::size_t n) noexcept {
-  store_bytes(destination, bits.lanes, (std::is_same_v<Bits, u32x8> ? 4 : 2) * n);
-}
+#include <headroom/kernel/isa/avx2_parts.inl>
 
 // Streaming stores of whole registers; alignment of a cache line, so that whole lines are written.
 inline constexpr bool has_streaming_stores = true;
@@ -298,6 +226,19 @@ inline f32x8 divided(f32x8 value, f32x8 divisor) noexcept {
   f32x8 quotient;
   __asm__("vdivps {%2, %1, %0|%0, %1, %2}" : "=x"(quotient.lanes) : "x"(value.lanes), "x"(divisor.lanes));
   return quotient;
+}
+
+// For bf16: the product with the reciprocal is no more than two units from the nearest float, and rounds to the same bf16
+// unless it is that near to the middle between two of them. Division is left for those, as it takes longer than all the rest.
+inline f32x8x2 divided(f32x8x2 value, f32x8x2 divisor) noexcept {
+  const f32x8 reciprocal = divided(f32x8{_mm256_set1_ps(1.0F)}, divisor.first);
+  const f32x8x2 product = {multiplied(value.first, reciprocal), multiplied(value.second, reciprocal)};
+  const __m256i even_u32x8 = narrow(binary32{}, product.first).lanes, odd_u32x8 = narrow(binary32{}, product.second).lanes;
+  const __m256i dropped_u16x16 = _mm256_blend_epi16(even_u32x8, _mm256_slli_epi32(odd_u32x8, 16), 0xaa);
+  const __m256i from_lowest_i16x16 = _mm256_add_epi16(dropped_u16x16, _mm256_set1_epi16(2));  // 0x7ffe becomes -0x8000
+  const __m256i is_near = _mm256_cmpgt_epi16(_mm256_set1_epi16(-0x7ffb), from_lowest_i16x16);
+  if (__builtin_expect(_mm256_movemask_epi8(is_near) == 0, 1)) return product;
+  return {divided(value.first, divisor.first), divided(value.second, divisor.second)};
 }
 
 // ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top; as signed
