@@ -50,7 +50,7 @@ inline void store_bytes(unsigned char* destination, __m256i value, std::size_t b
 template <std::size_t Lanes>
 inline auto load_part(binary32, const unsigned char* source, std::size_t n) noexcept {
   if constexpr (Lanes == 16) {
-    const u32x8 rest = load_part<8>(binary32{}, n < 8 ? source : source + 32, n % 8);
+    const u32x8 rest = {load_bytes_of_32(n < 8 ? source : source + 32, 4 * (n % 8))};
     return n < 8 ? u32x16{rest, {_mm256_setzero_si256()}} : u32x16{load<8>(binary32{}, source), rest};
   } else {
     return u32x8{load_bytes_of_32(source, 4 * n)};
