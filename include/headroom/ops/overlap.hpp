@@ -92,22 +92,28 @@ class Apartness {
   bool in_order_ = true;
 };
 
-/// Calls f(source, destination, leaf) with the Extents of each leaf of a plan.
-template <class F>
-void for_each_extent(const Plan& plan, F&& f) {
+/// The source or the destination of a leaf of a plan.
+[[nodiscard]] inline Extent extent_of(const Plan& plan, const Plan::Run& run, const Piece& piece, bool is_destination) {
+  const Dimension flat{static_cast<std::ptrdiff_t>(piece.size), 1, 1};
+  const Dimension* const dimensions = run.depth == 0 ? &flat : plan.dimensions(run);
+  Layout layout;
+  for (int k = 0; k < std::max(run.depth, 1); ++k) {
+    layout.push(dimensions[k].size, is_destination ? dimensions[k].destination_stride : dimensions[k].source_stride);
+  }
+  return is_destination ? extent_at(piece.destination, run.kind->destination_bytes, layout)
+                        : extent_at(piece.source, run.kind->source_bytes, layout);
+}
+using LeafRanges = Buffer<LeafRange, 64>;
+/// Those of the sources or of the destinations of a plan, without empty leaves.
+inline void add_ranges(LeafRanges& ranges, const Plan& plan, bool is_destination) {
   for (const Plan::Run& run : plan.runs()) {
-    for (const Piece* it = plan.begin(run); it != plan.end(run); ++it) {
-      const Piece& piece = *it;
-      const Dimension flat{static_cast<std::ptrdiff_t>(piece.size), 1, 1};
-      const Dimension* const dimensions = run.depth == 0 ? &flat : plan.dimensions(run);
-      Layout source, destination;
-      for (int k = 0; k < std::max(run.depth, 1); ++k) {
-        source.push(dimensions[k].size, dimensions[k].source_stride);
-        destination.push(dimensions[k].size, dimensions[k].destination_stride);
-      }
-      f(extent_at(piece.source, run.kind->source_bytes, source),
-        extent_at(piece.destination, run.kind->destination_bytes, destination),
-        static_cast<std::size_t>(it - plan.pieces().begin()));
+    const std::size_t bytes = is_destination ? run.kind->destination_bytes : run.kind->source_bytes;
+    for (const Piece* piece = plan.begin(run); piece != plan.end(run); ++piece) {
+      if (piece->size == 0) continue;
+      const void* const data = is_destination ? piece->destination : piece->source;
+      const ByteRange range =
+          run.depth == 0 ? ByteRange(data, piece->size * bytes) : extent_of(plan, run, *piece, is_destination).range();
+      ranges.push_back({range, static_cast<std::size_t>(piece - plan.pieces().begin()), is_destination});
     }
   }
 }
@@ -120,10 +126,12 @@ class OverlapSearch {
   std::size_t read = 0, written = 0;  ///< the leaves that were found
 
   explicit OverlapSearch(const Plan& plan) {
-    for_each_extent(plan, [this](const Extent& source, const Extent& destination, std::size_t) {
-      extents_.push_back(source);
-      extents_.push_back(destination);
-    });
+    for (const Plan::Run& run : plan.runs()) {
+      for (const Piece* piece = plan.begin(run); piece != plan.end(run); ++piece) {
+        extents_.push_back(extent_of(plan, run, *piece, false));
+        extents_.push_back(extent_of(plan, run, *piece, true));
+      }
+    }
   }
 
   /// Below `modulus`, what the ranges are taken modulo. Overwrites them.
@@ -205,12 +213,9 @@ template <class Tree>
 }
 
 [[nodiscard]] inline bool some_leaves_meet(const Plan& plan, OverlapSearch* search) {
-  Buffer<LeafRange, 64> ranges;
-  for_each_extent(plan, [&ranges](const Extent& source, const Extent& destination, std::size_t leaf) {
-    if (source.empty()) return;
-    ranges.push_back({source.range(), leaf, false});
-    ranges.push_back({destination.range(), leaf, true});
-  });
+  LeafRanges ranges;  // either side by itself is sorted in most trees, or nearly, and quickly sorted then
+  add_ranges(ranges, plan, false);
+  add_ranges(ranges, plan, true);
   if (search == nullptr) return some_meet(ranges.begin(), ranges.end());
   return search->finds(ranges.begin(), ranges.end(), std::numeric_limits<std::ptrdiff_t>::max());
 }
@@ -232,10 +237,8 @@ void check_leaves_apart(const Plan& plan, const Tree& tree, bool in_place) {
 }
 /// Whether two leaves of the destination have bytes in common, or may.
 [[nodiscard]] inline bool destinations_meet(const Plan& plan) {
-  Buffer<LeafRange, 64> ranges;
-  for_each_extent(plan, [&ranges](const Extent&, const Extent& destination, std::size_t leaf) {
-    if (!destination.empty()) ranges.push_back({destination.range(), leaf, true});
-  });
+  LeafRanges ranges;
+  add_ranges(ranges, plan, true);
   sort_by_begin(ranges.begin(), ranges.end());
   for (LeafRange* first = ranges.begin(); first != ranges.end(); ++first) {
     if (end_of_cluster(first, ranges.end()) != first + 1) return true;
