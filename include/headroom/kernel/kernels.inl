@@ -78,6 +78,10 @@ template <class Compute, class Out>
 inline constexpr bool goes_in_fours = is_unrolled &&
                                       (lanes_of<Compute> > 1 || sizeof(typename Out::bits_type) >= sizeof(float));
 
+/// Less than a register by way of memory, where loops are to be short.
+template <Op op, class In, class Out>
+void transform_rest(const unsigned char* from, unsigned char* to, std::size_t n, double factor, Found& found) noexcept;
+
 /// Streaming: destinations are aligned to `streaming_alignment`, sizes are multiples of four registers, and finish_streaming()
 /// is called afterwards.
 template <Op op, class In, class Out, bool Streaming = false>
@@ -110,12 +114,28 @@ inline void transform(const Piece* piece, const Piece* last, double factor, Foun
       const auto bits = transform_register<op, In, Out, true, false>(from, to, width, lanes);
       largest0 = largest_with<op>(Format{}, largest0, bits);
     }
-    if (n > 0) {
+    if (n == 0) continue;
+    if constexpr (is_unrolled) {
       const auto bits = transform_register<op, In, Out, false, false>(from, to, n, lanes);
       largest1 = largest_with<op>(Format{}, largest1, bits);
+    } else {
+      transform_rest<op, In, Out>(from, to, n, factor, found);
     }
   }
   add_largest<Format>(found, largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3))));
+}
+
+template <Op op, class In, class Out>
+[[gnu::noinline]] void transform_rest(const unsigned char* from, unsigned char* to, std::size_t n, double factor,
+                                      Found& found) noexcept {
+  constexpr std::size_t in_size = sizeof(typename In::bits_type), out_size = sizeof(typename Out::bits_type);
+  constexpr std::size_t width = lanes_of<compute_of<op, In, Out>>;
+  unsigned char source[width * in_size] = {}, destination[width * out_size] = {};
+  std::memcpy(source, from, n * in_size);
+  if constexpr (adds<op>) std::memcpy(destination, to, n * out_size);
+  const Piece whole{source, destination, width};
+  transform<op, In, Out>(&whole, &whole + 1, factor, found);
+  std::memcpy(to, destination, n * out_size);
 }
 
 #include <headroom/kernel/streaming.inl>

@@ -53,7 +53,8 @@ inline constexpr std::size_t square_block = 512;
 /// 1 KiB on, and by an eighth or more from 2 KiB on.
 inline constexpr std::size_t least_streamed = 2048;
 
-/// Whether loops go over four registers a round. (A file of an instruction set may have its own, which hides this one.)
+/// Whether loops go over four registers a round, and rests through registers, too. (A file of an instruction set may have its
+/// own constant, which hides this one.)
 inline constexpr bool is_unrolled = true;
 
 /// Two registers of floats that are computed as one: of elements in their order, or those of the even lanes of a register of

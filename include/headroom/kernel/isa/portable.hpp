@@ -60,7 +60,7 @@ inline constexpr std::size_t lanes_of = std::is_same_v<Compute, f32x8> ? 8 : 4;
 template <class In>
 inline constexpr std::size_t read_lanes = is_generic<In> ? 4 : 8;
 
-inline constexpr bool is_unrolled = false;  // more code, and no faster
+inline constexpr bool is_unrolled = false;  // more code, and no faster where measured
 inline constexpr bool has_streaming_stores = false;
 inline constexpr std::size_t streaming_alignment = 1;
 inline void prefetch_ahead(const unsigned char*) noexcept {}
@@ -91,10 +91,6 @@ inline void store(unsigned char* destination, u16x8 bits) noexcept { std::memcpy
 inline void store(unsigned char* destination, u32x8 bits) noexcept {  // not at once, for g++ would assemble it on the stack
   store(destination, u32x4{bits.low});
   store(destination + sizeof bits.low, u32x4{bits.high});
-}
-template <class Bits>
-inline void store_part(unsigned char* destination, Bits bits, std::size_t n) noexcept {
-  std::memcpy(destination, &bits, n * (std::is_same_v<Bits, u16x8> ? sizeof(std::uint16_t) : sizeof(std::uint32_t)));
 }
 
 // ---- widen to float ----
