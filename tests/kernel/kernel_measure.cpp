@@ -27,6 +27,10 @@ using support::name_of;
 
 namespace {
 
+template <int Bias>
+struct e7m8 : headroom::ieee_format<std::uint16_t, 7, 8, Bias> {};
+struct e6m9 : headroom::ieee_format<std::uint16_t, 6, 9, 2> {};
+
 template <class T>
 std::vector<T> random_values(std::size_t n) {
   std::mt19937 random(support::seed);
@@ -169,6 +173,28 @@ TEST_CASE("norms at every power of two of a float, alone and beside smaller ones
       }
     }
     INFO(name_of<T>() << ": " << wrong.count() << ", first " << wrong.first());
+    CHECK(wrong.count() == 0);
+  });
+}
+
+TEST_CASE("norms of formats of the user's own, at every power of two", "[kernel]") {
+  support::for_each_type<e7m8<1>, e7m8<10>, e7m8<30>, e7m8<41>, e7m8<63>, e7m8<90>, e7m8<118>, e6m9>([&](auto type) {
+    using Format = typename decltype(type)::type;
+    using T = headroom::storage_float<Format>;
+    support::Mismatches wrong;
+    for (std::uint32_t bits = 1; bits <= Format::largest_finite_bits;
+         bits = bits < 2U << Format::mantissa_bits ? 2 * bits : bits + (1U << Format::mantissa_bits)) {
+      std::vector<T> values(600, T::from_bits(static_cast<std::uint16_t>(bits)));
+      values[599] = T::from_bits(1);
+      const long double expected = norm_in_long_double(values);
+      GradientNorm by_scalar;
+      support::for_each_isa([&](headroom::Isa isa) {
+        const GradientNorm measured = measure(values);
+        if (isa == headroom::Isa::scalar) by_scalar = measured;
+        wrong.expect(near<T>(measured.norm, expected) && same(measured, by_scalar), [&] { return std::to_string(bits); });
+      });
+    }
+    INFO("bias " << Format::bias << ": " << wrong.count() << ", first " << wrong.first());
     CHECK(wrong.count() == 0);
   });
 }

@@ -5,17 +5,17 @@
 // of 64 sums, whatever the width of a register, and the sums are added in one fixed order, i to i + 32 and to i + 16 in float,
 // then block by block in double, and in the end i to i + 8, and so on: every instruction set rounds alike.
 
-/// Whether no square of the format's numbers overflows in float, nor loses digits, in sums of a block either.
+/// Whether a block of the format's numbers may have squares whose sums overflow in float, and squares that lose digits there
+/// though none is much larger.
 template <class In>
-inline constexpr bool squares_fit = std::is_same_v<In, binary64> ||
-                                    (In::bias + In::mantissa_bits <= 62 &&
-                                     (In::largest_finite_bits >> In::mantissa_bits) < In::bias + 60);
-/// The format's pattern of 2^exponent, or the closest to it that is no subnormal number.
+inline constexpr bool may_overflow =
+    !std::is_same_v<In, binary64> && (In::largest_finite_bits >> In::mantissa_bits) >= In::bias + 60;
+template <class In>
+inline constexpr bool may_vanish = !std::is_same_v<In, binary64> && In::bias + In::mantissa_bits > 62;
+/// The format's pattern of 2^exponent, which is a normal number of it.
 template <class In>
 inline constexpr auto power_bits(int exponent) noexcept {
-  constexpr int highest = In::abs_mask >> In::mantissa_bits;
-  const int field = exponent + In::bias;
-  return static_cast<typename In::bits_type>((field < 1 ? 1 : field > highest ? highest : field) << In::mantissa_bits);
+  return static_cast<typename In::bits_type>((exponent + In::bias) << In::mantissa_bits);
 }
 
 /// Whether the squares of the format's numbers are floats, so that adding them fused is adding them.
@@ -106,14 +106,14 @@ inline Doubles sum_of_registers(const Doubles (&doubles)[Count]) noexcept {
 /// Of a block whose squares would overflow or lose digits in float: they are those of its elements times a power of two. That
 /// takes away what is too small to matter beside the largest.
 template <class In>
-[[gnu::noinline]] inline double sum_of_rescaled(const unsigned char* source, std::size_t n, bool is_large) noexcept {
+[[gnu::noinline]] inline double sum_of_rescaled(const unsigned char* source, std::size_t n, int exponent) noexcept {
   using Compute = float_lanes<In>;
   Compute sums[sum_registers<In>] = {};
   decltype(load<read_lanes<In>>(In{}, nullptr)) largest{};
-  add_block<In, true>(source, n, broadcast<Compute>(is_large ? 0x1p-70 : 0x1p101), largest, sums);
+  add_block<In, true>(source, n, broadcast<Compute>(exponent < 0 ? 0x1p-70 : 0x1p101), largest, sums);
   DoubleSums<In> doubles = {};
   add_in_double<0>(sums, doubles);
-  return sum_of(sum_of_registers<0, 1>(doubles)) * (is_large ? 0x1p140 : 0x1p-202);
+  return sum_of(sum_of_registers<0, 1>(doubles)) * (exponent < 0 ? 0x1p140 : 0x1p-202);
 }
 
 /// Adds up squares; the largest magnitude is kept from one sum to the next.
@@ -126,19 +126,28 @@ struct Squares {
   /// Up to `square_block` elements.
   void add(const unsigned char* source, std::size_t n) noexcept {
     float_lanes<In> sums[sum_registers<In>] = {};
-    if constexpr (squares_fit<In>) {
+    if constexpr (!may_overflow<In> && !may_vanish<In>) {
       add_block<In, false>(source, n, sums[0], largest, sums);
     } else {
       Bits of_block{};
       add_block<In, false>(source, n, sums[0], of_block, sums);
       largest = larger(largest, of_block);
-      const bool is_large = any_above(In{}, of_block, power_bits<In>(60));
-      if (is_large || (!any_above(In{}, of_block, power_bits<In>(-40)) && any_above(In{}, of_block, std::uint8_t{}))) {
-        rescaled = launder(rescaled + sum_of_rescaled<In>(source, n, is_large));
+      if (const int exponent = exponent_to_fit(of_block); exponent != 0) {
+        rescaled = launder(rescaled + sum_of_rescaled<In>(source, n, exponent));
         return;
       }
     }
     add_in_double<0>(sums, doubles);
+  }
+  /// That of the power of two by which the numbers of a block are to be multiplied, by their largest magnitude; 0 mostly.
+  [[nodiscard]] static int exponent_to_fit(Bits of_block) noexcept {
+    if constexpr (may_overflow<In>) {
+      if (any_above(In{}, of_block, power_bits<In>(60))) return -70;
+    }
+    if constexpr (may_vanish<In>) {
+      if (!any_above(In{}, of_block, power_bits<In>(-40)) && any_above(In{}, of_block, std::uint8_t{})) return 101;
+    }
+    return 0;
   }
   [[nodiscard]] double sum() const noexcept { return launder(sum_of(sum_of_registers<0, 1>(doubles)) + rescaled); }
 };

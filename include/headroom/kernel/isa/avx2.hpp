@@ -228,17 +228,12 @@ inline f32x8 divided(f32x8 value, f32x8 divisor) noexcept {
   return quotient;
 }
 
-// For bf16: the product with the reciprocal is no more than two units from the nearest float, and rounds to the same bf16
-// unless it is that near to the middle between two of them. Division is left for those, as it takes longer than all the rest.
-inline f32x8x2 divided(f32x8x2 value, f32x8x2 divisor) noexcept {
-  const f32x8 reciprocal = divided(f32x8{_mm256_set1_ps(1.0F)}, divisor.first);
-  const f32x8x2 product = {multiplied(value.first, reciprocal), multiplied(value.second, reciprocal)};
-  const __m256i even_u32x8 = narrow(binary32{}, product.first).lanes, odd_u32x8 = narrow(binary32{}, product.second).lanes;
-  const __m256i dropped_u16x16 = _mm256_blend_epi16(even_u32x8, _mm256_slli_epi32(odd_u32x8, 16), 0xaa);
-  const __m256i from_lowest_i16x16 = _mm256_add_epi16(dropped_u16x16, _mm256_set1_epi16(2));  // 0x7ffe becomes -0x8000
-  const __m256i is_near = _mm256_cmpgt_epi16(_mm256_set1_epi16(-0x7ffb), from_lowest_i16x16);
-  if (__builtin_expect(_mm256_movemask_epi8(is_near) == 0, 1)) return product;
-  return {divided(value.first, divisor.first), divided(value.second, divisor.second)};
+/// Whether the lower half of a lane is within two units of 0x8000.
+inline bool any_near_middle(f32x8 a, f32x8 b) noexcept {
+  const __m256i upper_u16x16 = _mm256_slli_epi32(narrow(binary32{}, b).lanes, 16);
+  const __m256i halves_u16x16 = _mm256_blend_epi16(narrow(binary32{}, a).lanes, upper_u16x16, 0xaa);
+  const __m256i from_least_i16x16 = _mm256_add_epi16(halves_u16x16, _mm256_set1_epi16(2));  // 0x7ffe becomes -0x8000
+  return _mm256_movemask_epi8(_mm256_cmpgt_epi16(_mm256_set1_epi16(-0x7ffb), from_least_i16x16)) != 0;
 }
 
 // ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top; as signed

@@ -262,18 +262,11 @@ inline f32x16 divided(f32x16 value, f32x16 divisor) noexcept {
   return quotient;
 }
 
-// For bf16: the product with the reciprocal is no more than two units from the nearest float, and rounds to the same bf16
-// unless it is that near to the middle between two of them. Division is left for those, as it takes twice as long as all the
-// rest.
-inline f32x16x2 divided(f32x16x2 value, f32x16x2 divisor) noexcept {
-  const f32x16 reciprocal = divided(f32x16{_mm512_set1_ps(1.0F)}, divisor.first);
-  const f32x16x2 product = {multiplied(value.first, reciprocal), multiplied(value.second, reciprocal)};
-  const __m512i even_u32x16 = narrow(binary32{}, product.first).lanes, odd_u32x16 = narrow(binary32{}, product.second).lanes;
-  const __m512i dropped_u16x32 =
-      _mm512_mask_blend_epi16(0xaaaaaaaa, even_u32x16, _mm512_maskz_slli_epi32(0xffff, odd_u32x16, 16));
-  const __m512i from_below_u16x32 = _mm512_sub_epi16(dropped_u16x32, _mm512_set1_epi16(0x7ffe));
-  if (__builtin_expect(_mm512_cmple_epu16_mask(from_below_u16x32, _mm512_set1_epi16(4)) == 0, 1)) return product;
-  return {divided(value.first, divisor.first), divided(value.second, divisor.second)};
+/// Whether the lower half of a lane is within two units of 0x8000.
+inline bool any_near_middle(f32x16 a, f32x16 b) noexcept {
+  const __m512i upper_u16x32 = _mm512_maskz_slli_epi32(0xffff, narrow(binary32{}, b).lanes, 16);
+  const __m512i halves_u16x32 = _mm512_mask_blend_epi16(0xaaaaaaaa, narrow(binary32{}, a).lanes, upper_u16x32);
+  return _mm512_cmple_epu16_mask(_mm512_sub_epi16(halves_u16x32, _mm512_set1_epi16(0x7ffe)), _mm512_set1_epi16(4)) != 0;
 }
 
 // ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top ----

@@ -23,6 +23,7 @@
 //                                n < Lanes elements; no byte beyond is touched, lanes beyond are loaded as zeros
 //   widen<Compute>(Format, bits), narrow(Format, value)      exact; rounded to nearest-even
 //   broadcast<Compute>(factor), multiplied, divided, plus    plus(a, product) is rounded twice: never a fused multiply-add
+//   any_near_middle(a, b)        of the floats of a RegisterPair, where there are any
 //   plus_exact_square(sum, value)                            of a value whose square is a float: that makes no difference
 //   max_of_abs(Format, largest, bits), larger, largest_lane  magnitudes as integers
 //   to_doubles, added, sum_of    of sixteen sums in one or more registers; i is added to i + 8, then to i + 4, and so on

@@ -8,9 +8,16 @@ template <class Register, class Order>
 inline RegisterPair<Register, Order> multiplied(RegisterPair<Register, Order> a, RegisterPair<Register, Order> b) noexcept {
   return {multiplied(a.first, b.first), multiplied(a.second, b.second)};
 }
+/// By one divisor, to be rounded to bf16, as all pairs are. The product with the rounded reciprocal is less than two units from
+/// the nearest float, and rounds to the same bf16 unless it is that near to the middle between two of them. Only then is there
+/// a division, which takes longer than all the rest.
 template <class Register, class Order>
-inline RegisterPair<Register, Order> divided(RegisterPair<Register, Order> a, RegisterPair<Register, Order> b) noexcept {
-  return {divided(a.first, b.first), divided(a.second, b.second)};
+inline RegisterPair<Register, Order> divided(RegisterPair<Register, Order> value,
+                                             RegisterPair<Register, Order> divisor) noexcept {
+  const Register reciprocal = divided(broadcast<Register>(1.0), divisor.first);
+  const RegisterPair<Register, Order> product = {multiplied(value.first, reciprocal), multiplied(value.second, reciprocal)};
+  if (__builtin_expect(!any_near_middle(product.first, product.second), 1)) return product;
+  return {divided(value.first, divisor.first), divided(value.second, divisor.first)};
 }
 template <class Register, class Order>
 inline RegisterPair<Register, Order> plus(RegisterPair<Register, Order> a, RegisterPair<Register, Order> b) noexcept {

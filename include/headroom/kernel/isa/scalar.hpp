@@ -78,9 +78,11 @@ template <class Compute>
 inline Compute plus(Compute value, Compute product) noexcept {
   return launder(value + launder(product));  // in this order, and no fused multiply-add
 }
-// As a fused multiply-add rounds: the square has at most 24 digits, so where the sum in double is not exact, it is not near the
-// middle between two floats.
+// As a fused multiply-add rounds. The square has at most 24 digits: it is a float if it is a normal one; and where the sum in
+// double is not exact, it is not near the middle between two floats.
 inline float plus_exact_square(float sum, float value) noexcept {
+  const float square = launder(value * value);
+  if (square >= 0x1p-126F) return launder(sum + square);
   const auto wide = static_cast<double>(value);
   return launder(static_cast<float>(launder(static_cast<double>(sum) + wide * wide)));
 }
