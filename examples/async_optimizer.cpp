@@ -1,7 +1,7 @@
 // The optimizer in a background thread: while it unscales, checks and steps, the next batch goes forward and backward. Trains
-// handwritten digits in fp16 twice, with the optimizer in turn and beside, and says what the overlap wins, what it could win
-// here at most, and what the accuracy is. The weights that a batch goes through are one step older than in turn, which is all
-// the difference.
+// handwritten digits in fp16 twice, with the optimizer in turn and beside, and says what the overlap wins, what two
+// threads that share nothing win, and what the accuracy is. The weights that a batch goes through are one step older than in
+// turn, which is all the difference.
 //
 //   example_async_optimizer <digits.csv> [epochs [seed]]
 

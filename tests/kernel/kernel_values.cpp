@@ -212,7 +212,7 @@ TEST_CASE("scale stores the product, rounded to float and then to the destinatio
 }
 TEST_CASE("scale of float and double", "[kernel]") { check_all_values<Scale, float, double>(factors); }
 
-TEST_CASE("unscale by random scales divides, and never multiplies by a rounded reciprocal", "[kernel]") {
+TEST_CASE("unscale by random scales is a division, not a product with a rounded reciprocal", "[kernel]") {
   std::mt19937 random(support::seed);
   support::for_each_type<half, bfloat16, float>([&](auto in) {
     using In = typename decltype(in)::type;

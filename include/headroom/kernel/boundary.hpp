@@ -25,10 +25,10 @@ struct Found {
 };
 
 /// What a kernel does to each element, with the factor it is given. It computes in float, or in double if source or destination
-/// is double, and rounds once to nearest-even when it stores; magnitudes are of what has been stored.
+/// is double, and rounds to nearest-even when it stores; magnitudes are of what has been stored.
 enum class Op : int {
   scale,            ///< destination = source * factor
-  unscale,          ///< destination = source / factor, correctly rounded
+  unscale,          ///< destination = source / factor, divided, not multiplied by a reciprocal
   cast,             ///< destination = source; finds nothing
   add_scaled,       ///< destination += source * factor; magnitudes are of what is added
   add_unscaled,     ///< destination += source / factor; the same

@@ -8,8 +8,8 @@ inline namespace HEADROOM_BUILD {
 
 /// Finite, largest magnitude and L2 norm over all floating-point elements, in one read-only pass. Squares are summed in a
 /// fixed order, in float over blocks of 512 elements and in double from there on: the norm of a tree is the same, bit for bit,
-/// on every instruction set and any number of threads, and its relative error is below 2^-21, whatever the magnitudes and
-/// however many elements there are. Doubles are summed in double throughout; their squares overflow beyond 2^512, and underflow
+/// on every instruction set and any number of threads, and its relative error is below 2^-21, whatever the magnitudes, up
+/// to 10^14 elements. Doubles are summed in double throughout; their squares overflow beyond 2^512, and underflow
 /// below 2^-538.
 template <class Executor, class Tree>
 [[nodiscard]] GradientNorm measure(const Executor& executor, const Tree& tree) {

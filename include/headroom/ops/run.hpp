@@ -11,7 +11,7 @@
 #include <limits>
 
 // A pass of a kernel over a plan, by one thread or several, with the same bits as result: magnitudes do not depend on the
-// order, and squares are summed as `measure` in kernel/kernels.inl says, and the sums in the order of the tree.
+// order, and squares are summed as `measure` in kernel/measure.inl says, and the sums in the order of the tree.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {

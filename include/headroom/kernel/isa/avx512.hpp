@@ -12,9 +12,10 @@
 #include <headroom/kernel/isa/common.hpp>
 #include <type_traits>
 
-// AVX-512 with F, BW, VL and DQ: Intel since Skylake-X (2017), AMD since Zen 4 (2022). Sixteen floats a register; sixteen-bit
-// formats are loaded sixteen at a time as half a register and widened, by VCVTPH2PS for fp16 and by a shift for bf16.
-// AVX512-FP16 is not used, for it would compute in fp16, nor is AVX512_BF16: VCVTNEPS2BF16 makes zeros of subnormals.
+// AVX-512 with F, BW, VL and DQ: Intel since Skylake-X (2017), AMD since Zen 4 (2022). Sixteen floats a register; fp16
+// is loaded sixteen at a time as half a register and widened by VCVTPH2PS, bf16 the same and by a shift, or, where it stays
+// bf16, thirty-two at a time. AVX512-FP16 is not used, for it would compute in fp16, nor is AVX512_BF16: VCVTNEPS2BF16 makes
+// zeros of subnormals.
 //
 // What avx2.hpp says about its target region holds here too. g++ 12 warns that the unmasked forms of some intrinsics read an
 // uninitialised register: where it does, the maskz form with all lanes is the same instruction.
