@@ -12,10 +12,13 @@ inline constexpr bool may_overflow =
     !std::is_same_v<In, binary64> && (In::largest_finite_bits >> In::mantissa_bits) >= In::bias + 60;
 template <class In>
 inline constexpr bool may_vanish = !std::is_same_v<In, binary64> && In::bias + In::mantissa_bits > 62;
-/// The format's pattern of 2^exponent, which is a normal number of it.
+/// The format's pattern of 2^exponent; 0 if it has only larger normal numbers, and above all patterns if it has only smaller
+/// ones.
 template <class In>
 inline constexpr auto power_bits(int exponent) noexcept {
-  return static_cast<typename In::bits_type>((exponent + In::bias) << In::mantissa_bits);
+  constexpr int beyond = (In::abs_mask >> In::mantissa_bits) + 1;
+  const int field = exponent + In::bias;
+  return static_cast<typename In::bits_type>((field < 0 ? 0 : field > beyond ? beyond : field) << In::mantissa_bits);
 }
 
 /// Whether the squares of the format's numbers are floats, so that adding them fused is adding them.

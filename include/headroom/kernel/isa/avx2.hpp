@@ -228,12 +228,12 @@ inline f32x8 divided(f32x8 value, f32x8 divisor) noexcept {
   return quotient;
 }
 
-/// Whether the lower half of a lane is within two units of 0x8000.
-inline bool any_near_middle(f32x8 a, f32x8 b) noexcept {
+/// Whether the lower half of a lane is within two units of 0x8000, or a lane may have been flushed to zero.
+inline bool may_round_otherwise(f32x8 a, f32x8 b) noexcept {
   const __m256i upper_u16x16 = _mm256_slli_epi32(narrow(binary32{}, b).lanes, 16);
   const __m256i halves_u16x16 = _mm256_blend_epi16(narrow(binary32{}, a).lanes, upper_u16x16, 0xaa);
   const __m256i from_least_i16x16 = _mm256_add_epi16(halves_u16x16, _mm256_set1_epi16(2));  // 0x7ffe becomes -0x8000
-  return _mm256_movemask_epi8(_mm256_cmpgt_epi16(_mm256_set1_epi16(-0x7ffb), from_least_i16x16)) != 0;
+  return flushes_subnormals() || _mm256_movemask_epi8(_mm256_cmpgt_epi16(_mm256_set1_epi16(-0x7ffb), from_least_i16x16)) != 0;
 }
 
 // ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top; as signed

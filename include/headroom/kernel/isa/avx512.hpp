@@ -263,11 +263,12 @@ inline f32x16 divided(f32x16 value, f32x16 divisor) noexcept {
   return quotient;
 }
 
-/// Whether the lower half of a lane is within two units of 0x8000.
-inline bool any_near_middle(f32x16 a, f32x16 b) noexcept {
+/// Whether the lower half of a lane is within two units of 0x8000, or a lane may have been flushed to zero.
+inline bool may_round_otherwise(f32x16 a, f32x16 b) noexcept {
   const __m512i upper_u16x32 = _mm512_maskz_slli_epi32(0xffff, narrow(binary32{}, b).lanes, 16);
   const __m512i halves_u16x32 = _mm512_mask_blend_epi16(0xaaaaaaaa, narrow(binary32{}, a).lanes, upper_u16x32);
-  return _mm512_cmple_epu16_mask(_mm512_sub_epi16(halves_u16x32, _mm512_set1_epi16(0x7ffe)), _mm512_set1_epi16(4)) != 0;
+  const __m512i from_least_u16x32 = _mm512_sub_epi16(halves_u16x32, _mm512_set1_epi16(0x7ffe));
+  return flushes_subnormals() || _mm512_cmple_epu16_mask(from_least_u16x32, _mm512_set1_epi16(4)) != 0;
 }
 
 // ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top ----

@@ -23,7 +23,7 @@
 //                                n < Lanes elements; no byte beyond is touched, lanes beyond are loaded as zeros
 //   widen<Compute>(Format, bits), narrow(Format, value)      exact; rounded to nearest-even
 //   broadcast<Compute>(factor), multiplied, divided, plus    plus(a, product) is rounded twice: never a fused multiply-add
-//   any_near_middle(a, b)        of the floats of a RegisterPair, where there are any
+//   may_round_otherwise(a, b)    of the floats of a RegisterPair, where there are any
 //   plus_exact_square(sum, value)                            of a value whose square is a float: that makes no difference
 //   max_of_abs(Format, largest, bits), larger, largest_lane  magnitudes as integers
 //   to_doubles, added, sum_of    of sixteen sums in one or more registers; i is added to i + 8, then to i + 4, and so on
@@ -57,6 +57,17 @@ inline constexpr std::size_t least_streamed = 2048;
 /// Whether loops go over four registers a round, and rests through registers, too. (A file of an instruction set may have its
 /// own constant, which hides this one.)
 inline constexpr bool is_unrolled = true;
+
+#if HEADROOM_DETAIL_HAS_X86
+/// Whether results that are subnormal become zero. The asm is not volatile, so a loop asks once.
+inline bool flushes_subnormals() noexcept {
+  float product = 0x1p-126F;
+  __asm__("" : "+x"(product));
+  product *= 0.5F;
+  __asm__("" : "+x"(product));
+  return bit_cast<std::uint32_t>(product) == 0;
+}
+#endif
 
 /// Two registers of floats that are computed as one: of elements in their order, or those of the even lanes of a register of
 /// sixteen-bit elements and those of the odd ones. Arithmetic on them is in lanes.inl.

@@ -16,7 +16,7 @@ inline RegisterPair<Register, Order> divided(RegisterPair<Register, Order> value
                                              RegisterPair<Register, Order> divisor) noexcept {
   const Register reciprocal = divided(broadcast<Register>(1.0), divisor.first);
   const RegisterPair<Register, Order> product = {multiplied(value.first, reciprocal), multiplied(value.second, reciprocal)};
-  if (__builtin_expect(!any_near_middle(product.first, product.second), 1)) return product;
+  if (__builtin_expect(!may_round_otherwise(product.first, product.second), 1)) return product;
   return {divided(value.first, divisor.first), divided(value.second, divisor.first)};
 }
 template <class Register, class Order>
