@@ -151,7 +151,7 @@ TEST_CASE("clipped trees have the norm asked for, in every dtype and whatever th
       fill(std::get<0>(tree));
       fill(std::get<1>(tree));
       const GradientNorm found = ConstantLossScale(scale).unscale_and_clip_in_place(tree, 0.5);
-      CHECK(found.norm == Approx(static_cast<double>(std::sqrt(squares))).epsilon(1e-12));
+      CHECK(found.norm == Approx(static_cast<double>(std::sqrt(squares))).epsilon(3e-7));  // of the floats; see measure
       CHECK(found.max_abs == Approx(static_cast<double>(largest)).epsilon(1e-12));
       CHECK(headroom::global_norm(tree) == Approx(0.5).epsilon(1e-7));
     }
