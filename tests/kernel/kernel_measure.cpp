@@ -29,7 +29,6 @@ namespace {
 
 template <int Bias>
 struct e7m8 : headroom::ieee_format<std::uint16_t, 7, 8, Bias> {};
-struct e6m9 : headroom::ieee_format<std::uint16_t, 6, 9, 2> {};
 template <int Bias>
 struct e4m3 : headroom::float_format<std::uint8_t, 4, 3, Bias, 0x7E, false> {};  ///< no Inf
 struct e5m2 : headroom::ieee_format<std::uint8_t, 5, 2, -30> {};
@@ -181,8 +180,7 @@ TEST_CASE("norms at every power of two of a float, alone and beside smaller ones
 }
 
 TEST_CASE("norms of formats of the user's own, at every power of two", "[kernel]") {
-  support::for_each_type<e7m8<1>, e7m8<10>, e7m8<30>, e7m8<41>, e7m8<63>, e7m8<90>, e7m8<118>, e6m9, e4m3<60>, e4m3<63>,
-                         e4m3<75>, e4m3<100>, e5m2>([&](auto type) {
+  support::for_each_type<e7m8<30>, e7m8<90>, e4m3<63>, e4m3<75>, e5m2>([&](auto type) {
     using Format = typename decltype(type)::type;
     using T = headroom::storage_float<Format>;
     support::Mismatches wrong;
