@@ -113,10 +113,12 @@ template <class In>
   using Compute = float_lanes<In>;
   Compute sums[sum_registers<In>] = {};
   decltype(load<read_lanes<In>>(In{}, nullptr)) largest{};
-  add_block<In, true>(source, n, broadcast<Compute>(exponent < 0 ? 0x1p-70 : 0x1p101), largest, sums);
+  add_block<In, true>(source, n, broadcast<Compute>(exponent < 0 ? 0x1p-70F : 0x1p101F), largest, sums);
   DoubleSums<In> doubles = {};
   add_in_double<0>(sums, doubles);
-  return sum_of(sum_of_registers<0, 1>(doubles)) * (exponent < 0 ? 0x1p140 : 0x1p-202);
+  // Not as literals, which -fsingle-precision-constant would make floats.
+  const std::uint64_t field = static_cast<std::uint64_t>(binary64::bias - 2 * exponent);
+  return sum_of(sum_of_registers<0, 1>(doubles)) * bit_cast<double>(field << binary64::mantissa_bits);
 }
 
 /// Adds up squares; the largest magnitude is kept from one sum to the next.

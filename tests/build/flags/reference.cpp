@@ -63,14 +63,29 @@ std::uint64_t outcome(Verb verb, typename In::bits_type element, std::uint32_t f
   return support::compute<In, Out>(operation, element, __builtin_bit_cast(float, factor)).bits;
 }
 
-// The order is part of what is promised: element i adds to sum i mod 32, and then the halves of the sums are added.
-double plain_norm(const std::vector<double>& values) {
-  double sums[32] = {};
-  for (std::size_t i = 0; i < values.size(); ++i) sums[i % 32] += values[i] * values[i];
-  for (std::size_t half = 16; half > 0; half /= 2) {
+/// The order is part of what is promised, here for no more than a block: element i adds to sum i mod 64, in float but for
+/// doubles, the sums to the sixteen first of them, and those, in double, to the first. Of large and of small numbers, times a
+/// power of two.
+template <class Float>
+double plain_norm(const std::vector<double>& values, bool is_fused) {
+  double largest = 0.0;
+  for (const double value : values) largest = std::max(largest, std::fabs(value));
+  const bool is_float = sizeof(Float) == sizeof(float);
+  const double factor = is_float && largest > 0x1p60 ? 0x1p-70 : is_float && largest <= 0x1p-40 ? 0x1p101 : 1.0;
+  Float sums[64] = {};
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto value = static_cast<Float>(values[i] * factor);
+    sums[i % 64] = is_fused ? std::fma(value, value, sums[i % 64]) : sums[i % 64] + value * value;
+  }
+  for (const std::size_t half : {32, 16}) {
     for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
   }
-  return std::sqrt(sums[0]);
+  double lanes[16];
+  std::copy(sums, sums + 16, lanes);
+  for (std::size_t half = 8; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return std::sqrt(lanes[0] / factor / factor);
 }
 constexpr std::uint64_t infinity = headroom::binary64::infinity_bits;
 
@@ -114,7 +129,10 @@ std::uint64_t norm(Format format, const std::uint64_t* elements, std::size_t n) 
       values[i] = static_cast<double>(support::to_long_double(value));
     }
   });
-  return __builtin_bit_cast(std::uint64_t, plain_norm(values));
+  // The squares of short formats are floats, so fused or not is the same, unless they are subnormal.
+  const bool is_short = format != Format::binary32;
+  return __builtin_bit_cast(
+      std::uint64_t, format == Format::binary64 ? plain_norm<double>(values, false) : plain_norm<float>(values, is_short));
 }
 
 }  // namespace reference
