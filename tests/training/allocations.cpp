@@ -1,6 +1,7 @@
 // Steps around an optimizer, and verbs that read a tree or work on it in place, allocate nothing once they have been called.
 #include <headroom/headroom.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
@@ -12,7 +13,7 @@
 
 namespace {
 
-std::size_t allocations = 0;
+std::atomic<std::size_t> allocations{0};  // of all threads, those of other tests too
 
 }  // namespace
 
