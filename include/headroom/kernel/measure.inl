@@ -34,7 +34,7 @@ inline Compute plus_square(Compute sum, Compute value, Compute factor) noexcept 
     return plus(sum, multiplied(value, value));
   }
 }
-/// Where one register's worth is what is loaded at once.
+/// Of a register that has read_lanes elements already.
 template <class Bits>
 inline Bits extended(Bits bits) noexcept {
   return bits;
@@ -44,7 +44,7 @@ template <class In, bool Scaled, std::size_t Register, class Bits, class Compute
 inline void add_group(const unsigned char* source, Compute factor, Bits& largest, Compute (&sums)[Count]) noexcept {
   constexpr std::size_t width = lanes_of<Compute>, size = sizeof(typename In::bits_type);
   const unsigned char* const from = source + Register * width * size;
-  // Arithmetic keeps the CPU from running far enough ahead to read at the speed of memory; further ahead was no faster.
+  // Arithmetic keeps the CPU from running far enough ahead to read at the speed of memory; 1 KiB ahead was too little.
   if constexpr (Register * width * size % 64 == 0) __builtin_prefetch(from + 4096);
   if constexpr (Register * width % read_lanes<In> == 0) largest = max_of_abs(In{}, largest, load<read_lanes<In>>(In{}, from));
   sums[Register] = plus_square<In, Scaled>(sums[Register], widen<Compute>(In{}, load<width>(In{}, from)), factor);
