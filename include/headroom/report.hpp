@@ -20,5 +20,13 @@ struct [[nodiscard]] GradientNorm : GradientReport {
   double norm = 0.0;  ///< L2 norm over all elements, see `measure`; +Inf if not finite, or beyond double
 };
 
+/// Why a step was not taken.
+enum class SkipReason {
+  none,          ///< it was taken
+  not_finite,    ///< a gradient is Inf or NaN
+  no_gradients,  ///< there are none
+  spike          ///< all are finite, but far larger than they have been
+};
+
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
