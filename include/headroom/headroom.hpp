@@ -10,12 +10,12 @@
 #include <headroom/dtype/span.hpp>
 #include <headroom/kernel/isa.hpp>
 #include <headroom/kernel/kernel.hpp>
-#include <headroom/observe/find_nonfinite.hpp>
 #include <headroom/ops/accumulate.hpp>
 #include <headroom/ops/all_finite.hpp>
 #include <headroom/ops/cast.hpp>
 #include <headroom/ops/clip.hpp>
 #include <headroom/ops/executor.hpp>
+#include <headroom/ops/find_nonfinite.hpp>
 #include <headroom/ops/for_each_block.hpp>
 #include <headroom/ops/measure.hpp>
 #include <headroom/ops/policy_verbs.hpp>

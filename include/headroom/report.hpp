@@ -23,9 +23,10 @@ struct [[nodiscard]] GradientNorm : GradientReport {
 /// Why a step was not taken.
 enum class SkipReason {
   none,          ///< it was taken
-  not_finite,    ///< a gradient is Inf or NaN
-  no_gradients,  ///< there are none
-  spike          ///< all are finite, but far larger than they have been
+  not_finite,    ///< an unscaled gradient, here or on another rank, is Inf or NaN; or their norm, where it is needed, exceeds
+                 ///< double
+  no_gradients,  ///< there are none: no leaf in the optimizer's tree, as before the first backward
+  spike          ///< all are finite, but far larger than they have been: see SpikeGuard
 };
 
 }  // namespace HEADROOM_BUILD

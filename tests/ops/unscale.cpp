@@ -275,3 +275,21 @@ TEST_CASE("T21: a scale that fp16 cannot hold unscales fp16 gradients all the sa
     CHECK(headroom::unscale<float>(std::vector<half>(9, half(1.0F)), scale).grads[8] == 1.0F / scale);
   }
 }
+
+TEST_CASE("what an unscaled tree holds that is not finite is found on request, for nothing if the report says that all is") {
+  const std::vector<std::vector<half>> grads16 = {{half(1.0F)}, {half(2.0F), half(60000.0F)}};
+  const auto good = headroom::unscale<float>(grads16, 1024.0F);
+  CHECK_FALSE(good.find_nonfinite().has_value());
+  const auto narrow = headroom::unscale(grads16, 0.5F);  // 120000 is beyond fp16: what is stored is what counts
+  const auto found = narrow.find_nonfinite();
+  REQUIRE(found.has_value());
+  CHECK(found->path == "[1]");
+  CHECK(found->index == 1);
+  CHECK(found->kind == headroom::NonFiniteKind::inf);
+  CHECK_FALSE(headroom::unscale<float>(grads16, 0.5F).find_nonfinite().has_value());
+  auto [grads, report] = headroom::unscale<float>(grads16, 0.5F);
+  CHECK(report.finite);
+  support::set_bits(grads[0][0], headroom::binary32::quiet_nan_bits);
+  const headroom::Unscaled<std::vector<std::vector<float>>> unread{grads, report};
+  CHECK_FALSE(unread.find_nonfinite().has_value());  // by the report
+}

@@ -71,7 +71,7 @@ TEST_CASE("iterations after the first allocate nothing") {
   CHECK(allocations_after_first([&] {
           one.leaves[1][2] = support::infinity();
           (void)scaler.scale(1.0F);
-          (void)scaler.step(one);
+          (void)scaler.step(one);  // names "[1]", which fits into a string
           scaler.update();
         }) == 0);
 }

@@ -15,6 +15,7 @@
 using Catch::Matchers::ContainsSubstring;
 using headroom::GradientFactor;
 using headroom::GradScaler;
+using headroom::SkipReason;
 using support::infinity;
 using support::logic_error_of;
 using support::Sgd;
@@ -62,19 +63,65 @@ TEST_CASE("calls in the wrong order are logic errors that say what to do") {
   CHECK(optimizer.steps == 2);
 }
 
-TEST_CASE("no gradients at all is a logic error") {
+TEST_CASE("an optimizer without gradients is skipped, whatever is called for it, and the policy stays as it is") {
   struct Nothing {
     std::vector<Weights> grads;
+    int steps = 0;
     std::vector<Weights>& gradients() { return grads; }
-    void step() {}
+    void step() { ++steps; }
+    void step(GradientFactor) { ++steps; }
   };
-  GradScaler<> scaler;
-  Nothing optimizer;
-  CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizer); }),
-             ContainsSubstring("the optimizer has no gradients; call backward first"));
-  CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: no optimizer"));
-  optimizer.grads = {{}, {1.0F}};
-  CHECK_FALSE(scaler.step(optimizer).skipped);
+  for (const bool deferred : {false, true}) {
+    for (int call = 0; call < 3; ++call) {
+      GradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 2));
+      scaler.set_deferred(deferred);
+      Nothing optimizer;
+      (void)scaler.scale(1.0F);
+      if (call == 1) CHECK(scaler.unscale_(optimizer).finite);
+      if (call == 2) CHECK(scaler.unscale_and_clip_(optimizer, 1.0).norm == 0.0);
+      const auto result = scaler.step(optimizer);
+      CHECK(result.skipped);
+      CHECK(result.reason == SkipReason::no_gradients);
+      CHECK(result.report.finite);
+      CHECK(result.report.max_abs == 0.0);
+      CHECK_FALSE(result.nonfinite.has_value());
+      CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizer); }), ContainsSubstring("stepped already"));
+      scaler.update();
+      CHECK(scaler.policy() == presets::torch(1024.0, 2.0, 0.5, 2));
+      CHECK(scaler.step(optimizer).reason == SkipReason::no_gradients);  // without a loss either
+      scaler.update();
+
+      // It has some now, and another has none.
+      Nothing other;
+      (void)scaler.scale(1.0F);
+      optimizer.grads = {{}, {1024.0F}};
+      CHECK(scaler.step(other).skipped);
+      CHECK_FALSE(scaler.step(optimizer).skipped);
+      CHECK(optimizer.steps == 1);
+      CHECK(other.steps == 0);
+      scaler.update();
+      CHECK(scaler.policy() == presets::torch(1024.0, 2.0, 0.5, 2).adjust(true));
+      (void)scaler.scale(1.0F);
+      optimizer.grads = {{infinity()}};
+      CHECK(scaler.step(other).reason == SkipReason::no_gradients);
+      CHECK(scaler.step(optimizer).reason == SkipReason::not_finite);
+      scaler.update();
+      CHECK(scaler.get_scale() == 512.0F);
+    }
+  }
+}
+
+TEST_CASE("gradients that come after unscale_ found none are not stepped by") {
+  GradScaler scaler(presets::torch(1024.0));
+  struct Tree : Sgd {
+    std::vector<Weights> all;
+    std::vector<Weights>& gradients() { return all; }
+  } optimizer;
+  const float loss = scaler.scale(1.0F);
+  (void)scaler.unscale_(optimizer);
+  optimizer.all = {{loss}};
+  CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizer); }), ContainsSubstring("not where they were"));
+  CHECK(optimizer.steps == 0);
 }
 
 TEST_CASE("gradients are unscaled by the scale of their loss, even if somebody sets it between") {

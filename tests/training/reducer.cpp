@@ -151,6 +151,22 @@ TEST_CASE("a rank without gradients takes part, and steps where all do") {
   }
 }
 
+TEST_CASE("a rank without gradients takes part in an iteration without a loss of its own, and adjusts as the others do") {
+  GradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 2));
+  int calls = 0;
+  scaler.set_reducer([&](const GradientSums& here) { return ++calls, here; });
+  Shard optimizer{{{scaler.scale(1.0F)}}};
+  (void)scaler.step(optimizer);
+  scaler.update();
+  optimizer.grads.clear();
+  const auto result = scaler.step(optimizer);
+  CHECK(calls == 2);
+  CHECK(result.reason == headroom::SkipReason::none);
+  CHECK(optimizer.steps == 2);
+  scaler.update();
+  CHECK(scaler.get_scale() == 2048.0F);
+}
+
 TEST_CASE("an overflow here is one whatever the reducer says, and gradients are unscaled all the same") {
   for (const bool clips : {true, false}) {
     GradScaler scaler(presets::torch(1024.0));

@@ -3,6 +3,7 @@
 #include <headroom/adapters/torch/tensor.hpp>
 #include <headroom/config.hpp>
 #include <headroom/detail/detect.hpp>
+#include <headroom/ops/find_nonfinite.hpp>
 #include <headroom/training/gradient_passes.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/training/reducer.hpp>
@@ -13,6 +14,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <string>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -154,6 +157,30 @@ class Gradients {
   std::vector<DeviceGradients> elsewhere_;
 };
 
+/// Of tensors on a device those that are not finite are copied here.
+[[nodiscard]] inline std::optional<NonFinite> find_nonfinite(const std::vector<at::Tensor>& gradients,
+                                                             bool (*is_here)(const at::Tensor&) = is_on_cpu) {
+  const c10::NoGradGuard no_grad;
+  std::optional<NonFinite> all;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    std::optional<NonFinite> found;
+    if (is_here(gradients[i])) {
+      found = headroom::find_nonfinite(gradients[i]);
+    } else {
+      DeviceGradients there(gradients[i].device());
+      there.add(gradients[i]);
+      if (!there.measure().finite) found = headroom::find_nonfinite(gradients[i].cpu());
+    }
+    if (!found) continue;
+    if (!all) {
+      all = NonFinite{"[" + std::to_string(i) + "]", found->index, found->kind, 0, 0};
+    }
+    all->nan_count += found->nan_count;
+    all->inf_count += found->inf_count;
+  }
+  return all;
+}
+
 template <class Optimizer>
 using step_t = decltype(std::declval<Optimizer&>().step());
 template <class Optimizer>
@@ -196,6 +223,10 @@ struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::o
   }
   static GradientReport scale(const ParallelExecutor& executor, const std::vector<at::Tensor>& gradients, double factor) {
     return detail::aten::Gradients(gradients).scale(executor, factor);
+  }
+  /// The path is the number among the defined gradients, each counted once.
+  static std::optional<NonFinite> find_nonfinite(const std::vector<at::Tensor>& gradients) {
+    return detail::aten::find_nonfinite(gradients);
   }
 };
 

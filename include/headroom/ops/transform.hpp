@@ -1,9 +1,11 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/ops/find_nonfinite.hpp>
 #include <headroom/ops/run.hpp>
 #include <headroom/tree/make_like.hpp>
 
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -18,6 +20,11 @@ template <class Tree>
 struct [[nodiscard]] Unscaled {
   Tree grads;
   GradientReport report;
+
+  /// Where the first Inf or NaN of `grads` is, and how many there are; nothing, at no cost, if the report says finite.
+  [[nodiscard]] std::optional<NonFinite> find_nonfinite() const {
+    return report.finite ? std::nullopt : headroom::find_nonfinite(grads);
+  }
 };
 
 namespace detail {

@@ -9,36 +9,15 @@
 #include <headroom/policy/presets.hpp>
 #include <headroom/training/grad_scaler_settings.hpp>
 #include <headroom/training/optimizer_traits.hpp>
+#include <headroom/training/step_result.hpp>
 #include <headroom/tree/facts.hpp>
 
 #include <cstdint>
-#include <optional>
 #include <type_traits>
 #include <utility>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
-
-/// What GradScaler::step did. `value` is what the optimizer's own step returned, empty if the step was skipped.
-template <class Value>
-struct StepResult {
-  bool skipped = false;
-  GradientReport report{};
-  std::optional<Value> value{};
-};
-template <>
-struct StepResult<void> {
-  bool skipped = false;
-  GradientReport report{};
-};
-
-/// The same for a step that clips: `norm` is the L2 norm of the unscaled gradients before they were clipped.
-template <class Value>
-struct ClippedStepResult : StepResult<Value> {
-  double norm = 0.0;
-};
-template <class Value>
-ClippedStepResult(StepResult<Value>, double) -> ClippedStepResult<Value>;
 
 namespace detail {
 
@@ -105,8 +84,8 @@ class GradScaler : public GradScalerSettings<Policy> {
   }
 
   /// Unscales and checks the gradients of an optimizer, for when you want to look at or change them before `step`, which
-  /// otherwise does it itself. Once per iteration. Gradients without elements count as finite. Throws std::logic_error the
-  /// second time, and if no gradient is defined at all, that is, if the tree has no leaf.
+  /// otherwise does it itself. Once per iteration: std::logic_error the second time. Gradients without elements count as
+  /// finite, and so do none at all.
   template <class Optimizer>
   GradientReport unscale_(Optimizer& optimizer) {
     detail::check_is_optimizer<Optimizer>();
@@ -124,9 +103,10 @@ class GradScaler : public GradScalerSettings<Policy> {
     return iteration().unscale(optimizer, gradient_scale(), &max_norm);
   }
 
-  /// Unscales the gradients if that has not been done, and calls the optimizer's step with `args` if they are finite. Once per
-  /// iteration. Throws std::logic_error the second time, and in the cases `unscale_` does. What the optimizer throws is passed
-  /// on and counts as its step.
+  /// Unscales the gradients if that has not been done, and calls the optimizer's step with `args` unless there is a SkipReason
+  /// not to. Once per iteration: std::logic_error the second time. What the optimizer throws is passed on and counts as its
+  /// step. An optimizer without gradients, that is, with no leaf in its tree, is skipped and leaves the policy alone; but with
+  /// a reducer it steps where all do, since nobody knows what the other ranks have.
   template <class Optimizer, class... Args>
   auto step(Optimizer& optimizer, Args&&... args) {
     detail::check_is_optimizer<Optimizer>();
@@ -141,12 +121,7 @@ class GradScaler : public GradScalerSettings<Policy> {
     };
     using Value = std::decay_t<decltype(call())>;
     StepResult<Value> result;
-    if (enabled_) {
-      const detail::OptimizerState& state = iteration().step(optimizer, gradient_scale(), takes_factor);
-      result.report = state.report;
-      result.skipped = !state.report.finite;
-      factor = state.factor;
-    }
+    if (enabled_) factor = iteration().step(optimizer, gradient_scale(), takes_factor, result);
     if (result.skipped) return result;
     if constexpr (std::is_void_v<Value>) {
       call();
@@ -156,8 +131,8 @@ class GradScaler : public GradScalerSettings<Policy> {
     return result;
   }
 
-  /// Ends the iteration: adjusts the policy once, by what was found in the gradients of all optimizers together. Throws
-  /// std::logic_error if none has been unscaled or stepped.
+  /// Ends the iteration: adjusts the policy once, by what was found in the gradients of all optimizers together, unless none of
+  /// them had any. Throws std::logic_error if none has been unscaled or stepped.
   void update() {
     if (!enabled_) return;
     if (!iteration_.has_optimizers()) {
@@ -168,7 +143,7 @@ class GradScaler : public GradScalerSettings<Policy> {
     const float used = gradient_scale(), now = policy_.loss_scale();
     const bool at_floor = !all.finite && (used > now ? used : now) <= detail::floor_of(policy_);
     const bool is_answered = backs_off_once_ && !all.finite && used > now;
-    if (!is_answered) policy_ = policy_.adjust(all);
+    if (!is_answered && iteration_.has_gradients()) policy_ = policy_.adjust(all);
     iteration_.end();
     if (at_floor && on_floor_) on_floor_(policy_);
   }

@@ -5,12 +5,14 @@
 #include <headroom/ops/all_finite.hpp>
 #include <headroom/ops/clip.hpp>
 #include <headroom/ops/executor.hpp>
+#include <headroom/ops/find_nonfinite.hpp>
 #include <headroom/ops/measure.hpp>
 #include <headroom/ops/unscale.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/training/reducer.hpp>
 #include <headroom/tree/visit.hpp>
 
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -62,6 +64,27 @@ constexpr bool has_own_passes() {
   return !has_none;
 }
 
+std::optional<NonFinite> as_found(std::optional<NonFinite>);
+template <class Traits, class Tree>
+using find_nonfinite_t = decltype(as_found(Traits::find_nonfinite(std::declval<Tree&>())));
+struct FindName {
+  int find_nonfinite;
+};
+template <class Traits>
+struct TraitsAndFindName : Traits, FindName {};
+template <class Traits>
+using no_find_nonfinite_t = decltype(&TraitsAndFindName<Traits>::find_nonfinite);
+
+/// Whether optimizer_traits looks for Inf and NaN itself.
+template <class Traits, class Tree>
+constexpr bool check_finds_nonfinite() {
+  constexpr bool finds = is_detected_v<find_nonfinite_t, Traits, Tree>;
+  static_assert(finds || is_detected_v<no_find_nonfinite_t, Traits>,
+                "headroom: optimizer_traits has a find_nonfinite that cannot be called; write: static "
+                "std::optional<NonFinite> find_nonfinite(const Gradients&);");
+  return finds;
+}
+
 // ---- the passes over the gradients of one optimizer ----
 
 /// They report what they store. Callers need not know the types of optimizer and gradients.
@@ -74,6 +97,8 @@ class GradientPasses {
   virtual bool may_have_written() noexcept = 0;
   /// The norm of the gradients that another rank counts: see optimizer_traits.
   virtual double duplicates_norm() = 0;
+  /// The first that is not finite, or will not be when it is divided by `loss_scale`; nothing where nobody can look.
+  virtual std::optional<NonFinite> find_nonfinite(float loss_scale) = 0;
 
   /// What gradients measured as `scaled` will be once divided by `loss_scale`. What will then exceed its dtype is an overflow,
   /// although nothing has been divided yet; an optimizer multiplies 16-bit gradients in float.
@@ -137,6 +162,15 @@ class PassesOf final : public GradientPasses {
       return Passes::measure(executor_, duplicates).norm;
     } else {
       return 0.0;
+    }
+  }
+  std::optional<NonFinite> find_nonfinite(float loss_scale) override {
+    if constexpr (check_finds_nonfinite<optimizer_traits<Optimizer>, Tree>()) {
+      return optimizer_traits<Optimizer>::find_nonfinite(gradients_);
+    } else if constexpr (has_own) {
+      return std::nullopt;
+    } else {
+      return find_nonfinite_divided(gradients_, loss_scale < 1.0F ? static_cast<double>(loss_scale) : 1.0);
     }
   }
 

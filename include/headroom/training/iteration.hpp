@@ -8,6 +8,7 @@
 #include <headroom/training/optimizer_state.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/training/reducer.hpp>
+#include <headroom/training/step_result.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -34,6 +35,12 @@ class Iteration {
   /// The scale of the losses, or the one they would get now.
   [[nodiscard]] float loss_scale_or(float scale) const noexcept { return has_loss() ? loss_scale_ : scale; }
   [[nodiscard]] bool has_optimizers() const noexcept { return !states_.empty(); }
+  [[nodiscard]] bool has_gradients() const noexcept {
+    for (const OptimizerState& state : states_) {
+      if (state.reason != SkipReason::no_gradients) return true;
+    }
+    return false;
+  }
   /// The report on the gradients of all optimizers together.
   [[nodiscard]] GradientReport report() const noexcept {
     GradientReport all{true, 0.0};
@@ -61,15 +68,15 @@ class Iteration {
     return unscale_first(id, passes, scale, max_norm);
   }
 
-  /// Divides the gradients by `scale` unless that has been done. Returns what is left to multiply and whether the optimizer may
-  /// step, which it does once. Throws std::logic_error the second time. `takes_factor`: whether the step will be passed a
-  /// GradientFactor.
+  /// Divides the gradients by `scale` unless that has been done. Returns what is left to multiply by; says in `result` whether
+  /// the optimizer may step, which it does once. Throws std::logic_error the second time. `takes_factor`: whether the step will
+  /// be passed a GradientFactor.
   template <class Optimizer>
-  const OptimizerState& step(Optimizer& optimizer, float scale, bool takes_factor) {
+  GradientFactor step(Optimizer& optimizer, float scale, bool takes_factor, StepResult<void>& result) {
     if (is_deferred && !takes_factor) throw_takes_no_factor("step");
     auto&& gradients = optimizer_traits<Optimizer>::gradients(optimizer);
     PassesOf<Optimizer, decltype(gradients)> passes(executor, optimizer, gradients);
-    return step(states_.identify(optimizer, gradients), passes, scale);
+    return step(states_.identify(optimizer, gradients), passes, scale, result);
   }
 
   /// Clips gradients that nobody has scaled.
@@ -88,7 +95,7 @@ class Iteration {
  private:
   [[nodiscard]] bool has_loss() const noexcept { return loss_scale_ > 0.0F; }
 
-  const OptimizerState& step(const OptimizerId& id, GradientPasses& passes, float scale) {
+  GradientFactor step(const OptimizerId& id, GradientPasses& passes, float scale, StepResult<void>& result) {
     OptimizerState* state = states_.find(id);
     if (state == nullptr) {
       (void)unscale_first(id, passes, scale, nullptr);
@@ -99,7 +106,11 @@ class Iteration {
       check_nothing_added(*state, passes);
     }
     state->stepped = true;
-    return *state;
+    result.report = state->report;
+    result.reason = state->reason;
+    result.skipped = state->reason != SkipReason::none;
+    if (state->reason == SkipReason::not_finite) result.nonfinite = passes.find_nonfinite(is_deferred ? scale : 1.0F);
+    return state->factor;
   }
 
   /// Removes the last state again if nothing has been written, so that the call can be repeated.
@@ -126,10 +137,13 @@ class Iteration {
 
   /// Returns what was found over all ranks, and leaves a state that says the same.
   GradientNorm unscale_first(const OptimizerId& id, GradientPasses& passes, float scale, const double* max_norm) {
+    if (id.defined == 0 && !reducer) {
+      states_.add(id).reason = SkipReason::no_gradients;
+      return {};
+    }
     const OptimizerState* before = states_.find_before(id);
-    states_.check_is_current(before, has_loss());
+    if (id.defined != 0) states_.check_is_current(before, has_loss());  // without gradients none can be old
     states_.check_not_unscaled(id, passes);
-    if (id.defined == 0 && !reducer) throw_logic_error("the optimizer has no gradients; call backward first");
     // The gradients may be those of the previous iteration, already unscaled, if no loss has been scaled in this one, and in
     // that one there was no step, or there was a loss.
     const bool may_be_old = before != nullptr && scale != 1.0F && !has_loss() && (!before->stepped || states_.loss_before());
@@ -138,11 +152,13 @@ class Iteration {
     if (may_be_old) check_is_new(*before, scaled);
     OptimizerState& state = states_.add(id);
     state.report = overflow();  // until the passes succeed nobody may step with these gradients
+    state.reason = SkipReason::not_finite;
     Attempt attempt{states_, passes};
     const GradientNorm found =
         measures_first ? clip_or_defer(attempt, scaled, scale, max_norm, state) : unscale(attempt, scale, state);
     attempt.has_written = true;
     state.report = found;
+    if (found.finite) state.reason = SkipReason::none;
     return found;
   }
   GradientNorm unscale(Attempt& attempt, float scale, OptimizerState& state) const {

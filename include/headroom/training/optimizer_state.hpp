@@ -6,6 +6,7 @@
 #include <headroom/report.hpp>
 #include <headroom/training/gradient_passes.hpp>
 #include <headroom/training/optimizer_traits.hpp>
+#include <headroom/training/step_result.hpp>
 #include <headroom/tree/facts.hpp>
 #include <headroom/tree/visit.hpp>
 
@@ -61,9 +62,10 @@ template <class Optimizer, class Tree>
 /// What has been done to the gradients of one optimizer in an iteration.
 struct OptimizerState {
   OptimizerId id;
-  GradientReport report{};  ///< of the unscaled gradients of all ranks; decides the step
-  GradientFactor factor{};  ///< what is still to be multiplied by, in deferred mode
-  double largest = 0.0;     ///< largest |gradient| in memory now; +Inf if not finite
+  GradientReport report{};               ///< of the unscaled gradients of all ranks
+  SkipReason reason = SkipReason::none;  ///< what that means for the step
+  GradientFactor factor{};               ///< what is still to be multiplied by, in deferred mode
+  double largest = 0.0;                  ///< largest |gradient| in memory now; +Inf if not finite
   bool stepped = false;
   bool loss_since = false;  ///< a loss has been scaled in the iteration after these gradients were unscaled
 

@@ -57,6 +57,10 @@ struct member_optimizer_traits<Optimizer, true> {
 ///       static GradientNorm measure(const ParallelExecutor&, const Gradients&);
 ///       static GradientReport scale(const ParallelExecutor&, Gradients&, double factor);
 ///
+/// To have StepResult::nonfinite filled, add one that looks for the first Inf or NaN, which is called after an overflow:
+///
+///       static std::optional<NonFinite> find_nonfinite(const Gradients&);
+///
 /// Where gradients are spread over ranks and some of them are held by several, `duplicate_gradients(optimizer)`, or a member of
 /// that name, returns the tree of those that another rank counts in the norm. (They are part of `gradients` all the same.)
 ///

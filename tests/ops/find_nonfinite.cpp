@@ -1,4 +1,4 @@
-#include <headroom/observe/find_nonfinite.hpp>
+#include <headroom/ops/find_nonfinite.hpp>
 
 #include <cstdint>
 #include <cstring>
