@@ -1,0 +1,190 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "../digits/data.hpp"
+#include "../digits/network.hpp"
+#include "../digits/training.hpp"
+#include "recurrent.hpp"
+#include "text.hpp"
+#include "transformer.hpp"
+
+// The three trainings. Each has
+//
+//     Model<Scalar>                                  parameters or gradients, a tree
+//     Batch, next_batch(), part(batch, i, n)         the i-th of n equal parts
+//     initial()                                      the weights before the first step; call it once, before next_batch()
+//     gradients(model, batch, loss_scale)            {mean loss, gradients of the loss times the loss scale}, in the model's
+//     format quality(model)                                 on examples that no batch has
+//
+// and draws whatever is random from its seed alone.
+namespace evidence {
+
+/// Adam's step size: rises over the first `warm_up` steps and falls to 0 along half a cosine.
+struct Schedule {
+  int steps = 0, warm_up = 0;
+  float peak = 0.0F;
+  float epsilon = 1e-8F;  // Adam's
+
+  [[nodiscard]] float rate(int step) const {
+    const double rise = step < warm_up ? (step + 1.0) / (warm_up + 1.0) : 1.0;
+    return peak * static_cast<float>(rise * (0.5 + 0.5 * std::cos(3.14159265358979 * step / steps)));
+  }
+};
+
+template <class Model>
+struct LossAndGradients {
+  double loss = 0.0;
+  Model grads;
+};
+
+/// That of examples/digits.cpp with smaller batches. Quality: share of digits recognised, in percent.
+class Digits {
+ public:
+  template <class Scalar>
+  using Model = digits::Model<Scalar>;
+  using Batch = digits::Images;
+  struct Settings {
+    Schedule schedule{800, 0, 0.01F, 1e-12F};
+    std::size_t training_images = 1400, batch = 280;
+    int hidden_layers = 6, hidden_width = 64;
+  };
+
+  Digits(const digits::Images& images, const Settings& settings, std::uint32_t seed)
+      : images_(images), settings_(settings), random_(seed), order_(images.size()) {
+    std::iota(order_.begin(), order_.end(), 0);
+    random_.shuffle(order_);
+    test_ = images.subset(order_, settings.training_images, images.size());
+    order_.resize(settings.training_images);
+  }
+
+  [[nodiscard]] const Schedule& schedule() const { return settings_.schedule; }
+  Model<float> initial() {
+    std::vector<Eigen::Index> widths(static_cast<std::size_t>(settings_.hidden_layers) + 2, settings_.hidden_width);
+    widths.front() = digits::pixels;
+    widths.back() = digits::classes;
+    return digits::random_model(widths, random_);
+  }
+  Batch next_batch() {
+    if (next_ + settings_.batch > order_.size()) next_ = 0;
+    if (next_ == 0) random_.shuffle(order_);
+    next_ += settings_.batch;
+    return images_.subset(order_, next_ - settings_.batch, next_);
+  }
+  static Batch part(const Batch& batch, int i, int n) {
+    return batch.part(static_cast<std::size_t>(i), static_cast<std::size_t>(n));
+  }
+  template <class Scalar>
+  LossAndGradients<Model<Scalar>> gradients(const Model<Scalar>& model, const Batch& batch, float loss_scale) const {
+    const auto activations = digits::forward(model, batch.pixels);
+    const digits::Loss loss = digits::cross_entropy(widen(activations.back()), batch.labels, loss_scale);
+    return {loss.mean, digits::backward(model, activations, rounded<Scalar>(loss.logit_gradient))};
+  }
+  template <class Scalar>
+  double quality(const Model<float>& model) const {
+    return digits::accuracy<Scalar>(model, test_);
+  }
+
+ private:
+  const digits::Images& images_;
+  Settings settings_;
+  Random random_;
+  std::vector<int> order_;
+  std::size_t next_ = 0;
+  digits::Images test_;
+};
+
+/// A transformer that learns to go on with a text. Quality: cross-entropy per word of the test text, in nats.
+class Language {
+ public:
+  template <class Scalar>
+  using Model = Transformer<Scalar>;
+  using Batch = std::vector<Sequence>;
+  struct Settings {
+    Schedule schedule{100, 10, 0.02F};
+    TransformerShape shape;
+    std::size_t batch = 8, test_batches = 8;  // sequences a batch
+  };
+
+  Language(const Text& text, const Settings& settings, std::uint32_t seed)
+      : text_(text), settings_(settings), random_(seed), pass_(settings.shape.heads, settings.shape.context) {}
+
+  [[nodiscard]] const Schedule& schedule() const { return settings_.schedule; }
+  Model<float> initial() { return random_transformer(settings_.shape, random_); }
+  Batch next_batch() { return draw(text_.training, random_); }
+  static Batch part(const Batch& batch, int i, int n) {
+    const auto at = [&](int k) { return batch.begin() + static_cast<std::ptrdiff_t>(batch.size()) * k / n; };
+    return {at(i), at(i + 1)};
+  }
+  template <class Scalar>
+  LossAndGradients<Model<Scalar>> gradients(const Model<Scalar>& model, const Batch& batch, float loss_scale) const {
+    auto [loss, grads] = pass_.gradients(model, batch, loss_scale);
+    return {loss, std::move(grads)};
+  }
+  template <class Scalar>
+  double quality(const Model<float>& model) const {
+    const auto params = headroom::cast<Scalar>(model);
+    Random random(0);  // the same places for all
+    double sum = 0.0;
+    for (std::size_t i = 0; i < settings_.test_batches; ++i) sum += pass_.loss(params, draw(text_.test, random));
+    return sum / static_cast<double>(settings_.test_batches);
+  }
+
+ private:
+  [[nodiscard]] Batch draw(const std::vector<int>& words, Random& random) const {
+    const auto length = static_cast<std::size_t>(settings_.shape.context) + 1;
+    Batch batch;
+    for (std::size_t i = 0; i < settings_.batch; ++i) {
+      const auto begin =
+          words.begin() + static_cast<std::ptrdiff_t>(random.uniform() * static_cast<double>(words.size() - length));
+      batch.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(length));
+    }
+    return batch;
+  }
+
+  const Text& text_;
+  Settings settings_;
+  Random random_;
+  TransformerPass pass_;
+};
+
+/// A recurrent network that has to remember two numbers. Quality: mean squared error.
+class Adding {
+ public:
+  template <class Scalar>
+  using Model = Recurrent<Scalar>;
+  using Batch = Sequences;
+  struct Settings {
+    Schedule schedule{1000, 0, 0.01F};
+    int length = 40, width = 32, batch = 64, test_examples = 2000;
+  };
+
+  Adding(const Settings& settings, std::uint32_t seed) : settings_(settings), random_(seed) {}
+
+  [[nodiscard]] const Schedule& schedule() const { return settings_.schedule; }
+  Model<float> initial() { return random_recurrent(2, settings_.width, random_); }
+  Batch next_batch() { return adding_problem(settings_.batch, settings_.length, random_); }
+  static Batch part(const Batch& batch, int i, int n) { return batch.part(i, n); }
+  template <class Scalar>
+  LossAndGradients<Model<Scalar>> gradients(const Model<Scalar>& model, const Batch& batch, float loss_scale) const {
+    auto [loss, grads] = RecurrentPass<Scalar>::gradients(model, batch, loss_scale);
+    return {loss, std::move(grads)};
+  }
+  template <class Scalar>
+  double quality(const Model<float>& model) const {
+    Random random(0);
+    return RecurrentPass<Scalar>::loss(headroom::cast<Scalar>(model),
+                                       adding_problem(settings_.test_examples, settings_.length, random));
+  }
+
+ private:
+  Settings settings_;
+  Random random_;
+};
+
+}  // namespace evidence

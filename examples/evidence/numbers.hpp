@@ -1,0 +1,29 @@
+#pragma once
+
+#include <Eigen/Core>
+
+#include "../digits/network.hpp"
+#include "../digits/random.hpp"
+
+// What the networks share: matrices with one column per example, and arithmetic like that of tensor cores, whose operands and
+// results have 16 bits and whose sums are formed in float.
+namespace evidence {
+
+using digits::Matrix;
+using digits::Random;
+using digits::rounded;
+using digits::Vector;
+using digits::widen;
+
+template <class Scalar>
+Matrix<Scalar> product(const Matrix<Scalar>& a, const Matrix<Scalar>& b) {
+  return rounded<Scalar>(widen(a) * widen(b));
+}
+
+inline Matrix<float> random_matrix(Eigen::Index rows, Eigen::Index columns, float deviation, Random& random) {
+  Matrix<float> matrix(rows, columns);
+  for (float& value : matrix.reshaped()) value = deviation * random.normal();
+  return matrix;
+}
+
+}  // namespace evidence

@@ -1,0 +1,159 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <headroom/observe/simulate.hpp>
+
+#include "networks.hpp"
+
+namespace evidence {
+
+/// The elements of each leaf of a tree of floats, in the order of the tree.
+template <class Model>
+std::vector<Eigen::Map<const Eigen::ArrayXf>> leaves(const Model& model) {
+  std::vector<Eigen::Map<const Eigen::ArrayXf>> leaves;
+  headroom::for_each_leaf(model, [&](const auto& leaf) { leaves.emplace_back(leaf.data(), leaf.size()); });
+  return leaves;
+}
+
+/// Adam over the float master weights of the leaves [begin, end) of a tree; by default of all.
+class Adam {
+ public:
+  explicit Adam(float epsilon, std::size_t begin = 0, std::size_t end = std::numeric_limits<std::size_t>::max())
+      : epsilon_(epsilon), begin_(begin), end_(end) {}
+
+  template <class Model>
+  void step(Model& weights, const Model& grads, float rate) {
+    ++steps_;
+    const float step_rate = rate / static_cast<float>(1.0 - std::pow(0.9, steps_));
+    const auto square_factor = static_cast<float>(1.0 / (1.0 - std::pow(0.999, steps_)));
+    const auto sources = leaves(grads);
+    moments_.resize(sources.size());
+    std::size_t next = 0;
+    headroom::for_each_leaf(weights, [&](auto& leaf) {
+      const std::size_t i = next++;
+      if (i < begin_ || i >= end_) return;
+      auto& [mean, square] = moments_[i];
+      if (mean.size() == 0) mean = square = Eigen::ArrayXf::Zero(leaf.size());
+      mean = 0.9F * mean + 0.1F * sources[i];
+      square = 0.999F * square + 0.001F * sources[i].square();
+      Eigen::Map<Eigen::ArrayXf>(leaf.data(), leaf.size()) -= step_rate * mean / ((square * square_factor).sqrt() + epsilon_);
+    });
+  }
+
+ private:
+  struct Moments {
+    Eigen::ArrayXf mean, square;
+  };
+  std::vector<Moments> moments_;
+  float epsilon_;
+  std::size_t begin_, end_;
+  int steps_ = 0;
+};
+
+/// Gradients are clipped to this L2 norm, by the right step and by the faulty ones.
+constexpr double max_norm = 1.0;
+
+/// What is done with the gradients of a batch, as it should be. `gradients(loss_scale)` are those of the loss times the scale.
+class Step {
+ public:
+  Step(headroom::AnyLossScale loss_scale, const Schedule& schedule)
+      : loss_scale_(std::move(loss_scale)), adam_(schedule.epsilon) {}
+
+  [[nodiscard]] float loss_scale() const { return loss_scale_.loss_scale(); }
+
+  template <class Model, class Gradients>
+  headroom::GradientReport operator()(Model& weights, const Gradients& gradients, float rate) {
+    auto [grads, report] = loss_scale_.unscale<float>(gradients(loss_scale_.scale(1.0F)));
+    if (report.finite) {
+      (void)headroom::clip_by_global_norm(grads, max_norm);
+      adam_.step(weights, grads, rate);
+    }
+    loss_scale_ = loss_scale_.adjust(report);
+    return report;
+  }
+
+ private:
+  headroom::AnyLossScale loss_scale_;
+  Adam adam_;
+};
+
+/// What a training leaves for the tables.
+struct Result {
+  double quality = 0.0;
+  int skipped = 0;
+  double lost_share = 0.0;                      ///< see lost_share(); mean over the steps where it was counted
+  double wasted_bits = 0.0;                     ///< as in headroom::GradientSimulation
+  std::vector<double> losses, scales, max_abs;  ///< by step; max_abs is unscaled, and Inf where the step overflowed
+};
+
+/// Of the gradients that are not zero in `exact`, the share that is zero in `grads`.
+template <class Model, class Exact>
+double lost_share(const Model& grads, const Exact& exact) {
+  const Exact widened = headroom::cast<float>(grads);
+  const auto found = leaves(widened), wanted = leaves(exact);
+  Eigen::Index lost = 0, present = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    present += (wanted[i] != 0.0F).count();
+    lost += (wanted[i] != 0.0F && found[i] == 0.0F).count();
+  }
+  return present == 0 ? 0.0 : static_cast<double>(lost) / static_cast<double>(present);
+}
+
+/// One training with parameters, activations and gradients in Scalar and float master weights. Every `lost_every` steps the
+/// gradients are compared with those in float at the same weights and batch; 0 is never. `tick` is called once a step.
+template <class Scalar, class Network, class Step>
+Result train(Network network, Step step, int lost_every, const std::function<void()>& tick) {
+  auto weights = network.initial();
+  Result result;
+  double wasted = 0.0, lost = 0.0;
+  int measured = 0, counted = 0;
+  for (int i = 0; i < network.schedule().steps; ++i) {
+    const auto batch = network.next_batch();
+    const auto params = headroom::cast<Scalar>(weights);
+    double loss = 0.0, share = 0.0;
+    const bool counts = lost_every > 0 && i % lost_every == 0;
+    const auto gradients = [&](float loss_scale, int part = 0, int parts = 1) {
+      auto found = network.gradients(params, parts == 1 ? batch : Network::part(batch, part, parts), loss_scale);
+      if (counts) share = lost_share(found.grads, network.gradients(weights, batch, 1.0F).grads);
+      loss += found.loss / parts;
+      return std::move(found.grads);
+    };
+    const float scale = step.loss_scale();
+    const headroom::GradientReport report = step(weights, gradients, network.schedule().rate(i));
+    result.losses.push_back(loss);
+    result.scales.push_back(static_cast<double>(scale));
+    result.max_abs.push_back(report.max_abs);
+    result.skipped += report.finite ? 0 : 1;
+    if (report.finite && counts) {
+      lost += share;
+      ++counted;
+    }
+    if (report.finite && report.max_abs > 0.0) {
+      wasted += headroom::simulate(headroom::ConstantLossScale(scale), {report.max_abs}).wasted_bits;
+      ++measured;
+    }
+    tick();
+  }
+  result.lost_share = counted == 0 ? 0.0 : lost / counted;
+  result.wasted_bits = measured == 0 ? 0.0 : wasted / measured;
+  result.quality = network.template quality<Scalar>(weights);
+  return result;
+}
+
+/// The largest |gradient| of each step of a training in float, for headroom::simulate.
+template <class Network>
+std::vector<double> record(Network network) {
+  Step step(headroom::NoOpLossScale(), network.schedule());
+  return train<float>(std::move(network), std::move(step), 0, [] {}).max_abs;
+}
+
+}  // namespace evidence
