@@ -2,6 +2,9 @@
 
 #include <headroom/config.hpp>
 
+#include <cstddef>
+#include <string>
+
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
@@ -18,6 +21,17 @@ struct [[nodiscard]] GradientReport {
 /// The report of a pass that also measures the norm.
 struct [[nodiscard]] GradientNorm : GradientReport {
   double norm = 0.0;  ///< L2 norm over all elements, see `measure`; +Inf if not finite, or beyond double
+};
+
+enum class NonFiniteKind { inf, nan };
+
+/// The non-finite elements of a tree.
+struct NonFinite {
+  std::string path;           ///< of the first leaf that has one, as for_each_leaf_with_path gives it
+  std::size_t index = 0;      ///< of the first one there, in the order its elements lie in: data()[index] where it has no gaps
+  NonFiniteKind kind{};       ///< of that one
+  std::size_t nan_count = 0;  ///< in the whole tree
+  std::size_t inf_count = 0;
 };
 
 /// Why a step was not taken.

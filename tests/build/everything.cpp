@@ -1,5 +1,6 @@
 // Compiled only: every verb and every policy, for every dtype, with one include.
 #include <headroom/headroom.hpp>
+#include <headroom/observe/history.hpp>
 #include <headroom/observe/simulate.hpp>
 #include <headroom/policy/import_state.hpp>
 #include <headroom/state/text.hpp>
@@ -53,5 +54,8 @@ float every_state(Tree<headroom::half>& tree) {
     const headroom::StateDict state = headroom::from_text(headroom::to_text(policy.adjust(false).state_dict()));
     sum += headroom::simulate(headroom::AnyLossScale::from_state_dict(state), std::vector<double>{1.0}).final_scale;
   }
+  headroom::History history;
+  history.record(sum, headroom::StepResult<int>());
+  if (history.verdict() != headroom::Verdict::healthy) sum += static_cast<float>(history.explanation().size());
   return sum + headroom::import_state("cerebras", {{"loss_scale", 2.0}}).loss_scale();
 }

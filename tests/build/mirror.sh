@@ -10,6 +10,7 @@ declare -A elsewhere=(
   [detail/build_name.hpp]="build/unlike_units"
   [detail/policy_verbs.hpp]="policy/verbs.cpp" # declares what ops/policy_verbs.hpp defines
   [kernel/boundary.hpp]="kernel" # data only
+  [observe/explain.hpp]="observe/verdict.cpp" # the sentences of the verdicts
   [ops/policy_verbs.hpp]="policy/verbs.cpp" # is reached through policies
   [ops/pool.hpp]="ops/workers.cpp" # data only
   [tree/node.hpp]="compile_fail" # it only says what is wrong

@@ -1,5 +1,6 @@
 // Steps around an optimizer, and verbs that read a tree or work on it in place, allocate nothing once they have been called.
 #include <headroom/headroom.hpp>
+#include <headroom/observe/history.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -74,6 +75,17 @@ TEST_CASE("iterations after the first allocate nothing") {
           (void)scaler.step(one);  // names "[1]", which fits into a string
           scaler.update();
         }) == 0);
+}
+
+TEST_CASE("a history allocates nothing, but for a path the first time that it is longer than those before in its place") {
+  headroom::History history(4);
+  const headroom::NonFinite place{"a path that is longer than fifteen characters", 0, headroom::NonFiniteKind::nan, 1, 0};
+  headroom::StepResult<void> overflow{true, {false, 0.0}, headroom::SkipReason::not_finite, place};
+  CHECK(allocations_after_first([&] { history.record(1024.0F, headroom::StepResult<void>{}); }) == 0);
+  for (int i = 0; i < 3; ++i) history.record(1024.0F, overflow);
+  CHECK(allocations_after_first([&] { history.record(1024.0F, overflow); }) == 0);
+  CHECK(allocations_after_first([&] { history.record(1024.0F, headroom::GradientReport{true, 1.0}); }) == 0);
+  CHECK(allocations_after_first([&] { history.record(1024.0F, overflow); }) == 0);
 }
 
 TEST_CASE("verbs that read a tree or work on it in place allocate nothing after the first call") {

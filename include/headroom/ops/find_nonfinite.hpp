@@ -5,6 +5,7 @@
 #include <headroom/dtype/convert.hpp>
 #include <headroom/dtype/scale_range.hpp>
 #include <headroom/ops/run.hpp>
+#include <headroom/report.hpp>
 
 #include <cstddef>
 #include <cstring>
@@ -14,17 +15,6 @@
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
-
-enum class NonFiniteKind { inf, nan };
-
-/// The non-finite elements of a tree.
-struct NonFinite {
-  std::string path;           ///< of the first leaf that has one, as for_each_leaf_with_path gives it
-  std::size_t index = 0;      ///< of the first one there, in the order its elements lie in: data()[index] where it has no gaps
-  NonFiniteKind kind{};       ///< of that one
-  std::size_t nan_count = 0;  ///< in the whole tree
-  std::size_t inf_count = 0;
-};
 
 namespace detail {
 

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <headroom/config.hpp>
+#include <headroom/observe/verdict.hpp>
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+namespace detail {
+
+/// With six digits, whatever the locale.
+[[nodiscard]] inline std::string rounded_text(const double& value) {
+  const auto magnitude = bit_cast<std::uint64_t>(value) & binary64::abs_mask;
+  if (magnitude >= binary64::infinity_bits) return magnitude == binary64::infinity_bits ? "Inf" : "NaN";
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof text, value, std::chars_format::general, 6).ptr);
+}
+[[nodiscard]] inline std::string rounded_text(float value) { return rounded_text(static_cast<double>(value)); }
+
+/// Where the last overflow was, as the end of a sentence. `place`: the last kept step whose non-finite gradients were counted,
+/// or null.
+[[nodiscard]] inline std::string place_text(const StepRecord* place) {
+  if (place == nullptr) return "; no tensor has been named";
+  const NonFinite& found = place->nonfinite;
+  return "; at step " + std::to_string(place->step) + " " + (found.path.empty() ? "the tree" : found.path) + " had " +
+         (found.kind == NonFiniteKind::nan ? "a NaN" : "an Inf") + " at index " + std::to_string(found.index) + ", of " +
+         std::to_string(found.nan_count) + " NaN and " + std::to_string(found.inf_count) + " Inf in all";
+}
+
+[[nodiscard]] inline std::string loss_text(const HistoryFacts& facts, const StepRecord& last, const StepRecord* place) {
+  if (last.loss_finite) {
+    return "the loss is Inf or NaN, which no loss scale mends: look at this batch, at what the loss divides by or takes the "
+           "logarithm of, and whether the weights are still finite";
+  }
+  return "the last " + std::to_string(facts.nonfinite_run) + " steps were not finite, down to a loss scale of " +
+         rounded_text(last.loss_scale) +
+         ", which no smaller one will mend: see whether the loss is finite before it is scaled, and the weights; if they are "
+         "not, go back to a checkpoint, with a lower learning rate" +
+         place_text(place);
+}
+[[nodiscard]] inline std::string floor_text(const HistoryFacts& facts, const StepRecord& last, const StepRecord* place,
+                                            const HistoryConfig& config) {
+  return std::to_string(facts.kept.at_floor) + " of the kept steps were not finite although the loss scale was " +
+         rounded_text(config.min_scale) + " or less: lower the learning rate, clip the gradients, or use bfloat16" +
+         (last.loss_finite ? "" : ", and see whether the loss is finite before it is scaled") + place_text(place);
+}
+[[nodiscard]] inline std::string skips_text(const HistoryFacts& facts, const StepRecord& last, const StepRecord* place) {
+  const HistoryTotals& totals = facts.totals;
+  return std::to_string(facts.kept.skipped) + " of " + std::to_string(facts.kept.steps) +
+         " steps were skipped (in the whole run " + std::to_string(totals.not_finite) + " not finite, " +
+         std::to_string(totals.no_gradients) + " without gradients, " + std::to_string(totals.spikes) +
+         " spikes): choose a loss scale below " + rounded_text(last.loss_scale) +
+         " or one that grows less often, by growth_interval, or lower the learning rate" + place_text(place);
+}
+[[nodiscard]] inline std::string underflow_text(const HistoryFacts& facts, const StepRecord& last,
+                                                const HistoryConfig& config) {
+  const std::string advice = ": let the loss scale, now " + rounded_text(last.loss_scale) +
+                             ", start higher or grow sooner, by initial_scale or growth_interval";
+  if (facts.underflow_share >= 0.0) {
+    return rounded_text(100.0 * facts.underflow_share) + " % of the gradients become zero in their format" + advice;
+  }
+  const std::string size = last.report.finite ? rounded_text(last.report.max_abs) : "not finite";
+  return "in " + std::to_string(facts.kept.low) + " of " + std::to_string(facts.kept.with_peak) +
+         " steps the largest gradient times the loss scale was below " + rounded_text(config.lowest_peak) +
+         ", where the others become zero (the largest gradient of this step is " + size + ")" + advice;
+}
+[[nodiscard]] inline std::string spike_text(const HistoryFacts& facts, const StepRecord& last, const HistoryConfig& config) {
+  const double octaves = octaves_of_spike(facts, last, config);
+  const std::string size = "the largest gradient is " + rounded_text(last.report.max_abs);
+  if (octaves > 0.0)
+    return size + ", " + rounded_text(octaves) + " octaves above the mean of the kept steps: look at this batch";
+  return "the step was skipped as a spike: " + size;
+}
+
+[[nodiscard]] inline std::string explanation_of(Verdict verdict, const HistoryFacts& facts, const StepRecord& last,
+                                                const StepRecord* place, const HistoryConfig& config) {
+  switch (verdict) {
+    case Verdict::loss_is_not_finite:
+      return loss_text(facts, last, place);
+    case Verdict::at_floor:
+      return floor_text(facts, last, place, config);
+    case Verdict::warming_up:
+      return std::to_string(facts.totals.skipped()) + " of the first " + std::to_string(facts.totals.steps) +
+             " steps were skipped, which is usual while the loss scale, now " + rounded_text(last.loss_scale) + ", comes down";
+    case Verdict::too_many_skips:
+      return skips_text(facts, last, place);
+    case Verdict::underflowing:
+      return underflow_text(facts, last, config);
+    case Verdict::spike:
+      return spike_text(facts, last, config);
+    case Verdict::healthy:
+      break;
+  }
+  return std::to_string(facts.totals.skipped()) + " of " + std::to_string(facts.totals.steps) +
+         " steps were skipped, and the loss scale is " + rounded_text(last.loss_scale);
+}
+
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

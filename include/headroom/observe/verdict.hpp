@@ -1,0 +1,236 @@
+#pragma once
+
+#include <headroom/config.hpp>
+#include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/dtype/scale_range.hpp>
+#include <headroom/policy/loss_scale_config.hpp>
+#include <headroom/report.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+
+namespace detail {
+
+[[nodiscard]] inline bool is_zero(const double& value) noexcept {
+  return (bit_cast<std::uint64_t>(value) & binary64::abs_mask) == 0;
+}
+inline void check_share(const char* field, const double& share) {
+  if (!is_zero(share) && !positive_in(share, smallest_double, 1.0)) throw_bad_value(field, share, "in [0, 1]");
+}
+inline void check_above_0(const char* field, const double& value) {
+  if (!positive_in(value, smallest_float, largest_float)) throw_bad_value(field, value, "in [2^-149, 2^128)");
+}
+
+}  // namespace detail
+
+/// What a History keeps of a step.
+struct StepRecord {
+  std::int64_t step = 0;
+  float loss_scale = 1.0F;  ///< that the step ran with
+  GradientReport report{};
+  SkipReason reason = SkipReason::none;
+  std::optional<bool> loss_finite{};  ///< whether the recorded loss was; nothing if none was recorded
+  NonFinite nonfinite{};              ///< with counts of 0 and no path if nobody has looked
+
+  [[nodiscard]] bool skipped() const noexcept { return reason != SkipReason::none; }
+  [[nodiscard]] bool has_place() const noexcept { return nonfinite.nan_count + nonfinite.inf_count > 0; }
+};
+
+/// What the largest gradient in this dtype should not be below: 16 octaves above the smallest number that the dtype has. For
+/// half that is 2^-8: with constant scales that kept the largest gradients of examples/digits.cpp below it, 9 % to 71 % of all
+/// became zero, and with larger ones at most 5 %.
+template <class T>
+inline constexpr double lowest_peak_v = 0x1p16 *
+                                        detail::bit_cast<double>(detail::convert_bits<detail::format_of<T>, binary64>(1));
+
+/// When a History gives which verdict.
+struct HistoryConfig {
+  std::size_t capacity = 1024;  ///< steps that are kept, from which the verdict is taken; in [1, 2^24]
+  /// The floor of your policy: LossScaleConfig::min_scale. Of a policy without a floor, the scale at which you want to hear
+  /// that it is low; smallest_loss_scale for never.
+  float min_scale = 1.0F;
+  /// So many steps, from the first of the run, have not to prove anything: a scale that starts too high comes down in them. 0
+  /// or more.
+  std::int64_t warm_up = 100;
+  /// The share of steps that may be skipped; in [0, 1]. A rule that doubles the scale every n steps skips one in n + 1.
+  double skip_tolerance = 0.05;
+  /// The largest gradient times the scale should not be below this: lowest_peak_v of the dtype of the gradients. Above 0.
+  double lowest_peak = 0x1p-8;
+  /// The share of gradients that may become zero, if set_underflow_share says how many do; in [0, 1].
+  double underflow_tolerance = 0.05;
+  double spike_sigmas = 6.0;  ///< above 0; as in OLMo-core
+
+  /// Throws std::invalid_argument naming the first field that is out of range, and its value.
+  void check() const {
+    constexpr std::size_t most = std::size_t{1} << 24U;  // so that no sum of squares overflows
+    if (capacity < 1 || capacity > most) detail::throw_bad_value("capacity", static_cast<double>(capacity), "in [1, 2^24]");
+    detail::check_loss_scale("min_scale", min_scale);
+    if (warm_up < 0) detail::throw_bad_value("warm_up", warm_up, "0 or more");
+    detail::check_share("skip_tolerance", skip_tolerance);
+    detail::check_above_0("lowest_peak", lowest_peak);
+    detail::check_share("underflow_tolerance", underflow_tolerance);
+    detail::check_above_0("spike_sigmas", spike_sigmas);
+  }
+};
+
+/// What a history says about the training. The first of these that holds, from the top:
+enum class Verdict {
+  /// No scale helps. The loss recorded with the last step is Inf or NaN (History::record_loss). Or no loss was recorded with
+  /// it, the last 8 steps or more were not finite, and
+  ///   - the scale is by now at most 2^-10 of that of the last finite step, since when the weights have changed once at most;
+  ///   or
+  ///   - it is at min_scale or below, and in each of the last 8 steps NaN was counted and no Inf. (An overflow makes Inf before
+  ///     it makes NaN; a loss that is NaN makes nothing else.)
+  /// Gradients alone cannot tell a loss that is not finite from weights that are not, or from a layer that turns everything
+  /// before it into NaN.
+  loss_is_not_finite,
+  /// The last step ran at min_scale or below, and two or more of the kept steps were not finite there. One may be a bad batch.
+  at_floor,
+  /// The run has had fewer than `warm_up` steps.
+  warming_up,
+  /// Of the kept steps that are not of the warm-up, or of `warm_up` steps where those are fewer, a share of more than
+  /// `skip_tolerance` was skipped, for whatever reason.
+  too_many_skips,
+  /// By History::set_underflow_share, more than `underflow_tolerance` of the gradients become zero. Or, if that has not been
+  /// called: in more than half of the kept steps with finite gradients, of which there are 64 or more, max_abs times the scale
+  /// was below `lowest_peak`, or 0. The largest gradient tells little of the others; a histogram tells how many are lost.
+  underflowing,
+  /// The last step was skipped as a spike. Or its max_abs is further above the mean of those of the other kept steps, 64 or
+  /// more, than `spike_sigmas` standard deviations, all in octaves; the deviation counts as half an octave or more. (OLMo-core
+  /// compares the norm like this, llm.c loss and norm.)
+  spike,
+  healthy  ///< none of these
+};
+
+[[nodiscard]] constexpr const char* to_string(Verdict verdict) noexcept {
+  constexpr const char* names[] = {"loss_is_not_finite", "at_floor", "warming_up", "too_many_skips",
+                                   "underflowing",       "spike",    "healthy"};
+  return names[static_cast<int>(verdict)];
+}
+
+/// Of the whole run, not only of the steps that are kept.
+struct HistoryTotals {
+  std::int64_t steps = 0;
+  std::int64_t not_finite = 0, no_gradients = 0, spikes = 0;  ///< steps skipped, by reason
+  std::int64_t run = 0;                                       ///< steps skipped in a row, up to the last
+  std::int64_t longest_run = 0;
+
+  [[nodiscard]] std::int64_t skipped() const noexcept { return not_finite + no_gradients + spikes; }
+};
+
+namespace detail {
+
+inline constexpr std::int64_t long_run = 8;          // steps in a row
+inline constexpr std::int64_t enough_measured = 64;  // steps, as in OLMo-core
+inline constexpr double far_above = 1024.0;
+
+/// log2 in 256ths, within 0.09 of an octave: the exponent and the first bits of the mantissa. Sums of whole numbers can be kept
+/// up to date over a window without an error. `value` is above 0.
+[[nodiscard]] inline std::int64_t octave_level(const double& value) noexcept {
+  return static_cast<std::int64_t>(bit_cast<std::uint64_t>(value) >> 44U) - (std::int64_t{binary64::bias} << 8U);
+}
+/// Whether max_abs is a number above 0.
+[[nodiscard]] inline bool is_measured(const StepRecord& record) noexcept {
+  return record.report.finite && positive_in(record.report.max_abs, smallest_double, largest_double);
+}
+
+/// Sums over the kept steps: a step is added when it is recorded and subtracted when it is overwritten.
+struct KeptSteps {
+  std::int64_t steps = 0, skipped = 0;                 // without those of the warm-up
+  std::int64_t at_floor = 0;                           // not finite at min_scale or below
+  std::int64_t with_peak = 0, low = 0;                 // finite gradients of known size; those below lowest_peak
+  std::int64_t measured = 0, levels = 0, squares = 0;  // octave levels of those above 0
+
+  /// `sign` is 1 or -1.
+  void add(const StepRecord& record, bool is_of_warm_up, const HistoryConfig& config, std::int64_t sign) noexcept {
+    if (!is_of_warm_up) {
+      steps += sign;
+      if (record.skipped()) skipped += sign;
+    }
+    if (!record.report.finite) {
+      if (record.loss_scale <= config.min_scale) at_floor += sign;
+    } else if (is_measured(record)) {
+      const std::int64_t level = octave_level(record.report.max_abs);
+      measured += sign;
+      levels += sign * level;
+      squares += sign * level * level;
+      with_peak += sign;
+      // Not as a product, which may overflow.
+      if (record.report.max_abs < config.lowest_peak / static_cast<double>(record.loss_scale)) low += sign;
+    } else if (is_zero(record.report.max_abs) && record.reason != SkipReason::no_gradients) {
+      with_peak += sign;
+      low += sign;
+    }
+  }
+};
+
+/// All that a verdict is taken from, besides the last step.
+struct HistoryFacts {
+  HistoryTotals totals;
+  KeptSteps kept;
+  std::int64_t nonfinite_run = 0;  // steps in a row that were not finite, up to the last
+  std::int64_t nan_run = 0;        // and in which NaN was counted and no Inf
+  float last_finite_scale = 0.0F;  // of the last step that was finite; 0 if there was none
+  double underflow_share = -1.0;   // below 0 if nobody has set it
+
+  void add(const StepRecord& record, const HistoryConfig& config) noexcept {
+    kept.add(record, totals.steps < config.warm_up, config, 1);
+    totals.steps = one_more(totals.steps);
+    if (record.reason == SkipReason::not_finite) totals.not_finite = one_more(totals.not_finite);
+    if (record.reason == SkipReason::no_gradients) totals.no_gradients = one_more(totals.no_gradients);
+    if (record.reason == SkipReason::spike) totals.spikes = one_more(totals.spikes);
+    totals.run = record.skipped() ? one_more(totals.run) : 0;
+    if (totals.run > totals.longest_run) totals.longest_run = totals.run;
+    if (record.reason == SkipReason::no_gradients) return;  // which says nothing of a scale
+    const bool is_nan = record.nonfinite.nan_count > 0 && record.nonfinite.inf_count == 0;
+    nonfinite_run = record.report.finite ? 0 : one_more(nonfinite_run);
+    nan_run = !record.report.finite && is_nan ? one_more(nan_run) : 0;
+    if (record.report.finite) last_finite_scale = record.loss_scale;
+  }
+  /// The oldest of `size` kept steps.
+  void forget(const StepRecord& record, std::size_t size, const HistoryConfig& config) noexcept {
+    kept.add(record, totals.steps - static_cast<std::int64_t>(size) < config.warm_up, config, -1);
+  }
+};
+
+[[nodiscard]] inline bool no_scale_helps(const HistoryFacts& facts, const StepRecord& last, const HistoryConfig& config) {
+  const bool has_fallen = static_cast<double>(facts.last_finite_scale) >= far_above * static_cast<double>(last.loss_scale);
+  const bool is_nan_at_floor = facts.nan_run >= long_run && last.loss_scale <= config.min_scale;
+  return facts.nonfinite_run >= long_run && (has_fallen || is_nan_at_floor);
+}
+[[nodiscard]] inline bool is_underflowing(const HistoryFacts& facts, const HistoryConfig& config) {
+  if (facts.underflow_share >= 0.0) return facts.underflow_share > config.underflow_tolerance;
+  return facts.kept.with_peak >= enough_measured && 2 * facts.kept.low > facts.kept.with_peak;
+}
+/// How far the last step is above the mean of the other kept ones in octaves; 0 if there are too few, or it is no spike.
+[[nodiscard]] inline double octaves_of_spike(const HistoryFacts& facts, const StepRecord& last, const HistoryConfig& config) {
+  if (!is_measured(last) || facts.kept.measured <= enough_measured) return 0.0;
+  const std::int64_t level = octave_level(last.report.max_abs);
+  const auto others = static_cast<double>(facts.kept.measured - 1);
+  const double mean = static_cast<double>(facts.kept.levels - level) / others;
+  const double variance = static_cast<double>(facts.kept.squares - level * level) / others - mean * mean;
+  const double least = 128.0 * 128.0;  // of half an octave
+  const double above = static_cast<double>(level) - mean, limit = config.spike_sigmas * config.spike_sigmas;
+  return above > 0.0 && above * above > limit * (variance > least ? variance : least) ? above / 256.0 : 0.0;
+}
+
+[[nodiscard]] inline Verdict verdict_of(const HistoryFacts& facts, const StepRecord& last, const HistoryConfig& config) {
+  if (!last.loss_finite.value_or(!no_scale_helps(facts, last, config))) return Verdict::loss_is_not_finite;
+  if (last.loss_scale <= config.min_scale && facts.kept.at_floor >= 2) return Verdict::at_floor;
+  if (facts.totals.steps < config.warm_up) return Verdict::warming_up;
+  const std::int64_t steps = facts.kept.steps > config.warm_up ? facts.kept.steps : config.warm_up;
+  if (static_cast<double>(facts.kept.skipped) > config.skip_tolerance * static_cast<double>(steps)) {
+    return Verdict::too_many_skips;
+  }
+  if (is_underflowing(facts, config)) return Verdict::underflowing;
+  if (last.reason == SkipReason::spike || octaves_of_spike(facts, last, config) > 0.0) return Verdict::spike;
+  return Verdict::healthy;
+}
+
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

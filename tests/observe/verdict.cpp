@@ -1,0 +1,404 @@
+#include <headroom/dtype/bfloat16.hpp>
+#include <headroom/dtype/float8.hpp>
+#include <headroom/dtype/half.hpp>
+#include <headroom/observe/history.hpp>
+#include <headroom/observe/verdict.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using headroom::GradientReport;
+using headroom::History;
+using headroom::HistoryConfig;
+using headroom::NonFinite;
+using headroom::NonFiniteKind;
+using headroom::Verdict;
+
+namespace {
+
+const double infinity = headroom::detail::bit_cast<double>(headroom::binary64::infinity_bits);
+const double quiet_nan = headroom::detail::bit_cast<double>(headroom::binary64::quiet_nan_bits);
+const GradientReport overflow{false, infinity};
+
+NonFinite nans(std::size_t inf_count = 0) { return {"layers[3].weight", 17, NonFiniteKind::nan, 40, inf_count}; }
+
+void take(History& history, int steps, double max_abs = 1.0, float loss_scale = 1024.0F) {
+  for (int i = 0; i < steps; ++i) history.record(loss_scale, GradientReport{true, max_abs});
+}
+void skip(History& history, int steps, float loss_scale = 1024.0F) {
+  for (int i = 0; i < steps; ++i) history.record(loss_scale, overflow);
+}
+/// Overflows from `loss_scale` down, a halving each.
+void descend(History& history, int steps, float loss_scale, const std::optional<NonFinite>& place = std::nullopt) {
+  for (int i = 0; i < steps; ++i, loss_scale /= 2) history.record(loss_scale, overflow, true, place);
+}
+/// Beyond the warm-up.
+History warm(HistoryConfig config = {}) {
+  History history(config);
+  take(history, 100);
+  return history;
+}
+
+}  // namespace
+
+TEST_CASE("warming up: fewer than 100 steps") {
+  History history;
+  CHECK(history.verdict() == Verdict::warming_up);
+  skip(history, 17);
+  take(history, 82);
+  CHECK(history.verdict() == Verdict::warming_up);
+  CHECK(
+      history.explanation() ==
+      "step 98, warming_up: 17 of the first 99 steps were skipped, which is usual while the loss scale, now 1024, comes down");
+  take(history, 1);
+  CHECK(history.verdict() == Verdict::healthy);  // and those 17 are forgotten
+  CHECK(history.explanation() == "step 99, healthy: 17 of 100 steps were skipped, and the loss scale is 1024");
+
+  HistoryConfig config;
+  config.warm_up = 0;
+  CHECK(History(config).verdict() == Verdict::healthy);
+}
+
+TEST_CASE("too many skips: more than 5 % of the kept steps after the warm-up, and more than 5 in any case") {
+  History history = warm();
+  skip(history, 5);
+  CHECK(history.verdict() == Verdict::healthy);
+  take(history, 10);
+  skip(history, 1);
+  CHECK(history.verdict() == Verdict::too_many_skips);
+  take(history, 103);
+  CHECK(history.verdict() == Verdict::too_many_skips);  // 6 of 119
+  take(history, 1);
+  CHECK(history.verdict() == Verdict::healthy);  // 6 of 120
+}
+
+TEST_CASE("too many skips are those in the window, of whatever reason") {
+  HistoryConfig config;
+  config.capacity = 200;
+  History history = warm(config);
+  take(history, 200);
+  for (int i = 0; i < 10; ++i) {
+    take(history, 9);
+    history.record(1024.0F, GradientReport{true, 1.0}, true);  // a finite step is skipped as a spike
+  }
+  take(history, 9);
+  CHECK(history.verdict() == Verdict::healthy);  // 10 of 200
+  history.record(1024.0F, overflow, true, nans(1));
+  CHECK(history.verdict() == Verdict::too_many_skips);
+  CHECK(history.explanation() ==
+        "step 409, too_many_skips: 11 of 200 steps were skipped (in the whole run 1 not finite, 0 without gradients, 10 "
+        "spikes): choose a loss scale below 1024 or one that grows less often, by growth_interval, or lower the learning rate; "
+        "at "
+        "step 409 layers[3].weight had a NaN at index 17, of 40 NaN and 1 Inf in all");
+  take(history, 100);
+  CHECK(history.verdict() == Verdict::healthy);
+
+  config.skip_tolerance = 0.0;
+  History strict = warm(config);
+  CHECK(strict.verdict() == Verdict::healthy);
+  skip(strict, 1);
+  CHECK(strict.verdict() == Verdict::too_many_skips);
+  config.skip_tolerance = 1.0;
+  History lenient = warm(config);
+  skip(lenient, 300);
+  CHECK(lenient.verdict() == Verdict::healthy);
+}
+
+TEST_CASE("the usual rhythm of a dynamic scale is healthy") {
+  for (const int growth_interval : {20, 100, 1000, 2000}) {
+    History history;
+    for (int i = 0; i < 5; ++i) {
+      take(history, growth_interval, 40.0, 1024.0F);
+      CHECK((history.verdict() == Verdict::healthy || history.totals().steps < 100));
+      skip(history, 1, 2048.0F);
+      CHECK((history.verdict() == Verdict::healthy || history.totals().steps < 100));
+    }
+  }
+}
+
+TEST_CASE("at the floor: two steps that were not finite there, and the scale has not risen since") {
+  HistoryConfig config;
+  config.capacity = 150;
+  config.min_scale = 16.0F;
+  History history = warm(config);
+  skip(history, 3, 17.0F);
+  CHECK(history.verdict() == Verdict::healthy);
+  skip(history, 1, 16.0F);
+  CHECK(history.verdict() == Verdict::healthy);
+  take(history, 1, 1.0, 16.0F);
+  CHECK(history.verdict() == Verdict::healthy);
+  skip(history, 1, 8.0F);
+  CHECK(history.verdict() == Verdict::at_floor);
+  CHECK(history.explanation() ==
+        "step 105, at_floor: 2 of the kept steps were not finite although the loss scale was 16 or less: lower the learning "
+        "rate, clip the gradients, or use bfloat16, and see whether the loss is finite before it is scaled; no tensor has been "
+        "named");
+  take(history, 1, 1.0, 16.0F);
+  CHECK(history.verdict() == Verdict::at_floor);
+  take(history, 1, 1.0, 32.0F);
+  CHECK(history.verdict() == Verdict::healthy);
+  take(history, 145, 1.0, 16.0F);
+  CHECK(history.verdict() == Verdict::at_floor);
+  take(history, 1, 1.0, 16.0F);
+  CHECK(history.verdict() == Verdict::healthy);  // the first of the two is forgotten
+}
+
+TEST_CASE("at the floor even while warming up") {
+  History history;
+  descend(history, 17, 65536.0F);
+  CHECK(history.verdict() == Verdict::warming_up);
+  skip(history, 1, 1.0F);
+  CHECK(history.verdict() == Verdict::at_floor);
+}
+
+TEST_CASE("a loss that is recorded and not finite is named at once, and only for its step") {
+  for (const double loss : {infinity, -infinity, quiet_nan}) {
+    History history = warm();
+    history.record_loss(loss);
+    CHECK(history.verdict() == Verdict::healthy);  // it is that of the next step
+    take(history, 1);
+    CHECK(history.verdict() == Verdict::loss_is_not_finite);
+    CHECK_THAT(history.explanation(), ContainsSubstring("step 100, loss_is_not_finite: the loss is Inf or NaN"));
+    take(history, 1);
+    CHECK(history.verdict() == Verdict::healthy);
+    history.record_loss(1.0);
+    take(history, 1);
+    CHECK(history.verdict() == Verdict::healthy);
+    history.record_loss(loss);  // one of several
+    history.record_loss(1.0);
+    take(history, 1);
+    CHECK(history.verdict() == Verdict::loss_is_not_finite);
+  }
+  History history = warm();
+  history.record_loss(headroom::detail::bit_cast<float>(std::uint32_t{0x7FC00000}));
+  take(history, 1);
+  CHECK(history.verdict() == Verdict::loss_is_not_finite);
+}
+
+TEST_CASE("no scale helps: it has fallen by 2^10 since the last finite step, in 8 steps or more") {
+  History history = warm();
+  take(history, 1, 1.0, 65536.0F);
+  descend(history, 10, 65536.0F);
+  CHECK(history.verdict() == Verdict::too_many_skips);
+  skip(history, 1, 64.0F);
+  CHECK(history.verdict() == Verdict::loss_is_not_finite);
+  CHECK_THAT(history.explanation(), ContainsSubstring("step 111, loss_is_not_finite: the last 11 steps were not finite, down "
+                                                      "to a loss scale of 64"));
+  take(history, 1, 1.0, 64.0F);
+  CHECK(history.verdict() == Verdict::too_many_skips);
+
+  SECTION("a rule that divides by 32 gets there sooner") {
+    History steep = warm();
+    take(steep, 1, 1.0, 0x1p30F);
+    skip(steep, 7, 8.0F);
+    CHECK(steep.verdict() == Verdict::too_many_skips);
+    skip(steep, 1, 8.0F);
+    CHECK(steep.verdict() == Verdict::loss_is_not_finite);
+  }
+  SECTION("not from the first step on, when nobody knows which scale is right") {
+    History deepspeed;
+    descend(deepspeed, 32, 0x1p32F);
+    CHECK(deepspeed.verdict() == Verdict::warming_up);
+  }
+  SECTION("not if the loss is recorded and finite") {
+    History recorded = warm();
+    for (int i = 0; i < 12; ++i) {
+      recorded.record_loss(1.0);
+      recorded.record(std::ldexp(1.0F, 10 - i), overflow);
+    }
+    CHECK(recorded.verdict() == Verdict::at_floor);
+    CHECK_THAT(recorded.explanation(), !ContainsSubstring("see whether the loss"));
+  }
+  SECTION("a step without gradients changes nothing") {
+    struct Result {
+      bool skipped = true;
+      GradientReport report{};
+      headroom::SkipReason reason = headroom::SkipReason::no_gradients;
+    };
+    History with_gap = warm();
+    descend(with_gap, 6, 1024.0F);
+    with_gap.record(16.0F, Result());
+    descend(with_gap, 5, 16.0F);
+    CHECK(with_gap.verdict() == Verdict::loss_is_not_finite);
+  }
+}
+
+TEST_CASE("no scale helps: 8 steps of NaN and no Inf, at the floor") {
+  const auto verdict_after = [](int steps_of_nan, std::size_t inf_count, float loss_scale) {
+    History history;
+    take(history, 1, 1.0, 4.0F);  // too near for the other rule
+    for (int i = 0; i < 2; ++i) history.record(4.0F, overflow, true, nans(1));
+    for (int i = 0; i < steps_of_nan; ++i) history.record(loss_scale, overflow, true, nans());
+    if (inf_count > 0) history.record(loss_scale, overflow, true, nans(inf_count));
+    return history.verdict();
+  };
+  CHECK(verdict_after(8, 0, 1.0F) == Verdict::loss_is_not_finite);
+  CHECK(verdict_after(7, 0, 1.0F) == Verdict::at_floor);
+  CHECK(verdict_after(8, 1, 1.0F) == Verdict::at_floor);
+  CHECK(verdict_after(8, 0, 2.0F) == Verdict::warming_up);
+  History unknown;
+  skip(unknown, 50, 1.0F);
+  CHECK(unknown.verdict() == Verdict::at_floor);  // where nobody has looked
+}
+
+TEST_CASE("underflowing: in more than half of 64 steps or more the largest gradient times the scale is below 2^-8") {
+  HistoryConfig config;
+  config.warm_up = 0;
+  const auto verdict_of = [&](int steps, double max_abs, float loss_scale, int others) {
+    History history(config);
+    take(history, steps, max_abs, loss_scale);
+    take(history, others);
+    return history.verdict();
+  };
+  const double below = std::nextafter(0x1p-18, 0.0);
+  CHECK(verdict_of(64, below, 1024.0F, 0) == Verdict::underflowing);
+  CHECK(verdict_of(63, below, 1024.0F, 0) == Verdict::healthy);
+  CHECK(verdict_of(64, 0x1p-18, 1024.0F, 0) == Verdict::healthy);
+  CHECK(verdict_of(64, 0x1p-18, 1023.0F, 0) == Verdict::underflowing);
+  CHECK(verdict_of(33, below, 1024.0F, 31) == Verdict::underflowing);
+  CHECK(verdict_of(32, below, 1024.0F, 32) == Verdict::healthy);
+  CHECK(verdict_of(64, 0.0, 1024.0F, 0) == Verdict::underflowing);  // all of them
+  CHECK(verdict_of(64, -0.0, 1024.0F, 0) == Verdict::underflowing);
+  CHECK(verdict_of(64, quiet_nan, 1024.0F, 0) == Verdict::healthy);  // not known
+  CHECK(verdict_of(64, -1e-9, 1024.0F, 0) == Verdict::healthy);
+  CHECK(verdict_of(64, 1e300, headroom::largest_loss_scale, 0) == Verdict::healthy);
+
+  config.lowest_peak = headroom::lowest_peak_v<headroom::float8_e5m2>;
+  CHECK(verdict_of(64, 0x1p-10, 1024.0F, 0) == Verdict::healthy);
+  CHECK(verdict_of(64, 0x1p-11, 1024.0F, 0) == Verdict::underflowing);
+}
+
+TEST_CASE("the lowest peak is 2^16 times the smallest number of the format") {
+  CHECK(headroom::lowest_peak_v<headroom::half> == HistoryConfig().lowest_peak);
+  CHECK(headroom::lowest_peak_v<headroom::bfloat16> == 0x1p-117);
+  CHECK(headroom::lowest_peak_v<headroom::float8_e5m2> == 1.0);
+  CHECK(headroom::lowest_peak_v<headroom::float8_e4m3> == 128.0);
+  CHECK(headroom::lowest_peak_v<float> == 0x1p-133);
+  HistoryConfig config;
+  config.lowest_peak = headroom::lowest_peak_v<float>;
+  CHECK(warm(config).verdict() == Verdict::healthy);
+}
+
+TEST_CASE("underflowing by the share that was counted, if one was") {
+  History history = warm();
+  history.set_underflow_share(0.0501);
+  CHECK(history.verdict() == Verdict::underflowing);
+  CHECK(
+      history.explanation() ==
+      "step 99, underflowing: 5.01 % of the gradients become zero in their format: let the loss scale, now 1024, start higher "
+      "or grow sooner, by initial_scale or growth_interval");
+  history.set_underflow_share(0.05);
+  CHECK(history.verdict() == Verdict::healthy);
+  take(history, 1000, 1e-9);
+  CHECK(history.verdict() == Verdict::healthy);
+  history.set_underflow_share(-0.0);
+  CHECK(history.verdict() == Verdict::healthy);
+  for (const double share : {-0.1, 1.1, quiet_nan, infinity}) {
+    CHECK_THAT(support::message_of([&] { history.set_underflow_share(share); }), ContainsSubstring("share is "));
+  }
+}
+
+TEST_CASE("spike: skipped as one, or further above the mean than six deviations of 64 other steps, of half an octave or more") {
+  HistoryConfig config;
+  config.warm_up = 0;
+  const auto after = [&](int others, double max_abs) {
+    History history(config);
+    take(history, others);
+    take(history, 1, max_abs);
+    return history;
+  };
+  CHECK(after(64, 8.0).verdict() == Verdict::healthy);
+  CHECK(after(64, 8.0 + 1.0 / 32).verdict() == Verdict::spike);
+  CHECK(after(63, 8.0 + 1.0 / 32).verdict() == Verdict::healthy);
+  CHECK(after(64, 1.0 / 16).verdict() == Verdict::healthy);
+  CHECK(after(64, 1024.0).explanation() ==
+        "step 64, spike: the largest gradient is 1024, 10 octaves above the mean of the kept steps: look at this batch");
+
+  const auto after_wide = [&](double max_abs) {  // others with a standard deviation of two octaves
+    History history(config);
+    for (int i = 0; i < 50; ++i) {
+      take(history, 1, 0.25);
+      take(history, 1, 4.0);
+    }
+    take(history, 1, max_abs);
+    return history;
+  };
+  CHECK(after_wide(4096.0).verdict() == Verdict::healthy);
+  History wide = after_wide(4096.0 * 1.01);
+  CHECK(wide.verdict() == Verdict::spike);
+  take(wide, 1);
+  CHECK(wide.verdict() == Verdict::healthy);
+
+  History skipped(config);
+  take(skipped, 99);
+  skipped.record(1024.0F, GradientReport{true, 1.5}, true);
+  CHECK(skipped.verdict() == Verdict::spike);
+  CHECK(skipped.explanation() == "step 99, spike: the step was skipped as a spike: the largest gradient is 1.5");
+}
+
+TEST_CASE("of several verdicts the first in the list is given") {
+  const std::vector<std::pair<Verdict, std::function<void(History&)>>> causes = {
+      {Verdict::spike, [](History& history) { take(history, 1, 1e6, 0x1p-30F); }},
+      {Verdict::underflowing, [](History& history) { history.set_underflow_share(1.0); }},
+      {Verdict::too_many_skips,
+       [](History& history) {
+         skip(history, 50);
+         take(history, 1, 1e6, 0x1p-30F);
+       }},
+      {Verdict::at_floor, [](History& history) { skip(history, 7, 0x1p-40F); }},
+      {Verdict::loss_is_not_finite, [](History& history) { skip(history, 1, 0x1p-40F); }},
+  };
+  HistoryConfig config;
+  config.min_scale = 0x1p-35F;
+  History history = warm(config);
+  CHECK(history.verdict() == Verdict::healthy);
+  for (const auto& [verdict, cause] : causes) {
+    cause(history);
+    CHECK(history.verdict() == verdict);
+  }
+}
+
+TEST_CASE("verdicts have the names of their enumerators") {
+  CHECK(std::string(to_string(Verdict::loss_is_not_finite)) == "loss_is_not_finite");
+  CHECK(std::string(to_string(Verdict::at_floor)) == "at_floor");
+  CHECK(std::string(to_string(Verdict::warming_up)) == "warming_up");
+  CHECK(std::string(to_string(Verdict::too_many_skips)) == "too_many_skips");
+  CHECK(std::string(to_string(Verdict::underflowing)) == "underflowing");
+  CHECK(std::string(to_string(Verdict::spike)) == "spike");
+  CHECK(std::string(to_string(Verdict::healthy)) == "healthy");
+}
+
+TEST_CASE("settings out of range are refused by name") {
+  const auto message = [](const std::function<void(HistoryConfig&)>& change) {
+    HistoryConfig config;
+    change(config);
+    return support::message_of([&] { History{config}; });
+  };
+  CHECK(message([](HistoryConfig&) {}).empty());
+  CHECK_THAT(message([](HistoryConfig& c) { c.capacity = 0; }), ContainsSubstring("capacity is 0; it must be in [1, 2^24]"));
+  CHECK_THAT(message([](HistoryConfig& c) { c.capacity = (1U << 24U) + 1; }), ContainsSubstring("capacity is 16777217"));
+  CHECK_THAT(message([](HistoryConfig& c) { c.min_scale = 0.0F; }), ContainsSubstring("min_scale is 0"));
+  CHECK_THAT(message([](HistoryConfig& c) { c.warm_up = -1; }), ContainsSubstring("warm_up is -1"));
+  CHECK_THAT(message([](HistoryConfig& c) { c.skip_tolerance = 1.5; }), ContainsSubstring("skip_tolerance is 1.5"));
+  CHECK_THAT(message([](HistoryConfig& c) { c.skip_tolerance = quiet_nan; }), ContainsSubstring("skip_tolerance is nan"));
+  CHECK_THAT(message([](HistoryConfig& c) { c.lowest_peak = 0.0; }), ContainsSubstring("lowest_peak is 0"));
+  CHECK_THAT(message([](HistoryConfig& c) { c.lowest_peak = infinity; }), ContainsSubstring("lowest_peak is inf"));
+  CHECK_THAT(message([](HistoryConfig& c) { c.underflow_tolerance = -0.5; }), ContainsSubstring("underflow_tolerance is -0.5"));
+  CHECK_THAT(message([](HistoryConfig& c) { c.spike_sigmas = -6.0; }), ContainsSubstring("spike_sigmas is -6"));
+  CHECK(message([](HistoryConfig& c) {
+          c.skip_tolerance = 0.0;
+          c.underflow_tolerance = 1.0;
+          c.warm_up = 0;
+          c.capacity = 1;
+        }).empty());
+}
