@@ -89,16 +89,17 @@ TEST_CASE("every field is needed, has a type and is checked") {
       CHECK(missing.erase(key));
       CHECK_THAT(error_of(missing), ContainsSubstring("the key '" + key + "' is missing"));
       check_refused(state, key, value.is_text() ? StateValue(17) : StateValue("text"));
+      const bool is_signed = key == "credit" || key == "x_hat" || key == "slow_x_hat";
       if (value.is_integer()) {
         check_refused(state, key, 1.5);
-        check_refused(state, key, -1);
+        if (!is_signed) check_refused(state, key, -1);
         check_refused(state, key, nan_value);
       } else if (value.is_real()) {
         for (const double bad : {nan_value, -nan_value, infinity, -infinity, -1.0, 1e300}) {
           const bool is_factor = key == "growth_factor" || key == "overflow_tolerance";
-          if (!(is_factor && bad == 1e300)) check_refused(state, key, bad);
+          if (!(is_factor && bad == 1e300) && !(is_signed && bad == -1.0)) check_refused(state, key, bad);
         }
-        if (key != "overflow_tolerance") check_refused(state, key, 0.0);
+        if (key != "overflow_tolerance" && key != "xsquared_hat" && !is_signed) check_refused(state, key, 0.0);
       }
     }
     StateDict unknown = state;
@@ -182,7 +183,10 @@ TEST_CASE("policies are equal where every entry of their states is") {
       for (const int change : {-1, 1}) {
         StateDict changed = state;
         if (const auto* real = std::get_if<double>(&value)) {
-          changed.set(key, static_cast<double>(static_cast<float>(*real * (1.0 + change * 0.1))));
+          const double base = *real == 0.0 ? 0.5 : *real;
+          changed.set(key, static_cast<double>(static_cast<float>(base * (1.0 + change * 0.1))));
+        } else if (value.is_text()) {
+          changed.set(key, change < 0 ? "1" : "2");
         } else {
           changed.set(key, std::get<std::int64_t>(value) + change);
         }

@@ -22,6 +22,7 @@ struct SetOwnFields {
 
   void operator()(const char*, std::int32_t& field) { field = count; }
   void operator()(const char*, double& field) { field = share; }
+  void operator()(const char*, float& field) { field = 40000.0F; }
   void operator()(const char*, bool& field) { field = flag; }
 };
 template <class Policy>
@@ -38,7 +39,8 @@ template <class... Systems>
 auto types_of(headroom::detail::systems::List<Systems...>)
     -> TypeList<headroom::NoOpLossScale, headroom::ConstantLossScale, headroom::DynamicLossScale, headroom::HysteresisScale,
                 headroom::BasicHysteresisScale<headroom::RefillOnGrowth>,
-                headroom::BasicHysteresisScale<headroom::RefillOnBackoff>, decltype(Systems::preset())...>;
+                headroom::BasicHysteresisScale<headroom::RefillOnBackoff>, headroom::AmaxLossScale, headroom::LogMaxLossScale,
+                headroom::HistogramLossScale, decltype(Systems::preset())...>;
 /// The types of headroom's policies, some of them several times.
 using PolicyTypes = decltype(types_of(headroom::detail::systems::All()));
 

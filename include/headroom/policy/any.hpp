@@ -24,7 +24,7 @@ inline constexpr bool can_be_held<Any, Any> = false;
 
 }  // namespace detail
 
-/// Any policy, chosen at run time: one of headroom's or of your own, trivially copyable and of at most 128 bytes. With a
+/// Any policy, chosen at run time: one of headroom's or of your own, trivially copyable and of at most 256 bytes. With a
 /// NoOpLossScale in it, scaling multiplies by 1, while NoOpLossScale by itself does nothing.
 ///
 /// A policy of your own only has to be one (is_loss_scale_v) whose functions throw nothing. Whatever else it has is used: `==`

@@ -5,9 +5,11 @@
 #include <headroom/policy/backoff.hpp>
 #include <headroom/policy/growth.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
+#include <headroom/policy/magnitude.hpp>
 #include <headroom/policy/verbs.hpp>
 #include <headroom/report.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -33,6 +35,11 @@ struct policy_config {
   using type = std::conditional_t<is_of_backoff, OfBackoff, OfGrowth>;
 };
 
+/// The settings of a policy of three pieces.
+template <class Growth, class Backoff, class Magnitude>
+using policy_config_t = typename policy_config<typename policy_config<piece_config_t<Growth>, piece_config_t<Backoff>>::type,
+                                               piece_config_t<Magnitude>>::type;
+
 /// The settings of a policy as one of its pieces takes them.
 template <class Piece, class Config>
 [[nodiscard]] constexpr const piece_config_t<Piece>& config_for(const Config& config) noexcept {
@@ -55,18 +62,25 @@ using most_overflows_t = decltype(std::declval<const Growth&>().most_overflows()
 ///     adjust(false):  counter = 0;  scale = max(scale * backoff_factor, min_scale)
 ///
 /// An immutable value: adjust returns the next one. `Growth` says when to grow, `Backoff` when an overflow makes the scale back
-/// off: growth.hpp and backoff.hpp say what a piece of your own needs; tolerance.hpp and systems/ have other systems' rules.
-template <class Growth = GrowAfterFiniteSteps, class Backoff = BackOffAtOnce>
-class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth, Backoff>> {
+/// off, and `Magnitude` what adjust(report) makes of the largest |gradient|: growth.hpp, backoff.hpp and magnitude.hpp say what
+/// a piece of your own needs; tolerance.hpp, amax.hpp, log_max.hpp, histogram.hpp and systems/ have others.
+template <class Growth = GrowAfterFiniteSteps, class Backoff = BackOffAtOnce, class Magnitude = IgnoreMagnitudes>
+class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth, Backoff, Magnitude>> {
+  static constexpr bool has_magnitude = !std::is_same_v<Magnitude, IgnoreMagnitudes>;
+
  public:
   /// LossScaleConfig, or a struct with one in it if a piece has more settings.
-  using Config = typename detail::policy_config<detail::piece_config_t<Growth>, detail::piece_config_t<Backoff>>::type;
+  using Config = detail::policy_config_t<Growth, Backoff, Magnitude>;
 
   /// With the default configuration. Not explicit, so that a policy can be a member of an aggregate initialised by {}.
   constexpr BasicDynamicLossScale() : BasicDynamicLossScale(Config()) {}
   /// Throws std::invalid_argument naming the field and its value if the configuration is out of range.
   constexpr explicit BasicDynamicLossScale(const Config& config)
-      : config_(config), scale_(common().initial_scale), backoff_(for_backoff()), growth_(for_growth()) {
+      : config_(config),
+        scale_(common().initial_scale),
+        backoff_(for_backoff()),
+        magnitude_(for_magnitude()),
+        growth_(for_growth()) {
     detail::check(config_);
   }
 
@@ -82,6 +96,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   }
   [[nodiscard]] constexpr const Growth& growth() const noexcept { return growth_; }
   [[nodiscard]] constexpr const Backoff& backoff() const noexcept { return backoff_; }
+  [[nodiscard]] constexpr const Magnitude& magnitude() const noexcept { return magnitude_; }
 
   [[nodiscard]] constexpr BasicDynamicLossScale adjust(bool grads_finite) const noexcept {
     BasicDynamicLossScale next = *this;
@@ -95,7 +110,15 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     return next;
   }
   [[nodiscard]] constexpr BasicDynamicLossScale adjust(const GradientReport& report) const noexcept {
-    return adjust(report.finite);
+    if constexpr (has_magnitude) {
+      BasicDynamicLossScale next = *this;
+      const float proposed = next.magnitude_.next_scale(report, scale_, for_magnitude());
+      if (!(proposed > 0.0F)) return next.adjust(report.finite);
+      next.scale_ = std::min(std::max(proposed, common().min_scale), common().max_scale);
+      return next;
+    } else {
+      return adjust(report.finite);
+    }
   }
 
   /// The same policy with another scale; counters stay. Throws std::invalid_argument if `scale` is not in [2^-126, max_scale];
@@ -131,6 +154,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
 
   /// The name in states of this kind of policy: "dynamic", say.
   [[nodiscard]] static std::string policy_name() {
+    if constexpr (has_magnitude) return Magnitude::name;
     return (*Growth::name == '\0' ? std::string() : std::string(Growth::name) + "_") + Backoff::name;
   }
   /// Configuration, scale and counters: everything a later step depends on.
@@ -153,7 +177,8 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   }
 
   friend constexpr bool operator==(const BasicDynamicLossScale& a, const BasicDynamicLossScale& b) noexcept {
-    return a.config_ == b.config_ && a.scale_ == b.scale_ && a.growth_ == b.growth_ && a.backoff_ == b.backoff_;
+    return a.config_ == b.config_ && a.scale_ == b.scale_ && a.growth_ == b.growth_ && a.backoff_ == b.backoff_ &&
+           a.magnitude_ == b.magnitude_;
   }
   friend constexpr bool operator!=(const BasicDynamicLossScale& a, const BasicDynamicLossScale& b) noexcept {
     return !(a == b);
@@ -163,6 +188,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   [[nodiscard]] constexpr const LossScaleConfig& common() const noexcept { return detail::loss_scale_config(config_); }
   [[nodiscard]] constexpr auto& for_growth() const noexcept { return detail::config_for<Growth>(config_); }
   [[nodiscard]] constexpr auto& for_backoff() const noexcept { return detail::config_for<Backoff>(config_); }
+  [[nodiscard]] constexpr auto& for_magnitude() const noexcept { return detail::config_for<Magnitude>(config_); }
 
   template <class Self, class Visit>
   static void visit_state(Self& self, Visit& visit) {
@@ -171,11 +197,13 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     std::int64_t most_overflows = detail::largest_counter;
     if constexpr (detail::is_detected_v<detail::most_overflows_t, Growth>) most_overflows = self.growth_.most_overflows();
     Backoff::visit_fields(self.backoff_, visit, most_overflows);
+    if constexpr (has_magnitude) Magnitude::visit_fields(self.magnitude_, visit);
   }
 
   Config config_;
   float scale_;
   Backoff backoff_;
+  Magnitude magnitude_;  // where there is none, it takes no room here
   Growth growth_;
 };
 

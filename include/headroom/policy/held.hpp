@@ -50,7 +50,7 @@ struct HeldKind {
 /// A policy of any kind, as its bytes.
 struct HeldLossScale {
   const HeldKind* kind = nullptr;
-  alignas(8) unsigned char bytes[128] = {};
+  alignas(8) unsigned char bytes[256] = {};
 };
 
 /// The name that a kind of policy is registered by: see registry.hpp.
@@ -93,7 +93,7 @@ using state_t = decltype(P::from_state_dict(std::declval<const P&>().state_dict(
 template <class Policy>
 struct Held {
   static_assert(std::is_trivially_copyable_v<Policy> && sizeof(Policy) <= sizeof HeldLossScale::bytes && alignof(Policy) <= 8,
-                "headroom: a policy of your own in an AnyLossScale has to be trivially copyable and of at most 128 bytes");
+                "headroom: a policy of your own in an AnyLossScale has to be trivially copyable and of at most 256 bytes");
 
   static bool is_in(const HeldLossScale& held) noexcept { return held.kind == &kind; }
   static const Policy& of(const HeldLossScale& held) { return *std::launder(reinterpret_cast<const Policy*>(held.bytes)); }

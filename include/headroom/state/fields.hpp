@@ -3,10 +3,12 @@
 #include <headroom/config.hpp>
 #include <headroom/state/state_dict.hpp>
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -37,6 +39,14 @@ class StateWriter {
   }
   void unless_false(const char* key, bool field) {
     if (field) (*this)(key, field);
+  }
+  void within(const char* key, double field, double, double) { (*this)(key, field); }
+  /// The first `size` numbers of an array, as text.
+  template <class Integer, std::size_t capacity, class Size>
+  void list(const char* key, const Integer (&values)[capacity], const Size& size, std::int64_t, std::int64_t) {
+    std::string text;
+    for (std::size_t i = 0; i < size; ++i) text += (i == 0 ? "" : " ") + std::to_string(values[i]);
+    dict_.add(key, text);
   }
   [[nodiscard]] StateDict take() { return std::move(dict_); }
 
@@ -116,6 +126,30 @@ class StateReader {
   }
   void unless_false(const char* key, bool& field) {
     if (dict_->contains(key)) (*this)(key, field);
+  }
+  void within(const char* key, double& field, double low, double high) {
+    (*this)(key, field);
+    const bool is_finite = (bit_cast<std::uint64_t>(field) & binary64::abs_mask) < binary64::infinity_bits;
+    if (!is_finite || field < low || field > high) bad(key, field, "in [" + to_text(low) + ", " + to_text(high) + "]");
+  }
+  /// As many numbers as there are, up to the capacity of the array.
+  template <class Integer, std::size_t capacity, class Size>
+  void list(const char* key, Integer (&values)[capacity], Size& size, std::int64_t low, std::int64_t high) {
+    if (!is_there(key)) return;
+    const StateValue& value = look_up(key);
+    const std::string text = value.is_text() ? *std::get_if<std::string>(&value) : "no text";
+    const char* at = text.data();
+    const char* const end = at + text.size();
+    std::size_t n = 0;
+    for (; at != end && n < capacity; ++n) {
+      std::int64_t number = 0;
+      const auto [next, error] = std::from_chars(at, end, number);
+      if (error != std::errc() || number < low || number > high || (next != end && (*next != ' ' || next + 1 == end))) break;
+      values[n] = static_cast<Integer>(number);
+      at = next == end ? end : next + 1;
+    }
+    if (at != end) bad(key, value, "up to " + std::to_string(capacity) + " whole numbers " + range_text(low, high));
+    size = static_cast<Size>(n);
   }
 
   /// Ignores a key, whatever its value.

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <headroom/config.hpp>
+#include <headroom/policy/loss_scale_config.hpp>
+#include <headroom/report.hpp>
+
+#include <cstdint>
+
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+
+// How a scale follows the magnitudes in reports: the third parameter of BasicDynamicLossScale. Such a piece is a value with
+//
+//     using Config = …;                                  // its settings: see growth.hpp
+//     static constexpr const char* name;                 // of the policy
+//     constexpr explicit Piece(const Config&);
+//     constexpr float next_scale(const GradientReport&, float scale, const Config&);  // after a step with this scale, before
+//                                                        // it is brought into [min_scale, max_scale]; 0: as after adjust(bool)
+//     template <class Self, class Visit> static void visit_fields(Self&, Visit&);
+//
+// and equality. All are noexcept.
+
+/// Only whether gradients were finite counts, as in jmp, torch.amp and most others.
+struct IgnoreMagnitudes {
+  using Config = LossScaleConfig;
+  constexpr explicit IgnoreMagnitudes(const Config&) noexcept {}
+  friend constexpr bool operator==(IgnoreMagnitudes, IgnoreMagnitudes) noexcept { return true; }
+};
+
+namespace detail {
+
+/// Logarithms to base 2 in whole sixteenths, by straight lines between powers of two: at most 0.09 above the true one.
+inline constexpr std::int32_t log2_unit = 16;
+
+[[nodiscard]] constexpr bool is_positive(const double& value) noexcept {
+  const auto bits = bit_cast<std::uint64_t>(value);
+  return bits != 0 && bits <= binary64::infinity_bits;
+}
+/// Rounded down. `value` is positive.
+[[nodiscard]] constexpr std::int32_t log2_below(const double& value) noexcept {
+  return static_cast<std::int32_t>(bit_cast<std::uint64_t>(value) >> (binary64::mantissa_bits - 4U)) -
+         static_cast<std::int32_t>(binary64::bias) * log2_unit;
+}
+/// Rounded up.
+[[nodiscard]] constexpr std::int32_t log2_above(const double& value) noexcept {
+  constexpr std::uint64_t below = (std::uint64_t{1} << (binary64::mantissa_bits - 4U)) - 1;
+  return log2_below(value) + ((bit_cast<std::uint64_t>(value) & below) != 0 ? 1 : 0);
+}
+/// 2^exponent, or the end of the range of scales.
+[[nodiscard]] constexpr float power_of_two(std::int32_t exponent) noexcept {
+  const std::int32_t in_range = exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
+  return bit_cast<float>(static_cast<std::uint32_t>(in_range + 127) << 23U);
+}
+/// A scale over 2^n, or the end of the range.
+[[nodiscard]] constexpr float bits_lower(float scale, int n) noexcept {
+  const float least = smallest_loss_scale * power_of_two(n);
+  return scale > least ? scale * power_of_two(-n) : smallest_loss_scale;
+}
+
+constexpr void check_largest_finite(const float& value) {
+  if (!positive_in(value, 1.0F, 0x1p127F)) throw_bad_value("largest_finite", static_cast<double>(value), "in [1, 2^127]");
+}
+
+}  // namespace detail
+
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom

@@ -1,0 +1,273 @@
+#include <headroom/observe/simulate.hpp>
+#include <headroom/policy/amax.hpp>
+#include <headroom/policy/presets.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+
+using headroom::AmaxConfig;
+using headroom::AmaxLossScale;
+using headroom::GradientReport;
+using support::message_of;
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr GradientReport overflow{false, infinity};
+
+static_assert(std::is_trivially_copyable_v<AmaxLossScale> && sizeof(AmaxLossScale) <= 256);
+constexpr AmaxLossScale start;
+static_assert(noexcept(start.adjust(overflow)) && headroom::is_loss_scale_v<AmaxLossScale>);
+
+// The rule is constexpr. 65504 / 2^6 is below 2^10, less two bits while nothing is known: 2^7; then closer.
+static_assert(AmaxLossScale().adjust(GradientReport{true, 64.0}).loss_scale() == 128.0F);
+static_assert(AmaxLossScale().adjust(overflow).loss_scale() == 128.0F);
+static_assert(AmaxLossScale().adjust(overflow).adjust(overflow).loss_scale() == 1.0F);
+
+/// The rule as its documentation puts it, with containers and sorting, and magnitudes in sixteenths of a bit.
+struct Reference {
+  std::vector<int> recent;  // the last one first
+  std::map<int, std::int64_t> excesses;
+  std::int64_t steps = 0, credit = 0;
+  int spread = 205;
+  bool overflowed = false;
+  double scale = 32768.0;
+
+  static int whole(double value, bool up) {  // by straight lines between powers of two
+    int exponent = 0;
+    const double fraction = std::frexp(value, &exponent);
+    const double sixteenths = 16.0 * (exponent - 1 + (2.0 * fraction - 1.0));
+    return static_cast<int>(up ? std::ceil(sixteenths) : std::floor(sixteenths));
+  }
+  [[nodiscard]] int level() const {
+    std::vector<int> sorted = recent;
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    return sorted.size() < 2 ? sorted.front() : std::max(sorted[1], recent.front());
+  }
+  void count(int excess) {
+    if (excess > 0) ++excesses[std::min(27, (excess - 1) / 8)];
+    if (++steps < 32768) return;
+    steps /= 2;
+    std::map<int, std::int64_t> tails;
+    for (int i = 0; i < 28; ++i) {
+      for (int j = i; j < 28; ++j) tails[i] += excesses[j];
+    }
+    for (int i = 0; i < 28; ++i) excesses[i] = tails[i] / 2 - tails[i + 1] / 2;
+  }
+  [[nodiscard]] int excess_of_all_but(std::int64_t allowed) {
+    for (int i = 27; i >= 0; --i) {
+      if (256 * excesses[i] > allowed) return 8 * (i + 1) - static_cast<int>(8 * allowed / (256 * excesses[i]));
+      allowed -= 256 * excesses[i];
+    }
+    return 0;
+  }
+  void step(const GradientReport& report, double target) {
+    const int most = whole(65504.0, false);
+    const auto rate = static_cast<std::int64_t>(target * 16777216.0);
+    if (!report.finite) {
+      if (!recent.empty() && !overflowed) {
+        count(std::max(0, most - level() - whole(scale, true)) + 16);
+        credit = std::max<std::int64_t>(credit - 16777216, -4 * 16777216);
+      }
+      overflowed = true;
+      scale = std::max(scale / 256.0, 1.0);
+      return;
+    }
+    overflowed = false;
+    credit = std::min<std::int64_t>(credit + rate, 2 * 16777216);
+    if (report.max_abs > 0.0) {
+      const int magnitude = whole(report.max_abs, true);
+      if (!recent.empty()) {
+        const int excess = magnitude - level();
+        spread = std::min(std::max(spread + (excess * 64 > spread ? 63 : -1), 0), 224 * 64);
+        count(excess);
+      }
+      recent.insert(recent.begin(), magnitude);
+      if (recent.size() > 32) recent.pop_back();
+    }
+    const std::int64_t allowed = 3 * std::max<std::int64_t>(steps, 2000) * rate / 65536;
+    const auto octave = static_cast<int>(std::floor(static_cast<double>(credit) / 16777216.0));
+    const double line = 1.0 + static_cast<double>(credit - std::int64_t{octave} * 16777216) / 16777216.0;
+    const double paid = std::floor(std::ldexp(std::floor(std::ldexp(static_cast<double>(allowed) * line, octave + 4)), -4));
+    int margin = std::min(4 + 7 * spread / 128, excess_of_all_but(allowed) + 4);
+    margin = std::max(margin, excess_of_all_but(static_cast<std::int64_t>(paid)));
+    if (steps < 64) margin = std::max(margin, 32 - static_cast<int>(steps) / 2);
+    margin = std::min(margin, 224);
+    scale = std::min(std::max(std::exp2(std::floor((most - level() - margin) / 16.0)), 1.0), 0x1p126);
+  }
+};
+
+/// Magnitudes with a trend, noise, spikes, bursts, jumps and zeros.
+std::vector<double> course(unsigned seed, int steps) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> uniform;
+  const double noise = 2.0 * uniform(random), spikes = 0.01 * uniform(random), zeros = seed % 3 == 0 ? 0.1 : 0.0;
+  double trend = -10.0;
+  std::vector<double> max_abs;
+  for (int i = 0; i < steps; ++i) {
+    trend += 0.02 * normal(random) + (uniform(random) < 0.001 ? 10.0 * normal(random) : 0.0);
+    trend = std::min(std::max(trend, -100.0), 10.0);
+    const double spike = uniform(random) < spikes ? 12.0 * uniform(random) : 0.0;
+    max_abs.push_back(uniform(random) < zeros ? 0.0 : std::exp2(trend + noise * normal(random) + spike));
+    if (uniform(random) < 0.0005) max_abs.back() = infinity;
+  }
+  return max_abs;
+}
+
+GradientReport report_of(double max_abs, float scale) {
+  const bool finite = max_abs < infinity && max_abs * static_cast<double>(scale) <= 65504.0;
+  return {finite, finite ? max_abs : infinity};
+}
+
+}  // namespace
+
+TEST_CASE("AmaxLossScale follows its rule as a slow reference does") {
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    AmaxLossScale policy;
+    Reference reference;
+    bool has_begun = false;
+    int step = 0;
+    for (const double max_abs : course(seed, seed == 0 ? 40000 : 3000)) {
+      const GradientReport report = report_of(max_abs, policy.loss_scale());
+      policy = policy.adjust(report);
+      has_begun = has_begun || !report.finite || max_abs > 0.0;
+      if (has_begun) reference.step(report, policy.config().target_skip_rate);
+      INFO("seed " << seed << ", step " << step++ << ", max_abs " << max_abs);
+      REQUIRE(static_cast<double>(policy.loss_scale()) == reference.scale);
+    }
+  }
+}
+
+TEST_CASE("AmaxLossScale: the scale is a power of two within its bounds, and leaves room for what was just seen") {
+  AmaxConfig config;
+  config.scale.initial_scale = 3000.0F;
+  config.scale.min_scale = 0.25F;
+  config.scale.max_scale = 0x1p40F;
+  for (unsigned seed = 10; seed < 14; ++seed) {
+    AmaxLossScale policy(config);
+    for (const double max_abs : course(seed, 2000)) {
+      const GradientReport report = report_of(max_abs, policy.loss_scale());
+      policy = policy.adjust(report);
+      REQUIRE((policy.loss_scale() >= 0.25F && policy.loss_scale() <= 0x1p40F));
+      if (!report.finite || report.max_abs == 0.0) continue;
+      int exponent = 0;
+      REQUIRE(std::frexp(policy.loss_scale(), &exponent) == 0.5F);
+      const bool has_room = report.max_abs * static_cast<double>(policy.loss_scale()) <= 65504.0;
+      REQUIRE((has_room || policy.loss_scale() == 0.25F));
+    }
+  }
+}
+
+TEST_CASE("AmaxLossScale: an overflow costs one step, or few where magnitudes have jumped") {
+  std::vector<double> max_abs(2000, 0.01);
+  for (std::size_t i = 1000; i < 2000; ++i) max_abs[i] = 10.0;  // ten bits up
+  const auto jump = headroom::simulate(AmaxLossScale(), max_abs);
+  CHECK(jump.skipped <= 2);
+  CHECK((jump.scales[1100] >= 512.0F && jump.scales[1100] <= 4096.0F));  // up to 40960 of 65504
+
+  AmaxLossScale policy;
+  for (int i = 0; i < 100; ++i) policy = policy.adjust(GradientReport{true, 0.01});
+  const float before = policy.loss_scale();
+  policy = policy.adjust(overflow);
+  CHECK(policy.loss_scale() == before / 256.0F);
+  CHECK(policy.adjust(GradientReport{true, 0.01}).loss_scale() >= before / 2.0F);
+  for (int i = 0; i < 100; ++i) policy = policy.adjust(overflow);
+  CHECK(policy.loss_scale() == 1.0F);
+}
+
+TEST_CASE("AmaxLossScale skips at most a tenth of what torch's scale does where gradients are calm or shift, and wastes less") {
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> normal;
+  std::vector<double> calm, shift;
+  for (int i = 0; i < 100000; ++i) {
+    calm.push_back(std::exp2(-8.0 - i / 25000.0 + 0.35 * normal(random)));
+    shift.push_back(std::exp2(-8.0 - i / 25000.0 + 0.35 * normal(random)) / (i > 25000 && i < 75000 ? 1000.0 : 1.0));
+  }
+  for (const auto& max_abs : {calm, shift}) {
+    const auto torch = headroom::simulate(headroom::presets::torch(), max_abs);
+    const auto amax = headroom::simulate(AmaxLossScale(), max_abs);
+    CHECK(10 * amax.skipped <= torch.skipped);
+    CHECK(amax.wasted_bits < 2.0);
+    CHECK(amax.wasted_bits < torch.wasted_bits);
+  }
+}
+
+TEST_CASE("AmaxLossScale skips at its target rate where skipping is worth it") {
+  std::mt19937_64 random(2);
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> uniform;
+  std::vector<double> spikes;
+  for (int i = 0; i < 60000; ++i)
+    spikes.push_back(std::exp2(0.35 * normal(random) + (uniform(random) < 1.0 / 300.0 ? 7.0 : 0.0)));
+  for (const double target : {0.0001, 0.001}) {
+    AmaxConfig config;
+    config.target_skip_rate = target;
+    const auto found = headroom::simulate(AmaxLossScale(config), spikes);
+    CHECK(static_cast<double>(found.skipped) < 60000.0 * target + 6.0);
+    CHECK(static_cast<double>(found.skipped) > 60000.0 * target / 3.0);
+  }
+}
+
+TEST_CASE("AmaxLossScale: what it is told by adjust(bool) is dynamic; magnitudes that are not known change nothing") {
+  AmaxLossScale policy;
+  headroom::DynamicLossScale dynamic;
+  for (int i = 0; i < 5000; ++i) {
+    const bool finite = i % 1234 != 1000;
+    policy = policy.adjust(finite);
+    dynamic = dynamic.adjust(finite);
+    REQUIRE(policy.loss_scale() == dynamic.loss_scale());
+    REQUIRE(policy.counter() == dynamic.counter());
+  }
+  // Zeros before anything else are as adjust(true); later the scale stays where the magnitudes before put it.
+  CHECK(AmaxLossScale().adjust(GradientReport{true, 0.0}).counter() == 1);
+  policy = AmaxLossScale().adjust(GradientReport{true, 0.5});
+  CHECK(policy.adjust(GradientReport{true, 0.0}).loss_scale() == policy.loss_scale());
+}
+
+TEST_CASE("AmaxLossScale goes on from its state as the saved one would have") {
+  AmaxConfig config;
+  config.target_skip_rate = 0.001;
+  config.largest_finite = 57344.0F;
+  AmaxLossScale policy(config);
+  int step = 0;
+  for (const double max_abs : course(7, 3000)) {
+    policy = policy.adjust(report_of(max_abs, policy.loss_scale()));
+    if (++step % 500 == 1) {
+      const AmaxLossScale loaded = AmaxLossScale::from_state_dict(policy.state_dict());
+      REQUIRE(loaded == policy);
+      REQUIRE(loaded.state_dict() == policy.state_dict());
+    }
+  }
+  CHECK(policy.policy_name() == "amax");
+  auto state = policy.state_dict();
+  state.set("recent", "1 2 x");
+  CHECK(message_of([&] { (void)AmaxLossScale::from_state_dict(state); }) ==
+        "headroom: recent is '1 2 x'; it must be up to 32 whole numbers in [-32768, 32767]");
+  state = policy.state_dict();
+  state.set("credit", std::int64_t{1} << 30);
+  CHECK(message_of([&] { (void)AmaxLossScale::from_state_dict(state); }).find("headroom: credit is 1073741824") == 0);
+}
+
+TEST_CASE("AmaxConfig: what is out of range is named") {
+  const auto message = [](auto change) {
+    AmaxConfig config;
+    change(config);
+    return message_of([&] { (void)AmaxLossScale(config); });
+  };
+  CHECK(message([](AmaxConfig& c) { c.target_skip_rate = 0.5; }) ==
+        "headroom: target_skip_rate is 0.5; it must be in [2^-20, 2^-3]");
+  CHECK(message([](AmaxConfig& c) { c.largest_finite = 0.0F; }) == "headroom: largest_finite is 0; it must be in [1, 2^127]");
+  CHECK(message([](AmaxConfig& c) { c.scale.min_scale = -1.0F; }).find("headroom: min_scale is -1") == 0);
+}
