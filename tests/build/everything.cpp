@@ -1,11 +1,13 @@
 // Compiled only: every verb and every policy, for every dtype, with one include.
 #include <headroom/headroom.hpp>
+#include <headroom/observe/histogram_text.hpp>
 #include <headroom/observe/history.hpp>
 #include <headroom/observe/simulate.hpp>
 #include <headroom/policy/import_state.hpp>
 #include <headroom/state/text.hpp>
 #include <headroom/training/async_grad_scaler.hpp>
 
+#include <string>
 #include <vector>
 
 template <class T>
@@ -45,6 +47,13 @@ double every_policy(Tree<headroom::half>& tree) {
 /// Growth to Inf is refused: the edges of float are right under flags that make floats of double literals, too.
 static_assert(headroom::presets::torch(0x1p125, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p125F);
 static_assert(headroom::presets::torch(0x1p125, 7.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
+
+/// What is seen of every dtype.
+std::string every_histogram(Tree<headroom::half>& halves, Tree<double>& doubles) {
+  const auto histogram = headroom::exponent_histogram(headroom::parallel(2), halves) + headroom::exponent_histogram(doubles);
+  return headroom::histogram_text(histogram) + headroom::histogram_csv(headroom::leaf_exponent_histograms(doubles)) +
+         std::to_string(histogram.shares<headroom::bfloat16>(histogram.recommended_scale<headroom::half>()).underflow());
+}
 
 /// Every preset, as text and back, resumed, simulated.
 float every_state(Tree<headroom::half>& tree) {

@@ -1,0 +1,204 @@
+#include <headroom/observe/exponent_histogram.hpp>
+#include <headroom/observe/histogram.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/samples.hpp"
+
+using headroom::exponent_histogram;
+using headroom::ExponentHistogram;
+using headroom::FormatShares;
+using headroom::half;
+
+namespace {
+
+struct e3m4 : headroom::ieee_format<std::uint8_t, 3, 4> {};
+
+/// What becomes of each element, by the library's own conversion of the exact product.
+template <class T, class Element>
+FormatShares convert_all(const std::vector<Element>& elements, float scale) {
+  using Format = headroom::detail::format_of<T>;
+  const double smallest_normal = std::ldexp(1.0, 1 - Format::bias);
+  FormatShares shares;
+  std::uint64_t zero = 0, small = 0, infinite = 0;
+  for (const Element& element : elements) {
+    const std::uint64_t magnitude = support::bits_of(element) & headroom::detail::format_of<Element>::abs_mask;
+    if (magnitude == 0 || magnitude > headroom::detail::format_of<Element>::largest_finite_bits) continue;
+    ++shares.elements;
+    const double product = std::fabs(static_cast<double>(element) * static_cast<double>(scale));
+    const auto bits = headroom::detail::convert_bits<headroom::binary64, Format>(support::bits_of(product));
+    if (bits == 0) ++zero;
+    if (bits != 0 && product < smallest_normal) ++small;
+    if (bits > Format::largest_finite_bits) ++infinite;
+  }
+  shares.underflows = {zero, zero};
+  shares.subnormals = {small, small};
+  shares.overflows = {infinite, infinite};
+  return shares;
+}
+
+bool holds(const headroom::CountRange& range, const headroom::CountRange& exact) {
+  return range.least <= exact.least && exact.least <= range.most;
+}
+
+template <class T, class Element>
+void check_shares(const std::vector<Element>& elements, float scale) {
+  INFO(support::name_of<T>() << " times " << scale);
+  const ExponentHistogram histogram = exponent_histogram(elements);
+  const FormatShares shares = histogram.shares<T>(scale), exact = convert_all<T>(elements, scale);
+  CHECK(shares.elements == exact.elements);
+  CHECK(holds(shares.underflows, exact.underflows));
+  CHECK(holds(shares.subnormals, exact.subnormals));
+  CHECK(holds(shares.overflows, exact.overflows));
+  CHECK((shares.overflows.most == 0) == (exact.overflows.most == 0));
+  CHECK((shares.overflows.least == 0) == (exact.overflows.most == 0));
+  if (headroom::detail::is_power_of_two(scale)) {
+    CHECK(shares.underflows.is_exact());
+    CHECK(shares.subnormals.is_exact());
+  }
+}
+
+/// Around the edges of a format, many of them exactly there.
+template <class T, class Element>
+std::vector<Element> elements_around(std::mt19937& random) {
+  using Format = headroom::detail::format_of<T>;
+  const int lowest = -Format::bias - Format::mantissa_bits - 3, normal = 1 - Format::bias;
+  const int highest = static_cast<int>(Format::largest_finite_bits >> Format::mantissa_bits) - Format::bias + 1;
+  std::vector<Element> elements;
+  for (int i = 0; i < support::cases(3000); ++i) {
+    const int near = random() % 3 == 0 ? lowest : random() % 2 == 0 ? normal - 3 : highest - 4;
+    const int exponent = near + static_cast<int>(random() % 6);
+    const auto digits = random() % 4 == 0 ? 0UL : random() % 3 == 0 ? (random() & 15U) << 19U : random() & 0x7FFFFFU;
+    const double value = std::ldexp(1.0 + std::ldexp(static_cast<double>(digits), -23), exponent);
+    elements.push_back(static_cast<Element>(random() % 2 == 0 ? value : -value));
+  }
+  return elements;
+}
+
+template <class T>
+void check_format(std::mt19937& random) {
+  const auto floats = elements_around<T, float>(random);
+  const auto halves = elements_around<T, half>(random);
+  for (const float scale : {1.0F, 0.5F, 0x1p24F, 0x1p-30F, 0x1p3F, 3.0F, 0.1F, 1.9999999F, 65535.0F, 1e-5F}) {
+    check_shares<T>(floats, scale);
+    check_shares<T>(halves, scale);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("shares are those of a conversion of every element") {
+  std::mt19937 random(support::seed);
+  check_format<half>(random);
+  check_format<headroom::bfloat16>(random);
+  check_format<headroom::cbfloat16>(random);
+  check_format<headroom::float8_e4m3>(random);
+  check_format<headroom::float8_e5m2>(random);
+  check_format<headroom::storage_float<e3m4>>(random);
+}
+
+TEST_CASE("ties: half the smallest number, and the middle between the largest one and the next") {
+  const std::vector<float> ties = {0x1p-25F, 0x1.8p-25F, 0x1p-24F, 65504.0F, 65519.0F, 65520.0F};
+  const FormatShares of_half = exponent_histogram(ties).shares<half>();
+  CHECK(of_half.underflows.least == 1);
+  CHECK(of_half.underflows.is_exact());
+  CHECK(of_half.subnormals.least == 2);
+  CHECK(of_half.overflows.least == 1);
+  CHECK(of_half.overflows.most == 3);  // all that have the exponent of 65504
+  CHECK(exponent_histogram(std::vector<float>{65519.0F}).shares<half>().overflows.most == 0);
+  CHECK(exponent_histogram(std::vector<float>{65520.0F}).shares<half>().overflows.least == 1);
+  CHECK(exponent_histogram(std::vector<float>{464.0F}).shares<headroom::float8_e4m3>().overflows.most == 0);
+  CHECK(exponent_histogram(std::vector<float>{0x1.d00002p8F}).shares<headroom::float8_e4m3>().overflows.least == 1);
+  const std::vector<double> doubles = {0x1.fffffep127, 0x1.fffffefffffffp127, 0x1.ffffffp127, 0x1p-149, 0x1p-150};
+  const FormatShares of_float = exponent_histogram(doubles).shares<float>();
+  CHECK(of_float.underflows.least == 1);
+  CHECK(of_float.overflows.most == 3);
+  CHECK(exponent_histogram(std::vector<double>{0x1.fffffefffffffp127}).shares<float>().overflows.most == 0);
+  CHECK(exponent_histogram(std::vector<double>{0x1.fffffffffffffp1000}).shares<double>(0x1p23F).overflows.most == 0);
+  CHECK(exponent_histogram(std::vector<double>{0x1.fffffffffffffp1000}).shares<double>(0x1p24F).overflows.least == 1);
+}
+
+TEST_CASE("shares as numbers from 0 to 1, of what is finite and not zero") {
+  std::vector<float> elements = {0.0F, 0.0F, 0x1p-30F, 0x1p-20F, 1.0F, 1e6F, 1.0F, 1.0F, 1.0F, 1.0F};
+  support::set_bits(elements[0], 0x7F800000U);
+  const FormatShares shares = exponent_histogram(elements).shares<half>();
+  CHECK(shares.elements == 8);
+  CHECK(shares.underflow() == 0.125);
+  CHECK(shares.subnormal() == 0.125);
+  CHECK(shares.overflow() == 0.125);
+  CHECK(ExponentHistogram().shares<half>().underflow() == 0.0);
+}
+
+TEST_CASE("the recommended scale is the largest that is safe") {
+  std::mt19937 random(support::seed);
+  support::for_each_storage_float([&random](auto tag) {
+    using T = typename decltype(tag)::type;
+    using Format = headroom::detail::format_of<T>;
+    for (int i = 0; i < support::cases(200); ++i) {
+      const int exponent = static_cast<int>(random() % 80) - 40, bits = static_cast<int>(random() % 4);
+      const double digits = random() % 3 == 0 ? 1.9375 : 1.0 + std::ldexp(static_cast<double>(random() & 0xFFFFFF), -24);
+      const double max_abs = std::ldexp(digits, exponent);
+      const float scale = exponent_histogram(std::vector<double>{max_abs, -max_abs / 3.0}).recommended_scale<T>(bits);
+      const auto overflows = [&](double value) {
+        return headroom::detail::convert_bits<headroom::binary64, Format>(support::bits_of(value)) >
+               Format::largest_finite_bits;
+      };
+      const double with_headroom = std::ldexp(max_abs, bits) * static_cast<double>(scale);
+      CHECK(headroom::detail::is_power_of_two(scale));
+      CHECK((scale == headroom::smallest_loss_scale || !overflows(with_headroom)));
+      CHECK((scale == headroom::largest_loss_scale || overflows(2.0 * with_headroom)));
+    }
+  });
+}
+
+TEST_CASE("the recommended scale at its limits, and where there is nothing to go by") {
+  const auto of = [](double max_abs) { return exponent_histogram(std::vector<double>{max_abs, 0.0}); };
+  CHECK(of(0x1p-149).recommended_scale<half>() == 0x1p126F);
+  CHECK(of(0x1p-1074).recommended_scale<half>() == 0x1p126F);
+  CHECK(of(0x1p1000).recommended_scale<half>() == 0x1p-126F);
+  CHECK(of(1.0).recommended_scale<half>() == 0x1p15F);
+  CHECK(of(1.0).recommended_scale<half>(2) == 0x1p13F);
+  CHECK(of(1.0).recommended_scale<half>(2147483647) == 0x1p-126F);
+  CHECK(of(0.0).recommended_scale<half>() == 1.0F);
+  CHECK(ExponentHistogram().recommended_scale<half>() == 1.0F);
+  std::vector<float> overflowed = {8.0F, 1.0F};
+  support::set_bits(overflowed[1], 0x7FC00000U);
+  CHECK(exponent_histogram(overflowed).recommended_scale<half>() == 0x1p12F);
+  CHECK(exponent_histogram(overflowed).max_abs() == 8.0);
+  CHECK_THROWS_WITH((void)of(1.0).recommended_scale<half>(-1), "headroom: headroom_bits is -1; it must be 0 or more");
+}
+
+TEST_CASE("a scale out of range") {
+  const auto histogram = exponent_histogram(std::vector<float>{1.0F});
+  CHECK_THROWS_WITH((void)histogram.shares<half>(0.0F), "headroom: scale is 0; it must be in [2^-126, 2^126]");
+  CHECK_THROWS_WITH((void)histogram.shares<half>(-1.0F), "headroom: scale is -1; it must be in [2^-126, 2^126]");
+}
+
+TEST_CASE("histograms add up in any order") {
+  std::mt19937 random(support::seed);
+  std::vector<ExponentHistogram> parts = {ExponentHistogram(), exponent_histogram(std::vector<float>{0.0F, 0.0F})};
+  std::vector<float> all = {0.0F, 0.0F};
+  for (int i = 0; i < 20; ++i) {
+    std::vector<float> part(random() % 50);
+    for (float& element : part) support::set_bits(element, static_cast<std::uint32_t>(random()));
+    all.insert(all.end(), part.begin(), part.end());
+    parts.push_back(exponent_histogram(part));
+  }
+  ExponentHistogram forwards, backwards;
+  for (const auto& part : parts) forwards += part;
+  for (std::size_t i = parts.size(); i-- > 0;) backwards = parts[i] + backwards;
+  CHECK(forwards == exponent_histogram(all));
+  CHECK(backwards == forwards);
+  CHECK(forwards != ExponentHistogram());
+  CHECK(exponent_histogram(std::vector<float>{1.0F}) != exponent_histogram(std::vector<float>{-1.5F}));
+  CHECK(exponent_histogram(std::vector<float>{1.0F}) == exponent_histogram(std::vector<half>{half(-1.0F)}));
+  ExponentHistogram twice = forwards;
+  twice += twice;
+  CHECK(twice == forwards + forwards);
+}
