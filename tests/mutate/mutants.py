@@ -160,6 +160,8 @@ class Finder:
         if end <= begin or is_macro or source.has_directive(begin, end) or not source.is_executed(begin):
             return
         original = source.words(begin, end)
+        if not original:  # of a defaulted function, whose body is in no file
+            return
         line, context = source.line(begin)
         choices = self.replacements(source, cursor, children, parent, function, original)
         if self.is_statement(cursor, parent, source):

@@ -241,14 +241,20 @@ TEST_CASE("CSV: every kept step, quoted as in RFC 4180") {
   history.record_loss(quiet_nan);
   history.record(headroom::smallest_loss_scale, GradientReport{true, quiet_nan}, true);
   history.record(1.0F, Result{true, {}, SkipReason::no_gradients, {}});
-  history.record(1.0F, overflow, true, NonFinite{"layers[1].bias\n", 0, NonFiniteKind::inf, 0, 1});
+  history.record(1.0F, overflow, true, NonFinite{"layers[1].bias", 0, NonFiniteKind::inf, 0, 1});
   CHECK(history.csv() ==
         "step,loss_scale,finite,max_abs,skipped,reason,loss_finite,path,index,kind,nan_count,inf_count\n"
         "1,32768,1,0.1,0,none,1,,,,,\n"
         "2,0.7,0,inf,1,not_finite,,\"heads[\"\"a,b\"\"]\",17,nan,3,4\n"
         "3,1.1754944e-38,1,nan,1,spike,0,,,,,\n"
         "4,1,1,0,1,no_gradients,,,,,,\n"
-        "5,1,0,inf,1,not_finite,,\"layers[1].bias\n\",0,inf,0,1\n");
+        "5,1,0,inf,1,not_finite,,layers[1].bias,0,inf,0,1\n");
+  for (const char separator : {',', '"', '\r', '\n'}) {
+    History one(1);
+    const std::string path = std::string("a") + separator + "b";
+    one.record(1.0F, overflow, true, NonFinite{path, 0, NonFiniteKind::inf, 0, 1});
+    CHECK_THAT(one.csv(), ContainsSubstring(separator == '"' ? ",\"a\"\"b\",0," : ",\"" + path + "\",0,"));
+  }
   CHECK(History(3).csv() == "step,loss_scale,finite,max_abs,skipped,reason,loss_finite,path,index,kind,nan_count,inf_count\n");
 }
 
@@ -338,6 +344,12 @@ TEST_CASE("totals go on from a checkpoint") {
   headroom::StateDict huge = state;
   for (const char* key : {"next_step", "steps", "not_finite", "longest_run", "run"}) huge.set(key, std::int64_t{1} << 62);
   huge.set("spikes", 0);
+  headroom::StateDict two_kinds = state;
+  two_kinds.set("no_gradients", 60);
+  two_kinds.set("spikes", 22);  // of 121 steps
+  CHECK_THAT(support::message_of([&] { resumed.load_state_dict(two_kinds); }), ContainsSubstring("spikes is 22"));
+  two_kinds.set("spikes", 21);
+  CHECK(support::message_of([&] { History(4).load_state_dict(two_kinds); }).empty());
   resumed.load_state_dict(huge);
   resumed.record(1.0F, overflow);
   CHECK(resumed.totals().steps == std::int64_t{1} << 62);

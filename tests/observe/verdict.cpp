@@ -54,6 +54,8 @@ History warm(HistoryConfig config = {}) {
 TEST_CASE("warming up: fewer than 100 steps") {
   History history;
   CHECK(history.verdict() == Verdict::warming_up);
+  CHECK(history.explanation() ==
+        "step 0, warming_up: 0 of the first 0 steps were skipped, which is usual while the loss scale, now 1, comes down");
   skip(history, 17);
   take(history, 82);
   CHECK(history.verdict() == Verdict::warming_up);
@@ -246,6 +248,12 @@ TEST_CASE("no scale helps: 8 steps of NaN and no Inf, at the floor") {
   CHECK(verdict_after(7, 0, 1.0F) == Verdict::at_floor);
   CHECK(verdict_after(8, 1, 1.0F) == Verdict::at_floor);
   CHECK(verdict_after(8, 0, 2.0F) == Verdict::warming_up);
+  History from_the_first;
+  for (int i = 0; i < 7; ++i) from_the_first.record(1.0F, overflow, true, nans());
+  CHECK(from_the_first.verdict() == Verdict::at_floor);
+  from_the_first.record(1.0F, overflow, true, nans());
+  CHECK(from_the_first.verdict() == Verdict::loss_is_not_finite);
+  CHECK_THAT(from_the_first.explanation(), ContainsSubstring("the last 8 steps were not finite"));
   History unknown;
   skip(unknown, 50, 1.0F);
   CHECK(unknown.verdict() == Verdict::at_floor);  // where nobody has looked
@@ -276,6 +284,20 @@ TEST_CASE("underflowing: in more than half of 64 steps or more the largest gradi
   config.lowest_peak = headroom::lowest_peak_v<headroom::float8_e5m2>;
   CHECK(verdict_of(64, 0x1p-10, 1024.0F, 0) == Verdict::healthy);
   CHECK(verdict_of(64, 0x1p-11, 1024.0F, 0) == Verdict::underflowing);
+}
+
+TEST_CASE("underflowing is explained by figures with six digits") {
+  HistoryConfig config;
+  config.warm_up = 0;
+  History history(config);
+  take(history, 30, 1.0);
+  take(history, 70, 1.23456789e-9);
+  CHECK(history.explanation() ==
+        "step 99, underflowing: in 70 of 100 steps the largest gradient times the loss scale was below 0.00390625, where the "
+        "others become zero (the largest gradient of this step is 1.23457e-09): let the loss scale, now 1024, start higher or "
+        "grow sooner, by initial_scale or growth_interval");
+  skip(history, 1);
+  CHECK_THAT(history.explanation(), ContainsSubstring("(the largest gradient of this step is not finite)"));
 }
 
 TEST_CASE("the lowest peak is 2^16 times the smallest number of the format") {
@@ -344,6 +366,14 @@ TEST_CASE("spike: skipped as one, or further above the mean than six deviations 
   skipped.record(1024.0F, GradientReport{true, 1.5}, true);
   CHECK(skipped.verdict() == Verdict::spike);
   CHECK(skipped.explanation() == "step 99, spike: the step was skipped as a spike: the largest gradient is 1.5");
+  skipped.record(1024.0F, GradientReport{true, quiet_nan}, true);
+  CHECK_THAT(skipped.explanation(), ContainsSubstring("the largest gradient is NaN"));
+  skipped.record(1024.0F, GradientReport{true, infinity}, true);
+  CHECK_THAT(skipped.explanation(), ContainsSubstring("the largest gradient is Inf"));
+
+  config.spike_sigmas = 1.0;
+  CHECK(after(64, 1.5).verdict() == Verdict::healthy);
+  CHECK_THAT(after(64, 1.625).explanation(), ContainsSubstring("the largest gradient is 1.625, 0.625 octaves above"));
 }
 
 TEST_CASE("of several verdicts the first in the list is given") {

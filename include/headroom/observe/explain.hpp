@@ -59,8 +59,8 @@ namespace detail {
                                                 const HistoryConfig& config) {
   const std::string advice = ": let the loss scale, now " + rounded_text(last.loss_scale) +
                              ", start higher or grow sooner, by initial_scale or growth_interval";
-  if (facts.underflow_share >= 0.0) {
-    return rounded_text(100.0 * facts.underflow_share) + " % of the gradients become zero in their format" + advice;
+  if (facts.underflow_share) {
+    return rounded_text(100.0 * *facts.underflow_share) + " % of the gradients become zero in their format" + advice;
   }
   const std::string size = last.report.finite ? rounded_text(last.report.max_abs) : "not finite";
   return "in " + std::to_string(facts.kept.low) + " of " + std::to_string(facts.kept.with_peak) +

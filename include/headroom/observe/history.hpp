@@ -8,6 +8,7 @@
 #include <headroom/state/fields.hpp>
 #include <headroom/state/state_dict.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -126,7 +127,7 @@ class History {
   /// say. It holds until the next call. Throws std::invalid_argument if it is not in [0, 1].
   void set_underflow_share(const double& share) {
     detail::check_share("share", share);
-    facts_.underflow_share = detail::is_zero(share) ? 0.0 : share;
+    facts_.underflow_share = share;
   }
   /// The number of the next step; steps are counted from 0. Throws std::invalid_argument if it is negative or above 2^62.
   void set_next_step(std::int64_t step) {
@@ -143,7 +144,7 @@ class History {
   [[nodiscard]] const StepRecord& operator[](std::size_t i) const noexcept { return ring_[position(i)]; }
   /// The share of the last `steps` steps, or of as many as are kept, that was skipped; 0 if there are none.
   [[nodiscard]] double skipped_share(std::size_t steps) const noexcept {
-    const std::size_t count = steps < size_ ? steps : size_;
+    const std::size_t count = std::min(steps, size_);
     std::size_t skipped = 0;
     for (std::size_t i = size_ - count; i < size_; ++i) skipped += (*this)[i].skipped() ? 1U : 0U;
     return count == 0 ? 0.0 : static_cast<double>(skipped) / static_cast<double>(count);

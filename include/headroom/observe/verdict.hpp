@@ -6,6 +6,7 @@
 #include <headroom/policy/loss_scale_config.hpp>
 #include <headroom/report.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -128,10 +129,10 @@ inline constexpr std::int64_t long_run = 8;          // steps in a row
 inline constexpr std::int64_t enough_measured = 64;  // steps, as in OLMo-core
 inline constexpr double far_above = 1024.0;
 
-/// log2 in 256ths, within 0.09 of an octave: the exponent and the first bits of the mantissa. Sums of whole numbers can be kept
-/// up to date over a window without an error. `value` is above 0.
+/// log2 in 256ths, plus a constant, within 0.09 of an octave: the exponent and the first bits of the mantissa. Sums of whole
+/// numbers can be kept up to date over a window without an error. `value` is above 0.
 [[nodiscard]] inline std::int64_t octave_level(const double& value) noexcept {
-  return static_cast<std::int64_t>(bit_cast<std::uint64_t>(value) >> 44U) - (std::int64_t{binary64::bias} << 8U);
+  return static_cast<std::int64_t>(bit_cast<std::uint64_t>(value) >> 44U);
 }
 /// Whether max_abs is a number above 0.
 [[nodiscard]] inline bool is_measured(const StepRecord& record) noexcept {
@@ -175,7 +176,7 @@ struct HistoryFacts {
   std::int64_t nonfinite_run = 0;  // steps in a row that were not finite, up to the last
   std::int64_t nan_run = 0;        // and in which NaN was counted and no Inf
   float last_finite_scale = 0.0F;  // of the last step that was finite; 0 if there was none
-  double underflow_share = -1.0;   // below 0 if nobody has set it
+  std::optional<double> underflow_share;
 
   void add(const StepRecord& record, const HistoryConfig& config) noexcept {
     kept.add(record, totals.steps < config.warm_up, config, 1);
@@ -184,7 +185,7 @@ struct HistoryFacts {
     if (record.reason == SkipReason::no_gradients) totals.no_gradients = one_more(totals.no_gradients);
     if (record.reason == SkipReason::spike) totals.spikes = one_more(totals.spikes);
     totals.run = record.skipped() ? one_more(totals.run) : 0;
-    if (totals.run > totals.longest_run) totals.longest_run = totals.run;
+    totals.longest_run = std::max(totals.longest_run, totals.run);
     if (record.reason == SkipReason::no_gradients) return;  // which says nothing of a scale
     const bool is_nan = record.nonfinite.nan_count > 0 && record.nonfinite.inf_count == 0;
     nonfinite_run = record.report.finite ? 0 : one_more(nonfinite_run);
@@ -200,10 +201,10 @@ struct HistoryFacts {
 [[nodiscard]] inline bool no_scale_helps(const HistoryFacts& facts, const StepRecord& last, const HistoryConfig& config) {
   const bool has_fallen = static_cast<double>(facts.last_finite_scale) >= far_above * static_cast<double>(last.loss_scale);
   const bool is_nan_at_floor = facts.nan_run >= long_run && last.loss_scale <= config.min_scale;
-  return facts.nonfinite_run >= long_run && (has_fallen || is_nan_at_floor);
+  return (facts.nonfinite_run >= long_run && has_fallen) || is_nan_at_floor;
 }
 [[nodiscard]] inline bool is_underflowing(const HistoryFacts& facts, const HistoryConfig& config) {
-  if (facts.underflow_share >= 0.0) return facts.underflow_share > config.underflow_tolerance;
+  if (facts.underflow_share) return *facts.underflow_share > config.underflow_tolerance;
   return facts.kept.with_peak >= enough_measured && 2 * facts.kept.low > facts.kept.with_peak;
 }
 /// How far the last step is above the mean of the other kept ones in octaves; 0 if there are too few, or it is no spike.
@@ -214,15 +215,15 @@ struct HistoryFacts {
   const double mean = static_cast<double>(facts.kept.levels - level) / others;
   const double variance = static_cast<double>(facts.kept.squares - level * level) / others - mean * mean;
   const double least = 128.0 * 128.0;  // of half an octave
-  const double above = static_cast<double>(level) - mean, limit = config.spike_sigmas * config.spike_sigmas;
-  return above > 0.0 && above * above > limit * (variance > least ? variance : least) ? above / 256.0 : 0.0;
+  const double above = static_cast<double>(level) - mean;
+  return above > config.spike_sigmas * __builtin_sqrt(std::max(variance, least)) ? above / 256.0 : 0.0;
 }
 
 [[nodiscard]] inline Verdict verdict_of(const HistoryFacts& facts, const StepRecord& last, const HistoryConfig& config) {
   if (!last.loss_finite.value_or(!no_scale_helps(facts, last, config))) return Verdict::loss_is_not_finite;
   if (last.loss_scale <= config.min_scale && facts.kept.at_floor >= 2) return Verdict::at_floor;
   if (facts.totals.steps < config.warm_up) return Verdict::warming_up;
-  const std::int64_t steps = facts.kept.steps > config.warm_up ? facts.kept.steps : config.warm_up;
+  const std::int64_t steps = std::max(facts.kept.steps, config.warm_up);
   if (static_cast<double>(facts.kept.skipped) > config.skip_tolerance * static_cast<double>(steps)) {
     return Verdict::too_many_skips;
   }
