@@ -40,6 +40,8 @@
 #include <headroom/state/state_dict.hpp>
 #include <headroom/training/grad_scaler.hpp>
 #include <headroom/training/optimizer_traits.hpp>
+#include <headroom/training/spike_guard.hpp>
+#include <headroom/training/step_result.hpp>
 #include <headroom/tree/fields.hpp>
 #include <headroom/tree/layout.hpp>
 #include <headroom/tree/tensor_traits.hpp>

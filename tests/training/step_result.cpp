@@ -121,7 +121,7 @@ TEST_CASE("whatever comes before the step, it names the first element that is no
     scaler.set_deferred(deferred);
     if (random() % 2 == 0) scaler.set_executor(headroom::parallel(2));
     Owner<Model> optimizer{};
-    fill(optimizer.grads, random, random() % 3);
+    fill(optimizer.grads, random, static_cast<unsigned>(random() % 3));
     const bool has_bad = reference(optimizer.grads, 1.0F).has_value();
     bool finite = true;
     switch (random() % 3) {

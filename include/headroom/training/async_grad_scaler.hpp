@@ -184,8 +184,8 @@ class AsyncGradScaler {
   [[nodiscard]] double get_backoff_factor(bool up_to_date = false) { return config(up_to_date).backoff_factor; }
   [[nodiscard]] std::int64_t get_growth_interval(bool up_to_date = false) { return config(up_to_date).growth_interval; }
   /// Calls f(GradScalerSettings<Policy>&) in the other thread, after what has been submitted: set_growth_factor, set_reducer,
-  /// set_on_floor, update(new_scale), load_state_dict, … A scale set there holds from the next update after this call on; an
-  /// iteration that has begun keeps its own.
+  /// set_spike_guard, set_on_floor, update(new_scale), load_state_dict, … A scale set there holds from the next update after
+  /// this call on; an iteration that has begun keeps its own.
   template <class F>
   void configure(F f) {
     check_caller("configure");
@@ -196,17 +196,17 @@ class AsyncGradScaler {
     });
   }
 
-  /// The policy's state, up to date, and the scale of this iteration as "main_scale". Throws std::logic_error if something has
+  /// As of a GradScaler, up to date, with the scale of this iteration as "main_scale". Throws std::logic_error if something has
   /// been submitted since the last update.
   [[nodiscard]] StateDict state_dict() {
     check_caller("state_dict");
     if (!submitted_.empty()) detail::throw_logic_error("state_dict: call update before");
-    StateDict state = policy(true).state_dict();
+    wait_until_idle();
+    StateDict state = there_->state_dict();  // while the other thread has nothing to do
     state.add("main_scale", main_scale_);
     return enabled_ ? state : StateDict();
   }
-  /// Begins an iteration from such a state, or a GradScaler's. Throws std::invalid_argument as Policy::from_state_dict does,
-  /// and then changes nothing.
+  /// Begins an iteration from such a state, or a GradScaler's. Throws as that does, and then changes nothing.
   void load_state_dict(StateDict dict) {
     check_caller("load_state_dict");
     if (!enabled_) return;

@@ -144,6 +144,7 @@ class GradScaler : public GradScalerSettings<Policy> {
     const bool at_floor = !all.finite && (used > now ? used : now) <= detail::floor_of(policy_);
     const bool is_answered = backs_off_once_ && !all.finite && used > now;
     if (!is_answered && iteration_.has_gradients()) policy_ = policy_.adjust(all);
+    iteration_.adjust_guards();
     iteration_.end();
     if (at_floor && on_floor_) on_floor_(policy_);
   }

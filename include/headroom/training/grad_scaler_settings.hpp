@@ -9,11 +9,16 @@
 #include <headroom/state/state_dict.hpp>
 #include <headroom/training/iteration.hpp>
 #include <headroom/training/reducer.hpp>
+#include <headroom/training/spike_guard.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -87,12 +92,23 @@ class GradScalerSettings {
   void update(const float& new_scale) {
     if (enabled_) policy_ = policy_.with_loss_scale(new_scale);
   }
-  /// The policy's state; empty if disabled. Save it after `update`: it has nothing of an iteration in progress.
-  [[nodiscard]] StateDict state_dict() const { return enabled_ ? policy_.state_dict() : StateDict(); }
-  /// Continues with the policy of this state; does nothing if disabled. Throws std::invalid_argument as Policy::from_state_dict
-  /// does, and then changes nothing.
-  void load_state_dict(const StateDict& dict) {
-    if (enabled_) policy_ = Policy::from_state_dict(dict);
+  /// The policy's state, and those of the SpikeGuards behind it, if there are any; empty if disabled. Save it after `update`:
+  /// it has nothing of an iteration in progress.
+  [[nodiscard]] StateDict state_dict() const {
+    if (!enabled_) return StateDict();
+    StateDict state = policy_.state_dict();
+    detail::add_guards(iteration_.guards, state);
+    return state;
+  }
+  /// Continues with the policy of this state, and with its SpikeGuards; a state without them empties the window of the one that
+  /// is set. Does nothing if disabled. Throws std::invalid_argument as Policy::from_state_dict and SpikeGuard::from_state_dict
+  /// do, and then changes nothing.
+  void load_state_dict(StateDict dict) {
+    if (!enabled_) return;
+    std::vector<SpikeGuard> guards = detail::take_guards(dict);
+    policy_ = Policy::from_state_dict(dict);
+    if (guards.empty() && !iteration_.guards.empty()) guards.push_back(iteration_.guards[0].emptied());
+    iteration_.guards = std::move(guards);
   }
 
   /// The reducer is called with what was found in the unscaled gradients of each optimizer, before anything is decided, on
@@ -104,9 +120,9 @@ class GradScalerSettings {
     iteration_.reducer = nullptr;
     if (reducer) iteration_.reducer = [reducer = std::move(reducer)](const GradientSums& here, auto) { return reducer(here); };
   }
-  /// A reducer that takes a second argument gets a digest of what the decision depends on besides the gradients: the policy's
-  /// state, the scale of the losses, max_norm and the place of the optimizer in the iteration. It is equal on ranks that are in
-  /// step, so a reducer that compares it (MpiReducer, say) notices a rank that is not.
+  /// A reducer that takes a second argument gets a digest of what the decision depends on besides the gradients: the states of
+  /// the policy and of SpikeGuards, the scale of the losses, max_norm and the place of the optimizer in the iteration. It is
+  /// equal on ranks that are in step, so a reducer that compares it (MpiReducer, say) notices a rank that is not.
   template <class Reducer, std::enable_if_t<detail::takes_digest<Reducer>(), int> = 0>
   void set_reducer(Reducer reducer) {
     iteration_.reducer = std::move(reducer);
@@ -116,6 +132,20 @@ class GradScalerSettings {
   void set_on_floor(std::function<void(const Policy&)> on_floor) {
     static_assert(detail::is_detected_v<detail::common_config_t, Policy>, "headroom: this policy has no min_scale");
     on_floor_ = std::move(on_floor);
+  }
+  /// Skips the steps of an optimizer whose gradients are finite but have an L2 norm, over all ranks, that the guard takes for a
+  /// spike (SkipReason::spike). The policy is adjusted as by any finite step, for the scale is not at fault; `update` shows the
+  /// guard the norm. Where gradients are clipped, or in deferred mode, the norm is there already; elsewhere it takes one more
+  /// pass that reads. Several optimizers have a window each, told apart by their order in the iteration. Where ranks reduce,
+  /// all need the same guard. std::nullopt: none.
+  void set_spike_guard(const std::optional<SpikeGuard>& guard) {
+    iteration_.guards.clear();
+    if (guard) iteration_.guards.push_back(*guard);
+  }
+  /// The guard of the first optimizer of an iteration, or of a later one; empty if there is none, or no such optimizer so far.
+  [[nodiscard]] std::optional<SpikeGuard> get_spike_guard(std::size_t optimizer = 0) const {
+    if (optimizer >= iteration_.guards.size()) return std::nullopt;
+    return iteration_.guards[optimizer];
   }
   /// In deferred mode gradients are only measured and stay scaled. The optimizer multiplies them, in the loop it has anyway, by
   /// the GradientFactor that it takes as the first argument of its step (which is 1 in the other mode). An optimizer that takes

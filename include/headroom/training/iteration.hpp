@@ -8,11 +8,15 @@
 #include <headroom/training/optimizer_state.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/training/reducer.hpp>
+#include <headroom/training/spike_guard.hpp>
 #include <headroom/training/step_result.hpp>
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -25,6 +29,7 @@ class Iteration {
   bool is_deferred = false;
   std::function<GradientSums(const GradientSums&, std::uint64_t digest)> reducer;
   std::uint64_t state_digest = 0;  // of the policy; needed where there is a reducer
+  std::vector<SpikeGuard> guards;  // of the first optimizer of an iteration, of the second, …; empty: none is wanted
 
   void set_loss_scale(float scale) noexcept { loss_scale_ = scale; }
   /// From now on there may be scaled gradients again.
@@ -46,6 +51,16 @@ class Iteration {
     GradientReport all{true, 0.0};
     for (const OptimizerState& state : states_) all = combined(all, state.report);
     return all;
+  }
+  /// Shows the guards the norms of this iteration.
+  void adjust_guards() {
+    if (guards.empty()) return;
+    std::size_t place = 0;
+    for (const OptimizerState& state : states_) {
+      if (place == guards.size()) guards.push_back(guards[0].emptied());
+      if (state.norm) guards[place] = std::move(guards[place]).adjust(*state.norm);
+      ++place;
+    }
   }
   void end() noexcept {
     states_.start_iteration(has_loss());
@@ -147,7 +162,7 @@ class Iteration {
     // The gradients may be those of the previous iteration, already unscaled, if no loss has been scaled in this one, and in
     // that one there was no step, or there was a loss.
     const bool may_be_old = before != nullptr && scale != 1.0F && !has_loss() && (!before->stepped || states_.loss_before());
-    const bool measures_first = is_deferred || max_norm != nullptr;
+    const bool measures_first = is_deferred || needs_norm(max_norm);
     const GradientNorm scaled = measures_first || may_be_old ? passes.measure() : GradientNorm();
     if (may_be_old) check_is_new(*before, scaled);
     OptimizerState& state = states_.add(id);
@@ -158,8 +173,15 @@ class Iteration {
         measures_first ? clip_or_defer(attempt, scaled, scale, max_norm, state) : unscale(attempt, scale, state);
     attempt.has_written = true;
     state.report = found;
-    if (found.finite) state.reason = SkipReason::none;
+    if (found.finite) judge(state, found.norm);
     return found;
+  }
+  [[nodiscard]] bool needs_norm(const double* max_norm) const noexcept { return max_norm != nullptr || !guards.empty(); }
+  /// Whether the optimizer may step with finite gradients of this norm.
+  void judge(OptimizerState& state, const double& norm) const {
+    const std::size_t place = states_.size() - 1;
+    state.reason = place < guards.size() && guards[place].is_spike(norm) ? SkipReason::spike : SkipReason::none;
+    if (!guards.empty()) state.norm = norm;
   }
   GradientNorm unscale(Attempt& attempt, float scale, OptimizerState& state) const {
     const GradientReport stored = attempt.unscale(scale);
@@ -175,9 +197,9 @@ class Iteration {
       scale = 1.0F;
       scaled = attempt.passes.measure();
     }
-    if (max_norm == nullptr) scaled.norm = 0.0;
+    if (!needs_norm(max_norm)) scaled.norm = 0.0;
     const GradientNorm here = attempt.passes.unscaled(scaled, scale);
-    const double duplicates = max_norm != nullptr ? duplicates_norm(attempt.passes) : 0.0;
+    const double duplicates = needs_norm(max_norm) ? duplicates_norm(attempt.passes) : 0.0;
     const GradientNorm found = reduced(here, loss_scale, max_norm, divided(duplicates, static_cast<double>(scale)));
     const double clip = max_norm != nullptr ? clip_factor(found, *max_norm) : 1.0;
     const GradientFactor factor{clip / static_cast<double>(scale)};
@@ -198,7 +220,9 @@ class Iteration {
     if (!reducer) return checked(here);
     GradientSums sums = gradient_sums(here);
     if (sums.finite) sums.sum_of_squares = without(duplicates * duplicates, sums.sum_of_squares);
-    std::uint64_t digest = digest_with(state_digest, bit_cast<std::uint32_t>(loss_scale));
+    std::uint64_t digest = state_digest;
+    for (const SpikeGuard& guard : guards) digest = digest_with(digest, guard.state_digest());
+    digest = digest_with(digest, bit_cast<std::uint32_t>(loss_scale));
     digest = digest_with(digest, states_.size());
     digest = digest_with(digest, max_norm != nullptr ? bit_cast<std::uint64_t>(*max_norm) : binary64::quiet_nan_bits);
     return norm_of_all(here, reducer(sums, digest));

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 // Which optimizers an iteration has seen, and what has become of their gradients.
@@ -64,6 +65,7 @@ struct OptimizerState {
   OptimizerId id;
   GradientReport report{};               ///< of the unscaled gradients of all ranks
   SkipReason reason = SkipReason::none;  ///< what that means for the step
+  std::optional<double> norm{};          ///< of the same, where a SpikeGuard has seen it
   GradientFactor factor{};               ///< what is still to be multiplied by, in deferred mode
   double largest = 0.0;                  ///< largest |gradient| in memory now; +Inf if not finite
   bool stepped = false;

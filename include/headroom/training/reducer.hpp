@@ -15,7 +15,7 @@ struct GradientSums {
   bool finite = true;           ///< combined by AND
   double max_abs = 0.0;         ///< combined by maximum; +Inf if not finite
   double sum_of_squares = 0.0;  ///< combined by sum, if each rank holds a part of the gradients; +Inf if not finite, else 0 if
-                                ///< nobody clips
+                                ///< nobody clips and there is no SpikeGuard
 };
 
 /// What a rank that never clips tells the others.

@@ -1,0 +1,228 @@
+#pragma once
+
+#include <headroom/config.hpp>
+#include <headroom/detail/bits.hpp>
+#include <headroom/dtype/scale_range.hpp>
+#include <headroom/state/digest.hpp>
+#include <headroom/state/fields.hpp>
+#include <headroom/state/state_dict.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+
+/// Whose rule a SpikeGuard follows. Under both a spike is more than `sigmas` standard deviations above the mean, never below,
+/// and enters the window like any other value.
+enum class SpikeRule {
+  /// allenai/OLMo-core 2.5, SkipStepOptimizer: mean and deviation (with n - 1) of up to `window` values before this one, once
+  /// this one is at least the (window / 2)th.
+  olmo_core,
+  /// karpathy/llm.c at f1e2ace, outlier_detector.h: mean and deviation (with n) of the last `window` values including this one,
+  /// once there have been `window` before. No z-score is then above sqrt(window - 1), which `sigmas` has to be below.
+  llm_c
+};
+
+/// Notices a value far above those of the last steps: the norm of the gradients, where a GradScaler is given one
+/// (set_spike_guard), or the loss, if you ask it yourself:
+///
+///     const bool is_spike = guard.is_spike(loss);
+///     guard = guard.adjust(loss);                 // each step, spike or not
+///
+/// Mean and deviation are computed anew from the window, as deviations from the value in question, so nothing drifts and
+/// nothing cancels, whatever the magnitude; in double, where OLMo-core has floats. A value that is Inf or NaN is a spike from
+/// the first step on, and never enters the window. (OLMo-core's window stays spoilt until it has left; llm.c's for good.)
+class SpikeGuard {
+ public:
+  /// Throws std::invalid_argument if `window` is not in [8, 65536], or `sigmas` not above 0 and at most 10^6 (llm_c: below
+  /// sqrt(window - 1)). The defaults are OLMo-core's; llm.c's window is 128, and its runs used 7 sigmas.
+  explicit SpikeGuard(std::int64_t window = 128, const double& sigmas = 6.0, SpikeRule rule = SpikeRule::olmo_core)
+      : window_(window), sigmas_(sigmas), rule_(rule) {
+    check();
+  }
+
+  [[nodiscard]] std::int64_t window() const noexcept { return window_; }
+  [[nodiscard]] double sigmas() const noexcept { return sigmas_; }
+  [[nodiscard]] SpikeRule rule() const noexcept { return rule_; }
+  /// The values in the window, the oldest first.
+  [[nodiscard]] const std::vector<double>& values() const noexcept { return values_; }
+
+  /// Whether the step of this value should be skipped. Takes a nanosecond for each value in the window.
+  [[nodiscard]] bool is_spike(const double& value) const noexcept {
+    if (!is_number(value)) return true;
+    const auto count = static_cast<std::int64_t>(values_.size());
+    if (rule_ == SpikeRule::olmo_core) return count + 1 >= window_ / 2 && is_above(value, 0, count, count - 1);
+    return count == window_ && is_above(value, 1, window_, window_);  // in place of the oldest
+  }
+  /// The guard after a step with this value.
+  [[nodiscard]] SpikeGuard adjust(const double& value) const& { return SpikeGuard(*this).adjust(value); }
+  [[nodiscard]] SpikeGuard adjust(const double& value) && {
+    if (is_number(value)) {
+      if (static_cast<std::int64_t>(values_.size()) == window_) values_.erase(values_.begin());
+      add(value);
+    }
+    return std::move(*this);
+  }
+  /// The same settings, and nothing in the window.
+  [[nodiscard]] SpikeGuard emptied() const { return SpikeGuard(window_, sigmas_, rule_); }
+
+  [[nodiscard]] StateDict state_dict() const {
+    detail::StateWriter writer(name);
+    writer("rule", std::string(rule_ == SpikeRule::llm_c ? "llm_c" : "olmo_core"));
+    writer("window", window_);
+    writer("sigmas", sigmas_);
+    writer("values", text_of_values());
+    return writer.take();
+  }
+  /// Throws std::invalid_argument naming key and value if one is missing, unknown, of another type or out of range.
+  [[nodiscard]] static SpikeGuard from_state_dict(const StateDict& dict) {
+    detail::StateReader reader(dict, std::string(name));
+    SpikeGuard guard;
+    const StateValue& rule = dict.at("rule");
+    reader.leave_out("rule");
+    guard.rule_ = rule == StateValue("llm_c") ? SpikeRule::llm_c : SpikeRule::olmo_core;
+    if (guard.rule_ == SpikeRule::olmo_core && rule != StateValue("olmo_core")) {
+      detail::throw_invalid_argument("rule is " + detail::to_text(rule) + "; it must be 'olmo_core' or 'llm_c'");
+    }
+    reader("window", guard.window_);
+    reader("sigmas", guard.sigmas_);
+    guard.check();
+    guard.read_values(dict.at("values"));
+    reader.leave_out("values");
+    reader.finish();
+    return guard;
+  }
+  /// Equal for guards that are equal: see `digest`.
+  [[nodiscard]] std::uint64_t state_digest() const noexcept {
+    std::uint64_t digest = detail::digest_with(detail::first_digest, static_cast<std::uint64_t>(window_));
+    digest = detail::digest_with(digest, detail::bit_cast<std::uint64_t>(sigmas_));
+    digest = detail::digest_with(digest, static_cast<std::uint64_t>(rule_));
+    for (const double& value : values_) digest = detail::digest_with(digest, detail::bit_cast<std::uint64_t>(value));
+    return detail::digest_with(digest, values_.size());
+  }
+
+  friend bool operator==(const SpikeGuard& a, const SpikeGuard& b) noexcept {
+    return a.window_ == b.window_ && a.sigmas_ == b.sigmas_ && a.rule_ == b.rule_ && a.values_ == b.values_;
+  }
+  friend bool operator!=(const SpikeGuard& a, const SpikeGuard& b) noexcept { return !(a == b); }
+
+ private:
+  static constexpr const char* name = "spike_guard";
+  static constexpr std::size_t digits = 16;  // of a value in the state: its bits, so that nothing is rounded or flushed
+
+  [[nodiscard]] static bool is_number(const double& value) noexcept { return magnitude(value) < binary64::infinity_bits; }
+  [[nodiscard]] static std::uint64_t magnitude(const double& value) noexcept {
+    return detail::bit_cast<std::uint64_t>(value) & binary64::abs_mask;
+  }
+  void add(const double& value) {
+    values_.reserve(static_cast<std::size_t>(window_));      // at once, and copies have less
+    values_.push_back(magnitude(value) == 0 ? 0.0 : value);  // without the sign of a zero, which == does not see
+  }
+
+  void check() const {
+    constexpr double most_sigmas = 1e6;
+    if (window_ < 8 || window_ > 65536) detail::throw_bad_value("window", window_, "in [8, 65536]");
+    if (!detail::positive_in(sigmas_, detail::smallest_double, most_sigmas)) {
+      detail::throw_bad_value("sigmas", sigmas_, "above 0 and at most 1e6");
+    }
+    if (rule_ == SpikeRule::llm_c && sigmas_ * sigmas_ >= static_cast<double>(window_ - 1)) {
+      detail::throw_bad_value("sigmas", sigmas_, "below sqrt(window - 1), which no z-score of llm.c's exceeds");
+    }
+  }
+
+  /// Whether `value` is more than sigmas_ standard deviations above the mean of `count` values: those in the window from
+  /// `first` on, and, as the last of that many, itself. `freedom`: what the sum of squares is divided by.
+  ///
+  /// z-scores do not change with the unit, so the largest magnitude is made about 1, and nothing overflows. Deviations are from
+  /// `value`, so those of equal values are exactly 0.
+  [[nodiscard]] bool is_above(const double& value, std::size_t first, std::int64_t count, std::int64_t freedom) const noexcept {
+    std::uint64_t largest = magnitude(value);
+    for (std::size_t i = first; i < values_.size(); ++i) {
+      if (magnitude(values_[i]) > largest) largest = magnitude(values_[i]);
+    }
+    const std::uint64_t field = largest >> binary64::mantissa_bits;
+    const auto unit = detail::bit_cast<double>((field < 2045 ? 2045 - field : 1) << binary64::mantissa_bits);
+    const auto deviation = [&, here = value * unit](std::size_t i) { return here - values_[i] * unit; };
+
+    double sum = 0.0;
+    for (std::size_t i = first; i < values_.size(); ++i) sum += deviation(i);
+    const double above = sum / static_cast<double>(count);  // by how much `value` exceeds the mean
+    double squares = rule_ == SpikeRule::llm_c ? above * above : 0.0;
+    for (std::size_t i = first; i < values_.size(); ++i) {
+      const double from_mean = deviation(i) - above;
+      squares += from_mean * from_mean;
+    }
+    return above > 0.0 && above * above * static_cast<double>(freedom) > sigmas_ * sigmas_ * squares;
+  }
+
+  [[nodiscard]] std::string text_of_values() const {
+    std::string text;
+    text.reserve(digits * values_.size());
+    for (const double& value : values_) {
+      for (int shift = 60; shift >= 0; shift -= 4) {
+        text += "0123456789abcdef"[detail::bit_cast<std::uint64_t>(value) >> static_cast<unsigned>(shift) & 15U];
+      }
+    }
+    return text;
+  }
+  void read_values(const StateValue& value) {
+    const auto* text = std::get_if<std::string>(&value);
+    const auto bad = [&value] {
+      detail::throw_invalid_argument("values is " + detail::to_text(value) +
+                                     "; it must be text of at most `window` finite numbers of 16 hexadecimal digits each");
+    };
+    if (text == nullptr || text->size() % digits != 0 || text->size() / digits > static_cast<std::size_t>(window_)) bad();
+    for (std::size_t at = 0; at < text->size(); at += digits) {
+      std::uint64_t bits = 0;
+      for (std::size_t i = at; i < at + digits; ++i) {
+        const std::size_t digit = std::string_view("0123456789abcdef").find((*text)[i]);
+        if (digit > 15) bad();
+        bits = bits << 4U | digit;
+      }
+      const auto number = detail::bit_cast<double>(bits);
+      if (!is_number(number)) bad();
+      add(number);
+    }
+  }
+
+  std::int64_t window_;
+  double sigmas_;
+  SpikeRule rule_;
+  std::vector<double> values_;
+};
+
+namespace detail {
+
+[[nodiscard]] inline std::string key_of_guard(std::size_t place) { return "spike_guard." + std::to_string(place) + "."; }
+
+/// Adds the states of guards to that of a GradScaler: "spike_guard.0.window", …
+inline void add_guards(const std::vector<SpikeGuard>& guards, StateDict& state) {
+  for (std::size_t place = 0; place < guards.size(); ++place) {
+    for (const auto& [key, value] : guards[place].state_dict()) state.add(key_of_guard(place) + key, value);
+  }
+}
+/// Removes them again, and returns the guards.
+[[nodiscard]] inline std::vector<SpikeGuard> take_guards(StateDict& state) {
+  std::vector<SpikeGuard> guards;
+  for (;;) {
+    const std::string prefix = key_of_guard(guards.size());
+    StateDict of_guard, others;
+    for (const auto& [key, value] : state) {
+      const bool is_of_guard = key.compare(0, prefix.size(), prefix) == 0;
+      is_of_guard ? of_guard.add(key.substr(prefix.size()), value) : others.add(key, value);
+    }
+    if (of_guard.empty()) return guards;
+    guards.push_back(SpikeGuard::from_state_dict(of_guard));
+    state = std::move(others);
+  }
+}
+
+}  // namespace detail
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom
