@@ -1,17 +1,21 @@
-// Which loss scale would have served a training better? Takes every preset through the gradients of a real training, recorded
-// here from handwritten digits in float, and of four made-up ones, and says how many steps each would have skipped in fp16 and
-// how much of fp16's range it would have left unused.
+// Which loss scale would have served a training better? Takes every policy through the gradients of a real training, recorded
+// here from handwritten digits in float, of made-up ones, and of your own, and says how many steps each would have skipped in
+// fp16 and how much of fp16's range it would have left unused.
 //
-//   compare_policies [data.csv [output directory [epochs]]]
+//   compare_policies [data.csv [output directory [epochs [trace.csv …]]]]
 //
-// Prints a table; writes what plot_policies.gp draws: policies.csv, and policies_<trace>.csv with the scales by step.
+// A trace of your own has a column max_abs, the largest |gradient| by step, recorded in a short training in float. Prints a
+// table; writes what plot_policies.gp draws: policies.csv, and policies_<trace>.csv with the scales by step.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <headroom/observe/simulate.hpp>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -25,6 +29,10 @@ namespace {
 
 constexpr double largest_half = 65504.0;
 
+/// The frontier between steps skipped and bits wasted that AmaxLossScale has to offer.
+constexpr std::pair<const char*, double> amax_targets[] = {
+    {"amax 0.001 %", 1e-5}, {"amax 0.01 %", 1e-4}, {"amax 0.1 %", 1e-3}, {"amax 1 %", 1e-2}};
+
 /// The largest |gradient| of each step.
 struct Trace {
   std::string name, description;
@@ -35,7 +43,7 @@ struct Policy {
   headroom::AnyLossScale policy;
 };
 
-/// Every one that adapts, by its name, and two of those that tolerate a share of overflows.
+/// Every one that adapts, by its name, two of those that tolerate a share of overflows, and AmaxLossScale with other targets.
 std::vector<Policy> make_policies() {
   std::vector<Policy> policies;
   for (const std::string& name : headroom::loss_scale_names()) {
@@ -44,6 +52,9 @@ std::vector<Policy> make_policies() {
   }
   policies.push_back({"cerebras 10 %", headroom::make_loss_scale("cerebras_cbfloat16", {{"overflow_tolerance", 0.1}})});
   policies.push_back({"fairseq 5 %", headroom::make_loss_scale("fairseq", {{"overflow_tolerance", 0.05}})});
+  for (const auto& [name, target] : amax_targets) {
+    policies.push_back({name, headroom::make_loss_scale("amax", {{"target_skip_rate", target}})});
+  }
   return policies;
 }
 
@@ -82,6 +93,53 @@ std::vector<Trace> make_up(int steps) {
     if (step % 3000 >= 2970) traces[3].max_abs[i] *= 200.0;
   }
   return traces;
+}
+
+/// Courses that no policy was made for.
+std::vector<Trace> make_up_others(int steps) {
+  digits::Random random(2);
+  std::vector<Trace> traces = {
+      {"drift", "growing by a factor of 4096 over the training", {}},
+      {"walk", "a random walk by a tenth of a power of two a step", {}},
+      {"cycles", "rising and falling by a factor of 64 with the learning rate, every 10,000 steps", {}},
+      {"tails", "noise with Student's t distribution with 3 degrees of freedom", {}}};
+  double walk = -8.0;
+  for (int step = 0; step < steps; ++step) {
+    const auto normal = [&random] { return static_cast<double>(random.normal()); };
+    walk = std::min(std::max(walk + 0.1 * normal(), -30.0), 5.0);
+    traces[0].max_abs.push_back(std::exp2(-20.0 + 12.0 * step / steps + 0.35 * normal()));
+    traces[1].max_abs.push_back(std::exp2(walk + 0.2 * normal()));
+    traces[2].max_abs.push_back(std::exp2(-10.0 + 3.0 * std::cos(6.283185307179586 * step / 10000.0) + 0.35 * normal()));
+    double squares = 0.0;
+    for (int i = 0; i < 3; ++i) squares += std::pow(normal(), 2);
+    traces[3].max_abs.push_back(std::exp2(-10.0 + 0.35 * normal() / std::sqrt(squares / 3.0)));
+  }
+  return traces;
+}
+
+/// A file with a column max_abs.
+Trace read(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  if (!in) throw std::runtime_error(file.string() + ": cannot be read");
+  std::string line, cell;
+  std::getline(in, line);
+  std::size_t column = 0;
+  std::istringstream header(line);
+  while (std::getline(header, cell, ',') && cell != "max_abs") ++column;
+  if (cell != "max_abs") throw std::runtime_error(file.string() + ", line 1: there is no column max_abs");
+  Trace trace{file.stem().string(), file.string(), {}};
+  for (int row = 2; std::getline(in, line); ++row) {
+    std::istringstream cells(line);
+    for (std::size_t i = 0; i <= column; ++i) std::getline(cells, cell, ',');
+    char* end = nullptr;
+    trace.max_abs.push_back(std::strtod(cell.c_str(), &end));
+    if (!cells || cell.empty() || *end != '\0' || !(trace.max_abs.back() >= 0.0)) {
+      throw std::runtime_error(file.string() + ", line " + std::to_string(row) + ": max_abs is '" + cell +
+                               "'; it must be a number of 0 or more");
+    }
+  }
+  if (trace.max_abs.empty()) throw std::runtime_error(file.string() + ": there is no step in it");
+  return trace;
 }
 
 double percent(std::size_t part, std::size_t all) { return 100.0 * static_cast<double>(part) / static_cast<double>(all); }
@@ -132,7 +190,10 @@ int main(int argc, char** argv) {
     std::printf("Recording the gradients of %d epochs of handwritten digits.\n", epochs);
     std::fflush(stdout);
     std::vector<Trace> traces = {record(data, epochs)};
-    for (Trace& trace : make_up(100000)) traces.push_back(std::move(trace));
+    for (int i = 4; i < argc; ++i) traces.push_back(read(argv[i]));
+    const int steps = std::min(100000, 250 * epochs);
+    for (Trace& trace : make_up(steps)) traces.push_back(std::move(trace));
+    for (Trace& trace : make_up_others(steps)) traces.push_back(std::move(trace));
     const std::vector<Policy> policies = make_policies();
     for (const Trace& trace : traces) compare(trace, policies, output, summary);
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Which loss scale would have served better: takes every preset through recorded and made-up gradients, prints a table, draws a
+# Which loss scale would have served better: takes every policy through recorded and made-up gradients, prints a table, draws a
 # picture. Alone, on a bare Debian 12: installs what is missing.
-#   bash examples/compare_policies.sh [output directory [epochs]]
+#   bash examples/compare_policies.sh [output directory [epochs [trace.csv …]]]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source cmake/install_packages.sh

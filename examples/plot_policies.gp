@@ -1,15 +1,15 @@
 # What compare_policies wrote: gnuplot -e "directory='…'; png='…/policies.png'" examples/plot_policies.gp
 set datafile separator comma
 set datafile columnheaders
-set terminal pngcairo size 1500,1500 font "sans,12" background "white"
+set terminal pngcairo size 1500,1900 font "sans,12" background "white"
 set output png
-array traces[5] = ["digits", "calm", "shift", "spikes", "burst"]
-array titles[5] = ["digits: recorded from a real training", "calm: slowly falling gradients", "shift: 1000 times smaller, and back", "spikes: one step in 300 is 100 times larger", "burst: 30 steps in a row 200 times larger"]
+array traces[9] = ["digits", "calm", "shift", "spikes", "burst", "drift", "walk", "cycles", "tails"]
+array titles[9] = ["digits: recorded from a real training", "calm: slowly falling gradients", "shift: 1000 times smaller, and back", "spikes: one step in 300 is 100 times larger", "burst: 30 steps in a row 200 times larger", "drift: 4096 times larger over the training", "walk: a random walk", "cycles: up and down by a factor of 64", "tails: noise with heavy tails"]
 # The policies that are drawn; the others are like one of them.
-array names[8] = ["DynamicLossScale, jmp, eformer", "HysteresisScale", "torch, Emily", "Megatron", "DeepSpeed", "Cerebras, 10 % tolerated", "fairseq, 5 % tolerated", "metaseq"]
-array policies[8] = ["dynamic", "hysteresis", "torch", "megatron", "deepspeed", "cerebras 10 %", "fairseq 5 %", "metaseq"]
-array colors[8] = ["#1f77b4", "#2ca02c", "#17becf", "#d62728", "#ff7f0e", "#9467bd", "#8c564b", "#111111"]
-set multiplot layout 3,2 title "Loss scale by step; in the grey, fp16 overflows" font ",16" margins 0.06,0.98,0.05,0.95 spacing 0.07,0.06
+array names[6] = ["HistogramLossScale", "LogMaxLossScale", "Megatron", "Cerebras, 10 % tolerated", "torch", "AmaxLossScale"]
+array policies[6] = ["histogram", "log_max", "megatron", "cerebras 10 %", "torch", "amax"]
+array colors[6] = ["#b0b0b0", "#bcbd22", "#d62728", "#9467bd", "#1f77b4", "#e6007e"]
+set multiplot layout 5,2 title "Loss scale by step; in the grey, fp16 overflows" font ",16" margins 0.05,0.98,0.04,0.96 spacing 0.07,0.06
 set grid lc rgb "#e5e5e5"
 set border 3
 set tics nomirror
@@ -20,27 +20,27 @@ set xrange [0:*]
 set format x "%.0s%c"
 set yrange [2:2**38]
 set ytics 16
-do for [t=1:5] {
+do for [t=1:9] {
   file = directory . "/policies_" . traces[t] . ".csv"
   set title titles[t]
   plot file using 1:2:(2.0**38) with filledcurves lc rgb "#dddddd", \
-       for [i=1:8] file using 1:(column(policies[i])) with steps lw 2 lc rgb colors[i]
+       for [i=1:6] file using 1:(column(policies[i])) with steps lw (i == 6 ? 2 : 1.5) lc rgb colors[i]
 }
 set title "what it costs: each symbol a trace"
 set format y "%g"
 set format x "%g %%"
 set logscale x 10
 unset logscale y
-set xrange [0.004:100]
+set xrange [0.0005:10]
 set yrange [0:25]
 set ytics 5
-set xlabel "steps skipped"
+set xlabel "steps skipped (at the left edge: none)"
 set ylabel "bits of fp16's range wasted, mean of a step"
-set key top right reverse Left samplen 1
-array symbols[5] = [7, 5, 9, 11, 13]
-only(t, i) = (strcol(1) eq traces[t] && strcol(2) eq policies[i]) ? (column(3) > 0.005 ? column(3) : 0.005) : NaN
+set key outside right top reverse Left samplen 1
+array symbols[9] = [7, 5, 9, 11, 13, 4, 6, 8, 10]
+only(t, i) = (strcol(1) eq traces[t] && strcol(2) eq policies[i]) ? (column(3) > 0.0007 ? column(3) : 0.0007) : NaN
 set datafile missing NaN
-plot for [i=1:8] for [t=1:5] directory . "/policies.csv" using (only(t, i)):4 with points pt symbols[t] ps 1.6 lc rgb colors[i] notitle, \
-     for [i=1:8] NaN with lines lw 4 lc rgb colors[i] title names[i], \
-     for [t=1:5] NaN with points pt symbols[t] ps 1.6 lc rgb "#555555" title traces[t]
+plot for [i=1:6] for [t=1:9] directory . "/policies.csv" using (only(t, i)):4 with points pt symbols[t] ps 1.6 lc rgb colors[i] notitle, \
+     for [i=1:6] NaN with lines lw 4 lc rgb colors[i] title names[i], \
+     for [t=1:9] NaN with points pt symbols[t] ps 1.6 lc rgb "#555555" title traces[t]
 unset multiplot
