@@ -10,7 +10,6 @@ declare -A elsewhere=(
   [detail/build_name.hpp]="build/unlike_units"
   [detail/policy_verbs.hpp]="policy/verbs.cpp" # declares what ops/policy_verbs.hpp defines
   [kernel/boundary.hpp]="kernel" # data only
-  [kernel/exponent_lanes.hpp]="kernel/count_exponents.cpp" # only that uses it
   [observe/explain.hpp]="observe/verdict.cpp" # the sentences of the verdicts
   [ops/policy_verbs.hpp]="policy/verbs.cpp" # is reached through policies
   [ops/pool.hpp]="ops/workers.cpp" # data only

@@ -58,8 +58,8 @@ TEST_CASE("every pattern of 16 bits is counted as frexp sees it, by tables and o
       const auto expected = support::Exponents::of(elements);
       CHECK(expected.are_those_of(count(elements)));
       std::shuffle(elements.begin(), elements.end(), std::mt19937(support::seed));
-      for (std::size_t lane = 0; lane < 8; ++lane) {  // each element in another lane
-        std::rotate(elements.begin(), elements.begin() + 1, elements.end());
+      for (int i = 0; i < 3; ++i) {  // each element in another lane
+        std::rotate(elements.begin(), elements.begin() + 11, elements.end());
         CHECK(expected.are_those_of(count(elements)));
       }
       std::vector<Piece> few;  // for the tables, too few at a time

@@ -3,7 +3,9 @@
 #include <headroom/config.hpp>
 #include <headroom/dtype/convert.hpp>
 #include <headroom/kernel/boundary.hpp>
-#include <headroom/kernel/exponent_lanes.hpp>
+#include <headroom/kernel/isa/exponents.hpp>
+#include <headroom/kernel/isa/exponents_avx2.hpp>
+#include <headroom/kernel/isa/exponents_avx512.hpp>
 #include <headroom/kernel/table.hpp>
 
 #include <cstddef>
@@ -11,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 // Elements by their binary exponents. Adding one to a counter takes longer than all else about an element, for it waits for the
 // last addition to the same counter, so elements are counted in pairs: a table has a counter for each pair of exponents, and
@@ -76,9 +79,7 @@ class ExponentCounter {
 
  private:
   static constexpr std::size_t block = sizeof(Bits) == 1 ? 16384 : 512;  // elements; they stay in the first cache
-  static constexpr std::size_t step = 8;                                 // elements of a vector
   static constexpr std::size_t worth_tables = 2048;     // elements: to empty the tables takes as long as so many one by one
-  static constexpr std::size_t group = 16 * step;       // elements of sixteen vectors
   static constexpr std::uint32_t full = 65535 - block;  // of a counter of 16 bits, with room for a block
   static constexpr bool is_ieee = Format::has_infinity && Format::largest_finite_bits >> mantissa_bits == top - 1;
   static constexpr bool has_tables =
@@ -155,59 +156,58 @@ class ExponentCounter {
   }
 
 #if HEADROOM_DETAIL_HAS_VECTORS
+  template <int... isas>
+  static ExponentFinder finder_of(std::size_t isa, std::integer_sequence<int, isas...>) noexcept {
+    constexpr ExponentFinder finders[] = {IsaExponents<static_cast<Isa>(isas)>::template find<Format, has_cells_for_all>...};
+    return finders[isa];
+  }
+
   /// Whole vectors, from the beginning of the block; returns how many elements they have.
   std::size_t add_to_tables(const unsigned char* elements, std::size_t n) noexcept {
     if (in_tables_ > full) empty_tables();
-    lanes_u32 pairs[block / step];
-    const std::size_t whole = n - n % step;
+    const auto [find, vector_bytes] = finder_of(isa_index_, std::make_integer_sequence<int, isa_count>());
+    const std::size_t step = vector_bytes / 2, group = 16 * step, whole = n - n % step;
+    unsigned char pairs[2 * block], special[64];
     for (std::size_t begin = 0; begin < whole; begin += group) {
       const unsigned char* const from = elements + begin * sizeof(Bits);
-      const std::size_t count = (whole - begin < group ? whole - begin : group) / step;
-      lanes_u16 special{}, bit = lanes_u16{} + std::uint16_t{1};  // a bit for each vector
-      for (std::size_t i = 0; i < count; ++i, bit += bit) {
-        const ExponentLanes lanes = exponents(from + i * step * sizeof(Bits));
-        pairs[begin / step + i] = lanes.pairs;
-        special |= lanes.is_special & bit;
-      }
-      add_special(from, special);
+      find(from, (whole - begin < group ? whole - begin : group) / step, pairs + 2 * begin, special);
+      add_special(from, special, step);
     }
-    count_pairs(reinterpret_cast<const unsigned char*>(pairs), whole / step);
+    count_pairs(pairs, whole);
     return whole;
   }
-  static ExponentLanes exponents(const unsigned char* source) noexcept {
-    if constexpr (has_cells_for_all) {
-      return spread_exponents<Format>(source);
-    } else {
-      return field_exponents<Format>(source);
-    }
-  }
-  void count_pairs(const unsigned char* pair, std::size_t vectors) noexcept {
+  void count_pairs(const unsigned char* pair, std::size_t elements) noexcept {
     std::uint16_t* const counters = tally_.pairs.get();
-    for (const unsigned char* const end = pair + vectors * sizeof(lanes_u32); pair != end; pair += sizeof(lanes_u32)) {
+    for (const unsigned char* const end = pair + 2 * elements; pair != end; pair += 16) {
       ++counters[4 * cells_at(pair)];
       ++counters[4 * cells_at(pair + 4) + 1];
       ++counters[4 * cells_at(pair + 8) + 2];
       ++counters[4 * cells_at(pair + 12) + 3];
     }
-    in_tables_ += static_cast<std::uint32_t>(vectors);
+    in_tables_ += static_cast<std::uint32_t>(elements / 8);
   }
   static std::size_t cells_at(const unsigned char* pair) noexcept {
     std::uint16_t cells;
     std::memcpy(&cells, pair + (is_little_endian ? 0 : 2), sizeof cells);
     return cells;
   }
-  /// What the cells of these do not tell: of a group, a bit for each vector.
-  void add_special(const unsigned char* elements, lanes_u16 special) noexcept {
-    std::uint64_t words[2];
-    std::memcpy(words, &special, sizeof words);
-    for (std::size_t word = 0; word < 2; ++word) {
-      for (std::uint64_t bits = words[word]; bits != 0; bits &= bits - 1) {
+  /// What the cells of a group do not tell, as find_exponents writes it, with so many elements in a vector.
+  void add_special(const unsigned char* elements, const unsigned char* special, std::size_t step) noexcept {
+    for (std::size_t first_lane = 0; first_lane < step; first_lane += 4) {
+      std::uint64_t bits;
+      std::memcpy(&bits, special + 2 * first_lane, sizeof bits);
+      for (; bits != 0; bits &= bits - 1) {
         const auto bit = static_cast<std::size_t>(__builtin_ctzll(bits));
-        const std::size_t lane = 4 * word + (is_little_endian ? bit / 16 : 3 - bit / 16);
-        const std::size_t i = sizeof(Bits) == 4 ? element_in_lane(lane) : lane;
+        const std::size_t lane = first_lane + (is_little_endian ? bit / 16 : 3 - bit / 16);
+        const std::size_t i = sizeof(Bits) == 4 ? element_in_lane(lane, step) : lane;
         add_special(static_cast<Bits>(bits_at(elements, bit % 16 * step + i) & Format::abs_mask));
       }
     }
+  }
+  /// Elements of 32 bits: those of the first half of a vector have every other lane.
+  static std::size_t element_in_lane(std::size_t lane, std::size_t step) noexcept {
+    const bool is_first = (lane % 2 == 0) == is_little_endian;
+    return lane / 2 + (is_first ? 0 : step / 2);
   }
   void add_special(Bits magnitude) noexcept {
     if (magnitude > Format::largest_finite_bits) {
