@@ -344,7 +344,8 @@ TEST_CASE("spike: skipped as one, or further above the mean than six deviations 
   CHECK(after(63, 8.0 + 1.0 / 32).verdict() == Verdict::healthy);
   CHECK(after(64, 1.0 / 16).verdict() == Verdict::healthy);
   CHECK(after(64, 1024.0).explanation() ==
-        "step 64, spike: the largest gradient is 1024, 10 octaves above the mean of the kept steps: look at this batch");
+        "step 64, spike: the largest gradient is 1024, 10 octaves above the mean of the kept steps: look at this batch; a "
+        "SpikeGuard skips such steps");
 
   const auto after_wide = [&](double max_abs) {  // others with a standard deviation of two octaves
     History history(config);

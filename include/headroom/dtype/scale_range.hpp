@@ -35,8 +35,10 @@ inline constexpr double just_below_1 = 1.0 - std::numeric_limits<double>::epsilo
 // of a comparison nor an argument passed by value is NaN.
 
 /// Whether a positive `value` lies in [low, high]; false for NaN, Inf beyond `high`, zero and negative values. low > 0.
+/// The bounds are of the type of the value, also where -fsingle-precision-constant makes floats of literals.
 template <class T>
-[[nodiscard]] constexpr bool positive_in(const T& value, const T& low, const T& high) noexcept {
+[[nodiscard]] constexpr bool positive_in(const T& value, const std::common_type_t<T>& low,
+                                         const std::common_type_t<T>& high) noexcept {
   using Bits = std::conditional_t<sizeof(T) == sizeof(float), std::uint32_t, std::uint64_t>;
   return bit_cast<Bits>(value) >= bit_cast<Bits>(low) && bit_cast<Bits>(value) <= bit_cast<Bits>(high);
 }

@@ -71,7 +71,8 @@ namespace detail {
   const double octaves = octaves_of_spike(facts, last, config);
   const std::string size = "the largest gradient is " + rounded_text(last.report.max_abs);
   if (octaves > 0.0)
-    return size + ", " + rounded_text(octaves) + " octaves above the mean of the kept steps: look at this batch";
+    return size + ", " + rounded_text(octaves) +
+           " octaves above the mean of the kept steps: look at this batch; a SpikeGuard skips such steps";
   return "the step was skipped as a spike: " + size;
 }
 
