@@ -20,6 +20,7 @@ if(TARGET Catch2::Catch2WithMain AND NOT CMAKE_CROSSCOMPILING) # the library is 
 else()
   add_library(test_main OBJECT support/main.cpp)
   target_link_libraries(test_main PUBLIC Catch2::Catch2)
+  target_compile_options(test_main PRIVATE -O0)
   target_link_libraries(test_support INTERFACE ${headroom} Catch2::Catch2)
   target_sources(test_support INTERFACE $<TARGET_OBJECTS:test_main>)
 endif()

@@ -180,7 +180,7 @@ TEST_CASE("norms at every power of two of a float, alone and beside smaller ones
 }
 
 TEST_CASE("norms of formats of the user's own, at every power of two", "[kernel]") {
-  support::for_each_type<e7m8<30>, e7m8<90>, e4m3<63>, e4m3<75>, e5m2>([&](auto type) {
+  support::for_each_type<e7m8<90>, e4m3<75>, e5m2>([&](auto type) {
     using Format = typename decltype(type)::type;
     using T = headroom::storage_float<Format>;
     support::Mismatches wrong;
