@@ -60,7 +60,7 @@ namespace detail {
 
 /// log2 of a positive number. constexpr, which std::log2 is not, and within 2^-49 or so.
 [[nodiscard]] constexpr double log2_of(const double& value) noexcept {
-  constexpr double two_over_ln2 = 2.8853900817779268;
+  constexpr auto two_over_ln2 = bit_cast<double>(std::uint64_t{0x40071547652B82FE});  // no literal: see scale_range.hpp
   const double normal = bit_cast<std::uint64_t>(value) >> binary64::mantissa_bits == 0 ? value * 0x1p60 : value;
   const int offset = bit_cast<std::uint64_t>(value) >> binary64::mantissa_bits == 0 ? 60 : 0;
   const auto bits = bit_cast<std::uint64_t>(normal);
@@ -69,12 +69,12 @@ namespace detail {
       bit_cast<double>((bits & binary64::mantissa_mask) | (std::uint64_t{binary64::bias} << binary64::mantissa_bits));
   const double t = (mantissa - 1.0) / (mantissa + 1.0);  // at most 1/3: log(m) = 2 atanh(t)
   double sum = 0.0;
-  for (int k = 35; k >= 1; k -= 2) sum = sum * (t * t) + 1.0 / k;
+  for (int k = 35; k >= 1; k -= 2) sum = sum * (t * t) + double{1} / k;
   return exponent + two_over_ln2 * t * sum;
 }
 /// 2^x for x in [-1000, 1000].
 [[nodiscard]] constexpr double exp2_of(double x) noexcept {
-  constexpr double ln2 = 0.6931471805599453;
+  constexpr auto ln2 = bit_cast<double>(std::uint64_t{0x3FE62E42FEFA39EF});
   const auto whole = static_cast<std::int64_t>(x < 0.0 ? x - 0.5 : x + 0.5);
   const double y = (x - static_cast<double>(whole)) * ln2;
   double sum = 1.0;
