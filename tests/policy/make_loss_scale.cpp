@@ -36,14 +36,14 @@ TEST_CASE("an unknown name lists the known ones") {
 
 TEST_CASE("each known name makes a policy, with any configuration and any setting of its own") {
   headroom::LossScaleConfig config;
-  config.initial_scale = 64.0F;
+  config.initial_scale = 512.0F;
   for (const auto& [name, make] : headroom::detail::NamedLossScales<headroom::detail::systems::All>::all) {
     const AnyLossScale policy(make());
     CHECK(make_loss_scale(name) == policy);
     CHECK(make_loss_scale(name, {}) == policy);
     const float scale = make_loss_scale(name, config).loss_scale();
-    CHECK(scale == (std::string(name) == "noop" ? 1.0F : 64.0F));
-    if (std::string(name) != "noop") CHECK(make_loss_scale(name, {{"initial_scale", 64.0}}).loss_scale() == 64.0F);
+    CHECK(scale == (std::string(name) == "noop" ? 1.0F : 512.0F));
+    if (std::string(name) != "noop") CHECK(make_loss_scale(name, {{"initial_scale", 512.0}}).loss_scale() == 512.0F);
   }
 }
 

@@ -32,6 +32,10 @@ using Backoffs = List<headroom::BackOffAtOnce, headroom::BackOffWhenShareExceeds
                       headroom::BackOffAfterHysteresis<headroom::RefillOnGrowth>,
                       headroom::BackOffAfterHysteresis<headroom::RefillOnBackoff>, headroom::BackOffAfterDelayedShift>;
 
+/// What is not made of two of these.
+using Others =
+    List<headroom::NNTrainerLossScale, headroom::PaddleLossScale, headroom::MindFormersLossScale, headroom::ChainerLossScale>;
+
 /// Settings in range, whose largest scale is at least `scale`.
 template <class Config>
 Config random_settings(std::mt19937& random, float scale) {
@@ -91,6 +95,10 @@ template <class Growth, class... Backoff>
 void check_with_every_backoff(List<Backoff...>, std::mt19937& random) {
   (check_random_runs<BasicDynamicLossScale<Growth, Backoff>>(random), ...);
 }
+template <class... Policy>
+void check_each(List<Policy...>, std::mt19937& random) {
+  (check_random_runs<Policy>(random), ...);
+}
 template <class... Growth>
 void check_every_pair(List<Growth...>, std::mt19937& random) {
   (check_with_every_backoff<Growth>(Backoffs(), random), ...);
@@ -100,5 +108,6 @@ void check_every_pair(List<Growth...>, std::mt19937& random) {
 
 TEST_CASE("every policy can be read from its own state, after any settings and any steps") {
   std::mt19937 random(support::seed);
+  check_each(Others(), random);
   check_every_pair(Growths(), random);
 }

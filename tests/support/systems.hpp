@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 // The rules of other systems, each written down from its own source in its own arithmetic, one statement after the other and
 // with none of headroom's code: what the presets are compared with over random sequences. `scale` is what the next step uses.
@@ -242,5 +244,185 @@ struct Flax {
   }
 };
 inline Flax rule(ours::Flax) { return {65536.0F, 2.0F, 0.5F, 2000, 0x1p-126F}; }
+
+/// Optimizer.update_loss_scale of Chainer, in double; what the next step uses is its float.
+struct Chainer {
+  std::int64_t interval;
+  double loss_scale = 1.0, multiplier = std::pow(2.0, 1.0 / static_cast<double>(interval));
+  bool isnan_ever = false;
+  float scale = 1.0F;
+
+  void update(bool found_inf) {
+    if (found_inf) isnan_ever = true;
+    double by = 2.0;
+    if (found_inf) {
+      by = 0.5;
+    } else if (isnan_ever) {
+      by = multiplier;
+    }
+    loss_scale = std::max(1.0, std::min(65504.0, loss_scale * by));
+    scale = static_cast<float>(loss_scale);
+  }
+};
+inline Chainer rule(ours::Chainer) { return {1000}; }
+
+/// keras.optimizers.LossScaleOptimizer, in float32.
+struct Keras {
+  float scale;
+  std::int64_t dynamic_growth_steps;
+  std::int64_t step_counter = 0;
+
+  void update(bool found_inf) {
+    if (found_inf) {
+      step_counter = 0;
+      scale = scale * 0.5F;
+    } else if (step_counter == dynamic_growth_steps - 1) {
+      step_counter = 0;
+      scale = scale * 2.0F;
+    } else {
+      step_counter += 1;
+    }
+  }
+};
+inline Keras rule(ours::Keras) { return {32768.0F, 2000}; }
+
+/// GraphGroup::increaseCostScaleFactor and decreaseCostScaleFactor of Marian, in float.
+struct Marian {
+  float scale;
+  std::int64_t frequency;
+  float multiplier, minimum;
+  std::int64_t no_nan_seen = 0;
+
+  void update(bool found_inf) {
+    if (found_inf) {
+      if (scale > minimum) scale = divided(scale, multiplier);
+      no_nan_seen = 0;
+    } else if (++no_nan_seen % frequency == 0) {
+      scale *= multiplier;
+      no_nan_seen = 0;
+    }
+  }
+};
+inline Marian rule(ours::Marian) { return {256.0F, 1000, 2.0F, 256.0F}; }
+
+/// AdaptiveLossScaleUpdateCell of MindFormers, in float32 and int32, with its list of windows.
+struct MindFormers {
+  float scale, scale_factor;
+  std::vector<std::int32_t> window_list;
+  std::int32_t list_index;
+  std::int32_t scale_window = window_list[static_cast<std::size_t>(list_index)];
+  std::int32_t up_count = 0, down_count = 0, cur_iter = 1, last_overflow_iter = 0;
+
+  void update(bool found_inf) {
+    const auto size = static_cast<std::int32_t>(window_list.size());
+    const bool should_inc = scale_window <= cur_iter - last_overflow_iter;
+    if (found_inf) scale = std::max(scale * divided(1.0F, scale_factor), 1.0F);
+    if (found_inf || should_inc) last_overflow_iter = cur_iter;
+    cur_iter += 1;
+    if (should_inc && !found_inf) {
+      scale *= scale_factor;
+      up_count = (up_count + 1) % 4;
+      down_count = 0;
+    }
+    if (up_count == 3 && list_index != size - 1) {
+      list_index += 1;
+      up_count = 0;
+      scale_window = window_list[static_cast<std::size_t>(list_index)];
+    }
+    if (!found_inf) return;
+    down_count = (down_count + 1) % 4;
+    if (down_count == 3 && list_index != -1 && list_index != 0) {
+      scale_window = 1;
+      list_index = -1;
+      up_count = down_count = 0;
+    }
+  }
+};
+inline MindFormers rule(ours::MindFormersAdaptive) { return {65536.0F, 2.0F, {20, 30, 40, 50, 100, 200, 500, 1000}, 0}; }
+
+/// NetworkGraph::backwarding of NNTrainer, in float. At 1, where it ends the training, it stays.
+struct NNTrainer {
+  float scale;
+  std::int64_t nan_count = 0;
+
+  void update(bool found_inf) {
+    if (found_inf) {
+      if (static_cast<double>(scale - 1.0F) >= 10e-6) scale = scale > 1.5F ? scale * 0.5F : 1.0F;
+    } else if (++nan_count > 2000) {
+      scale *= 2.0F;
+      nan_count = 0;
+    }
+  }
+};
+inline NNTrainer rule(ours::NNTrainer) { return {1.0F}; }
+
+/// LossScaler::UpdateLossScale of ONNX Runtime, in float.
+struct OnnxRuntime {
+  float scale;
+  std::int64_t up_scale_window;
+  float min_loss_scale, max_loss_scale;
+  std::int64_t stable_steps = 0;
+
+  void update(bool found_inf) {
+    if (!found_inf) {
+      stable_steps++;
+      if (stable_steps >= up_scale_window) {
+        scale = std::min(max_loss_scale, scale * 2);
+        stable_steps = 0;
+      }
+    } else {
+      scale = std::max(min_loss_scale, scale / 2);
+      stable_steps = 0;
+    }
+  }
+};
+inline OnnxRuntime rule(ours::OnnxRuntime) { return {65536.0F, 2000, 1.0F, 0x1p24F}; }
+
+/// BackoffScaler of OpenSeq2Seq, in float32, as TensorFlow runs it: with a reciprocal for its division.
+struct OpenSeq2Seq {
+  float scale_min, scale_max, step_factor;
+  std::int64_t step_window;
+  float scale = scale_max;
+  std::int64_t iteration = 0, last_overflow_iteration = -1;
+
+  void update(bool found_inf) {
+    if (found_inf) {
+      scale = clipped(scale * divided(1.0F, step_factor));
+      last_overflow_iteration = iteration;
+    } else if ((iteration - last_overflow_iteration) % step_window == 0) {
+      scale = clipped(scale * step_factor);
+    }
+    iteration += 1;
+  }
+  [[nodiscard]] float clipped(float value) const { return std::max(std::min(value, scale_max), scale_min); }
+};
+inline OpenSeq2Seq rule(ours::OpenSeq2SeqBackoff) { return {1.0F, 16384.0F, 2.0F, 2000}; }
+
+/// AmpScaler._update of Paddle, in float32.
+struct Paddle {
+  float scale, incr_ratio, decr_ratio;
+  std::int64_t incr_every_n_steps, decr_every_n_nan_or_inf;
+  std::int64_t incr_count = 0, decr_count = 0;
+
+  void update(bool found_inf) {
+    if (found_inf) {
+      incr_count = 0;
+      decr_count += 1;
+      if (decr_count == decr_every_n_nan_or_inf) {
+        scale = scale * decr_ratio;
+        decr_count = 0;
+      }
+    } else {
+      decr_count = 0;
+      incr_count += 1;
+      if (incr_count == incr_every_n_steps) {
+        scale = scale * incr_ratio;
+        incr_count = 0;
+      }
+    }
+  }
+};
+inline Paddle rule(ours::Paddle) { return {65536.0F, 2.0F, 0.5F, 2000, 1}; }
+inline Paddle rule(ours::Paddle24) { return {32768.0F, 2.0F, 0.5F, 1000, 2}; }
 
 }  // namespace systems

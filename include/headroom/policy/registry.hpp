@@ -124,14 +124,19 @@ template <class Systems>
 [[nodiscard]] HeldLossScale load_state(const StateDict& dict) {
   if (!dict.contains("policy")) StateReader::check_version(dict);
   const StateValue& name = dict.at("policy");
-  std::string known;
+  // First by the kinds' names, which nearly all states have, and only then by what is in a state of each.
   HeldLossScale policy = find_loss_scale<Systems>([&](std::string_view, const HeldLossScale& other) {
+    return other.kind->has_state && name == StateValue(other.kind->name()) && state_of(other).at("policy") == name;
+  });
+  std::string known;
+  const auto is_it = [&](std::string_view, const HeldLossScale& other) {
     if (!other.kind->has_state) return false;
     const StateValue other_name = state_of(other).at("policy");
     const std::string text = other_name.is_text() ? std::get<std::string>(other_name) : to_text(other_name);
     if ((", " + known + ", ").find(", " + text + ", ") == std::string::npos) known += (known.empty() ? "" : ", ") + text;
     return name == other_name;
-  });
+  };
+  if (policy.kind == nullptr) policy = find_loss_scale<Systems>(is_it);
   if (policy.kind == nullptr) {
     StateReader::check_version(dict);
     throw_invalid_argument("policy is " + to_text(name) + "; it must be one of " + known);

@@ -18,6 +18,14 @@ using support::message_of;
 using support::pick;
 namespace presets = headroom::presets;
 
+TEST_CASE("flax: its recorded sequences are followed") {
+  // Its counter is that of the steps since the last change, as ours is; the interval is the one that differs.
+  CHECK(support::follow("flax.trace", [](support::Arguments get) {
+          return presets::flax(get("growth_factor", 2.0), get("backoff_factor", 0.5), get.whole("growth_interval", 2000),
+                               get("initial_scale", 65536.0), get("min_scale", 0x1p-126));
+        }) == 22);
+}
+
 TEST_CASE("flax is followed over random settings and sequences") {
   std::mt19937 random(support::seed);
   for (int run = 0; run < support::runs; ++run) {

@@ -12,7 +12,9 @@ inline namespace HEADROOM_BUILD {
 namespace presets {
 
 /// flax.training.dynamic_scale.DynamicScale. It grows on the step after `growth_interval` finite ones, so our interval is one
-/// longer. Factors and scale are rounded to float, as in flax. A `minimum_scale` of 0 stands for its None.
+/// longer. Factors and scale are rounded to float, as in flax under jax.jit; uncompiled, it forms the product of the first step
+/// in double, if its scale is still the number of Python it was made with. A `minimum_scale` of 0 stands for its None. Its
+/// largest scale is the largest float, ours 2^126.
 [[nodiscard]] constexpr DynamicLossScale flax(const double& growth_factor = 2.0, const double& backoff_factor = 0.5,
                                               std::int64_t growth_interval = 2000, const double& scale = 65536.0,
                                               const double& minimum_scale = 0x1p-126) {

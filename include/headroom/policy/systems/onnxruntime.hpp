@@ -1,0 +1,44 @@
+#pragma once
+
+#include <headroom/config.hpp>
+#include <headroom/policy/dynamic.hpp>
+#include <headroom/policy/systems/system.hpp>
+
+#include <cstdint>
+
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+
+namespace presets {
+
+/// ONNX Runtime's LossScaler, in C++, and its ORTTrainer's DynamicLossScaler. A `loss_scale` above the largest is refused;
+/// ONNX Runtime keeps one until it grows, and then falls to the largest.
+[[nodiscard]] constexpr DynamicLossScale onnxruntime(const double& loss_scale = 0x1p16, std::int64_t up_scale_window = 2000,
+                                                     const double& min_loss_scale = 1.0,
+                                                     const double& max_loss_scale = 0x1p24) {
+  return detail::starting_anywhere<DynamicLossScale>(
+      detail::preset_config(1.0F, up_scale_window, 2.0, 0.5, detail::floor_argument("min_loss_scale", min_loss_scale),
+                            detail::scale_argument("max_loss_scale", max_loss_scale)),
+      detail::scale_argument("loss_scale", loss_scale));
+}
+
+}  // namespace presets
+
+namespace detail::systems {
+
+struct OnnxRuntime : System {
+  static constexpr const char* name = "onnxruntime";
+  [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::onnxruntime(); }
+
+  /// The two numbers of LossScaler::SaveToString, in their order; no settings.
+  template <class State>
+  static void import_state(State& state) {
+    state.scale("loss_scale");
+    state.counter("stable_steps", "counter");
+  }
+};
+
+}  // namespace detail::systems
+
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom
