@@ -16,7 +16,7 @@ namespace {
 /// A policy of each rule, with these settings and the others such that the first overflow backs off.
 template <class Check>
 void for_each_rule(const LossScaleConfig& config, Check check) {
-  support::for_each_adaptive(config, {1, 0.0, false}, check);
+  support::for_each_adaptive(config, {1, 0x1p-10, false}, check);
 }
 
 /// Whether a finite step leaves the scale where it is, as one does of every rule with a growth interval: Chainer's grows on
