@@ -165,6 +165,15 @@ TEST_CASE("a rank without gradients takes part in an iteration without a loss of
   CHECK(optimizer.steps == 2);
   scaler.update();
   CHECK(scaler.get_scale() == 2048.0F);
+
+  optimizer.grads = {{scaler.scale(1.0F)}};
+  (void)scaler.step(optimizer);
+  scaler.update();
+  Shard late;  // that had no part in the iteration with a loss
+  CHECK(scaler.step(late).reason == headroom::SkipReason::none);
+  late.grads = {{1.0F}};
+  Shard old = late;
+  CHECK_THROWS_AS(scaler.step(old), std::logic_error);
 }
 
 TEST_CASE("an overflow here is one whatever the reducer says, and gradients are unscaled all the same") {

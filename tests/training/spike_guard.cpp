@@ -300,6 +300,14 @@ TEST_CASE("each optimizer of an iteration has its own window, and those without 
   One small, large, nothing;
   for (int step = 0; step < 20; ++step) {
     const float loss = scaler.scale(ordinary(step));
+    if (step == 0) {  // the second optimizer comes later
+      large.grads = {1000.0F * loss};
+      REQUIRE_FALSE(scaler.step(large).skipped);
+      scaler.update();
+      continue;
+    }
+    if (step == 1) CHECK_FALSE(scaler.get_spike_guard(1).has_value());
+    if (step == 2) CHECK(scaler.get_spike_guard(1)->values().size() == 1);
     small.grads = {loss};
     large.grads = {1000.0F * loss};
     (void)scaler.unscale_and_clip_(large, 1.0);
@@ -308,6 +316,7 @@ TEST_CASE("each optimizer of an iteration has its own window, and those without 
     scaler.update();
   }
   CHECK(scaler.get_spike_guard(0)->values().back() > 900.0);
+  CHECK(scaler.get_spike_guard(1)->values().front() < 2.0);
   CHECK(scaler.get_spike_guard(1)->values().back() < 2.0);
   CHECK_FALSE(scaler.get_spike_guard(2).has_value());
   (void)scaler.scale(1.0F);
@@ -429,6 +438,23 @@ TEST_CASE("ranks judge by the norm of all, compare their guards, and one without
     REQUIRE(scaler.get_spike_guard()->values().back() == Catch::Approx(std::hypot(there, step % 3 == 0 ? 3.0 : 0.0)));
   }
   CHECK(shard.steps == 19);
+}
+
+TEST_CASE("gradients that another rank counts have no part in the norm that is judged") {
+  struct Tied {
+    std::vector<Weights> grads;
+    std::vector<Weights>& gradients() { return grads; }
+    Weights& duplicate_gradients() { return grads[1]; }
+    void step() {}
+  };
+  GradScaler<> scaler;
+  scaler.set_spike_guard(SpikeGuard(8));
+  scaler.set_reducer([](const GradientSums& here) { return here; });
+  const float loss = scaler.scale(1.0F);
+  Tied optimizer{{{3.0F * loss}, {4.0F * loss}}};
+  (void)scaler.step(optimizer);
+  scaler.update();
+  CHECK(scaler.get_spike_guard()->values() == std::vector<double>{3.0});
 }
 
 TEST_CASE("disabled, nobody is skipped") {

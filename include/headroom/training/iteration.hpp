@@ -179,9 +179,11 @@ class Iteration {
   [[nodiscard]] bool needs_norm(const double* max_norm) const noexcept { return max_norm != nullptr || !guards.empty(); }
   /// Whether the optimizer may step with finite gradients of this norm.
   void judge(OptimizerState& state, const double& norm) const {
+    state.reason = SkipReason::none;
+    if (guards.empty()) return;
+    state.norm = norm;
     const std::size_t place = states_.size() - 1;
-    state.reason = place < guards.size() && guards[place].is_spike(norm) ? SkipReason::spike : SkipReason::none;
-    if (!guards.empty()) state.norm = norm;
+    if (place < guards.size() && guards[place].is_spike(norm)) state.reason = SkipReason::spike;
   }
   GradientNorm unscale(Attempt& attempt, float scale, OptimizerState& state) const {
     const GradientReport stored = attempt.unscale(scale);
