@@ -5,6 +5,7 @@
 #include <headroom/dtype/half.hpp>
 #include <headroom/policy/concept.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
+#include <headroom/training/spike_guard.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -26,6 +27,12 @@ struct Simulation {
   std::vector<float> scales;  ///< the scale each step ran with
 };
 
+/// What a guard did over a training run.
+struct SpikeSimulation {
+  std::size_t steps = 0;
+  std::vector<std::size_t> spikes;  ///< the steps it skipped, from 0
+};
+
 /// The same for known gradients, which also show how far each step was from the best scale: the largest one, reached by
 /// doubling the scale it had, that would not have overflowed.
 struct GradientSimulation : Simulation {
@@ -42,12 +49,13 @@ namespace detail {
   return within_format < within_scales ? within_format : within_scales;
 }
 
-template <class Policy>
-void simulate_step(Policy& policy, const GradientReport& report, Simulation& simulation) {
+/// `found` is what the policy is told: a report, or only whether gradients were finite.
+template <class Policy, class Found>
+void simulate_step(Policy& policy, bool finite, const Found& found, Simulation& simulation) {
   ++simulation.steps;
-  simulation.skipped += report.finite ? 0U : 1U;
+  simulation.skipped += finite ? 0U : 1U;
   simulation.scales.push_back(policy.loss_scale());
-  policy = policy.adjust(report);
+  policy = policy.adjust(found);
   simulation.final_scale = policy.loss_scale();
 }
 
@@ -55,14 +63,14 @@ void simulate_step(Policy& policy, const GradientReport& report, Simulation& sim
 
 }  // namespace detail
 
-/// Takes a policy through steps whose gradients were finite (true) or not (false), whatever the scale.
+/// Takes a policy through steps whose gradients were finite (true) or not (false), whatever the scale, by adjust(bool).
 template <class Policy>
 [[nodiscard]] Simulation simulate(Policy policy, const std::vector<bool>& grads_finite) {
   static_assert(is_loss_scale_v<Policy>, "headroom: simulate takes a loss scale as its first argument (see is_loss_scale_v)");
   Simulation simulation;
   simulation.final_scale = policy.loss_scale();
   for (const bool finite : grads_finite) {
-    detail::simulate_step(policy, GradientReport{finite, finite ? 0.0 : detail::positive_infinity()}, simulation);
+    detail::simulate_step(policy, finite, finite, simulation);
   }
   return simulation;
 }
@@ -103,7 +111,8 @@ template <class Dtype = half, class Policy>
       wasted += spare;
       ++measured;
     }
-    detail::simulate_step(policy, GradientReport{finite, finite ? max_abs[step] : detail::positive_infinity()}, simulation);
+    const GradientReport report{finite, finite ? max_abs[step] : detail::positive_infinity()};
+    detail::simulate_step(policy, finite, report, simulation);
   }
   simulation.wasted_bits = measured == 0 ? 0.0 : wasted / static_cast<double>(measured);
   return simulation;
@@ -115,6 +124,18 @@ template <class Dtype = half, class Policy>
 template <class Dtype = half, class Policy>
 [[nodiscard]] GradientSimulation simulate(Policy policy, const std::vector<float>& max_abs) {
   return simulate<Dtype>(std::move(policy), std::vector<double>(max_abs.begin(), max_abs.end()));
+}
+
+/// Takes a guard through steps with these norms of the gradients, or losses: which of them are spikes. For choosing window and
+/// sigmas by a training that was recorded.
+[[nodiscard]] inline SpikeSimulation simulate(SpikeGuard guard, const std::vector<double>& values) {
+  SpikeSimulation simulation;
+  for (const double& value : values) {
+    if (guard.is_spike(value)) simulation.spikes.push_back(simulation.steps);
+    guard = std::move(guard).adjust(value);
+    ++simulation.steps;
+  }
+  return simulation;
 }
 
 }  // namespace HEADROOM_BUILD
