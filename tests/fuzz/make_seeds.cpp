@@ -1,6 +1,7 @@
-// Writes a state of every policy into a directory, for the fuzzer to begin with: make_seeds DIRECTORY
+// Writes a state of every policy, and one of a SpikeGuard, into a directory, for the fuzzer to begin with: make_seeds DIRECTORY
 #include <headroom/policy/make_loss_scale.hpp>
 #include <headroom/state/text.hpp>
+#include <headroom/training/spike_guard.hpp>
 
 #include <fstream>
 #include <string>
@@ -10,4 +11,5 @@ int main(int, char** argv) {
     std::ofstream(std::string(argv[1]) + "/" + name)
         << to_text(headroom::make_loss_scale(name).adjust(true).adjust(false).state_dict());
   }
+  std::ofstream(std::string(argv[1]) + "/spike_guard") << to_text(headroom::SpikeGuard(8).adjust(1.0).adjust(0.1).state_dict());
 }

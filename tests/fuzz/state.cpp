@@ -1,7 +1,8 @@
 // For libFuzzer: whatever text is read, it is an error of ours or a state that its own text gives again; and a policy whose
-// state it is stays in its range and comes back from what it writes.
+// state it is stays in its range and comes back from what it writes. So does a SpikeGuard.
 #include <headroom/policy/any.hpp>
 #include <headroom/state/text.hpp>
+#include <headroom/training/spike_guard.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -42,6 +43,15 @@ void check(headroom::AnyLossScale policy) {
   }
 }
 
+void check(headroom::SpikeGuard guard) {
+  for (const double value : {1.0, 0x1p1023, -0x1p-1022, 1.0}) {
+    expect(headroom::SpikeGuard::from_state_dict(guard.state_dict()) == guard);
+    (void)guard.is_spike(value);
+    guard = guard.adjust(value);
+    expect(guard.values().size() <= static_cast<std::size_t>(guard.window()) && guard.values().back() == value);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -52,5 +62,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   expect(to_text(headroom::from_text(written)) == written);
   if (!has_nan(*dict)) expect(headroom::from_text(written) == *dict);  // of NaNs there is one
   if (const auto policy = unless_refused([&] { return headroom::AnyLossScale::from_state_dict(*dict); })) check(*policy);
+  if (const auto guard = unless_refused([&] { return headroom::SpikeGuard::from_state_dict(*dict); })) check(*guard);
   return 0;
 }
