@@ -88,7 +88,7 @@ class Step {
 
 /// What a training leaves for the tables.
 struct Result {
-  double quality = 0.0;
+  double quality = 0.0;  ///< infinite if it is not a number
   int skipped = 0;
   double lost_share = 0.0;                      ///< see lost_share(); mean over the steps where it was counted
   double wasted_bits = 0.0;                     ///< as in headroom::GradientSimulation
@@ -146,6 +146,7 @@ Result train(Network network, Step step, int lost_every, const std::function<voi
   result.lost_share = counted == 0 ? 0.0 : lost / counted;
   result.wasted_bits = measured == 0 ? 0.0 : wasted / measured;
   result.quality = network.template quality<Scalar>(weights);
+  if (!std::isfinite(result.quality)) result.quality = std::numeric_limits<double>::infinity();
   return result;
 }
 

@@ -1,5 +1,8 @@
-#include "../../examples/evidence/training.hpp"
+#include "../../examples/evidence/faults.hpp"
+#include "../../examples/evidence/runs.hpp"
+#include "../../examples/evidence/statistics.hpp"
 
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
@@ -102,7 +105,160 @@ evidence::Result train_half(const Network& network, const headroom::AnyLossScale
   return evidence::train<Eigen::half>(network, evidence::Step(policy, network.schedule()), 5, [] {});
 }
 
+using Weights = std::vector<std::vector<float>>;
+
+/// Two weights, each owned by an optimizer or rank of its own, with gradients of 1. A step moves them by gradient / (gradient +
+/// 1).
+struct Toy {
+  evidence::Schedule schedule{1, 0, 1.0F, 1.0F};
+  Weights weights{{0.0F}, {0.0F}};
+  int overflows = -1;  // this leaf, in the next step
+
+  template <class Step>
+  headroom::GradientReport take(Step& step) {
+    const auto gradients = [this](float loss_scale, int = 0, int = 1) {
+      std::vector<std::vector<headroom::half>> grads16(2, {headroom::half(0.25F * loss_scale)});
+      if (overflows >= 0) grads16[static_cast<std::size_t>(overflows)][0] = headroom::half(1e6F);
+      return grads16;
+    };
+    weights = {{0.0F}, {0.0F}};
+    return step(weights, gradients, 1.0F);
+  }
+  [[nodiscard]] double moved(std::size_t i) const { return -static_cast<double>(weights[i][0]); }
+};
+evidence::FaultyStep faulty(evidence::Fault fault, int growth_interval = 100) {
+  headroom::LossScaleConfig config;
+  config.initial_scale = 1024.0F;
+  config.growth_interval = growth_interval;
+  return {fault, headroom::DynamicLossScale(config), Toy().schedule, {1, false}};
+}
+
 }  // namespace
+
+TEST_CASE("faults are the mistakes that they are called") {
+  using evidence::Fault;
+  Toy toy;
+  evidence::Step right(headroom::ConstantLossScale(1024.0F), toy.schedule);
+  (void)toy.take(right);
+  const auto is_moved_by = [](double gradient) { return Catch::Matchers::WithinAbs(gradient / (gradient + 1.0), 1e-6); };
+  CHECK_THAT(toy.moved(0), is_moved_by(0.25));
+
+  SECTION("the gradients are of the wrong size") {
+    auto updated = faulty(Fault::updated_before_unscale, 1);
+    (void)toy.take(updated);
+    CHECK_THAT(toy.moved(0), is_moved_by(0.125));
+    auto twice = faulty(Fault::unscaled_twice);
+    (void)toy.take(twice);
+    CHECK_THAT(toy.moved(0), is_moved_by(0.25 / 1024.0));
+    auto early = faulty(Fault::clipped_before_unscale);
+    (void)toy.take(early);
+    CHECK_THAT(toy.moved(0), is_moved_by(std::sqrt(0.5) / 1024.0));
+  }
+  SECTION("an overflow is not heeded") {
+    toy.overflows = 0;
+    auto ignored = faulty(Fault::skip_ignored);
+    CHECK_FALSE(toy.take(ignored).finite);
+    CHECK_FALSE(std::isfinite(toy.moved(0)));
+    CHECK(toy.moved(1) > 0.0);
+    CHECK(ignored.loss_scale() == 512.0F);
+    auto one_flag = faulty(Fault::one_flag);
+    (void)toy.take(one_flag);
+    CHECK_FALSE(std::isfinite(toy.moved(0)));
+    CHECK(one_flag.loss_scale() == 1024.0F);
+    auto not_combined = faulty(Fault::flags_not_combined);
+    (void)toy.take(not_combined);
+    CHECK(toy.moved(0) == 0.0);
+    CHECK(toy.moved(1) > 0.0);
+    CHECK(not_combined.loss_scale() == 1024.0F);
+  }
+  SECTION("the second one's overflow is heeded") {
+    toy.overflows = 1;
+    auto one_flag = faulty(Fault::one_flag);
+    (void)toy.take(one_flag);
+    CHECK(toy.moved(0) == 0.0);
+    CHECK(toy.moved(1) == 0.0);
+    CHECK(one_flag.loss_scale() == 512.0F);
+  }
+  SECTION("ranks have scales of their own") {
+    toy.overflows = 0;
+    auto apart = faulty(Fault::ranks_apart);
+    CHECK_FALSE(toy.take(apart).finite);
+    CHECK(toy.moved(0) == 0.0);
+    CHECK_THAT(toy.moved(1), is_moved_by(0.25));
+    CHECK(apart.loss_scale() == 512.0F);
+    toy.overflows = -1;  // (512 + 1024) / 2 divided by 512 and by 1024
+    (void)toy.take(apart);
+    CHECK_THAT(toy.moved(0), is_moved_by(0.25 * 768.0 / 512.0));
+    CHECK(toy.moved(1) < 0.2);
+  }
+}
+
+TEST_CASE("Wilcoxon's test is that of all signs") {
+  CHECK(evidence::wilcoxon({1, 2, -3, 4, 5, 6}) == 10.0 / 64.0);
+  CHECK(evidence::wilcoxon({0, 0}) == 1.0);
+  CHECK(evidence::wilcoxon(std::vector<double>(20, 0.5)) == 0x1p-19);
+  Random random(1);
+  for (int repetition = 0; repetition < 20; ++repetition) {
+    std::vector<double> differences;
+    for (int i = 0; i < 8; ++i) differences.push_back(std::floor(9.0 * random.uniform()) - 3.0);  // some equal, some 0
+    const auto rank_sum = [&](unsigned signs) {  // of the positive ones, minus its middle
+      double sum = 0.0;
+      for (std::size_t i = 0; i < 8; ++i) {
+        if (differences[i] == 0.0) continue;
+        double rank = 0.5;
+        for (const double other : differences) {
+          if (other != 0.0)
+            rank += std::abs(other) < std::abs(differences[i]) ? 1.0 : std::abs(other) == std::abs(differences[i]) ? 0.5 : 0.0;
+        }
+        sum += (signs >> i & 1U) != 0 ? 0.5 * rank : -0.5 * rank;
+      }
+      return sum;
+    };
+    unsigned actual = 0;
+    for (std::size_t i = 0; i < 8; ++i) actual |= differences[i] > 0.0 ? 1U << i : 0U;
+    int as_far = 0;
+    for (unsigned signs = 0; signs < 256; ++signs) as_far += std::abs(rank_sum(signs)) >= std::abs(rank_sum(actual)) ? 1 : 0;
+    CHECK_THAT(evidence::wilcoxon(differences), Catch::Matchers::WithinAbs(as_far / 256.0, 1e-12));
+  }
+}
+
+TEST_CASE("Holm's correction multiplies the smallest by all, and keeps the order") {
+  const std::vector<double> corrected = evidence::holm({0.01, 0.04, 0.03, 0.9});
+  CHECK_THAT(corrected[0], Catch::Matchers::WithinAbs(0.04, 1e-12));
+  CHECK_THAT(corrected[1], Catch::Matchers::WithinAbs(0.09, 1e-12));
+  CHECK_THAT(corrected[2], Catch::Matchers::WithinAbs(0.09, 1e-12));
+  CHECK(corrected[3] == 0.9);
+  CHECK(evidence::holm({0.5, 0.7}) == std::vector<double>{1.0, 1.0});
+}
+
+TEST_CASE("trainings that are in the file need not be done again") {
+  const auto directory = std::filesystem::temp_directory_path() / "headroom_evidence_runs";
+  std::filesystem::create_directories(directory);
+  const auto program = directory / "program";
+  std::ofstream(program).put('x');
+  std::filesystem::last_write_time(program, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  evidence::Run run;
+  run.quality = 0.125;
+  run.diverged = true;
+  {
+    evidence::Runs runs(directory, program);
+    runs.add({"a", "b c", 1, 10}, run);
+    runs.add({"a", "b c", 2, 10}, run);
+  }
+  std::ofstream(directory / "evidence_runs.csv", std::ios::app) << "a,b c,3,10,0.1";  // killed here
+  {
+    const evidence::Runs runs(directory, program);
+    CHECK(runs.at({"a", "b c", 2, 10}).quality == 0.125);
+    CHECK(runs.at({"a", "b c", 2, 10}).diverged);
+    CHECK_FALSE(runs.has({"a", "b c", 2, 11}));
+    CHECK_FALSE(runs.has({"a", "b c", 3, 10}));
+  }
+  evidence::Runs(directory, program).add({"a", "b c", 3, 10}, run);
+  CHECK(evidence::Runs(directory, program).has({"a", "b c", 3, 10}));
+  std::filesystem::last_write_time(program, std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
+  CHECK_FALSE(evidence::Runs(directory, program).has({"a", "b c", 1, 10}));
+  std::filesystem::remove_all(directory);
+}
 
 TEST_CASE("the transformer's gradients are those of its loss") {
   const evidence::Text text = small_text();

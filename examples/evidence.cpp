@@ -1,0 +1,318 @@
+// What loss scaling is worth, and what its mistakes cost: trains handwritten digits, a transformer and a recurrent network in
+// float, bf16 and fp16 under several policies, and the first two with mistakes that other systems had, over many seeds.
+//
+//   evidence [digits.csv [output directory [seeds [steps]]]]
+//   evidence --record transformer|recurrent <steps>
+//
+// With `steps` networks are tiny and trained no longer than that, to see that all of it works. Prints tables; writes
+// evidence_runs.csv with a row per training, evidence_differences.csv with what plot_evidence.gp draws, and the steps of the
+// trainings with the first seed. Stopped and started again, it goes on. `--record` prints the largest gradient of each step of
+// one longer training in float, as CSV for compare_policies.
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <headroom/policy/make_loss_scale.hpp>
+
+#include "digits/progress.hpp"
+#include "evidence/faults.hpp"
+#include "evidence/runs.hpp"
+#include "evidence/statistics.hpp"
+
+namespace {
+
+using evidence::Adding;
+using evidence::Digits;
+using evidence::Key;
+using evidence::Language;
+using evidence::Result;
+using evidence::Run;
+using evidence::Runs;
+using Tick = std::function<void()>;
+
+enum class Format { float32, bf16, fp16 };
+
+struct Policy {
+  std::string name;
+  Format format = Format::fp16;
+  headroom::AnyLossScale loss_scale;
+};
+
+/// The first is what the others are compared with. The policy of `right_policy` is the one that has the faults.
+std::vector<Policy> make_policies(const evidence::Schedule& schedule) {
+  const headroom::StateDict quick = {{"growth_interval", schedule.growth_interval}};
+  return {{"float", Format::float32, headroom::NoOpLossScale()},
+          {"bf16 unscaled", Format::bf16, headroom::NoOpLossScale()},
+          {"fp16 unscaled", Format::fp16, headroom::NoOpLossScale()},
+          {"constant 2^16", Format::fp16, headroom::ConstantLossScale(0x1p16F)},
+          {"torch", Format::fp16, headroom::make_loss_scale("torch")},
+          {"dynamic", Format::fp16, headroom::make_loss_scale("dynamic", quick)},
+          {"hysteresis", Format::fp16, headroom::make_loss_scale("hysteresis", quick)},
+          {"amax", Format::fp16, headroom::make_loss_scale("amax")},
+          {"log_max", Format::fp16, headroom::make_loss_scale("log_max")},
+          {"histogram", Format::fp16, headroom::make_loss_scale("histogram")}};
+}
+constexpr const char* right_policy = "dynamic";
+
+struct Settings {
+  Digits::Settings digits;
+  Language::Settings language;
+  Adding::Settings adding;
+  int seeds = 20;
+
+  /// Tiny networks, for at most `steps` steps.
+  void shrink(int steps) {
+    digits.hidden_layers = 2;
+    digits.hidden_width = 8;
+    digits.batch = 20;
+    language.shape = {50, 8, 2, 1, 8};
+    language.batch = language.test_batches = 2;
+    adding.width = 4;
+    adding.length = 6;
+    adding.batch = adding.test_examples = 10;
+    for (evidence::Schedule* schedule : {&digits.schedule, &language.schedule, &adding.schedule}) {
+      schedule->steps = std::min(schedule->steps, steps);
+    }
+  }
+};
+
+struct Job {
+  Key key;
+  std::function<Result(const Tick&)> train;
+};
+
+template <class Network>
+Result train_under(const Policy& policy, const Network& network, const Tick& tick) {
+  const evidence::Step step(policy.loss_scale, network.schedule());
+  const int lost_every = std::max(1, network.schedule().steps / 10);
+  switch (policy.format) {
+    case Format::float32:
+      return evidence::train<float>(network, step, 0, tick);
+    case Format::bf16:
+      return evidence::train<Eigen::bfloat16>(network, step, lost_every, tick);
+    case Format::fp16:
+      break;
+  }
+  return evidence::train<Eigen::half>(network, step, lost_every, tick);
+}
+
+/// `make(seed)` is the network. With `halves`, also the trainings with faults.
+template <class Make>
+void add_jobs(const std::string& name, const Make& make, const evidence::Halves* halves, int seeds, std::vector<Job>& jobs) {
+  const std::vector<Policy> policies = make_policies(make(1).schedule());
+  for (int seed = 1; seed <= seeds; ++seed) {
+    const auto network = [make, seed] { return make(static_cast<std::uint32_t>(seed)); };
+    const int steps = network().schedule().steps;
+    for (const Policy& policy : policies) {
+      jobs.push_back(
+          {{name, policy.name, seed, steps}, [=](const Tick& tick) { return train_under(policy, network(), tick); }});
+    }
+    if (halves == nullptr) continue;
+    const auto right = std::find_if(policies.begin(), policies.end(), [](const Policy& p) { return p.name == right_policy; });
+    for (const evidence::KnownFault& fault : evidence::known_faults()) {
+      jobs.push_back({{name, fault.name, seed, steps},
+                      [network, fault = fault.fault, loss_scale = right->loss_scale, halves = *halves](const Tick& tick) {
+                        auto made = network();
+                        const evidence::FaultyStep step(fault, loss_scale, made.schedule(), halves);
+                        return evidence::train<Eigen::half>(std::move(made), step, 0, tick);
+                      }});
+    }
+  }
+}
+
+/// Loss, scale and largest gradient by step: steps_<network>_<variant>.csv.
+void write_steps(const std::filesystem::path& output, const Key& key, const Result& result) {
+  std::string name = "steps_" + key.network + '_' + key.variant + ".csv";
+  std::replace(name.begin(), name.end(), ' ', '_');
+  std::ofstream csv = evidence::create(output / name);
+  csv << "step,loss,scale,max_abs\n";
+  for (std::size_t i = 0; i < result.losses.size(); ++i) {
+    csv << i << ',' << result.losses[i] << ',' << result.scales[i] << ',' << result.max_abs[i] << '\n';
+  }
+}
+
+/// Two at a time; of the networks in turn, so that the bar moves evenly.
+void run(const std::vector<Job>& jobs, const std::filesystem::path& output, Runs& runs) {
+  std::vector<const Job*> left;
+  for (const Job& job : jobs) {
+    if (!runs.has(job.key)) left.push_back(&job);
+  }
+  std::stable_sort(left.begin(), left.end(), [](const Job* a, const Job* b) { return a->key.seed < b->key.seed; });
+  std::printf("%zu trainings, %zu of them done already.\n", jobs.size(), jobs.size() - left.size());
+  std::fflush(stdout);
+  if (left.empty()) return;
+  digits::Progress progress(static_cast<int>(left.size()));
+  std::atomic<std::size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex mutex;
+  const auto work = [&] {
+    try {
+      for (std::size_t i = next++; i < left.size(); i = next++) {
+        const Result result = left[i]->train([] {});
+        if (left[i]->key.seed == 1) write_steps(output, left[i]->key, result);
+        runs.add(left[i]->key, Run(result));
+        progress.tick();
+      }
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      failure = std::current_exception();
+      next = left.size();
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+/// A table of one network: the first variant, and what the others differ from it. Also writes the differences by seed.
+class Table {
+ public:
+  Table(const Runs& runs, std::ofstream& csv, int seeds) : runs_(runs), csv_(csv), seeds_(seeds) {}
+
+  void print(const std::string& network, int steps, const std::string& kind, const std::vector<std::string>& variants,
+             const std::string& quality) {
+    std::printf("\n%s, %d steps, %d seeds: %s\n  %-28s %9s %11s %9s %9s %9s %9s %9s\n", network.c_str(), steps, seeds_,
+                quality.c_str(), "", "mean", "difference", "p", "diverged", "skipped", "lost", "bits");
+    std::vector<std::vector<Run>> all;
+    std::vector<double> p;
+    for (const std::string& variant : variants) {
+      all.emplace_back();
+      for (int seed = 1; seed <= seeds_; ++seed) all.back().push_back(runs_.at({network, variant, seed, steps}));
+      if (all.size() > 1) p.push_back(evidence::wilcoxon(differences(all.back(), all.front())));
+    }
+    p = evidence::holm(p);
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      const std::vector<double> difference = differences(all[i], all.front());
+      std::string columns = "          -         -";
+      if (i > 0) columns = text("%11.4f", evidence::median(difference)) + text(" %9.2g", p[i - 1]);
+      const auto mean = [&](auto member) {
+        std::vector<double> values;
+        for (const Run& run : all[i]) values.push_back(static_cast<double>(run.*member));
+        return evidence::mean(values);
+      };
+      std::printf("  %-28s %9.4f %s %9.0f %7.2f %% %7.2f %% %9.2f\n", variants[i].c_str(), mean(&Run::quality), columns.c_str(),
+                  mean(&Run::diverged) * seeds_, 100.0 * mean(&Run::skipped), 100.0 * mean(&Run::lost), mean(&Run::wasted));
+      for (std::size_t seed = 0; seed < difference.size(); ++seed) {
+        csv_ << network << ',' << kind << ',' << i << ',' << variants[i] << ',' << seed + 1 << ',' << difference[seed] << '\n';
+      }
+    }
+  }
+
+ private:
+  static std::string text(const char* format, double value) {
+    char buffer[32];
+    std::snprintf(buffer, sizeof buffer, format, value);
+    return buffer;
+  }
+  static std::vector<double> differences(const std::vector<Run>& runs, const std::vector<Run>& reference) {
+    std::vector<double> differences;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const double a = runs[i].quality, b = reference[i].quality;
+      differences.push_back(a == b ? 0.0 : a - b);  // both may be infinite
+    }
+    return differences;
+  }
+
+  const Runs& runs_;
+  std::ofstream& csv_;
+  int seeds_;
+};
+
+void print_tables(const Runs& runs, const Settings& settings, const std::filesystem::path& output) {
+  std::ofstream csv = evidence::create(output / "evidence_differences.csv");
+  csv << "network,kind,number,variant,seed,difference\n";
+  Table table(runs, csv, settings.seeds);
+  std::vector<std::string> names, faults = {right_policy};
+  for (const Policy& policy : make_policies({})) names.push_back(policy.name);
+  for (const evidence::KnownFault& fault : evidence::known_faults()) faults.push_back(fault.name);
+  const std::string accuracy = "digits recognised in the test set, %", loss = "test loss, nats a word";
+  table.print("digits", settings.digits.schedule.steps, "policy", names, accuracy);
+  table.print("transformer", settings.language.schedule.steps, "policy", names, loss);
+  table.print("recurrent", settings.adding.schedule.steps, "policy", names, "log10 of the test error");
+  table.print("digits", settings.digits.schedule.steps, "fault", faults, accuracy);
+  table.print("transformer", settings.language.schedule.steps, "fault", faults, loss);
+  std::printf(
+      "\nDifference: median of the differences from the first row with the same seed. p: Wilcoxon's signed-rank test of them,\n"
+      "two-sided, exact, with Holm's correction in each table. Skipped: share of the steps. Lost: gradients that are zero but "
+      "are\n"
+      "not in float at the same weights and batch, in 10 steps of a training; not counted in float and with faults. Bits: how\n"
+      "often the scale could have been doubled, as in headroom::simulate. Diverged: the last loss is not a "
+      "number.\n\nFaults:\n");
+  for (const evidence::KnownFault& fault : evidence::known_faults()) {
+    std::printf("  %-28s %s\n", fault.name.c_str(), fault.where.c_str());
+  }
+}
+
+/// max_abs by step, to stdout.
+void record(const std::string& network, int steps) {
+  std::vector<double> max_abs;
+  Settings settings;
+  if (network == "transformer") {
+    settings.language.schedule.steps = steps;
+    const evidence::Text text = evidence::read_text(evidence::licence_files(), settings.language.shape.vocabulary);
+    max_abs = evidence::record(Language(text, settings.language, 1));
+  } else if (network == "recurrent") {
+    settings.adding.schedule.steps = steps;
+    max_abs = evidence::record(Adding(settings.adding, 1));
+  } else {
+    throw std::runtime_error(network + " is not transformer or recurrent");
+  }
+  std::printf("step,max_abs\n");
+  for (std::size_t i = 0; i < max_abs.size(); ++i) std::printf("%zu,%.9g\n", i, max_abs[i]);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    if (argc == 4 && std::string(argv[1]) == "--record") {
+      record(argv[2], digits::parse_number(argv[3], 1000000, "steps, argument", 3));
+      return 0;
+    }
+    const std::string data = argc > 1 ? argv[1] : "examples/data/digits.csv";
+    const std::filesystem::path output = argc > 2 ? argv[2] : "build/examples";
+    Settings settings;
+    if (argc > 3) settings.seeds = digits::parse_number(argv[3], 1000, "seeds, argument", 3);
+    if (argc > 4) settings.shrink(digits::parse_number(argv[4], 1000, "steps, argument", 4));
+    if (settings.seeds < 1 || settings.digits.schedule.steps < 1)
+      throw std::runtime_error("at least 1 seed and step are needed");
+
+    const digits::Images images = digits::read_images(data);
+    if (images.size() <= settings.digits.training_images) throw std::runtime_error(data + ": more than 1400 images are needed");
+    auto files = evidence::licence_files();
+    if (argc > 4) files.resize(std::min<std::size_t>(files.size(), 8));
+    const evidence::Text text = evidence::read_text(files, settings.language.shape.vocabulary);
+    std::filesystem::create_directories(output);
+    Runs runs(output, argv[0]);
+
+    // Where gradients are largest, and so overflow first: the last layers of the digits, the table of words of the transformer.
+    const evidence::Halves digits_halves{static_cast<std::size_t>(settings.digits.hidden_layers + 1), true};
+    const evidence::Halves language_halves{2};
+    std::vector<Job> jobs;
+    add_jobs(
+        "digits", [&](std::uint32_t seed) { return Digits(images, settings.digits, seed); }, &digits_halves, settings.seeds,
+        jobs);
+    add_jobs(
+        "transformer", [&](std::uint32_t seed) { return Language(text, settings.language, seed); }, &language_halves,
+        settings.seeds, jobs);
+    add_jobs(
+        "recurrent", [&](std::uint32_t seed) { return Adding(settings.adding, seed); }, nullptr, settings.seeds, jobs);
+    run(jobs, output, runs);
+    print_tables(runs, settings, output);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "evidence: %s\n", error.what());
+    return 1;
+  }
+}
