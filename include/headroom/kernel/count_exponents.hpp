@@ -220,6 +220,8 @@ class ExponentCounter {
       ++tally_.bin(exponent_of(magnitude)).powers_of_two;
     }
   }
+#else
+  std::size_t add_to_tables(const unsigned char*, std::size_t) noexcept { return 0; }
 #endif
 
   void empty_tables() noexcept {
