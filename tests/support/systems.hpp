@@ -16,11 +16,12 @@ namespace systems {
 
 namespace ours = headroom::detail::systems;
 
-/// A division that -ffast-math does not make a multiplication of.
+/// A division that -ffast-math neither makes a multiplication of nor unites with what is done to its quotient.
 template <class T>
 T divided(T dividend, T divisor) {
   const volatile T opaque = divisor;
-  return dividend / opaque;
+  const volatile T quotient = dividend / opaque;
+  return quotient;
 }
 
 /// Whether a product of floats is Inf when it is rounded to float.

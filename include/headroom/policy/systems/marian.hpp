@@ -11,16 +11,19 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-/// Where Marian's scale comes to rest: it divides what is above `minimum`, so the largest scale on its way that is not.
-[[nodiscard]] constexpr float marian_floor(float scale, float factor, float minimum) noexcept {
+/// Where Marian's scale comes to rest: it divides what is above `minimum`, so the largest scale on its way that is not. As a
+/// backoff does, it multiplies by the double nearest to the inverse: of the quotient of two floats -ffast-math would make a
+/// product with a rounded one.
+[[nodiscard]] constexpr float marian_floor(float scale, double factor, double inverse, float minimum) noexcept {
   // No training takes a scale as many steps in one direction; the number bounds the loops for factors next to 1.
   int left = 10000;
-  const auto by = static_cast<double>(factor), least = static_cast<double>(minimum);
   if (scale > minimum) {
-    for (; left > 0 && scale > minimum; --left) scale = rounded_to_float(static_cast<double>(scale) / by);
+    for (; left > 0 && scale > minimum; --left) scale = rounded_to_float(static_cast<double>(scale) * inverse);
   } else {
-    for (; left > 0 && static_cast<double>(scale) * by <= least; --left)
-      scale = rounded_to_float(static_cast<double>(scale) * by);
+    const auto least = static_cast<double>(minimum);
+    for (; left > 0 && static_cast<double>(scale) * factor <= least; --left) {
+      scale = rounded_to_float(static_cast<double>(scale) * factor);
+    }
   }
   if (scale < smallest_loss_scale) return smallest_loss_scale;
   return scale < minimum ? scale : minimum;
@@ -39,7 +42,7 @@ namespace presets {
   const float scale = detail::scale_argument("factor", factor), least = detail::floor_argument("minimum", minimum);
   const double by = detail::float_factor_argument("multiplier", multiplier);
   return detail::starting_anywhere<DynamicLossScale>(
-      detail::preset_config(1.0F, frequency, by, 1.0 / by, detail::marian_floor(scale, static_cast<float>(by), least)), scale);
+      detail::preset_config(1.0F, frequency, by, 1.0 / by, detail::marian_floor(scale, by, 1.0 / by, least)), scale);
 }
 
 }  // namespace presets
