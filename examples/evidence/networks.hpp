@@ -109,7 +109,7 @@ class Language {
   using Model = Transformer<Scalar>;
   using Batch = std::vector<Sequence>;
   struct Settings {
-    Schedule schedule{50, 10, 0.01F, 1e-8F, 5};
+    Schedule schedule{60, 12, 0.01F, 1e-8F, 5};
     TransformerShape shape;
     std::size_t batch = 16, test_batches = 4;  // sequences a batch
   };
