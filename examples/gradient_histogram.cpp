@@ -63,7 +63,8 @@ std::vector<headroom::LeafHistogram> record(const digits::Images& images, const 
 void print_row(const std::string& name, const headroom::ExponentHistogram& histogram, float scale) {
   const auto without = histogram.shares<headroom::half>(), with = histogram.shares<headroom::half>(scale);
   std::printf("%-18s %10.3g %10.1f %% %10.1f %% %12.1f %% %10.1f %%\n", name.c_str(), histogram.max_abs(),
-              100.0 * without.underflow(), 100.0 * without.subnormal(), 100.0 * with.underflow(), 100.0 * with.subnormal());
+              100.0 * without.underflow_share(), 100.0 * without.subnormal_share(), 100.0 * with.underflow_share(),
+              100.0 * with.subnormal_share());
 }
 
 void write(const std::filesystem::path& file, const std::string& text) {

@@ -52,7 +52,7 @@ static_assert(headroom::presets::torch(0x1p125, 7.0, 0.5, 1).adjust(true).loss_s
 std::string every_histogram(Tree<headroom::half>& halves, Tree<double>& doubles) {
   const auto histogram = headroom::exponent_histogram(headroom::parallel(2), halves) + headroom::exponent_histogram(doubles);
   return headroom::histogram_text(histogram) + headroom::histogram_csv(headroom::leaf_exponent_histograms(doubles)) +
-         std::to_string(histogram.shares<headroom::bfloat16>(histogram.recommended_scale<headroom::half>()).underflow());
+         std::to_string(histogram.shares<headroom::bfloat16>(histogram.recommended_scale<headroom::half>()).underflow_share());
 }
 
 /// Every preset, as text and back, resumed, simulated.

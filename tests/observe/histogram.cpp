@@ -129,10 +129,10 @@ TEST_CASE("shares as numbers from 0 to 1, of what is finite and not zero") {
   support::set_bits(elements[0], 0x7F800000U);
   const FormatShares shares = exponent_histogram(elements).shares<half>();
   CHECK(shares.elements == 8);
-  CHECK(shares.underflow() == 0.125);
-  CHECK(shares.subnormal() == 0.125);
-  CHECK(shares.overflow() == 0.125);
-  CHECK(ExponentHistogram().shares<half>().underflow() == 0.0);
+  CHECK(shares.underflow_share() == 0.125);
+  CHECK(shares.subnormal_share() == 0.125);
+  CHECK(shares.overflow_share() == 0.125);
+  CHECK(ExponentHistogram().shares<half>().underflow_share() == 0.0);
 }
 
 TEST_CASE("the recommended scale is the largest that is safe") {

@@ -30,9 +30,9 @@ struct FormatShares {
   CountRange overflows;        ///< that become Inf, or whatever takes its place in the format
 
   /// The shares, from 0 to 1: the most they can be. 0 if there are no elements.
-  [[nodiscard]] constexpr double underflow() const noexcept { return share(underflows.most); }
-  [[nodiscard]] constexpr double subnormal() const noexcept { return share(subnormals.most); }
-  [[nodiscard]] constexpr double overflow() const noexcept { return share(overflows.most); }
+  [[nodiscard]] constexpr double underflow_share() const noexcept { return share(underflows.most); }
+  [[nodiscard]] constexpr double subnormal_share() const noexcept { return share(subnormals.most); }
+  [[nodiscard]] constexpr double overflow_share() const noexcept { return share(overflows.most); }
 
  private:
   [[nodiscard]] constexpr double share(std::uint64_t count) const noexcept {

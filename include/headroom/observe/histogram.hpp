@@ -19,7 +19,7 @@ inline namespace HEADROOM_BUILD {
 /// whatever the order, the number of threads and the instruction set.
 ///
 ///     const auto histogram = headroom::exponent_histogram(grads);
-///     histogram.shares<headroom::half>(1024.0F).underflow();   // of the elements that are not zero, in fp16 after scaling
+///     histogram.shares<headroom::half>(1024.0F).underflow_share();  // of those that are not zero, in fp16 after scaling
 ///     histogram.recommended_scale<headroom::half>(2);
 class ExponentHistogram {
  public:

@@ -123,9 +123,9 @@ class History {
     const bool is_finite = (detail::bit_cast<std::uint64_t>(loss) & binary64::abs_mask) < binary64::infinity_bits;
     next_loss_finite_ = is_finite && next_loss_finite_.value_or(true);
   }
-  /// The share of gradients that become zero in their format for want of a larger scale, as `shares<half>(scale).underflow()`
-  /// of an ExponentHistogram says; of gradients that were computed in float, for in fp16 those are gone. It holds until the
-  /// next call. Throws std::invalid_argument if it is not in [0, 1].
+  /// The share of gradients that become zero in their format for want of a larger scale, as
+  /// `shares<half>(scale).underflow_share()` of an ExponentHistogram says; of gradients that were computed in float, for in
+  /// fp16 those are gone. It holds until the next call. Throws std::invalid_argument if it is not in [0, 1].
   void set_underflow_share(const double& share) {
     detail::check_share("share", share);
     facts_.underflow_share = share;
