@@ -36,11 +36,11 @@
 #include <headroom/policy/make_loss_scale.hpp>
 #include <headroom/policy/noop.hpp>
 #include <headroom/policy/presets.hpp>
+#include <headroom/policy/spike_guard.hpp>
 #include <headroom/report.hpp>
 #include <headroom/state/state_dict.hpp>
 #include <headroom/training/grad_scaler.hpp>
 #include <headroom/training/optimizer_traits.hpp>
-#include <headroom/training/spike_guard.hpp>
 #include <headroom/training/step_result.hpp>
 #include <headroom/tree/fields.hpp>
 #include <headroom/tree/layout.hpp>

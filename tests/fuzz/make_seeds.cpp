@@ -1,7 +1,7 @@
 // Writes a state of every policy, and one of a SpikeGuard, into a directory, for the fuzzer to begin with: make_seeds DIRECTORY
 #include <headroom/policy/make_loss_scale.hpp>
+#include <headroom/policy/spike_guard.hpp>
 #include <headroom/state/text.hpp>
-#include <headroom/training/spike_guard.hpp>
 
 #include <fstream>
 #include <string>

@@ -1,8 +1,8 @@
 // For libFuzzer: whatever text is read, it is an error of ours or a state that its own text gives again; and a policy whose
 // state it is stays in its range and comes back from what it writes. So does a SpikeGuard.
 #include <headroom/policy/any.hpp>
+#include <headroom/policy/spike_guard.hpp>
 #include <headroom/state/text.hpp>
-#include <headroom/training/spike_guard.hpp>
 
 #include <cstddef>
 #include <cstdint>

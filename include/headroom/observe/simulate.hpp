@@ -5,7 +5,7 @@
 #include <headroom/dtype/half.hpp>
 #include <headroom/policy/concept.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
-#include <headroom/training/spike_guard.hpp>
+#include <headroom/policy/spike_guard.hpp>
 
 #include <cmath>
 #include <cstddef>

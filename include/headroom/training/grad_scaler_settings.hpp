@@ -5,11 +5,11 @@
 #include <headroom/ops/executor.hpp>
 #include <headroom/policy/concept.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
+#include <headroom/policy/spike_guard.hpp>
 #include <headroom/state/digest.hpp>
 #include <headroom/state/state_dict.hpp>
 #include <headroom/training/iteration.hpp>
 #include <headroom/training/reducer.hpp>
-#include <headroom/training/spike_guard.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -3,12 +3,12 @@
 #include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/ops/executor.hpp>
+#include <headroom/policy/spike_guard.hpp>
 #include <headroom/state/digest.hpp>
 #include <headroom/training/gradient_passes.hpp>
 #include <headroom/training/optimizer_state.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/training/reducer.hpp>
-#include <headroom/training/spike_guard.hpp>
 #include <headroom/training/step_result.hpp>
 
 #include <cstdint>
