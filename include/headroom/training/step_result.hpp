@@ -9,7 +9,8 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// What GradScaler::step did. `value` is what the optimizer's own step returned, empty if the step was skipped.
+/// What GradScaler::step did. `value` is what the optimizer's own step returned, empty if the step was skipped. `skipped` and
+/// `reason` always agree in what step returns: skipped == (reason != SkipReason::none).
 template <class Value>
 struct StepResult;
 template <>
