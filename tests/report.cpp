@@ -1,5 +1,6 @@
 #include <headroom/report.hpp>
 
+#include <string>
 #include <type_traits>
 
 #include "support/catch.hpp"
@@ -31,4 +32,11 @@ TEST_CASE("reports are plain aggregates for structured binding", "[kernel]") {
   const auto [finite, max_abs] = GradientReport{true, 4.0};
   CHECK(finite);
   CHECK(max_abs == 4.0);
+}
+
+TEST_CASE("reasons have the names of their enumerators") {
+  CHECK(std::string(to_string(headroom::SkipReason::none)) == "none");
+  CHECK(std::string(to_string(headroom::SkipReason::not_finite)) == "not_finite");
+  CHECK(std::string(to_string(headroom::SkipReason::no_gradients)) == "no_gradients");
+  CHECK(std::string(to_string(headroom::SkipReason::spike)) == "spike");
 }

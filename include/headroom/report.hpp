@@ -43,5 +43,10 @@ enum class SkipReason {
   spike          ///< all are finite, but far larger than they have been: see SpikeGuard
 };
 
+[[nodiscard]] constexpr const char* to_string(SkipReason reason) noexcept {
+  constexpr const char* names[] = {"none", "not_finite", "no_gradients", "spike"};
+  return names[static_cast<int>(reason)];
+}
+
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -50,4 +50,6 @@ TEST_CASE("CSV of a histogram, and of leaves") {
         "path,kind,exponent,count,powers_of_two\n"
         "\"[\"\"w\"\"]\",zero,,0,0\n\"[\"\"w\"\"]\",finite,0,1,1\n\"[\"\"w\"\"]\",inf,,0,0\n\"[\"\"w\"\"]\",nan,,0,0\n"
         "\"[\"\"z\"\"]\",zero,,0,0\n\"[\"\"z\"\"]\",inf,,0,0\n\"[\"\"z\"\"]\",nan,,0,0\n");
+  CHECK(histogram_csv(headroom::leaf_exponent_histograms(std::vector<std::vector<float>>{{1.0F}})) ==
+        "path,kind,exponent,count,powers_of_two\n[0],zero,,0,0\n[0],finite,0,1,1\n[0],inf,,0,0\n[0],nan,,0,0\n");
 }

@@ -3,6 +3,7 @@
 #include <headroom/dtype/half.hpp>
 #include <headroom/observe/history.hpp>
 #include <headroom/observe/verdict.hpp>
+#include <headroom/policy/noop.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -55,13 +56,13 @@ TEST_CASE("warming up: fewer than 100 steps") {
   History history;
   CHECK(history.verdict() == Verdict::warming_up);
   CHECK(history.explanation() ==
-        "step 0, warming_up: 0 of the first 0 steps were skipped, which is usual while the loss scale, now 1, comes down");
+        "step 0, warming_up: 0 of the first 0 steps were not finite, which is usual while the loss scale, now 1, comes down");
   skip(history, 17);
   take(history, 82);
   CHECK(history.verdict() == Verdict::warming_up);
-  CHECK(
-      history.explanation() ==
-      "step 98, warming_up: 17 of the first 99 steps were skipped, which is usual while the loss scale, now 1024, comes down");
+  CHECK(history.explanation() ==
+        "step 98, warming_up: 17 of the first 99 steps were not finite, which is usual while the loss scale, now 1024, comes "
+        "down");
   take(history, 1);
   CHECK(history.verdict() == Verdict::healthy);  // and those 17 are forgotten
   CHECK(history.explanation() == "step 99, healthy: 17 of 100 steps were skipped, and the loss scale is 1024");
@@ -84,7 +85,7 @@ TEST_CASE("too many skips: more than 5 % of the kept steps after the warm-up, an
   CHECK(history.verdict() == Verdict::healthy);  // 6 of 120
 }
 
-TEST_CASE("too many skips are those in the window, of whatever reason") {
+TEST_CASE("too many skips are those in the window, with the advice for most of them") {
   HistoryConfig config;
   config.capacity = 200;
   History history = warm(config);
@@ -97,11 +98,17 @@ TEST_CASE("too many skips are those in the window, of whatever reason") {
   CHECK(history.verdict() == Verdict::healthy);  // 10 of 200
   history.record(1024.0F, overflow, true, nans(1));
   CHECK(history.verdict() == Verdict::too_many_skips);
-  CHECK(history.explanation() ==
-        "step 409, too_many_skips: 11 of 200 steps were skipped (in the whole run 1 not finite, 0 without gradients, 10 "
-        "spikes): choose a loss scale below 1024 or one that grows less often, by growth_interval, or lower the learning rate; "
-        "at "
-        "step 409 layers[3].weight had a NaN at index 17, of 40 NaN and 1 Inf in all");
+  CHECK(
+      history.explanation() ==
+      "step 409, too_many_skips: 11 of 200 steps with gradients were skipped, 1 as not finite and 10 as spikes: look at their "
+      "batches; if those are sound, let the SpikeGuard skip fewer, by more sigmas");
+  History diverging = history;
+  for (int i = 0; i < 9; ++i) diverging.record(1024.0F, overflow, true, nans(1));
+  CHECK_THAT(diverging.explanation(),
+             ContainsSubstring("10 as not finite and 10 as spikes: choose a loss scale below 1024 or one "
+                               "that grows less often, by growth_interval, or lower the learning rate; at "
+                               "step 418 layers[3].weight had a NaN at index 17, of 40 NaN and 1 Inf in "
+                               "all"));
   take(history, 100);
   CHECK(history.verdict() == Verdict::healthy);
 
@@ -114,6 +121,25 @@ TEST_CASE("too many skips are those in the window, of whatever reason") {
   History lenient = warm(config);
   skip(lenient, 300);
   CHECK(lenient.verdict() == Verdict::healthy);
+}
+
+TEST_CASE("steps without gradients are no skips too many, and make no share smaller") {
+  struct Result {
+    bool skipped = true;
+    GradientReport report{};
+    headroom::SkipReason reason = headroom::SkipReason::no_gradients;
+  };
+  History in_turns = warm();
+  for (int i = 0; i < 200; ++i) {  // of two networks the other one
+    in_turns.record(1024.0F, Result());
+    take(in_turns, 1);
+  }
+  CHECK(in_turns.verdict() == Verdict::healthy);
+  skip(in_turns, 10);
+  CHECK(in_turns.verdict() == Verdict::healthy);  // 10 of 210
+  skip(in_turns, 1);
+  CHECK(in_turns.verdict() == Verdict::too_many_skips);
+  CHECK_THAT(in_turns.explanation(), ContainsSubstring("11 of 211 steps with gradients were skipped, 11 as not finite and 0"));
 }
 
 TEST_CASE("the usual rhythm of a dynamic scale is healthy") {
@@ -309,6 +335,16 @@ TEST_CASE("the lowest peak is 2^16 times the smallest number of the format") {
   HistoryConfig config;
   config.lowest_peak = headroom::lowest_peak_v<float>;
   CHECK(warm(config).verdict() == Verdict::healthy);
+}
+
+TEST_CASE("without a loss scale, in bfloat16: the settings say which dtype it is") {
+  constexpr auto config = HistoryConfig::for_dtype<headroom::bfloat16>();
+  static_assert(config.lowest_peak == headroom::lowest_peak_v<headroom::bfloat16> && config.capacity == 1024);
+  History history(config), defaults(HistoryConfig::for_dtype<headroom::half>());
+  take(history, 200, 1e-3, headroom::NoOpLossScale().loss_scale());
+  take(defaults, 200, 1e-3, headroom::NoOpLossScale().loss_scale());
+  CHECK(history.verdict() == Verdict::healthy);
+  CHECK(defaults.verdict() == Verdict::underflowing);
 }
 
 TEST_CASE("underflowing by the share that was counted, if one was") {

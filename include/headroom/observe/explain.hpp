@@ -48,11 +48,14 @@ namespace detail {
          (last.loss_finite ? "" : ", and see whether the loss is finite before it is scaled") + place_text(place);
 }
 [[nodiscard]] inline std::string skips_text(const HistoryFacts& facts, const StepRecord& last, const StepRecord* place) {
-  const HistoryTotals& totals = facts.totals;
-  return std::to_string(facts.kept.skipped) + " of " + std::to_string(facts.kept.steps) +
-         " steps were skipped (in the whole run " + std::to_string(totals.not_finite) + " not finite, " +
-         std::to_string(totals.no_gradients) + " without gradients, " + std::to_string(totals.spikes) +
-         " spikes): choose a loss scale below " + rounded_text(last.loss_scale) +
+  const KeptSteps& kept = facts.kept;
+  const std::string figures = std::to_string(kept.not_finite + kept.spikes) + " of " + std::to_string(kept.steps) +
+                              " steps with gradients were skipped, " + std::to_string(kept.not_finite) + " as not finite and " +
+                              std::to_string(kept.spikes) + " as spikes: ";
+  if (kept.spikes > kept.not_finite) {
+    return figures + "look at their batches; if those are sound, let the SpikeGuard skip fewer, by more sigmas";
+  }
+  return figures + "choose a loss scale below " + rounded_text(last.loss_scale) +
          " or one that grows less often, by growth_interval, or lower the learning rate" + place_text(place);
 }
 [[nodiscard]] inline std::string underflow_text(const HistoryFacts& facts, const StepRecord& last,
@@ -84,8 +87,9 @@ namespace detail {
     case Verdict::at_floor:
       return floor_text(facts, last, place, config);
     case Verdict::warming_up:
-      return std::to_string(facts.totals.skipped()) + " of the first " + std::to_string(facts.totals.steps) +
-             " steps were skipped, which is usual while the loss scale, now " + rounded_text(last.loss_scale) + ", comes down";
+      return std::to_string(facts.totals.not_finite) + " of the first " + std::to_string(facts.totals.steps) +
+             " steps were not finite, which is usual while the loss scale, now " + rounded_text(last.loss_scale) +
+             ", comes down";
     case Verdict::too_many_skips:
       return skips_text(facts, last, place);
     case Verdict::underflowing:

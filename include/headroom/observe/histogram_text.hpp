@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/csv.hpp>
 #include <headroom/observe/exponent_histogram.hpp>
 
 #include <cstddef>
@@ -23,18 +24,19 @@ inline void append_bar(std::string& text, const std::string& name, std::uint64_t
   text += '\n';
 }
 
-inline void append_csv(std::string& text, const std::string& begin, const char* kind, const std::string& exponent,
-                       std::uint64_t count, std::uint64_t powers_of_two) {
+inline void append_csv_row(std::string& text, const std::string& begin, const char* kind, const std::string& exponent,
+                           std::uint64_t count, std::uint64_t powers_of_two) {
   text += begin + kind + ',' + exponent + ',' + std::to_string(count) + ',' + std::to_string(powers_of_two) + '\n';
 }
 /// The rows of a histogram, each with the same beginning.
-inline void append_csv(std::string& text, const std::string& begin, const ExponentHistogram& histogram) {
-  append_csv(text, begin, "zero", "", histogram.zeros(), 0);
+inline void append_csv_rows(std::string& text, const std::string& begin, const ExponentHistogram& histogram) {
+  append_csv_row(text, begin, "zero", "", histogram.zeros(), 0);
   for (int exponent = histogram.lowest_exponent(); exponent <= histogram.highest_exponent(); ++exponent) {
-    append_csv(text, begin, "finite", std::to_string(exponent), histogram.count(exponent), histogram.powers_of_two(exponent));
+    append_csv_row(text, begin, "finite", std::to_string(exponent), histogram.count(exponent),
+                   histogram.powers_of_two(exponent));
   }
-  append_csv(text, begin, "inf", "", histogram.infs(), 0);
-  append_csv(text, begin, "nan", "", histogram.nans(), 0);
+  append_csv_row(text, begin, "inf", "", histogram.infs(), 0);
+  append_csv_row(text, begin, "nan", "", histogram.nans(), 0);
 }
 
 }  // namespace detail
@@ -72,16 +74,16 @@ inline void append_csv(std::string& text, const std::string& begin, const Expone
 /// finite elements have an exponent. Every exponent from the lowest to the highest has a row.
 [[nodiscard]] inline std::string histogram_csv(const ExponentHistogram& histogram) {
   std::string text = "kind,exponent,count,powers_of_two\n";
-  detail::append_csv(text, "", histogram);
+  detail::append_csv_rows(text, "", histogram);
   return text;
 }
-/// The same for each leaf, with its path in quotes as the first column, `path`.
+/// The same for each leaf, with its path as the first column, `path`.
 [[nodiscard]] inline std::string histogram_csv(const std::vector<LeafHistogram>& leaves) {
   std::string text = "path,kind,exponent,count,powers_of_two\n";
   for (const LeafHistogram& leaf : leaves) {
-    std::string begin = "\"";
-    for (const char c : leaf.path) begin += c == '"' ? std::string("\"\"") : std::string(1, c);
-    detail::append_csv(text, begin + "\",", leaf.histogram);
+    std::string begin;
+    detail::append_csv_field(begin, leaf.path);
+    detail::append_csv_rows(text, begin + ',', leaf.histogram);
   }
   return text;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/csv.hpp>
 #include <headroom/detail/detect.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/observe/explain.hpp>
@@ -15,7 +16,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -24,21 +24,6 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-[[nodiscard]] constexpr const char* reason_name(SkipReason reason) noexcept {
-  constexpr const char* names[] = {"none", "not_finite", "no_gradients", "spike"};
-  return names[static_cast<int>(reason)];
-}
-
-/// Appends a field of a CSV line, quoted as in RFC 4180 where it has to be.
-inline void append_csv(std::string& csv, std::string_view field) {
-  if (field.find_first_of(",\"\r\n") == std::string_view::npos) {
-    csv += field;
-    return;
-  }
-  csv += '"';
-  for (const char c : field) csv.append(c == '"' ? 2 : 1, c);
-  csv += '"';
-}
 /// The shortest number that is read back as this one, whatever the locale.
 template <class Float>
 void append_number(std::string& csv, const Float& value) {
@@ -78,6 +63,9 @@ using nonfinite_t = std::enable_if_t<
 /// step costs some tens of nanoseconds, a verdict a few. Of several optimizers record one, or each in a history of its own; of
 /// a disabled scaler, nothing. With an AsyncGradScaler: the get_scale before the submit, and the result from its future.
 /// Nothing is printed. A copy calls the same callback; nothing is moved, so that no history is left without its memory.
+///
+/// The dtype of the gradients cannot be told from their sizes, and the defaults are for fp16. With another one, and so beside a
+/// NoOpLossScale, say which: `History history(HistoryConfig::for_dtype<bfloat16>());`.
 class History {
  public:
   History() : History(HistoryConfig()) {}
@@ -143,7 +131,8 @@ class History {
   /// How many steps are kept, and those: 0 is the oldest, size() - 1 the last.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] const StepRecord& operator[](std::size_t i) const noexcept { return ring_[position(i)]; }
-  /// The share of the last `steps` steps, or of as many as are kept, that was skipped; 0 if there are none.
+  /// The share of the last `steps` steps, or of as many as are kept, that was skipped, for
+  /// whatever reason; 0 if there are none.
   [[nodiscard]] double skipped_share(std::size_t steps) const noexcept {
     const std::size_t count = std::min(steps, size_);
     std::size_t skipped = 0;
@@ -262,10 +251,10 @@ class History {
     csv += record.report.finite ? ",1," : ",0,";
     detail::append_number(csv, record.report.max_abs);
     csv += record.skipped() ? ",1," : ",0,";
-    csv += detail::reason_name(record.reason);
+    csv += to_string(record.reason);
     csv += !record.loss_finite ? ",," : *record.loss_finite ? ",1," : ",0,";
     if (record.has_place()) {
-      detail::append_csv(csv, place.path);
+      detail::append_csv_field(csv, place.path);
       csv += ',' + std::to_string(place.index) + (place.kind == NonFiniteKind::nan ? ",nan," : ",inf,") +
              std::to_string(place.nan_count) + ',' + std::to_string(place.inf_count) + '\n';
     } else {

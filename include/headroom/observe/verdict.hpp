@@ -3,7 +3,7 @@
 #include <headroom/config.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/dtype/scale_range.hpp>
-#include <headroom/policy/loss_scale_config.hpp>
+#include <headroom/policy/magnitude.hpp>
 #include <headroom/report.hpp>
 
 #include <algorithm>
@@ -41,9 +41,8 @@ struct StepRecord {
   [[nodiscard]] bool has_place() const noexcept { return nonfinite.nan_count + nonfinite.inf_count > 0; }
 };
 
-/// What the largest gradient in this dtype should not be below: 16 octaves above the smallest number that the dtype has. For
-/// half that is 2^-8: with constant scales that kept the largest gradients of examples/digits.cpp below it, 9 % to 71 % of all
-/// became zero, and with larger ones at most 5 %.
+/// What the largest gradient in this dtype should not be below: 16 octaves above the smallest number that the dtype has, 2^-8
+/// for half. A rule of thumb, for gradients spread over many octaves.
 template <class T>
 inline constexpr double lowest_peak_v = 0x1p16 *
                                         detail::bit_cast<double>(detail::convert_bits<detail::format_of<T>, binary64>(1));
@@ -57,13 +56,22 @@ struct HistoryConfig {
   /// So many steps, from the first of the run, have not to prove anything: a scale that starts too high comes down in them. 0
   /// or more.
   std::int64_t warm_up = 100;
-  /// The share of steps that may be skipped; in [0, 1]. A rule that doubles the scale every n steps skips one in n + 1.
+  /// The share of steps with gradients that may be skipped; in [0, 1]. Once the scale has settled, a rule that doubles it after
+  /// n good steps skips about one in n + 1, and at most: where every doubling overflows.
   double skip_tolerance = 0.05;
   /// The largest gradient times the scale should not be below this: lowest_peak_v of the dtype of the gradients. Above 0.
   double lowest_peak = 0x1p-8;
   /// The share of gradients that may become zero, if set_underflow_share says how many do; in [0, 1].
   double underflow_tolerance = 0.05;
-  double spike_sigmas = 6.0;  ///< above 0; as in OLMo-core
+  double spike_sigmas = 6.0;  ///< above 0
+
+  /// The defaults for gradients of dtype T, which matters where it is not fp16: bf16 has room for far smaller ones.
+  template <class T>
+  [[nodiscard]] static constexpr HistoryConfig for_dtype() noexcept {
+    HistoryConfig config;
+    config.lowest_peak = lowest_peak_v<T>;
+    return config;
+  }
 
   /// Throws std::invalid_argument naming the first field that is out of range, and its value.
   void check() const {
@@ -93,8 +101,8 @@ enum class Verdict {
   at_floor,
   /// The run has had fewer than `warm_up` steps.
   warming_up,
-  /// Of the kept steps that are not of the warm-up, or of `warm_up` steps where those are fewer, a share of more than
-  /// `skip_tolerance` was skipped, for whatever reason.
+  /// Of the kept steps with gradients that are not of the warm-up, or of `warm_up` steps where those are fewer, a share of more
+  /// than `skip_tolerance` was skipped, as not finite or as spikes.
   too_many_skips,
   /// By History::set_underflow_share, more than `underflow_tolerance` of the gradients become zero. Or, if that has not been
   /// called: in more than half of the kept steps with finite gradients, of which there are 64 or more, max_abs times the scale
@@ -102,7 +110,7 @@ enum class Verdict {
   underflowing,
   /// The last step was skipped as a spike. Or its max_abs is further above the mean of those of the other kept steps, 64 or
   /// more, than `spike_sigmas` standard deviations, all in octaves; the deviation counts as half an octave or more. (OLMo-core
-  /// compares the norm like this, llm.c loss and norm.)
+  /// and llm.c compare loss and norm, and not their logarithms: a SpikeGuard does as they do.)
   spike,
   healthy  ///< none of these
 };
@@ -126,14 +134,12 @@ struct HistoryTotals {
 namespace detail {
 
 inline constexpr std::int64_t long_run = 8;          // steps in a row
-inline constexpr std::int64_t enough_measured = 64;  // steps, as in OLMo-core
+inline constexpr std::int64_t enough_measured = 64;  // steps
 inline constexpr double far_above = 1024.0;
 
-/// log2 in 256ths, plus a constant, within 0.09 of an octave: the exponent and the first bits of the mantissa. Sums of whole
-/// numbers can be kept up to date over a window without an error. `value` is above 0.
-[[nodiscard]] inline std::int64_t octave_level(const double& value) noexcept {
-  return static_cast<std::int64_t>(bit_cast<std::uint64_t>(value) >> 44U);
-}
+/// log2 in 256ths, within 0.09 of an octave. Sums of whole numbers can be kept up to date over a window without an error.
+/// `value` is above 0.
+[[nodiscard]] inline std::int64_t octave_level(const double& value) noexcept { return log2_below<8>(value); }
 /// Whether max_abs is a number above 0.
 [[nodiscard]] inline bool is_measured(const StepRecord& record) noexcept {
   return record.report.finite && positive_in(record.report.max_abs, smallest_double, largest_double);
@@ -141,16 +147,17 @@ inline constexpr double far_above = 1024.0;
 
 /// Sums over the kept steps: a step is added when it is recorded and subtracted when it is overwritten.
 struct KeptSteps {
-  std::int64_t steps = 0, skipped = 0;                 // without those of the warm-up
+  std::int64_t steps = 0, not_finite = 0, spikes = 0;  // with gradients, and not of the warm-up; those of them skipped
   std::int64_t at_floor = 0;                           // not finite at min_scale or below
   std::int64_t with_peak = 0, low = 0;                 // finite gradients of known size; those below lowest_peak
   std::int64_t measured = 0, levels = 0, squares = 0;  // octave levels of those above 0
 
   /// `sign` is 1 or -1.
   void add(const StepRecord& record, bool is_of_warm_up, const HistoryConfig& config, std::int64_t sign) noexcept {
-    if (!is_of_warm_up) {
+    if (!is_of_warm_up && record.reason != SkipReason::no_gradients) {
       steps += sign;
-      if (record.skipped()) skipped += sign;
+      if (record.reason == SkipReason::not_finite) not_finite += sign;
+      if (record.reason == SkipReason::spike) spikes += sign;
     }
     if (!record.report.finite) {
       if (record.loss_scale <= config.min_scale) at_floor += sign;
@@ -224,7 +231,7 @@ struct HistoryFacts {
   if (last.loss_scale <= config.min_scale && facts.kept.at_floor >= 2) return Verdict::at_floor;
   if (facts.totals.steps < config.warm_up) return Verdict::warming_up;
   const std::int64_t steps = std::max(facts.kept.steps, config.warm_up);
-  if (static_cast<double>(facts.kept.skipped) > config.skip_tolerance * static_cast<double>(steps)) {
+  if (static_cast<double>(facts.kept.not_finite + facts.kept.spikes) > config.skip_tolerance * static_cast<double>(steps)) {
     return Verdict::too_many_skips;
   }
   if (is_underflowing(facts, config)) return Verdict::underflowing;

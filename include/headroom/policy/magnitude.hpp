@@ -36,10 +36,11 @@ inline constexpr std::int32_t log2_unit = 16;
   const auto bits = bit_cast<std::uint64_t>(value);
   return bits != 0 && bits <= binary64::infinity_bits;
 }
-/// Rounded down. `value` is positive.
+/// Rounded down; in units of 2^-bits, if not in sixteenths. `value` is positive.
+template <unsigned bits = 4>
 [[nodiscard]] constexpr std::int32_t log2_below(const double& value) noexcept {
-  return static_cast<std::int32_t>(bit_cast<std::uint64_t>(value) >> (binary64::mantissa_bits - 4U)) -
-         static_cast<std::int32_t>(binary64::bias) * log2_unit;
+  return static_cast<std::int32_t>(bit_cast<std::uint64_t>(value) >> (binary64::mantissa_bits - bits)) -
+         static_cast<std::int32_t>(binary64::bias) * (1 << bits);
 }
 /// Rounded up.
 [[nodiscard]] constexpr std::int32_t log2_above(const double& value) noexcept {
