@@ -2,13 +2,14 @@
 # check.sh FILE.md LINE BUILD [FLAG ...]: tests the code block of FILE.md that opens in LINE. BUILD is headroom's own build directory, the
 # flags are for the libraries behind the adapters.
 #
-# cpp    With `int main` it is a program: it compiles without warnings, and ends with 0. Otherwise it is compiled and run where
+# cpp    With `int main` it is a program: it compiles without warnings, and ends with 0. If the next block is `text` after the line
+#        `<!-- test: output -->`, that is what it prints, but for where lines are folded. Otherwise it is compiled and run where
 #        tests/docs/NAME.cpp has `#include BLOCK`; NAME stands before the block as `<!-- test: NAME -->`, or else is `statements`.
 # cmake  A CMakeLists.txt, or what follows its first two lines (cmake_minimum_required, project). It builds `train` of train.cpp, which is
 #        examples/minimal.cpp, and may find headroom installed, in third_party/headroom, or by FetchContent under the name `headroom`.
 # sh     Goes through in a copy of the project with train.cpp in it; $HOME is empty, and pkg-config and CMake find headroom installed.
 #        Of a line `bash SCRIPT ...` the script must be there; it is not run.
-# python, text, and what has no language: not tested.
+# python, other text, and what has no language: not tested.
 set -euo pipefail
 document=$1 line=$2 build=$3
 flags=("${@:4}")
@@ -37,9 +38,14 @@ check_cpp() {
   fi
   "${CXX:-g++}" -std=c++17 -Wall -Wextra -Wpedantic -Werror -Wno-unused -I"$source/include" -I"$tests" "${flags[@]}" \
     -DBLOCK="\"$block\"" -x c++ "$program" -x none -o "$work/program" -pthread "${libraries[@]}"
+  local output
+  output=$(bash "$tests/docs/blocks.sh" "$document" | sed -nE "/^$line /{n; s/^([0-9]+) text output$/\1/p}")
+  [[ -z $output ]] || bash "$tests/docs/blocks.sh" "$document" "$output" | one_word_a_line >"$work/expected"
   cd "$work"
-  ./program
+  ./program | tee printed
+  [[ -z $output ]] || one_word_a_line <printed | diff expected -
 }
+one_word_a_line() { tr -s ' \n' '\n'; }
 
 install() { cmake --install "$build" --prefix "$work/prefix" >/dev/null; }
 
