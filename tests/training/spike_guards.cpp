@@ -144,6 +144,104 @@ TEST_CASE("each optimizer of an iteration has its own window, and those without 
   CHECK_FALSE(scaler.get_spike_guard().has_value());
 }
 
+TEST_CASE("an optimizer keeps its window however seldom it is used, and wherever in the iteration") {
+  // A GAN: in one iteration of 50 the other optimizer, with norms 20 times as large, or both in another order.
+  for (const bool alternating : {true, false}) {
+    GradScaler<> scaler;
+    scaler.set_spike_guard(SpikeGuard(64));
+    One discriminator, generator;
+    int steps = 0, spikes = 0;
+    const auto step = [&](One& optimizer, float norm) {
+      optimizer.grads = {norm * scaler.get_scale()};
+      ++steps;
+      if (scaler.step(optimizer).reason == SkipReason::spike) ++spikes;
+    };
+    for (int i = 0; i < 2000; ++i) {
+      const bool is_rare = i % 50 == 49;
+      (void)scaler.scale(1.0F);
+      if (is_rare) step(generator, 20.0F * ordinary(i));
+      if (!is_rare || !alternating) step(discriminator, ordinary(i));
+      if (!is_rare && !alternating) step(generator, 20.0F * ordinary(i));
+      scaler.update();
+      if (i != 1203) continue;  // before an iteration that uses the same one first as the very first did
+      const headroom::StateDict state = scaler.state_dict();
+      scaler = GradScaler<>();
+      scaler.load_state_dict(state);
+      CHECK(scaler.state_dict() == state);
+    }
+    CHECK(spikes == 0);
+    CHECK(steps == discriminator.steps + generator.steps);
+    CHECK(scaler.get_spike_guard(0)->values().back() < 2.0);
+    CHECK((scaler.get_spike_guard(1).has_value() && scaler.get_spike_guard(1)->values().back() >= 20.0));
+    CHECK_FALSE(scaler.get_spike_guard(2).has_value());
+    (void)scaler.scale(1.0F);
+    step(generator, 200.0F);
+    step(discriminator, 20.0F);
+    CHECK(spikes == 2);
+  }
+}
+
+TEST_CASE("loaded windows go to the optimizers in the order of their first use, gradients or not") {
+  GradScaler<> scaler;
+  scaler.set_spike_guard(SpikeGuard(8));
+  struct Frozen {
+    std::vector<Weights> grads;
+    std::vector<Weights>& gradients() { return grads; }
+    void step(GradientFactor) {}
+  } frozen;
+  One one;
+  const auto iterate = [&](float norm) {  // 0: frozen
+    const float loss = scaler.scale(1.0F);
+    frozen.grads.clear();
+    if (norm > 0.0F) frozen.grads = {{norm * loss}};
+    one.grads = {loss};
+    (void)scaler.step(frozen);
+    (void)scaler.step(one);
+    scaler.update();
+  };
+  const auto values = [&](std::size_t place) {
+    const auto guard = scaler.get_spike_guard(place);
+    REQUIRE(guard.has_value());
+    return guard->values();
+  };
+  iterate(0.0F);
+  CHECK(values(0).empty());
+  CHECK(values(1) == std::vector<double>{1.0});
+  scaler.load_state_dict(scaler.state_dict());
+  iterate(2.0F);
+  CHECK(values(0) == std::vector<double>{2.0});
+  CHECK(values(1) == std::vector<double>{1.0, 1.0});
+  scaler.set_spike_guard(scaler.get_spike_guard(1));  // whose window is the first one's then
+  iterate(3.0F);
+  CHECK(values(0) == std::vector<double>{1.0, 1.0, 3.0});
+  CHECK(values(1) == std::vector<double>{1.0});
+}
+
+TEST_CASE("a guard follows an optimizer that moves within an iteration, and judges what is unscaled after it was set") {
+  GradScaler<> scaler;
+  scaler.set_spike_guard(SpikeGuard(8));
+  One here, there;
+  const auto unscale = [&](One& optimizer) {
+    optimizer.grads = {scaler.scale(1.0F)};
+    (void)scaler.unscale_(optimizer);
+  };
+  unscale(here);
+  there = std::move(here);
+  (void)scaler.step(there);
+  scaler.update();
+  unscale(there);
+  (void)scaler.step(there);
+  scaler.update();
+  CHECK(scaler.get_spike_guard(0)->values().size() == 2);
+  CHECK_FALSE(scaler.get_spike_guard(1).has_value());
+
+  unscale(there);
+  scaler.set_spike_guard(SpikeGuard(9));
+  CHECK_FALSE(scaler.step(there).skipped);
+  scaler.update();
+  CHECK(scaler.get_spike_guard() == SpikeGuard(9));
+}
+
 TEST_CASE("the guards travel in the scaler's state, over here and over there; older states have none") {
   GradScaler<> scaler;
   const headroom::StateDict old = scaler.state_dict();
@@ -215,6 +313,25 @@ TEST_CASE("ranks judge by the norm of all, compare their guards, and one without
   CHECK(digests(SpikeGuard(8), 1.0F)[0] != digests(SpikeGuard(9), 1.0F)[0]);
   CHECK(digests(SpikeGuard(8), 1.0F)[0] != digests(std::nullopt, 1.0F)[0]);
   CHECK(digests(std::nullopt, 1.0F)[1] == digests(std::nullopt, 2.0F)[1]);
+
+  const auto last_digest = [](bool swapped) {
+    GradScaler<> scaler;
+    scaler.set_spike_guard(SpikeGuard(8));
+    std::uint64_t last = 0;
+    scaler.set_reducer([&](const GradientSums& here, std::uint64_t digest) { return last = digest, here; });
+    One one, two;
+    const auto step = [&](One& optimizer) {
+      optimizer.grads = {scaler.scale(1.0F)};
+      (void)scaler.step(optimizer);
+    };
+    step(one);
+    step(two);
+    scaler.update();
+    step(swapped ? two : one);
+    return last;
+  };
+  CHECK(last_digest(false) == last_digest(false));
+  CHECK(last_digest(false) != last_digest(true));
 
   struct Shard {
     std::vector<Weights> grads;

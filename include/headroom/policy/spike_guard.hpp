@@ -197,32 +197,5 @@ class SpikeGuard {
   std::vector<double> values_;
 };
 
-namespace detail {
-
-[[nodiscard]] inline std::string key_of_guard(std::size_t place) { return "spike_guard." + std::to_string(place) + "."; }
-
-/// Adds the states of guards to that of a GradScaler: "spike_guard.0.window", …
-inline void add_guards(const std::vector<SpikeGuard>& guards, StateDict& state) {
-  for (std::size_t place = 0; place < guards.size(); ++place) {
-    for (const auto& [key, value] : guards[place].state_dict()) state.add(key_of_guard(place) + key, value);
-  }
-}
-/// Removes them again, and returns the guards.
-[[nodiscard]] inline std::vector<SpikeGuard> take_guards(StateDict& state) {
-  std::vector<SpikeGuard> guards;
-  for (;;) {
-    const std::string prefix = key_of_guard(guards.size());
-    StateDict of_guard, others;
-    for (const auto& [key, value] : state) {
-      const bool is_of_guard = key.compare(0, prefix.size(), prefix) == 0;
-      is_of_guard ? of_guard.add(key.substr(prefix.size()), value) : others.add(key, value);
-    }
-    if (of_guard.empty()) return guards;
-    guards.push_back(SpikeGuard::from_state_dict(of_guard));
-    state = std::move(others);
-  }
-}
-
-}  // namespace detail
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -18,7 +18,6 @@
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -97,18 +96,19 @@ class GradScalerSettings {
   [[nodiscard]] StateDict state_dict() const {
     if (!enabled_) return StateDict();
     StateDict state = policy_.state_dict();
-    detail::add_guards(iteration_.guards, state);
+    iteration_.guards().add_to(state);
     return state;
   }
   /// Continues with the policy of this state, and with its SpikeGuards; a state without them empties the window of the one that
-  /// is set. Does nothing if disabled. Throws std::invalid_argument as Policy::from_state_dict and SpikeGuard::from_state_dict
-  /// do, and then changes nothing.
+  /// is set. Each window goes to the optimizer that is used next and has none: use them for the first time in the same order as
+  /// in the run that was saved. Does nothing if disabled. Throws std::invalid_argument as Policy::from_state_dict and
+  /// SpikeGuard::from_state_dict do, and then changes nothing.
   void load_state_dict(StateDict dict) {
     if (!enabled_) return;
-    std::vector<SpikeGuard> guards = detail::take_guards(dict);
+    detail::SpikeGuards guards = detail::SpikeGuards::take_from(dict);
     policy_ = Policy::from_state_dict(dict);
-    if (guards.empty() && !iteration_.guards.empty()) guards.push_back(iteration_.guards[0].emptied());
-    iteration_.guards = std::move(guards);
+    if (guards.empty() && !iteration_.guards().empty()) guards = detail::SpikeGuards(iteration_.guards()[0].emptied());
+    iteration_.set_guards(std::move(guards));
   }
 
   /// The reducer is called with what was found in the unscaled gradients of each optimizer, before anything is decided, on
@@ -121,7 +121,8 @@ class GradScalerSettings {
     if (reducer) iteration_.reducer = [reducer = std::move(reducer)](const GradientSums& here, auto) { return reducer(here); };
   }
   /// A reducer that takes a second argument gets a digest of what the decision depends on besides the gradients: the states of
-  /// the policy and of SpikeGuards, the scale of the losses, max_norm and the place of the optimizer in the iteration. It is
+  /// the policy and of SpikeGuards, the scale of the losses, max_norm and the places of the optimizer in the iteration and
+  /// among the guards. It is
   /// equal on ranks that are in step, so a reducer that compares it (MpiReducer, say) notices a rank that is not.
   template <class Reducer, std::enable_if_t<detail::takes_digest<Reducer>(), int> = 0>
   void set_reducer(Reducer reducer) {
@@ -136,16 +137,16 @@ class GradScalerSettings {
   /// Skips the steps of an optimizer whose gradients are finite but have an L2 norm, over all ranks, that the guard takes for a
   /// spike (SkipReason::spike). The policy is adjusted as by any finite step, for the scale is not at fault; `update` shows the
   /// guard the norm. Where gradients are clipped, or in deferred mode, the norm is there already; elsewhere it takes one more
-  /// pass that reads. Several optimizers have a window each, told apart by their order in the iteration. Where ranks reduce,
-  /// all need the same guard. std::nullopt: none.
+  /// pass that reads. Several optimizers have a window each, told apart by their addresses: one that moves from one iteration
+  /// to the next begins a new window. Judges what is unscaled after this call. Where ranks reduce, all need the same guard.
+  /// std::nullopt: none.
   void set_spike_guard(const std::optional<SpikeGuard>& guard) {
-    iteration_.guards.clear();
-    if (guard) iteration_.guards.push_back(*guard);
+    iteration_.set_guards(guard ? detail::SpikeGuards(*guard) : detail::SpikeGuards());
   }
-  /// The guard of the first optimizer of an iteration, or of a later one; empty if there is none, or no such optimizer so far.
+  /// The guard of the optimizer that was used first, or of a later one; empty if there is none, or no such optimizer so far.
   [[nodiscard]] std::optional<SpikeGuard> get_spike_guard(std::size_t optimizer = 0) const {
-    if (optimizer >= iteration_.guards.size()) return std::nullopt;
-    return iteration_.guards[optimizer];
+    if (optimizer >= iteration_.guards().size()) return std::nullopt;
+    return iteration_.guards()[optimizer];
   }
   /// In deferred mode gradients are only measured and stay scaled. The optimizer multiplies them, in the loop it has anyway, by
   /// the GradientFactor that it takes as the first argument of its step (which is 1 in the other mode). An optimizer that takes

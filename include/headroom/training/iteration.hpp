@@ -3,20 +3,20 @@
 #include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/ops/executor.hpp>
-#include <headroom/policy/spike_guard.hpp>
 #include <headroom/state/digest.hpp>
 #include <headroom/training/gradient_passes.hpp>
 #include <headroom/training/optimizer_state.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/training/reducer.hpp>
+#include <headroom/training/spike_guards.hpp>
 #include <headroom/training/step_result.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -29,8 +29,13 @@ class Iteration {
   bool is_deferred = false;
   std::function<GradientSums(const GradientSums&, std::uint64_t digest)> reducer;
   std::uint64_t state_digest = 0;  // of the policy; needed where there is a reducer
-  std::vector<SpikeGuard> guards;  // of the first optimizer of an iteration, of the second, …; empty: none is wanted
 
+  [[nodiscard]] const SpikeGuards& guards() const noexcept { return guards_; }
+  /// They judge the gradients that are unscaled from now on.
+  void set_guards(SpikeGuards guards) noexcept {
+    guards_ = std::move(guards);
+    states_.forget_norms();
+  }
   void set_loss_scale(float scale) noexcept { loss_scale_ = scale; }
   /// From now on there may be scaled gradients again.
   void loss_was_scaled(float scale) noexcept {
@@ -54,12 +59,8 @@ class Iteration {
   }
   /// Shows the guards the norms of this iteration.
   void adjust_guards() {
-    if (guards.empty()) return;
-    std::size_t place = 0;
     for (const OptimizerState& state : states_) {
-      if (place == guards.size()) guards.push_back(guards[0].emptied());
-      if (state.norm) guards[place] = std::move(guards[place]).adjust(*state.norm);
-      ++place;
+      if (state.norm) guards_.adjust(state.guard, state.id, *state.norm);
     }
   }
   void end() noexcept {
@@ -100,7 +101,7 @@ class Iteration {
     auto&& gradients = optimizer_traits<Optimizer>::gradients(optimizer);
     PassesOf<Optimizer, decltype(gradients)> passes(executor, optimizer, gradients);
     const GradientNorm here = passes.measure();
-    const GradientNorm found = reduced(here, 1.0F, &max_norm, duplicates_norm(passes));
+    const GradientNorm found = reduced(here, 1.0F, &max_norm, 0, duplicates_norm(passes));
     if (!found.finite) return found;
     const double factor = clip_factor(found, max_norm);
     if (factor < 1.0) (void)passes.scale(factor);
@@ -152,6 +153,7 @@ class Iteration {
 
   /// Returns what was found over all ranks, and leaves a state that says the same.
   GradientNorm unscale_first(const OptimizerId& id, GradientPasses& passes, float scale, const double* max_norm) {
+    const std::size_t guard = guards_.empty() ? 0 : guards_.place_of(id);
     if (id.defined == 0 && !reducer) {
       states_.add(id).reason = SkipReason::no_gradients;
       return {};
@@ -168,6 +170,7 @@ class Iteration {
     OptimizerState& state = states_.add(id);
     state.report = overflow();  // until the passes succeed nobody may step with these gradients
     state.reason = SkipReason::not_finite;
+    state.guard = guard;
     Attempt attempt{states_, passes};
     const GradientNorm found =
         measures_first ? clip_or_defer(attempt, scaled, scale, max_norm, state) : unscale(attempt, scale, state);
@@ -176,19 +179,18 @@ class Iteration {
     if (found.finite) judge(state, found.norm);
     return found;
   }
-  [[nodiscard]] bool needs_norm(const double* max_norm) const noexcept { return max_norm != nullptr || !guards.empty(); }
+  [[nodiscard]] bool needs_norm(const double* max_norm) const noexcept { return max_norm != nullptr || !guards_.empty(); }
   /// Whether the optimizer may step with finite gradients of this norm.
   void judge(OptimizerState& state, const double& norm) const {
     state.reason = SkipReason::none;
-    if (guards.empty()) return;
+    if (guards_.empty()) return;
     state.norm = norm;
-    const std::size_t place = states_.size() - 1;
-    if (place < guards.size() && guards[place].is_spike(norm)) state.reason = SkipReason::spike;
+    if (guards_[state.guard].is_spike(norm)) state.reason = SkipReason::spike;
   }
   GradientNorm unscale(Attempt& attempt, float scale, OptimizerState& state) const {
     const GradientReport stored = attempt.unscale(scale);
     state.largest = stored.max_abs;
-    return reduced({stored, 0.0}, scale, nullptr);
+    return reduced({stored, 0.0}, scale, nullptr, state.guard);
   }
   /// Nothing is written before everything is known; deferred, nothing at all: the optimizer gets a factor.
   GradientNorm clip_or_defer(Attempt& attempt, GradientNorm scaled, float scale, const double* max_norm,
@@ -202,7 +204,8 @@ class Iteration {
     if (!needs_norm(max_norm)) scaled.norm = 0.0;
     const GradientNorm here = attempt.passes.unscaled(scaled, scale);
     const double duplicates = needs_norm(max_norm) ? duplicates_norm(attempt.passes) : 0.0;
-    const GradientNorm found = reduced(here, loss_scale, max_norm, divided(duplicates, static_cast<double>(scale)));
+    const double not_ours = divided(duplicates, static_cast<double>(scale));
+    const GradientNorm found = reduced(here, loss_scale, max_norm, state.guard, not_ours);
     const double clip = max_norm != nullptr ? clip_factor(found, *max_norm) : 1.0;
     const GradientFactor factor{clip / static_cast<double>(scale)};
     if (is_deferred) {
@@ -217,13 +220,12 @@ class Iteration {
   [[nodiscard]] double duplicates_norm(GradientPasses& passes) const { return reducer ? passes.duplicates_norm() : 0.0; }
   /// The norm over all ranks. They compare what they are about to do, so that a scale that has drifted, or a step too few, is
   /// noticed here.
-  [[nodiscard]] GradientNorm reduced(const GradientNorm& here, float loss_scale, const double* max_norm,
+  [[nodiscard]] GradientNorm reduced(const GradientNorm& here, float loss_scale, const double* max_norm, std::size_t guard,
                                      double duplicates = 0.0) const {
     if (!reducer) return checked(here);
     GradientSums sums = gradient_sums(here);
     if (sums.finite) sums.sum_of_squares = without(duplicates * duplicates, sums.sum_of_squares);
-    std::uint64_t digest = state_digest;
-    for (const SpikeGuard& guard : guards) digest = digest_with(digest, guard.state_digest());
+    std::uint64_t digest = guards_.digest_with(state_digest, guard);
     digest = digest_with(digest, bit_cast<std::uint32_t>(loss_scale));
     digest = digest_with(digest, states_.size());
     digest = digest_with(digest, max_norm != nullptr ? bit_cast<std::uint64_t>(*max_norm) : binary64::quiet_nan_bits);
@@ -260,6 +262,7 @@ class Iteration {
   }
 
   OptimizerStates states_;
+  SpikeGuards guards_;
   float loss_scale_ = 0.0F;  // of the losses; 0 where none has been scaled yet
 };
 

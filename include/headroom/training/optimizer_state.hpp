@@ -66,6 +66,7 @@ struct OptimizerState {
   GradientReport report{};               ///< of the unscaled gradients of all ranks
   SkipReason reason = SkipReason::none;  ///< what that means for the step
   std::optional<double> norm{};          ///< of the same, where a SpikeGuard has seen it
+  std::size_t guard = 0;                 ///< its place in SpikeGuards
   GradientFactor factor{};               ///< what is still to be multiplied by, in deferred mode
   double largest = 0.0;                  ///< largest |gradient| in memory now; +Inf if not finite
   bool stepped = false;
@@ -185,6 +186,9 @@ class OptimizerStates {
   }
   void loss_was_scaled() noexcept {
     for (OptimizerState& state : now_) state.loss_since = true;
+  }
+  void forget_norms() noexcept {
+    for (OptimizerState& state : now_) state.norm.reset();
   }
   /// `had_loss`: a loss was scaled in the iteration that ends.
   void start_iteration(bool had_loss) noexcept {
