@@ -6,7 +6,7 @@ set -euo pipefail
 export LC_ALL=C
 project=$1
 reference=$project/docs/reference.md
-compiler=$(command -v clang++ clang++-19 | head -1) || { echo "Skipped: there is no clang++." && exit 77; }
+compiler=$(command -v clang++ || command -v clang++-19) || { echo "Skipped: there is no clang++." && exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 seconds=${1:-60}
 build=${2:-build/fuzz}
 
-compiler=$(command -v clang++ clang++-19 | head -1) || { echo "Skipped: there is no clang++." && exit 77; }
+compiler=$(command -v clang++ || command -v clang++-19) || { echo "Skipped: there is no clang++." && exit 77; }
 mkdir -p "$build/seeds" "$build/corpus"
 fuzzer=(-std=c++17 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all)
 "$compiler" "${fuzzer[@]}" -x c++ - -o "$build/nothing" 2>"$build/log" <<<'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' ||
