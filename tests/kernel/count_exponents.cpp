@@ -32,7 +32,7 @@ template <class T>
 ExponentHistogram count(const std::vector<Piece>& pieces) {
   const auto tally = std::make_unique<ExponentTally>();
   ExponentCounter<headroom::detail::format_of<T>>::count(pieces.data(), pieces.data() + pieces.size(), 1.0, *tally);
-  return ExponentHistogram(*tally);
+  return headroom::detail::histogram_of(*tally);
 }
 template <class T>
 ExponentHistogram count(const std::vector<T>& elements) {
@@ -132,7 +132,7 @@ TEST_CASE("a tally goes on from call to call, and without memory for its tables"
   ExponentCounter<headroom::binary16>::count(&piece, &piece + 1, 1.0, *tally);
   tally->pairs.reset();
   ExponentCounter<headroom::binary16>::count(&piece, &piece + 1, 1.0, *tally);
-  CHECK(support::Exponents::of(twice).are_those_of(ExponentHistogram(*tally)));
+  CHECK(support::Exponents::of(twice).are_those_of(headroom::detail::histogram_of(*tally)));
   tally->clear();
-  CHECK(ExponentHistogram(*tally) == ExponentHistogram());
+  CHECK(headroom::detail::histogram_of(*tally) == ExponentHistogram());
 }

@@ -1,9 +1,12 @@
 #include <headroom/observe/exponent_histogram.hpp>
 #include <headroom/observe/histogram.hpp>
+#include <headroom/state/text.hpp>
 
 #include <cmath>
 #include <cstdint>
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "support/bits.hpp"
@@ -201,4 +204,103 @@ TEST_CASE("histograms add up in any order") {
   ExponentHistogram twice = forwards;
   twice += twice;
   CHECK(twice == forwards + forwards);
+}
+
+TEST_CASE("a histogram comes back from its state, and from its text; on another rank it is added") {
+  std::mt19937 random(support::seed);
+  const auto through_text = [](const ExponentHistogram& histogram) {
+    return ExponentHistogram::from_state_dict(headroom::from_text(to_text(histogram.state_dict())));
+  };
+  CHECK(through_text(ExponentHistogram()) == ExponentHistogram());
+  CHECK(through_text(exponent_histogram(std::vector<half>(7))) == exponent_histogram(std::vector<half>(7)));
+  ExponentHistogram sum;
+  support::for_each_storage_float([&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (const std::size_t size : {1U, 2U, 300U}) {
+      std::vector<T> elements(size);
+      for (T& element : elements) support::set_bits(element, support::random_bits<headroom::detail::format_of<T>>(random));
+      const ExponentHistogram histogram = exponent_histogram(elements);
+      CHECK(through_text(histogram) == histogram);
+      CHECK(through_text(sum) + through_text(histogram) == sum + histogram);
+      sum += histogram;
+    }
+  });
+  for (const std::uint64_t bits : {std::uint64_t{1}, std::uint64_t{3}, 0x7FEFFFFFFFFFFFFFUL, 0x7FE0000000000000UL}) {
+    std::vector<double> elements = {0.0, 1e-30};
+    support::set_bits(elements[0], bits);
+    CHECK(through_text(exponent_histogram(elements)) == exponent_histogram(elements));
+  }
+}
+
+TEST_CASE("a state that is no histogram's is refused by key and value") {
+  std::vector<float> elements = {-3.0F, 1.0F, 1.0F, 0.0F, 0.0F, 0.0F, 0.0F};
+  support::set_bits(elements[3], 0x7F800000U);
+  support::set_bits(elements[4], 0x7FC00000U);
+  support::set_bits(elements[5], 0x00400000U);  // 2^-127
+  const ExponentHistogram histogram = exponent_histogram(elements);
+  const headroom::StateDict state = histogram.state_dict();
+  CHECK(state.at("elements") == headroom::StateValue(7));
+  CHECK(state.at("max_abs") == headroom::StateValue(3.0));
+  CHECK(state.at("lowest_exponent") == headroom::StateValue(-127));
+  std::string counts = "1", powers_of_two = "1";
+  for (int exponent = -126; exponent < 0; ++exponent) counts += " 0", powers_of_two += " 0";
+  CHECK(state.at("counts") == headroom::StateValue(counts + " 2 1"));
+  CHECK(state.at("powers_of_two") == headroom::StateValue(powers_of_two + " 2 0"));
+  CHECK(ExponentHistogram::from_state_dict(state) == histogram);
+
+  const auto message = [&state](const char* key, const headroom::StateValue& value) {
+    headroom::StateDict bad = state;
+    bad.set(key, value);
+    return support::message_of([&] { (void)ExponentHistogram::from_state_dict(bad); });
+  };
+  const std::pair<const char*, headroom::StateValue> bad[] = {
+      {"elements", -1},
+      {"elements", 0.5},
+      {"infs", 8},
+      {"nans", 7},
+      {"subnormals", 8},
+      {"subnormals", 5},  // of 4 that are not zero
+      {"max_abs", "3"},
+      {"max_abs", -3.0},
+      {"max_abs", 0.0},
+      {"max_abs", 4.0},
+      {"max_abs", 1.5},
+      {"max_abs", 2.0},  // the one with this exponent is no power of two
+      {"max_abs", headroom::detail::bit_cast<double>(headroom::binary64::infinity_bits)},
+      {"lowest_exponent", -1075},
+      {"lowest_exponent", 1023},
+      {"lowest_exponent", -126},
+      {"counts", ""},
+      {"counts", "x"},
+      {"counts", 4},
+      {"counts", counts + " 2 0"},
+      {"counts", "0" + counts.substr(1) + " 2 1"},
+      {"counts", counts + " 4 1"},
+      {"counts", counts + " 2 8"},
+      {"counts", "1 -1 1"},
+      {"powers_of_two", powers_of_two + " 2"},
+      {"powers_of_two", powers_of_two + " 3 0"},
+      {"powers_of_two", powers_of_two + " 2 1"},
+      {"policy", "history"},
+      {"version", 2},
+      {"other", 1},
+  };
+  for (const auto& [key, value] : bad) {
+    INFO(key << " " << headroom::detail::to_text(value) << ": " << message(key, value));
+    CHECK_FALSE(message(key, value).empty());
+  }
+  CHECK(message("max_abs", 2.5).empty());
+  CHECK(message("subnormals", 4).empty());
+  CHECK_THAT(message("max_abs", 4.0), Catch::Matchers::ContainsSubstring("max_abs is 4, which the other values contradict"));
+  CHECK_THAT(message("infs", 8), Catch::Matchers::ContainsSubstring("infs is 8; it must be in [0, 7]"));
+  for (const auto& [key, value] : state) {
+    headroom::StateDict without = state;
+    (void)without.erase(key);
+    CHECK_THAT(support::message_of([&] { (void)ExponentHistogram::from_state_dict(without); }),
+               Catch::Matchers::ContainsSubstring(key));
+  }
+  headroom::StateDict nothing = ExponentHistogram().state_dict();
+  nothing.set("lowest_exponent", 1);
+  CHECK_THAT(support::message_of([&] { (void)ExponentHistogram::from_state_dict(nothing); }),
+             Catch::Matchers::ContainsSubstring("lowest_exponent is 1, which"));
 }

@@ -4,15 +4,25 @@
 #include <headroom/dtype/scale_range.hpp>
 #include <headroom/kernel/count_exponents.hpp>
 #include <headroom/observe/format_shares.hpp>
+#include <headroom/state/fields.hpp>
+#include <headroom/state/state_dict.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
+
+class ExponentHistogram;
+
+namespace detail {
+[[nodiscard]] inline ExponentHistogram histogram_of(const ExponentTally& tally);
+}
 
 /// How many elements have which binary exponent: how gradients lie in a format, and what a loss scale would do to them. Signs
 /// do not count. It is a value: two with the same counts are equal, and their sum is the histogram of all elements together,
@@ -23,22 +33,7 @@ inline namespace HEADROOM_BUILD {
 ///     histogram.recommended_scale<headroom::half>(2);
 class ExponentHistogram {
  public:
-  ExponentHistogram() = default;
-  explicit ExponentHistogram(const detail::ExponentTally& tally)
-      : elements_(tally.elements),
-        subnormals_(tally.subnormals),
-        infs_(tally.infs),
-        nans_(tally.nans),
-        max_bits_(tally.largest) {
-    const auto is_used = [](const Bin& bin) { return bin.count != 0; };
-    const Bin* const begin = tally.bins;
-    const Bin* const end = begin + sizeof tally.bins / sizeof *tally.bins;
-    const Bin* const first = std::find_if(begin, end, is_used);
-    const Bin* last = end;
-    while (last != first && !is_used(last[-1])) --last;
-    bins_.assign(first, last);
-    lowest_ = bins_.empty() ? 0 : detail::ExponentTally::lowest + static_cast<int>(first - begin);
-  }
+  ExponentHistogram() = default;  ///< of no elements
 
   /// All elements.
   [[nodiscard]] std::uint64_t size() const noexcept { return elements_; }
@@ -124,12 +119,82 @@ class ExponentHistogram {
   }
   [[nodiscard]] friend bool operator!=(const ExponentHistogram& a, const ExponentHistogram& b) noexcept { return !(a == b); }
 
+  /// All of it, to save, or to send to another rank, which adds it to its own: to_text(histogram.state_dict()). Throws
+  /// std::invalid_argument beyond 2^63 - 1 elements.
+  [[nodiscard]] StateDict state_dict() const {
+    detail::StateWriter write(state_name);
+    write("elements", elements_);
+    write("infs", infs_);
+    write("nans", nans_);
+    write("subnormals", subnormals_);
+    write("max_abs", max_abs());
+    write("lowest_exponent", lowest_);
+    std::string counts, powers_of_two;
+    for (const Bin& each : bins_) {
+      const char* const separator = counts.empty() ? "" : " ";
+      counts += separator + std::to_string(each.count);
+      powers_of_two += separator + std::to_string(each.powers_of_two);
+    }
+    write("counts", counts);
+    write("powers_of_two", powers_of_two);
+    return write.take();
+  }
+  /// Throws std::invalid_argument naming key and value if one is missing, unknown, of another type, out of range, or at odds
+  /// with the others.
+  [[nodiscard]] static ExponentHistogram from_state_dict(const StateDict& dict) {
+    constexpr int lowest = detail::ExponentTally::lowest, highest = detail::ExponentTally::highest;
+    constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    detail::StateReader read(dict, std::string(state_name));
+    ExponentHistogram found;
+    read("elements", found.elements_, 0, most);
+    const auto all = static_cast<std::int64_t>(found.elements_);
+    read("infs", found.infs_, 0, all);
+    read("nans", found.nans_, 0, all - static_cast<std::int64_t>(found.infs_));
+    read("subnormals", found.subnormals_, 0, all);
+    double max_abs = 0.0;
+    read("max_abs", max_abs);
+    found.max_bits_ = detail::bit_cast<std::uint64_t>(max_abs);
+    read("lowest_exponent", found.lowest_, lowest, highest);
+    std::uint64_t counts[highest - lowest + 1] = {}, powers_of_two[highest - lowest + 1] = {};
+    std::size_t bins = 0, bins_of_powers = 0;
+    read.list("counts", counts, bins, 0, all);
+    read.list("powers_of_two", powers_of_two, bins_of_powers, 0, all);
+    read.finish();
+    for (std::size_t i = 0; i < bins; ++i) found.bins_.push_back({counts[i], powers_of_two[i]});
+    const char* const odd = bins_of_powers != bins ? "powers_of_two" : found.what_is_odd();
+    if (odd != nullptr) {
+      detail::throw_invalid_argument(odd + (" is " + detail::to_text(dict.at(odd))) + ", which the other values contradict");
+    }
+    return found;
+  }
+
  private:
+  friend ExponentHistogram detail::histogram_of(const detail::ExponentTally& tally);
+
   using Bin = detail::ExponentTally::Bin;
+  static constexpr const char* state_name = "exponent_histogram";
 
   [[nodiscard]] Bin bin(int exponent) const noexcept {
     const bool is_used = exponent >= lowest_ && exponent <= highest_exponent();
     return is_used ? bins_[static_cast<std::size_t>(exponent - lowest_)] : Bin{};
+  }
+
+  /// The key of a value that cannot be, for what the others are; null if there is none.
+  [[nodiscard]] const char* what_is_odd() const noexcept {
+    std::uint64_t rest = elements_ - infs_ - nans_;
+    for (const Bin& each : bins_) {
+      if (each.count > rest) return "counts";
+      if (each.powers_of_two > each.count) return "powers_of_two";
+      rest -= each.count;
+    }
+    if (subnormals_ > nonzeros()) return "subnormals";
+    if (bins_.empty()) return lowest_ != 0 ? "lowest_exponent" : max_bits_ != 0 ? "max_abs" : nullptr;
+    const Bin& last = bins_.back();
+    if (bins_.front().count == 0 || last.count == 0 || highest_exponent() > detail::ExponentTally::highest) return "counts";
+    if (max_bits_ == 0 || max_bits_ >= binary64::infinity_bits) return "max_abs";
+    const auto max = detail::WideFloat::of<binary64>(max_bits_);
+    const bool fits = max.exponent == highest_exponent() && (max.digits > 1.0) == (last.count > last.powers_of_two);
+    return fits ? nullptr : "max_abs";
   }
 
   /// How many elements lie below an edge once they are multiplied.
@@ -160,6 +225,29 @@ class ExponentHistogram {
   int lowest_ = 0;
   std::vector<Bin> bins_;  // from lowest_ on; neither the first nor the last is empty
 };
+
+namespace detail {
+
+inline ExponentHistogram histogram_of(const ExponentTally& tally) {
+  using Bin = ExponentTally::Bin;
+  ExponentHistogram found;
+  found.elements_ = tally.elements;
+  found.subnormals_ = tally.subnormals;
+  found.infs_ = tally.infs;
+  found.nans_ = tally.nans;
+  found.max_bits_ = tally.largest;
+  const auto is_used = [](const Bin& bin) { return bin.count != 0; };
+  const Bin* const begin = tally.bins;
+  const Bin* const end = begin + sizeof tally.bins / sizeof *tally.bins;
+  const Bin* const first = std::find_if(begin, end, is_used);
+  const Bin* last = end;
+  while (last != first && !is_used(last[-1])) --last;
+  found.bins_.assign(first, last);
+  found.lowest_ = found.bins_.empty() ? 0 : ExponentTally::lowest + static_cast<int>(first - begin);
+  return found;
+}
+
+}  // namespace detail
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
