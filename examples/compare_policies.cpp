@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <headroom/observe/simulate.hpp>
+#include <limits>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -95,14 +96,15 @@ std::vector<Trace> make_up(int steps) {
   return traces;
 }
 
-/// Courses that no policy was made for.
+/// Courses that AmaxLossScale was not tuned on.
 std::vector<Trace> make_up_others(int steps) {
   digits::Random random(2);
   std::vector<Trace> traces = {
       {"drift", "growing by a factor of 4096 over the training", {}},
       {"walk", "a random walk by a tenth of a power of two a step", {}},
       {"cycles", "rising and falling by a factor of 64 with the learning rate, every 10,000 steps", {}},
-      {"tails", "noise with Student's t distribution with 3 degrees of freedom", {}}};
+      {"tails", "noise with Student's t distribution with 3 degrees of freedom", {}},
+      {"bad", "calm, but one step in 200 is not finite, whatever the scale", {}}};
   double walk = -8.0;
   for (int step = 0; step < steps; ++step) {
     const auto normal = [&random] { return static_cast<double>(random.normal()); };
@@ -113,6 +115,8 @@ std::vector<Trace> make_up_others(int steps) {
     double squares = 0.0;
     for (int i = 0; i < 3; ++i) squares += std::pow(normal(), 2);
     traces[3].max_abs.push_back(std::exp2(-10.0 + 0.35 * normal() / std::sqrt(squares / 3.0)));
+    const double calm = std::exp2(-8.0 - 4.0 * step / steps + 0.35 * normal());
+    traces[4].max_abs.push_back(random.uniform() < 1.0 / 200.0 ? std::numeric_limits<double>::infinity() : calm);
   }
   return traces;
 }

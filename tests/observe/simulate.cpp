@@ -186,4 +186,14 @@ TEST_CASE("a guard is taken through recorded norms") {
   CHECK(found.steps == 300);
   CHECK(found.spikes == std::vector<std::size_t>{150, 299});
   CHECK(simulate(headroom::SpikeGuard(128, 6.0), std::vector<double>()).steps == 0);
+  CHECK(simulate(headroom::SpikeGuard(8, 3.0), {1.0, 2.0}).steps == 2);
+  CHECK(simulate(headroom::SpikeGuard(), std::vector<float>{1.0F}).spikes.empty());
+}
+
+TEST_CASE("what underflows is zero to the policy") {
+  // 1e-12 in half at a scale of 32768 is 3.3e-8, above half of the smallest half, 2^-25 or 2.98e-8; at 16384 it is below.
+  CHECK(simulate(headroom::HistogramLossScale().with_loss_scale(32768.0F), MaxAbs{1e-12}).final_scale == 65536.0F);
+  CHECK(simulate(headroom::LogMaxLossScale().with_loss_scale(32768.0F), MaxAbs{1e-12}).final_scale == 0x1p24F);
+  CHECK(simulate(headroom::LogMaxLossScale().with_loss_scale(16384.0F), MaxAbs{1e-12}).final_scale == 16384.0F);
+  CHECK(simulate<float>(headroom::LogMaxLossScale().with_loss_scale(16384.0F), MaxAbs{1e-12}).final_scale == 0x1p24F);
 }

@@ -41,7 +41,8 @@ struct Reference {
   std::map<int, std::int64_t> excesses;
   std::int64_t steps = 0, credit = 0;
   int spread = 205;
-  bool overflowed = false;
+  int since = 33;  // finite steps since the last overflow
+  int held = 0, zeros = 0;
   double scale = 32768.0;
 
   static int whole(double value, bool up) {  // by straight lines between powers of two
@@ -72,21 +73,33 @@ struct Reference {
     }
     return 0;
   }
+  [[nodiscard]] std::int64_t allowed(std::int64_t rate) const { return 3 * std::max<std::int64_t>(steps, 2000) * rate / 65536; }
+  [[nodiscard]] bool is_beyond(std::int64_t count) { return 256 * excesses[27] > count; }
   void step(const GradientReport& report, double target) {
     const int most = whole(65504.0, false);
     const auto rate = static_cast<std::int64_t>(target * 16777216.0);
     if (!report.finite) {
-      if (!recent.empty() && !overflowed) {
-        count(std::max(0, most - level() - whole(scale, true)) + 16);
+      double lowest = 0.0;
+      if (!recent.empty() && since > 0) {
+        count(is_beyond(allowed(rate)) ? 224 : std::max(0, most - level() - whole(scale, true)) + 16);
         credit = std::max<std::int64_t>(credit - 16777216, -4 * 16777216);
+        if (credit == -4 * 16777216 && since <= 32) held = 32;
+        lowest = std::min(scale, std::exp2(std::floor((most - level() - 480) / 16.0)));
       }
-      overflowed = true;
-      scale = std::max(scale / 256.0, 1.0);
+      since = 0;
+      scale = std::max({scale / 256.0, lowest, 1.0});
       return;
     }
-    overflowed = false;
+    ++since;
     credit = std::min<std::int64_t>(credit + rate, 2 * 16777216);
-    if (report.max_abs > 0.0) {
+    if (!(report.max_abs > 0.0)) {
+      if (++zeros == 2000) {
+        zeros = 0;
+        scale = std::min(2.0 * scale, 0x1p126);
+      }
+      return;
+    }
+    {
       const int magnitude = whole(report.max_abs, true);
       if (!recent.empty()) {
         const int excess = magnitude - level();
@@ -96,15 +109,23 @@ struct Reference {
       recent.insert(recent.begin(), magnitude);
       if (recent.size() > 32) recent.pop_back();
     }
-    const std::int64_t allowed = 3 * std::max<std::int64_t>(steps, 2000) * rate / 65536;
+    const std::int64_t all = allowed(rate);
     const auto octave = static_cast<int>(std::floor(static_cast<double>(credit) / 16777216.0));
     const double line = 1.0 + static_cast<double>(credit - std::int64_t{octave} * 16777216) / 16777216.0;
-    const double paid = std::floor(std::ldexp(std::floor(std::ldexp(static_cast<double>(allowed) * line, octave + 4)), -4));
-    int margin = std::min(4 + 7 * spread / 128, excess_of_all_but(allowed) + 4);
-    margin = std::max(margin, excess_of_all_but(static_cast<std::int64_t>(paid)));
+    const double paid = std::floor(std::ldexp(std::floor(std::ldexp(static_cast<double>(all) * line, octave + 4)), -4));
+    int margin = 4 + 7 * spread / 128;
+    if (!is_beyond(all)) {
+      margin = std::min(margin, excess_of_all_but(all) + 4);
+      margin = std::max(margin, excess_of_all_but(static_cast<std::int64_t>(paid)));
+    }
     if (steps < 64) margin = std::max(margin, 32 - static_cast<int>(steps) / 2);
     margin = std::min(margin, 224);
-    scale = std::min(std::max(std::exp2(std::floor((most - level() - margin) / 16.0)), 1.0), 0x1p126);
+    double proposed = std::exp2(std::floor((most - level() - margin) / 16.0));
+    if (held > 0) {
+      --held;
+      proposed = std::min(proposed, scale);
+    }
+    scale = std::min(std::max(proposed, 1.0), 0x1p126);
   }
 };
 
@@ -220,7 +241,48 @@ TEST_CASE("AmaxLossScale skips at its target rate where skipping is worth it") {
   }
 }
 
-TEST_CASE("AmaxLossScale: what it is told by adjust(bool) is dynamic; magnitudes that are not known change nothing") {
+TEST_CASE("AmaxLossScale gets away from a scale at which everything underflows") {
+  AmaxLossScale policy;
+  policy = policy.adjust(GradientReport{true, 1.0});
+  int zeros = 0;
+  for (int step = 0; step < 60000; ++step) {
+    const bool underflows = 1e-12 * static_cast<double>(policy.loss_scale()) < 0x1p-25;
+    policy = policy.adjust(GradientReport{true, underflows ? 0.0 : 1e-12});
+    zeros += underflows ? 1 : 0;
+  }
+  CHECK(zeros < 10 * 2000);
+  CHECK(policy.loss_scale() >= 0x1p50F);
+}
+
+TEST_CASE("AmaxLossScale sees large steps between small ones, however far apart") {
+  for (const double large : {8.0, 1e3}) {
+    for (const int period : {2, 3, 8}) {
+      std::vector<double> max_abs;
+      for (int step = 0; step < 10000; ++step) max_abs.push_back(step % period == 0 ? large : 1e-5);
+      CHECK(headroom::simulate(AmaxLossScale(), max_abs).skipped < 30);
+    }
+  }
+}
+
+TEST_CASE("AmaxLossScale makes no room for what no scale would hold") {
+  std::mt19937_64 random(3);
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> uniform;
+  for (const double beyond : {infinity, 0x1p20}) {
+    std::vector<double> max_abs;
+    std::size_t bad = 0;
+    for (int i = 0; i < 40000; ++i) {
+      const bool is_bad = uniform(random) < 0.01;
+      bad += is_bad ? 1U : 0U;
+      max_abs.push_back(std::exp2(-8.0 + 0.35 * normal(random)) * (is_bad ? beyond : 1.0));
+    }
+    const auto found = headroom::simulate(AmaxLossScale(), max_abs);
+    CHECK(found.skipped <= bad + bad / 20 + 5);
+    CHECK(found.wasted_bits < 3.0);
+  }
+}
+
+TEST_CASE("AmaxLossScale: what it is told by adjust(bool) is dynamic; gradients that are all zero count as that") {
   AmaxLossScale policy;
   headroom::DynamicLossScale dynamic;
   for (int i = 0; i < 5000; ++i) {
@@ -230,7 +292,6 @@ TEST_CASE("AmaxLossScale: what it is told by adjust(bool) is dynamic; magnitudes
     REQUIRE(policy.loss_scale() == dynamic.loss_scale());
     REQUIRE(policy.counter() == dynamic.counter());
   }
-  // Zeros before anything else are as adjust(true); later the scale stays where the magnitudes before put it.
   CHECK(AmaxLossScale().adjust(GradientReport{true, 0.0}).counter() == 1);
   policy = AmaxLossScale().adjust(GradientReport{true, 0.5});
   CHECK(policy.adjust(GradientReport{true, 0.0}).loss_scale() == policy.loss_scale());

@@ -84,14 +84,16 @@ template <class Policy, class Boolean>
 
 /// Takes a policy through steps with these largest unscaled |gradients|. A step overflows if its largest gradient times the
 /// scale exceeds the largest finite value of `Dtype`, or is not finite itself. (Rounding would tolerate an excess of less than
-/// half a unit in the last place.) For comparing policies before a training run: record max_abs of a short one in float, and
-/// see which policy wastes least. Throws std::invalid_argument naming the step if max_abs is negative.
+/// half a unit in the last place.) If it underflows to zero, the policy is told so. For comparing policies before a training
+/// run: record max_abs of a short one in float, and see which policy wastes least. Throws std::invalid_argument naming the step
+/// if max_abs is negative.
 template <class Dtype = half, class Policy>
 [[nodiscard]] GradientSimulation simulate(Policy policy, const std::vector<double>& max_abs) {
   static_assert(is_loss_scale_v<Policy>, "headroom: simulate takes a loss scale as its first argument (see is_loss_scale_v)");
   using Format = detail::format_of<Dtype>;
   static_assert(!std::is_same_v<Dtype, double>, "headroom: no loss scale is for gradients in double");
   constexpr auto largest = detail::bit_cast<double>(detail::convert_bits<Format, binary64>(Format::largest_finite_bits));
+  constexpr double rounds_to_zero = detail::bit_cast<double>(detail::convert_bits<Format, binary64>(1)) / 2;
   GradientSimulation simulation;
   simulation.final_scale = policy.loss_scale();
   double wasted = 0.0;
@@ -111,7 +113,9 @@ template <class Dtype = half, class Policy>
       wasted += spare;
       ++measured;
     }
-    const GradientReport report{finite, finite ? max_abs[step] : detail::positive_infinity()};
+    // What underflows is 0 to the policy, as it would be in a training.
+    const bool underflows = finite && max_abs[step] * static_cast<double>(policy.loss_scale()) <= rounds_to_zero;
+    const GradientReport report{finite, !finite ? detail::positive_infinity() : underflows ? 0.0 : max_abs[step]};
     detail::simulate_step(policy, finite, report, simulation);
   }
   simulation.wasted_bits = measured == 0 ? 0.0 : wasted / static_cast<double>(measured);
@@ -128,7 +132,8 @@ template <class Dtype = half, class Policy>
 
 /// Takes a guard through steps with these norms of the gradients, or losses: which of them are spikes. For choosing window and
 /// sigmas by a training that was recorded.
-[[nodiscard]] inline SpikeSimulation simulate(SpikeGuard guard, const std::vector<double>& values) {
+[[nodiscard]] inline SpikeSimulation simulate(const SpikeGuard& from, const std::vector<double>& values) {
+  SpikeGuard guard = from;
   SpikeSimulation simulation;
   for (const double& value : values) {
     if (guard.is_spike(value)) simulation.spikes.push_back(simulation.steps);
@@ -136,6 +141,13 @@ template <class Dtype = half, class Policy>
     ++simulation.steps;
   }
   return simulation;
+}
+
+[[nodiscard]] inline SpikeSimulation simulate(const SpikeGuard& guard, const std::vector<float>& values) {
+  return simulate(guard, std::vector<double>(values.begin(), values.end()));
+}
+[[nodiscard]] inline SpikeSimulation simulate(const SpikeGuard& guard, std::initializer_list<double> values) {
+  return simulate(guard, std::vector<double>(values));
 }
 
 }  // namespace HEADROOM_BUILD

@@ -4,6 +4,7 @@
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/magnitude.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace headroom {
@@ -13,8 +14,10 @@ inline namespace HEADROOM_BUILD {
 /// no magnitudes.
 struct AmaxConfig {
   LossScaleConfig scale;
-  double target_skip_rate = 0.00027;  ///< share of the steps that may overflow in the long run; in [2^-20, 2^-3]
-  float largest_finite = 65504.0F;    ///< of the dtype that gradients are computed in: half; in [1, 2^127]
+  /// The share of steps that may overflow, where making room for them would cost bits: in [2^-20, 2^-3]. A little more often
+  /// than once in 4,000 steps; torch's rule comes to 2 to 4 in 10,000.
+  double target_skip_rate = 0.00027;
+  float largest_finite = 65504.0F;  ///< of the dtype that gradients are computed in: half; in [1, 2^127]
 
   constexpr void check() const {
     if (!detail::positive_in(target_skip_rate, 0x1p-20, 0x1p-3)) {
@@ -33,27 +36,39 @@ struct AmaxConfig {
   friend constexpr bool operator!=(const AmaxConfig& a, const AmaxConfig& b) noexcept { return !(a == b); }
 };
 
+// clang-format off
 /// Follows the largest |gradient|: a piece of BasicDynamicLossScale, and headroom's own rule. All in logarithms to base 2:
 ///
-///     level     the second largest magnitude of the last 32 steps, or that of the last one if it is larger: the second
-///     largest,
-///               so that a single spike does not count; the last, so that a shift upwards does at once
+///     level     the second largest magnitude of the last 32 steps, or that of the last one if it is larger: the second, so that
+///               a single spike does not count; the last, so that a shift upwards counts at once
 ///     excess    how far a step's magnitude lies above the level before it
-///     scale     the largest power of two for which level + margin stays below largest_finite
-///     margin    at most 14, so that the largest gradients stay far above the subnormals of half; otherwise the larger of
-///       noise   3.5 times the excess that one step in 64 has, and a quarter; but no more than a quarter above the excess that
-///       a
+///     scale     the largest power of two for which level + margin is not above largest_finite
+///     margin    the larger of noise and tail, and at most 14, so that the largest gradients stay far above the subnormals of
+///               half; in the first 64 steps at least 2, less 1/32 for each of them
+///     noise     a quarter, plus 3.5 times the excess that one step in 64 has; but at most a quarter above the excess that a
 ///               share of 3 * target_skip_rate of the steps has had
-///       tail    the excess that a share of 3 * target_skip_rate * 2^credit of them has had
-///     credit    grows by target_skip_rate a step up to 2, and falls by 1 with an overflow, down to -4
+///     tail      the excess that a share of 3 * target_skip_rate * 2^credit of the steps has had. 3, because a margin that is
+///               rounded up to a power of two is exceeded less often. If it is more than 13.5, there is none: no scale is
+///               worth making room for that
+///     credit    starts at 0, grows by target_skip_rate a step up to 2, and falls by 1 with an overflow, down to -4
 ///
-/// so that steps are skipped at the target rate where a margin against all that has been seen would cost more than it is
-/// worth, and hardly ever where it is cheap. The excesses are counted in a histogram that halves its counts every 16,384
-/// steps. How far an overflow exceeded the scale nobody knows: it counts as one bit. After it the scale is 2^8 times smaller
-/// for the one step it takes to see what the magnitude is now, and 2^8 times smaller again if that overflows as well.
+/// So steps are skipped at the target rate where a margin against all that has been seen would cost more than it is worth, and
+/// next to none where it is cheap. Where gradients jump by more than 14 bits, or are not finite whatever the scale, those steps
+/// are skipped, however many.
+///
+/// The excesses are counted in bins of half a bit, and all counts are halved when they have come to 32,768 steps; before there
+/// are 2,000 a share is one of 2,000. How far an overflow exceeded the scale nobody knows: it counts as one bit more than there
+/// was room for, and where there is no tail as more than 13.5. After it the scale is 2^8 times smaller for the one step it takes
+/// to see what the magnitude is now, and 2^8 times smaller again if that overflows as well. If it is the second within 32
+/// steps and credit is at its lowest, it does not rise for 32 steps, so that large steps between small ones are seen, too; but unless steps overflow in a row it does not
+/// fall below what keeps magnitudes of the level normal in half, 30 bits below largest_finite.
+///
+/// A step without gradients other than zero says nothing of magnitudes: it may have underflowed. It counts as adjust(true), by
+/// which the scale doubles every growth_interval steps.
 ///
 /// It reckons in whole numbers (magnitudes in sixteenths, log2 by straight lines between powers of two), so all machines,
 /// compilers and flags agree.
+// clang-format on
 class FollowMaxAbs {
  public:
   using Config = AmaxConfig;
@@ -63,24 +78,15 @@ class FollowMaxAbs {
   [[nodiscard]] constexpr float next_scale(const GradientReport& report, float scale, const Config& config) noexcept {
     const std::int32_t most = detail::log2_below(static_cast<double>(config.largest_finite));
     const std::int32_t rate = rate_of(config);
-    if (!report.finite) {
-      if (size_ != 0 && overflowed_ == 0) {
-        const std::int32_t margin = most - level() - detail::log2_above(static_cast<double>(scale));
-        count((margin > 0 ? margin : 0) + bit);
-        credit_ = credit_ > lowest_credit + one ? credit_ - one : lowest_credit;
-      }
-      overflowed_ = 1;
-      return detail::bits_lower(scale, 8);
-    }
-    overflowed_ = 0;
-    credit_ = credit_ + rate < highest_credit ? credit_ + rate : highest_credit;
-    if (!detail::is_positive(report.max_abs)) {
-      if (size_ == 0) return 0.0F;  // nothing is known yet
-    } else {
-      see(detail::log2_above(report.max_abs));
-    }
-    const std::int32_t spare = most - level() - margin(rate);
-    return detail::power_of_two(spare >= 0 ? spare / bit : -((bit - 1 - spare) / bit));
+    if (!report.finite) return after_overflow(most, rate, scale);
+    if (since_ < long_since) ++since_;
+    credit_ = std::min(credit_ + rate, highest_credit);
+    if (!detail::is_positive(report.max_abs)) return 0.0F;
+    see(detail::log2_above(report.max_abs));
+    const float proposed = detail::power_of_two(detail::whole_bits(most - level() - margin(rate)));
+    if (held_ == 0) return proposed;
+    --held_;
+    return std::min(proposed, scale);
   }
 
   template <class Self, class Visit>
@@ -91,21 +97,23 @@ class FollowMaxAbs {
     visit.list("excesses", self.excesses_, bins, 0, most_steps);
     visit("counted", self.steps_, 0, most_steps);
     visit("credit", self.credit_, lowest_credit, highest_credit);
-    visit("overflowed", self.overflowed_, 0, 1);
+    visit("since_overflow", self.since_, 0, long_since);
+    visit("held", self.held_, 0, window);
   }
   friend constexpr bool operator==(const FollowMaxAbs& a, const FollowMaxAbs& b) noexcept {
     bool are_equal = a.size_ == b.size_ && a.spread_ == b.spread_ && a.steps_ == b.steps_ && a.credit_ == b.credit_ &&
-                     a.overflowed_ == b.overflowed_;
+                     a.since_ == b.since_ && a.held_ == b.held_;
     for (int i = 0; i < window; ++i) are_equal = are_equal && a.recent_[i] == b.recent_[i];
     for (int i = 0; i < n_bins; ++i) are_equal = are_equal && a.excesses_[i] == b.excesses_[i];
     return are_equal;
   }
 
  private:
-  static constexpr int window = 32, n_bins = 28;
+  static constexpr int window = 32, n_bins = 28, long_since = window + 1;
   static constexpr std::int32_t bit = detail::log2_unit, bin = bit / 2, most_margin = n_bins * bin;
   static constexpr std::int32_t one = 1 << 24, lowest_credit = -4 * one, highest_credit = 2 * one;
   static constexpr std::int32_t most_steps = 32768;
+  static constexpr std::int32_t lowest_peak = 30;  // bits: half's largest number is so much above its smallest normal one
   static constexpr std::int32_t fine = 64,
                                 largest_spread = most_margin * fine;  // spread_ is in 1/fine of what magnitudes are in
 
@@ -121,6 +129,19 @@ class FollowMaxAbs {
       first = x > first ? x : first;
     }
     return size_ == 1 || recent_[0] > second ? recent_[0] : second;
+  }
+
+  [[nodiscard]] constexpr float after_overflow(std::int32_t most, std::int32_t rate, float scale) noexcept {
+    const float lower = detail::bits_lower(scale, 8);
+    const std::int32_t since = since_;
+    since_ = 0;
+    if (size_ == 0 || since == 0) return lower;
+    const std::int32_t room = most - level() - detail::log2_above(static_cast<double>(scale));
+    count(is_beyond(allowed(rate)) ? most_margin : std::max(room, 0) + bit);
+    credit_ = std::max(credit_ - one, lowest_credit);
+    if (credit_ == lowest_credit && since < long_since) held_ = window;
+    const float lowest = detail::power_of_two(detail::whole_bits(most - level() - lowest_peak * bit));
+    return std::max(lower, std::min(lowest, scale));
   }
 
   /// A step of this magnitude.
@@ -149,6 +170,15 @@ class FollowMaxAbs {
     }
   }
 
+  /// How many steps may have had a larger excess than the margin, in 256ths of a step.
+  [[nodiscard]] constexpr std::int64_t allowed(std::int32_t rate) const noexcept {
+    const std::int64_t known = steps_ > 2000 ? steps_ : 2000;
+    return 3 * known * rate / (one / 256);
+  }
+  /// Whether so many have had one that is beyond all margins.
+  [[nodiscard]] constexpr bool is_beyond(std::int64_t steps) const noexcept {
+    return std::int64_t{excesses_[n_bins - 1]} * 256 > steps;
+  }
   /// What is above the excess of all but this many steps, in 256ths of a step.
   [[nodiscard]] constexpr std::int32_t excess_of_all_but(std::int64_t steps) const noexcept {
     std::int64_t left = steps;
@@ -161,19 +191,18 @@ class FollowMaxAbs {
   }
 
   [[nodiscard]] constexpr std::int32_t margin(std::int32_t rate) const noexcept {
-    const std::int64_t known = steps_ > 2000 ? steps_ : 2000;
-    const std::int64_t allowed = 3 * known * rate / (one / 256);
-    // 2^credit, between powers of two a straight line, times `allowed`
+    const std::int64_t all = allowed(rate);
+    // 2^credit, between powers of two a straight line, times `all`
     const std::int64_t positive = std::int64_t{credit_} - lowest_credit;
-    const std::int64_t with_credit = (allowed * (one + positive % one) << static_cast<unsigned>(positive / one)) / one >>
+    const std::int64_t with_credit = (all * (one + positive % one) << static_cast<unsigned>(positive / one)) / one >>
                                      static_cast<unsigned>(-lowest_credit / one);
-    const std::int32_t of_noise = bit / 4 + 7 * spread_ / (2 * fine), all_seen = excess_of_all_but(allowed) + bit / 4;
-    const std::int32_t tail = excess_of_all_but(with_credit);
-    const std::int32_t until_known = steps_ < 64 ? 2 * bit - steps_ * bit / 32 : 0;
-    std::int32_t result = of_noise < all_seen ? of_noise : all_seen;
-    result = tail > result ? tail : result;
-    result = until_known > result ? until_known : result;
-    return result < most_margin ? result : most_margin;
+    const bool has_tail = !is_beyond(all);
+    // The quarter also covers what the straight lines lie below the logarithm.
+    std::int32_t result = bit / 4 + 7 * spread_ / (2 * fine);
+    if (has_tail) result = std::min(result, excess_of_all_but(all) + bit / 4);
+    if (has_tail) result = std::max(result, excess_of_all_but(with_credit));
+    if (steps_ < 64) result = std::max(result, 2 * bit - steps_ * bit / 32);
+    return std::min(result, most_margin);
   }
 
   std::int16_t recent_[window] = {};     // log2 of the magnitudes, the last step's first
@@ -181,8 +210,9 @@ class FollowMaxAbs {
   std::int32_t steps_ = 0;               // how many are counted in excesses_
   std::int32_t spread_ = 205;            // the excess of one step in 64, at first a fifth of a bit
   std::int32_t credit_ = 0;
-  std::uint8_t size_ = 0;        // of recent_
-  std::uint8_t overflowed_ = 0;  // in the step before
+  std::uint8_t size_ = 0;            // of recent_
+  std::uint8_t since_ = long_since;  // finite steps since the last overflow
+  std::uint8_t held_ = 0;            // for how many steps the scale must not rise
 };
 
 /// headroom's own rule: keeps the scale a margin below where the largest |gradient| would overflow, and adapts the margin to a

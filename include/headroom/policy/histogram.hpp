@@ -32,7 +32,7 @@ struct HistogramConfig {
 };
 
 /// Backs off if a scaled gradient was above bin_edge * largest_finite, and grows otherwise, after every step: a piece of
-/// BasicDynamicLossScale. Without gradients other than zero it leaves the scale as it is.
+/// BasicDynamicLossScale.
 class KeepBelowBinEdge {
  public:
   using Config = HistogramConfig;
@@ -41,7 +41,6 @@ class KeepBelowBinEdge {
 
   [[nodiscard]] static constexpr float next_scale(const GradientReport& report, float scale, const Config& config) noexcept {
     if (!report.finite) return detail::backed_off(scale, config.scale);
-    if (!detail::is_positive(report.max_abs)) return scale;
     const double edge = config.bin_edge * static_cast<double>(config.largest_finite);
     // Divided, not multiplied: a product beyond double would be Inf, which -ffast-math knows nothing of.
     const bool is_large = report.max_abs > edge / static_cast<double>(scale);

@@ -94,8 +94,8 @@ class FollowLogMax {
   static constexpr const char* name = "log_max";
   constexpr explicit FollowLogMax(const Config&) noexcept {}
 
-  [[nodiscard]] constexpr float next_scale(const GradientReport& report, float scale, const Config& config) noexcept {
-    if (report.finite && !detail::is_positive(report.max_abs)) return scale;  // log2(0) would poison the averages
+  [[nodiscard]] constexpr float next_scale(const GradientReport& report, float, const Config& config) noexcept {
+    if (report.finite && !detail::is_positive(report.max_abs)) return 0.0F;  // log2(0) would poison the averages
     const double x = report.finite ? detail::log2_of(report.max_abs) : config.log_max;
     fast_ = config.beta1 * fast_ + (1.0 - config.beta1) * x;
     slow_ = config.beta2 * slow_ + (1.0 - config.beta2) * x;
@@ -137,8 +137,9 @@ class FollowLogMax {
 ///     scale = 2^(log_max - mu - overflow_std_dev * sigma)
 ///
 /// which is no power of two. An overflow counts as x = log_max; the published code has 2^log_max there, so that one overflow
-/// keeps the scale at its floor for thousands of steps. A step with no gradient other than zero does not count; there it made
-/// the averages infinite. adjust(bool), which knows no magnitudes, falls back to DynamicLossScale's rule.
+/// keeps the scale at its floor for thousands of steps. A step with no gradient other than zero counts as adjust(true), for it
+/// may have underflowed; there it made the averages infinite. adjust(bool), which knows no magnitudes, falls back to
+/// DynamicLossScale's rule.
 using LogMaxLossScale = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffAtOnce, FollowLogMax>;
 
 }  // namespace HEADROOM_BUILD

@@ -29,20 +29,21 @@ struct IgnoreMagnitudes {
 
 namespace detail {
 
-/// Logarithms to base 2 in whole sixteenths, by straight lines between powers of two: at most 0.09 above the true one.
+/// Logarithms to base 2 in whole sixteenths, by straight lines between powers of two, which lie below the true one by at most
+/// 0.087.
 inline constexpr std::int32_t log2_unit = 16;
 
 [[nodiscard]] constexpr bool is_positive(const double& value) noexcept {
   const auto bits = bit_cast<std::uint64_t>(value);
   return bits != 0 && bits <= binary64::infinity_bits;
 }
-/// Rounded down; in units of 2^-bits, if not in sixteenths. `value` is positive.
+/// The line, rounded down; in units of 2^-bits, if not in sixteenths. `value` is positive.
 template <unsigned bits = 4>
 [[nodiscard]] constexpr std::int32_t log2_below(const double& value) noexcept {
   return static_cast<std::int32_t>(bit_cast<std::uint64_t>(value) >> (binary64::mantissa_bits - bits)) -
          static_cast<std::int32_t>(binary64::bias) * (1 << bits);
 }
-/// Rounded up.
+/// The line, rounded up.
 [[nodiscard]] constexpr std::int32_t log2_above(const double& value) noexcept {
   constexpr std::uint64_t below = (std::uint64_t{1} << (binary64::mantissa_bits - 4U)) - 1;
   return log2_below(value) + ((bit_cast<std::uint64_t>(value) & below) != 0 ? 1 : 0);
@@ -51,6 +52,10 @@ template <unsigned bits = 4>
 [[nodiscard]] constexpr float power_of_two(std::int32_t exponent) noexcept {
   const std::int32_t in_range = exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
   return bit_cast<float>(static_cast<std::uint32_t>(in_range + 127) << 23U);
+}
+/// A logarithm rounded down to whole powers of two.
+[[nodiscard]] constexpr std::int32_t whole_bits(std::int32_t log2) noexcept {
+  return log2 >= 0 ? log2 / log2_unit : -((log2_unit - 1 - log2) / log2_unit);
 }
 /// A scale over 2^n, or the end of the range.
 [[nodiscard]] constexpr float bits_lower(float scale, int n) noexcept {
