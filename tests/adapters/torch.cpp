@@ -173,10 +173,22 @@ TEST_CASE("the gradient that overflowed is named by its number, wherever it lies
   };
   check(*result.nonfinite);
   std::vector<Tensor> gradients = {parameters[0].grad(), parameters[2].grad(), parameters[3].grad()};
-  check(headroom::detail::aten::find_nonfinite(gradients, [](const Tensor&) { return false; }).value());
+  const auto find = [&gradients](bool (*is_here)(const Tensor&)) {
+    return headroom::detail::aten::find_nonfinite(headroom::parallel(2), gradients, is_here);
+  };
+  const auto nowhere = [](const Tensor&) { return false; };
+  check(find(nowhere).value());
+  check(find([](const Tensor& tensor) { return tensor.dim() == 1; }).value());  // the first is elsewhere, the second here
+  check(find([](const Tensor& tensor) { return tensor.dim() == 2; }).value());
+  gradients.push_back(torch::full({2, 3}, -std::numeric_limits<float>::infinity()).to(torch::kHalf).t());
+  gradients.push_back(torch::full({3}, std::numeric_limits<double>::quiet_NaN(), torch::kDouble).to_sparse());
+  gradients.push_back(torch::empty({0}));
+  CHECK(find(nowhere)->inf_count == 7);
+  CHECK(find(nowhere)->nan_count == 4);
+  gradients.resize(3);
   gradients[1].zero_();
   gradients[2].zero_();
-  CHECK_FALSE(headroom::detail::aten::find_nonfinite(gradients, [](const Tensor&) { return false; }).has_value());
+  CHECK_FALSE(find(nowhere).has_value());
 }
 
 TEST_CASE("the optimizer may run in another thread") {

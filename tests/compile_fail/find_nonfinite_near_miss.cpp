@@ -12,9 +12,9 @@ struct headroom::optimizer_traits<Device> {
   static std::vector<float>& gradients(Device& optimizer) { return optimizer.grads; }
   static void step(Device&) {}
 #ifdef HEADROOM_CONTROL
-  static std::optional<NonFinite> find_nonfinite(const std::vector<float>&) { return {}; }
+  static std::optional<NonFinite> find_nonfinite(const ParallelExecutor&, const std::vector<float>&) { return {}; }
 #else
-  static std::optional<NonFinite> find_nonfinite(const Device&) { return {}; }
+  static std::optional<NonFinite> find_nonfinite(const ParallelExecutor&, const Device&) { return {}; }
 #endif
 };
 

@@ -1,9 +1,13 @@
 #include <headroom/ops/find_nonfinite.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <random>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -13,6 +17,7 @@
 #include "support/catch.hpp"
 #include "support/isa.hpp"
 #include "support/network.hpp"
+#include "support/samples.hpp"
 #include "support/strided.hpp"
 
 using headroom::find_nonfinite;
@@ -30,6 +35,16 @@ template <class T>
 constexpr support::bits_type<T> quiet_nan = headroom::detail::format_of<T>::quiet_nan_bits;
 template <class T>
 constexpr support::bits_type<T> signalling_nan = static_cast<support::bits_type<T>>(infinity<T> + 1);
+
+void check(const std::optional<headroom::NonFinite>& found, const headroom::NonFinite& expected) {
+  REQUIRE(found.has_value() == (expected.nan_count + expected.inf_count > 0));
+  if (!found) return;
+  CHECK(found->path == expected.path);
+  CHECK(found->index == expected.index);
+  CHECK(found->kind == expected.kind);
+  CHECK(found->nan_count == expected.nan_count);
+  CHECK(found->inf_count == expected.inf_count);
+}
 
 }  // namespace
 
@@ -147,4 +162,56 @@ TEST_CASE("scalars, and elements without alignment") {
   const auto unaligned = find_nonfinite(headroom::span<const float>(reinterpret_cast<const float*>(bytes.data() + 1), 10));
   REQUIRE(unaligned.has_value());
   CHECK(unaligned->index == 7);
+}
+
+TEST_CASE("any number of Inf and NaN in leaves of any size, against a count one by one") {
+  std::mt19937 random(support::seed);
+  support::for_each_dtype([&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (int run = 0; run < support::cases(20); ++run) {
+      std::vector<std::vector<T>> tree(3);
+      headroom::NonFinite expected;
+      for (std::size_t leaf = 0; leaf < tree.size(); ++leaf) {
+        tree[leaf].assign(random() % 1600, T(1.0F));
+        const unsigned one_in = run % 4 == 0 ? 1 : 1U << random() % 12;
+        for (std::size_t i = 0; i < tree[leaf].size(); ++i) {
+          if (random() % one_in != 0) continue;
+          const bool is_nan = (random() & 1U) != 0;
+          support::set_bits(tree[leaf][i], is_nan ? quiet_nan<T> : minus_infinity<T>);
+          if (expected.nan_count + expected.inf_count == 0) {
+            expected.path = "[" + std::to_string(leaf) + "]";
+            expected.index = i;
+            expected.kind = is_nan ? NonFiniteKind::nan : NonFiniteKind::inf;
+          }
+          ++(is_nan ? expected.nan_count : expected.inf_count);
+        }
+      }
+      check(find_nonfinite(tree), expected);
+    }
+  });
+}
+
+TEST_CASE("every executor finds the same") {
+  struct Backwards {
+    static std::size_t concurrency() { return 5; }
+    static void run(std::size_t n, const std::function<void(std::size_t)>& task) {
+      while (n-- > 0) task(n);
+    }
+  };
+  std::mt19937 random(support::seed);
+  std::vector<float> store(600000, 1.0F);
+  std::tuple<std::vector<half>, support::Strided<float>, std::vector<double>, std::vector<half>> tree{
+      std::vector<half>(400001, half(1.0F)), {store.data(), {300000}, {2}}, std::vector<double>(99999, 1.0), {}};
+  CHECK_FALSE(find_nonfinite(headroom::parallel(3), tree).has_value());
+  for (int bad = 0; bad < 12; ++bad) {  // each before the last, mostly
+    if (bad % 3 == 0) support::set_bits(std::get<2>(tree)[random() % 99999], infinity<double>);
+    if (bad % 3 == 1) support::set_bits(store[2 * (random() % 300000)], quiet_nan<float>);
+    if (bad % 3 == 2) support::set_bits(std::get<0>(tree)[random() % 400001], infinity<half>);
+    const auto found = find_nonfinite(tree);
+    REQUIRE(found.has_value());
+    CHECK(found->nan_count + found->inf_count == static_cast<std::size_t>(bad) + 1);
+    check(find_nonfinite(headroom::parallel(2), tree), *found);
+    check(find_nonfinite(headroom::parallel(7), tree), *found);
+    check(find_nonfinite(Backwards(), tree), *found);
+  }
 }

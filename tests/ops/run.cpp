@@ -162,18 +162,6 @@ TEST_CASE("any number of shares finds what one finds, and each chunk is in one o
   }
 }
 
-TEST_CASE("a pass over one leaf finds what is in that leaf, and adds to what was found") {
-  const Leaves leaves;
-  const Pass pass = headroom::detail::measure_pass(1);
-  Found all{0, 0.0};
-  for (std::size_t leaf = 0; leaf < leaves.plan.pieces().size(); ++leaf) {
-    const Found found = run_leaf(leaves.plan, leaf, pass, Found{0, 0.0});
-    if (leaf < leaves.leaves.size()) CHECK(bits_of(headroom::measure(leaves.leaves[leaf]).max_abs) == found.largest);
-    all = run_leaf(leaves.plan, leaf, pass, all);
-  }
-  CHECK(all.largest == Share(leaves.plan, pass, 0, Share::everything, nullptr).run().largest);
-}
-
 TEST_CASE("a pass that may stop ends at a chunk that is not finite; others go on") {
   std::vector<float> tree(4 * chunk_size, 1.0F);
   support::set_bits(tree[chunk_size], headroom::binary32::infinity_bits);

@@ -238,7 +238,7 @@ template <>
 struct headroom::optimizer_traits<Remote> : RemotePasses {};
 template <>
 struct headroom::optimizer_traits<Seen> : RemotePasses {
-  static std::optional<NonFinite> find_nonfinite(const Weights& grads) {
+  static std::optional<NonFinite> find_nonfinite(const headroom::ParallelExecutor&, const Weights& grads) {
     ++asked;
     return NonFinite{"on the device", grads.size(), NonFiniteKind::nan, 1, 2};
   }

@@ -12,6 +12,7 @@
 #include <c10/core/GradMode.h>
 #include <torch/optim/optimizer.h>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -157,24 +158,37 @@ class Gradients {
   std::vector<DeviceGradients> elsewhere_;
 };
 
-/// Of tensors on a device those that are not finite are copied here.
-[[nodiscard]] inline std::optional<NonFinite> find_nonfinite(const std::vector<at::Tensor>& gradients,
+/// How many elements are NaN and how many are Inf, on the device where they are; ATen does not depend on this unit's flags.
+[[nodiscard]] inline at::Tensor count_nonfinite(const at::Tensor& gradient) {
+  const at::Tensor elements = gradient.is_sparse() ? gradient._values() : gradient;
+  return at::stack({elements.ne(elements).sum(), elements.abs().eq(std::numeric_limits<double>::infinity()).sum()});
+}
+
+/// What lies on a device is counted there, and only the first tensor that has an Inf or NaN is copied here.
+[[nodiscard]] inline std::optional<NonFinite> find_nonfinite(const ParallelExecutor& executor,
+                                                             const std::vector<at::Tensor>& gradients,
                                                              bool (*is_here)(const at::Tensor&) = is_on_cpu) {
   const c10::NoGradGuard no_grad;
+  std::vector<at::Tensor> counts(gradients.size());  // begun for all before the first is waited for
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!is_here(gradients[i])) counts[i] = count_nonfinite(gradients[i]);
+  }
   std::optional<NonFinite> all;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     std::optional<NonFinite> found;
-    if (is_here(gradients[i])) {
-      found = headroom::find_nonfinite(gradients[i]);
+    if (!counts[i].defined()) {
+      found = headroom::find_nonfinite(executor, gradients[i]);
     } else {
-      DeviceGradients there(gradients[i].device());
-      there.add(gradients[i]);
-      if (!there.measure().finite) found = headroom::find_nonfinite(gradients[i].cpu());
+      const at::Tensor count = counts[i].to(at::kCPU, at::kLong);
+      const auto* const values = count.data_ptr<std::int64_t>();
+      if (values[0] + values[1] == 0) continue;
+      if (!all) found = headroom::find_nonfinite(executor, gradients[i].cpu());
+      if (!found) found = NonFinite();
+      found->nan_count = static_cast<std::size_t>(values[0]);
+      found->inf_count = static_cast<std::size_t>(values[1]);
     }
     if (!found) continue;
-    if (!all) {
-      all = NonFinite{"[" + std::to_string(i) + "]", found->index, found->kind, 0, 0};
-    }
+    if (!all) all = NonFinite{"[" + std::to_string(i) + "]", found->index, found->kind, 0, 0};
     all->nan_count += found->nan_count;
     all->inf_count += found->inf_count;
   }
@@ -225,8 +239,8 @@ struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::o
     return detail::aten::Gradients(gradients).scale(executor, factor);
   }
   /// The path is the number among the defined gradients, each counted once.
-  static std::optional<NonFinite> find_nonfinite(const std::vector<at::Tensor>& gradients) {
-    return detail::aten::find_nonfinite(gradients);
+  static std::optional<NonFinite> find_nonfinite(const ParallelExecutor& executor, const std::vector<at::Tensor>& gradients) {
+    return detail::aten::find_nonfinite(executor, gradients);
   }
 };
 

@@ -152,21 +152,6 @@ class Shares {
   Result* results_;
 };
 
-/// A pass over one leaf, by its place in the plan; adds to `found`, which may be of a class derived from Found.
-template <class FoundInLeaf>
-[[nodiscard]] FoundInLeaf run_leaf(const Plan& plan, std::size_t leaf, const Pass& pass, FoundInLeaf found) {
-  const Plan::Run* run = plan.runs().begin();
-  while (plan.end(*run) - plan.pieces().begin() <= static_cast<std::ptrdiff_t>(leaf)) ++run;
-  const Kernel kernel = run->kind->kernels[pass.op][isa_index()];
-  const Piece& piece = plan.pieces().begin()[leaf];
-  if (run->depth == 0) {
-    kernel(&piece, &piece + 1, pass.factor, found);
-  } else {
-    StridedRun(plan, *run, piece, pass, kernel)(0, piece.size, found);
-  }
-  return found;
-}
-
 template <class Executor>
 [[nodiscard]] Found run(const Executor& executor, const Plan& plan, const Pass& pass) {
   if constexpr (check_is_executor<Executor>()) {

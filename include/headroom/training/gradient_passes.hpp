@@ -66,7 +66,8 @@ constexpr bool has_own_passes() {
 
 std::optional<NonFinite> as_found(std::optional<NonFinite>);
 template <class Traits, class Tree>
-using find_nonfinite_t = decltype(as_found(Traits::find_nonfinite(std::declval<Tree&>())));
+using find_nonfinite_t =
+    decltype(as_found(Traits::find_nonfinite(std::declval<const ParallelExecutor&>(), std::declval<Tree&>())));
 struct FindName {
   int find_nonfinite;
 };
@@ -81,7 +82,7 @@ constexpr bool check_finds_nonfinite() {
   constexpr bool finds = is_detected_v<find_nonfinite_t, Traits, Tree>;
   static_assert(finds || is_detected_v<no_find_nonfinite_t, Traits>,
                 "headroom: optimizer_traits has a find_nonfinite that cannot be called; write: static "
-                "std::optional<NonFinite> find_nonfinite(const Gradients&);");
+                "std::optional<NonFinite> find_nonfinite(const ParallelExecutor&, const Gradients&);");
   return finds;
 }
 
@@ -166,11 +167,11 @@ class PassesOf final : public GradientPasses {
   }
   std::optional<NonFinite> find_nonfinite(float loss_scale) override {
     if constexpr (check_finds_nonfinite<optimizer_traits<Optimizer>, Tree>()) {
-      return optimizer_traits<Optimizer>::find_nonfinite(gradients_);
+      return optimizer_traits<Optimizer>::find_nonfinite(executor_, gradients_);
     } else if constexpr (has_own) {
       return std::nullopt;
     } else {
-      return find_nonfinite_divided(gradients_, loss_scale < 1.0F ? static_cast<double>(loss_scale) : 1.0);
+      return find_nonfinite_divided(executor_, gradients_, loss_scale < 1.0F ? static_cast<double>(loss_scale) : 1.0);
     }
   }
 

@@ -59,7 +59,7 @@ struct member_optimizer_traits<Optimizer, true> {
 ///
 /// To have StepResult::nonfinite filled, add one that looks for the first Inf or NaN, which is called after an overflow:
 ///
-///       static std::optional<NonFinite> find_nonfinite(const Gradients&);
+///       static std::optional<NonFinite> find_nonfinite(const ParallelExecutor&, const Gradients&);
 ///
 /// Where gradients are spread over ranks and some of them are held by several, `duplicate_gradients(optimizer)`, or a member of
 /// that name, returns the tree of those that another rank counts in the norm. (They are part of `gradients` all the same.)

@@ -19,9 +19,9 @@ struct StepResult<void> {
   GradientReport report{};
   SkipReason reason = SkipReason::none;
   /// After an overflow the first element of this optimizer's gradients that is Inf or NaN, as they are stored when they are
-  /// stepped (in deferred mode: will be once multiplied), by the path in their tree; and how many there are. Found by a second
-  /// pass, so finite steps pay nothing for it. Empty if there is none here, but on another rank, or only in the norm; and for
-  /// passes of optimizer_traits that cannot look.
+  /// stepped (in deferred mode: will be once multiplied), by the path in their tree; and how many there are. Found by one
+  /// more pass that reads, by the scaler's executor, so finite steps pay nothing for it. Empty if there is none here, but on
+  /// another rank, or only in the norm; and for passes of optimizer_traits that cannot look.
   std::optional<NonFinite> nonfinite{};
 };
 template <class Value>
