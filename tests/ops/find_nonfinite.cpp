@@ -203,8 +203,8 @@ TEST_CASE("every executor finds the same") {
   std::tuple<std::vector<half>, support::Strided<float>, std::vector<double>, std::vector<half>> tree{
       std::vector<half>(400001, half(1.0F)), {store.data(), {300000}, {2}}, std::vector<double>(99999, 1.0), {}};
   CHECK_FALSE(find_nonfinite(headroom::parallel(3), tree).has_value());
-  for (int bad = 0; bad < 12; ++bad) {  // each before the last, mostly
-    if (bad % 3 == 0) support::set_bits(std::get<2>(tree)[random() % 99999], infinity<double>);
+  for (int bad = 0; bad < 12; ++bad) {  // the very last element at first
+    if (bad % 3 == 0) support::set_bits(std::get<2>(tree)[99998 - random() % 99999 * (bad == 0 ? 0 : 1)], infinity<double>);
     if (bad % 3 == 1) support::set_bits(store[2 * (random() % 300000)], quiet_nan<float>);
     if (bad % 3 == 2) support::set_bits(std::get<0>(tree)[random() % 400001], infinity<half>);
     const auto found = find_nonfinite(tree);
