@@ -355,3 +355,32 @@ TEST_CASE("totals go on from a checkpoint") {
   CHECK(resumed.totals().steps == std::int64_t{1} << 62);
   CHECK(resumed.totals().run == std::int64_t{1} << 62);
 }
+
+TEST_CASE("a callback may set another, or go back to a state") {
+  History history(16);
+  const auto state = history.state_dict();
+  std::vector<int> calls(2, 0);
+  const std::string text(100, 'x');
+  history.set_on_verdict([&history, &calls, state, text](const History&) {
+    history.load_state_dict(state);
+    history.set_on_verdict([&calls](const History&) { ++calls[1]; });
+    calls[0] += text.size() == 100 ? 1 : 0;
+  });
+  for (int step = 0; step < 400; ++step) history.record(1024.0F, headroom::GradientReport{step % 2 == 0, 1.0});
+  CHECK(calls[0] == 1);
+  CHECK(calls[1] > 0);
+}
+
+TEST_CASE("the share that underflows survives a load; the peak of doubles is one") {
+  History history(50);
+  history.set_underflow_share(0.5);
+  for (int step = 0; step < 200; ++step) history.record(1024.0F, headroom::GradientReport{true, 1.0});
+  CHECK(history.verdict() == headroom::Verdict::underflowing);
+  history.load_state_dict(history.state_dict());
+  history.record(1024.0F, headroom::GradientReport{true, 1.0});
+  CHECK(history.verdict() == headroom::Verdict::underflowing);
+
+  headroom::HistoryConfig config;
+  config.lowest_peak = headroom::lowest_peak_v<double>;
+  CHECK(History(config).size() == 0);
+}

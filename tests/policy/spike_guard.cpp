@@ -222,3 +222,14 @@ TEST_CASE("a state has everything, and a bad one is refused") {
   (void)dict.erase("values");
   CHECK_THAT(message_of([&] { (void)SpikeGuard::from_state_dict(dict); }), ContainsSubstring("'values' is missing"));
 }
+
+TEST_CASE("a guard is shown a value of its own") {
+  for (const int before : {3, 8, 9}) {
+    headroom::SpikeGuard guard(8, 3.0);
+    for (int i = 0; i < before; ++i) guard = std::move(guard).adjust(1.0 + i);
+    headroom::SpikeGuard copy = guard;
+    copy = std::move(copy).adjust(copy.values()[0]);
+    CHECK(copy == guard.adjust(double{guard.values()[0]}));
+    CHECK(copy.values().back() == guard.values()[0]);
+  }
+}

@@ -15,19 +15,27 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
+/// Appended, for std::operator+ has one code for units of unlike flags: see shared.hpp.
+[[nodiscard, gnu::cold, gnu::noinline]] inline std::string prefixed(const std::string& message) {
+  std::string text = "headroom: ";
+  text += message;
+  return text;
+}
+
 // Cold and never inlined, so that a check costs its caller one compare and a jump never taken.
 
 #if HEADROOM_EXCEPTIONS
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_invalid_argument(const std::string& message) {
-  throw std::invalid_argument("headroom: " + message);
+  throw std::invalid_argument(prefixed(message));
 }
 /// For calls in the wrong order.
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_logic_error(const std::string& message) {
-  throw std::logic_error("headroom: " + message);
+  throw std::logic_error(prefixed(message));
 }
 #else
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_invalid_argument(const std::string& message) {
-  const std::string line = "headroom: " + message + "\n";
+  std::string line = prefixed(message);
+  line += '\n';
   HEADROOM_ERROR_HANDLER(line.c_str());
   std::abort();
 }

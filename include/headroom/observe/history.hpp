@@ -169,6 +169,7 @@ class History {
     visit_state(loaded, read);
     read.finish();
     loaded.on_verdict_ = on_verdict_;
+    loaded.facts_.underflow_share = facts_.underflow_share;
     loaded.told_ = loaded.verdict();
     *this = loaded;
   }
@@ -241,7 +242,8 @@ class History {
     const Verdict now = verdict();
     if (now == told_) return;
     told_ = now;
-    on_verdict_(*this);
+    const std::function<void(const History&)> called = on_verdict_;  // it may set another, or load a state
+    called(*this);
   }
 
   static void append_line(std::string& csv, const StepRecord& record) {

@@ -80,7 +80,9 @@ struct HistoryConfig {
     detail::check_loss_scale("min_scale", min_scale);
     if (warm_up < 0) detail::throw_bad_value("warm_up", warm_up, "0 or more");
     detail::check_share("skip_tolerance", skip_tolerance);
-    detail::check_above_0("lowest_peak", lowest_peak);
+    if (!detail::positive_in(lowest_peak, detail::smallest_double, detail::largest_double)) {
+      detail::throw_bad_value("lowest_peak", lowest_peak, "above 0 and finite");
+    }
     detail::check_share("underflow_tolerance", underflow_tolerance);
     detail::check_above_0("spike_sigmas", spike_sigmas);
   }

@@ -217,7 +217,8 @@ class FollowMaxAbs {
 
 /// headroom's own rule: keeps the scale a margin below where the largest |gradient| would overflow, and adapts the margin to a
 /// target rate of skipped steps: see FollowMaxAbs. adjust(bool), which knows no magnitudes, falls back to DynamicLossScale's
-/// rule. The magnitudes are those of GradientReport: of unscaled gradients.
+/// rule. The magnitudes are those of GradientReport: of unscaled gradients. A scale that is set (with_loss_scale,
+/// GradScaler::update(new_scale)) holds for the one step to the next report.
 using AmaxLossScale = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffAtOnce, FollowMaxAbs>;
 
 }  // namespace HEADROOM_BUILD

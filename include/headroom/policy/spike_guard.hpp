@@ -7,6 +7,7 @@
 #include <headroom/state/fields.hpp>
 #include <headroom/state/state_dict.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -51,7 +52,7 @@ class SpikeGuard {
   [[nodiscard]] double sigmas() const noexcept { return sigmas_; }
   [[nodiscard]] SpikeRule rule() const noexcept { return rule_; }
   /// The values in the window, the oldest first.
-  [[nodiscard]] const std::vector<double>& values() const noexcept { return values_; }
+  [[nodiscard]] std::vector<double> values() const { return std::vector<double>(values_.begin(), values_.end()); }
 
   /// Whether the step of this value should be skipped. Takes some four nanoseconds for each value in the window.
   [[nodiscard]] bool is_spike(const double& value) const noexcept {
@@ -108,11 +109,17 @@ class SpikeGuard {
   }
 
   friend bool operator==(const SpikeGuard& a, const SpikeGuard& b) noexcept {
-    return a.window_ == b.window_ && a.sigmas_ == b.sigmas_ && a.rule_ == b.rule_ && a.values_ == b.values_;
+    return a.window_ == b.window_ && a.sigmas_ == b.sigmas_ && a.rule_ == b.rule_ &&
+           std::equal(a.values_.begin(), a.values_.end(), b.values_.begin(), b.values_.end());
   }
   friend bool operator!=(const SpikeGuard& a, const SpikeGuard& b) noexcept { return !(a == b); }
 
  private:
+  /// A type of this unit's own, for std::vector<double> has one code for units of unlike flags: see shared.hpp.
+  struct Value {
+    double number;
+    operator const double&() const noexcept { return number; }
+  };
   static constexpr const char* name = "spike_guard";
   static constexpr std::size_t digits = 16;  // of a value in the state: its bits, so that nothing is rounded or flushed
 
@@ -121,8 +128,8 @@ class SpikeGuard {
     return detail::bit_cast<std::uint64_t>(value) & binary64::abs_mask;
   }
   void add(const double& value) {
-    values_.reserve(static_cast<std::size_t>(window_));      // at once, and copies have less
-    values_.push_back(magnitude(value) == 0 ? 0.0 : value);  // without the sign of a zero, which == does not see
+    values_.reserve(static_cast<std::size_t>(window_));        // at once, and copies have less
+    values_.push_back({magnitude(value) == 0 ? 0.0 : value});  // without the sign of a zero, which == does not see
   }
 
   void check() const {
@@ -144,11 +151,11 @@ class SpikeGuard {
   [[nodiscard]] bool is_above(const double& value, std::size_t first, std::int64_t count, std::int64_t freedom) const noexcept {
     std::uint64_t largest = magnitude(value);
     for (std::size_t i = first; i < values_.size(); ++i) {
-      if (magnitude(values_[i]) > largest) largest = magnitude(values_[i]);
+      if (magnitude(values_[i].number) > largest) largest = magnitude(values_[i].number);
     }
     const std::uint64_t field = largest >> binary64::mantissa_bits;
     const auto unit = detail::bit_cast<double>((field < 2045 ? 2045 - field : 1) << binary64::mantissa_bits);
-    const auto deviation = [&, here = value * unit](std::size_t i) { return here - values_[i] * unit; };
+    const auto deviation = [&, here = value * unit](std::size_t i) { return here - values_[i].number * unit; };
 
     double sum = 0.0;
     for (std::size_t i = first; i < values_.size(); ++i) sum += deviation(i);
@@ -194,7 +201,7 @@ class SpikeGuard {
   std::int64_t window_;
   double sigmas_;
   SpikeRule rule_;
-  std::vector<double> values_;
+  std::vector<Value> values_;
 };
 
 }  // namespace HEADROOM_BUILD

@@ -3,12 +3,10 @@
 #include <headroom/config.hpp>
 #include <headroom/state/state_dict.hpp>
 
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -138,13 +136,18 @@ class StateReader {
     if (!is_there(key)) return;
     const StateValue& value = look_up(key);
     const std::string text = value.is_text() ? *std::get_if<std::string>(&value) : "no text";
+    // By hand: std::from_chars has one code for units of unlike flags, see shared.hpp.
     const char* at = text.data();
     const char* const end = at + text.size();
     std::size_t n = 0;
     for (; at != end && n < capacity; ++n) {
+      const bool is_negative = *at == '-';
+      const char* const first = is_negative ? at + 1 : at;
+      const char* next = first;
       std::int64_t number = 0;
-      const auto [next, error] = std::from_chars(at, end, number);
-      if (error != std::errc() || number < low || number > high || (next != end && (*next != ' ' || next + 1 == end))) break;
+      for (; next != end && *next >= '0' && *next <= '9' && next - first < 10; ++next) number = 10 * number + (*next - '0');
+      if (is_negative) number = -number;
+      if (next == first || number < low || number > high || (next != end && (*next != ' ' || next + 1 == end))) break;
       values[n] = static_cast<Integer>(number);
       at = next == end ? end : next + 1;
     }

@@ -79,7 +79,9 @@ namespace detail {
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
   if (const auto* real = std::get_if<double>(&value)) return to_text(*real);
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
-  return "'" + *std::get_if<std::string>(&value) + "'";
+  std::string text = "'";
+  text += *std::get_if<std::string>(&value);
+  return text += '\'';
 }
 
 }  // namespace detail

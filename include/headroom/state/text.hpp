@@ -35,9 +35,9 @@ namespace detail {
 [[nodiscard]] inline std::string exact_text(const double& value) {
   const auto bits = bit_cast<std::uint64_t>(value);
   const std::uint64_t magnitude = bits & binary64::abs_mask;
-  const std::string sign = (bits & binary64::sign_mask) != 0 ? "-" : "";
   if (magnitude > binary64::infinity_bits) return "nan";
-  if (magnitude == binary64::infinity_bits) return sign + "inf";
+  const bool is_negative = (bits & binary64::sign_mask) != 0;
+  if (magnitude == binary64::infinity_bits) return is_negative ? "-inf" : "inf";
   if (is_short(value)) {
     char buffer[64];
     char* end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed, 20).ptr;
@@ -51,7 +51,11 @@ namespace detail {
   }
   const int exponent = static_cast<int>(magnitude >> binary64::mantissa_bits);
   const int power = (exponent == 0 ? 1 : exponent) - binary64::bias;
-  return sign + (exponent == 0 ? "0x0" : "0x1") + (hex.empty() ? "" : "." + hex) + "p" + std::to_string(power);
+  std::string text = is_negative ? "-" : "";  // appended to: see error.hpp
+  text += exponent == 0 ? "0x0" : "0x1";
+  if (!hex.empty()) (text += '.') += hex;
+  text += 'p';
+  return text += std::to_string(power);
 }
 
 /// Reads all of `digits` as a number of this format, the nearest there is. False if it is none, or out of range.

@@ -146,11 +146,13 @@ class GradScaler : public GradScalerSettings<Policy> {
     if (!is_answered && iteration_.has_gradients()) policy_ = policy_.adjust(all);
     iteration_.adjust_guards();
     iteration_.end();
-    if (at_floor && on_floor_) on_floor_(policy_);
+    if (!at_floor || !on_floor_) return;
+    const auto called = on_floor_;  // it may set another
+    called(policy_);
   }
   /// Sets the scale instead of adjusting it, and ends the iteration if an optimizer has been unscaled or stepped in it. If none
   /// has, the iteration goes on with the scale of its first loss. Throws std::invalid_argument if `new_scale` is not in
-  /// [2^-126, 2^126] or above max_scale.
+  /// [2^-126, 2^126] or above max_scale. A spike guard does not see the norms of an iteration that ends like this.
   void update(const float& new_scale) {
     Settings::update(new_scale);
     if (iteration_.has_optimizers()) iteration_.end();
