@@ -138,13 +138,16 @@ template <class Executor, class Tree>
                     threads = check_is_executor<Executor>() ? executor.concurrency() : 1;
   const std::size_t count = threads > 1 ? (threads < worth_it ? threads : worth_it) : 1;
   const std::size_t each = elements / count;
-  std::vector<NonFiniteCounts> shares(count);
+  NonFiniteCounts all;  // of a single share, for which nothing is allocated
+  std::vector<NonFiniteCounts> several(count > 1 ? count : 0);
+  NonFiniteCounts* const shares = count > 1 ? several.data() : &all;
   const auto run = [&](std::size_t i) {
     shares[i] = count_nonfinite(plan, scale, each * i, i + 1 == count ? elements : each * (i + 1));
   };
   count > 1 ? executor.run(count, run) : run(0);
   std::optional<NonFinite> found;
-  for (const NonFiniteCounts& share : shares) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const NonFiniteCounts& share = shares[i];
     if (share.empty()) continue;
     if (!found) found = NonFinite{path_of(tree, share.first_leaf), share.first, share.kind, 0, 0};
     found->nan_count += share.nan_count;
