@@ -96,7 +96,7 @@ std::vector<Trace> make_up(int steps) {
   return traces;
 }
 
-/// Courses that AmaxLossScale was not tuned on.
+/// Slower, faster and wilder courses than those.
 std::vector<Trace> make_up_others(int steps) {
   digits::Random random(2);
   std::vector<Trace> traces = {

@@ -15,7 +15,7 @@ inline namespace HEADROOM_BUILD {
 struct AmaxConfig {
   LossScaleConfig scale;
   /// The share of steps that may overflow, where making room for them would cost bits: in [2^-20, 2^-3]. A little more often
-  /// than once in 4,000 steps; torch's rule comes to 2 to 4 in 10,000.
+  /// than once in 4,000 steps; torch's rule comes to 3 or 4 in 10,000.
   double target_skip_rate = 0.00027;
   float largest_finite = 65504.0F;  ///< of the dtype that gradients are computed in: half; in [1, 2^127]
 
