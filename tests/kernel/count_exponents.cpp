@@ -86,7 +86,7 @@ TEST_CASE("random floats and doubles, subnormal, infinite and exact powers among
     using T = typename decltype(tag)::type;
     using Format = headroom::detail::format_of<T>;
     std::mt19937 random(support::seed);
-    for (const int size : {1, 7, 8, 9, 2047, 2048, 2049, 5001, 40000}) {
+    for (const int size : {1, 7, 8, 9, 5001, 8191, 8192, 8193, 40000}) {
       std::vector<T> elements(static_cast<std::size_t>(size));
       for (T& element : elements) {
         auto bits = support::random_bits<Format>(random);
@@ -123,14 +123,13 @@ TEST_CASE("pieces of any size and alignment, one call") {
   CHECK(support::Exponents::of(taken).are_those_of(count<half>(pieces)));
 }
 
-TEST_CASE("a tally goes on from call to call, and without memory for its tables") {
+TEST_CASE("a tally goes on from call to call") {
   const auto elements = all_patterns<half>();
   std::vector<half> twice = elements;
   twice.insert(twice.end(), elements.begin(), elements.end());
   const auto tally = std::make_unique<ExponentTally>();
   const Piece piece{elements.data(), nullptr, elements.size()};
   ExponentCounter<headroom::binary16>::count(&piece, &piece + 1, 1.0, *tally);
-  tally->pairs.reset();
   ExponentCounter<headroom::binary16>::count(&piece, &piece + 1, 1.0, *tally);
   CHECK(support::Exponents::of(twice).are_those_of(headroom::detail::histogram_of(*tally)));
   tally->clear();

@@ -38,12 +38,16 @@ struct ExponentTally : Found {
   std::uint64_t elements = 0, infs = 0, nans = 0;
   std::uint64_t subnormals = 0;  ///< in the element's own format
   /// `tables` counters for each pair of cells. All are zero between two calls of a kernel. By calloc, which leaves it to the
-  /// first use of a page to make it zeros: most are never used. Null if there is no memory; then elements go one by one.
+  /// first use of a page to make it zeros: most are never used. Null until they are worth it, or if there is no memory; then
+  /// elements go one by one.
   std::unique_ptr<std::uint16_t[], Free> pairs;
 
-  ExponentTally() noexcept
-      : Found{0, 0.0}, pairs(static_cast<std::uint16_t*>(std::calloc(cells * cells * tables, sizeof(std::uint16_t)))) {}
+  ExponentTally() noexcept : Found{0, 0.0} {}
   [[nodiscard]] Bin& bin(int exponent) noexcept { return bins[exponent - lowest]; }
+  [[nodiscard]] bool get_pairs() noexcept {
+    if (pairs == nullptr) pairs.reset(static_cast<std::uint16_t*>(std::calloc(cells * cells * tables, sizeof(std::uint16_t))));
+    return pairs != nullptr;
+  }
   void clear() noexcept {
     for (Bin& each : bins) each = {};
     elements = infs = nans = subnormals = 0;
@@ -66,7 +70,7 @@ class ExponentCounter {
     std::size_t n = 0;
     for (const Piece* each = piece; each != last; ++each) n += each->size;
     counter.tally_.elements += n;
-    const bool by_tables = n >= worth_tables && counter.tally_.pairs != nullptr;
+    const bool by_tables = has_tables && n >= worth_tables && counter.tally_.get_pairs();
     for (; piece != last; ++piece) {
       const auto* const elements = static_cast<const unsigned char*>(piece->source);
       for (std::size_t done = 0; done < piece->size; done += block) {
@@ -79,7 +83,8 @@ class ExponentCounter {
 
  private:
   static constexpr std::size_t block = sizeof(Bits) == 1 ? 16384 : 512;  // elements; they stay in the first cache
-  static constexpr std::size_t worth_tables = 2048;     // elements: to empty the tables takes as long as so many one by one
+  static constexpr std::size_t worth_tables =
+      8192;  // elements: to get and to empty the tables takes as long as so many one by one
   static constexpr std::uint32_t full = 65535 - block;  // of a counter of 16 bits, with room for a block
   static constexpr bool is_ieee = Format::has_infinity && Format::largest_finite_bits >> mantissa_bits == top - 1;
   static constexpr bool has_tables =
