@@ -1,5 +1,6 @@
 #include <headroom/dtype/bfloat16.hpp>
 #include <headroom/dtype/half.hpp>
+#include <headroom/ops/for_each_block.hpp>
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/presets.hpp>
 #include <headroom/training/async_grad_scaler.hpp>
@@ -10,6 +11,7 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <random>
@@ -54,22 +56,26 @@ template <class Tree>
 struct Owner {
   Tree grads;
   int steps = 0;
+  double factor = 0.0;
   Tree& gradients() { return grads; }
-  void step(GradientFactor) { ++steps; }
+  void step(GradientFactor by) {
+    ++steps;
+    factor = by.value;
+  }
 };
 template <class Tree>
 Owner(Tree) -> Owner<Tree>;
 
-/// In the plainest way: element by element, by the library's own walk, divided as an optimizer would do it.
+/// In the plainest way: element by element, by the library's own walk, multiplied as an optimizer does it.
 template <class Tree>
 std::optional<NonFinite> reference(Tree& tree, float scale) {
   std::optional<NonFinite> found;
   headroom::for_each_leaf_with_path(tree, [&](const std::string& path, auto& leaf) {
     for (std::size_t i = 0; i < leaf.size(); ++i) {
       using Computed = std::conditional_t<std::is_same_v<decltype(leaf[i]), double&>, double, float>;
-      const auto quotient = static_cast<Computed>(leaf[i]) / static_cast<Computed>(scale);
+      const auto product = static_cast<Computed>(leaf[i]) * static_cast<Computed>(1.0 / static_cast<double>(scale));
       using Format = headroom::detail::format_of<Computed>;
-      const auto magnitude = support::bits_of(quotient) & Format::abs_mask;
+      const auto magnitude = support::bits_of(product) & Format::abs_mask;
       if (magnitude <= Format::largest_finite_bits) continue;
       const bool is_nan = magnitude > Format::infinity_bits;
       if (!found) found = NonFinite{path, i, is_nan ? NonFiniteKind::nan : NonFiniteKind::inf, 0, 0};
@@ -107,6 +113,68 @@ void fill(Tree& tree, std::mt19937& random, unsigned bad) {
       if (is_bad[at++]) support::set_bits(element, static_cast<Bits>(sign | special[random() % 3]));
     }
   });
+}
+
+/// Whether a GradScaler in deferred mode takes this gradient for finite exactly if it is once multiplied by the GradientFactor:
+/// a double in double, anything else as for_each_block does it; and that clipping makes none infinite. Returns whether it is.
+template <class T>
+bool check_edge(T gradient, float scale) {
+  Owner optimizer{std::vector<std::vector<T>>{{T(0.0F)}, {T(0.0F), T(1.0F), gradient}}};
+  GradScaler scaler{headroom::ConstantLossScale(scale)};
+  scaler.set_deferred(true);
+  const double factor = 1.0 / static_cast<double>(scale);
+  const auto is_finite_times = [&](double by) {
+    if constexpr (std::is_same_v<T, double>) return support::is_finite<headroom::binary64>(support::bits_of(gradient * by));
+    bool all_finite = true;
+    headroom::for_each_block(optimizer.grads, by, [&](std::size_t, std::size_t, headroom::span<const float> block) {
+      for (const float& each : block) all_finite = all_finite && support::is_finite<headroom::binary32>(support::bits_of(each));
+    });
+    return all_finite;
+  };
+  const bool is_finite = is_finite_times(factor);
+  const auto result = scaler.step(optimizer);
+  CAPTURE(static_cast<double>(gradient), scale);
+  REQUIRE(result.skipped != is_finite);
+  REQUIRE(result.report.finite == is_finite);
+  REQUIRE(optimizer.factor == (is_finite ? factor : 0.0));
+  REQUIRE(result.nonfinite.has_value() != is_finite);
+  if (!is_finite) check_same(result.nonfinite, NonFinite{"[1]", 2, NonFiniteKind::inf, 0, 1});
+  if (!std::is_same_v<T, double>) {  // whose norm would be beyond double
+    scaler.update();
+    const double norm = std::abs(static_cast<double>(gradient)) * factor;
+    REQUIRE(scaler.unscale_and_clip_(optimizer, norm * (1.0 - 0x1p-51)).finite == is_finite);
+    REQUIRE(scaler.step(optimizer).skipped != is_finite);
+    if (is_finite) REQUIRE((optimizer.factor <= factor && is_finite_times(optimizer.factor)));
+  }
+  return is_finite;
+}
+/// Gradients that a scale below 1 brings to the edge of their range, or within a few units of it.
+template <class T>
+void check_edges(std::mt19937& random) {
+  using Format = headroom::detail::format_of<T>;
+  using Bits = typename Format::bits_type;
+  const double largest = std::is_same_v<T, double> ? std::numeric_limits<double>::max() : 0x1.fffffep127;
+  int overflows = 0, runs = 0;
+  for (int run = 0; run < support::cases(200); ++run) {
+    constexpr bool is_narrow = std::is_same_v<T, half>;
+    const int high = is_narrow ? 14 : std::is_same_v<T, double> ? 1022 : 126;
+    const Bits bits = support::random_magnitude<Format>(random, is_narrow ? 3 : high - 123, high);
+    T gradient{};
+    support::set_bits(gradient, bits);
+    const auto scale = static_cast<float>(std::ldexp(static_cast<double>(gradient), std::is_same_v<T, double> ? -1024 : -128));
+    for (const float near : {std::nextafter(scale, 0.0F), scale, std::nextafter(scale, 1.0F)}) {
+      const auto edge = static_cast<double>(near) * largest;
+      for (int units = -3; units <= 3; ++units) {
+        T other = sizeof(T) == 2 ? gradient : T(edge);
+        support::set_bits(other, static_cast<Bits>((support::bits_of(other) + static_cast<Bits>(units)) ^
+                                                   (random() % 2 == 0 ? Format::sign_mask : 0)));
+        overflows += check_edge(other, near) ? 0 : 1;
+        ++runs;
+      }
+    }
+  }
+  CHECK(overflows > runs / 4);
+  CHECK(overflows < runs * 3 / 4);
 }
 
 }  // namespace
@@ -171,6 +239,14 @@ TEST_CASE("deferred, what only the product makes infinite is named, at the very 
   CHECK(result.nonfinite->path == "[0]");
   CHECK(result.nonfinite->index == 1);
   CHECK(result.nonfinite->inf_count == 2);
+}
+
+TEST_CASE("deferred, what is found finite is finite once multiplied, and the other way round, at the edge of every scale") {
+  std::mt19937 random(support::seed);
+  check_edges<half>(random);
+  check_edges<bfloat16>(random);
+  check_edges<float>(random);
+  check_edges<double>(random);
 }
 
 TEST_CASE("gradients are looked at when they are stepped, and only those of that optimizer") {

@@ -18,18 +18,33 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-/// The largest magnitude that is finite after it has been divided by `scale`, at most 1, in the arithmetic of its dtype: 16
-/// bits are multiplied in float.
+/// Whether a finite magnitude is still finite once it is multiplied as for_each_block does it: in float, and doubles in double.
 template <class Format>
-[[nodiscard]] typename Format::bits_type largest_for(double scale) noexcept {
-  const double bound = (std::is_same_v<Format, binary64> ? largest_double : largest_float) * scale;
-  auto bits = convert_bits<binary64, Format>(bit_cast<std::uint64_t>(bound));
-  if (bits > Format::largest_finite_bits) return Format::largest_finite_bits;
-  if (convert_bits<Format, binary64>(bits) > bit_cast<std::uint64_t>(bound)) --bits;  // it was rounded up
+[[nodiscard]] bool is_finite_times(double magnitude, double factor) noexcept {
+  if constexpr (std::is_same_v<Format, binary64>) {
+    return bit_cast<std::uint64_t>(launder(magnitude * factor)) < binary64::infinity_bits;
+  } else {
+    return magnitude * static_cast<double>(rounded_to_float(factor)) < rounds_to_infinity;  // exact: both have a float's digits
+  }
+}
+
+/// The largest magnitude that is finite once it is multiplied.
+template <class Format>
+[[nodiscard]] typename Format::bits_type largest_finite_times(double factor) noexcept {
+  using Bits = typename Format::bits_type;
+  const auto fits = [factor](Bits bits) {
+    return is_finite_times<Format>(bit_cast<double>(convert_bits<Format, binary64>(bits)), factor);
+  };
+  // Within a few units, for the quotient is rounded, and so will the product be.
+  const double about = launder((std::is_same_v<Format, binary64> ? largest_double : largest_float) / factor);
+  Bits bits = convert_bits<binary64, Format>(bit_cast<std::uint64_t>(about));
+  if (bits > Format::largest_finite_bits) bits = Format::largest_finite_bits;
+  while (!fits(bits)) --bits;
+  while (bits < Format::largest_finite_bits && fits(static_cast<Bits>(bits + 1))) ++bits;
   return bits;
 }
 
-/// What is counted in leaves: by a kernel of its own that takes a scale in place of the factor.
+/// What is counted in leaves: by a kernel of its own, after the factor.
 struct NonFiniteCounts : Found {
   std::size_t leaf = 0, position = 0;  // of the next element
   std::size_t first_leaf = 0, first = 0, nan_count = 0, inf_count = 0;
@@ -38,13 +53,13 @@ struct NonFiniteCounts : Found {
   [[nodiscard]] bool empty() const noexcept { return nan_count + inf_count == 0; }
 
   template <class Format>
-  static void count(const Piece* piece, const Piece* last, double scale, Found& found) noexcept {
+  static void count(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
     using Bits = typename Format::bits_type;
     // Of a fixed length, so that compilers count with vectors at -O2; and so short that a counter of the elements' size will
     // do.
     constexpr std::size_t block = sizeof(Bits) == 1 ? 128 : 512;
     auto& self = static_cast<NonFiniteCounts&>(found);
-    const Bits limit = largest_for<Format>(scale);
+    const Bits limit = largest_finite_times<Format>(factor);
     for (; piece != last; ++piece) {
       const auto* elements = static_cast<const unsigned char*>(piece->source);
       std::size_t rest = piece->size;
@@ -102,8 +117,8 @@ struct FindOps {
 };
 
 /// Of the elements [begin, end) of a plan, numbered through all leaves.
-[[nodiscard]] inline NonFiniteCounts count_nonfinite(const Plan& plan, double scale, std::size_t begin, std::size_t end) {
-  const Pass pass{0, scale};
+[[nodiscard]] inline NonFiniteCounts count_nonfinite(const Plan& plan, double factor, std::size_t begin, std::size_t end) {
+  const Pass pass{0, factor};
   NonFiniteCounts counts;
   std::size_t position = 0;  // of the leaf
   for (const Plan::Run& run : plan.runs()) {
@@ -117,7 +132,7 @@ struct FindOps {
         if (run.depth == 0) {
           const auto* const elements = static_cast<const unsigned char*>(piece->source) + from * run.kind->source_bytes;
           const Piece part{elements, nullptr, to - from};
-          kernel(&part, &part + 1, scale, counts);
+          kernel(&part, &part + 1, factor, counts);
         } else {
           StridedRun(plan, run, *piece, pass, kernel)(from, to, counts);
         }
@@ -127,9 +142,9 @@ struct FindOps {
   return counts;
 }
 
-/// Where the first element of a tree is that is not finite, or will not be when it is divided by `scale`, at most 1.
+/// Where the first element of a tree is that is not finite, or will not be once it is multiplied by `factor`.
 template <class Executor, class Tree>
-[[nodiscard]] std::optional<NonFinite> find_nonfinite_divided(const Executor& executor, const Tree& tree, double scale) {
+[[nodiscard]] std::optional<NonFinite> find_nonfinite_times(const Executor& executor, const Tree& tree, double factor) {
   Plan plan;
   plan_one<FindOps, false>(plan, tree);
   std::size_t elements = 0;
@@ -142,7 +157,7 @@ template <class Executor, class Tree>
   std::vector<NonFiniteCounts> several(count > 1 ? count : 0);
   NonFiniteCounts* const shares = count > 1 ? several.data() : &all;
   const auto run = [&](std::size_t i) {
-    shares[i] = count_nonfinite(plan, scale, each * i, i + 1 == count ? elements : each * (i + 1));
+    shares[i] = count_nonfinite(plan, factor, each * i, i + 1 == count ? elements : each * (i + 1));
   };
   count > 1 ? executor.run(count, run) : run(0);
   std::optional<NonFinite> found;
@@ -163,7 +178,7 @@ template <class Executor, class Tree>
 /// them several times as long.
 template <class Executor, class Tree>
 [[nodiscard]] std::optional<NonFinite> find_nonfinite(const Executor& executor, const Tree& tree) {
-  return detail::find_nonfinite_divided(executor, tree, 1.0);
+  return detail::find_nonfinite_times(executor, tree, 1.0);
 }
 template <class Tree>
 [[nodiscard]] std::optional<NonFinite> find_nonfinite(const Tree& tree) {

@@ -148,8 +148,9 @@ void run_blocks(const Executor& executor, const Plan& plan, double factor, F& f)
 ///   data()[offset + 1], … where a leaf has no gaps, whether by rows or by columns. A leaf that repeats elements, as a
 ///   broadcast tensor does, has no such order and is a std::invalid_argument.
 /// - `headroom::span<const float> block` has 1 to 1,024 elements, with the same bits as if the tree were scaled into floats:
-///   multiplied in float by the factor as a float, or, where the elements are double, in double and rounded once. It begins at
-///   a multiple of 64 bytes, and lasts until `f` returns. It is a copy: `f` may overwrite the elements it was made from.
+///   multiplied in float by the factor as a float, or, where the elements are double, in double and rounded once (so that what
+///   exceeds float is Inf, although the double may be finite). It begins at a multiple of 64 bytes, and lasts until `f`
+///   returns. It is a copy: `f` may overwrite the elements it was made from.
 ///
 /// Blocks of a leaf begin at multiples of 1,024, whatever the executor. Without one they come in order, leaf by leaf. With
 /// `parallel(n)` each comes once, in any order, and `f` is called by several threads at the same time, for different blocks:

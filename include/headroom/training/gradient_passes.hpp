@@ -98,23 +98,24 @@ class GradientPasses {
   virtual bool may_have_written() noexcept = 0;
   /// The norm of the gradients that another rank counts: see optimizer_traits.
   virtual double duplicates_norm() = 0;
-  /// The first that is not finite, or will not be when it is divided by `loss_scale`; nothing where nobody can look.
+  /// The first that is not finite, or will not be once multiplied by 1 / loss_scale; nothing where nobody can look.
   virtual std::optional<NonFinite> find_nonfinite(float loss_scale) = 0;
 
-  /// What gradients measured as `scaled` will be once divided by `loss_scale`. What will then exceed its dtype is an overflow,
-  /// although nothing has been divided yet; an optimizer multiplies 16-bit gradients in float.
+  /// What gradients measured as `scaled` will be once unscaled. What the optimizer's multiplication makes Inf is an overflow,
+  /// although nothing has been multiplied yet. (A clip factor makes the product no larger, and neither does its rounding.)
   [[nodiscard]] GradientNorm unscaled(const GradientNorm& scaled, float loss_scale) {
     const auto by = static_cast<double>(loss_scale);
     const GradientNorm result = detail::unscaled(scaled, by);
-    return by >= 1.0 || result.max_abs <= largest_float || all_fit(by) ? result : overflow();
+    const double factor = divided(1.0, by);
+    return by >= 1.0 || is_finite_times<binary32>(scaled.max_abs, factor) || all_fit(factor) ? result : overflow();
   }
 
  protected:
   ~GradientPasses() = default;
 
  private:
-  /// Whether no leaf overflows when divided by a scale below 1.
-  virtual bool all_fit(double loss_scale) = 0;
+  /// Whether no leaf overflows when multiplied.
+  virtual bool all_fit(double factor) = 0;
 };
 
 /// headroom's verbs.
@@ -171,18 +172,17 @@ class PassesOf final : public GradientPasses {
     } else if constexpr (has_own) {
       return std::nullopt;
     } else {
-      return find_nonfinite_divided(executor_, gradients_, loss_scale < 1.0F ? static_cast<double>(loss_scale) : 1.0);
+      return find_nonfinite_times(executor_, gradients_, divided(1.0, static_cast<double>(loss_scale)));
     }
   }
 
  private:
-  bool all_fit(double loss_scale) override {
+  bool all_fit(double factor) override {
     bool all_fit = !has_own;
     if constexpr (!has_own) {
       for_each_leaf(gradients_, [&](auto& leaf) {
         using Element = std::remove_cv_t<std::remove_pointer_t<decltype(data_of(leaf))>>;
-        const double bound = std::is_same_v<format_of<Element>, binary64> ? largest_double : largest_float;
-        all_fit = all_fit && max_abs_of(executor_, leaf, false).max_abs <= bound * loss_scale;
+        all_fit = all_fit && is_finite_times<format_of<Element>>(max_abs_of(executor_, leaf, false).max_abs, factor);
       });
     }
     return all_fit;

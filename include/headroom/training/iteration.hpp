@@ -207,7 +207,7 @@ class Iteration {
     const double not_ours = divided(duplicates, static_cast<double>(scale));
     const GradientNorm found = reduced(here, loss_scale, max_norm, state.guard, not_ours);
     const double clip = max_norm != nullptr ? clip_factor(found, *max_norm) : 1.0;
-    const GradientFactor factor{clip / static_cast<double>(scale)};
+    const GradientFactor factor{divided(clip, static_cast<double>(scale))};
     if (is_deferred) {
       state.factor = factor;
       state.largest = scaled.max_abs;
