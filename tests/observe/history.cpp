@@ -18,6 +18,7 @@
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
+#include "support/history.hpp"
 #include "support/samples.hpp"
 
 using Catch::Matchers::ContainsSubstring;
@@ -30,19 +31,9 @@ using headroom::SkipReason;
 using headroom::StepRecord;
 using headroom::Verdict;
 
+using namespace support::steps;
+
 namespace {
-
-const double infinity = headroom::detail::bit_cast<double>(headroom::binary64::infinity_bits);
-const double quiet_nan = headroom::detail::bit_cast<double>(headroom::binary64::quiet_nan_bits);
-const GradientReport overflow{false, infinity};
-
-/// A result with all that a StepResult may have.
-struct Result {
-  bool skipped = false;
-  GradientReport report{};
-  SkipReason reason = SkipReason::none;
-  std::optional<NonFinite> nonfinite{};
-};
 
 struct Optimizer {
   std::vector<std::vector<headroom::half>> leaves{{headroom::half(1.0F)}, {headroom::half(2.0F), headroom::half(3.0F)}};
@@ -87,7 +78,7 @@ TEST_CASE("totals by reason, the longest run, the share of the last steps") {
   CHECK(history.skipped_share(10) == 0.0);
   history.record(1.0F, overflow);
   history.record(1.0F, GradientReport{true, 1.0}, true);
-  history.record(1.0F, Result{true, {}, SkipReason::no_gradients, {}});
+  history.record(1.0F, no_gradients);
   CHECK(history.totals().run == 3);
   history.record(1.0F, GradientReport{true, 1.0});
   CHECK(history.totals().run == 0);
@@ -240,7 +231,7 @@ TEST_CASE("CSV: every kept step, quoted as in RFC 4180") {
   history.record(0.7F, overflow, true, NonFinite{"heads[\"a,b\"]", 17, NonFiniteKind::nan, 3, 4});
   history.record_loss(quiet_nan);
   history.record(headroom::smallest_loss_scale, GradientReport{true, quiet_nan}, true);
-  history.record(1.0F, Result{true, {}, SkipReason::no_gradients, {}});
+  history.record(1.0F, no_gradients);
   history.record(1.0F, overflow, true, NonFinite{"layers[1].bias", 0, NonFiniteKind::inf, 0, 1});
   CHECK(history.csv() ==
         "step,loss_scale,finite,max_abs,skipped,reason,loss_finite,path,index,kind,nan_count,inf_count\n"

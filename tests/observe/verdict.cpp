@@ -16,6 +16,7 @@
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
+#include "support/history.hpp"
 
 using Catch::Matchers::ContainsSubstring;
 using headroom::GradientReport;
@@ -25,32 +26,7 @@ using headroom::NonFinite;
 using headroom::NonFiniteKind;
 using headroom::Verdict;
 
-namespace {
-
-const double infinity = headroom::detail::bit_cast<double>(headroom::binary64::infinity_bits);
-const double quiet_nan = headroom::detail::bit_cast<double>(headroom::binary64::quiet_nan_bits);
-const GradientReport overflow{false, infinity};
-
-NonFinite nans(std::size_t inf_count = 0) { return {"layers[3].weight", 17, NonFiniteKind::nan, 40, inf_count}; }
-
-void take(History& history, int steps, double max_abs = 1.0, float loss_scale = 1024.0F) {
-  for (int i = 0; i < steps; ++i) history.record(loss_scale, GradientReport{true, max_abs});
-}
-void skip(History& history, int steps, float loss_scale = 1024.0F) {
-  for (int i = 0; i < steps; ++i) history.record(loss_scale, overflow);
-}
-/// Overflows from `loss_scale` down, a halving each.
-void descend(History& history, int steps, float loss_scale, const std::optional<NonFinite>& place = std::nullopt) {
-  for (int i = 0; i < steps; ++i, loss_scale /= 2) history.record(loss_scale, overflow, true, place);
-}
-/// Beyond the warm-up.
-History warm(HistoryConfig config = {}) {
-  History history(config);
-  take(history, 100);
-  return history;
-}
-
-}  // namespace
+using namespace support::steps;
 
 TEST_CASE("warming up: fewer than 100 steps") {
   History history;
@@ -124,14 +100,9 @@ TEST_CASE("too many skips are those in the window, with the advice for most of t
 }
 
 TEST_CASE("steps without gradients are no skips too many, and make no share smaller") {
-  struct Result {
-    bool skipped = true;
-    GradientReport report{};
-    headroom::SkipReason reason = headroom::SkipReason::no_gradients;
-  };
   History in_turns = warm();
   for (int i = 0; i < 200; ++i) {  // of two networks the other one
-    in_turns.record(1024.0F, Result());
+    in_turns.record(1024.0F, no_gradients);
     take(in_turns, 1);
   }
   CHECK(in_turns.verdict() == Verdict::healthy);
@@ -248,14 +219,9 @@ TEST_CASE("no scale helps: it has fallen by 2^10 since the last finite step, in 
     CHECK_THAT(recorded.explanation(), !ContainsSubstring("see whether the loss"));
   }
   SECTION("a step without gradients changes nothing") {
-    struct Result {
-      bool skipped = true;
-      GradientReport report{};
-      headroom::SkipReason reason = headroom::SkipReason::no_gradients;
-    };
     History with_gap = warm();
     descend(with_gap, 6, 1024.0F);
-    with_gap.record(16.0F, Result());
+    with_gap.record(16.0F, no_gradients);
     descend(with_gap, 5, 16.0F);
     CHECK(with_gap.verdict() == Verdict::loss_is_not_finite);
   }
