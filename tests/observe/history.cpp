@@ -375,3 +375,30 @@ TEST_CASE("the share that underflows survives a load; the peak of doubles is one
   config.lowest_peak = headroom::lowest_peak_v<double>;
   CHECK(History(config).size() == 0);
 }
+
+TEST_CASE("before the first step, and before the first after a load, the explanation makes none up") {
+  History history(16);
+  CHECK(history.explanation() == "before step 0, warming_up: no step has been recorded");
+  history.set_next_step(700);
+  CHECK(history.explanation() == "before step 700, warming_up: no step has been recorded");
+  take(history, 150, 1.0, 64.0F);
+  skip(history, 2, 64.0F);
+  history.record(64.0F, no_gradients);
+  History resumed(16);
+  skip(resumed, 40);
+  resumed.load_state_dict(history.state_dict());
+  const std::string known =
+      " 3 of 153 steps were skipped, 3 in a row at most; none has been recorded since this state was loaded";
+  CHECK(resumed.explanation() == "before step 853, healthy:" + known);
+  resumed.set_underflow_share(0.25);
+  CHECK(resumed.explanation() ==
+        "before step 853, underflowing: 25 % of the gradients become zero in their format, and" + known);
+  resumed.set_underflow_share(0.0);
+  take(resumed, 1, 1.0, 64.0F);
+  CHECK(resumed.explanation() == "step 853, healthy: 3 of 154 steps were skipped, and the loss scale is 64");
+  History calm(16);
+  take(calm, 120);
+  calm.load_state_dict(calm.state_dict());
+  CHECK(calm.explanation() ==
+        "before step 120, healthy: 0 of 120 steps were skipped; none has been recorded since this state was loaded");
+}

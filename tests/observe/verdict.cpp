@@ -31,8 +31,6 @@ using namespace support::steps;
 TEST_CASE("warming up: fewer than 100 steps") {
   History history;
   CHECK(history.verdict() == Verdict::warming_up);
-  CHECK(history.explanation() ==
-        "step 0, warming_up: 0 of the first 0 steps were not finite, which is usual while the loss scale, now 1, comes down");
   skip(history, 17);
   take(history, 82);
   CHECK(history.verdict() == Verdict::warming_up);

@@ -58,13 +58,14 @@ namespace detail {
   return figures + "choose a loss scale below " + rounded_text(last.loss_scale) +
          " or one that grows less often, by growth_interval, or lower the learning rate" + place_text(place);
 }
+[[nodiscard]] inline std::string share_text(const HistoryFacts& facts) {
+  return rounded_text(100.0 * *facts.underflow_share) + " % of the gradients become zero in their format";
+}
 [[nodiscard]] inline std::string underflow_text(const HistoryFacts& facts, const StepRecord& last,
                                                 const HistoryConfig& config) {
   const std::string advice = ": let the loss scale, now " + rounded_text(last.loss_scale) +
                              ", start higher or grow sooner, by initial_scale or growth_interval";
-  if (facts.underflow_share) {
-    return rounded_text(100.0 * *facts.underflow_share) + " % of the gradients become zero in their format" + advice;
-  }
+  if (facts.underflow_share) return share_text(facts) + advice;
   const std::string size = last.report.finite ? rounded_text(last.report.max_abs) : "not finite";
   return "in " + std::to_string(facts.kept.low) + " of " + std::to_string(facts.kept.with_peak) +
          " steps the largest gradient times the loss scale was below " + rounded_text(config.lowest_peak) +
@@ -77,6 +78,16 @@ namespace detail {
     return size + ", " + rounded_text(octaves) +
            " octaves above the mean of the kept steps: look at this batch; a SpikeGuard skips such steps";
   return "the step was skipped as a spike: " + size;
+}
+
+/// Of totals alone, when no step is kept.
+[[nodiscard]] inline std::string totals_text(Verdict verdict, const HistoryFacts& facts) {
+  const HistoryTotals& totals = facts.totals;
+  const std::string share = verdict == Verdict::underflowing ? share_text(facts) + ", and " : std::string();
+  if (totals.steps == 0) return share + "no step has been recorded";
+  return share + std::to_string(totals.skipped()) + " of " + std::to_string(totals.steps) + " steps were skipped" +
+         (totals.skipped() == 0 ? "" : ", " + std::to_string(totals.longest_run) + " in a row at most") +
+         "; none has been recorded since this state was loaded";
 }
 
 [[nodiscard]] inline std::string explanation_of(Verdict verdict, const HistoryFacts& facts, const StepRecord& last,

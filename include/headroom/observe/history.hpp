@@ -141,11 +141,13 @@ class History {
   }
 
   [[nodiscard]] Verdict verdict() const noexcept { return detail::verdict_of(facts_, last(), config_); }
-  /// The verdict as a sentence for a log, with the step, the figures and, where one is to blame, the tensor.
+  /// The verdict as a sentence for a log, with the step, the figures and, where one is to blame, the tensor. Where no step is
+  /// kept, at first and after a load_state_dict, with the totals.
   [[nodiscard]] std::string explanation() const {
     const Verdict found = verdict();
-    return "step " + std::to_string(last().step) + ", " + to_string(found) + ": " +
-           detail::explanation_of(found, facts_, last(), last_place(), config_);
+    const std::string name = std::string(", ") + to_string(found) + ": ";
+    if (size_ == 0) return "before step " + std::to_string(next_step_) + name + detail::totals_text(found, facts_);
+    return "step " + std::to_string(last().step) + name + detail::explanation_of(found, facts_, last(), last_place(), config_);
   }
 
   /// The kept steps, the oldest first, as CSV with a line of names. What is not known is empty.
