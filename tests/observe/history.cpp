@@ -125,13 +125,14 @@ TEST_CASE("the result of a step is recorded, with the reason and the place where
 }
 
 TEST_CASE("a place is forgotten with its step") {
-  History history(1);
+  History history(2);
   history.record(1.0F, overflow, true, NonFinite{"a rather long path, beyond any small string", 3, NonFiniteKind::nan, 1, 2});
   history.record(1.0F, overflow);
-  CHECK_FALSE(history[0].has_place());
-  CHECK(history[0].nonfinite.path.empty());
-  CHECK(history[0].nonfinite.index == 0);
-  CHECK(history[0].nonfinite.kind == NonFiniteKind::inf);
+  history.record(1.0F, overflow);
+  CHECK_FALSE(history[1].has_place());
+  CHECK(history[1].nonfinite.path.empty());
+  CHECK(history[1].nonfinite.index == 0);
+  CHECK(history[1].nonfinite.kind == NonFiniteKind::inf);
 }
 
 TEST_CASE("beside a GradScaler, an AsyncGradScaler and a policy") {
@@ -183,7 +184,7 @@ TEST_CASE("a scale that is none is refused, and nothing recorded") {
 
 TEST_CASE("the sums over the kept steps are those of a history that has seen nothing else") {
   std::mt19937 random(support::seed);
-  for (const std::size_t capacity : {std::size_t{1}, std::size_t{2}, std::size_t{63}, std::size_t{100}}) {
+  for (const std::size_t capacity : {std::size_t{2}, std::size_t{3}, std::size_t{63}, std::size_t{100}}) {
     HistoryConfig config;
     config.capacity = capacity;
     config.warm_up = 7;
@@ -241,7 +242,7 @@ TEST_CASE("CSV: every kept step, quoted as in RFC 4180") {
         "4,1,1,0,1,no_gradients,,,,,,\n"
         "5,1,0,inf,1,not_finite,,layers[1].bias,0,inf,0,1\n");
   for (const char separator : {',', '"', '\r', '\n'}) {
-    History one(1);
+    History one(2);
     const std::string path = std::string("a") + separator + "b";
     one.record(1.0F, overflow, true, NonFinite{path, 0, NonFiniteKind::inf, 0, 1});
     CHECK_THAT(one.csv(), ContainsSubstring(separator == '"' ? ",\"a\"\"b\",0," : ",\"" + path + "\",0,"));
@@ -257,18 +258,16 @@ TEST_CASE("the callback is called when the verdict changes, and may throw") {
   history.set_on_verdict([&log](const History& h) { log.push_back(to_string(h.verdict())); });
   for (int i = 0; i < 5; ++i) history.record(8.0F, GradientReport{true, 1.0});
   CHECK(log == std::vector<std::string>{"healthy"});
-  history.record(1.0F, overflow);
-  history.record(1.0F, overflow);
-  history.record(1.0F, overflow);
+  for (const float scale : {2.0F, 2.0F, 1.0F, 1.0F}) history.record(scale, overflow);
   CHECK(log == std::vector<std::string>{"healthy", "too_many_skips", "at_floor"});
   const History copy = history;
   history.set_on_verdict([](const History& h) { throw std::runtime_error(h.explanation()); });
-  CHECK_THROWS_WITH(history.record(8.0F, GradientReport{true, 1.0}), ContainsSubstring("step 8, too_many_skips"));
-  CHECK(history.totals().steps == 9);
+  CHECK_THROWS_WITH(history.record(8.0F, GradientReport{true, 1.0}), ContainsSubstring("step 9, too_many_skips"));
+  CHECK(history.totals().steps == 10);
   history.record(8.0F, GradientReport{true, 1.0});  // it has been told
   history.set_on_verdict(nullptr);
   history.record(1.0F, GradientReport{true, 1.0});
-  CHECK(copy.totals().steps == 8);
+  CHECK(copy.totals().steps == 9);
 }
 
 TEST_CASE("copies are independent, and what is moved from is whole") {

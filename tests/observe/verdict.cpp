@@ -5,6 +5,7 @@
 #include <headroom/observe/verdict.hpp>
 #include <headroom/policy/noop.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -409,6 +410,64 @@ TEST_CASE("verdicts have the names of their enumerators") {
   CHECK(std::string(to_string(Verdict::healthy)) == "healthy");
 }
 
+TEST_CASE(
+    "whatever the settings, every verdict can be given, and a long warm-up in a small window asks for no more than that") {
+  for (const std::size_t capacity : {std::size_t{2}, std::size_t{3}, std::size_t{16}, std::size_t{65}, std::size_t{200}}) {
+    for (const std::int64_t warm_up : {0, 1, 15, 16, 17, 200, 5000}) {
+      for (const double skip_tolerance : {0.0, 0.05, 0.5, 0.99}) {
+        CAPTURE(capacity, warm_up, skip_tolerance);
+        HistoryConfig config;
+        config.capacity = capacity;
+        config.warm_up = warm_up;
+        config.skip_tolerance = skip_tolerance;
+        const auto window = static_cast<int>(capacity);
+        History calm(config);
+        take(calm, static_cast<int>(warm_up) + window);
+        CHECK(calm.verdict() == Verdict::healthy);
+        History skipping = calm, in_turns = calm, low = calm, jumping = calm;
+        const int tolerated = std::max(static_cast<int>(skip_tolerance * window), skip_tolerance > 0.0 ? 1 : 0);
+        skip(skipping, tolerated);
+        CHECK(skipping.verdict() == Verdict::healthy);
+        skip(skipping, 1);
+        CHECK(skipping.verdict() == Verdict::too_many_skips);
+        for (int i = 0; i < window; ++i) {  // of two networks the other one
+          in_turns.record(1024.0F, no_gradients);
+          skip(in_turns, 1);
+        }
+        CHECK((in_turns.verdict() == Verdict::too_many_skips) == (capacity > 2 || skip_tolerance == 0.0));
+        take(low, window, 1e-9);
+        CHECK(low.verdict() == Verdict::underflowing);
+        take(jumping, 1, 9.0);
+        CHECK(jumping.verdict() == Verdict::spike);
+        skip(jumping, 2, 1.0F);
+        CHECK(jumping.verdict() == Verdict::at_floor);
+      }
+    }
+  }
+}
+
+TEST_CASE("after the warm-up the steps to come count as taken, until there are as many as it had or the window holds") {
+  HistoryConfig config;
+  config.capacity = 40;
+  config.warm_up = 1000;
+  config.skip_tolerance = 0.1;
+  History history(config);
+  skip(history, 1000);
+  skip(history, 4);
+  CHECK(history.verdict() == Verdict::healthy);  // 4 of 40
+  skip(history, 1);
+  CHECK(history.verdict() == Verdict::too_many_skips);
+  config.warm_up = 20;
+  History soon(config);
+  skip(soon, 20);
+  soon.record(1024.0F, no_gradients);
+  soon.record(1024.0F, no_gradients);
+  skip(soon, 1);
+  CHECK(soon.verdict() == Verdict::healthy);  // 1 of 18 that may have gradients
+  skip(soon, 1);
+  CHECK(soon.verdict() == Verdict::too_many_skips);  // 2 of 18
+}
+
 TEST_CASE("settings out of range are refused by name") {
   const auto message = [](const std::function<void(HistoryConfig&)>& change) {
     HistoryConfig config;
@@ -416,10 +475,14 @@ TEST_CASE("settings out of range are refused by name") {
     return support::message_of([&] { History{config}; });
   };
   CHECK(message([](HistoryConfig&) {}).empty());
-  CHECK_THAT(message([](HistoryConfig& c) { c.capacity = 0; }), ContainsSubstring("capacity is 0; it must be in [1, 2^24]"));
+  CHECK_THAT(message([](HistoryConfig& c) { c.capacity = 0; }), ContainsSubstring("capacity is 0; it must be in [2, 2^24]"));
+  CHECK_THAT(message([](HistoryConfig& c) { c.capacity = 1; }), ContainsSubstring("capacity is 1"));
+  CHECK_THAT(support::message_of([] { History(1); }), ContainsSubstring("capacity is 1"));
   CHECK_THAT(message([](HistoryConfig& c) { c.capacity = (1U << 24U) + 1; }), ContainsSubstring("capacity is 16777217"));
   CHECK_THAT(message([](HistoryConfig& c) { c.min_scale = 0.0F; }), ContainsSubstring("min_scale is 0"));
   CHECK_THAT(message([](HistoryConfig& c) { c.warm_up = -1; }), ContainsSubstring("warm_up is -1"));
+  CHECK_THAT(message([](HistoryConfig& c) { c.warm_up = (std::int64_t{1} << 62) + 1; }),
+             ContainsSubstring("warm_up is 4611686018427387905; it must be in [0, 2^62]"));
   CHECK_THAT(message([](HistoryConfig& c) { c.skip_tolerance = 1.5; }), ContainsSubstring("skip_tolerance is 1.5"));
   CHECK_THAT(message([](HistoryConfig& c) { c.skip_tolerance = quiet_nan; }), ContainsSubstring("skip_tolerance is nan"));
   CHECK_THAT(message([](HistoryConfig& c) { c.lowest_peak = 0.0; }), ContainsSubstring("lowest_peak is 0"));
@@ -430,6 +493,6 @@ TEST_CASE("settings out of range are refused by name") {
           c.skip_tolerance = 0.0;
           c.underflow_tolerance = 1.0;
           c.warm_up = 0;
-          c.capacity = 1;
+          c.capacity = 2;
         }).empty());
 }

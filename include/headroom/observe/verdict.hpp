@@ -49,12 +49,12 @@ inline constexpr double lowest_peak_v = 0x1p16 *
 
 /// When a History gives which verdict.
 struct HistoryConfig {
-  std::size_t capacity = 1024;  ///< steps that are kept, from which the verdict is taken; in [1, 2^24]
+  std::size_t capacity = 1024;  ///< steps that are kept, from which the verdict is taken; in [2, 2^24]
   /// The floor of your policy: LossScaleConfig::min_scale. Of a policy without a floor, the scale at which you want to hear
   /// that it is low; smallest_loss_scale for never.
   float min_scale = 1.0F;
-  /// So many steps, from the first of the run, have not to prove anything: a scale that starts too high comes down in them. 0
-  /// or more.
+  /// So many steps, from the first of the run, have not to prove anything: a scale that starts too high comes down in them. In
+  /// [0, 2^62].
   std::int64_t warm_up = 100;
   /// The share of steps with gradients that may be skipped; in [0, 1]. Once the scale has settled, a rule that doubles it after
   /// n good steps skips about one in n + 1, and at most: where every doubling overflows.
@@ -76,9 +76,9 @@ struct HistoryConfig {
   /// Throws std::invalid_argument naming the first field that is out of range, and its value.
   void check() const {
     constexpr std::size_t most = std::size_t{1} << 24U;  // so that no sum of squares overflows
-    if (capacity < 1 || capacity > most) detail::throw_bad_value("capacity", static_cast<double>(capacity), "in [1, 2^24]");
+    if (capacity < 2 || capacity > most) detail::throw_bad_value("capacity", static_cast<double>(capacity), "in [2, 2^24]");
     detail::check_loss_scale("min_scale", min_scale);
-    if (warm_up < 0) detail::throw_bad_value("warm_up", warm_up, "0 or more");
+    if (warm_up < 0 || warm_up > detail::largest_counter) detail::throw_bad_value("warm_up", warm_up, "in [0, 2^62]");
     detail::check_share("skip_tolerance", skip_tolerance);
     if (!detail::positive_in(lowest_peak, detail::smallest_double, detail::largest_double)) {
       detail::throw_bad_value("lowest_peak", lowest_peak, "above 0 and finite");
@@ -103,16 +103,18 @@ enum class Verdict {
   at_floor,
   /// The run has had fewer than `warm_up` steps.
   warming_up,
-  /// Of the kept steps with gradients that are not of the warm-up, or of `warm_up` steps where those are fewer, a share of more
-  /// than `skip_tolerance` was skipped, as not finite or as spikes.
+  /// Of the kept steps with gradients that are not of the warm-up, a share of more than `skip_tolerance` was skipped, as not
+  /// finite or as spikes; and more than one, unless none is tolerated. Until there are `warm_up` steps since the warm-up, or
+  /// `capacity` if that is less, those to come count as taken.
   too_many_skips,
   /// By History::set_underflow_share, more than `underflow_tolerance` of the gradients become zero. Or, if that has not been
-  /// called: in more than half of the kept steps with finite gradients, of which there are 64 or more, max_abs times the scale
-  /// was below `lowest_peak`, or 0. The largest gradient tells little of the others; a histogram tells how many are lost.
+  /// called: in more than half of the kept steps with finite gradients, 64 or more, max_abs times the scale was below
+  /// `lowest_peak`, or 0. (Half of `capacity` are enough where that is less than 64.) The largest gradient tells little of the
+  /// others; a histogram tells how many are lost.
   underflowing,
   /// The last step was skipped as a spike. Or its max_abs is further above the mean of those of the other kept steps, 64 or
-  /// more, than `spike_sigmas` standard deviations, all in octaves; the deviation counts as half an octave or more. (OLMo-core
-  /// and llm.c compare loss and norm, and not their logarithms: a SpikeGuard does as they do.)
+  /// half of `capacity`, than `spike_sigmas` standard deviations, all in octaves; the deviation counts as half an octave or
+  /// more. (OLMo-core and llm.c compare loss and norm, and not their logarithms: a SpikeGuard does as they do.)
   spike,
   healthy  ///< none of these
 };
@@ -135,9 +137,13 @@ struct HistoryTotals {
 
 namespace detail {
 
-inline constexpr std::int64_t long_run = 8;          // steps in a row
-inline constexpr std::int64_t enough_measured = 64;  // steps
+inline constexpr std::int64_t long_run = 8;  // steps in a row
 inline constexpr double far_above = 1024.0;
+
+/// From how many steps something is concluded. In a small window half of it, for not every step is measured.
+[[nodiscard]] inline std::int64_t enough_measured(const HistoryConfig& config) noexcept {
+  return static_cast<std::int64_t>(std::min(config.capacity / 2, std::size_t{64}));
+}
 
 /// log2 in 256ths, within 0.09 of an octave. Sums of whole numbers can be kept up to date over a window without an error.
 /// `value` is above 0.
@@ -150,14 +156,15 @@ inline constexpr double far_above = 1024.0;
 /// Sums over the kept steps: a step is added when it is recorded and subtracted when it is overwritten.
 struct KeptSteps {
   std::int64_t steps = 0, not_finite = 0, spikes = 0;  // with gradients, and not of the warm-up; those of them skipped
+  std::int64_t without_gradients = 0;                  // and not of the warm-up
   std::int64_t at_floor = 0;                           // not finite at min_scale or below
   std::int64_t with_peak = 0, low = 0;                 // finite gradients of known size; those below lowest_peak
   std::int64_t measured = 0, levels = 0, squares = 0;  // octave levels of those above 0
 
   /// `sign` is 1 or -1.
   void add(const StepRecord& record, bool is_of_warm_up, const HistoryConfig& config, std::int64_t sign) noexcept {
-    if (!is_of_warm_up && record.reason != SkipReason::no_gradients) {
-      steps += sign;
+    if (!is_of_warm_up) {
+      (record.reason == SkipReason::no_gradients ? without_gradients : steps) += sign;
       if (record.reason == SkipReason::not_finite) not_finite += sign;
       if (record.reason == SkipReason::spike) spikes += sign;
     }
@@ -212,13 +219,19 @@ struct HistoryFacts {
   const bool is_nan_at_floor = facts.nan_run >= long_run && last.loss_scale <= config.min_scale;
   return (facts.nonfinite_run >= long_run && has_fallen) || is_nan_at_floor;
 }
+[[nodiscard]] inline bool are_too_many_skips(const KeptSteps& kept, const HistoryConfig& config) {
+  const auto expected = std::min(config.warm_up, static_cast<std::int64_t>(config.capacity)) - kept.without_gradients;
+  const auto tolerated = config.skip_tolerance * static_cast<double>(std::max(kept.steps, expected));
+  const std::int64_t skipped = kept.not_finite + kept.spikes;
+  return static_cast<double>(skipped) > tolerated && (skipped > 1 || is_zero(config.skip_tolerance));
+}
 [[nodiscard]] inline bool is_underflowing(const HistoryFacts& facts, const HistoryConfig& config) {
   if (facts.underflow_share) return *facts.underflow_share > config.underflow_tolerance;
-  return facts.kept.with_peak >= enough_measured && 2 * facts.kept.low > facts.kept.with_peak;
+  return facts.kept.with_peak >= enough_measured(config) && 2 * facts.kept.low > facts.kept.with_peak;
 }
 /// How far the last step is above the mean of the other kept ones in octaves; 0 if there are too few, or it is no spike.
 [[nodiscard]] inline double octaves_of_spike(const HistoryFacts& facts, const StepRecord& last, const HistoryConfig& config) {
-  if (!is_measured(last) || facts.kept.measured <= enough_measured) return 0.0;
+  if (!is_measured(last) || facts.kept.measured <= enough_measured(config)) return 0.0;
   const std::int64_t level = octave_level(last.report.max_abs);
   const auto others = static_cast<double>(facts.kept.measured - 1);
   const double mean = static_cast<double>(facts.kept.levels - level) / others;
@@ -232,10 +245,7 @@ struct HistoryFacts {
   if (!last.loss_finite.value_or(!no_scale_helps(facts, last, config))) return Verdict::loss_is_not_finite;
   if (last.loss_scale <= config.min_scale && facts.kept.at_floor >= 2) return Verdict::at_floor;
   if (facts.totals.steps < config.warm_up) return Verdict::warming_up;
-  const std::int64_t steps = std::max(facts.kept.steps, config.warm_up);
-  if (static_cast<double>(facts.kept.not_finite + facts.kept.spikes) > config.skip_tolerance * static_cast<double>(steps)) {
-    return Verdict::too_many_skips;
-  }
+  if (are_too_many_skips(facts.kept, config)) return Verdict::too_many_skips;
   if (is_underflowing(facts, config)) return Verdict::underflowing;
   if (last.reason == SkipReason::spike || octaves_of_spike(facts, last, config) > 0.0) return Verdict::spike;
   return Verdict::healthy;
