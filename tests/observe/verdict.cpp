@@ -3,6 +3,7 @@
 #include <headroom/dtype/half.hpp>
 #include <headroom/observe/history.hpp>
 #include <headroom/observe/verdict.hpp>
+#include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/noop.hpp>
 
 #include <algorithm>
@@ -183,34 +184,63 @@ TEST_CASE("a loss that is recorded and not finite is named at once, and only for
   CHECK(history.verdict() == Verdict::loss_is_not_finite);
 }
 
-TEST_CASE("no scale helps: it has fallen by 2^10 since the last finite step, in 8 steps or more") {
-  History history = warm();
+TEST_CASE("gradients that jump are no loss that is not finite, whatever was counted while the scale came down") {
+  const NonFinite kinds[] = {{"w", 0, NonFiniteKind::inf, 0, 1}, nans(1), nans()};
+  for (const int octaves : {1, 10, 13, 15, 16, 24, 38}) {
+    for (const NonFinite& kind : kinds) {
+      CAPTURE(octaves, kind.nan_count, kind.inf_count);
+      headroom::DynamicLossScale policy;
+      History history;
+      bool is_blamed = false;
+      double max_abs = 0.75;
+      for (int step = 0; step < 300; ++step) {
+        if (step == 150) max_abs = std::ldexp(max_abs, octaves);
+        const float loss_scale = policy.loss_scale();
+        const bool finite = max_abs * static_cast<double>(loss_scale) < 65520.0;
+        if (finite) {
+          history.record(loss_scale, GradientReport{true, max_abs});
+        } else {
+          history.record(loss_scale, overflow, true, kind);
+        }
+        policy = policy.adjust(finite);
+        is_blamed = is_blamed || history.verdict() == Verdict::loss_is_not_finite;
+      }
+      // At the floor, where no step will be taken any more, NaN alone looks the same.
+      CHECK(is_blamed == (octaves > 16 && kind.inf_count == 0));
+    }
+  }
+}
+
+TEST_CASE("no scale helps: it has fallen by the range of fp16 since the last finite step, in 8 steps or more") {
+  HistoryConfig config;
+  config.min_scale = headroom::smallest_loss_scale;
+  History history = warm(config);
   take(history, 1, 1.0, 65536.0F);
-  descend(history, 10, 65536.0F);
-  CHECK(history.verdict() == Verdict::too_many_skips);
-  skip(history, 1, 64.0F);
+  descend(history, 40, 65536.0F);
+  CHECK(history.verdict() == Verdict::too_many_skips);  // at 2^-39 of it a gradient 2^39.99 times larger would overflow
+  skip(history, 1, 0x1p-24F);
   CHECK(history.verdict() == Verdict::loss_is_not_finite);
-  CHECK_THAT(history.explanation(), ContainsSubstring("step 111, loss_is_not_finite: the last 11 steps were not finite, down "
-                                                      "to a loss scale of 64"));
+  CHECK_THAT(history.explanation(), ContainsSubstring("step 141, loss_is_not_finite: the last 41 steps were not finite, down "
+                                                      "to a loss scale of 5.96046e-08"));
   take(history, 1, 1.0, 64.0F);
   CHECK(history.verdict() == Verdict::too_many_skips);
 
-  SECTION("a rule that divides by 32 gets there sooner") {
-    History steep = warm();
-    take(steep, 1, 1.0, 0x1p30F);
-    skip(steep, 7, 8.0F);
+  SECTION("a rule that divides by 64 gets there sooner") {
+    History steep = warm(config);
+    take(steep, 1, 1.0, 0x1p40F);
+    skip(steep, 7, 1.0F);
     CHECK(steep.verdict() == Verdict::too_many_skips);
-    skip(steep, 1, 8.0F);
+    skip(steep, 1, 1.0F);
     CHECK(steep.verdict() == Verdict::loss_is_not_finite);
   }
   SECTION("not from the first step on, when nobody knows which scale is right") {
-    History deepspeed;
-    descend(deepspeed, 32, 0x1p32F);
-    CHECK(deepspeed.verdict() == Verdict::warming_up);
+    History first(config);
+    descend(first, 90, 0x1p32F);
+    CHECK(first.verdict() == Verdict::warming_up);
   }
   SECTION("not if the loss is recorded and finite") {
     History recorded = warm();
-    for (int i = 0; i < 12; ++i) {
+    for (int i = 0; i < 60; ++i) {
       recorded.record_loss(1.0);
       recorded.record(std::ldexp(1.0F, 10 - i), overflow);
     }
@@ -218,12 +248,34 @@ TEST_CASE("no scale helps: it has fallen by 2^10 since the last finite step, in 
     CHECK_THAT(recorded.explanation(), !ContainsSubstring("see whether the loss"));
   }
   SECTION("a step without gradients changes nothing") {
-    History with_gap = warm();
-    descend(with_gap, 6, 1024.0F);
-    with_gap.record(16.0F, no_gradients);
-    descend(with_gap, 5, 16.0F);
+    History with_gap = warm(config);
+    descend(with_gap, 26, 1024.0F);
+    with_gap.record(0x1p-16F, no_gradients);
+    descend(with_gap, 15, 0x1p-16F);
     CHECK(with_gap.verdict() == Verdict::loss_is_not_finite);
   }
+}
+
+TEST_CASE("no scale helps beyond the range of another dtype") {
+  static_assert(HistoryConfig().dynamic_range == headroom::dynamic_range_v<headroom::half>);
+  static_assert(headroom::dynamic_range_v<headroom::half> == 65504.0 * 0x1p24);
+  static_assert(headroom::dynamic_range_v<headroom::float8_e5m2> == 57344.0 * 0x1p16);
+  static_assert(headroom::dynamic_range_v<headroom::float8_e4m3> == 448.0 * 0x1p9);
+  static_assert(headroom::dynamic_range_v<headroom::bfloat16> > 0x1p260);
+  CHECK(headroom::dynamic_range_v<double> == headroom::detail::largest_double);  // the ratio is beyond double
+  const auto after_fall = [](HistoryConfig config, int octaves) {
+    config.min_scale = headroom::smallest_loss_scale;
+    History history = warm(config);
+    take(history, 1, 1.0, headroom::largest_loss_scale);
+    descend(history, octaves + 1, headroom::largest_loss_scale);
+    return history.verdict();
+  };
+  const auto e4m3 = HistoryConfig::for_dtype<headroom::float8_e4m3>(), e5m2 = HistoryConfig::for_dtype<headroom::float8_e5m2>();
+  CHECK(after_fall(e4m3, 17) == Verdict::too_many_skips);
+  CHECK(after_fall(e4m3, 18) == Verdict::loss_is_not_finite);
+  CHECK(after_fall(e5m2, 31) == Verdict::too_many_skips);
+  CHECK(after_fall(e5m2, 32) == Verdict::loss_is_not_finite);
+  CHECK(after_fall(HistoryConfig::for_dtype<headroom::bfloat16>(), 251) == Verdict::too_many_skips);
 }
 
 TEST_CASE("no scale helps: 8 steps of NaN and no Inf, at the floor") {
@@ -388,7 +440,7 @@ TEST_CASE("of several verdicts the first in the list is given") {
          take(history, 1, 1e6, 0x1p-30F);
        }},
       {Verdict::at_floor, [](History& history) { skip(history, 7, 0x1p-40F); }},
-      {Verdict::loss_is_not_finite, [](History& history) { skip(history, 1, 0x1p-40F); }},
+      {Verdict::loss_is_not_finite, [](History& history) { skip(history, 1, 0x1p-70F); }},
   };
   HistoryConfig config;
   config.min_scale = 0x1p-35F;
@@ -487,6 +539,8 @@ TEST_CASE("settings out of range are refused by name") {
   CHECK_THAT(message([](HistoryConfig& c) { c.skip_tolerance = quiet_nan; }), ContainsSubstring("skip_tolerance is nan"));
   CHECK_THAT(message([](HistoryConfig& c) { c.lowest_peak = 0.0; }), ContainsSubstring("lowest_peak is 0"));
   CHECK_THAT(message([](HistoryConfig& c) { c.lowest_peak = infinity; }), ContainsSubstring("lowest_peak is inf"));
+  CHECK_THAT(message([](HistoryConfig& c) { c.dynamic_range = 0.5; }), ContainsSubstring("dynamic_range is 0.5"));
+  CHECK_THAT(message([](HistoryConfig& c) { c.dynamic_range = infinity; }), ContainsSubstring("dynamic_range is inf"));
   CHECK_THAT(message([](HistoryConfig& c) { c.underflow_tolerance = -0.5; }), ContainsSubstring("underflow_tolerance is -0.5"));
   CHECK_THAT(message([](HistoryConfig& c) { c.spike_sigmas = -6.0; }), ContainsSubstring("spike_sigmas is -6"));
   CHECK(message([](HistoryConfig& c) {

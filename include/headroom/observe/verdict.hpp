@@ -22,6 +22,13 @@ namespace detail {
 inline void check_share(const char* field, const double& share) {
   if (!is_zero(share) && !positive_in(share, smallest_double, 1.0)) throw_bad_value(field, share, "in [0, 1]");
 }
+/// Of the numbers of a format above 0, the largest over the smallest.
+template <class Format>
+[[nodiscard]] constexpr double dynamic_range() noexcept {
+  constexpr double smallest = bit_cast<double>(convert_bits<Format, binary64>(1));
+  constexpr double largest = bit_cast<double>(convert_bits<Format, binary64>(Format::largest_finite_bits));
+  return largest < largest_double * smallest ? largest / smallest : largest_double;
+}
 inline void check_above_0(const char* field, const double& value) {
   if (!positive_in(value, smallest_float, largest_float)) throw_bad_value(field, value, "in [2^-149, 2^128)");
 }
@@ -47,6 +54,11 @@ template <class T>
 inline constexpr double lowest_peak_v = 0x1p16 *
                                         detail::bit_cast<double>(detail::convert_bits<detail::format_of<T>, binary64>(1));
 
+/// The largest number of this dtype over the smallest above 0: 65504 / 2^-24, nearly 2^40, for half. For double, where that is
+/// beyond double, the largest one.
+template <class T>
+inline constexpr double dynamic_range_v = detail::dynamic_range<detail::format_of<T>>();
+
 /// When a History gives which verdict.
 struct HistoryConfig {
   std::size_t capacity = 1024;  ///< steps that are kept, from which the verdict is taken; in [2, 2^24]
@@ -61,6 +73,9 @@ struct HistoryConfig {
   double skip_tolerance = 0.05;
   /// The largest gradient times the scale should not be below this: lowest_peak_v of the dtype of the gradients. Above 0.
   double lowest_peak = 0x1p-8;
+  /// By how much gradients may have grown since the last finite step before the loss is blamed: dynamic_range_v of their dtype.
+  /// 1 or more.
+  double dynamic_range = 65504.0 * 0x1p24;
   /// The share of gradients that may become zero, if set_underflow_share says how many do; in [0, 1].
   double underflow_tolerance = 0.05;
   double spike_sigmas = 6.0;  ///< above 0
@@ -70,6 +85,7 @@ struct HistoryConfig {
   [[nodiscard]] static constexpr HistoryConfig for_dtype() noexcept {
     HistoryConfig config;
     config.lowest_peak = lowest_peak_v<T>;
+    config.dynamic_range = dynamic_range_v<T>;
     return config;
   }
 
@@ -83,6 +99,9 @@ struct HistoryConfig {
     if (!detail::positive_in(lowest_peak, detail::smallest_double, detail::largest_double)) {
       detail::throw_bad_value("lowest_peak", lowest_peak, "above 0 and finite");
     }
+    if (!detail::positive_in(dynamic_range, 1.0, detail::largest_double)) {
+      detail::throw_bad_value("dynamic_range", dynamic_range, "finite and 1 or more");
+    }
     detail::check_share("underflow_tolerance", underflow_tolerance);
     detail::check_above_0("spike_sigmas", spike_sigmas);
   }
@@ -92,10 +111,12 @@ struct HistoryConfig {
 enum class Verdict {
   /// No scale helps. The loss recorded with the last step is Inf or NaN (History::record_loss). Or no loss was recorded with
   /// it, the last 8 steps or more were not finite, and
-  ///   - the scale is by now at most 2^-10 of that of the last finite step, since when the weights have changed once at most;
-  ///   or
-  ///   - it is at min_scale or below, and in each of the last 8 steps NaN was counted and no Inf. (An overflow makes Inf before
-  ///     it makes NaN; a loss that is NaN makes nothing else.)
+  ///   - the scale is by now at most 1 / `dynamic_range` of that of the last finite step, since when the weights have changed
+  ///   once at most. A number of fp16 lies between 2^-24 and 65504: even one that was 65504 then, and has grown 65504 / 2^-24 =
+  ///   2^40 times since, fits into fp16 again after 40 halvings. A jump of the gradients by 2^13 takes 13; or
+  ///   - it is at_floor, as below, and in each of the last 8 steps NaN was counted and no Inf. A loss that is NaN makes nothing
+  ///   else. Gradients that are too large make Inf, and NaN alone only if they are by so far that Infs of both signs meet in
+  ///   every sum; which is over before the scale has come down to where they fit.
   /// Gradients alone cannot tell a loss that is not finite from weights that are not, or from a layer that turns everything
   /// before it into NaN.
   loss_is_not_finite,
@@ -138,7 +159,6 @@ struct HistoryTotals {
 namespace detail {
 
 inline constexpr std::int64_t long_run = 8;  // steps in a row
-inline constexpr double far_above = 1024.0;
 
 /// From how many steps something is concluded. In a small window half of it, for not every step is measured.
 [[nodiscard]] inline std::int64_t enough_measured(const HistoryConfig& config) noexcept {
@@ -214,10 +234,13 @@ struct HistoryFacts {
   }
 };
 
+[[nodiscard]] inline bool is_at_floor(const HistoryFacts& facts, const StepRecord& last, const HistoryConfig& config) {
+  return last.loss_scale <= config.min_scale && facts.kept.at_floor >= 2;
+}
 [[nodiscard]] inline bool no_scale_helps(const HistoryFacts& facts, const StepRecord& last, const HistoryConfig& config) {
-  const bool has_fallen = static_cast<double>(facts.last_finite_scale) >= far_above * static_cast<double>(last.loss_scale);
-  const bool is_nan_at_floor = facts.nan_run >= long_run && last.loss_scale <= config.min_scale;
-  return (facts.nonfinite_run >= long_run && has_fallen) || is_nan_at_floor;
+  if (facts.nonfinite_run < long_run) return false;
+  const double fall = static_cast<double>(facts.last_finite_scale) / static_cast<double>(last.loss_scale);
+  return fall >= config.dynamic_range || (facts.nan_run >= long_run && is_at_floor(facts, last, config));
 }
 [[nodiscard]] inline bool are_too_many_skips(const KeptSteps& kept, const HistoryConfig& config) {
   const auto expected = std::min(config.warm_up, static_cast<std::int64_t>(config.capacity)) - kept.without_gradients;
@@ -243,7 +266,7 @@ struct HistoryFacts {
 
 [[nodiscard]] inline Verdict verdict_of(const HistoryFacts& facts, const StepRecord& last, const HistoryConfig& config) {
   if (!last.loss_finite.value_or(!no_scale_helps(facts, last, config))) return Verdict::loss_is_not_finite;
-  if (last.loss_scale <= config.min_scale && facts.kept.at_floor >= 2) return Verdict::at_floor;
+  if (is_at_floor(facts, last, config)) return Verdict::at_floor;
   if (facts.totals.steps < config.warm_up) return Verdict::warming_up;
   if (are_too_many_skips(facts.kept, config)) return Verdict::too_many_skips;
   if (is_underflowing(facts, config)) return Verdict::underflowing;
