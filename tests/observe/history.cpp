@@ -235,19 +235,27 @@ TEST_CASE("CSV: every kept step, quoted as in RFC 4180") {
   history.record(1.0F, no_gradients);
   history.record(1.0F, overflow, true, NonFinite{"layers[1].bias", 0, NonFiniteKind::inf, 0, 1});
   CHECK(history.csv() ==
-        "step,loss_scale,finite,max_abs,skipped,reason,loss_finite,path,index,kind,nan_count,inf_count\n"
+        "step,loss_scale,finite,max_abs,skipped,reason,loss_finite,path,index,is_nan,nan_count,inf_count\n"
         "1,32768,1,0.1,0,none,1,,,,,\n"
-        "2,0.7,0,inf,1,not_finite,,\"heads[\"\"a,b\"\"]\",17,nan,3,4\n"
-        "3,1.1754944e-38,1,nan,1,spike,0,,,,,\n"
+        "2,0.7,0,,1,not_finite,,\"heads[\"\"a,b\"\"]\",17,1,3,4\n"
+        "3,1.1754944e-38,1,,1,spike,0,,,,,\n"
         "4,1,1,0,1,no_gradients,,,,,,\n"
-        "5,1,0,inf,1,not_finite,,layers[1].bias,0,inf,0,1\n");
+        "5,1,0,,1,not_finite,,layers[1].bias,0,0,0,1\n");
+  for (const double max_abs : {infinity, -infinity, quiet_nan, -quiet_nan, 0.5}) {
+    History one(2);
+    one.record(1.0F, GradientReport{true, max_abs}, false);
+    one.record(1.0F, GradientReport{false, max_abs}, false);  // of which no size is known
+    const std::string number = max_abs == 0.5 ? "0.5" : "";
+    CHECK_THAT(one.csv(), ContainsSubstring("\n0,1,1," + number + ",0,none,,,,,,\n1,1,0,,0,none,,,,,,\n"));
+  }
   for (const char separator : {',', '"', '\r', '\n'}) {
     History one(2);
     const std::string path = std::string("a") + separator + "b";
     one.record(1.0F, overflow, true, NonFinite{path, 0, NonFiniteKind::inf, 0, 1});
     CHECK_THAT(one.csv(), ContainsSubstring(separator == '"' ? ",\"a\"\"b\",0," : ",\"" + path + "\",0,"));
   }
-  CHECK(History(3).csv() == "step,loss_scale,finite,max_abs,skipped,reason,loss_finite,path,index,kind,nan_count,inf_count\n");
+  CHECK(History(3).csv() ==
+        "step,loss_scale,finite,max_abs,skipped,reason,loss_finite,path,index,is_nan,nan_count,inf_count\n");
 }
 
 TEST_CASE("the callback is called when the verdict changes, and may throw") {

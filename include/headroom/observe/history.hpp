@@ -24,16 +24,12 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// The shortest number that is read back as this one, whatever the locale.
+/// The shortest number that is read back as this one, whatever the locale; nothing for Inf and NaN.
 template <class Float>
 void append_number(std::string& csv, const Float& value) {
   const auto magnitude = bit_cast<std::uint64_t>(static_cast<double>(value)) & binary64::abs_mask;
   char text[32];
-  if (magnitude < binary64::infinity_bits) {
-    csv.append(text, std::to_chars(text, text + sizeof text, value).ptr);
-  } else {
-    csv += magnitude == binary64::infinity_bits ? "inf" : "nan";
-  }
+  if (magnitude < binary64::infinity_bits) csv.append(text, std::to_chars(text, text + sizeof text, value).ptr);
 }
 
 template <class Result>
@@ -150,9 +146,11 @@ class History {
     return "step " + std::to_string(last().step) + name + detail::explanation_of(found, facts_, last(), last_place(), config_);
   }
 
-  /// The kept steps, the oldest first, as CSV with a line of names. What is not known is empty.
+  /// The kept steps, the oldest first, as CSV with a line of names. What is not known is empty, and so is the max_abs of
+  /// gradients that are not finite: words for Inf and NaN are text to a spreadsheet, and make every mean infinite in pandas and
+  /// gnuplot. `path`, `index` and `is_nan` are those of the first element that is not finite.
   [[nodiscard]] std::string csv() const {
-    std::string csv = "step,loss_scale,finite,max_abs,skipped,reason,loss_finite,path,index,kind,nan_count,inf_count\n";
+    std::string csv = "step,loss_scale,finite,max_abs,skipped,reason,loss_finite,path,index,is_nan,nan_count,inf_count\n";
     for (std::size_t i = 0; i < size_; ++i) append_line(csv, (*this)[i]);
     return csv;
   }
@@ -253,13 +251,13 @@ class History {
     csv += std::to_string(record.step) + ',';
     detail::append_number(csv, record.loss_scale);
     csv += record.report.finite ? ",1," : ",0,";
-    detail::append_number(csv, record.report.max_abs);
+    if (record.report.finite) detail::append_number(csv, record.report.max_abs);
     csv += record.skipped() ? ",1," : ",0,";
     csv += to_string(record.reason);
     csv += !record.loss_finite ? ",," : *record.loss_finite ? ",1," : ",0,";
     if (record.has_place()) {
       detail::append_csv_field(csv, place.path);
-      csv += ',' + std::to_string(place.index) + (place.kind == NonFiniteKind::nan ? ",nan," : ",inf,") +
+      csv += ',' + std::to_string(place.index) + (place.kind == NonFiniteKind::nan ? ",1," : ",0,") +
              std::to_string(place.nan_count) + ',' + std::to_string(place.inf_count) + '\n';
     } else {
       csv += ",,,,\n";
