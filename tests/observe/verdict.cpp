@@ -140,7 +140,7 @@ TEST_CASE("at the floor: two steps that were not finite there, and the scale has
   CHECK(history.verdict() == Verdict::at_floor);
   CHECK(history.explanation() ==
         "step 105, at_floor: 2 of the kept steps were not finite although the loss scale was 16 or less: lower the learning "
-        "rate, clip the gradients, or use bfloat16, and see whether the loss is finite before it is scaled; no tensor has been "
+        "rate or clip the gradients, and see whether the loss is finite before it is scaled; no tensor has been "
         "named");
   take(history, 1, 1.0, 16.0F);
   CHECK(history.verdict() == Verdict::at_floor);
@@ -150,6 +150,79 @@ TEST_CASE("at the floor: two steps that were not finite there, and the scale has
   CHECK(history.verdict() == Verdict::at_floor);
   take(history, 1, 1.0, 16.0F);
   CHECK(history.verdict() == Verdict::healthy);  // the first of the two is forgotten
+}
+
+TEST_CASE("what is advised at the floor is what the record shows") {
+  const auto at_floor = [](History history, const NonFinite& first, const NonFinite& second, bool loss_recorded = false) {
+    for (const NonFinite& place : {first, second}) {
+      if (loss_recorded) history.record_loss(1.0);
+      history.record(1.0F, overflow, true, place);
+    }
+    REQUIRE(history.verdict() == Verdict::at_floor);
+    const std::string text = history.explanation(), begin = "the loss scale was 1 or less: ";
+    const auto from = text.find(begin) + begin.size();
+    return text.substr(from, text.find("; at step") - from);
+  };
+  const auto at = [](const char* path, std::size_t nan_count, std::size_t inf_count) {
+    return NonFinite{path, 0, nan_count > 0 ? NonFiniteKind::nan : NonFiniteKind::inf, nan_count, inf_count};
+  };
+  const std::string usual = "lower the learning rate or clip the gradients",
+                    loss = ", and see whether the loss is finite before it is scaled";
+  History calm = warm(), rising = warm();
+  take(calm, 1, 1.0, 7.0F);
+
+  SECTION("nothing in particular") {
+    CHECK(at_floor(calm, at("a", 1, 1), at("b", 0, 1)) == usual + loss);
+    CHECK(at_floor(calm, at("a", 1, 1), at("b", 0, 1), true) == usual);
+    CHECK(at_floor(calm, at("a", 1, 1), at("a", 0, 1)) == usual + loss);  // the first of many, maybe
+    CHECK(at_floor(calm, at("a", 1, 1), at("a", 1, 0)) == usual + loss);
+  }
+  SECTION("NaN alone is no want of range") {
+    const std::string nan_alone =
+        "NaN and no Inf was counted there, as from a loss or weights that are not finite: see whether ";
+    CHECK(at_floor(calm, at("a", 1, 0), at("b", 7, 0)) == nan_alone + "they are");
+    CHECK(at_floor(calm, at("a", 1, 0), at("b", 7, 0), true) ==
+          "NaN and no Inf was counted there, though the loss is finite: see whether the weights are, and which layer divides "
+          "by 0");
+    CHECK(at_floor(warm(), at("a", 1, 0), at("b", 7, 0)) == nan_alone + "they are");  // rather than how far the scale fell
+  }
+  SECTION("Inf alone, and always in one tensor") {
+    const std::string narrow =
+        "Inf and no NaN was counted there, first in a each time: compute that layer in float or bfloat16";
+    CHECK(at_floor(calm, at("a", 0, 1), at("a", 0, 2)) == narrow + loss);
+    CHECK(at_floor(calm, at("a", 0, 1), at("a", 0, 2), true) == narrow);
+    CHECK(at_floor(calm, at("a", 0, 1), at("b", 0, 2), true) == usual);
+    CHECK(at_floor(warm(HistoryConfig::for_dtype<headroom::bfloat16>()), at("a", 0, 1), at("a", 0, 2), true).find("layer") ==
+          std::string::npos);
+    History only_once = calm;
+    skip(only_once, 1, 1.0F);
+    only_once.record(1.0F, overflow, true, at("a", 0, 1));
+    CHECK_THAT(only_once.explanation(), ContainsSubstring(usual + loss));
+    History elsewhere = calm;
+    elsewhere.record(64.0F, overflow, true, at("b", 1, 1));  // not at the floor
+    CHECK(at_floor(elsewhere, at("a", 0, 1), at("a", 0, 2)) == narrow + loss);
+  }
+  SECTION("the scale has fallen far since the last finite step") {
+    CHECK(at_floor(warm(), at("a", 0, 1), at("a", 0, 1)) ==
+          "the gradients have grown more than 1024-fold since the last finite step: " + usual + loss);
+    History by_8 = calm;
+    take(by_8, 1, 1.0, 8.0F);
+    CHECK(at_floor(by_8, at("a", 0, 1), at("b", 0, 1), true) ==
+          "the gradients have grown more than 8-fold since the last finite step: " + usual);
+    take(by_8, 1, 1.0, 7.99F);
+    CHECK(at_floor(by_8, at("a", 0, 1), at("b", 0, 1), true) == usual);
+  }
+  SECTION("the largest gradient had grown before") {
+    take(rising, 1, 7.9, 1.0F);
+    CHECK(at_floor(rising, at("a", 0, 1), at("b", 0, 1), true) == usual);
+    take(rising, 1, 9.0, 1.0F);
+    CHECK(at_floor(rising, at("a", 0, 1), at("a", 0, 1), true) ==
+          "the largest gradient had grown to 9, 3.09557 octaves above the mean of the kept steps: " + usual);
+    History since = rising;
+    skip(since, 2, 1.0F);
+    take(since, 1, 1.0, 1.0F);
+    CHECK_THAT(since.explanation(), ContainsSubstring("1 or less: " + usual + loss));
+  }
 }
 
 TEST_CASE("at the floor even while warming up") {

@@ -4,6 +4,7 @@
 #include <headroom/observe/verdict.hpp>
 
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -20,17 +21,44 @@ namespace detail {
 }
 [[nodiscard]] inline std::string rounded_text(float value) { return rounded_text(static_cast<double>(value)); }
 
-/// Where the last overflow was, as the end of a sentence. `place`: the last kept step whose non-finite gradients were counted,
-/// or null.
-[[nodiscard]] inline std::string place_text(const StepRecord* place) {
+/// What the kept steps say besides their sums: `steps` has size() of them, and steps[i], the oldest first.
+struct KeptPlaces {
+  const StepRecord* last = nullptr;      // step of which it is known where its gradients were not finite
+  const StepRecord* measured = nullptr;  // the last
+  // Of the steps that were not finite at min_scale or below:
+  const StepRecord* first_at_floor = nullptr;                     // of those of which it is known where
+  std::int64_t at_floor = 0, nan_alone = 0, inf_alone_there = 0;  // those; with no Inf; with no NaN, in the tensor of the first
+};
+template <class Steps>
+[[nodiscard]] KeptPlaces places_of(const Steps& steps, const HistoryConfig& config) {
+  KeptPlaces places;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const StepRecord& step = steps[i];
+    const NonFinite& found = step.nonfinite;
+    if (is_measured(step)) places.measured = &step;
+    if (!step.has_place()) continue;
+    places.last = &step;
+    if (step.report.finite || step.loss_scale > config.min_scale) continue;
+    if (places.first_at_floor == nullptr) places.first_at_floor = &step;
+    ++places.at_floor;
+    if (found.inf_count == 0) ++places.nan_alone;
+    if (found.nan_count == 0 && found.path == places.first_at_floor->nonfinite.path) ++places.inf_alone_there;
+  }
+  return places;
+}
+
+[[nodiscard]] inline std::string tensor_text(const NonFinite& place) { return place.path.empty() ? "the tree" : place.path; }
+/// Where the last overflow was, as the end of a sentence.
+[[nodiscard]] inline std::string place_text(const KeptPlaces& places) {
+  const StepRecord* place = places.last;
   if (place == nullptr) return "; no tensor has been named";
   const NonFinite& found = place->nonfinite;
-  return "; at step " + std::to_string(place->step) + " " + (found.path.empty() ? "the tree" : found.path) + " had " +
+  return "; at step " + std::to_string(place->step) + " " + tensor_text(found) + " had " +
          (found.kind == NonFiniteKind::nan ? "a NaN" : "an Inf") + " at index " + std::to_string(found.index) + ", of " +
          std::to_string(found.nan_count) + " NaN and " + std::to_string(found.inf_count) + " Inf in all";
 }
 
-[[nodiscard]] inline std::string loss_text(const HistoryFacts& facts, const StepRecord& last, const StepRecord* place) {
+[[nodiscard]] inline std::string loss_text(const HistoryFacts& facts, const StepRecord& last, const KeptPlaces& places) {
   if (last.loss_finite) {
     return "the loss is Inf or NaN, which no loss scale mends: look at this batch, at what the loss divides by or takes the "
            "logarithm of, and whether the weights are still finite";
@@ -39,15 +67,43 @@ namespace detail {
          rounded_text(last.loss_scale) +
          ", which no smaller one will mend: see whether the loss is finite before it is scaled, and the weights; if they are "
          "not, go back to a checkpoint, with a lower learning rate" +
-         place_text(place);
+         place_text(places);
 }
-[[nodiscard]] inline std::string floor_text(const HistoryFacts& facts, const StepRecord& last, const StepRecord* place,
+/// What the record shows of why it overflows at the floor, and what to do.
+[[nodiscard]] inline std::string floor_advice(const HistoryFacts& facts, const StepRecord& last, const KeptPlaces& places,
+                                              const HistoryConfig& config) {
+  constexpr double much = 8.0;  // 3 octaves
+  if (places.at_floor > 0 && places.nan_alone == places.at_floor) {
+    return last.loss_finite ? "NaN and no Inf was counted there, though the loss is finite: see whether the weights are, and "
+                              "which layer divides by 0"
+                            : "NaN and no Inf was counted there, as from a loss or weights that are not finite: see whether "
+                              "they are";
+  }
+  const std::string loss = last.loss_finite ? "" : ", and see whether the loss is finite before it is scaled";
+  const std::string advice = "lower the learning rate or clip the gradients" + loss;
+  // All that backward computed fitted into the format at the scale of the last finite step.
+  const double fall = static_cast<double>(facts.last_finite_scale) / static_cast<double>(last.loss_scale);
+  if (!last.report.finite && fall >= much) {
+    return "the gradients have grown more than " + rounded_text(fall) + "-fold since the last finite step: " + advice;
+  }
+  const double octaves = places.measured == nullptr ? 0.0 : octaves_above_mean(facts, *places.measured, config);
+  if (octaves >= 3.0) {
+    return "the largest gradient had grown to " + rounded_text(places.measured->report.max_abs) + ", " + rounded_text(octaves) +
+           " octaves above the mean of the kept steps: " + advice;
+  }
+  const bool has_wider = config.dynamic_range < static_cast<double>(largest_loss_scale);  // bfloat16 is as wide as float
+  if (has_wider && places.at_floor >= 2 && places.inf_alone_there == places.at_floor) {
+    return "Inf and no NaN was counted there, first in " + tensor_text(places.first_at_floor->nonfinite) +
+           " each time: compute that layer in float or bfloat16" + loss;
+  }
+  return advice;
+}
+[[nodiscard]] inline std::string floor_text(const HistoryFacts& facts, const StepRecord& last, const KeptPlaces& places,
                                             const HistoryConfig& config) {
   return std::to_string(facts.kept.at_floor) + " of the kept steps were not finite although the loss scale was " +
-         rounded_text(config.min_scale) + " or less: lower the learning rate, clip the gradients, or use bfloat16" +
-         (last.loss_finite ? "" : ", and see whether the loss is finite before it is scaled") + place_text(place);
+         rounded_text(config.min_scale) + " or less: " + floor_advice(facts, last, places, config) + place_text(places);
 }
-[[nodiscard]] inline std::string skips_text(const HistoryFacts& facts, const StepRecord& last, const StepRecord* place) {
+[[nodiscard]] inline std::string skips_text(const HistoryFacts& facts, const StepRecord& last, const KeptPlaces& places) {
   const KeptSteps& kept = facts.kept;
   const std::string figures = std::to_string(kept.not_finite + kept.spikes) + " of " + std::to_string(kept.steps) +
                               " steps with gradients were skipped, " + std::to_string(kept.not_finite) + " as not finite and " +
@@ -56,7 +112,7 @@ namespace detail {
     return figures + "look at their batches; if those are sound, let the SpikeGuard skip fewer, by more sigmas";
   }
   return figures + "choose a loss scale below " + rounded_text(last.loss_scale) +
-         " or one that grows less often, by growth_interval, or lower the learning rate" + place_text(place);
+         " or one that grows less often, by growth_interval, or lower the learning rate" + place_text(places);
 }
 [[nodiscard]] inline std::string share_text(const HistoryFacts& facts) {
   return rounded_text(100.0 * *facts.underflow_share) + " % of the gradients become zero in their format";
@@ -91,18 +147,18 @@ namespace detail {
 }
 
 [[nodiscard]] inline std::string explanation_of(Verdict verdict, const HistoryFacts& facts, const StepRecord& last,
-                                                const StepRecord* place, const HistoryConfig& config) {
+                                                const KeptPlaces& places, const HistoryConfig& config) {
   switch (verdict) {
     case Verdict::loss_is_not_finite:
-      return loss_text(facts, last, place);
+      return loss_text(facts, last, places);
     case Verdict::at_floor:
-      return floor_text(facts, last, place, config);
+      return floor_text(facts, last, places, config);
     case Verdict::warming_up:
       return std::to_string(facts.totals.not_finite) + " of the first " + std::to_string(facts.totals.steps) +
              " steps were not finite, which is usual while the loss scale, now " + rounded_text(last.loss_scale) +
              ", comes down";
     case Verdict::too_many_skips:
-      return skips_text(facts, last, place);
+      return skips_text(facts, last, places);
     case Verdict::underflowing:
       return underflow_text(facts, last, config);
     case Verdict::spike:

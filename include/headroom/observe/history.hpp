@@ -143,7 +143,8 @@ class History {
     const Verdict found = verdict();
     const std::string name = std::string(", ") + to_string(found) + ": ";
     if (size_ == 0) return "before step " + std::to_string(next_step_) + name + detail::totals_text(found, facts_);
-    return "step " + std::to_string(last().step) + name + detail::explanation_of(found, facts_, last(), last_place(), config_);
+    return "step " + std::to_string(last().step) + name +
+           detail::explanation_of(found, facts_, last(), detail::places_of(*this, config_), config_);
   }
 
   /// The kept steps, the oldest first, as CSV with a line of names. What is not known is empty, and so is the max_abs of
@@ -202,13 +203,6 @@ class History {
   }
   /// Of no step if there is none.
   [[nodiscard]] const StepRecord& last() const noexcept { return ring_[next_ == 0 ? ring_.size() - 1 : next_ - 1]; }
-  /// The last kept step of which it is known where its gradients were not finite, or null.
-  [[nodiscard]] const StepRecord* last_place() const noexcept {
-    for (std::size_t i = size_; i > 0; --i) {
-      if ((*this)[i - 1].has_place()) return &(*this)[i - 1];
-    }
-    return nullptr;
-  }
 
   void add(const float& loss_scale, const GradientReport& report, SkipReason reason,
            const std::optional<NonFinite>& nonfinite) {

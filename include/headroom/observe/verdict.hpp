@@ -252,16 +252,23 @@ struct HistoryFacts {
   if (facts.underflow_share) return *facts.underflow_share > config.underflow_tolerance;
   return facts.kept.with_peak >= enough_measured(config) && 2 * facts.kept.low > facts.kept.with_peak;
 }
-/// How far the last step is above the mean of the other kept ones in octaves; 0 if there are too few, or it is no spike.
+/// How far max_abs of a kept step is above the mean of the others in octaves; 0 if there are too few.
+[[nodiscard]] inline double octaves_above_mean(const HistoryFacts& facts, const StepRecord& step, const HistoryConfig& config) {
+  if (!is_measured(step) || facts.kept.measured <= enough_measured(config)) return 0.0;
+  const std::int64_t level = octave_level(step.report.max_abs);
+  const double mean = static_cast<double>(facts.kept.levels - level) / static_cast<double>(facts.kept.measured - 1);
+  return (static_cast<double>(level) - mean) / 256.0;
+}
+/// The same of the last step; 0 if it is no spike.
 [[nodiscard]] inline double octaves_of_spike(const HistoryFacts& facts, const StepRecord& last, const HistoryConfig& config) {
-  if (!is_measured(last) || facts.kept.measured <= enough_measured(config)) return 0.0;
+  const double above = octaves_above_mean(facts, last, config);
+  if (!(above > 0.0)) return 0.0;
   const std::int64_t level = octave_level(last.report.max_abs);
-  const auto others = static_cast<double>(facts.kept.measured - 1);
-  const double mean = static_cast<double>(facts.kept.levels - level) / others;
-  const double variance = static_cast<double>(facts.kept.squares - level * level) / others - mean * mean;
+  const double mean = static_cast<double>(level) - 256.0 * above;
+  const double variance =
+      static_cast<double>(facts.kept.squares - level * level) / static_cast<double>(facts.kept.measured - 1) - mean * mean;
   const double least = 128.0 * 128.0;  // of half an octave
-  const double above = static_cast<double>(level) - mean;
-  return above > config.spike_sigmas * __builtin_sqrt(std::max(variance, least)) ? above / 256.0 : 0.0;
+  return 256.0 * above > config.spike_sigmas * __builtin_sqrt(std::max(variance, least)) ? above : 0.0;
 }
 
 [[nodiscard]] inline Verdict verdict_of(const HistoryFacts& facts, const StepRecord& last, const HistoryConfig& config) {
