@@ -241,11 +241,12 @@ TEST_CASE("CSV: every kept step, quoted as in RFC 4180") {
         "3,1.1754944e-38,1,,1,spike,0,,,,,\n"
         "4,1,1,0,1,no_gradients,,,,,,\n"
         "5,1,0,,1,not_finite,,layers[1].bias,0,0,0,1\n");
-  for (const double max_abs : {infinity, -infinity, quiet_nan, -quiet_nan, 0.5}) {
+  const double sizes[] = {infinity, -infinity, quiet_nan, -quiet_nan, 0.5};
+  for (std::size_t i = 0; i < 5; ++i) {
     History one(2);
-    one.record(1.0F, GradientReport{true, max_abs}, false);
-    one.record(1.0F, GradientReport{false, max_abs}, false);  // of which no size is known
-    const std::string number = max_abs == 0.5 ? "0.5" : "";
+    one.record(1.0F, GradientReport{true, sizes[i]}, false);
+    one.record(1.0F, GradientReport{false, sizes[i]}, false);  // of which no size is known
+    const std::string number = i == 4 ? "0.5" : "";
     CHECK_THAT(one.csv(), ContainsSubstring("\n0,1,1," + number + ",0,none,,,,,,\n1,1,0,,0,none,,,,,,\n"));
   }
   for (const char separator : {',', '"', '\r', '\n'}) {
