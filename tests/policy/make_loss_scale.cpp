@@ -1,13 +1,16 @@
 #include <headroom/policy/make_loss_scale.hpp>
 
 #include <string>
+#include <variant>
 
+#include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 
 using Catch::Matchers::ContainsSubstring;
 using headroom::AnyLossScale;
 using headroom::make_loss_scale;
+using headroom::StateDict;
 using support::message_of;
 namespace presets = headroom::presets;
 
@@ -89,4 +92,34 @@ TEST_CASE("settings change what they name and nothing else") {
                (void)make_loss_scale("noop", {{"growth_factor", 0.5}});
              }),
              ContainsSubstring("the key 'growth_factor' is unknown"));
+}
+
+TEST_CASE("a bad setting of any policy is named by its key, with its value") {
+  double nan = 0.0;
+  support::set_bits(nan, headroom::binary64::quiet_nan_bits);
+  const headroom::StateValue bad_values[] = {-1.0, nan, 0.0, 1e300, 1e-300, 0.5, 1e12, -1000, 0, "text"};
+  const auto text = [](const headroom::StateValue& value) { return headroom::detail::to_text(value); };
+  for (const std::string& name : headroom::loss_scale_names()) {
+    const StateDict state = make_loss_scale(name).state_dict();
+    for (const auto& [key, usual] : state) {
+      int refused = 0;
+      for (const headroom::StateValue& bad : bad_values) {
+        const std::string message = message_of([&, key = key] { (void)make_loss_scale(name, {{key, bad}}); });
+        INFO(name << ", {\"" << key << "\", " << text(bad) << "}: " << message);
+        if (message.empty()) continue;
+        ++refused;
+        const bool is_unknown = message == "headroom: the key '" + key + "' is unknown; its value is " + text(bad);
+        // A scale is kept as a float, and of two settings that do not go together both are named.
+        const auto* real = std::get_if<double>(&bad);
+        const auto rounded = text(real == nullptr ? bad : static_cast<double>(headroom::detail::rounded_to_float(*real)));
+        bool is_named = is_unknown;
+        for (const std::string& value : {text(bad), rounded}) {
+          is_named = is_named || message.find("headroom: " + key + " is " + value) == 0;
+          is_named = is_named || message.find(", above " + key + ", which is " + value) != std::string::npos;
+        }
+        CHECK(is_named);
+      }
+      CHECK(refused >= 2);
+    }
+  }
 }

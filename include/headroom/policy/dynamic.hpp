@@ -125,7 +125,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   /// it may be below min_scale, to which the next backoff brings it.
   [[nodiscard]] constexpr BasicDynamicLossScale with_loss_scale(const float& scale) const {
     detail::check_loss_scale("loss_scale", scale);
-    if (scale > common().max_scale) detail::throw_bad_order("loss_scale", scale, "max_scale", common().max_scale);
+    detail::check_order("loss_scale", static_cast<double>(scale), "max_scale", static_cast<double>(common().max_scale));
     BasicDynamicLossScale next = *this;
     next.scale_ = scale;
     return next;

@@ -56,8 +56,8 @@ class KeepBelowBinEdge {
 /// eighth of the largest half and l do not; the scale is halved if u > l t / (1 - t), otherwise doubled, every step. t is 1e-7
 /// there, so that for trees of up to ten million elements a single one above is enough, which is the rule here for all of them:
 /// it needs the report alone. There steps are never skipped, because that hardware's arithmetic saturates; elsewhere a step
-/// that overflows has to be, and counts as above. adjust(bool), which knows no magnitudes, falls back to DynamicLossScale's
-/// rule.
+/// that overflows has to be, and counts as above; so it is no preset. adjust(bool), which knows no magnitudes, falls back to
+/// DynamicLossScale's rule.
 using HistogramLossScale = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffAtOnce, KeepBelowBinEdge>;
 
 }  // namespace HEADROOM_BUILD

@@ -14,7 +14,7 @@ struct HysteresisConfig {
   LossScaleConfig scale;
   std::int32_t hysteresis = 2;  ///< overflows before the scale backs off; at least 1
 
-  constexpr void check() const { detail::check_hysteresis("hysteresis", hysteresis); }
+  constexpr void check() const { detail::check_count("hysteresis", hysteresis); }
   template <class Self, class Visit>
   static void visit_fields(Self& self, Visit& visit) {
     visit("hysteresis", self.hysteresis);

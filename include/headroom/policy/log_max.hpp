@@ -138,8 +138,8 @@ class FollowLogMax {
 ///
 /// which is no power of two. An overflow counts as x = log_max; the published code has 2^log_max there, so that one overflow
 /// keeps the scale at its floor for thousands of steps. A step with no gradient other than zero counts as adjust(true), for it
-/// may have underflowed; there it made the averages infinite. adjust(bool), which knows no magnitudes, falls back to
-/// DynamicLossScale's rule.
+/// may have underflowed; there it made the averages infinite. Not following that code step by step, it is no preset.
+/// adjust(bool), which knows no magnitudes, falls back to DynamicLossScale's rule.
 using LogMaxLossScale = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffAtOnce, FollowLogMax>;
 
 }  // namespace HEADROOM_BUILD

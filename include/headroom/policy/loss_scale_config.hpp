@@ -49,16 +49,29 @@ template <class Config>
   return config.scale;
 }
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_order(const char* field, float value, const char* other,
-                                                                   float bound) {
-  throw_invalid_argument(std::string(field) + " is " + to_text(static_cast<double>(value)) + ", above " + other +
-                         ", which is " + to_text(static_cast<double>(bound)));
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_order(const char* field, double value, const char* other,
+                                                                   double bound) {
+  throw_invalid_argument(std::string(field) + " is " + to_text(value) + ", above " + other + ", which is " + to_text(bound));
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_order(const char* field, std::int64_t value, const char* other,
+                                                                   std::int64_t bound) {
+  throw_invalid_argument(std::string(field) + " is " + std::to_string(value) + ", above " + other + ", which is " +
+                         std::to_string(bound));
+}
+/// Throws std::invalid_argument naming both if `value`, which is a number, is above `bound`.
+constexpr void check_order(const char* field, const double& value, const char* other, const double& bound) {
+  if (value > bound) throw_bad_order(field, value, other, bound);
+}
+
+/// Throws std::invalid_argument naming a number of steps or of overflows if it is below 1.
+constexpr void check_count(const char* field, std::int64_t value) {
+  if (value < 1) throw_bad_value(field, value, "at least 1");
 }
 
 /// Throws std::invalid_argument naming the first field that is out of range, and its value.
 constexpr void check(const LossScaleConfig& config) {
   check_loss_scale("initial_scale", config.initial_scale);
-  if (config.growth_interval < 1) throw_bad_value("growth_interval", config.growth_interval, "at least 1");
+  check_count("growth_interval", config.growth_interval);
   if (!positive_in(config.growth_factor, just_above_1, largest_double)) {
     throw_bad_value("growth_factor", config.growth_factor, "above 1 and finite");
   }
@@ -67,13 +80,12 @@ constexpr void check(const LossScaleConfig& config) {
   }
   check_loss_scale("min_scale", config.min_scale);
   check_loss_scale("max_scale", config.max_scale);
-  if (config.initial_scale > config.max_scale)
-    throw_bad_order("initial_scale", config.initial_scale, "max_scale", config.max_scale);
+  const auto start = static_cast<double>(config.initial_scale);
+  const auto least = static_cast<double>(config.min_scale), most = static_cast<double>(config.max_scale);
+  check_order("initial_scale", start, "max_scale", most);
   // Nobody may have asked for the default floor of 1, so a scale may start below it, as in Emily.
-  if (config.min_scale > config.initial_scale && config.min_scale != 1.0F) {
-    throw_bad_order("min_scale", config.min_scale, "initial_scale", config.initial_scale);
-  }
-  if (config.min_scale > config.max_scale) throw_bad_order("min_scale", config.min_scale, "max_scale", config.max_scale);
+  if (least != 1.0) check_order("min_scale", least, "initial_scale", start);
+  check_order("min_scale", least, "max_scale", most);
 }
 
 /// The same for a configuration with a LossScaleConfig in it: its own fields are its own to check.
@@ -81,11 +93,6 @@ template <class Config>
 constexpr auto check(const Config& config) -> decltype(config.check()) {
   check(config.scale);
   config.check();
-}
-
-/// Throws if `hysteresis` is below 1.
-constexpr void check_hysteresis(const char* field, std::int32_t hysteresis) {
-  if (hysteresis < 1) throw_bad_value(field, std::int64_t{hysteresis}, "at least 1");
 }
 
 /// Passes every field of a configuration to `visit` by name: see state/fields.hpp.

@@ -28,7 +28,8 @@ inline namespace HEADROOM_BUILD {
 /// stays at the bound while theirs reaches 0 or Inf. jmp, eformer, torch and apex refuse growth to Inf. If a system keeps a
 /// double (Emily, DeepSpeed, fairseq, metaseq), ours is rounded to float after each change, which makes no difference with
 /// factors of 2; Chainer's, which has others, is kept in double. Arguments and defaults are the system's own. All throw
-/// std::invalid_argument naming the argument or field and its value if one is out of range. See docs/systems.md.
+/// std::invalid_argument if an argument is out of range, with its name in the preset's declaration and the value given. See
+/// docs/systems.md.
 namespace presets {}
 
 namespace detail::systems {

@@ -9,17 +9,24 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
+namespace detail {
+
+/// Throws std::invalid_argument naming a share of the steps if it is negative or not finite.
+constexpr void check_tolerance(const char* field, const double& tolerance) {
+  const bool is_zero = (bit_cast<std::uint64_t>(tolerance) & binary64::abs_mask) == 0;
+  if (!is_zero && !positive_in(tolerance, smallest_double, largest_double)) {
+    throw_bad_value(field, tolerance, "0 or more and finite");
+  }
+}
+
+}  // namespace detail
+
 /// The settings of a rule that tolerates a share of overflows.
 struct ToleranceConfig {
   LossScaleConfig scale;
   double overflow_tolerance = 0.0;  ///< share of the steps that may overflow; 0 or more
 
-  constexpr void check() const {
-    const bool is_zero = (detail::bit_cast<std::uint64_t>(overflow_tolerance) & binary64::abs_mask) == 0;
-    if (!is_zero && !detail::positive_in(overflow_tolerance, detail::smallest_double, detail::largest_double)) {
-      detail::throw_bad_value("overflow_tolerance", overflow_tolerance, "0 or more and finite");
-    }
-  }
+  constexpr void check() const { detail::check_tolerance("overflow_tolerance", overflow_tolerance); }
   template <class Self, class Visit>
   static void visit_fields(Self& self, Visit& visit) {
     visit("overflow_tolerance", self.overflow_tolerance);

@@ -71,7 +71,7 @@ TEST_CASE("jmp: a bad argument is named, with its value") {
   CHECK_THAT(message_of([&] { (void)presets::jmp(1.0, 2000, nan); }), ContainsSubstring("factor is nan"));
   CHECK_THAT(message_of([] { (void)presets::jmp(1.0, 2000, 1e300); }), ContainsSubstring("factor is 1e+300"));
   CHECK_THAT(message_of([] { (void)presets::jmp(1.0, 2000, 1.00000001); }),
-             ContainsSubstring("factor is 1.00000001; it must be above 1 as a float"));
+             ContainsSubstring("factor is 1.00000001; it must be above 1 and finite as a float"));
   CHECK_THAT(message_of([] { (void)presets::jmp(1.0, 2000, 2.0, -1.0); }), ContainsSubstring("min_loss_scale is -1"));
   CHECK_THAT(message_of([&] { (void)presets::jmp(1.0, 2000, 2.0, nan); }), ContainsSubstring("min_loss_scale is nan"));
 }
@@ -101,7 +101,7 @@ TEST_CASE("jmp: its factor is a float, in a state as well") {
       (void)import_state("jmp", {{"loss_scale", 1024.0}, {"counter", 3}, {"period", 5}, {"factor", factor}});
     });
   };
-  CHECK_THAT(refused(1.00000000001), ContainsSubstring("factor is 1.00000000001; it must be above 1 as a float"));
+  CHECK_THAT(refused(1.00000000001), ContainsSubstring("factor is 1.00000000001; it must be above 1 and finite as a float"));
   CHECK_THAT(refused(1), ContainsSubstring("factor is 1; it must be above 1"));
 }
 

@@ -35,7 +35,7 @@ TEST_CASE("keras: the scale stays within ours where Keras' goes to 0 and Inf") {
   static_assert(support::after(presets::keras(0x1p125, 1), "+++").loss_scale() == 0x1p126F);
   static_assert(support::after(presets::keras(0x1p-125), "---").loss_scale() == 0x1p-126F);
   CHECK_THAT(message_of([] { (void)presets::keras(0.0); }), ContainsSubstring("initial_scale is 0"));
-  CHECK_THAT(message_of([] { (void)presets::keras(1.0, 0); }), ContainsSubstring("growth_interval is 0"));
+  CHECK_THAT(message_of([] { (void)presets::keras(1.0, 0); }), ContainsSubstring("dynamic_growth_steps is 0"));
 }
 
 TEST_CASE("keras: its variables are a state, with or without its configuration") {

@@ -55,6 +55,6 @@ TEST_CASE("marian: the floor is where a scale comes to rest that is divided whil
 TEST_CASE("marian: a bad argument is named, with its value") {
   CHECK_THAT(message_of([] { (void)presets::marian(8.0, 10000, 1.0, 8.0); }), ContainsSubstring("multiplier is 1"));
   CHECK_THAT(message_of([] { (void)presets::marian(0.0); }), ContainsSubstring("factor is 0"));
-  CHECK_THAT(message_of([] { (void)presets::marian(8.0, 0); }), ContainsSubstring("growth_interval is 0"));
+  CHECK_THAT(message_of([] { (void)presets::marian(8.0, 0); }), ContainsSubstring("frequency is 0"));
   CHECK_THAT(message_of([] { (void)presets::marian(8.0, 1, 2.0, -8.0); }), ContainsSubstring("minimum is -8"));
 }

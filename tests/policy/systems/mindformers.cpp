@@ -126,9 +126,9 @@ TEST_CASE("mindformers: three growths go on to the next window, three overflows 
 TEST_CASE("mindformers: a bad argument is named, with its value") {
   CHECK_THAT(message_of([] { (void)presets::mindformers_adaptive(0.0); }), ContainsSubstring("loss_scale_value is 0"));
   CHECK_THAT(message_of([] { (void)presets::mindformers_adaptive(1.0, 1.0); }), ContainsSubstring("scale_factor is 1"));
-  CHECK_THAT(message_of([] { (void)presets::mindformers_adaptive(1.0, 2.0, 0); }), ContainsSubstring("growth_interval is 0"));
+  CHECK_THAT(message_of([] { (void)presets::mindformers_adaptive(1.0, 2.0, 0); }), ContainsSubstring("scale_window is 0"));
   CHECK_THAT(message_of([] { (void)presets::mindformers_adaptive(1.0, 2.0, 1, 19); }),
-             ContainsSubstring("max_scale_window is 19; it must be at least min_scale_window"));
+             ContainsSubstring("min_scale_window is 20, above max_scale_window, which is 19"));
   CHECK_THAT(message_of([] { (void)presets::mindformers_adaptive(1.0, 2.0, 1, 9, 0); }),
              ContainsSubstring("min_scale_window is 0"));
 }

@@ -36,8 +36,9 @@ TEST_CASE("onnxruntime is followed over random settings and sequences") {
 }
 
 TEST_CASE("onnxruntime: a bad argument is named, with its value") {
-  CHECK_THAT(message_of([] { (void)presets::onnxruntime(0x1p25); }), ContainsSubstring("initial_scale is 33554432, above max"));
-  CHECK_THAT(message_of([] { (void)presets::onnxruntime(1.0, 0); }), ContainsSubstring("growth_interval is 0"));
+  CHECK_THAT(message_of([] { (void)presets::onnxruntime(0x1p25); }),
+             ContainsSubstring("loss_scale is 33554432, above max_loss"));
+  CHECK_THAT(message_of([] { (void)presets::onnxruntime(1.0, 0); }), ContainsSubstring("up_scale_window is 0"));
   CHECK_THAT(message_of([] { (void)presets::onnxruntime(1.0, 1, -1.0); }), ContainsSubstring("min_loss_scale is -1"));
   CHECK_THAT(message_of([] { (void)presets::onnxruntime(1.0, 1, 1.0, 0.0); }), ContainsSubstring("max_loss_scale is 0"));
 }

@@ -36,7 +36,8 @@ TEST_CASE("openseq2seq is followed over random settings and sequences") {
 }
 
 TEST_CASE("openseq2seq: a bad argument is named, with its value") {
-  CHECK_THAT(message_of([] { (void)presets::openseq2seq_backoff(4.0, 2.0); }), ContainsSubstring("min_scale is 4, above"));
+  CHECK_THAT(message_of([] { (void)presets::openseq2seq_backoff(4.0, 2.0); }),
+             ContainsSubstring("scale_min is 4, above scale_max, which is 2"));
   CHECK_THAT(message_of([] { (void)presets::openseq2seq_backoff(1.0, 0.0); }), ContainsSubstring("scale_max is 0"));
   CHECK_THAT(message_of([] { (void)presets::openseq2seq_backoff(1.0, 2.0, 1.0); }), ContainsSubstring("step_factor is 1"));
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <random>
+#include <string>
 
 #include "support/catch.hpp"
 #include "support/errors.hpp"
@@ -66,10 +67,10 @@ TEST_CASE("paddle: only overflows in a row back off, and as many again") {
 
 TEST_CASE("paddle: a bad argument is named, with its value") {
   CHECK_THAT(message_of([] { (void)presets::paddle(0.0); }), ContainsSubstring("init_loss_scaling is 0"));
-  CHECK_THAT(message_of([] { (void)presets::paddle(1.0, 1.0); }), ContainsSubstring("growth_factor is 1"));
-  CHECK_THAT(message_of([] { (void)presets::paddle(1.0, 2.0, 1.0); }), ContainsSubstring("backoff_factor is 1"));
-  CHECK_THAT(message_of([] { (void)presets::paddle(1.0, 2.0, 0.5, 0); }), ContainsSubstring("growth_interval is 0"));
-  CHECK_THAT(message_of([] { (void)presets::paddle(1.0, 2.0, 0.5, 1, 0); }), ContainsSubstring("hysteresis is 0"));
+  CHECK_THAT(message_of([] { (void)presets::paddle(1.0, 1.0); }), ContainsSubstring("incr_ratio is 1"));
+  CHECK_THAT(message_of([] { (void)presets::paddle(1.0, 2.0, 1.0); }), ContainsSubstring("decr_ratio is 1"));
+  CHECK_THAT(message_of([] { (void)presets::paddle(1.0, 2.0, 0.5, 0); }), ContainsSubstring("incr_every_n_steps is 0"));
+  CHECK_THAT(message_of([] { (void)presets::paddle(1.0, 2.0, 0.5, 1, 0); }), ContainsSubstring("decr_every_n_nan_or_inf is 0"));
 }
 
 TEST_CASE("paddle: its state has everything, and is a static one if it says so") {
@@ -81,6 +82,11 @@ TEST_CASE("paddle: its state has everything, and is a static one if it says so")
   state.set("decr_count", 3);
   CHECK_THAT(message_of([&] { (void)import_state("paddle", state); }),
              ContainsSubstring("decr_count is 3; it must be in [0, 2]"));
+  for (const char* key : {"incr_ratio", "decr_ratio"}) {
+    StateDict bad = state;
+    bad.set(key, 1.0);
+    CHECK_THAT(message_of([&] { (void)import_state("paddle", bad); }), ContainsSubstring(std::string(key) + " is 1; it must"));
+  }
   state.set("use_dynamic_loss_scaling", false);
   CHECK(import_state("paddle", state) == headroom::AnyLossScale(headroom::ConstantLossScale(1024.0F)));
   state.set("colour", 1);

@@ -20,9 +20,13 @@ TEST_CASE("a scale, a floor, a factor: each in its range, by its name") {
   static_assert(detail::floor_argument("f", 0.0) == headroom::smallest_loss_scale);
   static_assert(detail::floor_argument("f", 0x0.8p-126) == headroom::smallest_loss_scale);
   static_assert(detail::floor_argument("f", 0.5) == 0.5F);
-  static_assert(detail::float_argument("f", 0.1) == static_cast<double>(0.1F));
   static_assert(detail::factor_argument("f", 1.1) == 1.1);
   static_assert(detail::float_factor_argument("f", 1.1) == static_cast<double>(1.1F));
+  static_assert(detail::float_backoff_argument("f", 0.1) == static_cast<double>(0.1F));
+  static_assert(detail::factor_argument("f", 0x1p1022) == 0x1p1022);
+  static_assert(detail::float_inverse_argument("f", 1.1) == static_cast<double>(static_cast<float>(1.0 / 1.1F)));
+  static_assert(detail::float_inverse_argument("f", 0x1p126) == 0x1p-126);
+  static_assert(detail::float_backoff_argument("f", 0x1p-126) == 0x1p-126);
   double nan = 0.0;
   support::set_bits(nan, headroom::binary64::quiet_nan_bits);
   for (const double bad : {0.0, -1.0, 0x1p127, 0x0.ffffffp-126}) {
@@ -30,10 +34,17 @@ TEST_CASE("a scale, a floor, a factor: each in its range, by its name") {
   }
   CHECK_THAT(message_of([&] { (void)detail::scale_argument("s", nan); }), ContainsSubstring("s is nan; it must be in [2^-126"));
   CHECK_THAT(message_of([] { (void)detail::floor_argument("f", -0x1p-130); }), ContainsSubstring("f is -7.3468396"));
-  CHECK_THAT(message_of([] { (void)detail::float_argument("f", 1e300); }),
-             ContainsSubstring("f is 1e+300; it must be a positive"));
   CHECK_THAT(message_of([] { (void)detail::factor_argument("f", 1.0); }), ContainsSubstring("f is 1; it must be above 1 and"));
-  CHECK_THAT(message_of([] { (void)detail::float_factor_argument("f", 1.00000001); }), ContainsSubstring("above 1 as a float"));
+  for (const double bad : {1.0, 1.00000001, -2.0, 1e300, nan}) {
+    CHECK_THAT(message_of([&] { (void)detail::float_factor_argument("f", bad); }),
+               ContainsSubstring("f is " + detail::to_text(bad) + "; it must be above 1 and finite as a float"));
+  }
+  CHECK_THAT(message_of([] { (void)detail::float_inverse_argument("f", 1e38); }),
+             ContainsSubstring("f is 1e+38; it must be at"));
+  for (const double bad : {1.0, 0.99999999, 0.0, -0.5, 0x1.ffffffp-127, 1e-300, nan}) {
+    CHECK_THAT(message_of([&] { (void)detail::float_backoff_argument("f", bad); }),
+               ContainsSubstring("f is " + detail::to_text(bad) + "; it must be at least 2^-126 and below 1 as a float"));
+  }
 }
 
 TEST_CASE("a state is read key by key into one of ours") {

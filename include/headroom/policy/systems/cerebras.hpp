@@ -39,11 +39,14 @@ namespace detail {
   const auto or_default = [](const double& value, double otherwise) {
     return (bit_cast<std::uint64_t>(value) & binary64::abs_mask) == 0 ? otherwise : value;
   };
-  const float least = scale_argument("min_loss_scale", or_default(min_loss_scale, default_min));
+  if (steps_per_increase != 0) check_count("steps_per_increase", steps_per_increase);
+  const double low = or_default(min_loss_scale, default_min), high = or_default(max_loss_scale, largest);
+  const float least = scale_argument("min_loss_scale", low);
   if (least < static_cast<float>(default_min)) {
     throw_bad_value("min_loss_scale", min_loss_scale, "at least 2^-14");
   }
-  const float most = scale_argument("max_loss_scale", or_default(max_loss_scale, largest));
+  const float most = scale_argument("max_loss_scale", high);
+  check_order("min_loss_scale", low, "max_loss_scale", high);
   float start = scale_argument("init_scale", or_default(init_scale, largest));
   start = start < most ? start : most;
   start = start < least ? least : start;

@@ -109,10 +109,8 @@ class ChainerLossScale : public LossScaleVerbs<ChainerLossScale> {
     return __builtin_pow(detail::launder(double{config.growth_factor}), exponent);
   }
   [[nodiscard]] constexpr ChainerLossScale with_scale(double scale) const {
-    const float rounded = detail::scale_argument("loss_scale", scale);
-    if (scale > static_cast<double>(config_.max_scale)) {
-      detail::throw_bad_order("loss_scale", rounded, "max_scale", config_.max_scale);
-    }
+    (void)detail::scale_argument("loss_scale", scale);
+    detail::check_order("loss_scale", scale, "max_scale", static_cast<double>(config_.max_scale));
     ChainerLossScale next = *this;
     next.scale_ = scale;
     return next;
@@ -132,7 +130,7 @@ namespace presets {
 
 /// Chainer's Optimizer.loss_scaling("dynamic"), with `interval` as its argument: it starts at 1 and stays in [1, 65504].
 [[nodiscard]] inline ChainerLossScale chainer(std::int64_t interval = 1000) {
-  if (interval < 1) detail::throw_bad_value("interval", interval, "at least 1");
+  detail::check_count("interval", interval);
   return ChainerLossScale(detail::preset_config(1.0F, interval, 2.0, 0.5, 1.0F, 65504.0F));
 }
 

@@ -30,7 +30,7 @@ struct DelayedShiftConfig {
   std::int32_t delayed_shift = 1;       ///< overflows before the scale backs off; at least 1
   bool consecutive_hysteresis = false;  ///< whether any finite step refills, or only growth
 
-  constexpr void check() const { detail::check_hysteresis("delayed_shift", delayed_shift); }
+  constexpr void check() const { detail::check_count("delayed_shift", delayed_shift); }
   template <class Self, class Visit>
   static void visit_fields(Self& self, Visit& visit) {
     visit("delayed_shift", self.delayed_shift);
@@ -88,6 +88,7 @@ template <class Policy>
 [[nodiscard]] constexpr Policy delayed_shift(const double& init_scale, const double& scale_factor, std::int64_t scale_window,
                                              const double& min_scale, std::int32_t delayed_shift, bool consecutive_hysteresis) {
   const double factor = factor_argument("scale_factor", scale_factor);
+  check_count("scale_window", scale_window);
   const LossScaleConfig scale = preset_config(1.0F, scale_window, factor, 1.0 / factor, floor_argument("min_scale", min_scale));
   return starting_anywhere<Policy>(DelayedShiftConfig{scale, delayed_shift, consecutive_hysteresis},
                                    scale_argument("init_scale", init_scale));
@@ -123,10 +124,13 @@ namespace presets {
   if (initial_scale_power < -126 || initial_scale_power > 126) {
     detail::throw_bad_value("initial_scale_power", std::int64_t{initial_scale_power}, "in [-126, 126]");
   }
+  detail::check_count("loss_scale_window", loss_scale_window);
+  detail::check_count("hysteresis", hysteresis);
+  const auto least = static_cast<double>(detail::floor_argument("min_loss_scale", min_loss_scale));
   double scale = 1.0;
   for (int power = 0; power < initial_scale_power; ++power) scale *= 2.0;
   for (int power = 0; power > initial_scale_power; --power) scale /= 2.0;
-  return deepspeed(scale, 2.0, loss_scale_window, min_loss_scale, hysteresis, consecutive_hysteresis);
+  return deepspeed(scale, 2.0, loss_scale_window, least, hysteresis, consecutive_hysteresis);
 }
 
 }  // namespace presets

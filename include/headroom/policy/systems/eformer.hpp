@@ -13,7 +13,10 @@ namespace presets {
 /// eformer's DynamicLossScale, from its LossScaleConfig: jmp's rule.
 [[nodiscard]] constexpr DynamicLossScale eformer(const double& initial_scale = 32768.0, std::int64_t growth_interval = 2000,
                                                  const double& scale_factor = 2.0, const double& min_scale = 1.0) {
-  return jmp(initial_scale, growth_interval, scale_factor, min_scale);
+  detail::check_count("growth_interval", growth_interval);
+  return jmp(static_cast<double>(detail::scale_argument("initial_scale", initial_scale)), growth_interval,
+             detail::float_factor_argument("scale_factor", scale_factor),
+             static_cast<double>(detail::floor_argument("min_scale", min_scale)));
 }
 
 }  // namespace presets

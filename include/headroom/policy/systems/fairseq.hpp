@@ -18,10 +18,12 @@ namespace detail {
 /// What fairseq's scale and metaseq's have in common.
 template <class Policy>
 [[nodiscard]] constexpr Policy with_tolerance(const double& init_scale, const double& scale_factor, std::int64_t scale_window,
-                                              double tolerance, const double& threshold, const double& min_loss_scale) {
+                                              const double& tolerance, const double& threshold, const double& min_loss_scale) {
   const float bound = floor_argument("threshold", threshold);
   const float least = floor_argument("min_loss_scale", min_loss_scale);
   const double factor = factor_argument("scale_factor", scale_factor);
+  check_count("scale_window", scale_window);
+  check_tolerance("tolerance", tolerance);
   const LossScaleConfig scale = preset_config(1.0F, scale_window, factor, 1.0 / factor, bound < least ? least : bound);
   return starting_anywhere<Policy>(ToleranceConfig{scale, tolerance}, scale_argument("init_scale", init_scale));
 }

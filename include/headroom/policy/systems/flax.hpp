@@ -23,7 +23,7 @@ namespace presets {
   }
   return detail::starting_anywhere<DynamicLossScale>(
       detail::preset_config(1.0F, growth_interval + 1, detail::float_factor_argument("growth_factor", growth_factor),
-                            detail::float_argument("backoff_factor", backoff_factor),
+                            detail::float_backoff_argument("backoff_factor", backoff_factor),
                             detail::floor_argument("minimum_scale", minimum_scale)),
       detail::scale_argument("scale", scale));
 }

@@ -16,6 +16,7 @@ namespace presets {
 /// uncompiled. For a factor that is not a power of two the last bit can differ.
 [[nodiscard]] constexpr DynamicLossScale jmp(const double& loss_scale = 32768.0, std::int64_t period = 2000,
                                              const double& factor = 2.0, const double& min_loss_scale = 1.0) {
+  detail::check_count("period", period);
   const double rounded = detail::float_factor_argument("factor", factor);
   return detail::starting_anywhere<DynamicLossScale>(
       detail::refusing_infinity(detail::preset_config(1.0F, period, rounded, 1.0 / rounded,

@@ -13,6 +13,7 @@ namespace presets {
 
 /// keras.optimizers.LossScaleOptimizer of Keras 3, on all of its backends. There is neither a floor nor a ceiling.
 [[nodiscard]] constexpr DynamicLossScale keras(const double& initial_scale = 0x1p15, std::int64_t dynamic_growth_steps = 2000) {
+  detail::check_count("dynamic_growth_steps", dynamic_growth_steps);
   return DynamicLossScale(detail::preset_config(detail::scale_argument("initial_scale", initial_scale), dynamic_growth_steps,
                                                 2.0, 0.5, smallest_loss_scale));
 }

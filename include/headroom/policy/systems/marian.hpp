@@ -40,6 +40,7 @@ namespace presets {
 [[nodiscard]] constexpr DynamicLossScale marian(const double& factor = 256.0, std::int64_t frequency = 1000,
                                                 const double& multiplier = 2.0, const double& minimum = 256.0) {
   const float scale = detail::scale_argument("factor", factor), least = detail::floor_argument("minimum", minimum);
+  detail::check_count("frequency", frequency);
   const double by = detail::float_factor_argument("multiplier", multiplier);
   return detail::starting_anywhere<DynamicLossScale>(
       detail::preset_config(1.0F, frequency, by, 1.0 / by, detail::marian_floor(scale, by, 1.0 / by, least)), scale);

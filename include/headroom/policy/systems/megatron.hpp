@@ -17,9 +17,10 @@ namespace presets {
     const double& initial_scale = 0x1p32, const double& min_scale = 1.0, const double& growth_factor = 2.0,
     const double& backoff_factor = 0.5, std::int64_t growth_interval = 1000, std::int32_t hysteresis = 2) {
   const LossScaleConfig scale = detail::preset_config(detail::scale_argument("initial_scale", initial_scale), growth_interval,
-                                                      detail::float_argument("growth_factor", growth_factor),
-                                                      detail::float_argument("backoff_factor", backoff_factor),
+                                                      detail::float_factor_argument("growth_factor", growth_factor),
+                                                      detail::float_backoff_argument("backoff_factor", backoff_factor),
                                                       detail::floor_argument("min_scale", min_scale));
+  if (scale.min_scale != 1.0F) detail::check_order("min_scale", min_scale, "initial_scale", initial_scale);  // as given
   return BasicHysteresisScale<RefillOnGrowth>(HysteresisConfig{scale, hysteresis});
 }
 

@@ -18,9 +18,11 @@ struct AdaptiveWindowConfig {
   std::int32_t min_scale_window = 20;    ///< steps; at least 1, and at most the other
 
   constexpr void check() const {
-    if (min_scale_window < 1) detail::throw_bad_value("min_scale_window", std::int64_t{min_scale_window}, "at least 1");
-    if (max_scale_window < min_scale_window) {
-      detail::throw_bad_value("max_scale_window", std::int64_t{max_scale_window}, "at least min_scale_window");
+    detail::check_count("min_scale_window", min_scale_window);
+    detail::check_count("max_scale_window", max_scale_window);
+    if (min_scale_window > max_scale_window) {
+      detail::throw_bad_order("min_scale_window", std::int64_t{min_scale_window}, "max_scale_window",
+                              std::int64_t{max_scale_window});
     }
   }
   template <class Self, class Visit>
@@ -139,8 +141,9 @@ namespace presets {
                                                                   std::int64_t scale_window = 20,
                                                                   std::int32_t max_scale_window = 1000,
                                                                   std::int32_t min_scale_window = 20) {
+  detail::check_count("scale_window", scale_window);
   const double factor = detail::float_factor_argument("scale_factor", scale_factor);
-  const auto inverse = static_cast<double>(detail::rounded_to_float(1.0 / factor));
+  const double inverse = detail::float_inverse_argument("scale_factor", scale_factor);
   return detail::starting_anywhere<MindFormersLossScale>(
       AdaptiveWindowConfig{detail::preset_config(1.0F, scale_window, factor, inverse, 1.0F), max_scale_window,
                            min_scale_window},

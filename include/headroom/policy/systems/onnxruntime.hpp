@@ -16,10 +16,14 @@ namespace presets {
 [[nodiscard]] constexpr DynamicLossScale onnxruntime(const double& loss_scale = 0x1p16, std::int64_t up_scale_window = 2000,
                                                      const double& min_loss_scale = 1.0,
                                                      const double& max_loss_scale = 0x1p24) {
-  return detail::starting_anywhere<DynamicLossScale>(
-      detail::preset_config(1.0F, up_scale_window, 2.0, 0.5, detail::floor_argument("min_loss_scale", min_loss_scale),
-                            detail::scale_argument("max_loss_scale", max_loss_scale)),
-      detail::scale_argument("loss_scale", loss_scale));
+  detail::check_count("up_scale_window", up_scale_window);
+  const float start = detail::scale_argument("loss_scale", loss_scale);
+  const float least = detail::floor_argument("min_loss_scale", min_loss_scale);
+  const float most = detail::scale_argument("max_loss_scale", max_loss_scale);
+  detail::check_order("loss_scale", loss_scale, "max_loss_scale", max_loss_scale);
+  detail::check_order("min_loss_scale", min_loss_scale, "max_loss_scale", max_loss_scale);
+  return detail::starting_anywhere<DynamicLossScale>(detail::preset_config(1.0F, up_scale_window, 2.0, 0.5, least, most),
+                                                     start);
 }
 
 }  // namespace presets

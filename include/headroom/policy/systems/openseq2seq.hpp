@@ -18,10 +18,12 @@ namespace presets {
 [[nodiscard]] constexpr DynamicLossScale openseq2seq_backoff(const double& scale_min = 1.0, const double& scale_max = 0x1p14,
                                                              const double& step_factor = 2.0, std::int64_t step_window = 2000) {
   const double factor = detail::float_factor_argument("step_factor", step_factor);
-  const auto inverse = static_cast<double>(detail::rounded_to_float(1.0 / factor));
+  const double inverse = detail::float_inverse_argument("step_factor", step_factor);
   const float most = detail::scale_argument("scale_max", scale_max);
-  return DynamicLossScale(
-      detail::preset_config(most, step_window, factor, inverse, detail::floor_argument("scale_min", scale_min), most));
+  const float least = detail::floor_argument("scale_min", scale_min);
+  detail::check_order("scale_min", scale_min, "scale_max", scale_max);
+  detail::check_count("step_window", step_window);
+  return DynamicLossScale(detail::preset_config(most, step_window, factor, inverse, least, most));
 }
 
 }  // namespace presets

@@ -26,9 +26,12 @@ namespace presets {
 [[nodiscard]] constexpr PaddleLossScale paddle(const double& init_loss_scaling = 0x1p16, const double& incr_ratio = 2.0,
                                                const double& decr_ratio = 0.5, std::int64_t incr_every_n_steps = 2000,
                                                std::int32_t decr_every_n_nan_or_inf = 1) {
-  const LossScaleConfig scale = detail::preset_config(detail::scale_argument("init_loss_scaling", init_loss_scaling),
-                                                      incr_every_n_steps, detail::float_argument("incr_ratio", incr_ratio),
-                                                      detail::float_argument("decr_ratio", decr_ratio), smallest_loss_scale);
+  detail::check_count("incr_every_n_steps", incr_every_n_steps);
+  detail::check_count("decr_every_n_nan_or_inf", decr_every_n_nan_or_inf);
+  const LossScaleConfig scale =
+      detail::preset_config(detail::scale_argument("init_loss_scaling", init_loss_scaling), incr_every_n_steps,
+                            detail::float_factor_argument("incr_ratio", incr_ratio),
+                            detail::float_backoff_argument("decr_ratio", decr_ratio), smallest_loss_scale);
   return PaddleLossScale(HysteresisConfig{scale, decr_every_n_nan_or_inf});
 }
 /// The same with the defaults that Paddle had up to 2.4.
@@ -57,8 +60,8 @@ struct Paddle : System {
       }
       return;
     }
-    state.ours().set("growth_factor", float_argument("incr_ratio", state.real("incr_ratio")));
-    state.ours().set("backoff_factor", float_argument("decr_ratio", state.real("decr_ratio")));
+    state.ours().set("growth_factor", float_factor_argument("incr_ratio", state.real("incr_ratio")));
+    state.ours().set("backoff_factor", float_backoff_argument("decr_ratio", state.real("decr_ratio")));
     state.counter("incr_every_n_steps", "growth_interval", 1);
     state.counter("incr_count", "counter");
     const std::int64_t overflows = state.integer("decr_every_n_nan_or_inf", 1, largest_hysteresis);

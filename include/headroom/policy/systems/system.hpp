@@ -5,6 +5,7 @@
 #include <headroom/state/fields.hpp>
 
 #include <cstdint>
+#include <limits>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -27,6 +28,9 @@ struct System {
   [[nodiscard]] static bool is_static(const StateDict&) noexcept { return false; }
 };
 
+// What presets do with their arguments. Each is checked under the name that the preset's declaration has for it: what a
+// policy's configuration calls it is not what the caller wrote, and values are rounded or put together on their way there.
+
 /// An argument of a preset as a scale. Throws std::invalid_argument naming it if it is none.
 [[nodiscard]] constexpr float scale_argument(const char* name, const double& value) {
   if (!positive_in(value, static_cast<double>(smallest_loss_scale), static_cast<double>(largest_loss_scale))) {
@@ -40,21 +44,32 @@ struct System {
   const bool is_negative = (bit_cast<std::uint64_t>(value) & binary64::sign_mask) != 0;
   return is_small && !is_negative ? smallest_loss_scale : scale_argument(name, value);
 }
-/// An argument rounded to float, as the system does. Throws std::invalid_argument naming it if it is no positive float.
-[[nodiscard]] constexpr double float_argument(const char* name, const double& value) {
-  if (!positive_in(value, smallest_float, largest_float)) throw_bad_value(name, value, "a positive float");
-  return static_cast<double>(rounded_to_float(value));
-}
-/// A factor that growth multiplies by and backoff divides by.
+/// A factor that growth multiplies by and backoff divides by. Its inverse is normal, for -ffast-math makes others 0.
 [[nodiscard]] constexpr double factor_argument(const char* name, const double& value) {
-  if (!positive_in(value, just_above_1, largest_double)) throw_bad_value(name, value, "above 1 and finite");
+  if (!positive_in(value, just_above_1, 1.0 / std::numeric_limits<double>::min())) {
+    throw_bad_value(name, value, "above 1 and at most 2^1022");
+  }
   return value;
 }
 /// The same, rounded to float as the system does.
 [[nodiscard]] constexpr double float_factor_argument(const char* name, const double& value) {
-  const double rounded = float_argument(name, value);
-  if (rounded <= 1.0) throw_bad_value(name, value, "above 1 as a float");
-  return rounded;
+  if (!positive_in(value, just_above_1, largest_float) || rounded_to_float(value) <= 1.0F) {
+    throw_bad_value(name, value, "above 1 and finite as a float");
+  }
+  return static_cast<double>(rounded_to_float(value));
+}
+/// The inverse of that, rounded to float as well.
+[[nodiscard]] constexpr double float_inverse_argument(const char* name, const double& value) {
+  const double factor = float_factor_argument(name, value);
+  if (value > 1.0 / smallest_normal_float) throw_bad_value(name, value, "at most 2^126");
+  return static_cast<double>(rounded_to_float(1.0 / factor));
+}
+/// A factor of backoff, rounded to float as the system does.
+[[nodiscard]] constexpr double float_backoff_argument(const char* name, const double& value) {
+  if (!positive_in(value, smallest_normal_float, just_below_1) || rounded_to_float(value) >= 1.0F) {
+    throw_bad_value(name, value, "at least 2^-126 and below 1 as a float");
+  }
+  return static_cast<double>(rounded_to_float(value));
 }
 
 /// A policy that may start below its floor, as some systems allow; the first overflow takes it there.
@@ -65,9 +80,9 @@ template <class Policy, class Config>
   return Policy(config).with_loss_scale(initial_scale);
 }
 
-[[nodiscard]] constexpr LossScaleConfig preset_config(float initial_scale, std::int64_t growth_interval, double growth_factor,
-                                                      double backoff_factor, float min_scale,
-                                                      float max_scale = largest_loss_scale) {
+[[nodiscard]] constexpr LossScaleConfig preset_config(float initial_scale, std::int64_t growth_interval,
+                                                      const double& growth_factor, const double& backoff_factor,
+                                                      float min_scale, float max_scale = largest_loss_scale) {
   LossScaleConfig config;
   config.initial_scale = initial_scale;
   config.growth_interval = growth_interval;
