@@ -19,9 +19,9 @@ constexpr GradientReport overflow{false, std::numeric_limits<double>::infinity()
 
 constexpr HistogramLossScale start;
 static_assert(std::is_trivially_copyable_v<HistogramLossScale>&& noexcept(start.adjust(overflow)));
-// An eighth of the largest half is 8188. At it the scale grows, above it backs off.
-static_assert(HistogramLossScale().adjust(GradientReport{true, 8188.0 / 32768.0}).loss_scale() == 65536.0F);
-static_assert(HistogramLossScale().adjust(GradientReport{true, 8189.0 / 32768.0}).loss_scale() == 16384.0F);
+// An eighth of the largest half is 8188. From it on the scale backs off, below it grows.
+static_assert(HistogramLossScale().adjust(GradientReport{true, 8184.0 / 32768.0}).loss_scale() == 65536.0F);
+static_assert(HistogramLossScale().adjust(GradientReport{true, 8188.0 / 32768.0}).loss_scale() == 16384.0F);
 static_assert(HistogramLossScale().adjust(overflow).loss_scale() == 16384.0F);
 static_assert(HistogramLossScale().adjust(GradientReport{true, 0.0}).loss_scale() == 65536.0F);  // they may have underflowed
 
@@ -36,7 +36,7 @@ TEST_CASE("HistogramLossScale follows popart's rule for trees of up to ten milli
     const double max_abs = std::exp2(-9.0 + 3.0 * std::sin(step / 500.0) + normal(random));
     const bool finite = max_abs * scale <= 65504.0;
     policy = policy.adjust(finite ? GradientReport{true, max_abs} : overflow);
-    const double above = max_abs * scale > 0.125 * 65504.0 ? 1.0 : 0.0, below = 1e7 - 2.0 - above;
+    const double above = max_abs * scale >= 0.125 * 65504.0 ? 1.0 : 0.0, below = 1e7 - 2.0 - above;
     scale *= above > below * 1e-7 / (1.0 - 1e-7) ? 0.5 : 2.0;
     REQUIRE(static_cast<double>(policy.loss_scale()) == scale);
   }

@@ -14,7 +14,7 @@ inline namespace HEADROOM_BUILD {
 struct HistogramConfig {
   LossScaleConfig scale;
   float largest_finite = 65504.0F;  ///< of the dtype that gradients are computed in: half; in [1, 2^127]
-  double bin_edge = 0.125;          ///< share of largest_finite above which a gradient is large; in [2^-20, 1]
+  double bin_edge = 0.125;          ///< share of largest_finite from which a gradient is large; in [2^-20, 1]
 
   constexpr void check() const {
     detail::check_largest_finite(largest_finite);
@@ -31,7 +31,7 @@ struct HistogramConfig {
   friend constexpr bool operator!=(const HistogramConfig& a, const HistogramConfig& b) noexcept { return !(a == b); }
 };
 
-/// Backs off if a scaled gradient was above bin_edge * largest_finite, and grows otherwise, after every step: a piece of
+/// Backs off if a scaled gradient was at least bin_edge * largest_finite, and grows otherwise, after every step: a piece of
 /// BasicDynamicLossScale.
 class KeepBelowBinEdge {
  public:
@@ -43,7 +43,7 @@ class KeepBelowBinEdge {
     if (!report.finite) return detail::backed_off(scale, config.scale);
     const double edge = config.bin_edge * static_cast<double>(config.largest_finite);
     // Divided, not multiplied: a product beyond double would be Inf, which -ffast-math knows nothing of.
-    const bool is_large = report.max_abs > edge / static_cast<double>(scale);
+    const bool is_large = report.max_abs >= edge / static_cast<double>(scale);
     return is_large ? detail::backed_off(scale, config.scale) : detail::grown(scale, config.scale);
   }
 
@@ -52,11 +52,11 @@ class KeepBelowBinEdge {
   friend constexpr bool operator==(KeepBelowBinEdge, KeepBelowBinEdge) noexcept { return true; }
 };
 
-/// Graphcore's automatic loss scaling (popart 3.4, popx/op/lossscaleupdatex.cpp): of the scaled gradients, u lie above an
-/// eighth of the largest half and l do not; the scale is halved if u > l t / (1 - t), otherwise doubled, every step. t is 1e-7
-/// there, so that for trees of up to ten million elements a single one above is enough, which is the rule here for all of them:
+/// Graphcore's automatic loss scaling (popart 3.4, popx/op/lossscaleupdatex.cpp): of the scaled gradients, u are at least an
+/// eighth of the largest half and l are not; the scale is halved if u > l t / (1 - t), otherwise doubled, every step. t is 1e-7
+/// there, so that for trees of up to ten million elements a single large one is enough, which is the rule here for all of them:
 /// it needs the report alone. There steps are never skipped, because that hardware's arithmetic saturates; elsewhere a step
-/// that overflows has to be, and counts as above; so it is no preset. adjust(bool), which knows no magnitudes, falls back to
+/// that overflows has to be, and counts as large; so it is no preset. adjust(bool), which knows no magnitudes, falls back to
 /// DynamicLossScale's rule.
 using HistogramLossScale = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffAtOnce, KeepBelowBinEdge>;
 
