@@ -192,8 +192,9 @@ TEST_CASE("what is advised at the floor is what the record shows") {
     CHECK(at_floor(calm, at("a", 0, 1), at("a", 0, 2)) == narrow + loss);
     CHECK(at_floor(calm, at("a", 0, 1), at("a", 0, 2), true) == narrow);
     CHECK(at_floor(calm, at("a", 0, 1), at("b", 0, 2), true) == usual);
-    CHECK(at_floor(warm(HistoryConfig::for_dtype<headroom::bfloat16>()), at("a", 0, 1), at("a", 0, 2), true).find("layer") ==
-          std::string::npos);
+    History wide = warm(HistoryConfig::for_dtype<headroom::bfloat16>());  // than which float is not wider
+    take(wide, 1, 1.0, 7.0F);
+    CHECK(at_floor(wide, at("a", 0, 1), at("a", 0, 2), true) == usual);
     History only_once = calm;
     skip(only_once, 1, 1.0F);
     only_once.record(1.0F, overflow, true, at("a", 0, 1));
@@ -343,6 +344,10 @@ TEST_CASE("no scale helps beyond the range of another dtype") {
     descend(history, octaves + 1, headroom::largest_loss_scale);
     return history.verdict();
   };
+  HistoryConfig exact;
+  exact.dynamic_range = 1024.0;
+  CHECK(after_fall(exact, 9) == Verdict::too_many_skips);
+  CHECK(after_fall(exact, 10) == Verdict::loss_is_not_finite);
   const auto e4m3 = HistoryConfig::for_dtype<headroom::float8_e4m3>(), e5m2 = HistoryConfig::for_dtype<headroom::float8_e5m2>();
   CHECK(after_fall(e4m3, 17) == Verdict::too_many_skips);
   CHECK(after_fall(e4m3, 18) == Verdict::loss_is_not_finite);
@@ -501,6 +506,42 @@ TEST_CASE("spike: skipped as one, or further above the mean than six deviations 
   config.spike_sigmas = 1.0;
   CHECK(after(64, 1.5).verdict() == Verdict::healthy);
   CHECK_THAT(after(64, 1.625).explanation(), ContainsSubstring("the largest gradient is 1.625, 0.625 octaves above"));
+}
+
+TEST_CASE("a spike is one wherever the mean lies") {
+  HistoryConfig config;
+  config.warm_up = 0;
+  config.lowest_peak = 0x1p-50;
+  for (const double mean : {0x1p-40, 0x1p-5, 1.0, 0x1p7}) {
+    History history(config);
+    for (int i = 0; i < 50; ++i) {  // with a standard deviation of two octaves
+      take(history, 1, mean / 4);
+      take(history, 1, mean * 4);
+    }
+    History high = history;
+    take(history, 1, mean * 4096.0);
+    CHECK(history.verdict() == Verdict::healthy);
+    take(high, 1, mean * 4096.0 * 1.01);
+    CHECK(high.verdict() == Verdict::spike);
+  }
+}
+
+TEST_CASE("in a small window half of it is enough to conclude from") {
+  HistoryConfig config;
+  config.capacity = 40;
+  config.warm_up = 0;
+  History low(config), jumping(config);
+  take(low, 19, 1e-9);
+  CHECK(low.verdict() == Verdict::healthy);
+  take(low, 1, 1e-9);
+  CHECK(low.verdict() == Verdict::underflowing);
+  take(jumping, 19);
+  History sooner = jumping;
+  take(sooner, 1, 9.0);
+  CHECK(sooner.verdict() == Verdict::healthy);
+  take(jumping, 1);
+  take(jumping, 1, 9.0);
+  CHECK(jumping.verdict() == Verdict::spike);
 }
 
 TEST_CASE("of several verdicts the first in the list is given") {

@@ -83,7 +83,7 @@ template <class Steps>
   const std::string advice = "lower the learning rate or clip the gradients" + loss;
   // All that backward computed fitted into the format at the scale of the last finite step.
   const double fall = static_cast<double>(facts.last_finite_scale) / static_cast<double>(last.loss_scale);
-  if (!last.report.finite && fall >= much) {
+  if (fall >= much) {
     return "the gradients have grown more than " + rounded_text(fall) + "-fold since the last finite step: " + advice;
   }
   const double octaves = places.measured == nullptr ? 0.0 : octaves_above_mean(facts, *places.measured, config);
