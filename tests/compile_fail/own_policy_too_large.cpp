@@ -1,4 +1,4 @@
-// expect: has to be trivially copyable and of at most 256 bytes
+// expect: has to be trivially copyable and of at most 248 bytes
 #include <headroom/policy/any.hpp>
 
 #include <vector>

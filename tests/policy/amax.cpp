@@ -26,7 +26,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr GradientReport overflow{false, infinity};
 
-static_assert(std::is_trivially_copyable_v<AmaxLossScale> && sizeof(AmaxLossScale) <= 256);
+static_assert(std::is_trivially_copyable_v<AmaxLossScale> && sizeof(AmaxLossScale) <= 248);
 constexpr AmaxLossScale start;
 static_assert(noexcept(start.adjust(overflow)) && headroom::is_loss_scale_v<AmaxLossScale>);
 

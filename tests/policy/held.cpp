@@ -24,7 +24,7 @@ using support::message_of;
 using support::PatientLossScale;
 using support::Stairs;
 
-static_assert(std::is_trivially_copyable_v<AnyLossScale>);
+static_assert(std::is_trivially_copyable_v<AnyLossScale> && sizeof(AnyLossScale) == 256);
 static_assert(std::is_convertible_v<FollowsMax, AnyLossScale> && std::is_convertible_v<PatientLossScale, AnyLossScale>);
 static_assert(!std::is_convertible_v<std::string, AnyLossScale> &&
               !std::is_convertible_v<headroom::LossScaleConfig, AnyLossScale>);
@@ -103,10 +103,11 @@ TEST_CASE("policies of one's own are equal where they say so, or else where thei
 TEST_CASE("what lies between the members of a policy does not count") {
   struct Gap {
     float scale = 2.0F;
-    double unused = 0.0;
+    const Gap* next = nullptr;
+    double more[4] = {};  // so that it is returned in memory, gap and all
     [[nodiscard]] float loss_scale() const { return scale; }
-    [[nodiscard]] Gap adjust(bool) const { return *this; }
-    [[nodiscard]] Gap adjust(const GradientReport&) const { return *this; }
+    [[nodiscard]] Gap adjust(bool) const { return *next; }
+    [[nodiscard]] Gap adjust(const GradientReport&) const { return *next; }
   };
   alignas(Gap) unsigned char zeros[sizeof(Gap)], ones[sizeof(Gap)];
   std::memset(zeros, 0, sizeof zeros);
@@ -114,8 +115,38 @@ TEST_CASE("what lies between the members of a policy does not count") {
   const auto* const a = ::new (zeros) Gap;
   const auto* const b = ::new (ones) Gap;
   CHECK(AnyLossScale(*a) == AnyLossScale(*b));
+  const Gap to_a{1.0F, a, {}}, to_b{1.0F, b, {}};
+  CHECK(AnyLossScale(to_a).adjust(true) == AnyLossScale(to_b).adjust(true));
+  CHECK(AnyLossScale(to_a).adjust(GradientReport()) == AnyLossScale(to_b).adjust(GradientReport()));
 }
 #endif
+
+TEST_CASE("a policy may fill all the room there is") {
+  struct Full {
+    double losses[31] = {};
+    [[nodiscard]] float loss_scale() const { return static_cast<float>(1.0 + losses[30]); }
+    [[nodiscard]] Full adjust(bool finite) const { return adjust(GradientReport{finite, 1.0}); }
+    [[nodiscard]] Full adjust(const GradientReport& report) const {
+      Full next;
+      for (int i = 0; i < 31; ++i) next.losses[i] = i == 0 ? report.max_abs : losses[i - 1];
+      return next;
+    }
+  };
+  static_assert(sizeof(Full) == 248);
+  AnyLossScale any = Full{};
+  Full full;
+  for (int step = 0; step < 100; ++step) {
+    const AnyLossScale before = any;
+    const GradientReport report{true, static_cast<double>(step)};
+    any = step % 3 == 0 ? any.adjust(true) : any.adjust(report);
+    full = step % 3 == 0 ? full.adjust(true) : full.adjust(report);
+    REQUIRE(any.loss_scale() == full.loss_scale());
+    REQUIRE(any == AnyLossScale(full));
+    REQUIRE(any != before);
+  }
+  any = FollowsMax{};
+  CHECK(any == AnyLossScale(FollowsMax{}));
+}
 
 TEST_CASE("one kind is replaced by another") {
   AnyLossScale any = FollowsMax{};

@@ -24,7 +24,7 @@ inline constexpr bool can_be_held<Any, Any> = false;
 
 }  // namespace detail
 
-/// Any policy, chosen at run time: one of headroom's or of your own, trivially copyable and of at most 256 bytes. With a
+/// Any policy, chosen at run time: one of headroom's or of your own, trivially copyable and of at most 248 bytes. With a
 /// NoOpLossScale in it, scaling multiplies by 1, while NoOpLossScale by itself does nothing.
 ///
 /// A policy of your own only has to be one (is_loss_scale_v) whose functions throw nothing. Whatever else it has is used: `==`
@@ -41,9 +41,11 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
 
   [[nodiscard]] float loss_scale() const noexcept { return held_.kind->loss_scale(held_); }
   [[nodiscard]] float inv_scale() const noexcept { return 1.0F / loss_scale(); }
-  [[nodiscard]] AnyLossScale adjust(bool grads_finite) const noexcept { return changed(held_.kind->adjust, grads_finite); }
+  [[nodiscard]] AnyLossScale adjust(bool grads_finite) const noexcept {
+    return changed(held_.kind->adjust, held_, grads_finite);
+  }
   [[nodiscard]] AnyLossScale adjust(const GradientReport& report) const noexcept {
-    return changed(held_.kind->adjust_by_report, report);
+    return changed(held_.kind->adjust_by_report, held_, report);
   }
 
   /// Whether it holds a policy with settings, as all that adapt have. NoOpLossScale and ConstantLossScale have none.

@@ -32,8 +32,8 @@ struct HeldLossScale;
 /// What is done with a policy that is held, by its kind: the members of Held.
 struct HeldKind {
   float (*loss_scale)(const HeldLossScale&);
-  void (*adjust)(HeldLossScale&, bool);
-  void (*adjust_by_report)(HeldLossScale&, const GradientReport&);
+  void (*adjust)(HeldLossScale& next, const HeldLossScale&, bool);
+  void (*adjust_by_report)(HeldLossScale& next, const HeldLossScale&, const GradientReport&);
   bool (*equal)(const HeldLossScale&, const HeldLossScale&);
   bool has_config, has_state;
   LossScaleConfig (*config)(const HeldLossScale&);
@@ -47,10 +47,11 @@ struct HeldKind {
   void (*load_state_dict)(HeldLossScale&, const StateDict&);
 };
 
-/// A policy of any kind, as its bytes.
+/// A policy of any kind, as its bytes. 256 in all: anything larger g++ copies by `rep movsq`, which takes as long again as an
+/// adjust.
 struct HeldLossScale {
   const HeldKind* kind = nullptr;
-  alignas(8) unsigned char bytes[256] = {};
+  alignas(8) unsigned char bytes[248] = {};
 };
 
 /// The name that a kind of policy is registered by: see registry.hpp.
@@ -93,22 +94,28 @@ using state_t = decltype(P::from_state_dict(std::declval<const P&>().state_dict(
 template <class Policy>
 struct Held {
   static_assert(std::is_trivially_copyable_v<Policy> && sizeof(Policy) <= sizeof HeldLossScale::bytes && alignof(Policy) <= 8,
-                "headroom: a policy of your own in an AnyLossScale has to be trivially copyable and of at most 256 bytes");
+                "headroom: a policy of your own in an AnyLossScale has to be trivially copyable and of at most 248 bytes");
 
   static bool is_in(const HeldLossScale& held) noexcept { return held.kind == &kind; }
   static const Policy& of(const HeldLossScale& held) { return *std::launder(reinterpret_cast<const Policy*>(held.bytes)); }
   static void put(HeldLossScale& held, const Policy& policy) {
     held.kind = &kind;
-    Policy copy = policy;
+    clear_padding(::new (static_cast<void*>(held.bytes)) Policy(policy));
+  }
+  static void clear_padding([[maybe_unused]] Policy* policy) {
 #if HEADROOM_DETAIL_CLEARS_PADDING
-    if constexpr (!is_detected_v<equal_t, Policy>) __builtin_clear_padding(&copy);  // its bytes will be compared
+    if constexpr (!is_detected_v<equal_t, Policy>) __builtin_clear_padding(policy);  // its bytes will be compared
 #endif
-    std::memcpy(held.bytes, &copy, sizeof(Policy));
   }
 
   static float loss_scale(const HeldLossScale& held) { return of(held).loss_scale(); }
-  static void adjust(HeldLossScale& held, bool grads_finite) { put(held, of(held).adjust(grads_finite)); }
-  static void adjust_by_report(HeldLossScale& held, const GradientReport& report) { put(held, of(held).adjust(report)); }
+  // `next` is a copy, in which the policy is made where it stays.
+  static void adjust(HeldLossScale& next, const HeldLossScale& held, bool grads_finite) {
+    clear_padding(::new (static_cast<void*>(next.bytes)) Policy(of(held).adjust(grads_finite)));
+  }
+  static void adjust_by_report(HeldLossScale& next, const HeldLossScale& held, const GradientReport& report) {
+    clear_padding(::new (static_cast<void*>(next.bytes)) Policy(of(held).adjust(report)));
+  }
   static bool equal(const HeldLossScale& held, const HeldLossScale& other) {
     if (!is_in(other)) return false;
     if constexpr (is_detected_v<equal_t, Policy>) return of(held) == of(other);
