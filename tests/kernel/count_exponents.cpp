@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <random>
 #include <vector>
@@ -134,4 +135,26 @@ TEST_CASE("a tally goes on from call to call") {
   CHECK(support::Exponents::of(twice).are_those_of(headroom::detail::histogram_of(*tally)));
   tally->clear();
   CHECK(headroom::detail::histogram_of(*tally) == ExponentHistogram());
+}
+
+TEST_CASE("what only the block has before which the tables are emptied is counted, and nothing is left for the next call") {
+  constexpr std::size_t full = 65535 - 512, per_count = 8, block = 512;
+  constexpr std::size_t emptied_before = (full * per_count / block + 1) * block;  // elements: a counter may have got `full`
+  std::vector<float> elements(emptied_before + 3 * block, 1e-3F);
+  for (const std::size_t at : {emptied_before - 1, emptied_before, emptied_before + block - 1, emptied_before + block}) {
+    for (const float value : {1000.0F, std::numeric_limits<float>::infinity()}) {
+      elements[at] = value;
+      const auto expected = support::Exponents::of(elements);
+      support::for_each_isa([&](headroom::Isa) {
+        const auto tally = std::make_unique<ExponentTally>();
+        for (int call = 0; call < 2; ++call) {
+          const Piece piece{elements.data(), nullptr, elements.size()};
+          ExponentCounter<headroom::binary32>::count(&piece, &piece + 1, 1.0, *tally);
+          CHECK(expected.are_those_of(headroom::detail::histogram_of(*tally)));
+          tally->clear();
+        }
+      });
+      elements[at] = 1e-3F;
+    }
+  }
 }

@@ -106,6 +106,7 @@ class ExponentCounter {
   void add_block(const unsigned char* elements, std::size_t n, bool by_tables) noexcept {
     // From memory while this one is counted: counting keeps the processor too busy to look ahead.
     for (std::size_t byte = 0; byte < n * sizeof(Bits); byte += 64) __builtin_prefetch(elements + 2048 + byte);
+    if (in_tables_ > full) empty_tables();  // before this block's largest raises highest_cell_
     find_largest(elements, n);
     std::size_t done = 0;
     if constexpr (has_tables) {
@@ -171,7 +172,6 @@ class ExponentCounter {
 
   /// Whole vectors, from the beginning of the block; returns how many elements they have.
   std::size_t add_to_tables(const unsigned char* elements, std::size_t n) noexcept {
-    if (in_tables_ > full) empty_tables();
     const auto [find, vector_bytes] = finder_of(isa_index_, std::make_integer_sequence<int, isa_count>());
     const std::size_t step = vector_bytes / 2, group = 16 * step, whole = n - n % step;
     unsigned char pairs[2 * block], special[64];
