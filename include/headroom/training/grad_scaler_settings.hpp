@@ -150,8 +150,9 @@ class GradScalerSettings {
   }
   /// In deferred mode gradients are only measured and stay scaled. The optimizer multiplies them, in the loop it has anyway, by
   /// the GradientFactor that it takes as the first argument of its step (which is 1 in the other mode). What is an overflow is
-  /// decided by that product as for_each_block computes it, in float, but of doubles in double. An optimizer that takes no
-  /// factor is then a std::logic_error, and so is a change of mode once an optimizer has been unscaled.
+  /// decided by that product as for_each_block computes it, in float, but of doubles in double: one beyond float is no
+  /// overflow, so an optimizer of doubles has to multiply them itself, for for_each_block hands out floats. An optimizer that
+  /// takes no factor is then a std::logic_error, and so is a change of mode once an optimizer has been unscaled.
   void set_deferred(bool deferred) {
     if (iteration_.has_optimizers()) {
       detail::throw_logic_error("set_deferred: an optimizer has been unscaled already; call update first");
