@@ -425,7 +425,9 @@ TEST_CASE("the lowest peak is 2^16 times the smallest number of the format") {
   CHECK(headroom::lowest_peak_v<headroom::half> == HistoryConfig().lowest_peak);
   CHECK(headroom::lowest_peak_v<headroom::bfloat16> == 0x1p-117);
   CHECK(headroom::lowest_peak_v<headroom::float8_e5m2> == 1.0);
-  CHECK(headroom::lowest_peak_v<headroom::float8_e4m3> == 128.0);
+  CHECK(headroom::lowest_peak_v<headroom::float8_e4m3> == 1.0);  // from 2^-9 to 2^8
+  struct e3m4 : headroom::ieee_format<std::uint8_t, 3, 4> {};
+  CHECK(headroom::lowest_peak_v<headroom::storage_float<e3m4>> == 0.5);  // from 2^-6 to 2^3
   CHECK(headroom::lowest_peak_v<float> == 0x1p-133);
   HistoryConfig config;
   config.lowest_peak = headroom::lowest_peak_v<float>;

@@ -29,6 +29,13 @@ template <class Format>
   constexpr double largest = bit_cast<double>(convert_bits<Format, binary64>(Format::largest_finite_bits));
   return largest < largest_double * smallest ? largest / smallest : largest_double;
 }
+template <class Format>
+[[nodiscard]] constexpr double lowest_peak() noexcept {
+  constexpr int octaves = (Format::largest_finite_bits >> Format::mantissa_bits) + Format::mantissa_bits;  // of highest digits
+  constexpr std::uint64_t up = octaves < 32 ? octaves / 2 : 16;
+  return bit_cast<double>(convert_bits<Format, binary64>(1)) *
+         bit_cast<double>((binary64::bias + up) << binary64::mantissa_bits);
+}
 inline void check_above_0(const char* field, const double& value) {
   if (!positive_in(value, smallest_float, largest_float)) throw_bad_value(field, value, "in [2^-149, 2^128)");
 }
@@ -49,10 +56,10 @@ struct StepRecord {
 };
 
 /// What the largest gradient in this dtype should not be below: 16 octaves above the smallest number that the dtype has, 2^-8
-/// for half. A rule of thumb, for gradients spread over many octaves.
+/// for half; in the middle of its octaves where it has fewer than 32, 1 for float8_e4m3. A rule of thumb, for gradients spread
+/// over many octaves.
 template <class T>
-inline constexpr double lowest_peak_v = 0x1p16 *
-                                        detail::bit_cast<double>(detail::convert_bits<detail::format_of<T>, binary64>(1));
+inline constexpr double lowest_peak_v = detail::lowest_peak<detail::format_of<T>>();
 
 /// The largest number of this dtype over the smallest above 0: 65504 / 2^-24, nearly 2^40, for half. For double, where that is
 /// beyond double, the largest one.
