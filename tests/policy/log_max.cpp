@@ -100,6 +100,11 @@ TEST_CASE("LogMaxLossScale stays in range, and its state is whole") {
   state.set("b2_correction", 1.5);
   CHECK(message_of([&] { (void)LogMaxLossScale::from_state_dict(state); }).find("headroom: b2_correction is 1.5") == 0);
   state = policy.state_dict();
+  state.set("xsquared_hat", 1210000.0);  // 1100^2, and log2 of a double is at most 1074
+  CHECK(message_of([&] { (void)LogMaxLossScale::from_state_dict(state); }) == "");
+  state.set("xsquared_hat", 1210001.0);
+  CHECK(message_of([&] { (void)LogMaxLossScale::from_state_dict(state); }).find("headroom: xsquared_hat is 1210001") == 0);
+  state = policy.state_dict();
   state.set("x_hat", std::numeric_limits<double>::quiet_NaN());
   CHECK(message_of([&] { (void)LogMaxLossScale::from_state_dict(state); }).find("headroom: x_hat is nan") == 0);
 }

@@ -201,7 +201,7 @@ class FollowMaxAbs {
     std::int32_t result = bit / 4 + 7 * spread_ / (2 * fine);
     if (has_tail) result = std::min(result, excess_of_all_but(all) + bit / 4);
     if (has_tail) result = std::max(result, excess_of_all_but(with_credit));
-    if (steps_ < 64) result = std::max(result, 2 * bit - steps_ * bit / 32);
+    result = std::max(result, 2 * bit - steps_ * bit / 32);  // at most 0 from 64 steps on
     return std::min(result, most_margin);
   }
 

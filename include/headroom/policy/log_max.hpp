@@ -75,7 +75,7 @@ namespace detail {
 /// 2^x for x in [-1000, 1000].
 [[nodiscard]] constexpr double exp2_of(double x) noexcept {
   constexpr auto ln2 = bit_cast<double>(std::uint64_t{0x3FE62E42FEFA39EF});
-  const auto whole = static_cast<std::int64_t>(x < 0.0 ? x - 0.5 : x + 0.5);
+  const auto whole = static_cast<std::int64_t>(x);
   const double y = (x - static_cast<double>(whole)) * ln2;
   double sum = 1.0;
   for (int k = 18; k >= 1; --k) sum = 1.0 + sum * y / k;
@@ -112,9 +112,9 @@ class FollowLogMax {
 
   template <class Self, class Visit>
   static void visit_fields(Self& self, Visit& visit) {
-    visit.within("x_hat", self.fast_, -1100.0, 1100.0);
-    visit.within("slow_x_hat", self.slow_, -1100.0, 1100.0);
-    visit.within("xsquared_hat", self.squares_, 0.0, 1100.0 * 1100.0);
+    visit.within("x_hat", self.fast_, -largest_log2, largest_log2);
+    visit.within("slow_x_hat", self.slow_, -largest_log2, largest_log2);
+    visit.within("xsquared_hat", self.squares_, 0.0, largest_log2 * largest_log2);
     visit.within("b1_correction", self.power1_, smallest_power, 1.0);
     visit.within("b2_correction", self.power2_, smallest_power, 1.0);
   }
@@ -124,6 +124,7 @@ class FollowLogMax {
   }
 
  private:
+  static constexpr double largest_log2 = 1100.0;      // of a double, and some room
   static constexpr double smallest_power = 0x1p-100;  // nothing beside 1
 
   double fast_ = 0.0, slow_ = 0.0, squares_ = 0.0;  // moving averages of x, x and x^2

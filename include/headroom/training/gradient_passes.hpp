@@ -94,7 +94,7 @@ class GradientPasses {
   virtual GradientReport unscale(float loss_scale) = 0;
   virtual GradientNorm measure() = 0;
   virtual GradientReport scale(double factor) = 0;
-  /// Of a pass that threw: whether it may have written something. headroom's verbs check first and then write.
+  /// After a pass, one that threw, too: whether it may have written something. headroom's verbs check first and then write.
   virtual bool may_have_written() noexcept = 0;
   /// The norm of the gradients that another rank counts: see optimizer_traits.
   virtual double duplicates_norm() = 0;

@@ -133,21 +133,17 @@ class Iteration {
   struct Attempt {
     OptimizerStates& states;
     GradientPasses& passes;
-    bool is_writing = false, has_written = false;
+    bool is_writing = false, is_done = false;
     ~Attempt() {
-      if (!has_written && !(is_writing && passes.may_have_written())) states.remove_last();
+      if (!is_done && !(is_writing && passes.may_have_written())) states.remove_last();
     }
     GradientReport unscale(float scale) {
       is_writing = true;
-      const GradientReport stored = passes.unscale(scale);
-      has_written = true;
-      return stored;
+      return passes.unscale(scale);
     }
     GradientReport multiply_by(double factor) {
       is_writing = true;
-      const GradientReport stored = passes.scale(factor);
-      has_written = true;
-      return stored;
+      return passes.scale(factor);
     }
   };
 
@@ -174,7 +170,7 @@ class Iteration {
     Attempt attempt{states_, passes};
     const GradientNorm found =
         measures_first ? clip_or_defer(attempt, scaled, scale, max_norm, state) : unscale(attempt, scale, state);
-    attempt.has_written = true;
+    attempt.is_done = true;
     state.report = found;
     if (found.finite) judge(state, found.norm);
     return found;
