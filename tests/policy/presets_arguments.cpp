@@ -4,6 +4,8 @@
 #include <headroom/policy/presets.hpp>
 
 #include <algorithm>
+#include <cctype>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -205,6 +207,48 @@ std::set<std::size_t> blamed(const Preset& preset, const std::vector<Value>& val
   return {known.at(message.substr(start, above - start)), known.at(message.substr(above + 8))};
 }
 
+/// What is in front of anything else in a cell of the documentation: "2000, 4000, …", "2³²", "**1001, …", "10⁻⁴"; or else
+/// `otherwise`.
+double number_of(std::string cell, double otherwise) {
+  cell.erase(0, cell.find_first_not_of("* "));
+  std::size_t length = 0;
+  const double base = std::isdigit(static_cast<unsigned char>(cell[0])) != 0 ? std::stod(cell, &length) : otherwise;
+  int sign = 1, exponent = 0;
+  for (bool is_superscript = true; is_superscript;) {
+    static const std::vector<std::string> superscripts = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹", "⁻"};
+    is_superscript = false;
+    for (std::size_t digit = 0; digit < superscripts.size(); ++digit) {
+      if (cell.compare(length, superscripts[digit].size(), superscripts[digit]) != 0) continue;
+      is_superscript = true;
+      length += superscripts[digit].size();
+      digit < 10 ? void(exponent = 10 * exponent + static_cast<int>(digit)) : void(sign = -1);
+    }
+  }
+  return exponent == 0 ? base : std::pow(base, sign * exponent);
+}
+
+/// The rows of the table in docs/systems.md: by preset, the other cells.
+std::map<std::string, std::vector<std::string>> documented_presets() {
+  std::map<std::string, std::vector<std::string>> found;
+  std::ifstream stream(HEADROOM_TEST_DATA_DIR "/../../docs/systems.md");
+  for (std::string line; std::getline(stream, line) && line.find("**A clean step**") != 0;) {
+    if (line.find("| `") != 0) continue;
+    std::vector<std::string> cells;
+    for (std::size_t at = 1, end = 0; (end = line.find('|', at)) != std::string::npos; at = end + 1)
+      cells.push_back(line.substr(at + 1, end - at - 2));
+    found[cells.at(0).substr(1, cells[0].size() - 2)] = cells;
+  }
+  return found;
+}
+
+/// How many of these steps change the scale.
+int steps_to_change(AnyLossScale& policy, bool finite) {
+  const float before = policy.loss_scale();
+  int steps = 0;
+  for (; policy.loss_scale() == before && steps < 3000; ++steps) policy = policy.adjust(finite);
+  return steps;
+}
+
 /// Whether 0 means something: no floor, no tolerance, a default.
 bool may_be_0(const Preset& preset, const std::string& argument) {
   static const std::set<std::string> floors_and_tolerances = {"min_scale",     "min_loss_scale",     "minimum",
@@ -225,6 +269,37 @@ TEST_CASE("every preset that is declared is gone through, with its arguments and
     CHECK(names.erase(preset.name) == 1);
   }
   CHECK(names.empty());
+}
+
+TEST_CASE("the defaults of every preset are those of its row in docs/systems.md") {
+  const auto documented = documented_presets();
+  CHECK(documented.size() == all_presets().size());
+  const std::map<std::string, double> ceilings = {{"cerebras_fp16", 0x1p15},
+                                                  {"cerebras_cbfloat16", 0x1p31},
+                                                  {"chainer", 65504.0},
+                                                  {"onnxruntime", 0x1p24},
+                                                  {"openseq2seq_backoff", 0x1p14}};
+  for (const Preset& preset : all_presets()) {
+    INFO(preset.name);
+    const std::vector<std::string>& row = documented.at(preset.name);
+    AnyLossScale policy = headroom::make_loss_scale(preset.name);
+    const auto ceiling = ceilings.find(preset.name);
+    CHECK(policy.state_dict().at("max_scale") == headroom::StateValue(ceiling != ceilings.end() ? ceiling->second : 0x1p126));
+    const float start = policy.loss_scale();
+    CHECK(start == static_cast<float>(number_of(row.at(2), 0.0)));
+
+    int interval = steps_to_change(policy, true);
+    const bool starts_at_its_ceiling = policy.loss_scale() == start;
+    if (!starts_at_its_ceiling) CHECK(policy.loss_scale() == 2.0F * start);
+    const float before = policy.loss_scale();
+    CHECK(steps_to_change(policy, false) == static_cast<int>(number_of(row.at(6), 1.0)));  // the hysteresis
+    CHECK(policy.loss_scale() == before / 2.0F);
+    if (starts_at_its_ceiling) interval = steps_to_change(policy, true);
+    CHECK(interval == static_cast<int>(number_of(row.at(3), 1.0)));
+
+    while (steps_to_change(policy, false) < 3000) continue;
+    CHECK(policy.loss_scale() == static_cast<float>(number_of(row.at(5), 0x1p-126)));
+  }
 }
 
 TEST_CASE("a bad argument of a preset is named as it is declared, with the value that was given") {
