@@ -59,6 +59,16 @@ struct Backwards {
   }
 };
 
+/// Counts what is handed over.
+struct Idle {
+  std::size_t& tasks;
+  [[nodiscard]] static std::size_t concurrency() { return 4; }
+  template <class Task>
+  void run(std::size_t n, Task&& task) const {
+    for (tasks += n; n > 0; --n) task(n - 1);
+  }
+};
+
 ExponentHistogram sum_of(const std::vector<LeafHistogram>& leaves) {
   ExponentHistogram sum;
   for (const LeafHistogram& leaf : leaves) sum += leaf.histogram;
@@ -117,6 +127,14 @@ TEST_CASE("the same on every instruction set and executor") {
     CHECK(exponent_histogram(Backwards(), tree) == expected);
     CHECK(same_leaves(leaf_exponent_histograms(Backwards(), tree)));
   });
+}
+
+TEST_CASE("a tree too small to be shared out is counted by the caller") {
+  std::size_t tasks = 0;
+  CHECK(exponent_histogram(Idle{tasks}, std::vector<float>(1000, 1.0F)).count(0) == 1000);
+  CHECK(tasks == 0);
+  CHECK(exponent_histogram(Idle{tasks}, std::vector<float>(300000, 1.0F)).count(0) == 300000);
+  CHECK(tasks > 1);
 }
 
 TEST_CASE("elements between those of a strided leaf are nobody's") {

@@ -200,6 +200,8 @@ TEST_CASE("histograms add up in any order") {
   CHECK(backwards == forwards);
   CHECK(forwards != ExponentHistogram());
   CHECK(exponent_histogram(std::vector<float>{1.0F}) != exponent_histogram(std::vector<float>{-1.5F}));
+  CHECK(exponent_histogram(std::vector<float>{1.0F}) != exponent_histogram(std::vector<float>{1.0F, 0.0F}));
+  CHECK(exponent_histogram(std::vector<float>{1.25F}) != exponent_histogram(std::vector<float>{1.5F}));
   CHECK(exponent_histogram(std::vector<float>{1.0F}) == exponent_histogram(std::vector<half>{half(-1.0F)}));
   ExponentHistogram twice = forwards;
   twice += twice;

@@ -37,6 +37,7 @@ TEST_CASE("bars for a terminal") {
         "    zero               4  25.00 %\n");
   CHECK(histogram_text(exponent_histogram(some_elements()), 1).find("2^-2               1   6.25 %  #\n") != std::string::npos);
   CHECK(histogram_text(exponent_histogram(some_elements()), 0).find('#') == std::string::npos);
+  CHECK(histogram_text(exponent_histogram(some_elements())).find("%  " + std::string(60, '#') + "\n") != std::string::npos);
   CHECK(histogram_text(headroom::ExponentHistogram()) == "    zero               0   0.00 %\n");
 }
 

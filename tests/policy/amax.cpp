@@ -73,6 +73,11 @@ struct Reference {
     }
     return 0;
   }
+  [[nodiscard]] std::string excesses_text() {
+    std::string text = std::to_string(excesses[0]);
+    for (int i = 1; i < 28; ++i) text += " " + std::to_string(excesses[i]);
+    return text;
+  }
   [[nodiscard]] std::int64_t allowed(std::int64_t rate) const { return 3 * std::max<std::int64_t>(steps, 2000) * rate / 65536; }
   [[nodiscard]] bool is_beyond(std::int64_t count) { return 256 * excesses[27] > count; }
   void step(const GradientReport& report, double target) {
@@ -168,7 +173,21 @@ TEST_CASE("AmaxLossScale follows its rule as a slow reference does") {
       INFO("seed " << seed << ", step " << step++ << ", max_abs " << max_abs);
       REQUIRE(static_cast<double>(policy.loss_scale()) == reference.scale);
     }
+    CHECK(policy.state_dict().at("excesses") == headroom::StateValue(reference.excesses_text()));
+    CHECK(policy.state_dict().at("spread") == headroom::StateValue(reference.spread));
   }
+}
+
+TEST_CASE("AmaxLossScale: without noise the spread falls to 0; an overflow without room counts as one bit") {
+  AmaxLossScale policy;
+  for (int step = 0; step < 210; ++step) {
+    policy = policy.adjust(GradientReport{true, 1.9375});  // 15 sixteenths, as many as 65504 has above 2^15
+    REQUIRE(policy.state_dict().at("spread") == headroom::StateValue(std::max(205 - step, 0)));
+  }
+  policy = policy.with_loss_scale(0x1p15F).adjust(overflow);
+  Reference none;
+  none.excesses[1] = 1;  // (1/2, 1] bits
+  CHECK(policy.state_dict().at("excesses") == headroom::StateValue(none.excesses_text()));
 }
 
 TEST_CASE("AmaxLossScale: the scale is a power of two within its bounds, and leaves room for what was just seen") {
@@ -311,6 +330,9 @@ TEST_CASE("AmaxLossScale goes on from its state as the saved one would have") {
       REQUIRE(loaded.state_dict() == policy.state_dict());
     }
   }
+  for (int i = 0; i < 8; ++i) policy = policy.adjust(overflow).adjust(GradientReport{true, 0.01});  // until it is held
+  CHECK(policy.state_dict().at("held") != headroom::StateValue(0));
+  CHECK(AmaxLossScale::from_state_dict(policy.state_dict()) == policy);
   CHECK(policy.policy_name() == "amax");
   auto state = policy.state_dict();
   state.set("recent", "1 2 x");

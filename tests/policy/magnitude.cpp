@@ -48,6 +48,7 @@ TEST_CASE("logarithms in sixteenths are rounded to the side they are meant to, e
     REQUIRE(log2_above(value) >= log - 1.38);  // a straight line lies 0.086 below at most
     REQUIRE((log2_above(value) - log2_below(value) == 1 || log2_below(value) == log));
   }
+  for (int log2 = -20000; log2 < 20000; ++log2) REQUIRE(whole_bits(log2) == std::floor(log2 / 16.0));
   static_assert(log2_below(65504.0) == 255 && log2_above(65504.0) == 256 && log2_above(4.0) == 32);
   static_assert(power_of_two(-200) == 0x1p-126F && power_of_two(3) == 8.0F && power_of_two(200) == 0x1p126F);
   static_assert(bits_lower(1024.0F, 8) == 4.0F && bits_lower(0x1p-120F, 8) == 0x1p-126F);

@@ -216,6 +216,22 @@ TEST_CASE("an optimizer that moves with its gradients in it is refused") {
   CHECK(other.weight == -2.0F);
 }
 
+TEST_CASE("the memory of gradients that were handed over with a call may be that of others") {
+  struct Given {
+    float weight = 0.0F;
+    void step(const Weights& gradients) { weight -= gradients[0]; }
+  } a, b;
+  GradScaler scaler(presets::torch(1024.0));
+  headroom::detail::WithGradients<Given, Weights> first(a, {2048.0F});
+  (void)scaler.step(first);
+  Weights memory = std::move(first.gradients());
+  memory = {2.0F};
+  headroom::detail::WithGradients<Given, Weights> second(b, std::move(memory));
+  (void)scaler.step(second);
+  CHECK(a.weight == -2.0F);
+  CHECK(b.weight == -0x1p-9F);
+}
+
 TEST_CASE("an iteration begins without the gradients of the one before") {
   headroom::detail::OptimizerStates states;
   Sgd optimizer{{1.0F}, {1.0F}};

@@ -12,6 +12,7 @@
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
+#include "support/errors.hpp"
 #include "support/optimizers.hpp"
 #include "support/samples.hpp"
 
@@ -93,6 +94,15 @@ TEST_CASE("gradients that several ranks hold are counted once") {
   CHECK(all.sums().sum_of_squares == 54.0);
   CHECK(all.sums(6).sum_of_squares == 9.0);
   CHECK(all.sums(3).sum_of_squares == 18.0);
+}
+
+TEST_CASE("replicas divide the number of ranks") {
+  for (const int size : {1, 6}) {
+    for (int replicas = -1; replicas <= 7; ++replicas) {
+      const std::string message = support::message_of([&] { headroom::detail::check_replicas(replicas, size); });
+      CHECK(message.empty() == (replicas > 0 && size % replicas == 0));
+    }
+  }
 }
 
 TEST_CASE("ranks that are out of step are named, those that differ from most others") {

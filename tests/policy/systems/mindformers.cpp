@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -148,6 +149,22 @@ TEST_CASE("mindformers: its state goes on, and the window has to be that of the 
   CHECK_THAT(refused("current_iterator_step", 0), ContainsSubstring("current_iterator_step is 0"));
   CHECK_THAT(refused("last_overflow_iterator_step", 1), ContainsSubstring("last_overflow_iterator_step is 1"));
   CHECK_THAT(refused("scale_window_up_count", 4), ContainsSubstring("scale_window_up_count is 4"));
+  // At the smallest window MindFormers counts overflows that come to nothing.
+  systems::MindFormers smallest = system(1024.0, 2.0, 20, 1000, 20);
+  smallest.down_count = 2;
+  state = import_state("mindformers_adaptive", state_of(smallest)).state_dict();
+  CHECK(state.at("window_downs") == headroom::StateValue(0));
+}
+
+TEST_CASE("mindformers: a state has fewer growths and overflows than change the window") {
+  for (const char* key : {"window_ups", "window_downs"}) {
+    StateDict state = presets::mindformers_adaptive().state_dict();
+    const auto message = [&] { return message_of([&] { (void)headroom::MindFormersLossScale::from_state_dict(state); }); };
+    state.set(key, 2);
+    CHECK(message() == "");
+    state.set(key, 3);
+    CHECK_THAT(message(), ContainsSubstring(std::string(key) + " is 3; it must be in [0, 2]"));
+  }
 }
 
 TEST_CASE("mindformers: a list that has become shorter ends at its largest window") {
