@@ -9,7 +9,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <memory>
 #include <optional>
+#include <random>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -25,6 +29,7 @@ using headroom::GradientSums;
 using headroom::GradScaler;
 using headroom::SkipReason;
 using headroom::SpikeGuard;
+using support::logic_error_of;
 using support::message_of;
 using support::Weights;
 namespace presets = headroom::presets;
@@ -130,6 +135,7 @@ TEST_CASE("each optimizer of an iteration has its own window, and those without 
   CHECK(scaler.get_spike_guard(0) == first);
   (void)scaler.scale(1.0F);
   small.grads = {support::infinity()};
+  scaler.use_spike_guard(1);
   struct Empty {
     std::vector<Weights> grads;
     std::vector<Weights>& gradients() { return grads; }
@@ -144,7 +150,7 @@ TEST_CASE("each optimizer of an iteration has its own window, and those without 
   CHECK_FALSE(scaler.get_spike_guard().has_value());
 }
 
-TEST_CASE("an optimizer keeps its window however seldom it is used, and wherever in the iteration") {
+TEST_CASE("an optimizer whose window is named keeps it however seldom it is used, and wherever in the iteration") {
   // A GAN: in one iteration of 50 the other optimizer, with norms 20 times as large, or both in another order.
   for (const bool alternating : {true, false}) {
     GradScaler<> scaler;
@@ -153,6 +159,7 @@ TEST_CASE("an optimizer keeps its window however seldom it is used, and wherever
     int steps = 0, spikes = 0;
     const auto step = [&](One& optimizer, float norm) {
       optimizer.grads = {norm * scaler.get_scale()};
+      scaler.use_spike_guard(&optimizer == &discriminator ? 0 : 1);
       ++steps;
       if (scaler.step(optimizer).reason == SkipReason::spike) ++spikes;
     };
@@ -163,7 +170,7 @@ TEST_CASE("an optimizer keeps its window however seldom it is used, and wherever
       if (!is_rare || !alternating) step(discriminator, ordinary(i));
       if (!is_rare && !alternating) step(generator, 20.0F * ordinary(i));
       scaler.update();
-      if (i != 1203) continue;  // before an iteration that uses the same one first as the very first did
+      if (i != 1248) continue;  // before an iteration that begins with the other one
       const headroom::StateDict state = scaler.state_dict();
       scaler = GradScaler<>();
       scaler.load_state_dict(state);
@@ -181,7 +188,217 @@ TEST_CASE("an optimizer keeps its window however seldom it is used, and wherever
   }
 }
 
-TEST_CASE("loaded windows go to the optimizers in the order of their first use, gradients or not") {
+namespace {
+
+enum class Fate { none, moved, copied, replaced };
+
+/// A training with optimizers that are moved, copied or replaced between iterations, as another seed says.
+struct Training {
+  GradScaler<headroom::ConstantLossScale> scaler{headroom::ConstantLossScale(4.0F)};
+  std::vector<std::unique_ptr<One>> optimizers, gone;  // these stay, so that all addresses differ
+  std::mt19937 fates;
+  std::vector<std::uint64_t> digests{};
+
+  Training(std::size_t count, unsigned seed) : fates(seed) {
+    for (std::size_t i = 0; i < count; ++i) optimizers.push_back(std::make_unique<One>());
+    scaler.set_reducer([this](const GradientSums& here, std::uint64_t digest) { return digests.push_back(digest), here; });
+  }
+  Training(const Training&) = delete;
+  Training& operator=(const Training&) = delete;
+
+  /// Returns whether the guard has to be told.
+  bool meet(std::size_t i, Fate fate) {
+    std::unique_ptr<One>& optimizer = optimizers[i];
+    if (fate == Fate::none) return false;
+    auto next = fate == Fate::moved    ? std::make_unique<One>(std::move(*optimizer))
+                : fate == Fate::copied ? std::make_unique<One>(*optimizer)
+                                       : std::make_unique<One>();
+    gone.push_back(std::exchange(optimizer, std::move(next)));
+    return fate != Fate::moved;
+  }
+  SkipReason step(std::size_t i, float norm, Way way, bool is_named) {
+    const auto fate = static_cast<Fate>(fates() % 4);
+    if (meet(i, fate) || is_named) scaler.use_spike_guard(i);
+    return train(scaler, *optimizers[i], norm, way).reason;
+  }
+};
+
+/// Which optimizers an iteration steps.
+struct Schedule {
+  std::size_t count;
+  bool is_named;
+  std::vector<std::size_t> (*of)(int iteration);
+};
+using Places = std::vector<std::size_t>;
+const Schedule schedules[] = {
+    {1, false, [](int) { return Places{0}; }},
+    {3, false,
+     [](int) {
+       return Places{0, 1, 2};
+     }},
+    {2, false,
+     [](int i) {
+       return i % 6 == 5 ? Places{0, 1} : Places{0};
+     }},                                                            // the second one rests
+    {2, true, [](int i) { return Places{i % 6 == 5 ? 1U : 0U}; }},  // a GAN
+    {2, true,
+     [](int i) {
+       return i % 6 == 5 ? Places{1, 0} : Places{0};
+     }},
+};
+
+}  // namespace
+
+TEST_CASE("a resumed run is the run that was saved, whatever becomes of the optimizers between iterations") {
+  int spikes = 0;
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    for (const Schedule& schedule : schedules) {
+      std::mt19937 random(seed);
+      Training live(schedule.count, seed);
+      live.scaler.set_spike_guard(SpikeGuard(8, 3.0));
+      std::unique_ptr<Training> resumed;
+      for (int i = 0; i < 90; ++i) {
+        if (i % 30 == 29 - static_cast<int>(seed)) {
+          resumed = std::make_unique<Training>(schedule.count, seed + 100);
+          resumed->scaler.load_state_dict(headroom::from_text(headroom::to_text(live.scaler.state_dict())));
+          live.digests.clear();
+        }
+        for (const std::size_t place : schedule.of(i)) {
+          const float far = i > 40 ? 100.0F : 1.0F;  // the norms of 100 from there on are ordinary
+          const float norm =
+              far * std::pow(20.0F, static_cast<float>(place)) * (1.0F + static_cast<float>(random() % 64) / 640.0F);
+          const float now = random() % 10 == 0 ? 10.0F * norm : norm;
+          const Way way = random() % 2 == 0 ? Way::step : Way::clip;
+          const SkipReason reason = live.step(place, now, way, schedule.is_named);
+          if (reason == SkipReason::spike) ++spikes;
+          if (resumed) REQUIRE(resumed->step(place, now, way, schedule.is_named) == reason);
+        }
+        live.scaler.update();
+        if (!resumed) continue;
+        resumed->scaler.update();
+        REQUIRE(resumed->scaler.state_dict() == live.scaler.state_dict());
+        REQUIRE(resumed->digests == live.digests);
+      }
+      CHECK_FALSE(live.scaler.get_spike_guard(schedule.count).has_value());  // as many windows as optimizers
+    }
+  }
+  CHECK(spikes > 50);
+}
+
+TEST_CASE("windows do not become more while an optimizer moves from one iteration to the next") {
+  GradScaler<> scaler;
+  scaler.set_spike_guard(SpikeGuard(8));
+  std::vector<std::unique_ptr<One>> all;
+  std::size_t keys = 0;
+  for (int step = 0; step < 50; ++step) {
+    all.push_back(all.empty() ? std::make_unique<One>() : std::make_unique<One>(std::move(*all.back())));
+    (void)train(scaler, *all.back(), ordinary(step), Way::step);
+    scaler.update();
+    const headroom::StateDict state = scaler.state_dict();
+    const auto count = static_cast<std::size_t>(std::distance(state.begin(), state.end()));
+    if (step == 0) keys = count;
+    CHECK(count == keys);
+  }
+  CHECK(scaler.get_spike_guard()->values().size() == 8);
+}
+
+TEST_CASE("an optimizer that may be another one has to say which window is its own") {
+  const char* const message = "call use_spike_guard(place) first";
+  GradScaler<> scaler;
+  scaler.set_spike_guard(SpikeGuard(8));
+  One first, second;
+  const auto step = [&](One& optimizer) { (void)train(scaler, optimizer, 1.0F, Way::step); };
+  const auto refused = [&](One& optimizer) {
+    const headroom::StateDict before = scaler.state_dict();
+    const int steps = optimizer.steps;
+    CHECK_THAT(logic_error_of([&] { step(optimizer); }), ContainsSubstring(message));
+    CHECK(scaler.state_dict() == before);
+    CHECK(optimizer.steps == steps);
+  };
+  const auto sizes = [&] {
+    std::vector<std::size_t> all;
+    while (const auto guard = scaler.get_spike_guard(all.size())) all.push_back(guard->values().size());
+    return all;
+  };
+  using Sizes = std::vector<std::size_t>;
+  step(first);
+  scaler.update();
+  refused(second);  // taking turns
+  scaler.use_spike_guard(1);
+  step(second);
+  scaler.update();
+  CHECK(sizes() == Sizes{1, 1});
+  step(first);
+  step(second);  // in order
+  scaler.update();
+  CHECK(sizes() == Sizes{2, 2});
+  refused(second);  // in another one
+  scaler.use_spike_guard(1);
+  step(second);
+  One third;
+  step(third);  // those behind it get the next windows
+  scaler.use_spike_guard(0);
+  step(first);
+  scaler.update();
+  CHECK(sizes() == Sizes{3, 3, 1});
+
+  One moved;  // with its gradients
+  refused(moved);
+  scaler.use_spike_guard(0);
+  step(moved);
+  scaler.update(1024.0F);
+  step(moved);  // once is enough
+  scaler.use_spike_guard(0);
+  CHECK_THAT(logic_error_of([&] { step(second); }), ContainsSubstring("give use_spike_guard another place"));
+  scaler.use_spike_guard(1);
+  step(second);
+  scaler.use_spike_guard(2);  // for nobody
+  scaler.update();
+  CHECK(sizes() == Sizes{4, 4, 1});
+  step(moved);
+  scaler.update();
+  CHECK(sizes() == Sizes{5, 4, 1});
+
+  scaler.set_reducer([](const GradientSums&) -> GradientSums { throw std::runtime_error("no network"); });
+  scaler.use_spike_guard(1);
+  moved.grads = {2.0F * scaler.scale(1.0F)};
+  CHECK_THROWS_AS(scaler.unscale_and_clip_(moved, 1.0), std::runtime_error);
+  scaler.set_reducer(nullptr);
+  (void)scaler.unscale_and_clip_(moved, 1.0);  // the same call again
+  (void)scaler.step(moved);
+  scaler.update();
+  CHECK(scaler.get_spike_guard(1)->values().back() == 2.0);
+
+  CHECK_THAT(message_of([&] { scaler.use_spike_guard(1024); }), ContainsSubstring("place is 1024; it must be below 1024"));
+  scaler.set_spike_guard(std::nullopt);
+  scaler.use_spike_guard(1);
+  step(first);
+  scaler.update();
+  CHECK(sizes().empty());
+}
+
+TEST_CASE("in the other thread the window is named for what is submitted next") {
+  headroom::AsyncGradScaler<> scaler;
+  scaler.configure([](auto& settings) { settings.set_spike_guard(SpikeGuard(8)); });
+  One first, second;
+  const auto iterate = [&](One& optimizer, std::size_t place) {
+    optimizer.grads = {scaler.scale(1.0F)};
+    scaler.configure([place](auto& settings) { settings.use_spike_guard(place); });
+    (void)scaler.submit(optimizer);
+    scaler.update(false);
+  };
+  iterate(first, 0);
+  iterate(second, 1);
+  iterate(first, 0);
+  std::vector<std::size_t> sizes;
+  scaler.configure([&sizes](auto& settings) {
+    while (const auto guard = settings.get_spike_guard(sizes.size())) sizes.push_back(guard->values().size());
+  });
+  scaler.synchronize();
+  CHECK(sizes == std::vector<std::size_t>{2, 1});
+}
+
+TEST_CASE("loaded windows go to the optimizers by their places, gradients or not") {
   GradScaler<> scaler;
   scaler.set_spike_guard(SpikeGuard(8));
   struct Frozen {
@@ -327,6 +544,7 @@ TEST_CASE("ranks judge by the norm of all, compare their guards, and one without
     step(one);
     step(two);
     scaler.update();
+    scaler.use_spike_guard(swapped ? 1 : 0);
     step(swapped ? two : one);
     return last;
   };

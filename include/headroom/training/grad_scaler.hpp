@@ -145,6 +145,7 @@ class GradScaler : public GradScalerSettings<Policy> {
     const bool is_answered = backs_off_once_ && !all.finite && used > now;
     if (!is_answered && iteration_.has_gradients()) policy_ = policy_.adjust(all);
     iteration_.adjust_guards();
+    iteration_.keep_guards();
     iteration_.end();
     if (!at_floor || !on_floor_) return;
     const auto called = on_floor_;  // it may set another
@@ -155,6 +156,7 @@ class GradScaler : public GradScalerSettings<Policy> {
   /// [2^-126, 2^126] or above max_scale. A spike guard does not see the norms of an iteration that ends like this.
   void update(const float& new_scale) {
     Settings::update(new_scale);
+    iteration_.keep_guards();
     if (iteration_.has_optimizers()) iteration_.end();
   }
   /// As that of the settings, and begins an iteration.

@@ -2,6 +2,7 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/detect.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/ops/executor.hpp>
 #include <headroom/policy/concept.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
@@ -100,9 +101,8 @@ class GradScalerSettings {
     return state;
   }
   /// Continues with the policy of this state, and with its SpikeGuards; a state without them empties the window of the one that
-  /// is set. Each window goes to the optimizer that is used next and has none: use them for the first time in the same order as
-  /// in the run that was saved. Does nothing if disabled. Throws std::invalid_argument as Policy::from_state_dict and
-  /// SpikeGuard::from_state_dict do, and then changes nothing.
+  /// is set. Each window goes to the optimizers that have its place: see set_spike_guard. Does nothing if disabled. Throws
+  /// std::invalid_argument as Policy::from_state_dict and SpikeGuard::from_state_dict do, and then changes nothing.
   void load_state_dict(StateDict dict) {
     if (!enabled_) return;
     detail::SpikeGuards guards = detail::SpikeGuards::take_from(dict);
@@ -122,8 +122,8 @@ class GradScalerSettings {
   }
   /// A reducer that takes a second argument gets a digest of what the decision depends on besides the gradients: the states of
   /// the policy and of SpikeGuards, the scale of the losses, max_norm and the places of the optimizer in the iteration and
-  /// among the guards. It is
-  /// equal on ranks that are in step, so a reducer that compares it (MpiReducer, say) notices a rank that is not.
+  /// among the guards. It is equal on ranks that are in step, so a reducer that compares it (MpiReducer, say) notices a rank
+  /// that is not.
   template <class Reducer, std::enable_if_t<detail::takes_digest<Reducer>(), int> = 0>
   void set_reducer(Reducer reducer) {
     iteration_.reducer = std::move(reducer);
@@ -137,16 +137,34 @@ class GradScalerSettings {
   /// Skips the steps of an optimizer whose gradients are finite but have an L2 norm, over all ranks, that the guard takes for a
   /// spike (SkipReason::spike). The policy is adjusted as by any finite step, for the scale is not at fault; `update` shows the
   /// guard the norm. Where gradients are clipped, or in deferred mode, the norm is there already; elsewhere it takes one more
-  /// pass that reads. Several optimizers have a window each, told apart by their addresses: one that moves from one iteration
-  /// to the next begins a new window. Judges what is unscaled after this call. Where ranks reduce, all need the same guard.
-  /// std::nullopt: none.
+  /// pass that reads. Judges what is unscaled after this call. Where ranks reduce, all need the same guard. std::nullopt: none.
+  ///
+  /// Several optimizers have a window each: the first one that is unscaled in an iteration has window 0, the second window 1,
+  /// …, so a resumed run goes on with the windows that were saved. An optimizer at another one's place is a std::logic_error,
+  /// as where two take turns. So is one that has moved together with its gradients, or is new, for nobody can tell. In both
+  /// cases use_spike_guard says which window is meant. What cannot be noticed is another optimizer with the address of the one
+  /// before, or with its type and gradients in the very same memory; or the first one after a state was loaded.
   void set_spike_guard(const std::optional<SpikeGuard>& guard) {
     iteration_.set_guards(guard ? detail::SpikeGuards(*guard) : detail::SpikeGuards());
   }
-  /// The guard of the optimizer that was used first, or of a later one; empty if there is none, or no such optimizer so far.
-  [[nodiscard]] std::optional<SpikeGuard> get_spike_guard(std::size_t optimizer = 0) const {
-    if (optimizer >= iteration_.guards().size()) return std::nullopt;
-    return iteration_.guards()[optimizer];
+  /// The next optimizer of this iteration is judged by window `place`, whoever had it before, and those behind it by the next
+  /// ones. Call it in every iteration that does not unscale the same optimizers in the same order as the others, or once when
+  /// an optimizer has moved with its gradients or been replaced, before it is unscaled. For a GAN:
+  ///
+  ///     scaler.use_spike_guard(is_generators_turn ? 1 : 0);
+  ///
+  /// Does nothing if there is no guard. Throws std::invalid_argument if `place` is not below 1024. One window for two
+  /// optimizers in an iteration is a std::logic_error when the second is unscaled.
+  void use_spike_guard(std::size_t place) {
+    if (place >= 1024) {  // those before it get a window, too
+      detail::throw_invalid_argument("use_spike_guard: place is " + std::to_string(place) + "; it must be below 1024");
+    }
+    iteration_.use_guard(place);
+  }
+  /// The guard with window `place`; empty if there is none, or none so far.
+  [[nodiscard]] std::optional<SpikeGuard> get_spike_guard(std::size_t place = 0) const {
+    if (place >= iteration_.guards().size()) return std::nullopt;
+    return iteration_.guards()[place];
   }
   /// In deferred mode gradients are only measured and stay scaled. The optimizer multiplies them, in the loop it has anyway, by
   /// the GradientFactor that it takes as the first argument of its step (which is 1 in the other mode). What is an overflow is

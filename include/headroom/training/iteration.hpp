@@ -36,6 +36,8 @@ class Iteration {
     guards_ = std::move(guards);
     states_.forget_norms();
   }
+  /// The next optimizer is judged by the guard at `place`, those behind it by the next ones.
+  void use_guard(std::size_t place) noexcept { named_guard_ = NamedGuard{place, states_.size()}; }
   void set_loss_scale(float scale) noexcept { loss_scale_ = scale; }
   /// From now on there may be scaled gradients again.
   void loss_was_scaled(float scale) noexcept {
@@ -60,11 +62,17 @@ class Iteration {
   /// Shows the guards the norms of this iteration.
   void adjust_guards() {
     for (const OptimizerState& state : states_) {
-      if (state.norm) guards_.adjust(state.guard, state.id, *state.norm);
+      if (state.norm) guards_.adjust(state.guard, *state.norm);
     }
+  }
+  /// By this the optimizers of the next iteration are compared with those of this one, which may have moved since they were
+  /// unscaled.
+  void keep_guards() noexcept {
+    for (const OptimizerState& state : states_) guards_.set_owner(state.guard, state.id);
   }
   void end() noexcept {
     states_.start_iteration(has_loss());
+    named_guard_.reset();
     loss_scale_ = 0.0F;
   }
 
@@ -149,9 +157,11 @@ class Iteration {
 
   /// Returns what was found over all ranks, and leaves a state that says the same.
   GradientNorm unscale_first(const OptimizerId& id, GradientPasses& passes, float scale, const double* max_norm) {
-    const std::size_t guard = guards_.empty() ? 0 : guards_.place_of(id);
     if (id.defined == 0 && !reducer) {
-      states_.add(id).reason = SkipReason::no_gradients;
+      const std::size_t guard = guard_of(id);
+      OptimizerState& state = states_.add(id);
+      state.reason = SkipReason::no_gradients;
+      state.guard = guard;
       return {};
     }
     const OptimizerState* before = states_.find_before(id);
@@ -163,6 +173,7 @@ class Iteration {
     const bool measures_first = is_deferred || needs_norm(max_norm);
     const GradientNorm scaled = measures_first || may_be_old ? passes.measure() : GradientNorm();
     if (may_be_old) check_is_new(*before, scaled);
+    const std::size_t guard = guard_of(id);
     OptimizerState& state = states_.add(id);
     state.report = overflow();  // until the passes succeed nobody may step with these gradients
     state.reason = SkipReason::not_finite;
@@ -174,6 +185,20 @@ class Iteration {
     state.report = found;
     if (found.finite) judge(state, found.norm);
     return found;
+  }
+  /// The place of the guard that judges the next optimizer.
+  std::size_t guard_of(const OptimizerId& id) {
+    const bool is_named = named_guard_ && named_guard_->optimizer == states_.size();
+    const std::size_t place = is_named ? named_guard_->place : states_.empty() ? 0 : states_.last().guard + 1;
+    if (guards_.empty()) return place;
+    if (!is_named) guards_.check_owner(place, id);
+    for (const OptimizerState& state : states_) {
+      if (state.guard != place) continue;
+      throw_logic_error(
+          "this spike guard has judged another optimizer since the last update: give use_spike_guard another place");
+    }
+    guards_.make_room(place);
+    return place;
   }
   [[nodiscard]] bool needs_norm(const double* max_norm) const noexcept { return max_norm != nullptr || !guards_.empty(); }
   /// Whether the optimizer may step with finite gradients of this norm.
@@ -259,6 +284,10 @@ class Iteration {
 
   OptimizerStates states_;
   SpikeGuards guards_;
+  struct NamedGuard {
+    std::size_t place, optimizer;  // the latter by its place in states_
+  };
+  std::optional<NamedGuard> named_guard_;
   float loss_scale_ = 0.0F;  // of the losses; 0 where none has been scaled yet
 };
 

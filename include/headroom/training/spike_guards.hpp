@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/policy/spike_guard.hpp>
 #include <headroom/state/digest.hpp>
 #include <headroom/state/state_dict.hpp>
@@ -16,8 +17,9 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// A SpikeGuard for each optimizer, in the order of their first use. They are told apart by their addresses, not by their
-/// places in an iteration, which change where not every optimizer is in all of them.
+/// The SpikeGuards of the optimizers of an iteration, by their places: in the order in which they are unscaled, unless the user
+/// says otherwise. Addresses do not choose, for they mean nothing in the run that goes on from a state, and an optimizer at a
+/// new one may be an old one that has moved; they only tell when the choice may be wrong.
 class SpikeGuards {
  public:
   SpikeGuards() = default;  // nobody is guarded
@@ -27,23 +29,21 @@ class SpikeGuards {
   [[nodiscard]] std::size_t size() const noexcept { return windows_.size(); }
   [[nodiscard]] const SpikeGuard& operator[](std::size_t place) const noexcept { return windows_[place].guard; }
 
-  /// Where the guard of an optimizer is. One that has none yet gets the first that is nobody's, or a new one.
-  [[nodiscard]] std::size_t place_of(const OptimizerId& id) {
-    std::size_t place = 0;
-    while (place < windows_.size() && windows_[place].owner.address != nullptr) {
-      if (windows_[place].owner.same_optimizer(id)) return place;
-      ++place;
+  /// Throws std::logic_error if the guard at `place`, if there is one, may be another optimizer's.
+  void check_owner(std::size_t place, const OptimizerId& id) const {
+    if (place < windows_.size() && !windows_[place].may_be_of(id)) {
+      throw_logic_error(
+          "the spike guard at this place in the iteration has judged another optimizer, or this one before it moved with its "
+          "gradients: call use_spike_guard(place) first, to say which guard judges it");
     }
-    if (place == windows_.size()) windows_.push_back({windows_[0].guard.emptied(), {}});
-    windows_[place].owner = id;
-    return place;
   }
-  /// After a step of the optimizer, which may have moved since place_of.
-  void adjust(std::size_t place, const OptimizerId& id, const double& norm) {
-    Window& window = windows_[place];
-    window.guard = std::move(window.guard).adjust(norm);
-    window.owner = id;
+  void make_room(std::size_t place) {
+    while (windows_.size() <= place) windows_.push_back({windows_[0].guard.emptied(), {}});
   }
+  void set_owner(std::size_t place, const OptimizerId& id) noexcept {
+    if (place < windows_.size()) windows_[place].owner = id;
+  }
+  void adjust(std::size_t place, const double& norm) { windows_[place].guard = std::move(windows_[place].guard).adjust(norm); }
 
   [[nodiscard]] std::uint64_t digest_with(std::uint64_t digest, std::size_t place) const noexcept {
     for (const Window& window : windows_) digest = detail::digest_with(digest, window.guard.state_digest());
@@ -55,7 +55,7 @@ class SpikeGuards {
       for (const auto& [key, value] : windows_[place].guard.state_dict()) state.add(prefix(place) + key, value);
     }
   }
-  /// Removes them again, and returns the guards, which are nobody's yet.
+  /// Removes them again, and returns the guards, which have judged nobody yet.
   [[nodiscard]] static SpikeGuards take_from(StateDict& state) {
     SpikeGuards guards;
     for (;;) {
@@ -74,7 +74,12 @@ class SpikeGuards {
  private:
   struct Window {
     SpikeGuard guard;
-    OptimizerId owner;  // without an address: nobody, and so are those behind it
+    OptimizerId owner;  // whom it judged last; without an address: nobody since it was set or loaded
+
+    /// An optimizer may have moved if its gradients have not.
+    [[nodiscard]] bool may_be_of(const OptimizerId& id) const noexcept {
+      return owner.address == nullptr || owner.same_optimizer(id) || (owner.type == id.type && owner.same_gradients(id));
+    }
   };
   [[nodiscard]] static std::string prefix(std::size_t place) { return "spike_guard." + std::to_string(place) + "."; }
 
