@@ -127,8 +127,7 @@ class History {
   /// How many steps are kept, and those: 0 is the oldest, size() - 1 the last.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] const StepRecord& operator[](std::size_t i) const noexcept { return ring_[position(i)]; }
-  /// The share of the last `steps` steps, or of as many as are kept, that was skipped, for
-  /// whatever reason; 0 if there are none.
+  /// The share of the last `steps` steps, or of as many as are kept, that was skipped for whatever reason. 0 of no steps.
   [[nodiscard]] double skipped_share(std::size_t steps) const noexcept {
     const std::size_t count = std::min(steps, size_);
     std::size_t skipped = 0;

@@ -36,9 +36,6 @@ template <class Format>
   return bit_cast<double>(convert_bits<Format, binary64>(1)) *
          bit_cast<double>((binary64::bias + up) << binary64::mantissa_bits);
 }
-inline void check_above_0(const char* field, const double& value) {
-  if (!positive_in(value, smallest_float, largest_float)) throw_bad_value(field, value, "in [2^-149, 2^128)");
-}
 
 }  // namespace detail
 
@@ -85,7 +82,7 @@ struct HistoryConfig {
   double dynamic_range = 65504.0 * 0x1p24;
   /// The share of gradients that may become zero, if set_underflow_share says how many do; in [0, 1].
   double underflow_tolerance = 0.05;
-  double spike_sigmas = 6.0;  ///< above 0
+  double spike_sigmas = 6.0;  ///< in [2^-149, 2^128)
 
   /// The defaults for gradients of dtype T, which matters where it is not fp16: bf16 has room for far smaller ones.
   template <class T>
@@ -110,7 +107,9 @@ struct HistoryConfig {
       detail::throw_bad_value("dynamic_range", dynamic_range, "finite and 1 or more");
     }
     detail::check_share("underflow_tolerance", underflow_tolerance);
-    detail::check_above_0("spike_sigmas", spike_sigmas);
+    if (!detail::positive_in(spike_sigmas, detail::smallest_float, detail::largest_float)) {
+      detail::throw_bad_value("spike_sigmas", spike_sigmas, "in [2^-149, 2^128)");
+    }
   }
 };
 
