@@ -1,4 +1,5 @@
 #include <headroom/dtype/bfloat16.hpp>
+#include <headroom/dtype/cbfloat16.hpp>
 #include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/half.hpp>
 #include <headroom/observe/history.hpp>
@@ -139,17 +140,47 @@ TEST_CASE("at the floor: two steps that were not finite there, and the scale has
   skip(history, 1, 8.0F);
   CHECK(history.verdict() == Verdict::at_floor);
   CHECK(history.explanation() ==
-        "step 105, at_floor: 2 of the kept steps were not finite although the loss scale was 16 or less: lower the learning "
-        "rate or clip the gradients, and see whether the loss is finite before it is scaled; no tensor has been "
-        "named");
+        "step 105, at_floor: 2 of the kept steps were not finite although the loss scale was 16 or less: the gradients are too "
+        "large or NaN, and nobody has looked which (record the StepResult: its nonfinite counts both, on the rank that has "
+        "them): lower the learning rate "
+        "or clip the gradients, and see whether the loss is finite before it is scaled; no tensor has been named");
   take(history, 1, 1.0, 16.0F);
   CHECK(history.verdict() == Verdict::at_floor);
   take(history, 1, 1.0, 32.0F);
   CHECK(history.verdict() == Verdict::healthy);
-  take(history, 145, 1.0, 16.0F);
-  CHECK(history.verdict() == Verdict::at_floor);
   take(history, 1, 1.0, 16.0F);
-  CHECK(history.verdict() == Verdict::healthy);  // the first of the two is forgotten
+  CHECK(history.verdict() == Verdict::at_floor);
+  take(history, 144, 1.0, 16.0F);
+  skip(history, 1, 16.0F);
+  CHECK(history.verdict() == Verdict::at_floor);  // the second of the two and this one
+  take(history, 149, 1.0, 16.0F);
+  skip(history, 1, 16.0F);
+  CHECK(history.verdict() == Verdict::healthy);  // which is the only one that is kept
+}
+
+TEST_CASE("at the floor until 64 steps after the last that was not finite there") {
+  const auto after_two = [](int steps, float loss_scale, int without_gradients = 0) {
+    History history = warm();
+    skip(history, 2, 1.0F);
+    for (int i = 0; i < without_gradients; ++i) history.record(1.0F, no_gradients);
+    take(history, steps, 1.0, loss_scale);
+    take(history, 1, 1.0, 1.0F);
+    return history;
+  };
+  CHECK(after_two(63, 1.0F).verdict() == Verdict::at_floor);
+  CHECK(after_two(64, 1.0F).verdict() == Verdict::healthy);
+  CHECK(after_two(63, 1024.0F).verdict() == Verdict::at_floor);  // whatever it was in between
+  CHECK(after_two(64, 1024.0F).verdict() == Verdict::healthy);
+  CHECK(after_two(53, 1.0F, 10).verdict() == Verdict::at_floor);  // every step counts
+  CHECK(after_two(54, 1.0F, 10).verdict() == Verdict::healthy);
+  History again = after_two(800, 1.0F);
+  CHECK(again.verdict() == Verdict::healthy);
+  skip(again, 1, 1.0F);
+  CHECK(again.verdict() == Verdict::at_floor);
+  take(again, 64, 1.0, 1.0F);
+  skip(again, 1, 2.0F);  // not there
+  take(again, 1, 1.0, 1.0F);
+  CHECK(again.verdict() == Verdict::healthy);
 }
 
 TEST_CASE("what is advised at the floor is what the record shows") {
@@ -192,7 +223,9 @@ TEST_CASE("what is advised at the floor is what the record shows") {
     CHECK(at_floor(calm, at("a", 0, 1), at("a", 0, 2)) == narrow + loss);
     CHECK(at_floor(calm, at("a", 0, 1), at("a", 0, 2), true) == narrow);
     CHECK(at_floor(calm, at("a", 0, 1), at("b", 0, 2), true) == usual);
-    History wide = warm(HistoryConfig::for_dtype<headroom::bfloat16>());  // than which float is not wider
+    HistoryConfig config = HistoryConfig::for_dtype<headroom::bfloat16>();  // than which float is not wider
+    config.min_scale = 1.0F;
+    History wide = warm(config);
     take(wide, 1, 1.0, 7.0F);
     CHECK(at_floor(wide, at("a", 0, 1), at("a", 0, 2), true) == usual);
     History only_once = calm;
@@ -213,6 +246,49 @@ TEST_CASE("what is advised at the floor is what the record shows") {
     take(by_8, 1, 1.0, 7.99F);
     CHECK(at_floor(by_8, at("a", 0, 1), at("b", 0, 1), true) == usual);
   }
+  SECTION("how far the scale has fallen says how far gradients have grown only where Inf and no NaN was counted") {
+    CHECK(at_floor(warm(), at("a", 0, 1), at("a", 1, 1)) == usual + loss);
+    CHECK(at_floor(warm(), at("a", 1, 0), at("a", 1, 1), true) == usual);
+    // NaN on the way down comes of Infs of both signs; what counts is the last step
+    CHECK(at_floor(warm(), at("a", 1, 1), at("a", 0, 1)) ==
+          "the gradients have grown more than 1024-fold since the last finite step: " + usual + loss);
+    History since = warm();
+    for (int i = 0; i < 2; ++i) since.record(1.0F, overflow, true, at("a", 0, 1));
+    const std::string by_1024 = "the gradients have grown more than 1024-fold since the last finite step: ";
+    since.record(0.125F, no_gradients);  // which says nothing of them
+    CHECK_THAT(since.explanation(), ContainsSubstring("1 or less: " + by_1024));
+    take(since, 1);
+    since.record(1.0F, no_gradients);
+    CHECK_THAT(since.explanation(), !ContainsSubstring("grown"));
+    skip(since, 1, 1.0F);  // of which nobody knows
+    CHECK_THAT(since.explanation(), ContainsSubstring("1 or less: Inf and no NaN was counted there, first in a each time"));
+    take(since, 1, 1.0, 1.0F);
+    CHECK_THAT(since.explanation(), !ContainsSubstring("grown"));
+  }
+  SECTION("nobody has looked") {
+    const std::string looked =
+        ", and nobody has looked which (record the StepResult: its nonfinite counts both, on the rank that has them): ";
+    const auto advice = [](History history, bool loss_recorded = false) {
+      for (int i = 0; i < 2; ++i) {
+        if (loss_recorded) history.record_loss(1.0);
+        skip(history, 1, 1.0F);
+      }
+      const std::string text = history.explanation();
+      return text.substr(text.find("or less: ") + 9);
+    };
+    const std::string grown = "the gradients have grown more than 1024-fold since the last finite step, or are NaN";
+    CHECK(advice(warm()) == grown + looked + usual + loss + "; no tensor has been named");
+    CHECK(advice(warm(), true) == grown + looked + usual + "; no tensor has been named");
+    CHECK(advice(calm) == "the gradients are too large or NaN" + looked + usual + loss + "; no tensor has been named");
+    History by_8 = calm;
+    take(by_8, 1, 1.0, 8.0F);
+    CHECK_THAT(advice(by_8), ContainsSubstring("the gradients have grown more than 8-fold since"));
+    History elsewhere = warm();
+    elsewhere.record(64.0F, overflow, true, at("b", 0, 1));  // not at the floor
+    CHECK_THAT(advice(elsewhere), ContainsSubstring(grown + looked + usual + loss + "; at step 100 b had an Inf"));
+    History first;
+    CHECK_THAT(advice(first), ContainsSubstring("the gradients are too large or NaN, and nobody"));
+  }
   SECTION("the largest gradient had grown before") {
     take(rising, 1, 7.9, 1.0F);
     CHECK(at_floor(rising, at("a", 0, 1), at("b", 0, 1), true) == usual);
@@ -222,7 +298,9 @@ TEST_CASE("what is advised at the floor is what the record shows") {
     History since = rising;
     skip(since, 2, 1.0F);
     take(since, 1, 1.0, 1.0F);
-    CHECK_THAT(since.explanation(), ContainsSubstring("1 or less: " + usual + loss));
+    CHECK_THAT(since.explanation(), !ContainsSubstring("octaves"));
+    skip(rising, 2, 1.0F);  // of which nobody knows more than that
+    CHECK_THAT(rising.explanation(), ContainsSubstring("1 or less: the largest gradient had grown to 9, 3.09557 octaves"));
   }
 }
 
@@ -442,6 +520,56 @@ TEST_CASE("without a loss scale, in bfloat16: the settings say which dtype it is
   take(defaults, 200, 1e-3, headroom::NoOpLossScale().loss_scale());
   CHECK(history.verdict() == Verdict::healthy);
   CHECK(defaults.verdict() == Verdict::underflowing);
+}
+
+TEST_CASE("for_dtype: no floor where no loss scale is needed, as with 8 bits of exponent or more") {
+  for (const auto& config : {HistoryConfig::for_dtype<headroom::bfloat16>(), HistoryConfig::for_dtype<float>(),
+                             HistoryConfig::for_dtype<double>()}) {
+    CHECK(config.min_scale == headroom::smallest_loss_scale);
+  }
+  for (const auto& config : {HistoryConfig(), HistoryConfig::for_dtype<headroom::half>(),
+                             HistoryConfig::for_dtype<headroom::float8_e5m2>(), HistoryConfig::for_dtype<headroom::cbfloat16>(),
+                             HistoryConfig::for_dtype<headroom::storage_float<headroom::ieee_format<std::uint16_t, 7, 8>>>()}) {
+    CHECK(config.min_scale == 1.0F);
+  }
+}
+
+TEST_CASE("without a loss scale, in bfloat16: a step that is not finite says nothing of a scale") {
+  const auto config = HistoryConfig::for_dtype<headroom::bfloat16>();
+  History history(config);
+  for (int step = 0; step < 1100; ++step) {
+    if (step == 150 || step == 160) {
+      skip(history, 1, 1.0F);
+    } else {
+      take(history, 1, 1e-3, 1.0F);
+    }
+    CHECK(history.verdict() == (step < 99 ? Verdict::warming_up : Verdict::healthy));
+  }
+  skip(history, 50, 1.0F);
+  CHECK(history.verdict() == Verdict::too_many_skips);
+  CHECK(
+      history.explanation() ==
+      "step 1149, too_many_skips: 52 of 1024 steps with gradients were skipped, 52 as not finite and 0 as spikes: their dtype "
+      "needs no loss scale: see whether the loss is finite, and lower the learning rate or clip the gradients; no tensor has "
+      "been named");
+
+  history.record_loss(1.0);
+  skip(history, 1, 1.0F);
+  CHECK_THAT(history.explanation(), ContainsSubstring("no loss scale: lower the learning rate or clip the gradients; no"));
+
+  History from_the_first(config), calm(config);
+  take(calm, 2, 1.0, 1.0F);
+  CHECK(calm.explanation() == "step 1, warming_up: 0 of the first 2 steps were not finite");
+  for (int i = 0; i < 7; ++i) from_the_first.record(1.0F, overflow, true, nans());
+  CHECK(from_the_first.verdict() == Verdict::warming_up);
+  CHECK(from_the_first.explanation() ==
+        "step 6, warming_up: 7 of the first 7 steps were not finite; at step 6 layers[3].weight had a NaN at index 17, of 40 "
+        "NaN and 0 Inf in all");
+  History too_large = from_the_first;
+  from_the_first.record(1.0F, overflow, true, nans());
+  CHECK(from_the_first.verdict() == Verdict::loss_is_not_finite);  // at any scale
+  too_large.record(1.0F, overflow, true, nans(1));
+  CHECK(too_large.verdict() == Verdict::warming_up);
 }
 
 TEST_CASE("underflowing by the share that was counted, if one was") {

@@ -25,6 +25,7 @@ namespace detail {
 struct KeptPlaces {
   const StepRecord* last = nullptr;      // step of which it is known where its gradients were not finite
   const StepRecord* measured = nullptr;  // the last
+  const StepRecord* failing = nullptr;   // the last that was not finite, if no finite one came after it
   // Of the steps that were not finite at min_scale or below:
   const StepRecord* first_at_floor = nullptr;                     // of those of which it is known where
   std::int64_t at_floor = 0, nan_alone = 0, inf_alone_there = 0;  // those; with no Inf; with no NaN, in the tensor of the first
@@ -36,9 +37,10 @@ template <class Steps>
     const StepRecord& step = steps[i];
     const NonFinite& found = step.nonfinite;
     if (is_measured(step)) places.measured = &step;
+    if (step.reason != SkipReason::no_gradients) places.failing = step.report.finite ? nullptr : &step;
     if (!step.has_place()) continue;
     places.last = &step;
-    if (step.report.finite || step.loss_scale > config.min_scale) continue;
+    if (!is_nonfinite_at_floor(step, config)) continue;
     if (places.first_at_floor == nullptr) places.first_at_floor = &step;
     ++places.at_floor;
     if (found.inf_count == 0) ++places.nan_alone;
@@ -81,20 +83,29 @@ template <class Steps>
   }
   const std::string loss = last.loss_finite ? "" : ", and see whether the loss is finite before it is scaled";
   const std::string advice = "lower the learning rate or clip the gradients" + loss;
-  // All that backward computed fitted into the format at the scale of the last finite step.
-  const double fall = static_cast<double>(facts.last_finite_scale) / static_cast<double>(last.loss_scale);
-  if (fall >= much) {
-    return "the gradients have grown more than " + rounded_text(fall) + "-fold since the last finite step: " + advice;
+  // All that backward computed fitted into the format at the scale of the last finite step. What is Inf now has grown by as
+  // much as the scale has fallen since; of what is NaN that says nothing.
+  const double fall = places.failing == nullptr
+                          ? 0.0
+                          : static_cast<double>(facts.last_finite_scale) / static_cast<double>(places.failing->loss_scale);
+  const std::string grown = "grown more than " + rounded_text(fall) + "-fold since the last finite step";
+  if (fall >= much && places.failing->has_place() && places.failing->nonfinite.nan_count == 0) {
+    return "the gradients have " + grown + ": " + advice;
   }
   const double octaves = places.measured == nullptr ? 0.0 : octaves_above_mean(facts, *places.measured, config);
   if (octaves >= 3.0) {
     return "the largest gradient had grown to " + rounded_text(places.measured->report.max_abs) + ", " + rounded_text(octaves) +
            " octaves above the mean of the kept steps: " + advice;
   }
-  const bool has_wider = config.dynamic_range < static_cast<double>(largest_loss_scale);  // bfloat16 is as wide as float
+  const bool has_wider = !is_as_wide_as_float(config.dynamic_range);
   if (has_wider && places.at_floor >= 2 && places.inf_alone_there == places.at_floor) {
     return "Inf and no NaN was counted there, first in " + tensor_text(places.first_at_floor->nonfinite) +
            " each time: compute that layer in float or bfloat16" + loss;
+  }
+  if (places.at_floor == 0) {
+    return "the gradients " + (fall >= much ? "have " + grown + ", or are NaN" : std::string("are too large or NaN")) +
+           ", and nobody has looked which (record the StepResult: its nonfinite counts both, on the rank that has them): " +
+           advice;
   }
   return advice;
 }
@@ -103,13 +114,18 @@ template <class Steps>
   return std::to_string(facts.kept.at_floor) + " of the kept steps were not finite although the loss scale was " +
          rounded_text(config.min_scale) + " or less: " + floor_advice(facts, last, places, config) + place_text(places);
 }
-[[nodiscard]] inline std::string skips_text(const HistoryFacts& facts, const StepRecord& last, const KeptPlaces& places) {
+[[nodiscard]] inline std::string skips_text(const HistoryFacts& facts, const StepRecord& last, const KeptPlaces& places,
+                                            const HistoryConfig& config) {
   const KeptSteps& kept = facts.kept;
   const std::string figures = std::to_string(kept.not_finite + kept.spikes) + " of " + std::to_string(kept.steps) +
                               " steps with gradients were skipped, " + std::to_string(kept.not_finite) + " as not finite and " +
                               std::to_string(kept.spikes) + " as spikes: ";
   if (kept.spikes > kept.not_finite) {
     return figures + "look at their batches; if those are sound, let the SpikeGuard skip fewer, by more sigmas";
+  }
+  if (is_as_wide_as_float(config.dynamic_range)) {
+    return figures + "their dtype needs no loss scale: " + (last.loss_finite ? "" : "see whether the loss is finite, and ") +
+           "lower the learning rate or clip the gradients" + place_text(places);
   }
   return figures + "choose a loss scale below " + rounded_text(last.loss_scale) +
          " or one that grows less often, by growth_interval, or lower the learning rate" + place_text(places);
@@ -136,6 +152,14 @@ template <class Steps>
   return "the step was skipped as a spike: " + size;
 }
 
+[[nodiscard]] inline std::string warm_up_text(const HistoryTotals& totals, const StepRecord& last, const KeptPlaces& places,
+                                              const HistoryConfig& config) {
+  const std::string figures =
+      std::to_string(totals.not_finite) + " of the first " + std::to_string(totals.steps) + " steps were not finite";
+  if (is_as_wide_as_float(config.dynamic_range)) return totals.not_finite == 0 ? figures : figures + place_text(places);
+  return figures + ", which is usual while the loss scale, now " + rounded_text(last.loss_scale) + ", comes down";
+}
+
 /// Of totals alone, when no step is kept.
 [[nodiscard]] inline std::string totals_text(Verdict verdict, const HistoryFacts& facts) {
   const HistoryTotals& totals = facts.totals;
@@ -154,11 +178,9 @@ template <class Steps>
     case Verdict::at_floor:
       return floor_text(facts, last, places, config);
     case Verdict::warming_up:
-      return std::to_string(facts.totals.not_finite) + " of the first " + std::to_string(facts.totals.steps) +
-             " steps were not finite, which is usual while the loss scale, now " + rounded_text(last.loss_scale) +
-             ", comes down";
+      return warm_up_text(facts.totals, last, places, config);
     case Verdict::too_many_skips:
-      return skips_text(facts, last, places);
+      return skips_text(facts, last, places, config);
     case Verdict::underflowing:
       return underflow_text(facts, last, config);
     case Verdict::spike:

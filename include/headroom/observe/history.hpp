@@ -62,6 +62,8 @@ using nonfinite_t = std::enable_if_t<
 ///
 /// The dtype of the gradients cannot be told from their sizes, and the defaults are for fp16. With another one, and so beside a
 /// NoOpLossScale, say which: `History history(HistoryConfig::for_dtype<bfloat16>());`.
+///
+/// Whether gradients were too large or NaN cannot be told from a report alone: record results, or what find_nonfinite found.
 class History {
  public:
   History() : History(HistoryConfig()) {}

@@ -22,6 +22,9 @@ namespace detail {
 inline void check_share(const char* field, const double& share) {
   if (!is_zero(share) && !positive_in(share, smallest_double, 1.0)) throw_bad_value(field, share, "in [0, 1]");
 }
+inline void check_in(const char* field, const double& value, const double& low, const double& high, const char* range) {
+  if (!positive_in(value, low, high)) throw_bad_value(field, value, range);
+}
 /// Of the numbers of a format above 0, the largest over the smallest.
 template <class Format>
 [[nodiscard]] constexpr double dynamic_range() noexcept {
@@ -36,6 +39,10 @@ template <class Format>
   return bit_cast<double>(convert_bits<Format, binary64>(1)) *
          bit_cast<double>((binary64::bias + up) << binary64::mantissa_bits);
 }
+/// Whether numbers of a dtype span more than loss scales do, as those of 8 exponent bits: no loss scale is needed.
+[[nodiscard]] constexpr bool is_as_wide_as_float(double dynamic_range) noexcept {
+  return dynamic_range >= static_cast<double>(largest_loss_scale) / static_cast<double>(smallest_loss_scale);
+}
 
 }  // namespace detail
 
@@ -47,7 +54,6 @@ struct StepRecord {
   SkipReason reason = SkipReason::none;
   std::optional<bool> loss_finite{};  ///< whether the recorded loss was; nothing if none was recorded
   NonFinite nonfinite{};              ///< with counts of 0 and no path if nobody has looked
-
   [[nodiscard]] bool skipped() const noexcept { return reason != SkipReason::none; }
   [[nodiscard]] bool has_place() const noexcept { return nonfinite.nan_count + nonfinite.inf_count > 0; }
 };
@@ -67,7 +73,7 @@ inline constexpr double dynamic_range_v = detail::dynamic_range<detail::format_o
 struct HistoryConfig {
   std::size_t capacity = 1024;  ///< steps that are kept, from which the verdict is taken; in [2, 2^24]
   /// The floor of your policy: LossScaleConfig::min_scale. Of a policy without a floor, the scale at which you want to hear
-  /// that it is low; smallest_loss_scale for never.
+  /// that it is low; smallest_loss_scale, which only a scale in free fall comes to, for never.
   float min_scale = 1.0F;
   /// So many steps, from the first of the run, have not to prove anything: a scale that starts too high comes down in them. In
   /// [0, 2^62].
@@ -84,12 +90,14 @@ struct HistoryConfig {
   double underflow_tolerance = 0.05;
   double spike_sigmas = 6.0;  ///< in [2^-149, 2^128)
 
-  /// The defaults for gradients of dtype T, which matters where it is not fp16: bf16 has room for far smaller ones.
+  /// The defaults for gradients of dtype T, which matters where it is not fp16: bf16 has room for far smaller ones. And where T
+  /// has the range of float, 8 exponent bits, a loss scale of 1 is no floor: min_scale is smallest_loss_scale.
   template <class T>
   [[nodiscard]] static constexpr HistoryConfig for_dtype() noexcept {
     HistoryConfig config;
     config.lowest_peak = lowest_peak_v<T>;
     config.dynamic_range = dynamic_range_v<T>;
+    if (detail::is_as_wide_as_float(config.dynamic_range)) config.min_scale = smallest_loss_scale;
     return config;
   }
 
@@ -100,16 +108,10 @@ struct HistoryConfig {
     detail::check_loss_scale("min_scale", min_scale);
     if (warm_up < 0 || warm_up > detail::largest_counter) detail::throw_bad_value("warm_up", warm_up, "in [0, 2^62]");
     detail::check_share("skip_tolerance", skip_tolerance);
-    if (!detail::positive_in(lowest_peak, detail::smallest_double, detail::largest_double)) {
-      detail::throw_bad_value("lowest_peak", lowest_peak, "above 0 and finite");
-    }
-    if (!detail::positive_in(dynamic_range, 1.0, detail::largest_double)) {
-      detail::throw_bad_value("dynamic_range", dynamic_range, "finite and 1 or more");
-    }
+    detail::check_in("lowest_peak", lowest_peak, detail::smallest_double, detail::largest_double, "above 0 and finite");
+    detail::check_in("dynamic_range", dynamic_range, 1.0, detail::largest_double, "finite and 1 or more");
     detail::check_share("underflow_tolerance", underflow_tolerance);
-    if (!detail::positive_in(spike_sigmas, detail::smallest_float, detail::largest_float)) {
-      detail::throw_bad_value("spike_sigmas", spike_sigmas, "in [2^-149, 2^128)");
-    }
+    detail::check_in("spike_sigmas", spike_sigmas, detail::smallest_float, detail::largest_float, "in [2^-149, 2^128)");
   }
 };
 
@@ -120,13 +122,14 @@ enum class Verdict {
   ///   - the scale is by now at most 1 / `dynamic_range` of that of the last finite step, since when the weights have changed
   ///   once at most. A number of fp16 lies between 2^-24 and 65504: even one that was 65504 then, and has grown 65504 / 2^-24 =
   ///   2^40 times since, fits into fp16 again after 40 halvings. A jump of the gradients by 2^13 takes 13; or
-  ///   - it is at_floor, as below, and in each of the last 8 steps NaN was counted and no Inf. A loss that is NaN makes nothing
-  ///   else. Gradients that are too large make Inf, and NaN alone only if they are by so far that Infs of both signs meet in
-  ///   every sum; which is over before the scale has come down to where they fit.
+  ///   - it is at_floor, as below, or `dynamic_range` is that of float, and in each of the last 8 steps NaN was counted and no
+  ///   Inf. A loss that is NaN makes nothing else. Gradients that are too large make Inf, and NaN alone only if they are by so
+  ///   far that Infs of both signs meet in every sum; which is over before the scale has come down to where they fit.
   /// Gradients alone cannot tell a loss that is not finite from weights that are not, or from a layer that turns everything
   /// before it into NaN.
   loss_is_not_finite,
-  /// The last step ran at min_scale or below, and two or more of the kept steps were not finite there. One may be a bad batch.
+  /// The last step ran at min_scale or below, and two or more of the kept steps were not finite there, the last of them at most
+  /// 64 steps ago. One may be a bad batch; and a scale that has been there for longer without another overflow rests there.
   at_floor,
   /// The run has had fewer than `warm_up` steps.
   warming_up,
@@ -158,13 +161,12 @@ struct HistoryTotals {
   std::int64_t not_finite = 0, no_gradients = 0, spikes = 0;  ///< steps skipped, by reason
   std::int64_t run = 0;                                       ///< steps skipped in a row, up to the last
   std::int64_t longest_run = 0;
-
   [[nodiscard]] std::int64_t skipped() const noexcept { return not_finite + no_gradients + spikes; }
 };
 
 namespace detail {
 
-inline constexpr std::int64_t long_run = 8;  // steps in a row
+inline constexpr std::int64_t long_run = 8, recent = 64;  // steps in a row; steps ago
 
 /// From how many steps something is concluded. In a small window half of it, for not every step is measured.
 [[nodiscard]] inline std::int64_t enough_measured(const HistoryConfig& config) noexcept {
@@ -177,6 +179,9 @@ inline constexpr std::int64_t long_run = 8;  // steps in a row
 /// Whether max_abs is a number above 0.
 [[nodiscard]] inline bool is_measured(const StepRecord& record) noexcept {
   return record.report.finite && positive_in(record.report.max_abs, smallest_double, largest_double);
+}
+[[nodiscard]] inline bool is_nonfinite_at_floor(const StepRecord& record, const HistoryConfig& config) noexcept {
+  return !record.report.finite && record.loss_scale <= config.min_scale;
 }
 
 /// Sums over the kept steps: a step is added when it is recorded and subtracted when it is overwritten.
@@ -195,7 +200,7 @@ struct KeptSteps {
       if (record.reason == SkipReason::spike) spikes += sign;
     }
     if (!record.report.finite) {
-      if (record.loss_scale <= config.min_scale) at_floor += sign;
+      if (is_nonfinite_at_floor(record, config)) at_floor += sign;
     } else if (is_measured(record)) {
       const std::int64_t level = octave_level(record.report.max_abs);
       measured += sign;
@@ -215,9 +220,9 @@ struct KeptSteps {
 struct HistoryFacts {
   HistoryTotals totals;
   KeptSteps kept;
-  std::int64_t nonfinite_run = 0;  // steps in a row that were not finite, up to the last
-  std::int64_t nan_run = 0;        // and in which NaN was counted and no Inf
-  float last_finite_scale = 0.0F;  // of the last step that was finite; 0 if there was none
+  std::int64_t since_floor = 0;                 // steps since the last of kept.at_floor
+  std::int64_t nonfinite_run = 0, nan_run = 0;  // steps in a row, up to the last: not finite; and with NaN counted and no Inf
+  float last_finite_scale = 0.0F;               // of the last step that was finite; 0 if there was none
   std::optional<double> underflow_share;
 
   void add(const StepRecord& record, const HistoryConfig& config) noexcept {
@@ -228,6 +233,7 @@ struct HistoryFacts {
     if (record.reason == SkipReason::spike) totals.spikes = one_more(totals.spikes);
     totals.run = record.skipped() ? one_more(totals.run) : 0;
     totals.longest_run = std::max(totals.longest_run, totals.run);
+    since_floor = is_nonfinite_at_floor(record, config) ? 0 : one_more(since_floor);
     if (record.reason == SkipReason::no_gradients) return;  // which says nothing of a scale
     const bool is_nan = record.nonfinite.nan_count > 0 && record.nonfinite.inf_count == 0;
     nonfinite_run = record.report.finite ? 0 : one_more(nonfinite_run);
@@ -241,12 +247,13 @@ struct HistoryFacts {
 };
 
 [[nodiscard]] inline bool is_at_floor(const HistoryFacts& facts, const StepRecord& last, const HistoryConfig& config) {
-  return last.loss_scale <= config.min_scale && facts.kept.at_floor >= 2;
+  return last.loss_scale <= config.min_scale && facts.kept.at_floor >= 2 && facts.since_floor <= recent;
 }
 [[nodiscard]] inline bool no_scale_helps(const HistoryFacts& facts, const StepRecord& last, const HistoryConfig& config) {
   if (facts.nonfinite_run < long_run) return false;
   const double fall = static_cast<double>(facts.last_finite_scale) / static_cast<double>(last.loss_scale);
-  return fall >= config.dynamic_range || (facts.nan_run >= long_run && is_at_floor(facts, last, config));
+  if (fall >= config.dynamic_range) return true;
+  return facts.nan_run >= long_run && (is_at_floor(facts, last, config) || is_as_wide_as_float(config.dynamic_range));
 }
 [[nodiscard]] inline bool are_too_many_skips(const KeptSteps& kept, const HistoryConfig& config) {
   const auto expected = std::min(config.warm_up, static_cast<std::int64_t>(config.capacity)) - kept.without_gradients;
