@@ -11,8 +11,10 @@ using headroom::detail::WideFloat;
 
 namespace {
 
-double value_of(const WideFloat& wide) { return std::ldexp(wide.digits, wide.exponent); }
-bool same(const WideFloat& wide, double digits, int exponent) { return wide.digits == digits && wide.exponent == exponent; }
+double value_of(const WideFloat& wide) { return std::ldexp(static_cast<double>(wide.digits), wide.exponent - 63); }
+/// `digits` is in [1, 2).
+WideFloat wide_of(double digits, int exponent) { return {static_cast<std::uint64_t>(std::ldexp(digits, 63)), exponent}; }
+bool same(const WideFloat& wide, double digits, int exponent) { return wide == wide_of(digits, exponent); }
 
 /// The bits that the numbers just below an edge, at it and just above it are rounded to.
 template <class Format>
@@ -43,11 +45,18 @@ TEST_CASE("wide floats: of bits, products, and their order") {
   CHECK(same(WideFloat::of<headroom::binary32>(0x007FFFFF), 2.0 - 0x1p-22, -127));
   CHECK(same(WideFloat::of<binary64>(1), 1.0, -1074));
   CHECK(same(WideFloat::of<headroom::binary16>(3), 1.5, -23));
-  CHECK(same(WideFloat{1.5, 3} * WideFloat{1.25, -5}, 1.875, -2));
-  CHECK(same(WideFloat{1.5, 3} * WideFloat{1.5, -5}, 1.125, -1));
-  CHECK(WideFloat{1.9, 2} < WideFloat{1.0, 3});
-  CHECK(WideFloat{1.0, 3} < WideFloat{1.5, 3});
-  CHECK_FALSE(WideFloat{1.5, 3} < WideFloat{1.5, 3});
+  CHECK(same(wide_of(1.5, 3) * wide_of(1.25, -5), 1.875, -2));
+  CHECK(same(wide_of(1.5, 3) * wide_of(1.5, -5), 1.125, -1));
+  // Rounded to odd, with carries through the middle.
+  constexpr std::uint64_t all = ~std::uint64_t{0}, one = WideFloat::one;
+  CHECK(WideFloat{all, 0} * WideFloat{all, 0} == WideFloat{all, 1});
+  CHECK(WideFloat{one + 1, 0} * WideFloat{one + 1, 0} == WideFloat{one + 3, 0});
+  CHECK(WideFloat{one + 2, 0} * WideFloat{one, 0} == WideFloat{one + 2, 0});
+  CHECK(WideFloat{one + (std::uint64_t{1} << 32), 0} * WideFloat{one + (std::uint64_t{1} << 30), 0} ==
+        WideFloat{one + (std::uint64_t{5} << 30) + 1, 0});
+  CHECK(wide_of(1.9, 2) < wide_of(1.0, 3));
+  CHECK(wide_of(1.0, 3) < wide_of(1.5, 3));
+  CHECK_FALSE(wide_of(1.5, 3) < wide_of(1.5, 3));
 }
 
 TEST_CASE("ranges of counts") {

@@ -12,6 +12,7 @@
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
+#include "support/reference.hpp"
 #include "support/samples.hpp"
 
 using headroom::exponent_histogram;
@@ -23,21 +24,22 @@ namespace {
 
 struct e3m4 : headroom::ieee_format<std::uint8_t, 3, 4> {};
 
-/// What becomes of each element, by the library's own conversion of the exact product.
+/// What becomes of each element, by the exact product, in integers.
 template <class T, class Element>
 FormatShares convert_all(const std::vector<Element>& elements, float scale) {
   using Format = headroom::detail::format_of<T>;
-  const double smallest_normal = std::ldexp(1.0, 1 - Format::bias);
+  using From = headroom::detail::format_of<Element>;
+  const support::Number by = support::decode<headroom::binary32>(support::bits_of(scale));
   FormatShares shares;
   std::uint64_t zero = 0, small = 0, infinite = 0;
   for (const Element& element : elements) {
-    const std::uint64_t magnitude = support::bits_of(element) & headroom::detail::format_of<Element>::abs_mask;
-    if (magnitude == 0 || magnitude > headroom::detail::format_of<Element>::largest_finite_bits) continue;
+    const auto magnitude = static_cast<typename From::bits_type>(support::bits_of(element) & From::abs_mask);
+    if (magnitude == 0 || magnitude > From::largest_finite_bits) continue;
     ++shares.elements;
-    const double product = std::fabs(static_cast<double>(element) * static_cast<double>(scale));
-    const auto bits = headroom::detail::convert_bits<headroom::binary64, Format>(support::bits_of(product));
+    const support::Number product = support::product(support::decode<From>(magnitude), by);
+    const auto bits = support::nearest<Format>(product);
     if (bits == 0) ++zero;
-    if (bits != 0 && product < smallest_normal) ++small;
+    if (bits != 0 && support::floor_log2(product) < 1 - Format::bias) ++small;
     if (bits > Format::largest_finite_bits) ++infinite;
   }
   shares.underflows = {zero, zero};
@@ -94,7 +96,48 @@ void check_format(std::mt19937& random) {
   }
 }
 
+/// Doubles as near to edge / scale as there are, whose products with the scale have more digits than a double; alone, where the
+/// histogram knows what becomes of each, and two at a time.
+template <class T>
+void check_doubles_at(const support::Number& edge, std::mt19937& random) {
+  for (int i = 0; i < support::cases(30); ++i) {
+    const float digits = std::ldexp(static_cast<float>((random() & 0x7FFFFFU) | 0x800000U), -23);
+    const int exponent = static_cast<int>(random() % 252) - 126;
+    const double quotient = static_cast<double>(edge.significand) / static_cast<double>(digits);
+    const double near = std::ldexp(quotient, edge.exponent - exponent);
+    for (const int unit : {-2, -1, 0, 1, 2}) {
+      const std::uint64_t bits = support::bits_of(near) + static_cast<std::uint64_t>(unit);
+      if (bits <= headroom::binary64::mantissa_mask || bits > headroom::binary64::largest_finite_bits) continue;
+      std::vector<double> elements(1);
+      support::set_bits(elements[0], bits);
+      check_shares<T>(elements, std::ldexp(digits, exponent));
+      elements.push_back(near);
+      check_shares<T>(elements, std::ldexp(digits, exponent));
+    }
+  }
+}
+template <class T>
+void check_doubles(std::mt19937& random) {
+  using Format = headroom::detail::format_of<T>;
+  support::Number middle = support::decode<Format>(Format::largest_finite_bits);
+  middle.significand = 2 * middle.significand + 1;
+  --middle.exponent;
+  check_doubles_at<T>(middle, random);
+  check_doubles_at<T>({false, 1, 1 - Format::bias}, random);
+  check_doubles_at<T>({false, 1, -Format::bias - Format::mantissa_bits}, random);
+}
+
 }  // namespace
+
+TEST_CASE("shares of doubles are those of their exact products") {
+  std::mt19937 random(support::seed);
+  check_doubles<half>(random);
+  check_doubles<headroom::float8_e4m3>(random);
+  check_doubles<float>(random);
+  check_doubles<double>(random);
+  // The product is 65520 less 8e-13, and its nearest double is 65520, from which on numbers overflow.
+  check_shares<half>(std::vector<double>{60284.77471754139}, 1.08684158F);
+}
 
 TEST_CASE("shares are those of a conversion of every element") {
   std::mt19937 random(support::seed);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/detail/bits.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 
 #include <cstdint>
@@ -42,29 +41,34 @@ struct FormatShares {
 
 namespace detail {
 
-/// digits * 2^exponent, for 1 <= digits < 2: beyond what a double can hold, and without subnormal numbers, which may be
-/// flushed.
+/// digits * 2^(exponent - 63), where the highest of the 64 digits is set: beyond what a double can hold, and nothing that
+/// -ffast-math may round otherwise.
 struct WideFloat {
-  double digits;
+  static constexpr std::uint64_t one = std::uint64_t{1} << 63U;
+
+  std::uint64_t digits;
   int exponent;
 
   /// Of a positive number's bits.
   template <class Format>
   [[nodiscard]] static constexpr WideFloat of(std::uint64_t magnitude) noexcept {
-    auto field = static_cast<int>(magnitude >> Format::mantissa_bits);
-    std::uint64_t fraction = magnitude & Format::mantissa_mask;
-    if (field == 0) {
-      const int below = Format::mantissa_bits - (63 - __builtin_clzll(fraction));
-      fraction = (fraction << below) & Format::mantissa_mask;
-      field = 1 - below;
-    }
-    constexpr int shift = binary64::mantissa_bits - Format::mantissa_bits;
-    constexpr auto one = static_cast<std::uint64_t>(binary64::bias) << binary64::mantissa_bits;
-    return {bit_cast<double>(one | fraction << shift), field - Format::bias};
+    const auto field = static_cast<int>(magnitude >> Format::mantissa_bits);
+    const std::uint64_t fraction = magnitude & Format::mantissa_mask;
+    if (field != 0) return {one | fraction << (63 - Format::mantissa_bits), field - Format::bias};
+    const int zeros = __builtin_clzll(fraction);
+    return {fraction << zeros, 64 - zeros - Format::bias - Format::mantissa_bits};
   }
+  /// Rounded to odd: what does not fit sets the last digit. So it compares with a number of up to 62 digits as the exact
+  /// product does, which has 77 if one is a double and the other a float.
   [[nodiscard]] friend constexpr WideFloat operator*(WideFloat a, WideFloat b) noexcept {
-    const double product = a.digits * b.digits;
-    return product < 2.0 ? WideFloat{product, a.exponent + b.exponent} : WideFloat{product / 2.0, a.exponent + b.exponent + 1};
+    constexpr std::uint64_t half_mask = 0xffffffff;
+    const std::uint64_t a_high = a.digits >> 32U, a_low = a.digits & half_mask;
+    const std::uint64_t b_high = b.digits >> 32U, b_low = b.digits & half_mask;
+    const std::uint64_t low = a_low * b_low, left = a_high * b_low + (low >> 32U), right = a_low * b_high + (left & half_mask);
+    const std::uint64_t high = a_high * b_high + (left >> 32U) + (right >> 32U);
+    const std::uint64_t rest = ((low | right) & half_mask) != 0 ? 1 : 0;
+    const int sum = a.exponent + b.exponent;
+    return high >= one ? WideFloat{high | rest, sum + 1} : WideFloat{high << 1U | rest, sum};
   }
   [[nodiscard]] friend constexpr bool operator<(WideFloat a, WideFloat b) noexcept {
     return a.exponent != b.exponent ? a.exponent < b.exponent : a.digits < b.digits;
@@ -84,25 +88,19 @@ struct RoundingEdge {
 
 template <class Format>
 [[nodiscard]] constexpr RoundingEdge underflow_edge() noexcept {
-  return {{1.0, -Format::bias - Format::mantissa_bits}, true};  // half the smallest number; the tie goes to zero, which is even
+  return {{WideFloat::one, -Format::bias - Format::mantissa_bits},
+          true};  // half the smallest number; the tie goes to zero, which is even
 }
 template <class Format>
 [[nodiscard]] constexpr RoundingEdge normal_edge() noexcept {
-  return {{1.0, 1 - Format::bias}, false};
+  return {{WideFloat::one, 1 - Format::bias}, false};
 }
-/// Halfway from the largest finite number to the next one, where the even one of them takes the tie. Doubles multiplied by a
-/// power of two are never between these.
+/// Halfway from the largest finite number to the next one, where the even one of them takes the tie.
 template <class Format>
 [[nodiscard]] constexpr RoundingEdge overflow_edge() noexcept {
-  WideFloat largest = WideFloat::of<Format>(Format::largest_finite_bits);
-  if constexpr (Format::mantissa_bits >= binary64::mantissa_bits) {
-    return {largest, true};
-  } else {
-    double half_unit = 0.5;
-    for (int i = 0; i < Format::mantissa_bits; ++i) half_unit *= 0.5;
-    largest.digits += half_unit;
-    return {largest, Format::largest_finite_bits % 2 == 0};
-  }
+  constexpr WideFloat largest = WideFloat::of<Format>(Format::largest_finite_bits);
+  constexpr std::uint64_t half_unit = WideFloat::one >> static_cast<unsigned>(Format::mantissa_bits + 1);
+  return {{largest.digits + half_unit, largest.exponent}, Format::largest_finite_bits % 2 == 0};
 }
 
 }  // namespace detail

@@ -193,7 +193,8 @@ class ExponentHistogram {
     if (bins_.front().count == 0 || last.count == 0 || highest_exponent() > detail::ExponentTally::highest) return "counts";
     if (max_bits_ == 0 || max_bits_ >= binary64::infinity_bits) return "max_abs";
     const auto max = detail::WideFloat::of<binary64>(max_bits_);
-    const bool fits = max.exponent == highest_exponent() && (max.digits > 1.0) == (last.count > last.powers_of_two);
+    const bool fits =
+        max.exponent == highest_exponent() && (max.digits > detail::WideFloat::one) == (last.count > last.powers_of_two);
     return fits ? nullptr : "max_abs";
   }
 
