@@ -148,7 +148,9 @@ class MemoryAlone {
     std::size_t i = 0;
     for (; i + stretch <= n; i += stretch) {
       for (std::size_t k = i + ahead; k < i + ahead + stretch; k += 16) {
-        for (const float* stream : {a, b, c}) __builtin_prefetch(stream + k);
+        for (const float* stream : {a, b, c}) {
+          __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(stream) + k * sizeof(float)));
+        }
       }
       add(a + i, b + i, c + i, words + i, stretch, factor);
     }

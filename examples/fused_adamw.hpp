@@ -65,13 +65,17 @@ struct AdamWFactors {
 }
 
 /// The same, and what comes next is on its way from memory meanwhile: roots and divisions fill the processor up, so that by
-/// itself it does not look far enough ahead. (Fetching what lies behind the end does no harm.)
+/// itself it does not look far enough ahead. (Fetching what lies behind the end does no harm; a
+/// pointer there would.)
 [[gnu::always_inline]] inline void adamw_loop(float* weights, float* first, float* second, const float* gradients,
                                               std::size_t n, const AdamWFactors& by) {
   constexpr std::size_t stretch = 64, ahead = 512, line = 16;  // floats
   for (; n >= stretch; n -= stretch, weights += stretch, first += stretch, second += stretch, gradients += stretch) {
     for (std::size_t i = ahead; i < ahead + stretch; i += line) {
-      for (const float* each : {weights, first, second}) __builtin_prefetch(each + i);
+      for (const float* each : {weights, first, second}) {
+        const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(each) + i * sizeof(float);
+        __builtin_prefetch(reinterpret_cast<const void*>(at));
+      }
     }
     adamw_plain_loop(weights, first, second, gradients, stretch, by);
   }

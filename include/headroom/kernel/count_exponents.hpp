@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/prefetch.hpp>
 #include <headroom/dtype/convert.hpp>
 #include <headroom/kernel/boundary.hpp>
 #include <headroom/kernel/isa/exponents.hpp>
@@ -105,7 +106,7 @@ class ExponentCounter {
 
   void add_block(const unsigned char* elements, std::size_t n, bool by_tables) noexcept {
     // From memory while this one is counted: counting keeps the processor too busy to look ahead.
-    for (std::size_t byte = 0; byte < n * sizeof(Bits); byte += 64) __builtin_prefetch(elements + 2048 + byte);
+    for (std::size_t byte = 0; byte < n * sizeof(Bits); byte += 64) prefetch(elements, 2048 + byte);
     if (in_tables_ > full) empty_tables();  // before this block's largest raises highest_cell_
     find_largest(elements, n);
     std::size_t done = 0;

@@ -45,7 +45,7 @@ inline void add_group(const unsigned char* source, Compute factor, Bits& largest
   constexpr std::size_t width = lanes_of<Compute>, size = sizeof(typename In::bits_type);
   const unsigned char* const from = source + Register * width * size;
   // Arithmetic keeps the CPU from running far enough ahead to read at the speed of memory; 1 KiB ahead was too little.
-  if constexpr (Register * width * size % 64 == 0) __builtin_prefetch(from + 4096);
+  if constexpr (Register * width * size % 64 == 0) prefetch(from, 4096);
   if constexpr (Register * width % read_lanes<In> == 0) largest = max_of_abs(In{}, largest, load<read_lanes<In>>(In{}, from));
   sums[Register] = plus_square<In, Scaled>(sums[Register], widen<Compute>(In{}, load<width>(In{}, from)), factor);
   if constexpr (Register + 1 < Count) add_group<In, Scaled, Register + 1>(source, factor, largest, sums);

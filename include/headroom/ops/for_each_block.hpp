@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/prefetch.hpp>
 #include <headroom/dtype/span.hpp>
 #include <headroom/ops/run.hpp>
 
@@ -39,7 +40,7 @@ class BlockSource {
     if (depth_ == 0) {
       const unsigned char* const from = elements_ + begin * bytes_;
       // The next block comes from memory while somebody works on this one.
-      for (std::size_t i = n * bytes_; i < 2 * n * bytes_; i += 64) __builtin_prefetch(from + i);
+      for (std::size_t i = n * bytes_; i < 2 * n * bytes_; i += 64) prefetch(from, i);
       return scale(from, n, block);
     }
     StridedCursor cursor(dimensions_, depth_, begin);

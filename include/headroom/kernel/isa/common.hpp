@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/prefetch.hpp>
 #include <headroom/dtype/convert.hpp>
 #include <headroom/kernel/boundary.hpp>
 #include <headroom/kernel/isa/isa_list.hpp>
