@@ -65,8 +65,7 @@ struct AdamWFactors {
 }
 
 /// The same, and what comes next is on its way from memory meanwhile: roots and divisions fill the processor up, so that by
-/// itself it does not look far enough ahead. (Fetching what lies behind the end does no harm; a
-/// pointer there would.)
+/// itself it does not look far enough ahead. (Fetching what lies behind the end does no harm, but pointers must not go there.)
 [[gnu::always_inline]] inline void adamw_loop(float* weights, float* first, float* second, const float* gradients,
                                               std::size_t n, const AdamWFactors& by) {
   constexpr std::size_t stretch = 64, ahead = 512, line = 16;  // floats

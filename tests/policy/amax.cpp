@@ -9,8 +9,10 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <sstream>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -341,6 +343,56 @@ TEST_CASE("AmaxLossScale goes on from its state as the saved one would have") {
   state = policy.state_dict();
   state.set("credit", std::int64_t{1} << 30);
   CHECK(message_of([&] { (void)AmaxLossScale::from_state_dict(state); }).find("headroom: credit is 1073741824") == 0);
+}
+
+TEST_CASE("AmaxLossScale refuses states at odds with themselves by key and value, and goes on from all others") {
+  std::mt19937 random(4);
+  const auto text_of = [](const std::vector<int>& numbers) {
+    std::string text;
+    for (const int each : numbers) text += (text.empty() ? "" : " ") + std::to_string(each);
+    return text;
+  };
+  const auto sum_and_count = [](const headroom::StateDict& state) {
+    std::istringstream text(std::get<std::string>(state.at("excesses")));
+    std::int64_t sum = 0;
+    for (std::int64_t each = 0; text >> each;) sum += each;
+    return std::make_pair(sum, std::get<std::int64_t>(state.at("counted")));
+  };
+  int refused = 0;
+  for (int i = 0; i < 400; ++i) {
+    std::vector<int> recent(random() % 3 == 0 ? random() % 3 : random() % 33), excesses(random() % 16 == 0 ? 27 : 28, 0);
+    for (int& each : recent) each = static_cast<int>(random() % 400) - 200;
+    const int counted = static_cast<int>(random() % 2 == 0 ? random() % 40 : 32768 - random() % 3);
+    const int all = random() % 4 == 0 ? counted + 1 : counted - (counted > 0 ? static_cast<int>(random() % 2) : 0);
+    excesses[random() % 27] = all / 3;
+    excesses.back() += all - all / 3;
+    headroom::StateDict state = AmaxLossScale().state_dict();
+    state.set("recent", text_of(recent));
+    state.set("excesses", text_of(excesses));
+    state.set("counted", counted);
+    const int least = recent.empty() ? 0 : static_cast<int>(recent.size()) - 1;
+    const bool bad_excesses = excesses.size() != 28 || all > counted;
+    const bool bad_counted = counted == 32768 || counted < least || (recent.empty() && counted > 0);
+    const std::string message = message_of([&] { (void)AmaxLossScale::from_state_dict(state); });
+    INFO(text_of(recent) << "; " << text_of(excesses) << "; " << counted << ": " << message);
+    REQUIRE(message.empty() == !(bad_excesses || bad_counted));
+    if (!message.empty()) {
+      const bool names_excesses = message.find("headroom: excesses is '" + text_of(excesses) + "'; it must be ") == 0;
+      const bool names_counted = message.find("headroom: counted is " + std::to_string(counted) + "; it must be ") == 0;
+      REQUIRE(((names_excesses && bad_excesses) || (names_counted && bad_counted)));
+      ++refused;
+      continue;
+    }
+    AmaxLossScale policy = AmaxLossScale::from_state_dict(state);
+    REQUIRE(policy.state_dict() == state);
+    for (int step = 0; step < 4; ++step) {
+      policy = policy.adjust(GradientReport{true, std::ldexp(1.0, 100 * step)});
+      const auto [sum, count] = sum_and_count(policy.state_dict());
+      REQUIRE(sum <= count);
+      REQUIRE(count < 32768);
+    }
+  }
+  CHECK((refused > 100 && refused < 300));
 }
 
 TEST_CASE("AmaxConfig: what is out of range is named") {

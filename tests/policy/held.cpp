@@ -26,6 +26,7 @@ using support::Stairs;
 
 static_assert(std::is_trivially_copyable_v<AnyLossScale> && sizeof(AnyLossScale) == 256);
 static_assert(std::is_convertible_v<FollowsMax, AnyLossScale> && std::is_convertible_v<PatientLossScale, AnyLossScale>);
+static_assert(!std::is_constructible_v<AnyLossScale, headroom::detail::HeldLossScale>);
 static_assert(!std::is_convertible_v<std::string, AnyLossScale> &&
               !std::is_convertible_v<headroom::LossScaleConfig, AnyLossScale>);
 

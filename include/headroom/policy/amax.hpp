@@ -36,39 +36,43 @@ struct AmaxConfig {
   friend constexpr bool operator!=(const AmaxConfig& a, const AmaxConfig& b) noexcept { return !(a == b); }
 };
 
-// clang-format off
 /// Follows the largest |gradient|: a piece of BasicDynamicLossScale, and headroom's own rule. All in logarithms to base 2:
 ///
-///     level     the second largest magnitude of the last 32 steps, or that of the last one if it is larger: the second, so that
-///               a single spike does not count; the last, so that a shift upwards counts at once
+///     level     the second largest magnitude of the last 32 steps, or that of the last one if it is larger: the second, so
+///               that a single spike does not count; the last, so that a shift upwards counts at once
 ///     excess    how far a step's magnitude lies above the level before it
 ///     scale     the largest power of two for which level + margin is not above largest_finite
-///     margin    the larger of noise and tail, and at most 14, so that the largest gradients stay far above the subnormals of
-///               half; in the first 64 steps at least 2, less 1/32 for each of them
-///     noise     a quarter, plus 3.5 times the excess that one step in 64 has; but at most a quarter above the excess that a
-///               share of 3 * target_skip_rate of the steps has had
+///     margin    the larger of noise and tail; in the first 64 steps at least 2, less 1/32 for each of them; at most 14, for
+///               the largest gradients to stay far above the subnormals of half
+///     noise     a quarter, plus 3.5 times the excess that one step in 64 has; but where there is a tail, at most a quarter
+///               above what it is at a credit of 0
 ///     tail      the excess that a share of 3 * target_skip_rate * 2^credit of the steps has had. 3, because a margin that is
-///               rounded up to a power of two is exceeded less often. If it is more than 13.5, there is none: no scale is
-///               worth making room for that
-///     credit    starts at 0, grows by target_skip_rate a step up to 2, and falls by 1 with an overflow, down to -4
+///               rounded up to a power of two is exceeded less often. There is none where a share of more than
+///               3 * target_skip_rate, whatever the credit, has had more than 13.5: no scale is worth making room for that
+///     credit    starts at 0, grows by target_skip_rate with a finite step, up to 2, and falls by 1 with an overflow, down
+///               to -4; 2^credit is a straight line between whole credits
 ///
 /// So steps are skipped at the target rate where a margin against all that has been seen would cost more than it is worth, and
 /// next to none where it is cheap. Where gradients jump by more than 14 bits, or are not finite whatever the scale, those steps
 /// are skipped, however many.
 ///
-/// The excesses are counted in bins of half a bit, and all counts are halved when they have come to 32,768 steps; before there
-/// are 2,000 a share is one of 2,000. How far an overflow exceeded the scale nobody knows: it counts as one bit more than there
-/// was room for, and where there is no tail as more than 13.5. After it the scale is 2^8 times smaller for the one step it takes
-/// to see what the magnitude is now, and 2^8 times smaller again if that overflows as well. If it is the second within 32
-/// steps and credit is at its lowest, it does not rise for 32 steps, so that large steps between small ones are seen, too; but unless steps overflow in a row it does not
-/// fall below what keeps magnitudes of the level normal in half, 30 bits below largest_finite.
+/// The excesses above 0 are counted in bins of half a bit, all above 13.5 in the last; within a bin they are taken to be spread
+/// evenly. All counts are halved when they have come to 32,768 steps; before there are 2,000 a share is one of 2,000. The
+/// excess that one step in 64 has is no such count: it starts at a fifth, rises by 63/1024 with a step that exceeds it, and
+/// falls by 1/1024 with any other, within 0 and 14.
 ///
-/// A step without gradients other than zero says nothing of magnitudes: it may have underflowed. It counts as adjust(true), by
-/// which the scale doubles every growth_interval steps.
+/// How far an overflow exceeded the scale nobody knows: it counts as an excess of one bit more than there was room for, and
+/// where there is no tail as one above 13.5. After it the scale is 2^8 times smaller for the one step it takes to see what the
+/// magnitude is now, but not lowered beyond what keeps magnitudes of the level normal in half, 30 bits below largest_finite. An
+/// overflow right after another, or before there is a level, makes the scale 2^8 times smaller and changes nothing else. If an
+/// overflow comes within 32 finite steps of the last one and leaves credit at its lowest, the scale does not rise for 32 steps,
+/// so that large steps between small ones are seen, too.
 ///
-/// It reckons in whole numbers (magnitudes in sixteenths, log2 by straight lines between powers of two), so all machines,
-/// compilers and flags agree.
-// clang-format on
+/// A step without gradients other than zero says nothing of magnitudes: it may have underflowed. To the scale it is as
+/// adjust(true), by which it doubles every growth_interval steps.
+///
+/// It reckons in whole numbers (magnitudes in sixteenths, rounded up, by straight lines between powers of two in place of
+/// log2), so all machines, compilers and flags agree.
 class FollowMaxAbs {
  public:
   using Config = AmaxConfig;
@@ -95,7 +99,13 @@ class FollowMaxAbs {
     visit("spread", self.spread_, 0, largest_spread);
     std::uint8_t bins = n_bins;
     visit.list("excesses", self.excesses_, bins, 0, most_steps);
-    visit("counted", self.steps_, 0, most_steps);
+    visit.check("excesses", bins == n_bins, "28 whole numbers");
+    visit("counted", self.steps_, 0, most_steps - 1);
+    std::int32_t excesses = 0;
+    for (const std::int32_t each : self.excesses_) excesses += each;
+    visit.check("excesses", excesses <= self.steps_, "whole numbers whose sum is at most counted");
+    visit.check("counted", self.size_ != 0 ? self.steps_ >= self.size_ - 1 : self.steps_ == 0,
+                "0 without recent magnitudes, and no less than one for each after the first");
     visit("credit", self.credit_, lowest_credit, highest_credit);
     visit("since_overflow", self.since_, 0, long_since);
     visit("held", self.held_, 0, window);

@@ -165,7 +165,8 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     return write.take();
   }
   /// The policy of this state, which goes on as the saved one would have. The additional scale in an AsyncGradScaler's state is
-  /// ignored. Throws std::invalid_argument naming key and value if one is missing, unknown, of another type or out of range.
+  /// ignored. Throws std::invalid_argument naming key and value if one is missing, unknown, of another type, out of range, or
+  /// at odds with the others.
   [[nodiscard]] static BasicDynamicLossScale from_state_dict(const StateDict& dict) {
     detail::StateReader read(dict, policy_name());
     Config config;

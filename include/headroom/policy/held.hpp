@@ -7,6 +7,7 @@
 #include <headroom/state/digest.hpp>
 #include <headroom/state/state_dict.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <new>
@@ -54,8 +55,23 @@ struct HeldLossScale {
   alignas(8) unsigned char bytes[248] = {};
 };
 
-/// The name that a kind of policy is registered by: see registry.hpp.
-[[nodiscard]] std::string registered_name(const HeldKind& kind);
+/// One of a list to which any thread may add, and from which nothing is removed.
+struct RegisteredLossScale {
+  std::string name;
+  HeldLossScale policy;
+  const RegisteredLossScale* next;
+};
+inline std::atomic<const RegisteredLossScale*> registered_loss_scales{nullptr};
+
+inline constexpr const char* no_name = "(not registered)";
+/// The name that a kind of policy is registered by, or no_name.
+[[nodiscard]] inline std::string registered_name(const HeldKind& kind) {
+  std::string name = no_name;
+  for (const RegisteredLossScale* it = registered_loss_scales.load(std::memory_order_acquire); it != nullptr; it = it->next) {
+    if (it->policy.kind == &kind) name = it->name;  // the last that is seen is the one registered first
+  }
+  return name;
+}
 
 template <class P>
 using equal_t = decltype(std::declval<const P&>() == std::declval<const P&>());

@@ -21,14 +21,6 @@ namespace detail {
 
 // ---- the policies that have a name ----
 
-/// One of a list to which any thread may add, and from which nothing is removed.
-struct RegisteredLossScale {
-  std::string name;
-  HeldLossScale policy;
-  const RegisteredLossScale* next;
-};
-inline std::atomic<const RegisteredLossScale*> registered_loss_scales{nullptr};
-
 struct NamedLossScale {
   const char* name;
   HeldLossScale (*make)();
@@ -91,15 +83,6 @@ void register_held(const std::string& name, const HeldLossScale& policy) {
   if (known.kind == nullptr) return;
   delete added;
   if (!known.kind->equal(known, policy)) throw_invalid_argument("there is a policy '" + name + "' already");
-}
-
-inline constexpr const char* no_name = "(not registered)";
-inline std::string registered_name(const HeldKind& kind) {
-  std::string name = no_name;
-  for (const RegisteredLossScale* it = registered_loss_scales.load(std::memory_order_acquire); it != nullptr; it = it->next) {
-    if (it->policy.kind == &kind) name = it->name;  // the last that is seen is the one registered first
-  }
-  return name;
 }
 
 // ---- the states of any of them ----

@@ -16,7 +16,8 @@ namespace detail {
 
 // A policy passes its fields by name to a function `visit(key, field)`, or `visit(key, field, low, high)` for counters. The
 // same list is written and read, so neither can forget a field. `visit.unless_false(key, flag)` is for a flag that few policies
-// set and older versions do not know.
+// set and older versions do not know, and `visit.check(key, is_right, expected)` for what fields that were visited already make
+// of one of them.
 
 /// The version of what state_dict writes; incremented by a change that an older headroom would misread.
 inline constexpr std::int64_t state_version = 1;
@@ -39,6 +40,7 @@ class StateWriter {
     if (field) (*this)(key, field);
   }
   void within(const char* key, double field, double, double) { (*this)(key, field); }
+  void check(const char*, bool, const char*) {}
   /// The first `size` numbers of an array, as text.
   template <class Integer, std::size_t capacity, class Size>
   void list(const char* key, const Integer (&values)[capacity], const Size& size, std::int64_t, std::int64_t) {
@@ -129,6 +131,9 @@ class StateReader {
     (*this)(key, field);
     const bool is_finite = (bit_cast<std::uint64_t>(field) & binary64::abs_mask) < binary64::infinity_bits;
     if (!is_finite || field < low || field > high) bad(key, field, "in [" + to_text(low) + ", " + to_text(high) + "]");
+  }
+  void check(const char* key, bool is_right, const char* expected) {
+    if (!is_right) bad(key, look_up(key), expected);
   }
   /// As many numbers as there are, up to the capacity of the array.
   template <class Integer, std::size_t capacity, class Size>
