@@ -377,6 +377,39 @@ TEST_CASE("an optimizer that may be another one has to say which window is its o
   CHECK(sizes().empty());
 }
 
+TEST_CASE("places are those of all optimizers of the iteration: without gradients, or unscaled before there was a guard") {
+  GradScaler<> scaler;
+  One first, second, last;
+  struct Other {  // of another type, with the same gradients
+    Weights& grads;
+    Weights& gradients() { return grads; }
+    void step(GradientFactor) {}
+  } other{first.grads};
+  struct Empty {
+    std::vector<Weights> grads;
+    std::vector<Weights>& gradients() { return grads; }
+    void step(GradientFactor) {}
+  } empty;
+  const auto sizes = [&](std::size_t place) { return scaler.get_spike_guard(place)->values().size(); };
+  (void)train(scaler, first, 1.0F, Way::step);
+  (void)train(scaler, second, 1.0F, Way::step);
+  scaler.set_spike_guard(SpikeGuard(8));
+  (void)train(scaler, last, 1.0F, Way::step);
+  scaler.update();
+  CHECK(sizes(0) + sizes(1) == 0);
+  CHECK(sizes(2) == 1);
+  scaler.use_spike_guard(3);
+  CHECK(scaler.step(empty).reason == SkipReason::no_gradients);
+  (void)train(scaler, last, 1.0F, Way::step);
+  scaler.update();
+  CHECK(sizes(3) == 0);
+  CHECK(sizes(4) == 1);
+  (void)train(scaler, first, 1.0F, Way::step);
+  scaler.update();
+  first.grads = {0.0F, scaler.scale(1.0F)};
+  CHECK_THAT(logic_error_of([&] { (void)scaler.step(other); }), ContainsSubstring("use_spike_guard"));
+}
+
 TEST_CASE("in the other thread the window is named for what is submitted next") {
   headroom::AsyncGradScaler<> scaler;
   scaler.configure([](auto& settings) { settings.set_spike_guard(SpikeGuard(8)); });
