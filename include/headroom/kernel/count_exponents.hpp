@@ -84,8 +84,7 @@ class ExponentCounter {
 
  private:
   static constexpr std::size_t block = sizeof(Bits) == 1 ? 16384 : 512;  // elements; they stay in the first cache
-  static constexpr std::size_t worth_tables =
-      8192;  // elements: to get and to empty the tables takes as long as so many one by one
+  static constexpr std::size_t worth_tables = 8192;     // elements: the tables themselves cost as much as so many one by one
   static constexpr std::uint32_t full = 65535 - block;  // of a counter of 16 bits, with room for a block
   static constexpr bool is_ieee = Format::has_infinity && Format::largest_finite_bits >> mantissa_bits == top - 1;
   static constexpr bool has_tables =
