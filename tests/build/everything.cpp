@@ -64,7 +64,7 @@ float every_state(Tree<headroom::half>& tree) {
     sum += headroom::simulate(headroom::AnyLossScale::from_state_dict(state), std::vector<double>{1.0}).final_scale;
   }
   headroom::History history;
-  history.record(sum, headroom::StepResult<int>());
+  history.record(headroom::StepResult<int>());
   if (history.verdict() != headroom::Verdict::healthy) sum += static_cast<float>(history.explanation().size());
   return sum + headroom::import_state("cerebras", {{"loss_scale", 2.0}}).loss_scale();
 }

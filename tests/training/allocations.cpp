@@ -81,11 +81,11 @@ TEST_CASE("a history allocates nothing, but for a path the first time that it is
   headroom::History history(4);
   const headroom::NonFinite place{"a path that is longer than fifteen characters", 0, headroom::NonFiniteKind::nan, 1, 0};
   headroom::StepResult<void> overflow{true, {false, 0.0}, headroom::SkipReason::not_finite, place};
-  CHECK(allocations_after_first([&] { history.record(1024.0F, headroom::StepResult<void>{}); }) == 0);
-  for (int i = 0; i < 3; ++i) history.record(1024.0F, overflow);
-  CHECK(allocations_after_first([&] { history.record(1024.0F, overflow); }) == 0);
+  CHECK(allocations_after_first([&] { history.record(headroom::StepResult<void>{}); }) == 0);
+  for (int i = 0; i < 3; ++i) history.record(overflow);
+  CHECK(allocations_after_first([&] { history.record(overflow); }) == 0);
   CHECK(allocations_after_first([&] { history.record(1024.0F, headroom::GradientReport{true, 1.0}); }) == 0);
-  CHECK(allocations_after_first([&] { history.record(1024.0F, overflow); }) == 0);
+  CHECK(allocations_after_first([&] { history.record(overflow); }) == 0);
 }
 
 TEST_CASE("verbs that read a tree or work on it in place allocate nothing after the first call") {

@@ -279,6 +279,59 @@ TEST_CASE("an overflow of another rank, or of the norm, has no place here") {
   CHECK_FALSE(of_norm.nonfinite.has_value());
 }
 
+TEST_CASE("the scale in the result is that of the gradients, whether they were stepped or not") {
+  GradScaler<> scaler(1024.0);
+  Sgd optimizer{{1.0F}, {1024.0F}}, bad{{1.0F}, {infinity()}};
+  Owner empty{std::vector<Weights>()};
+  CHECK(scaler.scale(1.0F) == 1024.0F);
+  scaler.update(64.0F);  // of the next iteration
+  REQUIRE(scaler.get_scale() == 64.0F);
+  const auto result = scaler.step(optimizer);
+  CHECK(result.loss_scale == 1024.0F);
+  CHECK(result.report.max_abs == 1.0);
+  CHECK(scaler.step(bad).loss_scale == 1024.0F);
+  const auto without = scaler.step(empty);
+  CHECK(without.reason == SkipReason::no_gradients);
+  CHECK(without.loss_scale == 1024.0F);
+  scaler.update();
+  optimizer.grads = {64.0F};
+  CHECK(scaler.unscale_and_clip_(optimizer, 1.0).norm == 2.0);  // 64, halved
+  CHECK(scaler.step(optimizer).loss_scale == 32.0F);
+  scaler.update();
+
+  scaler.set_spike_guard(headroom::SpikeGuard(8));
+  SkipReason reason = SkipReason::none;
+  for (int step = 0; step < 9; ++step) {
+    optimizer.grads = {step < 8 ? 32.0F : 32000.0F};
+    const auto each = scaler.step(optimizer);
+    CHECK(each.loss_scale == 32.0F);
+    reason = each.reason;
+    scaler.update();
+  }
+  CHECK(reason == SkipReason::spike);
+
+  Owner deferred{std::vector<half>{half(8.0F)}};
+  scaler.set_deferred(true);
+  scaler.set_spike_guard(std::nullopt);
+  CHECK(scaler.step(deferred).loss_scale == 32.0F);
+
+  GradScaler<> disabled(headroom::DynamicLossScale(), false);
+  CHECK(disabled.step(optimizer).loss_scale == 1.0F);
+}
+
+TEST_CASE("the scale in the result is that of the iteration, not the one that the optimizer's thread has come to") {
+  headroom::AsyncGradScaler<> scaler(presets::torch(1024.0));
+  Sgd optimizer{{1.0F}, {1024.0F}}, other{{1.0F}, {infinity()}};
+  CHECK(scaler.scale(1.0F) == 1024.0F);
+  scaler.configure([](auto& settings) { settings.update(64.0F); });
+  auto first = scaler.submit(optimizer);
+  auto second = scaler.submit_and_clip(other, 1.0);
+  scaler.update(false);
+  CHECK(first.get().loss_scale == 1024.0F);
+  CHECK(second.get().loss_scale == 1024.0F);
+  REQUIRE(scaler.get_scale() < 1024.0F);
+}
+
 TEST_CASE("disabled, nothing is skipped and nothing looked for") {
   GradScaler<> scaler(headroom::DynamicLossScale(), false);
   Sgd optimizer{{1.0F}, {infinity()}}, nothing;

@@ -36,6 +36,8 @@ template <class Result>
 using step_result_t = std::enable_if_t<std::is_convertible_v<decltype(std::declval<const Result&>().report), GradientReport> &&
                                        std::is_convertible_v<decltype(std::declval<const Result&>().skipped), bool>>;
 template <class Result>
+using own_scale_t = std::enable_if_t<std::is_convertible_v<decltype(std::declval<const Result&>().loss_scale), float>>;
+template <class Result>
 using reason_t = std::enable_if_t<std::is_convertible_v<decltype(std::declval<const Result&>().reason), SkipReason>>;
 template <class Result>
 using nonfinite_t = std::enable_if_t<
@@ -48,17 +50,16 @@ using nonfinite_t = std::enable_if_t<
 ///     headroom::History history;
 ///     history.set_on_verdict([](const headroom::History& h) { log(h.explanation()); });
 ///     for (…) {
-///       const float scale = scaler.get_scale();                    // before the update
 ///       history.record_loss(loss);                                 // optional
-///       history.record(scale, scaler.step(optimizer));             // or record(scale, report) beside a policy alone
+///       history.record(scaler.step(optimizer));                    // or record(scale, report) beside a policy alone
 ///       scaler.update();
 ///     }
 ///
 /// The last `capacity` steps are kept, and the verdict is taken from them; totals are of the whole run. Memory is allocated at
 /// construction, and afterwards only for paths longer than a slot has room for (15 characters at first), after an overflow. A
 /// step costs some tens of nanoseconds, a verdict a few. Of several optimizers record one, or each in a history of its own; of
-/// a disabled scaler, nothing. With an AsyncGradScaler: the get_scale before the submit, and the result from its future.
-/// Nothing is printed. A copy calls the same callback; nothing is moved, so that no history is left without its memory.
+/// a disabled scaler, nothing. With an AsyncGradScaler: the result from the future of its submit. Nothing is printed. A copy
+/// calls the same callback; nothing is moved, so that no history is left without its memory.
 ///
 /// The dtype of the gradients cannot be told from their sizes, and the defaults are for fp16. With another one, and so beside a
 /// NoOpLossScale, say which: `History history(HistoryConfig::for_dtype<bfloat16>());`.
@@ -79,9 +80,14 @@ class History {
 
   [[nodiscard]] const HistoryConfig& config() const noexcept { return config_; }
 
-  /// Records a step that GradScaler::step took or skipped, from its result: anything that has `report` and `skipped`; `reason`
-  /// and `nonfinite` are taken as well where there are any. `loss_scale`: that the gradients had. Throws std::invalid_argument
-  /// if that is not in [2^-126, 2^126], before anything is recorded, and what the callback throws, after.
+  /// Records a step that GradScaler::step took or skipped, from its result: anything that has `report`, `skipped` and
+  /// `loss_scale`; `reason` and `nonfinite` are taken as well where there are any. Throws std::invalid_argument if the scale is
+  /// not in [2^-126, 2^126], before anything is recorded, and what the callback throws, after.
+  template <class Result, class = detail::step_result_t<Result>, class = detail::own_scale_t<Result>>
+  void record(const Result& result) {
+    record(static_cast<float>(result.loss_scale), result);
+  }
+  /// The same of a result that has no `loss_scale`, which is that of its gradients.
   template <class Result, class = detail::step_result_t<Result>>
   void record(const float& loss_scale, const Result& result) {
     SkipReason reason = reason_of(result.report, result.skipped);

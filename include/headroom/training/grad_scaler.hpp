@@ -121,7 +121,10 @@ class GradScaler : public GradScalerSettings<Policy> {
     };
     using Value = std::decay_t<decltype(call())>;
     StepResult<Value> result;
-    if (enabled_) factor = iteration().step(optimizer, gradient_scale(), takes_factor, result);
+    if (enabled_) {
+      result.loss_scale = gradient_scale();
+      factor = iteration().step(optimizer, result.loss_scale, takes_factor, result);
+    }
     if (result.skipped) return result;
     if constexpr (std::is_void_v<Value>) {
       call();

@@ -23,6 +23,8 @@ struct StepResult<void> {
   /// more pass that reads, by the scaler's executor, so finite steps pay nothing for it. Empty if there is none here, but on
   /// another rank, or only in the norm; and for passes of optimizer_traits that cannot look.
   std::optional<NonFinite> nonfinite{};
+  /// The scale of the gradients, by which they are divided; 1 of a disabled scaler.
+  float loss_scale = 1.0F;
 };
 template <class Value>
 struct StepResult : StepResult<void> {
