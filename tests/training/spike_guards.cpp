@@ -536,12 +536,54 @@ TEST_CASE("the guards travel in the scaler's state, over here and over there; ol
   CHECK_FALSE(loaded.get_spike_guard(1).has_value());
   headroom::StateDict bad = state;
   bad.set("spike_guard.1.window", 2);
-  CHECK_THAT(message_of([&] { loaded.load_state_dict(bad); }), ContainsSubstring("window is 2"));
+  CHECK_THAT(message_of([&] { loaded.load_state_dict(bad); }), ContainsSubstring(" spike_guard.1.window is 2"));
   bad = state;
   bad.set("counter", -1);
   CHECK_THROWS(loaded.load_state_dict(bad));
   CHECK(loaded.get_spike_guard(0) == SpikeGuard(8, 5.0));
   CHECK(loaded.policy() == headroom::DynamicLossScale());
+}
+
+TEST_CASE("what is wrong with the state of a guard is named by its whole key") {
+  GradScaler<> scaler;
+  scaler.set_spike_guard(SpikeGuard(8));
+  std::vector<One> optimizers(3);
+  for (One& optimizer : optimizers) (void)train(scaler, optimizer, 1.0F, Way::step);
+  scaler.update();
+  const headroom::StateDict state = scaler.state_dict();
+  const auto refused = [&state](const char* key, const std::optional<headroom::StateValue>& value) {
+    headroom::StateDict bad = state;
+    value ? bad.set(key, *value) : (void)bad.erase(key);
+    GradScaler<> loaded;
+    return message_of([&] { loaded.load_state_dict(bad); });
+  };
+  CHECK_THAT(refused("spike_guard.1.version", 0), ContainsSubstring(" spike_guard.1.version is 0"));
+  CHECK_THAT(refused("spike_guard.1.version", 2), ContainsSubstring(" spike_guard.1.version is 2, the state of a newer"));
+  CHECK_THAT(refused("spike_guard.1.version", "1"), ContainsSubstring(" spike_guard.1.version is '1'"));
+  CHECK_THAT(refused("spike_guard.1.policy", "dynamic"), ContainsSubstring(" spike_guard.1.policy is 'dynamic'"));
+  CHECK_THAT(refused("spike_guard.1.rule", "none"), ContainsSubstring(" spike_guard.1.rule is 'none'"));
+  CHECK_THAT(refused("spike_guard.1.window", 7), ContainsSubstring(" spike_guard.1.window is 7"));
+  CHECK_THAT(refused("spike_guard.1.window", 8.5), ContainsSubstring(" spike_guard.1.window is 8.5"));
+  CHECK_THAT(refused("spike_guard.2.sigmas", 0.0), ContainsSubstring(" spike_guard.2.sigmas is 0"));
+  CHECK_THAT(refused("spike_guard.2.sigmas", "6"), ContainsSubstring(" spike_guard.2.sigmas is '6'"));
+  CHECK_THAT(refused("spike_guard.0.values", "3ff"), ContainsSubstring(" spike_guard.0.values is '3ff'"));
+  CHECK_THAT(refused("spike_guard.0.values", 1), ContainsSubstring(" spike_guard.0.values is 1"));
+  CHECK_THAT(refused("spike_guard.1.more", 3), ContainsSubstring("'spike_guard.1.more' is unknown"));
+  CHECK_THAT(refused("spike_guard.1.main_scale", 1.0), ContainsSubstring("'spike_guard.1.main_scale' is unknown"));
+  for (const auto& [key, value] : state) {
+    if (key.find("spike_guard.") != 0) continue;
+    CHECK_THAT(refused(key.c_str(), std::nullopt), ContainsSubstring("'" + key + "' is missing"));
+  }
+
+  headroom::StateDict without;  // a hole
+  for (const auto& [key, value] : state) {
+    if (key.find("spike_guard.1.") != 0) without.add(key, value);
+  }
+  CHECK_THAT(message_of([&] { scaler.load_state_dict(without); }),
+             ContainsSubstring("'spike_guard.1.version' is missing") && ContainsSubstring("'spike_guard.2.version' is there"));
+  CHECK(scaler.state_dict() == state);
+  CHECK_THAT(refused("spike_guard.03.window", 8),
+             ContainsSubstring("'spike_guard.3.version' is missing") && ContainsSubstring("'spike_guard.03.window' is there"));
 }
 
 TEST_CASE("ranks judge by the norm of all, compare their guards, and one without gradients decides as the others do") {

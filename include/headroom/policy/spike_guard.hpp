@@ -81,21 +81,19 @@ class SpikeGuard {
     writer("values", text_of_values());
     return writer.take();
   }
-  /// Throws std::invalid_argument naming key and value if one is missing, unknown, of another type or out of range.
-  [[nodiscard]] static SpikeGuard from_state_dict(const StateDict& dict) {
-    detail::StateReader reader(dict, std::string(name));
+  /// Throws std::invalid_argument naming key and value if one is missing, unknown, of another type or out of range. All keys
+  /// start with `prefix`.
+  [[nodiscard]] static SpikeGuard from_state_dict(const StateDict& dict, const std::string& prefix = std::string()) {
+    detail::StateReader reader(dict, std::string(name), prefix);
     SpikeGuard guard;
-    const StateValue& rule = dict.at("rule");
-    reader.leave_out("rule");
+    const StateValue& rule = reader.look_up("rule");
     guard.rule_ = rule == StateValue("llm_c") ? SpikeRule::llm_c : SpikeRule::olmo_core;
-    if (guard.rule_ == SpikeRule::olmo_core && rule != StateValue("olmo_core")) {
-      detail::throw_invalid_argument("rule is " + detail::to_text(rule) + "; it must be 'olmo_core' or 'llm_c'");
-    }
+    reader.check("rule", guard.rule_ == SpikeRule::llm_c || rule == StateValue("olmo_core"), "'olmo_core' or 'llm_c'");
     reader("window", guard.window_);
     reader("sigmas", guard.sigmas_);
-    guard.check();
-    guard.read_values(dict.at("values"));
-    reader.leave_out("values");
+    guard.check(prefix);
+    reader.check("values", guard.read_values(reader.look_up("values")),
+                 "text of at most `window` finite numbers of 16 hexadecimal digits each");
     reader.finish();
     return guard;
   }
@@ -132,14 +130,15 @@ class SpikeGuard {
     values_.push_back({magnitude(value) == 0 ? 0.0 : value});  // without the sign of a zero, which == does not see
   }
 
-  void check() const {
+  void check(const std::string& prefix = std::string()) const {
     constexpr double most_sigmas = 1e6;
-    if (window_ < 8 || window_ > 65536) detail::throw_bad_value("window", window_, "in [8, 65536]");
+    if (window_ < 8 || window_ > 65536) detail::throw_bad_value((prefix + "window").c_str(), window_, "in [8, 65536]");
     if (!detail::positive_in(sigmas_, detail::smallest_double, most_sigmas)) {
-      detail::throw_bad_value("sigmas", sigmas_, "above 0 and at most 1e6");
+      detail::throw_bad_value((prefix + "sigmas").c_str(), sigmas_, "above 0 and at most 1e6");
     }
     if (rule_ == SpikeRule::llm_c && sigmas_ * sigmas_ >= static_cast<double>(window_ - 1)) {
-      detail::throw_bad_value("sigmas", sigmas_, "below sqrt(window - 1), which no z-score of llm.c's exceeds");
+      detail::throw_bad_value((prefix + "sigmas").c_str(), sigmas_,
+                              "below sqrt(window - 1), which no z-score of llm.c's exceeds");
     }
   }
 
@@ -178,24 +177,23 @@ class SpikeGuard {
     }
     return text;
   }
-  void read_values(const StateValue& value) {
+  /// Returns false if the text is wrong.
+  [[nodiscard]] bool read_values(const StateValue& value) {
     const auto* text = std::get_if<std::string>(&value);
-    const auto bad = [&value] {
-      detail::throw_invalid_argument("values is " + detail::to_text(value) +
-                                     "; it must be text of at most `window` finite numbers of 16 hexadecimal digits each");
-    };
-    if (text == nullptr || text->size() % digits != 0 || text->size() / digits > static_cast<std::size_t>(window_)) bad();
+    if (text == nullptr || text->size() % digits != 0 || text->size() / digits > static_cast<std::size_t>(window_))
+      return false;
     for (std::size_t at = 0; at < text->size(); at += digits) {
       std::uint64_t bits = 0;
       for (std::size_t i = at; i < at + digits; ++i) {
         const std::size_t digit = std::string_view("0123456789abcdef").find((*text)[i]);
-        if (digit > 15) bad();
+        if (digit > 15) return false;
         bits = bits << 4U | digit;
       }
       const auto number = detail::bit_cast<double>(bits);
-      if (!is_number(number)) bad();
+      if (!is_number(number)) return false;
       add(number);
     }
+    return true;
   }
 
   std::int64_t window_;

@@ -59,9 +59,10 @@ class StateWriter {
 class StateReader {
  public:
   /// Of this library's own format, written by `policy`, or with one by an AsyncGradScaler: the scale it had in flight is no
-  /// policy's, but has to be one.
-  StateReader(const StateDict& dict, const std::string& policy) : StateReader(dict, true) {
-    check_version(dict);
+  /// policy's, but has to be one. All keys start with `prefix`, which the caller leaves out.
+  StateReader(const StateDict& dict, const std::string& policy, std::string prefix = std::string()) : StateReader(dict, true) {
+    prefix_ = std::move(prefix);
+    check_version();
     leave_out("version");
     const StateValue& name = look_up("policy");
     if (name != StateValue(policy)) bad("policy", name, "'" + policy + "'");
@@ -72,17 +73,7 @@ class StateReader {
   explicit StateReader(const StateDict& dict, bool all_needed)
       : dict_(&dict), all_needed_(all_needed), is_read_(dict.size(), '-') {}
 
-  static void check_version(const StateDict& dict) {
-    if (dict.empty())
-      throw_invalid_argument("the key 'version' is missing: the state is empty, as that of a disabled scaler is");
-    const StateValue& version = dict.at("version");
-    const std::int64_t number = whole("version", version);
-    if (number < 1) bad("version", version, "at least 1");
-    if (number > state_version) {
-      throw_invalid_argument("version is " + to_text(version) + ", the state of a newer headroom: this one reads up to " +
-                             std::to_string(state_version));
-    }
-  }
+  static void check_version(const StateDict& dict) { StateReader(dict, true).check_version(); }
 
   static void check_main_scale(const StateDict& dict) {
     float scale = 1.0F;
@@ -125,7 +116,7 @@ class StateReader {
     field = value == StateValue(true);
   }
   void unless_false(const char* key, bool& field) {
-    if (dict_->contains(key)) (*this)(key, field);
+    if (dict_->contains(full(key))) (*this)(key, field);
   }
   void within(const char* key, double& field, double low, double high) {
     (*this)(key, field);
@@ -160,6 +151,16 @@ class StateReader {
     size = static_cast<Size>(n);
   }
 
+  /// A value of whatever type.
+  const StateValue& look_up(const char* key) {
+    const StateValue& value = dict_->at(full(key));
+    std::size_t i = 0;
+    for (const auto& entry : *dict_) {
+      if (&entry.second == &value) is_read_[i] = '+';
+      ++i;
+    }
+    return value;
+  }
   /// Ignores a key, whatever its value.
   void leave_out(const char* key) { (void)look_up(key); }
 
@@ -172,25 +173,33 @@ class StateReader {
   }
 
  private:
+  void check_version() {
+    if (dict_->empty())
+      throw_invalid_argument("the key 'version' is missing: the state is empty, as that of a disabled scaler is");
+    const StateValue& version = look_up("version");
+    const std::int64_t number = whole("version", version);
+    if (number < 1) bad("version", version, "at least 1");
+    if (number > state_version) {
+      throw_invalid_argument(full("version") + " is " + to_text(version) +
+                             ", the state of a newer headroom: this one reads up to " + std::to_string(state_version));
+    }
+  }
+  /// Appended, as in detail::prefixed.
+  [[nodiscard]] std::string full(const char* key) const {
+    std::string text = prefix_;
+    text += key;
+    return text;
+  }
   [[nodiscard]] static std::string range_text(std::int64_t low, std::int64_t high) {
     return "in [" + std::to_string(low) + ", " + std::to_string(high) + "]";
   }
-  [[noreturn]] static void bad(const std::string& key, const StateValue& value, const std::string& expected) {
-    throw_invalid_argument(key + " is " + to_text(value) + "; it must be " + expected);
+  [[noreturn]] void bad(const char* key, const StateValue& value, const std::string& expected) const {
+    throw_invalid_argument(full(key) + " is " + to_text(value) + "; it must be " + expected);
   }
-  [[nodiscard]] static std::int64_t whole(const std::string& key, const StateValue& value) {
+  [[nodiscard]] std::int64_t whole(const char* key, const StateValue& value) const {
     if (const auto* number = std::get_if<std::int64_t>(&value)) return *number;
-    throw_invalid_argument(key + " is " + to_text(value) + (value.is_real() ? " as a real number" : "") +
+    throw_invalid_argument(full(key) + " is " + to_text(value) + (value.is_real() ? " as a real number" : "") +
                            "; it must be a whole number");
-  }
-  const StateValue& look_up(const char* key) {
-    const StateValue& value = dict_->at(key);
-    std::size_t i = 0;
-    for (const auto& entry : *dict_) {
-      if (&entry.second == &value) is_read_[i] = '+';
-      ++i;
-    }
-    return value;
   }
   /// An integer will do, because some writers of JSON do not distinguish 2 from 2.0.
   const double& real(const char* key) {
@@ -201,11 +210,12 @@ class StateReader {
     converted_ = static_cast<double>(*integer);
     return converted_;
   }
-  [[nodiscard]] bool is_there(const char* key) const { return all_needed_ || dict_->contains(key); }
+  [[nodiscard]] bool is_there(const char* key) const { return all_needed_ || dict_->contains(full(key)); }
 
   const StateDict* dict_;
   bool all_needed_;
   double converted_ = 0.0;
+  std::string prefix_;
   std::string is_read_;  // + or - for each entry of the dictionary
 };
 

@@ -55,7 +55,8 @@ class SpikeGuards {
       for (const auto& [key, value] : windows_[place].guard.state_dict()) state.add(prefix(place) + key, value);
     }
   }
-  /// Removes them again, and returns the guards, which have judged nobody yet.
+  /// Removes them again, and returns the guards, which have judged nobody yet. Throws std::invalid_argument if one is missing
+  /// before others, and as SpikeGuard::from_state_dict does.
   [[nodiscard]] static SpikeGuards take_from(StateDict& state) {
     SpikeGuards guards;
     for (;;) {
@@ -63,10 +64,13 @@ class SpikeGuards {
       StateDict of_guard, others;
       for (const auto& [key, value] : state) {
         const bool is_of_guard = key.compare(0, start.size(), start) == 0;
-        is_of_guard ? of_guard.add(key.substr(start.size()), value) : others.add(key, value);
+        (is_of_guard ? of_guard : others).add(key, value);
       }
-      if (of_guard.empty()) return guards;
-      guards.windows_.push_back({SpikeGuard::from_state_dict(of_guard), {}});
+      if (of_guard.empty()) {
+        check_no_more(state, start);
+        return guards;
+      }
+      guards.windows_.push_back({SpikeGuard::from_state_dict(of_guard, start), {}});
       state = std::move(others);
     }
   }
@@ -81,6 +85,12 @@ class SpikeGuards {
       return owner.address == nullptr || owner.same_optimizer(id) || (owner.type == id.type && owner.same_gradients(id));
     }
   };
+  static void check_no_more(const StateDict& state, const std::string& start) {
+    for (const auto& [key, value] : state) {
+      if (key.compare(0, 12, "spike_guard.") != 0) continue;
+      throw_invalid_argument("the key '" + start + "version' is missing, although '" + key + "' is there");
+    }
+  }
   [[nodiscard]] static std::string prefix(std::size_t place) { return "spike_guard." + std::to_string(place) + "."; }
 
   std::vector<Window> windows_;
