@@ -319,6 +319,35 @@ TEST_CASE("a bad argument of a preset is named as it is declared, with the value
   }
 }
 
+TEST_CASE("what an argument must be includes 0 exactly where 0 is taken") {
+  const auto takes_0 = [](const std::string& expected) {
+    return expected.find("0 or ") == 0 || expected.find("in [0, ") == 0 || expected.find("at least 0") == 0 ||
+           expected.find("in [-") == 0;
+  };
+  int number = 0;
+  for (const Preset& preset : all_presets()) {
+    for (std::size_t i = 0; i < preset.arguments.size(); ++i) {
+      std::vector<Value> values = usual_values(preset);
+      values[i] = {0.0, 0};
+      const std::string of_0 = message_of([&] { (void)preset.make(values); });
+      if (of_0.find(", above ") != std::string::npos) continue;  // of another argument, though there may be a 0
+      values[i] = {-0.0, 0};
+      INFO(preset.name << "(…, " << preset.arguments[i].name << ", …), 0: " << of_0);
+      CHECK(message_of([&] { (void)preset.make(values); }).empty() == of_0.empty());
+      for (const Value& bad : preset.bad[i]) {
+        values[i] = bad;
+        const std::string message = message_of([&] { (void)preset.make(values); });
+        const std::string before = "; it must be ";
+        INFO(message);
+        REQUIRE(message.find(before) != std::string::npos);
+        CHECK(takes_0(message.substr(message.find(before) + before.size())) == of_0.empty());
+        ++number;
+      }
+    }
+  }
+  CHECK(number > 300);
+}
+
 TEST_CASE("whatever arguments a preset refuses, it says so of those that were given") {
   std::mt19937 random(support::seed);
   for (const Preset& preset : all_presets()) {

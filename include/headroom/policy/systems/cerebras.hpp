@@ -39,15 +39,14 @@ namespace detail {
   const auto or_default = [](const double& value, double otherwise) {
     return (bit_cast<std::uint64_t>(value) & binary64::abs_mask) == 0 ? otherwise : value;
   };
-  if (steps_per_increase != 0) check_count("steps_per_increase", steps_per_increase);
+  if (steps_per_increase < 0) throw_bad_value("steps_per_increase", steps_per_increase, "0 or more");
   const double low = or_default(min_loss_scale, default_min), high = or_default(max_loss_scale, largest);
-  const float least = scale_argument("min_loss_scale", low);
-  if (least < static_cast<float>(default_min)) {
-    throw_bad_value("min_loss_scale", min_loss_scale, "at least 2^-14");
-  }
-  const float most = scale_argument("max_loss_scale", high);
+  constexpr const char *range = "0 or in [2^-126, 2^126]", *range_of_min = "0 or in [2^-14, 2^126]";
+  const float least = scale_argument("min_loss_scale", low, range_of_min);
+  if (least < static_cast<float>(default_min)) throw_bad_value("min_loss_scale", min_loss_scale, range_of_min);
+  const float most = scale_argument("max_loss_scale", high, range);
   check_order("min_loss_scale", low, "max_loss_scale", high);
-  float start = scale_argument("init_scale", or_default(init_scale, largest));
+  float start = scale_argument("init_scale", or_default(init_scale, largest), range);
   start = start < most ? start : most;
   start = start < least ? least : start;
   const std::int64_t interval = steps_per_increase == 0 ? 2000 : steps_per_increase;

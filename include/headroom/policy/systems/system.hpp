@@ -31,18 +31,19 @@ struct System {
 // What presets do with their arguments. Each is checked under the name that the preset's declaration has for it: what a
 // policy's configuration calls it is not what the caller wrote, and values are rounded or put together on their way there.
 
-/// An argument of a preset as a scale. Throws std::invalid_argument naming it if it is none.
-[[nodiscard]] constexpr float scale_argument(const char* name, const double& value) {
+/// An argument of a preset as a scale. Throws std::invalid_argument naming it if it is none, with what the preset takes.
+[[nodiscard]] constexpr float scale_argument(const char* name, const double& value,
+                                             const char* expected = "in [2^-126, 2^126]") {
   if (!positive_in(value, static_cast<double>(smallest_loss_scale), static_cast<double>(largest_loss_scale))) {
-    throw_bad_value(name, value, "in [2^-126, 2^126]");
+    throw_bad_value(name, value, expected);
   }
   return rounded_to_float(value);
 }
 /// The same for a floor. 0 means none, and so does anything else below our range.
 [[nodiscard]] constexpr float floor_argument(const char* name, const double& value) {
   const bool is_small = bit_cast<std::uint64_t>(value) << 1U < bit_cast<std::uint64_t>(smallest_normal_float) << 1U;
-  const bool is_negative = (bit_cast<std::uint64_t>(value) & binary64::sign_mask) != 0;
-  return is_small && !is_negative ? smallest_loss_scale : scale_argument(name, value);
+  const bool is_negative = bit_cast<std::uint64_t>(value) > binary64::sign_mask;
+  return is_small && !is_negative ? smallest_loss_scale : scale_argument(name, value, "in [0, 2^126]");
 }
 /// A factor that growth multiplies by and backoff divides by. Its inverse is normal, for -ffast-math makes others 0.
 [[nodiscard]] constexpr double factor_argument(const char* name, const double& value) {
