@@ -56,8 +56,10 @@ TEST_CASE("jmp: a growth to Inf is refused, however far below the largest scale 
 }
 
 TEST_CASE("jmp: a tiny floor is none, and the scale may start below it") {
-  for (const double none : {0.0, 0x1p-1074, 1e-300, 0x1p-127, 0x1.fffffffffffffp-127}) {
+  for (const double none : {0.0, -0.0, 0x1p-1074, 1e-300, 0x1p-127, 0x1.fffffffffffffp-127}) {
     CHECK(presets::jmp(1.0, 2000, 2.0, none).config().min_scale == headroom::smallest_loss_scale);
+  }
+  for (const double none : {0x1p-1074, 1e-300, 0x1p-127, 0x1.fffffffffffffp-127}) {
     CHECK_THAT(message_of([&] { (void)presets::jmp(1.0, 2000, 2.0, -none); }), ContainsSubstring("min_loss_scale is -"));
   }
   CHECK(presets::jmp(1.0, 2000, 2.0, 0x1.8p-126).config().min_scale == 0x1.8p-126F);
