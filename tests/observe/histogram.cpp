@@ -314,7 +314,6 @@ TEST_CASE("a state that is no histogram's is refused by key and value") {
       {"max_abs", headroom::detail::bit_cast<double>(headroom::binary64::infinity_bits)},
       {"lowest_exponent", -1075},
       {"lowest_exponent", 1023},
-      {"lowest_exponent", -126},
       {"counts", ""},
       {"counts", "x"},
       {"counts", 4},
@@ -323,17 +322,23 @@ TEST_CASE("a state that is no histogram's is refused by key and value") {
       {"counts", counts + " 4 1"},
       {"counts", counts + " 2 8"},
       {"counts", "1 -1 1"},
+      {"counts", counts + " 2"},
+      {"counts", counts + " 2 1 1"},
+      {"powers_of_two", ""},
       {"powers_of_two", powers_of_two + " 2"},
+      {"powers_of_two", powers_of_two + " 2 0 0"},
       {"powers_of_two", powers_of_two + " 3 0"},
-      {"powers_of_two", powers_of_two + " 2 1"},
       {"policy", "history"},
       {"version", 2},
       {"other", 1},
   };
   for (const auto& [key, value] : bad) {
     INFO(key << " " << headroom::detail::to_text(value) << ": " << message(key, value));
-    CHECK_FALSE(message(key, value).empty());
+    CHECK_THAT(message(key, value), Catch::Matchers::ContainsSubstring(" " + std::string(key) + " is ") ||
+                                        Catch::Matchers::ContainsSubstring("'" + std::string(key) + "' is unknown"));
   }
+  CHECK_FALSE(message("lowest_exponent", -126).empty());                  // by 1 more than max_abs, or that by 1 less
+  CHECK_FALSE(message("powers_of_two", powers_of_two + " 2 1").empty());  // the largest may be a power of two, or this not
   CHECK(message("max_abs", 2.5).empty());
   CHECK(message("subnormals", 4).empty());
   CHECK_THAT(message("max_abs", 4.0), Catch::Matchers::ContainsSubstring("max_abs is 4, which the other values contradict"));
@@ -345,6 +350,12 @@ TEST_CASE("a state that is no histogram's is refused by key and value") {
                Catch::Matchers::ContainsSubstring(key));
   }
   headroom::StateDict nothing = ExponentHistogram().state_dict();
+  for (const char* key : {"counts", "powers_of_two"}) {
+    headroom::StateDict longer = nothing;
+    longer.set(key, "0");
+    CHECK_THAT(support::message_of([&] { (void)ExponentHistogram::from_state_dict(longer); }),
+               Catch::Matchers::ContainsSubstring(" " + std::string(key) + " is "));
+  }
   nothing.set("lowest_exponent", 1);
   CHECK_THAT(support::message_of([&] { (void)ExponentHistogram::from_state_dict(nothing); }),
              Catch::Matchers::ContainsSubstring("lowest_exponent is 1, which"));

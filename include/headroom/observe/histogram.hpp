@@ -161,7 +161,9 @@ class ExponentHistogram {
     read.list("powers_of_two", powers_of_two, bins_of_powers, 0, all);
     read.finish();
     for (std::size_t i = 0; i < bins; ++i) found.bins_.push_back({counts[i], powers_of_two[i]});
-    const char* const odd = bins_of_powers != bins ? "powers_of_two" : found.what_is_odd();
+    const char* odd = found.what_is_odd();
+    // Of two lists of unlike length the other values say which is wrong.
+    if (bins_of_powers != bins) odd = bins == found.bins_by_range() ? "powers_of_two" : "counts";
     if (odd != nullptr) {
       detail::throw_invalid_argument(odd + (" is " + detail::to_text(dict.at(odd))) + ", which the other values contradict");
     }
@@ -179,9 +181,15 @@ class ExponentHistogram {
     return is_used ? bins_[static_cast<std::size_t>(exponent - lowest_)] : Bin{};
   }
 
+  /// How many there have to be, by the smallest exponent and the largest magnitude.
+  [[nodiscard]] std::size_t bins_by_range() const noexcept {
+    if (max_bits_ == 0 || max_bits_ >= binary64::infinity_bits) return 0;
+    return static_cast<std::size_t>(detail::WideFloat::of<binary64>(max_bits_).exponent - lowest_ + 1);
+  }
   /// The key of a value that cannot be, for what the others are; null if there is none.
   [[nodiscard]] const char* what_is_odd() const noexcept {
     std::uint64_t rest = elements_ - infs_ - nans_;
+    if (!bins_.empty() && (bins_.front().count == 0 || bins_.back().count == 0)) return "counts";
     for (const Bin& each : bins_) {
       if (each.count > rest) return "counts";
       if (each.powers_of_two > each.count) return "powers_of_two";
@@ -190,7 +198,7 @@ class ExponentHistogram {
     if (subnormals_ > nonzeros()) return "subnormals";
     if (bins_.empty()) return lowest_ != 0 ? "lowest_exponent" : max_bits_ != 0 ? "max_abs" : nullptr;
     const Bin& last = bins_.back();
-    if (bins_.front().count == 0 || last.count == 0 || highest_exponent() > detail::ExponentTally::highest) return "counts";
+    if (highest_exponent() > detail::ExponentTally::highest) return "lowest_exponent";
     if (max_bits_ == 0 || max_bits_ >= binary64::infinity_bits) return "max_abs";
     const auto max = detail::WideFloat::of<binary64>(max_bits_);
     const bool fits =
