@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -179,6 +181,14 @@ TEST_CASE("settings out of range are errors that name the field") {
   }
   CHECK_THAT(message_of([] { (void)SpikeGuard(17, 4.0, SpikeRule::llm_c); }),
              ContainsSubstring("sigmas is 4; it must be below sqrt(window - 1)"));
+  for (const int rule : {-1, 2, 5}) {
+    CHECK_THAT(message_of([&] { (void)SpikeGuard(128, 6.0, static_cast<SpikeRule>(rule)); }),
+               ContainsSubstring("rule is " + std::to_string(rule) + "; it must be"));
+  }
+  static_assert(std::is_constructible_v<SpikeGuard, int, float> && std::is_constructible_v<SpikeGuard, std::size_t, int>);
+  static_assert(!std::is_constructible_v<SpikeGuard, double, int> && !std::is_constructible_v<SpikeGuard, float> &&
+                !std::is_constructible_v<SpikeGuard, bool>);  // sigmas before the window, or something else
+  static_assert(!std::is_constructible_v<SpikeGuard, int, SpikeRule>);
   CHECK(SpikeGuard(18, 4.0, SpikeRule::llm_c).window() == 18);
   CHECK(SpikeGuard(8, 1e6).sigmas() == 1e6);
 }

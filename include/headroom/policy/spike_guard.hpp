@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -42,11 +43,15 @@ enum class SpikeRule {
 class SpikeGuard {
  public:
   /// Throws std::invalid_argument if `window` is not in [8, 65536], or `sigmas` not above 0 and at most 10^6 (llm_c: below
-  /// sqrt(window - 1)). The defaults are OLMo-core's; llm.c's window is 128, and its runs used 7 sigmas.
+  /// sqrt(window - 1)), or `rule` is no SpikeRule. The defaults are OLMo-core's; llm.c's window is 128, and its runs used 7
+  /// sigmas.
   explicit SpikeGuard(std::int64_t window = 128, const double& sigmas = 6.0, SpikeRule rule = SpikeRule::olmo_core)
       : window_(window), sigmas_(sigmas), rule_(rule) {
     check();
   }
+  /// A window is a whole number; what is not may be `sigmas`, which come after it.
+  template <class T, std::enable_if_t<std::is_floating_point_v<T> || std::is_same_v<T, bool>, int> = 0>
+  explicit SpikeGuard(T window, const double& sigmas = 6.0, SpikeRule rule = SpikeRule::olmo_core) = delete;
 
   [[nodiscard]] std::int64_t window() const noexcept { return window_; }
   [[nodiscard]] double sigmas() const noexcept { return sigmas_; }
@@ -132,6 +137,9 @@ class SpikeGuard {
 
   void check(const std::string& prefix = std::string()) const {
     constexpr double most_sigmas = 1e6;
+    if (rule_ != SpikeRule::olmo_core && rule_ != SpikeRule::llm_c) {
+      detail::throw_bad_value("rule", static_cast<std::int64_t>(rule_), "SpikeRule::olmo_core or SpikeRule::llm_c");
+    }
     if (window_ < 8 || window_ > 65536) detail::throw_bad_value((prefix + "window").c_str(), window_, "in [8, 65536]");
     if (!detail::positive_in(sigmas_, detail::smallest_double, most_sigmas)) {
       detail::throw_bad_value((prefix + "sigmas").c_str(), sigmas_, "above 0 and at most 1e6");
