@@ -100,6 +100,48 @@ TEST_CASE("too many skips are those in the window, with the advice for most of t
   CHECK(lenient.verdict() == Verdict::healthy);
 }
 
+TEST_CASE("too many skips, most of them of NaN alone: a smaller scale is no cure") {
+  const auto advice = [](int infs, int nans_alone, int unknown, std::optional<double> loss = std::nullopt,
+                         const HistoryConfig& config = {}) {
+    History history(config);
+    for (int i = 0; i < 10; ++i) history.record(65536.0F, overflow, true, nans(1));  // of the warm-up
+    take(history, 90);
+    const auto skipped = [&](const std::optional<NonFinite>& place) {
+      if (loss) history.record_loss(*loss);
+      history.record(1024.0F, overflow, true, place);
+      take(history, 1);
+    };
+    for (int i = 0; i < nans_alone; ++i) skipped(nans());
+    for (int i = 0; i < infs; ++i) skipped(nans(1));
+    for (int i = 0; i < unknown; ++i) skipped(std::nullopt);
+    REQUIRE(history.verdict() == Verdict::too_many_skips);
+    const std::string text = history.explanation(), begin = "0 as spikes: ";
+    return text.substr(text.find(begin) + begin.size());
+  };
+  const std::string no_scale = ", which no loss scale mends: ", loss = "see whether the loss is finite, and ",
+                    causes =
+                        "look at the named tensor and at their batches for 0/0, log 0 or an overflow in the forward pass; ",
+                    last = " layers[3].weight had a NaN at index 17, of 40 NaN and 0 Inf in all";
+  const std::string nine = "NaN and no Inf was counted in 9" + no_scale, at_116 = causes + "at step 116" + last;
+  CHECK(advice(0, 9, 0) == nine + loss + at_116);
+  CHECK(advice(0, 9, 0, 1.0) == nine + at_116);
+  CHECK(advice(0, 2, 9) == "NaN and no Inf was counted in 2" + no_scale + loss + causes + "at step 102" + last);
+  CHECK(advice(8, 9, 0) == nine + loss + at_116);
+  CHECK(advice(0, 9, 0, 1.0, HistoryConfig::for_dtype<headroom::bfloat16>()) == nine + at_116);
+  CHECK_THAT(advice(9, 9, 0), ContainsSubstring("choose a loss scale below"));
+  CHECK_THAT(advice(0, 0, 9), ContainsSubstring("choose a loss scale below"));  // nobody has looked
+
+  History jump = warm();  // Infs of both signs in every sum, until the scale has come down
+  descend(jump, 8, 1024.0F, nans());
+  History lasting = jump;
+  CHECK_THAT(jump.explanation(), ContainsSubstring("NaN and no Inf was counted in 8"));
+  descend(jump, 1, 4.0F, nans(1));
+  CHECK_THAT(jump.explanation(), ContainsSubstring("choose a loss scale below 4"));
+  take(lasting, 1);
+  descend(lasting, 1, 4.0F, nans(1));
+  CHECK_THAT(lasting.explanation(), ContainsSubstring("NaN and no Inf was counted in 8"));
+}
+
 TEST_CASE("steps without gradients are no skips too many, and make no share smaller") {
   History in_turns = warm();
   for (int i = 0; i < 200; ++i) {  // of two networks the other one

@@ -26,33 +26,47 @@ struct KeptPlaces {
   const StepRecord* last = nullptr;      // step of which it is known where its gradients were not finite
   const StepRecord* measured = nullptr;  // the last
   const StepRecord* failing = nullptr;   // the last that was not finite, if no finite one came after it
+  // Of the steps skipped as not finite after the warm-up, those of which it is known where; and those of them with no Inf, nor
+  // one in a step after them before the next finite one: gradients that are far too large may be NaN alone at first.
+  std::int64_t known = 0, nan_alone = 0;
+  const StepRecord* last_nan_alone = nullptr;
   // Of the steps that were not finite at min_scale or below:
-  const StepRecord* first_at_floor = nullptr;                     // of those of which it is known where
-  std::int64_t at_floor = 0, nan_alone = 0, inf_alone_there = 0;  // those; with no Inf; with no NaN, in the tensor of the first
+  const StepRecord* first_at_floor = nullptr;  // of those of which it is known where
+  std::int64_t at_floor = 0;                   // those
+  std::int64_t nan_alone_there = 0;            // with no Inf
+  std::int64_t inf_alone_there = 0;            // with no NaN, in the tensor of the first
 };
 template <class Steps>
-[[nodiscard]] KeptPlaces places_of(const Steps& steps, const HistoryConfig& config) {
+[[nodiscard]] KeptPlaces places_of(const Steps& steps, const HistoryFacts& facts, const HistoryConfig& config) {
   KeptPlaces places;
+  const std::int64_t of_warm_up = config.warm_up - (facts.totals.steps - static_cast<std::int64_t>(steps.size()));
+  std::int64_t run = 0;  // of NaN alone
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const StepRecord& step = steps[i];
     const NonFinite& found = step.nonfinite;
     if (is_measured(step)) places.measured = &step;
     if (step.reason != SkipReason::no_gradients) places.failing = step.report.finite ? nullptr : &step;
+    if (places.failing == nullptr) run = 0;
     if (!step.has_place()) continue;
     places.last = &step;
+    if (step.reason == SkipReason::not_finite && static_cast<std::int64_t>(i) >= of_warm_up) {
+      ++places.known;
+      places.nan_alone += found.inf_count == 0 ? 1 : -run;
+      run = found.inf_count == 0 ? run + 1 : 0;
+      if (run > 0) places.last_nan_alone = &step;
+    }
     if (!is_nonfinite_at_floor(step, config)) continue;
     if (places.first_at_floor == nullptr) places.first_at_floor = &step;
     ++places.at_floor;
-    if (found.inf_count == 0) ++places.nan_alone;
+    if (found.inf_count == 0) ++places.nan_alone_there;
     if (found.nan_count == 0 && found.path == places.first_at_floor->nonfinite.path) ++places.inf_alone_there;
   }
   return places;
 }
 
 [[nodiscard]] inline std::string tensor_text(const NonFinite& place) { return place.path.empty() ? "the tree" : place.path; }
-/// Where the last overflow was, as the end of a sentence.
-[[nodiscard]] inline std::string place_text(const KeptPlaces& places) {
-  const StepRecord* place = places.last;
+/// Where a step was not finite, as the end of a sentence.
+[[nodiscard]] inline std::string place_text(const StepRecord* place) {
   if (place == nullptr) return "; no tensor has been named";
   const NonFinite& found = place->nonfinite;
   return "; at step " + std::to_string(place->step) + " " + tensor_text(found) + " had " +
@@ -69,13 +83,13 @@ template <class Steps>
          rounded_text(last.loss_scale) +
          ", which no smaller one will mend: see whether the loss is finite before it is scaled, and the weights; if they are "
          "not, go back to a checkpoint, with a lower learning rate" +
-         place_text(places);
+         place_text(places.last);
 }
 /// What the record shows of why it overflows at the floor, and what to do.
 [[nodiscard]] inline std::string floor_advice(const HistoryFacts& facts, const StepRecord& last, const KeptPlaces& places,
                                               const HistoryConfig& config) {
   constexpr double much = 8.0;  // 3 octaves
-  if (places.at_floor > 0 && places.nan_alone == places.at_floor) {
+  if (places.at_floor > 0 && places.nan_alone_there == places.at_floor) {
     return last.loss_finite ? "NaN and no Inf was counted there, though the loss is finite: see whether the weights are, and "
                               "which layer divides by 0"
                             : "NaN and no Inf was counted there, as from a loss or weights that are not finite: see whether "
@@ -112,7 +126,7 @@ template <class Steps>
 [[nodiscard]] inline std::string floor_text(const HistoryFacts& facts, const StepRecord& last, const KeptPlaces& places,
                                             const HistoryConfig& config) {
   return std::to_string(facts.kept.at_floor) + " of the kept steps were not finite although the loss scale was " +
-         rounded_text(config.min_scale) + " or less: " + floor_advice(facts, last, places, config) + place_text(places);
+         rounded_text(config.min_scale) + " or less: " + floor_advice(facts, last, places, config) + place_text(places.last);
 }
 [[nodiscard]] inline std::string skips_text(const HistoryFacts& facts, const StepRecord& last, const KeptPlaces& places,
                                             const HistoryConfig& config) {
@@ -123,12 +137,18 @@ template <class Steps>
   if (kept.spikes > kept.not_finite) {
     return figures + "look at their batches; if those are sound, let the SpikeGuard skip fewer, by more sigmas";
   }
+  if (2 * places.nan_alone > places.known) {
+    return figures + "NaN and no Inf was counted in " + std::to_string(places.nan_alone) + ", which no loss scale mends: " +
+           (places.last_nan_alone->loss_finite ? "" : "see whether the loss is finite, and ") +
+           "look at the named tensor and at their batches for 0/0, log 0 or an overflow in the forward pass" +
+           place_text(places.last_nan_alone);
+  }
   if (is_as_wide_as_float(config.dynamic_range)) {
     return figures + "their dtype needs no loss scale: " + (last.loss_finite ? "" : "see whether the loss is finite, and ") +
-           "lower the learning rate or clip the gradients" + place_text(places);
+           "lower the learning rate or clip the gradients" + place_text(places.last);
   }
   return figures + "choose a loss scale below " + rounded_text(last.loss_scale) +
-         " or one that grows less often, by growth_interval, or lower the learning rate" + place_text(places);
+         " or one that grows less often, by growth_interval, or lower the learning rate" + place_text(places.last);
 }
 [[nodiscard]] inline std::string share_text(const HistoryFacts& facts) {
   return rounded_text(100.0 * *facts.underflow_share) + " % of the gradients become zero in their format";
@@ -156,7 +176,7 @@ template <class Steps>
                                               const HistoryConfig& config) {
   const std::string figures =
       std::to_string(totals.not_finite) + " of the first " + std::to_string(totals.steps) + " steps were not finite";
-  if (is_as_wide_as_float(config.dynamic_range)) return totals.not_finite == 0 ? figures : figures + place_text(places);
+  if (is_as_wide_as_float(config.dynamic_range)) return totals.not_finite == 0 ? figures : figures + place_text(places.last);
   return figures + ", which is usual while the loss scale, now " + rounded_text(last.loss_scale) + ", comes down";
 }
 

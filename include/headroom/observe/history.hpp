@@ -151,7 +151,7 @@ class History {
     const std::string name = std::string(", ") + to_string(found) + ": ";
     if (size_ == 0) return "before step " + std::to_string(next_step_) + name + detail::totals_text(found, facts_);
     return "step " + std::to_string(last().step) + name +
-           detail::explanation_of(found, facts_, last(), detail::places_of(*this, config_), config_);
+           detail::explanation_of(found, facts_, last(), detail::places_of(*this, facts_, config_), config_);
   }
 
   /// The kept steps, the oldest first, as CSV with a line of names. What is not known is empty, and so is the max_abs of
