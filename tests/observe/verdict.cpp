@@ -75,17 +75,16 @@ TEST_CASE("too many skips are those in the window, with the advice for most of t
   CHECK(history.verdict() == Verdict::healthy);  // 10 of 200
   history.record(1024.0F, overflow, true, nans(1));
   CHECK(history.verdict() == Verdict::too_many_skips);
-  CHECK(
-      history.explanation() ==
-      "step 409, too_many_skips: 11 of 200 steps with gradients were skipped, 1 as not finite and 10 as spikes: look at their "
-      "batches; if those are sound, let the SpikeGuard skip fewer, by more sigmas");
+  CHECK(history.explanation() ==
+        "step 409, too_many_skips: 11 of 200 steps with gradients were skipped (1 not finite, 10 spikes): look at their "
+        "batches; if those are sound, give the SpikeGuard more sigmas");
   History diverging = history;
   for (int i = 0; i < 9; ++i) diverging.record(1024.0F, overflow, true, nans(1));
-  CHECK_THAT(diverging.explanation(),
-             ContainsSubstring("10 as not finite and 10 as spikes: choose a loss scale below 1024 or one "
-                               "that grows less often, by growth_interval, or lower the learning rate; at "
-                               "step 418 layers[3].weight had a NaN at index 17, of 40 NaN and 1 Inf in "
-                               "all"));
+  CHECK_THAT(
+      diverging.explanation(),
+      ContainsSubstring(
+          "(10 not finite, 10 spikes): keep the loss scale below 1024 (max_scale), let it grow less often (growth_interval), "
+          "or lower the learning rate; at step 418 layers[3].weight had a NaN at index 17, of 40 NaN and 1 Inf in all"));
   take(history, 100);
   CHECK(history.verdict() == Verdict::healthy);
 
@@ -115,31 +114,31 @@ TEST_CASE("too many skips, most of them of NaN alone: a smaller scale is no cure
     for (int i = 0; i < infs; ++i) skipped(nans(1));
     for (int i = 0; i < unknown; ++i) skipped(std::nullopt);
     REQUIRE(history.verdict() == Verdict::too_many_skips);
-    const std::string text = history.explanation(), begin = "0 as spikes: ";
+    const std::string text = history.explanation(), begin = "0 spikes): ";
     return text.substr(text.find(begin) + begin.size());
   };
   const std::string no_scale = ", which no loss scale mends: ", loss = "see whether the loss is finite, and ",
                     causes =
                         "look at the named tensor and at their batches for 0/0, log 0 or an overflow in the forward pass; ",
                     last = " layers[3].weight had a NaN at index 17, of 40 NaN and 0 Inf in all";
-  const std::string nine = "NaN and no Inf was counted in 9" + no_scale, at_116 = causes + "at step 116" + last;
+  const std::string nine = "only NaN was counted in 9" + no_scale, at_116 = causes + "at step 116" + last;
   CHECK(advice(0, 9, 0) == nine + loss + at_116);
   CHECK(advice(0, 9, 0, 1.0) == nine + at_116);
-  CHECK(advice(0, 2, 9) == "NaN and no Inf was counted in 2" + no_scale + loss + causes + "at step 102" + last);
+  CHECK(advice(0, 2, 9) == "only NaN was counted in 2" + no_scale + loss + causes + "at step 102" + last);
   CHECK(advice(8, 9, 0) == nine + loss + at_116);
   CHECK(advice(0, 9, 0, 1.0, HistoryConfig::for_dtype<headroom::bfloat16>()) == nine + at_116);
-  CHECK_THAT(advice(9, 9, 0), ContainsSubstring("choose a loss scale below"));
-  CHECK_THAT(advice(0, 0, 9), ContainsSubstring("choose a loss scale below"));  // nobody has looked
+  CHECK_THAT(advice(9, 9, 0), ContainsSubstring("keep the loss scale below"));
+  CHECK_THAT(advice(0, 0, 9), ContainsSubstring("keep the loss scale below"));  // nobody has looked
 
   History jump = warm();  // Infs of both signs in every sum, until the scale has come down
   descend(jump, 8, 1024.0F, nans());
   History lasting = jump;
-  CHECK_THAT(jump.explanation(), ContainsSubstring("NaN and no Inf was counted in 8"));
+  CHECK_THAT(jump.explanation(), ContainsSubstring("only NaN was counted in 8"));
   descend(jump, 1, 4.0F, nans(1));
-  CHECK_THAT(jump.explanation(), ContainsSubstring("choose a loss scale below 4"));
+  CHECK_THAT(jump.explanation(), ContainsSubstring("keep the loss scale below 4"));
   take(lasting, 1);
   descend(lasting, 1, 4.0F, nans(1));
-  CHECK_THAT(lasting.explanation(), ContainsSubstring("NaN and no Inf was counted in 8"));
+  CHECK_THAT(lasting.explanation(), ContainsSubstring("only NaN was counted in 8"));
 }
 
 TEST_CASE("steps without gradients are no skips too many, and make no share smaller") {
@@ -153,7 +152,7 @@ TEST_CASE("steps without gradients are no skips too many, and make no share smal
   CHECK(in_turns.verdict() == Verdict::healthy);  // 10 of 210
   skip(in_turns, 1);
   CHECK(in_turns.verdict() == Verdict::too_many_skips);
-  CHECK_THAT(in_turns.explanation(), ContainsSubstring("11 of 211 steps with gradients were skipped, 11 as not finite and 0"));
+  CHECK_THAT(in_turns.explanation(), ContainsSubstring("11 of 211 steps with gradients were skipped (11 not finite, 0"));
 }
 
 TEST_CASE("the usual rhythm of a dynamic scale is healthy") {
@@ -182,10 +181,9 @@ TEST_CASE("at the floor: two steps that were not finite there, and the scale has
   skip(history, 1, 8.0F);
   CHECK(history.verdict() == Verdict::at_floor);
   CHECK(history.explanation() ==
-        "step 105, at_floor: 2 of the kept steps were not finite although the loss scale was 16 or less: the gradients are too "
-        "large or NaN, and nobody has looked which (record the StepResult: its nonfinite counts both, on the rank that has "
-        "them): lower the learning rate "
-        "or clip the gradients, and see whether the loss is finite before it is scaled; no tensor has been named");
+        "step 105, at_floor: 2 of the kept steps were not finite at a loss scale of 16 or less: the gradients are too large or "
+        "NaN; nobody has looked which (a recorded StepResult tells, on the rank that has them): lower the learning rate or "
+        "clip the gradients, and see whether the unscaled loss is finite; no tensor has been named");
   take(history, 1, 1.0, 16.0F);
   CHECK(history.verdict() == Verdict::at_floor);
   take(history, 1, 1.0, 32.0F);
@@ -232,7 +230,7 @@ TEST_CASE("what is advised at the floor is what the record shows") {
       history.record(1.0F, overflow, true, place);
     }
     REQUIRE(history.verdict() == Verdict::at_floor);
-    const std::string text = history.explanation(), begin = "the loss scale was 1 or less: ";
+    const std::string text = history.explanation(), begin = "at a loss scale of 1 or less: ";
     const auto from = text.find(begin) + begin.size();
     return text.substr(from, text.find("; at step") - from);
   };
@@ -240,7 +238,7 @@ TEST_CASE("what is advised at the floor is what the record shows") {
     return NonFinite{path, 0, nan_count > 0 ? NonFiniteKind::nan : NonFiniteKind::inf, nan_count, inf_count};
   };
   const std::string usual = "lower the learning rate or clip the gradients",
-                    loss = ", and see whether the loss is finite before it is scaled";
+                    loss = ", and see whether the unscaled loss is finite";
   History calm = warm(), rising = warm();
   take(calm, 1, 1.0, 7.0F);
 
@@ -251,17 +249,14 @@ TEST_CASE("what is advised at the floor is what the record shows") {
     CHECK(at_floor(calm, at("a", 1, 1), at("a", 1, 0)) == usual + loss);
   }
   SECTION("NaN alone is no want of range") {
-    const std::string nan_alone =
-        "NaN and no Inf was counted there, as from a loss or weights that are not finite: see whether ";
+    const std::string nan_alone = "only NaN was counted there, as from a loss or weights that are not finite: see whether ";
     CHECK(at_floor(calm, at("a", 1, 0), at("b", 7, 0)) == nan_alone + "they are");
     CHECK(at_floor(calm, at("a", 1, 0), at("b", 7, 0), true) ==
-          "NaN and no Inf was counted there, though the loss is finite: see whether the weights are, and which layer divides "
-          "by 0");
+          "only NaN was counted there, though the loss is finite: see whether the weights are, and what divides by 0");
     CHECK(at_floor(warm(), at("a", 1, 0), at("b", 7, 0)) == nan_alone + "they are");  // rather than how far the scale fell
   }
   SECTION("Inf alone, and always in one tensor") {
-    const std::string narrow =
-        "Inf and no NaN was counted there, first in a each time: compute that layer in float or bfloat16";
+    const std::string narrow = "only Inf was counted there, first in a each time: compute that layer in float or bfloat16";
     CHECK(at_floor(calm, at("a", 0, 1), at("a", 0, 2)) == narrow + loss);
     CHECK(at_floor(calm, at("a", 0, 1), at("a", 0, 2), true) == narrow);
     CHECK(at_floor(calm, at("a", 0, 1), at("b", 0, 2), true) == usual);
@@ -288,7 +283,7 @@ TEST_CASE("what is advised at the floor is what the record shows") {
     take(by_8, 1, 1.0, 7.99F);
     CHECK(at_floor(by_8, at("a", 0, 1), at("b", 0, 1), true) == usual);
   }
-  SECTION("how far the scale has fallen says how far gradients have grown only where Inf and no NaN was counted") {
+  SECTION("how far the scale has fallen says how far gradients have grown only where only Inf was counted") {
     CHECK(at_floor(warm(), at("a", 0, 1), at("a", 1, 1)) == usual + loss);
     CHECK(at_floor(warm(), at("a", 1, 0), at("a", 1, 1), true) == usual);
     // NaN on the way down comes of Infs of both signs; what counts is the last step
@@ -303,13 +298,12 @@ TEST_CASE("what is advised at the floor is what the record shows") {
     since.record(1.0F, no_gradients);
     CHECK_THAT(since.explanation(), !ContainsSubstring("grown"));
     skip(since, 1, 1.0F);  // of which nobody knows
-    CHECK_THAT(since.explanation(), ContainsSubstring("1 or less: Inf and no NaN was counted there, first in a each time"));
+    CHECK_THAT(since.explanation(), ContainsSubstring("1 or less: only Inf was counted there, first in a each time"));
     take(since, 1, 1.0, 1.0F);
     CHECK_THAT(since.explanation(), !ContainsSubstring("grown"));
   }
   SECTION("nobody has looked") {
-    const std::string looked =
-        ", and nobody has looked which (record the StepResult: its nonfinite counts both, on the rank that has them): ";
+    const std::string looked = "; nobody has looked which (a recorded StepResult tells, on the rank that has them): ";
     const auto advice = [](History history, bool loss_recorded = false) {
       for (int i = 0; i < 2; ++i) {
         if (loss_recorded) history.record_loss(1.0);
@@ -329,7 +323,7 @@ TEST_CASE("what is advised at the floor is what the record shows") {
     elsewhere.record(64.0F, overflow, true, at("b", 0, 1));  // not at the floor
     CHECK_THAT(advice(elsewhere), ContainsSubstring(grown + looked + usual + loss + "; at step 100 b had an Inf"));
     History first;
-    CHECK_THAT(advice(first), ContainsSubstring("the gradients are too large or NaN, and nobody"));
+    CHECK_THAT(advice(first), ContainsSubstring("the gradients are too large or NaN; nobody"));
   }
   SECTION("the largest gradient had grown before") {
     take(rising, 1, 7.9, 1.0F);
@@ -414,8 +408,9 @@ TEST_CASE("no scale helps: it has fallen by the range of fp16 since the last fin
   CHECK(history.verdict() == Verdict::too_many_skips);  // at 2^-39 of it a gradient 2^39.99 times larger would overflow
   skip(history, 1, 0x1p-24F);
   CHECK(history.verdict() == Verdict::loss_is_not_finite);
-  CHECK_THAT(history.explanation(), ContainsSubstring("step 141, loss_is_not_finite: the last 41 steps were not finite, down "
-                                                      "to a loss scale of 5.96046e-08"));
+  CHECK_THAT(history.explanation(),
+             ContainsSubstring(
+                 "step 141, loss_is_not_finite: the last 41 steps were not finite, down to a loss scale of 5.96046e-08"));
   take(history, 1, 1.0, 64.0F);
   CHECK(history.verdict() == Verdict::too_many_skips);
 
@@ -534,11 +529,11 @@ TEST_CASE("underflowing is explained by figures with six digits") {
   take(history, 30, 1.0);
   take(history, 70, 1.23456789e-9);
   CHECK(history.explanation() ==
-        "step 99, underflowing: in 70 of 100 steps the largest gradient times the loss scale was below 0.00390625, where the "
-        "others become zero (the largest gradient of this step is 1.23457e-09): let the loss scale, now 1024, start higher or "
-        "grow sooner, by initial_scale or growth_interval");
+        "step 99, underflowing: in 70 of 100 steps the largest gradient, now 1.23457e-09, times the loss scale was below "
+        "0.00390625, where the others become zero: let the loss scale, now 1024, start higher (initial_scale) or grow sooner "
+        "(growth_interval)");
   skip(history, 1);
-  CHECK_THAT(history.explanation(), ContainsSubstring("(the largest gradient of this step is not finite)"));
+  CHECK_THAT(history.explanation(), ContainsSubstring("the largest gradient, now not finite, times"));
 }
 
 TEST_CASE("the lowest peak is 2^16 times the smallest number of the format") {
@@ -589,11 +584,10 @@ TEST_CASE("without a loss scale, in bfloat16: a step that is not finite says not
   }
   skip(history, 50, 1.0F);
   CHECK(history.verdict() == Verdict::too_many_skips);
-  CHECK(
-      history.explanation() ==
-      "step 1149, too_many_skips: 52 of 1024 steps with gradients were skipped, 52 as not finite and 0 as spikes: their dtype "
-      "needs no loss scale: see whether the loss is finite, and lower the learning rate or clip the gradients; no tensor has "
-      "been named");
+  CHECK(history.explanation() ==
+        "step 1149, too_many_skips: 52 of 1024 steps with gradients were skipped (52 not finite, 0 spikes): their dtype needs "
+        "no loss scale: see whether the loss is finite, and lower the learning rate or clip the gradients; no tensor has been "
+        "named");
 
   history.record_loss(1.0);
   skip(history, 1, 1.0F);
@@ -618,10 +612,9 @@ TEST_CASE("underflowing by the share that was counted, if one was") {
   History history = warm();
   history.set_underflow_share(0.0501);
   CHECK(history.verdict() == Verdict::underflowing);
-  CHECK(
-      history.explanation() ==
-      "step 99, underflowing: 5.01 % of the gradients become zero in their format: let the loss scale, now 1024, start higher "
-      "or grow sooner, by initial_scale or growth_interval");
+  CHECK(history.explanation() ==
+        "step 99, underflowing: 5.01 % of the gradients become zero in their format: let the loss scale, now 1024, start "
+        "higher (initial_scale) or grow sooner (growth_interval)");
   history.set_underflow_share(0.05);
   CHECK(history.verdict() == Verdict::healthy);
   take(history, 1000, 1e-9);

@@ -76,13 +76,13 @@ template <class Steps>
 
 [[nodiscard]] inline std::string loss_text(const HistoryFacts& facts, const StepRecord& last, const KeptPlaces& places) {
   if (last.loss_finite) {
-    return "the loss is Inf or NaN, which no loss scale mends: look at this batch, at what the loss divides by or takes the "
-           "logarithm of, and whether the weights are still finite";
+    return "the loss is Inf or NaN, which no loss scale mends: look at this batch, for 0/0 or log 0 in the loss, and whether "
+           "the weights are finite";
   }
   return "the last " + std::to_string(facts.nonfinite_run) + " steps were not finite, down to a loss scale of " +
          rounded_text(last.loss_scale) +
-         ", which no smaller one will mend: see whether the loss is finite before it is scaled, and the weights; if they are "
-         "not, go back to a checkpoint, with a lower learning rate" +
+         "; no smaller one will help: see whether the unscaled loss and the weights are finite; if not, go back to a "
+         "checkpoint and lower the learning rate" +
          place_text(places.last);
 }
 /// What the record shows of why it overflows at the floor, and what to do.
@@ -90,12 +90,11 @@ template <class Steps>
                                               const HistoryConfig& config) {
   constexpr double much = 8.0;  // 3 octaves
   if (places.at_floor > 0 && places.nan_alone_there == places.at_floor) {
-    return last.loss_finite ? "NaN and no Inf was counted there, though the loss is finite: see whether the weights are, and "
-                              "which layer divides by 0"
-                            : "NaN and no Inf was counted there, as from a loss or weights that are not finite: see whether "
-                              "they are";
+    return last.loss_finite ? "only NaN was counted there, though the loss is finite: see whether the weights are, and what "
+                              "divides by 0"
+                            : "only NaN was counted there, as from a loss or weights that are not finite: see whether they are";
   }
-  const std::string loss = last.loss_finite ? "" : ", and see whether the loss is finite before it is scaled";
+  const std::string loss = last.loss_finite ? "" : ", and see whether the unscaled loss is finite";
   const std::string advice = "lower the learning rate or clip the gradients" + loss;
   // All that backward computed fitted into the format at the scale of the last finite step. What is Inf now has grown by as
   // much as the scale has fallen since; of what is NaN that says nothing.
@@ -113,32 +112,31 @@ template <class Steps>
   }
   const bool has_wider = !is_as_wide_as_float(config.dynamic_range);
   if (has_wider && places.at_floor >= 2 && places.inf_alone_there == places.at_floor) {
-    return "Inf and no NaN was counted there, first in " + tensor_text(places.first_at_floor->nonfinite) +
+    return "only Inf was counted there, first in " + tensor_text(places.first_at_floor->nonfinite) +
            " each time: compute that layer in float or bfloat16" + loss;
   }
   if (places.at_floor == 0) {
     return "the gradients " + (fall >= much ? "have " + grown + ", or are NaN" : std::string("are too large or NaN")) +
-           ", and nobody has looked which (record the StepResult: its nonfinite counts both, on the rank that has them): " +
-           advice;
+           "; nobody has looked which (a recorded StepResult tells, on the rank that has them): " + advice;
   }
   return advice;
 }
 [[nodiscard]] inline std::string floor_text(const HistoryFacts& facts, const StepRecord& last, const KeptPlaces& places,
                                             const HistoryConfig& config) {
-  return std::to_string(facts.kept.at_floor) + " of the kept steps were not finite although the loss scale was " +
+  return std::to_string(facts.kept.at_floor) + " of the kept steps were not finite at a loss scale of " +
          rounded_text(config.min_scale) + " or less: " + floor_advice(facts, last, places, config) + place_text(places.last);
 }
 [[nodiscard]] inline std::string skips_text(const HistoryFacts& facts, const StepRecord& last, const KeptPlaces& places,
                                             const HistoryConfig& config) {
   const KeptSteps& kept = facts.kept;
   const std::string figures = std::to_string(kept.not_finite + kept.spikes) + " of " + std::to_string(kept.steps) +
-                              " steps with gradients were skipped, " + std::to_string(kept.not_finite) + " as not finite and " +
-                              std::to_string(kept.spikes) + " as spikes: ";
+                              " steps with gradients were skipped (" + std::to_string(kept.not_finite) + " not finite, " +
+                              std::to_string(kept.spikes) + " spikes): ";
   if (kept.spikes > kept.not_finite) {
-    return figures + "look at their batches; if those are sound, let the SpikeGuard skip fewer, by more sigmas";
+    return figures + "look at their batches; if those are sound, give the SpikeGuard more sigmas";
   }
   if (2 * places.nan_alone > places.known) {
-    return figures + "NaN and no Inf was counted in " + std::to_string(places.nan_alone) + ", which no loss scale mends: " +
+    return figures + "only NaN was counted in " + std::to_string(places.nan_alone) + ", which no loss scale mends: " +
            (places.last_nan_alone->loss_finite ? "" : "see whether the loss is finite, and ") +
            "look at the named tensor and at their batches for 0/0, log 0 or an overflow in the forward pass" +
            place_text(places.last_nan_alone);
@@ -147,8 +145,8 @@ template <class Steps>
     return figures + "their dtype needs no loss scale: " + (last.loss_finite ? "" : "see whether the loss is finite, and ") +
            "lower the learning rate or clip the gradients" + place_text(places.last);
   }
-  return figures + "choose a loss scale below " + rounded_text(last.loss_scale) +
-         " or one that grows less often, by growth_interval, or lower the learning rate" + place_text(places.last);
+  return figures + "keep the loss scale below " + rounded_text(last.loss_scale) +
+         " (max_scale), let it grow less often (growth_interval), or lower the learning rate" + place_text(places.last);
 }
 [[nodiscard]] inline std::string share_text(const HistoryFacts& facts) {
   return rounded_text(100.0 * *facts.underflow_share) + " % of the gradients become zero in their format";
@@ -156,12 +154,12 @@ template <class Steps>
 [[nodiscard]] inline std::string underflow_text(const HistoryFacts& facts, const StepRecord& last,
                                                 const HistoryConfig& config) {
   const std::string advice = ": let the loss scale, now " + rounded_text(last.loss_scale) +
-                             ", start higher or grow sooner, by initial_scale or growth_interval";
+                             ", start higher (initial_scale) or grow sooner (growth_interval)";
   if (facts.underflow_share) return share_text(facts) + advice;
   const std::string size = last.report.finite ? rounded_text(last.report.max_abs) : "not finite";
   return "in " + std::to_string(facts.kept.low) + " of " + std::to_string(facts.kept.with_peak) +
-         " steps the largest gradient times the loss scale was below " + rounded_text(config.lowest_peak) +
-         ", where the others become zero (the largest gradient of this step is " + size + ")" + advice;
+         " steps the largest gradient, now " + size + ", times the loss scale was below " + rounded_text(config.lowest_peak) +
+         ", where the others become zero" + advice;
 }
 [[nodiscard]] inline std::string spike_text(const HistoryFacts& facts, const StepRecord& last, const HistoryConfig& config) {
   const double octaves = octaves_of_spike(facts, last, config);
