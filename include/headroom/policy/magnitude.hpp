@@ -43,11 +43,6 @@ template <unsigned bits = 4>
   return static_cast<std::int32_t>(bit_cast<std::uint64_t>(value) >> (binary64::mantissa_bits - bits)) -
          static_cast<std::int32_t>(binary64::bias) * (1 << bits);
 }
-/// The line, rounded up.
-[[nodiscard]] constexpr std::int32_t log2_above(const double& value) noexcept {
-  constexpr std::uint64_t below = (std::uint64_t{1} << (binary64::mantissa_bits - 4U)) - 1;
-  return log2_below(value) + ((bit_cast<std::uint64_t>(value) & below) != 0 ? 1 : 0);
-}
 /// 2^exponent, or the end of the range of scales.
 [[nodiscard]] constexpr float power_of_two(std::int32_t exponent) noexcept {
   const std::int32_t in_range = exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
