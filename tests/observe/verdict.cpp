@@ -49,7 +49,7 @@ TEST_CASE("warming up: fewer than 100 steps") {
   CHECK(History(config).verdict() == Verdict::healthy);
 }
 
-TEST_CASE("too many skips: more than 5 % of the kept steps after the warm-up, and more than 5 in any case") {
+TEST_CASE("too many skips: more than 5 % of the kept steps after the warm-up, which count as 100 at least") {
   History history = warm();
   skip(history, 5);
   CHECK(history.verdict() == Verdict::healthy);
@@ -83,8 +83,9 @@ TEST_CASE("too many skips are those in the window, with the advice for most of t
   CHECK_THAT(
       diverging.explanation(),
       ContainsSubstring(
-          "(10 not finite, 10 spikes): keep the loss scale below 1024 (max_scale), let it grow less often (growth_interval), "
-          "or lower the learning rate; at step 418 layers[3].weight had a NaN at index 17, of 40 NaN and 1 Inf in all"));
+          "(10 not finite, 10 spikes): keep the loss scale below 1024, the smallest that overflowed (max_scale), let it grow "
+          "less often (growth_interval), or lower the learning rate; at step 418 layers[3].weight had a NaN at index 17, of 40 "
+          "NaN and 1 Inf in all"));
   take(history, 100);
   CHECK(history.verdict() == Verdict::healthy);
 
@@ -139,6 +140,32 @@ TEST_CASE("too many skips, most of them of NaN alone: a smaller scale is no cure
   take(lasting, 1);
   descend(lasting, 1, 4.0F, nans(1));
   CHECK_THAT(lasting.explanation(), ContainsSubstring("only NaN was counted in 8"));
+}
+
+TEST_CASE("too many skips: the scale to stay below is the smallest that overflowed, whatever came last") {
+  const auto below = [](const History& history) {
+    REQUIRE(history.verdict() == Verdict::too_many_skips);
+    const std::string text = history.explanation(), begin = "keep the loss scale below ";
+    return text.substr(text.find(begin) + begin.size(), 36);
+  };
+  const std::string is_131072 = "131072, the smallest that overflowed";
+  History history;
+  skip(history, 1, 64.0F);  // of the warm-up
+  take(history, 99, 1.0, 65536.0F);
+  skip(history, 6, 131072.0F);
+  CHECK(below(history) == is_131072);
+  take(history, 1, 1.0, 65536.0F);
+  CHECK(below(history) == is_131072);
+  for (int i = 0; i < 2; ++i) history.record(262144.0F, overflow, true, nans(1));
+  CHECK(below(history) == is_131072);
+  history.record(1024.0F, overflow, true, nans());  // of NaN alone, which no scale mends
+  CHECK(below(history) == is_131072);
+  history.record(16.0F, no_gradients);
+  CHECK(below(history) == is_131072);
+  history.record(16.0F, GradientReport{true, 1.0}, true);  // a spike
+  CHECK(below(history) == is_131072);
+  history.record(65536.0F, overflow, true, nans(1));
+  CHECK(below(history) == "65536, the smallest that overflowed ");
 }
 
 TEST_CASE("steps without gradients are no skips too many, and make no share smaller") {
@@ -528,10 +555,11 @@ TEST_CASE("underflowing is explained by figures with six digits") {
   History history(config);
   take(history, 30, 1.0);
   take(history, 70, 1.23456789e-9);
-  CHECK(history.explanation() ==
-        "step 99, underflowing: in 70 of 100 steps the largest gradient, now 1.23457e-09, times the loss scale was below "
-        "0.00390625, where the others become zero: let the loss scale, now 1024, start higher (initial_scale) or grow sooner "
-        "(growth_interval)");
+  CHECK(
+      history.explanation() ==
+      "step 99, underflowing: in 70 of 100 steps the largest gradient, now 1.23457e-09, times the loss scale was below "
+      "0.00390625, where the others may become zero: let the loss scale, now 1024, start higher (initial_scale) or grow sooner "
+      "(growth_interval)");
   skip(history, 1);
   CHECK_THAT(history.explanation(), ContainsSubstring("the largest gradient, now not finite, times"));
 }
@@ -663,6 +691,10 @@ TEST_CASE("spike: skipped as one, or further above the mean than six deviations 
   skipped.record(1024.0F, GradientReport{true, 1.5}, true);
   CHECK(skipped.verdict() == Verdict::spike);
   CHECK(skipped.explanation() == "step 99, spike: the step was skipped as a spike: the largest gradient is 1.5");
+  skipped.record(1024.0F, GradientReport{true, 1024.0}, true);
+  CHECK(skipped.explanation() ==
+        "step 100, spike: the step was skipped as a spike: the largest gradient is 1024, 9.995 octaves above the mean of the "
+        "kept steps: look at this batch");
   skipped.record(1024.0F, GradientReport{true, quiet_nan}, true);
   CHECK_THAT(skipped.explanation(), ContainsSubstring("the largest gradient is NaN"));
   skipped.record(1024.0F, GradientReport{true, infinity}, true);

@@ -30,6 +30,8 @@ struct KeptPlaces {
   // one in a step after them before the next finite one: gradients that are far too large may be NaN alone at first.
   std::int64_t known = 0, nan_alone = 0;
   const StepRecord* last_nan_alone = nullptr;
+  // The smallest scale of those skipped steps, but for the ones of NaN alone.
+  float overflow_scale = largest_loss_scale;
   // Of the steps that were not finite at min_scale or below:
   const StepRecord* first_at_floor = nullptr;  // of those of which it is known where
   std::int64_t at_floor = 0;                   // those
@@ -47,9 +49,13 @@ template <class Steps>
     if (is_measured(step)) places.measured = &step;
     if (step.reason != SkipReason::no_gradients) places.failing = step.report.finite ? nullptr : &step;
     if (places.failing == nullptr) run = 0;
+    const bool is_skip = step.reason == SkipReason::not_finite && static_cast<std::int64_t>(i) >= of_warm_up;
+    if (is_skip && (found.inf_count > 0 || !step.has_place()) && step.loss_scale < places.overflow_scale) {
+      places.overflow_scale = step.loss_scale;
+    }
     if (!step.has_place()) continue;
     places.last = &step;
-    if (step.reason == SkipReason::not_finite && static_cast<std::int64_t>(i) >= of_warm_up) {
+    if (is_skip) {
       ++places.known;
       places.nan_alone += found.inf_count == 0 ? 1 : -run;
       run = found.inf_count == 0 ? run + 1 : 0;
@@ -145,8 +151,9 @@ template <class Steps>
     return figures + "their dtype needs no loss scale: " + (last.loss_finite ? "" : "see whether the loss is finite, and ") +
            "lower the learning rate or clip the gradients" + place_text(places.last);
   }
-  return figures + "keep the loss scale below " + rounded_text(last.loss_scale) +
-         " (max_scale), let it grow less often (growth_interval), or lower the learning rate" + place_text(places.last);
+  return figures + "keep the loss scale below " + rounded_text(places.overflow_scale) +
+         ", the smallest that overflowed (max_scale), let it grow less often (growth_interval), or lower the learning rate" +
+         place_text(places.last);
 }
 [[nodiscard]] inline std::string share_text(const HistoryFacts& facts) {
   return rounded_text(100.0 * *facts.underflow_share) + " % of the gradients become zero in their format";
@@ -159,15 +166,17 @@ template <class Steps>
   const std::string size = last.report.finite ? rounded_text(last.report.max_abs) : "not finite";
   return "in " + std::to_string(facts.kept.low) + " of " + std::to_string(facts.kept.with_peak) +
          " steps the largest gradient, now " + size + ", times the loss scale was below " + rounded_text(config.lowest_peak) +
-         ", where the others become zero" + advice;
+         ", where the others may become zero" + advice;
 }
 [[nodiscard]] inline std::string spike_text(const HistoryFacts& facts, const StepRecord& last, const HistoryConfig& config) {
   const double octaves = octaves_of_spike(facts, last, config);
-  const std::string size = "the largest gradient is " + rounded_text(last.report.max_abs);
-  if (octaves > 0.0)
-    return size + ", " + rounded_text(octaves) +
-           " octaves above the mean of the kept steps: look at this batch; a SpikeGuard skips such steps";
-  return "the step was skipped as a spike: " + size;
+  const bool is_skipped = last.reason == SkipReason::spike;
+  const std::string size =
+      (is_skipped ? "the step was skipped as a spike: the largest gradient is " : "the largest gradient is ") +
+      rounded_text(last.report.max_abs);
+  if (!(octaves > 0.0)) return size;
+  return size + ", " + rounded_text(octaves) + " octaves above the mean of the kept steps: look at this batch" +
+         (is_skipped ? "" : "; a SpikeGuard skips such steps");
 }
 
 [[nodiscard]] inline std::string warm_up_text(const HistoryTotals& totals, const StepRecord& last, const KeptPlaces& places,
