@@ -21,8 +21,9 @@
 //     Model<Scalar>                                  parameters or gradients, a tree
 //     Batch, next_batch(), part(batch, i, n)         the i-th of n equal parts
 //     initial()                                      the weights before the first step; call it once, before next_batch()
-//     gradients(model, batch, loss_scale)            {mean loss, gradients of the loss times the loss scale}, in the model's
-//     format quality(model)                                 on examples that no batch has
+//     gradients(model, batch, loss_scale)            {mean loss, gradients of the loss times the loss scale}, in the
+//                                                    model's format
+//     quality(model)                                 on examples that no batch has
 //
 // and draws whatever is random from its seed alone.
 namespace evidence {

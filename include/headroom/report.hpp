@@ -45,7 +45,8 @@ enum class SkipReason {
 
 [[nodiscard]] constexpr const char* to_string(SkipReason reason) noexcept {
   constexpr const char* names[] = {"none", "not_finite", "no_gradients", "spike"};
-  return names[static_cast<int>(reason)];
+  const auto i = static_cast<std::size_t>(reason);
+  return i < sizeof names / sizeof *names ? names[i] : "unknown";  // of no enumerator
 }
 
 }  // namespace HEADROOM_BUILD

@@ -771,6 +771,8 @@ TEST_CASE("verdicts have the names of their enumerators") {
   CHECK(std::string(to_string(Verdict::underflowing)) == "underflowing");
   CHECK(std::string(to_string(Verdict::spike)) == "spike");
   CHECK(std::string(to_string(Verdict::healthy)) == "healthy");
+  CHECK(std::string(to_string(static_cast<Verdict>(7))) == "unknown");
+  CHECK(std::string(to_string(static_cast<Verdict>(-1))) == "unknown");
 }
 
 TEST_CASE(

@@ -42,8 +42,8 @@ inline void append_csv_rows(std::string& text, const std::string& begin, const E
 }  // namespace detail
 
 /// The histogram as lines for a terminal, from the largest numbers to zero: exponent, elements, their share of all, and a bar,
-/// which has `width` characters for the most frequent one, and at least one for any. Inf and NaN have a line if there are any,
-/// and so has only the first of several exponents in a row that no element has.
+/// which has `width` characters for the most frequent one, and at least one for any. Inf and NaN have a line if there are any.
+/// Of several empty exponents in a row only the first has a line.
 ///
 ///         2^-9             120   1.20 %  ###
 ///        2^-10            2310  23.10 %  ############################################################

@@ -152,7 +152,8 @@ enum class Verdict {
 [[nodiscard]] constexpr const char* to_string(Verdict verdict) noexcept {
   constexpr const char* names[] = {"loss_is_not_finite", "at_floor", "warming_up", "too_many_skips",
                                    "underflowing",       "spike",    "healthy"};
-  return names[static_cast<int>(verdict)];
+  const auto i = static_cast<std::size_t>(verdict);
+  return i < sizeof names / sizeof *names ? names[i] : "unknown";  // of no enumerator
 }
 
 /// Of the whole run, not only of the steps that are kept.

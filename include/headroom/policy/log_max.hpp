@@ -141,6 +141,9 @@ class FollowLogMax {
 /// keeps the scale at its floor for thousands of steps. A step with no gradient other than zero counts as adjust(true), for it
 /// may have underflowed; there it made the averages infinite. Not following that code step by step, it is no preset.
 /// adjust(bool), which knows no magnitudes, falls back to DynamicLossScale's rule.
+///
+/// The last bits of its scale differ where compilers contract a * b + c to one instruction (-mfma, aarch64; not with
+/// -ffp-contract=off): ranks have to run the same code.
 using LogMaxLossScale = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffAtOnce, FollowLogMax>;
 
 }  // namespace HEADROOM_BUILD

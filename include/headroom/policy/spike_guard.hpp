@@ -35,11 +35,12 @@ enum class SpikeRule {
 /// (set_spike_guard), or the loss, if you ask it yourself:
 ///
 ///     const bool is_spike = guard.is_spike(loss);
-///     guard = guard.adjust(loss);                 // each step, spike or not
+///     guard = std::move(guard).adjust(loss);      // each step, spike or not; without the move the window is copied
 ///
 /// Mean and deviation are computed anew from the window, as deviations from the value in question, so nothing drifts and
 /// nothing cancels, whatever the magnitude; in double, where OLMo-core has floats. A value that is Inf or NaN is a spike from
-/// the first step on, and never enters the window. (OLMo-core's window stays spoilt until it has left; llm.c's for good.)
+/// the first step on, and never enters the window. (OLMo-core's window stays spoilt until it has left; llm.c's for good.) Equal
+/// values have no deviation: after 64 of them, in the default window, one that is an ulp larger is a spike.
 class SpikeGuard {
  public:
   /// Throws std::invalid_argument if `window` is not in [8, 65536], or `sigmas` not above 0 and at most 10^6 (llm_c: below
