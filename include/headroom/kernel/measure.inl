@@ -39,32 +39,39 @@ template <class Bits>
 inline Bits extended(Bits bits) noexcept {
   return bits;
 }
-/// `sum_lanes` elements, a register at a time: by recursion, because a loop that is not unrolled keeps the sums in memory.
+/// `sum_lanes` elements, a register at a time: by recursion, because a loop that is not unrolled keeps the sums in memory. Two
+/// maxima, so that only every other one waits for the same.
 template <class In, bool Scaled, std::size_t Register, class Bits, class Compute, std::size_t Count>
-inline void add_group(const unsigned char* source, Compute factor, Bits& largest, Compute (&sums)[Count]) noexcept {
+inline void add_group(const unsigned char* source, Compute factor, Bits (&largest)[2], Compute (&sums)[Count]) noexcept {
   constexpr std::size_t width = lanes_of<Compute>, size = sizeof(typename In::bits_type);
   const unsigned char* const from = source + Register * width * size;
-  // Arithmetic keeps the CPU from running far enough ahead to read at the speed of memory; 1 KiB ahead was too little.
-  if constexpr (Register * width * size % 64 == 0) prefetch(from, 4096);
-  if constexpr (Register * width % read_lanes<In> == 0) largest = max_of_abs(In{}, largest, load<read_lanes<In>>(In{}, from));
-  sums[Register] = plus_square<In, Scaled>(sums[Register], widen<Compute>(In{}, load<width>(In{}, from)), factor);
+  // Arithmetic keeps the CPU from running far enough ahead to read at the speed of memory; 4 KiB ahead was too little.
+  if constexpr (Register * width * size % 64 == 0) prefetch(from, 8192);
+  const auto bits = load<width>(In{}, from);
+  Bits& max = largest[Register * width / read_lanes<In> % 2];
+  if constexpr (width == read_lanes<In>) {
+    max = max_of_abs(In{}, max, bits);
+  } else if constexpr (Register * width % read_lanes<In> == 0) {
+    max = max_of_abs(In{}, max, load<read_lanes<In>>(In{}, from));
+  }
+  sums[Register] = plus_square<In, Scaled>(sums[Register], widen<Compute>(In{}, bits), factor);
   if constexpr (Register + 1 < Count) add_group<In, Scaled, Register + 1>(source, factor, largest, sums);
 }
 /// The `n` elements, fewer than `sum_lanes`, at the end.
 template <class In, bool Scaled, std::size_t Register, class Bits, class Compute, std::size_t Count>
-inline void add_part_of_group(const unsigned char* source, std::size_t n, Compute factor, Bits& largest,
+inline void add_part_of_group(const unsigned char* source, std::size_t n, Compute factor, Bits (&largest)[2],
                               Compute (&sums)[Count]) noexcept {
   constexpr std::size_t width = lanes_of<Compute>;
   const unsigned char* const from = source + Register * width * sizeof(typename In::bits_type);
   const auto bits = n < width ? load_part<width>(In{}, from, n) : load<width>(In{}, from);
-  largest = max_of_abs(In{}, largest, extended(bits));
+  largest[Register % 2] = max_of_abs(In{}, largest[Register % 2], extended(bits));
   sums[Register] = plus_square<In, Scaled>(sums[Register], widen<Compute>(In{}, bits), factor);
   if constexpr (Register + 1 < Count) {
     if (n > width) add_part_of_group<In, Scaled, Register + 1>(source, n - width, factor, largest, sums);
   }
 }
 template <class In, bool Scaled, class Bits, class Compute, std::size_t Count>
-inline void add_block(const unsigned char* source, std::size_t n, Compute factor, Bits& largest,
+inline void add_block(const unsigned char* source, std::size_t n, Compute factor, Bits (&largest)[2],
                       Compute (&sums)[Count]) noexcept {
   for (; n >= sum_lanes; n -= sum_lanes, source += sum_lanes * sizeof(typename In::bits_type)) {
     add_group<In, Scaled, 0>(source, factor, largest, sums);
@@ -112,7 +119,7 @@ template <class In>
 [[gnu::noinline]] inline double sum_of_rescaled(const unsigned char* source, std::size_t n, int exponent) noexcept {
   using Compute = float_lanes<In>;
   Compute sums[sum_registers<In>] = {};
-  decltype(load<read_lanes<In>>(In{}, nullptr)) largest{};
+  decltype(load<read_lanes<In>>(In{}, nullptr)) largest[2] = {};
   add_block<In, true>(source, n, broadcast<Compute>(exponent < 0 ? 0x1p-70F : 0x1p101F), largest, sums);
   DoubleSums<In> doubles = {};
   add_in_double<0>(sums, doubles);
@@ -124,7 +131,7 @@ template <class In>
 /// Adds up squares; the largest magnitude is kept from one sum to the next.
 template <class In, class Bits>
 struct Squares {
-  Bits& largest;
+  Bits (&largest)[2];
   DoubleSums<In> doubles = {};
   double rescaled = 0.0;
 
@@ -134,9 +141,10 @@ struct Squares {
     if constexpr (!may_overflow<In> && !may_vanish<In>) {
       add_block<In, false>(source, n, sums[0], largest, sums);
     } else {
-      Bits of_block{};
-      add_block<In, false>(source, n, sums[0], of_block, sums);
-      largest = larger(largest, of_block);
+      Bits both[2] = {};
+      add_block<In, false>(source, n, sums[0], both, sums);
+      const Bits of_block = larger(both[0], both[1]);
+      largest[0] = larger(largest[0], of_block);
       if (const int exponent = exponent_to_fit(of_block); exponent != 0) {
         rescaled = launder(rescaled + sum_of_rescaled<In>(source, n, exponent));
         return;
@@ -162,7 +170,7 @@ struct Squares {
 template <class In>
 inline void measure(const Piece* piece, const Piece* last, double, Found& found) noexcept {
   using Bits = decltype(load<read_lanes<In>>(In{}, nullptr));
-  Bits largest{};
+  Bits largest[2] = {};
   std::size_t done = 0;  // of the piece
   while (piece != last) {
     Squares<In, Bits> squares{largest};
@@ -180,5 +188,5 @@ inline void measure(const Piece* piece, const Piece* last, double, Found& found)
     } while (piece != last && piece->size - done <= room);
     add_to_sum(found, squares.sum());
   }
-  add_largest<In>(found, largest_lane(largest));
+  add_largest<In>(found, largest_lane(larger(largest[0], largest[1])));
 }

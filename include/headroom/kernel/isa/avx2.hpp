@@ -156,24 +156,35 @@ inline u16x8 narrow(binary16, f32x8 value) noexcept {
   return {bits_u16x8};
 }
 
-// Nearest-even by adding just under half a unit, and one more where the kept part is odd.
-inline __m256i rounded_to_brain16(__m256i bits_u32x8) noexcept {
-  const __m256i odd_u32x8 = _mm256_and_si256(_mm256_srli_epi32(bits_u32x8, 16), _mm256_set1_epi32(1));
-  return _mm256_add_epi32(_mm256_add_epi32(bits_u32x8, _mm256_set1_epi32(0x7fff)), odd_u32x8);
-}
-// A NaN would be carried to Inf or even to -0 by that sum: it keeps its upper half instead, made quiet. (VCVTNEPS2BF16 would
-// do, but flushes subnormals; a byte blend would, but under -funsigned-char g++ 12 drops it.)
+// Nearest-even by adding just under half a unit, and one more where the kept part is odd. A NaN would be carried to Inf or even
+// to -0 by that sum: it keeps its upper half instead, made quiet. (VCVTNEPS2BF16 would do, but flushes subnormals; a byte blend
+// would, but under -funsigned-char g++ 12 drops it.)
 inline u16x8 narrow(brain16, f32x8 value) noexcept {
   const __m256i bits_u32x8 = narrow(binary32{}, value).lanes;
   __m256i is_nan_u32x8;  // not by the intrinsic, which -ffast-math makes false
   __asm__("vcmpunordps {%1, %1, %0|%0, %1, %1}" : "=x"(is_nan_u32x8) : "x"(bits_u32x8));
-  const __m256i number_u32x8 = _mm256_andnot_si256(is_nan_u32x8, rounded_to_brain16(bits_u32x8));
+  const __m256i odd_u32x8 = _mm256_and_si256(_mm256_srli_epi32(bits_u32x8, 16), _mm256_set1_epi32(1));
+  const __m256i sum_u32x8 = _mm256_add_epi32(_mm256_add_epi32(bits_u32x8, _mm256_set1_epi32(0x7fff)), odd_u32x8);
+  const __m256i number_u32x8 = _mm256_andnot_si256(is_nan_u32x8, sum_u32x8);
   const __m256i nan_u32x8 = _mm256_and_si256(is_nan_u32x8, _mm256_or_si256(bits_u32x8, _mm256_set1_epi32(0x00400000)));
   const __m256i wide_u32x8 = _mm256_srli_epi32(_mm256_or_si256(number_u32x8, nan_u32x8), 16);
   return {_mm_packus_epi32(_mm256_castsi256_si128(wide_u32x8), _mm256_extracti128_si256(wide_u32x8, 1))};
 }
 
-// Where there is no NaN, which one comparison says of two registers, rounding is all.
+// Up, if more than half a unit is dropped, or just that from an odd number: if what is dropped, less one beside an even number,
+// has its highest bit.
+inline __m256i rounded(__m256i kept_u16x16, __m256i dropped_u16x16) noexcept {
+  const __m256i is_even = _mm256_andnot_si256(kept_u16x16, _mm256_set1_epi16(1));
+  return _mm256_add_epi16(kept_u16x16, _mm256_srli_epi16(_mm256_subs_epu16(dropped_u16x16, is_even), 15));
+}
+// From bf16 to bf16 no NaN needs care: the lower half of one is zero, whether it was widened or is the CPU's own.
+inline u16x16 narrow(brain16, f32x8x2 value) noexcept {
+  const __m256i even_u32x8 = narrow(binary32{}, value.first).lanes, odd_u32x8 = narrow(binary32{}, value.second).lanes;
+  const __m256i kept = _mm256_blend_epi16(_mm256_srli_epi32(even_u32x8, 16), odd_u32x8, 0xaa);
+  const __m256i dropped = _mm256_blend_epi16(even_u32x8, _mm256_slli_epi32(odd_u32x8, 16), 0xaa);
+  return {rounded(kept, dropped)};
+}
+// Where there is no NaN, which one comparison says of two registers, rounding is all. What is even there is the first register.
 inline u16x16 narrow(brain16, f32x16 value) noexcept {
   const __m256i low_u32x8 = narrow(binary32{}, value.first).lanes, high_u32x8 = narrow(binary32{}, value.second).lanes;
   __m256i is_nan_u32x8;
@@ -181,16 +192,10 @@ inline u16x16 narrow(brain16, f32x16 value) noexcept {
   if (__builtin_expect(_mm256_movemask_ps(_mm256_castsi256_ps(is_nan_u32x8)) != 0, 0)) {
     return {_mm256_set_m128i(narrow(brain16{}, value.second).lanes, narrow(brain16{}, value.first).lanes)};
   }
-  const __m256i low_wide = _mm256_srli_epi32(rounded_to_brain16(low_u32x8), 16);
-  const __m256i high_wide = _mm256_srli_epi32(rounded_to_brain16(high_u32x8), 16);
-  return {_mm256_permute4x64_epi64(_mm256_packus_epi32(low_wide, high_wide), 0xd8)};
-}
-// From bf16 to bf16 no NaN needs care: the lower half of one is zero, whether it was widened or is the CPU's own, so the sum
-// carries nothing.
-inline u16x16 narrow(brain16, f32x8x2 value) noexcept {
-  const __m256i even_u32x8 = rounded_to_brain16(narrow(binary32{}, value.first).lanes);
-  const __m256i odd_u32x8 = rounded_to_brain16(narrow(binary32{}, value.second).lanes);
-  return {_mm256_blend_epi16(_mm256_srli_epi32(even_u32x8, 16), odd_u32x8, 0xaa)};
+  const __m256i by_turns = narrow(brain16{}, f32x8x2{value.first, value.second}).lanes;
+  const __m256i first_first = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15,  //
+                                               0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+  return {_mm256_permute4x64_epi64(_mm256_shuffle_epi8(by_turns, first_first), 0xd8)};
 }
 
 // ---- arithmetic ----

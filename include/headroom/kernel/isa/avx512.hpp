@@ -72,11 +72,17 @@ inline constexpr std::size_t read_lanes = is_sixteen_bits<In> ? 32 : 16;
 
 // ---- load and store: always unaligned, and always as integers, so that no compiler may think a NaN cannot be there ----
 
+// Else g++ loads once for each use, and each time from two lines, unless the array is aligned to them.
+inline __m512i loaded(const unsigned char* source) noexcept {
+  __m512i bits = _mm512_loadu_si512(source);
+  __asm__("" : "+v"(bits));
+  return bits;
+}
 template <std::size_t Lanes>
 inline auto load(binary32, const unsigned char* source) noexcept {
-  const u32x16 low = {_mm512_loadu_si512(source)};
+  const u32x16 low = {loaded(source)};
   if constexpr (Lanes == 32) {
-    return u32x32{low, {_mm512_loadu_si512(source + 64)}};
+    return u32x32{low, {loaded(source + 64)}};
   } else {
     return low;
   }
@@ -84,7 +90,7 @@ inline auto load(binary32, const unsigned char* source) noexcept {
 template <std::size_t Lanes>
 inline auto load(binary16, const unsigned char* source) noexcept {
   if constexpr (Lanes == 32) {
-    return u16x32{_mm512_loadu_si512(source)};
+    return u16x32{loaded(source)};
   } else {
     return u16x16{_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source))};
   }
@@ -192,19 +198,21 @@ inline u16x16 narrow(binary16, f32x16 value) noexcept {
   return {bits_u16x16};
 }
 
-// Nearest-even by adding just under half a unit, and one more where the kept part is odd.
-inline __m512i rounded_to_brain16(__m512i bits_u32x16) noexcept {
-  const __m512i odd_u32x16 = _mm512_and_si512(_mm512_maskz_srli_epi32(0xffff, bits_u32x16, 16), _mm512_set1_epi32(1));
-  return _mm512_add_epi32(_mm512_add_epi32(bits_u32x16, _mm512_set1_epi32(0x7fff)), odd_u32x16);
-}
-// A NaN would be carried to Inf or even to -0 by that sum: it keeps its upper half instead, made quiet.
+// Nearest-even by adding just under half a unit, and one more where the kept part is odd. A NaN would be carried to Inf or even
+// to -0 by that sum: it keeps its upper half instead, made quiet.
 inline u16x16 narrow(brain16, f32x16 value) noexcept {
   const __m512i bits_u32x16 = narrow(binary32{}, value).lanes;
+  const __m512i odd_u32x16 = _mm512_and_si512(_mm512_maskz_srli_epi32(0xffff, bits_u32x16, 16), _mm512_set1_epi32(1));
+  const __m512i sum_u32x16 = _mm512_add_epi32(_mm512_add_epi32(bits_u32x16, _mm512_set1_epi32(0x7fff)), odd_u32x16);
   const __m512i magnitude_u32x16 = _mm512_and_si512(bits_u32x16, _mm512_set1_epi32(0x7fffffff));
   const __mmask16 is_nan = _mm512_cmpgt_epi32_mask(magnitude_u32x16, _mm512_set1_epi32(0x7f800000));
-  const __m512i result_u32x16 =
-      _mm512_mask_or_epi32(rounded_to_brain16(bits_u32x16), is_nan, bits_u32x16, _mm512_set1_epi32(0x00400000));
+  const __m512i result_u32x16 = _mm512_mask_or_epi32(sum_u32x16, is_nan, bits_u32x16, _mm512_set1_epi32(0x00400000));
   return {_mm512_maskz_cvtepi32_epi16(0xffff, _mm512_maskz_srli_epi32(0xffff, result_u32x16, 16))};
+}
+// As in avx2.hpp.
+inline __m512i rounded(__m512i kept_u16x32, __m512i dropped_u16x32) noexcept {
+  const __m512i is_even = _mm512_maskz_andnot_epi32(0xffff, kept_u16x32, _mm512_set1_epi16(1));
+  return _mm512_add_epi16(kept_u16x32, _mm512_srli_epi16(_mm512_subs_epu16(dropped_u16x32, is_even), 15));
 }
 // Where there is no NaN, which one comparison says of two registers, rounding is all.
 inline u16x32 narrow(brain16, f32x32 value) noexcept {
@@ -215,17 +223,18 @@ inline u16x32 narrow(brain16, f32x32 value) noexcept {
     const __m512i low = extended(narrow(brain16{}, value.first)).lanes;
     return {_mm512_maskz_inserti64x4(0xff, low, narrow(brain16{}, value.second).lanes, 1)};
   }
-  const __m512i low_wide = _mm512_maskz_srli_epi32(0xffff, rounded_to_brain16(low_u32x16), 16);
-  const __m512i high_wide = _mm512_maskz_srli_epi32(0xffff, rounded_to_brain16(high_u32x16), 16);
-  const __m512i quarters = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
-  return {_mm512_maskz_permutexvar_epi64(0xff, quarters, _mm512_packus_epi32(low_wide, high_wide))};
+  const __m512i lower = _mm512_setr_epi32(0x020000, 0x060004, 0x0a0008, 0x0e000c, 0x120010, 0x160014, 0x1a0018, 0x1e001c,  //
+                                          0x220020, 0x260024, 0x2a0028, 0x2e002c, 0x320030, 0x360034, 0x3a0038, 0x3e003c);
+  const __m512i upper = _mm512_add_epi16(lower, _mm512_set1_epi16(1));
+  return {rounded(_mm512_permutex2var_epi16(low_u32x16, upper, high_u32x16),
+                  _mm512_permutex2var_epi16(low_u32x16, lower, high_u32x16))};
 }
-// From bf16 to bf16 no NaN needs care: the lower half of one is zero, whether it was widened or is the CPU's own, so the sum
-// carries nothing.
+// From bf16 to bf16 no NaN needs care: the lower half of one is zero, whether it was widened or is the CPU's own.
 inline u16x32 narrow(brain16, f32x16x2 value) noexcept {
-  const __m512i even_u32x16 = rounded_to_brain16(narrow(binary32{}, value.first).lanes);
-  const __m512i odd_u32x16 = rounded_to_brain16(narrow(binary32{}, value.second).lanes);
-  return {_mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_maskz_srli_epi32(0xffff, even_u32x16, 16), odd_u32x16)};
+  const __m512i even_u32x16 = narrow(binary32{}, value.first).lanes, odd_u32x16 = narrow(binary32{}, value.second).lanes;
+  const __m512i kept = _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_maskz_srli_epi32(0xffff, even_u32x16, 16), odd_u32x16);
+  const __m512i dropped = _mm512_mask_blend_epi16(0xaaaaaaaa, even_u32x16, _mm512_maskz_slli_epi32(0xffff, odd_u32x16, 16));
+  return {rounded(kept, dropped)};
 }
 
 // ---- arithmetic ----
