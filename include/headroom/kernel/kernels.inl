@@ -82,10 +82,13 @@ inline constexpr bool goes_in_fours = is_unrolled &&
 template <Op op, class In, class Out>
 void transform_rest(const unsigned char* from, unsigned char* to, std::size_t n, double factor, Found& found) noexcept;
 
+template <class Out>
+inline bool is_streamed(const Piece& piece) noexcept;
+
 /// Streaming: destinations are aligned to `streaming_alignment`, sizes are multiples of four registers, and finish_streaming()
-/// is called afterwards.
-template <Op op, class In, class Out, bool Streaming = false>
-inline void transform(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
+/// is called afterwards. Stops: at a piece that is worth streaming stores. Returns the first piece that is left.
+template <Op op, class In, class Out, bool Streaming, bool Stops>
+inline const Piece* transform_pieces(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
   using Compute = compute_of<op, In, Out>;
   using Format = reported_format<op, In, Out>;
   using Bits = decltype(narrow(Format{}, Compute{}));
@@ -94,7 +97,7 @@ inline void transform(const Piece* piece, const Piece* last, double factor, Foun
   const Compute lanes = broadcast<Compute>(factor);
   // Four maxima, so that no iteration waits for the one before.
   Bits largest0{}, largest1{}, largest2{}, largest3{};
-  for (; piece != last; ++piece) {
+  for (; piece != last && !(Stops && is_streamed<Out>(*piece)); ++piece) {
     const auto* from = static_cast<const unsigned char*>(piece->source);
     auto* to = static_cast<unsigned char*>(piece->destination);
     std::size_t n = piece->size;
@@ -123,6 +126,11 @@ inline void transform(const Piece* piece, const Piece* last, double factor, Foun
     }
   }
   add_largest<Format>(found, largest_lane(larger(larger(largest0, largest1), larger(largest2, largest3))));
+  return piece;
+}
+template <Op op, class In, class Out>
+inline void transform(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
+  (void)transform_pieces<op, In, Out, false, false>(piece, last, factor, found);
 }
 
 template <Op op, class In, class Out>

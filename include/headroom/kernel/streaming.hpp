@@ -39,10 +39,12 @@ namespace detail {
   constexpr std::size_t most = std::size_t{96} << 20;
   return largest_cache / 4 * 3 < most ? largest_cache / 4 * 3 : most;
 }
-[[nodiscard]] inline bool is_worth_streaming(std::size_t bytes) {
+/// That of this machine.
+[[nodiscard]] inline std::size_t streaming_threshold() {
   static const std::size_t threshold = streaming_threshold(read_largest_cache());
-  return bytes >= threshold;
+  return threshold;
 }
+[[nodiscard]] inline bool is_worth_streaming(std::size_t bytes) { return bytes >= streaming_threshold(); }
 
 }  // namespace detail
 }  // namespace HEADROOM_BUILD

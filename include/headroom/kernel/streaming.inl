@@ -19,23 +19,19 @@ inline void stream(const Piece& piece, double factor, Found& found) noexcept {
   auto* const to = static_cast<unsigned char*>(piece.destination);
   const Piece aligned{from + head * in_size, to + head * out_size, streamed};
   const Piece ends[] = {{from, to, head}, {from + tail * in_size, to + tail * out_size, piece.size - tail}};
-  transform<op, In, Out, true>(&aligned, &aligned + 1, factor, found);
+  (void)transform_pieces<op, In, Out, true, false>(&aligned, &aligned + 1, factor, found);
   transform<op, In, Out>(ends, ends + 2, factor, found);
 }
-/// Large pieces with streaming stores, those between them with ordinary ones; these in groups, which are still in the first
-/// cache when they have been looked at.
+/// Large pieces with streaming stores, those between them with ordinary ones.
 template <Op op, class In, class Out>
 inline void transform_streaming(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
-  constexpr std::ptrdiff_t group = 64;
   bool has_streamed = false;
   while (piece != last) {
-    const Piece* const first = piece;
-    while (piece != last && piece - first < group && !is_streamed<Out>(*piece)) ++piece;
-    if (piece != first) {
-      transform<op, In, Out>(first, piece, factor, found);
-    } else {
+    if (is_streamed<Out>(*piece)) {
       stream<op, In, Out>(*piece++, factor, found);
       has_streamed = true;
+    } else {
+      piece = transform_pieces<op, In, Out, false, true>(piece, last, factor, found);
     }
   }
   if (has_streamed) finish_streaming();

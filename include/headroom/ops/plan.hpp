@@ -7,6 +7,7 @@
 #include <headroom/tree/overlap.hpp>
 
 #include <cstddef>
+#include <limits>
 
 // A plan is what a verb has to do, once its trees have been walked and checked: for each leaf, in the order of the tree, a
 // piece {source, destination, size}. Neighbouring pieces with the same pair of dtypes form a run, which a kernel takes in one
@@ -66,11 +67,14 @@ class Plan {
     for (int i = 0; i < nest.depth; ++i) dimensions_.push_back(nest.dimensions[i]);
   }
 
-  /// All that is read or written; of a leaf in place once.
-  [[nodiscard]] std::size_t bytes() const noexcept {
+  /// All that is read or written; of a leaf in place once. Counted as far as `enough`.
+  [[nodiscard]] std::size_t bytes(std::size_t enough = std::numeric_limits<std::size_t>::max()) const noexcept {
     std::size_t bytes = 0;
     for (const Run& run : runs_) {
-      for (const Piece* piece = begin(run); piece != end(run); ++piece) bytes += piece->size * bytes_each(run, *piece);
+      const Piece* const last = end(run);
+      for (const Piece* piece = begin(run); piece != last && bytes < enough; ++piece) {
+        bytes += piece->size * bytes_each(run, *piece);
+      }
     }
     return bytes;
   }

@@ -106,40 +106,7 @@ inline void store(unsigned char* destination, u16x16 bits) noexcept {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(destination), bits.lanes);
 }
 
-// ---- fewer elements than a register has: lanes that are masked out are not touched in memory, and zero in the register ----
-
-inline __mmask32 first_lanes(std::size_t n) noexcept { return (1U << n) - 1; }
-
-template <std::size_t Lanes>
-inline auto load_part(binary32, const unsigned char* source, std::size_t n) noexcept {
-  const u32x16 low = {_mm512_maskz_loadu_epi32(static_cast<__mmask16>(first_lanes(n)), source)};
-  if constexpr (Lanes == 32) {
-    return u32x32{low, {_mm512_maskz_loadu_epi32(static_cast<__mmask16>(first_lanes(n) >> 16), source + 64)}};
-  } else {
-    return low;
-  }
-}
-template <std::size_t Lanes>
-inline auto load_part(binary16, const unsigned char* source, std::size_t n) noexcept {
-  if constexpr (Lanes == 32) {
-    return u16x32{_mm512_maskz_loadu_epi16(first_lanes(n), source)};
-  } else {
-    return u16x16{_mm256_maskz_loadu_epi16(static_cast<__mmask16>(first_lanes(n)), source)};
-  }
-}
-template <std::size_t Lanes>
-inline auto load_part(brain16, const unsigned char* source, std::size_t n) noexcept {
-  return load_part<Lanes>(binary16{}, source, n);
-}
-inline void store_part(unsigned char* destination, u32x16 bits, std::size_t n) noexcept {
-  _mm512_mask_storeu_epi32(destination, static_cast<__mmask16>(first_lanes(n)), bits.lanes);
-}
-inline void store_part(unsigned char* destination, u16x32 bits, std::size_t n) noexcept {
-  _mm512_mask_storeu_epi16(destination, first_lanes(n), bits.lanes);
-}
-inline void store_part(unsigned char* destination, u16x16 bits, std::size_t n) noexcept {
-  _mm256_mask_storeu_epi16(destination, static_cast<__mmask16>(first_lanes(n)), bits.lanes);
-}
+#include <headroom/kernel/isa/avx512_parts.inl>
 
 // Streaming stores of whole registers; alignment of a cache line, so that whole lines are written.
 inline constexpr bool has_streaming_stores = true;
