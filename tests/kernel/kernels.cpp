@@ -55,7 +55,7 @@ class Unaligned {
   }
 
  private:
-  static constexpr std::size_t margin = 64;
+  static constexpr std::size_t margin = 128;
   std::vector<unsigned char> bytes_;
   std::size_t size_, begin_;
 };
@@ -143,6 +143,41 @@ void check_reads(Mismatches& wrong) {
   }
 }
 
+/// Long spans, of which kernels take the first elements by themselves, to go on where a cache line begins.
+template <class Verb, class In, class Out>
+void check_long_spans(Mismatches& wrong) {
+  std::mt19937 random(support::seed);
+  std::vector<bits_type<In>> bits(1300);
+  for (auto& element : bits) element = support::random_finite_bits<format_of<In>>(random);
+  bits.front() = format_of<In>::largest_finite_bits;  // so that it is missed if the first elements are
+  const auto elements = support::values_with<In>(bits);
+  for (const std::size_t n : {191U, 192U, 260U, 1023U, 1024U, 1300U}) {
+    for (const std::size_t offset : {0U, 1U, 2U, 4U, 16U, 30U, 48U, 60U, 62U}) {
+      const std::size_t out_offset = (offset * 3 + n) % 64;
+      const std::vector<Out> before(n, Out(1.0F));
+      Unaligned source(n * sizeof(In), offset, elements.data()), destination(n * sizeof(Out), out_offset, before.data());
+      std::vector<Out> expected = before;
+      double largest = 0.0;
+      for (std::size_t begin = 0; begin < n; begin += 50) {
+        const std::size_t part = std::min<std::size_t>(50, n - begin);
+        largest = std::max(largest, Verb::run(elements.data() + begin, expected.data() + begin, part).max_abs);
+      }
+      const GradientReport report = Verb::run(static_cast<const In*>(source.as<In>()), destination.as<Out>(), n);
+      bool right =
+          bits_of(report.max_abs) == bits_of(largest) && destination.holds(expected.data()) && destination.rest_is_untouched();
+      if constexpr (std::is_same_v<In, Out>) {
+        expected.assign(elements.begin(), elements.begin() + static_cast<std::ptrdiff_t>(n));
+        for (std::size_t begin = 0; begin < n; begin += 50) {
+          (void)Verb::run(expected.data() + begin, expected.data() + begin, std::min<std::size_t>(50, n - begin));
+        }
+        (void)Verb::run(source.as<In>(), source.as<In>(), n);
+        right = right && source.holds(expected.data()) && source.rest_is_untouched();
+      }
+      wrong.expect(right, [&] { return describe(name_of<In>() + " to " + name_of<Out>(), n, offset, out_offset); });
+    }
+  }
+}
+
 template <class Verb>
 void check_all_pairs() {
   support::for_each_isa([&](headroom::Isa) {
@@ -199,6 +234,22 @@ TEST_CASE("unscale of a scale that is no power of two is the quotient", "[kernel
     CHECK(destination[2] == 0x1p-20F);
     (void)run_kernel<Op::scale>(source, destination, 1, 1.0 / 41.0);
     CHECK(destination[0] != 1.0F);
+  });
+}
+
+TEST_CASE("long spans become what short ones become, wherever they lie", "[kernel]") {
+  support::for_each_isa([&](headroom::Isa) {
+    Mismatches wrong;
+    support::for_each_dtype([&](auto in) {
+      using In = typename decltype(in)::type;
+      support::for_each_dtype([&](auto out) {
+        check_long_spans<Run<Op::scale>, In, typename decltype(out)::type>(wrong);
+        check_long_spans<Run<Op::unscale>, In, typename decltype(out)::type>(wrong);
+      });
+      check_long_spans<Run<Op::add_scaled>, In, float>(wrong);
+    });
+    INFO(wrong.first());
+    CHECK(wrong.count() == 0);
   });
 }
 

@@ -82,6 +82,14 @@ inline constexpr bool goes_in_fours = is_unrolled &&
 template <Op op, class In, class Out>
 void transform_rest(const unsigned char* from, unsigned char* to, std::size_t n, double factor, Found& found) noexcept;
 
+/// How many elements there are before a place from which on no register lies across the edge of a cache line, so that it would
+/// be loaded from two.
+template <std::size_t step, std::size_t size>
+inline std::size_t elements_to_line(const void* from) noexcept {
+  constexpr std::size_t aligned = step < 32 ? 1 : step < 64 ? step : 64;  // shorter registers lie within a line mostly
+  return (0 - reinterpret_cast<std::uintptr_t>(from)) % aligned / size;
+}
+
 template <class Out>
 inline bool is_streamed(const Piece& piece) noexcept;
 
@@ -101,6 +109,18 @@ inline const Piece* transform_pieces(const Piece* piece, const Piece* last, doub
     const auto* from = static_cast<const unsigned char*>(piece->source);
     auto* to = static_cast<unsigned char*>(piece->destination);
     std::size_t n = piece->size;
+    if constexpr (is_unrolled && !Streaming) {
+      const std::size_t head = n < 192              ? 0
+                               : out_step > in_step ? elements_to_line<out_step, sizeof(typename Out::bits_type)>(to)
+                                                    : elements_to_line<in_step, sizeof(typename In::bits_type)>(from);
+      if (head > 0) {
+        const auto bits = transform_register<op, In, Out, false, false>(from, to, head, lanes);
+        largest1 = largest_with<op>(Format{}, largest1, bits);
+        n -= head;
+        from += head * sizeof(typename In::bits_type);
+        to += head * sizeof(typename Out::bits_type);
+      }
+    }
     for (; goes_in_fours<Compute, Out> && n >= 4 * width; n -= 4 * width, from += 4 * in_step, to += 4 * out_step) {
       if constexpr (Streaming) prefetch_ahead(from);
       const auto bits0 = transform_register<op, In, Out, true, Streaming>(from, to, width, lanes);
@@ -187,23 +207,34 @@ template <class In>
   return piece.size - left;
 }
 template <class In>
+inline Piece without_first(const Piece& piece, std::size_t n) noexcept {
+  return {static_cast<const unsigned char*>(piece.source) + 2 * n, static_cast<unsigned char*>(piece.destination) + 2 * n,
+          piece.size - n};
+}
+/// The first `n` elements of the piece, which it then is without.
+template <class In>
+inline void scale_first(Piece& piece, std::size_t n, double factor, Found& found) noexcept {
+  const Piece first{piece.source, piece.destination, n};
+  transform<Op::scale, In, In>(&first, &first + 1, factor, found);
+  piece = without_first<In>(piece, n);
+}
+template <class In>
 inline void shift_exponents_or_scale(Piece piece, int exponent, double factor, Found& found) noexcept {
   constexpr int one = 1 << In::mantissa_bits, largest_finite = In::largest_finite_bits;
   const int amount = exponent * one;
   const ExponentShift by{amount, amount < 0 ? one - amount : one, amount < 0 ? largest_finite : largest_finite - amount};
+  const std::size_t head = piece.size < 1024 ? 0 : elements_to_line<sizeof(sixteen_bits), 2>(piece.source);
+  if (head > 0) scale_first<In>(piece, head, factor, found);
   std::size_t unshifted = 256;  // elements that are multiplied where a block fails: more, the more blocks do
   while (piece.size > 0) {
-    std::size_t done = shift_exponents<In>(piece, by, found);
-    if (done > 0) {
+    const std::size_t shifted = shift_exponents<In>(piece, by, found);
+    piece = without_first<In>(piece, shifted);
+    if (shifted > 0) {
       unshifted = 256;
     } else {
-      done = piece.size < unshifted ? piece.size : unshifted;
+      scale_first<In>(piece, piece.size < unshifted ? piece.size : unshifted, factor, found);
       unshifted = unshifted < 4096 ? 2 * unshifted : unshifted;
-      const Piece multiplied{piece.source, piece.destination, done};
-      transform<Op::scale, In, In>(&multiplied, &multiplied + 1, factor, found);
     }
-    piece = {static_cast<const unsigned char*>(piece.source) + 2 * done,
-             static_cast<unsigned char*>(piece.destination) + 2 * done, piece.size - done};
   }
 }
 template <class In>
