@@ -86,33 +86,32 @@ void transform_rest(const unsigned char* from, unsigned char* to, std::size_t n,
 /// be loaded from two.
 template <std::size_t step, std::size_t size>
 inline std::size_t elements_to_line(const void* from) noexcept {
-  constexpr std::size_t aligned = step < 32 ? 1 : step < 64 ? step : 64;  // shorter registers lie within a line mostly
-  return (0 - reinterpret_cast<std::uintptr_t>(from)) % aligned / size;
+  return (0 - reinterpret_cast<std::uintptr_t>(from)) % (step < 64 ? step : 64) / size;
 }
 
-template <class Out>
-inline bool is_streamed(const Piece& piece) noexcept;
-
 /// Streaming: destinations are aligned to `streaming_alignment`, sizes are multiples of four registers, and finish_streaming()
-/// is called afterwards. Stops: at a piece that is worth streaming stores. Returns the first piece that is left.
-template <Op op, class In, class Out, bool Streaming, bool Stops>
-inline const Piece* transform_pieces(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
+/// is called afterwards. Stops before a piece of `too_many` elements, and returns where.
+template <Op op, class In, class Out, bool Streaming = false>
+inline const Piece* transform_below(std::size_t too_many, const Piece* piece, const Piece* last, double factor,
+                                    Found& found) noexcept {
   using Compute = compute_of<op, In, Out>;
   using Format = reported_format<op, In, Out>;
   using Bits = decltype(narrow(Format{}, Compute{}));
   constexpr std::size_t width = lanes_of<Compute>;
   constexpr std::size_t in_step = width * sizeof(typename In::bits_type), out_step = width * sizeof(typename Out::bits_type);
+  constexpr bool by_destination = out_step > in_step;  // begins at a line; shorter registers lie within one mostly
+  constexpr bool begins_at_line = is_unrolled && !Streaming && (by_destination ? out_step >= 64 : in_step >= 32);
   const Compute lanes = broadcast<Compute>(factor);
   // Four maxima, so that no iteration waits for the one before.
   Bits largest0{}, largest1{}, largest2{}, largest3{};
-  for (; piece != last && !(Stops && is_streamed<Out>(*piece)); ++piece) {
+  for (; piece != last && piece->size < too_many; ++piece) {
     const auto* from = static_cast<const unsigned char*>(piece->source);
     auto* to = static_cast<unsigned char*>(piece->destination);
     std::size_t n = piece->size;
-    if constexpr (is_unrolled && !Streaming) {
-      const std::size_t head = n < 192              ? 0
-                               : out_step > in_step ? elements_to_line<out_step, sizeof(typename Out::bits_type)>(to)
-                                                    : elements_to_line<in_step, sizeof(typename In::bits_type)>(from);
+    if constexpr (begins_at_line) {
+      const std::size_t head = n < 192          ? 0
+                               : by_destination ? elements_to_line<out_step, sizeof(typename Out::bits_type)>(to)
+                                                : elements_to_line<in_step, sizeof(typename In::bits_type)>(from);
       if (head > 0) {
         const auto bits = transform_register<op, In, Out, false, false>(from, to, head, lanes);
         largest1 = largest_with<op>(Format{}, largest1, bits);
@@ -150,7 +149,7 @@ inline const Piece* transform_pieces(const Piece* piece, const Piece* last, doub
 }
 template <Op op, class In, class Out>
 inline void transform(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
-  (void)transform_pieces<op, In, Out, false, false>(piece, last, factor, found);
+  (void)transform_below<op, In, Out>(~std::size_t{0}, piece, last, factor, found);
 }
 
 template <Op op, class In, class Out>

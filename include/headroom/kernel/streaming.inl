@@ -1,11 +1,13 @@
 // Passes with streaming stores: the part of kernels.inl that chooses what is worth them.
 
-/// Whether a piece is worth streaming stores. In place there is nothing to be gained.
+/// From how many elements on a piece is worth streaming stores.
+template <class Out>
+inline constexpr std::size_t streamed_elements = least_streamed / sizeof(typename Out::bits_type);
+/// Whether a piece of as many is. In place there is nothing to be gained.
 template <class Out>
 inline bool is_streamed(const Piece& piece) noexcept {
-  constexpr std::size_t size = sizeof(typename Out::bits_type);
-  return piece.size >= least_streamed / size && piece.source != piece.destination &&
-         reinterpret_cast<std::uintptr_t>(piece.destination) % size == 0;
+  return piece.source != piece.destination &&
+         reinterpret_cast<std::uintptr_t>(piece.destination) % sizeof(typename Out::bits_type) == 0;
 }
 /// One piece with streaming stores, but for what lies before the first aligned element, and after the last four registers.
 template <Op op, class In, class Out>
@@ -19,7 +21,7 @@ inline void stream(const Piece& piece, double factor, Found& found) noexcept {
   auto* const to = static_cast<unsigned char*>(piece.destination);
   const Piece aligned{from + head * in_size, to + head * out_size, streamed};
   const Piece ends[] = {{from, to, head}, {from + tail * in_size, to + tail * out_size, piece.size - tail}};
-  (void)transform_pieces<op, In, Out, true, false>(&aligned, &aligned + 1, factor, found);
+  (void)transform_below<op, In, Out, true>(~std::size_t{0}, &aligned, &aligned + 1, factor, found);
   transform<op, In, Out>(ends, ends + 2, factor, found);
 }
 /// Large pieces with streaming stores, those between them with ordinary ones.
@@ -27,11 +29,14 @@ template <Op op, class In, class Out>
 inline void transform_streaming(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
   bool has_streamed = false;
   while (piece != last) {
-    if (is_streamed<Out>(*piece)) {
+    if (piece->size < streamed_elements<Out>) {
+      piece = transform_below<op, In, Out>(streamed_elements<Out>, piece, last, factor, found);
+    } else if (is_streamed<Out>(*piece)) {
       stream<op, In, Out>(*piece++, factor, found);
       has_streamed = true;
     } else {
-      piece = transform_pieces<op, In, Out, false, true>(piece, last, factor, found);
+      transform<op, In, Out>(piece, piece + 1, factor, found);
+      ++piece;
     }
   }
   if (has_streamed) finish_streaming();

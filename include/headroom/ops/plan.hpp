@@ -68,7 +68,7 @@ class Plan {
   }
 
   /// All that is read or written; of a leaf in place once. Counted as far as `enough`.
-  [[nodiscard]] std::size_t bytes(std::size_t enough = std::numeric_limits<std::size_t>::max()) const noexcept {
+  [[nodiscard, gnu::noinline]] std::size_t bytes(std::size_t enough = std::numeric_limits<std::size_t>::max()) const noexcept {
     std::size_t bytes = 0;
     for (const Run& run : runs_) {
       const Piece* const last = end(run);
