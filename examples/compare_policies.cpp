@@ -4,31 +4,33 @@
 //
 //   compare_policies [data.csv [output directory [epochs [trace.csv …]]]]
 //
-// A trace of your own has a column max_abs, the largest |gradient| by step, recorded in a short training in float. Prints a
-// table; writes what plot_policies.gp draws: policies.csv, and policies_<trace>.csv with the scales by step.
+// A trace of your own has a column max_abs, the largest |gradient| by step, recorded in a short training in float, like what
+// headroom::History::csv() returns. Prints a table; writes what plot_policies.gp draws: policies.csv, and policies_<trace>.csv
+// with the scales by step.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <headroom/observe/simulate.hpp>
 #include <iterator>
 #include <limits>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "compare_policies/trace.hpp"
 #include "digits/data.hpp"
 #include "digits/random.hpp"
 #include "digits/training.hpp"
 
 namespace {
+
+using compare_policies::Trace;
 
 constexpr double largest_half = 65504.0;
 
@@ -36,11 +38,6 @@ constexpr double largest_half = 65504.0;
 constexpr std::pair<const char*, double> amax_targets[] = {
     {"amax 0.001 %", 1e-5}, {"amax 0.01 %", 1e-4}, {"amax 0.1 %", 1e-3}, {"amax 1 %", 1e-2}};
 
-/// The largest |gradient| of each step.
-struct Trace {
-  std::string name, description;
-  std::vector<double> max_abs;
-};
 struct Policy {
   std::string name;
   headroom::AnyLossScale policy;
@@ -149,31 +146,6 @@ std::vector<Trace> make_up_others(int steps) {
   return traces;
 }
 
-/// A file with a column max_abs.
-Trace read(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in) throw std::runtime_error(file.string() + ": cannot be read");
-  std::string line, cell;
-  std::getline(in, line);
-  std::size_t column = 0;
-  std::istringstream header(line);
-  while (std::getline(header, cell, ',') && cell != "max_abs") ++column;
-  if (cell != "max_abs") throw std::runtime_error(file.string() + ", line 1: there is no column max_abs");
-  Trace trace{file.stem().string(), file.string(), {}};
-  for (int row = 2; std::getline(in, line); ++row) {
-    std::istringstream cells(line);
-    for (std::size_t i = 0; i <= column; ++i) std::getline(cells, cell, ',');
-    char* end = nullptr;
-    trace.max_abs.push_back(std::strtod(cell.c_str(), &end));
-    if (!cells || cell.empty() || *end != '\0' || !(trace.max_abs.back() >= 0.0)) {
-      throw std::runtime_error(file.string() + ", line " + std::to_string(row) + ": max_abs is '" + cell +
-                               "'; it must be a number of 0 or more");
-    }
-  }
-  if (trace.max_abs.empty()) throw std::runtime_error(file.string() + ": there is no step in it");
-  return trace;
-}
-
 double percent(std::size_t part, std::size_t all) { return 100.0 * static_cast<double>(part) / static_cast<double>(all); }
 
 std::ofstream create(const std::filesystem::path& file) {
@@ -223,7 +195,7 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     // With the second seed one batch has gradients that come out far larger than all others, in every epoch.
     std::vector<Trace> traces = {record(data, epochs, 8, "digits"), record(data, epochs, 1, "digits_1")};
-    for (int i = 4; i < argc; ++i) traces.push_back(read(argv[i]));
+    for (int i = 4; i < argc; ++i) traces.push_back(compare_policies::read_trace(argv[i]));
     const int steps = std::min(100000, 250 * epochs);
     for (Trace& trace : make_up(steps)) traces.push_back(std::move(trace));
     for (Trace& trace : make_up_others(steps)) traces.push_back(std::move(trace));

@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cinttypes>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -182,8 +184,8 @@ class Table {
 
   void print(const std::string& network, int steps, const std::string& kind, const std::vector<std::string>& variants,
              const std::string& quality) {
-    std::printf("\n%s, %d steps, %d seeds: %s\n  %-28s %9s %11s %9s %9s %9s %9s %9s\n", network.c_str(), steps, seeds_,
-                quality.c_str(), "", "mean", "difference", "p", "diverged", "skipped", "lost", "bits");
+    std::printf("\n%s, %d steps, %d seeds: %s\n  %-28s %9s %11s %9s %9s %9s %9s %9s %9s\n", network.c_str(), steps, seeds_,
+                quality.c_str(), "", "mean", "difference", "p", "diverged", "10 below", "skipped", "lost", "bits");
     std::vector<std::vector<Run>> all;
     std::vector<double> p;
     for (const std::string& variant : variants) {
@@ -196,13 +198,18 @@ class Table {
       const std::vector<double> difference = differences(all[i], all.front());
       std::string columns = "          -         -";
       if (i > 0) columns = text("%11.4f", evidence::median(difference)) + text(" %9.2g", p[i - 1]);
-      const auto mean = [&](auto member) {
+      const auto mean = [&](const char* format, double Run::*member, double factor) {  // of the runs where it is known
         std::vector<double> values;
-        for (const Run& run : all[i]) values.push_back(static_cast<double>(run.*member));
-        return evidence::mean(values);
+        for (const Run& run : all[i]) {
+          if (!std::isnan(run.*member)) values.push_back(factor * run.*member);
+        }
+        return values.empty() ? std::string("-") : text(format, evidence::mean(values));
       };
-      std::printf("  %-28s %9.4f %s %9.0f %7.2f %% %7.2f %% %9.2f\n", variants[i].c_str(), mean(&Run::quality), columns.c_str(),
-                  mean(&Run::diverged) * seeds_, 100.0 * mean(&Run::skipped), 100.0 * mean(&Run::lost), mean(&Run::wasted));
+      const auto diverged = std::count_if(all[i].begin(), all[i].end(), [](const Run& run) { return run.diverged; });
+      std::printf("  %-28s %9s %s %9d %9s %9s %9s %9s\n", variants[i].c_str(), mean("%.4f", &Run::quality, 1.0).c_str(),
+                  columns.c_str(), static_cast<int>(diverged), ten_below(network, steps, all[i]).c_str(),
+                  mean("%.2f %%", &Run::skipped, 100.0).c_str(), mean("%.2f %%", &Run::lost, 100.0).c_str(),
+                  mean("%.2f", &Run::wasted, 1.0).c_str());
       for (std::size_t seed = 0; seed < difference.size(); ++seed) {
         csv_ << network << ',' << kind << ',' << i << ',' << variants[i] << ',' << seed + 1 << ',' << difference[seed] << '\n';
       }
@@ -214,6 +221,16 @@ class Table {
     char buffer[32];
     std::snprintf(buffer, sizeof buffer, format, value);
     return buffer;
+  }
+  /// How many networks recognise fewer digits than that in float with the same seed, by more than 10 points.
+  [[nodiscard]] std::string ten_below(const std::string& network, int steps, const std::vector<Run>& runs) const {
+    if (network != "digits") return "-";
+    int count = 0;
+    for (int seed = 1; seed <= seeds_; ++seed) {
+      const double reference = runs_.at({network, "float", seed, steps}).quality;
+      count += runs[static_cast<std::size_t>(seed) - 1].quality < reference - 10.0 ? 1 : 0;
+    }
+    return std::to_string(count);
   }
   static std::vector<double> differences(const std::vector<Run>& runs, const std::vector<Run>& reference) {
     std::vector<double> differences;
@@ -229,14 +246,17 @@ class Table {
   int seeds_;
 };
 
-void print_tables(const Runs& runs, const Settings& settings, const std::filesystem::path& output) {
+void print_tables(const Runs& runs, const Settings& settings, const evidence::Text& text, const std::filesystem::path& output) {
   std::ofstream csv = evidence::create(output / "evidence_differences.csv");
   csv << "network,kind,number,variant,seed,difference\n";
   Table table(runs, csv, settings.seeds);
   std::vector<std::string> names, faults = {right_policy};
   for (const Policy& policy : make_policies({})) names.push_back(policy.name);
   for (const evidence::KnownFault& fault : evidence::known_faults()) faults.push_back(fault.name);
-  const std::string accuracy = "digits recognised in the test set, %", loss = "test loss, nats a word";
+  char digest[17];
+  std::snprintf(digest, sizeof digest, "%016" PRIx64, text.digest);
+  const std::string accuracy = "digits recognised in the test set, %";
+  const std::string loss = "test loss, nats a word, in a text of " + std::to_string(text.words()) + " words, FNV-1a " + digest;
   table.print("digits", settings.digits.schedule.steps, "policy", names, accuracy);
   table.print("transformer", settings.language.schedule.steps, "policy", names, loss);
   table.print("recurrent", settings.adding.schedule.steps, "policy", names, "log10 of the test error");
@@ -244,11 +264,12 @@ void print_tables(const Runs& runs, const Settings& settings, const std::filesys
   table.print("transformer", settings.language.schedule.steps, "fault", faults, loss);
   std::printf(
       "\nDifference: median of the differences from the first row with the same seed. p: Wilcoxon's signed-rank test of them,\n"
-      "two-sided, exact, with Holm's correction in each table. Skipped: share of the steps. Lost: gradients that are zero but "
-      "are\n"
-      "not in float at the same weights and batch, in 10 steps of a training; not counted in float and with faults. Bits: how\n"
-      "often the scale could have been doubled, as in headroom::simulate. Diverged: the last loss is not a "
-      "number.\n\nFaults:\n");
+      "two-sided, exact, with Holm's correction in each table. Diverged: networks whose loss in the last step is Inf or NaN;\n"
+      "those where it is finite may be useless all the same. 10 below: networks that recognise fewer digits than the one in\n"
+      "float with the same seed, by more than 10 points; an image of which a network makes NaN is not recognised. Skipped:\n"
+      "share of the steps. Lost: gradients that are zero but are not in float at the same weights and batch, in at most 10\n"
+      "steps of a training. Bits: how often the scale could have been doubled in fp16, as in headroom::simulate. A dash:\n"
+      "not counted, or without a meaning there.\n\nFaults:\n");
   for (const evidence::KnownFault& fault : evidence::known_faults()) {
     std::printf("  %-28s %s\n", fault.name.c_str(), fault.where.c_str());
   }
@@ -309,7 +330,7 @@ int main(int argc, char** argv) {
     add_jobs(
         "recurrent", [&](std::uint32_t seed) { return Adding(settings.adding, seed); }, nullptr, settings.seeds, jobs);
     run(jobs, output, runs);
-    print_tables(runs, settings, output);
+    print_tables(runs, settings, text, output);
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "evidence: %s\n", error.what());

@@ -81,6 +81,7 @@ if(CMAKE_SYSTEM_NAME STREQUAL Linux)
   headroom_add_test(examples/checkpoint SOURCES examples/checkpoint.cpp) # alone, for it has calls of the system of its own
 endif()
 headroom_add_test(examples/fused_adamw SOURCES examples/fused_adamw.cpp)
+headroom_add_test(examples/compare_policies SOURCES examples/compare_policies.cpp)
 if(TARGET headroom::eigen)
   headroom_add_test(examples/session SOURCES examples/session.cpp LIBRARIES headroom::eigen)
   headroom_add_test(examples/evidence SOURCES examples/evidence.cpp LIBRARIES headroom::eigen)

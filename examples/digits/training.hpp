@@ -96,14 +96,16 @@ inline double lost_share(const Model<float>& model, const Images& batch, const M
   return present == 0 ? 0.0 : static_cast<double>(lost) / static_cast<double>(present);
 }
 
+/// Share of images recognised, in percent. Where a logit is NaN or the largest Inf, softmax is NaN, and the image counts as
+/// wrong.
 template <class Scalar>
 double accuracy(const Model<float>& model, const Images& images) {
   const Matrix<float> logits = widen(forward(headroom::cast<Scalar>(model), images.pixels).back());
   int right = 0;
   for (Eigen::Index i = 0; i < logits.cols(); ++i) {
     Eigen::Index best = 0;
-    logits.col(i).maxCoeff(&best);
-    right += best == images.labels[static_cast<std::size_t>(i)] ? 1 : 0;
+    const float largest = logits.col(i).maxCoeff<Eigen::PropagateNaN>(&best);
+    right += std::isfinite(largest) && best == images.labels[static_cast<std::size_t>(i)] ? 1 : 0;
   }
   return 100.0 * right / static_cast<double>(images.size());
 }

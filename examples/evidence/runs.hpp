@@ -29,9 +29,9 @@ struct Key {
 /// What is kept of a training.
 struct Run {
   double quality = 0.0;
-  bool diverged = false;  // the loss of the last step is not a number
-  double skipped = 0.0;   // share of the steps
-  double lost = 0.0, wasted = 0.0;
+  bool diverged = false;            // the loss of the last step is Inf or NaN
+  double skipped = 0.0;             // share of the steps
+  double lost = 0.0, wasted = 0.0;  // NaN: unknown
 
   Run() = default;
   explicit Run(const Result& result)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -17,6 +18,9 @@ namespace evidence {
 struct Text {
   std::vector<int> training, test;  // of every ten blocks of 1024 words, the last is test text
   int vocabulary = 0;
+  std::uint64_t digest = 0;  // FNV-1a of the words, each with a line feed after it: the licences differ from system to system
+
+  [[nodiscard]] std::size_t words() const { return training.size() + test.size(); }
 };
 
 /// The licences that a Debian system has in any case: /usr/share/common-licenses and /usr/share/doc/*/copyright, in the order
@@ -59,8 +63,10 @@ inline Text read_text(const std::vector<std::filesystem::path>& files, int vocab
 
   Text text;
   text.vocabulary = vocabulary;
+  text.digest = 0xcbf29ce484222325U;
   for (std::size_t i = 0; i < words.size(); ++i) {
     (i / 1024 % 10 == 9 ? text.test : text.training).push_back(counts.at(words[i]));
+    for (const char byte : words[i] + '\n') text.digest = (text.digest ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
   }
   return text;
 }

@@ -88,10 +88,10 @@ class Step {
 
 /// What a training leaves for the tables.
 struct Result {
-  double quality = 0.0;  ///< infinite if it is not a number
+  double quality = 0.0;  ///< Inf where a loss is not a number; a share of right answers always is one
   int skipped = 0;
-  double lost_share = 0.0;                      ///< see lost_share(); mean over the steps where it was counted
-  double wasted_bits = 0.0;                     ///< as in headroom::GradientSimulation
+  double lost_share = 0.0;   ///< see lost_share(); mean over the steps where it was counted, NaN if in none
+  double wasted_bits = 0.0;  ///< as in headroom::GradientSimulation; NaN if not in fp16, or no step was taken
   std::vector<double> losses, scales, max_abs;  ///< by step; max_abs is unscaled, and Inf where the step overflowed
 };
 
@@ -143,10 +143,11 @@ Result train(Network network, Step step, int lost_every, const std::function<voi
     }
     tick();
   }
-  result.lost_share = counted == 0 ? 0.0 : lost / counted;
-  result.wasted_bits = measured == 0 ? 0.0 : wasted / measured;
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  result.lost_share = counted == 0 ? unknown : lost / counted;
+  result.wasted_bits = measured == 0 || !std::is_same_v<Scalar, Eigen::half> ? unknown : wasted / measured;
   result.quality = network.template quality<Scalar>(weights);
-  if (!std::isfinite(result.quality)) result.quality = std::numeric_limits<double>::infinity();
+  if (std::isnan(result.quality)) result.quality = std::numeric_limits<double>::infinity();
   return result;
 }
 

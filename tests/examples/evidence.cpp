@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -104,6 +105,17 @@ template <class Network>
 evidence::Result train_half(const Network& network, const headroom::AnyLossScale& policy) {
   return evidence::train<Eigen::half>(network, evidence::Step(policy, network.schedule()), 5, [] {});
 }
+
+/// The weights are NaN after the first step.
+struct Breaks {
+  [[nodiscard]] static float loss_scale() { return 1.0F; }
+  template <class Model, class Gradients>
+  headroom::GradientReport operator()(Model& weights, const Gradients& gradients, float) const {
+    (void)gradients(1.0F);
+    headroom::for_each_leaf(weights, [](auto& leaf) { leaf.setConstant(std::numeric_limits<float>::quiet_NaN()); });
+    return {};
+  }
+};
 
 using Weights = std::vector<std::vector<float>>;
 
@@ -240,6 +252,7 @@ TEST_CASE("trainings that are in the file need not be done again") {
   evidence::Run run;
   run.quality = 0.125;
   run.diverged = true;
+  run.lost = std::numeric_limits<double>::quiet_NaN();
   {
     evidence::Runs runs(directory, program);
     runs.add({"a", "b c", 1, 10}, run);
@@ -250,6 +263,7 @@ TEST_CASE("trainings that are in the file need not be done again") {
     const evidence::Runs runs(directory, program);
     CHECK(runs.at({"a", "b c", 2, 10}).quality == 0.125);
     CHECK(runs.at({"a", "b c", 2, 10}).diverged);
+    CHECK(std::isnan(runs.at({"a", "b c", 2, 10}).lost));
     CHECK_FALSE(runs.has({"a", "b c", 2, 11}));
     CHECK_FALSE(runs.has({"a", "b c", 3, 10}));
   }
@@ -288,6 +302,45 @@ TEST_CASE("a training learns, and its result says what happened") {
   CHECK(train_half(small_language(text), headroom::ConstantLossScale(0x1p30F)).skipped == 30);
 }
 
+TEST_CASE("what was not counted is NaN") {
+  const auto network = small_adding();
+  const auto step = [&](float scale) { return evidence::Step(headroom::ConstantLossScale(scale), network.schedule()); };
+  const auto skipped = train_half(network, headroom::ConstantLossScale(0x1p40F));
+  CHECK(skipped.skipped == network.schedule().steps);
+  CHECK(std::isnan(skipped.lost_share));
+  CHECK(std::isnan(skipped.wasted_bits));
+  CHECK(std::isnan(evidence::train<Eigen::half>(network, step(1.0F), 0, [] {}).lost_share));
+  const auto bf16 = evidence::train<Eigen::bfloat16>(network, step(1.0F), 5, [] {});
+  CHECK(bf16.lost_share >= 0.0);
+  CHECK(std::isnan(bf16.wasted_bits));
+}
+
+TEST_CASE("a network that answers NaN has recognised nothing, and its loss is infinite") {
+  digits::Images images;
+  images.pixels.setOnes(digits::pixels, 3);
+  images.labels = {0, 0, 9};
+  digits::Model<float> model{
+      {{digits::Matrix<float>::Zero(digits::classes, digits::pixels), digits::Vector<float>::Zero(digits::classes)}}};
+  Eigen::VectorXf& bias = model.layers[0].bias;
+  bias(0) = 2.0F;
+  bias(1) = -std::numeric_limits<float>::infinity();  // softmax is 0 there, which is no harm
+  CHECK_THAT(digits::accuracy<Eigen::half>(model, images), Catch::Matchers::WithinAbs(200.0 / 3.0, 1e-9));
+  bias(0) = 1e6F;  // Inf in fp16 alone
+  CHECK(digits::accuracy<float>(model, images) > 60.0);
+  CHECK(digits::accuracy<Eigen::half>(model, images) == 0.0);
+  bias(0) = 2.0F;
+  for (const int nan : {0, 5, 9}) {
+    bias.setZero();
+    bias(0) = 2.0F;
+    bias(nan) = std::numeric_limits<float>::quiet_NaN();
+    CHECK(digits::accuracy<float>(model, images) == 0.0);
+  }
+
+  const auto diverged = evidence::train<Eigen::half>(small_adding(), Breaks(), 0, [] {});
+  CHECK(diverged.quality == std::numeric_limits<double>::infinity());
+  CHECK(evidence::Run(diverged).diverged);
+}
+
 TEST_CASE("a recorded training has the largest gradient of each step") {
   const evidence::Text text = small_text();
   const auto max_abs = evidence::record(small_language(text));
@@ -304,6 +357,14 @@ TEST_CASE("words are numbered by how frequent they are, then by the alphabet") {
   const evidence::Text text = evidence::read_text({file}, 4);
   CHECK(text.training == std::vector<int>{1, 0, 2, 1, 3, 2, 1, 0});
   CHECK(text.test.empty());
+  CHECK(text.words() == 8);
+  std::ofstream(file) << "the  zebra and\nthe ant and the end\n";
+  CHECK(evidence::read_text({file}, 4).digest == text.digest);
+  std::ofstream(file) << "the zebra and the ant and then d";
+  CHECK(evidence::read_text({file}, 4).digest != text.digest);
+  std::ofstream(file) << "a";
+  CHECK(evidence::read_text({file}, 2).digest == 0x089bdc07b544e7b2U);  // of "a\n"
+  std::ofstream(file) << "the zebra and the\nant and the end";
   CHECK_THROWS_WITH(evidence::read_text({file}, 7), ContainsSubstring("1 files have 5 different words, but 6 are needed"));
   std::filesystem::remove_all(directory);
 }
