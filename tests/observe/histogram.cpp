@@ -275,6 +275,13 @@ TEST_CASE("a histogram comes back from its state, and from its text; on another 
     support::set_bits(elements[0], bits);
     CHECK(through_text(exponent_histogram(elements)) == exponent_histogram(elements));
   }
+  ExponentHistogram large = exponent_histogram(std::vector<float>(16, 1.0F));
+  for (int bits = 5; bits < 63; ++bits) {
+    large += large;
+    CHECK(through_text(large) == large);
+  }
+  large += large;
+  CHECK_THAT(support::message_of([&] { (void)large.state_dict(); }), Catch::Matchers::ContainsSubstring("too large"));
 }
 
 TEST_CASE("a state that is no histogram's is refused by key and value") {

@@ -1,5 +1,6 @@
 #include <headroom/state/fields.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -123,4 +124,37 @@ TEST_CASE("of settings only those that are there are read") {
   Fields::visit_fields(fields, read);
   CHECK(fields.small == 9);
   CHECK(fields.counter == 3);
+}
+
+TEST_CASE("a list is of whole numbers of up to 63 bits, and of no more than there is room for") {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  struct List {
+    std::int64_t numbers[3];
+    std::size_t size;
+  };
+  const auto read = [](const StateValue& value, List& list, std::int64_t low, std::int64_t high) {
+    const StateDict dict = {{"list", value}};
+    StateReader reader(dict, true);
+    reader.list("list", list.numbers, list.size, low, high);
+  };
+  for (const List& list : {List{{}, 0}, List{{-7}, 1}, List{{10'000'000'000, most, -most}, 3}}) {
+    StateWriter write;
+    write.list("list", list.numbers, list.size, -most, most);
+    List found{};
+    read(write.take().at("list"), found, -most, most);
+    CHECK(found.size == list.size);
+    for (std::size_t i = 0; i < list.size; ++i) CHECK(found.numbers[i] == list.numbers[i]);
+  }
+  for (const char* text :
+       {"9223372036854775808", "-9223372036854775808", "9999999999999999999", "10000000000000000000", "18446744073709551617",
+        "36893488147419103233", "1 2 3 4", "1 ", " 1", "1  2", "-", "--1", "+1", "1.0", "x"}) {
+    List found{};
+    CHECK_THAT(
+        message_of([&] { read(text, found, -most, most); }),
+        ContainsSubstring("list is '" + std::string(text) + "'; it must be up to 3 whole numbers in [-9223372036854775807, "));
+  }
+  List found{};
+  CHECK_THAT(message_of([&] { read("10000000001", found, 0, 10'000'000'000); }),
+             ContainsSubstring("whole numbers in [0, 10000000000]"));
+  CHECK_THAT(message_of([&] { read(1, found, 0, 2); }), ContainsSubstring("list is 1; it must be up to 3 whole numbers"));
 }

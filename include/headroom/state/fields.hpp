@@ -140,9 +140,12 @@ class StateReader {
       const bool is_negative = *at == '-';
       const char* const first = is_negative ? at + 1 : at;
       const char* next = first;
-      std::int64_t number = 0;
-      for (; next != end && *next >= '0' && *next <= '9' && next - first < 10; ++next) number = 10 * number + (*next - '0');
-      if (is_negative) number = -number;
+      std::uint64_t magnitude = 0;  // of up to 19 digits, as many as 2^63 - 1 has: any of those fits
+      for (; next != end && *next >= '0' && *next <= '9' && next - first < 19; ++next) {
+        magnitude = 10 * magnitude + static_cast<std::uint64_t>(*next - '0');
+      }
+      if (magnitude > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) break;
+      const std::int64_t number = is_negative ? -static_cast<std::int64_t>(magnitude) : static_cast<std::int64_t>(magnitude);
       if (next == first || number < low || number > high || (next != end && (*next != ' ' || next + 1 == end))) break;
       values[n] = static_cast<Integer>(number);
       at = next == end ? end : next + 1;
