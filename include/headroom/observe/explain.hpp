@@ -26,9 +26,9 @@ struct KeptPlaces {
   const StepRecord* last = nullptr;      // step of which it is known where its gradients were not finite
   const StepRecord* measured = nullptr;  // the last
   const StepRecord* failing = nullptr;   // the last that was not finite, if no finite one came after it
-  // Of the steps skipped as not finite after the warm-up, those of which it is known where; and those of them with no Inf, nor
-  // one in a step after them before the next finite one: gradients that are far too large may be NaN alone at first.
-  std::int64_t known = 0, nan_alone = 0;
+  // Of the steps skipped as not finite after the warm-up, those with NaN and no Inf, nor one in a step after them before the
+  // next finite one: gradients that are far too large may be NaN alone at first.
+  std::int64_t nan_alone = 0;
   const StepRecord* last_nan_alone = nullptr;
   // The smallest scale of those skipped steps, but for the ones of NaN alone.
   float overflow_scale = largest_loss_scale;
@@ -43,6 +43,7 @@ template <class Steps>
   KeptPlaces places;
   const std::int64_t of_warm_up = config.warm_up - (facts.totals.steps - static_cast<std::int64_t>(steps.size()));
   std::int64_t run = 0;  // of NaN alone
+  const StepRecord* before_run = nullptr;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const StepRecord& step = steps[i];
     const NonFinite& found = step.nonfinite;
@@ -55,11 +56,14 @@ template <class Steps>
     }
     if (!step.has_place()) continue;
     places.last = &step;
-    if (is_skip) {
-      ++places.known;
-      places.nan_alone += found.inf_count == 0 ? 1 : -run;
-      run = found.inf_count == 0 ? run + 1 : 0;
-      if (run > 0) places.last_nan_alone = &step;
+    if (is_skip && found.inf_count == 0) {
+      if (run++ == 0) before_run = places.last_nan_alone;
+      ++places.nan_alone;
+      places.last_nan_alone = &step;
+    } else if (is_skip && run > 0) {
+      places.nan_alone -= run;
+      places.last_nan_alone = before_run;
+      run = 0;
     }
     if (!is_nonfinite_at_floor(step, config)) continue;
     if (places.first_at_floor == nullptr) places.first_at_floor = &step;
@@ -141,7 +145,7 @@ template <class Steps>
   if (kept.spikes > kept.not_finite) {
     return figures + "look at their batches; if those are sound, give the SpikeGuard more sigmas";
   }
-  if (2 * places.nan_alone > places.known) {
+  if (2 * places.nan_alone > kept.not_finite) {
     return figures + "only NaN was counted in " + std::to_string(places.nan_alone) + ", which no loss scale mends: " +
            (places.last_nan_alone->loss_finite ? "" : "see whether the loss is finite, and ") +
            "look at the named tensor and at their batches for 0/0, log 0 or an overflow in the forward pass" +
