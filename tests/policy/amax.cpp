@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -35,33 +36,46 @@ static_assert(AmaxLossScale().adjust(GradientReport{true, 64.0}).loss_scale() ==
 static_assert(AmaxLossScale().adjust(overflow).loss_scale() == 128.0F);
 static_assert(AmaxLossScale().adjust(overflow).adjust(overflow).loss_scale() == 1.0F);
 
-/// The rule as its documentation puts it, with containers, and magnitudes in sixteenths of a bit.
+/// The rule as its documentation puts it, in bits.
 struct Reference {
-  std::deque<int> recent;    // the last one first
-  std::int64_t reserve = 0;  // in 2^-24 bits
-  bool has_overflowed = false;
-  int zeros = 0, zeros_in_a_row = 0;
+  std::deque<double> recent;  // the last one first
+  double reserve = 0.0, hidden = 0.0;
+  int since_overflow = 64, at_once = 0, zeros = 0, zeros_in_a_row = 0;
   double scale = 32768.0;
 
-  static int whole(double value) {  // by straight lines between powers of two
+  static double sixteenths(double value) { return std::floor(16.0 * value) / 16.0; }
+  static double log2(double value) {  // by straight lines between powers of two
     int exponent = 0;
     const double fraction = std::frexp(value, &exponent);
-    return static_cast<int>(std::floor(16.0 * (exponent - 1 + (2.0 * fraction - 1.0))));
+    return sixteenths(exponent - 1 + (2.0 * fraction - 1.0));
   }
-  [[nodiscard]] int typical() const {
-    return std::accumulate(recent.begin(), recent.end(), 0) / static_cast<int>(recent.size());
+  [[nodiscard]] double level() const { return *std::max_element(recent.begin(), recent.end()); }
+  [[nodiscard]] double typical() const {
+    const double sum = std::accumulate(recent.begin(), recent.end(), 0.0);
+    return std::trunc(16.0 * sum / static_cast<double>(recent.size())) / 16.0;
   }
+  void halve(int times) { scale = std::max(std::ldexp(scale, -times), 1.0); }
   void step(const GradientReport& report, double target) {
-    constexpr std::int64_t bit = 16777216;
-    const int most = whole(65504.0);
+    const double most = log2(65504.0);
+    const double slow = std::ldexp(std::floor(std::ldexp(target, 23)), -23);
+    const double slower = std::ldexp(std::floor(std::ldexp(slow / 2.0, 23)), -23);
     if (!report.finite) {
-      if (!recent.empty() && !has_overflowed && reserve >= 0) {
-        const int wanted = most - whole(scale) - typical() + 16;
-        reserve = wanted >= 480 ? -14 * bit : std::max(reserve, wanted * (bit / 16));
+      zeros_in_a_row = 0;
+      const int since = std::exchange(since_overflow, 0);
+      at_once = since == 1 || (since == 0 && at_once > 0) ? at_once + 1 : 0;
+      if (recent.empty()) return halve(8);
+      if (since > 0 || at_once > 0) {
+        const double kept = std::min(std::max(most - log2(scale) - typical(), 0.0), 125.0), of_level = level() - typical();
+        if (at_once > 1) {
+          hidden = 1.0 + std::min(kept, std::max(hidden, of_level + 2.0));
+          reserve = std::max(reserve, hidden);
+        } else if (reserve >= 0.0) {
+          const double wanted = 1.0 + std::min(kept, std::max({reserve, hidden, 3.0}));
+          const bool is_beyond = wanted - std::max(of_level, hidden) > (since < 16 ? 30.0 : 14.0) || scale == 1.0;
+          reserve = is_beyond ? -14.0 : std::max(reserve, wanted);
+        }
       }
-      has_overflowed = true;
-      scale = std::max(scale / 256.0, 1.0);
-      return;
+      return halve(at_once > 0 ? 1 : 8);
     }
     if (!(report.max_abs > 0.0)) {
       if (++zeros_in_a_row == 64) recent.clear();
@@ -71,21 +85,20 @@ struct Reference {
       }
       return;
     }
-    has_overflowed = false;
-    zeros_in_a_row = 0;
-    recent.push_front(whole(report.max_abs));
+    zeros_in_a_row = at_once = 0;
+    since_overflow = std::min(since_overflow + 1, 64);
+    recent.push_front(log2(report.max_abs));
     if (recent.size() > 64) recent.pop_back();
-    const auto slow = static_cast<std::int64_t>(1.25 * bit * target);
-    if (reserve > 14 * bit) {
-      reserve -= bit / 64;
-      if (reserve <= 14 * bit) reserve = -14 * bit;
+    if (reserve < 0.0) {
+      reserve = std::min(reserve + slow, 0.0);
     } else {
-      reserve = reserve < 0 ? std::min<std::int64_t>(reserve + slow, 0) : std::max<std::int64_t>(reserve - slow, 0);
+      reserve = std::max(reserve - (reserve > hidden + 14.0 ? 1.0 / 64.0 : slow), 0.0);
     }
-    const int room = std::max(16, 48 - 4 * (static_cast<int>(recent.size()) - 1));
-    const int level = *std::max_element(recent.begin(), recent.end());
-    const int needed = std::max(level + room, typical() + static_cast<int>(std::max<std::int64_t>(reserve, 0) / (bit / 16)));
-    scale = std::min(std::max(std::exp2(std::floor((most - needed) / 16.0)), 1.0), 0x1p126);
+    hidden = std::max(hidden - slower, 0.0);
+    if (level() + 3.0 >= typical() + sixteenths(hidden)) hidden = 0.0;
+    const double room = std::max(1.0, 3.0 - static_cast<double>(recent.size() - 1) / 4.0);
+    const double needed = std::max(level() + room, typical() + sixteenths(std::max({reserve, hidden, 0.0})));
+    scale = std::min(std::max(std::exp2(std::floor(most - needed)), 1.0), 0x1p126);
   }
 };
 
@@ -108,8 +121,9 @@ std::vector<double> course(unsigned seed, int steps) {
   return max_abs;
 }
 
-GradientReport report_of(double max_abs, float scale) {
-  const bool finite = max_abs < infinity && max_abs * static_cast<double>(scale) <= 65504.0;
+/// `hidden`: how many times larger something is that is not in the report.
+GradientReport report_of(double max_abs, float scale, double hidden = 1.0) {
+  const bool finite = max_abs < infinity && max_abs * hidden * static_cast<double>(scale) <= 65504.0;
   return {finite, finite ? max_abs : infinity};
 }
 
@@ -122,14 +136,15 @@ TEST_CASE("AmaxLossScale follows its rule as a slow reference does") {
     bool has_begun = false;
     int step = 0;
     for (const double max_abs : course(seed, seed == 0 ? 40000 : 3000)) {
-      const GradientReport report = report_of(max_abs, policy.loss_scale());
+      const GradientReport report = report_of(max_abs, policy.loss_scale(), seed % 2 == 0 ? 1.0 : 0x1p16);
       policy = policy.adjust(report);
       has_begun = has_begun || !report.finite || max_abs > 0.0;
       if (has_begun) reference.step(report, policy.config().target_skip_rate);
       INFO("seed " << seed << ", step " << step++ << ", max_abs " << max_abs);
       REQUIRE(static_cast<double>(policy.loss_scale()) == reference.scale);
     }
-    CHECK(policy.state_dict().at("reserve") == headroom::StateValue(reference.reserve));
+    CHECK(policy.state_dict().at("reserve") == headroom::StateValue(static_cast<std::int64_t>(reference.reserve * 0x1p23)));
+    CHECK(policy.state_dict().at("hidden") == headroom::StateValue(static_cast<std::int64_t>(reference.hidden * 0x1p23)));
   }
 }
 
@@ -151,11 +166,12 @@ TEST_CASE("AmaxLossScale: an overflow teaches it a bit more than was kept, which
   const float before = policy.loss_scale();
   const auto reserve = [&policy] { return std::get<std::int64_t>(policy.state_dict().at("reserve")); };
   policy = policy.adjust(overflow);
-  CHECK(reserve() == (31 << 20) + (1 << 24));  // 65504 by the line: 31 sixteenths above 2^14
+  CHECK(reserve() == (31 << 19) + (1 << 23));  // 65504 by the line: 31 sixteenths above 2^14
   const std::int64_t learnt = reserve();
   CHECK(policy.adjust(overflow).state_dict().at("reserve") == headroom::StateValue(learnt));
+  CHECK(policy.adjust(overflow).state_dict().at("hidden") == headroom::StateValue(0));
   for (int step = 0; step < 10; ++step) policy = policy.adjust(GradientReport{true, 0x1p-10});
-  CHECK(reserve() == learnt - 10 * static_cast<std::int64_t>(1.25 * (1 << 24) * policy.config().target_skip_rate));
+  CHECK(reserve() == learnt - 10 * static_cast<std::int64_t>((1 << 23) * policy.config().target_skip_rate));
   CHECK(policy.loss_scale() == before / 2.0F);
   for (int step = 0; step < 8000; ++step) policy = policy.adjust(GradientReport{true, 0x1p-10});
   CHECK(policy.loss_scale() == before);
@@ -245,14 +261,74 @@ TEST_CASE("AmaxLossScale gets away from a scale at which everything underflows")
   CHECK(policy.loss_scale() >= 0x1p50F);
 }
 
-TEST_CASE("AmaxLossScale sees large steps between small ones, however far apart") {
-  for (const double large : {8.0, 1e3}) {
-    for (const int period : {2, 3, 8}) {
+TEST_CASE("AmaxLossScale sees large steps between small ones, up to 64 steps apart, and often ones however much larger") {
+  std::mt19937_64 random(5);
+  std::normal_distribution<double> normal;
+  for (const double bits : {3.0, 10.0, 13.0, 20.0, 27.0}) {
+    for (const int period : {2, 3, 8, 15, 33, 50, 64}) {
+      if (period > 15 && bits > 13.0) continue;
       std::vector<double> max_abs;
-      for (int step = 0; step < 10000; ++step) max_abs.push_back(step % period == 0 ? large : 1e-5);
-      CHECK(headroom::simulate(AmaxLossScale(), max_abs).skipped < 30);
+      for (int i = 0; i < 20000; ++i)
+        max_abs.push_back(std::exp2(-16.0 + 0.35 * normal(random) + (i % period == 0 ? bits : 0.0)));
+      INFO("every " << period << " steps " << bits << " bits");
+      CHECK(headroom::simulate(AmaxLossScale(), max_abs).skipped < 64);
     }
   }
+}
+
+TEST_CASE("AmaxLossScale finds what overflows before the gradients do, and skips about as seldom as torch's scale") {
+  std::mt19937_64 random(6);
+  std::normal_distribution<double> normal;
+  const auto count = [&](auto policy, auto is_finite) {
+    int skipped = 0;
+    double bits = 0.0;
+    for (int i = 0; i < 50000; ++i) {
+      const double max_abs = std::exp2(-13.0 - i / 25000.0 + 0.35 * normal(random));
+      const bool finite =
+          max_abs * static_cast<double>(policy.loss_scale()) <= 65504.0 && is_finite(max_abs, policy.loss_scale());
+      skipped += finite ? 0 : 1;
+      bits += std::log2(static_cast<double>(policy.loss_scale()));
+      policy = policy.adjust(GradientReport{finite, finite ? max_abs : infinity});
+    }
+    return std::make_pair(skipped, bits / 50000.0);
+  };
+  for (const float ceiling : {32768.0F, 8192.0F, 256.0F}) {  // as a loss of 1, 4 or 128 in half
+    const auto is_finite = [&](double, float scale) { return scale <= ceiling; };
+    const auto amax = count(AmaxLossScale(), is_finite);
+    const auto torch = count(headroom::presets::torch(), is_finite);
+    INFO("ceiling " << ceiling << ": " << amax.first << " and " << torch.first << " skipped");
+    CHECK(amax.first < torch.first + 30);
+    CHECK(amax.second > std::log2(static_cast<double>(ceiling)) - 0.2);
+  }
+  for (const double larger : {0x1p6, 0x1p12, 0x1p16}) {  // gradients on the way
+    const auto is_finite = [&](double max_abs, float scale) {
+      return max_abs * larger * static_cast<double>(scale) <= 65504.0;
+    };
+    const auto amax = count(AmaxLossScale(), is_finite);
+    const auto torch = count(headroom::presets::torch(), is_finite);
+    INFO(larger << " times larger: " << amax.first << " and " << torch.first << " skipped");
+    CHECK(amax.first < torch.first + 30);
+    CHECK(amax.second > torch.second - 1.0);
+  }
+}
+
+TEST_CASE("AmaxLossScale forgets what was hidden where the gradients themselves grow as large") {
+  AmaxLossScale policy;
+  const auto hidden = [&policy] { return std::get<std::int64_t>(policy.state_dict().at("hidden")); };
+  for (int i = 0; i < 100; ++i) policy = policy.adjust(GradientReport{true, 0x1p-12});
+  policy = policy.adjust(overflow).adjust(GradientReport{true, 0x1p-12});
+  const float back = policy.loss_scale();
+  for (int i = 1; i <= 6; ++i) {
+    policy = policy.adjust(overflow);
+    CHECK(policy.loss_scale() == std::ldexp(back, -i));  // as DynamicLossScale
+    CHECK((hidden() == 0) == (i == 1));
+  }
+  policy = policy.adjust(GradientReport{true, 0x1p-12});
+  CHECK(policy.loss_scale() == 0x1p21F);  // nearly 7 bits below 65504 / 2^-12
+  CHECK(hidden() == 7 * (1 << 23) - static_cast<int>((1 << 23) * policy.config().target_skip_rate) / 2);
+  CHECK(policy.adjust(GradientReport{true, 0x1p-9}).state_dict().at("hidden") != headroom::StateValue(0));
+  policy = policy.adjust(GradientReport{true, 0x1p-8});
+  CHECK(hidden() == 0);
 }
 
 TEST_CASE("AmaxLossScale makes no room for what no scale would hold") {
@@ -273,6 +349,38 @@ TEST_CASE("AmaxLossScale makes no room for what no scale would hold") {
   }
 }
 
+TEST_CASE("AmaxLossScale does not come down for good where steps are not finite every now and then, or regularly") {
+  std::mt19937_64 random(7);
+  std::uniform_real_distribution<double> uniform;
+  for (const double max_abs : {1.0, 0.01, 1e-4}) {
+    for (const double share : {0.01, 0.02, 0.05, 1.0 / 2, 1.0 / 3, 1.0 / 8, 1.0 / 20, 1.0 / 60}) {
+      const bool is_regular = share > 0.05 || share == 1.0 / 20 || share == 1.0 / 60;
+      AmaxLossScale policy;
+      double bits = 0.0;
+      for (int i = 0; i < 60000; ++i) {
+        const bool is_bad = is_regular ? std::fmod(i * share, 1.0) < share - 1e-9 : uniform(random) < share;
+        policy = policy.adjust(report_of(is_bad ? infinity : max_abs, policy.loss_scale()));
+        bits += std::log2(65504.0 / max_abs) - std::log2(static_cast<double>(policy.loss_scale()));
+      }
+      INFO(max_abs << ", " << share);
+      CHECK(bits / 60000.0 < 5.0);
+    }
+  }
+}
+
+TEST_CASE("AmaxLossScale: one overflow soon after a large step, or under a scale that was set, costs few bits for long") {
+  for (const int drop : {0, 4, 8, 10}) {
+    AmaxLossScale policy;
+    const double max_abs = std::ldexp(1.0, -drop);
+    for (int i = 0; i < 300; ++i) policy = policy.adjust(GradientReport{true, 1.0});
+    for (int i = 0; i < 60; ++i) policy = policy.adjust(GradientReport{true, max_abs});
+    if (drop == 0) policy = policy.with_loss_scale(16.0F);
+    policy = policy.adjust(overflow);
+    for (int i = 0; i < 64; ++i) policy = policy.adjust(GradientReport{true, max_abs});
+    CHECK(max_abs * static_cast<double>(policy.loss_scale()) >= 0x1p11);
+  }
+}
+
 TEST_CASE("AmaxLossScale: what it is told by adjust(bool) is dynamic; gradients that are all zero count as that") {
   AmaxLossScale policy;
   headroom::DynamicLossScale dynamic;
@@ -284,6 +392,15 @@ TEST_CASE("AmaxLossScale: what it is told by adjust(bool) is dynamic; gradients 
     REQUIRE(policy.counter() == dynamic.counter());
   }
   CHECK(AmaxLossScale().adjust(GradientReport{true, 0.0}).counter() == 1);
+  policy = AmaxLossScale().adjust(GradientReport{true, 0.5});
+  for (int i = 0; i < 40; ++i) policy = policy.adjust(GradientReport{true, 0.0});
+  policy = policy.adjust(overflow);
+  for (int i = 0; i < 63; ++i) policy = policy.adjust(GradientReport{true, 0.0});
+  CHECK(policy.state_dict().at("recent") != headroom::StateValue(""));  // not 64 in a row
+  policy = policy.adjust(GradientReport{true, 0.5});
+  for (int i = 0; i < 64; ++i) policy = policy.adjust(GradientReport{true, 0.0});
+  CHECK(policy.state_dict().at("recent") == headroom::StateValue(""));
+  CHECK(policy.adjust(overflow).loss_scale() == policy.loss_scale() / 256.0F);  // it has not come back to anything
   policy = AmaxLossScale().adjust(GradientReport{true, 0.5});
   CHECK(policy.adjust(GradientReport{true, 0.0}).loss_scale() == policy.loss_scale());
 }
@@ -303,10 +420,11 @@ TEST_CASE("AmaxLossScale goes on from its state as the saved one would have") {
       REQUIRE(loaded.state_dict() == policy.state_dict());
     }
   }
-  for (int i = 0; i < 40; ++i) policy = policy.adjust(overflow).adjust(GradientReport{true, 0.01});  // until it is given up
+  for (int i = 0; i < 20 * 64; ++i)  // until it is given up
+    policy = policy.adjust(i % 64 == 0 ? overflow : GradientReport{true, 0.01});
   policy = policy.adjust(overflow);
   CHECK(std::get<std::int64_t>(policy.state_dict().at("reserve")) < 0);
-  CHECK(policy.state_dict().at("has_overflowed") == headroom::StateValue(1));
+  CHECK(policy.state_dict().at("since_overflow") == headroom::StateValue(0));
   CHECK(AmaxLossScale::from_state_dict(policy.state_dict()) == policy);
   CHECK(policy.policy_name() == "amax");
   const auto message = [&policy](const char* key, const headroom::StateValue& value) {
@@ -315,16 +433,19 @@ TEST_CASE("AmaxLossScale goes on from its state as the saved one would have") {
     return message_of([&] { (void)AmaxLossScale::from_state_dict(state); });
   };
   CHECK(message("recent", "1 2 x") == "headroom: recent is '1 2 x'; it must be up to 64 whole numbers in [-32768, 32767]");
-  CHECK(message("reserve", std::int64_t{1} << 29) == "headroom: reserve is 536870912; it must be in [-234881024, 503316480]");
-  CHECK(message("has_overflowed", 2) == "headroom: has_overflowed is 2; it must be in [0, 1]");
+  CHECK(message("reserve", std::int64_t{1} << 30) == "headroom: reserve is 1073741824; it must be in [-117440512, 1056964608]");
+  policy = policy.adjust(GradientReport{true, 0.01});
+  CHECK(message("at_once", 1) == "headroom: at_once is 1; it must be 0 unless since_overflow is");
+  CHECK(message("zero_steps", 64) == "headroom: zero_steps is 64; it must be below 64 where there are recent magnitudes");
+  CHECK(message("since_overflow", 65) == "headroom: since_overflow is 65; it must be in [0, 64]");
 }
 
 TEST_CASE("AmaxLossScale: the reserve at its bounds, and equality") {
   AmaxConfig config;
   config.scale.min_scale = 0x1p-40F;
   AmaxLossScale policy = AmaxLossScale(config).adjust(GradientReport{true, 1.0});
-  constexpr std::int64_t bit = 1 << 24;
-  const auto slow = static_cast<std::int64_t>(1.25 * bit * config.target_skip_rate);
+  constexpr std::int64_t bit = 1 << 23;
+  const auto slow = static_cast<std::int64_t>(bit * config.target_skip_rate);
   const auto with = [&policy](const char* key, std::int64_t value) {
     auto state = policy.state_dict();
     state.set(key, value);
@@ -332,15 +453,47 @@ TEST_CASE("AmaxLossScale: the reserve at its bounds, and equality") {
   };
   const auto reserve_of = [](const AmaxLossScale& of) { return std::get<std::int64_t>(of.state_dict().at("reserve")); };
   CHECK(reserve_of(with("reserve", 14 * bit).adjust(GradientReport{true, 1.0})) == 14 * bit - slow);
-  CHECK(reserve_of(with("reserve", 14 * bit + 1).adjust(GradientReport{true, 1.0})) == -14 * bit);
+  CHECK(reserve_of(with("reserve", 14 * bit + 1).adjust(GradientReport{true, 1.0})) == 14 * bit + 1 - bit / 64);
   CHECK(reserve_of(with("reserve", -1).adjust(overflow)) == -1);
   CHECK(reserve_of(with("reserve", 0).adjust(overflow)) > 0);
-  // 2^-13 keeps 28 and 15/16 bits above 1, with a bit more not yet 30; 0x1.Fp-14 one sixteenth more.
-  CHECK(reserve_of(policy.with_loss_scale(0x1p-13F).adjust(overflow)) == 30 * bit - bit / 16);
-  CHECK(reserve_of(policy.with_loss_scale(0x1.Fp-14F).adjust(overflow)) == -14 * bit);
+  // 1 more than it was, than hidden, or than 3, but not than what was kept: of 15 15/16 all but that of the scale.
+  const auto learnt = [&](float scale, std::int64_t reserve, std::int64_t hidden, std::int64_t since,
+                          std::int64_t at_once = 0) {
+    auto state = policy.state_dict();
+    state.set("reserve", reserve);
+    state.set("hidden", hidden);
+    state.set("since_overflow", since);
+    state.set("at_once", at_once);
+    return AmaxLossScale::from_state_dict(state).with_loss_scale(scale).adjust(overflow);
+  };
+  CHECK(reserve_of(learnt(0x1p3F, 0, 0, 64)) == 4 * bit);
+  CHECK(reserve_of(learnt(0x1p3F, 5 * bit, 0, 64)) == 6 * bit);
+  CHECK(reserve_of(learnt(0x1p3F, 5 * bit, 7 * bit, 64)) == 8 * bit);
+  CHECK(reserve_of(learnt(0x1p14F, 0, 0, 64)) == 3 * bit - bit / 16);
+  CHECK(reserve_of(learnt(0x1p14F, 5 * bit, 0, 64)) == 5 * bit);
+  CHECK(reserve_of(learnt(0x1p20F, 0, 0, 64)) == bit);
+  CHECK(reserve_of(learnt(0x1p-20F, 13 * bit, 0, 64)) == 14 * bit);
+  CHECK(reserve_of(learnt(0x1p-20F, 13 * bit + 1, 0, 64)) == -14 * bit);
+  CHECK(reserve_of(learnt(0x1p-20F, 13 * bit + 1, 0, 16)) == -14 * bit);
+  CHECK(reserve_of(learnt(0x1p-20F, 13 * bit + 1, 0, 15)) == 14 * bit + 1);
+  CHECK(reserve_of(learnt(0x1p-20F, 29 * bit, 0, 15)) == 30 * bit);
+  CHECK(reserve_of(learnt(0x1p-20F, 29 * bit + 1, 0, 15)) == -14 * bit);
+  CHECK(reserve_of(learnt(0x1p-20F, 15 * bit, 2 * bit, 64)) == 16 * bit);
+  CHECK(reserve_of(learnt(0x1p-20F, 15 * bit + 1, 2 * bit, 64)) == -14 * bit);
+  CHECK(reserve_of(learnt(0x1p-39F, 0, 0, 64)) == 4 * bit);
+  CHECK(reserve_of(learnt(0x1p-40F, 0, 0, 64)) == -14 * bit);  // min_scale
+  const auto hidden_of = [](const AmaxLossScale& of) { return std::get<std::int64_t>(of.state_dict().at("hidden")); };
+  CHECK(hidden_of(learnt(0x1p3F, 0, 0, 0, 1)) == 3 * bit);
+  CHECK(reserve_of(learnt(0x1p3F, -bit, 0, 0, 1)) == 3 * bit);
+  CHECK(reserve_of(learnt(0x1p3F, 7 * bit, 0, 0, 1)) == 7 * bit);
+  CHECK(hidden_of(learnt(0x1p3F, 0, 5 * bit, 0, 1)) == 6 * bit);
+  CHECK(hidden_of(learnt(0x1p14F, 0, 5 * bit, 0, 1)) == 3 * bit - bit / 16);
+  CHECK(hidden_of(learnt(0x1p3F, 0, 5 * bit, 0, 0)) == 5 * bit);
   CHECK(with("reserve", 1) != policy);
   CHECK(with("zero_steps", 1) != policy);
-  CHECK(with("has_overflowed", 1) != policy);
+  CHECK(with("since_overflow", 1) != policy);
+  CHECK(with("hidden", 1) != policy);
+  CHECK(with("at_once", 1) != policy);
   CHECK(policy.adjust(GradientReport{true, 1.0}) != policy);
 }
 

@@ -38,24 +38,32 @@ struct AmaxConfig {
 
 /// Follows the largest |gradient|: a piece of BasicDynamicLossScale, and headroom's own rule. All in logarithms to base 2:
 ///
-///     scale     the largest power of two that keeps both level + room and typical + reserve within largest_finite
+///     scale     the largest power of two that keeps level + room, typical + reserve and typical + hidden within largest_finite
 ///     level     the largest magnitude of the last 64 steps
-///     room      1 bit; after the first step 3, and a quarter less with each until it is 1
+///     room      1; after the first step 3, and a quarter less with each step until it is 1
 ///     typical   the mean of these magnitudes
-///     reserve   what overflows have taught, at first 0: after one it is a bit more than was kept above typical. It falls by
-///               1.25 * target_skip_rate with every step: more than 1, because a scale that is rounded down to a power of two
-///               keeps more than the reserve
+///     reserve   what overflows have taught, at first 0
+///     hidden    how far above the gradients something overflows that is not in their reports: the loss, or a gradient on the
+///     way
+///               to them; at first 0
 ///
-/// So nothing is kept but one bit above what has been seen lately, until large steps come again and again, further apart than
-/// 64; then as much as makes them overflow at the target rate.
+/// So one bit is kept above what has been seen lately, and no more until large steps come again and again, further apart than
+/// 64; then as much as makes them overflow at the target rate. For after an overflow the reserve is 1 more than the largest of
+/// itself, hidden and 3, or than what was kept above typical, if that is less; and with every finite step it falls by
+/// target_skip_rate.
 ///
-/// After an overflow the scale is 2^8 times smaller for the one step it takes to see what the magnitude is now. An overflow
-/// right after another, or before anything was seen, makes the scale 2^8 times smaller and changes nothing else.
+/// After an overflow the scale is 2^8 times smaller for the one step it takes to see what the magnitude is now, and again if
+/// that overflows, too. If the scale overflows as soon as it has come back, it is halved instead. If then it overflows at once
+/// again, the gradients seen before are not to blame: the scale is halved as long as it does, as by DynamicLossScale, and each
+/// time hidden is 1 more than itself, or than 2 above the level, or than what was kept, and the reserve no less. Hidden falls
+/// half as fast as the reserve. It is 0 again where the level is no more than 3 below typical + hidden: then large steps are
+/// what was hidden.
 ///
-/// No reserve is worth making the largest gradients subnormal, and none helps where steps are not finite whatever the scale.
-/// Above 14 bits it is for large steps that come often, and are known once one was finite: it falls by a bit in 64 steps. Where
-/// that has brought it to 14, or it has come to 30 (as many as half has above its subnormals), it is given up: it is 0, and
-/// nothing is learnt, until it has come up from -14 bits at that rate.
+/// No reserve is worth making the largest gradients subnormal, and none helps where steps are not finite whatever the scale. If
+/// an overflow asks for more than 14 above the level and typical + hidden, or was at min_scale, the reserve is given up: it is
+/// 0, and nothing is learnt, until 14 bits would have been forgotten: 70,000 steps by default. But if the last overflow is not
+/// 16 steps ago, it may come to 30, as many as half has above its subnormals: large steps that come so often are in the level
+/// once one was finite, and above 14 it falls by 1 in 64 steps.
 ///
 /// A step without gradients other than zero says nothing of magnitudes: it may have underflowed. To the scale it is as
 /// adjust(true), by which it doubles every growth_interval steps. After 64 of them in a row the magnitudes are forgotten, lest
@@ -71,35 +79,37 @@ class FollowMaxAbs {
 
   [[nodiscard]] constexpr float next_scale(const GradientReport& report, float scale, const Config& config) noexcept {
     const std::int32_t most = detail::log2_below(static_cast<double>(config.largest_finite));
-    if (!report.finite) {
-      if (size_ != 0 && !has_overflowed_) learn(most - typical() - detail::log2_below(static_cast<double>(scale)));
-      has_overflowed_ = 1;
-      return detail::bits_lower(scale, 8);
-    }
+    if (!report.finite) return after_overflow(most, scale, scale <= config.scale.min_scale);
     if (!detail::is_positive(report.max_abs)) {
       if (zeros_ < window && ++zeros_ == window) size_ = 0;
       return 0.0F;
     }
-    has_overflowed_ = zeros_ = 0;
+    zeros_ = at_once_ = 0;
+    if (since_ < window) ++since_;
     for (int i = window - 1; i > 0; --i) recent_[i] = recent_[i - 1];
     recent_[0] = static_cast<std::int16_t>(detail::log2_below(report.max_abs));
     if (size_ < window) ++size_;
-    forget(static_cast<std::int32_t>(1.25 * one * config.target_skip_rate));
+    forget(static_cast<std::int32_t>(one * config.target_skip_rate));
+
     const std::int32_t room = std::max(bit, 3 * bit - (size_ - 1) * bit / 4);
-    const std::int32_t needed = std::max(level() + room, typical() + std::max(reserve_, 0) / (one / bit));
+    const std::int32_t needed = std::max(level() + room, typical() + std::max(reserve_, hidden_) / fine);
     return detail::power_of_two(detail::whole_bits(most - needed));
   }
 
   template <class Self, class Visit>
   static void visit_fields(Self& self, Visit& visit) {
     visit.list("recent", self.recent_, self.size_, -32768, 32767);
-    visit("reserve", self.reserve_, -rare, most_reserve);
-    visit("has_overflowed", self.has_overflowed_, 0, 1);
+    visit("reserve", self.reserve_, -rare, most_hidden);
+    visit("hidden", self.hidden_, 0, most_hidden);
+    visit("since_overflow", self.since_, 0, window);
+    visit("at_once", self.at_once_, 0, 2);
+    visit.check("at_once", self.at_once_ == 0 || self.since_ == 0, "0 unless since_overflow is");
     visit("zero_steps", self.zeros_, 0, window);
+    visit.check("zero_steps", self.zeros_ < window || self.size_ == 0, "below 64 where there are recent magnitudes");
   }
   friend constexpr bool operator==(const FollowMaxAbs& a, const FollowMaxAbs& b) noexcept {
-    bool are_equal =
-        a.size_ == b.size_ && a.reserve_ == b.reserve_ && a.has_overflowed_ == b.has_overflowed_ && a.zeros_ == b.zeros_;
+    bool are_equal = a.size_ == b.size_ && a.reserve_ == b.reserve_ && a.hidden_ == b.hidden_ && a.since_ == b.since_ &&
+                     a.at_once_ == b.at_once_ && a.zeros_ == b.zeros_;
     for (int i = 0; i < a.size_; ++i) are_equal = are_equal && a.recent_[i] == b.recent_[i];
     return are_equal;
   }
@@ -107,8 +117,8 @@ class FollowMaxAbs {
  private:
   static constexpr int window = 64;
   static constexpr std::int32_t bit = detail::log2_unit;
-  static constexpr std::int32_t one = 1 << 24;  // a bit of the reserve
-  static constexpr std::int32_t rare = 14 * one, most_reserve = 30 * one;
+  static constexpr std::int32_t one = 1 << 23, fine = one / bit;  // a bit, and a sixteenth, of reserve_ and hidden_
+  static constexpr std::int32_t rare = 14 * one, often = 30 * one, most_hidden = 126 * one;
 
   [[nodiscard]] constexpr std::int32_t level() const noexcept {
     std::int32_t largest = recent_[0];
@@ -121,32 +131,44 @@ class FollowMaxAbs {
     return sum / size_;
   }
 
-  /// From an overflow where so much was kept above typical.
-  constexpr void learn(std::int32_t kept) noexcept {
-    if (reserve_ < 0) return;
-    const std::int32_t wanted = kept + bit;
-    if (wanted >= most_reserve / (one / bit)) {
-      reserve_ = -rare;
-    } else {
-      reserve_ = std::max(reserve_, wanted * (one / bit));
+  [[nodiscard]] constexpr float after_overflow(std::int32_t most, float scale, bool is_least) noexcept {
+    const std::int32_t since = since_;
+    const bool at_once = since == 1 || at_once_ != 0;
+    at_once_ = at_once ? at_once_ == 0 ? 1 : 2 : 0;
+    since_ = zeros_ = 0;
+    if (size_ != 0 && (since != 0 || at_once)) learn(most - detail::log2_below(static_cast<double>(scale)), since, is_least);
+    return detail::bits_lower(scale, size_ != 0 && at_once ? 1 : 8);
+  }
+  /// From an overflow at a scale that had room for magnitudes up to `largest`, so long since the last one.
+  constexpr void learn(std::int32_t largest, std::int32_t since, bool is_least) noexcept {
+    const std::int32_t kept = std::max(0, std::min(largest - typical(), most_hidden / fine - bit)) * fine;
+    const std::int32_t of_level = std::min(level() - typical(), most_hidden / fine) * fine;
+    if (at_once_ == 2) {
+      hidden_ = std::min(kept, std::max(hidden_, of_level + 2 * one)) + one;
+      reserve_ = std::max(reserve_, hidden_);
+    } else if (reserve_ >= 0) {
+      const std::int32_t wanted = std::min(kept, std::max({reserve_, hidden_, 3 * one})) + one;
+      const bool is_beyond = is_least || wanted - std::max(of_level, hidden_) > (since < 16 ? often : rare);
+      reserve_ = is_beyond ? -rare : std::max(reserve_, wanted);
     }
   }
   constexpr void forget(std::int32_t slow) noexcept {
     if (reserve_ < 0) {
       reserve_ = std::min(reserve_ + slow, 0);
-    } else if (reserve_ <= rare) {
-      reserve_ = std::max(reserve_ - slow, 0);
     } else {
-      reserve_ -= one / window;
-      if (reserve_ <= rare) reserve_ = -rare;
+      reserve_ = std::max(reserve_ - (reserve_ > hidden_ + rare ? one / window : slow), 0);
     }
+    hidden_ = std::max(hidden_ - slow / 2, 0);
+    if (level() + 3 * bit >= typical() + hidden_ / fine) hidden_ = 0;
   }
 
   std::int16_t recent_[window] = {};  // log2 of the magnitudes, the last step's first
-  std::int32_t reserve_ = 0;          // in 2^-24 bits; below 0 it was given up
+  std::int32_t reserve_ = 0;          // in 2^-23 bits; below 0 it was given up
+  std::int32_t hidden_ = 0;           // in 2^-23 bits
   std::uint8_t size_ = 0;             // of recent_
-  std::uint8_t has_overflowed_ = 0;   // the last step with gradients
-  std::uint8_t zeros_ = 0;            // steps without gradients since, up to 64
+  std::uint8_t since_ = window;       // finite steps with gradients since the last overflow, up to 64
+  std::uint8_t at_once_ = 0;          // overflows since the scale came back, up to 2
+  std::uint8_t zeros_ = 0;            // steps without in a row, up to 64
 };
 
 /// headroom's own rule: keeps the scale as far below where gradients would overflow as the largest of 64 steps asks for, and
