@@ -4,6 +4,7 @@
 #include <headroom/dtype/half.hpp>
 #include <headroom/observe/history.hpp>
 #include <headroom/observe/verdict.hpp>
+#include <headroom/policy/amax.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/noop.hpp>
 
@@ -84,7 +85,8 @@ TEST_CASE("too many skips are those in the window, with the advice for most of t
       diverging.explanation(),
       ContainsSubstring(
           "(10 not finite, 10 spikes): keep the loss scale below 1024, the smallest that overflowed (max_scale), let it grow "
-          "less often (growth_interval), or lower the learning rate; at step 418 layers[3].weight had a NaN at index 17, of 40 "
+          "less often (growth_interval, where the policy goes by it), or lower the learning rate; at step 418 layers[3].weight "
+          "had a NaN at index 17, of 40 "
           "NaN and 1 Inf in all"));
   take(history, 100);
   CHECK(history.verdict() == Verdict::healthy);
@@ -182,6 +184,33 @@ TEST_CASE("too many skips: the scale to stay below is the smallest that overflow
   CHECK(below(history) == is_131072);
   history.record(65536.0F, overflow, true, nans(1));
   CHECK(below(history) == "65536, the smallest that overflowed ");
+}
+
+TEST_CASE("too many skips of AmaxLossScale: its scale right after one may be the smallest that overflowed") {
+  headroom::AmaxConfig config;
+  config.scale.min_scale = 1.0F;
+  headroom::AmaxLossScale policy(config);
+  History history = warm();
+  bool is_second = false, has_advised = false;
+  float smallest = headroom::largest_loss_scale;
+  for (int i = 0; i < 1000; ++i) {
+    const double max_abs = i % 30 < 27 ? 0x1p-10 : 0x1p14;  // three large steps in 30
+    const bool finite = max_abs * static_cast<double>(policy.loss_scale()) <= 65504.0;
+    if (!finite && policy.loss_scale() < smallest) {
+      smallest = policy.loss_scale();
+      is_second = !history[history.size() - 1].report.finite;
+    }
+    const GradientReport report = finite ? GradientReport{true, max_abs} : overflow;
+    history.record(policy.loss_scale(), report);
+    policy = policy.adjust(report);
+    if (history.verdict() == Verdict::too_many_skips) {
+      has_advised = true;
+      CHECK_THAT(history.explanation(),
+                 ContainsSubstring("keep the loss scale below " + headroom::detail::rounded_text(smallest) + ", the smallest"));
+    }
+  }
+  CHECK(is_second);
+  CHECK(has_advised);
 }
 
 TEST_CASE("steps without gradients are no skips too many, and make no share smaller") {

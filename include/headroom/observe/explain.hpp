@@ -156,7 +156,9 @@ template <class Steps>
            "lower the learning rate or clip the gradients" + place_text(places.last);
   }
   return figures + "keep the loss scale below " + rounded_text(places.overflow_scale) +
-         ", the smallest that overflowed (max_scale), let it grow less often (growth_interval), or lower the learning rate" +
+         ", the smallest that overflowed (max_scale), let it grow less often (growth_interval, where the policy goes by it), "
+         "or "
+         "lower the learning rate" +
          place_text(places.last);
 }
 [[nodiscard]] inline std::string share_text(const HistoryFacts& facts) {
