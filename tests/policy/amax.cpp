@@ -493,7 +493,10 @@ TEST_CASE("AmaxLossScale: the reserve at its bounds, and equality") {
   CHECK(with("zero_steps", 1) != policy);
   CHECK(with("since_overflow", 1) != policy);
   CHECK(with("hidden", 1) != policy);
-  CHECK(with("at_once", 1) != policy);
+  const AmaxLossScale just = policy.adjust(overflow);
+  auto state = just.state_dict();
+  state.set("at_once", 1);
+  CHECK(AmaxLossScale::from_state_dict(state) != just);
   CHECK(policy.adjust(GradientReport{true, 1.0}) != policy);
 }
 
