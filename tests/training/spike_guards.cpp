@@ -6,6 +6,7 @@
 #include <headroom/training/grad_scaler.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -584,6 +585,36 @@ TEST_CASE("what is wrong with the state of a guard is named by its whole key") {
   CHECK(scaler.state_dict() == state);
   CHECK_THAT(refused("spike_guard.03.window", 8),
              ContainsSubstring("'spike_guard.3.version' is missing") && ContainsSubstring("'spike_guard.03.window' is there"));
+}
+
+TEST_CASE("as many guards as there may be are read in about the time in which they are written, in whatever order") {
+  GradScaler<> scaler;
+  scaler.set_spike_guard(SpikeGuard(8));
+  std::vector<One> optimizers(1024);
+  for (std::size_t i = 0; i < optimizers.size(); ++i) {
+    (void)train(scaler, optimizers[i], 1.0F + static_cast<float>(i), Way::step);
+  }
+  scaler.update();
+  using Clock = std::chrono::steady_clock;
+  GradScaler<> loaded;
+  double ratio = 1e9;
+  for (int attempt = 0; attempt < 3 && ratio > 20.0; ++attempt) {
+    const auto start = Clock::now();
+    const headroom::StateDict state = scaler.state_dict();
+    const auto written = Clock::now();
+    loaded.load_state_dict(state);
+    ratio = std::chrono::duration<double>(Clock::now() - written) / std::chrono::duration<double>(written - start);
+  }
+  CHECK(ratio <= 20.0);
+  CHECK(loaded.state_dict() == scaler.state_dict());
+
+  const headroom::StateDict state = scaler.state_dict();
+  std::vector<headroom::StateDict::Entry> entries(state.begin(), state.end());
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  headroom::StateDict sorted;  // as JSON may be, 10 before 2
+  for (const auto& [key, value] : entries) sorted.add(key, value);
+  loaded.load_state_dict(sorted);
+  CHECK(loaded.state_dict() == state);
 }
 
 TEST_CASE("ranks judge by the norm of all, compare their guards, and one without gradients decides as the others do") {

@@ -7,6 +7,7 @@
 #include <headroom/state/state_dict.hpp>
 #include <headroom/training/optimizer_state.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -58,21 +59,31 @@ class SpikeGuards {
   /// Removes them again, and returns the guards, which have judged nobody yet. Throws std::invalid_argument if one is missing
   /// before others, and as SpikeGuard::from_state_dict does.
   [[nodiscard]] static SpikeGuards take_from(StateDict& state) {
-    SpikeGuards guards;
-    for (;;) {
-      const std::string start = prefix(guards.size());
-      StateDict of_guard, others;
-      for (const auto& [key, value] : state) {
-        const bool is_of_guard = key.compare(0, start.size(), start) == 0;
-        (is_of_guard ? of_guard : others).add(key, value);
+    StateDict others;
+    std::vector<const StateDict::Entry*> left;  // of guards
+    for (const StateDict::Entry& entry : state) {
+      if (entry.first.compare(0, 12, "spike_guard.") == 0) {
+        left.push_back(&entry);
+      } else {
+        others.add(entry.first, entry.second);
       }
-      if (of_guard.empty()) {
-        check_no_more(state, start);
-        return guards;
-      }
-      guards.windows_.push_back({SpikeGuard::from_state_dict(of_guard, start), {}});
-      state = std::move(others);
     }
+    SpikeGuards guards;
+    while (!left.empty()) {
+      const std::string start = prefix(guards.size());
+      const auto own = std::stable_partition(left.begin(), left.end(), [&start](const StateDict::Entry* entry) {
+        return entry->first.compare(0, start.size(), start) != 0;
+      });
+      if (own == left.end()) {
+        throw_invalid_argument("the key '" + start + "version' is missing, although '" + left.front()->first + "' is there");
+      }
+      StateDict of_guard;
+      for (auto entry = own; entry != left.end(); ++entry) of_guard.add((*entry)->first, (*entry)->second);
+      left.erase(own, left.end());
+      guards.windows_.push_back({SpikeGuard::from_state_dict(of_guard, start), {}});
+    }
+    state = std::move(others);
+    return guards;
   }
 
  private:
@@ -85,12 +96,6 @@ class SpikeGuards {
       return owner.address == nullptr || owner.same_optimizer(id) || (owner.type == id.type && owner.same_gradients(id));
     }
   };
-  static void check_no_more(const StateDict& state, const std::string& start) {
-    for (const auto& [key, value] : state) {
-      if (key.compare(0, 12, "spike_guard.") != 0) continue;
-      throw_invalid_argument("the key '" + start + "version' is missing, although '" + key + "' is there");
-    }
-  }
   [[nodiscard]] static std::string prefix(std::size_t place) { return "spike_guard." + std::to_string(place) + "."; }
 
   std::vector<Window> windows_;
