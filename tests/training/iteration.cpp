@@ -245,6 +245,29 @@ TEST_CASE("a state that is loaded ends the iteration, and its gradients are refu
   }
 }
 
+TEST_CASE("a state that is loaded between iterations makes no gradients of the last one current") {
+  for (const bool unscales : {false, true}) {
+    for (const int loads : {0, 1, 2}) {
+      GradScaler scaler(presets::torch(1024.0));
+      Sgd first{{1.0F}, {}}, second{{1.0F}, {}};
+      const float loss = scaler.scale(1.0F);
+      backward(loss, 2.0F, first);
+      backward(loss, 2.0F, second);
+      if (unscales) (void)scaler.unscale_(first);
+      (void)scaler.step(second);
+      scaler.update();
+      for (int i = 0; i < loads; ++i) scaler.load_state_dict(scaler.state_dict());
+      CHECK_THAT(logic_error_of([&] { (void)scaler.step(first); }), ContainsSubstring("no loss has been scaled since"));
+      CHECK_THAT(logic_error_of([&] { (void)scaler.step(second); }), ContainsSubstring("no loss has been scaled since"));
+      CHECK(first.weights == Weights{1.0F});
+      first.grads = {};
+      backward(scaler.scale(1.0F), 2.0F, first);
+      (void)scaler.step(first);
+      CHECK(first.weights == Weights{-1.0F});
+    }
+  }
+}
+
 TEST_CASE("any order of calls divides every gradient once, by the scale of its loss, or is a logic error") {
   std::mt19937 random(support::seed);
   int right = 0, refused = 0;

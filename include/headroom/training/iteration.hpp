@@ -70,8 +70,9 @@ class Iteration {
   void keep_guards() noexcept {
     for (const OptimizerState& state : states_) guards_.set_owner(state.guard, state.id);
   }
+  /// One that has not begun leaves what is known of the one before.
   void end() noexcept {
-    states_.start_iteration(has_loss());
+    if (has_loss() || has_optimizers()) states_.start_iteration(has_loss());
     named_guard_.reset();
     loss_scale_ = 0.0F;
   }
