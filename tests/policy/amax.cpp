@@ -39,7 +39,7 @@ static_assert(AmaxLossScale().adjust(overflow).adjust(overflow).loss_scale() == 
 /// The rule as its documentation puts it, in bits.
 struct Reference {
   std::deque<double> recent;  // the last one first
-  double reserve = 0.0, hidden = 0.0;
+  double reserve = 0.0, given_up = 0.0, hidden = 0.0;
   int since_overflow = 64, at_once = 0, zeros = 0, zeros_in_a_row = 0;
   double scale = 32768.0;
 
@@ -69,10 +69,12 @@ struct Reference {
         if (at_once > 1) {
           hidden = 1.0 + std::min(kept, std::max(hidden, of_level + 2.0));
           reserve = std::max(reserve, hidden);
-        } else if (reserve >= 0.0) {
+          given_up = 0.0;
+        } else if (given_up == 0.0) {
           const double wanted = 1.0 + std::min(kept, std::max({reserve, hidden, 3.0}));
           const bool is_beyond = wanted - std::max(of_level, hidden) > (since < 16 ? 30.0 : 14.0) || scale == 1.0;
-          reserve = is_beyond ? -14.0 : std::max(reserve, wanted);
+          reserve = is_beyond ? 0.0 : std::max(reserve, wanted);
+          given_up = is_beyond ? 14.0 : 0.0;
         }
       }
       return halve(at_once > 0 ? 1 : 8);
@@ -89,15 +91,12 @@ struct Reference {
     since_overflow = std::min(since_overflow + 1, 64);
     recent.push_front(log2(report.max_abs));
     if (recent.size() > 64) recent.pop_back();
-    if (reserve < 0.0) {
-      reserve = std::min(reserve + slow, 0.0);
-    } else {
-      reserve = std::max(reserve - (reserve > hidden + 14.0 ? 1.0 / 64.0 : slow), 0.0);
-    }
+    reserve = std::max(reserve - (reserve > hidden + 14.0 ? 1.0 / 64.0 : slow), 0.0);
+    given_up = std::max(given_up - slow, 0.0);
     hidden = std::max(hidden - slower, 0.0);
     if (level() + 3.0 >= typical() + sixteenths(hidden)) hidden = 0.0;
     const double room = std::max(1.0, 3.0 - static_cast<double>(recent.size() - 1) / 4.0);
-    const double needed = std::max(level() + room, typical() + sixteenths(std::max({reserve, hidden, 0.0})));
+    const double needed = std::max(level() + room, typical() + sixteenths(std::max(reserve, hidden)));
     scale = std::min(std::max(std::exp2(std::floor(most - needed)), 1.0), 0x1p126);
   }
 };
@@ -144,6 +143,7 @@ TEST_CASE("AmaxLossScale follows its rule as a slow reference does") {
       REQUIRE(static_cast<double>(policy.loss_scale()) == reference.scale);
     }
     CHECK(policy.state_dict().at("reserve") == headroom::StateValue(static_cast<std::int64_t>(reference.reserve * 0x1p23)));
+    CHECK(policy.state_dict().at("given_up") == headroom::StateValue(static_cast<std::int64_t>(reference.given_up * 0x1p23)));
     CHECK(policy.state_dict().at("hidden") == headroom::StateValue(static_cast<std::int64_t>(reference.hidden * 0x1p23)));
   }
 }
@@ -423,7 +423,7 @@ TEST_CASE("AmaxLossScale goes on from its state as the saved one would have") {
   for (int i = 0; i < 20 * 64; ++i)  // until it is given up
     policy = policy.adjust(i % 64 == 0 ? overflow : GradientReport{true, 0.01});
   policy = policy.adjust(overflow);
-  CHECK(std::get<std::int64_t>(policy.state_dict().at("reserve")) < 0);
+  CHECK(std::get<std::int64_t>(policy.state_dict().at("given_up")) > 0);
   CHECK(policy.state_dict().at("since_overflow") == headroom::StateValue(0));
   CHECK(AmaxLossScale::from_state_dict(policy.state_dict()) == policy);
   CHECK(policy.policy_name() == "amax");
@@ -433,9 +433,8 @@ TEST_CASE("AmaxLossScale goes on from its state as the saved one would have") {
     return message_of([&] { (void)AmaxLossScale::from_state_dict(state); });
   };
   CHECK(message("recent", "1 2 x") == "headroom: recent is '1 2 x'; it must be up to 64 whole numbers in [-32768, 32767]");
-  CHECK(message("reserve", std::int64_t{1} << 30) == "headroom: reserve is 1073741824; it must be in [-117440512, 1056964608]");
+  CHECK(message("reserve", std::int64_t{1} << 30) == "headroom: reserve is 1073741824; it must be in [0, 1056964608]");
   policy = policy.adjust(GradientReport{true, 0.01});
-  CHECK(message("at_once", 1) == "headroom: at_once is 1; it must be 0 unless since_overflow is");
   CHECK(message("zero_steps", 64) == "headroom: zero_steps is 64; it must be below 64 where there are recent magnitudes");
   CHECK(message("since_overflow", 65) == "headroom: since_overflow is 65; it must be in [0, 64]");
 }
@@ -451,10 +450,14 @@ TEST_CASE("AmaxLossScale: the reserve at its bounds, and equality") {
     state.set(key, value);
     return AmaxLossScale::from_state_dict(state);
   };
-  const auto reserve_of = [](const AmaxLossScale& of) { return std::get<std::int64_t>(of.state_dict().at("reserve")); };
+  const auto number = [](const AmaxLossScale& of, const char* key) { return std::get<std::int64_t>(of.state_dict().at(key)); };
+  const auto reserve_of = [&number](const AmaxLossScale& of) {  // -1: it was given up
+    return number(of, "given_up") == 14 * bit ? -1 - number(of, "reserve") : number(of, "reserve");
+  };
   CHECK(reserve_of(with("reserve", 14 * bit).adjust(GradientReport{true, 1.0})) == 14 * bit - slow);
   CHECK(reserve_of(with("reserve", 14 * bit + 1).adjust(GradientReport{true, 1.0})) == 14 * bit + 1 - bit / 64);
-  CHECK(reserve_of(with("reserve", -1).adjust(overflow)) == -1);
+  CHECK(reserve_of(with("given_up", 1).adjust(overflow)) == 0);
+  CHECK(number(with("given_up", 14 * bit).adjust(GradientReport{true, 1.0}), "given_up") == 14 * bit - slow);
   CHECK(reserve_of(with("reserve", 0).adjust(overflow)) > 0);
   // 1 more than it was, than hidden, or than 3, but not than what was kept: of 15 15/16 all but that of the scale.
   const auto learnt = [&](float scale, std::int64_t reserve, std::int64_t hidden, std::int64_t since,
@@ -473,18 +476,20 @@ TEST_CASE("AmaxLossScale: the reserve at its bounds, and equality") {
   CHECK(reserve_of(learnt(0x1p14F, 5 * bit, 0, 64)) == 5 * bit);
   CHECK(reserve_of(learnt(0x1p20F, 0, 0, 64)) == bit);
   CHECK(reserve_of(learnt(0x1p-20F, 13 * bit, 0, 64)) == 14 * bit);
-  CHECK(reserve_of(learnt(0x1p-20F, 13 * bit + 1, 0, 64)) == -14 * bit);
-  CHECK(reserve_of(learnt(0x1p-20F, 13 * bit + 1, 0, 16)) == -14 * bit);
+  CHECK(reserve_of(learnt(0x1p-20F, 13 * bit + 1, 0, 64)) == -1);
+  CHECK(reserve_of(learnt(0x1p-20F, 13 * bit + 1, 0, 16)) == -1);
   CHECK(reserve_of(learnt(0x1p-20F, 13 * bit + 1, 0, 15)) == 14 * bit + 1);
   CHECK(reserve_of(learnt(0x1p-20F, 29 * bit, 0, 15)) == 30 * bit);
-  CHECK(reserve_of(learnt(0x1p-20F, 29 * bit + 1, 0, 15)) == -14 * bit);
+  CHECK(reserve_of(learnt(0x1p-20F, 29 * bit + 1, 0, 15)) == -1);
   CHECK(reserve_of(learnt(0x1p-20F, 15 * bit, 2 * bit, 64)) == 16 * bit);
-  CHECK(reserve_of(learnt(0x1p-20F, 15 * bit + 1, 2 * bit, 64)) == -14 * bit);
+  CHECK(reserve_of(learnt(0x1p-20F, 15 * bit + 1, 2 * bit, 64)) == -1);
   CHECK(reserve_of(learnt(0x1p-39F, 0, 0, 64)) == 4 * bit);
-  CHECK(reserve_of(learnt(0x1p-40F, 0, 0, 64)) == -14 * bit);  // min_scale
-  const auto hidden_of = [](const AmaxLossScale& of) { return std::get<std::int64_t>(of.state_dict().at("hidden")); };
+  CHECK(reserve_of(learnt(0x1p-40F, 0, 0, 64)) == -1);  // min_scale
+  const auto hidden_of = [&number](const AmaxLossScale& of) { return number(of, "hidden"); };
   CHECK(hidden_of(learnt(0x1p3F, 0, 0, 0, 1)) == 3 * bit);
-  CHECK(reserve_of(learnt(0x1p3F, -bit, 0, 0, 1)) == 3 * bit);
+  CHECK(reserve_of(learnt(0x1p3F, 0, 0, 0, 1)) == 3 * bit);
+  CHECK(number(with("given_up", 1).adjust(overflow).adjust(GradientReport{true, 1.0}).adjust(overflow).adjust(overflow),
+               "given_up") == 0);
   CHECK(reserve_of(learnt(0x1p3F, 7 * bit, 0, 0, 1)) == 7 * bit);
   CHECK(hidden_of(learnt(0x1p3F, 0, 5 * bit, 0, 1)) == 6 * bit);
   CHECK(hidden_of(learnt(0x1p14F, 0, 5 * bit, 0, 1)) == 3 * bit - bit / 16);
@@ -493,10 +498,8 @@ TEST_CASE("AmaxLossScale: the reserve at its bounds, and equality") {
   CHECK(with("zero_steps", 1) != policy);
   CHECK(with("since_overflow", 1) != policy);
   CHECK(with("hidden", 1) != policy);
-  const AmaxLossScale just = policy.adjust(overflow);
-  auto state = just.state_dict();
-  state.set("at_once", 1);
-  CHECK(AmaxLossScale::from_state_dict(state) != just);
+  CHECK(with("at_once", 1) != policy);
+  CHECK(with("given_up", 1) != policy);
   CHECK(policy.adjust(GradientReport{true, 1.0}) != policy);
 }
 

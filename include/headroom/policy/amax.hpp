@@ -99,17 +99,17 @@ class FollowMaxAbs {
   template <class Self, class Visit>
   static void visit_fields(Self& self, Visit& visit) {
     visit.list("recent", self.recent_, self.size_, -32768, 32767);
-    visit("reserve", self.reserve_, -rare, most_hidden);
+    visit("reserve", self.reserve_, 0, most_hidden);
+    visit("given_up", self.given_up_, 0, rare);
     visit("hidden", self.hidden_, 0, most_hidden);
     visit("since_overflow", self.since_, 0, window);
     visit("at_once", self.at_once_, 0, 2);
-    visit.check("at_once", self.at_once_ == 0 || self.since_ == 0, "0 unless since_overflow is");
     visit("zero_steps", self.zeros_, 0, window);
     visit.check("zero_steps", self.zeros_ < window || self.size_ == 0, "below 64 where there are recent magnitudes");
   }
   friend constexpr bool operator==(const FollowMaxAbs& a, const FollowMaxAbs& b) noexcept {
-    bool are_equal = a.size_ == b.size_ && a.reserve_ == b.reserve_ && a.hidden_ == b.hidden_ && a.since_ == b.since_ &&
-                     a.at_once_ == b.at_once_ && a.zeros_ == b.zeros_;
+    bool are_equal = a.size_ == b.size_ && a.reserve_ == b.reserve_ && a.given_up_ == b.given_up_ && a.hidden_ == b.hidden_ &&
+                     a.since_ == b.since_ && a.at_once_ == b.at_once_ && a.zeros_ == b.zeros_;
     for (int i = 0; i < a.size_; ++i) are_equal = are_equal && a.recent_[i] == b.recent_[i];
     return are_equal;
   }
@@ -146,29 +146,29 @@ class FollowMaxAbs {
     if (at_once_ == 2) {
       hidden_ = std::min(kept, std::max(hidden_, of_level + 2 * one)) + one;
       reserve_ = std::max(reserve_, hidden_);
-    } else if (reserve_ >= 0) {
+      given_up_ = 0;
+    } else if (given_up_ == 0) {
       const std::int32_t wanted = std::min(kept, std::max({reserve_, hidden_, 3 * one})) + one;
       const bool is_beyond = is_least || wanted - std::max(of_level, hidden_) > (since < 16 ? often : rare);
-      reserve_ = is_beyond ? -rare : std::max(reserve_, wanted);
+      reserve_ = is_beyond ? 0 : std::max(reserve_, wanted);
+      given_up_ = is_beyond ? rare : 0;
     }
   }
   constexpr void forget(std::int32_t slow) noexcept {
-    if (reserve_ < 0) {
-      reserve_ = std::min(reserve_ + slow, 0);
-    } else {
-      reserve_ = std::max(reserve_ - (reserve_ > hidden_ + rare ? one / window : slow), 0);
-    }
+    reserve_ = std::max(reserve_ - (reserve_ > hidden_ + rare ? one / window : slow), 0);
+    given_up_ = std::max(given_up_ - slow, 0);
     hidden_ = std::max(hidden_ - slow / 2, 0);
     if (level() + 3 * bit >= typical() + hidden_ / fine) hidden_ = 0;
   }
 
   std::int16_t recent_[window] = {};  // log2 of the magnitudes, the last step's first
-  std::int32_t reserve_ = 0;          // in 2^-23 bits; below 0 it was given up
-  std::int32_t hidden_ = 0;           // in 2^-23 bits
-  std::uint8_t size_ = 0;             // of recent_
-  std::uint8_t since_ = window;       // finite steps with gradients since the last overflow, up to 64
-  std::uint8_t at_once_ = 0;          // overflows since the scale came back, up to 2
-  std::uint8_t zeros_ = 0;            // steps without in a row, up to 64
+  std::int32_t reserve_ = 0;          // in 2^-23 bits, as the next two
+  std::int32_t given_up_ = 0;         // of what was given up, what is not yet forgotten
+  std::int32_t hidden_ = 0;
+  std::uint8_t size_ = 0;        // of recent_
+  std::uint8_t since_ = window;  // finite steps with gradients since the last overflow, up to 64
+  std::uint8_t at_once_ = 0;     // overflows since the scale came back, up to 2
+  std::uint8_t zeros_ = 0;       // steps without in a row, up to 64
 };
 
 /// headroom's own rule: keeps the scale as far below where gradients would overflow as the largest of 64 steps asks for, and
