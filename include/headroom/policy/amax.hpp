@@ -43,21 +43,20 @@ struct AmaxConfig {
 ///     room      1; after the first step 3, and a quarter less with each step until it is 1
 ///     typical   the mean of these magnitudes
 ///     reserve   what overflows have taught, at first 0
-///     hidden    how far above the gradients something overflows that is not in their reports: the loss, or a gradient on the
-///     way
-///               to them; at first 0
+///     hidden    how far above typical something is that overflows and is in no report: the loss, or a gradient on the way to
+///               these; at first 0
 ///
 /// So one bit is kept above what has been seen lately, and no more until large steps come again and again, further apart than
 /// 64; then as much as makes them overflow at the target rate. For after an overflow the reserve is 1 more than the largest of
-/// itself, hidden and 3, or than what was kept above typical, if that is less; and with every finite step it falls by
-/// target_skip_rate.
+/// itself, hidden and 3, or than what was kept above typical, if that is less; and with every finite step that has gradients it
+/// falls by target_skip_rate.
 ///
 /// After an overflow the scale is 2^8 times smaller for the one step it takes to see what the magnitude is now, and again if
 /// that overflows, too. If the scale overflows as soon as it has come back, it is halved instead. If then it overflows at once
 /// again, the gradients seen before are not to blame: the scale is halved as long as it does, as by DynamicLossScale, and each
-/// time hidden is 1 more than itself, or than 2 above the level, or than what was kept, and the reserve no less. Hidden falls
-/// half as fast as the reserve. It is 0 again where the level is no more than 3 below typical + hidden: then large steps are
-/// what was hidden.
+/// time hidden becomes 1 more than the larger of itself and 2 above the level, or than what was kept, if that is less; and the
+/// reserve is no less than hidden. Hidden falls half as fast as the reserve. It is 0 again where the level is no more than 3
+/// below typical + hidden: then large steps are what was hidden.
 ///
 /// No reserve is worth making the largest gradients subnormal, and none helps where steps are not finite whatever the scale. If
 /// an overflow asks for more than 14 above the level and typical + hidden, or was at min_scale, the reserve is given up: it is
