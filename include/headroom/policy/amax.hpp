@@ -38,31 +38,27 @@ struct AmaxConfig {
 
 /// Follows the largest |gradient|: a piece of BasicDynamicLossScale, and headroom's own rule. All in logarithms to base 2:
 ///
-///     scale     the largest power of two that keeps level + room, typical + reserve and typical + hidden within largest_finite
+///     scale     the largest power of two that keeps both level + room and typical + reserve within largest_finite
 ///     level     the largest magnitude of the last 64 steps
 ///     room      1; after the first step 3, and a quarter less with each step until it is 1
 ///     typical   the mean of these magnitudes
 ///     reserve   what overflows have taught, at first 0
-///     hidden    how far above typical something is that overflows and is in no report: the loss, or a gradient on the way to
-///               these; at first 0
 ///
 /// So one bit is kept above what has been seen lately, and no more until large steps come again and again, further apart than
-/// 64; then as much as makes them overflow at the target rate. For after an overflow the reserve is 1 more than the largest of
-/// itself, hidden and 3, or than what was kept above typical, if that is less; and with every finite step that has gradients it
-/// falls by target_skip_rate.
+/// 64; then as much as makes them overflow at the target rate. For after an overflow the reserve is 1 more than it was, or than
+/// 3, or than what was kept above typical, if that is less; and with every finite step that has gradients it falls by
+/// target_skip_rate.
 ///
-/// After an overflow the scale is 2^8 times smaller for the one step it takes to see what the magnitude is now, and again if
-/// that overflows, too. If the scale overflows as soon as it has come back, it is halved instead. If then it overflows at once
-/// again, the gradients seen before are not to blame: the scale is halved as long as it does, as by DynamicLossScale, and each
-/// time hidden becomes 1 more than the larger of itself and 2 above the level, or than what was kept, if that is less; and the
-/// reserve is no less than hidden. Hidden falls half as fast as the reserve. It is 0 again where the level is no more than 3
-/// below typical + hidden: then large steps are what was hidden.
+/// After an overflow the scale is 2^8 times smaller for the one step it takes to see what the magnitude is now. An overflow
+/// right after another, or before anything was seen, makes the scale 2^8 times smaller and teaches nothing.
 ///
 /// No reserve is worth making the largest gradients subnormal, and none helps where steps are not finite whatever the scale. If
-/// an overflow asks for more than 14 above the level and typical + hidden, or was at min_scale, the reserve is given up: it is
-/// 0, and nothing is learnt, until 14 bits would have been forgotten: 70,000 steps by default. But if the last overflow is not
-/// 16 steps ago, it may come to 30, as many as half has above its subnormals: large steps that come so often are in the level
-/// once one was finite, and above 14 it falls by 1 in 64 steps.
+/// an overflow asks for more than 14 above the level, or was at min_scale, the reserve is given up: it is no more than 2 until
+/// after 128 further overflows, for what seemed hopeless may not be.
+///
+/// What overflows may also be in no report: the loss, or a gradient on the way to these. So where overflows are frequent (8
+/// more than an eighth of the finite steps), the rule is DynamicLossScale's, by adjust(bool), until the magnitudes alone ask
+/// for a scale 4 times smaller than that.
 ///
 /// A step without gradients other than zero says nothing of magnitudes: it may have underflowed. To the scale it is as
 /// adjust(true), by which it doubles every growth_interval steps. After 64 of them in a row the magnitudes are forgotten, lest
@@ -83,32 +79,33 @@ class FollowMaxAbs {
       if (zeros_ < window && ++zeros_ == window) size_ = 0;
       return 0.0F;
     }
-    zeros_ = at_once_ = 0;
-    if (since_ < window) ++since_;
+    zeros_ = right_after_ = 0;
     for (int i = window - 1; i > 0; --i) recent_[i] = recent_[i - 1];
     recent_[0] = static_cast<std::int16_t>(detail::log2_below(report.max_abs));
     if (size_ < window) ++size_;
     forget(static_cast<std::int32_t>(one * config.target_skip_rate));
 
     const std::int32_t room = std::max(bit, 3 * bit - (size_ - 1) * bit / 4);
-    const std::int32_t needed = std::max(level() + room, typical() + std::max(reserve_, hidden_) / fine);
-    return detail::power_of_two(detail::whole_bits(most - needed));
+    const std::int32_t needed = std::max(level() + room, typical() + reserve_ / fine);
+    const float proposed = detail::power_of_two(detail::whole_bits(most - needed));
+    if (overflows_ == frequent && proposed > scale / 4.0F) return 0.0F;
+    if (overflows_ == frequent) overflows_ = 0;
+    return proposed;
   }
 
   template <class Self, class Visit>
   static void visit_fields(Self& self, Visit& visit) {
     visit.list("recent", self.recent_, self.size_, -32768, 32767);
-    visit("reserve", self.reserve_, 0, most_hidden);
-    visit("given_up", self.given_up_, 0, rare);
-    visit("hidden", self.hidden_, 0, most_hidden);
-    visit("since_overflow", self.since_, 0, window);
-    visit("at_once", self.at_once_, 0, 2);
+    visit("reserve", self.reserve_, 0, most_reserve);
+    visit("given_up", self.given_up_, 0, many);
+    visit("recent_overflows", self.overflows_, 0, frequent);
+    visit("right_after", self.right_after_, 0, 1);
     visit("zero_steps", self.zeros_, 0, window);
     visit.check("zero_steps", self.zeros_ < window || self.size_ == 0, "below 64 where there are recent magnitudes");
   }
   friend constexpr bool operator==(const FollowMaxAbs& a, const FollowMaxAbs& b) noexcept {
-    bool are_equal = a.size_ == b.size_ && a.reserve_ == b.reserve_ && a.given_up_ == b.given_up_ && a.hidden_ == b.hidden_ &&
-                     a.since_ == b.since_ && a.at_once_ == b.at_once_ && a.zeros_ == b.zeros_;
+    bool are_equal = a.size_ == b.size_ && a.reserve_ == b.reserve_ && a.given_up_ == b.given_up_ &&
+                     a.overflows_ == b.overflows_ && a.right_after_ == b.right_after_ && a.zeros_ == b.zeros_;
     for (int i = 0; i < a.size_; ++i) are_equal = are_equal && a.recent_[i] == b.recent_[i];
     return are_equal;
   }
@@ -116,8 +113,9 @@ class FollowMaxAbs {
  private:
   static constexpr int window = 64;
   static constexpr std::int32_t bit = detail::log2_unit;
-  static constexpr std::int32_t one = 1 << 23, fine = one / bit;  // a bit, and a sixteenth, of reserve_ and hidden_
-  static constexpr std::int32_t rare = 14 * one, often = 30 * one, most_hidden = 126 * one;
+  static constexpr std::int32_t one = 1 << 24, fine = one / bit;  // a bit, and a sixteenth, of the reserve
+  static constexpr std::int32_t most_reserve = 14 * one;
+  static constexpr int many = 128, frequent = 64;  // overflows; eighths of them
 
   [[nodiscard]] constexpr std::int32_t level() const noexcept {
     std::int32_t largest = recent_[0];
@@ -131,43 +129,38 @@ class FollowMaxAbs {
   }
 
   [[nodiscard]] constexpr float after_overflow(std::int32_t most, float scale, bool is_least) noexcept {
-    const std::int32_t since = since_;
-    const bool at_once = since == 1 || at_once_ != 0;
-    at_once_ = at_once ? at_once_ == 0 ? 1 : 2 : 0;
-    since_ = zeros_ = 0;
-    if (size_ != 0 && (since != 0 || at_once)) learn(most - detail::log2_below(static_cast<double>(scale)), since, is_least);
-    return detail::bits_lower(scale, size_ != 0 && at_once ? 1 : 8);
+    const bool teaches = size_ != 0 && right_after_ == 0;
+    zeros_ = 0;
+    right_after_ = 1;
+    if (overflows_ == frequent) return 0.0F;
+    if (size_ != 0) overflows_ = static_cast<std::uint8_t>(std::min(overflows_ + 8, frequent));
+    if (teaches) learn(most - detail::log2_below(static_cast<double>(scale)), is_least);
+    return detail::bits_lower(scale, 8);
   }
-  /// From an overflow at a scale that had room for magnitudes up to `largest`, so long since the last one.
-  constexpr void learn(std::int32_t largest, std::int32_t since, bool is_least) noexcept {
-    const std::int32_t kept = std::max(0, std::min(largest - typical(), most_hidden / fine - bit)) * fine;
-    const std::int32_t of_level = std::min(level() - typical(), most_hidden / fine) * fine;
-    if (at_once_ == 2) {
-      hidden_ = std::min(kept, std::max(hidden_, of_level + 2 * one)) + one;
-      reserve_ = std::max(reserve_, hidden_);
-      given_up_ = 0;
-    } else if (given_up_ == 0) {
-      const std::int32_t wanted = std::min(kept, std::max({reserve_, hidden_, 3 * one})) + one;
-      const bool is_beyond = is_least || wanted - std::max(of_level, hidden_) > (since < 16 ? often : rare);
-      reserve_ = is_beyond ? 0 : std::max(reserve_, wanted);
-      given_up_ = is_beyond ? rare : 0;
+  /// From an overflow at a scale that had room for magnitudes up to `largest`.
+  constexpr void learn(std::int32_t largest, bool is_least) noexcept {
+    const std::int32_t kept = std::max(0, std::min(largest - typical(), most_reserve / fine)) * fine;
+    const std::int32_t wanted = std::min(kept, std::max(reserve_, 3 * one)) + one;
+    const bool is_beyond = is_least || wanted - std::min(level() - typical(), most_reserve / fine) * fine > most_reserve;
+    if (given_up_ != 0) {
+      --given_up_;
+    } else if (is_beyond) {
+      given_up_ = many;
     }
+    reserve_ = given_up_ == 0 ? std::max(reserve_, std::min(wanted, most_reserve)) : std::min(wanted, 2 * one);
   }
   constexpr void forget(std::int32_t slow) noexcept {
-    reserve_ = std::max(reserve_ - (reserve_ > hidden_ + rare ? one / window : slow), 0);
-    given_up_ = std::max(given_up_ - slow, 0);
-    hidden_ = std::max(hidden_ - slow / 2, 0);
-    if (level() + 3 * bit >= typical() + hidden_ / fine) hidden_ = 0;
+    reserve_ = std::max(reserve_ - slow, 0);
+    if (overflows_ != 0 && overflows_ != frequent) --overflows_;
   }
 
   std::int16_t recent_[window] = {};  // log2 of the magnitudes, the last step's first
-  std::int32_t reserve_ = 0;          // in 2^-23 bits, as the next two
-  std::int32_t given_up_ = 0;         // of what was given up, what is not yet forgotten
-  std::int32_t hidden_ = 0;
-  std::uint8_t size_ = 0;        // of recent_
-  std::uint8_t since_ = window;  // finite steps with gradients since the last overflow, up to 64
-  std::uint8_t at_once_ = 0;     // overflows since the scale came back, up to 2
-  std::uint8_t zeros_ = 0;       // steps without in a row, up to 64
+  std::int32_t reserve_ = 0;          // in 2^-24 bits
+  std::uint8_t given_up_ = 0;         // for how many overflows the reserve is given up
+  std::uint8_t overflows_ = 0;        // in eighths, less one for each finite step
+  std::uint8_t right_after_ = 0;      // whether the last step was an overflow
+  std::uint8_t size_ = 0;             // of recent_
+  std::uint8_t zeros_ = 0;            // steps without gradients in a row, up to 64
 };
 
 /// headroom's own rule: keeps the scale as far below where gradients would overflow as the largest of 64 steps asks for, and
