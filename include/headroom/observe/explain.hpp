@@ -157,8 +157,7 @@ template <class Steps>
   }
   return figures + "keep the loss scale below " + rounded_text(places.overflow_scale) +
          ", the smallest that overflowed (max_scale), let it grow less often (growth_interval, where the policy goes by it), "
-         "or "
-         "lower the learning rate" +
+         "or lower the learning rate" +
          place_text(places.last);
 }
 [[nodiscard]] inline std::string share_text(const HistoryFacts& facts) {

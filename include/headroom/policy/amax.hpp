@@ -10,8 +10,8 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// The settings of AmaxLossScale. Of `scale` it uses initial_scale, min_scale and max_scale; the others only where it is given
-/// no magnitudes.
+/// The settings of AmaxLossScale. The growth and backoff of `scale` are for where it goes on as DynamicLossScale: without
+/// magnitudes, or where overflows are frequent.
 struct AmaxConfig {
   LossScaleConfig scale;
   /// The share of steps that may overflow where large ones come again and again: in [2^-20, 2^-3]. One step in 5,000; torch's
@@ -54,7 +54,7 @@ struct AmaxConfig {
 ///
 /// No reserve is worth making the largest gradients subnormal, and none helps where steps are not finite whatever the scale. If
 /// an overflow asks for more than 14 above the level, or was at min_scale, the reserve is given up: it is no more than 2 until
-/// after 128 further overflows, for what seemed hopeless may not be.
+/// after 128 further ones that could teach, for what seemed hopeless may not be.
 ///
 /// What overflows may also be in no report: the loss, or a gradient on the way to these. So where overflows are frequent (8
 /// more than an eighth of the finite steps), the rule is DynamicLossScale's, by adjust(bool), until the magnitudes alone ask
