@@ -65,7 +65,7 @@ struct Reference {
   }
   void learn(double kept) {
     const double wanted = 1.0 + std::min(std::max(0.0, kept), std::max(reserve, 3.0));
-    const bool is_beyond = scale == 1.0 || wanted - (level() - typical()) > 14.0;
+    const bool is_beyond = scale == 1.0 || (given_up == 0 && wanted > 14.0);
     given_up = given_up > 0 ? given_up - 1 : is_beyond ? 128 : 0;
     reserve = given_up == 0 ? std::max(reserve, std::min(wanted, 14.0)) : std::min(wanted, 2.0);
   }
@@ -77,8 +77,11 @@ struct Reference {
       const bool teaches = !recent.empty() && !right_after;
       right_after = true;
       if (overflows == 8.0) return as_dynamic(false);
-      if (!recent.empty()) overflows = std::min(overflows + 1.0, 8.0);
-      if (teaches) learn(most - log2(scale) - typical());
+      if (teaches) {
+        overflows = std::min(overflows + 1.0, 8.0);
+        learn(most - log2(scale) - typical());
+        if (overflows == 8.0) return as_dynamic(false);
+      }
       scale = std::max(scale / 256.0, 1.0);
       return;
     }
@@ -319,8 +322,12 @@ TEST_CASE("AmaxLossScale goes on as DynamicLossScale where overflows are frequen
     policy = policy.adjust(GradientReport{true, 0x1p-12}).adjust(overflow);
     CHECK(overflows() == (i < 8 ? 7 * i + 1 : 57));
   }
+  CHECK(policy.adjust(overflow).state_dict().at("recent_overflows") == headroom::StateValue(57));  // right after another
+  policy = policy.adjust(GradientReport{true, 0x1p-12});
+  const float before = policy.loss_scale();
   policy = policy.adjust(overflow);
   CHECK(overflows() == 64);
+  CHECK(policy.loss_scale() == before / 2.0F);
   headroom::DynamicLossScale dynamic = headroom::DynamicLossScale().with_loss_scale(policy.loss_scale());
   for (int i = 0; i < 10000; ++i) {
     const bool finite = i % 3001 != 10;
@@ -397,6 +404,32 @@ TEST_CASE("AmaxLossScale does not come down for good where one step in twenty is
       INFO(max_abs << ", " << share);
       CHECK(bits / 60000.0 < 4.0);
     }
+  }
+}
+
+TEST_CASE("AmaxLossScale is back after a run of overflows, however long") {
+  for (const int length : {1, 7, 8, 9, 16, 100}) {
+    AmaxLossScale policy;
+    for (int i = 0; i < 100; ++i) policy = policy.adjust(GradientReport{true, 0x1p-9});
+    const float before = policy.loss_scale();
+    for (int i = 0; i < length; ++i) policy = policy.adjust(overflow);
+    for (int i = 0; i < 64; ++i) policy = policy.adjust(GradientReport{true, 0x1p-9});
+    CHECK(policy.loss_scale() >= before / 2.0F);
+  }
+}
+
+TEST_CASE("AmaxLossScale gives up what does not help also where gradients are noisy") {
+  std::mt19937_64 random(8);
+  std::normal_distribution<double> normal;
+  for (const int period : {20, 100}) {
+    AmaxLossScale policy;
+    double bits = 0.0;
+    for (int i = 0; i < 60000; ++i) {
+      const double max_abs = i % period == 7 ? infinity : std::exp2(-10.0 + normal(random));
+      policy = policy.adjust(report_of(max_abs, policy.loss_scale()));
+      bits += 26.0 - std::log2(static_cast<double>(policy.loss_scale()));
+    }
+    CHECK(bits / 60000.0 < 7.0);
   }
 }
 

@@ -53,12 +53,12 @@ struct AmaxConfig {
 /// right after another, or before anything was seen, makes the scale 2^8 times smaller and teaches nothing.
 ///
 /// No reserve is worth making the largest gradients subnormal, and none helps where steps are not finite whatever the scale. If
-/// an overflow asks for more than 14 above the level, or was at min_scale, the reserve is given up: it is no more than 2 until
-/// after 128 further ones that could teach, for what seemed hopeless may not be.
+/// an overflow asks for a reserve of more than 14, or was at min_scale, the reserve is given up: it is no more than 2 until
+/// the 128th further one that could teach, for what seemed hopeless may not be.
 ///
 /// What overflows may also be in no report: the loss, or a gradient on the way to these. So where overflows are frequent (8
-/// more than an eighth of the finite steps), the rule is DynamicLossScale's, by adjust(bool), until the magnitudes alone ask
-/// for a scale 4 times smaller than that.
+/// that could teach more than an eighth of the finite steps), the rule is DynamicLossScale's, by adjust(bool), until the
+/// magnitudes alone ask for a scale 4 times smaller than that.
 ///
 /// A step without gradients other than zero says nothing of magnitudes: it may have underflowed. To the scale it is as
 /// adjust(true), by which it doubles every growth_interval steps. After 64 of them in a row the magnitudes are forgotten, lest
@@ -133,15 +133,17 @@ class FollowMaxAbs {
     zeros_ = 0;
     right_after_ = 1;
     if (overflows_ == frequent) return 0.0F;
-    if (size_ != 0) overflows_ = static_cast<std::uint8_t>(std::min(overflows_ + 8, frequent));
-    if (teaches) learn(most - detail::log2_below(static_cast<double>(scale)), is_least);
-    return detail::bits_lower(scale, 8);
+    if (teaches) {
+      overflows_ = static_cast<std::uint8_t>(std::min(overflows_ + 8, frequent));
+      learn(most - detail::log2_below(static_cast<double>(scale)), is_least);
+    }
+    return overflows_ == frequent ? 0.0F : detail::bits_lower(scale, 8);
   }
   /// From an overflow at a scale that had room for magnitudes up to `largest`.
   constexpr void learn(std::int32_t largest, bool is_least) noexcept {
     const std::int32_t kept = std::max(0, std::min(largest - typical(), most_reserve / fine)) * fine;
     const std::int32_t wanted = std::min(kept, std::max(reserve_, 3 * one)) + one;
-    const bool is_beyond = is_least || wanted - std::min(level() - typical(), most_reserve / fine) * fine > most_reserve;
+    const bool is_beyond = is_least || wanted > most_reserve;
     if (given_up_ != 0) {
       --given_up_;
     } else if (is_beyond) {
