@@ -50,22 +50,22 @@ struct AmaxConfig {
 /// target_skip_rate.
 ///
 /// After an overflow the scale is 2^8 times smaller for the one step it takes to see what the magnitude is now. An overflow
-/// right after another, or before anything was seen, makes the scale 2^8 times smaller and teaches nothing.
+/// before any gradients were seen, ever or since the last overflow, makes the scale 2^8 times smaller and teaches nothing.
 ///
 /// No reserve is worth making the largest gradients subnormal, and none helps where steps are not finite whatever the scale. If
 /// an overflow asks for a reserve of more than 14, or was at min_scale, the reserve is given up: it is no more than 2 until
 /// the 128th further one that could teach, for what seemed hopeless may not be.
 ///
 /// What overflows may also be in no report: the loss, or a gradient on the way to these. So where overflows are frequent (8
-/// that could teach more than an eighth of the finite steps), the rule is DynamicLossScale's, by adjust(bool), until the
-/// magnitudes alone ask for a scale 4 times smaller than that.
+/// that could teach more than an eighth of the finite steps), the scale is DynamicLossScale's, as by adjust(bool), until the
+/// rule above would choose one 4 times smaller than that or less.
 ///
 /// A step without gradients other than zero says nothing of magnitudes: it may have underflowed. To the scale it is as
 /// adjust(true), by which it doubles every growth_interval steps. After 64 of them in a row the magnitudes are forgotten, lest
 /// the scale go back to where everything underflows as soon as something does not.
 ///
-/// It reckons in whole numbers (magnitudes in sixteenths, rounded down, by straight lines between powers of two in place of
-/// log2), so all machines, compilers and flags agree.
+/// It reckons in whole numbers, so all machines, compilers and flags agree: magnitudes in sixteenths, rounded down, by straight
+/// lines between powers of two in place of log2; their mean is rounded toward 0.
 class FollowMaxAbs {
  public:
   using Config = AmaxConfig;
@@ -160,7 +160,7 @@ class FollowMaxAbs {
   std::int32_t reserve_ = 0;          // in 2^-24 bits
   std::uint8_t given_up_ = 0;         // for how many overflows the reserve is given up
   std::uint8_t overflows_ = 0;        // in eighths, less one for each finite step
-  std::uint8_t right_after_ = 0;      // whether the last step was an overflow
+  std::uint8_t right_after_ = 0;      // whether no gradients were seen since an overflow
   std::uint8_t size_ = 0;             // of recent_
   std::uint8_t zeros_ = 0;            // steps without gradients in a row, up to 64
 };
