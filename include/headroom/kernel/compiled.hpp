@@ -49,8 +49,8 @@ inline constexpr int compiled_place<saturating<Format>> =
 
 template <boundary_v1::Op op, class In, class Out>
 inline constexpr bool is_compiled = compiled_place<In> >= 0 &&
-                                    compiled_place<In> < CompiledFormats::size&& compiled_place<Out> >= 0 &&
-                                    (compiled_place<Out> < CompiledFormats::size || op == boundary_v1::Op::cast ||
+                                    (compiled_place<In> < CompiledFormats::size) && compiled_place<Out> >= 0 &&
+                                    ((compiled_place<Out> < CompiledFormats::size) || op == boundary_v1::Op::cast ||
                                      op == boundary_v1::Op::cast_streaming);
 
 using CompiledKernels = boundary_v1::CompiledKernels<boundary_v1::op_count, CompiledFormats::size, isa_count>;

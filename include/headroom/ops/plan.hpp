@@ -67,7 +67,7 @@ class Plan {
     for (int i = 0; i < nest.depth; ++i) dimensions_.push_back(nest.dimensions[i]);
   }
 
-  /// All that is read or written; of a leaf in place once. Counted as far as `enough`.
+  /// All that is read or written; of a leaf in place once. Stops counting at `enough`.
   [[nodiscard, gnu::noinline]] std::size_t bytes(std::size_t enough = std::numeric_limits<std::size_t>::max()) const noexcept {
     std::size_t bytes = 0;
     for (const Run& run : runs_) {

@@ -50,7 +50,7 @@ struct u32x16 {
 };
 using f32x16 = RegisterPair<f32x8, in_order>;
 using f32x8x2 = RegisterPair<f32x8, by_parity>;
-struct f64x16 {
+struct f64x8x2 {
   f64x8 even, odd;
 };
 
@@ -171,8 +171,8 @@ inline u16x8 narrow(brain16, f32x8 value) noexcept {
   return {_mm_packus_epi32(_mm256_castsi256_si128(wide_u32x8), _mm256_extracti128_si256(wide_u32x8, 1))};
 }
 
-// Up, if more than half a unit is dropped, or just that from an odd number: if what is dropped, less one beside an even number,
-// has its highest bit.
+// Nearest-even: up by one where more than 0x8000 is dropped, or just that beside an odd number; which is where what is dropped,
+// less one beside an even number, is 0x8000 or more.
 inline __m256i rounded(__m256i kept_u16x16, __m256i dropped_u16x16) noexcept {
   const __m256i is_even = _mm256_andnot_si256(kept_u16x16, _mm256_set1_epi16(1));
   return _mm256_add_epi16(kept_u16x16, _mm256_srli_epi16(_mm256_subs_epu16(dropped_u16x16, is_even), 15));
@@ -184,7 +184,8 @@ inline u16x16 narrow(brain16, f32x8x2 value) noexcept {
   const __m256i dropped = _mm256_blend_epi16(even_u32x8, _mm256_slli_epi32(odd_u32x8, 16), 0xaa);
   return {rounded(kept, dropped)};
 }
-// Where there is no NaN, which one comparison says of two registers, rounding is all. What is even there is the first register.
+// Where there is no NaN, which one comparison says of two registers, rounding is all: as if the first had the even lanes and
+// the second the odd ones, which are then brought into order.
 inline u16x16 narrow(brain16, f32x16 value) noexcept {
   const __m256i low_u32x8 = narrow(binary32{}, value.first).lanes, high_u32x8 = narrow(binary32{}, value.second).lanes;
   __m256i is_nan_u32x8;
@@ -300,14 +301,14 @@ inline u16x16 plus_unless_zero(u16x16 bits, u16x16 abs, u16x16 amount) noexcept 
 inline f64x8 to_doubles(f32x8 value) noexcept {
   return {_mm256_cvtps_pd(_mm256_castps256_ps128(value.lanes)), _mm256_cvtps_pd(_mm256_extractf128_ps(value.lanes, 1))};
 }
-inline f64x16 to_doubles(f32x8x2 value) noexcept { return {to_doubles(value.first), to_doubles(value.second)}; }
+inline f64x8x2 to_doubles(f32x8x2 value) noexcept { return {to_doubles(value.first), to_doubles(value.second)}; }
 inline __m256d added(__m256d a, __m256d b) noexcept {
   __m256d sum = _mm256_add_pd(a, b);
   __asm__("" : "+x"(sum));
   return sum;
 }
 inline f64x8 added(f64x8 a, f64x8 b) noexcept { return {added(a.low, b.low), added(a.high, b.high)}; }
-inline f64x16 added(f64x16 a, f64x16 b) noexcept { return {added(a.even, b.even), added(a.odd, b.odd)}; }
+inline f64x8x2 added(f64x8x2 a, f64x8x2 b) noexcept { return {added(a.even, b.even), added(a.odd, b.odd)}; }
 inline __m128d halves_added(__m256d sums) noexcept {
   __m128d sum = _mm_add_pd(_mm256_castpd256_pd128(sums), _mm256_extractf128_pd(sums, 1));
   __asm__("" : "+x"(sum));
@@ -317,7 +318,7 @@ inline double lanes_added(__m128d sums) noexcept {
   return launder(_mm_cvtsd_f64(_mm_add_sd(sums, _mm_unpackhi_pd(sums, sums))));
 }
 inline double sum_of(f64x8 sums) noexcept { return lanes_added(halves_added(added(sums.low, sums.high))); }
-inline double sum_of(f64x16 sums) noexcept {
+inline double sum_of(f64x8x2 sums) noexcept {
   return lanes_added(halves_added(added(sums.even.low, sums.even.high))) +
          lanes_added(halves_added(added(sums.odd.low, sums.odd.high)));
 }

@@ -176,7 +176,7 @@ inline u16x16 narrow(brain16, f32x16 value) noexcept {
   const __m512i result_u32x16 = _mm512_mask_or_epi32(sum_u32x16, is_nan, bits_u32x16, _mm512_set1_epi32(0x00400000));
   return {_mm512_maskz_cvtepi32_epi16(0xffff, _mm512_maskz_srli_epi32(0xffff, result_u32x16, 16))};
 }
-// As in avx2.hpp.
+// To nearest-even: avx2.hpp says how.
 inline __m512i rounded(__m512i kept_u16x32, __m512i dropped_u16x32) noexcept {
   const __m512i is_even = _mm512_maskz_andnot_epi32(0xffff, kept_u16x32, _mm512_set1_epi16(1));
   return _mm512_add_epi16(kept_u16x32, _mm512_srli_epi16(_mm512_subs_epu16(dropped_u16x32, is_even), 15));

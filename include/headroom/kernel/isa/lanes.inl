@@ -1,6 +1,7 @@
-// Formats that an instruction set has no instructions for, in integers and vectors of the language (the vector_size of g++ and
-// clang): what makes a dtype of one specialisation run on all of them. Included by each file of kernel/isa/ but the scalar one,
-// inside its namespace and its target region, before kernels.inl; table.hpp says which formats come here.
+// Pairs of registers, and formats that an instruction set has no instructions for, in integers and vectors of the language (the
+// vector_size of g++ and clang): what makes a dtype of one specialisation run on all of them. Included by each instruction
+// set's file but the scalar one, inside its namespace and its target region, before kernels.inl. Which formats come here is
+// said by `has_registers`.
 
 // ---- pairs of registers, by what there is for one ----
 
