@@ -105,7 +105,7 @@ class ExponentCounter {
 
   void add_block(const unsigned char* elements, std::size_t n, bool by_tables) noexcept {
     // From memory while this one is counted: counting keeps the processor too busy to look ahead.
-    for (std::size_t byte = 0; byte < n * sizeof(Bits); byte += 64) prefetch(elements, 2048 + byte);
+    for (std::size_t byte = 0; byte < n * sizeof(Bits); byte += cache_line) prefetch(elements, 2048 + byte);
     if (in_tables_ > full) empty_tables();  // before this block's largest raises highest_cell_
     find_largest(elements, n);
     std::size_t done = 0;
@@ -174,7 +174,7 @@ class ExponentCounter {
   std::size_t add_to_tables(const unsigned char* elements, std::size_t n) noexcept {
     const auto [find, vector_bytes] = finder_of(isa_index_, std::make_integer_sequence<int, isa_count>());
     const std::size_t step = vector_bytes / 2, group = 16 * step, whole = n - n % step;
-    unsigned char pairs[2 * block], special[64];
+    unsigned char pairs[2 * block], special[64];  // 64: the longest vector
     for (std::size_t begin = 0; begin < whole; begin += group) {
       const unsigned char* const from = elements + begin * sizeof(Bits);
       find(from, (whole - begin < group ? whole - begin : group) / step, pairs + 2 * begin, special);

@@ -1,5 +1,5 @@
-// Every loop over elements, once. Included again by each file of kernel/isa/ inside its namespace and its target region, with
-// the registers of that instruction set in scope; hence no include guard, no intrinsics and no macros here.
+// The loops over elements, once. Included again by each instruction set's file inside its namespace and its target region, with
+// its registers in scope; hence no include guard, no intrinsics and no macros here.
 //
 // Elements are read and written as bytes: they may be of any C++ type with the format, aligned or not, and source and
 // destination may be the same memory where the formats are of one size. What is left over after whole registers is loaded into
@@ -82,15 +82,12 @@ inline constexpr bool goes_in_fours = is_unrolled &&
 template <Op op, class In, class Out>
 void transform_rest(const unsigned char* from, unsigned char* to, std::size_t n, double factor, Found& found) noexcept;
 
-/// How many elements there are before a place from which on no register lies across the edge of a cache line, so that it would
-/// be loaded from two.
-template <std::size_t step, std::size_t size>
-inline std::size_t elements_to_line(const void* from) noexcept {
-  return (0 - reinterpret_cast<std::uintptr_t>(from)) % (step < 64 ? step : 64) / size;
-}
+/// From how many elements on it pays to begin at a cache line: where those before it go as part of a register, and where they
+/// take a call.
+inline constexpr std::size_t worth_a_register = 192, worth_a_call = 1024;
 
-/// Streaming: destinations are aligned to `streaming_alignment`, sizes are multiples of four registers, and finish_streaming()
-/// is called afterwards. Stops before a piece of `too_many` elements, and returns where.
+/// Streaming: destinations begin at a cache line, so that whole ones are written, sizes are multiples of four registers, and
+/// finish_streaming() is called afterwards. Stops before a piece of `too_many` elements or more, and returns where.
 template <Op op, class In, class Out, bool Streaming = false>
 inline const Piece* transform_below(std::size_t too_many, const Piece* piece, const Piece* last, double factor,
                                     Found& found) noexcept {
@@ -100,7 +97,8 @@ inline const Piece* transform_below(std::size_t too_many, const Piece* piece, co
   constexpr std::size_t width = lanes_of<Compute>;
   constexpr std::size_t in_step = width * sizeof(typename In::bits_type), out_step = width * sizeof(typename Out::bits_type);
   constexpr bool by_destination = out_step > in_step;  // begins at a line; shorter registers lie within one mostly
-  constexpr bool begins_at_line = is_unrolled && !Streaming && (by_destination ? out_step >= 64 : in_step >= 32);
+  constexpr bool begins_at_line = is_unrolled && !Streaming && (by_destination ? out_step : 2 * in_step) >= cache_line;
+  static_assert(goes_in_fours<Compute, Out> || !Streaming, "only fours stream");
   const Compute lanes = broadcast<Compute>(factor);
   // Four maxima, so that no iteration waits for the one before.
   Bits largest0{}, largest1{}, largest2{}, largest3{};
@@ -109,9 +107,8 @@ inline const Piece* transform_below(std::size_t too_many, const Piece* piece, co
     auto* to = static_cast<unsigned char*>(piece->destination);
     std::size_t n = piece->size;
     if constexpr (begins_at_line) {
-      const std::size_t head = n < 192          ? 0
-                               : by_destination ? elements_to_line<out_step, sizeof(typename Out::bits_type)>(to)
-                                                : elements_to_line<in_step, sizeof(typename In::bits_type)>(from);
+      const std::size_t head = by_destination ? elements_to_line<Out, out_step, worth_a_register>(to, n)
+                                              : elements_to_line<In, in_step, worth_a_register>(from, n);
       if (head > 0) {
         const auto bits = transform_register<op, In, Out, false, false>(from, to, head, lanes);
         largest1 = largest_with<op>(Format{}, largest1, bits);
@@ -121,7 +118,7 @@ inline const Piece* transform_below(std::size_t too_many, const Piece* piece, co
       }
     }
     for (; goes_in_fours<Compute, Out> && n >= 4 * width; n -= 4 * width, from += 4 * in_step, to += 4 * out_step) {
-      if constexpr (Streaming) prefetch_ahead(from);
+      if constexpr (Streaming) prefetch(from, 1024);  // further ahead is no faster
       const auto bits0 = transform_register<op, In, Out, true, Streaming>(from, to, width, lanes);
       const auto bits1 = transform_register<op, In, Out, true, Streaming>(from + in_step, to + out_step, width, lanes);
       const auto bits2 = transform_register<op, In, Out, true, Streaming>(from + 2 * in_step, to + 2 * out_step, width, lanes);
@@ -174,13 +171,13 @@ template <Op op, class In, class Out>
 struct ExponentShift {
   int amount, lowest, highest;
 };
-inline constexpr std::size_t shift_block = 4 * sizeof(sixteen_bits) / 2;  // elements
+inline constexpr std::size_t shift_block = 4 * sizeof(sixteen_bits) / sizeof(std::uint16_t);  // elements
 
 /// Returns how many elements it has done: whole blocks, up to the first with a number that is out of range. A function by
-/// itself and without a call in it: else the compiler keeps the constants and the maximum in memory.
+/// itself, without a call in its loop: else the compiler keeps the constants and the maximum in memory.
 template <class In>
 [[gnu::noinline]] inline std::size_t shift_exponents(const Piece& piece, const ExponentShift& by, Found& found) noexcept {
-  constexpr std::size_t step = sizeof(sixteen_bits), width = step / 2;
+  constexpr std::size_t step = sizeof(sixteen_bits), width = shift_block / 4;
   const auto amount = all_sixteen(by.amount), highest = all_sixteen(by.highest);
   const auto lowest = with_zero_last(all_sixteen(by.lowest));
   sixteen_bits largest{};
@@ -205,41 +202,37 @@ template <class In>
   if (shifted > 0) add_largest<In>(found, static_cast<typename In::bits_type>(shifted + by.amount));
   return piece.size - left;
 }
-template <class In>
-inline Piece without_first(const Piece& piece, std::size_t n) noexcept {
-  return {static_cast<const unsigned char*>(piece.source) + 2 * n, static_cast<unsigned char*>(piece.destination) + 2 * n,
-          piece.size - n};
-}
 /// The first `n` elements of the piece, which it then is without.
 template <class In>
 inline void scale_first(Piece& piece, std::size_t n, double factor, Found& found) noexcept {
-  const Piece first{piece.source, piece.destination, n};
+  const Piece first = part_of<In, In>(piece, 0, n);
   transform<Op::scale, In, In>(&first, &first + 1, factor, found);
-  piece = without_first<In>(piece, n);
+  piece = part_of<In, In>(piece, n, piece.size - n);
 }
 template <class In>
 inline void shift_exponents_or_scale(Piece piece, int exponent, double factor, Found& found) noexcept {
   constexpr int one = 1 << In::mantissa_bits, largest_finite = In::largest_finite_bits;
   const int amount = exponent * one;
   const ExponentShift by{amount, amount < 0 ? one - amount : one, amount < 0 ? largest_finite : largest_finite - amount};
-  const std::size_t head = piece.size < 1024 ? 0 : elements_to_line<sizeof(sixteen_bits), 2>(piece.source);
+  const std::size_t head = elements_to_line<In, sizeof(sixteen_bits), worth_a_call>(piece.source, piece.size);
   if (head > 0) scale_first<In>(piece, head, factor, found);
-  std::size_t unshifted = 256;  // elements that are multiplied where a block fails: more, the more blocks do
+  constexpr std::size_t fewest = 256, most = 4096;
+  std::size_t unshifted = fewest;  // elements that are multiplied where a block fails: more, the more blocks do
   while (piece.size > 0) {
     const std::size_t shifted = shift_exponents<In>(piece, by, found);
-    piece = without_first<In>(piece, shifted);
+    piece = part_of<In, In>(piece, shifted, piece.size - shifted);
     if (shifted > 0) {
-      unshifted = 256;
+      unshifted = fewest;
     } else {
       scale_first<In>(piece, piece.size < unshifted ? piece.size : unshifted, factor, found);
-      unshifted = unshifted < 4096 ? 2 * unshifted : unshifted;
+      unshifted = unshifted < most ? 2 * unshifted : unshifted;
     }
   }
 }
 template <class In>
 inline void scale_sixteen_bits(const Piece* piece, const Piece* last, double factor, Found& found) noexcept {
   if (last - piece == 1 && piece->size < shift_block) return transform<Op::scale, In, In>(piece, last, factor, found);
-  constexpr int limit = std::is_same_v<In, binary16> ? 30 : 126;  // a shift has to fit 16 bits, the factor has to be a float
+  constexpr int limit = std::is_same_v<In, binary16> ? 30 : 126;  // the shift fits 16 bits, the factor is a normal float
   const auto factor_bits = bit_cast<std::uint64_t>(factor);
   const int exponent = static_cast<int>(factor_bits >> binary64::mantissa_bits) - binary64::bias;
   const bool shifts = (factor_bits & binary64::mantissa_mask) == 0 && exponent >= -limit && exponent <= limit;

@@ -9,18 +9,15 @@ inline bool is_streamed(const Piece& piece) noexcept {
   return piece.source != piece.destination &&
          reinterpret_cast<std::uintptr_t>(piece.destination) % sizeof(typename Out::bits_type) == 0;
 }
-/// One piece with streaming stores, but for what lies before the first aligned element, and after the last four registers.
+/// One piece with streaming stores, but for what lies before the first cache line, and after the last four registers.
 template <Op op, class In, class Out>
 inline void stream(const Piece& piece, double factor, Found& found) noexcept {
-  constexpr std::size_t in_size = sizeof(typename In::bits_type), out_size = sizeof(typename Out::bits_type);
   constexpr std::size_t block = 4 * lanes_of<compute_of<op, In, Out>>;
-  const std::size_t beyond = reinterpret_cast<std::uintptr_t>(piece.destination) % streaming_alignment;
-  const std::size_t head = (streaming_alignment - beyond) % streaming_alignment / out_size;
+  const std::size_t head =
+      (0 - reinterpret_cast<std::uintptr_t>(piece.destination)) % cache_line / sizeof(typename Out::bits_type);
   const std::size_t streamed = (piece.size - head) / block * block, tail = head + streamed;
-  const auto* const from = static_cast<const unsigned char*>(piece.source);
-  auto* const to = static_cast<unsigned char*>(piece.destination);
-  const Piece aligned{from + head * in_size, to + head * out_size, streamed};
-  const Piece ends[] = {{from, to, head}, {from + tail * in_size, to + tail * out_size, piece.size - tail}};
+  const Piece aligned = part_of<In, Out>(piece, head, streamed);
+  const Piece ends[] = {part_of<In, Out>(piece, 0, head), part_of<In, Out>(piece, tail, piece.size - tail)};
   (void)transform_below<op, In, Out, true>(~std::size_t{0}, &aligned, &aligned + 1, factor, found);
   transform<op, In, Out>(ends, ends + 2, factor, found);
 }

@@ -66,7 +66,7 @@ struct NonFiniteCounts : Found {
       std::size_t rest = piece->size;
       for (; rest >= block; rest -= block, elements += block * sizeof(Bits)) {
         // From memory while this block is counted, as in kernel/count_exponents.hpp.
-        for (std::size_t byte = 0; byte < block * sizeof(Bits); byte += 64) prefetch(elements, 2048 + byte);
+        for (std::size_t byte = 0; byte < block * sizeof(Bits); byte += cache_line) prefetch(elements, 2048 + byte);
         const Bits bad = count_above<Format>(elements, std::integral_constant<std::size_t, block>(), limit);
         if (bad != 0) self.add<Format>(elements, std::integral_constant<std::size_t, block>(), limit, bad);
         self.position += block;

@@ -40,7 +40,7 @@ class BlockSource {
     if (depth_ == 0) {
       const unsigned char* const from = elements_ + begin * bytes_;
       // The next block comes from memory while somebody works on this one.
-      for (std::size_t i = n * bytes_; i < 2 * n * bytes_; i += 64) prefetch(from, i);
+      for (std::size_t i = n * bytes_; i < 2 * n * bytes_; i += cache_line) prefetch(from, i);
       return scale(from, n, block);
     }
     StridedCursor cursor(dimensions_, depth_, begin);

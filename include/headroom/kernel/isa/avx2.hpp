@@ -100,10 +100,7 @@ inline void store(unsigned char* destination, u16x8 bits) noexcept {
 
 #include <headroom/kernel/isa/avx2_parts.inl>
 
-// Streaming stores of whole registers; alignment of a cache line, so that whole lines are written.
 inline constexpr bool has_streaming_stores = true;
-inline constexpr std::size_t streaming_alignment = 64;
-inline void prefetch_ahead(const unsigned char* source) noexcept { prefetch(source, 1024); }
 inline void finish_streaming() noexcept { _mm_sfence(); }
 template <class Bits>
 inline void store_streaming(unsigned char* destination, Bits bits) noexcept {

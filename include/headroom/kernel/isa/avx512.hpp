@@ -108,10 +108,7 @@ inline void store(unsigned char* destination, u16x16 bits) noexcept {
 
 #include <headroom/kernel/isa/avx512_parts.inl>
 
-// Streaming stores of whole registers; alignment of a cache line, so that whole lines are written.
 inline constexpr bool has_streaming_stores = true;
-inline constexpr std::size_t streaming_alignment = 64;
-inline void prefetch_ahead(const unsigned char* source) noexcept { prefetch(source, 1024); }
 inline void finish_streaming() noexcept { _mm_sfence(); }
 inline void store_streaming(unsigned char* destination, u32x16 bits) noexcept {
   _mm512_stream_si512(reinterpret_cast<__m512i*>(destination), bits.lanes);

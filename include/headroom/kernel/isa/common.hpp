@@ -29,7 +29,8 @@
 //   max_of_abs(Format, largest, bits), larger, largest_lane  magnitudes as integers
 //   to_doubles, added, sum_of    of sixteen sums in one or more registers; i is added to i + 8, then to i + 4, and so on
 //   any_above(Format, magnitudes, limit), extended(bits)     the latter: a register of read_lanes from one that may be shorter
-//   has_streaming_stores, streaming_alignment, prefetch_ahead, store_streaming, finish_streaming
+//   has_streaming_stores, store_streaming(destination, bits), finish_streaming
+//                                past the caches, if at all; of whole registers
 //   sixteen_bits, all_sixteen, magnitudes, smaller, with_zero_last, any_beyond, plus_unless_zero
 //                                exponents are added in registers of sixteen-bit integers
 
@@ -42,7 +43,7 @@ using boundary_v1::Kernel;
 using boundary_v1::Op;
 using boundary_v1::Piece;
 
-/// Elements whose squares are summed separately, and the smallest share of a thread.
+/// Elements whose squares are summed separately, and that one thread takes at a time.
 inline constexpr std::size_t chunk_size = 65536;
 
 /// The number of sums that squares are spread over in float: enough to keep the additions of AVX2's registers from waiting for
@@ -55,9 +56,12 @@ inline constexpr std::size_t square_block = 512;
 /// 1 KiB on, and by an eighth or more from 2 KiB on.
 inline constexpr std::size_t least_streamed = 2048;
 
-/// Whether loops go over four registers a round, and rests through registers, too. (A file of an instruction set may have its
-/// own constant, which hides this one.)
+// A file of an instruction set may have its own of these, which hides the one here.
+
+/// Whether `transform` goes over four registers a round, and takes rests through registers, too.
 inline constexpr bool is_unrolled = true;
+inline constexpr bool has_streaming_stores = false;
+inline void finish_streaming() noexcept {}
 
 #if HEADROOM_DETAIL_HAS_X86
 /// Whether results that are subnormal become zero. The asm is not volatile, so a loop asks once.
@@ -69,6 +73,21 @@ inline bool flushes_subnormals() noexcept {
   return bit_cast<std::uint32_t>(product) == 0;
 }
 #endif
+
+/// `n` elements of a piece, from number `begin` on.
+template <class In, class Out>
+inline Piece part_of(const Piece& piece, std::size_t begin, std::size_t n) noexcept {
+  return {static_cast<const unsigned char*>(piece.source) + begin * sizeof(typename In::bits_type),
+          static_cast<unsigned char*>(piece.destination) + begin * sizeof(typename Out::bits_type), n};
+}
+/// How many of `n` elements there are before a place from which on no register lies across the edge of a cache line, so that it
+/// would be loaded from two. None of fewer than `Least`.
+template <class Format, std::size_t Step, std::size_t Least>
+inline std::size_t elements_to_line(const void* from, std::size_t n) noexcept {
+  constexpr std::size_t size = sizeof(typename Format::bits_type);
+  static_assert(Least * size >= Step, "there may be more than the piece has");
+  return n < Least ? 0 : (0 - reinterpret_cast<std::uintptr_t>(from)) % (Step < cache_line ? Step : cache_line) / size;
+}
 
 /// Two registers of floats that are computed as one: of elements in their order, or those of the even lanes of a register of
 /// sixteen-bit elements and those of the odd ones. Arithmetic on them is in lanes.inl.
@@ -100,6 +119,7 @@ inline void add_largest(Found& found, typename Format::bits_type magnitude) noex
          : op == Op::cast_streaming    ? Op::cast
                                        : op;
 }
+/// Those of sixteen bits that instruction sets know; another one, say cbfloat16, is not.
 template <class Format>
 inline constexpr bool is_sixteen_bits = std::is_same_v<Format, binary16> || std::is_same_v<Format, brain16>;
 

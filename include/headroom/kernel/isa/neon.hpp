@@ -73,11 +73,6 @@ inline void store_part(unsigned char* destination, Bits bits, std::size_t n) noe
   std::memcpy(destination, padded, n * sizeof(Bits) / 8);
 }
 
-inline constexpr bool has_streaming_stores = false;
-inline constexpr std::size_t streaming_alignment = 1;
-inline void prefetch_ahead(const unsigned char*) noexcept {}
-inline void finish_streaming() noexcept {}
-
 // ---- widen to float, narrow to the nearest ----
 
 template <class Compute>

@@ -61,10 +61,6 @@ template <class In>
 inline constexpr std::size_t read_lanes = is_generic<In> ? 4 : 8;
 
 inline constexpr bool is_unrolled = false;  // more code, and no faster where measured
-inline constexpr bool has_streaming_stores = false;
-inline constexpr std::size_t streaming_alignment = 1;
-inline void prefetch_ahead(const unsigned char*) noexcept {}
-inline void finish_streaming() noexcept {}
 
 // ---- load and store: as integers, so that no compiler may think a NaN cannot be there ----
 

@@ -50,11 +50,6 @@ inline typename Format::bits_type load_part(Format, const unsigned char*, std::s
 template <class Bits>
 inline void store_part(unsigned char*, Bits, std::size_t) noexcept {}
 
-inline constexpr bool has_streaming_stores = false;
-inline constexpr std::size_t streaming_alignment = 1;
-inline void prefetch_ahead(const unsigned char*) noexcept {}
-inline void finish_streaming() noexcept {}
-
 template <class Compute, class Format>
 inline Compute widen(Format, typename Format::bits_type bits) noexcept {
   return bit_cast<Compute>(convert_bits<Format, compute_format<Compute>>(bits));
