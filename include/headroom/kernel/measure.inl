@@ -5,11 +5,18 @@
 // of 64 sums, whatever the width of a register, and the sums are added in one fixed order, i to i + 32 and to i + 16 in float,
 // then block by block in double, and in the end i to i + 8, and so on: every instruction set rounds alike.
 
+/// A block whose largest magnitude is above 2^most_exponent, or not above 2^least_exponent, is multiplied by 2^down_exponent or
+/// 2^up_exponent before it is squared.
+inline constexpr int least_exponent = -40, most_exponent = 60, up_exponent = 101, down_exponent = -70;
+static_assert(2 * most_exponent + 5 < 128 && 2 * (least_exponent + up_exponent) + 5 < 128 &&
+                  2 * (128 + down_exponent) + 5 < 128,
+              "32 squares, which are added up in float, may be more than a float can be");
+
 /// Whether a block of the format's numbers may have squares whose sums overflow in float, and squares that lose digits there
 /// though none is much larger.
 template <class In>
 inline constexpr bool may_overflow =
-    !std::is_same_v<In, binary64> && (In::largest_finite_bits >> In::mantissa_bits) >= In::bias + 60;
+    !std::is_same_v<In, binary64> && (In::largest_finite_bits >> In::mantissa_bits) >= In::bias + most_exponent;
 template <class In>
 inline constexpr bool may_vanish = !std::is_same_v<In, binary64> && In::bias + In::mantissa_bits > 62;
 /// The format's pattern of 2^exponent; 0 if it has only larger normal numbers, and above all patterns if it has only smaller
@@ -46,7 +53,7 @@ inline void add_group(const unsigned char* source, Compute factor, Bits (&larges
   constexpr std::size_t width = lanes_of<Compute>, size = sizeof(typename In::bits_type);
   const unsigned char* const from = source + Register * width * size;
   // Arithmetic keeps the CPU from running far enough ahead to read at the speed of memory; 4 KiB ahead was too little.
-  if constexpr (Register * width * size % 64 == 0) prefetch(from, 8192);
+  if constexpr (Register * width * size % cache_line == 0) prefetch(from, 8192);
   const auto bits = load<width>(In{}, from);
   Bits& max = largest[Register * width / read_lanes<In> % 2];
   if constexpr (width == read_lanes<In>) {
@@ -113,6 +120,10 @@ inline Doubles sum_of_registers(const Doubles (&doubles)[Count]) noexcept {
   }
 }
 
+/// Not from literals, which -fsingle-precision-constant would make floats.
+inline double power_of_two(int exponent) noexcept {
+  return bit_cast<double>(static_cast<std::uint64_t>(binary64::bias + exponent) << binary64::mantissa_bits);
+}
 /// Of a block whose squares would overflow or lose digits in float: they are those of its elements times a power of two. That
 /// takes away what is too small to matter beside the largest.
 template <class In>
@@ -120,12 +131,10 @@ template <class In>
   using Compute = float_lanes<In>;
   Compute sums[sum_registers<In>] = {};
   decltype(load<read_lanes<In>>(In{}, nullptr)) largest[2] = {};
-  add_block<In, true>(source, n, broadcast<Compute>(exponent < 0 ? 0x1p-70F : 0x1p101F), largest, sums);
+  add_block<In, true>(source, n, broadcast<Compute>(power_of_two(exponent)), largest, sums);
   DoubleSums<In> doubles = {};
   add_in_double<0>(sums, doubles);
-  // Not as literals, which -fsingle-precision-constant would make floats.
-  const std::uint64_t field = static_cast<std::uint64_t>(binary64::bias - 2 * exponent);
-  return sum_of(sum_of_registers<0, 1>(doubles)) * bit_cast<double>(field << binary64::mantissa_bits);
+  return sum_of(sum_of_registers<0, 1>(doubles)) * power_of_two(-2 * exponent);
 }
 
 /// Adds up squares; the largest magnitude is kept from one sum to the next.
@@ -155,10 +164,11 @@ struct Squares {
   /// That of the power of two by which the numbers of a block are to be multiplied, by their largest magnitude; 0 mostly.
   [[nodiscard]] static int exponent_to_fit(Bits of_block) noexcept {
     if constexpr (may_overflow<In>) {
-      if (any_above(In{}, of_block, power_bits<In>(60))) return -70;
+      if (any_above(In{}, of_block, power_bits<In>(most_exponent))) return down_exponent;
     }
     if constexpr (may_vanish<In>) {
-      if (!any_above(In{}, of_block, power_bits<In>(-40)) && any_above(In{}, of_block, std::uint8_t{})) return 101;
+      if (!any_above(In{}, of_block, power_bits<In>(least_exponent)) && any_above(In{}, of_block, std::uint8_t{}))
+        return up_exponent;
     }
     return 0;
   }
