@@ -225,7 +225,7 @@ TEST_CASE("squares are summed in the documented order, to the bit", "[kernel]") 
     }
     return std::sqrt(all);
   };
-  for (const std::size_t n : {1, 7, 63, 64, 65, 300, 511, 512, 513, 1024, 5000, 65'536, 65'537, 200'001}) {
+  for (const std::size_t n : {1U, 7U, 63U, 64U, 65U, 300U, 511U, 512U, 513U, 1024U, 5000U, 65'536U, 65'537U, 200'001U}) {
     const auto floats = random_values<float>(n);
     const auto halves = random_values<half>(n);
     const std::vector<float> widened(halves.begin(), halves.end());
