@@ -107,8 +107,9 @@ class Training {
 
   [[nodiscard]] double accuracy(const Data& data) {
     const torch::NoGradGuard no_grad;
-    return 100.0 *
-           network_->forward(data.images).to(torch::kFloat).argmax(1).eq(data.labels).to(torch::kDouble).mean().item<double>();
+    const torch::Tensor outputs = network_->forward(data.images).to(torch::kFloat);
+    const torch::Tensor right = outputs.argmax(1).eq(data.labels) & outputs.isfinite().all(1);  // NaN is no answer
+    return 100.0 * right.to(torch::kDouble).mean().item<double>();
   }
   [[nodiscard]] bool same_bits(const Training& other) const {
     const auto ours = network_->parameters(), theirs = other.network_->parameters();

@@ -35,13 +35,14 @@ static_assert(noexcept(start.adjust(overflow)) && headroom::is_loss_scale_v<Amax
 static_assert(AmaxLossScale().adjust(GradientReport{true, 64.0}).loss_scale() == 64.0F);
 static_assert(AmaxLossScale().adjust(overflow).loss_scale() == 128.0F);
 static_assert(AmaxLossScale().adjust(overflow).adjust(overflow).loss_scale() == 1.0F);
+static_assert(AmaxConfig().target_skip_rate == 0.0002);
 
 /// The rule as its documentation puts it, in bits.
 struct Reference {
   std::deque<double> recent;  // the last one first
-  double reserve = 0.0, overflows = 0.0;
-  int given_up = 0, zeros = 0, zeros_in_a_row = 0, finite_steps = 0;  // the last as DynamicLossScale counts them
-  bool right_after = false;
+  double reserve = 0.0, excess = 0.0, overflows = 0.0;
+  int given_up = 0, zeros_in_a_row = 0, finite_steps = 0;  // the last as DynamicLossScale counts them
+  bool last_overflowed = false;
   double scale = 32768.0;
 
   static double sixteenths(double value) { return std::floor(16.0 * value) / 16.0; }
@@ -64,43 +65,45 @@ struct Reference {
     }
   }
   void learn(double kept) {
-    const double wanted = 1.0 + std::min(std::max(0.0, kept), std::max(reserve, 3.0));
-    const bool is_beyond = scale == 1.0 || (given_up == 0 && wanted > 14.0);
-    given_up = given_up > 0 ? given_up - 1 : is_beyond ? 128 : 0;
-    reserve = given_up == 0 ? std::max(reserve, std::min(wanted, 14.0)) : std::min(wanted, 2.0);
+    const double wanted = 1.0 + std::min(std::max(0.0, std::min(kept, 14.0)), std::max(reserve, 3.0));
+    given_up = std::max(given_up - 1, 0);
+    if (given_up == 0 && wanted > 14.0) given_up = 128;
+    reserve = given_up == 0 ? std::max(reserve, wanted) : std::min(wanted, std::max(2.0, excess + 1.0));
   }
+  [[nodiscard]] double chosen() const {
+    const double room = std::max(1.0, 3.0 - static_cast<double>(recent.size() - 1) / 4.0);
+    const double needed = std::max(level() + room, typical() + sixteenths(reserve));
+    return std::exp2(std::min(std::max(std::floor(log2(65504.0) - needed), -126.0), 126.0));
+  }
+  void set(double next) { scale = std::min(std::max(next, 1.0), 0x1p126); }
   void step(const GradientReport& report, double target) {
-    const double most = log2(65504.0);
     const double slow = std::ldexp(std::floor(std::ldexp(target, 24)), -24);
+    const bool is_second = last_overflowed;
+    last_overflowed = !report.finite;
     if (!report.finite) {
       zeros_in_a_row = 0;
-      const bool teaches = !recent.empty() && !right_after;
-      right_after = true;
-      if (overflows == 8.0) return as_dynamic(false);
-      if (teaches) {
+      if (!recent.empty() && !is_second && overflows < 8.0) {
+        learn(log2(65504.0) - log2(scale) - typical());
         overflows = std::min(overflows + 1.0, 8.0);
-        learn(most - log2(scale) - typical());
-        if (overflows == 8.0) return as_dynamic(false);
+        if (overflows == 8.0) reserve = 0.0;
       }
-      scale = std::max(scale / 256.0, 1.0);
-      return;
+      return overflows == 8.0 ? as_dynamic(false) : set(scale / 256.0);
     }
     if (!(report.max_abs > 0.0)) {
+      const bool goes_back = is_second && !recent.empty() && overflows < 8.0;
+      if (goes_back) set(chosen());
       if (++zeros_in_a_row == 64) recent.clear();
-      return as_dynamic(true);
+      return goes_back ? void() : as_dynamic(true);
     }
     zeros_in_a_row = 0;
-    right_after = false;
     recent.push_front(log2(report.max_abs));
     if (recent.size() > 64) recent.pop_back();
     reserve = std::max(reserve - slow, 0.0);
-    if (overflows < 8.0) overflows = std::max(overflows - 1.0 / 8.0, 0.0);
-    const double room = std::max(1.0, 3.0 - static_cast<double>(recent.size() - 1) / 4.0);
-    const double needed = std::max(level() + room, typical() + sixteenths(reserve));
-    const double proposed = std::exp2(std::min(std::max(std::floor(most - needed), -126.0), 126.0));
-    if (overflows == 8.0 && proposed > scale / 4.0) return as_dynamic(true);
-    if (overflows == 8.0) overflows = 0.0;
-    scale = std::min(std::max(proposed, 1.0), 0x1p126);
+    const double above = recent[0] - typical();
+    excess = std::max({excess - slow, 0.0, above <= 13.0 ? above : 0.0});
+    if (overflows == 8.0 && chosen() > scale) return as_dynamic(true);
+    overflows = overflows == 8.0 ? 0.0 : std::max(overflows - 1.0 / 8.0, 0.0);
+    set(chosen());
   }
 };
 
@@ -135,19 +138,18 @@ TEST_CASE("AmaxLossScale follows its rule as a slow reference does") {
   for (unsigned seed = 0; seed < 6; ++seed) {
     AmaxLossScale policy;
     Reference reference;
-    bool has_begun = false;
     int step = 0;
     for (const double max_abs : course(seed, seed == 0 ? 40000 : 3000)) {
       const GradientReport report = report_of(max_abs, policy.loss_scale(), seed % 2 == 0 ? 1.0 : 0x1p16);
       policy = policy.adjust(report);
-      has_begun = has_begun || !report.finite || max_abs > 0.0;
-      if (has_begun) reference.step(report, policy.config().target_skip_rate);
+      reference.step(report, policy.config().target_skip_rate);
       INFO("seed " << seed << ", step " << step++ << ", max_abs " << max_abs);
       REQUIRE(static_cast<double>(policy.loss_scale()) == reference.scale);
     }
     CHECK(policy.state_dict().at("reserve") == headroom::StateValue(static_cast<std::int64_t>(reference.reserve * 0x1p24)));
+    CHECK(policy.state_dict().at("excess") == headroom::StateValue(static_cast<std::int64_t>(reference.excess * 0x1p24)));
     CHECK(policy.state_dict().at("given_up") == headroom::StateValue(reference.given_up));
-    CHECK(policy.state_dict().at("recent_overflows") == headroom::StateValue(static_cast<int>(reference.overflows * 8.0)));
+    CHECK(policy.state_dict().at("overflow_eighths") == headroom::StateValue(static_cast<int>(reference.overflows * 8.0)));
   }
 }
 
@@ -314,19 +316,20 @@ TEST_CASE("AmaxLossScale finds what overflows before the gradients do, and skips
   }
 }
 
-TEST_CASE("AmaxLossScale goes on as DynamicLossScale where overflows are frequent, until magnitudes ask for much less") {
+TEST_CASE("AmaxLossScale goes on as DynamicLossScale where overflows are frequent, until magnitudes ask for no more") {
   AmaxLossScale policy;
-  const auto overflows = [&policy] { return std::get<std::int64_t>(policy.state_dict().at("recent_overflows")); };
+  const auto overflows = [&policy] { return std::get<std::int64_t>(policy.state_dict().at("overflow_eighths")); };
   for (int i = 0; i < 100; ++i) policy = policy.adjust(GradientReport{true, 0x1p-12});
   for (int i = 1; i <= 8; ++i) {
     policy = policy.adjust(GradientReport{true, 0x1p-12}).adjust(overflow);
     CHECK(overflows() == (i < 8 ? 7 * i + 1 : 57));
   }
-  CHECK(policy.adjust(overflow).state_dict().at("recent_overflows") == headroom::StateValue(57));  // right after another
+  CHECK(policy.adjust(overflow).state_dict().at("overflow_eighths") == headroom::StateValue(57));  // right after another
   policy = policy.adjust(GradientReport{true, 0x1p-12});
   const float before = policy.loss_scale();
   policy = policy.adjust(overflow);
   CHECK(overflows() == 64);
+  CHECK(policy.state_dict().at("reserve") == headroom::StateValue(0));  // has not helped
   CHECK(policy.loss_scale() == before / 2.0F);
   headroom::DynamicLossScale dynamic = headroom::DynamicLossScale().with_loss_scale(policy.loss_scale());
   for (int i = 0; i < 10000; ++i) {
@@ -336,10 +339,11 @@ TEST_CASE("AmaxLossScale goes on as DynamicLossScale where overflows are frequen
     REQUIRE(policy.loss_scale() == dynamic.loss_scale());
   }
   const double scale = static_cast<double>(policy.loss_scale());
-  CHECK(policy.adjust(GradientReport{true, 0x1p15 / scale}).loss_scale() == policy.loss_scale());  // half of it would do
-  policy = policy.adjust(GradientReport{true, 0x1p16 / scale});
-  CHECK(static_cast<double>(policy.loss_scale()) == scale / 4.0);
-  CHECK(overflows() == 0);
+  CHECK(policy.adjust(GradientReport{true, 0x1p13 / scale}).state_dict().at("overflow_eighths") == headroom::StateValue(64));
+  const AmaxLossScale same = policy.adjust(GradientReport{true, 0x1p14 / scale});
+  CHECK(same.loss_scale() == policy.loss_scale());
+  CHECK(same.state_dict().at("overflow_eighths") == headroom::StateValue(0));
+  CHECK(static_cast<double>(policy.adjust(GradientReport{true, 0x1p16 / scale}).loss_scale()) == scale / 4.0);
 }
 
 TEST_CASE("AmaxLossScale is out of every trap soon: what it had given up, a floor it touched, a ceiling near or far") {
@@ -418,6 +422,83 @@ TEST_CASE("AmaxLossScale is back after a run of overflows, however long") {
   }
 }
 
+TEST_CASE("AmaxLossScale goes back where a run of overflows has brought it down to where everything underflows") {
+  AmaxConfig config;
+  config.scale.min_scale = 0x1p-126F;
+  for (const double max_abs : {0.01, 1e-9}) {
+    for (const int length : {1, 4, 5, 8, 30}) {
+      AmaxLossScale policy(config);
+      int zeros = 0;
+      for (int i = 0; i < 3000; ++i) {
+        const bool underflows = max_abs * static_cast<double>(policy.loss_scale()) <= 0x1p-25;
+        zeros += i >= 1000 + length && underflows ? 1 : 0;
+        policy = policy.adjust(i >= 1000 && i < 1000 + length ? overflow
+                                                              : report_of(underflows ? 0.0 : max_abs, policy.loss_scale()));
+      }
+      INFO(max_abs << ", " << length);
+      CHECK(zeros <= 1);
+    }
+  }
+  // But not to what overflows once more, step after step, while gradients are zero where it does not.
+  AmaxLossScale policy = AmaxLossScale().adjust(GradientReport{true, 0x1p-16});
+  int skipped = 0;
+  for (int i = 0; i < 10000; ++i) {
+    const bool finite = policy.loss_scale() <= 1024.0F;
+    skipped += finite ? 0 : 1;
+    policy = policy.adjust(finite ? GradientReport{true, 0.0} : overflow);
+  }
+  CHECK(skipped < 40);
+  auto state = policy.state_dict();  // which steps in a row do not lead to
+  for (const char* key : {"overflow_eighths", "zero_steps"}) state.set(key, 0);
+  state.set("recent", "1 2");
+  state.set("zero_steps", 63);
+  state.set("last_overflowed", 1);
+  CHECK(AmaxLossScale::from_state_dict(state).adjust(GradientReport{true, 0.0}).loss_scale() > 1.0F);
+}
+
+TEST_CASE("AmaxLossScale: steps that are beyond any reserve do not take that from the smaller ones") {
+  std::mt19937_64 random(9);
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> uniform;
+  for (const double beyond : {0x1p14, 0x1p20, infinity}) {
+    std::vector<double> max_abs;
+    std::size_t bad = 0;
+    for (int i = 0; i < 100000; ++i) {
+      const bool is_bad = uniform(random) < 0.0005;
+      bad += is_bad ? 1U : 0U;
+      const double spike = uniform(random) < 0.02 ? 0x1p6 : 1.0;
+      max_abs.push_back(std::exp2(-12.0 + 0.35 * normal(random)) * (is_bad ? beyond : spike));
+    }
+    const auto found = headroom::simulate(AmaxLossScale(), max_abs);
+    INFO(beyond << ": " << found.skipped << " of which " << bad << ", " << found.wasted_bits);
+    CHECK(found.skipped < bad + 70);
+    CHECK(found.wasted_bits < 10.0);
+  }
+}
+
+TEST_CASE("AmaxLossScale: the room of the first steps is worth its bits where trainings begin") {
+  std::mt19937_64 random(10);
+  std::normal_distribution<double> normal;
+  std::size_t skipped = 0;
+  for (int start = 0; start < 200; ++start) {
+    std::vector<double> max_abs;
+    for (int i = 0; i < 64; ++i) max_abs.push_back(std::exp2(normal(random)));
+    skipped += headroom::simulate(AmaxLossScale(), max_abs).skipped;
+  }
+  CHECK(skipped < 80);
+}
+
+TEST_CASE("AmaxLossScale follows the dtype that gradients are computed in") {
+  AmaxConfig config;
+  config.largest_finite = 448.0F;
+  AmaxLossScale policy(config);
+  for (int i = 0; i < 100; ++i) policy = policy.adjust(GradientReport{true, 0x1p-10});
+  CHECK(policy.loss_scale() == 0x1p17F);
+  config = AmaxConfig();
+  config.scale.min_scale = 0x1p-40F;
+  CHECK(AmaxLossScale(config).adjust(GradientReport{true, 0x1.8p17}).loss_scale() == 0x1p-5F);  // rounded down below 1, too
+}
+
 TEST_CASE("AmaxLossScale gives up what does not help also where gradients are noisy") {
   std::mt19937_64 random(8);
   std::normal_distribution<double> normal;
@@ -489,7 +570,7 @@ TEST_CASE("AmaxLossScale goes on from its state as the saved one would have") {
     policy = policy.adjust(i % 64 == 0 ? overflow : GradientReport{true, 0.01});
   policy = policy.adjust(overflow);
   CHECK(std::get<std::int64_t>(policy.state_dict().at("given_up")) > 0);
-  CHECK(policy.state_dict().at("right_after") == headroom::StateValue(1));
+  CHECK(policy.state_dict().at("last_overflowed") == headroom::StateValue(1));
   CHECK(AmaxLossScale::from_state_dict(policy.state_dict()) == policy);
   CHECK(policy.policy_name() == "amax");
   const auto message = [&policy](const char* key, const headroom::StateValue& value) {
@@ -497,11 +578,11 @@ TEST_CASE("AmaxLossScale goes on from its state as the saved one would have") {
     state.set(key, value);
     return message_of([&] { (void)AmaxLossScale::from_state_dict(state); });
   };
-  CHECK(message("recent", "1 2 x") == "headroom: recent is '1 2 x'; it must be up to 64 whole numbers in [-32768, 32767]");
+  CHECK(message("recent", "1 2 x") == "headroom: recent is '1 2 x'; it must be up to 64 whole numbers in [-16368, 16384]");
   CHECK(message("reserve", std::int64_t{1} << 30) == "headroom: reserve is 1073741824; it must be in [0, 234881024]");
   policy = policy.adjust(GradientReport{true, 0.01});
   CHECK(message("zero_steps", 64) == "headroom: zero_steps is 64; it must be below 64 where there are recent magnitudes");
-  CHECK(message("recent_overflows", 65) == "headroom: recent_overflows is 65; it must be in [0, 64]");
+  CHECK(message("overflow_eighths", 65) == "headroom: overflow_eighths is 65; it must be in [0, 64]");
 }
 
 TEST_CASE("AmaxLossScale: the reserve at its bounds, and equality") {
@@ -527,18 +608,43 @@ TEST_CASE("AmaxLossScale: the reserve at its bounds, and equality") {
   CHECK(learnt(0x1p-20F, 13 * bit) == Pair{14 * bit, 0});
   CHECK(learnt(0x1p-20F, 13 * bit + 1) == Pair{2 * bit, 128});
   CHECK(learnt(0x1p-39F, 0) == Pair{4 * bit, 0});
-  CHECK(learnt(0x1p-40F, 0) == Pair{2 * bit, 128});  // min_scale
+  CHECK(learnt(0x1p-20F, 14 * bit, 1) == Pair{2 * bit, 128});
+  CHECK(learnt(0x1p-20F, 14 * bit, 2) == Pair{2 * bit, 1});
+  auto far = policy.state_dict();
+  far.set("recent", "-16368");
+  CHECK(number(AmaxLossScale::from_state_dict(far).adjust(overflow), "reserve") == 4 * bit);
   CHECK(learnt(0x1p3F, 0, 128) == Pair{2 * bit, 127});
   CHECK(learnt(0x1p20F, bit / 2, 2) == Pair{bit, 1});
   CHECK(learnt(0x1p3F, 0, 1) == Pair{4 * bit, 0});
-  const auto with = [&policy](const char* key, std::int64_t value) {
+  const auto with = [&policy](const char* key, const headroom::StateValue& value) {
     auto state = policy.state_dict();
     state.set(key, value);
     return AmaxLossScale::from_state_dict(state);
   };
-  for (const char* key : {"reserve", "given_up", "recent_overflows", "right_after", "zero_steps"})
+  for (const char* key : {"reserve", "excess", "given_up", "overflow_eighths", "last_overflowed", "zero_steps"})
     CHECK(with(key, 1) != policy);
+  CHECK(with("recent", "1") != with("recent", "1 1"));
   CHECK(policy.adjust(GradientReport{true, 1.0}) != policy);
+  // What magnitudes were above typical counts while the reserve is given up, up to 13 bits.
+  const auto excess = [&](int sixteenths) {
+    auto state = policy.state_dict();
+    std::string recent = std::to_string(sixteenths);
+    for (int i = 0; i < 62; ++i) recent += " 0";
+    state.set("recent", recent);
+    return number(AmaxLossScale::from_state_dict(state).adjust(GradientReport{true, std::ldexp(1.0, sixteenths / 16)}),
+                  "excess");
+  };
+  CHECK(excess(0) == 0);
+  CHECK(excess(6 * 16) == 6 * bit - bit / 16 * (2 * 6 * 16 / 64));
+  CHECK(excess(13 * 16) == 13 * bit - bit / 16 * (2 * 13 * 16 / 64));
+  CHECK(excess(14 * 16) == 0);
+  auto state = policy.state_dict();
+  state.set("given_up", 2);
+  state.set("excess", 5 * bit);
+  state.set("reserve", 10 * bit);
+  CHECK(number(AmaxLossScale::from_state_dict(state).with_loss_scale(0x1p-20F).adjust(overflow), "reserve") == 6 * bit);
+  state.set("overflow_eighths", 64);  // where overflows are frequent, they teach nothing
+  CHECK(number(AmaxLossScale::from_state_dict(state).adjust(overflow), "given_up") == 2);
 }
 
 TEST_CASE("AmaxConfig: what is out of range is named") {
@@ -549,6 +655,10 @@ TEST_CASE("AmaxConfig: what is out of range is named") {
   };
   CHECK(message([](AmaxConfig& c) { c.target_skip_rate = 0.5; }) ==
         "headroom: target_skip_rate is 0.5; it must be in [2^-20, 2^-3]");
+  CHECK(message([](AmaxConfig& c) { c.target_skip_rate = 0x1p-3; }).empty());
+  CHECK(!message([](AmaxConfig& c) { c.target_skip_rate = 0x1.01p-3; }).empty());
+  CHECK(message([](AmaxConfig& c) { c.target_skip_rate = 0x1p-20; }).empty());
+  CHECK(!message([](AmaxConfig& c) { c.target_skip_rate = 0x1.fp-21; }).empty());
   CHECK(message([](AmaxConfig& c) { c.largest_finite = 0.0F; }) == "headroom: largest_finite is 0; it must be in [1, 2^127]");
   CHECK(message([](AmaxConfig& c) { c.scale.min_scale = -1.0F; }).find("headroom: min_scale is -1") == 0);
 }
