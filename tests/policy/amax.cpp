@@ -480,7 +480,7 @@ TEST_CASE("AmaxLossScale: the room of the first steps is worth its bits where tr
   std::mt19937_64 random(10);
   std::normal_distribution<double> normal;
   std::size_t skipped = 0;
-  for (int start = 0; start < 200; ++start) {
+  for (int training = 0; training < 200; ++training) {
     std::vector<double> max_abs;
     for (int i = 0; i < 64; ++i) max_abs.push_back(std::exp2(normal(random)));
     skipped += headroom::simulate(AmaxLossScale(), max_abs).skipped;
