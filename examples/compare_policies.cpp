@@ -43,28 +43,29 @@ struct Policy {
   headroom::AnyLossScale policy;
 };
 
-/// What AmaxLossScale has to be better than: the largest gradient of 32 steps is to be a bit or two below overflow. A longer
-/// window helps where one batch of an epoch is hard; but where large steps are rare, nothing bounds how many are skipped.
-class LargestOf32 {
+/// What AmaxLossScale has to be better than: its own window, without the reserve that overflows teach. Where large steps are
+/// rarer than one in 64, nothing bounds how many are skipped.
+class LargestOf64 {
  public:
   [[nodiscard]] float loss_scale() const noexcept { return scale_; }
-  [[nodiscard]] LargestOf32 adjust(bool finite) const noexcept {
-    LargestOf32 next = *this;
+  [[nodiscard]] LargestOf64 adjust(bool finite) const noexcept {
+    LargestOf64 next = *this;
     if (!finite) next.scale_ = std::max(1.0F, scale_ / 256.0F);
     return next;
   }
-  [[nodiscard]] LargestOf32 adjust(const headroom::GradientReport& report) const noexcept {
-    LargestOf32 next = adjust(report.finite);
+  [[nodiscard]] LargestOf64 adjust(const headroom::GradientReport& report) const noexcept {
+    LargestOf64 next = adjust(report.finite);
     if (!report.finite || !(report.max_abs > 0.0)) return next;
-    next.recent_[next.steps_++ % 32] = static_cast<float>(report.max_abs);
-    const float largest = *std::max_element(std::begin(next.recent_), std::end(next.recent_));
-    next.scale_ = std::max(1.0F, std::exp2(std::floor(std::log2(static_cast<float>(largest_half) / largest) - 1.0F)));
+    next.recent_[next.steps_++ % 64] = static_cast<std::int16_t>(std::ilogb(report.max_abs));
+    const auto end = std::begin(next.recent_) + std::min(next.steps_, 64U);
+    next.scale_ = std::max(1.0F, std::exp2(14.0F - *std::max_element(std::begin(next.recent_), end)));
     return next;
   }
 
  private:
-  float scale_ = 32768.0F, recent_[32] = {};
+  float scale_ = 32768.0F;
   unsigned steps_ = 0;
+  std::int16_t recent_[64] = {};  // exponents: one to two bits are left below 2^16
 };
 
 /// Every one that adapts, by its name, two of those that tolerate a share of overflows, and AmaxLossScale with other targets.
@@ -76,7 +77,7 @@ std::vector<Policy> make_policies() {
   }
   policies.push_back({"cerebras 10 %", headroom::make_loss_scale("cerebras_cbfloat16", {{"overflow_tolerance", 0.1}})});
   policies.push_back({"fairseq 5 %", headroom::make_loss_scale("fairseq", {{"overflow_tolerance", 0.05}})});
-  policies.push_back({"largest of 32", LargestOf32()});
+  policies.push_back({"largest of 64", LargestOf64()});
   for (const auto& [name, target] : amax_targets) {
     policies.push_back({name, headroom::make_loss_scale("amax", {{"target_skip_rate", target}})});
   }
