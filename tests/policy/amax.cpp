@@ -40,7 +40,7 @@ static_assert(AmaxConfig().target_skip_rate == 0.0002);
 /// The rule as its documentation puts it, in bits.
 struct Reference {
   std::deque<double> recent;  // the last one first
-  double reserve = 0.0, excess = 0.0, overflows = 0.0;
+  double reserve = 0.0, excess = 0.0, overflows = 0.0, frequent = 0.0;
   int given_up = 0, zeros_in_a_row = 0, finite_steps = 0;  // the last as DynamicLossScale counts them
   bool last_overflowed = false;
   double scale = 32768.0;
@@ -82,27 +82,32 @@ struct Reference {
     last_overflowed = !report.finite;
     if (!report.finite) {
       zeros_in_a_row = 0;
-      if (!recent.empty() && !is_second && overflows < 8.0) {
+      if (!recent.empty() && !is_second && frequent == 0.0) {
         learn(log2(65504.0) - log2(scale) - typical());
-        overflows = std::min(overflows + 1.0, 8.0);
-        if (overflows == 8.0) reserve = 0.0;
+        overflows += 1.0;
+        if (overflows >= 8.0) {
+          overflows = reserve = 0.0;
+          frequent = 16.0;
+        }
       }
-      return overflows == 8.0 ? as_dynamic(false) : set(scale / 256.0);
+      return frequent > 0.0 ? as_dynamic(false) : set(scale / 256.0);
     }
+    const bool goes_back = is_second && !recent.empty() && frequent == 0.0;
+    frequent = std::max(frequent - slow, 0.0);
     if (!(report.max_abs > 0.0)) {
-      const bool goes_back = is_second && !recent.empty() && overflows < 8.0;
       if (goes_back) set(chosen());
       if (++zeros_in_a_row == 64) recent.clear();
       return goes_back ? void() : as_dynamic(true);
     }
     zeros_in_a_row = 0;
+    overflows = std::max(overflows - 1.0 / 8.0, 0.0);
     recent.push_front(log2(report.max_abs));
     if (recent.size() > 64) recent.pop_back();
     reserve = std::max(reserve - slow, 0.0);
     const double above = recent[0] - typical();
     excess = std::max({excess - slow, 0.0, above <= 13.0 ? above : 0.0});
-    if (overflows == 8.0 && chosen() > scale) return as_dynamic(true);
-    overflows = overflows == 8.0 ? 0.0 : std::max(overflows - 1.0 / 8.0, 0.0);
+    if (frequent > 0.0 && chosen() > scale / 4.0) return as_dynamic(true);
+    frequent = 0.0;
     set(chosen());
   }
 };
@@ -316,9 +321,10 @@ TEST_CASE("AmaxLossScale finds what overflows before the gradients do, and skips
   }
 }
 
-TEST_CASE("AmaxLossScale goes on as DynamicLossScale where overflows are frequent, until magnitudes ask for no more") {
+TEST_CASE("AmaxLossScale goes on as DynamicLossScale where overflows are frequent, until magnitudes ask for much less") {
   AmaxLossScale policy;
   const auto overflows = [&policy] { return std::get<std::int64_t>(policy.state_dict().at("overflow_eighths")); };
+  const auto frequent = [](const AmaxLossScale& of) { return std::get<std::int64_t>(of.state_dict().at("frequent")); };
   for (int i = 0; i < 100; ++i) policy = policy.adjust(GradientReport{true, 0x1p-12});
   for (int i = 1; i <= 8; ++i) {
     policy = policy.adjust(GradientReport{true, 0x1p-12}).adjust(overflow);
@@ -328,7 +334,8 @@ TEST_CASE("AmaxLossScale goes on as DynamicLossScale where overflows are frequen
   policy = policy.adjust(GradientReport{true, 0x1p-12});
   const float before = policy.loss_scale();
   policy = policy.adjust(overflow);
-  CHECK(overflows() == 64);
+  CHECK(overflows() == 0);
+  CHECK(frequent(policy) == 16 << 24);
   CHECK(policy.state_dict().at("reserve") == headroom::StateValue(0));  // has not helped
   CHECK(policy.loss_scale() == before / 2.0F);
   headroom::DynamicLossScale dynamic = headroom::DynamicLossScale().with_loss_scale(policy.loss_scale());
@@ -339,11 +346,38 @@ TEST_CASE("AmaxLossScale goes on as DynamicLossScale where overflows are frequen
     REQUIRE(policy.loss_scale() == dynamic.loss_scale());
   }
   const double scale = static_cast<double>(policy.loss_scale());
-  CHECK(policy.adjust(GradientReport{true, 0x1p13 / scale}).state_dict().at("overflow_eighths") == headroom::StateValue(64));
-  const AmaxLossScale same = policy.adjust(GradientReport{true, 0x1p14 / scale});
-  CHECK(same.loss_scale() == policy.loss_scale());
-  CHECK(same.state_dict().at("overflow_eighths") == headroom::StateValue(0));
-  CHECK(static_cast<double>(policy.adjust(GradientReport{true, 0x1p16 / scale}).loss_scale()) == scale / 4.0);
+  CHECK(policy.adjust(GradientReport{true, 0x1p15 / scale}).loss_scale() == policy.loss_scale());  // half of it would do
+  const AmaxLossScale left = policy.adjust(GradientReport{true, 0x1p16 / scale});
+  CHECK(static_cast<double>(left.loss_scale()) == scale / 4.0);
+  CHECK(frequent(left) == 0);
+  // Or until it is tried again, after 16 / target_skip_rate finite steps, with gradients or without.
+  const std::int64_t slow = static_cast<std::int64_t>(0x1p24 * policy.config().target_skip_rate);
+  CHECK(frequent(policy) == (16 << 24) - (10000 - 4) * slow);
+  while (frequent(policy) > slow) {
+    policy = policy.adjust(GradientReport{true, 0x1p-12}).adjust(GradientReport{true, 0.0});
+    REQUIRE(policy.loss_scale() < 0x1p26F);
+    if (frequent(policy) % 97 == 0) policy = policy.adjust(overflow);
+  }
+  policy = policy.adjust(GradientReport{true, 0x1p-12});
+  CHECK(frequent(policy) == 0);
+  CHECK(policy.loss_scale() == 0x1p26F);
+}
+
+TEST_CASE("AmaxLossScale: a large step now and then does not lead it above a ceiling again and again") {
+  for (const int period : {64, 100, 200, 1000}) {
+    const auto skipped = [period](auto policy) {
+      int count = 0;
+      for (int i = 0; i < 20000; ++i) {
+        const double max_abs = i % period == 63 ? 1.0 : 0x1p-12;
+        const bool finite = policy.loss_scale() <= 32768.0F;
+        if (i >= 2000) count += finite ? 0 : 1;
+        policy = policy.adjust(GradientReport{finite, finite ? max_abs : infinity});
+      }
+      return count;
+    };
+    INFO(period);
+    CHECK(skipped(AmaxLossScale()) <= skipped(headroom::presets::torch()) + 5);
+  }
 }
 
 TEST_CASE("AmaxLossScale is out of every trap soon: what it had given up, a floor it touched, a ceiling near or far") {
@@ -449,7 +483,7 @@ TEST_CASE("AmaxLossScale goes back where a run of overflows has brought it down 
   }
   CHECK(skipped < 40);
   auto state = policy.state_dict();  // which steps in a row do not lead to
-  for (const char* key : {"overflow_eighths", "zero_steps"}) state.set(key, 0);
+  for (const char* key : {"frequent", "overflow_eighths"}) state.set(key, 0);
   state.set("recent", "1 2");
   state.set("zero_steps", 63);
   state.set("last_overflowed", 1);
@@ -582,7 +616,8 @@ TEST_CASE("AmaxLossScale goes on from its state as the saved one would have") {
   CHECK(message("reserve", std::int64_t{1} << 30) == "headroom: reserve is 1073741824; it must be in [0, 234881024]");
   policy = policy.adjust(GradientReport{true, 0.01});
   CHECK(message("zero_steps", 64) == "headroom: zero_steps is 64; it must be below 64 where there are recent magnitudes");
-  CHECK(message("overflow_eighths", 65) == "headroom: overflow_eighths is 65; it must be in [0, 64]");
+  CHECK(message("overflow_eighths", 64) == "headroom: overflow_eighths is 64; it must be in [0, 63]");
+  CHECK(message("frequent", 1 << 29) == "headroom: frequent is 536870912; it must be in [0, 268435456]");
 }
 
 TEST_CASE("AmaxLossScale: the reserve at its bounds, and equality") {
@@ -621,7 +656,7 @@ TEST_CASE("AmaxLossScale: the reserve at its bounds, and equality") {
     state.set(key, value);
     return AmaxLossScale::from_state_dict(state);
   };
-  for (const char* key : {"reserve", "excess", "given_up", "overflow_eighths", "last_overflowed", "zero_steps"})
+  for (const char* key : {"reserve", "excess", "given_up", "overflow_eighths", "frequent", "last_overflowed", "zero_steps"})
     CHECK(with(key, 1) != policy);
   CHECK(with("recent", "1") != with("recent", "1 1"));
   CHECK(policy.adjust(GradientReport{true, 1.0}) != policy);
@@ -643,7 +678,7 @@ TEST_CASE("AmaxLossScale: the reserve at its bounds, and equality") {
   state.set("excess", 5 * bit);
   state.set("reserve", 10 * bit);
   CHECK(number(AmaxLossScale::from_state_dict(state).with_loss_scale(0x1p-20F).adjust(overflow), "reserve") == 6 * bit);
-  state.set("overflow_eighths", 64);  // where overflows are frequent, they teach nothing
+  state.set("frequent", 1);  // where overflows are frequent, they teach nothing
   CHECK(number(AmaxLossScale::from_state_dict(state).adjust(overflow), "given_up") == 2);
 }
 

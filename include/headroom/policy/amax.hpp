@@ -50,21 +50,21 @@ struct AmaxConfig {
 /// more each, and a bit is forgotten in 1 / target_skip_rate steps: large steps that come again and again, further apart than
 /// 64, overflow at about that rate.
 ///
-/// After an overflow the scale is 2^8 times smaller for the one step it takes to see what the magnitude is now; if that has
-/// none, for everything may have underflowed, the scale goes back. An overflow right after another, or before any magnitude,
-/// teaches nothing and makes the scale 2^8 times smaller again.
+/// After an overflow the scale is 2^8 times smaller for the one step it takes to see what the magnitude is now. If that step
+/// has none, for everything may have underflowed, the scale is what the rule chooses by the magnitudes before. An overflow
+/// right after another, or before any magnitude, teaches nothing and makes the scale 2^8 times smaller again.
 ///
 /// An overflow that asks for a reserve of more than 14 gives it up, as it does not help: until 128 further overflows could
-/// teach, it is at most 2, or 1 more than `excess`: the most, up to 13, by which a magnitude was above typical, which falls as
-/// the reserve does.
+/// teach, it is at most 2, or 1 more than `excess`: the most by which a magnitude was above typical, if that is no more than
+/// 13. It falls as the reserve does.
 ///
 /// What overflows may also be in no report: the loss, or a gradient on the way to these. So a count goes up by 1 with each
-/// overflow that teaches, and down by 1/8 with each magnitude, not below 0. At 8 overflows are frequent: nothing of the above
-/// holds, the reserve is 0, and the scale is DynamicLossScale's, as by adjust(bool), until the rule would choose one that is
-/// no larger. Then the count is 0.
+/// overflow that teaches, and down by 1/8 with each magnitude, not below 0. At 8 overflows are frequent, and nothing has
+/// helped: the reserve is 0, and the scale is DynamicLossScale's, as by adjust(bool), until the rule chooses one 4 times
+/// smaller, but for no more than 16 / target_skip_rate finite steps: to try again costs 15 to 40 overflows.
 ///
-/// A step without gradients other than zero says nothing of magnitudes. To the scale it is as adjust(true), so that after
-/// growth_interval of them it doubles. After 64 of them in a row the magnitudes are forgotten, lest the scale go back to where
+/// Other steps without gradients but zero say nothing of magnitudes. To the scale they are as adjust(true), so that
+/// growth_interval of them double it. After 64 of them in a row the magnitudes are forgotten, lest the scale go back to where
 /// everything underflows as soon as something does not.
 ///
 /// It reckons in whole numbers, so all machines, compilers and flags agree: magnitudes in sixteenths, rounded down, by straight
@@ -78,8 +78,10 @@ class FollowMaxAbs {
   [[nodiscard]] constexpr float next_scale(const GradientReport& report, float scale, const Config& config) noexcept {
     const std::int32_t largest = detail::log2_below(static_cast<double>(config.largest_finite));
     if (!report.finite) return after_overflow(largest - detail::log2_below(static_cast<double>(scale)), scale);
-    const bool goes_back = last_overflowed_ != 0 && size_ != 0 && !is_frequent();
+    const bool goes_back = last_overflowed_ != 0 && size_ != 0 && frequent_ == 0;
+    const auto slow = static_cast<std::int32_t>(bit * config.target_skip_rate);
     last_overflowed_ = 0;
+    frequent_ = std::max(frequent_ - slow, 0);
     if (!detail::is_positive(report.max_abs)) {
       const float next = goes_back ? chosen(largest) : 0.0F;
       if (zero_steps_ < window && ++zero_steps_ == window) size_ = 0;
@@ -89,10 +91,10 @@ class FollowMaxAbs {
     for (int i = window - 1; i > 0; --i) recent_[i] = recent_[i - 1];
     recent_[0] = static_cast<std::int16_t>(detail::log2_below(report.max_abs));
     if (size_ < window) ++size_;
-    forget(static_cast<std::int32_t>(bit * config.target_skip_rate));
+    forget(slow);
     const float next = chosen(largest);
-    if (is_frequent() && next > scale) return 0.0F;
-    if (is_frequent()) overflow_eighths_ = 0;
+    if (frequent_ != 0 && next > scale / 4.0F) return 0.0F;
+    frequent_ = 0;
     return next;
   }
 
@@ -102,15 +104,16 @@ class FollowMaxAbs {
     visit("reserve", self.reserve_, 0, most_reserve);
     visit("excess", self.excess_, 0, most_excess);
     visit("given_up", self.given_up_, 0, overflows_given_up);
-    visit("overflow_eighths", self.overflow_eighths_, 0, frequent);
+    visit("overflow_eighths", self.overflow_eighths_, 0, 8 * 8 - 1);
+    visit("frequent", self.frequent_, 0, until_retried);
     visit("last_overflowed", self.last_overflowed_, 0, 1);
     visit("zero_steps", self.zero_steps_, 0, window);
     visit.check("zero_steps", self.zero_steps_ < window || self.size_ == 0, "below 64 where there are recent magnitudes");
   }
   friend constexpr bool operator==(const FollowMaxAbs& a, const FollowMaxAbs& b) noexcept {
     bool are_equal = a.size_ == b.size_ && a.reserve_ == b.reserve_ && a.excess_ == b.excess_ && a.given_up_ == b.given_up_ &&
-                     a.overflow_eighths_ == b.overflow_eighths_ && a.last_overflowed_ == b.last_overflowed_ &&
-                     a.zero_steps_ == b.zero_steps_;
+                     a.overflow_eighths_ == b.overflow_eighths_ && a.frequent_ == b.frequent_ &&
+                     a.last_overflowed_ == b.last_overflowed_ && a.zero_steps_ == b.zero_steps_;
     for (int i = 0; i < a.size_; ++i) are_equal = are_equal && a.recent_[i] == b.recent_[i];
     return are_equal;
   }
@@ -120,9 +123,9 @@ class FollowMaxAbs {
   static constexpr std::int32_t unit = detail::log2_unit;  // a bit in magnitudes
   static constexpr std::int32_t bit = 1 << 24;             // and in the reserve
   static constexpr std::int32_t most_reserve = 14 * bit, most_excess = most_reserve - bit;
-  static constexpr int overflows_given_up = 128, frequent = 8 * 8;
+  static constexpr std::int32_t until_retried = 16 * bit;
+  static constexpr int overflows_given_up = 128;
 
-  [[nodiscard]] constexpr bool is_frequent() const noexcept { return overflow_eighths_ == frequent; }
   [[nodiscard]] constexpr std::int32_t level() const noexcept {
     std::int32_t highest = recent_[0];
     for (int i = 1; i < size_; ++i) highest = std::max<std::int32_t>(highest, recent_[i]);
@@ -148,12 +151,16 @@ class FollowMaxAbs {
     const bool teaches = size_ != 0 && last_overflowed_ == 0;
     zero_steps_ = 0;
     last_overflowed_ = 1;
-    if (teaches && !is_frequent()) {
+    if (teaches && frequent_ == 0) {
       learn(held);
-      overflow_eighths_ = static_cast<std::uint8_t>(std::min(overflow_eighths_ + 8, frequent));
-      if (is_frequent()) reserve_ = 0;
+      overflow_eighths_ = static_cast<std::uint8_t>(overflow_eighths_ + 8);
+      if (overflow_eighths_ >= 8 * 8) {
+        overflow_eighths_ = 0;
+        reserve_ = 0;
+        frequent_ = until_retried;
+      }
     }
-    return is_frequent() ? 0.0F : detail::bits_lower(scale, 8);
+    return frequent_ != 0 ? 0.0F : detail::bits_lower(scale, 8);
   }
   constexpr void learn(std::int32_t held) noexcept {
     const std::int32_t wanted = std::min(above_typical(held), std::max(reserve_, 3 * bit)) + bit;
@@ -163,14 +170,15 @@ class FollowMaxAbs {
   }
   constexpr void forget(std::int32_t slow) noexcept {
     reserve_ = std::max(reserve_ - slow, 0);
+    if (overflow_eighths_ != 0) --overflow_eighths_;
     const std::int32_t above = above_typical(recent_[0]);
     excess_ = std::max(excess_ - slow, above <= most_excess ? above : 0);
-    if (overflow_eighths_ != 0 && !is_frequent()) --overflow_eighths_;
   }
 
   std::int16_t recent_[window] = {};   // log2 of the magnitudes, the last step's first
   std::int32_t reserve_ = 0;           // in 2^-24 bits
   std::int32_t excess_ = 0;            // the same
+  std::int32_t frequent_ = 0;          // for how long overflows count as frequent, in the same
   std::uint8_t given_up_ = 0;          // for how many overflows the reserve is given up
   std::uint8_t overflow_eighths_ = 0;  // the count of overflows
   std::uint8_t last_overflowed_ = 0;   // whether the last step did
@@ -181,8 +189,8 @@ class FollowMaxAbs {
 /// headroom's own rule: keeps the scale as far below where gradients would overflow as the largest of 64 steps asks for, and
 /// further after overflows, which it forgets at a target rate: see FollowMaxAbs. adjust(bool), which knows no magnitudes, falls
 /// back to DynamicLossScale's rule. The magnitudes are those of GradientReport: of unscaled gradients. A scale that is set
-/// (with_loss_scale, GradScaler::update(new_scale)) holds until the next magnitude; where overflows are frequent, it is where
-/// DynamicLossScale's rule goes on.
+/// (with_loss_scale, GradScaler::update(new_scale)) is forgotten as soon as the rule chooses the next; where overflows are
+/// frequent, DynamicLossScale's goes on from it.
 using AmaxLossScale = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffAtOnce, FollowMaxAbs>;
 
 }  // namespace HEADROOM_BUILD
