@@ -7,7 +7,6 @@
 #include <headroom/tree/overlap.hpp>
 
 #include <cstddef>
-#include <limits>
 
 // A plan is what a verb has to do, once its trees have been walked and checked: for each leaf, in the order of the tree, a
 // piece {source, destination, size}. Neighbouring pieces with the same pair of dtypes form a run, which a kernel takes in one
@@ -56,28 +55,19 @@ class Plan {
   /// A leaf: read (the destination is null), worked on in place, or going into another.
   void add(const void* source, void* destination, std::size_t size, const PieceKind& kind) {
     if (kind_ != &kind) start_run(kind, 0);
-    pieces_.push_back({source, destination, size});
+    add_last({source, destination, size});
   }
   /// One with strides.
   void add(const void* source, void* destination, std::size_t size, const LoopNest& nest, const PieceKind& kind) {
     if (nest.is_contiguous() || size == 0) return add(source, destination, size, kind);
     start_run(kind, nest.depth);
     kind_ = nullptr;
-    pieces_.push_back({source, destination, size});
+    add_last({source, destination, size});
     for (int i = 0; i < nest.depth; ++i) dimensions_.push_back(nest.dimensions[i]);
   }
 
-  /// All that is read or written; of a leaf in place once. Stops counting at `enough`.
-  [[nodiscard, gnu::noinline]] std::size_t bytes(std::size_t enough = std::numeric_limits<std::size_t>::max()) const noexcept {
-    std::size_t bytes = 0;
-    for (const Run& run : runs_) {
-      const Piece* const last = end(run);
-      for (const Piece* piece = begin(run); piece != last && bytes < enough; ++piece) {
-        bytes += piece->size * bytes_each(run, *piece);
-      }
-    }
-    return bytes;
-  }
+  /// All that is read or written; of a leaf in place once.
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] static std::size_t bytes_each(const Run& run, const Piece& piece) noexcept {
     const bool is_one = piece.destination == nullptr || piece.source == piece.destination;
     return is_one ? run.kind->source_bytes : run.kind->source_bytes + run.kind->destination_bytes;
@@ -95,11 +85,16 @@ class Plan {
     runs_.push_back({&kind, pieces_.size(), dimensions_.size(), depth});
     kind_ = &kind;
   }
+  void add_last(const Piece& piece) {
+    pieces_.push_back(piece);
+    bytes_ += piece.size * bytes_each(*(runs_.end() - 1), piece);
+  }
 
   Buffer<Piece, 32> pieces_;
   Buffer<Run, 4> runs_;
   Buffer<Dimension, 4> dimensions_;
   const PieceKind* kind_ = nullptr;  // of a run that goes on
+  std::size_t bytes_ = 0;
 };
 
 /// Adds the leaves of a walk to a plan, which has them when the writer is closed. What is at hand for each leaf is in the
@@ -111,13 +106,19 @@ class Plan::Writer {
   void add(const void* source, void* destination, std::size_t size, const PieceKind& kind) {
     if (kind_ != &kind || at_ == limit_) open(kind);
     ::new (static_cast<void*>(at_++)) Piece{source, destination, size};
+    elements_ += size;
+    if (destination != nullptr && destination != source) into_another_ += size;
   }
   void add(const void* source, void* destination, std::size_t size, const LoopNest& nest, const PieceKind& kind) {
     close();
     plan_.add(source, destination, size, nest, kind);
   }
   void close() noexcept {
-    if (kind_ != nullptr) plan_.pieces_.end_at(at_);
+    if (kind_ != nullptr) {
+      plan_.pieces_.end_at(at_);
+      plan_.bytes_ += elements_ * kind_->source_bytes + into_another_ * kind_->destination_bytes;
+    }
+    elements_ = into_another_ = 0;
     kind_ = nullptr;
     limit_ = at_;
   }
@@ -134,7 +135,8 @@ class Plan::Writer {
 
   Plan& plan_;
   Piece *at_ = nullptr, *limit_ = nullptr;
-  const PieceKind* kind_ = nullptr;  // of the run that is being written; null: none
+  const PieceKind* kind_ = nullptr;              // of the run that is being written; null: none
+  std::size_t elements_ = 0, into_another_ = 0;  // of its pieces; of those that do not stay in place
 };
 
 }  // namespace detail

@@ -197,7 +197,7 @@ template <class VerbOps, DestinationIs Is, class Executor, class Source, class D
     // Where several sources go to one destination, they go there in their order.
     if (executor.concurrency() > 1 && destinations_meet(plan)) return run(sequential, plan, pass);
   }
-  if (VerbOps::streaming == 0 || !is_worth_streaming(plan.bytes(streaming_threshold()))) return run(executor, plan, pass);
+  if (VerbOps::streaming == 0 || !is_worth_streaming(plan.bytes())) return run(executor, plan, pass);
   Pass streaming = pass;
   streaming.streaming = VerbOps::streaming;
   return run(executor, plan, streaming);
