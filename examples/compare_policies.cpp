@@ -43,8 +43,8 @@ struct Policy {
   headroom::AnyLossScale policy;
 };
 
-/// What AmaxLossScale has to be better than: its own window, without the reserve that overflows teach. Where large steps are
-/// rarer than one in 64, nothing bounds how many are skipped.
+/// What AmaxLossScale has to be better than: its own window and its last bit of room, without the room of the first steps and
+/// the reserve that overflows teach. Where large steps are rarer than one in 64, nothing bounds how many are skipped.
 class LargestOf64 {
  public:
   [[nodiscard]] float loss_scale() const noexcept { return scale_; }
@@ -58,7 +58,8 @@ class LargestOf64 {
     if (!report.finite || !(report.max_abs > 0.0)) return next;
     next.recent_[next.steps_++ % 64] = static_cast<std::int16_t>(std::ilogb(report.max_abs));
     const auto end = std::begin(next.recent_) + std::min(next.steps_, 64U);
-    next.scale_ = std::max(1.0F, std::exp2(14.0F - *std::max_element(std::begin(next.recent_), end)));
+    const float scale = std::exp2(14.0F - *std::max_element(std::begin(next.recent_), end));
+    next.scale_ = std::min(std::max(scale, 1.0F), 0x1p126F);
     return next;
   }
 

@@ -120,8 +120,10 @@ TEST_CASE("what is written to a plan is what would be added to it, before and be
           expected.add(memory, memory, 6, nest_of({2, 3}, {8, 1}), kind);
           writer.add(memory, memory, 6, nest_of({2, 3}, {8, 1}), kind);
         } else {
-          expected.add(memory + size, memory, size, kind);
-          writer.add(memory + size, memory, size, kind);
+          float* const destinations[] = {memory, nullptr, memory + size};  // into another, only read, in place
+          float* const destination = destinations[random() % 3];
+          expected.add(memory + size, destination, size, kind);
+          writer.add(memory + size, destination, size, kind);
         }
       }
       writer.close();

@@ -37,7 +37,7 @@ static_assert(AmaxLossScale().adjust(overflow).loss_scale() == 128.0F);
 static_assert(AmaxLossScale().adjust(overflow).adjust(overflow).loss_scale() == 1.0F);
 static_assert(AmaxConfig().target_skip_rate == 0.0002);
 
-/// The rule as its documentation puts it, in bits.
+/// The same rule in bits, in double: checks the whole numbers, not the rule.
 struct Reference {
   std::deque<double> recent;  // the last one first
   double reserve = 0.0, excess = 0.0, overflows = 0.0, frequent = 0.0;
@@ -309,6 +309,23 @@ TEST_CASE("AmaxLossScale finds what overflows before the gradients do, and skips
     CHECK(amax.first < torch.first + 30);
     CHECK(amax.second > std::log2(static_cast<double>(ceiling)) - 0.6);
   }
+  // What it costs to try again later, where the rule's scale is 2^n times too large.
+  for (const int n : {10, 12, 20, 30}) {
+    AmaxLossScale policy;
+    int skipped = 0, retries = 0;
+    for (int i = 0; i < 100000; ++i) {
+      const bool finite = policy.loss_scale() <= 4096.0F;
+      const bool was_frequent = policy.state_dict().at("frequent_for") != headroom::StateValue(0);
+      policy = policy.adjust(GradientReport{finite, finite ? std::ldexp(1.0, 2 - n) : infinity});
+      const bool is_frequent = policy.state_dict().at("frequent_for") != headroom::StateValue(0);
+      retries += was_frequent && !is_frequent ? 1 : 0;
+      skipped += retries == 1 && !finite && (!was_frequent || skipped > 0) && i < 85000 ? 1 : 0;
+    }
+    INFO(n);
+    CHECK(retries == 1);
+    CHECK(skipped >= 2 * n - 8 - 2);
+    CHECK(skipped <= 2 * n - 8 + 2);
+  }
   for (const double larger : {0x1p6, 0x1p12, 0x1p16}) {  // gradients on the way
     const auto is_finite = [&](double max_abs, float scale) {
       return max_abs * larger * static_cast<double>(scale) <= 65504.0;
@@ -324,7 +341,7 @@ TEST_CASE("AmaxLossScale finds what overflows before the gradients do, and skips
 TEST_CASE("AmaxLossScale goes on as DynamicLossScale where overflows are frequent, until magnitudes ask for much less") {
   AmaxLossScale policy;
   const auto overflows = [&policy] { return std::get<std::int64_t>(policy.state_dict().at("overflow_eighths")); };
-  const auto frequent = [](const AmaxLossScale& of) { return std::get<std::int64_t>(of.state_dict().at("frequent")); };
+  const auto frequent = [](const AmaxLossScale& of) { return std::get<std::int64_t>(of.state_dict().at("frequent_for")); };
   for (int i = 0; i < 100; ++i) policy = policy.adjust(GradientReport{true, 0x1p-12});
   for (int i = 1; i <= 8; ++i) {
     policy = policy.adjust(GradientReport{true, 0x1p-12}).adjust(overflow);
@@ -429,9 +446,13 @@ TEST_CASE("AmaxLossScale makes no room for what no scale would hold") {
 TEST_CASE("AmaxLossScale does not come down for good where one step in twenty is not finite, or every tenth") {
   std::mt19937_64 random(7);
   std::uniform_real_distribution<double> uniform;
+  struct Bad {
+    double share;
+    bool is_regular;
+  };
+  constexpr Bad all[] = {{0.01, false}, {0.02, false}, {0.05, false}, {1.0 / 10, true}, {1.0 / 20, true}, {1.0 / 60, true}};
   for (const double max_abs : {1.0, 0.01, 1e-4}) {
-    for (const double share : {0.01, 0.02, 0.05, 1.0 / 10, 1.0 / 20, 1.0 / 60}) {
-      const bool is_regular = share > 0.05 || share == 1.0 / 20 || share == 1.0 / 60;
+    for (const auto [share, is_regular] : all) {
       AmaxLossScale policy;
       double bits = 0.0;
       for (int i = 0; i < 60000; ++i) {
@@ -483,7 +504,7 @@ TEST_CASE("AmaxLossScale goes back where a run of overflows has brought it down 
   }
   CHECK(skipped < 40);
   auto state = policy.state_dict();  // which steps in a row do not lead to
-  for (const char* key : {"frequent", "overflow_eighths"}) state.set(key, 0);
+  for (const char* key : {"frequent_for", "overflow_eighths"}) state.set(key, 0);
   state.set("recent", "1 2");
   state.set("zero_steps", 63);
   state.set("last_overflowed", 1);
@@ -590,10 +611,13 @@ TEST_CASE("AmaxLossScale goes on from its state as the saved one would have") {
   config.target_skip_rate = 0.001;
   config.largest_finite = 57344.0F;
   config.scale.min_scale = 0x1p-40F;
-  AmaxLossScale policy(config);
+  AmaxLossScale policy(config), reloaded(config);
   int step = 0;
   for (const double max_abs : course(9, 3000)) {
+    if (step % 10 == 0) reloaded = AmaxLossScale::from_state_dict(reloaded.state_dict());
+    reloaded = reloaded.adjust(report_of(max_abs, policy.loss_scale()));
     policy = policy.adjust(report_of(max_abs, policy.loss_scale()));
+    REQUIRE(reloaded.loss_scale() == policy.loss_scale());
     if (++step % 10 == 1) {
       const AmaxLossScale loaded = AmaxLossScale::from_state_dict(policy.state_dict());
       REQUIRE(loaded == policy);
@@ -617,7 +641,7 @@ TEST_CASE("AmaxLossScale goes on from its state as the saved one would have") {
   policy = policy.adjust(GradientReport{true, 0.01});
   CHECK(message("zero_steps", 64) == "headroom: zero_steps is 64; it must be below 64 where there are recent magnitudes");
   CHECK(message("overflow_eighths", 64) == "headroom: overflow_eighths is 64; it must be in [0, 63]");
-  CHECK(message("frequent", 1 << 29) == "headroom: frequent is 536870912; it must be in [0, 268435456]");
+  CHECK(message("frequent_for", 1 << 29) == "headroom: frequent_for is 536870912; it must be in [0, 268435456]");
 }
 
 TEST_CASE("AmaxLossScale: the reserve at its bounds, and equality") {
@@ -656,7 +680,7 @@ TEST_CASE("AmaxLossScale: the reserve at its bounds, and equality") {
     state.set(key, value);
     return AmaxLossScale::from_state_dict(state);
   };
-  for (const char* key : {"reserve", "excess", "given_up", "overflow_eighths", "frequent", "last_overflowed", "zero_steps"})
+  for (const char* key : {"reserve", "excess", "given_up", "overflow_eighths", "frequent_for", "last_overflowed", "zero_steps"})
     CHECK(with(key, 1) != policy);
   CHECK(with("recent", "1") != with("recent", "1 1"));
   CHECK(policy.adjust(GradientReport{true, 1.0}) != policy);
@@ -678,7 +702,7 @@ TEST_CASE("AmaxLossScale: the reserve at its bounds, and equality") {
   state.set("excess", 5 * bit);
   state.set("reserve", 10 * bit);
   CHECK(number(AmaxLossScale::from_state_dict(state).with_loss_scale(0x1p-20F).adjust(overflow), "reserve") == 6 * bit);
-  state.set("frequent", 1);  // where overflows are frequent, they teach nothing
+  state.set("frequent_for", 1);  // where overflows are frequent, they teach nothing
   CHECK(number(AmaxLossScale::from_state_dict(state).adjust(overflow), "given_up") == 2);
 }
 

@@ -55,22 +55,26 @@ class Plan {
   /// A leaf: read (the destination is null), worked on in place, or going into another.
   void add(const void* source, void* destination, std::size_t size, const PieceKind& kind) {
     if (kind_ != &kind) start_run(kind, 0);
-    add_last({source, destination, size});
+    append({source, destination, size});
   }
   /// One with strides.
   void add(const void* source, void* destination, std::size_t size, const LoopNest& nest, const PieceKind& kind) {
     if (nest.is_contiguous() || size == 0) return add(source, destination, size, kind);
     start_run(kind, nest.depth);
     kind_ = nullptr;
-    add_last({source, destination, size});
+    append({source, destination, size});
     for (int i = 0; i < nest.depth; ++i) dimensions_.push_back(nest.dimensions[i]);
   }
 
   /// All that is read or written; of a leaf in place once.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] static std::size_t bytes_each(const Run& run, const Piece& piece) noexcept {
-    const bool is_one = piece.destination == nullptr || piece.source == piece.destination;
+    const bool is_one = stays(piece.source, piece.destination);
     return is_one ? run.kind->source_bytes : run.kind->source_bytes + run.kind->destination_bytes;
+  }
+  /// Whether a leaf is only read, or worked on in place.
+  [[nodiscard]] static bool stays(const void* source, const void* destination) noexcept {
+    return destination == nullptr || source == destination;
   }
   [[nodiscard]] const Buffer<Piece, 32>& pieces() const noexcept { return pieces_; }
   [[nodiscard]] const Buffer<Run, 4>& runs() const noexcept { return runs_; }
@@ -85,7 +89,7 @@ class Plan {
     runs_.push_back({&kind, pieces_.size(), dimensions_.size(), depth});
     kind_ = &kind;
   }
-  void add_last(const Piece& piece) {
+  void append(const Piece& piece) {
     pieces_.push_back(piece);
     bytes_ += piece.size * bytes_each(*(runs_.end() - 1), piece);
   }
@@ -107,7 +111,7 @@ class Plan::Writer {
     if (kind_ != &kind || at_ == limit_) open(kind);
     ::new (static_cast<void*>(at_++)) Piece{source, destination, size};
     elements_ += size;
-    if (destination != nullptr && destination != source) into_another_ += size;
+    if (!stays(source, destination)) into_another_ += size;
   }
   void add(const void* source, void* destination, std::size_t size, const LoopNest& nest, const PieceKind& kind) {
     close();

@@ -36,8 +36,8 @@ struct AmaxConfig {
   friend constexpr bool operator!=(const AmaxConfig& a, const AmaxConfig& b) noexcept { return !(a == b); }
 };
 
-/// Follows the largest |gradient|: a piece of BasicDynamicLossScale, and headroom's own rule. All in logarithms to base 2, and
-/// of the magnitudes of steps that were finite and had gradients other than zero:
+/// Follows the largest |gradient|: a piece of BasicDynamicLossScale, and headroom's own rule. All in logarithms to base 2. A
+/// magnitude is that of a step's largest |gradient|; only finite steps with a gradient other than zero have one.
 ///
 ///     scale     the largest power of two with which level + room and typical + reserve stay within largest_finite
 ///     level     the largest of the last 64 magnitudes
@@ -52,20 +52,21 @@ struct AmaxConfig {
 ///
 /// After an overflow the scale is 2^8 times smaller for the one step it takes to see what the magnitude is now. If that step
 /// has none, for everything may have underflowed, the scale is what the rule chooses by the magnitudes before. An overflow
-/// right after another, or before any magnitude, teaches nothing and makes the scale 2^8 times smaller again.
+/// right after another, or before any magnitude, teaches nothing; the scale is 2^8 times smaller again.
 ///
-/// An overflow that asks for a reserve of more than 14 gives it up, as it does not help: until 128 further overflows could
-/// teach, it is at most 2, or 1 more than `excess`: the most by which a magnitude was above typical, if that is no more than
-/// 13. It falls as the reserve does.
+/// An overflow that asks for a reserve of more than 14 gives it up, as it does not help: it is at most 2, or 1 more than
+/// `excess`, until the 128th further overflow that would have taught something, which teaches again. `excess` is the largest of
+/// magnitude - typical, leaving out magnitudes more than 13 above typical; it is forgotten as fast as the reserve.
 ///
 /// What overflows may also be in no report: the loss, or a gradient on the way to these. So a count goes up by 1 with each
-/// overflow that teaches, and down by 1/8 with each magnitude, not below 0. At 8 overflows are frequent, and nothing has
-/// helped: the reserve is 0, and the scale is DynamicLossScale's, as by adjust(bool), until the rule chooses one 4 times
-/// smaller, but for no more than 16 / target_skip_rate finite steps: to try again costs 15 to 40 overflows.
+/// overflow that teaches, and down by 1/8 with each magnitude, not below 0. When it reaches 8, the reserve has not helped:
+/// it becomes 0, overflows are frequent, and the scale is DynamicLossScale's, as by adjust(bool), until the rule asks for a
+/// quarter of it or less; or for 16 / target_skip_rate finite steps, after which the rule is tried again. Where the scale it
+/// chooses is 2^n times too large, n >= 10, this costs 2 n - 8 overflows.
 ///
 /// Other steps without gradients but zero say nothing of magnitudes. To the scale they are as adjust(true), so that
-/// growth_interval of them double it. After 64 of them in a row the magnitudes are forgotten, lest the scale go back to where
-/// everything underflows as soon as something does not.
+/// growth_interval of them, in a row or not, double it; counter() counts them. After 64 in a row the magnitudes are forgotten,
+/// lest the scale go back to where everything underflows as soon as something does not.
 ///
 /// It reckons in whole numbers, so all machines, compilers and flags agree: magnitudes in sixteenths, rounded down, by straight
 /// lines between powers of two in place of log2; their mean is rounded toward 0.
@@ -78,10 +79,10 @@ class FollowMaxAbs {
   [[nodiscard]] constexpr float next_scale(const GradientReport& report, float scale, const Config& config) noexcept {
     const std::int32_t largest = detail::log2_below(static_cast<double>(config.largest_finite));
     if (!report.finite) return after_overflow(largest - detail::log2_below(static_cast<double>(scale)), scale);
-    const bool goes_back = last_overflowed_ != 0 && size_ != 0 && frequent_ == 0;
-    const auto slow = static_cast<std::int32_t>(bit * config.target_skip_rate);
+    const bool goes_back = last_overflowed_ != 0 && size_ != 0 && frequent_for_ == 0;
+    const auto forgotten = static_cast<std::int32_t>(reserve_bit * config.target_skip_rate);
     last_overflowed_ = 0;
-    frequent_ = std::max(frequent_ - slow, 0);
+    frequent_for_ = std::max(frequent_for_ - forgotten, 0);
     if (!detail::is_positive(report.max_abs)) {
       const float next = goes_back ? chosen(largest) : 0.0F;
       if (zero_steps_ < window && ++zero_steps_ == window) size_ = 0;
@@ -91,28 +92,28 @@ class FollowMaxAbs {
     for (int i = window - 1; i > 0; --i) recent_[i] = recent_[i - 1];
     recent_[0] = static_cast<std::int16_t>(detail::log2_below(report.max_abs));
     if (size_ < window) ++size_;
-    forget(slow);
+    after_magnitude(forgotten);
     const float next = chosen(largest);
-    if (frequent_ != 0 && next > scale / 4.0F) return 0.0F;
-    frequent_ = 0;
+    if (frequent_for_ != 0 && next > scale / 4.0F) return 0.0F;
+    frequent_for_ = 0;
     return next;
   }
 
   template <class Self, class Visit>
   static void visit_fields(Self& self, Visit& visit) {
-    visit.list("recent", self.recent_, self.size_, detail::log2_below(0x1p-1074), detail::log2_below(0x1p1023) + unit);
+    visit.list("recent", self.recent_, self.size_, -1023 * magnitude_bit, 1024 * magnitude_bit);
     visit("reserve", self.reserve_, 0, most_reserve);
     visit("excess", self.excess_, 0, most_excess);
     visit("given_up", self.given_up_, 0, overflows_given_up);
     visit("overflow_eighths", self.overflow_eighths_, 0, 8 * 8 - 1);
-    visit("frequent", self.frequent_, 0, until_retried);
+    visit("frequent_for", self.frequent_for_, 0, until_retried);
     visit("last_overflowed", self.last_overflowed_, 0, 1);
     visit("zero_steps", self.zero_steps_, 0, window);
     visit.check("zero_steps", self.zero_steps_ < window || self.size_ == 0, "below 64 where there are recent magnitudes");
   }
   friend constexpr bool operator==(const FollowMaxAbs& a, const FollowMaxAbs& b) noexcept {
     bool are_equal = a.size_ == b.size_ && a.reserve_ == b.reserve_ && a.excess_ == b.excess_ && a.given_up_ == b.given_up_ &&
-                     a.overflow_eighths_ == b.overflow_eighths_ && a.frequent_ == b.frequent_ &&
+                     a.overflow_eighths_ == b.overflow_eighths_ && a.frequent_for_ == b.frequent_for_ &&
                      a.last_overflowed_ == b.last_overflowed_ && a.zero_steps_ == b.zero_steps_;
     for (int i = 0; i < a.size_; ++i) are_equal = are_equal && a.recent_[i] == b.recent_[i];
     return are_equal;
@@ -120,10 +121,10 @@ class FollowMaxAbs {
 
  private:
   static constexpr int window = 64;
-  static constexpr std::int32_t unit = detail::log2_unit;  // a bit in magnitudes
-  static constexpr std::int32_t bit = 1 << 24;             // and in the reserve
-  static constexpr std::int32_t most_reserve = 14 * bit, most_excess = most_reserve - bit;
-  static constexpr std::int32_t until_retried = 16 * bit;
+  static constexpr std::int32_t magnitude_bit = detail::log2_unit;  // a bit in magnitudes
+  static constexpr std::int32_t reserve_bit = 1 << 24;              // and in the reserve
+  static constexpr std::int32_t most_reserve = 14 * reserve_bit, most_excess = most_reserve - reserve_bit;
+  static constexpr std::int32_t until_retried = 16 * reserve_bit;
   static constexpr int overflows_given_up = 128;
 
   [[nodiscard]] constexpr std::int32_t level() const noexcept {
@@ -138,11 +139,12 @@ class FollowMaxAbs {
   }
   /// In bits of the reserve, at most those that it can have.
   [[nodiscard]] constexpr std::int32_t above_typical(std::int32_t magnitude) const noexcept {
-    return std::max(0, std::min(magnitude - typical(), most_reserve / bit * unit)) * (bit / unit);
+    return std::max(0, std::min(magnitude - typical(), most_reserve / reserve_bit * magnitude_bit)) *
+           (reserve_bit / magnitude_bit);
   }
   [[nodiscard]] constexpr float chosen(std::int32_t largest) const noexcept {
-    const std::int32_t room = std::max(unit, 3 * unit - (size_ - 1) * unit / 4);
-    const std::int32_t needed = std::max(level() + room, typical() + reserve_ / (bit / unit));
+    const std::int32_t room = std::max(magnitude_bit, 3 * magnitude_bit - (size_ - 1) * magnitude_bit / 4);
+    const std::int32_t needed = std::max(level() + room, typical() + reserve_ / (reserve_bit / magnitude_bit));
     return detail::power_of_two(detail::whole_bits(largest - needed));
   }
 
@@ -151,34 +153,34 @@ class FollowMaxAbs {
     const bool teaches = size_ != 0 && last_overflowed_ == 0;
     zero_steps_ = 0;
     last_overflowed_ = 1;
-    if (teaches && frequent_ == 0) {
+    if (teaches && frequent_for_ == 0) {
       learn(held);
       overflow_eighths_ = static_cast<std::uint8_t>(overflow_eighths_ + 8);
       if (overflow_eighths_ >= 8 * 8) {
         overflow_eighths_ = 0;
         reserve_ = 0;
-        frequent_ = until_retried;
+        frequent_for_ = until_retried;
       }
     }
-    return frequent_ != 0 ? 0.0F : detail::bits_lower(scale, 8);
+    return frequent_for_ != 0 ? 0.0F : detail::bits_lower(scale, 8);
   }
   constexpr void learn(std::int32_t held) noexcept {
-    const std::int32_t wanted = std::min(above_typical(held), std::max(reserve_, 3 * bit)) + bit;
+    const std::int32_t wanted = std::min(above_typical(held), std::max(reserve_, 3 * reserve_bit)) + reserve_bit;
     if (given_up_ != 0) --given_up_;
     if (given_up_ == 0 && wanted > most_reserve) given_up_ = overflows_given_up;
-    reserve_ = given_up_ == 0 ? std::max(reserve_, wanted) : std::min(wanted, std::max(2 * bit, excess_ + bit));
+    reserve_ = given_up_ == 0 ? std::max(reserve_, wanted) : std::min(wanted, std::max(2 * reserve_bit, excess_ + reserve_bit));
   }
-  constexpr void forget(std::int32_t slow) noexcept {
-    reserve_ = std::max(reserve_ - slow, 0);
+  constexpr void after_magnitude(std::int32_t forgotten) noexcept {
+    reserve_ = std::max(reserve_ - forgotten, 0);
     if (overflow_eighths_ != 0) --overflow_eighths_;
     const std::int32_t above = above_typical(recent_[0]);
-    excess_ = std::max(excess_ - slow, above <= most_excess ? above : 0);
+    excess_ = std::max(excess_ - forgotten, above <= most_excess ? above : 0);
   }
 
   std::int16_t recent_[window] = {};   // log2 of the magnitudes, the last step's first
   std::int32_t reserve_ = 0;           // in 2^-24 bits
   std::int32_t excess_ = 0;            // the same
-  std::int32_t frequent_ = 0;          // for how long overflows count as frequent, in the same
+  std::int32_t frequent_for_ = 0;      // for how long overflows count as frequent, in the same
   std::uint8_t given_up_ = 0;          // for how many overflows the reserve is given up
   std::uint8_t overflow_eighths_ = 0;  // the count of overflows
   std::uint8_t last_overflowed_ = 0;   // whether the last step did
