@@ -64,7 +64,7 @@ struct AmaxConfig {
 /// quarter of it or less; or for 16 / target_skip_rate finite steps, after which the rule is tried again. Where the scale it
 /// chooses is 2^n times too large, n >= 10, this costs 2 n - 8 overflows.
 ///
-/// Other steps without gradients but zero say nothing of magnitudes. To the scale they are as adjust(true), so that
+/// Other steps whose gradients are all zero say nothing of magnitudes. To the scale they are as adjust(true), so that
 /// growth_interval of them, in a row or not, double it; counter() counts them. After 64 in a row the magnitudes are forgotten,
 /// lest the scale go back to where everything underflows as soon as something does not.
 ///
