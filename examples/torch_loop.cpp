@@ -100,7 +100,7 @@ class Training {
     std::stringstream text;
     text << std::ifstream(directory + "/scaler.txt").rdbuf();
     headroom::StateDict state = headroom::from_text(text.str());
-    epoch_ = static_cast<int>(std::get<std::int64_t>(state.at("epoch")));
+    epoch_ = static_cast<int>(state.at("epoch").integer());
     (void)state.erase("epoch");
     scaler_.load_state_dict(state);
   }

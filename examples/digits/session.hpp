@@ -97,7 +97,7 @@ class Session {
       throw std::runtime_error("the checkpoint is of another training, with these settings:\n" + settings);
     }
     const headroom::StateDict progress = headroom::from_text(section(sections, "progress"));
-    const auto number = [&](const char* key) { return static_cast<int>(std::get<std::int64_t>(progress.at(key))); };
+    const auto number = [&](const char* key) { return static_cast<int>(progress.at(key).integer()); };
     step_ = number("step");
     skipped_ = number("skipped");
     Adam::State adam = adam_.state();

@@ -32,7 +32,7 @@ auto unless_refused(F f) -> std::optional<decltype(f())> {
 
 bool has_nan(const headroom::StateDict& dict) {
   for (const auto& [key, value] : dict) {
-    if (value.is_real() && headroom::detail::exact_text(std::get<double>(value)) == "nan") return true;
+    if (value.is_real() && headroom::detail::exact_text(value.real()) == "nan") return true;
   }
   return false;
 }

@@ -174,7 +174,7 @@ TEST_CASE("AmaxLossScale: an overflow teaches it a bit more than was kept, which
   AmaxLossScale policy;
   for (int step = 0; step < 100; ++step) policy = policy.adjust(GradientReport{true, 0x1p-10});
   const float before = policy.loss_scale();
-  const auto reserve = [&policy] { return std::get<std::int64_t>(policy.state_dict().at("reserve")); };
+  const auto reserve = [&policy] { return policy.state_dict().at("reserve").integer(); };
   policy = policy.adjust(overflow);
   CHECK(reserve() == (31 << 20) + (1 << 24));  // 65504 by the line: 31 sixteenths above 2^14
   const std::int64_t learnt = reserve();
@@ -339,8 +339,8 @@ TEST_CASE("AmaxLossScale finds what overflows before the gradients do, and skips
 
 TEST_CASE("AmaxLossScale goes on as DynamicLossScale where overflows are frequent, until magnitudes ask for much less") {
   AmaxLossScale policy;
-  const auto overflows = [&policy] { return std::get<std::int64_t>(policy.state_dict().at("overflow_eighths")); };
-  const auto frequent = [](const AmaxLossScale& of) { return std::get<std::int64_t>(of.state_dict().at("frequent_for")); };
+  const auto overflows = [&policy] { return policy.state_dict().at("overflow_eighths").integer(); };
+  const auto frequent = [](const AmaxLossScale& of) { return of.state_dict().at("frequent_for").integer(); };
   for (int i = 0; i < 100; ++i) policy = policy.adjust(GradientReport{true, 0x1p-12});
   for (int i = 1; i <= 8; ++i) {
     policy = policy.adjust(GradientReport{true, 0x1p-12}).adjust(overflow);
@@ -626,7 +626,7 @@ TEST_CASE("AmaxLossScale goes on from its state as the saved one would have") {
   for (int i = 0; i < 20 * 64; ++i)  // until it is given up
     policy = policy.adjust(i % 64 == 0 ? overflow : GradientReport{true, 0.01});
   policy = policy.adjust(overflow);
-  CHECK(std::get<std::int64_t>(policy.state_dict().at("given_up")) > 0);
+  CHECK(policy.state_dict().at("given_up").integer() > 0);
   CHECK(policy.state_dict().at("last_overflowed") == headroom::StateValue(1));
   CHECK(AmaxLossScale::from_state_dict(policy.state_dict()) == policy);
   CHECK(policy.policy_name() == "amax");
@@ -648,7 +648,7 @@ TEST_CASE("AmaxLossScale: the reserve at its bounds, and equality") {
   config.scale.min_scale = 0x1p-40F;
   AmaxLossScale policy = AmaxLossScale(config).adjust(GradientReport{true, 1.0});
   constexpr std::int64_t bit = 1 << 24;
-  const auto number = [](const AmaxLossScale& of, const char* key) { return std::get<std::int64_t>(of.state_dict().at(key)); };
+  const auto number = [](const AmaxLossScale& of, const char* key) { return of.state_dict().at(key).integer(); };
   // 1 more than it was, or than 3, but not than what was kept: of 15 15/16 all but that of the scale.
   const auto learnt = [&](float scale, std::int64_t reserve, std::int64_t given_up = 0) {
     auto state = policy.state_dict();

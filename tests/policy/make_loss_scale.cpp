@@ -1,7 +1,6 @@
 #include <headroom/policy/make_loss_scale.hpp>
 
 #include <string>
-#include <variant>
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
@@ -110,8 +109,7 @@ TEST_CASE("a bad setting of any policy is named by its key, with its value") {
         ++refused;
         const bool is_unknown = message == "headroom: the key '" + key + "' is unknown; its value is " + text(bad);
         // A scale is kept as a float, and of two settings that do not go together both are named.
-        const auto* real = std::get_if<double>(&bad);
-        const auto rounded = text(real == nullptr ? bad : static_cast<double>(headroom::detail::rounded_to_float(*real)));
+        const auto rounded = text(bad.is_real() ? headroom::StateValue(headroom::detail::rounded_to_float(bad.real())) : bad);
         bool is_named = is_unknown;
         for (const std::string& value : {text(bad), rounded}) {
           is_named = is_named || message.find("headroom: " + key + " is " + value) == 0;

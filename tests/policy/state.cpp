@@ -7,7 +7,6 @@
 #include <random>
 #include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "support/any_policies.hpp"
@@ -146,7 +145,7 @@ TEST_CASE("true is no whole number and no real one, but does for a flag as 1 doe
   const headroom::DeepSpeedLossScale off = headroom::presets::deepspeed(),
                                      on = headroom::presets::deepspeed(0x1p32, 2.0, 1000, 1.0, 1, true);
   StateDict state = off.state_dict();
-  CHECK(std::get<std::int64_t>(state.at("consecutive_hysteresis")) == 0);
+  CHECK(state.at("consecutive_hysteresis").integer() == 0);
   for (const StateValue& yes : {StateValue(true), StateValue(1)}) {
     state.set("consecutive_hysteresis", yes);
     CHECK(headroom::DeepSpeedLossScale::from_state_dict(state) == on);
@@ -184,15 +183,15 @@ TEST_CASE("policies are equal where every entry of their states is") {
       int others = 0;
       for (const int change : {-1, 1}) {
         StateDict changed = state;
-        if (const auto* real = std::get_if<double>(&value)) {
-          const double base = *real == 0.0 ? 0.5 : *real;
+        if (value.is_real()) {
+          const double base = value.real() == 0.0 ? 0.5 : value.real();
           changed.set(key, static_cast<double>(static_cast<float>(base * (1.0 + change * 0.1))));
         } else if (value.is_text()) {
-          const std::string text = std::get<std::string>(value);  // a list, of which the first number changes
+          const std::string text = value.text();  // a list, of which the first number changes
           const std::size_t first = text.find(' ') < text.size() ? text.find(' ') : text.size();
           changed.set(key, std::to_string((first == 0 ? 0 : std::stoi(text)) + change) + text.substr(first));
         } else {
-          changed.set(key, std::get<std::int64_t>(value) + change);
+          changed.set(key, value.integer() + change);
         }
         if (!error_of(changed).empty()) continue;
         ++others;

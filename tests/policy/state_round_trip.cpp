@@ -11,7 +11,6 @@
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "support/any_policies.hpp"
 #include "support/catch.hpp"

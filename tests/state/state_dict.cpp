@@ -4,7 +4,6 @@
 #include <limits>
 #include <string>
 #include <type_traits>
-#include <variant>
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
@@ -23,8 +22,8 @@ TEST_CASE("a StateDict keeps its entries in order") {
   dict["b"] = 4;
   dict.set("z", "again");
   CHECK(dict.begin()->first == "z");
-  CHECK(std::get<std::string>(dict.at("z")) == "again");
-  CHECK(std::get<std::int64_t>(*dict.find("b")) == 4);
+  CHECK(dict.at("z").text() == "again");
+  CHECK(dict.find("b")->integer() == 4);
   CHECK(dict.erase("a"));
   CHECK_FALSE(dict.erase("a"));
   CHECK_FALSE(dict.contains("a"));
@@ -54,10 +53,23 @@ TEST_CASE("values are equal where kind and bits are") {
 TEST_CASE("true and false are of their own kind") {
   const StateValue flag = true;
   CHECK((flag.is_bool() && !flag.is_integer() && !flag.is_real() && !flag.is_text()));
-  CHECK(std::get<bool>(flag));
+  CHECK(flag.boolean());
   CHECK_FALSE(StateValue(1).is_bool());
   CHECK(headroom::detail::to_text(flag) == "true");
   CHECK(headroom::detail::to_text(StateValue(false)) == "false");
+}
+
+TEST_CASE("a value of another kind is refused, and named") {
+  const StateValue integer = 7, real = 2.5, text = "seven", flag = true;
+  const auto refused = [](auto ask) { return support::message_of([&] { (void)ask(); }); };
+  CHECK(refused([&] { return integer.real(); }) == "headroom: a value of a state is 7; it must be a real number");
+  CHECK(refused([&] { return real.integer(); }) == "headroom: a value of a state is 2.5; it must be a whole number");
+  CHECK(refused([&] { return integer.text(); }) == "headroom: a value of a state is 7; it must be a text");
+  CHECK(refused([&] { return text.integer(); }) == "headroom: a value of a state is 'seven'; it must be a whole number");
+  CHECK(refused([&] { return integer.boolean(); }) == "headroom: a value of a state is 7; it must be true or false");
+  CHECK(refused([&] { return flag.integer(); }) == "headroom: a value of a state is true; it must be a whole number");
+  CHECK((integer.integer() == 7 && real.real() == 2.5 && text.text() == "seven" && flag.boolean()));
+  CHECK(StateValue().integer() == 0);
 }
 
 // A character is a mistake: as a rule a text of one was meant. A pointer is no flag.
@@ -69,9 +81,9 @@ static_assert(is_value<std::int8_t> && is_value<std::uint8_t> && is_value<bool> 
 
 TEST_CASE("the largest whole number is 2^63 - 1") {
   constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
-  CHECK(std::get<std::int64_t>(StateValue(most)) == std::numeric_limits<std::int64_t>::max());
+  CHECK(StateValue(most).integer() == std::numeric_limits<std::int64_t>::max());
   CHECK_THAT(support::message_of([] { (void)StateValue(most + 1); }), ContainsSubstring("9223372036854775808 is too large"));
-  CHECK(std::get<std::int64_t>(StateValue(std::numeric_limits<std::uint32_t>::max())) == 4294967295);
+  CHECK(StateValue(std::numeric_limits<std::uint32_t>::max()).integer() == 4294967295);
 }
 
 TEST_CASE("what a StateDict cannot hold is refused") {

@@ -6,7 +6,6 @@
 #include <locale>
 #include <random>
 #include <string>
-#include <variant>
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
@@ -28,7 +27,7 @@ double with_bits(std::uint64_t bits) {
   return value;
 }
 StateValue value_of(const std::string& text) { return from_text("key = " + text).at("key"); }
-std::uint64_t bits_of_text(const std::string& text) { return support::bits_of(std::get<double>(value_of(text))); }
+std::uint64_t bits_of_text(const std::string& text) { return support::bits_of(value_of(text).real()); }
 std::string error_of(const std::string& text) {
   return support::message_of([&] { (void)from_text(text); });
 }

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
-#include <variant>
 
 // Policies as users write them, from one that is no more than a policy to one with everything.
 
@@ -41,7 +40,7 @@ struct Stairs {
   [[nodiscard]] headroom::StateDict state_dict() const { return {{"height", height}, {"stair", stair}}; }
   [[nodiscard]] static Stairs from_state_dict(const headroom::StateDict& dict) {
     if (dict.size() != 2) throw std::invalid_argument("not the two entries of Stairs");
-    return {std::get<double>(dict.at("height")), std::get<std::int64_t>(dict.at("stair"))};
+    return {dict.at("height").real(), dict.at("stair").integer()};
   }
 };
 

@@ -17,7 +17,11 @@ template <class Json>
 auto to_json(Json& json, const StateDict& dict) -> decltype(Json::object(), void()) {
   json = Json::object();
   for (const auto& [key, value] : dict) {
-    std::visit([&json, name = key](const auto& held) { json[name] = held; }, static_cast<const StateValue::Base&>(value));
+    Json& written = json[key];
+    if (value.is_integer()) written = value.integer();
+    if (value.is_real()) written = value.real();
+    if (value.is_text()) written = value.text();
+    if (value.is_bool()) written = value.boolean();
   }
 }
 

@@ -100,8 +100,7 @@ using state_t = decltype(P::from_state_dict(std::declval<const P&>().state_dict(
     if (now == nullptr || key == "version" || key == "policy") {
       throw_invalid_argument("the key '" + key + "' is unknown; its value is " + to_text(value));
     }
-    const auto* whole = std::get_if<std::int64_t>(&value);
-    state.set(key, now->is_real() && whole != nullptr ? StateValue(static_cast<double>(*whole)) : value);
+    state.set(key, now->is_real() && value.is_integer() ? StateValue(static_cast<double>(value.integer())) : value);
   }
   return state;
 }

@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -63,14 +62,14 @@ class StateImport {
   /// An integer setting of ours; the largest integer if we have none of that name.
   [[nodiscard]] std::int64_t setting(const char* ours) const {
     const StateValue* value = ours_.find(ours);
-    return value == nullptr ? largest_counter : std::get<std::int64_t>(*value);
+    return value == nullptr ? largest_counter : value->integer();
   }
 
   [[nodiscard]] StateDict finish() {
     read_.finish();
     // The state does not tell where training began. It was not below the floor, or that no longer matters.
     const StateValue* floor = ours_.find("min_scale");
-    if (floor != nullptr && std::get<double>(ours_.at("initial_scale")) < std::get<double>(*floor)) {
+    if (floor != nullptr && ours_.at("initial_scale").real() < floor->real()) {
       ours_.set("initial_scale", *floor);
     }
     return std::move(ours_);

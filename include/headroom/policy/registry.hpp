@@ -115,7 +115,7 @@ template <class Systems>
   const auto is_it = [&](std::string_view, const HeldLossScale& other) {
     if (!other.kind->has_state) return false;
     const StateValue other_name = state_of(other).at("policy");
-    const std::string text = other_name.is_text() ? std::get<std::string>(other_name) : to_text(other_name);
+    const std::string text = other_name.is_text() ? other_name.text() : to_text(other_name);
     if ((", " + known + ", ").find(", " + text + ", ") == std::string::npos) known += (known.empty() ? "" : ", ") + text;
     return name == other_name;
   };

@@ -14,7 +14,6 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace headroom {
@@ -188,13 +187,13 @@ class SpikeGuard {
   }
   /// Returns false if the text is wrong.
   [[nodiscard]] bool read_values(const StateValue& value) {
-    const auto* text = std::get_if<std::string>(&value);
-    if (text == nullptr || text->size() % digits != 0 || text->size() / digits > static_cast<std::size_t>(window_))
-      return false;
-    for (std::size_t at = 0; at < text->size(); at += digits) {
+    if (!value.is_text()) return false;
+    const std::string& text = value.text();
+    if (text.size() % digits != 0 || text.size() / digits > static_cast<std::size_t>(window_)) return false;
+    for (std::size_t at = 0; at < text.size(); at += digits) {
       std::uint64_t bits = 0;
       for (std::size_t i = at; i < at + digits; ++i) {
-        const std::size_t digit = std::string_view("0123456789abcdef").find((*text)[i]);
+        const std::size_t digit = std::string_view("0123456789abcdef").find(text[i]);
         if (digit > 15) return false;
         bits = bits << 4U | digit;
       }

@@ -33,15 +33,13 @@ inline constexpr std::uint64_t first_digest = 0xcbf29ce484222325;  // where FNV-
   for (const auto& [key, value] : state) {
     result = detail::digest_with(result, key);
     // As StateValue compares them: kinds differ, but true is 1.
-    result = detail::digest_with(result, value.is_bool() ? 0 : value.index());
-    if (const auto* text = std::get_if<std::string>(&value)) {
-      result = detail::digest_with(result, *text);
-    } else if (const auto* real = std::get_if<double>(&value)) {
-      result = detail::digest_with(result, detail::bit_cast<std::uint64_t>(*real));
-    } else if (const auto* flag = std::get_if<bool>(&value)) {
-      result = detail::digest_with(result, *flag ? 1U : 0U);
+    result = detail::digest_with(result, value.is_text() ? 2U : value.is_real() ? 1U : 0U);
+    if (value.is_text()) {
+      result = detail::digest_with(result, value.text());
+    } else if (value.is_real()) {
+      result = detail::digest_with(result, detail::bit_cast<std::uint64_t>(value.real()));
     } else {
-      result = detail::digest_with(result, static_cast<std::uint64_t>(*std::get_if<std::int64_t>(&value)));
+      result = detail::digest_with(result, static_cast<std::uint64_t>(value.is_bool() ? value.boolean() : value.integer()));
     }
   }
   return result;

@@ -131,7 +131,7 @@ class StateReader {
   void list(const char* key, Integer (&values)[capacity], Size& size, std::int64_t low, std::int64_t high) {
     if (!is_there(key)) return;
     const StateValue& value = look_up(key);
-    const std::string text = value.is_text() ? *std::get_if<std::string>(&value) : "no text";
+    const std::string text = value.is_text() ? value.text() : "no text";
     // By hand: std::from_chars has one code for units of unlike flags, see shared.hpp.
     const char* at = text.data();
     const char* const end = at + text.size();
@@ -200,17 +200,16 @@ class StateReader {
     throw_invalid_argument(full(key) + " is " + to_text(value) + "; it must be " + expected);
   }
   [[nodiscard]] std::int64_t whole(const char* key, const StateValue& value) const {
-    if (const auto* number = std::get_if<std::int64_t>(&value)) return *number;
+    if (value.is_integer()) return value.integer();
     throw_invalid_argument(full(key) + " is " + to_text(value) + (value.is_real() ? " as a real number" : "") +
                            "; it must be a whole number");
   }
   /// An integer will do, because some writers of JSON do not distinguish 2 from 2.0.
   const double& real(const char* key) {
     const StateValue& value = look_up(key);
-    if (const auto* number = std::get_if<double>(&value)) return *number;
-    const auto* integer = std::get_if<std::int64_t>(&value);
-    if (integer == nullptr) bad(key, value, "a number");
-    converted_ = static_cast<double>(*integer);
+    if (value.is_real()) return value.real();
+    if (!value.is_integer()) bad(key, value, "a number");
+    converted_ = static_cast<double>(value.integer());
     return converted_;
   }
   [[nodiscard]] bool is_there(const char* key) const { return all_needed_ || dict_->contains(full(key)); }

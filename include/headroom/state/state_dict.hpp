@@ -11,20 +11,36 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// An integer, a real number, a string, or a boolean. A float becomes a double, which is exact; std::get and std::visit work.
-/// Not a character, which would become a number where a string is meant.
-struct StateValue : std::variant<std::int64_t, double, std::string, bool> {
-  using Base = std::variant<std::int64_t, double, std::string, bool>;
+class StateValue;
 
-  StateValue() = default;
+namespace detail {
+
+/// A value as shown in error messages.
+[[nodiscard]] inline std::string to_text(const StateValue& value);
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_other_kind(const StateValue& value, const char* expected) {
+  throw_invalid_argument("a value of a state is " + to_text(value) + "; it must be " + expected);
+}
+
+}  // namespace detail
+
+/// An integer, a real number, a string, or a boolean. A float becomes a double, which is exact. Not a character, which would
+/// become a number where a string is meant.
+class StateValue {
+ public:
+  StateValue() = default;  ///< the integer 0
   template <class Number, std::enable_if_t<std::is_integral_v<Number>, int> = 0>
-  StateValue(Number value) : Base(from_integer(value)) {}
+  StateValue(Number value)
+      : kind_(std::is_same_v<Number, bool> ? Kind::boolean : Kind::integer), integer_(static_cast<std::int64_t>(value)) {
+    if constexpr (std::is_unsigned_v<Number> && sizeof(Number) >= sizeof(std::int64_t)) {
+      if (value > static_cast<Number>(std::numeric_limits<std::int64_t>::max()))
+        detail::throw_invalid_argument(std::to_string(value) + " is too large for a StateValue");
+    }
+  }
   StateValue(std::nullptr_t) = delete;
   StateValue(char) = delete;
   StateValue(wchar_t) = delete;
@@ -33,54 +49,61 @@ struct StateValue : std::variant<std::int64_t, double, std::string, bool> {
 #if defined(__cpp_char8_t)
   StateValue(char8_t) = delete;
 #endif
-  StateValue(float value) : Base(static_cast<double>(value)) {}
-  StateValue(double value) : Base(value) {}
-  StateValue(std::string value) : Base(std::move(value)) {}
-  StateValue(std::string_view value) : Base(std::string(value)) {}
-  StateValue(const char* value) : Base(std::string(value)) {}
+  StateValue(float value) : kind_(Kind::real), real_(static_cast<double>(value)) {}
+  StateValue(double value) : kind_(Kind::real), real_(value) {}
+  StateValue(std::string value) : kind_(Kind::text), text_(std::move(value)) {}
+  StateValue(std::string_view value) : kind_(Kind::text), text_(value) {}
+  StateValue(const char* value) : kind_(Kind::text), text_(value) {}
 
-  [[nodiscard]] bool is_integer() const noexcept { return index() == 0; }
-  [[nodiscard]] bool is_real() const noexcept { return index() == 1; }
-  [[nodiscard]] bool is_text() const noexcept { return index() == 2; }
-  [[nodiscard]] bool is_bool() const noexcept { return index() == 3; }
+  [[nodiscard]] bool is_integer() const noexcept { return kind_ == Kind::integer; }
+  [[nodiscard]] bool is_real() const noexcept { return kind_ == Kind::real; }
+  [[nodiscard]] bool is_text() const noexcept { return kind_ == Kind::text; }
+  [[nodiscard]] bool is_bool() const noexcept { return kind_ == Kind::boolean; }
+
+  // The value. They throw std::invalid_argument saying what it is if it is of another kind.
+  [[nodiscard]] std::int64_t integer() const {
+    if (!is_integer()) detail::throw_other_kind(*this, "a whole number");
+    return integer_;
+  }
+  [[nodiscard]] const double& real() const {
+    if (!is_real()) detail::throw_other_kind(*this, "a real number");
+    return real_;
+  }
+  [[nodiscard]] const std::string& text() const {
+    if (!is_text()) detail::throw_other_kind(*this, "a text");
+    return text_;
+  }
+  [[nodiscard]] bool boolean() const {
+    if (!is_bool()) detail::throw_other_kind(*this, "true or false");
+    return integer_ != 0;
+  }
 
   /// Compares kind and bits: a NaN equals itself, 0 differs from -0, and 1 from 1.0. But true equals 1 and false equals 0.
   friend bool operator==(const StateValue& a, const StateValue& b) noexcept {
-    if (a.is_text() && b.is_text()) return *std::get_if<std::string>(&a) == *std::get_if<std::string>(&b);
     const bool are_comparable = a.is_text() == b.is_text() && a.is_real() == b.is_real();
-    return are_comparable && a.bits() == b.bits();
+    return are_comparable && a.integer_ == b.integer_ && a.text_ == b.text_ &&
+           detail::bit_cast<std::uint64_t>(a.real_) == detail::bit_cast<std::uint64_t>(b.real_);
   }
   friend bool operator!=(const StateValue& a, const StateValue& b) noexcept { return !(a == b); }
 
  private:
-  template <class Integer>
-  static Base from_integer(Integer value) {
-    if constexpr (std::is_same_v<Integer, bool>) {
-      return Base(std::in_place_type<bool>, value);
-    } else {
-      if constexpr (std::is_unsigned_v<Integer> && sizeof(Integer) >= sizeof(std::int64_t)) {
-        if (value > static_cast<Integer>(std::numeric_limits<std::int64_t>::max()))
-          detail::throw_invalid_argument(std::to_string(value) + " is too large for a StateValue");
-      }
-      return Base(static_cast<std::int64_t>(value));
-    }
-  }
-  [[nodiscard]] std::uint64_t bits() const noexcept {
-    if (const auto* real = std::get_if<double>(this)) return detail::bit_cast<std::uint64_t>(*real);
-    if (const auto* flag = std::get_if<bool>(this)) return *flag ? 1 : 0;
-    return static_cast<std::uint64_t>(*std::get_if<std::int64_t>(this));
-  }
+  enum class Kind : unsigned char { integer, real, text, boolean };
+
+  Kind kind_ = Kind::integer;
+  // Of these the ones of other kinds are as they are here. No std::variant, which takes ten times as long to compile.
+  std::int64_t integer_ = 0;
+  double real_ = 0.0;
+  std::string text_;
 };
 
 namespace detail {
 
-/// A value as shown in error messages.
 [[nodiscard]] inline std::string to_text(const StateValue& value) {
-  if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
-  if (const auto* real = std::get_if<double>(&value)) return to_text(*real);
-  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (value.is_integer()) return std::to_string(value.integer());
+  if (value.is_real()) return to_text(value.real());
+  if (value.is_bool()) return value.boolean() ? "true" : "false";
   std::string text = "'";
-  text += *std::get_if<std::string>(&value);
+  text += value.text();
   return text += '\'';
 }
 

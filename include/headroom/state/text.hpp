@@ -253,15 +253,9 @@ class TextReader {
     bool is_bare = !key.empty();
     for (const char c : key) is_bare = is_bare && detail::is_key_char(c);
     text += (is_bare ? key : detail::quoted(key)) + " = ";
-    if (const auto* real = std::get_if<double>(&value)) {
-      text += detail::exact_text(*real);
-    } else if (const auto* words = std::get_if<std::string>(&value)) {
-      text += detail::quoted(*words);
-    } else if (const auto* flag = std::get_if<bool>(&value)) {
-      text += *flag ? "true" : "false";
-    } else {
-      text += std::to_string(std::get<std::int64_t>(value));
-    }
+    text += value.is_real()   ? detail::exact_text(value.real())
+            : value.is_text() ? detail::quoted(value.text())
+                              : detail::to_text(value);
     text += '\n';
   }
   return text;

@@ -7,7 +7,6 @@
 #include <headroom/state/state_dict.hpp>
 #include <headroom/training/optimizer_state.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -71,15 +70,19 @@ class SpikeGuards {
     SpikeGuards guards;
     while (!left.empty()) {
       const std::string start = prefix(guards.size());
-      const auto own = std::stable_partition(left.begin(), left.end(), [&start](const StateDict::Entry* entry) {
-        return entry->first.compare(0, start.size(), start) != 0;
-      });
-      if (own == left.end()) {
+      StateDict of_guard;
+      std::size_t of_others = 0;
+      for (const StateDict::Entry* entry : left) {
+        if (entry->first.compare(0, start.size(), start) == 0) {
+          of_guard.add(entry->first, entry->second);
+        } else {
+          left[of_others++] = entry;
+        }
+      }
+      if (of_guard.empty()) {
         throw_invalid_argument("the key '" + start + "version' is missing, although '" + left.front()->first + "' is there");
       }
-      StateDict of_guard;
-      for (auto entry = own; entry != left.end(); ++entry) of_guard.add((*entry)->first, (*entry)->second);
-      left.erase(own, left.end());
+      while (left.size() > of_others) left.pop_back();
       guards.windows_.push_back({SpikeGuard::from_state_dict(of_guard, start), {}});
     }
     state = std::move(others);

@@ -58,7 +58,7 @@ TEST_CASE("chainer: the scale is kept in double, and by states too") {
   for (int step = 0; step < 60; ++step) {
     policy = policy.adjust(true);
     const headroom::StateDict state = policy.state_dict();
-    const double exact = std::get<double>(state.at("loss_scale"));
+    const double exact = state.at("loss_scale").real();
     CHECK(policy.loss_scale() == static_cast<float>(exact));
     rounded += exact == static_cast<double>(policy.loss_scale()) ? 0 : 1;
     CHECK(ChainerLossScale::from_state_dict(headroom::from_text(to_text(state))) == policy);

@@ -97,14 +97,13 @@ struct Cerebras : System {
     if (!state.ours().contains("counter")) return;  // the static one has nothing else
     state.counter("steps_since_rescale", "counter");
     // Its scale never ends a step below the floor, where ours can be. It can begin there: as in the preset, at the floor.
-    const double scale = std::get<double>(state.ours().at("loss_scale")),
-                 least = std::get<double>(state.ours().at("min_scale"));
+    const double scale = state.ours().at("loss_scale").real(), least = state.ours().at("min_scale").real();
     if (scale < least) {
-      const bool is_new = std::get<std::int64_t>(state.ours().at("counter")) == 0;
+      const bool is_new = state.ours().at("counter").integer() == 0;
       if (!is_new) throw_bad_value("loss_scale", scale, ("at least the min_scale, " + to_text(least)).c_str());
       state.ours().set("loss_scale", least);
     }
-    state.counter("overflows_since_rescale", "overflows", 0, std::get<std::int64_t>(state.ours().at("counter")));
+    state.counter("overflows_since_rescale", "overflows", 0, state.ours().at("counter").integer());
     state.leave_out("num_skipped_steps");  // a statistic
   }
   [[nodiscard]] static bool is_static(const StateDict& dict) { return dict.size() == 1 && dict.contains("loss_scale"); }
