@@ -10,7 +10,6 @@
 #include <headroom/ops/unscale.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/training/reducer.hpp>
-#include <headroom/tree/visit.hpp>
 
 #include <optional>
 #include <type_traits>
@@ -33,19 +32,14 @@ template <class Traits, class Tree>
 using scale_pass_t =
     decltype(as_report(Traits::scale(std::declval<const ParallelExecutor&>(), std::declval<Tree&>(), double{})));
 
-// Whether a class has a member of a name, whatever it is: where it does, one that inherits the name twice does not know which
-// is meant.
-struct PassNames {
-  int unscale, measure, scale;
-};
 template <class Traits>
-struct TraitsAndNames : Traits, PassNames {};
+using no_unscale_t = decltype(&WithNames<Traits>::unscale);
 template <class Traits>
-using no_unscale_t = decltype(&TraitsAndNames<Traits>::unscale);
+using no_measure_t = decltype(&WithNames<Traits>::measure);
 template <class Traits>
-using no_measure_t = decltype(&TraitsAndNames<Traits>::measure);
+using no_scale_t = decltype(&WithNames<Traits>::scale);
 template <class Traits>
-using no_scale_t = decltype(&TraitsAndNames<Traits>::scale);
+using no_find_nonfinite_t = decltype(&WithNames<Traits>::find_nonfinite);
 
 /// Whether optimizer_traits has passes of its own. Some of the three, or some that cannot be called, are an error.
 template <class Traits, class Tree>
@@ -68,13 +62,6 @@ std::optional<NonFinite> as_found(std::optional<NonFinite>);
 template <class Traits, class Tree>
 using find_nonfinite_t =
     decltype(as_found(Traits::find_nonfinite(std::declval<const ParallelExecutor&>(), std::declval<Tree&>())));
-struct FindName {
-  int find_nonfinite;
-};
-template <class Traits>
-struct TraitsAndFindName : Traits, FindName {};
-template <class Traits>
-using no_find_nonfinite_t = decltype(&TraitsAndFindName<Traits>::find_nonfinite);
 
 /// Whether optimizer_traits looks for Inf and NaN itself.
 template <class Traits, class Tree>
@@ -94,7 +81,7 @@ class GradientPasses {
   virtual GradientReport unscale(float loss_scale) = 0;
   virtual GradientNorm measure() = 0;
   virtual GradientReport scale(double factor) = 0;
-  /// After a pass, one that threw, too: whether it may have written something. headroom's verbs check first and then write.
+  /// Whether something may have been written, by a pass that threw, too. headroom's verbs check first and then write.
   virtual bool may_have_written() noexcept = 0;
   /// The norm of the gradients that another rank counts: see optimizer_traits.
   virtual double duplicates_norm() = 0;
@@ -107,15 +94,15 @@ class GradientPasses {
     const auto by = static_cast<double>(loss_scale);
     const GradientNorm result = detail::unscaled(scaled, by);
     const double factor = divided(1.0, by);
-    return by >= 1.0 || is_finite_times<binary32>(scaled.max_abs, factor) || all_fit(factor) ? result : overflow();
+    return by >= 1.0 || is_finite_times<binary32>(scaled.max_abs, factor) || fit_times(factor) ? result : overflow();
   }
 
  protected:
   ~GradientPasses() = default;
 
  private:
-  /// Whether no leaf overflows when multiplied.
-  virtual bool all_fit(double factor) = 0;
+  /// Whether finite gradients stay so when they are multiplied; false where nobody can tell.
+  virtual bool fit_times(double factor) = 0;
 };
 
 /// headroom's verbs.
@@ -136,18 +123,28 @@ struct VerbPasses {
 };
 
 /// By the passes of optimizer_traits, or else by the verbs.
-template <class Optimizer, class Tree>
+template <class Optimizer>
 class PassesOf final : public GradientPasses {
-  static constexpr bool has_own = has_own_passes<optimizer_traits<Optimizer>, Tree>();
-  using Passes = std::conditional_t<has_own, optimizer_traits<Optimizer>, VerbPasses>;
+  using Traits = optimizer_traits<Optimizer>;
+  using Gradients = decltype(Traits::gradients(std::declval<Optimizer&>()));
+  using Tree = std::remove_reference_t<Gradients>;
+  static constexpr bool has_own = has_own_passes<Traits, Tree>();
+  using Passes = std::conditional_t<has_own, Traits, VerbPasses>;
 
  public:
-  PassesOf(const ParallelExecutor& executor, Optimizer& optimizer, Tree& gradients)
-      : executor_(executor), optimizer_(optimizer), gradients_(gradients) {}
+  PassesOf(const ParallelExecutor& executor, Optimizer& optimizer)
+      : executor_(executor), optimizer_(optimizer), gradients_(Traits::gradients(optimizer)) {}
 
-  GradientReport unscale(float loss_scale) override { return Passes::unscale(executor_, gradients_, loss_scale); }
+  [[nodiscard]] Tree& gradients() noexcept { return gradients_; }
+  GradientReport unscale(float loss_scale) override {
+    may_have_written_ = true;
+    return Passes::unscale(executor_, gradients_, loss_scale);
+  }
   GradientNorm measure() override { return Passes::measure(executor_, gradients_); }
-  GradientReport scale(double factor) override { return Passes::scale(executor_, gradients_, factor); }
+  GradientReport scale(double factor) override {
+    may_have_written_ = true;
+    return Passes::scale(executor_, gradients_, factor);
+  }
   bool may_have_written() noexcept override {
 #if HEADROOM_EXCEPTIONS
     try {
@@ -156,7 +153,7 @@ class PassesOf final : public GradientPasses {
       return false;  // as the pass was
     }
 #endif
-    return true;
+    return may_have_written_;
   }
   double duplicates_norm() override {
     if constexpr (check_duplicates<Optimizer>()) {
@@ -167,8 +164,8 @@ class PassesOf final : public GradientPasses {
     }
   }
   std::optional<NonFinite> find_nonfinite(float loss_scale) override {
-    if constexpr (check_finds_nonfinite<optimizer_traits<Optimizer>, Tree>()) {
-      return optimizer_traits<Optimizer>::find_nonfinite(executor_, gradients_);
+    if constexpr (check_finds_nonfinite<Traits, Tree>()) {
+      return Traits::find_nonfinite(executor_, gradients_);
     } else if constexpr (has_own) {
       return std::nullopt;
     } else {
@@ -177,20 +174,18 @@ class PassesOf final : public GradientPasses {
   }
 
  private:
-  bool all_fit(double factor) override {
-    bool all_fit = !has_own;
-    if constexpr (!has_own) {
-      for_each_leaf(gradients_, [&](auto& leaf) {
-        using Element = std::remove_cv_t<std::remove_pointer_t<decltype(data_of(leaf))>>;
-        all_fit = all_fit && is_finite_times<format_of<Element>>(max_abs_of(executor_, leaf, false).max_abs, factor);
-      });
+  bool fit_times(double factor) override {
+    if constexpr (has_own) {
+      return false;
+    } else {
+      return !find_nonfinite_times(executor_, gradients_, factor);
     }
-    return all_fit;
   }
 
   const ParallelExecutor& executor_;
   Optimizer& optimizer_;
-  Tree& gradients_;
+  Gradients gradients_;
+  bool may_have_written_ = false;
 };
 
 }  // namespace detail

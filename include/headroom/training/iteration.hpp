@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -73,7 +72,7 @@ class Iteration {
   /// One that has not begun leaves what is known of the one before.
   void end() noexcept {
     if (has_loss() || has_optimizers()) states_.start_iteration(has_loss());
-    named_guard_.reset();
+    named_guard_ = NamedGuard();
     loss_scale_ = 0.0F;
   }
 
@@ -81,9 +80,8 @@ class Iteration {
   /// second time. Returns what was found over all ranks; the norm only if it clips.
   template <class Optimizer>
   GradientNorm unscale(Optimizer& optimizer, float scale, const double* max_norm) {
-    auto&& gradients = optimizer_traits<Optimizer>::gradients(optimizer);
-    PassesOf<Optimizer, decltype(gradients)> passes(executor, optimizer, gradients);
-    const OptimizerId id = states_.identify(optimizer, gradients);
+    PassesOf<Optimizer> passes(executor, optimizer);
+    const OptimizerId id = states_.identify(optimizer, passes.gradients());
     if (const OptimizerState* state = states_.find(id)) {
       throw_logic_error(state->stepped
                             ? "unscale_: this optimizer has been stepped already; call update before the next iteration"
@@ -99,16 +97,14 @@ class Iteration {
   template <class Optimizer>
   GradientFactor step(Optimizer& optimizer, float scale, bool takes_factor, StepResult<void>& result) {
     if (is_deferred && !takes_factor) throw_takes_no_factor("step");
-    auto&& gradients = optimizer_traits<Optimizer>::gradients(optimizer);
-    PassesOf<Optimizer, decltype(gradients)> passes(executor, optimizer, gradients);
-    return step(states_.identify(optimizer, gradients), passes, scale, result);
+    PassesOf<Optimizer> passes(executor, optimizer);
+    return step(states_.identify(optimizer, passes.gradients()), passes, scale, result);
   }
 
   /// Clips gradients that nobody has scaled.
   template <class Optimizer>
   GradientNorm clip(Optimizer& optimizer, const double& max_norm) const {
-    auto&& gradients = optimizer_traits<Optimizer>::gradients(optimizer);
-    PassesOf<Optimizer, decltype(gradients)> passes(executor, optimizer, gradients);
+    PassesOf<Optimizer> passes(executor, optimizer);
     const GradientNorm here = passes.measure();
     const GradientNorm found = reduced(here, 1.0F, &max_norm, 0, duplicates_norm(passes));
     if (!found.finite) return found;
@@ -142,17 +138,9 @@ class Iteration {
   struct Attempt {
     OptimizerStates& states;
     GradientPasses& passes;
-    bool is_writing = false, is_done = false;
+    bool is_done = false;
     ~Attempt() {
-      if (!is_done && !(is_writing && passes.may_have_written())) states.remove_last();
-    }
-    GradientReport unscale(float scale) {
-      is_writing = true;
-      return passes.unscale(scale);
-    }
-    GradientReport multiply_by(double factor) {
-      is_writing = true;
-      return passes.scale(factor);
+      if (!is_done && !passes.may_have_written()) states.remove_last();
     }
   };
 
@@ -181,7 +169,7 @@ class Iteration {
     state.guard = guard;
     Attempt attempt{states_, passes};
     const GradientNorm found =
-        measures_first ? clip_or_defer(attempt, scaled, scale, max_norm, state) : unscale(attempt, scale, state);
+        measures_first ? clip_or_defer(passes, scaled, scale, max_norm, state) : unscale(passes, scale, state);
     attempt.is_done = true;
     state.report = found;
     if (found.finite) judge(state, found.norm);
@@ -189,8 +177,8 @@ class Iteration {
   }
   /// The place of the guard that judges the next optimizer.
   std::size_t guard_of(const OptimizerId& id) {
-    const bool is_named = named_guard_ && named_guard_->optimizer == states_.size();
-    const std::size_t place = is_named ? named_guard_->place : states_.empty() ? 0 : states_.last().guard + 1;
+    const bool is_named = named_guard_.optimizer == states_.size();
+    const std::size_t place = is_named ? named_guard_.place : states_.empty() ? 0 : states_.last().guard + 1;
     if (guards_.empty()) return place;
     if (!is_named) guards_.check_owner(place, id);
     for (const OptimizerState& state : states_) {
@@ -209,23 +197,23 @@ class Iteration {
     state.norm = norm;
     if (guards_[state.guard].is_spike(norm)) state.reason = SkipReason::spike;
   }
-  GradientNorm unscale(Attempt& attempt, float scale, OptimizerState& state) const {
-    const GradientReport stored = attempt.unscale(scale);
+  GradientNorm unscale(GradientPasses& passes, float scale, OptimizerState& state) const {
+    const GradientReport stored = passes.unscale(scale);
     state.largest = stored.max_abs;
     return reduced({stored, 0.0}, scale, nullptr, state.guard);
   }
   /// Nothing is written before everything is known; deferred, nothing at all: the optimizer gets a factor.
-  GradientNorm clip_or_defer(Attempt& attempt, GradientNorm scaled, float scale, const double* max_norm,
+  GradientNorm clip_or_defer(GradientPasses& passes, GradientNorm scaled, float scale, const double* max_norm,
                              OptimizerState& state) const {
     const float loss_scale = scale;
     if (scale < 1.0F && !is_deferred) {  // but what overflows when it is unscaled has to be known before the reducer is asked
-      (void)attempt.unscale(scale);
+      (void)passes.unscale(scale);
       scale = 1.0F;
-      scaled = attempt.passes.measure();
+      scaled = passes.measure();
     }
     if (!needs_norm(max_norm)) scaled.norm = 0.0;
-    const GradientNorm here = attempt.passes.unscaled(scaled, scale);
-    const double duplicates = needs_norm(max_norm) ? duplicates_norm(attempt.passes) : 0.0;
+    const GradientNorm here = passes.unscaled(scaled, scale);
+    const double duplicates = needs_norm(max_norm) ? duplicates_norm(passes) : 0.0;
     const double not_ours = divided(duplicates, static_cast<double>(scale));
     const GradientNorm found = reduced(here, loss_scale, max_norm, state.guard, not_ours);
     const double clip = max_norm != nullptr ? clip_factor(found, *max_norm) : 1.0;
@@ -234,7 +222,7 @@ class Iteration {
       state.factor = factor;
       state.largest = scaled.max_abs;
     } else {
-      state.largest = (clip < 1.0 ? attempt.multiply_by(factor.value) : attempt.unscale(scale)).max_abs;
+      state.largest = (clip < 1.0 ? passes.scale(factor.value) : passes.unscale(scale)).max_abs;
     }
     return found;
   }
@@ -286,9 +274,10 @@ class Iteration {
   OptimizerStates states_;
   SpikeGuards guards_;
   struct NamedGuard {
-    std::size_t place, optimizer;  // the latter by its place in states_
+    std::size_t place = 0;
+    std::size_t optimizer = static_cast<std::size_t>(-1);  // by its place in states_; no optimizer has this one
   };
-  std::optional<NamedGuard> named_guard_;
+  NamedGuard named_guard_;
   float loss_scale_ = 0.0F;  // of the losses; 0 where none has been scaled yet
 };
 

@@ -93,17 +93,17 @@ using duplicates_t = decltype(optimizer_traits<Optimizer>::duplicate_gradients(s
 template <class Optimizer>
 using member_duplicates_t = decltype(std::declval<Optimizer&>().duplicate_gradients());
 
-/// Whether a class has a member duplicate_gradients, whatever it is: where it does, one that inherits the name twice does not
-/// know which is meant.
-struct DuplicatesName {
-  int duplicate_gradients;
+/// To see whether a class has a member of a name, whatever it is: where it does, one that inherits the name twice does not know
+/// which is meant.
+struct Names {
+  int unscale, measure, scale, find_nonfinite, duplicate_gradients;
 };
-template <class T, bool = std::is_class_v<T> && !std::is_final_v<T>>
-struct WithDuplicatesName : T, DuplicatesName {};
 template <class T>
-struct WithDuplicatesName<T, false> : DuplicatesName {};  // nobody can tell
+struct WithNames : T, Names {};
 template <class T>
-using no_duplicates_name_t = decltype(&WithDuplicatesName<T>::duplicate_gradients);
+using WithNamesIfOpen = std::conditional_t<std::is_class_v<T> && !std::is_final_v<T>, WithNames<T>, Names>;
+template <class T>
+using no_duplicates_name_t = decltype(&WithNamesIfOpen<T>::duplicate_gradients);
 
 /// Whether an optimizer says which of its gradients another rank counts.
 template <class Optimizer>
