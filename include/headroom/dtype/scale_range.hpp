@@ -43,6 +43,9 @@ template <class T>
   return bit_cast<Bits>(value) >= bit_cast<Bits>(low) && bit_cast<Bits>(value) <= bit_cast<Bits>(high);
 }
 
+[[nodiscard]] constexpr bool is_zero(const double& value) noexcept {
+  return (bit_cast<std::uint64_t>(value) & binary64::abs_mask) == 0;
+}
 [[nodiscard]] constexpr bool is_power_of_two(const float& value) noexcept {
   return (bit_cast<std::uint32_t>(value) & binary32::mantissa_mask) == 0;  // for normal numbers, as scales are
 }
@@ -60,19 +63,22 @@ template <class T>
   return text;
 }
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_value(const char* field, double value, const char* expected) {
+[[nodiscard]] inline std::string to_text(std::int64_t value) { return std::to_string(value); }
+
+template <class Number>
+[[noreturn, gnu::cold, gnu::noinline]] void throw_bad_value(const char* field, Number value, const char* expected) {
   throw_invalid_argument(std::string(field) + " is " + to_text(value) + "; it must be " + expected);
 }
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_value(const char* field, std::int64_t value,
-                                                                   const char* expected) {
-  throw_invalid_argument(std::string(field) + " is " + std::to_string(value) + "; it must be " + expected);
+/// Throws std::invalid_argument naming the field, its value and what is `expected` if it is not positive_in(value, low, high).
+template <class T>
+constexpr void check_in(const char* field, const T& value, const std::common_type_t<T>& low, const std::common_type_t<T>& high,
+                        const char* expected) {
+  if (!positive_in(value, low, high)) throw_bad_value(field, static_cast<double>(value), expected);
 }
 
 constexpr void check_loss_scale(const char* field, const float& value) {
-  if (!positive_in(value, smallest_loss_scale, largest_loss_scale)) {
-    throw_bad_value(field, static_cast<double>(value), "in [2^-126, 2^126]");
-  }
+  check_in(field, value, smallest_loss_scale, largest_loss_scale, "in [2^-126, 2^126]");
 }
 
 }  // namespace detail

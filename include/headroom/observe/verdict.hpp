@@ -16,14 +16,8 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-[[nodiscard]] inline bool is_zero(const double& value) noexcept {
-  return (bit_cast<std::uint64_t>(value) & binary64::abs_mask) == 0;
-}
 inline void check_share(const char* field, const double& share) {
-  if (!is_zero(share) && !positive_in(share, smallest_double, 1.0)) throw_bad_value(field, share, "in [0, 1]");
-}
-inline void check_in(const char* field, const double& value, const double& low, const double& high, const char* range) {
-  if (!positive_in(value, low, high)) throw_bad_value(field, value, range);
+  if (!is_zero(share)) check_in(field, share, smallest_double, 1.0, "in [0, 1]");
 }
 /// Of the numbers of a format above 0, the largest over the smallest.
 template <class Format>

@@ -20,9 +20,7 @@ struct AmaxConfig {
   float largest_finite = 65504.0F;  ///< of the dtype that gradients are computed in: half; in [1, 2^127]
 
   constexpr void check() const {
-    if (!detail::positive_in(target_skip_rate, 0x1p-20, 0x1p-3)) {
-      detail::throw_bad_value("target_skip_rate", target_skip_rate, "in [2^-20, 2^-3]");
-    }
+    detail::check_in("target_skip_rate", target_skip_rate, 0x1p-20, 0x1p-3, "in [2^-20, 2^-3]");
     detail::check_largest_finite(largest_finite);
   }
   template <class Self, class Visit>

@@ -18,7 +18,7 @@ struct HistogramConfig {
 
   constexpr void check() const {
     detail::check_largest_finite(largest_finite);
-    if (!detail::positive_in(bin_edge, 0x1p-20, 1.0)) detail::throw_bad_value("bin_edge", bin_edge, "in [2^-20, 1]");
+    detail::check_in("bin_edge", bin_edge, 0x1p-20, 1.0, "in [2^-20, 1]");
   }
   template <class Self, class Visit>
   static void visit_fields(Self& self, Visit& visit) {

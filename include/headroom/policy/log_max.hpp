@@ -31,16 +31,10 @@ struct LogMaxConfig {
   double overflow_std_dev = 3.09;  ///< how many deviations above the average must fit; in [2^-20, 100]
 
   constexpr void check() const {
-    if (!detail::positive_in(log_max, 0x1p-20, 127.0)) detail::throw_bad_value("log_max", log_max, "in [2^-20, 127]");
-    if (!detail::positive_in(beta1, 0x1p-20, detail::just_below_1)) {
-      detail::throw_bad_value("beta1", beta1, "at least 2^-20 and below 1");
-    }
-    if (!detail::positive_in(beta2, 0x1p-20, detail::just_below_1)) {
-      detail::throw_bad_value("beta2", beta2, "at least 2^-20 and below 1");
-    }
-    if (!detail::positive_in(overflow_std_dev, 0x1p-20, 100.0)) {
-      detail::throw_bad_value("overflow_std_dev", overflow_std_dev, "in [2^-20, 100]");
-    }
+    detail::check_in("log_max", log_max, 0x1p-20, 127.0, "in [2^-20, 127]");
+    detail::check_in("beta1", beta1, 0x1p-20, detail::just_below_1, "at least 2^-20 and below 1");
+    detail::check_in("beta2", beta2, 0x1p-20, detail::just_below_1, "at least 2^-20 and below 1");
+    detail::check_in("overflow_std_dev", overflow_std_dev, 0x1p-20, 100.0, "in [2^-20, 100]");
   }
   template <class Self, class Visit>
   static void visit_fields(Self& self, Visit& visit) {

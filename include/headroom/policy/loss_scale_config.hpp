@@ -49,17 +49,13 @@ template <class Config>
   return config.scale;
 }
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_order(const char* field, double value, const char* other,
-                                                                   double bound) {
+template <class Number>
+[[noreturn, gnu::cold, gnu::noinline]] void throw_bad_order(const char* field, Number value, const char* other, Number bound) {
   throw_invalid_argument(std::string(field) + " is " + to_text(value) + ", above " + other + ", which is " + to_text(bound));
 }
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_order(const char* field, std::int64_t value, const char* other,
-                                                                   std::int64_t bound) {
-  throw_invalid_argument(std::string(field) + " is " + std::to_string(value) + ", above " + other + ", which is " +
-                         std::to_string(bound));
-}
 /// Throws std::invalid_argument naming both if `value`, which is a number, is above `bound`.
-constexpr void check_order(const char* field, const double& value, const char* other, const double& bound) {
+template <class Number>
+constexpr void check_order(const char* field, const Number& value, const char* other, const std::common_type_t<Number>& bound) {
   if (value > bound) throw_bad_order(field, value, other, bound);
 }
 
@@ -72,12 +68,8 @@ constexpr void check_count(const char* field, std::int64_t value) {
 constexpr void check(const LossScaleConfig& config) {
   check_loss_scale("initial_scale", config.initial_scale);
   check_count("growth_interval", config.growth_interval);
-  if (!positive_in(config.growth_factor, just_above_1, largest_double)) {
-    throw_bad_value("growth_factor", config.growth_factor, "above 1 and finite");
-  }
-  if (!positive_in(config.backoff_factor, smallest_double, just_below_1)) {
-    throw_bad_value("backoff_factor", config.backoff_factor, "above 0 and below 1");
-  }
+  check_in("growth_factor", config.growth_factor, just_above_1, largest_double, "above 1 and finite");
+  check_in("backoff_factor", config.backoff_factor, smallest_double, just_below_1, "above 0 and below 1");
   check_loss_scale("min_scale", config.min_scale);
   check_loss_scale("max_scale", config.max_scale);
   const auto start = static_cast<double>(config.initial_scale);

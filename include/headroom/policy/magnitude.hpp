@@ -58,9 +58,7 @@ template <unsigned bits = 4>
   return scale > least ? scale * power_of_two(-n) : smallest_loss_scale;
 }
 
-constexpr void check_largest_finite(const float& value) {
-  if (!positive_in(value, 1.0F, 0x1p127F)) throw_bad_value("largest_finite", static_cast<double>(value), "in [1, 2^127]");
-}
+constexpr void check_largest_finite(const float& value) { check_in("largest_finite", value, 1.0F, 0x1p127F, "in [1, 2^127]"); }
 
 }  // namespace detail
 

@@ -13,10 +13,7 @@ namespace detail {
 
 /// Throws std::invalid_argument naming a share of the steps if it is negative or not finite.
 constexpr void check_tolerance(const char* field, const double& tolerance) {
-  const bool is_zero = (bit_cast<std::uint64_t>(tolerance) & binary64::abs_mask) == 0;
-  if (!is_zero && !positive_in(tolerance, smallest_double, largest_double)) {
-    throw_bad_value(field, tolerance, "0 or more and finite");
-  }
+  if (!is_zero(tolerance)) check_in(field, tolerance, smallest_double, largest_double, "0 or more and finite");
 }
 
 }  // namespace detail

@@ -15,8 +15,8 @@ namespace presets {
 [[nodiscard]] constexpr HysteresisScale apex(const double& scale = 65536.0, const double& growth_factor = 2.0,
                                              const double& backoff_factor = 0.5, std::int64_t growth_interval = 2000,
                                              std::int32_t hysteresis = 2) {
-  const LossScaleConfig config = detail::refusing_infinity(detail::preset_config(
-      detail::scale_argument("scale", scale), growth_interval, growth_factor, backoff_factor, smallest_loss_scale));
+  const LossScaleConfig config = detail::refusing_infinity(LossScaleConfig{
+      detail::scale_argument("scale", scale), growth_interval, growth_factor, backoff_factor, smallest_loss_scale});
   return HysteresisScale(HysteresisConfig{config, hysteresis});
 }
 

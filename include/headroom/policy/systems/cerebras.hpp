@@ -36,9 +36,7 @@ namespace detail {
                                                    std::int64_t steps_per_increase, const double& min_loss_scale,
                                                    const double& max_loss_scale, const double& overflow_tolerance) {
   constexpr double default_min = 0x1p-14;
-  const auto or_default = [](const double& value, double otherwise) {
-    return (bit_cast<std::uint64_t>(value) & binary64::abs_mask) == 0 ? otherwise : value;
-  };
+  const auto or_default = [](const double& value, double otherwise) { return is_zero(value) ? otherwise : value; };
   if (steps_per_increase < 0) throw_bad_value("steps_per_increase", steps_per_increase, "0 or more");
   const double low = or_default(min_loss_scale, default_min), high = or_default(max_loss_scale, largest);
   constexpr const char *range = "0 or in [2^-126, 2^126]", *range_of_min = "0 or in [2^-14, 2^126]";
@@ -50,7 +48,7 @@ namespace detail {
   start = start < most ? start : most;
   start = start < least ? least : start;
   const std::int64_t interval = steps_per_increase == 0 ? 2000 : steps_per_increase;
-  return CerebrasLossScale(ToleranceConfig{preset_config(start, interval, 2.0, 0.5, least, most), overflow_tolerance});
+  return CerebrasLossScale(ToleranceConfig{LossScaleConfig{start, interval, 2.0, 0.5, least, most}, overflow_tolerance});
 }
 
 }  // namespace detail
@@ -91,8 +89,7 @@ struct Cerebras : System {
   static constexpr const char* name = "cerebras";
   [[nodiscard]] static constexpr CerebrasLossScale preset() { return presets::cerebras_fp16(); }
 
-  template <class State>
-  static void import_state(State& state) {
+  static void import_state(StateImport& state) {
     state.scale("loss_scale");
     if (!state.ours().contains("counter")) return;  // the static one has nothing else
     state.counter("steps_since_rescale", "counter");

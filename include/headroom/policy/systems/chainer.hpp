@@ -24,7 +24,7 @@ class ChainerLossScale : public LossScaleVerbs<ChainerLossScale> {
   using Config = LossScaleConfig;
 
   /// With presets::chainer's configuration.
-  ChainerLossScale() : ChainerLossScale(detail::preset_config(1.0F, 1000, 2.0, 0.5, 1.0F, 65504.0F)) {}
+  ChainerLossScale() : ChainerLossScale(LossScaleConfig{1.0F, 1000, 2.0, 0.5, 1.0F, 65504.0F}) {}
   /// Throws std::invalid_argument naming the field and its value if the configuration is out of range.
   explicit ChainerLossScale(const Config& config) : ChainerLossScale(config, step_factor_of(config)) {}
 
@@ -131,7 +131,7 @@ namespace presets {
 /// Chainer's Optimizer.loss_scaling("dynamic"), with `interval` as its argument: it starts at 1 and stays in [1, 65504].
 [[nodiscard]] inline ChainerLossScale chainer(std::int64_t interval = 1000) {
   detail::check_count("interval", interval);
-  return ChainerLossScale(detail::preset_config(1.0F, interval, 2.0, 0.5, 1.0F, 65504.0F));
+  return ChainerLossScale(LossScaleConfig{1.0F, interval, 2.0, 0.5, 1.0F, 65504.0F});
 }
 
 }  // namespace presets

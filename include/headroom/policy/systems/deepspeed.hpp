@@ -89,7 +89,7 @@ template <class Policy>
                                              const double& min_scale, std::int32_t delayed_shift, bool consecutive_hysteresis) {
   const double factor = factor_argument("scale_factor", scale_factor);
   check_count("scale_window", scale_window);
-  const LossScaleConfig scale = preset_config(1.0F, scale_window, factor, 1.0 / factor, floor_argument("min_scale", min_scale));
+  const LossScaleConfig scale{1.0F, scale_window, factor, 1.0 / factor, floor_argument("min_scale", min_scale)};
   return starting_anywhere<Policy>(DelayedShiftConfig{scale, delayed_shift, consecutive_hysteresis},
                                    scale_argument("init_scale", init_scale));
 }
@@ -127,9 +127,7 @@ namespace presets {
   detail::check_count("loss_scale_window", loss_scale_window);
   detail::check_count("hysteresis", hysteresis);
   const auto least = static_cast<double>(detail::floor_argument("min_loss_scale", min_loss_scale));
-  double scale = 1.0;
-  for (int power = 0; power < initial_scale_power; ++power) scale *= 2.0;
-  for (int power = 0; power > initial_scale_power; --power) scale /= 2.0;
+  const auto scale = static_cast<double>(detail::power_of_two(initial_scale_power));
   return deepspeed(scale, 2.0, loss_scale_window, least, hysteresis, consecutive_hysteresis);
 }
 
@@ -143,8 +141,7 @@ struct DeepSpeed : System {
 
   /// The steps are counted from the start and the last overflow remembered, from -1. The state of an FP16 optimizer has only
   /// some settings; a scaler that was pickled by itself has all. By which rule it goes on the settings say.
-  template <class State>
-  static void import_state(State& state) {
+  static void import_state(StateImport& state) {
     state.scale("cur_scale");
     for (const char* other : {"dynamic_loss_scale", "dynamic", "raise_error_at_min_scale", "dtype"}) state.leave_out(other);
     if (!state.ours().contains("counter")) return state.leave_out("cur_iter");  // the static one has nothing else

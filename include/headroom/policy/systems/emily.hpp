@@ -15,9 +15,9 @@ namespace presets {
 [[nodiscard]] constexpr DynamicLossScale emily(const double& scale = 65536.0, const double& growth_factor = 2.0,
                                                const double& backoff_factor = 0.5, std::int64_t growth_interval = 2000,
                                                const double& min_scale = 1.0) {
-  return detail::starting_anywhere<DynamicLossScale>(detail::preset_config(1.0F, growth_interval, growth_factor, backoff_factor,
-                                                                           detail::floor_argument("min_scale", min_scale)),
-                                                     detail::scale_argument("scale", scale));
+  return detail::starting_anywhere<DynamicLossScale>(
+      LossScaleConfig{1.0F, growth_interval, growth_factor, backoff_factor, detail::floor_argument("min_scale", min_scale)},
+      detail::scale_argument("scale", scale));
 }
 
 }  // namespace presets
@@ -28,8 +28,7 @@ struct Emily : System {
   static constexpr const char* name = "emily";
   [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::emily(); }
 
-  template <class State>
-  static void import_state(State& state) {
+  static void import_state(StateImport& state) {
     state.scale("scale");
     state.factor("growth_factor");
     state.factor("backoff_factor");

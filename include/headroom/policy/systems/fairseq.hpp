@@ -24,7 +24,7 @@ template <class Policy>
   const double factor = factor_argument("scale_factor", scale_factor);
   check_count("scale_window", scale_window);
   check_tolerance("tolerance", tolerance);
-  const LossScaleConfig scale = preset_config(1.0F, scale_window, factor, 1.0 / factor, bound < least ? least : bound);
+  const LossScaleConfig scale{1.0F, scale_window, factor, 1.0 / factor, bound < least ? least : bound};
   return starting_anywhere<Policy>(ToleranceConfig{scale, tolerance}, scale_argument("init_scale", init_scale));
 }
 

@@ -22,9 +22,9 @@ namespace presets {
     detail::throw_bad_value("growth_interval", growth_interval, "at least 0 and below 2^62");
   }
   return detail::starting_anywhere<DynamicLossScale>(
-      detail::preset_config(1.0F, growth_interval + 1, detail::float_factor_argument("growth_factor", growth_factor),
-                            detail::float_backoff_argument("backoff_factor", backoff_factor),
-                            detail::floor_argument("minimum_scale", minimum_scale)),
+      LossScaleConfig{1.0F, growth_interval + 1, detail::float_factor_argument("growth_factor", growth_factor),
+                      detail::float_backoff_argument("backoff_factor", backoff_factor),
+                      detail::floor_argument("minimum_scale", minimum_scale)},
       detail::scale_argument("scale", scale));
 }
 
@@ -37,8 +37,7 @@ struct Flax : System {
   [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::flax(); }
 
   /// Its settings are not part of its state.
-  template <class State>
-  static void import_state(State& state) {
+  static void import_state(StateImport& state) {
     state.scale("scale");
     state.counter("fin_steps", "counter");
   }

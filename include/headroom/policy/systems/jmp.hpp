@@ -19,8 +19,8 @@ namespace presets {
   detail::check_count("period", period);
   const double rounded = detail::float_factor_argument("factor", factor);
   return detail::starting_anywhere<DynamicLossScale>(
-      detail::refusing_infinity(detail::preset_config(1.0F, period, rounded, 1.0 / rounded,
-                                                      detail::floor_argument("min_loss_scale", min_loss_scale))),
+      detail::refusing_infinity(
+          LossScaleConfig{1.0F, period, rounded, 1.0 / rounded, detail::floor_argument("min_loss_scale", min_loss_scale)}),
       detail::scale_argument("loss_scale", loss_scale));
 }
 
@@ -33,8 +33,7 @@ struct Jmp : System {
   [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::jmp(); }
 
   /// jmp's own flattening forgets min_loss_scale. Its factor is a float.
-  template <class State>
-  static void import_state(State& state) {
+  static void import_state(StateImport& state) {
     state.scale("loss_scale");
     state.counter("counter", "counter");
     state.counter("period", "growth_interval", 1);

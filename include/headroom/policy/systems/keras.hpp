@@ -14,8 +14,8 @@ namespace presets {
 /// keras.optimizers.LossScaleOptimizer of Keras 3, on all of its backends. There is neither a floor nor a ceiling.
 [[nodiscard]] constexpr DynamicLossScale keras(const double& initial_scale = 0x1p15, std::int64_t dynamic_growth_steps = 2000) {
   detail::check_count("dynamic_growth_steps", dynamic_growth_steps);
-  return DynamicLossScale(detail::preset_config(detail::scale_argument("initial_scale", initial_scale), dynamic_growth_steps,
-                                                2.0, 0.5, smallest_loss_scale));
+  return DynamicLossScale(LossScaleConfig{detail::scale_argument("initial_scale", initial_scale), dynamic_growth_steps, 2.0,
+                                          0.5, smallest_loss_scale});
 }
 
 }  // namespace presets
@@ -27,8 +27,7 @@ struct Keras : System {
   [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::keras(); }
 
   /// The optimizer's two variables, and what get_config has of them.
-  template <class State>
-  static void import_state(State& state) {
+  static void import_state(StateImport& state) {
     state.scale("dynamic_scale");
     state.counter("step_counter", "counter");
     if (state.has("dynamic_growth_steps")) state.counter("dynamic_growth_steps", "growth_interval", 1);

@@ -43,7 +43,7 @@ namespace presets {
   detail::check_count("frequency", frequency);
   const double by = detail::float_factor_argument("multiplier", multiplier);
   return detail::starting_anywhere<DynamicLossScale>(
-      detail::preset_config(1.0F, frequency, by, 1.0 / by, detail::marian_floor(scale, by, 1.0 / by, least)), scale);
+      LossScaleConfig{1.0F, frequency, by, 1.0 / by, detail::marian_floor(scale, by, 1.0 / by, least)}, scale);
 }
 
 }  // namespace presets

@@ -16,10 +16,10 @@ namespace presets {
 [[nodiscard]] constexpr BasicHysteresisScale<RefillOnGrowth> megatron(
     const double& initial_scale = 0x1p32, const double& min_scale = 1.0, const double& growth_factor = 2.0,
     const double& backoff_factor = 0.5, std::int64_t growth_interval = 1000, std::int32_t hysteresis = 2) {
-  const LossScaleConfig scale = detail::preset_config(detail::scale_argument("initial_scale", initial_scale), growth_interval,
-                                                      detail::float_factor_argument("growth_factor", growth_factor),
-                                                      detail::float_backoff_argument("backoff_factor", backoff_factor),
-                                                      detail::floor_argument("min_scale", min_scale));
+  const LossScaleConfig scale{detail::scale_argument("initial_scale", initial_scale), growth_interval,
+                              detail::float_factor_argument("growth_factor", growth_factor),
+                              detail::float_backoff_argument("backoff_factor", backoff_factor),
+                              detail::floor_argument("min_scale", min_scale)};
   if (scale.min_scale != 1.0F) detail::check_order("min_scale", min_scale, "initial_scale", initial_scale);  // as given
   return BasicHysteresisScale<RefillOnGrowth>(HysteresisConfig{scale, hysteresis});
 }
@@ -33,8 +33,7 @@ struct Megatron : System {
   [[nodiscard]] static constexpr BasicHysteresisScale<RefillOnGrowth> preset() { return presets::megatron(); }
 
   /// Its hysteresis tracker goes below 0, overflow by overflow, where ours stays at 0.
-  template <class State>
-  static void import_state(State& state) {
+  static void import_state(StateImport& state) {
     state.scale("scale");
     state.counter("growth_tracker", "counter");
     const std::int64_t left = state.integer("hysteresis_tracker", -largest_counter, state.setting("hysteresis"));

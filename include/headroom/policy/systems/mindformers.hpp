@@ -20,10 +20,7 @@ struct AdaptiveWindowConfig {
   constexpr void check() const {
     detail::check_count("min_scale_window", min_scale_window);
     detail::check_count("max_scale_window", max_scale_window);
-    if (min_scale_window > max_scale_window) {
-      detail::throw_bad_order("min_scale_window", std::int64_t{min_scale_window}, "max_scale_window",
-                              std::int64_t{max_scale_window});
-    }
+    detail::check_order("min_scale_window", std::int64_t{min_scale_window}, "max_scale_window", max_scale_window);
   }
   template <class Self, class Visit>
   static void visit_fields(Self& self, Visit& visit) {
@@ -145,8 +142,7 @@ namespace presets {
   const double factor = detail::float_factor_argument("scale_factor", scale_factor);
   const double inverse = detail::float_inverse_argument("scale_factor", scale_factor);
   return detail::starting_anywhere<MindFormersLossScale>(
-      AdaptiveWindowConfig{detail::preset_config(1.0F, scale_window, factor, inverse, 1.0F), max_scale_window,
-                           min_scale_window},
+      AdaptiveWindowConfig{LossScaleConfig{1.0F, scale_window, factor, inverse, 1.0F}, max_scale_window, min_scale_window},
       detail::scale_argument("loss_scale_value", loss_scale_value));
 }
 
@@ -159,8 +155,7 @@ struct MindFormersAdaptive : System {
   [[nodiscard]] static constexpr MindFormersLossScale preset() { return presets::mindformers_adaptive(); }
 
   /// Its settings are not part of its state, but the window has to be what they make of the place in the list.
-  template <class State>
-  static void import_state(State& state) {
+  static void import_state(StateImport& state) {
     state.scale("scale_sense");
     const std::int64_t steps = state.integer("current_iterator_step", 1);
     state.ours().set("counter", steps - 1 - state.integer("last_overflow_iterator_step", 0, steps - 1));

@@ -38,7 +38,7 @@ namespace presets {
   const float scale = detail::scale_argument("loss_scale", loss_scale);
   float least = scale;
   while (least > 1.5F) least *= 0.5F;
-  return NNTrainerLossScale(detail::preset_config(scale, 2001, 2.0, 0.5, least < 1.0F ? least : 1.0F));
+  return NNTrainerLossScale(LossScaleConfig{scale, 2001, 2.0, 0.5, least < 1.0F ? least : 1.0F});
 }
 
 }  // namespace presets

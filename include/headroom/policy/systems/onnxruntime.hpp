@@ -22,8 +22,7 @@ namespace presets {
   const float most = detail::scale_argument("max_loss_scale", max_loss_scale);
   detail::check_order("loss_scale", loss_scale, "max_loss_scale", max_loss_scale);
   detail::check_order("min_loss_scale", min_loss_scale, "max_loss_scale", max_loss_scale);
-  return detail::starting_anywhere<DynamicLossScale>(detail::preset_config(1.0F, up_scale_window, 2.0, 0.5, least, most),
-                                                     start);
+  return detail::starting_anywhere<DynamicLossScale>(LossScaleConfig{1.0F, up_scale_window, 2.0, 0.5, least, most}, start);
 }
 
 }  // namespace presets
@@ -35,8 +34,7 @@ struct OnnxRuntime : System {
   [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::onnxruntime(); }
 
   /// The two numbers of LossScaler::SaveToString, in their order; no settings.
-  template <class State>
-  static void import_state(State& state) {
+  static void import_state(StateImport& state) {
     state.scale("loss_scale");
     state.counter("stable_steps", "counter");
   }

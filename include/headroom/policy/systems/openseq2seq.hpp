@@ -23,7 +23,7 @@ namespace presets {
   const float least = detail::floor_argument("scale_min", scale_min);
   detail::check_order("scale_min", scale_min, "scale_max", scale_max);
   detail::check_count("step_window", step_window);
-  return DynamicLossScale(detail::preset_config(most, step_window, factor, inverse, least, most));
+  return DynamicLossScale(LossScaleConfig{most, step_window, factor, inverse, least, most});
 }
 
 }  // namespace presets
@@ -36,8 +36,7 @@ struct OpenSeq2SeqBackoff : System {
 
   /// Its three variables. The steps are counted from the start and the last overflow remembered, from -1; ours from the last
   /// growth.
-  template <class State>
-  static void import_state(State& state) {
+  static void import_state(StateImport& state) {
     state.scale("scale");
     const std::int64_t steps = state.integer("iteration", 0);
     const std::int64_t last_overflow = state.integer("last_overflow_iteration", -1);

@@ -28,10 +28,9 @@ namespace presets {
                                                std::int32_t decr_every_n_nan_or_inf = 1) {
   detail::check_count("incr_every_n_steps", incr_every_n_steps);
   detail::check_count("decr_every_n_nan_or_inf", decr_every_n_nan_or_inf);
-  const LossScaleConfig scale =
-      detail::preset_config(detail::scale_argument("init_loss_scaling", init_loss_scaling), incr_every_n_steps,
-                            detail::float_factor_argument("incr_ratio", incr_ratio),
-                            detail::float_backoff_argument("decr_ratio", decr_ratio), smallest_loss_scale);
+  const LossScaleConfig scale{detail::scale_argument("init_loss_scaling", init_loss_scaling), incr_every_n_steps,
+                              detail::float_factor_argument("incr_ratio", incr_ratio),
+                              detail::float_backoff_argument("decr_ratio", decr_ratio), smallest_loss_scale};
   return PaddleLossScale(HysteresisConfig{scale, decr_every_n_nan_or_inf});
 }
 /// The same with the defaults that Paddle had up to 2.4.
@@ -50,8 +49,7 @@ struct Paddle : System {
   [[nodiscard]] static constexpr PaddleLossScale preset() { return presets::paddle(); }
 
   /// Its factors are used as floats.
-  template <class State>
-  static void import_state(State& state) {
+  static void import_state(StateImport& state) {
     state.scale("scale");
     if (!state.ours().contains("hysteresis")) {  // the static one has nothing else
       for (const char* other : {"incr_ratio", "decr_ratio", "incr_every_n_steps", "decr_every_n_nan_or_inf", "incr_count",
