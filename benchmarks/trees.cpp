@@ -178,10 +178,6 @@ void add_threads() {
 
 // ---- streaming stores ----
 
-/// What unscale_into does in trees that are too small for streaming stores.
-struct OrdinaryStores {
-  using into = headroom::detail::Ops<headroom::detail::Op::scale, headroom::detail::Op::unscale>;
-};
 constexpr const char* ordinary = "ordinary stores, ns an element";
 
 template <class Source, class Destination>
@@ -189,10 +185,12 @@ void add_stores(const std::string& work, std::size_t size, std::size_t elements,
                 const Destination& destination) {
   const int times = static_cast<int>(elements);
   const auto streams = [=] { benchmark::DoNotOptimize(policy.unscale_into(*source, *destination).finite); };
-  const auto stores = [=] {
+  const auto stores = [=] {  // as in trees that are too small for streaming stores
+    using headroom::detail::UnscaleOps;
+    constexpr auto destination_is = headroom::detail::DestinationIs::the_users;
     const auto pass = headroom::detail::unscale_pass(policy.loss_scale());
     benchmark::DoNotOptimize(
-        headroom::detail::transform_into<OrdinaryStores>(headroom::sequential, pass, *source, *destination).finite);
+        headroom::detail::plan_and_run<UnscaleOps, destination_is>(headroom::sequential, pass, *source, *destination).largest);
   };
   add_call(work, "the verb, ratio to that", size, streams, times);
   add_call(work, ordinary, size, stores, times);

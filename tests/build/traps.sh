@@ -14,7 +14,6 @@ refuse() {
     faults=$((faults + 1))
   fi
 }
-mapfile -t regions < <(grep -lE 'clang attribute push|GCC push_options' isa/*.hpp)
 mapfile -t loops < <(grep -l 'include <headroom/kernel/kernels.inl>' isa/*.hpp | grep -vx isa/scalar.hpp)
 loops+=(isa/lanes.inl isa/avx2_parts.inl isa/avx512_parts.inl kernels.inl measure.inl streaming.inl exponents.inl)
 
@@ -25,12 +24,12 @@ refuse T9 "__AVX2__ and its like say nothing inside a region" '__(AVX|SSE|F16C|F
 refuse T13 "a raw register loses its alignment as a template argument: wrap it in a struct" '<[^<>]*__m(128|256|512)[id]?[ ,>]' "${loops[@]}"
 refuse T18 "a constant outside of functions may be initialised with another instruction set" '^(inline |static |constexpr |const )+__m(128|256|512)[id]? [a-z_0-9]+ *[={]' "${loops[@]}"
 
-# T14: clang warns of a region without a function, so one opens only where functions follow: once a file, closed at its end.
-for file in "${regions[@]}"; do
-  for line in 'clang attribute push' 'clang attribute pop' 'GCC push_options' 'GCC pop_options'; do
-    count=$(grep -c "#pragma $line" "$file")
-    [[ $count == 1 ]] || { echo "T14: $file has '#pragma $line' $count times" && faults=$((faults + 1)); }
-  done
+# T14: clang warns of a region without a function, so one opens only where functions follow, and ends before the next.
+refuse T14 "a region is opened by HEADROOM_DETAIL_BEGIN_TARGET" '#pragma (clang attribute|GCC (push_options|target))' isa/*.hpp *.inl
+for file in isa/*.hpp; do
+  regions=$(grep -oE '^HEADROOM_DETAIL_(BEGIN|END)_TARGET' "$file" | tr -d '\n' || true)
+  while [[ $regions == HEADROOM_DETAIL_BEGIN_TARGETHEADROOM_DETAIL_END_TARGET* ]]; do regions=${regions#*END_TARGET}; done
+  [[ -z $regions ]] || { echo "T14: in $file BEGIN and END do not take turns" && faults=$((faults + 1)); }
 done
 
 echo "$faults faults"

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <random>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -20,6 +21,15 @@ LoopNest nest_of(std::vector<std::ptrdiff_t> shape, std::vector<std::ptrdiff_t> 
   for (std::size_t i = 0; i < shape.size(); ++i) layout.push(shape[i], strides[i]);
   return {layout, layout};
 }
+/// A plan that is written leaf by leaf.
+struct Leaves : Plan {
+  template <class... Leaf>
+  void add(Leaf&&... leaf) {
+    Writer writer(*this);
+    writer.add(std::forward<Leaf>(leaf)...);
+    writer.close();
+  }
+};
 /// How many pieces each run has.
 std::vector<std::ptrdiff_t> run_lengths(const Plan& plan) {
   std::vector<std::ptrdiff_t> lengths;
@@ -32,7 +42,7 @@ std::vector<std::ptrdiff_t> run_lengths(const Plan& plan) {
 TEST_CASE("neighbours of one kind form a run, in the order in which they came") {
   const unsigned char source[64] = {};
   unsigned char destination[64] = {};
-  Plan plan;
+  Leaves plan;
   for (std::size_t i = 0; i < 3; ++i) plan.add(source + i, destination + i, i, halves_to_floats);
   for (std::size_t i = 3; i < 5; ++i) plan.add(source + i, destination + i, i, floats);
   plan.add(source + 5, destination + 5, 5, halves_to_floats);
@@ -53,7 +63,7 @@ TEST_CASE("neighbours of one kind form a run, in the order in which they came") 
 
 TEST_CASE("a leaf with strides is a run of its own, with its loop nest; one without gaps is a piece like others") {
   float memory[64] = {};
-  Plan plan;
+  Leaves plan;
   plan.add(memory, memory, 4, floats);
   plan.add(memory, memory, 6, nest_of({2, 3}, {8, 1}), floats);
   plan.add(memory, memory, 6, nest_of({2, 3}, {16, 2}), floats);
@@ -76,7 +86,7 @@ TEST_CASE("a leaf with strides is a run of its own, with its loop nest; one with
 
 TEST_CASE("bytes are counted once where a leaf is only read or worked on in place, twice otherwise") {
   float memory[64] = {};
-  Plan reads, in_place, into, several;
+  Leaves reads, in_place, into, several;
   reads.add(memory, nullptr, 10, floats);
   CHECK(reads.bytes() == 40);
   in_place.add(memory, memory, 10, floats);
@@ -91,7 +101,7 @@ TEST_CASE("bytes are counted once where a leaf is only read or worked on in plac
 }
 
 TEST_CASE("a plan of many leaves grows") {
-  Plan plan;
+  Leaves plan;
   const unsigned char memory[1] = {};
   for (std::size_t i = 0; i < 10000; ++i) plan.add(memory, nullptr, i, i % 3 == 0 ? floats : halves_to_floats);
   CHECK(plan.pieces().size() == 10000);
@@ -106,11 +116,12 @@ TEST_CASE("a plan of many leaves grows") {
   CHECK(at == 10000);
 }
 
-TEST_CASE("what is written to a plan is what would be added to it, before and behind what is in it") {
+TEST_CASE("what one writer writes is what several do, one for each leaf, before and behind what is in the plan") {
   float memory[64] = {};
   std::mt19937 random(support::seed);
   for (int round = 0; round < 200; ++round) {
-    Plan expected, plan;
+    Plan plan;
+    Leaves expected;
     for (int writers = 0; writers < 3; ++writers) {
       Plan::Writer writer(plan);
       for (std::size_t leaves = random() % 50; leaves > 0; --leaves) {

@@ -184,7 +184,7 @@ TEST_CASE("every element of many leaves is worked on once, whatever the shares")
     for (const std::size_t large : {3U, 100U, 499U})
       leaves[large].assign(headroom::detail::chunk_size + random() % 100000, 1.0F);
     Plan plan;
-    headroom::detail::plan_one<headroom::detail::ScaleOps::in_place, true>(plan, leaves);
+    headroom::detail::plan_one<headroom::detail::ScaleOps, true>(plan, leaves);
     const Pass twice{0, 2.0};
     Shares shares(plan, twice, count);
     for (std::size_t i = 0; i < count; ++i) shares.run(i);
@@ -249,14 +249,14 @@ TEST_CASE("a pass with streaming stores leaves the bits of one without, on any n
     Mixed<float, half> expected;
     Pass pass = unscale_pass(loss_scale);
     Plan to_expected;
-    plan_two<UnscaleOps::into, DestinationIs::the_users>(to_expected, source, expected);
+    plan_two<Streaming<UnscaleOps>, DestinationIs::the_users>(to_expected, source, expected);
     const Found ordinary = run(headroom::sequential, to_expected, pass);
-    pass.streaming = UnscaleOps::into::streaming;
+    pass.streaming = Streaming<UnscaleOps>::streaming;
     for (int threads = 1; threads <= 4; ++threads) {
       INFO(threads << " threads");
       Mixed<float, half> destination;
       Plan plan;
-      plan_two<UnscaleOps::into, DestinationIs::the_users>(plan, source, destination);
+      plan_two<Streaming<UnscaleOps>, DestinationIs::the_users>(plan, source, destination);
       CHECK(same(run(parallel(threads), plan, pass), ordinary));
       CHECK(destination.bits() == expected.bits());
     }

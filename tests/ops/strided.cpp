@@ -93,7 +93,9 @@ void check_pass(std::mt19937& random) {
 
   const PieceKind kind{nullptr, sizeof(std::int32_t), sizeof(std::int32_t)};
   Plan plan;
-  plan.add(source.data() + from.first, destination.data() + to.first, size, nest, kind);
+  Plan::Writer writer(plan);
+  writer.add(source.data() + from.first, destination.data() + to.first, size, nest, kind);
+  writer.close();
   Pass pass{0, 3.0};
   pass.adds = Adds;
   Found found{0, 0.0};
@@ -161,7 +163,9 @@ TEST_CASE("in place, elements go through one buffer; a pass that only reads writ
   const PieceKind kind{nullptr, sizeof(std::int32_t), sizeof(std::int32_t)};
   const auto run = [&](void* destination) {
     Plan plan;
-    plan.add(values.data(), destination, 1000, LoopNest(layout, layout), kind);
+    Plan::Writer writer(plan);
+    writer.add(values.data(), destination, 1000, LoopNest(layout, layout), kind);
+    writer.close();
     Found found{0, 0.0};
     StridedRun(plan, *plan.runs().begin(), *plan.pieces().begin(), Pass{0, 3.0}, &multiply<false>)(0, 1000, found);
     CHECK(found.largest == 1000);

@@ -32,7 +32,7 @@ enum class Op : int {
   cast,             ///< destination = source; finds nothing
   add_scaled,       ///< destination += source * factor; magnitudes are of what is added
   add_unscaled,     ///< destination += source / factor; the same
-  scale_streaming,  ///< scale, unscale and cast by stores that go past the caches
+  scale_streaming,  ///< scale, unscale and cast, in their order, by stores that go past the caches
   unscale_streaming,
   cast_streaming,
   max_abs,  ///< reads

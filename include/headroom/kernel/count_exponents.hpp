@@ -5,8 +5,6 @@
 #include <headroom/dtype/convert.hpp>
 #include <headroom/kernel/boundary.hpp>
 #include <headroom/kernel/isa/exponents.hpp>
-#include <headroom/kernel/isa/exponents_avx2.hpp>
-#include <headroom/kernel/isa/exponents_avx512.hpp>
 #include <headroom/kernel/table.hpp>
 
 #include <cstddef>

@@ -51,11 +51,11 @@ Found run_kernel(const In* source, Out* destination, std::size_t n, double facto
 }
 
 /// In place, streaming gains nothing.
-template <Op op, Op streaming_op, class In, class Out>
+template <Op op, class In, class Out>
 GradientReport run_into(span<In> source, span<Out> destination, double factor) {
   const bool in_place = static_cast<const void*>(source.data()) == static_cast<const void*>(destination.data());
   const bool streams = !in_place && is_worth_streaming(source.size() * (sizeof(In) + sizeof(Out)));
-  return report_of(streams ? run_kernel<streaming_op>(source.data(), destination.data(), source.size(), factor)
+  return report_of(streams ? run_kernel<streaming_form(op)>(source.data(), destination.data(), source.size(), factor)
                            : run_kernel<op>(source.data(), destination.data(), source.size(), factor));
 }
 
@@ -75,7 +75,7 @@ void scale_into(const Source& source, Destination&& destination, const double& f
   const span to(destination);
   detail::check_spans(from, to);
   detail::check_factor(factor);
-  (void)detail::run_into<detail::Op::scale, detail::Op::scale_streaming>(from, to, factor);
+  (void)detail::run_into<detail::Op::scale>(from, to, factor);
 }
 /// values *= factor
 template <class Values>
@@ -92,8 +92,8 @@ GradientReport unscale_into(const Source& source, Destination&& destination, con
   const span to(destination);
   detail::check_spans(from, to);
   const detail::Action by = detail::unscaling_by(loss_scale);
-  return by.op == Op::scale ? detail::run_into<Op::scale, Op::scale_streaming>(from, to, by.factor)
-                            : detail::run_into<Op::unscale, Op::unscale_streaming>(from, to, by.factor);
+  return by.op == Op::scale ? detail::run_into<Op::scale>(from, to, by.factor)
+                            : detail::run_into<Op::unscale>(from, to, by.factor);
 }
 /// The same in place. In fp16, gradients below 2^-25 round to zero again: unscale into float if that matters.
 template <class Values>
@@ -129,7 +129,7 @@ void cast_into(const Source& source, Destination&& destination) {
   const span from(source);
   const span to(destination);
   detail::check_spans(from, to);
-  (void)detail::run_into<detail::Op::cast, detail::Op::cast_streaming>(from, to, 1.0);
+  (void)detail::run_into<detail::Op::cast>(from, to, 1.0);
 }
 
 }  // namespace kernel

@@ -121,25 +121,11 @@ struct FindOps {
 [[nodiscard]] inline NonFiniteCounts count_nonfinite(const Plan& plan, double factor, std::size_t begin, std::size_t end) {
   const Pass pass{0, factor};
   NonFiniteCounts counts;
-  std::size_t position = 0;  // of the leaf
-  for (const Plan::Run& run : plan.runs()) {
-    const Kernel kernel = run.kind->kernels[0][0];  // it is the same one on every instruction set
-    for (const Piece* piece = plan.begin(run); piece != plan.end(run); position += piece++->size) {
-      const std::size_t from = begin > position ? begin - position : 0;
-      const std::size_t to = end - position < piece->size ? end - position : piece->size;
-      if (from < to && position < end) {
-        counts.leaf = static_cast<std::size_t>(piece - plan.pieces().begin());
-        counts.position = from;
-        if (run.depth == 0) {
-          const auto* const elements = static_cast<const unsigned char*>(piece->source) + from * run.kind->source_bytes;
-          const Piece part{elements, nullptr, to - from};
-          kernel(&part, &part + 1, factor, counts);
-        } else {
-          StridedRun(plan, run, *piece, pass, kernel)(from, to, counts);
-        }
-      }
-    }
-  }
+  for_each_part(plan, begin, end, [&](const Plan::Run& run, const Piece& piece, std::size_t from, std::size_t to) {
+    counts.leaf = plan.place_of(piece);
+    counts.position = from;
+    run_part(plan, run, piece, pass, run.kind->kernels[0][0], from, to, counts);  // the same on every instruction set
+  });
   return counts;
 }
 
@@ -148,19 +134,13 @@ template <class Executor, class Tree>
 [[nodiscard]] std::optional<NonFinite> find_nonfinite_times(const Executor& executor, const Tree& tree, double factor) {
   Plan plan;
   plan_one<FindOps, false>(plan, tree);
-  std::size_t elements = 0;
-  for (const Piece& piece : plan.pieces()) elements += piece.size;
-  const std::size_t worth_it = plan.bytes() / least_share + 1,
-                    threads = check_is_executor<Executor>() ? executor.concurrency() : 1;
-  const std::size_t count = threads > 1 ? (threads < worth_it ? threads : worth_it) : 1;
-  const std::size_t each = elements / count;
+  const std::size_t count = check_is_executor<Executor>() ? count_shares(executor, plan.bytes() + least_share) : 1;
   NonFiniteCounts all;  // of a single share, for which nothing is allocated
   std::vector<NonFiniteCounts> several(count > 1 ? count : 0);
   NonFiniteCounts* const shares = count > 1 ? several.data() : &all;
-  const auto run = [&](std::size_t i) {
-    shares[i] = count_nonfinite(plan, factor, each * i, i + 1 == count ? elements : each * (i + 1));
-  };
-  count > 1 ? executor.run(count, run) : run(0);
+  share_elements(executor, plan, count, [&](std::size_t i, std::size_t begin, std::size_t end) {
+    shares[i] = count_nonfinite(plan, factor, begin, end);
+  });
   std::optional<NonFinite> found;
   for (std::size_t i = 0; i < count; ++i) {
     const NonFiniteCounts& share = shares[i];

@@ -25,83 +25,45 @@ struct BlockOps {
 /// beside the call of a kernel.
 inline constexpr std::size_t floats_per_block = 1024;
 
-/// The elements of a leaf, to be read a block at a time.
-class BlockSource {
- public:
-  BlockSource(const Plan& plan, const Plan::Run& run, const Piece& piece, double factor)
-      : dimensions_(plan.dimensions(run)),
-        depth_(run.depth),
-        elements_(static_cast<const unsigned char*>(piece.source)),
-        bytes_(run.kind->source_bytes),
-        kernel_(run.kind->kernels[0][isa_index()]),
-        factor_(factor) {}
-
-  void read(std::size_t begin, std::size_t n, float* block) const noexcept {
-    if (depth_ == 0) {
-      const unsigned char* const from = elements_ + begin * bytes_;
-      // The next block comes from memory while somebody works on this one.
-      for (std::size_t i = n * bytes_; i < 2 * n * bytes_; i += cache_line) prefetch(from, i);
-      return scale(from, n, block);
-    }
-    StridedCursor cursor(dimensions_, depth_, begin);
-    for (std::size_t done = 0; done < n; done += gather_size) {
-      const std::size_t count = n - done < gather_size ? n - done : gather_size;
-      alignas(64) unsigned char gathered[gather_size * sizeof(double)];
-      gather(cursor, count, gathered);
-      scale(gathered, count, block + done);
-    }
+/// `n` elements of a leaf from number `begin` on, times the factor.
+inline void read_block(const Plan& plan, const Plan::Run& run, const Piece& piece, double factor, std::size_t begin,
+                       std::size_t n, float* block) {
+  const Kernel kernel = run.kind->kernels[0][isa_index()];
+  const std::size_t bytes = run.kind->source_bytes;
+  alignas(64) unsigned char gathered[floats_per_block * sizeof(double)];
+  const unsigned char* from = gathered;
+  if (run.depth == 0) {
+    from = static_cast<const unsigned char*>(piece.source) + begin * bytes;
+    // The next block comes from memory while somebody works on this one.
+    for (std::size_t i = n * bytes; i < 2 * n * bytes; i += cache_line) prefetch(from, i);
+  } else {
+    StridedRun(plan, run, piece, Pass{0}, kernel).gather(begin, n, gathered);
   }
-
- private:
-  static constexpr std::size_t gather_size = 256;
-
-  void scale(const void* source, std::size_t n, float* block) const noexcept {
-    const Piece piece{source, block, n};
-    Found unused{0, 0.0};
-    kernel_(&piece, &piece + 1, factor_, unused);
-  }
-  void gather(StridedCursor& cursor, std::size_t n, unsigned char* to) const noexcept {
-    for (std::size_t count = 0; n > 0; n -= count, to += count * bytes_, cursor.advance(count)) {
-      count = n < cursor.stretch() ? n : cursor.stretch();
-      const unsigned char* const from = elements_ + cursor.source * static_cast<std::ptrdiff_t>(bytes_);
-      copy_elements(bytes_, to, 1, from, cursor.inner().source_stride, count);
-    }
-  }
-
-  const Dimension* dimensions_;
-  int depth_;
-  const unsigned char* elements_;
-  std::size_t bytes_;
-  Kernel kernel_;
-  double factor_;
-};
+  const Piece part{from, block, n};
+  Found unused{0, 0.0};
+  kernel(&part, &part + 1, factor, unused);
+}
 
 /// Calls `f` for the blocks that begin at elements [begin, end) of the plan.
 template <class F>
 void run_blocks(const Plan& plan, double factor, std::size_t begin, std::size_t end, F& f) {
   alignas(64) float block[floats_per_block];
-  std::size_t position = 0, leaf = 0;
-  for (const Plan::Run& run : plan.runs()) {
-    for (const Piece* piece = plan.begin(run); piece != plan.end(run); ++piece, ++leaf) {
-      const BlockSource source(plan, run, *piece, factor);
-      for (std::size_t offset = 0, n = 0; offset < piece->size; offset += n, position += n) {
-        n = piece->size - offset < floats_per_block ? piece->size - offset : floats_per_block;
-        if (position < begin || position >= end) continue;
-        source.read(offset, n, block);
-        (void)f(leaf, offset, span<const float>(block, n));
-      }
+  for_each_part(plan, begin, end, [&](const Plan::Run& run, const Piece& piece, std::size_t from, std::size_t to) {
+    std::size_t offset = (from + floats_per_block - 1) / floats_per_block * floats_per_block;
+    for (; offset < to; offset += floats_per_block) {
+      const std::size_t n = piece.size - offset < floats_per_block ? piece.size - offset : floats_per_block;
+      read_block(plan, run, piece, factor, offset, n, block);
+      (void)f(plan.place_of(piece), offset, span<const float>(block, n));
     }
-  }
+  });
 }
 
 /// A tensor that repeats elements, as a broadcast one does, has them in no order that an offset could mean.
 template <class Tree>
 void check_has_offsets(const Plan& plan, const Tree& tree) {
   for (const Plan::Run& run : plan.runs()) {
-    Layout layout;
-    for (int i = 0; i < run.depth; ++i) layout.push(plan.dimensions(run)[i].size, plan.dimensions(run)[i].source_stride);
-    if (!layout.repeats_elements()) continue;
-    const std::string path = path_of(tree, static_cast<std::size_t>(plan.begin(run) - plan.pieces().begin()));
+    if (run.depth == 0 || !extent_of(plan, run, *plan.begin(run), false).layout.repeats_elements()) continue;
+    const std::string path = path_of(tree, run.begin);
     throw_invalid_argument(
         (path.empty() ? "the tree" : path) +
         " repeats elements (its strides lead to some more than once), so they have no offsets: copy it first");
@@ -115,21 +77,6 @@ constexpr bool check_takes_blocks() {
                 "headroom: for_each_block calls f(leaf, offset, block) with two std::size_t and a headroom::span<const float>: "
                 "[&](std::size_t leaf, std::size_t offset, headroom::span<const float> block) { … }");
   return takes_blocks;
-}
-
-template <class Executor, class F>
-void run_blocks(const Executor& executor, const Plan& plan, double factor, F& f) {
-  std::size_t elements = 0;
-  for (const Piece& piece : plan.pieces()) elements += piece.size;
-  const std::size_t threads = executor.concurrency(), worth_it = elements * sizeof(float) / least_share;
-  const std::size_t count = threads < worth_it ? threads : worth_it;
-  if (count < 2) return run_blocks(plan, factor, 0, elements, f);
-  const auto run_share = [&](std::size_t i) {
-    run_blocks(plan, factor, elements / count * i, i + 1 == count ? elements : elements / count * (i + 1), f);
-  };
-  Job<const decltype(run_share)> job(run_share);  // an executor of the user's need not know about errors
-  executor.run(count, [&job](std::size_t i) { job.call(&job, i); });
-  job.throw_error();
 }
 
 }  // namespace detail
@@ -166,7 +113,10 @@ void for_each_block(const Executor& executor, const Tree& tree, const double& fa
     detail::Plan plan;
     detail::plan_one<detail::BlockOps, false>(plan, tree);
     detail::check_has_offsets(plan, tree);
-    detail::run_blocks(executor, plan, factor, f);
+    const std::size_t shares = detail::count_shares(executor, plan.elements() * sizeof(float));
+    detail::share_elements(executor, plan, shares, [&](std::size_t, std::size_t begin, std::size_t end) {
+      detail::run_blocks(plan, factor, begin, end, f);
+    });
   }
 }
 template <class Tree, class F>

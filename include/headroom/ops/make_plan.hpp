@@ -183,14 +183,14 @@ template <class Tree>
 inline constexpr bool leaves_may_meet_v = (holds_v<Tree> & (Holds::shared_elements | Holds::dynamic_nodes)) != 0;
 
 template <class VerbOps, bool Writes, class Pieces, class Tree>
-void walk_one(Pieces& pieces, Tree& tree) {
+void walk_trees(Pieces& pieces, Tree& tree) {
   const PlanOneTree<VerbOps, Writes, Pieces> visit{pieces};
   if constexpr (check_has_floats<bare<Tree>>()) detail::walk(root, visit, tree);
 }
 template <class VerbOps, bool Writes, class Tree>
 void plan_one(Plan& plan, Tree& tree) {
   Plan::Writer writer(plan);
-  walk_one<VerbOps, Writes>(writer, tree);
+  walk_trees<VerbOps, Writes>(writer, tree);
   writer.close();
   if constexpr (Writes && leaves_may_meet_v<Tree>) {
     if (!leaves_are_in_order(plan)) check_leaves_apart(plan, tree, true);
@@ -198,7 +198,7 @@ void plan_one(Plan& plan, Tree& tree) {
 }
 
 template <class VerbOps, DestinationIs Is, class Pieces, class Source, class Destination>
-[[nodiscard]] Apartness walk_two(Pieces& pieces, const Source& source, Destination& destination) {
+[[nodiscard]] Apartness walk_trees(Pieces& pieces, const Source& source, Destination& destination) {
   Apartness apartness;
   const PlanTwoTrees<VerbOps, Is, Pieces> visit{pieces, apartness};
   if constexpr (check_has_floats<bare<Source>>() && check_has_floats<bare<Destination>>()) {
@@ -211,7 +211,7 @@ template <class VerbOps, DestinationIs Is, class Pieces, class Source, class Des
 template <class VerbOps, DestinationIs Is, class Source, class Destination>
 void plan_two(Plan& plan, const Source& source, Destination& destination) {
   Plan::Writer writer(plan);
-  const Apartness apartness = walk_two<VerbOps, Is>(writer, source, destination);
+  const Apartness apartness = walk_trees<VerbOps, Is>(writer, source, destination);
   writer.close();
   if (Is == DestinationIs::the_users && !apartness.is_certain()) check_leaves_apart(plan, source, false);
 }

@@ -113,7 +113,7 @@ inline void add_ranges(LeafRanges& ranges, const Plan& plan, bool is_destination
       const void* const data = is_destination ? piece->destination : piece->source;
       const ByteRange range =
           run.depth == 0 ? ByteRange(data, piece->size * bytes) : extent_of(plan, run, *piece, is_destination).range();
-      ranges.push_back({range, static_cast<std::size_t>(piece - plan.pieces().begin()), is_destination});
+      ranges.push_back({range, plan.place_of(*piece), is_destination});
     }
   }
 }

@@ -41,6 +41,15 @@ struct Saturating {
   template <class In, class Out>
   static constexpr PieceKind kind = VerbOps::template kind<In, saturating<Out>>;
 };
+/// The same, with their streaming counterparts behind them.
+template <class VerbOps>
+struct Streaming;
+template <Op... ops>
+struct Streaming<Ops<ops...>> : Ops<ops..., streaming_form(ops)...> {
+  static constexpr std::size_t streaming = sizeof...(ops);
+};
+template <class VerbOps>
+struct Streaming<Saturating<VerbOps>> : Saturating<Streaming<VerbOps>> {};
 
 class Plan {
  public:
@@ -52,25 +61,16 @@ class Plan {
     int depth;          // 0: elements lie side by side
   };
 
-  /// A leaf: read (the destination is null), worked on in place, or going into another.
-  void add(const void* source, void* destination, std::size_t size, const PieceKind& kind) {
-    if (kind_ != &kind) start_run(kind, 0);
-    append({source, destination, size});
-  }
-  /// One with strides.
-  void add(const void* source, void* destination, std::size_t size, const LoopNest& nest, const PieceKind& kind) {
-    if (nest.is_contiguous() || size == 0) return add(source, destination, size, kind);
-    start_run(kind, nest.depth);
-    kind_ = nullptr;
-    append({source, destination, size});
-    for (int i = 0; i < nest.depth; ++i) dimensions_.push_back(nest.dimensions[i]);
-  }
-
   /// All that is read or written; of a leaf in place once.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] static std::size_t bytes_each(const Run& run, const Piece& piece) noexcept {
     const bool is_one = stays(piece.source, piece.destination);
     return is_one ? run.kind->source_bytes : run.kind->source_bytes + run.kind->destination_bytes;
+  }
+  [[nodiscard]] std::size_t elements() const noexcept {
+    std::size_t sum = 0;
+    for (const Piece& piece : pieces_) sum += piece.size;
+    return sum;
   }
   /// Whether a leaf is only read, or worked on in place.
   [[nodiscard]] static bool stays(const void* source, const void* destination) noexcept {
@@ -78,6 +78,10 @@ class Plan {
   }
   [[nodiscard]] const Buffer<Piece, 32>& pieces() const noexcept { return pieces_; }
   [[nodiscard]] const Buffer<Run, 4>& runs() const noexcept { return runs_; }
+  /// The number of a leaf.
+  [[nodiscard]] std::size_t place_of(const Piece& piece) const noexcept {
+    return static_cast<std::size_t>(&piece - pieces_.begin());
+  }
   [[nodiscard]] const Piece* begin(const Run& run) const noexcept { return pieces_.begin() + run.begin; }
   [[nodiscard]] const Piece* end(const Run& run) const noexcept {
     return &run + 1 == runs_.end() ? pieces_.end() : pieces_.begin() + (&run)[1].begin;
@@ -85,19 +89,13 @@ class Plan {
   [[nodiscard]] const Dimension* dimensions(const Run& run) const noexcept { return dimensions_.begin() + run.first; }
 
  private:
-  void start_run(const PieceKind& kind, int depth) {
-    runs_.push_back({&kind, pieces_.size(), dimensions_.size(), depth});
-    kind_ = &kind;
-  }
-  void append(const Piece& piece) {
-    pieces_.push_back(piece);
-    bytes_ += piece.size * bytes_each(*(runs_.end() - 1), piece);
+  [[nodiscard]] bool ends_with(const PieceKind& kind) const noexcept {
+    return runs_.size() != 0 && runs_.end()[-1].kind == &kind && runs_.end()[-1].depth == 0;
   }
 
   Buffer<Piece, 32> pieces_;
   Buffer<Run, 4> runs_;
   Buffer<Dimension, 4> dimensions_;
-  const PieceKind* kind_ = nullptr;  // of a run that goes on
   std::size_t bytes_ = 0;
 };
 
@@ -107,15 +105,20 @@ class Plan::Writer {
  public:
   explicit Writer(Plan& plan) noexcept : plan_(plan) {}
 
+  /// A leaf: read (the destination is null), worked on in place, or going into another.
   void add(const void* source, void* destination, std::size_t size, const PieceKind& kind) {
-    if (kind_ != &kind || at_ == limit_) open(kind);
+    if (kind_ != &kind || at_ == limit_) open(kind, 0);
     ::new (static_cast<void*>(at_++)) Piece{source, destination, size};
     elements_ += size;
     if (!stays(source, destination)) into_another_ += size;
   }
+  /// One with strides.
   void add(const void* source, void* destination, std::size_t size, const LoopNest& nest, const PieceKind& kind) {
+    if (nest.is_contiguous() || size == 0) return add(source, destination, size, kind);
+    open(kind, nest.depth);
+    add(source, destination, size, kind);
     close();
-    plan_.add(source, destination, size, nest, kind);
+    for (int i = 0; i < nest.depth; ++i) plan_.dimensions_.push_back(nest.dimensions[i]);
   }
   void close() noexcept {
     if (kind_ != nullptr) {
@@ -128,9 +131,10 @@ class Plan::Writer {
   }
 
  private:
-  void open(const PieceKind& kind) {
+  void open(const PieceKind& kind, int depth) {
     close();
-    if (plan_.kind_ != &kind) plan_.start_run(kind, 0);
+    if (depth != 0 || !plan_.ends_with(kind))
+      plan_.runs_.push_back({&kind, plan_.pieces_.size(), plan_.dimensions_.size(), depth});
     plan_.pieces_.make_room();
     at_ = plan_.pieces_.end();
     limit_ = plan_.pieces_.limit();

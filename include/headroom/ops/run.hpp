@@ -81,21 +81,13 @@ class Share {
     add(sum);
   }
   [[gnu::noinline]] void run_piece(const Plan::Run& run, const Piece& piece, Kernel kernel) {
-    const std::size_t in = run.kind->source_bytes, out = run.kind->destination_bytes;
     for (std::size_t begin = 0; begin < piece.size; begin += chunk_size) {
       const std::size_t n = piece.size - begin < chunk_size ? piece.size - begin : chunk_size;
       const bool ours = begin_ <= position_ && position_ < end_ && !is_done();
       position_ += n * Plan::bytes_each(run, piece);
       if (!ours) continue;
       Found chunk{0, 0.0};
-      if (run.depth == 0) {
-        const Piece part{static_cast<const unsigned char*>(piece.source) + begin * in,
-                         piece.destination == nullptr ? nullptr : static_cast<unsigned char*>(piece.destination) + begin * out,
-                         n};
-        kernel(&part, &part + 1, pass_.factor, chunk);
-      } else {
-        StridedRun(plan_, run, piece, pass_, kernel)(begin, begin + n, chunk);
-      }
+      run_part(plan_, run, piece, pass_, kernel, begin, begin + n, chunk);
       add(chunk);
     }
   }
@@ -113,8 +105,41 @@ class Share {
   Found found_{0, 0.0};
 };
 
+// ---- several threads ----
+
 /// With fewer bytes than this, a thread is not worth waking up.
 inline constexpr std::size_t least_share = std::size_t{1} << 19;
+
+/// How many shares so many bytes are worth: 1, or up to one for each thread.
+template <class Executor>
+[[nodiscard]] std::size_t count_shares(const Executor& executor, std::size_t bytes) {
+  const std::size_t threads = executor.concurrency(), worth_it = bytes / least_share;
+  const std::size_t count = threads < worth_it ? threads : worth_it;
+  return count > 1 ? count : 1;
+}
+
+/// Calls f(i, begin, end) for that many shares of the elements of a plan, which are numbered through all leaves.
+template <class Executor, class F>
+void share_elements(const Executor& executor, const Plan& plan, std::size_t shares, const F& f) {
+  const std::size_t elements = plan.elements(), each = elements / shares;
+  const auto run_share = [&](std::size_t i) { f(i, each * i, i + 1 == shares ? elements : each * (i + 1)); };
+  if (shares == 1) return run_share(0);
+  Job<const decltype(run_share)> job(run_share);  // an executor of the user's need not know about errors
+  executor.run(shares, [&job](std::size_t i) { job.call(&job, i); });
+  job.throw_error();
+}
+/// Calls f(run, piece, from, to) for the elements of each leaf, numbered by themselves, that are among [begin, end) of a plan.
+template <class F>
+void for_each_part(const Plan& plan, std::size_t begin, std::size_t end, const F& f) {
+  std::size_t position = 0;  // of the leaf
+  for (const Plan::Run& run : plan.runs()) {
+    for (const Piece* piece = plan.begin(run); piece != plan.end(run) && position < end; position += piece++->size) {
+      const std::size_t from = begin > position ? begin - position : 0;
+      const std::size_t to = end - position < piece->size ? end - position : piece->size;
+      if (from < to) f(run, *piece, from, to);
+    }
+  }
+}
 
 /// The shares of several threads, and what they have found.
 class Shares {
@@ -155,10 +180,9 @@ class Shares {
 template <class Executor>
 [[nodiscard]] Found run(const Executor& executor, const Plan& plan, const Pass& pass) {
   if constexpr (check_is_executor<Executor>()) {
-    const std::size_t threads = executor.concurrency();
-    const std::size_t shares_worth_it = threads > 1 ? plan.bytes() / least_share : 0;
-    if (shares_worth_it > 1) {
-      Shares shares(plan, pass, threads < shares_worth_it ? threads : shares_worth_it);
+    const std::size_t count = count_shares(executor, plan.bytes());
+    if (count > 1) {
+      Shares shares(plan, pass, count);
       executor.run(shares.count(), [&shares](std::size_t i) { shares.run(i); });
       return shares.found();
     }
@@ -203,29 +227,17 @@ template <class VerbOps, DestinationIs Is, class Executor, class Source, class D
   return run(executor, plan, streaming);
 }
 
-/// A verb that reads one tree, or works on it in place.
-template <class VerbOps, bool Writes, class Executor, class Tree>
-Found plan_and_run(const Executor& executor, const Pass& pass, Tree& tree) {
-  if constexpr (is_lone_piece_v<Tree> && check_is_executor<Executor>()) {
-    if (detail::size_of(tree) <= chunk_size) {
+/// A verb that reads one tree or works on it in place (How: whether it writes), or from one into another (DestinationIs).
+template <class VerbOps, auto How, class Executor, class... Trees>
+Found plan_and_run(const Executor& executor, const Pass& pass, Trees&... trees) {
+  if constexpr ((is_lone_piece_v<Trees> && ...) && check_is_executor<Executor>()) {
+    if (((detail::size_of(trees) <= chunk_size) && ...)) {
       LonePiece lone;
-      walk_one<VerbOps, Writes>(lone, tree);
+      (void)walk_trees<VerbOps, How>(lone, trees...);
       return lone.run(pass);
     }
   }
-  return plan_then_run<VerbOps, Writes>(executor, pass, tree);
-}
-/// A verb from one tree into another.
-template <class VerbOps, DestinationIs Is, class Executor, class Source, class Destination>
-Found plan_and_run(const Executor& executor, const Pass& pass, const Source& source, Destination& destination) {
-  if constexpr (is_lone_piece_v<Source> && is_lone_piece_v<Destination> && check_is_executor<Executor>()) {
-    if (detail::size_of(source) <= chunk_size) {
-      LonePiece lone;
-      (void)walk_two<VerbOps, Is>(lone, source, destination);
-      return lone.run(pass);
-    }
-  }
-  return plan_then_run<VerbOps, Is>(executor, pass, source, destination);
+  return plan_then_run<VerbOps, How>(executor, pass, trees...);
 }
 
 }  // namespace detail

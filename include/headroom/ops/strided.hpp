@@ -118,6 +118,12 @@ class StridedRun {
     }
   }
 
+  /// `n` elements of the source, one beside the other.
+  void gather(std::size_t begin, std::size_t n, unsigned char* to) const noexcept {
+    StridedCursor from(dimensions_, depth_, begin);
+    copy(n, from, to, nullptr, true);
+  }
+
  private:
   static constexpr std::size_t buffer_size = 256;  // elements
 
@@ -149,6 +155,17 @@ class StridedRun {
   Kernel kernel_;
   bool in_place_;
 };
+
+/// A pass over elements [begin, end) of a leaf.
+inline void run_part(const Plan& plan, const Plan::Run& run, const Piece& piece, const Pass& pass, Kernel kernel,
+                     std::size_t begin, std::size_t end, Found& found) noexcept {
+  if (run.depth != 0) return StridedRun(plan, run, piece, pass, kernel)(begin, end, found);
+  const std::size_t in = run.kind->source_bytes, out = run.kind->destination_bytes;
+  auto* const destination = static_cast<unsigned char*>(piece.destination);
+  const Piece part{static_cast<const unsigned char*>(piece.source) + begin * in,
+                   destination == nullptr ? nullptr : destination + begin * out, end - begin};
+  kernel(&part, &part + 1, pass.factor, found);
+}
 
 }  // namespace detail
 }  // namespace HEADROOM_BUILD

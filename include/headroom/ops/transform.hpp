@@ -29,26 +29,10 @@ struct [[nodiscard]] Unscaled {
 
 namespace detail {
 
-template <std::size_t Streaming, Op... ops>
-struct StreamingOps : Ops<ops...> {
-  static constexpr std::size_t streaming = Streaming;
-};
-/// The ops of a verb; what goes from one tree into another has their streaming counterparts behind them.
-struct ScaleOps {
-  using in_place = Ops<Op::scale>;
-  using into = StreamingOps<1, Op::scale, Op::scale_streaming>;
-};
-struct UnscaleOps {
-  using in_place = Ops<Op::scale, Op::unscale>;
-  using into = StreamingOps<2, Op::scale, Op::unscale, Op::scale_streaming, Op::unscale_streaming>;
-};
-struct CastOps {
-  using into = StreamingOps<1, Op::cast, Op::cast_streaming>;
-};
-struct SaturatingCastOps {
-  using in_place = Saturating<Ops<Op::cast>>;
-  using into = Saturating<CastOps::into>;
-};
+using ScaleOps = Ops<Op::scale>;
+using UnscaleOps = Ops<Op::scale, Op::unscale>;
+using CastOps = Ops<Op::cast>;
+using SaturatingCastOps = Saturating<CastOps>;
 
 /// The pass of UnscaleOps, and of the two ops that add.
 [[nodiscard]] inline Pass unscale_pass(const float& loss_scale) {
@@ -58,11 +42,11 @@ struct SaturatingCastOps {
 
 template <class VerbOps, class Executor, class Tree>
 GradientReport transform_in_place(const Executor& executor, const Pass& pass, Tree& tree) {
-  return report_of(plan_and_run<typename VerbOps::in_place, true>(executor, pass, tree));
+  return report_of(plan_and_run<VerbOps, true>(executor, pass, tree));
 }
 template <class VerbOps, class Executor, class Source, class Destination>
 GradientReport transform_into(const Executor& executor, const Pass& pass, const Source& source, Destination& destination) {
-  return report_of(plan_and_run<typename VerbOps::into, DestinationIs::the_users>(executor, pass, source, destination));
+  return report_of(plan_and_run<Streaming<VerbOps>, DestinationIs::the_users>(executor, pass, source, destination));
 }
 
 /// Whether an argument `Tree&&` is about to be destroyed together with its elements, so that they can be overwritten.
@@ -106,8 +90,8 @@ auto transform(const Executor& executor, const Pass& pass, Tree&& tree) {
       detail::walk(root, look, std::as_const(tree));
     }
     Unscaled<Result> result{make_like<To>(std::as_const(tree)), {}};
-    result.report = report_of(
-        plan_and_run<typename VerbOps::into, DestinationIs::new_tree>(executor, pass, std::as_const(tree), result.grads));
+    result.report =
+        report_of(plan_and_run<Streaming<VerbOps>, DestinationIs::new_tree>(executor, pass, std::as_const(tree), result.grads));
     return result;
   }
 }

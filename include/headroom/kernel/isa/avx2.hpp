@@ -15,15 +15,10 @@
 // AVX2 with F16C and FMA: Intel since Haswell (2013), AMD since Excavator (2015). Eight floats a register; sixteen-bit formats
 // are loaded eight at a time as half a register and widened, by VCVTPH2PS for fp16 and by a byte shuffle for bf16.
 //
-// Everything up to the end of the file is compiled for this CPU whatever the flags of the including file are, so nothing here
-// may be a lambda or a friend (g++ leaves those out of the region), and __AVX2__ says nothing.
+// Everything up to the end of the file is compiled for this CPU, so nothing here may be a lambda or a friend (g++ leaves those
+// out of the region), and __AVX2__ says nothing.
 
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,f16c,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,f16c,fma")
-#endif
+HEADROOM_DETAIL_BEGIN_TARGET(HEADROOM_DETAIL_TARGET_AVX2)
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -45,9 +40,7 @@ struct u16x16 {
 struct f64x8 {
   __m256d low, high;
 };
-struct u32x16 {
-  u32x8 low, high;
-};
+using u32x16 = RegisterPair<u32x8, in_order>;
 using f32x16 = RegisterPair<f32x8, in_order>;
 using f32x8x2 = RegisterPair<f32x8, by_parity>;
 struct f64x8x2 {
@@ -86,10 +79,6 @@ inline auto load(binary16, const unsigned char* source) noexcept {
     return u16x8{_mm_loadu_si128(reinterpret_cast<const __m128i*>(source))};
   }
 }
-template <std::size_t Lanes>
-inline auto load(brain16, const unsigned char* source) noexcept {
-  return load<Lanes>(binary16{}, source);
-}
 template <class Bits>
 inline void store(unsigned char* destination, Bits bits) noexcept {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(destination), bits.lanes);
@@ -115,10 +104,6 @@ inline void store_streaming(unsigned char* destination, u16x8 bits) noexcept {
 template <class Compute>
 inline f32x8 widen(binary32, u32x8 bits) noexcept {
   return {_mm256_castsi256_ps(bits.lanes)};
-}
-template <class Compute>
-inline f32x16 widen(binary32, u32x16 bits) noexcept {
-  return {widen<f32x8>(binary32{}, bits.low), widen<f32x8>(binary32{}, bits.high)};
 }
 template <class Compute>
 inline f32x8 widen(binary16, u16x8 bits) noexcept {
@@ -243,16 +228,9 @@ inline bool may_round_otherwise(f32x8 a, f32x8 b) noexcept {
 inline u32x8 larger(u32x8 a, u32x8 b) noexcept { return {_mm256_max_epi32(a.lanes, b.lanes)}; }
 inline u16x8 larger(u16x8 a, u16x8 b) noexcept { return {_mm_max_epi16(a.lanes, b.lanes)}; }
 inline u16x16 larger(u16x16 a, u16x16 b) noexcept { return {_mm256_max_epi16(a.lanes, b.lanes)}; }
-inline u32x8 max_of_abs(binary32, u32x8 largest, u32x8 bits) noexcept {
-  return larger(largest, {_mm256_and_si256(bits.lanes, _mm256_set1_epi32(0x7fffffff))});
-}
-inline u16x8 max_of_abs(binary16, u16x8 largest, u16x8 bits) noexcept {
-  return larger(largest, {_mm_and_si128(bits.lanes, _mm_set1_epi16(0x7fff))});
-}
-inline u16x8 max_of_abs(brain16, u16x8 largest, u16x8 bits) noexcept { return max_of_abs(binary16{}, largest, bits); }
+inline u32x8 magnitudes(u32x8 bits) noexcept { return {_mm256_and_si256(bits.lanes, _mm256_set1_epi32(0x7fffffff))}; }
+inline u16x8 magnitudes(u16x8 bits) noexcept { return {_mm_and_si128(bits.lanes, _mm_set1_epi16(0x7fff))}; }
 inline u16x16 magnitudes(u16x16 bits) noexcept { return {_mm256_and_si256(bits.lanes, _mm256_set1_epi16(0x7fff))}; }
-inline u16x16 max_of_abs(binary16, u16x16 largest, u16x16 bits) noexcept { return larger(largest, magnitudes(bits)); }
-inline u16x16 max_of_abs(brain16, u16x16 largest, u16x16 bits) noexcept { return max_of_abs(binary16{}, largest, bits); }
 inline std::uint32_t largest_lane(u32x8 bits) noexcept {
   __m128i max_u32x4 = _mm_max_epu32(_mm256_castsi256_si128(bits.lanes), _mm256_extracti128_si256(bits.lanes, 1));
   max_u32x4 = _mm_max_epu32(max_u32x4, _mm_shuffle_epi32(max_u32x4, 0x4e));
@@ -329,10 +307,6 @@ struct detail::IsaKernels<Isa::avx2> : detail::avx2::Kernels {};
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+HEADROOM_DETAIL_END_TARGET
 
 #endif

@@ -64,10 +64,6 @@ inline auto load_part(binary16, const unsigned char* source, std::size_t n) noex
     return u16x8{load_bytes(source, 2 * n)};
   }
 }
-template <std::size_t Lanes>
-inline auto load_part(brain16, const unsigned char* source, std::size_t n) noexcept {
-  return load_part<Lanes>(binary16{}, source, n);
-}
 template <class Bits>
 inline void store_part(unsigned char* destination, Bits bits, std::size_t n) noexcept {
   store_bytes(destination, bits.lanes, (std::is_same_v<Bits, u32x8> ? 4 : 2) * n);

@@ -20,12 +20,7 @@
 // What avx2.hpp says about its target region holds here too. g++ 12 warns that the unmasked forms of some intrinsics read an
 // uninitialised register: where it does, the maskz form with all lanes is the same instruction.
 
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq")
-#endif
+HEADROOM_DETAIL_BEGIN_TARGET(HEADROOM_DETAIL_TARGET_AVX512)
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -47,9 +42,7 @@ struct u16x32 {
 struct f64x16 {
   __m512d low, high;
 };
-struct u32x32 {
-  u32x16 low, high;
-};
+using u32x32 = RegisterPair<u32x16, in_order>;
 using f32x32 = RegisterPair<f32x16, in_order>;
 using f32x16x2 = RegisterPair<f32x16, by_parity>;
 /// Sixteen doubles: those of the even lanes and those of the odd ones.
@@ -95,10 +88,6 @@ inline auto load(binary16, const unsigned char* source) noexcept {
     return u16x16{_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source))};
   }
 }
-template <std::size_t Lanes>
-inline auto load(brain16, const unsigned char* source) noexcept {
-  return load<Lanes>(binary16{}, source);
-}
 
 inline void store(unsigned char* destination, u32x16 bits) noexcept { _mm512_storeu_si512(destination, bits.lanes); }
 inline void store(unsigned char* destination, u16x32 bits) noexcept { _mm512_storeu_si512(destination, bits.lanes); }
@@ -127,10 +116,6 @@ inline u16x32 extended(u16x16 bits) noexcept { return {_mm512_maskz_inserti64x4(
 template <class Compute>
 inline f32x16 widen(binary32, u32x16 bits) noexcept {
   return {_mm512_castsi512_ps(bits.lanes)};
-}
-template <class Compute>
-inline f32x32 widen(binary32, u32x32 bits) noexcept {
-  return {widen<f32x16>(binary32{}, bits.low), widen<f32x16>(binary32{}, bits.high)};
 }
 template <class Compute>
 inline f32x16 widen(binary16, u16x16 bits) noexcept {
@@ -246,18 +231,10 @@ inline bool may_round_otherwise(f32x16 a, f32x16 b) noexcept {
 
 inline u32x16 larger(u32x16 a, u32x16 b) noexcept { return {_mm512_maskz_max_epu32(0xffff, a.lanes, b.lanes)}; }
 inline u16x16 larger(u16x16 a, u16x16 b) noexcept { return {_mm256_max_epu16(a.lanes, b.lanes)}; }
-
-inline u32x16 max_of_abs(binary32, u32x16 largest, u32x16 bits) noexcept {
-  return larger(largest, {_mm512_and_si512(bits.lanes, _mm512_set1_epi32(0x7fffffff))});
-}
-inline u16x16 max_of_abs(binary16, u16x16 largest, u16x16 bits) noexcept {
-  return larger(largest, {_mm256_and_si256(bits.lanes, _mm256_set1_epi16(0x7fff))});
-}
-inline u16x16 max_of_abs(brain16, u16x16 largest, u16x16 bits) noexcept { return max_of_abs(binary16{}, largest, bits); }
 inline u16x32 larger(u16x32 a, u16x32 b) noexcept { return {_mm512_maskz_max_epu16(0xffffffff, a.lanes, b.lanes)}; }
+inline u32x16 magnitudes(u32x16 bits) noexcept { return {_mm512_and_si512(bits.lanes, _mm512_set1_epi32(0x7fffffff))}; }
+inline u16x16 magnitudes(u16x16 bits) noexcept { return {_mm256_and_si256(bits.lanes, _mm256_set1_epi16(0x7fff))}; }
 inline u16x32 magnitudes(u16x32 bits) noexcept { return {_mm512_and_si512(bits.lanes, _mm512_set1_epi16(0x7fff))}; }
-inline u16x32 max_of_abs(binary16, u16x32 largest, u16x32 bits) noexcept { return larger(largest, magnitudes(bits)); }
-inline u16x32 max_of_abs(brain16, u16x32 largest, u16x32 bits) noexcept { return max_of_abs(binary16{}, largest, bits); }
 
 inline std::uint32_t largest_lane(u32x16 bits) noexcept {
   const __m256i low_u32x8 = _mm512_maskz_extracti32x8_epi32(0xff, bits.lanes, 0);
@@ -352,10 +329,6 @@ struct detail::IsaKernels<Isa::avx512> : detail::avx512::Kernels {};
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+HEADROOM_DETAIL_END_TARGET
 
 #endif

@@ -23,10 +23,6 @@ inline auto load_part(binary16, const unsigned char* source, std::size_t n) noex
     return u16x16{_mm256_maskz_loadu_epi16(first_lanes<__mmask16>(n), source)};
   }
 }
-template <std::size_t Lanes>
-inline auto load_part(brain16, const unsigned char* source, std::size_t n) noexcept {
-  return load_part<Lanes>(binary16{}, source, n);
-}
 // By registers no wider than needed: to the CPU a masked store covers all of its width, and a load from there, of the beginning
 // of the next leaf, has to wait until it has been done.
 inline void store_bytes(unsigned char* destination, __m256i bits, std::size_t n) noexcept {

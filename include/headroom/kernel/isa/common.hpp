@@ -26,12 +26,12 @@
 //   broadcast<Compute>(factor), multiplied, divided, plus    plus(a, product) is rounded twice: never a fused multiply-add
 //   may_round_otherwise(a, b)    of the floats of a RegisterPair, where there are any
 //   plus_exact_square(sum, value)                            of a value whose square is a float: that makes no difference
-//   max_of_abs(Format, largest, bits), larger, largest_lane  magnitudes as integers
+//   magnitudes(bits), larger, largest_lane                   magnitudes as integers
 //   to_doubles, added, sum_of    of sixteen sums in one or more registers; i is added to i + 8, then to i + 4, and so on
 //   any_above(Format, magnitudes, limit), extended(bits)     the latter: a register of read_lanes from one that may be shorter
 //   has_streaming_stores, store_streaming(destination, bits), finish_streaming
 //                                past the caches, if at all; of whole registers
-//   sixteen_bits, all_sixteen, magnitudes, smaller, with_zero_last, any_beyond, plus_unless_zero
+//   sixteen_bits, all_sixteen, smaller, with_zero_last, any_beyond, plus_unless_zero
 //                                exponents are added in registers of sixteen-bit integers
 
 namespace headroom {
@@ -112,12 +112,13 @@ inline void add_largest(Found& found, typename Format::bits_type magnitude) noex
   add_largest(found, bits);
 }
 
-/// The op without its streaming stores.
+inline constexpr int streaming_offset = static_cast<int>(Op::scale_streaming) - static_cast<int>(Op::scale);
+/// scale, unscale or cast with streaming stores.
+[[nodiscard]] constexpr Op streaming_form(Op op) noexcept { return static_cast<Op>(static_cast<int>(op) + streaming_offset); }
+/// An op without them.
 [[nodiscard]] constexpr Op ordinary(Op op) noexcept {
-  return op == Op::scale_streaming     ? Op::scale
-         : op == Op::unscale_streaming ? Op::unscale
-         : op == Op::cast_streaming    ? Op::cast
-                                       : op;
+  const bool streams = op >= Op::scale_streaming && op <= Op::cast_streaming;
+  return streams ? static_cast<Op>(static_cast<int>(op) - streaming_offset) : op;
 }
 /// Those of sixteen bits that instruction sets know; another one, say cbfloat16, is not.
 template <class Format>

@@ -6,6 +6,20 @@
 
 #include <cpuid.h>
 
+// What lies between BEGIN and END is compiled for CPUs that have these instruction sets, whatever the flags of the including
+// file are.
+#define HEADROOM_DETAIL_TARGET_AVX2 "avx2,f16c,fma"
+#define HEADROOM_DETAIL_TARGET_AVX512 "avx512f,avx512bw,avx512vl,avx512dq"
+#define HEADROOM_DETAIL_PRAGMA(...) _Pragma(#__VA_ARGS__)
+#if defined(__clang__)
+#define HEADROOM_DETAIL_BEGIN_TARGET(isa) \
+  HEADROOM_DETAIL_PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
+#define HEADROOM_DETAIL_END_TARGET _Pragma("clang attribute pop")
+#else
+#define HEADROOM_DETAIL_BEGIN_TARGET(isa) _Pragma("GCC push_options") HEADROOM_DETAIL_PRAGMA(GCC target(isa))
+#define HEADROOM_DETAIL_END_TARGET _Pragma("GCC pop_options")
+#endif
+
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {

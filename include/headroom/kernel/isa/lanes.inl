@@ -1,7 +1,7 @@
-// Pairs of registers, and formats that an instruction set has no instructions for, in integers and vectors of the language (the
-// vector_size of g++ and clang): what makes a dtype of one specialisation run on all of them. Included by each instruction
-// set's file but the scalar one, inside its namespace and its target region, before kernels.inl. Which formats come here is
-// said by `has_registers`.
+// What instruction sets make alike of their own registers, and formats that they have no instructions for, in integers and
+// vectors of the language (the vector_size of g++ and clang): what makes a dtype of one specialisation run on all of them.
+// Included by each instruction set's file but the scalar one, inside its namespace and its target region, before kernels.inl.
+// Which formats come here is said by `has_registers`.
 
 // ---- pairs of registers, by what there is for one ----
 
@@ -30,10 +30,27 @@ inline RegisterPair<Register, Order> plus_exact_square(RegisterPair<Register, Or
   return {plus_exact_square(sum.first, value.first), plus_exact_square(sum.second, value.second)};
 }
 
-// ---- formats without instructions ----
-
 using float_register = compute_for<void, binary32>;  // void: a format without instructions
 using float_bits = decltype(narrow(binary32{}, float_register{}));
+template <class Compute>
+inline Compute widen(binary32, RegisterPair<float_bits, in_order> bits) noexcept {
+  return {widen<float_register>(binary32{}, bits.first), widen<float_register>(binary32{}, bits.second)};
+}
+
+// ---- formats with instructions ----
+
+/// In memory bf16 is like fp16.
+template <std::size_t Lanes>
+inline auto load(brain16, const unsigned char* source) noexcept {
+  return load<Lanes>(binary16{}, source);
+}
+template <class Format, class Bits>
+inline Bits max_of_abs(Format, Bits largest, Bits bits) noexcept {
+  return larger(largest, magnitudes(bits));
+}
+
+// ---- formats without instructions ----
+
 inline constexpr std::size_t lane_count = lanes_of<float_register>;
 
 typedef std::uint8_t u8_vector __attribute__((vector_size(lane_count)));
@@ -97,6 +114,10 @@ inline auto load_part(Format, const unsigned char* source, std::size_t n) noexce
   unsigned char padded[Lanes * sizeof(typename Format::bits_type)] = {};
   std::memcpy(padded, source, n * sizeof(typename Format::bits_type));
   return load<Lanes>(Format{}, padded);
+}
+template <std::size_t Lanes>
+inline auto load_part(brain16, const unsigned char* source, std::size_t n) noexcept {
+  return load_part<Lanes>(binary16{}, source, n);
 }
 template <class Format>
 inline void store_part(unsigned char* destination, packed<Format> stored, std::size_t n) noexcept {

@@ -53,10 +53,6 @@ template <std::size_t Lanes>
 inline u16x8 load(binary16, const unsigned char* source) noexcept {
   return {vreinterpretq_u16_u8(vld1q_u8(source))};
 }
-template <std::size_t Lanes>
-inline u16x8 load(brain16, const unsigned char* source) noexcept {
-  return load<Lanes>(binary16{}, source);
-}
 
 inline void store(unsigned char* destination, u32x8 bits) noexcept {
   vst1q_u8(destination, vreinterpretq_u8_u32(bits.low));
@@ -155,14 +151,11 @@ inline f32x8 divided(f32x8 value, f32x8 divisor) noexcept {
 
 inline u32x8 larger(u32x8 a, u32x8 b) noexcept { return {vmaxq_u32(a.low, b.low), vmaxq_u32(a.high, b.high)}; }
 inline u16x8 larger(u16x8 a, u16x8 b) noexcept { return {vmaxq_u16(a.lanes, b.lanes)}; }
-
-inline u32x8 max_of_abs(binary32, u32x8 largest, u32x8 bits) noexcept {
+inline u32x8 magnitudes(u32x8 bits) noexcept {
   const uint32x4_t abs_mask_u32x4 = vdupq_n_u32(0x7fffffff);
-  return larger(largest, {vandq_u32(bits.low, abs_mask_u32x4), vandq_u32(bits.high, abs_mask_u32x4)});
+  return {vandq_u32(bits.low, abs_mask_u32x4), vandq_u32(bits.high, abs_mask_u32x4)};
 }
 inline u16x8 magnitudes(u16x8 bits) noexcept { return {vandq_u16(bits.lanes, vdupq_n_u16(0x7fff))}; }
-inline u16x8 max_of_abs(binary16, u16x8 largest, u16x8 bits) noexcept { return larger(largest, magnitudes(bits)); }
-inline u16x8 max_of_abs(brain16, u16x8 largest, u16x8 bits) noexcept { return max_of_abs(binary16{}, largest, bits); }
 
 inline std::uint32_t largest_lane(u32x8 bits) noexcept { return vmaxvq_u32(vmaxq_u32(bits.low, bits.high)); }
 inline std::uint16_t largest_lane(u16x8 bits) noexcept { return vmaxvq_u16(bits.lanes); }

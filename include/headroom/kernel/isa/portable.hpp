@@ -78,10 +78,6 @@ template <std::size_t>
 inline u16x8 load(binary16, const unsigned char* source) noexcept {
   return load_bits<u16x8>(source);
 }
-template <std::size_t>
-inline u16x8 load(brain16, const unsigned char* source) noexcept {
-  return load_bits<u16x8>(source);
-}
 inline void store(unsigned char* destination, u32x4 bits) noexcept { std::memcpy(destination, &bits, sizeof bits); }
 inline void store(unsigned char* destination, u16x8 bits) noexcept { std::memcpy(destination, &bits, sizeof bits); }
 inline void store(unsigned char* destination, u32x8 bits) noexcept {  // not at once, for g++ would assemble it on the stack
@@ -214,16 +210,9 @@ inline u32x4 larger(u32x4 a, u32x4 b) noexcept { return {larger(a.lanes, b.lanes
 inline u32x8 larger(u32x8 a, u32x8 b) noexcept { return {larger(a.low, b.low), larger(a.high, b.high)}; }
 inline u16x8 larger(u16x8 a, u16x8 b) noexcept { return {(u16_lanes)larger((i16_lanes)a.lanes, (i16_lanes)b.lanes)}; }
 
-inline u32x4 max_of_abs(binary32, u32x4 largest, u32x4 bits) noexcept {
-  return larger(largest, u32x4{bits.lanes & binary32::abs_mask});
-}
-inline u32x8 max_of_abs(binary32, u32x8 largest, u32x8 bits) noexcept {
-  return larger(largest, u32x8{bits.low & binary32::abs_mask, bits.high & binary32::abs_mask});
-}
-template <class Format>
-inline u16x8 max_of_abs(Format, u16x8 largest, u16x8 bits) noexcept {
-  return larger(largest, u16x8{bits.lanes & Format::abs_mask});
-}
+inline u32x4 magnitudes(u32x4 bits) noexcept { return {bits.lanes & binary32::abs_mask}; }
+inline u32x8 magnitudes(u32x8 bits) noexcept { return {bits.low & binary32::abs_mask, bits.high & binary32::abs_mask}; }
+inline u16x8 magnitudes(u16x8 bits) noexcept { return {bits.lanes & binary16::abs_mask}; }
 
 template <class Lane, class Lanes>
 inline Lane largest_of(Lanes lanes) noexcept {
@@ -240,7 +229,6 @@ inline std::uint16_t largest_lane(u16x8 bits) noexcept { return largest_of<std::
 using sixteen_bits = u16x8;
 inline u16x8 all_sixteen(int value) noexcept { return {u16_lanes{} + static_cast<std::uint16_t>(value)}; }
 inline u16x8 smaller(u16x8 a, u16x8 b) noexcept { return {(u16_lanes)smaller((i16_lanes)a.lanes, (i16_lanes)b.lanes)}; }
-inline u16x8 magnitudes(u16x8 bits) noexcept { return {bits.lanes & binary16::abs_mask}; }
 // Plus 0x7fff, magnitudes are in order from the most negative integer on, but for zero, which is the greatest.
 inline u16x8 with_zero_last(u16x8 bits) noexcept { return {bits.lanes + 0x7fff}; }
 inline bool any_beyond(u16x8 lowest, u16x8 min, u16x8 max, u16x8 highest) noexcept {
