@@ -61,7 +61,7 @@ class Iteration {
   /// Shows the guards the norms of this iteration.
   void adjust_guards() {
     for (const OptimizerState& state : states_) {
-      if (state.norm) guards_.adjust(state.guard, *state.norm);
+      if (state.has_norm) guards_.adjust(state.guard, state.norm);
     }
   }
   /// By this the optimizers of the next iteration are compared with those of this one, which may have moved since they were
@@ -147,10 +147,7 @@ class Iteration {
   /// Returns what was found over all ranks, and leaves a state that says the same.
   GradientNorm unscale_first(const OptimizerId& id, GradientPasses& passes, float scale, const double* max_norm) {
     if (id.defined == 0 && !reducer) {
-      const std::size_t guard = guard_of(id);
-      OptimizerState& state = states_.add(id);
-      state.reason = SkipReason::no_gradients;
-      state.guard = guard;
+      states_.add(id, guard_of(id), SkipReason::no_gradients);
       return {};
     }
     const OptimizerState* before = states_.find_before(id);
@@ -162,11 +159,8 @@ class Iteration {
     const bool measures_first = is_deferred || needs_norm(max_norm);
     const GradientNorm scaled = measures_first || may_be_old ? passes.measure() : GradientNorm();
     if (may_be_old) check_is_new(*before, scaled);
-    const std::size_t guard = guard_of(id);
-    OptimizerState& state = states_.add(id);
+    OptimizerState& state = states_.add(id, guard_of(id), SkipReason::not_finite);
     state.report = overflow();  // until the passes succeed nobody may step with these gradients
-    state.reason = SkipReason::not_finite;
-    state.guard = guard;
     Attempt attempt{states_, passes};
     const GradientNorm found =
         measures_first ? clip_or_defer(passes, scaled, scale, max_norm, state) : unscale(passes, scale, state);
@@ -194,6 +188,7 @@ class Iteration {
   void judge(OptimizerState& state, const double& norm) const {
     state.reason = SkipReason::none;
     if (guards_.empty()) return;
+    state.has_norm = true;
     state.norm = norm;
     if (guards_[state.guard].is_spike(norm)) state.reason = SkipReason::spike;
   }

@@ -3,17 +3,18 @@
 #include <headroom/config.hpp>
 #include <headroom/detail/detect.hpp>
 #include <headroom/detail/error.hpp>
+#include <headroom/ops/overlap.hpp>
 #include <headroom/report.hpp>
 #include <headroom/training/gradient_passes.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/training/step_result.hpp>
 #include <headroom/tree/facts.hpp>
+#include <headroom/tree/overlap.hpp>
 #include <headroom/tree/visit.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 // Which optimizers an iteration has seen, and what has become of their gradients.
@@ -65,14 +66,16 @@ struct OptimizerState {
   OptimizerId id;
   GradientReport report{};               ///< of the unscaled gradients of all ranks
   SkipReason reason = SkipReason::none;  ///< what that means for the step
-  std::optional<double> norm{};          ///< of the same, where a SpikeGuard has seen it
+  bool has_norm = false;                 ///< whether a SpikeGuard has seen the next
+  double norm = 0.0;                     ///< of the same
   std::size_t guard = 0;                 ///< its place in SpikeGuards
   GradientFactor factor{};               ///< what is still to be multiplied by, in deferred mode
   double largest = 0.0;                  ///< largest |gradient| in memory now; +Inf if not finite
   bool stepped = false;
   bool loss_since = false;  ///< a loss has been scaled in the iteration after these gradients were unscaled
 
-  explicit OptimizerState(const OptimizerId& optimizer) noexcept : id(optimizer) {}
+  OptimizerState(const OptimizerId& optimizer, std::size_t place, SkipReason skip) noexcept
+      : id(optimizer), reason(skip), guard(place) {}
 
   /// Whether gradients with the report `now` may be those that were left here. Gradients that are 0 or not finite are not
   /// harmed by another division.
@@ -93,7 +96,7 @@ class OptimizerStates {
   template <class Optimizer, class Tree>
   [[nodiscard]] OptimizerId identify(const Optimizer& optimizer, Tree& gradients) {
     OptimizerId id = id_of(optimizer);
-    leaves_.resize(kept_leaves_);
+    leaves_.erase(leaves_.begin() + static_cast<std::ptrdiff_t>(kept_leaves_), leaves_.end());
     std::uint64_t digest = 0;  // here and not in `id`, which is in memory, so that it can stay in a register
     std::size_t defined = 0;
     for_each_leaf(gradients, [&](auto& leaf) {
@@ -101,11 +104,9 @@ class OptimizerStates {
       const void* const elements = data_of(leaf);
       const std::size_t size = size_of(leaf);
       if (size == 0) return;
-      Leaf& here = leaves_.emplace_back();  // set in its place: a copy of it would wait until both halves are in memory
-      here.elements = elements;
-      here.size = size;
+      leaves_.emplace_back(elements, size);           // in its place: a copy of it would wait until both halves are in memory
       constexpr std::uint64_t prime = 0x100000001b3;  // of the FNV-1a hash
-      digest = (digest ^ here.address()) * prime;
+      digest = (digest ^ reinterpret_cast<std::uintptr_t>(elements)) * prime;
       digest = (digest ^ size) * prime;
     });
     id.begin = kept_leaves_;
@@ -113,7 +114,7 @@ class OptimizerStates {
     id.digest = digest;
     id.defined = defined;
     const auto address = reinterpret_cast<std::uintptr_t>(&optimizer);
-    id.is_inline = id.begin != id.end && leaves_[id.begin].address() - address < sizeof optimizer;
+    id.is_inline = id.begin != id.end && static_cast<std::uintptr_t>(leaves_[id.begin].begin) - address < sizeof optimizer;
     return id;
   }
 
@@ -136,9 +137,11 @@ class OptimizerStates {
   }
   /// Throws std::logic_error if gradients of an optimizer without a state have been unscaled as another one's. They are
   /// measured only if that decides.
-  void check_not_unscaled(const OptimizerId& id, GradientPasses& passes) {
+  void check_not_unscaled(const OptimizerId& id, GradientPasses& passes) const {
     if (now_.empty()) return;
-    std::sort(at(id.begin), at(id.end), Leaf::is_before);
+    LeafRanges own;
+    for (std::size_t i = id.begin; i < id.end; ++i) own.push_back({leaves_[i], i, false});
+    sort_by_begin(own.begin(), own.end());
     for (const OptimizerState& state : now_) {
       const bool may_have_moved = state.id.is_inline && id.is_inline && state.id.type == id.type;
       if (may_have_moved && state.may_be(passes.measure())) {
@@ -147,7 +150,7 @@ class OptimizerStates {
             "leave it where it is between unscale_ and step");
       }
       const bool refilled = state.id.same_gradients(id) && state.stepped && !state.may_be(passes.measure());
-      if (refilled || !shares(state, id)) continue;
+      if (refilled || state.id.is_handed_over || id.is_handed_over || !shares(state, own)) continue;
       throw_logic_error("gradients of this optimizer have been unscaled already since the last update, as another one's");
     }
   }
@@ -170,12 +173,12 @@ class OptimizerStates {
   [[nodiscard]] bool loss_before() const noexcept { return loss_before_; }
 
   /// Ends the life of what find_before has found.
-  OptimizerState& add(const OptimizerId& id) {
+  OptimizerState& add(const OptimizerId& id, std::size_t guard = 0, SkipReason reason = SkipReason::none) {
     if (now_.size() == now_.capacity()) {
       before_.reserve(2 * now_.size() + 1);  // both, because the next iteration has the other one's memory
       now_.reserve(2 * now_.size() + 1);
     }
-    OptimizerState& added = now_.emplace_back(id);
+    OptimizerState& added = now_.emplace_back(id, guard, reason);
     kept_leaves_ = id.end;
     return added;
   }
@@ -188,7 +191,7 @@ class OptimizerStates {
     for (OptimizerState& state : now_) state.loss_since = true;
   }
   void forget_norms() noexcept {
-    for (OptimizerState& state : now_) state.norm.reset();
+    for (OptimizerState& state : now_) state.has_norm = false;
   }
   /// `had_loss`: a loss was scaled in the iteration that ends.
   void start_iteration(bool had_loss) noexcept {
@@ -200,31 +203,22 @@ class OptimizerStates {
   }
 
  private:
-  /// A gradient that has elements.
-  struct Leaf {
-    const void* elements;
-    std::size_t size;
-
-    [[nodiscard]] std::uintptr_t address() const noexcept { return reinterpret_cast<std::uintptr_t>(elements); }
-    static bool is_before(const Leaf& a, const Leaf& b) noexcept { return a.address() < b.address(); }
-  };
-  [[nodiscard]] Leaf* at(std::size_t i) noexcept { return leaves_.data() + i; }
-
-  /// Whether some of the gradients of `id`, which are sorted, are some of the state's. A stepped optimizer's memory may be
-  /// another's by now, if not as a whole leaf.
-  bool shares(const OptimizerState& state, const OptimizerId& id) {
-    if (state.id.is_handed_over || id.is_handed_over) return false;
-    const auto end = at(id.end);
+  /// Whether some of these gradients, which are sorted, are some of the state's. A stepped optimizer's memory may be another's
+  /// by now, if not as a whole leaf.
+  [[nodiscard]] bool shares(const OptimizerState& state, const LeafRanges& sorted) const {
+    const auto is_before = [](const ByteRange& a, const ByteRange& b) { return a.begin < b.begin; };
     for (std::size_t i = state.id.begin; i < state.id.end; ++i) {
-      const auto found = std::lower_bound(at(id.begin), end, leaves_[i], Leaf::is_before);
-      if (found == end || found->elements != leaves_[i].elements || found->elements == nullptr) continue;
-      if (!state.stepped || found->size == leaves_[i].size) return true;
+      const LeafRange* const found = std::lower_bound(sorted.begin(), sorted.end(), leaves_[i], is_before);
+      if (found == sorted.end() || found->begin != leaves_[i].begin || found->begin == 0) continue;
+      if (!state.stepped || found->end == leaves_[i].end) return true;
     }
     return false;
   }
 
   std::vector<OptimizerState> now_, before_;
-  std::vector<Leaf> leaves_;  // of the states of now_, and behind them those of the last identify
+  // Gradients that have elements, from their address to as many bytes behind it as there are elements: those of the states of
+  // now_, and behind them those of the last identify.
+  std::vector<ByteRange> leaves_;
   std::size_t kept_leaves_ = 0;
   bool loss_before_ = false;
 };
