@@ -33,7 +33,7 @@ template <class T>
 ExponentHistogram count(const std::vector<Piece>& pieces) {
   const auto tally = std::make_unique<ExponentTally>();
   ExponentCounter<headroom::detail::format_of<T>>::count(pieces.data(), pieces.data() + pieces.size(), 1.0, *tally);
-  return headroom::detail::histogram_of(*tally);
+  return ExponentHistogram(*tally);
 }
 template <class T>
 ExponentHistogram count(const std::vector<T>& elements) {
@@ -132,9 +132,9 @@ TEST_CASE("a tally goes on from call to call") {
   const Piece piece{elements.data(), nullptr, elements.size()};
   ExponentCounter<headroom::binary16>::count(&piece, &piece + 1, 1.0, *tally);
   ExponentCounter<headroom::binary16>::count(&piece, &piece + 1, 1.0, *tally);
-  CHECK(support::Exponents::of(twice).are_those_of(headroom::detail::histogram_of(*tally)));
+  CHECK(support::Exponents::of(twice).are_those_of(ExponentHistogram(*tally)));
   tally->clear();
-  CHECK(headroom::detail::histogram_of(*tally) == ExponentHistogram());
+  CHECK(ExponentHistogram(*tally) == ExponentHistogram());
 }
 
 TEST_CASE("what only the block has before which the tables are emptied is counted, and nothing is left for the next call") {
@@ -150,7 +150,7 @@ TEST_CASE("what only the block has before which the tables are emptied is counte
         for (int call = 0; call < 2; ++call) {
           const Piece piece{elements.data(), nullptr, elements.size()};
           ExponentCounter<headroom::binary32>::count(&piece, &piece + 1, 1.0, *tally);
-          CHECK(expected.are_those_of(headroom::detail::histogram_of(*tally)));
+          CHECK(expected.are_those_of(ExponentHistogram(*tally)));
           tally->clear();
         }
       });

@@ -61,7 +61,7 @@ class HistogramShare {
       }
       count(run, parts);
     }
-    if (!by_leaf_) found_.push_back({0, histogram_of(*tally_)});
+    if (!by_leaf_) found_.push_back({0, ExponentHistogram(*tally_)});
     return std::move(found_);
   }
 
@@ -73,7 +73,7 @@ class HistogramShare {
   }
   void finish_leaf(const Plan::Run& run, Buffer<Piece, 32>& parts, std::size_t leaf) {
     count(run, parts);
-    found_.push_back({leaf, histogram_of(*tally_)});
+    found_.push_back({leaf, ExponentHistogram(*tally_)});
     tally_->clear();
   }
 

@@ -18,12 +18,6 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-class ExponentHistogram;
-
-namespace detail {
-[[nodiscard]] inline ExponentHistogram histogram_of(const ExponentTally& tally);
-}
-
 /// How many elements have which binary exponent: how gradients lie in a format, and what a loss scale would do to them. Signs
 /// do not count. It is a value: two with the same counts are equal, and their sum is the histogram of all elements together,
 /// whatever the order, the number of threads and the instruction set.
@@ -34,6 +28,19 @@ namespace detail {
 class ExponentHistogram {
  public:
   ExponentHistogram() = default;  ///< of no elements
+  explicit ExponentHistogram(const detail::ExponentTally& tally)
+      : elements_(tally.elements),
+        subnormals_(tally.subnormals),
+        infs_(tally.infs),
+        nans_(tally.nans),
+        max_bits_(tally.largest) {
+    const auto is_used = [](const Bin& bin) { return bin.count != 0; };
+    const Bin* last = tally.bins + sizeof tally.bins / sizeof *tally.bins;
+    const Bin* const first = std::find_if(tally.bins, last, is_used);
+    while (last != first && !is_used(last[-1])) --last;
+    bins_.assign(first, last);
+    if (!bins_.empty()) lowest_ = detail::ExponentTally::lowest + static_cast<int>(first - tally.bins);
+  }
 
   /// All elements.
   [[nodiscard]] std::uint64_t size() const noexcept { return elements_; }
@@ -171,8 +178,6 @@ class ExponentHistogram {
   }
 
  private:
-  friend ExponentHistogram detail::histogram_of(const detail::ExponentTally& tally);
-
   using Bin = detail::ExponentTally::Bin;
   static constexpr const char* state_name = "exponent_histogram";
 
@@ -234,29 +239,6 @@ class ExponentHistogram {
   int lowest_ = 0;
   std::vector<Bin> bins_;  // from lowest_ on; neither the first nor the last is empty
 };
-
-namespace detail {
-
-inline ExponentHistogram histogram_of(const ExponentTally& tally) {
-  using Bin = ExponentTally::Bin;
-  ExponentHistogram found;
-  found.elements_ = tally.elements;
-  found.subnormals_ = tally.subnormals;
-  found.infs_ = tally.infs;
-  found.nans_ = tally.nans;
-  found.max_bits_ = tally.largest;
-  const auto is_used = [](const Bin& bin) { return bin.count != 0; };
-  const Bin* const begin = tally.bins;
-  const Bin* const end = begin + sizeof tally.bins / sizeof *tally.bins;
-  const Bin* const first = std::find_if(begin, end, is_used);
-  const Bin* last = end;
-  while (last != first && !is_used(last[-1])) --last;
-  found.bins_.assign(first, last);
-  found.lowest_ = found.bins_.empty() ? 0 : ExponentTally::lowest + static_cast<int>(first - begin);
-  return found;
-}
-
-}  // namespace detail
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

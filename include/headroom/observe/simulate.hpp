@@ -59,8 +59,6 @@ void simulate_step(Policy& policy, bool finite, const Found& found, Simulation& 
   simulation.final_scale = policy.loss_scale();
 }
 
-[[nodiscard]] inline double positive_infinity() noexcept { return bit_cast<double>(binary64::infinity_bits); }
-
 }  // namespace detail
 
 /// Takes a policy through steps whose gradients were finite (true) or not (false), whatever the scale, by adjust(bool).
@@ -117,7 +115,8 @@ template <class Dtype = half, class Policy>
     }
     // What underflows is 0 to the policy, as it would be in a training.
     const bool underflows = finite && max_abs[step] * static_cast<double>(policy.loss_scale()) <= rounds_to_zero;
-    const GradientReport report{finite, !finite ? detail::positive_infinity() : underflows ? 0.0 : max_abs[step]};
+    constexpr auto infinity = detail::bit_cast<double>(binary64::infinity_bits);
+    const GradientReport report{finite, !finite ? infinity : underflows ? 0.0 : max_abs[step]};
     detail::simulate_step(policy, finite, report, simulation);
   }
   simulation.wasted_bits = measured == 0 ? 0.0 : wasted / static_cast<double>(measured);

@@ -66,8 +66,8 @@ struct OptimizerState {
   OptimizerId id;
   GradientReport report{};               ///< of the unscaled gradients of all ranks
   SkipReason reason = SkipReason::none;  ///< what that means for the step
-  bool has_norm = false;                 ///< whether a SpikeGuard has seen the next
-  double norm = 0.0;                     ///< of the same
+  bool has_norm = false;                 ///< a SpikeGuard has seen `norm`
+  double norm = 0.0;                     ///< of the same gradients
   std::size_t guard = 0;                 ///< its place in SpikeGuards
   GradientFactor factor{};               ///< what is still to be multiplied by, in deferred mode
   double largest = 0.0;                  ///< largest |gradient| in memory now; +Inf if not finite
@@ -174,10 +174,7 @@ class OptimizerStates {
 
   /// Ends the life of what find_before has found.
   OptimizerState& add(const OptimizerId& id, std::size_t guard = 0, SkipReason reason = SkipReason::none) {
-    if (now_.size() == now_.capacity()) {
-      before_.reserve(2 * now_.size() + 1);  // both, because the next iteration has the other one's memory
-      now_.reserve(2 * now_.size() + 1);
-    }
+    before_.reserve(now_.size() + 1);  // for the next iteration has its memory
     OptimizerState& added = now_.emplace_back(id, guard, reason);
     kept_leaves_ = id.end;
     return added;

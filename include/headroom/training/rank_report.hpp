@@ -95,15 +95,15 @@ static_assert(sizeof(RankReport) == 32 && std::is_trivially_copyable_v<RankRepor
 
 namespace detail {
 
-/// "rank 3", or "ranks 0, 3 and 5", of those for which is_one(rank).
+/// "rank 3", or "ranks 0, 3 and 5", of those for which is_one(report).
 template <class IsOne>
-[[nodiscard]] std::string names_of_ranks(std::size_t size, const IsOne& is_one) {
+[[nodiscard]] std::string names_of_ranks(const RankReport* ranks, std::size_t size, const IsOne& is_one) {
   constexpr std::size_t most = 8;
-  std::size_t count = 0, named = 0;
-  for (std::size_t rank = 0; rank < size; ++rank) count += is_one(rank) ? 1 : 0;
+  const auto count = static_cast<std::size_t>(std::count_if(ranks, ranks + size, is_one));
+  std::size_t named = 0;
   std::string names = count == 1 ? "rank" : "ranks";
   for (std::size_t rank = 0; rank < size && named < most; ++rank) {
-    if (!is_one(rank)) continue;
+    if (!is_one(ranks[rank])) continue;
     ++named;
     names += (named == 1 ? " " : named == count ? " and " : ", ") + std::to_string(rank);
   }
@@ -128,18 +128,15 @@ inline void check_ranks_agree(const RankReport* ranks, std::size_t size) {
   RankReport all;
   for (std::size_t i = 0; i < size; ++i) all.combine(ranks[i]);
   if (all.agree()) return;
-  const auto names = [&](const auto& is_one) {
-    return detail::names_of_ranks(size, [&](std::size_t rank) { return is_one(ranks[rank]); });
-  };
   const auto has_failed = [](const RankReport& rank) { return rank.has_failed(); };
   if (std::any_of(ranks, ranks + size, has_failed)) {
-    detail::throw_reduction_error(names(has_failed) + " failed before this reduction");
+    detail::throw_reduction_error(detail::names_of_ranks(ranks, size, has_failed) + " failed before this reduction");
   }
   const RankReport* const usual =
       std::find_if(ranks, ranks + size, [&](const RankReport& rank) { return detail::is_of_most(rank.digest(), ranks, size); });
   const bool all_differ = usual == ranks + size;
   const auto differs = [&](const RankReport& rank) { return all_differ || rank.digest() != usual->digest(); };
-  detail::throw_reduction_error("the ranks are out of step: " + names(differs) +
+  detail::throw_reduction_error("the ranks are out of step: " + detail::names_of_ranks(ranks, size, differs) +
                                 (all_differ ? " with each other" : " against the rest") +
                                 "; compare their policies, checkpoints, numbers of steps and of optimizers, loss scales, "
                                 "max_norm and replicas");

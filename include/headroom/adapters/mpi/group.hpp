@@ -168,7 +168,7 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
   ~Group() {
-    complete_all();
+    complete_all(nullptr);
     if (under_way_.empty() && may_call()) {
       (void)MPI_Comm_free(&reductions_);
       (void)MPI_Comm_free(&explanations_);
@@ -205,17 +205,8 @@ class Group {
   }
   void fail(std::string_view why) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
-    complete_all();
-    if (is_broken_ || !may_call()) return;
-#if HEADROOM_EXCEPTIONS
-    try {
-#endif
-      (void)start({RankReport::failed(), why});
-      complete_first();
-#if HEADROOM_EXCEPTIONS
-    } catch (...) {  // whatever it is, the caller has a better reason
-    }
-#endif
+    const Testimony here(RankReport::failed(), why);
+    complete_all(&here);
   }
 
  private:
@@ -259,12 +250,16 @@ class Group {
     }
     detail::throw_out_of_step(all);
   }
-  /// Those that nobody has waited for, without a word: the other ranks may be waiting for what this one says.
-  void complete_all() noexcept {
+  /// Those that nobody has waited for, for the other ranks may be waiting for what this one says, and then one that says
+  /// `failure`, unless it is null. Whatever is thrown, the caller has a better reason.
+  void complete_all(const Testimony* failure) noexcept {
 #if HEADROOM_EXCEPTIONS
     try {
 #endif
       while (!is_broken_ && !under_way_.empty() && may_call()) complete_first();
+      if (failure == nullptr || is_broken_ || !may_call()) return;
+      (void)start(*failure);
+      complete_first();
 #if HEADROOM_EXCEPTIONS
     } catch (...) {
     }
