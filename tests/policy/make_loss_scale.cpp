@@ -40,7 +40,7 @@ TEST_CASE("each known name makes a policy, with any configuration and any settin
   headroom::LossScaleConfig config;
   config.initial_scale = 512.0F;
   for (const auto& [name, make] : headroom::detail::NamedLossScales<headroom::detail::systems::All>::all) {
-    const AnyLossScale policy(make());
+    const AnyLossScale policy = headroom::detail::any_of(make());
     CHECK(make_loss_scale(name) == policy);
     CHECK(make_loss_scale(name, {}) == policy);
     const float scale = make_loss_scale(name, config).loss_scale();

@@ -15,7 +15,11 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
+class AnyLossScale;
+
 namespace detail {
+
+[[nodiscard]] inline AnyLossScale any_of(const HeldLossScale& held) noexcept;
 
 template <class Policy, class Any>
 inline constexpr bool can_be_held = is_loss_scale_v<Policy>;
@@ -37,7 +41,6 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
  public:
   template <class Policy = DynamicLossScale, std::enable_if_t<detail::can_be_held<Policy, AnyLossScale>, int> = 0>
   AnyLossScale(const Policy& policy = Policy()) : held_(detail::held(policy)) {}
-  explicit AnyLossScale(const detail::HeldLossScale& held) noexcept : held_(held) {}
 
   [[nodiscard]] float loss_scale() const noexcept { return held_.kind->loss_scale(held_); }
   [[nodiscard]] float inv_scale() const noexcept { return 1.0F / loss_scale(); }
@@ -107,6 +110,10 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   friend bool operator!=(const AnyLossScale& a, const AnyLossScale& b) noexcept { return !(a == b); }
 
  private:
+  friend AnyLossScale detail::any_of(const detail::HeldLossScale& held) noexcept;
+
+  explicit AnyLossScale(const detail::HeldLossScale& held) noexcept : held_(held) {}
+
   template <class Change, class... Args>
   [[nodiscard]] AnyLossScale changed(Change change, const Args&... args) const {
     AnyLossScale next = *this;
@@ -116,6 +123,12 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
 
   detail::HeldLossScale held_;
 };
+
+namespace detail {
+
+inline AnyLossScale any_of(const HeldLossScale& held) noexcept { return AnyLossScale(held); }
+
+}  // namespace detail
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -36,7 +36,7 @@ template <class Systems = detail::systems::All>
   });
   if (found.kind == nullptr)
     detail::throw_invalid_argument("there is no policy '" + std::string(name) + "'; known are " + known);
-  return AnyLossScale(found);
+  return detail::any_of(found);
 }
 
 /// The same with some settings changed, by their names in the configuration: {{"growth_interval", 500}}. Throws
