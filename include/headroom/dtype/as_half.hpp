@@ -18,8 +18,7 @@ template <class Element, class Bits>
   static_assert(std::is_same_v<std::remove_const_t<Bits>, std::uint16_t> || std::is_void_v<Bits>,
                 "headroom: as_half and as_bfloat16 take a pointer to std::uint16_t or to void, const or not");
   using Result = std::conditional_t<std::is_const_v<Bits>, const Element, Element>;
-  using Void = std::conditional_t<std::is_const_v<Bits>, const void, void>;
-  return span<Result>(static_cast<Result*>(static_cast<Void*>(bits)), size);
+  return span<Result>(reinterpret_cast<Result*>(bits), size);
 }
 
 }  // namespace detail

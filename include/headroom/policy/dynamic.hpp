@@ -26,29 +26,14 @@ using own_config_t = typename Piece::Config;
 template <class Piece>
 using piece_config_t = detected_or_t<LossScaleConfig, own_config_t, Piece>;
 
-/// The settings of a policy: those of the piece with more of them.
-template <class OfGrowth, class OfBackoff>
-struct policy_config {
-  static constexpr bool is_of_backoff = std::is_same_v<OfGrowth, LossScaleConfig> || std::is_base_of_v<OfGrowth, OfBackoff>;
-  static_assert(is_of_backoff || std::is_same_v<OfBackoff, LossScaleConfig> || std::is_base_of_v<OfBackoff, OfGrowth>,
+/// The settings of two pieces together: those of the piece with more of them.
+template <class A, class B, class OfA = piece_config_t<A>, class OfB = piece_config_t<B>>
+struct Pieces {
+  static constexpr bool is_of_b = std::is_same_v<OfA, LossScaleConfig> || std::is_base_of_v<OfA, OfB>;
+  static_assert(is_of_b || std::is_same_v<OfB, LossScaleConfig> || std::is_base_of_v<OfB, OfA>,
                 "headroom: both pieces have settings of their own: derive the Config of one from that of the other");
-  using type = std::conditional_t<is_of_backoff, OfBackoff, OfGrowth>;
+  using Config = std::conditional_t<is_of_b, OfB, OfA>;
 };
-
-/// The settings of a policy of three pieces.
-template <class Growth, class Backoff, class Magnitude>
-using policy_config_t = typename policy_config<typename policy_config<piece_config_t<Growth>, piece_config_t<Backoff>>::type,
-                                               piece_config_t<Magnitude>>::type;
-
-/// The settings of a policy as one of its pieces takes them.
-template <class Piece, class Config>
-[[nodiscard]] constexpr const piece_config_t<Piece>& config_for(const Config& config) noexcept {
-  if constexpr (std::is_base_of_v<piece_config_t<Piece>, Config>) {
-    return config;
-  } else {
-    return config.scale;
-  }
-}
 
 template <class Growth>
 using most_overflows_t = decltype(std::declval<const Growth&>().most_overflows());
@@ -70,7 +55,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
 
  public:
   /// LossScaleConfig, or a struct with one in it if a piece has more settings.
-  using Config = detail::policy_config_t<Growth, Backoff, Magnitude>;
+  using Config = typename detail::Pieces<detail::Pieces<Growth, Backoff>, Magnitude>::Config;
 
   /// With the default configuration. Not explicit, so that a policy can be a member of an aggregate initialised by {}.
   constexpr BasicDynamicLossScale() : BasicDynamicLossScale(Config()) {}
@@ -78,9 +63,9 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   constexpr explicit BasicDynamicLossScale(const Config& config)
       : config_(config),
         scale_(common().initial_scale),
-        backoff_(for_backoff()),
-        magnitude_(for_magnitude()),
-        growth_(for_growth()) {
+        backoff_(config_for<Backoff>()),
+        magnitude_(config_for<Magnitude>()),
+        growth_(config_for<Growth>()) {
     detail::check(config_);
   }
 
@@ -100,11 +85,11 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
 
   [[nodiscard]] constexpr BasicDynamicLossScale adjust(bool grads_finite) const noexcept {
     BasicDynamicLossScale next = *this;
-    if (next.backoff_.backs_off(grads_finite, growth_.counter(), for_backoff())) {
-      next.growth_.back_off(for_growth());
+    if (next.backoff_.backs_off(grads_finite, growth_.counter(), config_for<Backoff>())) {
+      next.growth_.back_off(config_for<Growth>());
       next.scale_ = detail::backed_off(scale_, common());
-    } else if (next.growth_.grows(grads_finite, for_growth())) {
-      next.backoff_.grow(for_backoff());
+    } else if (next.growth_.grows(grads_finite, config_for<Growth>())) {
+      next.backoff_.grow(config_for<Backoff>());
       next.scale_ = detail::grown(scale_, common());
     }
     return next;
@@ -112,7 +97,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   [[nodiscard]] constexpr BasicDynamicLossScale adjust(const GradientReport& report) const noexcept {
     if constexpr (has_magnitude) {
       BasicDynamicLossScale next = *this;
-      const float proposed = next.magnitude_.next_scale(report, scale_, for_magnitude());
+      const float proposed = next.magnitude_.next_scale(report, scale_, config_for<Magnitude>());
       if (!(proposed > 0.0F)) return next.adjust(report.finite);
       next.scale_ = std::min(std::max(proposed, common().min_scale), common().max_scale);
       return next;
@@ -137,7 +122,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     detail::check(config);
     BasicDynamicLossScale next = *this;
     next.config_ = config;
-    next.backoff_.configure(next.for_backoff());
+    next.backoff_.configure(next.config_for<Backoff>());
     return next.with_loss_scale(scale_);
   }
 
@@ -187,9 +172,15 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
 
  private:
   [[nodiscard]] constexpr const LossScaleConfig& common() const noexcept { return detail::loss_scale_config(config_); }
-  [[nodiscard]] constexpr auto& for_growth() const noexcept { return detail::config_for<Growth>(config_); }
-  [[nodiscard]] constexpr auto& for_backoff() const noexcept { return detail::config_for<Backoff>(config_); }
-  [[nodiscard]] constexpr auto& for_magnitude() const noexcept { return detail::config_for<Magnitude>(config_); }
+  /// The settings as one of the pieces takes them.
+  template <class Piece>
+  [[nodiscard]] constexpr const detail::piece_config_t<Piece>& config_for() const noexcept {
+    if constexpr (std::is_base_of_v<detail::piece_config_t<Piece>, Config>) {
+      return config_;
+    } else {
+      return config_.scale;
+    }
+  }
 
   template <class Self, class Visit>
   static void visit_state(Self& self, Visit& visit) {

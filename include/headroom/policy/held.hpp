@@ -125,11 +125,9 @@ struct Held {
 
   static float loss_scale(const HeldLossScale& held) { return of(held).loss_scale(); }
   // `next` is a copy, in which the policy is made where it stays.
-  static void adjust(HeldLossScale& next, const HeldLossScale& held, bool grads_finite) {
-    clear_padding(::new (static_cast<void*>(next.bytes)) Policy(of(held).adjust(grads_finite)));
-  }
-  static void adjust_by_report(HeldLossScale& next, const HeldLossScale& held, const GradientReport& report) {
-    clear_padding(::new (static_cast<void*>(next.bytes)) Policy(of(held).adjust(report)));
+  template <class Found>
+  static void adjust(HeldLossScale& next, const HeldLossScale& held, Found found) {
+    clear_padding(::new (static_cast<void*>(next.bytes)) Policy(of(held).adjust(found)));
   }
   static bool equal(const HeldLossScale& held, const HeldLossScale& other) {
     if (!is_in(other)) return false;
@@ -186,8 +184,8 @@ struct Held {
 
   // Not constant, for linkers may fold equal constants into one.
   static inline HeldKind kind = {loss_scale,
-                                 adjust,
-                                 adjust_by_report,
+                                 adjust<bool>,
+                                 adjust<const GradientReport&>,
                                  equal,
                                  is_detected_v<config_t, Policy>,
                                  is_detected_v<state_t, Policy>,

@@ -10,21 +10,10 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-namespace detail {
-
-[[nodiscard]] constexpr LossScaleConfig log_max_scale() noexcept {
-  LossScaleConfig config;
-  config.initial_scale = 1.0F;
-  config.max_scale = 0x1p24F;
-  return config;
-}
-
-}  // namespace detail
-
 /// The settings of LogMaxLossScale, with OpenSeq2Seq's names and defaults. Of `scale` it uses initial_scale, min_scale and
 /// max_scale (scale_min, scale_max); the others only where it is given no magnitudes.
 struct LogMaxConfig {
-  LossScaleConfig scale = detail::log_max_scale();
+  LossScaleConfig scale{1.0F, 2000, 2.0, 0.5, 1.0F, 0x1p24F};
   double log_max = 16.0;           ///< log2 of where gradients overflow; in [2^-20, 127]
   double beta1 = 0.99;             ///< of the moving average of log2(max_abs); in [2^-20, 1)
   double beta2 = 0.999;            ///< of those its deviation is from; in [2^-20, 1)

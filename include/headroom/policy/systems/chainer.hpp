@@ -138,7 +138,6 @@ namespace presets {
 
 namespace detail::systems {
 
-/// It saves no state of its scale.
 struct Chainer : System {
   static constexpr const char* name = "chainer";
   [[nodiscard]] static ChainerLossScale preset() { return presets::chainer(); }

@@ -50,7 +50,6 @@ namespace presets {
 
 namespace detail::systems {
 
-/// It saves no state of its scale.
 struct Marian : System {
   static constexpr const char* name = "marian";
   [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::marian(); }

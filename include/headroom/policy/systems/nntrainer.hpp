@@ -45,7 +45,6 @@ namespace presets {
 
 namespace detail::systems {
 
-/// It saves no state of its scale.
 struct NNTrainer : System {
   static constexpr const char* name = "nntrainer";
   [[nodiscard]] static constexpr NNTrainerLossScale preset() { return presets::nntrainer(); }
