@@ -34,12 +34,6 @@ struct Group {
   at::Device device{at::kCPU};
   bool is_broken = false;  // ranks were out of step, or c10d failed: nobody can say what the others do now
 
-  void check_usable() const {
-    if (is_broken) {
-      throw_logic_error(
-          "the ranks of this C10dReducer are out of step: let all of them go on from a checkpoint, with another reducer");
-    }
-  }
   /// The message of each rank, in their order.
   template <class Message>
   [[nodiscard]] std::vector<Message> gather(const Message& here) {
@@ -83,15 +77,15 @@ struct Group {
 ///     loss_scale = loss_scale.adjust(all_reduce(report, reducer, loss_scale));
 ///
 /// All ranks get the same answer. Each has to call it equally often, and in the same order as everything else on that group: an
-/// AsyncGradScaler, which calls it in a thread of its own, needs a group of its own for it. Copies share one state. c10d's
-/// exceptions pass through. A rank that throws before its reduction has to say so by `fail`, or the others wait until c10d's
-/// own time limit, 30 minutes by default; call `finish` after the last one, for the same reason.
+/// AsyncGradScaler needs a group of its own. Copies share one state. c10d's exceptions pass through. A rank that throws before
+/// its reduction has to say so by `fail`, or the others wait until c10d's own time limit; call `finish` after the last one, for
+/// the same reason.
 class C10dReducer {
  public:
   /// `group` may also be one of a single backend, as ProcessGroupGloo is since libtorch 2. `replicas`: how many ranks hold the
-  /// same gradient. 1 if each rank has gradients of its own, the size of the group if all have the same ones (after an
-  /// all-reduce of the gradients, say), or something in between. It matters to the norm alone. `device`: of the tensors that
-  /// the group sends; a GPU for NCCL. Throws std::invalid_argument if `group` is null, or `replicas` does not divide its size.
+  /// same gradient, from 1 (each has a shard of the model) to the size of the group (as after an all-reduce of the gradients).
+  /// It matters to the norm alone. `device`: of the tensors that the group sends; a GPU for NCCL. Throws std::invalid_argument
+  /// if `group` is null, or `replicas` does not divide its size.
   template <class ProcessGroup>
   explicit C10dReducer(c10::intrusive_ptr<ProcessGroup> group, int replicas = 1, at::Device device = at::kCPU)
       : group_(std::make_shared<detail::c10d::Group>()) {
@@ -109,7 +103,10 @@ class C10dReducer {
   /// after that, or an error of c10d, each call throws std::logic_error.
   GradientSums operator()(const GradientSums& here, std::uint64_t digest = 0) {
     const std::lock_guard<std::mutex> lock(group_->mutex);
-    group_->check_usable();
+    if (group_->is_broken) {
+      detail::throw_logic_error(
+          "the ranks of this C10dReducer are out of step: let all of them go on from a checkpoint, with another reducer");
+    }
     const RankReport own(here, detail::digest_with(digest, static_cast<std::uint64_t>(group_->replicas)));
     const RankReport all = group_->reduce(own);
     if (!all.agree()) group_->throw_out_of_step({own});
@@ -121,9 +118,8 @@ class C10dReducer {
   void finish() { (void)(*this)(GradientSums(), detail::digest_of_the_end); }
 
   /// Where a rank cannot go on: takes part in the reduction that the others are in or will get to, so that each of them throws
-  /// ReductionError with the rank and the reason (of up to 215 characters). It waits for them, so it is for ranks whose next
-  /// common call is a reduction of this reducer. Does nothing once the ranks are known to be out of step, so that all may have
-  /// the same catch block.
+  /// ReductionError with the rank and the reason (of up to 215 characters). It waits for them, so their next common call has to
+  /// be a reduction of this reducer. Does nothing once the ranks are known to be out of step.
   void fail(std::string_view why) noexcept {
     const std::lock_guard<std::mutex> lock(group_->mutex);
     if (group_->is_broken) return;

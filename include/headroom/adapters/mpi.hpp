@@ -46,17 +46,14 @@ class MpiReduction {
 /// All ranks get the same answer. Each has to call it equally often, and to destroy its reducers in the same order. Copies
 /// share communicators of their own, which are freed with the last of them. A rank that throws before its reduction has to say
 /// so, by `fail` or by MPI_Abort, or the others wait for it for ever; call `finish` after the last one, for the same reason.
-///
-/// For an AsyncGradScaler, which calls it in a thread of its own, MPI needs MPI_THREAD_MULTIPLE; MPI_THREAD_SERIALIZED will do
-/// if the other threads leave MPI alone meanwhile. Give each AsyncGradScaler a reducer of its own, for their threads keep no
-/// common order, and synchronize it before `finish`.
+/// Each AsyncGradScaler needs a reducer of its own, and MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if the other threads
+/// leave MPI alone meanwhile.
 class MpiReducer {
  public:
-  /// Every rank of the communicator has to call this, with the same `replicas`: how many ranks hold the same gradient. 1 if
-  /// each rank has gradients of its own (a shard of the model), the size of the communicator if all have the same ones (after
-  /// an all-reduce of the gradients, say), or something in between. It matters to the norm alone. Throws std::invalid_argument
-  /// if it does not divide the size, or the communicator has no ranks; std::logic_error if MPI is not running, or this thread
-  /// must not call it; MpiError.
+  /// Every rank of the communicator has to call this, with the same `replicas`: how many ranks hold the same gradient, from 1
+  /// (each has a shard of the model) to the size of the communicator (as after an all-reduce of the gradients). It matters to
+  /// the norm alone. Throws std::invalid_argument if it does not divide the size, or the communicator has no ranks;
+  /// std::logic_error if MPI is not running, or this thread must not call it; MpiError.
   explicit MpiReducer(MPI_Comm comm, int replicas = 1) : group_(std::make_shared<detail::mpi::Group>(comm, replicas)) {}
 
   /// The sums of all ranks. If their digests differ, or one has failed, every rank throws ReductionError, which names those;
@@ -71,9 +68,8 @@ class MpiReducer {
   void finish() { (void)(*this)(GradientSums(), detail::digest_of_the_end); }
 
   /// Where a rank cannot go on: takes part in the reduction that the others are in or will get to, so that each of them throws
-  /// ReductionError with the rank and the reason (of up to 215 characters). It waits for them, so it is for ranks whose next
-  /// common call is a reduction of this reducer. Does nothing once the ranks are known to be out of step, so that all may have
-  /// the same catch block.
+  /// ReductionError with the rank and the reason (of up to 215 characters). It waits for them, so their next common call has to
+  /// be a reduction of this reducer. Does nothing once the ranks are known to be out of step.
   void fail(std::string_view why) noexcept { group_->fail(why); }
 
  private:

@@ -56,15 +56,13 @@ using nonfinite_t = std::enable_if_t<
 ///     }
 ///
 /// The last `capacity` steps are kept, and the verdict is taken from them; totals are of the whole run. Memory is allocated at
-/// construction, and afterwards only for paths longer than a slot has room for (15 characters at first), after an overflow. A
-/// step costs some tens of nanoseconds, a verdict a few. Of several optimizers record one, or each in a history of its own; of
-/// a disabled scaler, nothing. With an AsyncGradScaler: the result from the future of its submit. Nothing is printed. A copy
-/// calls the same callback; nothing is moved, so that no history is left without its memory.
+/// construction, and afterwards only for paths longer than a slot has room for (15 characters at first), after an overflow. Of
+/// several optimizers record one, or each in a history of its own; of a disabled scaler, nothing. With an AsyncGradScaler: the
+/// result from the future of its submit. A copy calls the same callback; nothing is moved, so that no history is left without
+/// its memory.
 ///
-/// The dtype of the gradients cannot be told from their sizes, and the defaults are for fp16. With another one, and so beside a
-/// NoOpLossScale, say which: `History history(HistoryConfig::for_dtype<bfloat16>());`.
-///
-/// Whether gradients were too large or NaN cannot be told from a report alone: record results, or what find_nonfinite found.
+/// The defaults are for gradients in fp16; else say `History history(HistoryConfig::for_dtype<bfloat16>());`. Whether gradients
+/// were too large or NaN cannot be told from a report alone: record results, or what find_nonfinite found.
 class History {
  public:
   History() : History(HistoryConfig()) {}
@@ -109,15 +107,14 @@ class History {
   /// The same for a step that is taken if the report is finite.
   void record(const float& loss_scale, const GradientReport& report) { record(loss_scale, report, !report.finite); }
 
-  /// The loss of the step that is recorded next, not scaled: all that is kept is whether it is finite. Of several, call it for
-  /// each.
+  /// The loss, or one of several, of the step that is recorded next, not scaled: all that is kept is whether it is finite.
   void record_loss(const double& loss) noexcept {
     const bool is_finite = (detail::bit_cast<std::uint64_t>(loss) & binary64::abs_mask) < binary64::infinity_bits;
     next_loss_finite_ = is_finite && next_loss_finite_.value_or(true);
   }
-  /// The share of gradients that become zero in their format for want of a larger scale, as
-  /// `shares<half>(scale).underflow_share()` of an ExponentHistogram says; of gradients that were computed in float, for in
-  /// fp16 those are gone. It holds until the next call. Throws std::invalid_argument if it is not in [0, 1].
+  /// The share of gradients that become zero in their format, as `shares<half>(scale).underflow_share()` of an
+  /// ExponentHistogram of gradients in float says. It holds until the next call. Throws std::invalid_argument if it is not in
+  /// [0, 1].
   void set_underflow_share(const double& share) {
     detail::check_share("share", share);
     facts_.underflow_share = share;
@@ -155,8 +152,7 @@ class History {
   }
 
   /// The kept steps, the oldest first, as CSV with a line of names. What is not known is empty, and so is the max_abs of
-  /// gradients that are not finite: words for Inf and NaN are text to a spreadsheet, and make every mean infinite in pandas and
-  /// gnuplot. `path`, `index` and `is_nan` are those of the first element that is not finite.
+  /// gradients that are not finite. `path`, `index` and `is_nan` are those of the first element that is not finite.
   [[nodiscard]] std::string csv() const {
     std::string csv = "step,loss_scale,finite,max_abs,skipped,reason,loss_finite,path,index,is_nan,nan_count,inf_count\n";
     for (std::size_t i = 0; i < size_; ++i) append_line(csv, (*this)[i]);

@@ -80,13 +80,11 @@ template <class Policy, class Boolean>
   return simulate(std::move(policy), std::vector<bool>(grads_finite));
 }
 
-/// Takes a policy through steps with these largest unscaled |gradients|. A step overflows if its largest gradient times the
-/// scale exceeds the largest finite value of `Dtype`, or is not finite itself. (Rounding would tolerate an excess of less than
-/// half a unit in the last place.) If it underflows to zero, the policy is told so. For comparing policies before a training
-/// run: record max_abs of a short one in float or bf16, and see which policy wastes least. (In fp16 a step that overflowed
-/// records Inf, which is a skip for every policy here: leave it out.) Gradients are those that the optimizer gets: that the
-/// scaled loss or the gradient of an activation overflows, which may come sooner, is not simulated. Throws
-/// std::invalid_argument naming the step if max_abs is negative.
+/// Takes a policy through steps with these largest unscaled |gradients|, as max_abs of a short training in float or bf16 (in
+/// fp16 leave out what overflowed). A step overflows if its largest gradient times the scale exceeds the largest finite value
+/// of `Dtype`, or is not finite itself; rounding would tolerate an excess of less than half a unit in the last place. If it
+/// underflows to zero, the policy is told so. That the scaled loss or the gradient of an activation overflows, which may come
+/// sooner, is not simulated. Throws std::invalid_argument naming the step if max_abs is negative.
 template <class Dtype = half, class Policy>
 [[nodiscard]] GradientSimulation simulate(Policy policy, const std::vector<double>& max_abs) {
   static_assert(is_loss_scale_v<Policy>, "headroom: simulate takes a loss scale as its first argument (see is_loss_scale_v)");

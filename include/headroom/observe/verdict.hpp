@@ -53,8 +53,7 @@ struct StepRecord {
 };
 
 /// What the largest gradient in this dtype should not be below: 16 octaves above the smallest number that the dtype has, 2^-8
-/// for half; in the middle of its octaves where it has fewer than 32, 1 for float8_e4m3. A rule of thumb, for gradients spread
-/// over many octaves.
+/// for half; in the middle of its octaves where it has fewer than 32, 1 for float8_e4m3. A rule of thumb.
 template <class T>
 inline constexpr double lowest_peak_v = detail::lowest_peak<detail::format_of<T>>();
 
@@ -66,14 +65,12 @@ inline constexpr double dynamic_range_v = detail::dynamic_range<detail::format_o
 /// When a History gives which verdict.
 struct HistoryConfig {
   std::size_t capacity = 1024;  ///< steps that are kept, from which the verdict is taken; in [2, 2^24]
-  /// The floor of your policy: LossScaleConfig::min_scale. Of a policy without a floor, the scale at which you want to hear
-  /// that it is low; smallest_loss_scale, which only a scale in free fall comes to, for never.
+  /// The floor of your policy, LossScaleConfig::min_scale, or else the scale at which you want to hear that it is low.
   float min_scale = 1.0F;
-  /// So many steps, from the first of the run, have not to prove anything: a scale that starts too high comes down in them. In
-  /// [0, 2^62].
+  /// In so many steps, from the first of the run, a scale that starts too high comes down; in [0, 2^62].
   std::int64_t warm_up = 100;
-  /// The share of steps with gradients that may be skipped; in [0, 1]. Once the scale has settled, a rule that doubles it after
-  /// n good steps skips about one in n + 1, and at most: where every doubling overflows.
+  /// The share of steps with gradients that may be skipped; in [0, 1]. A rule that doubles the scale after n good steps skips
+  /// at most about one in n + 1 once the scale has settled.
   double skip_tolerance = 0.05;
   /// The largest gradient times the scale should not be below this: lowest_peak_v of the dtype of the gradients. Above 0.
   double lowest_peak = 0x1p-8;
@@ -84,8 +81,8 @@ struct HistoryConfig {
   double underflow_tolerance = 0.05;
   double spike_sigmas = 6.0;  ///< in [2^-149, 2^128)
 
-  /// The defaults for gradients of dtype T, which matters where it is not fp16: bf16 has room for far smaller ones. And where T
-  /// has the range of float, 8 exponent bits, a loss scale of 1 is no floor: min_scale is smallest_loss_scale.
+  /// The defaults for gradients of dtype T. Where that has the range of float, a loss scale of 1 is no floor: min_scale is
+  /// smallest_loss_scale.
   template <class T>
   [[nodiscard]] static constexpr HistoryConfig for_dtype() noexcept {
     HistoryConfig config;
@@ -114,16 +111,15 @@ enum class Verdict {
   /// No scale helps. The loss recorded with the last step is Inf or NaN (History::record_loss). Or no loss was recorded with
   /// it, the last 8 steps or more were not finite, and
   ///   - the scale is by now at most 1 / `dynamic_range` of that of the last finite step, since when the weights have changed
-  ///   once at most. A number of fp16 lies between 2^-24 and 65504: even one that was 65504 then, and has grown 65504 / 2^-24 =
-  ///   2^40 times since, fits into fp16 again after 40 halvings. A jump of the gradients by 2^13 takes 13; or
+  ///   once at most: what has grown from the smallest number of fp16 to the largest, 2^40 times, fits again after 40 halvings;
+  ///   or
   ///   - it is at_floor, as below, or `dynamic_range` is that of float, and in each of the last 8 steps NaN was counted and no
-  ///   Inf. A loss that is NaN makes nothing else. Gradients that are too large make Inf, and NaN alone only if they are by so
-  ///   far that Infs of both signs meet in every sum; which is over before the scale has come down to where they fit.
-  /// Gradients alone cannot tell a loss that is not finite from weights that are not, or from a layer that turns everything
-  /// before it into NaN.
+  ///   Inf. A loss that is NaN makes nothing else. Gradients that are too large make Inf, and NaN alone only where Infs of both
+  ///   signs meet in every sum; which is over before the scale has come down to where they fit.
+  /// Gradients alone cannot tell a loss that is not finite from weights that are not.
   loss_is_not_finite,
   /// The last step ran at min_scale or below, and two or more of the kept steps were not finite there, the last of them at most
-  /// 64 steps ago. One may be a bad batch; and a scale that has been there for longer without another overflow rests there.
+  /// 64 steps ago.
   at_floor,
   /// The run has had fewer than `warm_up` steps.
   warming_up,
@@ -132,13 +128,12 @@ enum class Verdict {
   /// `capacity` if that is less, those to come count as taken.
   too_many_skips,
   /// By History::set_underflow_share, more than `underflow_tolerance` of the gradients become zero. Or, if that has not been
-  /// called: in more than half of the kept steps with finite gradients, 64 or more, max_abs times the scale was below
-  /// `lowest_peak`, or 0. (Half of `capacity` are enough where that is less than 64.) The largest gradient tells little of the
-  /// others; a histogram tells how many are lost.
+  /// called: in more than half of the kept steps with finite gradients, 64 or half of `capacity` at least, max_abs times the
+  /// scale was below `lowest_peak`, or 0.
   underflowing,
   /// The last step was skipped as a spike. Or its max_abs is further above the mean of those of the other kept steps, 64 or
   /// half of `capacity`, than `spike_sigmas` standard deviations, all in octaves; the deviation counts as half an octave or
-  /// more. (OLMo-core and llm.c compare loss and norm, and not their logarithms: a SpikeGuard does as they do.)
+  /// more.
   spike,
   healthy  ///< none of these
 };

@@ -76,16 +76,15 @@ struct AsyncGradScalerConfig {
 ///     }
 ///     scaler.synchronize();
 ///
-/// At most one iteration is in flight while the next is computed. Whatever is submitted, and whatever a step changes, belongs
-/// to the other thread until the next but one update, or a synchronize, has returned. Hence two sets of gradients, and weights
-/// that step k - 1 may write while those of step k - 2 are read: examples/async_optimizer.cpp.
+/// Whatever is submitted, and whatever a step changes, belongs to the other thread until the next but one update, or a
+/// synchronize, has returned. Hence two sets of gradients, and weights that step k - 1 may write while those of step k - 2 are
+/// read: examples/async_optimizer.cpp. RoundPipe's GradScaler has the same interface and timing.
 ///
 /// An exception thrown in the other thread is rethrown by the next call here that can wait, and by the future of its step; work
-/// queued behind it is dropped. An exception that nobody has received when the scaler is destroyed is lost. A scaler destroyed
-/// in the other thread (by the optimizer's step, say, or with the last argument that held it) drops the work queued behind
-/// that. All calls must come from one thread, and not from the optimizers' own: those throw std::logic_error, as calls in the
-/// wrong order do. Reducers and other callbacks run in the other thread, with its rounding mode and device streams. RoundPipe's
-/// GradScaler has the same interface and timing.
+/// queued behind it is dropped. One that nobody has received when the scaler is destroyed is lost. A scaler destroyed in the
+/// other thread, by a step say, drops the work queued behind that. All calls must come from one thread, and not from the
+/// optimizers' own: those throw std::logic_error, as calls in the wrong order do. Reducers and other callbacks run in the other
+/// thread, with its rounding mode and device streams.
 template <class Policy = DynamicLossScale>
 class AsyncGradScaler {
  public:
@@ -108,9 +107,8 @@ class AsyncGradScaler {
   }
 
   /// Has the other thread unscale and check the gradients of an optimizer and, unless they overflowed, call its step with
-  /// copies of `args`; what a std::ref refers to stays where it is. Once per iteration: std::logic_error the second time. The
-  /// returned future of a StepResult may be ignored. If the optimizer has only one set of gradients, do not write to it, nor
-  /// read the weights, before a `synchronize`: with optimizers like libtorch's only the work in between overlaps.
+  /// copies of `args`; what a std::ref refers to stays where it is. The returned future of a StepResult may be ignored. If the
+  /// optimizer has only one set of gradients, do not write to it, nor read the weights, before a `synchronize`.
   template <class Optimizer, class... Args>
   auto submit(Optimizer& optimizer, Args... args) {
     detail::check_is_optimizer<Optimizer>();
@@ -122,10 +120,8 @@ class AsyncGradScaler {
     detail::check_is_optimizer<Optimizer>();
     return enqueue_step(&optimizer, max_norm, std::move(args)...);
   }
-  /// The same as submit with gradients of the caller's: a tree that is moved or copied to the other thread and becomes the
-  /// first argument of the optimizer's step. What it merely refers to, as std::ref(buffer) does, belongs to the other thread
-  /// until the next but one update has returned; two buffers that take turns will do. In deferred mode the GradientFactor is
-  /// the second argument.
+  /// The same as submit with gradients of the caller's: a tree, or a std::ref to one, that is moved or copied to the other
+  /// thread and becomes the first argument of the optimizer's step. In deferred mode the GradientFactor is the second.
   template <class Optimizer, class Tree, class... Args>
   auto submit_gradients(Optimizer& optimizer, Tree gradients, Args... args) {
     return enqueue_step(with_gradients<Args...>(optimizer, std::move(gradients)), nullptr, std::move(args)...);

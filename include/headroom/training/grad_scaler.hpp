@@ -43,20 +43,19 @@ auto unmodified(Tree&& tree) {
 ///       scaler.update();                                 // adjusts the scale
 ///     }
 ///
-/// An iteration lasts from one update to the next. In each, an optimizer is ready, then unscaled, then stepped. Calls in any
-/// other order throw std::logic_error, and so does a step with gradients of the previous iteration, as far as that can be
-/// detected: a loss was scaled in that iteration and none since. (If you multiply by get_scale() and never call `scale`,
-/// keeping the order is up to you.) All losses of an iteration have the scale of its first `scale`, and its gradients are
-/// divided by that, whatever is set in the meantime. Not safe for use by two threads at once.
+/// An iteration lasts from one update to the next. In each, an optimizer may be unscaled once and stepped once; anything else
+/// is a std::logic_error, and so is a step with gradients of the previous iteration, if a loss was scaled in that one and none
+/// since. (If you multiply by get_scale() and never call `scale`, the order is up to you.) All losses of an iteration have the
+/// scale of its first `scale`, and its gradients are divided by that, whatever is set in the meantime. Not for two threads at
+/// once.
 ///
 /// Within an iteration an optimizer is identified by its address and by where its gradients are. It may move as long as the
 /// gradients stay put; change those in place, or before `unscale_`. Two optimizers that share gradients are a std::logic_error.
-/// An optimizer created during an iteration at the address of a destroyed one, with gradients in the very same memory, is
-/// mistaken for it.
+/// One created at the address of a destroyed one, with gradients in the very same memory, is mistaken for it.
 ///
-/// Gradient accumulation: call `scale` and backward for each part, then `step` and `update` once. Adding to gradients that have
-/// already been unscaled is a std::logic_error at the step, if the loss was scaled after that and has made them larger.
-/// Clipping: between `unscale_` and `step`, or by unscale_and_clip_; earlier, the norm would be that of the scaled gradients.
+/// Gradient accumulation: `scale` and backward for each part, then `step` and `update` once. Adding to unscaled gradients is a
+/// std::logic_error at the step, if a loss was scaled after that and has made them larger. Clipping: between `unscale_` and
+/// `step`, or by unscale_and_clip_.
 template <class Policy = DynamicLossScale>
 class GradScaler : public GradScalerSettings<Policy> {
   using Settings = GradScalerSettings<Policy>;
@@ -83,9 +82,8 @@ class GradScaler : public GradScalerSettings<Policy> {
     return headroom::scale(iteration_.executor, std::forward<Tree>(outputs), static_cast<double>(gradient_scale()));
   }
 
-  /// Unscales and checks the gradients of an optimizer, for when you want to look at or change them before `step`, which
-  /// otherwise does it itself. Once per iteration: std::logic_error the second time. Gradients without elements count as
-  /// finite, and so do none at all.
+  /// Unscales and checks the gradients of an optimizer, to be looked at or changed before `step`, which otherwise does it
+  /// itself. Gradients without elements count as finite, and so do none at all.
   template <class Optimizer>
   GradientReport unscale_(Optimizer& optimizer) {
     detail::check_is_optimizer<Optimizer>();
@@ -104,9 +102,8 @@ class GradScaler : public GradScalerSettings<Policy> {
   }
 
   /// Unscales the gradients if that has not been done, and calls the optimizer's step with `args` unless there is a SkipReason
-  /// not to. Once per iteration: std::logic_error the second time. What the optimizer throws is passed on and counts as its
-  /// step. An optimizer without gradients, that is, with no leaf in its tree, is skipped and leaves the policy alone; but with
-  /// a reducer it steps where all do, since nobody knows what the other ranks have.
+  /// not to. What the optimizer throws is passed on and counts as its step. An optimizer without a leaf in its tree is skipped
+  /// and leaves the policy alone; but with a reducer it steps where all do, since nobody knows what the other ranks have.
   template <class Optimizer, class... Args>
   auto step(Optimizer& optimizer, Args&&... args) {
     detail::check_is_optimizer<Optimizer>();
@@ -154,9 +151,9 @@ class GradScaler : public GradScalerSettings<Policy> {
     const auto called = on_floor_;  // it may set another
     called(policy_);
   }
-  /// Sets the scale instead of adjusting it, and ends the iteration if an optimizer has been unscaled or stepped in it. If none
-  /// has, the iteration goes on with the scale of its first loss. Throws std::invalid_argument if `new_scale` is not in
-  /// [2^-126, 2^126] or above max_scale. A spike guard does not see the norms of an iteration that ends like this.
+  /// Sets the scale instead of adjusting it, and ends the iteration if an optimizer has been unscaled in it; else it goes on
+  /// with the scale of its first loss. Throws std::invalid_argument if `new_scale` is not in [2^-126, 2^126] or above
+  /// max_scale. A spike guard does not see the norms of an iteration that ends like this.
   void update(const float& new_scale) {
     Settings::update(new_scale);
     iteration_.keep_guards();

@@ -112,18 +112,16 @@ class GradScalerSettings {
   }
 
   /// The reducer is called with what was found in the unscaled gradients of each optimizer, before anything is decided, on
-  /// ranks without gradients too. It returns the combination over all ranks, so that their scales cannot drift apart and all
-  /// clip by one norm. A sum of squares beyond double is an overflow. Every rank has to unscale, clip or step the same
-  /// optimizers in the same order. If the reducer throws, the step of those gradients is skipped, or they have not been clipped
-  /// and you can try again. A disabled scaler calls it to clip, too.
+  /// ranks without gradients too, and by a disabled scaler to clip. It returns the combination over all ranks, which have to
+  /// unscale, clip or step the same optimizers in the same order. A sum of squares beyond double is an overflow. If the reducer
+  /// throws, the step of those gradients is skipped, or they have not been clipped and you can try again.
   void set_reducer(std::function<GradientSums(const GradientSums&)> reducer) {
     iteration_.reducer = nullptr;
     if (reducer) iteration_.reducer = [reducer = std::move(reducer)](const GradientSums& here, auto) { return reducer(here); };
   }
-  /// A reducer that takes a second argument gets a digest of what the decision depends on besides the gradients: the states of
-  /// the policy and of SpikeGuards, the scale of the losses, max_norm and the places of the optimizer in the iteration and
-  /// among the guards. It is equal on ranks that are in step, so a reducer that compares it (MpiReducer, say) notices a rank
-  /// that is not.
+  /// A reducer that takes a second argument gets a digest of what the decision depends on besides the gradients, which is equal
+  /// on ranks that are in step: the states of the policy and of SpikeGuards, the scale of the losses, max_norm and the places
+  /// of the optimizer in the iteration and among the guards.
   template <class Reducer, std::enable_if_t<detail::takes_digest<Reducer>(), int> = 0>
   void set_reducer(Reducer reducer) {
     iteration_.reducer = std::move(reducer);
@@ -135,26 +133,20 @@ class GradScalerSettings {
     on_floor_ = std::move(on_floor);
   }
   /// Skips the steps of an optimizer whose gradients are finite but have an L2 norm, over all ranks, that the guard takes for a
-  /// spike (SkipReason::spike). The policy is adjusted as by any finite step, for the scale is not at fault; `update` shows the
-  /// guard the norm. Where gradients are clipped, or in deferred mode, the norm is there already; elsewhere it takes one more
-  /// pass that reads. Judges what is unscaled after this call. Where ranks reduce, all need the same guard. std::nullopt: none.
+  /// spike (SkipReason::spike). The policy is adjusted as by any finite step; `update` shows the guard the norm, which takes
+  /// one more pass that reads unless gradients are clipped or deferred. Judges what is unscaled after this call. Where ranks
+  /// reduce, all need the same guard. std::nullopt: none.
   ///
-  /// Several optimizers have a window each: the first one that is unscaled in an iteration has window 0, the second window 1,
-  /// …, so a resumed run goes on with the windows that were saved. An optimizer at another one's place is a std::logic_error,
-  /// as where two take turns. So is one that has moved together with its gradients, or is new, for nobody can tell. In both
-  /// cases use_spike_guard says which window is meant. What cannot be noticed is another optimizer with the address of the one
-  /// before, or with its type and gradients in the very same memory; or the first one after a state was loaded.
+  /// The first optimizer that is unscaled in an iteration has window 0, the second window 1, …, in a resumed run too. One at
+  /// another's place, or one that has moved together with its gradients, is a std::logic_error unless use_spike_guard says
+  /// which window is meant. docs/troubleshooting.md says what cannot be noticed.
   void set_spike_guard(const std::optional<SpikeGuard>& guard) {
     iteration_.set_guards(guard ? detail::SpikeGuards(*guard) : detail::SpikeGuards());
   }
   /// The next optimizer of this iteration is judged by window `place`, whoever had it before, and those behind it by the next
-  /// ones. Call it in every iteration that does not unscale the same optimizers in the same order as the others, or once when
-  /// an optimizer has moved with its gradients or been replaced, before it is unscaled. For a GAN:
-  ///
-  ///     scaler.use_spike_guard(is_generators_turn ? 1 : 0);
-  ///
-  /// Does nothing if there is no guard. Throws std::invalid_argument if `place` is not below 1024. One window for two
-  /// optimizers in an iteration is a std::logic_error when the second is unscaled.
+  /// ones: for a GAN, in every iteration, use_spike_guard(is_generators_turn ? 1 : 0). Does nothing if there is no guard.
+  /// Throws std::invalid_argument if `place` is not below 1024. One window for two optimizers in an iteration is a
+  /// std::logic_error when the second is unscaled.
   void use_spike_guard(std::size_t place) {
     if (place >= 1024) {  // those before it get a window, too
       detail::throw_invalid_argument("use_spike_guard: place is " + std::to_string(place) + "; it must be below 1024");
@@ -167,10 +159,9 @@ class GradScalerSettings {
     return iteration_.guards()[place];
   }
   /// In deferred mode gradients are only measured and stay scaled. The optimizer multiplies them, in the loop it has anyway, by
-  /// the GradientFactor that it takes as the first argument of its step (which is 1 in the other mode). What is an overflow is
-  /// decided by that product as for_each_block computes it, in float, but of doubles in double: one beyond float is no
-  /// overflow, so an optimizer of doubles has to multiply them itself, for for_each_block hands out floats. An optimizer that
-  /// takes no factor is then a std::logic_error, and so is a change of mode once an optimizer has been unscaled.
+  /// the GradientFactor that its step takes. What is an overflow is decided by that product as for_each_block computes it, in
+  /// float, but of doubles in double, so an optimizer of doubles has to multiply them itself. An optimizer that takes no factor
+  /// is then a std::logic_error, and so is a change of mode once an optimizer has been unscaled.
   void set_deferred(bool deferred) {
     if (iteration_.has_optimizers()) {
       detail::throw_logic_error("set_deferred: an optimizer has been unscaled already; call update first");

@@ -10,11 +10,10 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// What an optimizer multiplies each gradient by, if it takes one: in deferred mode the inverse loss scale times the clip
-/// factor, otherwise 1. An optimizer takes one if its `step` names this type as the type of its first parameter. It can also
-/// say so, itself or in its optimizer_traits: `static constexpr bool takes_gradient_factor = true;` (or false). It has to if
-/// its step is a template, which would take anything, or if the step has more than three other arguments and `unscale_` is
-/// called in deferred mode, before those are known.
+/// What an optimizer multiplies each gradient by: in deferred mode the inverse loss scale times the clip factor, otherwise 1.
+/// An optimizer gets one if the first parameter of its `step` has this type, or if it or its optimizer_traits says `static
+/// constexpr bool takes_gradient_factor = true;`. It has to say so, true or false, if its step is a template, which would take
+/// anything; or if the step has more than three other arguments and `unscale_` is called before those are known.
 struct GradientFactor {
   double value = 1.0;
 };
@@ -50,22 +49,21 @@ struct member_optimizer_traits<Optimizer, true> {
 ///       }
 ///     };
 ///
-/// Gradients outside the CPU's memory need functions of their own in place of headroom's verbs, all three of them (`gradients`
-/// still returns a tree; no leaf means no gradients). They report what they store:
+/// Gradients outside the CPU's memory need these three in place of headroom's verbs (`gradients` still returns a tree; no leaf
+/// means no gradients). They report what they store:
 ///
 ///       static GradientReport unscale(const ParallelExecutor&, Gradients&, float loss_scale);
 ///       static GradientNorm measure(const ParallelExecutor&, const Gradients&);
 ///       static GradientReport scale(const ParallelExecutor&, Gradients&, double factor);
 ///
-/// To have StepResult::nonfinite filled, add one that looks for the first Inf or NaN, which is called after an overflow:
+/// and, to fill StepResult::nonfinite after an overflow, one that looks for the first Inf or NaN:
 ///
 ///       static std::optional<NonFinite> find_nonfinite(const ParallelExecutor&, const Gradients&);
 ///
-/// Where gradients are spread over ranks and some of them are held by several, `duplicate_gradients(optimizer)`, or a member of
-/// that name, returns the tree of those that another rank counts in the norm. (They are part of `gradients` all the same.)
+/// Where several ranks hold the same gradients, `duplicate_gradients(optimizer)`, or a member of that name, returns the tree of
+/// those that another rank counts in the norm. (They are part of `gradients` all the same.)
 ///
-/// The second parameter is for specialising whole families by std::enable_if_t. A specialisation takes precedence over an
-/// optimizer's own members.
+/// The second parameter is for specialising families by std::enable_if_t. A specialisation comes before an optimizer's members.
 template <class Optimizer, class Enable = void>
 struct optimizer_traits : detail::member_optimizer_traits<Optimizer> {};
 
@@ -105,20 +103,18 @@ using WithNamesIfOpen = std::conditional_t<std::is_class_v<T> && !std::is_final_
 template <class T>
 using no_duplicates_name_t = decltype(&WithNamesIfOpen<T>::duplicate_gradients);
 
-/// Whether an optimizer says which of its gradients another rank counts.
-template <class Optimizer>
-inline constexpr bool has_duplicates_v =
-    is_detected_v<duplicates_t, Optimizer> || is_detected_v<member_duplicates_t, Optimizer>;
 template <class Optimizer>
 inline constexpr bool names_duplicates_v =
     !is_detected_v<no_duplicates_name_t, Optimizer> || !is_detected_v<no_duplicates_name_t, optimizer_traits<Optimizer>>;
+/// Whether an optimizer says which of its gradients another rank counts.
 template <class Optimizer>
 constexpr bool check_duplicates() {
+  constexpr bool says = is_detected_v<duplicates_t, Optimizer> || is_detected_v<member_duplicates_t, Optimizer>;
   static_assert(
-      has_duplicates_v<Optimizer> || !names_duplicates_v<Optimizer>,
+      says || !names_duplicates_v<Optimizer>,
       "headroom: duplicate_gradients of this optimizer cannot be called; write a public member duplicate_gradients() that "
       "returns the tree of those gradients that another rank counts, or one of its optimizer_traits that takes the optimizer");
-  return has_duplicates_v<Optimizer>;
+  return says;
 }
 template <class Optimizer>
 decltype(auto) duplicates_of(Optimizer& optimizer) {
