@@ -15,12 +15,10 @@ template <class P, class = void>
 inline constexpr bool is_loss_scale = false;
 template <class P>
 inline constexpr bool
-    is_loss_scale<P, std::void_t<decltype(std::declval<const P&>().loss_scale(), std::declval<const P&>().adjust(true),
-                                          std::declval<const P&>().adjust(GradientReport()))>> =
-        std::is_copy_constructible_v<P>&& std::is_copy_assignable_v<P>&&
-            std::is_same_v<decltype(std::declval<const P&>().loss_scale()), float>&&
-                std::is_same_v<decltype(std::declval<const P&>().adjust(true)), P>&&
-                    std::is_same_v<decltype(std::declval<const P&>().adjust(GradientReport())), P>;
+    is_loss_scale<P, std::enable_if_t<std::is_same_v<decltype(std::declval<const P&>().loss_scale()), float> &&
+                                      std::is_same_v<decltype(std::declval<const P&>().adjust(true)), P> &&
+                                      std::is_same_v<decltype(std::declval<const P&>().adjust(GradientReport())), P>>> =
+        std::is_copy_constructible_v<P>&& std::is_copy_assignable_v<P>;
 
 }  // namespace detail
 

@@ -54,19 +54,16 @@ class ChainerLossScale : public LossScaleVerbs<ChainerLossScale> {
   }
   [[nodiscard]] constexpr ChainerLossScale adjust(const GradientReport& report) const noexcept { return adjust(report.finite); }
 
-  /// The same policy with another scale. Throws std::invalid_argument if it is not in [2^-126, max_scale]; it may be below
-  /// min_scale, to which the next step brings it.
+  // The rest is as in BasicDynamicLossScale, but that any step brings a scale below min_scale up to it.
+
   [[nodiscard]] constexpr ChainerLossScale with_loss_scale(const float& scale) const {
     return with_scale(static_cast<double>(scale));
   }
-  /// The same policy with other settings. Throws std::invalid_argument naming the field and its value if one is out of range,
-  /// or the scale is above the new max_scale.
   [[nodiscard]] ChainerLossScale with_config(const Config& config) const {
     ChainerLossScale next(config);
     next.has_overflowed_ = has_overflowed_;
     return next.with_scale(scale_);
   }
-  /// The policy as it starts with other settings, by name: see BasicDynamicLossScale::with_settings.
   [[nodiscard]] ChainerLossScale with_settings(const StateDict& settings) const {
     Config config = config_;
     detail::StateReader read(settings, false);
@@ -82,7 +79,6 @@ class ChainerLossScale : public LossScaleVerbs<ChainerLossScale> {
     visit_state(*this, write);
     return write.take();
   }
-  /// Throws std::invalid_argument naming key and value if one is missing, unknown, of another type or out of range.
   [[nodiscard]] static ChainerLossScale from_state_dict(const StateDict& dict) {
     detail::StateReader read(dict, policy_name());
     Config config;

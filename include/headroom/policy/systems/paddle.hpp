@@ -69,7 +69,7 @@ struct Paddle : System {
   }
   [[nodiscard]] static bool is_static(const StateDict& dict) {
     const StateValue* dynamic = dict.find("use_dynamic_loss_scaling");
-    return dynamic != nullptr && (*dynamic == StateValue(false) || *dynamic == StateValue(0));
+    return dynamic != nullptr && *dynamic == StateValue(false);  // or 0, which is equal
   }
 };
 struct Paddle24 : Paddle {

@@ -42,9 +42,8 @@ struct System {
 }
 /// The same for a floor. 0 means none, and so does anything else below our range.
 [[nodiscard]] constexpr float floor_argument(const char* name, const double& value) {
-  const bool is_small = bit_cast<std::uint64_t>(value) << 1U < bit_cast<std::uint64_t>(smallest_normal_float) << 1U;
-  const bool is_negative = bit_cast<std::uint64_t>(value) > binary64::sign_mask;
-  return is_small && !is_negative ? smallest_loss_scale : scale_argument(name, value, "in [0, 2^126]");
+  if (is_zero(value) || positive_in(value, smallest_double, smallest_normal_float)) return smallest_loss_scale;
+  return scale_argument(name, value, "in [0, 2^126]");
 }
 /// A factor that growth multiplies by and backoff divides by. Its inverse is normal, for -ffast-math makes others 0.
 [[nodiscard]] constexpr double factor_argument(const char* name, const double& value) {
