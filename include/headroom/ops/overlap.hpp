@@ -17,8 +17,10 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
+/// The source or the destination of a leaf of a plan.
 struct LeafRange : ByteRange {
-  std::size_t leaf;
+  const Plan::Run* run;
+  const Piece* leaf;
   bool is_destination;
 };
 
@@ -43,16 +45,6 @@ inline bool is_harmless(const LeafRange* first, const LeafRange* last) noexcept 
     one_leaf = one_leaf && range->leaf == first->leaf;
   }
   return one_side || one_leaf;
-}
-
-/// Whether a destination meets the source of another leaf, or may. Sorts them.
-inline bool some_meet(LeafRange* first, LeafRange* last) {
-  sort_by_begin(first, last);
-  for (LeafRange* next; first != last; first = next) {
-    next = end_of_cluster(first, last);
-    if (!is_harmless(first, next)) return true;
-  }
-  return false;
 }
 
 /// Looks at the leaves of a source and a destination tree as they are walked, and sees in passing whether it is certain that no
@@ -92,7 +84,7 @@ class Apartness {
   bool in_order_ = true;
 };
 
-/// The source or the destination of a leaf of a plan.
+/// Of the source or the destination of a leaf.
 [[nodiscard]] inline Extent extent_of(const Plan& plan, const Plan::Run& run, const Piece& piece, bool is_destination) {
   const Dimension flat{static_cast<std::ptrdiff_t>(piece.size), 1, 1};
   const Dimension* const dimensions = run.depth == 0 ? &flat : plan.dimensions(run);
@@ -113,7 +105,7 @@ inline void add_ranges(LeafRanges& ranges, const Plan& plan, bool is_destination
       const void* const data = is_destination ? piece->destination : piece->source;
       const ByteRange range =
           run.depth == 0 ? ByteRange(data, piece->size * bytes) : extent_of(plan, run, *piece, is_destination).range();
-      ranges.push_back({range, plan.place_of(*piece), is_destination});
+      ranges.push_back({range, &run, piece, is_destination});
     }
   }
 }
@@ -123,19 +115,19 @@ inline void add_ranges(LeafRanges& ranges, const Plan& plan, bool is_destination
 /// too, modulo the next longest one. Only what meets in each is compared, one with another.
 class OverlapSearch {
  public:
-  std::size_t read = 0, written = 0;  ///< the leaves that were found
+  const Piece *read = nullptr, *written = nullptr;  ///< the leaves that were found
 
-  explicit OverlapSearch(const Plan& plan) {
-    for (const Plan::Run& run : plan.runs()) {
-      for (const Piece* piece = plan.begin(run); piece != plan.end(run); ++piece) {
-        extents_.push_back(extent_of(plan, run, *piece, false));
-        extents_.push_back(extent_of(plan, run, *piece, true));
-      }
-    }
+  explicit OverlapSearch(const Plan& plan) : plan_(plan) {
+    add_ranges(ranges_, plan, false);  // either side by itself is sorted in most trees, or nearly, and quickly sorted then
+    add_ranges(ranges_, plan, true);
+  }
+  [[nodiscard]] bool finds() {
+    return finds(ranges_.begin(), ranges_.end(), std::numeric_limits<std::ptrdiff_t>::max(), Layout::max_rank);
   }
 
+ private:
   /// Below `modulus`, what the ranges are taken modulo. Overwrites them.
-  [[nodiscard]] bool finds(LeafRange* first, LeafRange* last, std::ptrdiff_t modulus, int levels = Layout::max_rank) {
+  [[nodiscard]] bool finds(LeafRange* first, LeafRange* last, std::ptrdiff_t modulus, int levels) {
     sort_by_begin(first, last);
     for (LeafRange* next; first != last; first = next) {
       next = end_of_cluster(first, last);
@@ -150,17 +142,16 @@ class OverlapSearch {
     }
     return false;
   }
-
- private:
-  [[nodiscard]] const Extent& extent(const LeafRange& range) const noexcept {
-    return extents_.begin()[2 * range.leaf + (range.is_destination ? 1 : 0)];
+  [[nodiscard]] Extent extent(const LeafRange& range) const {
+    return extent_of(plan_, *range.run, *range.leaf, range.is_destination);
   }
   /// In bytes, of those below `limit`; 0 where there is none.
   [[nodiscard]] std::ptrdiff_t longest_stride(const LeafRange* first, const LeafRange* last, std::ptrdiff_t limit) const {
     std::ptrdiff_t longest = 0;
     for (; first != last; ++first) {
-      for (int i = 0; i < extent(*first).layout.rank(); ++i) {
-        const std::ptrdiff_t stride = extent(*first).stride(i);
+      const Extent all = extent(*first);
+      for (int i = 0; i < all.layout.rank(); ++i) {
+        const std::ptrdiff_t stride = all.stride(i);
         if (stride < limit) longest = std::max(longest, stride);
       }
     }
@@ -171,7 +162,7 @@ class OverlapSearch {
     std::intptr_t origin = std::numeric_limits<std::intptr_t>::max();
     for (const LeafRange* range = first; range != last; ++range) origin = std::min(origin, extent(*range).range().begin);
     for (; first != last; ++first) {
-      const Extent& all = extent(*first);
+      const Extent all = extent(*first);
       first->begin = (all.range().begin - origin) % modulus;
       first->end = first->begin + all.element;
       for (int i = 0; i < all.layout.rank(); ++i) {
@@ -182,9 +173,10 @@ class OverlapSearch {
   }
   [[nodiscard]] bool finds_pair(const LeafRange* first, const LeafRange* last) {
     for (const LeafRange* from = first; from != last; ++from) {
+      const Extent source = extent(*from);
       for (const LeafRange* to = first; to != last; ++to) {
         if (from->is_destination || !to->is_destination || from->leaf == to->leaf) continue;
-        if (!share_elements(extent(*from), extent(*to))) continue;
+        if (!share_elements(source, extent(*to))) continue;
         read = from->leaf;
         written = to->leaf;
         return true;
@@ -193,7 +185,8 @@ class OverlapSearch {
     return false;
   }
 
-  Buffer<Extent, 2> extents_;  // the source and the destination of each leaf
+  const Plan& plan_;
+  LeafRanges ranges_;
 };
 
 struct FindPath {
@@ -212,22 +205,13 @@ template <class Tree>
   return visit.text;
 }
 
-[[nodiscard]] inline bool some_leaves_meet(const Plan& plan, OverlapSearch* search) {
-  LeafRanges ranges;  // either side by itself is sorted in most trees, or nearly, and quickly sorted then
-  add_ranges(ranges, plan, false);
-  add_ranges(ranges, plan, true);
-  if (search == nullptr) return some_meet(ranges.begin(), ranges.end());
-  return search->finds(ranges.begin(), ranges.end(), std::numeric_limits<std::ptrdiff_t>::max());
-}
-
 /// Throws std::invalid_argument with both paths if a leaf that is written shares elements with another one that is read. In
 /// place, where all of `tree` is both, such elements would be worked on twice.
 template <class Tree>
 void check_leaves_apart(const Plan& plan, const Tree& tree, bool in_place) {
-  if (!some_leaves_meet(plan, nullptr)) return;
   OverlapSearch search(plan);
-  if (!some_leaves_meet(plan, &search)) return;
-  const std::string written = path_of(tree, search.written), read = path_of(tree, search.read);
+  if (!search.finds()) return;
+  const std::string written = path_of(tree, plan.place_of(*search.written)), read = path_of(tree, plan.place_of(*search.read));
   if (in_place) {
     throw_invalid_argument(written + " and " + read +
                            " share elements, which would be worked on twice: leave one of them out of the tree");
