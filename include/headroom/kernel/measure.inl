@@ -164,11 +164,10 @@ struct Squares {
   /// That of the power of two by which the numbers of a block are to be multiplied, by their largest magnitude; 0 mostly.
   [[nodiscard]] static int exponent_to_fit(Bits of_block) noexcept {
     if constexpr (may_overflow<In>) {
-      if (any_above(In{}, of_block, power_bits<In>(most_exponent))) return down_exponent;
+      if (any_above(of_block, power_bits<In>(most_exponent))) return down_exponent;
     }
     if constexpr (may_vanish<In>) {
-      if (!any_above(In{}, of_block, power_bits<In>(least_exponent)) && any_above(In{}, of_block, std::uint8_t{}))
-        return up_exponent;
+      if (!any_above(of_block, power_bits<In>(least_exponent)) && any_above(of_block, std::uint8_t{})) return up_exponent;
     }
     return 0;
   }

@@ -204,12 +204,11 @@ struct branch<branch_kind::variant> {
 
   template <class Visit, class First, class... Second>
   static void walk(const Path& path, Visit& visit, First& first, Second&... second) {
-    constexpr std::size_t size = std::variant_size_v<bare<First>>;
-    static_assert(((size == std::variant_size_v<bare<Second>>)&&...),
+    static_assert(((std::variant_size_v<bare<First>> == std::variant_size_v<bare<Second>>)&&...),
                   "headroom: the two trees differ in structure: their variants have different numbers of alternatives");
     check_has_value(path, first.valueless_by_exception() || (second.valueless_by_exception() || ...));
     (check_same_alternative(path, first.index(), second.index()), ...);
-    walk_alternatives(std::make_index_sequence<size>{}, path, visit, first, second...);
+    walk_alternative<0>(path, visit, first, second...);
   }
   template <class To, std::size_t I = 0, class T>
   static rebound_t<T, To> make_like(const T& node) {
@@ -229,13 +228,12 @@ struct branch<branch_kind::variant> {
           path, "source holds alternative " + std::to_string(source) + ", destination holds " + std::to_string(destination));
     }
   }
-  template <std::size_t... I, class Visit, class... Nodes>
-  static void walk_alternatives(std::index_sequence<I...>, const Path& path, Visit& visit, Nodes&... nodes) {
-    (walk_alternative<I>(path, visit, nodes...), ...);
-  }
   template <std::size_t I, class Visit, class First, class... Second>
   static void walk_alternative(const Path& path, Visit& visit, First& first, Second&... second) {
-    if (first.index() == I) detail::walk(path, visit, *std::get_if<I>(&first), *std::get_if<I>(&second)...);
+    if constexpr (I + 1 < std::variant_size_v<bare<First>>) {
+      if (first.index() != I) return walk_alternative<I + 1>(path, visit, first, second...);
+    }
+    detail::walk(path, visit, *std::get_if<I>(&first), *std::get_if<I>(&second)...);
   }
 };
 

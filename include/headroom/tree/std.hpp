@@ -66,14 +66,7 @@ struct tensor_traits<std::vector<T, Allocator>, std::enable_if_t<is_dtype_v<T>>>
 };
 
 template <class T, std::size_t N>
-struct tensor_traits<std::array<T, N>, std::enable_if_t<is_dtype_v<T>>> : detail::contiguous_tensor<T> {
-  template <class To>
-  using rebind = std::array<To, N>;
-  template <class To>
-  static rebind<To> like(const std::array<T, N>&) {
-    return {};
-  }
-};
+struct tensor_traits<std::array<T, N>, std::enable_if_t<is_dtype_v<T>>> : detail::array_tensor<T, N> {};
 
 /// A span is a view; new tensors of its size are std::vectors. Spans of integers are left alone like all integers.
 template <class T>

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstddef>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -127,38 +128,35 @@ template <class Leaf>
   }
 }
 
-/// For types that already have data() and size().
+/// For types that std::data and std::size take.
 template <class T>
 struct contiguous_tensor {
   using value_type = std::remove_cv_t<T>;
   template <class Tensor>
   static auto* data(Tensor& tensor) noexcept {
-    return tensor.data();
+    return std::data(tensor);
   }
   template <class Tensor>
   static std::size_t size(const Tensor& tensor) noexcept {
-    return static_cast<std::size_t>(tensor.size());
+    return static_cast<std::size_t>(std::size(tensor));
+  }
+};
+/// Of a size that the type knows. New tensors are std::arrays.
+template <class T, std::size_t N>
+struct array_tensor : contiguous_tensor<T> {
+  template <class To>
+  using rebind = std::array<To, N>;
+  template <class To, class Array>
+  static rebind<To> like(const Array&) {
+    return {};
   }
 };
 
 }  // namespace detail
 
-/// A C array of scalars. New tensors of its shape are std::arrays.
+/// A C array of scalars.
 template <class T, std::size_t N>
-struct tensor_traits<T[N], std::enable_if_t<is_dtype_v<T>>> {
-  using value_type = std::remove_cv_t<T>;
-  template <class U>
-  static U* data(U (&array)[N]) noexcept {
-    return array;
-  }
-  static constexpr std::size_t size(const T (&)[N]) noexcept { return N; }
-  template <class To>
-  using rebind = std::array<To, N>;
-  template <class To>
-  static rebind<To> like(const T (&)[N]) {
-    return {};
-  }
-};
+struct tensor_traits<T[N], std::enable_if_t<is_dtype_v<T>>> : detail::array_tensor<T, N> {};
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

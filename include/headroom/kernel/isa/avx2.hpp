@@ -246,12 +246,10 @@ inline std::uint16_t largest_lane(u16x16 bits) noexcept {
   return largest_lane(larger(u16x8{_mm256_castsi256_si128(bits.lanes)}, u16x8{_mm256_extracti128_si256(bits.lanes, 1)}));
 }
 inline bool any(__m256i lanes) noexcept { return _mm256_testz_si256(lanes, lanes) == 0; }
-template <class Format>
-inline bool any_above(Format, u32x8 magnitudes, std::uint32_t limit) noexcept {
+inline bool any_above(u32x8 magnitudes, std::uint32_t limit) noexcept {
   return any(_mm256_cmpgt_epi32(magnitudes.lanes, _mm256_set1_epi32(static_cast<int>(limit))));
 }
-template <class Format>
-inline bool any_above(Format, u16x16 magnitudes, std::uint16_t limit) noexcept {
+inline bool any_above(u16x16 magnitudes, std::uint16_t limit) noexcept {
   return any(_mm256_cmpgt_epi16(magnitudes.lanes, _mm256_set1_epi16(static_cast<short>(limit))));
 }
 inline u16x16 extended(u16x8 bits) noexcept { return {_mm256_inserti128_si256(_mm256_setzero_si256(), bits.lanes, 0)}; }

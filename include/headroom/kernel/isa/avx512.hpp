@@ -255,12 +255,10 @@ inline std::uint16_t largest_lane(u16x32 bits) noexcept {
   return largest_lane(larger(u16x16{_mm512_maskz_extracti64x4_epi64(0xf, bits.lanes, 0)},
                              u16x16{_mm512_maskz_extracti64x4_epi64(0xf, bits.lanes, 1)}));
 }
-template <class Format>
-inline bool any_above(Format, u32x16 magnitudes, std::uint32_t limit) noexcept {
+inline bool any_above(u32x16 magnitudes, std::uint32_t limit) noexcept {
   return _mm512_cmpgt_epu32_mask(magnitudes.lanes, _mm512_set1_epi32(static_cast<int>(limit))) != 0;
 }
-template <class Format>
-inline bool any_above(Format, u16x32 magnitudes, std::uint16_t limit) noexcept {
+inline bool any_above(u16x32 magnitudes, std::uint16_t limit) noexcept {
   return _mm512_cmpgt_epu16_mask(magnitudes.lanes, _mm512_set1_epi16(static_cast<short>(limit))) != 0;
 }
 

@@ -28,7 +28,7 @@
 //   plus_exact_square(sum, value)                            of a value whose square is a float: that makes no difference
 //   magnitudes(bits), larger, largest_lane                   magnitudes as integers
 //   to_doubles, added, sum_of    of sixteen sums in one or more registers; i is added to i + 8, then to i + 4, and so on
-//   any_above(Format, magnitudes, limit), extended(bits)     the latter: a register of read_lanes from one that may be shorter
+//   any_above(magnitudes, limit), extended(bits)             the latter: a register of read_lanes from one that may be shorter
 //   has_streaming_stores, store_streaming(destination, bits), finish_streaming
 //                                past the caches, if at all; of whole registers
 //   sixteen_bits, all_sixteen, smaller, with_zero_last, any_beyond, plus_unless_zero

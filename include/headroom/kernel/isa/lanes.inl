@@ -185,6 +185,6 @@ inline typename Format::bits_type largest_lane(packed<Format> magnitudes) noexce
   return static_cast<typename Format::bits_type>(largest_lane(magnitudes.bits));
 }
 template <class Format>
-inline bool any_above(Format, packed<Format> magnitudes, typename Format::bits_type limit) noexcept {
-  return any_above(binary32{}, magnitudes.bits, limit);
+inline bool any_above(packed<Format> magnitudes, typename Format::bits_type limit) noexcept {
+  return any_above(magnitudes.bits, limit);
 }

@@ -159,8 +159,8 @@ inline u16x8 magnitudes(u16x8 bits) noexcept { return {vandq_u16(bits.lanes, vdu
 
 inline std::uint32_t largest_lane(u32x8 bits) noexcept { return vmaxvq_u32(vmaxq_u32(bits.low, bits.high)); }
 inline std::uint16_t largest_lane(u16x8 bits) noexcept { return vmaxvq_u16(bits.lanes); }
-template <class Format, class Bits, class Limit>
-inline bool any_above(Format, Bits magnitudes, Limit limit) noexcept {
+template <class Bits, class Limit>
+inline bool any_above(Bits magnitudes, Limit limit) noexcept {
   return largest_lane(magnitudes) > limit;
 }
 

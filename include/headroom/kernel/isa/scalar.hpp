@@ -101,8 +101,8 @@ template <class Bits>
 inline Bits largest_lane(Bits bits) noexcept {
   return bits;
 }
-template <class Format, class Bits, class Limit>
-inline bool any_above(Format, Bits magnitude, Limit limit) noexcept {
+template <class Bits, class Limit>
+inline bool any_above(Bits magnitude, Limit limit) noexcept {
   return magnitude > limit;
 }
 
