@@ -38,49 +38,41 @@ class HistogramShare {
     ExponentHistogram histogram;
   };
 
-  HistogramShare(const Plan& plan, std::size_t begin, std::size_t end, bool by_leaf)
-      : plan_(plan), begin_(begin), end_(end), by_leaf_(by_leaf) {}
+  HistogramShare(const Plan& plan, bool by_leaf) : plan_(plan), by_leaf_(by_leaf) {}
 
   /// All together are under the number 0.
-  [[nodiscard]] std::vector<OfLeaf> run() {
-    for (const Plan::Run& run : plan_.runs()) {
-      Buffer<Piece, 32> parts;  // what one call of the kernel takes
-      for (const Piece* piece = plan_.begin(run); piece != plan_.end(run); ++piece) {
-        const std::size_t first = position_ < begin_ ? begin_ - position_ : 0;
-        const std::size_t last = end_ - position_ < piece->size ? end_ - position_ : piece->size;
-        position_ += piece->size;
-        if (position_ - piece->size >= end_ || first >= last) continue;
-        if (run.depth == 0) {
-          const auto* const elements = static_cast<const unsigned char*>(piece->source);
-          parts.push_back({elements + first * run.kind->source_bytes, nullptr, last - first});
-        } else {
-          const Pass pass{0};
-          StridedRun(plan_, run, *piece, pass, kernel_of(run))(first, last, *tally_);
-        }
-        if (by_leaf_) finish_leaf(run, parts, static_cast<std::size_t>(piece - plan_.pieces().begin()));
+  [[nodiscard]] std::vector<OfLeaf> count(std::size_t begin, std::size_t end) {
+    for_each_part(plan_, begin, end, [this](const Plan::Run& run, const Piece& piece, std::size_t from, std::size_t to) {
+      const Kernel kernel = run.kind->kernels[0][isa_index()];
+      if (kernel != kernel_) count_parts();
+      kernel_ = kernel;
+      if (run.depth == 0) {
+        const auto* const elements = static_cast<const unsigned char*>(piece.source);
+        parts_.push_back({elements + from * run.kind->source_bytes, nullptr, to - from});
+      } else {
+        run_part(plan_, run, piece, Pass{0}, kernel, from, to, *tally_);
       }
-      count(run, parts);
-    }
-    if (!by_leaf_) found_.push_back({0, ExponentHistogram(*tally_)});
+      if (by_leaf_) finish(plan_.place_of(piece));
+    });
+    if (!by_leaf_) finish(0);
     return std::move(found_);
   }
 
  private:
-  [[nodiscard]] static Kernel kernel_of(const Plan::Run& run) { return run.kind->kernels[0][isa_index()]; }
-  void count(const Plan::Run& run, Buffer<Piece, 32>& parts) {
-    kernel_of(run)(parts.begin(), parts.end(), 1.0, *tally_);
-    parts.end_at(parts.begin());
+  void count_parts() {
+    if (parts_.size() != 0) kernel_(parts_.begin(), parts_.end(), 1.0, *tally_);
+    parts_.end_at(parts_.begin());
   }
-  void finish_leaf(const Plan::Run& run, Buffer<Piece, 32>& parts, std::size_t leaf) {
-    count(run, parts);
+  void finish(std::size_t leaf) {
+    count_parts();
     found_.push_back({leaf, ExponentHistogram(*tally_)});
     tally_->clear();
   }
 
   const Plan& plan_;
-  std::size_t begin_, end_;
   bool by_leaf_;
-  std::size_t position_ = 0;
+  Kernel kernel_ = nullptr;
+  Buffer<Piece, 32> parts_;  // what one call of the kernel takes
   std::unique_ptr<ExponentTally> tally_ = std::make_unique<ExponentTally>();
   std::vector<OfLeaf> found_;
 };
@@ -88,22 +80,10 @@ class HistogramShare {
 /// For the whole plan one histogram, or one for each leaf. The counts are the same however the elements are shared out.
 template <class Executor>
 [[nodiscard]] std::vector<ExponentHistogram> histograms_of(const Executor& executor, const Plan& plan, bool by_leaf) {
-  std::size_t elements = 0;
-  for (const Piece& piece : plan.pieces()) elements += piece.size;
-  const std::size_t threads = executor.concurrency(), worth_it = plan.bytes() / least_share;
-  const std::size_t shares = threads < worth_it ? threads : worth_it > 0 ? worth_it : 1;
-  std::vector<std::vector<HistogramShare::OfLeaf>> found(shares);
-  const auto run_share = [&](std::size_t i) {
-    const std::size_t begin = elements / shares * i, end = i + 1 == shares ? elements : elements / shares * (i + 1);
-    found[i] = HistogramShare(plan, begin, end, by_leaf).run();
-  };
-  Job<const decltype(run_share)> job(run_share);  // an executor of the user's need not know about errors
-  if (shares == 1) {
-    run_share(0);
-  } else {
-    executor.run(shares, [&job](std::size_t i) { job.call(&job, i); });
-  }
-  job.throw_error();
+  std::vector<std::vector<HistogramShare::OfLeaf>> found(count_shares(executor, plan.bytes()));
+  share_elements(executor, plan, found.size(), [&](std::size_t i, std::size_t begin, std::size_t end) {
+    found[i] = HistogramShare(plan, by_leaf).count(begin, end);
+  });
   std::vector<ExponentHistogram> sums(by_leaf ? plan.pieces().size() : 1);
   for (const auto& share : found) {
     for (const auto& part : share) sums[part.leaf] += part.histogram;

@@ -140,7 +140,7 @@ class OptimizerStates {
   void check_not_unscaled(const OptimizerId& id, GradientPasses& passes) const {
     if (now_.empty()) return;
     LeafRanges own;
-    for (std::size_t i = id.begin; i < id.end; ++i) own.push_back({leaves_[i], i, false});
+    for (std::size_t i = id.begin; i < id.end; ++i) own.push_back({leaves_[i], nullptr, nullptr, false});
     sort_by_begin(own.begin(), own.end());
     for (const OptimizerState& state : now_) {
       const bool may_have_moved = state.id.is_inline && id.is_inline && state.id.type == id.type;
