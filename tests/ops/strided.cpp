@@ -99,7 +99,7 @@ void check_pass(std::mt19937& random) {
   Pass pass{0, 3.0};
   pass.adds = Adds;
   Found found{0, 0.0};
-  StridedRun(plan, *plan.runs().begin(), *plan.pieces().begin(), pass, &multiply<Adds>)(begin, end, found);
+  run_part(plan, *plan.runs().begin(), *plan.pieces().begin(), pass, &multiply<Adds>, begin, end, found);
   CHECK(destination == expected);
   CHECK(found.largest == end - begin);
 }
@@ -167,7 +167,7 @@ TEST_CASE("in place, elements go through one buffer; a pass that only reads writ
     writer.add(values.data(), destination, 1000, LoopNest(layout, layout), kind);
     writer.close();
     Found found{0, 0.0};
-    StridedRun(plan, *plan.runs().begin(), *plan.pieces().begin(), Pass{0, 3.0}, &multiply<false>)(0, 1000, found);
+    run_part(plan, *plan.runs().begin(), *plan.pieces().begin(), Pass{0, 3.0}, &multiply<false>, 0, 1000, found);
     CHECK(found.largest == 1000);
   };
   run(values.data());

@@ -54,11 +54,8 @@ class ParallelExecutor {
 
 namespace detail {
 
-struct AnyTask {
-  void operator()(std::size_t) const noexcept {}
-};
 template <class T>
-using run_t = decltype(std::declval<const T&>().run(std::size_t{}, std::declval<AnyTask>()));
+using run_t = decltype(std::declval<const T&>().run(std::size_t{}, std::declval<void (*)(std::size_t)>()));
 template <class T>
 using concurrency_t = std::enable_if_t<std::is_convertible_v<decltype(std::declval<const T&>().concurrency()), std::size_t>>;
 

@@ -37,7 +37,7 @@ inline void read_block(const Plan& plan, const Plan::Run& run, const Piece& piec
     // The next block comes from memory while somebody works on this one.
     for (std::size_t i = n * bytes; i < 2 * n * bytes; i += cache_line) prefetch(from, i);
   } else {
-    StridedRun(plan, run, piece, Pass{0}, kernel).gather(begin, n, gathered);
+    StridedRun{plan, run, piece, Pass{0}}.gather(begin, n, gathered);
   }
   const Piece part{from, block, n};
   Found unused{0, 0.0};

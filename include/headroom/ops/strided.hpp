@@ -92,35 +92,29 @@ class StridedCursor {
   std::ptrdiff_t index_[Layout::max_rank];
 };
 
-/// Elements [begin, end) of a piece with strides: gathered into a buffer, worked on there, and scattered.
-class StridedRun {
- public:
-  StridedRun(const Plan& plan, const Plan::Run& run, const Piece& piece, const Pass& pass, Kernel kernel) noexcept
-      : piece_(piece),
-        dimensions_(plan.dimensions(run)),
-        depth_(run.depth),
-        kind_(*run.kind),
-        pass_(pass),
-        kernel_(kernel),
-        in_place_(piece.source == piece.destination) {}
+/// A leaf with strides in a pass: its elements are gathered into a buffer, worked on there, and scattered.
+struct StridedRun {
+  const Plan& plan;
+  const Plan::Run& run;
+  const Piece& piece;
+  const Pass& pass;
 
-  void operator()(std::size_t begin, std::size_t end, Found& found) const noexcept {
+  void operator()(std::size_t begin, std::size_t end, Kernel kernel, Found& found) const noexcept {
     alignas(64) unsigned char source[buffer_size * 8], other[buffer_size * 8];
-    unsigned char* const destination = in_place_ ? source : other;
-    StridedCursor from(dimensions_, depth_, begin), to = from;
+    unsigned char* const destination = piece.source == piece.destination ? source : other;
+    StridedCursor from(plan.dimensions(run), run.depth, begin), to = from;
     while (begin < end) {
       const std::size_t n = end - begin < buffer_size ? end - begin : buffer_size;
       copy(n, from, source, destination, true);
       const Piece gathered{source, destination, n};
-      kernel_(&gathered, &gathered + 1, pass_.factor, found);
-      if (piece_.destination != nullptr) copy(n, to, source, destination, false);
+      kernel(&gathered, &gathered + 1, pass.factor, found);
+      if (piece.destination != nullptr) copy(n, to, source, destination, false);
       begin += n;
     }
   }
-
   /// `n` elements of the source, one beside the other.
   void gather(std::size_t begin, std::size_t n, unsigned char* to) const noexcept {
-    StridedCursor from(dimensions_, depth_, begin);
+    StridedCursor from(plan.dimensions(run), run.depth, begin);
     copy(n, from, to, nullptr, true);
   }
 
@@ -129,9 +123,9 @@ class StridedRun {
 
   void copy(std::size_t n, StridedCursor& cursor, unsigned char* source, unsigned char* destination,
             bool gathers) const noexcept {
-    const std::size_t in = kind_.source_bytes, out = kind_.destination_bytes;
-    const auto* const all_in = static_cast<const unsigned char*>(piece_.source);
-    auto* const all_out = static_cast<unsigned char*>(piece_.destination);
+    const std::size_t in = run.kind->source_bytes, out = run.kind->destination_bytes;
+    const auto* const all_in = static_cast<const unsigned char*>(piece.source);
+    auto* const all_out = static_cast<unsigned char*>(piece.destination);
     for (std::size_t done = 0, count = 0; done < n; done += count, cursor.advance(count)) {
       count = n - done < cursor.stretch() ? n - done : cursor.stretch();
       const Dimension& inner = cursor.inner();
@@ -140,26 +134,18 @@ class StridedRun {
       if (gathers) {
         const auto* const here = all_in + cursor.source * static_cast<std::ptrdiff_t>(in);
         copy_elements(in, source + done * in, 1, here, inner.source_stride, count);
-        if (pass_.adds) copy_elements(out, destination + done * out, 1, there, inner.destination_stride, count);
+        if (pass.adds) copy_elements(out, destination + done * out, 1, there, inner.destination_stride, count);
       } else {
         copy_elements(out, there, inner.destination_stride, destination + done * out, 1, count);
       }
     }
   }
-
-  const Piece& piece_;
-  const Dimension* dimensions_;
-  int depth_;
-  const PieceKind& kind_;
-  const Pass& pass_;
-  Kernel kernel_;
-  bool in_place_;
 };
 
 /// A pass over elements [begin, end) of a leaf.
 inline void run_part(const Plan& plan, const Plan::Run& run, const Piece& piece, const Pass& pass, Kernel kernel,
                      std::size_t begin, std::size_t end, Found& found) noexcept {
-  if (run.depth != 0) return StridedRun(plan, run, piece, pass, kernel)(begin, end, found);
+  if (run.depth != 0) return StridedRun{plan, run, piece, pass}(begin, end, kernel, found);
   const std::size_t in = run.kind->source_bytes, out = run.kind->destination_bytes;
   auto* const destination = static_cast<unsigned char*>(piece.destination);
   const Piece part{static_cast<const unsigned char*>(piece.source) + begin * in,

@@ -79,11 +79,10 @@ auto transform(const Executor& executor, const Pass& pass, Tree&& tree) {
   using Result = rebound_t<Tree, To>;
   if constexpr (!check_has_floats<bare<Tree>>()) {
     return Unscaled<bare<Tree>>{tree, {}};
-  } else if constexpr (is_expiring<Tree> && std::is_same_v<Result, bare<Tree>> && !std::is_same_v<VerbOps, CastOps>) {
-    const GradientReport report = transform_in_place<VerbOps>(executor, pass, tree);
-    return Unscaled<Result>{std::forward<Tree>(tree), report};
   } else if constexpr (is_expiring<Tree> && std::is_same_v<Result, bare<Tree>>) {
-    return Unscaled<Result>{std::forward<Tree>(tree), {}};  // a cast to what it is
+    GradientReport report{};
+    if constexpr (!std::is_same_v<VerbOps, CastOps>) report = transform_in_place<VerbOps>(executor, pass, tree);
+    return Unscaled<Result>{std::forward<Tree>(tree), report};
   } else {
     if constexpr (facts_of<CopyCanFail, bare<Tree>>() != 0) {
       const LookAtLeaf look{};

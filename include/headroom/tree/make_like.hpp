@@ -41,37 +41,32 @@ using tensor_rebind_t = typename tensor_traits<T>::template rebind<To>;
 template <class T, class To>
 using struct_rebind_t = typename tree_traits<T>::template rebind<To>;
 
-// ---- structs ----
-
-template <class T>
-inline constexpr bool changes_dtype_v = is_dtype_v<T> || has_tensor_traits_v<T>;
-template <class Argument, class To, bool Changes = changes_dtype_v<Argument>>
-struct rebound_argument : rebound<Argument, To> {};
-template <class Argument, class To>
-struct rebound_argument<Argument, To, false> {
-  using type = Argument;
-};
-
-/// A class template over a scalar (or over tensors): Model<float> with To = half is Model<half>.
-template <class T, class To>
-struct template_over_scalar {
-  static constexpr bool value = false;
-};
-template <template <class...> class Template, class... Arguments, class To>
-struct template_over_scalar<Template<Arguments...>, To> {
-  static constexpr bool value = (changes_dtype_v<Arguments> || ...);
-  using type = Template<typename rebound_argument<Arguments, To>::type...>;
-};
-template <template <class, auto, auto...> class Template, class Argument, auto First, auto... Rest, class To>
-struct template_over_scalar<Template<Argument, First, Rest...>, To> {
-  static constexpr bool value = changes_dtype_v<Argument>;
-  using type = Template<typename rebound_argument<Argument, To>::type, First, Rest...>;
-};
-
 /// What decltype can carry of a type that may not be default constructible.
 template <class T>
 struct type_tag {
   using type = T;
+};
+
+// ---- structs ----
+
+template <class T>
+inline constexpr bool changes_dtype_v = is_dtype_v<T> || has_tensor_traits_v<T>;
+template <class Argument, class To>
+using rebound_argument_t =
+    typename std::conditional_t<changes_dtype_v<Argument>, rebound<Argument, To>, type_tag<Argument>>::type;
+
+/// A class template over a scalar (or over tensors): Model<float> with To = half is Model<half>.
+template <class T, class To>
+struct template_over_scalar : std::false_type {};
+template <template <class...> class Template, class... Arguments, class To>
+struct template_over_scalar<Template<Arguments...>, To> {
+  static constexpr bool value = (changes_dtype_v<Arguments> || ...);
+  using type = Template<rebound_argument_t<Arguments, To>...>;
+};
+template <template <class, auto, auto...> class Template, class Argument, auto First, auto... Rest, class To>
+struct template_over_scalar<Template<Argument, First, Rest...>, To> {
+  static constexpr bool value = changes_dtype_v<Argument>;
+  using type = Template<rebound_argument_t<Argument, To>, First, Rest...>;
 };
 
 template <class T, class To>

@@ -31,10 +31,7 @@ struct Extent {
 
   [[nodiscard]] bool empty() const noexcept { return layout.size() == 0; }
   /// In bytes, in either direction.
-  [[nodiscard]] std::ptrdiff_t stride(int i) const noexcept {
-    const std::ptrdiff_t stride = layout.stride(i) * element;
-    return stride < 0 ? -stride : stride;
-  }
+  [[nodiscard]] std::ptrdiff_t stride(int i) const noexcept { return magnitude(layout.stride(i) * element); }
   [[nodiscard]] ByteRange range() const noexcept {
     const std::intptr_t begin = first + reach(-1);
     return {begin, empty() ? begin : first + reach(1) + element};
