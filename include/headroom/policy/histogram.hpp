@@ -40,10 +40,9 @@ class KeepBelowBinEdge {
   constexpr explicit KeepBelowBinEdge(const Config&) noexcept {}
 
   [[nodiscard]] static constexpr float next_scale(const GradientReport& report, float scale, const Config& config) noexcept {
-    if (!report.finite) return detail::backed_off(scale, config.scale);
     const double edge = config.bin_edge * static_cast<double>(config.largest_finite);
     // Divided, not multiplied: a product beyond double would be Inf, which -ffast-math knows nothing of.
-    const bool is_large = report.max_abs >= edge / static_cast<double>(scale);
+    const bool is_large = !report.finite || report.max_abs >= edge / static_cast<double>(scale);
     return is_large ? detail::backed_off(scale, config.scale) : detail::grown(scale, config.scale);
   }
 

@@ -44,10 +44,9 @@ namespace detail {
 /// log2 of a positive number. constexpr, which std::log2 is not, and within 2^-49 or so.
 [[nodiscard]] constexpr double log2_of(const double& value) noexcept {
   constexpr auto two_over_ln2 = bit_cast<double>(std::uint64_t{0x40071547652B82FE});  // no literal: see scale_range.hpp
-  const double normal = bit_cast<std::uint64_t>(value) >> binary64::mantissa_bits == 0 ? value * 0x1p60 : value;
-  const int offset = bit_cast<std::uint64_t>(value) >> binary64::mantissa_bits == 0 ? 60 : 0;
-  const auto bits = bit_cast<std::uint64_t>(normal);
-  const auto exponent = static_cast<int>(bits >> binary64::mantissa_bits) - static_cast<int>(binary64::bias) - offset;
+  const bool is_subnormal = bit_cast<std::uint64_t>(value) >> binary64::mantissa_bits == 0;
+  const auto bits = bit_cast<std::uint64_t>(is_subnormal ? value * 0x1p60 : value);
+  const int exponent = static_cast<int>(bits >> binary64::mantissa_bits) - binary64::bias - (is_subnormal ? 60 : 0);
   const auto mantissa =
       bit_cast<double>((bits & binary64::mantissa_mask) | (std::uint64_t{binary64::bias} << binary64::mantissa_bits));
   const double t = (mantissa - 1.0) / (mantissa + 1.0);  // at most 1/3: log(m) = 2 atanh(t)
@@ -62,8 +61,7 @@ namespace detail {
   const double y = (x - static_cast<double>(whole)) * ln2;
   double sum = 1.0;
   for (int k = 18; k >= 1; --k) sum = 1.0 + sum * y / k;
-  return sum * bit_cast<double>(static_cast<std::uint64_t>(whole + static_cast<std::int64_t>(binary64::bias))
-                                << binary64::mantissa_bits);
+  return sum * bit_cast<double>(static_cast<std::uint64_t>(whole + binary64::bias) << binary64::mantissa_bits);
 }
 [[nodiscard]] constexpr double square_root(double x) noexcept { return x > 0.0 ? exp2_of(0.5 * log2_of(x)) : 0.0; }
 

@@ -41,7 +41,7 @@ inline constexpr std::int32_t log2_unit = 16;
 template <unsigned bits = 4>
 [[nodiscard]] constexpr std::int32_t log2_below(const double& value) noexcept {
   return static_cast<std::int32_t>(bit_cast<std::uint64_t>(value) >> (binary64::mantissa_bits - bits)) -
-         static_cast<std::int32_t>(binary64::bias) * (1 << bits);
+         binary64::bias * (1 << bits);
 }
 /// 2^exponent, or the end of the range of scales.
 [[nodiscard]] constexpr float power_of_two(std::int32_t exponent) noexcept {

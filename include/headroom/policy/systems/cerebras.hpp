@@ -85,9 +85,8 @@ struct CerebrasCbfloat16 : System {
   [[nodiscard]] static constexpr CerebrasLossScale preset() { return presets::cerebras_cbfloat16(); }
 };
 /// As its states are called, which do not say which half dtype they are of.
-struct Cerebras : System {
+struct Cerebras : CerebrasFp16 {
   static constexpr const char* name = "cerebras";
-  [[nodiscard]] static constexpr CerebrasLossScale preset() { return presets::cerebras_fp16(); }
 
   static void import_state(StateImport& state) {
     state.scale("loss_scale");

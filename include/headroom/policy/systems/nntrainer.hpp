@@ -10,17 +10,13 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 /// Grows after `growth_interval` finite steps since the scale last grew, whatever overflowed between them: NNTrainer's rule.
-class GrowAfterTotalFiniteSteps : public detail::StepCounter {
+class GrowAfterTotalFiniteSteps : public GrowAfterFiniteSteps {
  public:
   static constexpr const char* name = "total_finite_steps";
-  constexpr explicit GrowAfterTotalFiniteSteps(const LossScaleConfig&) noexcept {}
+  using GrowAfterFiniteSteps::GrowAfterFiniteSteps;
 
   [[nodiscard]] constexpr bool grows(bool grads_finite, const LossScaleConfig& config) noexcept {
-    if (!grads_finite) return false;
-    counter_ = detail::one_more(counter_);
-    if (counter_ < config.growth_interval) return false;
-    counter_ = 0;
-    return true;
+    return grads_finite && GrowAfterFiniteSteps::grows(true, config);
   }
   constexpr void back_off(const LossScaleConfig&) const noexcept {}
 };
