@@ -50,7 +50,7 @@ void check_differ(const Source& source, const Destination& destination, const st
 /// Its copies throw: how a variant loses its value.
 struct Throws {
   Throws() = default;
-  Throws(const Throws&) { headroom::detail::throw_invalid_argument("copied"); }
+  Throws(const Throws&) { headroom::detail::throw_invalid_argument({"copied"}); }
   Throws& operator=(const Throws&) = default;
   float value = 0.0F;
   HEADROOM_TREE(Throws, value)

@@ -89,7 +89,7 @@ class C10dReducer {
   template <class ProcessGroup>
   explicit C10dReducer(c10::intrusive_ptr<ProcessGroup> group, int replicas = 1, at::Device device = at::kCPU)
       : group_(std::make_shared<detail::c10d::Group>()) {
-    if (!group) detail::throw_invalid_argument("C10dReducer: the process group is null");
+    if (!group) detail::throw_invalid_argument({"C10dReducer: the process group is null"});
     group_->size = group->getSize();
     detail::check_replicas(replicas, group_->size);
     group_->replicas = replicas;
@@ -105,7 +105,7 @@ class C10dReducer {
     const std::lock_guard<std::mutex> lock(group_->mutex);
     if (group_->is_broken) {
       detail::throw_logic_error(
-          "the ranks of this C10dReducer are out of step: let all of them go on from a checkpoint, with another reducer");
+          {"the ranks of this C10dReducer are out of step: let all of them go on from a checkpoint, with another reducer"});
     }
     const RankReport own(here, detail::digest_with(digest, static_cast<std::uint64_t>(group_->replicas)));
     const RankReport all = group_->reduce(own);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/state/state_dict.hpp>
 
 #include <cstdint>
@@ -29,12 +30,12 @@ auto to_json(Json& json, const StateDict& dict) -> decltype(Json::object(), void
 /// null.)
 template <class Json>
 auto from_json(const Json& json, StateDict& dict) -> decltype(Json::object(), void()) {
-  if (!json.is_object()) detail::throw_invalid_argument("a state is a JSON object, and not " + json.dump());
+  if (!json.is_object()) detail::throw_invalid_argument({"a state is a JSON object, and not ", json.dump()});
   StateDict read;
   for (auto it = json.begin(); it != json.end(); ++it) {
     const Json& value = it.value();
     if (value.is_number_unsigned() && value.template get<std::uint64_t>() >> 63U != 0) {
-      detail::throw_invalid_argument(it.key() + " is " + value.dump() + "; it must be below 2^63");
+      detail::throw_invalid_argument({it.key(), " is ", value.dump(), "; it must be below 2^63"});
     } else if (value.is_boolean()) {
       read.add(it.key(), value.template get<bool>());
     } else if (value.is_number_integer()) {
@@ -44,7 +45,7 @@ auto from_json(const Json& json, StateDict& dict) -> decltype(Json::object(), vo
     } else if (value.is_string()) {
       read.add(it.key(), value.template get<std::string>());
     } else {
-      detail::throw_invalid_argument(it.key() + " is " + value.dump() + "; it must be a number, true, false or a text");
+      detail::throw_invalid_argument({it.key(), " is ", value.dump(), "; it must be a number, true, false or a text"});
     }
   }
   dict = std::move(read);

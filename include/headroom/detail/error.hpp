@@ -2,7 +2,9 @@
 
 #include <headroom/config.hpp>
 
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 #if HEADROOM_EXCEPTIONS
 #include <stdexcept>
@@ -15,31 +17,30 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// Appended, for std::operator+ has one code for units of unlike flags: see shared.hpp.
-[[nodiscard, gnu::cold, gnu::noinline]] inline std::string prefixed(const std::string& message) {
-  std::string text = "headroom: ";
-  text += message;
+/// The parts one after another. All texts are made by this one function, and not by std::operator+: calls take less room, and
+/// std::operator+ has one code for units of unlike flags, see shared.hpp.
+[[nodiscard, gnu::cold, gnu::noinline]] inline std::string concat(std::initializer_list<std::string_view> parts) {
+  std::string text;
+  for (const std::string_view& part : parts) text.append(part.data(), part.size());
   return text;
 }
 
-// Cold and never inlined, so that a check costs its caller one compare and a jump never taken.
+// Cold and never inlined, so that a check costs its caller one compare and a jump never taken. The message is in parts.
 
 #if HEADROOM_EXCEPTIONS
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_invalid_argument(const std::string& message) {
-  throw std::invalid_argument(prefixed(message));
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_invalid_argument(std::initializer_list<std::string_view> message) {
+  throw std::invalid_argument(concat({"headroom: ", concat(message)}));
 }
 /// For calls in the wrong order.
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_logic_error(const std::string& message) {
-  throw std::logic_error(prefixed(message));
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_logic_error(std::initializer_list<std::string_view> message) {
+  throw std::logic_error(concat({"headroom: ", concat(message)}));
 }
 #else
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_invalid_argument(const std::string& message) {
-  std::string line = prefixed(message);
-  line += '\n';
-  HEADROOM_ERROR_HANDLER(line.c_str());
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_invalid_argument(std::initializer_list<std::string_view> message) {
+  HEADROOM_ERROR_HANDLER(concat({"headroom: ", concat(message), "\n"}).c_str());
   std::abort();
 }
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_logic_error(const std::string& message) {
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_logic_error(std::initializer_list<std::string_view> message) {
   throw_invalid_argument(message);
 }
 #endif

@@ -25,7 +25,7 @@ namespace detail {
 #if HEADROOM_EXCEPTIONS
   throw std::system_error(error, std::generic_category(), "headroom: " + message);
 #else
-  throw_invalid_argument(message + " (error " + std::to_string(error) + ")");
+  throw_invalid_argument({message, " (error ", std::to_string(error), ")"});
 #endif
 }
 

@@ -67,7 +67,7 @@ template <class T>
 
 template <class Number>
 [[noreturn, gnu::cold, gnu::noinline]] void throw_bad_value(const char* field, Number value, const char* expected) {
-  throw_invalid_argument(std::string(field) + " is " + to_text(value) + "; it must be " + expected);
+  throw_invalid_argument({field, " is ", to_text(value), "; it must be ", expected});
 }
 
 /// Throws std::invalid_argument naming the field, its value and what is `expected` if it is not positive_in(value, low, high).

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace headroom {
@@ -19,13 +20,14 @@ namespace detail {
   std::string names;
   for (const IsaRow& row : isa_rows) {
     if (!row.can_run()) continue;
-    names += names.empty() ? row.name : std::string(" ") + row.name;
+    if (!names.empty()) names += ' ';
+    names += row.name;
   }
   return names;
 }
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_isa_unavailable(const std::string& asked_for) {
-  throw_invalid_argument(asked_for + " is not available; this program on this CPU has: " + names_of_available_isas());
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_isa_unavailable(const char* where, const char* asked_for) {
+  throw_invalid_argument({where, asked_for, " is not available; this program on this CPU has: ", names_of_available_isas()});
 }
 
 /// The last that can run is the fastest; HEADROOM_ISA in the environment overrides it.
@@ -35,9 +37,9 @@ namespace detail {
   const bool overridden = asked_for != nullptr && *asked_for != '\0';
   int best = -1;
   for (int isa = 0; isa < isa_count; ++isa) {
-    if (isa_rows[isa].can_run() && (!overridden || std::string(asked_for) == isa_rows[isa].name)) best = isa;
+    if (isa_rows[isa].can_run() && (!overridden || std::string_view(asked_for) == isa_rows[isa].name)) best = isa;
   }
-  if (best < 0) throw_isa_unavailable("HEADROOM_ISA=" + std::string(asked_for));
+  if (best < 0) throw_isa_unavailable("HEADROOM_ISA=", asked_for);
   shared_v1::chosen_isa.store(best, std::memory_order_relaxed);
   return static_cast<Isa>(best);
 }
@@ -66,7 +68,7 @@ namespace detail {
 inline void force_isa(Isa isa) {
   const auto row = static_cast<int>(isa);
   if (row < 0 || row >= detail::isa_count || !detail::isa_rows[row].can_run()) {
-    detail::throw_isa_unavailable(std::string("force_isa: ") + to_string(isa));
+    detail::throw_isa_unavailable("force_isa: ", to_string(isa));
   }
   shared_v1::chosen_isa.store(row, std::memory_order_relaxed);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/dtype/span.hpp>
 #include <headroom/kernel/action.hpp>
@@ -17,13 +18,13 @@ inline namespace HEADROOM_BUILD {
 namespace detail {
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_null_span(const char* name, std::size_t size) {
-  throw_invalid_argument(std::string(name) + " is null, with a size of " + std::to_string(size));
+  throw_invalid_argument({name, " is null, with a size of ", std::to_string(size)});
 }
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_sizes_of_spans(std::size_t source, std::size_t destination) {
-  throw_invalid_argument("source has " + std::to_string(source) + " elements, destination has " + std::to_string(destination));
+  throw_invalid_argument({"source has ", std::to_string(source), " elements, destination has ", std::to_string(destination)});
 }
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_spans_overlap() {
-  throw_invalid_argument("source and destination overlap without being the same memory");
+  throw_invalid_argument({"source and destination overlap without being the same memory"});
 }
 
 template <class T>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/dtype/scale_range.hpp>
 #include <headroom/kernel/count_exponents.hpp>
 #include <headroom/observe/format_shares.hpp>
@@ -172,7 +173,7 @@ class ExponentHistogram {
     // Of two lists of unlike length the other values say which is wrong.
     if (bins_of_powers != bins) odd = bins == found.bins_by_range() ? "powers_of_two" : "counts";
     if (odd != nullptr) {
-      detail::throw_invalid_argument(odd + (" is " + detail::to_text(dict.at(odd))) + ", which the other values contradict");
+      detail::throw_invalid_argument({odd, " is ", detail::to_text(dict.at(odd)), ", which the other values contradict"});
     }
     return found;
   }

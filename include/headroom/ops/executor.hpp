@@ -34,7 +34,7 @@ inline constexpr SequentialExecutor sequential{};
 class ParallelExecutor {
  public:
   explicit ParallelExecutor(int n_threads) : n_threads_(n_threads) {
-    if (n_threads < 1) detail::throw_invalid_argument("n_threads is " + std::to_string(n_threads) + "; it must be at least 1");
+    if (n_threads < 1) detail::throw_invalid_argument({"n_threads is ", std::to_string(n_threads), "; it must be at least 1"});
   }
 
   [[nodiscard]] std::size_t concurrency() const noexcept { return static_cast<std::size_t>(n_threads_); }

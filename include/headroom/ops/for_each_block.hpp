@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/detail/prefetch.hpp>
 #include <headroom/dtype/span.hpp>
 #include <headroom/ops/run.hpp>
@@ -65,8 +66,8 @@ void check_has_offsets(const Plan& plan, const Tree& tree) {
     if (run.depth == 0 || !extent_of(plan, run, *plan.begin(run), false).layout.repeats_elements()) continue;
     const std::string path = path_of(tree, run.begin);
     throw_invalid_argument(
-        (path.empty() ? "the tree" : path) +
-        " repeats elements (its strides lead to some more than once), so they have no offsets: copy it first");
+        {(path.empty() ? "the tree" : path),
+         " repeats elements (its strides lead to some more than once), so they have no offsets: copy it first"});
   }
 }
 

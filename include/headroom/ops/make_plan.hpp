@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/ops/overlap.hpp>
 #include <headroom/ops/plan.hpp>
 #include <headroom/tree/facts.hpp>
@@ -21,17 +22,13 @@ namespace detail {
 
 /// Names the leaf: "the source", "the source's [2]"; if there is only one tree, "the tree" or "[2]".
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_leaf(const Path& path, const char* which,
-                                                                  const std::string& what) {
-  std::string name = path.text();
-  if (*which == '\0') {
-    name = path.name();
-  } else {
-    name.insert(0, name.empty() ? "" : "'s ").insert(0, which);
-  }
-  throw_invalid_argument(name.append(" ").append(what));
+                                                                  std::initializer_list<std::string_view> what) {
+  const bool is_only_tree = *which == '\0';
+  const std::string name = is_only_tree ? path.name() : path.text();
+  throw_invalid_argument({which, is_only_tree || name.empty() ? "" : "'s ", name, " ", concat(what)});
 }
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_null_leaf(const Path& path, const char* which, std::size_t size) {
-  throw_bad_leaf(path, which, "is null, with a size of " + std::to_string(size));
+  throw_bad_leaf(path, which, {"is null, with a size of ", std::to_string(size)});
 }
 
 template <class T>
@@ -41,7 +38,7 @@ template <class Leaf, class Element>
 void check_walkable(const Path& path, const char* which, Leaf& leaf, const Element* data, std::size_t size) {
   if constexpr (is_detected_v<obstacle_t, std::remove_const_t<Leaf>>) {
     const char* obstacle = tensor_traits<std::remove_const_t<Leaf>>::obstacle(leaf);
-    if (obstacle != nullptr) throw_bad_leaf(path, which, obstacle);
+    if (obstacle != nullptr) throw_bad_leaf(path, which, {obstacle});
   }
   if (size != 0 && data == nullptr) throw_null_leaf(path, which, size);
 }
@@ -50,7 +47,7 @@ inline void check_distinct_elements(const Path& path, const Layout& layout) {
   if (!layout.repeats_elements()) return;
   throw_bad_leaf(
       path, "",
-      "repeats elements (its strides lead to some more than once), so it cannot be written one by one: copy it first");
+      {"repeats elements (its strides lead to some more than once), so it cannot be written one by one: copy it first"});
 }
 
 template <class Element>
@@ -66,7 +63,7 @@ inline bool are_flat_and_dense(const Path& path, const Layout& source, const Lay
                      LoopNest(destination, destination).is_contiguous();
   const bool both_empty = source.size() == 0 && destination.size() == 0;
   if (!both_empty && (source.size() != destination.size() || !dense)) {
-    throw_structure_differs(path, "the source is " + source.shape_text() + ", the destination is " + destination.shape_text());
+    throw_structure_differs(path, {"the source is ", source.shape_text(), ", the destination is ", destination.shape_text()});
   }
   return true;
 }
@@ -82,14 +79,15 @@ void check_same_structure(const Path& path, const Source& source, const Destinat
   } else if constexpr (is_detected_v<same_structure_t, Destination, Source>) {
     same = tensor_traits<Destination>::same_structure(destination, source);
   }
-  if (!same) throw_structure_differs(path, "source and destination have their elements in different places");
+  if (!same) throw_structure_differs(path, {"source and destination have their elements in different places"});
 }
 
 /// If children() of a struct reaches through a pointer, copying the struct copies the pointer, and the new tree is not new.
 inline void check_not_shared(const Path& path, const void* old_elements, const void* new_elements) {
   if (old_elements != new_elements || old_elements == nullptr) return;
   throw_bad_leaf(
-      path, "", "is shared by copies of its owner, so there is no new tree to be made: use the verb's _into or _in_place form");
+      path, "",
+      {"is shared by copies of its owner, so there is no new tree to be made: use the verb's _into or _in_place form"});
 }
 
 // ---- the walks ----

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/ops/plan.hpp>
 #include <headroom/tree/overlap.hpp>
 #include <headroom/tree/visit.hpp>
@@ -68,9 +69,9 @@ class Apartness {
 
  private:
   [[noreturn, gnu::cold, gnu::noinline]] static void throw_overlap(const Path& path) {
-    throw_invalid_argument(path.name() +
-                           ": source and destination overlap, and are not the same elements in the same places, so that some "
-                           "would be overwritten before they are read");
+    throw_invalid_argument({path.name(),
+                            ": source and destination overlap, and are not the same elements in the same places, so that some "
+                            "would be overwritten before they are read"});
   }
   void look_at(const ByteRange& source, const ByteRange& destination) noexcept {
     in_order_ = in_order_ && std::min(source.begin, destination.begin) >= std::max(sources_.end, destinations_.end);
@@ -213,11 +214,11 @@ void check_leaves_apart(const Plan& plan, const Tree& tree, bool in_place) {
   if (!search.finds()) return;
   const std::string written = path_of(tree, plan.place_of(*search.written)), read = path_of(tree, plan.place_of(*search.read));
   if (in_place) {
-    throw_invalid_argument(written + " and " + read +
-                           " share elements, which would be worked on twice: leave one of them out of the tree");
+    throw_invalid_argument(
+        {written, " and ", read, " share elements, which would be worked on twice: leave one of them out of the tree"});
   }
-  throw_invalid_argument("the destination's " + written + " overlaps the source's " + read +
-                         ", which would be overwritten before it is read");
+  throw_invalid_argument(
+      {"the destination's ", written, " overlaps the source's ", read, ", which would be overwritten before it is read"});
 }
 /// Whether two leaves of the destination have bytes in common, or may.
 [[nodiscard]] inline bool destinations_meet(const Plan& plan) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/policy/concept.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/held.hpp>
@@ -87,7 +88,7 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   template <class Policy>
   [[nodiscard]] Policy get() const {
     using Held = detail::Held<Policy>;
-    if (!holds<Policy>()) detail::throw_invalid_argument("the policy is '" + policy_name() + "', not '" + Held::name() + "'");
+    if (!holds<Policy>()) detail::throw_invalid_argument({"the policy is '", policy_name(), "', not '", Held::name(), "'"});
     return Held::of(held_);
   }
 

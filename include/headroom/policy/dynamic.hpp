@@ -2,6 +2,7 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/detect.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/policy/backoff.hpp>
 #include <headroom/policy/growth.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
@@ -140,7 +141,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   /// The name in states of this kind of policy: "dynamic", say.
   [[nodiscard]] static std::string policy_name() {
     if constexpr (has_magnitude) return Magnitude::name;
-    return (*Growth::name == '\0' ? std::string() : std::string(Growth::name) + "_") + Backoff::name;
+    return detail::concat({Growth::name, *Growth::name == '\0' ? "" : "_", Backoff::name});
   }
   /// Configuration, scale and counters: everything a later step depends on.
   [[nodiscard]] StateDict state_dict() const {

@@ -2,6 +2,7 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/detect.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
 #include <headroom/report.hpp>
 #include <headroom/state/digest.hpp>
@@ -91,14 +92,14 @@ template <class P>
 using state_t = decltype(P::from_state_dict(std::declval<const P&>().state_dict()));
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_none(const char* member, const std::string& policy) {
-  throw_logic_error(std::string(member) + ": the policy '" + policy + "' has none");
+  throw_logic_error({member, ": the policy '", policy, "' has none"});
 }
 /// A state with some of its entries changed. Throws std::invalid_argument if there is none of that name.
 [[nodiscard]] inline StateDict changed_state(StateDict state, const StateDict& settings) {
   for (const auto& [key, value] : settings) {
     const StateValue* now = state.find(key);
     if (now == nullptr || key == "version" || key == "policy") {
-      throw_invalid_argument("the key '" + key + "' is unknown; its value is " + to_text(value));
+      throw_invalid_argument({"the key '", key, "' is unknown; its value is ", to_text(value)});
     }
     state.set(key, now->is_real() && value.is_integer() ? StateValue(static_cast<double>(value.integer())) : value);
   }
@@ -154,7 +155,7 @@ struct Held {
       } else if (type == &address_of_type<LossScaleConfig>) {
         loss_scale_config(changed) = *static_cast<const LossScaleConfig*>(config);
       } else {
-        throw_invalid_argument("with_config: the policy '" + name() + "' has another kind of configuration");
+        throw_invalid_argument({"with_config: the policy '", name(), "' has another kind of configuration"});
       }
       return put(held, of(held).with_config(changed));
     }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/policy/make_loss_scale.hpp>
 
 #include <string>
@@ -30,7 +31,7 @@ struct StateFormats<systems::List<Systems...>> {
     if (system == format.system) return format;
     known += (known.empty() ? "" : ", ") + std::string(format.system);
   }
-  throw_invalid_argument("no state of '" + std::string(system) + "' can be imported; known are " + known);
+  throw_invalid_argument({"no state of '", system, "' can be imported; known are ", known});
 }
 
 }  // namespace detail

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/dtype/scale_range.hpp>
 
 #include <cstdint>
@@ -51,7 +52,7 @@ template <class Config>
 
 template <class Number>
 [[noreturn, gnu::cold, gnu::noinline]] void throw_bad_order(const char* field, Number value, const char* other, Number bound) {
-  throw_invalid_argument(std::string(field) + " is " + to_text(value) + ", above " + other + ", which is " + to_text(bound));
+  throw_invalid_argument({field, " is ", to_text(value), ", above ", other, ", which is ", to_text(bound)});
 }
 /// Throws std::invalid_argument naming both if `value`, which is a number, is above `bound`.
 template <class Number>

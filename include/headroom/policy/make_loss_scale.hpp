@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/policy/any.hpp>
 #include <headroom/policy/registry.hpp>
 #include <headroom/state/fields.hpp>
@@ -31,11 +32,10 @@ template <class Systems = detail::systems::All>
 [[nodiscard]] AnyLossScale make_loss_scale(std::string_view name) {
   std::string known;
   const auto found = detail::find_loss_scale<Systems>([&](std::string_view other, const detail::HeldLossScale&) {
-    known += (known.empty() ? "" : ", ") + std::string(other);
+    known += detail::concat({known.empty() ? "" : ", ", other});
     return name == other;
   });
-  if (found.kind == nullptr)
-    detail::throw_invalid_argument("there is no policy '" + std::string(name) + "'; known are " + known);
+  if (found.kind == nullptr) detail::throw_invalid_argument({"there is no policy '", name, "'; known are ", known});
   return detail::any_of(found);
 }
 
@@ -62,7 +62,7 @@ template <class Config>
   const StateDict state = policy.state_dict();
   for (const auto& [key, value] : settings) {
     if (!state.contains(key) && key != "refuse_infinite_growth") {
-      detail::throw_invalid_argument("the policy '" + std::string(name) + "' has another kind of configuration");
+      detail::throw_invalid_argument({"the policy '", name, "' has another kind of configuration"});
     }
   }
   return policy.with_settings(settings);

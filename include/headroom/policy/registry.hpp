@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/policy/amax.hpp>
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/held.hpp>
@@ -62,18 +63,18 @@ template <class Systems, class IsIt>
 [[nodiscard]] inline std::string name_in_states(const std::string& name, const HeldLossScale& policy) {
   if (!policy.kind->has_state) return {};
   const StateDict state = policy.kind->state_dict(policy);
-  return state.contains("policy") ? to_text(state.at("policy")) : "'" + name + "'";
+  return state.contains("policy") ? to_text(state.at("policy")) : concat({"'", name, "'"});
 }
 
 /// Throws std::invalid_argument if another policy has the name, be it in its states, or if it is empty.
 template <class Systems>
 void register_held(const std::string& name, const HeldLossScale& policy) {
-  if (name.empty()) throw_invalid_argument("register_loss_scale: the name is empty");
+  if (name.empty()) throw_invalid_argument({"register_loss_scale: the name is empty"});
   const std::string in_states = name_in_states(name, policy);
   const HeldLossScale same = find_loss_scale<Systems>([&](std::string_view other_name, const HeldLossScale& other) {
     return !in_states.empty() && other.kind != policy.kind && name_in_states(std::string(other_name), other) == in_states;
   });
-  if (same.kind != nullptr) throw_invalid_argument("there are states of another policy " + in_states + " already");
+  if (same.kind != nullptr) throw_invalid_argument({"there are states of another policy ", in_states, " already"});
   auto* added = new RegisteredLossScale{name, policy, registered_loss_scales.load(std::memory_order_acquire)};
   HeldLossScale known;
   do {
@@ -82,7 +83,7 @@ void register_held(const std::string& name, const HeldLossScale& policy) {
            !registered_loss_scales.compare_exchange_weak(added->next, added, std::memory_order_acq_rel));
   if (known.kind == nullptr) return;
   delete added;
-  if (!known.kind->equal(known, policy)) throw_invalid_argument("there is a policy '" + name + "' already");
+  if (!known.kind->equal(known, policy)) throw_invalid_argument({"there is a policy '", name, "' already"});
 }
 
 // ---- the states of any of them ----
@@ -95,7 +96,7 @@ void register_held(const std::string& name, const HeldLossScale& policy) {
   if (!own.contains("version")) state.add("version", state_version);
   if (!own.contains("policy")) {
     const std::string name = policy.kind->name();
-    if (name == no_name) throw_logic_error("state_dict: a policy of your own needs a name: call register_loss_scale");
+    if (name == no_name) throw_logic_error({"state_dict: a policy of your own needs a name: call register_loss_scale"});
     state.add("policy", name);
   }
   for (const auto& [key, value] : own) state.add(key, value);
@@ -116,13 +117,14 @@ template <class Systems>
     if (!other.kind->has_state) return false;
     const StateValue other_name = state_of(other).at("policy");
     const std::string text = other_name.is_text() ? other_name.text() : to_text(other_name);
-    if ((", " + known + ", ").find(", " + text + ", ") == std::string::npos) known += (known.empty() ? "" : ", ") + text;
+    if (concat({", ", known, ", "}).find(concat({", ", text, ", "})) == std::string::npos)
+      known += concat({known.empty() ? "" : ", ", text});
     return name == other_name;
   };
   if (policy.kind == nullptr) policy = find_loss_scale<Systems>(is_it);
   if (policy.kind == nullptr) {
     StateReader::check_version(dict);
-    throw_invalid_argument("policy is " + to_text(name) + "; it must be one of " + known);
+    throw_invalid_argument({"policy is ", to_text(name), "; it must be one of ", known});
   }
   // It gets only the entries that its own states have.
   const StateDict own = policy.kind->state_dict(policy);

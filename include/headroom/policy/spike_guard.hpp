@@ -2,6 +2,7 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/bits.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/dtype/scale_range.hpp>
 #include <headroom/state/digest.hpp>
 #include <headroom/state/fields.hpp>
@@ -140,12 +141,13 @@ class SpikeGuard {
     if (rule_ != SpikeRule::olmo_core && rule_ != SpikeRule::llm_c) {
       detail::throw_bad_value("rule", static_cast<std::int64_t>(rule_), "SpikeRule::olmo_core or SpikeRule::llm_c");
     }
-    if (window_ < 8 || window_ > 65536) detail::throw_bad_value((prefix + "window").c_str(), window_, "in [8, 65536]");
+    if (window_ < 8 || window_ > 65536)
+      detail::throw_bad_value(detail::concat({prefix, "window"}).c_str(), window_, "in [8, 65536]");
     if (!detail::positive_in(sigmas_, detail::smallest_double, most_sigmas)) {
-      detail::throw_bad_value((prefix + "sigmas").c_str(), sigmas_, "above 0 and at most 1e6");
+      detail::throw_bad_value(detail::concat({prefix, "sigmas"}).c_str(), sigmas_, "above 0 and at most 1e6");
     }
     if (rule_ == SpikeRule::llm_c && sigmas_ * sigmas_ >= static_cast<double>(window_ - 1)) {
-      detail::throw_bad_value((prefix + "sigmas").c_str(), sigmas_,
+      detail::throw_bad_value(detail::concat({prefix, "sigmas"}).c_str(), sigmas_,
                               "below sqrt(window - 1), which no z-score of llm.c's exceeds");
     }
   }

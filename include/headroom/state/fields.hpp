@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/state/state_dict.hpp>
 
 #include <cstddef>
@@ -45,7 +46,7 @@ class StateWriter {
   template <class Integer, std::size_t capacity, class Size>
   void list(const char* key, const Integer (&values)[capacity], const Size& size, std::int64_t, std::int64_t) {
     std::string text;
-    for (std::size_t i = 0; i < size; ++i) text += (i == 0 ? "" : " ") + std::to_string(values[i]);
+    for (std::size_t i = 0; i < size; ++i) text += concat({i == 0 ? "" : " ", std::to_string(values[i])});
     dict_.add(key, text);
   }
   [[nodiscard]] StateDict take() { return std::move(dict_); }
@@ -65,7 +66,7 @@ class StateReader {
     check_version();
     leave_out("version");
     const StateValue& name = look_up("policy");
-    if (name != StateValue(policy)) bad("policy", name, "'" + policy + "'");
+    if (name != StateValue(policy)) bad("policy", name, concat({"'", policy, "'"}));
     check_main_scale(dict);
     if (dict.contains("main_scale")) leave_out("main_scale");
   }
@@ -121,7 +122,7 @@ class StateReader {
   void within(const char* key, double& field, double low, double high) {
     (*this)(key, field);
     const bool is_finite = (bit_cast<std::uint64_t>(field) & binary64::abs_mask) < binary64::infinity_bits;
-    if (!is_finite || field < low || field > high) bad(key, field, "in [" + to_text(low) + ", " + to_text(high) + "]");
+    if (!is_finite || field < low || field > high) bad(key, field, concat({"in [", to_text(low), ", ", to_text(high), "]"}));
   }
   void check(const char* key, bool is_right, const char* expected) {
     if (!is_right) bad(key, look_up(key), expected);
@@ -150,7 +151,7 @@ class StateReader {
       values[n] = static_cast<Integer>(number);
       at = next == end ? end : next + 1;
     }
-    if (at != end) bad(key, value, "up to " + std::to_string(capacity) + " whole numbers " + range_text(low, high));
+    if (at != end) bad(key, value, concat({"up to ", std::to_string(capacity), " whole numbers ", range_text(low, high)}));
     size = static_cast<Size>(n);
   }
 
@@ -171,38 +172,33 @@ class StateReader {
   void finish() const {
     std::size_t i = 0;
     for (const auto& [key, value] : *dict_) {
-      if (is_read_[i++] != '+') throw_invalid_argument("the key '" + key + "' is unknown; its value is " + to_text(value));
+      if (is_read_[i++] != '+') throw_invalid_argument({"the key '", key, "' is unknown; its value is ", to_text(value)});
     }
   }
 
  private:
   void check_version() {
     if (dict_->empty())
-      throw_invalid_argument("the key 'version' is missing: the state is empty, as that of a disabled scaler is");
+      throw_invalid_argument({"the key 'version' is missing: the state is empty, as that of a disabled scaler is"});
     const StateValue& version = look_up("version");
     const std::int64_t number = whole("version", version);
     if (number < 1) bad("version", version, "at least 1");
     if (number > state_version) {
-      throw_invalid_argument(full("version") + " is " + to_text(version) +
-                             ", the state of a newer headroom: this one reads up to " + std::to_string(state_version));
+      throw_invalid_argument({full("version"), " is ", to_text(version),
+                              ", the state of a newer headroom: this one reads up to ", std::to_string(state_version)});
     }
   }
-  /// Appended, as in detail::prefixed.
-  [[nodiscard]] std::string full(const char* key) const {
-    std::string text = prefix_;
-    text += key;
-    return text;
-  }
+  [[nodiscard]] std::string full(const char* key) const { return concat({prefix_, key}); }
   [[nodiscard]] static std::string range_text(std::int64_t low, std::int64_t high) {
-    return "in [" + std::to_string(low) + ", " + std::to_string(high) + "]";
+    return concat({"in [", std::to_string(low), ", ", std::to_string(high), "]"});
   }
   [[noreturn]] void bad(const char* key, const StateValue& value, const std::string& expected) const {
-    throw_invalid_argument(full(key) + " is " + to_text(value) + "; it must be " + expected);
+    throw_invalid_argument({full(key), " is ", to_text(value), "; it must be ", expected});
   }
   [[nodiscard]] std::int64_t whole(const char* key, const StateValue& value) const {
     if (value.is_integer()) return value.integer();
-    throw_invalid_argument(full(key) + " is " + to_text(value) + (value.is_real() ? " as a real number" : "") +
-                           "; it must be a whole number");
+    throw_invalid_argument(
+        {full(key), " is ", to_text(value), (value.is_real() ? " as a real number" : ""), "; it must be a whole number"});
   }
   /// An integer will do, because some writers of JSON do not distinguish 2 from 2.0.
   const double& real(const char* key) {

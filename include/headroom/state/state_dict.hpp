@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/dtype/scale_range.hpp>
 
 #include <cstddef>
@@ -23,7 +24,7 @@ namespace detail {
 /// A value as shown in error messages.
 [[nodiscard]] inline std::string to_text(const StateValue& value);
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_other_kind(const StateValue& value, const char* expected) {
-  throw_invalid_argument("a value of a state is " + to_text(value) + "; it must be " + expected);
+  throw_invalid_argument({"a value of a state is ", to_text(value), "; it must be ", expected});
 }
 
 }  // namespace detail
@@ -38,7 +39,7 @@ class StateValue {
       : kind_(std::is_same_v<Number, bool> ? Kind::boolean : Kind::integer), integer_(static_cast<std::int64_t>(value)) {
     if constexpr (std::is_unsigned_v<Number> && sizeof(Number) >= sizeof(std::int64_t)) {
       if (value > static_cast<Number>(std::numeric_limits<std::int64_t>::max()))
-        detail::throw_invalid_argument(std::to_string(value) + " is too large for a StateValue");
+        detail::throw_invalid_argument({std::to_string(value), " is too large for a StateValue"});
     }
   }
   StateValue(std::nullptr_t) = delete;
@@ -128,7 +129,7 @@ class StateDict {
   /// Adds an entry. Throws std::invalid_argument if the key exists already.
   void add(std::string key, StateValue value) {
     if (contains(key)) {
-      detail::throw_invalid_argument("the key '" + key + "' is there twice, the second time with " + detail::to_text(value));
+      detail::throw_invalid_argument({"the key '", key, "' is there twice, the second time with ", detail::to_text(value)});
     }
     entries_.push_back({std::move(key), std::move(value)});
   }
@@ -156,7 +157,7 @@ class StateDict {
   /// Throws std::invalid_argument naming the key if it does not exist.
   [[nodiscard]] const StateValue& at(std::string_view key) const {
     const StateValue* value = find(key);
-    if (value == nullptr) detail::throw_invalid_argument("the key '" + std::string(key) + "' is missing");
+    if (value == nullptr) detail::throw_invalid_argument({"the key '", key, "' is missing"});
     return *value;
   }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/state/state_dict.hpp>
 
 #include <charconv>
@@ -235,8 +236,7 @@ class TextReader {
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw_invalid_argument("line " + std::to_string(number_) + " of a state, '" + std::string(line_.substr(0, 200)) +
-                           "': " + what);
+    throw_invalid_argument({"line ", std::to_string(number_), " of a state, '", line_.substr(0, 200), "': ", what});
   }
 
   std::string_view text_, line_, rest_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/detail/job_thread.hpp>
 #include <headroom/training/grad_scaler.hpp>
 
@@ -139,7 +140,7 @@ class AsyncGradScaler {
     check_caller("update");
     receive_error();
     if (enabled_ && submitted_.empty()) {
-      detail::throw_logic_error("update: nothing has been submitted since the last update; call submit(optimizer) first");
+      detail::throw_logic_error({"update: nothing has been submitted since the last update; call submit(optimizer) first"});
     }
     wait_for_updates();
     start_iteration();
@@ -196,7 +197,7 @@ class AsyncGradScaler {
   /// been submitted since the last update.
   [[nodiscard]] StateDict state_dict() {
     check_caller("state_dict");
-    if (!submitted_.empty()) detail::throw_logic_error("state_dict: call update before");
+    if (!submitted_.empty()) detail::throw_logic_error({"state_dict: call update before"});
     wait_until_idle();
     StateDict state = there_->state_dict();  // while the other thread has nothing to do
     state.add("main_scale", main_scale_);
@@ -224,7 +225,7 @@ class AsyncGradScaler {
   [[nodiscard]] LossScaleConfig config(bool up_to_date) { return detail::config_of(policy(up_to_date)); }
   void check_caller(const char* call) const {
     if (thread_.is_current()) {
-      detail::throw_logic_error(std::string(call) + ": not from the optimizer's thread, which would wait for itself");
+      detail::throw_logic_error({call, ": not from the optimizer's thread, which would wait for itself"});
     }
   }
   void start_iteration() noexcept {
@@ -247,7 +248,7 @@ class AsyncGradScaler {
     receive_error();
     const detail::OptimizerId id = detail::id_of(*optimizer);
     if (enabled_ && submitted_.find(id) != nullptr) {
-      detail::throw_logic_error("submit: this optimizer has been submitted already since the last update; call update first");
+      detail::throw_logic_error({"submit: this optimizer has been submitted already since the last update; call update first"});
     }
     submitted_.check_is_current(submitted_.find_before(id), has_scaled_);
     submitted_.add(id).stepped = true;

@@ -137,7 +137,7 @@ class GradScaler : public GradScalerSettings<Policy> {
     if (!enabled_) return;
     if (!iteration_.has_optimizers()) {
       detail::throw_logic_error(
-          "update: no optimizer has been unscaled or stepped since the last update; call step(optimizer) first");
+          {"update: no optimizer has been unscaled or stepped since the last update; call step(optimizer) first"});
     }
     const GradientReport all = iteration_.report();
     const float used = gradient_scale(), now = policy_.loss_scale();

@@ -149,7 +149,7 @@ class GradScalerSettings {
   /// std::logic_error when the second is unscaled.
   void use_spike_guard(std::size_t place) {
     if (place >= 1024) {  // those before it get a window, too
-      detail::throw_invalid_argument("use_spike_guard: place is " + std::to_string(place) + "; it must be below 1024");
+      detail::throw_invalid_argument({"use_spike_guard: place is ", std::to_string(place), "; it must be below 1024"});
     }
     iteration_.use_guard(place);
   }
@@ -164,7 +164,7 @@ class GradScalerSettings {
   /// is then a std::logic_error, and so is a change of mode once an optimizer has been unscaled.
   void set_deferred(bool deferred) {
     if (iteration_.has_optimizers()) {
-      detail::throw_logic_error("set_deferred: an optimizer has been unscaled already; call update first");
+      detail::throw_logic_error({"set_deferred: an optimizer has been unscaled already; call update first"});
     }
     iteration_.is_deferred = deferred;
   }

@@ -83,9 +83,9 @@ class Iteration {
     PassesOf<Optimizer> passes(executor, optimizer);
     const OptimizerId id = states_.identify(optimizer, passes.gradients());
     if (const OptimizerState* state = states_.find(id)) {
-      throw_logic_error(state->stepped
-                            ? "unscale_: this optimizer has been stepped already; call update before the next iteration"
-                            : "unscale_: the gradients of this optimizer have been unscaled already since the last update");
+      throw_logic_error({state->stepped
+                             ? "unscale_: this optimizer has been stepped already; call update before the next iteration"
+                             : "unscale_: the gradients of this optimizer have been unscaled already since the last update"});
     }
     if (is_deferred && !takes_factor<Optimizer>()) throw_takes_no_factor("unscale_");
     return unscale_first(id, passes, scale, max_norm);
@@ -122,7 +122,7 @@ class Iteration {
       (void)unscale_first(id, passes, scale, nullptr);
       state = &states_.last();
     } else if (state->stepped) {
-      throw_logic_error("step: this optimizer has been stepped already since the last update; call update first");
+      throw_logic_error({"step: this optimizer has been stepped already since the last update; call update first"});
     } else {
       check_nothing_added(*state, passes);
     }
@@ -178,7 +178,7 @@ class Iteration {
     for (const OptimizerState& state : states_) {
       if (state.guard != place) continue;
       throw_logic_error(
-          "this spike guard has judged another optimizer since the last update: give use_spike_guard another place");
+          {"this spike guard has judged another optimizer since the last update: give use_spike_guard another place"});
     }
     guards_.make_room(place);
     return place;
@@ -240,7 +240,7 @@ class Iteration {
   [[nodiscard]] static double without(const double& duplicates, const double& sum) {
     const bool is_part = bit_cast<std::uint64_t>(duplicates) <= bit_cast<std::uint64_t>(sum * (1.0 + 1e-9));  // NaN is not
     if (!is_part)
-      throw_logic_error("duplicate_gradients has to return views of some of the optimizer's gradients; their norm is larger");
+      throw_logic_error({"duplicate_gradients has to return views of some of the optimizer's gradients; their norm is larger"});
     return sum > duplicates ? sum - duplicates : 0.0;
   }
 
@@ -248,8 +248,8 @@ class Iteration {
   static void check_is_new(const OptimizerState& before, const GradientReport& now) {
     if (!before.may_be(now)) return;
     throw_logic_error(
-        "these gradients were unscaled before the last update already, and no loss has been scaled since: call step before "
-        "update, and scale and backward after it");
+        {"these gradients were unscaled before the last update already, and no loss has been scaled since: call step before "
+         "update, and scale and backward after it"});
   }
   /// Throws std::logic_error if unscaled gradients have become larger, either because scaled ones may have been added (a loss
   /// has been scaled since), or because they belong to another optimizer, which has moved here with them.
@@ -257,13 +257,13 @@ class Iteration {
     if (!state.report.finite || !(state.loss_since || state.id.is_inline)) return;
     if (passes.measure().max_abs <= state.largest) return;
     throw_logic_error(
-        "step: these gradients have become larger since they were unscaled; if scaled ones have been added to them, unscale "
-        "once, after the last backward; if not, call step before another loss is scaled");
+        {"step: these gradients have become larger since they were unscaled; if scaled ones have been added to them, unscale "
+         "once, after the last backward; if not, call step before another loss is scaled"});
   }
   [[noreturn]] static void throw_takes_no_factor(const char* call) {
-    throw_logic_error(std::string(call) +
-                      ": this optimizer takes no GradientFactor, so it cannot be used in deferred mode (where its step does: "
-                      "say `static constexpr bool takes_gradient_factor = true;`)");
+    throw_logic_error({call,
+                       ": this optimizer takes no GradientFactor, so it cannot be used in deferred mode (where its step does: "
+                       "say `static constexpr bool takes_gradient_factor = true;`)"});
   }
 
   OptimizerStates states_;

@@ -125,8 +125,8 @@ class OptimizerStates {
       if (state.id.same_optimizer(id)) {
         if (state.stepped || state.id.same_memory(id)) return &state;
         throw_logic_error(
-            "the gradients of this optimizer are not where they were when they were unscaled, so they may be others: change "
-            "them in place between unscale_ and step, and call update before another optimizer takes its place");
+            {"the gradients of this optimizer are not where they were when they were unscaled, so they may be others: change "
+             "them in place between unscale_ and step, and call update before another optimizer takes its place"});
       }
       if (!state.stepped && state.id.type == id.type && state.id.same_gradients(id)) {
         state.id.address = id.address;  // it has moved
@@ -146,12 +146,12 @@ class OptimizerStates {
       const bool may_have_moved = state.id.is_inline && id.is_inline && state.id.type == id.type;
       if (may_have_moved && state.may_be(passes.measure())) {
         throw_logic_error(
-            "this optimizer cannot be told from one that was unscaled and has moved since, with the gradients that lie in it: "
-            "leave it where it is between unscale_ and step");
+            {"this optimizer cannot be told from one that was unscaled and has moved since, with the gradients that lie in it: "
+             "leave it where it is between unscale_ and step"});
       }
       const bool refilled = state.id.same_gradients(id) && state.stepped && !state.may_be(passes.measure());
       if (refilled || state.id.is_handed_over || id.is_handed_over || !shares(state, own)) continue;
-      throw_logic_error("gradients of this optimizer have been unscaled already since the last update, as another one's");
+      throw_logic_error({"gradients of this optimizer have been unscaled already since the last update, as another one's"});
     }
   }
   /// The state it had when the last iteration ended; null if it had none.
@@ -166,8 +166,8 @@ class OptimizerStates {
   void check_is_current(const OptimizerState* before, bool has_loss) const {
     if (loss_before_ && !has_loss && (before == nullptr || before->loss_since)) {
       throw_logic_error(
-          "no loss has been scaled since the last update, so the gradients of this optimizer have the scale of the iteration "
-          "before: call update when all optimizers have been stepped");
+          {"no loss has been scaled since the last update, so the gradients of this optimizer have the scale of the iteration "
+           "before: call update when all optimizers have been stepped"});
     }
   }
   [[nodiscard]] bool loss_before() const noexcept { return loss_before_; }

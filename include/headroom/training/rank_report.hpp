@@ -36,7 +36,7 @@ namespace detail {
 #if HEADROOM_EXCEPTIONS
   throw ReductionError("headroom: " + message);
 #else
-  throw_logic_error(message);
+  throw_logic_error({message});
 #endif
 }
 
@@ -159,8 +159,8 @@ namespace detail {
 
 inline void check_replicas(int replicas, int size) {
   if (replicas >= 1 && size % replicas == 0) return;
-  throw_invalid_argument("replicas is " + std::to_string(replicas) + "; it must divide the number of ranks, which is " +
-                         std::to_string(size));
+  throw_invalid_argument(
+      {"replicas is ", std::to_string(replicas), "; it must divide the number of ranks, which is ", std::to_string(size)});
 }
 
 /// While ranks are found to be out of step: what each of them says, and why if it failed. To be copied as it is.

@@ -33,8 +33,8 @@ class SpikeGuards {
   void check_owner(std::size_t place, const OptimizerId& id) const {
     if (place < windows_.size() && !windows_[place].may_be_of(id)) {
       throw_logic_error(
-          "the spike guard at this place in the iteration has judged another optimizer, or this one before it moved with its "
-          "gradients: call use_spike_guard(place) first, to say which guard judges it");
+          {"the spike guard at this place in the iteration has judged another optimizer, or this one before it moved with its "
+           "gradients: call use_spike_guard(place) first, to say which guard judges it"});
     }
   }
   void make_room(std::size_t place) {
@@ -80,7 +80,7 @@ class SpikeGuards {
         }
       }
       if (of_guard.empty()) {
-        throw_invalid_argument("the key '" + start + "version' is missing, although '" + left.front()->first + "' is there");
+        throw_invalid_argument({"the key '", start, "version' is missing, although '", left.front()->first, "' is there"});
       }
       while (left.size() > of_others) left.pop_back();
       guards.windows_.push_back({SpikeGuard::from_state_dict(of_guard, start), {}});
@@ -99,7 +99,7 @@ class SpikeGuards {
       return owner.address == nullptr || owner.same_optimizer(id) || (owner.type == id.type && owner.same_gradients(id));
     }
   };
-  [[nodiscard]] static std::string prefix(std::size_t place) { return "spike_guard." + std::to_string(place) + "."; }
+  [[nodiscard]] static std::string prefix(std::size_t place) { return concat({"spike_guard.", std::to_string(place), "."}); }
 
   std::vector<Window> windows_;
 };

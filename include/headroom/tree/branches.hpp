@@ -44,14 +44,15 @@ struct branch;
 template <class T>
 using subtrees_t = typename branch<kind_of_branch<T>()>::template subtrees<T>;
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_structure_differs(const Path& path, const std::string& what) {
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_structure_differs(const Path& path,
+                                                                           std::initializer_list<std::string_view> what) {
   const std::string where = path.text();
-  throw_invalid_argument("the trees differ" + (where.empty() ? where : " at " + where) + ": " + what);
+  throw_invalid_argument({"the trees differ", where.empty() ? "" : " at ", where, ": ", concat(what)});
 }
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_sizes_differ(const Path& path, std::size_t source,
                                                                       std::size_t destination) {
   throw_structure_differs(path,
-                          "source has " + std::to_string(source) + " elements, destination has " + std::to_string(destination));
+                          {"source has ", std::to_string(source), " elements, destination has ", std::to_string(destination)});
 }
 inline void check_same_size(const Path& path, std::size_t source, std::size_t destination) {
   if (source != destination) throw_sizes_differ(path, source, destination);
@@ -126,7 +127,7 @@ struct branch<branch_kind::map> {
   template <class Map, class Key>
   static auto& value_at(const Path& path, Map& map, const Key& key) {
     const auto found = map.find(key);
-    if (found == map.end()) throw_structure_differs(path, "the destination does not have this key");
+    if (found == map.end()) throw_structure_differs(path, {"the destination does not have this key"});
     return found->second;
   }
   /// Keeps the functions that order or hash the keys, which may have state.
@@ -186,7 +187,7 @@ struct branch<branch_kind::pointer> {
     }
   }
   static void check_same_emptiness(const Path& path, bool source, bool destination) {
-    if (source != destination) throw_structure_differs(path, source ? "the destination is empty" : "the source is empty");
+    if (source != destination) throw_structure_differs(path, {source ? "the destination is empty" : "the source is empty"});
   }
   template <class Visit, class First, class... Second>
   static void walk_pointees(const Path& path, Visit& visit, First* first, Second*... second) {
@@ -220,12 +221,12 @@ struct branch<branch_kind::variant> {
 
  private:
   static void check_has_value(const Path& path, bool valueless) {
-    if (valueless) throw_invalid_argument(path.name() + " is a variant that has lost its value to an exception");
+    if (valueless) throw_invalid_argument({path.name(), " is a variant that has lost its value to an exception"});
   }
   static void check_same_alternative(const Path& path, std::size_t source, std::size_t destination) {
     if (source != destination) {
       throw_structure_differs(
-          path, "source holds alternative " + std::to_string(source) + ", destination holds " + std::to_string(destination));
+          path, {"source holds alternative ", std::to_string(source), ", destination holds ", std::to_string(destination)});
     }
   }
   template <std::size_t I, class Visit, class First, class... Second>
@@ -276,7 +277,7 @@ struct branch<branch_kind::dynamic> {
   static void walk_views(const Path& path, Visit& visit, Source& source, Destination& destination) {
     if constexpr (!is_branch_or_unknown<Source> && !is_branch_or_unknown<Destination> &&
                   node_kind_v<Source> != node_kind_v<Destination>) {
-      throw_structure_differs(path, "a floating-point tensor faces something else");
+      throw_structure_differs(path, {"a floating-point tensor faces something else"});
     } else {
       detail::walk(path, visit, source, destination);
     }

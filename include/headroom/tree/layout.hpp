@@ -25,7 +25,7 @@ class Layout {
   void push(std::ptrdiff_t size, std::ptrdiff_t stride) {
     if (size == 1) return;
     if (rank_ == max_rank) {
-      detail::throw_invalid_argument("a tensor has more than " + std::to_string(max_rank) + " dimensions");
+      detail::throw_invalid_argument({"a tensor has more than ", std::to_string(max_rank), " dimensions"});
     }
     shape_[rank_] = size;
     strides_[rank_] = stride;
@@ -71,7 +71,7 @@ class Layout {
   /// As people write it, 2x3; "scalar" if there are no dimensions.
   [[nodiscard]] std::string shape_text() const {
     std::string text;
-    for (int i = 0; i < rank_; ++i) text += (i == 0 ? "" : "x") + std::to_string(shape_[i]);
+    for (int i = 0; i < rank_; ++i) text += detail::concat({i == 0 ? "" : "x", std::to_string(shape_[i])});
     return text.empty() ? "scalar" : text;
   }
 

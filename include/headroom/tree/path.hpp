@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 
 #include <cstddef>
 #include <cstdio>
@@ -47,9 +48,9 @@ inline constexpr Path root{};
 
 // ---- steps ----
 
-inline void append_index(std::string& text, const Path& step) { text += '[' + std::to_string(step.index) + ']'; }
+inline void append_index(std::string& text, const Path& step) { text += concat({"[", std::to_string(step.index), "]"}); }
 /// An element of a tuple, or a member of a struct that has no names.
-inline void append_element(std::string& text, const Path& step) { text += '<' + std::to_string(step.index) + '>'; }
+inline void append_element(std::string& text, const Path& step) { text += concat({"<", std::to_string(step.index), ">"}); }
 
 /// The end of the part of a list that begins at `text`: a comma outside parentheses and quotes, as for the preprocessor, or the
 /// end of the list.
@@ -113,13 +114,13 @@ template <class Key>
 void append_key(std::string& text, const Path& step) {
   const Key& key = *static_cast<const Key*>(step.what);
   if constexpr (std::is_convertible_v<const Key&, std::string_view>) {
-    text += "[\"" + escaped(std::string_view(key)) + "\"]";
+    text += concat({"[\"", escaped(std::string_view(key)), "\"]"});
   } else if constexpr (std::is_enum_v<Key>) {
-    text += '[' + std::to_string(static_cast<std::underlying_type_t<Key>>(key)) + ']';
+    text += concat({"[", std::to_string(static_cast<std::underlying_type_t<Key>>(key)), "]"});
   } else if constexpr (std::is_floating_point_v<Key>) {
-    text += '[' + shortest_text(key) + ']';
+    text += concat({"[", shortest_text(key), "]"});
   } else if constexpr (std::is_arithmetic_v<Key>) {
-    text += '[' + std::to_string(key) + ']';
+    text += concat({"[", std::to_string(key), "]"});
   } else {
     text += "[?]";
   }

@@ -52,7 +52,7 @@ inline void check(int code, const char* call) {
 #if HEADROOM_EXCEPTIONS
   throw MpiError(call, code, std::string(text, static_cast<std::size_t>(size)));
 #else
-  throw_logic_error(std::string(call) + ": " + text);
+  throw_logic_error({call, ": ", text});
 #endif
 }
 
@@ -63,11 +63,11 @@ inline void check(int code, const char* call) {
 }
 /// Throws std::logic_error unless MPI is running, and std::invalid_argument for what is no group of ranks.
 inline void check_communicator(MPI_Comm comm) {
-  if (!is_running()) throw_logic_error("MPI is not running: call MPI_Init_thread before, and this before MPI_Finalize");
-  if (comm == MPI_COMM_NULL) throw_invalid_argument("the communicator is MPI_COMM_NULL, which has no ranks");
+  if (!is_running()) throw_logic_error({"MPI is not running: call MPI_Init_thread before, and this before MPI_Finalize"});
+  if (comm == MPI_COMM_NULL) throw_invalid_argument({"the communicator is MPI_COMM_NULL, which has no ranks"});
   int is_inter = 0;
   check(MPI_Comm_test_inter(comm, &is_inter), "MPI_Comm_test_inter");
-  if (is_inter != 0) throw_invalid_argument("an intercommunicator, where two groups of ranks see each other's results");
+  if (is_inter != 0) throw_invalid_argument({"an intercommunicator, where two groups of ranks see each other's results"});
 }
 
 /// While it lives the errors of a communicator come back to the caller.
@@ -138,8 +138,8 @@ struct Operation {
 inline void check_thread() {
   if (may_call()) return;
   throw_logic_error(
-      "MPI may be called only while it is running, and only by the thread that began it: call MPI_Init_thread with "
-      "MPI_THREAD_MULTIPLE, or with MPI_THREAD_SERIALIZED if no two threads call MPI at the same time");
+      {"MPI may be called only while it is running, and only by the thread that began it: call MPI_Init_thread with "
+       "MPI_THREAD_MULTIPLE, or with MPI_THREAD_SERIALIZED if no two threads call MPI at the same time"});
 }
 
 /// A reduction that has been started. MPI knows the addresses of the reports until it has ended.
@@ -213,7 +213,7 @@ class Group {
   void check_usable() const {
     if (is_broken_) {
       throw_logic_error(
-          "the ranks of this MpiReducer are out of step: let all of them go on from a checkpoint, with another reducer");
+          {"the ranks of this MpiReducer are out of step: let all of them go on from a checkpoint, with another reducer"});
     }
     check_thread();
   }
