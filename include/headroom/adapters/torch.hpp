@@ -38,8 +38,7 @@ namespace detail::aten {
 /// so that the sums are what is checked.
 [[nodiscard]] inline std::vector<at::Tensor> gradients_of(::torch::optim::Optimizer& optimizer) {
   const c10::NoGradGuard no_grad;
-  std::vector<at::Tensor> gradients;
-  std::vector<at::Tensor> originals;
+  std::vector<at::Tensor> gradients, originals;
   std::unordered_map<const c10::TensorImpl*, at::Tensor> seen;  // and what it has become
   for (auto& group : optimizer.param_groups()) {
     for (at::Tensor& parameter : group.params()) {
@@ -111,11 +110,8 @@ class Gradients {
   }
 
   [[nodiscard]] GradientReport unscale(const ParallelExecutor& executor, float loss_scale) {
-    check_can_be_scaled(on_cpu_);
-    const GradientReport there = scale_elsewhere(1.0 / static_cast<double>(loss_scale));
-    const GradientReport here = headroom::unscale_in_place(executor, on_cpu_, loss_scale);
-    written();
-    return combined(there, here);
+    return multiply(1.0 / static_cast<double>(loss_scale),
+                    [&] { return headroom::unscale_in_place(executor, on_cpu_, loss_scale); });
   }
   [[nodiscard]] GradientNorm measure(const ParallelExecutor& executor) const {
     GradientNorm all = headroom::measure(executor, on_cpu_);
@@ -127,11 +123,7 @@ class Gradients {
     return all;
   }
   [[nodiscard]] GradientReport scale(const ParallelExecutor& executor, double factor) {
-    check_can_be_scaled(on_cpu_);
-    const GradientReport there = scale_elsewhere(factor);
-    const GradientReport here = scale_and_report(executor, on_cpu_, factor);
-    written();
-    return combined(there, here);
+    return multiply(factor, [&] { return scale_and_report(executor, on_cpu_, factor); });
   }
 
  private:
@@ -141,16 +133,16 @@ class Gradients {
     }
     return elsewhere_.emplace_back(device);
   }
-  [[nodiscard]] GradientReport scale_elsewhere(double factor) {
+  template <class OnCpu>
+  [[nodiscard]] GradientReport multiply(double factor, const OnCpu& on_cpu) {
+    check_can_be_scaled(on_cpu_);
     GradientReport report{true, 0.0};
     for (DeviceGradients& gradients : elsewhere_) report = combined(report, gradients.scale(factor));
-    return report;
-  }
-  /// Tells autograd, which then refuses a backward pass through what has changed.
-  void written() const {
-    for (const at::Tensor& gradient : on_cpu_) {
+    report = combined(report, on_cpu());
+    for (const at::Tensor& gradient : on_cpu_) {  // tells autograd, which then refuses a backward pass through what has changed
       if (!gradient.is_inference()) gradient.unsafeGetTensorImpl()->bump_version();  // those have no version
     }
+    return report;
   }
 
   c10::NoGradGuard no_grad_;

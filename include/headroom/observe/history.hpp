@@ -211,9 +211,9 @@ class History {
            const std::optional<NonFinite>& nonfinite) {
     detail::check_loss_scale("loss_scale", loss_scale);
     StepRecord& record = ring_[next_];
-    NonFinite& place = record.nonfinite;
-    // First, for it can throw; and in place, for a path has its memory already where it is not longer than others were.
-    nonfinite ? place.path.assign(nonfinite->path) : place.path.erase();
+    const NonFinite nowhere{};
+    // First, for it can throw; and copied, for a path has its memory already where it is not longer than others were.
+    record.nonfinite = nonfinite ? *nonfinite : nowhere;
     if (size_ == ring_.size()) {
       facts_.forget(record, size_, config_);
     } else {
@@ -224,10 +224,6 @@ class History {
     record.report = report;
     record.reason = reason;
     record.loss_finite = next_loss_finite_;
-    place.index = nonfinite ? nonfinite->index : 0;
-    place.kind = nonfinite ? nonfinite->kind : NonFiniteKind{};
-    place.nan_count = nonfinite ? nonfinite->nan_count : 0;
-    place.inf_count = nonfinite ? nonfinite->inf_count : 0;
     facts_.add(record, config_);
     next_ = next_ + 1 < ring_.size() ? next_ + 1 : 0;
     next_step_ = detail::one_more(next_step_);

@@ -50,7 +50,7 @@ GradientReport scale_by_any(const Executor& executor, const Plan& plan, std::siz
 template <class Executor, class Tree>
 GradientReport scale_and_report(const Executor& executor, Tree& tree, double factor) {
   Plan plan;
-  plan_one<ScaleOps, true>(plan, tree);
+  plan_one<UnscaleOps, true>(plan, tree);  // the plan of unscale_in_place
   return scale_by_any(executor, plan, 0, factor);
 }
 
@@ -58,7 +58,7 @@ GradientReport scale_and_report(const Executor& executor, Tree& tree, double fac
 template <class Tree>
 void check_can_be_scaled(Tree& tree) {
   Plan plan;
-  plan_one<ScaleOps, true>(plan, tree);
+  plan_one<UnscaleOps, true>(plan, tree);
 }
 
 /// Returns what there was before clipping. If there is nothing to do, nothing is written.

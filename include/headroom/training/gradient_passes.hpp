@@ -2,11 +2,10 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/detect.hpp>
-#include <headroom/ops/all_finite.hpp>
 #include <headroom/ops/clip.hpp>
 #include <headroom/ops/executor.hpp>
 #include <headroom/ops/find_nonfinite.hpp>
-#include <headroom/ops/measure.hpp>
+#include <headroom/ops/run.hpp>
 #include <headroom/ops/unscale.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/training/reducer.hpp>
@@ -105,16 +104,18 @@ class GradientPasses {
   virtual bool fit_times(double factor) = 0;
 };
 
-/// headroom's verbs.
+/// headroom's verbs. Those that read share a walk, and so do those that write, for each is compiled for each type of tree.
 struct VerbPasses {
+  using ReadOps = Ops<Op::max_abs, Op::measure>;
+
   template <class Tree>
   static GradientReport unscale(const ParallelExecutor& executor, Tree& gradients, float loss_scale) {
-    if (loss_scale == 1.0F) return max_abs_of(executor, gradients, false);  // nothing is written where nothing changes
-    return headroom::unscale_in_place(executor, gradients, loss_scale);
+    if (loss_scale != 1.0F) return headroom::unscale_in_place(executor, gradients, loss_scale);
+    return report_of(plan_and_run<ReadOps, false>(executor, Pass{0}, std::as_const(gradients)));  // writes nothing
   }
   template <class Tree>
-  static GradientNorm measure(const ParallelExecutor& executor, Tree& gradients) {
-    return headroom::measure(executor, gradients);
+  static GradientNorm measure(const ParallelExecutor& executor, const Tree& gradients) {
+    return norm_of(plan_and_run<ReadOps, false>(executor, measure_pass(1), gradients));
   }
   template <class Tree>
   static GradientReport scale(const ParallelExecutor& executor, Tree& gradients, double factor) {

@@ -44,9 +44,6 @@ constexpr at::ScalarType scalar_type_of() {
                 "headroom: a torch::Tensor is made of float, double, half or bfloat16");
   return is_half ? at::kHalf : is_bfloat16 ? at::kBFloat16 : is_float ? at::kFloat : at::kDouble;
 }
-[[nodiscard]] inline bool is_16_bit(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
-}
 
 [[nodiscard]] inline const char* obstacle_of(const at::Tensor& tensor) {
   if (!tensor.device().is_cpu()) return "is not on the CPU: only a GradScaler works on gradients elsewhere";
@@ -114,7 +111,7 @@ struct tree_traits<at::Tensor> {
   /// Recorded by autograd. A single 16-bit number becomes float, as in torch.amp.
   static at::Tensor scaled(const at::Tensor& tensor, float factor) {
     if (!tensor.defined() || at::isIntegralType(tensor.scalar_type(), true)) return tensor;
-    const bool widens = tensor.dim() == 0 && detail::aten::is_16_bit(tensor);
+    const bool widens = tensor.dim() == 0 && (tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16);
     return (widens ? tensor.to(at::kFloat) : tensor).mul(static_cast<double>(factor));
   }
 };
