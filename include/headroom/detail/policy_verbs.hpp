@@ -5,6 +5,8 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
+class NoOpLossScale;
+
 /// Stands for "each leaf keeps its dtype" where a verb takes a dtype.
 struct same_dtype {};
 
@@ -12,10 +14,8 @@ namespace detail {
 
 /// The verbs over trees for the policies, which know nothing of trees: defined in <headroom/ops/policy_verbs.hpp>, which
 /// <headroom/headroom.hpp> includes. `Call` only puts off the question to where a verb is called.
-template <class Call>
+template <class Policy, class Call>
 struct PolicyVerbs;
-template <class Call>
-struct PassThroughVerbs;  ///< those of NoOpLossScale
 
 }  // namespace detail
 }  // namespace HEADROOM_BUILD

@@ -16,7 +16,7 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-template <class Call>
+template <class, class Call>
 struct PolicyVerbs {
   template <class Policy, class... Args>
   static auto scale(const Policy& policy, Args&&... args) {
@@ -51,26 +51,26 @@ struct PolicyVerbs {
 
 /// Without a scale, trees pass through untouched; verbs that return a report read them.
 template <class Call>
-struct PassThroughVerbs {
+struct PolicyVerbs<NoOpLossScale, Call> : PolicyVerbs<void, Call> {
   template <class Tree>
-  static constexpr Tree scale(Tree&& tree) {
+  static constexpr Tree scale(const NoOpLossScale&, Tree&& tree) {
     check_has_floats<bare<Tree>>();
     return std::forward<Tree>(tree);
   }
   template <class Executor, class Tree>
-  static constexpr Tree scale(const Executor&, Tree&& tree) {
-    return scale(std::forward<Tree>(tree));
+  static constexpr Tree scale(const NoOpLossScale& policy, const Executor&, Tree&& tree) {
+    return scale(policy, std::forward<Tree>(tree));
   }
   template <class Tree>
-  static void scale_in_place(const Tree&) {
+  static void scale_in_place(const NoOpLossScale&, const Tree&) {
     check_has_floats<Tree>();
   }
   template <class Executor, class Tree>
-  static void scale_in_place(const Executor&, const Tree& tree) {
-    scale_in_place(tree);
+  static void scale_in_place(const NoOpLossScale& policy, const Executor&, const Tree& tree) {
+    scale_in_place(policy, tree);
   }
   template <class To, class Executor, class Tree>
-  static auto unscale(const Executor& executor, Tree&& tree) {
+  static auto unscale(const NoOpLossScale&, const Executor& executor, Tree&& tree) {
     if constexpr (std::is_same_v<To, same_dtype> || every_leaf_is_v<Tree, To>) {
       const GradientReport report = max_abs_of(executor, tree, false);
       return Unscaled<Tree>{std::forward<Tree>(tree), report};
@@ -79,15 +79,15 @@ struct PassThroughVerbs {
     }
   }
   template <class To, class Tree>
-  static auto unscale(Tree&& tree) {
-    return unscale<To>(sequential, std::forward<Tree>(tree));
+  static auto unscale(const NoOpLossScale& policy, Tree&& tree) {
+    return unscale<To>(policy, sequential, std::forward<Tree>(tree));
   }
   template <class Executor, class Tree>
-  static GradientReport unscale_in_place(const Executor& executor, const Tree& tree) {
+  static GradientReport unscale_in_place(const NoOpLossScale&, const Executor& executor, const Tree& tree) {
     return max_abs_of(executor, tree, false);
   }
   template <class Tree>
-  static GradientReport unscale_in_place(const Tree& tree) {
+  static GradientReport unscale_in_place(const NoOpLossScale&, const Tree& tree) {
     return max_abs_of(sequential, tree, false);
   }
 };

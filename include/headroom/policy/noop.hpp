@@ -5,39 +5,20 @@
 #include <headroom/state/fields.hpp>
 
 #include <string>
-#include <utility>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// No loss scale, for training in float or bfloat16 with the same loop: jmp's NoOpLossScale. Trees pass through untouched, an
-/// lvalue as the very same object; gradients are still checked if a report is asked for.
+/// No loss scale, for training in float or bfloat16 with the same loop: jmp's NoOpLossScale. `scale` and `unscale` return the
+/// tree itself, a reference to it if it is an lvalue, or for another dtype a converted tree; gradients are still checked if a
+/// report is asked for. A 16-bit loss keeps its dtype, while other policies return float: write
+/// static_cast<float>(loss_scale.scale(loss)) to fit all of them.
 class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
  public:
   [[nodiscard]] constexpr float loss_scale() const noexcept { return 1.0F; }
   [[nodiscard]] constexpr float inv_scale() const noexcept { return 1.0F; }
   [[nodiscard]] constexpr NoOpLossScale adjust(bool) const noexcept { return *this; }
   [[nodiscard]] constexpr NoOpLossScale adjust(const GradientReport&) const noexcept { return *this; }
-
-  /// The argument itself; a reference to it if it is an lvalue. A 16-bit loss keeps its dtype, while other policies return
-  /// float: write static_cast<float>(loss_scale.scale(loss)) to fit all of them.
-  template <class... Args>
-  [[nodiscard]] constexpr decltype(auto) scale(Args&&... args) const {
-    return detail::PassThroughVerbs<void(Args...)>::scale(std::forward<Args>(args)...);
-  }
-  template <class... Args>
-  void scale_in_place(Args&&... args) const {
-    detail::PassThroughVerbs<void(Args...)>::scale_in_place(std::forward<Args>(args)...);
-  }
-  /// The argument itself and its report; for a dtype other than the tree's, a converted tree.
-  template <class To = same_dtype, class... Args>
-  [[nodiscard]] auto unscale(Args&&... args) const {
-    return detail::PassThroughVerbs<void(Args...)>::template unscale<To>(std::forward<Args>(args)...);
-  }
-  template <class... Args>
-  GradientReport unscale_in_place(Args&&... args) const {
-    return detail::PassThroughVerbs<void(Args...)>::unscale_in_place(std::forward<Args>(args)...);
-  }
 
   /// Returns the same policy, which has no settings. Throws std::invalid_argument if one is given.
   [[nodiscard]] NoOpLossScale with_settings(const StateDict& settings) const {

@@ -17,7 +17,7 @@ class LossScaleVerbs {
  public:
   /// scale(tree, loss_scale): a copy of the tree, usually the loss, times the scale.
   template <class... Args>
-  [[nodiscard]] decltype(auto) scale(Args&&... args) const {
+  [[nodiscard]] constexpr decltype(auto) scale(Args&&... args) const {
     return verbs<Args...>::scale(self(), std::forward<Args>(args)...);
   }
   template <class... Args>
@@ -47,7 +47,7 @@ class LossScaleVerbs {
 
  private:
   template <class... Args>
-  using verbs = detail::PolicyVerbs<void(Args...)>;
+  using verbs = detail::PolicyVerbs<Policy, void(Args...)>;
 
   [[nodiscard]] constexpr const Policy& self() const noexcept { return static_cast<const Policy&>(*this); }
 };
