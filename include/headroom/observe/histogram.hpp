@@ -5,6 +5,7 @@
 #include <headroom/dtype/scale_range.hpp>
 #include <headroom/kernel/count_exponents.hpp>
 #include <headroom/observe/format_shares.hpp>
+#include <headroom/policy/magnitude.hpp>
 #include <headroom/state/fields.hpp>
 #include <headroom/state/state_dict.hpp>
 
@@ -93,10 +94,7 @@ class ExponentHistogram {
     const auto max = detail::WideFloat::of<binary64>(max_bits_);
     const bool fits = edge.is_above({max.digits, edge.at.exponent});
     const int room = edge.at.exponent - max.exponent - (fits ? 0 : 1);
-    // Bits beyond these come to the same.
-    const int exponent = std::clamp(room - std::min(headroom_bits, 4096), -126, 126);
-    const auto field = static_cast<std::uint32_t>(exponent + binary32::bias);
-    return detail::bit_cast<float>(field << binary32::mantissa_bits);
+    return detail::power_of_two(room - std::min(headroom_bits, 4096));  // bits beyond these come to the same
   }
 
   ExponentHistogram& operator+=(const ExponentHistogram& other) {

@@ -66,7 +66,7 @@ using nonfinite_t = std::enable_if_t<
 class History {
  public:
   History() : History(HistoryConfig()) {}
-  explicit History(std::size_t capacity) : History(with_capacity(capacity)) {}
+  explicit History(std::size_t capacity) : History(HistoryConfig{capacity}) {}
   /// Throws std::invalid_argument naming the field if one is out of range.
   explicit History(const HistoryConfig& config) : config_(config) {
     config_.check();
@@ -180,11 +180,6 @@ class History {
 
  private:
   static constexpr const char* state_name = "history";
-  [[nodiscard]] static HistoryConfig with_capacity(std::size_t capacity) noexcept {
-    HistoryConfig config;
-    config.capacity = capacity;
-    return config;
-  }
   [[nodiscard]] static SkipReason reason_of(const GradientReport& report, bool skipped) noexcept {
     return !skipped ? SkipReason::none : report.finite ? SkipReason::spike : SkipReason::not_finite;
   }

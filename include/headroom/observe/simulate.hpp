@@ -105,7 +105,7 @@ template <class Dtype = half, class Policy>
     // Below this the product with any scale is a finite double.
     const bool finite =
         (bits & binary64::abs_mask) < bits_of_2_to_960 && max_abs[step] * static_cast<double>(policy.loss_scale()) <= largest;
-    if (finite && (bits & binary64::abs_mask) != 0) {
+    if (finite && !detail::is_zero(max_abs[step])) {
       const int spare = detail::doublings(max_abs[step], policy.loss_scale(), largest);
       simulation.below_best += spare > 0 ? 1U : 0U;
       wasted += spare;
