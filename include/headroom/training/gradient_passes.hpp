@@ -32,19 +32,15 @@ using scale_pass_t =
     decltype(as_report(Traits::scale(std::declval<const ParallelExecutor&>(), std::declval<Tree&>(), double{})));
 
 template <class Traits>
-using no_unscale_t = decltype(&WithNames<Traits>::unscale);
-template <class Traits>
-using no_measure_t = decltype(&WithNames<Traits>::measure);
-template <class Traits>
-using no_scale_t = decltype(&WithNames<Traits>::scale);
+using no_passes_t = std::void_t<decltype(&WithNames<Traits>::unscale), decltype(&WithNames<Traits>::measure),
+                                decltype(&WithNames<Traits>::scale)>;
 template <class Traits>
 using no_find_nonfinite_t = decltype(&WithNames<Traits>::find_nonfinite);
 
 /// Whether optimizer_traits has passes of its own. Some of the three, or some that cannot be called, are an error.
 template <class Traits, class Tree>
 constexpr bool has_own_passes() {
-  constexpr bool has_none =
-      is_detected_v<no_unscale_t, Traits> && is_detected_v<no_measure_t, Traits> && is_detected_v<no_scale_t, Traits>;
+  constexpr bool has_none = is_detected_v<no_passes_t, Traits>;
   static_assert(has_none || is_detected_v<unscale_pass_t, Traits, Tree>,
                 "headroom: optimizer_traits has passes of its own, but no unscale that can be called; write: static "
                 "GradientReport unscale(const ParallelExecutor&, Gradients&, float loss_scale);");
