@@ -12,7 +12,6 @@
 #include <cstring>
 #include <optional>
 #include <type_traits>
-#include <vector>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -135,15 +134,13 @@ template <class Executor, class Tree>
   Plan plan;
   plan_one<FindOps, false>(plan, tree);
   const std::size_t count = check_is_executor<Executor>() ? count_shares(executor, plan.bytes() + least_share) : 1;
-  NonFiniteCounts all;  // of a single share, for which nothing is allocated
-  std::vector<NonFiniteCounts> several(count > 1 ? count : 0);
-  NonFiniteCounts* const shares = count > 1 ? several.data() : &all;
+  Buffer<NonFiniteCounts, 1> shares;
+  while (shares.size() < count) shares.push_back(NonFiniteCounts());
   share_elements(executor, plan, count, [&](std::size_t i, std::size_t begin, std::size_t end) {
-    shares[i] = count_nonfinite(plan, factor, begin, end);
+    shares.begin()[i] = count_nonfinite(plan, factor, begin, end);
   });
   std::optional<NonFinite> found;
-  for (std::size_t i = 0; i < count; ++i) {
-    const NonFiniteCounts& share = shares[i];
+  for (const NonFiniteCounts& share : shares) {
     if (share.empty()) continue;
     if (!found) found = NonFinite{path_of(tree, share.first_leaf), share.first, share.kind, 0, 0};
     found->nan_count += share.nan_count;

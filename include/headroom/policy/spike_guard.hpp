@@ -8,7 +8,6 @@
 #include <headroom/state/fields.hpp>
 #include <headroom/state/state_dict.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -58,7 +57,10 @@ class SpikeGuard {
   [[nodiscard]] double sigmas() const noexcept { return sigmas_; }
   [[nodiscard]] SpikeRule rule() const noexcept { return rule_; }
   /// The values in the window, the oldest first.
-  [[nodiscard]] std::vector<double> values() const { return std::vector<double>(values_.begin(), values_.end()); }
+  template <class Number = double>  // so that only callers compile the vector
+  [[nodiscard]] std::vector<Number> values() const {
+    return std::vector<Number>(values_.begin(), values_.end());
+  }
 
   /// Whether the step of this value should be skipped. Takes some four nanoseconds for each value in the window.
   [[nodiscard]] bool is_spike(const double& value) const noexcept {
@@ -71,7 +73,7 @@ class SpikeGuard {
   [[nodiscard]] SpikeGuard adjust(const double& value) const& { return SpikeGuard(*this).adjust(value); }
   [[nodiscard]] SpikeGuard adjust(const double& value) && {
     if (is_number(value)) {
-      if (static_cast<std::int64_t>(values_.size()) == window_) values_.erase(values_.begin());
+      if (static_cast<std::int64_t>(values_.size()) == window_) drop_oldest();
       add(value);
     }
     return std::move(*this);
@@ -113,8 +115,9 @@ class SpikeGuard {
   }
 
   friend bool operator==(const SpikeGuard& a, const SpikeGuard& b) noexcept {
-    return a.window_ == b.window_ && a.sigmas_ == b.sigmas_ && a.rule_ == b.rule_ &&
-           std::equal(a.values_.begin(), a.values_.end(), b.values_.begin(), b.values_.end());
+    bool same = a.window_ == b.window_ && a.sigmas_ == b.sigmas_ && a.rule_ == b.rule_ && a.values_.size() == b.values_.size();
+    for (std::size_t i = 0; same && i < a.values_.size(); ++i) same = a.values_[i].number == b.values_[i].number;
+    return same;
   }
   friend bool operator!=(const SpikeGuard& a, const SpikeGuard& b) noexcept { return !(a == b); }
 
@@ -130,6 +133,10 @@ class SpikeGuard {
   [[nodiscard]] static bool is_number(const double& value) noexcept { return magnitude(value) < binary64::infinity_bits; }
   [[nodiscard]] static std::uint64_t magnitude(const double& value) noexcept {
     return detail::bit_cast<std::uint64_t>(value) & binary64::abs_mask;
+  }
+  void drop_oldest() noexcept {
+    for (std::size_t i = 1; i < values_.size(); ++i) values_[i - 1] = values_[i];
+    values_.pop_back();
   }
   void add(const double& value) {
     values_.reserve(static_cast<std::size_t>(window_));        // at once, and copies have less

@@ -144,7 +144,8 @@ class StateDict {
   bool erase(std::string_view key) {
     const std::size_t i = position(key);
     if (i == size()) return false;
-    entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
+    for (std::size_t next = i + 1; next < size(); ++next) entries_[next - 1] = std::move(entries_[next]);
+    entries_.pop_back();
     return true;
   }
 

@@ -2,6 +2,7 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
+#include <headroom/ops/buffer.hpp>
 #include <headroom/policy/spike_guard.hpp>
 #include <headroom/state/digest.hpp>
 #include <headroom/state/state_dict.hpp>
@@ -59,7 +60,7 @@ class SpikeGuards {
   /// before others, and as SpikeGuard::from_state_dict does.
   [[nodiscard]] static SpikeGuards take_from(StateDict& state) {
     StateDict others;
-    std::vector<const StateDict::Entry*> left;  // of guards
+    Buffer<const StateDict::Entry*, 32> left;  // of guards
     for (const StateDict::Entry& entry : state) {
       if (entry.first.compare(0, 12, "spike_guard.") == 0) {
         left.push_back(&entry);
@@ -68,21 +69,21 @@ class SpikeGuards {
       }
     }
     SpikeGuards guards;
-    while (!left.empty()) {
+    while (left.size() > 0) {
       const std::string start = prefix(guards.size());
       StateDict of_guard;
-      std::size_t of_others = 0;
+      const StateDict::Entry** of_others = left.begin();
       for (const StateDict::Entry* entry : left) {
         if (entry->first.compare(0, start.size(), start) == 0) {
           of_guard.add(entry->first, entry->second);
         } else {
-          left[of_others++] = entry;
+          *of_others++ = entry;
         }
       }
       if (of_guard.empty()) {
-        throw_invalid_argument({"the key '", start, "version' is missing, although '", left.front()->first, "' is there"});
+        throw_invalid_argument({"the key '", start, "version' is missing, although '", (*left.begin())->first, "' is there"});
       }
-      while (left.size() > of_others) left.pop_back();
+      left.end_at(of_others);
       guards.windows_.push_back({SpikeGuard::from_state_dict(of_guard, start), {}});
     }
     state = std::move(others);

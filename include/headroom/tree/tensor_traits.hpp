@@ -8,7 +8,6 @@
 
 #include <array>
 #include <cstddef>
-#include <iterator>
 #include <type_traits>
 #include <utility>
 
