@@ -38,7 +38,7 @@ def copy_project(to):
     """What the tests are built from; the headers only where there are none yet. What has not changed is not built again."""
     if not (to / "include").exists():
         shutil.copytree(PROJECT / "include", to / "include")
-    for part in ("CMakeLists.txt", "cmake", "src", "tests", "examples"):
+    for part in ("CMakeLists.txt", "cmake", "src", "tests", "examples", "docs"):
         files = [PROJECT / part] if (PROJECT / part).is_file() else [p for p in (PROJECT / part).rglob("*") if p.is_file()]
         for file in files:
             write_if_other(to / file.relative_to(PROJECT), file.read_bytes())
