@@ -20,6 +20,7 @@ class Program:
     name: str
     command: tuple
     directory: str
+    environment: tuple = ()  # "name=value"
 
     @property
     def room(self):
@@ -40,16 +41,21 @@ def read_programs(build, rooms):
     result = []
     for test in listed["tests"]:
         properties = {item["name"]: item["value"] for item in test["properties"]}
-        program = Program(test["name"], tuple(test.get("command", ())), properties["WORKING_DIRECTORY"])
+        environment = tuple(properties.get("ENVIRONMENT", ()))
+        program = Program(test["name"], tuple(test.get("command", ())), properties["WORKING_DIRECTORY"], environment)
         if not rooms or program.room in rooms:
             result.append(program)
     return result
 
 
+def variables_of(program):
+    return {**os.environ, **dict(variable.split("=", 1) for variable in program.environment)}
+
+
 def run(program, arguments, limit, **environment):
     """Whether it passes, within so many seconds."""
     process = subprocess.Popen(
-        [*program.command, *arguments], cwd=program.directory, env={**os.environ, **environment},
+        [*program.command, *arguments], cwd=program.directory, env={**variables_of(program), **environment},
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     try:
@@ -98,13 +104,14 @@ class Tests:
         listed = Tests.output(program, "--list-tests", "--verbosity", "quiet")
         if not listed or listed.startswith(("All available", "Matching", "error")):
             listed = Tests.output(program, "--list-test-names-only")
-        return [line for line in listed.split("\n") if line.strip()]
+        return list(dict.fromkeys(line for line in listed.split("\n") if line.strip()))  # each rank of mpiexec lists them
 
     @staticmethod
     def output(program, *arguments):
         return subprocess.run(
-            [*program.command, *arguments], cwd=program.directory, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        ).stdout
+            [*program.command, *arguments], cwd=program.directory, env=variables_of(program),
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        ).stdout  # fmt: skip
 
     @staticmethod
     def arguments(names):

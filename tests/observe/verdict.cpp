@@ -622,6 +622,11 @@ TEST_CASE("the lowest peak is 2^16 times the smallest number of the format") {
   CHECK(warm(config).verdict() == Verdict::healthy);
 }
 
+TEST_CASE("a dtype as wide as loss scales are needs none") {
+  CHECK(headroom::detail::is_as_wide_as_float(0x1p252));
+  CHECK_FALSE(headroom::detail::is_as_wide_as_float(0x1.fffffffffffffp251));
+}
+
 TEST_CASE("without a loss scale, in bfloat16: the settings say which dtype it is") {
   constexpr auto config = HistoryConfig::for_dtype<headroom::bfloat16>();
   static_assert(config.lowest_peak == headroom::lowest_peak_v<headroom::bfloat16> && config.capacity == 1024);

@@ -47,6 +47,17 @@ Floats counted(std::size_t size) {
   return values;
 }
 
+/// Counts how often it is given work.
+struct Counting {
+  int& runs;
+  [[nodiscard]] std::size_t concurrency() const { return 2; }
+  template <class Task>
+  void run(std::size_t n, Task&& task) const {
+    ++runs;
+    for (std::size_t i = 0; i < n; ++i) task(i);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("a leaf that overlaps itself") {
@@ -192,4 +203,27 @@ TEST_CASE("parts of one array, in any order: written where they are apart") {
   CHECK(memory == Floats(6, 4.0F));
   (void)headroom::unscale_in_place(apart, 2.0F);
   CHECK(memory == Floats(6, 2.0F));
+}
+
+TEST_CASE("strided parts of one array: written where they are apart") {
+  Floats memory(6, 4.0F);
+  using Part = support::Strided<float>;
+  const Part even{memory.data(), {3}, {2}}, odd{memory.data() + 1, {3}, {2}}, middle{memory.data() + 1, {3}, {1}};
+  const std::vector<Part> apart{even, odd}, meeting{even, middle};
+  CHECK_THAT(message_of([&] { (void)headroom::unscale_in_place(meeting, 2.0F); }), ContainsSubstring("share elements"));
+  CHECK(memory == Floats(6, 4.0F));
+  (void)headroom::unscale_in_place(apart, 2.0F);
+  CHECK(memory == Floats(6, 2.0F));
+}
+
+TEST_CASE("threads are used where destinations are apart, and only there") {
+  const std::size_t size = std::size_t{1} << 18;
+  const std::vector<Floats> sources(2, Floats(size, 2.0F));
+  Floats first(size), second(size);
+  const std::vector<span<float>> apart{first, second}, meeting{first, first};
+  int runs = 0;
+  (void)headroom::unscale_into(Counting{runs}, sources, meeting, 2.0F);
+  CHECK(runs == 0);
+  (void)headroom::unscale_into(Counting{runs}, sources, apart, 2.0F);
+  CHECK(runs == 1);
 }

@@ -56,6 +56,13 @@ struct Elsewhere {
   HEADROOM_TREE(Elsewhere, there.weight[0])
 };
 
+/// A tensor that cannot be walked where it lies on a device, and counts the new ones that are made like it.
+struct OnDevice {
+  Floats elements;
+  bool is_here;
+  int* made;
+};
+
 /// Both verbs, twice, on a temporary from `make`: each time the same result or the same error, and the user's `values`
 /// untouched.
 template <class Make>
@@ -84,6 +91,22 @@ void check_refused(const Floats& values, const Make& make, const std::string& pa
 }
 
 }  // namespace
+
+template <>
+struct headroom::tensor_traits<OnDevice> {
+  using value_type = float;
+  static const float* data(const OnDevice& tensor) { return tensor.elements.data(); }
+  static float* data(OnDevice& tensor) { return tensor.elements.data(); }
+  static std::size_t size(const OnDevice& tensor) { return tensor.elements.size(); }
+  static const char* obstacle(const OnDevice& tensor) { return tensor.is_here ? nullptr : "is on another device"; }
+  template <class To>
+  using rebind = std::vector<To>;
+  template <class To>
+  static rebind<To> like(const OnDevice& tensor) {
+    ++*tensor.made;
+    return rebind<To>(tensor.elements.size());
+  }
+};
 
 template <>
 struct headroom::tree_traits<Layers> {
@@ -183,4 +206,15 @@ TEST_CASE("a temporary that owns its elements is used itself") {
   const auto same = headroom::cast<float>(std::move(tree));
   CHECK(std::get<1>(same).at(1).data() == in_map);
   CHECK(std::get<2>(same).get() == pointee);
+}
+
+TEST_CASE("what cannot be walked is refused before anything is made like it") {
+  int made = 0;
+  const std::vector<OnDevice> here{{{8.0F}, true, &made}, {{4.0F}, true, &made}};
+  const std::vector<OnDevice> elsewhere{{{8.0F}, true, &made}, {{4.0F}, false, &made}};
+  CHECK(message_of([&] { (void)headroom::cast<half>(elsewhere); }) == "headroom: [1] is on another device");
+  CHECK(message_of([&] { (void)headroom::unscale<float>(elsewhere, 2.0F); }) == "headroom: [1] is on another device");
+  CHECK(made == 0);
+  CHECK(headroom::unscale<float>(here, 2.0F).grads == std::vector<Floats>{{4.0F}, {2.0F}});
+  CHECK(made == 2);
 }

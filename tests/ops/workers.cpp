@@ -104,7 +104,14 @@ TEST_CASE("a child of fork has threads of its own") {
     const pid_t child = fork();
     if (child == 0) {
       parallel(3).run(3, [&](std::size_t) { ++runs; });
-      _exit(runs == 7 ? 0 : 1);
+      // Each of these two ends when the other has begun, or after seconds.
+      std::atomic<int> begun{0};
+      parallel(2).run(2, [&](std::size_t) {
+        ++begun;
+        for (int i = 0; i < 20000 && begun < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        if (begun == 2) ++runs;
+      });
+      _exit(runs == 9 ? 0 : 1);
     }
     REQUIRE(child > 0);
     int status = -1;

@@ -503,7 +503,10 @@ TEST_CASE("AmaxLossScale goes back where a run of overflows has brought it down 
   }
   CHECK(skipped < 40);
   auto state = policy.state_dict();  // which steps in a row do not lead to
-  for (const char* key : {"frequent_for", "overflow_eighths"}) state.set(key, 0);
+  for (const char* key : {"frequent_for", "overflow_eighths"}) {
+    CHECK(AmaxLossScale().state_dict().at(key) == headroom::StateValue(0));
+    state.set(key, 0);
+  }
   state.set("recent", "1 2");
   state.set("zero_steps", 63);
   state.set("last_overflowed", 1);
