@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <random>
@@ -145,6 +146,24 @@ TEST_CASE("all ranks get the same sums, from one reduction of 32 bytes") {
     REQUIRE(wire.others == 0);
     random();
   }
+}
+
+TEST_CASE("MPI may combine several reports in one call, from buffers that are not aligned") {
+  using headroom::RankReport;
+  const auto report = [](double max_abs) {
+    return RankReport(headroom::GradientSums{true, max_abs, max_abs * max_abs}, std::uint64_t{7});
+  };
+  unsigned char from[1 + 3 * sizeof(RankReport)] = {}, into[1 + 3 * sizeof(RankReport)] = {};
+  const RankReport theirs[] = {report(1.0), report(5.0), report(3.0)}, ours[] = {report(4.0), report(2.0), report(6.0)};
+  std::memcpy(from + 1, theirs, sizeof theirs);
+  std::memcpy(into + 1, ours, sizeof ours);
+  int count = 3;
+  headroom::detail::mpi::combine(from + 1, into + 1, &count, nullptr);
+  RankReport sums[3];
+  std::memcpy(sums, into + 1, sizeof sums);
+  CHECK((sums[0].sums().max_abs == 4.0 && sums[1].sums().max_abs == 5.0 && sums[2].sums().max_abs == 6.0));
+  CHECK((sums[0].sums().sum_of_squares == 17.0 && sums[1].sums().sum_of_squares == 29.0));
+  CHECK(sums[2].sums().sum_of_squares == 45.0);
 }
 
 TEST_CASE("a reducer says what it cannot be made of") {

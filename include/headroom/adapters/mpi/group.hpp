@@ -272,7 +272,7 @@ class Group {
 
   // Our own, so that nothing of ours meets the messages of others: for reductions, and for what is said if one fails.
   MPI_Comm reductions_ = MPI_COMM_NULL, explanations_ = MPI_COMM_NULL;
-  int size_ = 1, replicas_;
+  int size_ = 0, replicas_;
   std::mutex mutex_;  // a reducer may be called by a thread of an AsyncGradScaler, and `fail` by another
   std::deque<std::shared_ptr<Reduction>> under_way_;
   std::uint64_t started_ = 0;
