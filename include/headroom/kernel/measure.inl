@@ -28,6 +28,10 @@ inline constexpr auto power_bits(int exponent) noexcept {
   return static_cast<typename In::bits_type>((field < 0 ? 0 : field > beyond ? beyond : field) << In::mantissa_bits);
 }
 
+/// The register in which squares are formed.
+template <class In>
+using float_lanes = compute_for<In, In>;
+
 /// Whether the squares of the format's numbers are floats, so that adding them fused is adding them.
 template <class In>
 inline constexpr bool squares_are_floats = 2 * (In::mantissa_bits + 1) <= binary32::mantissa_bits + 1;

@@ -138,9 +138,10 @@ struct branch<branch_kind::product> {
   template <class T>
   using subtrees = decltype(types_of(std::declval<parts_t<T>>()));
 
-  template <class Visit, class... Nodes>
-  static void walk(const Path& path, Visit& visit, Nodes&... nodes) {
-    walk_parts(path, visit, Product<Nodes>{fields_of(nodes)}...);
+  template <class Visit, class First, class... Second>
+  static void walk(const Path& path, Visit& visit, First& first, Second&... second) {
+    using Parts = std::make_index_sequence<Product<First>::size>;
+    walk_parts(Parts{}, path, visit, Product<First>{fields_of(first)}, Product<Second>{fields_of(second)}...);
   }
   template <class To, class T>
   static rebound_t<T, To> make_like(const T& node) {
@@ -153,16 +154,12 @@ struct branch<branch_kind::product> {
   }
 
  private:
-  template <class Visit, class First, class... Second>
-  static void walk_parts(const Path& path, Visit& visit, Product<First> first, Product<Second>... second) {
+  template <std::size_t... I, class Visit, class First, class... Second>
+  static void walk_parts(std::index_sequence<I...>, const Path& path, [[maybe_unused]] Visit& visit, Product<First> first,
+                         [[maybe_unused]] Product<Second>... second) {
     static_assert(((Product<First>::size == Product<Second>::size) && ...),
                   "headroom: the two trees differ in structure: a struct or tuple of the one has more parts than the other's");
-    Path here{&path, first.fields.names == nullptr ? append_element : append_field, first.fields.names};
-    walk_each(std::make_index_sequence<Product<First>::size>{}, here, visit, first, second...);
-  }
-  template <std::size_t... I, class Visit, class First, class... Second>
-  static void walk_each(std::index_sequence<I...>, [[maybe_unused]] Path& here, [[maybe_unused]] Visit& visit,
-                        [[maybe_unused]] Product<First>& first, [[maybe_unused]] Product<Second>&... second) {
+    [[maybe_unused]] Path here{&path, first.fields.names == nullptr ? append_element : append_field, first.fields.names};
     (walk_part<I>(here, visit, first, second...), ...);
   }
   template <std::size_t I, class Visit, class First, class... Second>

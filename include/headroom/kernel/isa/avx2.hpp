@@ -52,10 +52,6 @@ using compute_for = std::conditional_t<
     !std::is_same_v<Out, brain16>, f32x8,
     std::conditional_t<std::is_same_v<In, brain16>, f32x8x2, std::conditional_t<std::is_same_v<In, binary32>, f32x16, f32x8>>>;
 template <class Compute>
-using compute_format = binary32;
-template <class In>
-using float_lanes = compute_for<In, In>;
-template <class Compute>
 inline constexpr std::size_t lanes_of = std::is_same_v<Compute, f32x8> ? 8 : 16;
 template <class In>
 inline constexpr std::size_t read_lanes = is_sixteen_bits<In> ? 16 : 8;

@@ -16,7 +16,6 @@
 //
 //   compute_for<In, Out>         the register that elements are computed in, from one format to another
 //   compute_format<Compute>      the format of one lane of it
-//   float_lanes<In>              the one in which squares are formed
 //   lanes_of<Compute>            how many elements it has
 //   read_lanes<In>               how many are loaded at once if nothing is computed
 //   load<Lanes>(Format, source), store(destination, bits)

@@ -3,6 +3,9 @@
 // Included by each instruction set's file but the scalar one, inside its namespace and its target region, before kernels.inl.
 // Which formats come here is said by `has_registers`.
 
+template <class Compute>
+using compute_format = binary32;
+
 // ---- pairs of registers, by what there is for one ----
 
 template <class Register, class Order>

@@ -34,10 +34,6 @@ struct f64x8 {
 template <class In, class Out>
 using compute_for = f32x8;
 template <class Compute>
-using compute_format = binary32;
-template <class In>
-using float_lanes = f32x8;
-template <class Compute>
 inline constexpr std::size_t lanes_of = 8;
 template <class In>
 inline constexpr std::size_t read_lanes = 8;

@@ -52,10 +52,6 @@ inline constexpr bool is_generic = !is_sixteen_bits<Format> && !std::is_same_v<F
 template <class In, class Out>
 using compute_for = std::conditional_t<is_generic<In> || is_generic<Out>, f32x4, f32x8>;
 template <class Compute>
-using compute_format = binary32;
-template <class In>
-using float_lanes = compute_for<In, In>;
-template <class Compute>
 inline constexpr std::size_t lanes_of = std::is_same_v<Compute, f32x8> ? 8 : 4;
 template <class In>
 inline constexpr std::size_t read_lanes = is_generic<In> ? 4 : 8;

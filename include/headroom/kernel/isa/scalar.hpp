@@ -19,9 +19,6 @@ namespace detail::scalar {
 
 template <class In, class Out>
 using compute_for = std::conditional_t<std::is_same_v<In, binary64> || std::is_same_v<Out, binary64>, double, float>;
-
-template <class In>
-using float_lanes = compute_for<In, In>;
 template <class Compute>
 inline constexpr std::size_t lanes_of = 1;
 template <class In>
