@@ -59,6 +59,6 @@ TEST_CASE("what is no state is refused by its key, and nothing is changed") {
 TEST_CASE("true and false stay what they are, and are equal to 1 and 0") {
   const auto state = nlohmann::json::parse(R"({"a": true, "b": false})").get<StateDict>();
   CHECK(state == StateDict{{"a", 1}, {"b", 0}});
-  CHECK((state.at("a").is_bool() && state.at("b").is_bool()));
+  CHECK((state.at("a").is_boolean() && state.at("b").is_boolean()));
   CHECK(ordered_json(state).dump() == R"({"a":true,"b":false})");
 }

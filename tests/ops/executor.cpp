@@ -1,9 +1,12 @@
+#include <headroom/headroom.hpp>
+#include <headroom/observe/exponent_histogram.hpp>
 #include <headroom/ops/executor.hpp>
 
 #include <atomic>
 #include <cstddef>
 #include <limits>
 #include <stdexcept>
+#include <type_traits>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -11,6 +14,29 @@
 
 using Catch::Matchers::ContainsSubstring;
 using headroom::parallel;
+
+namespace {
+
+/// Takes what the verbs give it, which is of class type, and nothing else; and may have no thread to give.
+struct ClassesOnly {
+  std::size_t threads;
+  [[nodiscard]] std::size_t concurrency() const { return threads; }
+  template <class Task, std::enable_if_t<std::is_class_v<Task>, int> = 0>
+  void run(std::size_t n, const Task& task) const {
+    for (std::size_t i = n; i-- > 0;) task(i);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an executor need not take functions, nor have threads") {
+  const std::vector<float> tree(std::size_t{1} << 18, 2.0F);
+  for (const std::size_t threads : {0, 1, 5}) {
+    CHECK(headroom::measure(ClassesOnly{threads}, tree).max_abs == 2.0);
+    CHECK_FALSE(headroom::find_nonfinite(ClassesOnly{threads}, tree).has_value());
+    CHECK(headroom::exponent_histogram(ClassesOnly{threads}, tree).count(1) == tree.size());
+  }
+}
 
 TEST_CASE("a number of threads below 1 is refused") {
   CHECK_THAT(support::message_of([] { (void)parallel(0); }), ContainsSubstring("n_threads is 0; it must be at least 1"));

@@ -181,7 +181,7 @@ TEST_CASE("no locale changes a text") {
 TEST_CASE("true and false stay what they are, and are equal to 1 and 0") {
   const StateDict flags = from_text("a = true\nb = false # no\n");
   CHECK(flags == StateDict{{"a", 1}, {"b", 0}});
-  CHECK(flags.at("a").is_bool());
+  CHECK(flags.at("a").is_boolean());
   CHECK(to_text(flags) == "a = true\nb = false\n");
   CHECK(support::message_of([] { (void)headroom::from_text("a = truely\n"); }) != "");
 }

@@ -70,6 +70,14 @@ static_assert(is_read_only<span<const float>> && !is_read_only<const span<float>
 
 }  // namespace
 
+TEST_CASE("the size of an array is a constant") {
+  constexpr float numbers[3] = {1.0F, 2.0F, 3.0F};
+  constexpr std::array<headroom::half, 5> halves{};
+  static_assert(headroom::tensor_traits<float[3]>::size(numbers) == 3);
+  static_assert(headroom::tensor_traits<std::array<headroom::half, 5>>::size(halves) == 5);
+  CHECK(headroom::tensor_traits<float[3]>::data(numbers) == numbers);
+}
+
 TEST_CASE("the elements of a leaf, scalars among them") {
   Matrix matrix{};
   CHECK(size_of(matrix) == 6);

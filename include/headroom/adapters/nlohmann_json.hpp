@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 // States as JSON: `json j = policy.state_dict();` and `j.get<headroom::StateDict>()`, with nlohmann::json or, to keep the order
 // of the keys, nlohmann::ordered_json. Numbers are written with enough digits to read the same double back.
@@ -22,7 +23,7 @@ auto to_json(Json& json, const StateDict& dict) -> decltype(Json::object(), void
     if (value.is_integer()) written = value.integer();
     if (value.is_real()) written = value.real();
     if (value.is_text()) written = value.text();
-    if (value.is_bool()) written = value.boolean();
+    if (value.is_boolean()) written = value.boolean();
   }
 }
 

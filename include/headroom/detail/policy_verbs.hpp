@@ -5,8 +5,6 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-class NoOpLossScale;
-
 /// Stands for "each leaf keeps its dtype" where a verb takes a dtype.
 struct same_dtype {};
 

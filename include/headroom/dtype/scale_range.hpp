@@ -65,8 +65,11 @@ template <class T>
 
 [[nodiscard]] inline std::string to_text(std::int64_t value) { return std::to_string(value); }
 
-template <class Number>
-[[noreturn, gnu::cold, gnu::noinline]] void throw_bad_value(const char* field, Number value, const char* expected) {
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_value(const char* field, double value, const char* expected) {
+  throw_invalid_argument({field, " is ", to_text(value), "; it must be ", expected});
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_value(const char* field, std::int64_t value,
+                                                                   const char* expected) {
   throw_invalid_argument({field, " is ", to_text(value), "; it must be ", expected});
 }
 

@@ -26,8 +26,8 @@ namespace detail {
   return names;
 }
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_isa_unavailable(const char* where, const char* asked_for) {
-  throw_invalid_argument({where, asked_for, " is not available; this program on this CPU has: ", names_of_available_isas()});
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_isa_unavailable(const char* asked_by, const char* asked_for) {
+  throw_invalid_argument({asked_by, asked_for, " is not available; this program on this CPU has: ", names_of_available_isas()});
 }
 
 /// The last that can run is the fastest; HEADROOM_ISA in the environment overrides it.

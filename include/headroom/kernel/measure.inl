@@ -171,7 +171,7 @@ struct Squares {
       if (any_above(of_block, power_bits<In>(most_exponent))) return down_exponent;
     }
     if constexpr (may_vanish<In>) {
-      if (!any_above(of_block, power_bits<In>(least_exponent)) && any_above(of_block, std::uint8_t{})) return up_exponent;
+      if (!any_above(of_block, power_bits<In>(least_exponent)) && any_above(of_block, std::uint8_t{0})) return up_exponent;
     }
     return 0;
   }

@@ -2,7 +2,9 @@
 
 #include <headroom/config.hpp>
 #include <headroom/observe/histogram.hpp>
+#include <headroom/ops/buffer.hpp>
 #include <headroom/ops/run.hpp>
+#include <headroom/tree/visit.hpp>
 
 #include <cstddef>
 #include <memory>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/bits.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/dtype/scale_range.hpp>
 #include <headroom/policy/magnitude.hpp>

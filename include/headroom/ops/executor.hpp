@@ -54,8 +54,12 @@ class ParallelExecutor {
 
 namespace detail {
 
+/// Of class type, as what verbs have executors do.
+struct AnyTask {
+  void operator()(std::size_t) const noexcept {}
+};
 template <class T>
-using run_t = decltype(std::declval<const T&>().run(std::size_t{}, std::declval<void (*)(std::size_t)>()));
+using run_t = decltype(std::declval<const T&>().run(std::size_t{}, std::declval<AnyTask>()));
 template <class T>
 using concurrency_t = std::enable_if_t<std::is_convertible_v<decltype(std::declval<const T&>().concurrency()), std::size_t>>;
 

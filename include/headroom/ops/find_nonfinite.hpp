@@ -5,6 +5,7 @@
 #include <headroom/detail/prefetch.hpp>
 #include <headroom/dtype/convert.hpp>
 #include <headroom/dtype/scale_range.hpp>
+#include <headroom/ops/buffer.hpp>
 #include <headroom/ops/run.hpp>
 #include <headroom/report.hpp>
 
@@ -133,7 +134,9 @@ template <class Executor, class Tree>
 [[nodiscard]] std::optional<NonFinite> find_nonfinite_times(const Executor& executor, const Tree& tree, double factor) {
   Plan plan;
   plan_one<FindOps, false>(plan, tree);
-  const std::size_t count = check_is_executor<Executor>() ? count_shares(executor, plan.bytes() + least_share) : 1;
+  const std::size_t bytes =
+      plan.bytes() + least_share;  // of one share more: two are worth it as soon as there is more than one
+  const std::size_t count = check_is_executor<Executor>() ? count_shares(executor, bytes) : 1;
   Buffer<NonFiniteCounts, 1> shares;
   while (shares.size() < count) shares.push_back(NonFiniteCounts());
   share_elements(executor, plan, count, [&](std::size_t i, std::size_t begin, std::size_t end) {

@@ -8,7 +8,9 @@
 #include <headroom/tree/visit.hpp>
 
 #include <cstddef>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 // The one walk of a verb checks every leaf and writes down what is to be done. If it throws, nothing has been written to the

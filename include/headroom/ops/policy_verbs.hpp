@@ -14,10 +14,12 @@
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
+class NoOpLossScale;
+
 namespace detail {
 
-template <class, class Call>
-struct PolicyVerbs {
+/// Those of a policy that has a scale.
+struct ScalingVerbs {
   template <class Policy, class... Args>
   static auto scale(const Policy& policy, Args&&... args) {
     return headroom::scale(std::forward<Args>(args)..., static_cast<double>(policy.loss_scale()));
@@ -49,9 +51,11 @@ struct PolicyVerbs {
   }
 };
 
+template <class Policy, class Call>
+struct PolicyVerbs : ScalingVerbs {};
 /// Without a scale, trees pass through untouched; verbs that return a report read them.
 template <class Call>
-struct PolicyVerbs<NoOpLossScale, Call> : PolicyVerbs<void, Call> {
+struct PolicyVerbs<NoOpLossScale, Call> : ScalingVerbs {
   template <class Tree>
   static constexpr Tree scale(const NoOpLossScale&, Tree&& tree) {
     check_has_floats<bare<Tree>>();

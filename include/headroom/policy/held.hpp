@@ -126,9 +126,9 @@ struct Held {
 
   static float loss_scale(const HeldLossScale& held) { return of(held).loss_scale(); }
   // `next` is a copy, in which the policy is made where it stays.
-  template <class Found>
-  static void adjust(HeldLossScale& next, const HeldLossScale& held, Found found) {
-    clear_padding(::new (static_cast<void*>(next.bytes)) Policy(of(held).adjust(found)));
+  template <class Outcome>
+  static void adjust(HeldLossScale& next, const HeldLossScale& held, Outcome outcome) {
+    clear_padding(::new (static_cast<void*>(next.bytes)) Policy(of(held).adjust(outcome)));
   }
   static bool equal(const HeldLossScale& held, const HeldLossScale& other) {
     if (!is_in(other)) return false;

@@ -57,10 +57,7 @@ class SpikeGuard {
   [[nodiscard]] double sigmas() const noexcept { return sigmas_; }
   [[nodiscard]] SpikeRule rule() const noexcept { return rule_; }
   /// The values in the window, the oldest first.
-  template <class Number = double>  // so that only callers compile the vector
-  [[nodiscard]] std::vector<Number> values() const {
-    return std::vector<Number>(values_.begin(), values_.end());
-  }
+  [[nodiscard]] std::vector<double> values() const { return std::vector<double>(values_.begin(), values_.end()); }
 
   /// Whether the step of this value should be skipped. Takes some four nanoseconds for each value in the window.
   [[nodiscard]] bool is_spike(const double& value) const noexcept {
@@ -81,6 +78,7 @@ class SpikeGuard {
   /// The same settings, and nothing in the window.
   [[nodiscard]] SpikeGuard emptied() const { return SpikeGuard(window_, sigmas_, rule_); }
 
+  /// Settings and window, each value by its bits.
   [[nodiscard]] StateDict state_dict() const {
     detail::StateWriter writer(name);
     writer("rule", std::string(rule_ == SpikeRule::llm_c ? "llm_c" : "olmo_core"));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/bits.hpp>
 #include <headroom/detail/detect.hpp>
 #include <headroom/state/state_dict.hpp>
 
@@ -39,7 +40,7 @@ inline constexpr std::uint64_t first_digest = 0xcbf29ce484222325;  // where FNV-
     } else if (value.is_real()) {
       result = detail::digest_with(result, detail::bit_cast<std::uint64_t>(value.real()));
     } else {
-      result = detail::digest_with(result, static_cast<std::uint64_t>(value.is_bool() ? value.boolean() : value.integer()));
+      result = detail::digest_with(result, static_cast<std::uint64_t>(value.is_boolean() ? value.boolean() : value.integer()));
     }
   }
   return result;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/bits.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/state/state_dict.hpp>
 

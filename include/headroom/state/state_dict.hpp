@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/bits.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/dtype/scale_range.hpp>
 
@@ -23,9 +24,6 @@ namespace detail {
 
 /// A value as shown in error messages.
 [[nodiscard]] inline std::string to_text(const StateValue& value);
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_other_kind(const StateValue& value, const char* expected) {
-  throw_invalid_argument({"a value of a state is ", to_text(value), "; it must be ", expected});
-}
 
 }  // namespace detail
 
@@ -59,27 +57,29 @@ class StateValue {
   [[nodiscard]] bool is_integer() const noexcept { return kind_ == Kind::integer; }
   [[nodiscard]] bool is_real() const noexcept { return kind_ == Kind::real; }
   [[nodiscard]] bool is_text() const noexcept { return kind_ == Kind::text; }
-  [[nodiscard]] bool is_bool() const noexcept { return kind_ == Kind::boolean; }
+  [[nodiscard]] bool is_boolean() const noexcept { return kind_ == Kind::boolean; }
 
-  // The value. They throw std::invalid_argument saying what it is if it is of another kind.
+  /// The integer. Throws std::invalid_argument saying what the value is if it is of another kind; so do the others.
   [[nodiscard]] std::int64_t integer() const {
-    if (!is_integer()) detail::throw_other_kind(*this, "a whole number");
+    if (!is_integer()) refuse("a whole number");
     return integer_;
   }
+  /// By reference, for units that return doubles in unlike ways: see shared.hpp.
   [[nodiscard]] const double& real() const {
-    if (!is_real()) detail::throw_other_kind(*this, "a real number");
+    if (!is_real()) refuse("a real number");
     return real_;
   }
   [[nodiscard]] const std::string& text() const {
-    if (!is_text()) detail::throw_other_kind(*this, "a text");
+    if (!is_text()) refuse("a text");
     return text_;
   }
   [[nodiscard]] bool boolean() const {
-    if (!is_bool()) detail::throw_other_kind(*this, "true or false");
+    if (!is_boolean()) refuse("true or false");
     return integer_ != 0;
   }
 
-  /// Compares kind and bits: a NaN equals itself, 0 differs from -0, and 1 from 1.0. But true equals 1 and false equals 0.
+  /// Compares kind and bits, integers and booleans being of one kind: true equals 1, 1 differs from 1.0, 0.0 from -0.0, and a
+  /// NaN equals itself.
   friend bool operator==(const StateValue& a, const StateValue& b) noexcept {
     const bool are_comparable = a.is_text() == b.is_text() && a.is_real() == b.is_real();
     return are_comparable && a.integer_ == b.integer_ && a.text_ == b.text_ &&
@@ -90,8 +90,13 @@ class StateValue {
  private:
   enum class Kind : unsigned char { integer, real, text, boolean };
 
+  [[noreturn, gnu::cold, gnu::noinline]] void refuse(const char* expected) const {
+    const char* const kind = is_integer() ? " as a whole number" : is_real() ? " as a real number" : "";
+    detail::throw_invalid_argument({"a value of a state is ", detail::to_text(*this), kind, "; it must be ", expected});
+  }
+
   Kind kind_ = Kind::integer;
-  // Of these the ones of other kinds are as they are here. No std::variant, which takes ten times as long to compile.
+  // Those of other kinds keep these values, so that == compares all. A std::variant would take ten times as long to compile.
   std::int64_t integer_ = 0;
   double real_ = 0.0;
   std::string text_;
@@ -102,10 +107,8 @@ namespace detail {
 [[nodiscard]] inline std::string to_text(const StateValue& value) {
   if (value.is_integer()) return std::to_string(value.integer());
   if (value.is_real()) return to_text(value.real());
-  if (value.is_bool()) return value.boolean() ? "true" : "false";
-  std::string text = "'";
-  text += value.text();
-  return text += '\'';
+  if (value.is_boolean()) return value.boolean() ? "true" : "false";
+  return concat({"'", value.text(), "'"});
 }
 
 }  // namespace detail

@@ -145,7 +145,9 @@ class PassesOf final : public GradientPasses {
   bool may_have_written() noexcept override {
 #if HEADROOM_EXCEPTIONS
     try {
-      if constexpr (!has_own) check_can_be_scaled(gradients_);
+      if constexpr (!has_own) {
+        if (may_have_written_) check_can_be_scaled(gradients_);
+      }
     } catch (...) {
       return false;  // as the pass was
     }

@@ -174,7 +174,7 @@ class OptimizerStates {
 
   /// Ends the life of what find_before has found.
   OptimizerState& add(const OptimizerId& id, std::size_t guard = 0, SkipReason reason = SkipReason::none) {
-    before_.reserve(now_.size() + 1);  // for the next iteration has its memory
+    if (before_.capacity() <= now_.size()) before_.reserve(2 * now_.size() + 1);  // the next iteration has its memory
     OptimizerState& added = now_.emplace_back(id, guard, reason);
     kept_leaves_ = id.end;
     return added;

@@ -92,16 +92,16 @@ template <class Optimizer>
 using member_duplicates_t = decltype(std::declval<Optimizer&>().duplicate_gradients());
 
 /// To see whether a class has a member of a name, whatever it is: where it does, one that inherits the name twice does not know
-/// which is meant.
-struct Names {
+/// which is meant. What cannot be inherited from is taken for one without.
+struct OptionalMembers {
   int unscale, measure, scale, find_nonfinite, duplicate_gradients;
 };
 template <class T>
-struct WithNames : T, Names {};
+struct WithNamesTwice : T, OptionalMembers {};
 template <class T>
-using WithNamesIfOpen = std::conditional_t<std::is_class_v<T> && !std::is_final_v<T>, WithNames<T>, Names>;
+using WithNames = std::conditional_t<std::is_class_v<T> && !std::is_final_v<T>, WithNamesTwice<T>, OptionalMembers>;
 template <class T>
-using no_duplicates_name_t = decltype(&WithNamesIfOpen<T>::duplicate_gradients);
+using no_duplicates_name_t = decltype(&WithNames<T>::duplicate_gradients);
 
 template <class Optimizer>
 inline constexpr bool names_duplicates_v =

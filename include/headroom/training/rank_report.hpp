@@ -107,7 +107,7 @@ template <class IsOne>
     ++named;
     names += (named == 1 ? " " : named == count ? " and " : ", ") + std::to_string(rank);
   }
-  return count > most ? names + " and " + std::to_string(count - most) + " more" : names;
+  return count > most ? concat({names, " and ", std::to_string(count - most), " more"}) : names;
 }
 /// Whether more ranks have this digest than any other; none of them has failed.
 [[nodiscard]] inline bool is_of_most(std::uint64_t digest, const RankReport* ranks, std::size_t size) {

@@ -53,7 +53,7 @@ class SpikeGuards {
   /// Adds "spike_guard.0.window", … to the state of a GradScaler.
   void add_to(StateDict& state) const {
     for (std::size_t place = 0; place < windows_.size(); ++place) {
-      for (const auto& [key, value] : windows_[place].guard.state_dict()) state.add(prefix(place) + key, value);
+      for (const auto& [key, value] : windows_[place].guard.state_dict()) state.add(concat({prefix(place), key}), value);
     }
   }
   /// Removes them again, and returns the guards, which have judged nobody yet. Throws std::invalid_argument if one is missing

@@ -8,7 +8,9 @@
 #include <headroom/tree/tree_traits.hpp>
 
 #include <cstddef>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>

@@ -132,11 +132,11 @@ template <class T>
 struct contiguous_tensor {
   using value_type = std::remove_cv_t<T>;
   template <class Tensor>
-  static auto* data(Tensor& tensor) noexcept {
+  static constexpr auto* data(Tensor& tensor) noexcept {
     return std::data(tensor);
   }
   template <class Tensor>
-  static std::size_t size(const Tensor& tensor) noexcept {
+  static constexpr std::size_t size(const Tensor& tensor) noexcept {
     return static_cast<std::size_t>(std::size(tensor));
   }
 };

@@ -4,11 +4,13 @@
 
 #if HEADROOM_DETAIL_HAS_VECTORS
 
+#include <headroom/dtype/format.hpp>
+#include <headroom/kernel/isa/cpu.hpp>
+#include <headroom/kernel/isa/isa_list.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <headroom/dtype/format.hpp>
-#include <headroom/kernel/isa/isa_list.hpp>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {

@@ -1,9 +1,11 @@
 #pragma once
 
-#include <cstddef>
-#include <cstring>
 #include <headroom/config.hpp>
 #include <headroom/kernel/isa/common.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 // One element at a time, in the language itself: what every CPU can do, the kernels of double, and what portable.hpp has to

@@ -96,7 +96,7 @@ struct Cerebras : CerebrasFp16 {
     const double scale = state.ours().at("loss_scale").real(), least = state.ours().at("min_scale").real();
     if (scale < least) {
       const bool is_new = state.ours().at("counter").integer() == 0;
-      if (!is_new) throw_bad_value("loss_scale", scale, ("at least the min_scale, " + to_text(least)).c_str());
+      if (!is_new) throw_bad_value("loss_scale", scale, concat({"at least the min_scale, ", to_text(least)}).c_str());
       state.ours().set("loss_scale", least);
     }
     state.counter("overflows_since_rescale", "overflows", 0, state.ours().at("counter").integer());

@@ -54,16 +54,18 @@ class ChainerLossScale : public LossScaleVerbs<ChainerLossScale> {
   }
   [[nodiscard]] constexpr ChainerLossScale adjust(const GradientReport& report) const noexcept { return adjust(report.finite); }
 
-  // The rest is as in BasicDynamicLossScale, but that any step brings a scale below min_scale up to it.
-
+  /// The same policy with another scale; one below min_scale is brought up to it by the next step. This and the members that
+  /// follow throw std::invalid_argument where those of BasicDynamicLossScale do.
   [[nodiscard]] constexpr ChainerLossScale with_loss_scale(const float& scale) const {
     return with_scale(static_cast<double>(scale));
   }
+  /// The same policy with other settings; the scale stays.
   [[nodiscard]] ChainerLossScale with_config(const Config& config) const {
     ChainerLossScale next(config);
     next.has_overflowed_ = has_overflowed_;
     return next.with_scale(scale_);
   }
+  /// The policy as it starts with other settings, by name: see BasicDynamicLossScale::with_settings.
   [[nodiscard]] ChainerLossScale with_settings(const StateDict& settings) const {
     Config config = config_;
     detail::StateReader read(settings, false);

@@ -85,8 +85,8 @@ template <class Policy, class Config>
   return config;
 }
 
-/// Reads a state with another system's keys into one of ours. Every key must be known; those marked optional may be missing,
-/// because the system itself does not always write them.
+/// Reads a state with another system's keys into one of ours. Every key must be known. One that the system does not always
+/// write is asked for by `has` first.
 class StateImport {
  public:
   StateImport(const StateDict& theirs, StateDict ours) : theirs_(theirs), read_(theirs, true), ours_(std::move(ours)) {}
