@@ -62,11 +62,14 @@ TEST_CASE("true and false are of their own kind") {
 TEST_CASE("a value of another kind is refused, and named") {
   const StateValue integer = 7, real = 2.5, text = "seven", flag = true;
   const auto refused = [](auto ask) { return support::message_of([&] { (void)ask(); }); };
-  CHECK(refused([&] { return integer.real(); }) == "headroom: a value of a state is 7 as a whole number; it must be a real number");
-  CHECK(refused([&] { return real.integer(); }) == "headroom: a value of a state is 2.5 as a real number; it must be a whole number");
+  CHECK(refused([&] { return integer.real(); }) ==
+        "headroom: a value of a state is 7 as a whole number; it must be a real number");
+  CHECK(refused([&] { return real.integer(); }) ==
+        "headroom: a value of a state is 2.5 as a real number; it must be a whole number");
   CHECK(refused([&] { return integer.text(); }) == "headroom: a value of a state is 7 as a whole number; it must be a text");
   CHECK(refused([&] { return text.integer(); }) == "headroom: a value of a state is 'seven'; it must be a whole number");
-  CHECK(refused([&] { return integer.boolean(); }) == "headroom: a value of a state is 7 as a whole number; it must be true or false");
+  CHECK(refused([&] { return integer.boolean(); }) ==
+        "headroom: a value of a state is 7 as a whole number; it must be true or false");
   CHECK(refused([&] { return flag.integer(); }) == "headroom: a value of a state is true; it must be a whole number");
   CHECK((integer.integer() == 7 && real.real() == 2.5 && text.text() == "seven" && flag.boolean()));
   CHECK(StateValue().integer() == 0);
