@@ -27,20 +27,21 @@ struct BlockOps {
 inline constexpr std::size_t floats_per_block = 1024;
 
 /// `n` elements of a leaf from number `begin` on, times the factor.
-inline void read_block(const Plan& plan, const Plan::Run& run, const Piece& piece, double factor, std::size_t begin,
-                       std::size_t n, float* block) {
-  const Kernel kernel = run.kind->kernels[0][isa_index()];
+inline void read_block(const Plan::Run& run, const Piece& piece, Kernel kernel, double factor, std::size_t begin, std::size_t n,
+                       float* block) {
   const std::size_t bytes = run.kind->source_bytes;
-  alignas(64) unsigned char gathered[floats_per_block * sizeof(double)];
-  const unsigned char* from = gathered;
-  if (run.depth == 0) {
-    from = static_cast<const unsigned char*>(piece.source) + begin * bytes;
-    // The next block comes from memory while somebody works on this one.
-    for (std::size_t i = n * bytes; i < 2 * n * bytes; i += cache_line) prefetch(from, i);
-  } else {
-    StridedRun{plan, run, piece, Pass{0}}.gather(begin, n, gathered);
-  }
+  const unsigned char* const from = static_cast<const unsigned char*>(piece.source) + begin * bytes;
+  // The next block comes from memory while somebody works on this one.
+  for (std::size_t i = n * bytes; i < 2 * n * bytes; i += cache_line) prefetch(from, i);
   const Piece part{from, block, n};
+  Found unused{0, 0.0};
+  kernel(&part, &part + 1, factor, unused);
+}
+[[gnu::noinline]] inline void read_strided_block(const Plan& plan, const Plan::Run& run, const Piece& piece, Kernel kernel,
+                                                 double factor, std::size_t begin, std::size_t n, float* block) {
+  alignas(64) unsigned char gathered[floats_per_block * sizeof(double)];
+  StridedRun{plan, run, piece, Pass{0}}.gather(begin, n, gathered);
+  const Piece part{gathered, block, n};
   Found unused{0, 0.0};
   kernel(&part, &part + 1, factor, unused);
 }
@@ -49,11 +50,17 @@ inline void read_block(const Plan& plan, const Plan::Run& run, const Piece& piec
 template <class F>
 void run_blocks(const Plan& plan, double factor, std::size_t begin, std::size_t end, F& f) {
   alignas(64) float block[floats_per_block];
+  const std::size_t isa = isa_index();
   for_each_part(plan, begin, end, [&](const Plan::Run& run, const Piece& piece, std::size_t from, std::size_t to) {
     std::size_t offset = (from + floats_per_block - 1) / floats_per_block * floats_per_block;
     for (; offset < to; offset += floats_per_block) {
       const std::size_t n = piece.size - offset < floats_per_block ? piece.size - offset : floats_per_block;
-      read_block(plan, run, piece, factor, offset, n, block);
+      const Kernel kernel = run.kind->kernels[0][isa];
+      if (run.depth == 0) {
+        read_block(run, piece, kernel, factor, offset, n, block);
+      } else {
+        read_strided_block(plan, run, piece, kernel, factor, offset, n, block);
+      }
       (void)f(plan.place_of(piece), offset, span<const float>(block, n));
     }
   });

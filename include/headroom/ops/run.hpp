@@ -133,7 +133,8 @@ template <class F>
 void for_each_part(const Plan& plan, std::size_t begin, std::size_t end, const F& f) {
   std::size_t position = 0;  // of the leaf
   for (const Plan::Run& run : plan.runs()) {
-    for (const Piece* piece = plan.begin(run); piece != plan.end(run) && position < end; position += piece++->size) {
+    const Piece* const last = plan.end(run);
+    for (const Piece* piece = plan.begin(run); piece != last && position < end; position += piece++->size) {
       const std::size_t from = begin > position ? begin - position : 0;
       const std::size_t to = end - position < piece->size ? end - position : piece->size;
       if (from < to) f(run, *piece, from, to);
