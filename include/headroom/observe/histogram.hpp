@@ -20,10 +20,6 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-namespace detail {
-class HistogramShare;
-}  // namespace detail
-
 /// How many elements have which binary exponent: how gradients lie in a format, and what a loss scale would do to them. Signs
 /// do not count. It is a value: two with the same counts are equal, and their sum is the histogram of all elements together,
 /// whatever the order, the number of threads and the instruction set.
@@ -34,6 +30,20 @@ class HistogramShare;
 class ExponentHistogram {
  public:
   ExponentHistogram() = default;  ///< of no elements
+  /// What the kernels have counted; exponent_histogram makes these.
+  explicit ExponentHistogram(const detail::ExponentTally& tally)
+      : elements_(tally.elements),
+        subnormals_(tally.subnormals),
+        infs_(tally.infs),
+        nans_(tally.nans),
+        max_bits_(tally.largest) {
+    const auto is_used = [](const Bin& bin) { return bin.count != 0; };
+    const Bin* last = tally.bins + sizeof tally.bins / sizeof *tally.bins;
+    const Bin* const first = std::find_if(tally.bins, last, is_used);
+    while (last != first && !is_used(last[-1])) --last;
+    bins_.assign(first, last);
+    if (!bins_.empty()) lowest_ = detail::ExponentTally::lowest + static_cast<int>(first - tally.bins);
+  }
 
   /// All elements.
   [[nodiscard]] std::uint64_t size() const noexcept { return elements_; }
@@ -168,22 +178,6 @@ class ExponentHistogram {
   }
 
  private:
-  friend class detail::HistogramShare;
-
-  explicit ExponentHistogram(const detail::ExponentTally& tally)
-      : elements_(tally.elements),
-        subnormals_(tally.subnormals),
-        infs_(tally.infs),
-        nans_(tally.nans),
-        max_bits_(tally.largest) {
-    const auto is_used = [](const Bin& bin) { return bin.count != 0; };
-    const Bin* last = tally.bins + sizeof tally.bins / sizeof *tally.bins;
-    const Bin* const first = std::find_if(tally.bins, last, is_used);
-    while (last != first && !is_used(last[-1])) --last;
-    bins_.assign(first, last);
-    if (!bins_.empty()) lowest_ = detail::ExponentTally::lowest + static_cast<int>(first - tally.bins);
-  }
-
   using Bin = detail::ExponentTally::Bin;
   static constexpr const char* state_name = "exponent_histogram";
 

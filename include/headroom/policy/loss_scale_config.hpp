@@ -12,7 +12,7 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 /// The settings of a loss scale that adapts: the fields of eformer's LossScaleConfig, with separate factors as in torch.
-/// The presets name them by this order.
+/// The presets fill them in this order.
 struct LossScaleConfig {
   float initial_scale = 32768.0F;       ///< 2^15; in [2^-126, 2^126], like the other two scales
   std::int64_t growth_interval = 2000;  ///< finite steps before growth; at least 1
