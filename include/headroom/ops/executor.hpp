@@ -54,9 +54,9 @@ class ParallelExecutor {
 
 namespace detail {
 
-/// Of class type, as what verbs have executors do.
+/// Of class type and not noexcept, as what verbs have executors do.
 struct AnyTask {
-  void operator()(std::size_t) const noexcept {}
+  void operator()(std::size_t) const {}
 };
 template <class T>
 using run_t = decltype(std::declval<const T&>().run(std::size_t{}, std::declval<AnyTask>()));

@@ -134,8 +134,8 @@ template <class Executor, class Tree>
 [[nodiscard]] std::optional<NonFinite> find_nonfinite_times(const Executor& executor, const Tree& tree, double factor) {
   Plan plan;
   plan_one<FindOps, false>(plan, tree);
-  const std::size_t bytes =
-      plan.bytes() + least_share;  // of one share more: two are worth it as soon as there is more than one
+  // As if there were one share more: two threads from least_share bytes on.
+  const std::size_t bytes = plan.bytes() + least_share;
   const std::size_t count = check_is_executor<Executor>() ? count_shares(executor, bytes) : 1;
   Buffer<NonFiniteCounts, 1> shares;
   while (shares.size() < count) shares.push_back(NonFiniteCounts());

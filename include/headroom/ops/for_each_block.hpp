@@ -52,10 +52,10 @@ void run_blocks(const Plan& plan, double factor, std::size_t begin, std::size_t 
   alignas(64) float block[floats_per_block];
   const std::size_t isa = isa_index();
   for_each_part(plan, begin, end, [&](const Plan::Run& run, const Piece& piece, std::size_t from, std::size_t to) {
+    const Kernel kernel = run.kind->kernels[0][isa];
     std::size_t offset = (from + floats_per_block - 1) / floats_per_block * floats_per_block;
     for (; offset < to; offset += floats_per_block) {
       const std::size_t n = piece.size - offset < floats_per_block ? piece.size - offset : floats_per_block;
-      const Kernel kernel = run.kind->kernels[0][isa];
       if (run.depth == 0) {
         read_block(run, piece, kernel, factor, offset, n, block);
       } else {

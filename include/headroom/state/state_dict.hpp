@@ -64,7 +64,7 @@ class StateValue {
     if (!is_integer()) refuse("a whole number");
     return integer_;
   }
-  /// By reference, for units that return doubles in unlike ways: see shared.hpp.
+  /// A reference into this value.
   [[nodiscard]] const double& real() const {
     if (!is_real()) refuse("a real number");
     return real_;

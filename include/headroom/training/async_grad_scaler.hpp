@@ -108,9 +108,9 @@ class AsyncGradScaler {
   }
 
   /// Has the other thread unscale and check the gradients of an optimizer and, unless they overflowed, call its step with
-  /// copies of `args`; what a std::ref refers to stays where it is. Once per iteration: std::logic_error the second time. The
-  /// returned future of a StepResult may be ignored. If the optimizer has only one set of gradients, do not write to it, nor
-  /// read the weights, before a `synchronize`.
+  /// copies of `args`; what a std::ref refers to stays where it is. Once per iteration: std::logic_error the second time, if
+  /// enabled. The returned future of a StepResult may be ignored. If the optimizer has only one set of gradients, do not write
+  /// to it, nor read the weights, before a `synchronize`.
   template <class Optimizer, class... Args>
   auto submit(Optimizer& optimizer, Args... args) {
     detail::check_is_optimizer<Optimizer>();

@@ -92,7 +92,7 @@ template <class Optimizer>
 using member_duplicates_t = decltype(std::declval<Optimizer&>().duplicate_gradients());
 
 /// To see whether a class has a member of a name, whatever it is: where it does, one that inherits the name twice does not know
-/// which is meant. What cannot be inherited from is taken for one without.
+/// which is meant. A union or a final class is taken for one without.
 struct OptionalMembers {
   int unscale, measure, scale, find_nonfinite, duplicate_gradients;
 };

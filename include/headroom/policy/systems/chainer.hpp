@@ -54,8 +54,8 @@ class ChainerLossScale : public LossScaleVerbs<ChainerLossScale> {
   }
   [[nodiscard]] constexpr ChainerLossScale adjust(const GradientReport& report) const noexcept { return adjust(report.finite); }
 
-  /// The same policy with another scale; one below min_scale is brought up to it by the next step. This and the members that
-  /// follow throw std::invalid_argument where those of BasicDynamicLossScale do.
+  /// The same policy with another scale; the next step brings one below min_scale up to it, unless it refuses to grow. This and
+  /// the members that follow throw std::invalid_argument where those of BasicDynamicLossScale do.
   [[nodiscard]] constexpr ChainerLossScale with_loss_scale(const float& scale) const {
     return with_scale(static_cast<double>(scale));
   }
