@@ -54,7 +54,9 @@ Group join(const std::string& folder, int rank, int size) {
   const auto options = c10d::ProcessGroupGloo::Options::create(std::chrono::seconds(60));
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface("lo"));
   const auto store = c10::make_intrusive<c10d::FileStore>(folder + "/store", size);
-  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+  auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+  group->barrier()->wait();  // a rank that leaves early would close connections that another is still making
+  return group;
 }
 int run_rank(const std::function<void(Group, int)>& run, const std::string& folder, int rank, int size) {
   try {
