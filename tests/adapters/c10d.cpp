@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -59,6 +60,7 @@ Group join(const std::string& folder, int rank, int size) {
   return group;
 }
 int run_rank(const std::function<void(Group, int)>& run, const std::string& folder, int rank, int size) {
+  std::signal(SIGPIPE, SIG_IGN);  // or Gloo, which may write to a rank that is gone, ends this one without an exception
   try {
     run(join(folder, rank, size), rank);
     return 0;

@@ -77,9 +77,9 @@ struct Group {
 ///     loss_scale = loss_scale.adjust(all_reduce(report, reducer, loss_scale));
 ///
 /// All ranks get the same answer. Each has to call it equally often, and in the same order as everything else on that group: an
-/// AsyncGradScaler needs a group of its own. Copies share one state. c10d's exceptions pass through. A rank that throws before
-/// its reduction has to say so by `fail`, or the others wait until c10d's own time limit; call `finish` after the last one, for
-/// the same reason.
+/// AsyncGradScaler needs a group of its own. Copies share one state. c10d's exceptions pass through; over Gloo, ignore SIGPIPE,
+/// which may come instead of one where a rank is gone. A rank that throws before its reduction has to say so by `fail`, or the
+/// others wait until c10d's own time limit; call `finish` after the last one, for the same reason.
 class C10dReducer {
  public:
   /// `group` may also be one of a single backend, as ProcessGroupGloo is since libtorch 2. `replicas`: how many ranks hold the
