@@ -22,23 +22,18 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail::systems {
+namespace detail {
 
-struct Emily : System {
-  static constexpr const char* name = "emily";
-  [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::emily(); }
+inline void import_emily(StateImport& state) {
+  state.scale("scale");
+  state.factor("growth_factor");
+  state.factor("backoff_factor");
+  state.counter("growth_interval", "growth_interval");
+  state.floor("min_scale");
+  state.counter("counter", "counter");
+}
 
-  static void import_state(StateImport& state) {
-    state.scale("scale");
-    state.factor("growth_factor");
-    state.factor("backoff_factor");
-    state.counter("growth_interval", "growth_interval");
-    state.floor("min_scale");
-    state.counter("counter", "counter");
-  }
-};
-
-}  // namespace detail::systems
+}  // namespace detail
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

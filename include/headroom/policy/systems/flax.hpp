@@ -30,20 +30,15 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail::systems {
+namespace detail {
 
-struct Flax : System {
-  static constexpr const char* name = "flax";
-  [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::flax(); }
+/// Its settings are not part of its state.
+inline void import_flax(StateImport& state) {
+  state.scale("scale");
+  state.counter("fin_steps", "counter");
+}
 
-  /// Its settings are not part of its state.
-  static void import_state(StateImport& state) {
-    state.scale("scale");
-    state.counter("fin_steps", "counter");
-  }
-};
-
-}  // namespace detail::systems
+}  // namespace detail
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

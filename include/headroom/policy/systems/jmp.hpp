@@ -26,23 +26,18 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail::systems {
+namespace detail {
 
-struct Jmp : System {
-  static constexpr const char* name = "jmp";
-  [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::jmp(); }
+/// jmp's own flattening forgets min_loss_scale. Its factor is a float.
+inline void import_jmp(StateImport& state) {
+  state.scale("loss_scale");
+  state.counter("counter", "counter");
+  state.counter("period", "growth_interval", 1);
+  state.both_factors(float_factor_argument("factor", state.real("factor")));
+  if (state.has("min_loss_scale")) state.floor("min_loss_scale");
+}
 
-  /// jmp's own flattening forgets min_loss_scale. Its factor is a float.
-  static void import_state(StateImport& state) {
-    state.scale("loss_scale");
-    state.counter("counter", "counter");
-    state.counter("period", "growth_interval", 1);
-    state.both_factors(float_factor_argument("factor", state.real("factor")));
-    if (state.has("min_loss_scale")) state.floor("min_loss_scale");
-  }
-};
-
-}  // namespace detail::systems
+}  // namespace detail
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

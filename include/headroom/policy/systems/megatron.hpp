@@ -26,22 +26,17 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail::systems {
+namespace detail {
 
-struct Megatron : System {
-  static constexpr const char* name = "megatron";
-  [[nodiscard]] static constexpr BasicHysteresisScale<RefillOnGrowth> preset() { return presets::megatron(); }
+/// Its hysteresis tracker goes below 0, overflow by overflow, where ours stays at 0.
+inline void import_megatron(StateImport& state) {
+  state.scale("scale");
+  state.counter("growth_tracker", "counter");
+  const std::int64_t left = state.integer("hysteresis_tracker", -largest_counter, state.setting("hysteresis"));
+  state.ours().set("hysteresis_left", left < 0 ? std::int64_t{0} : left);
+}
 
-  /// Its hysteresis tracker goes below 0, overflow by overflow, where ours stays at 0.
-  static void import_state(StateImport& state) {
-    state.scale("scale");
-    state.counter("growth_tracker", "counter");
-    const std::int64_t left = state.integer("hysteresis_tracker", -largest_counter, state.setting("hysteresis"));
-    state.ours().set("hysteresis_left", left < 0 ? std::int64_t{0} : left);
-  }
-};
-
-}  // namespace detail::systems
+}  // namespace detail
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

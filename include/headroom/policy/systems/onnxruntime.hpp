@@ -27,20 +27,15 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail::systems {
+namespace detail {
 
-struct OnnxRuntime : System {
-  static constexpr const char* name = "onnxruntime";
-  [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::onnxruntime(); }
+/// The two numbers of LossScaler::SaveToString, in their order; no settings.
+inline void import_onnxruntime(StateImport& state) {
+  state.scale("loss_scale");
+  state.counter("stable_steps", "counter");
+}
 
-  /// The two numbers of LossScaler::SaveToString, in their order; no settings.
-  static void import_state(StateImport& state) {
-    state.scale("loss_scale");
-    state.counter("stable_steps", "counter");
-  }
-};
-
-}  // namespace detail::systems
+}  // namespace detail
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -20,22 +20,17 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail::systems {
+namespace detail {
 
-struct Torch : System {
-  static constexpr const char* name = "torch";
-  [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::torch(); }
+inline void import_torch(StateImport& state) {
+  state.scale("scale");
+  state.factor("growth_factor");
+  state.factor("backoff_factor");
+  state.counter("growth_interval", "growth_interval");
+  state.counter("_growth_tracker", "counter");
+}
 
-  static void import_state(StateImport& state) {
-    state.scale("scale");
-    state.factor("growth_factor");
-    state.factor("backoff_factor");
-    state.counter("growth_interval", "growth_interval");
-    state.counter("_growth_tracker", "counter");
-  }
-};
-
-}  // namespace detail::systems
+}  // namespace detail
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
