@@ -39,7 +39,7 @@ TEST_CASE("an unknown name lists the known ones") {
 TEST_CASE("each known name makes a policy, with any configuration and any setting of its own") {
   headroom::LossScaleConfig config;
   config.initial_scale = 512.0F;
-  for (const auto& [name, make] : headroom::detail::NamedLossScales<>::all) {
+  for (const auto& [name, make] : headroom::detail::NamedLossScales<headroom::detail::systems::All>::all) {
     const AnyLossScale policy = headroom::detail::any_of(make());
     CHECK(make_loss_scale(name) == policy);
     CHECK(make_loss_scale(name, {}) == policy);

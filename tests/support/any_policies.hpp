@@ -35,13 +35,14 @@ Policy adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set) {
 
 template <class... Types>
 struct TypeList {};
-/// The types of headroom's policies.
-using PolicyTypes = TypeList<
-    headroom::NoOpLossScale, headroom::ConstantLossScale, headroom::DynamicLossScale, headroom::HysteresisScale,
-    headroom::BasicHysteresisScale<headroom::RefillOnGrowth>, headroom::BasicHysteresisScale<headroom::RefillOnBackoff>,
-    headroom::AmaxLossScale, headroom::LogMaxLossScale, headroom::HistogramLossScale, headroom::CerebrasLossScale,
-    headroom::DeepSpeedLossScale, headroom::DelayedShiftLossScale, headroom::FairseqLossScale, headroom::MetaseqLossScale,
-    headroom::ChainerLossScale, headroom::MindFormersLossScale, headroom::NNTrainerLossScale, headroom::PaddleLossScale>;
+template <class... Systems>
+auto types_of(headroom::detail::systems::List<Systems...>)
+    -> TypeList<headroom::NoOpLossScale, headroom::ConstantLossScale, headroom::DynamicLossScale, headroom::HysteresisScale,
+                headroom::BasicHysteresisScale<headroom::RefillOnGrowth>,
+                headroom::BasicHysteresisScale<headroom::RefillOnBackoff>, headroom::AmaxLossScale, headroom::LogMaxLossScale,
+                headroom::HistogramLossScale, decltype(Systems::preset())...>;
+/// The types of headroom's policies, some of them several times.
+using PolicyTypes = decltype(types_of(headroom::detail::systems::All()));
 
 template <class Policy, class... Policies>
 constexpr bool is_among(TypeList<Policies...>) {

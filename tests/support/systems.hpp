@@ -1,5 +1,7 @@
 #pragma once
 
+#include <headroom/policy/presets.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -8,8 +10,11 @@
 
 // The rules of other systems, each written down from its own source in its own arithmetic, one statement after the other and
 // with none of headroom's code: what the presets are compared with over random sequences. `scale` is what the next step uses.
+// `rule` has a system's own defaults.
 
 namespace systems {
+
+namespace ours = headroom::detail::systems;
 
 /// A division that -ffast-math neither makes a multiplication of nor unites with what is done to its quotient.
 template <class T>
@@ -40,6 +45,7 @@ struct Torch {
     }
   }
 };
+inline Torch rule(ours::Torch) { return {65536.0F, 2.0, 0.5, 2000}; }
 
 /// jmp.DynamicLossScale.adjust, in float32 throughout.
 struct Jmp {
@@ -57,6 +63,8 @@ struct Jmp {
     counter = found_inf ? 0 : (counter + 1) % period;
   }
 };
+inline Jmp rule(ours::Jmp) { return {32768.0F, 2000, 2.0F, 1.0F}; }
+inline Jmp rule(ours::Eformer) { return rule(ours::Jmp()); }
 
 /// Emily.MixedPrecision.update, in double.
 struct Emily {
@@ -75,6 +83,7 @@ struct Emily {
     }
   }
 };
+inline Emily rule(ours::Emily) { return {65536.0, 2.0, 0.5, 2000, 1.0}; }
 
 /// megatron.core.optimizer.grad_scaler.DynamicGradScaler, in float32 throughout.
 struct Megatron {
@@ -97,6 +106,7 @@ struct Megatron {
     }
   }
 };
+inline Megatron rule(ours::Megatron) { return {0x1p32F, 1.0F, 2.0F, 0.5F, 1000, 2}; }
 
 /// update_scale_hysteresis of apex.
 struct Apex {
@@ -125,6 +135,7 @@ struct Apex {
     hysteresis_tracker = hysteresis;
   }
 };
+inline Apex rule(ours::Apex) { return {65536.0F, 2.0, 0.5, 2000, 2}; }
 
 /// DynamicLossScaler of DeepSpeed since 0.17.1, the rule of its FP16 optimizers before, in double. 0.17.0 and older have no
 /// stable interval.
@@ -156,6 +167,9 @@ struct DeepSpeed {
     cur_iter += 1;
   }
 };
+inline DeepSpeed rule(ours::DeepSpeed) { return {0x1p32, 2.0, 1000, 1.0, 1, false}; }
+inline DeepSpeed rule(ours::DeepSpeed016) { return {0x1p32, 2.0, 1000, 1.0, 1, false, false}; }
+inline DeepSpeed rule(ours::DeepSpeedConfig) { return {65536.0, 2.0, 1000, 1.0, 2, false}; }
 
 /// cerebras.pytorch.amp.GradScaler.update_scale, in float32 and int64.
 struct Cerebras {
@@ -180,6 +194,9 @@ struct Cerebras {
     scale = min_loss_scale < scale ? scale : min_loss_scale;
   }
 };
+inline Cerebras rule(ours::Cerebras) { return {32768.0F, 2000, 0x1p-14F, 0x1p15F, 0.0F}; }
+inline Cerebras rule(ours::CerebrasFp16) { return rule(ours::Cerebras()); }
+inline Cerebras rule(ours::CerebrasCbfloat16) { return {0x1p31F, 2000, 0x1p-14F, 0x1p31F, 0.0F}; }
 
 /// DynamicLossScaler of fairseq and, with a window that goes with the scale, of metaseq; in double. What happens at the floor
 /// is beyond what is compared.
@@ -207,6 +224,8 @@ struct Fairseq {
     iter += 1;
   }
 };
+inline Fairseq rule(ours::Fairseq) { return {32768.0, 2.0, 2000.0, 0.0, false}; }
+inline Fairseq rule(ours::Metaseq) { return {4.0, 2.0, 256.0, 0.0, true}; }
 
 /// flax.training.dynamic_scale.DynamicScale, in float32 throughout.
 struct Flax {
@@ -225,6 +244,7 @@ struct Flax {
     fin_steps = grow || found_inf ? 0 : fin_steps + 1;
   }
 };
+inline Flax rule(ours::Flax) { return {65536.0F, 2.0F, 0.5F, 2000, 0x1p-126F}; }
 
 /// Optimizer.update_loss_scale of Chainer, in double; what the next step uses is its float.
 struct Chainer {
@@ -245,6 +265,7 @@ struct Chainer {
     scale = static_cast<float>(loss_scale);
   }
 };
+inline Chainer rule(ours::Chainer) { return {1000}; }
 
 /// keras.optimizers.LossScaleOptimizer, in float32.
 struct Keras {
@@ -264,6 +285,7 @@ struct Keras {
     }
   }
 };
+inline Keras rule(ours::Keras) { return {32768.0F, 2000}; }
 
 /// GraphGroup::increaseCostScaleFactor and decreaseCostScaleFactor of Marian, in float.
 struct Marian {
@@ -282,6 +304,7 @@ struct Marian {
     }
   }
 };
+inline Marian rule(ours::Marian) { return {256.0F, 1000, 2.0F, 256.0F}; }
 
 /// AdaptiveLossScaleUpdateCell of MindFormers, in float32 and int32, with its list of windows.
 struct MindFormers {
@@ -316,6 +339,7 @@ struct MindFormers {
     }
   }
 };
+inline MindFormers rule(ours::MindFormersAdaptive) { return {65536.0F, 2.0F, {20, 30, 40, 50, 100, 200, 500, 1000}, 0}; }
 
 /// NetworkGraph::backwarding of NNTrainer, in float. At 1, where it ends the training, it stays.
 struct NNTrainer {
@@ -331,6 +355,7 @@ struct NNTrainer {
     }
   }
 };
+inline NNTrainer rule(ours::NNTrainer) { return {1.0F}; }
 
 /// LossScaler::UpdateLossScale of ONNX Runtime, in float.
 struct OnnxRuntime {
@@ -352,6 +377,7 @@ struct OnnxRuntime {
     }
   }
 };
+inline OnnxRuntime rule(ours::OnnxRuntime) { return {65536.0F, 2000, 1.0F, 0x1p24F}; }
 
 /// BackoffScaler of OpenSeq2Seq, in float32, as TensorFlow runs it: with a reciprocal for its division.
 struct OpenSeq2Seq {
@@ -371,6 +397,7 @@ struct OpenSeq2Seq {
   }
   [[nodiscard]] float clipped(float value) const { return std::max(std::min(value, scale_max), scale_min); }
 };
+inline OpenSeq2Seq rule(ours::OpenSeq2SeqBackoff) { return {1.0F, 16384.0F, 2.0F, 2000}; }
 
 /// AmpScaler._update of Paddle, in float32.
 struct Paddle {
@@ -396,5 +423,7 @@ struct Paddle {
     }
   }
 };
+inline Paddle rule(ours::Paddle) { return {65536.0F, 2.0F, 0.5F, 2000, 1}; }
+inline Paddle rule(ours::Paddle24) { return {32768.0F, 2.0F, 0.5F, 1000, 2}; }
 
 }  // namespace systems

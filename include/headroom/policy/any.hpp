@@ -100,9 +100,9 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   [[nodiscard]] std::uint64_t state_digest() const { return held_.kind->state_digest(held_); }
   /// The policy of this state, of whatever kind; a scaler's state will do. Throws std::invalid_argument naming key and value if
   /// one is missing, unknown, of another type or out of range. (A template, so that only its callers compile all policies.)
-  template <class = void>
+  template <class Systems = detail::systems::All>
   [[nodiscard]] static AnyLossScale from_state_dict(const StateDict& dict) {
-    return AnyLossScale(detail::load_state(dict));
+    return AnyLossScale(detail::load_state<Systems>(dict));
   }
 
   friend bool operator==(const AnyLossScale& a, const AnyLossScale& b) noexcept {

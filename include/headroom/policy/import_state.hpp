@@ -12,33 +12,22 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-/// How to read the states of a system.
 struct StateFormat {
   const char* system;
   void (*import)(StateImport&);
-  bool (*is_static)(const StateDict&) = [](const StateDict&) { return false; };  // whether one is of a scale that never changes
+  bool (*is_static)(const StateDict&);
 };
-inline constexpr StateFormat state_formats[] = {
-    {"torch", import_torch},
-    {"megatron", import_megatron},
-    {"cerebras", import_cerebras, is_static_cerebras},
-    {"emily", import_emily},
-    {"jmp", import_jmp},
-    {"eformer", import_jmp},
-    {"deepspeed", import_deepspeed, is_static_deepspeed},
-    {"deepspeed_0_16", import_deepspeed, is_static_deepspeed},
-    {"flax", import_flax},
-    {"keras", import_keras},
-    {"mindformers_adaptive", import_mindformers},
-    {"onnxruntime", import_onnxruntime},
-    {"openseq2seq_backoff", import_openseq2seq},
-    {"paddle", import_paddle, is_static_paddle},
-    {"paddle_2_4", import_paddle, is_static_paddle},
+template <class List>
+struct StateFormats;
+template <class... Systems>
+struct StateFormats<systems::List<Systems...>> {
+  static constexpr StateFormat all[] = {{Systems::name, Systems::import_state, Systems::is_static}...};
 };
 
 [[nodiscard]] inline const StateFormat& state_format(std::string_view system) {
   std::string known;
-  for (const StateFormat& format : state_formats) {
+  for (const StateFormat& format : StateFormats<systems::All>::all) {
+    if (format.import == nullptr) continue;
     if (system == format.system) return format;
     known += (known.empty() ? "" : ", ") + std::string(format.system);
   }

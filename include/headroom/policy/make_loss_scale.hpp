@@ -16,10 +16,10 @@ inline namespace HEADROOM_BUILD {
 
 /// The names make_loss_scale knows: "noop", "constant", "dynamic", "hysteresis", "hysteresis_refill_on_growth",
 /// "hysteresis_refill_on_backoff", "amax", "log_max", "histogram", the presets, and those that are registered.
-template <class = void>
+template <class Systems = detail::systems::All>
 [[nodiscard]] std::vector<std::string> loss_scale_names() {
   std::vector<std::string> names;
-  (void)detail::find_loss_scale([&names](std::string_view name, const detail::HeldLossScale&) {
+  (void)detail::find_loss_scale<Systems>([&names](std::string_view name, const detail::HeldLossScale&) {
     names.emplace_back(name);
     return false;
   });
@@ -28,10 +28,10 @@ template <class = void>
 
 /// A policy by name, for configuration files, with its own settings: see loss_scale_names. Throws std::invalid_argument listing
 /// the names if `name` is none of them.
-template <class = void>
+template <class Systems = detail::systems::All>
 [[nodiscard]] AnyLossScale make_loss_scale(std::string_view name) {
   std::string known;
-  const auto found = detail::find_loss_scale([&](std::string_view other, const detail::HeldLossScale&) {
+  const auto found = detail::find_loss_scale<Systems>([&](std::string_view other, const detail::HeldLossScale&) {
     known += detail::concat({known.empty() ? "" : ", ", other});
     return name == other;
   });
@@ -41,9 +41,9 @@ template <class = void>
 
 /// The same with some settings changed, by their names in the configuration: {{"growth_interval", 500}}. Throws
 /// std::invalid_argument naming the key and its value if the policy has no such setting or it is out of range.
-template <class = void>
+template <class Systems = detail::systems::All>
 [[nodiscard]] AnyLossScale make_loss_scale(std::string_view name, const StateDict& settings) {
-  return make_loss_scale(name).with_settings(settings);
+  return make_loss_scale<Systems>(name).with_settings(settings);
 }
 /// The same with your own configuration in place of the preset's: a LossScaleConfig for any of them ("constant" takes its
 /// initial_scale), or the kind the policy itself has, HysteresisConfig say.
@@ -74,7 +74,7 @@ template <class Config>
 /// std::invalid_argument if another policy has the name.
 template <class Policy>
 void register_loss_scale(const std::string& name, const Policy& policy = Policy()) {
-  detail::register_held(name, detail::held(policy));
+  detail::register_held<detail::systems::All>(name, detail::held(policy));
 }
 
 }  // namespace HEADROOM_BUILD

@@ -32,5 +32,17 @@ inline namespace HEADROOM_BUILD {
 /// docs/systems.md.
 namespace presets {}
 
+namespace detail::systems {
+
+template <class... Systems>
+struct List {};
+/// Every system with a file here. A line in this list is all a system needs elsewhere: make_loss_scale, import_state,
+/// AnyLossScale, the tests and the examples go by it.
+using All = List<Torch, Megatron, Cerebras, Emily, Jmp, Eformer, DeepSpeed, DeepSpeed016, DeepSpeedConfig, CerebrasFp16,
+                 CerebrasCbfloat16, Apex, Fairseq, Metaseq, Flax, Chainer, Keras, Marian, MindFormersAdaptive, NNTrainer,
+                 OnnxRuntime, OpenSeq2SeqBackoff, Paddle, Paddle24>;
+
+}  // namespace detail::systems
+
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

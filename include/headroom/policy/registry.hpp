@@ -15,7 +15,6 @@
 #include <atomic>
 #include <string>
 #include <string_view>
-#include <type_traits>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -27,10 +26,11 @@ struct NamedLossScale {
   const char* name;
   HeldLossScale (*make)();
 };
-/// What configuration files may name, each with settings of its own: the presets behind the rest. A template, as all are that
-/// use it, so that only who calls them compiles all policies.
-template <class = void>
-struct NamedLossScales {
+template <class List>
+struct NamedLossScales;
+/// What configuration files may name, each with settings of its own.
+template <class... Systems>
+struct NamedLossScales<systems::List<Systems...>> {
   static constexpr NamedLossScale all[] = {
       {"noop", [] { return held(NoOpLossScale()); }},
       {"constant", [] { return held(ConstantLossScale(LossScaleConfig{}.initial_scale)); }},
@@ -41,39 +41,15 @@ struct NamedLossScales {
       {"amax", [] { return held(AmaxLossScale()); }},
       {"log_max", [] { return held(LogMaxLossScale()); }},
       {"histogram", [] { return held(HistogramLossScale()); }},
-      {"torch", [] { return held(presets::torch()); }},
-      {"megatron", [] { return held(presets::megatron()); }},
-      {"cerebras", [] { return held(presets::cerebras_fp16()); }},  // by the name of its states
-      {"emily", [] { return held(presets::emily()); }},
-      {"jmp", [] { return held(presets::jmp()); }},
-      {"eformer", [] { return held(presets::eformer()); }},
-      {"deepspeed", [] { return held(presets::deepspeed()); }},
-      {"deepspeed_0_16", [] { return held(presets::deepspeed_0_16()); }},
-      {"deepspeed_config", [] { return held(presets::deepspeed_config()); }},
-      {"cerebras_fp16", [] { return held(presets::cerebras_fp16()); }},
-      {"cerebras_cbfloat16", [] { return held(presets::cerebras_cbfloat16()); }},
-      {"apex", [] { return held(presets::apex()); }},
-      {"fairseq", [] { return held(presets::fairseq()); }},
-      {"metaseq", [] { return held(presets::metaseq()); }},
-      {"flax", [] { return held(presets::flax()); }},
-      {"chainer", [] { return held(presets::chainer()); }},
-      {"keras", [] { return held(presets::keras()); }},
-      {"marian", [] { return held(presets::marian()); }},
-      {"mindformers_adaptive", [] { return held(presets::mindformers_adaptive()); }},
-      {"nntrainer", [] { return held(presets::nntrainer()); }},
-      {"onnxruntime", [] { return held(presets::onnxruntime()); }},
-      {"openseq2seq_backoff", [] { return held(presets::openseq2seq_backoff()); }},
-      {"paddle", [] { return held(presets::paddle()); }},
-      {"paddle_2_4", [] { return held(presets::paddle_2_4()); }},
+      {Systems::name, [] { return held(Systems::preset()); }}...,
   };
 };
 
 /// The first policy for which is_it(name, policy) is true: headroom's own, then those registered, the latest first. None if its
 /// kind is null.
-template <class IsIt>
+template <class Systems, class IsIt>
 [[nodiscard]] HeldLossScale find_loss_scale(IsIt is_it) {
-  using Named = NamedLossScales<std::conditional_t<true, void, IsIt>>;  // not known, and so not compiled, before a call
-  for (const NamedLossScale& named : Named::all) {
+  for (const NamedLossScale& named : NamedLossScales<Systems>::all) {
     const HeldLossScale policy = named.make();
     if (is_it(std::string_view(named.name), policy)) return policy;
   }
@@ -91,18 +67,18 @@ template <class IsIt>
 }
 
 /// Throws std::invalid_argument if another policy has the name, be it in its states, or if it is empty.
-template <class = void>
+template <class Systems>
 void register_held(const std::string& name, const HeldLossScale& policy) {
   if (name.empty()) throw_invalid_argument({"register_loss_scale: the name is empty"});
   const std::string in_states = name_in_states(name, policy);
-  const HeldLossScale same = find_loss_scale([&](std::string_view other_name, const HeldLossScale& other) {
+  const HeldLossScale same = find_loss_scale<Systems>([&](std::string_view other_name, const HeldLossScale& other) {
     return !in_states.empty() && other.kind != policy.kind && name_in_states(std::string(other_name), other) == in_states;
   });
   if (same.kind != nullptr) throw_invalid_argument({"there are states of another policy ", in_states, " already"});
   auto* added = new RegisteredLossScale{name, policy, registered_loss_scales.load(std::memory_order_acquire)};
   HeldLossScale known;
   do {
-    known = find_loss_scale([&name](std::string_view other, const HeldLossScale&) { return other == name; });
+    known = find_loss_scale<Systems>([&name](std::string_view other, const HeldLossScale&) { return other == name; });
   } while (known.kind == nullptr &&
            !registered_loss_scales.compare_exchange_weak(added->next, added, std::memory_order_acq_rel));
   if (known.kind == nullptr) return;
@@ -128,12 +104,12 @@ void register_held(const std::string& name, const HeldLossScale& policy) {
 }
 
 /// The policy of a state. Throws std::invalid_argument listing the kinds if it is of none of them.
-template <class = void>
+template <class Systems>
 [[nodiscard]] HeldLossScale load_state(const StateDict& dict) {
   if (!dict.contains("policy")) StateReader::check_version(dict);
   const StateValue& name = dict.at("policy");
   // First by the kinds' names, which nearly all states have, and only then by what is in a state of each.
-  HeldLossScale policy = find_loss_scale([&](std::string_view, const HeldLossScale& other) {
+  HeldLossScale policy = find_loss_scale<Systems>([&](std::string_view, const HeldLossScale& other) {
     return other.kind->has_state && name == StateValue(other.kind->name()) && state_of(other).at("policy") == name;
   });
   std::string known;
@@ -145,7 +121,7 @@ template <class = void>
       known += concat({known.empty() ? "" : ", ", text});
     return name == other_name;
   };
-  if (policy.kind == nullptr) policy = find_loss_scale(is_it);
+  if (policy.kind == nullptr) policy = find_loss_scale<Systems>(is_it);
   if (policy.kind == nullptr) {
     StateReader::check_version(dict);
     throw_invalid_argument({"policy is ", to_text(name), "; it must be one of ", known});

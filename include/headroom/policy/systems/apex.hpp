@@ -22,5 +22,14 @@ namespace presets {
 
 }  // namespace presets
 
+namespace detail::systems {
+
+struct Apex : System {
+  static constexpr const char* name = "apex";
+  [[nodiscard]] static constexpr HysteresisScale preset() { return presets::apex(); }
+};
+
+}  // namespace detail::systems
+
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

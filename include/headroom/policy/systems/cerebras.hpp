@@ -74,26 +74,38 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail {
+namespace detail::systems {
 
-/// Its states do not say which half dtype they are of.
-inline void import_cerebras(StateImport& state) {
-  state.scale("loss_scale");
-  if (!state.ours().contains("counter")) return;  // the static one has nothing else
-  state.counter("steps_since_rescale", "counter");
-  // Its scale never ends a step below the floor, where ours can be. It can begin there: as in the preset, at the floor.
-  const double scale = state.ours().at("loss_scale").real(), least = state.ours().at("min_scale").real();
-  if (scale < least) {
-    const bool is_new = state.ours().at("counter").integer() == 0;
-    if (!is_new) throw_bad_value("loss_scale", scale, concat({"at least the min_scale, ", to_text(least)}).c_str());
-    state.ours().set("loss_scale", least);
+struct CerebrasFp16 : System {
+  static constexpr const char* name = "cerebras_fp16";
+  [[nodiscard]] static constexpr CerebrasLossScale preset() { return presets::cerebras_fp16(); }
+};
+struct CerebrasCbfloat16 : System {
+  static constexpr const char* name = "cerebras_cbfloat16";
+  [[nodiscard]] static constexpr CerebrasLossScale preset() { return presets::cerebras_cbfloat16(); }
+};
+/// As its states are called, which do not say which half dtype they are of.
+struct Cerebras : CerebrasFp16 {
+  static constexpr const char* name = "cerebras";
+
+  static void import_state(StateImport& state) {
+    state.scale("loss_scale");
+    if (!state.ours().contains("counter")) return;  // the static one has nothing else
+    state.counter("steps_since_rescale", "counter");
+    // Its scale never ends a step below the floor, where ours can be. It can begin there: as in the preset, at the floor.
+    const double scale = state.ours().at("loss_scale").real(), least = state.ours().at("min_scale").real();
+    if (scale < least) {
+      const bool is_new = state.ours().at("counter").integer() == 0;
+      if (!is_new) throw_bad_value("loss_scale", scale, concat({"at least the min_scale, ", to_text(least)}).c_str());
+      state.ours().set("loss_scale", least);
+    }
+    state.counter("overflows_since_rescale", "overflows", 0, state.ours().at("counter").integer());
+    state.leave_out("num_skipped_steps");  // a statistic
   }
-  state.counter("overflows_since_rescale", "overflows", 0, state.ours().at("counter").integer());
-  state.leave_out("num_skipped_steps");  // a statistic
-}
-[[nodiscard]] inline bool is_static_cerebras(const StateDict& dict) { return dict.size() == 1 && dict.contains("loss_scale"); }
+  [[nodiscard]] static bool is_static(const StateDict& dict) { return dict.size() == 1 && dict.contains("loss_scale"); }
+};
 
-}  // namespace detail
+}  // namespace detail::systems
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -134,5 +134,14 @@ namespace presets {
 
 }  // namespace presets
 
+namespace detail::systems {
+
+struct Chainer : System {
+  static constexpr const char* name = "chainer";
+  [[nodiscard]] static ChainerLossScale preset() { return presets::chainer(); }
+};
+
+}  // namespace detail::systems
+
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -133,38 +133,51 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail {
+namespace detail::systems {
 
-/// The steps are counted from the start and the last overflow remembered, from -1. The state of an FP16 optimizer has only
-/// some settings; a scaler that was pickled by itself has all. By which rule it goes on the settings say.
-inline void import_deepspeed(StateImport& state) {
-  state.scale("cur_scale");
-  for (const char* other : {"dynamic_loss_scale", "dynamic", "raise_error_at_min_scale", "dtype"}) state.leave_out(other);
-  if (!state.ours().contains("counter")) return state.leave_out("cur_iter");  // the static one has nothing else
-  const std::int64_t steps = state.integer("cur_iter", 0);
-  const std::int64_t last_overflow = state.integer("last_overflow_iter", -1);
-  if (last_overflow >= steps && last_overflow >= 0) {
-    throw_bad_value("last_overflow_iter", last_overflow, "below cur_iter");
-  }
-  if (state.has("scale_factor")) state.both_factors(factor_argument("scale_factor", state.real("scale_factor")));
-  if (state.has("scale_window")) state.counter("scale_window", "growth_interval", 1);
-  // Since the last overflow; our piece for the older rule counts from the last growth.
-  const std::int64_t stable = steps - last_overflow - 1;
-  const bool is_older = state.ours().at("policy") == StateValue(DelayedShiftLossScale::policy_name());
-  state.ours().set("counter", is_older ? stable % state.setting("growth_interval") : stable);
-  if (state.has("min_scale")) state.floor("min_scale");
-  if (state.has("delayed_shift")) state.counter("delayed_shift", "delayed_shift", 1, largest_hysteresis);
-  if (state.has("cur_hysteresis")) state.counter("cur_hysteresis", "hysteresis_left", 1, state.setting("delayed_shift"));
-  if (state.has("consecutive_hysteresis")) state.flag("consecutive_hysteresis");
-}
-[[nodiscard]] inline bool is_static_deepspeed(const StateDict& dict) {
-  for (const char* key : {"dynamic", "dynamic_loss_scale"}) {
-    if (dict.contains(key) && dict.at(key) == StateValue(false)) return true;
-  }
-  return false;
-}
+struct DeepSpeed : System {
+  static constexpr const char* name = "deepspeed";
+  [[nodiscard]] static constexpr DeepSpeedLossScale preset() { return presets::deepspeed(); }
 
-}  // namespace detail
+  /// The steps are counted from the start and the last overflow remembered, from -1. The state of an FP16 optimizer has only
+  /// some settings; a scaler that was pickled by itself has all. By which rule it goes on the settings say.
+  static void import_state(StateImport& state) {
+    state.scale("cur_scale");
+    for (const char* other : {"dynamic_loss_scale", "dynamic", "raise_error_at_min_scale", "dtype"}) state.leave_out(other);
+    if (!state.ours().contains("counter")) return state.leave_out("cur_iter");  // the static one has nothing else
+    const std::int64_t steps = state.integer("cur_iter", 0);
+    const std::int64_t last_overflow = state.integer("last_overflow_iter", -1);
+    if (last_overflow >= steps && last_overflow >= 0) {
+      throw_bad_value("last_overflow_iter", last_overflow, "below cur_iter");
+    }
+    if (state.has("scale_factor")) state.both_factors(factor_argument("scale_factor", state.real("scale_factor")));
+    if (state.has("scale_window")) state.counter("scale_window", "growth_interval", 1);
+    // Since the last overflow; our piece for the older rule counts from the last growth.
+    const std::int64_t stable = steps - last_overflow - 1;
+    const bool is_older = state.ours().at("policy") == StateValue(DelayedShiftLossScale::policy_name());
+    state.ours().set("counter", is_older ? stable % state.setting("growth_interval") : stable);
+    if (state.has("min_scale")) state.floor("min_scale");
+    if (state.has("delayed_shift")) state.counter("delayed_shift", "delayed_shift", 1, largest_hysteresis);
+    if (state.has("cur_hysteresis")) state.counter("cur_hysteresis", "hysteresis_left", 1, state.setting("delayed_shift"));
+    if (state.has("consecutive_hysteresis")) state.flag("consecutive_hysteresis");
+  }
+  [[nodiscard]] static bool is_static(const StateDict& dict) {
+    for (const char* key : {"dynamic", "dynamic_loss_scale"}) {
+      if (dict.contains(key) && dict.at(key) == StateValue(false)) return true;
+    }
+    return false;
+  }
+};
+struct DeepSpeed016 : DeepSpeed {
+  static constexpr const char* name = "deepspeed_0_16";
+  [[nodiscard]] static constexpr DelayedShiftLossScale preset() { return presets::deepspeed_0_16(); }
+};
+struct DeepSpeedConfig : System {
+  static constexpr const char* name = "deepspeed_config";
+  [[nodiscard]] static constexpr DeepSpeedLossScale preset() { return presets::deepspeed_config(); }
+};
+
+}  // namespace detail::systems
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -21,5 +21,14 @@ namespace presets {
 
 }  // namespace presets
 
+namespace detail::systems {
+
+struct Eformer : Jmp {
+  static constexpr const char* name = "eformer";
+  [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::eformer(); }
+};
+
+}  // namespace detail::systems
+
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

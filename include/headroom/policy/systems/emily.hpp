@@ -22,18 +22,23 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail {
+namespace detail::systems {
 
-inline void import_emily(StateImport& state) {
-  state.scale("scale");
-  state.factor("growth_factor");
-  state.factor("backoff_factor");
-  state.counter("growth_interval", "growth_interval");
-  state.floor("min_scale");
-  state.counter("counter", "counter");
-}
+struct Emily : System {
+  static constexpr const char* name = "emily";
+  [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::emily(); }
 
-}  // namespace detail
+  static void import_state(StateImport& state) {
+    state.scale("scale");
+    state.factor("growth_factor");
+    state.factor("backoff_factor");
+    state.counter("growth_interval", "growth_interval");
+    state.floor("min_scale");
+    state.counter("counter", "counter");
+  }
+};
+
+}  // namespace detail::systems
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

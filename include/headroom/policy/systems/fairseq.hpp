@@ -42,5 +42,14 @@ namespace presets {
 
 }  // namespace presets
 
+namespace detail::systems {
+
+struct Fairseq : System {
+  static constexpr const char* name = "fairseq";
+  [[nodiscard]] static constexpr FairseqLossScale preset() { return presets::fairseq(); }
+};
+
+}  // namespace detail::systems
+
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

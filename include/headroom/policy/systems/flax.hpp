@@ -30,15 +30,20 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail {
+namespace detail::systems {
 
-/// Its settings are not part of its state.
-inline void import_flax(StateImport& state) {
-  state.scale("scale");
-  state.counter("fin_steps", "counter");
-}
+struct Flax : System {
+  static constexpr const char* name = "flax";
+  [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::flax(); }
 
-}  // namespace detail
+  /// Its settings are not part of its state.
+  static void import_state(StateImport& state) {
+    state.scale("scale");
+    state.counter("fin_steps", "counter");
+  }
+};
+
+}  // namespace detail::systems
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

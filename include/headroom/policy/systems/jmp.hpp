@@ -26,18 +26,23 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail {
+namespace detail::systems {
 
-/// jmp's own flattening forgets min_loss_scale. Its factor is a float.
-inline void import_jmp(StateImport& state) {
-  state.scale("loss_scale");
-  state.counter("counter", "counter");
-  state.counter("period", "growth_interval", 1);
-  state.both_factors(float_factor_argument("factor", state.real("factor")));
-  if (state.has("min_loss_scale")) state.floor("min_loss_scale");
-}
+struct Jmp : System {
+  static constexpr const char* name = "jmp";
+  [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::jmp(); }
 
-}  // namespace detail
+  /// jmp's own flattening forgets min_loss_scale. Its factor is a float.
+  static void import_state(StateImport& state) {
+    state.scale("loss_scale");
+    state.counter("counter", "counter");
+    state.counter("period", "growth_interval", 1);
+    state.both_factors(float_factor_argument("factor", state.real("factor")));
+    if (state.has("min_loss_scale")) state.floor("min_loss_scale");
+  }
+};
+
+}  // namespace detail::systems
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -20,17 +20,22 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail {
+namespace detail::systems {
 
-/// The optimizer's two variables, and what get_config has of them.
-inline void import_keras(StateImport& state) {
-  state.scale("dynamic_scale");
-  state.counter("step_counter", "counter");
-  if (state.has("dynamic_growth_steps")) state.counter("dynamic_growth_steps", "growth_interval", 1);
-  state.leave_out("initial_scale");
-}
+struct Keras : System {
+  static constexpr const char* name = "keras";
+  [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::keras(); }
 
-}  // namespace detail
+  /// The optimizer's two variables, and what get_config has of them.
+  static void import_state(StateImport& state) {
+    state.scale("dynamic_scale");
+    state.counter("step_counter", "counter");
+    if (state.has("dynamic_growth_steps")) state.counter("dynamic_growth_steps", "growth_interval", 1);
+    state.leave_out("initial_scale");
+  }
+};
+
+}  // namespace detail::systems
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

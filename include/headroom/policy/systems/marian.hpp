@@ -48,5 +48,14 @@ namespace presets {
 
 }  // namespace presets
 
+namespace detail::systems {
+
+struct Marian : System {
+  static constexpr const char* name = "marian";
+  [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::marian(); }
+};
+
+}  // namespace detail::systems
+
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -26,17 +26,22 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail {
+namespace detail::systems {
 
-/// Its hysteresis tracker goes below 0, overflow by overflow, where ours stays at 0.
-inline void import_megatron(StateImport& state) {
-  state.scale("scale");
-  state.counter("growth_tracker", "counter");
-  const std::int64_t left = state.integer("hysteresis_tracker", -largest_counter, state.setting("hysteresis"));
-  state.ours().set("hysteresis_left", left < 0 ? std::int64_t{0} : left);
-}
+struct Megatron : System {
+  static constexpr const char* name = "megatron";
+  [[nodiscard]] static constexpr BasicHysteresisScale<RefillOnGrowth> preset() { return presets::megatron(); }
 
-}  // namespace detail
+  /// Its hysteresis tracker goes below 0, overflow by overflow, where ours stays at 0.
+  static void import_state(StateImport& state) {
+    state.scale("scale");
+    state.counter("growth_tracker", "counter");
+    const std::int64_t left = state.integer("hysteresis_tracker", -largest_counter, state.setting("hysteresis"));
+    state.ours().set("hysteresis_left", left < 0 ? std::int64_t{0} : left);
+  }
+};
+
+}  // namespace detail::systems
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -75,5 +75,14 @@ namespace presets {
 
 }  // namespace presets
 
+namespace detail::systems {
+
+struct Metaseq : System {
+  static constexpr const char* name = "metaseq";
+  [[nodiscard]] static constexpr MetaseqLossScale preset() { return presets::metaseq(); }
+};
+
+}  // namespace detail::systems
+
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -148,26 +148,32 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail {
+namespace detail::systems {
 
-/// Its settings are not part of its state, but the window has to be what they make of the place in the list.
-inline void import_mindformers(StateImport& state) {
-  state.scale("scale_sense");
-  const std::int64_t steps = state.integer("current_iterator_step", 1);
-  state.ours().set("counter", steps - 1 - state.integer("last_overflow_iterator_step", 0, steps - 1));
-  const AdaptiveWindowConfig config{LossScaleConfig(), static_cast<std::int32_t>(state.setting("max_scale_window")),
-                                    static_cast<std::int32_t>(state.setting("min_scale_window"))};
-  const AdaptiveWindows windows(config);
-  const std::int64_t level = state.integer("list_index", -1, windows.size() - 1) + 1;
-  const std::int64_t window = level == 0 ? 1 : windows.at(static_cast<std::int32_t>(level));
-  (void)state.integer("scale_window", window, window);
-  const std::int64_t ups = state.integer("scale_window_up_count", 0, 3), downs = state.integer("scale_window_down_count", 0, 3);
-  state.ours().set("window_level", level);
-  state.ours().set("window_ups", level < windows.size() ? ups % 3 : std::int64_t{0});
-  state.ours().set("window_downs", level > 1 ? downs % 3 : std::int64_t{0});
-}
+struct MindFormersAdaptive : System {
+  static constexpr const char* name = "mindformers_adaptive";
+  [[nodiscard]] static constexpr MindFormersLossScale preset() { return presets::mindformers_adaptive(); }
 
-}  // namespace detail
+  /// Its settings are not part of its state, but the window has to be what they make of the place in the list.
+  static void import_state(StateImport& state) {
+    state.scale("scale_sense");
+    const std::int64_t steps = state.integer("current_iterator_step", 1);
+    state.ours().set("counter", steps - 1 - state.integer("last_overflow_iterator_step", 0, steps - 1));
+    const AdaptiveWindowConfig config{LossScaleConfig(), static_cast<std::int32_t>(state.setting("max_scale_window")),
+                                      static_cast<std::int32_t>(state.setting("min_scale_window"))};
+    const AdaptiveWindows windows(config);
+    const std::int64_t level = state.integer("list_index", -1, windows.size() - 1) + 1;
+    const std::int64_t window = level == 0 ? 1 : windows.at(static_cast<std::int32_t>(level));
+    (void)state.integer("scale_window", window, window);
+    const std::int64_t ups = state.integer("scale_window_up_count", 0, 3),
+                       downs = state.integer("scale_window_down_count", 0, 3);
+    state.ours().set("window_level", level);
+    state.ours().set("window_ups", level < windows.size() ? ups % 3 : std::int64_t{0});
+    state.ours().set("window_downs", level > 1 ? downs % 3 : std::int64_t{0});
+  }
+};
+
+}  // namespace detail::systems
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

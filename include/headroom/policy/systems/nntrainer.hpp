@@ -39,5 +39,14 @@ namespace presets {
 
 }  // namespace presets
 
+namespace detail::systems {
+
+struct NNTrainer : System {
+  static constexpr const char* name = "nntrainer";
+  [[nodiscard]] static constexpr NNTrainerLossScale preset() { return presets::nntrainer(); }
+};
+
+}  // namespace detail::systems
+
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -27,15 +27,20 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail {
+namespace detail::systems {
 
-/// The two numbers of LossScaler::SaveToString, in their order; no settings.
-inline void import_onnxruntime(StateImport& state) {
-  state.scale("loss_scale");
-  state.counter("stable_steps", "counter");
-}
+struct OnnxRuntime : System {
+  static constexpr const char* name = "onnxruntime";
+  [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::onnxruntime(); }
 
-}  // namespace detail
+  /// The two numbers of LossScaler::SaveToString, in their order; no settings.
+  static void import_state(StateImport& state) {
+    state.scale("loss_scale");
+    state.counter("stable_steps", "counter");
+  }
+};
+
+}  // namespace detail::systems
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

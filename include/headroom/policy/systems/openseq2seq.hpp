@@ -28,19 +28,24 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail {
+namespace detail::systems {
 
-/// Its three variables. The steps are counted from the start and the last overflow remembered, from -1; ours from the last
-/// growth.
-inline void import_openseq2seq(StateImport& state) {
-  state.scale("scale");
-  const std::int64_t steps = state.integer("iteration", 0);
-  const std::int64_t last_overflow = state.integer("last_overflow_iteration", -1);
-  if (last_overflow >= steps) throw_bad_value("last_overflow_iteration", last_overflow, "below iteration");
-  state.ours().set("counter", (steps - last_overflow - 1) % state.setting("growth_interval"));
-}
+struct OpenSeq2SeqBackoff : System {
+  static constexpr const char* name = "openseq2seq_backoff";
+  [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::openseq2seq_backoff(); }
 
-}  // namespace detail
+  /// Its three variables. The steps are counted from the start and the last overflow remembered, from -1; ours from the last
+  /// growth.
+  static void import_state(StateImport& state) {
+    state.scale("scale");
+    const std::int64_t steps = state.integer("iteration", 0);
+    const std::int64_t last_overflow = state.integer("last_overflow_iteration", -1);
+    if (last_overflow >= steps) throw_bad_value("last_overflow_iteration", last_overflow, "below iteration");
+    state.ours().set("counter", (steps - last_overflow - 1) % state.setting("growth_interval"));
+  }
+};
+
+}  // namespace detail::systems
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

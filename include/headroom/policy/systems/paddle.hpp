@@ -42,33 +42,42 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail {
+namespace detail::systems {
 
-/// Its factors are used as floats.
-inline void import_paddle(StateImport& state) {
-  state.scale("scale");
-  if (!state.ours().contains("hysteresis")) {  // the static one has nothing else
-    for (const char* other : {"incr_ratio", "decr_ratio", "incr_every_n_steps", "decr_every_n_nan_or_inf", "incr_count",
-                              "decr_count", "use_dynamic_loss_scaling"}) {
-      state.leave_out(other);
+struct Paddle : System {
+  static constexpr const char* name = "paddle";
+  [[nodiscard]] static constexpr PaddleLossScale preset() { return presets::paddle(); }
+
+  /// Its factors are used as floats.
+  static void import_state(StateImport& state) {
+    state.scale("scale");
+    if (!state.ours().contains("hysteresis")) {  // the static one has nothing else
+      for (const char* other : {"incr_ratio", "decr_ratio", "incr_every_n_steps", "decr_every_n_nan_or_inf", "incr_count",
+                                "decr_count", "use_dynamic_loss_scaling"}) {
+        state.leave_out(other);
+      }
+      return;
     }
-    return;
+    state.ours().set("growth_factor", float_factor_argument("incr_ratio", state.real("incr_ratio")));
+    state.ours().set("backoff_factor", float_backoff_argument("decr_ratio", state.real("decr_ratio")));
+    state.counter("incr_every_n_steps", "growth_interval", 1);
+    state.counter("incr_count", "counter");
+    const std::int64_t overflows = state.integer("decr_every_n_nan_or_inf", 1, largest_hysteresis);
+    state.ours().set("hysteresis", overflows);
+    state.ours().set("hysteresis_left", overflows - state.integer("decr_count", 0, overflows - 1));
+    state.leave_out("use_dynamic_loss_scaling");
   }
-  state.ours().set("growth_factor", float_factor_argument("incr_ratio", state.real("incr_ratio")));
-  state.ours().set("backoff_factor", float_backoff_argument("decr_ratio", state.real("decr_ratio")));
-  state.counter("incr_every_n_steps", "growth_interval", 1);
-  state.counter("incr_count", "counter");
-  const std::int64_t overflows = state.integer("decr_every_n_nan_or_inf", 1, largest_hysteresis);
-  state.ours().set("hysteresis", overflows);
-  state.ours().set("hysteresis_left", overflows - state.integer("decr_count", 0, overflows - 1));
-  state.leave_out("use_dynamic_loss_scaling");
-}
-[[nodiscard]] inline bool is_static_paddle(const StateDict& dict) {
-  const StateValue* dynamic = dict.find("use_dynamic_loss_scaling");
-  return dynamic != nullptr && *dynamic == StateValue(false);  // or 0, which is equal
-}
+  [[nodiscard]] static bool is_static(const StateDict& dict) {
+    const StateValue* dynamic = dict.find("use_dynamic_loss_scaling");
+    return dynamic != nullptr && *dynamic == StateValue(false);  // or 0, which is equal
+  }
+};
+struct Paddle24 : Paddle {
+  static constexpr const char* name = "paddle_2_4";
+  [[nodiscard]] static constexpr PaddleLossScale preset() { return presets::paddle_2_4(); }
+};
 
-}  // namespace detail
+}  // namespace detail::systems
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -4,6 +4,7 @@
 #include <headroom/policy/loss_scale_config.hpp>
 #include <headroom/state/fields.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -12,6 +13,23 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 namespace detail {
+
+/// For each name by which make_loss_scale and import_state know a system, its file has a struct in namespace detail::systems,
+/// derived from this, with
+///
+///     static constexpr const char* name;            // as make_loss_scale and import_state know it
+///     static constexpr Policy preset();             // the policy with the system's own settings
+///
+/// and, where states of the system can be read,
+///
+///     static void import_state(StateImport&);
+///     static bool is_static(const StateDict&);      // if some of them are of a scale that never changes
+///
+/// and a line in presets.hpp. Before it come the rule, if the system has one of its own, and the preset.
+struct System {
+  static constexpr std::nullptr_t import_state = nullptr;
+  [[nodiscard]] static bool is_static(const StateDict&) noexcept { return false; }
+};
 
 // What presets do with their arguments. Each is checked under the name that the preset's declaration has for it: what a
 // policy's configuration calls it is not what the caller wrote, and values are rounded or put together on their way there.
@@ -67,8 +85,8 @@ template <class Policy, class Config>
   return config;
 }
 
-/// Reads a state with another system's keys into one of ours, for import_state.hpp. Every key must be known. One that the
-/// system does not always write is asked for by `has` first.
+/// Reads a state with another system's keys into one of ours. Every key must be known. One that the system does not always
+/// write is asked for by `has` first.
 class StateImport {
  public:
   StateImport(const StateDict& theirs, StateDict ours) : theirs_(theirs), read_(theirs, true), ours_(std::move(ours)) {}

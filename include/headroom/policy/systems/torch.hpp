@@ -20,17 +20,22 @@ namespace presets {
 
 }  // namespace presets
 
-namespace detail {
+namespace detail::systems {
 
-inline void import_torch(StateImport& state) {
-  state.scale("scale");
-  state.factor("growth_factor");
-  state.factor("backoff_factor");
-  state.counter("growth_interval", "growth_interval");
-  state.counter("_growth_tracker", "counter");
-}
+struct Torch : System {
+  static constexpr const char* name = "torch";
+  [[nodiscard]] static constexpr DynamicLossScale preset() { return presets::torch(); }
 
-}  // namespace detail
+  static void import_state(StateImport& state) {
+    state.scale("scale");
+    state.factor("growth_factor");
+    state.factor("backoff_factor");
+    state.counter("growth_interval", "growth_interval");
+    state.counter("_growth_tracker", "counter");
+  }
+};
+
+}  // namespace detail::systems
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
