@@ -56,6 +56,13 @@ struct Throws {
   HEADROOM_TREE(Throws, value)
 };
 
+/// Its address is not what & says.
+struct Proxied {
+  float value = 0.0F;
+  const float* operator&() const { return nullptr; }
+  HEADROOM_TREE(Proxied, value)
+};
+
 /// A container of a user's own, with no more than a sequence needs.
 template <class T>
 class Ring {
@@ -124,6 +131,12 @@ TEST_CASE("pointers, and what they point to") {
   check_differ(std::optional<float>(), one, "the trees differ: the source is empty");
   check_differ(std::make_tuple(1.0F), std::make_tuple(std::unique_ptr<float>()),
                "the trees differ at <0>: the destination is empty");
+}
+
+TEST_CASE("an overloaded operator& is not asked for the address of a node") {
+  const Proxied one{1.0F};
+  CHECK(pairs_of(std::optional<Proxied>(one), one) == "value:1/1 ");
+  CHECK(pairs_of(one, std::cref(one)) == "value:1/1 ");
 }
 
 TEST_CASE("variants that hold the same alternative") {

@@ -27,9 +27,17 @@ struct Matrix {
 struct Counts {
   int elements[3];
 };
+struct Proxied {
+  float value;
+  const float* operator&() const { return nullptr; }
+};
 
 }  // namespace
 
+template <>
+struct headroom::dtype_traits<Proxied> {
+  using format = binary32;
+};
 template <>
 struct headroom::tensor_traits<Matrix> {
   using value_type = float;
@@ -92,6 +100,9 @@ TEST_CASE("the elements of a leaf, scalars among them") {
   std::vector<half> halves(5);
   CHECK(size_of(halves) == 5);
   CHECK(data_of(halves) == halves.data());
+  Proxied proxied{1.0F};
+  REQUIRE(data_of(proxied) != nullptr);
+  CHECK(&data_of(proxied)->value == &proxied.value);
 }
 
 TEST_CASE("new tensors are of the same size") {

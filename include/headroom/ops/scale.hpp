@@ -3,6 +3,7 @@
 #include <headroom/config.hpp>
 #include <headroom/ops/transform.hpp>
 
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -43,7 +44,7 @@ struct CheckNodesApart {
   static constexpr bool takes_dynamic_nodes = true;
   template <class Node>
   void operator()(const Path& path, const Node& old_node, Node& new_node) const {
-    const void *before = &old_node, *now = &new_node;
+    const void *before = std::addressof(old_node), *now = std::addressof(new_node);
     if constexpr (!is_dynamic_node<Node>()) {
       if (detail::size_of(old_node) == 0) return;
       before = detail::data_of(old_node);

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -114,7 +115,7 @@ struct branch<branch_kind::map> {
     (check_same_size(path, first.size(), second.size()), ...);
     Path here{&path, append_key<typename First::key_type>};
     for (auto& [key, value] : first) {
-      here.what = &key;
+      here.what = std::addressof(key);
       detail::walk(here, visit, value, value_at(here, second, key)...);
     }
   }
@@ -185,7 +186,7 @@ struct branch<branch_kind::pointer> {
         return subtree;
       }
     } else {
-      return &node;
+      return std::addressof(node);
     }
   }
   static void check_same_emptiness(const Path& path, bool source, bool destination) {

@@ -5,6 +5,7 @@
 #include <headroom/tree/facts.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -137,7 +138,7 @@ void shape_parts_like(const Old& old_node, New& new_node);
 template <class To, class Old, class New>
 void shape_like(const Old& old_part, New& new_part) {
   // The copied struct may share this part with the old one, which is not ours to write.
-  if (static_cast<const void*>(&old_part) == static_cast<const void*>(&new_part)) return;
+  if (static_cast<const void*>(std::addressof(old_part)) == static_cast<const void*>(std::addressof(new_part))) return;
   if constexpr (std::is_array_v<New>) {
     if constexpr (node_kind_v<Old> == node_kind::branch || node_kind_v<Old> == node_kind::integers) {
       auto element = std::begin(new_part);

@@ -151,7 +151,7 @@ template <class T>
 struct tree_traits<std::optional<T>> : detail::pointer_to<T, false> {
   template <class Self>
   static auto* get(Self& self) {
-    return self.has_value() ? &*self : nullptr;
+    return self.has_value() ? std::addressof(*self) : nullptr;
   }
   template <class To>
   using rebuilt = std::optional<To>;
@@ -173,7 +173,7 @@ struct tree_traits<std::shared_ptr<T>, std::enable_if_t<!std::is_array_v<T>>> : 
 /// A reference; new trees hold the value itself.
 template <class T>
 struct tree_traits<std::reference_wrapper<T>> : detail::pointer_to<T, true> {
-  static T* get(const std::reference_wrapper<T>& self) { return &self.get(); }
+  static T* get(const std::reference_wrapper<T>& self) { return std::addressof(self.get()); }
   template <class To>
   using rebuilt = To;
 };

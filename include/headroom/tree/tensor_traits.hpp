@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -108,7 +109,7 @@ template <class Leaf>
 template <class Leaf>
 [[nodiscard]] auto* data_of(Leaf& leaf) {
   if constexpr (is_dtype_v<Leaf>) {
-    return &leaf;
+    return std::addressof(leaf);
   } else {
     return tensor_traits<std::remove_const_t<Leaf>>::data(leaf);
   }
