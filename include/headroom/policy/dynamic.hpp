@@ -36,6 +36,46 @@ struct Pieces {
   using Config = std::conditional_t<is_of_b, OfB, OfA>;
 };
 
+/// What policies with a Config have in common. It uses visit_state, scale_ and with_scale of a Policy, whose friend it is.
+template <class Policy>
+class ConfiguredLossScale : public LossScaleVerbs<Policy> {
+ public:
+  [[nodiscard]] constexpr float inv_scale() const noexcept { return 1.0F / self().loss_scale(); }
+
+  /// The policy as it starts with other settings, by their names in the configuration: {{"growth_interval", 500}}. Settings
+  /// that are not named stay. Throws std::invalid_argument naming key and value if there is no such setting or the value is out
+  /// of range.
+  [[nodiscard]] Policy with_settings(const StateDict& settings) const {
+    auto config = self().config();
+    StateReader read(settings, false);
+    visit_config(config, read);
+    read.finish();
+    return Policy(config);
+  }
+  /// Configuration, scale and counters: everything a later step depends on.
+  [[nodiscard]] StateDict state_dict() const {
+    StateWriter write(Policy::policy_name());
+    visit_config(self().config(), write);
+    Policy::visit_state(self(), write);
+    return write.take();
+  }
+  /// The policy of this state, which goes on as the saved one would have. The additional scale in an AsyncGradScaler's state is
+  /// ignored. Throws std::invalid_argument naming key and value if one is missing, unknown, of another type, out of range, or
+  /// at odds with the others.
+  [[nodiscard]] static Policy from_state_dict(const StateDict& dict) {
+    StateReader read(dict, Policy::policy_name());
+    typename Policy::Config config;
+    visit_config(config, read);
+    Policy loaded(config);
+    Policy::visit_state(loaded, read);
+    read.finish();
+    return loaded.with_scale(loaded.scale_);
+  }
+
+ private:
+  [[nodiscard]] constexpr const Policy& self() const noexcept { return static_cast<const Policy&>(*this); }
+};
+
 template <class Growth>
 using most_overflows_t = decltype(std::declval<const Growth&>().most_overflows());
 
@@ -51,7 +91,8 @@ using most_overflows_t = decltype(std::declval<const Growth&>().most_overflows()
 /// off, and `Magnitude` what adjust(report) makes of the largest |gradient|: growth.hpp, backoff.hpp and magnitude.hpp say what
 /// a piece of your own needs; tolerance.hpp, amax.hpp, log_max.hpp, histogram.hpp and systems/ have others.
 template <class Growth = GrowAfterFiniteSteps, class Backoff = BackOffAtOnce, class Magnitude = IgnoreMagnitudes>
-class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth, Backoff, Magnitude>> {
+class BasicDynamicLossScale : public detail::ConfiguredLossScale<BasicDynamicLossScale<Growth, Backoff, Magnitude>> {
+  friend detail::ConfiguredLossScale<BasicDynamicLossScale>;
   static constexpr bool has_magnitude = !std::is_same_v<Magnitude, IgnoreMagnitudes>;
 
  public:
@@ -71,7 +112,6 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   }
 
   [[nodiscard]] constexpr float loss_scale() const noexcept { return scale_; }
-  [[nodiscard]] constexpr float inv_scale() const noexcept { return 1.0F / scale_; }
   [[nodiscard]] constexpr const Config& config() const noexcept { return config_; }
   /// Steps towards the next growth: with the usual rule, finite steps since the scale last changed or a step overflowed.
   [[nodiscard]] constexpr std::int64_t counter() const noexcept { return growth_.counter(); }
@@ -127,40 +167,10 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     return next.with_loss_scale(scale_);
   }
 
-  /// The policy as it starts with other settings, by their names in the configuration: {{"growth_interval", 500}}. Settings
-  /// that are not named stay. Throws std::invalid_argument naming key and value if there is no such setting or the value is out
-  /// of range.
-  [[nodiscard]] BasicDynamicLossScale with_settings(const StateDict& settings) const {
-    Config config = config_;
-    detail::StateReader read(settings, false);
-    detail::visit_config(config, read);
-    read.finish();
-    return BasicDynamicLossScale(config);
-  }
-
   /// The name in states of this kind of policy: "dynamic", say.
   [[nodiscard]] static std::string policy_name() {
     if constexpr (has_magnitude) return Magnitude::name;
     return detail::concat({Growth::name, *Growth::name == '\0' ? "" : "_", Backoff::name});
-  }
-  /// Configuration, scale and counters: everything a later step depends on.
-  [[nodiscard]] StateDict state_dict() const {
-    detail::StateWriter write(policy_name());
-    detail::visit_config(config_, write);
-    visit_state(*this, write);
-    return write.take();
-  }
-  /// The policy of this state, which goes on as the saved one would have. The additional scale in an AsyncGradScaler's state is
-  /// ignored. Throws std::invalid_argument naming key and value if one is missing, unknown, of another type, out of range, or
-  /// at odds with the others.
-  [[nodiscard]] static BasicDynamicLossScale from_state_dict(const StateDict& dict) {
-    detail::StateReader read(dict, policy_name());
-    Config config;
-    detail::visit_config(config, read);
-    BasicDynamicLossScale loaded(config);
-    visit_state(loaded, read);
-    read.finish();
-    return loaded.with_loss_scale(loaded.scale_);
   }
 
   friend constexpr bool operator==(const BasicDynamicLossScale& a, const BasicDynamicLossScale& b) noexcept {
@@ -172,6 +182,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   }
 
  private:
+  [[nodiscard]] constexpr BasicDynamicLossScale with_scale(const float& scale) const { return with_loss_scale(scale); }
   [[nodiscard]] constexpr const LossScaleConfig& common() const noexcept { return detail::loss_scale_config(config_); }
   /// The settings as one of the pieces takes them.
   template <class Piece>

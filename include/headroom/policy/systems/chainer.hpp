@@ -1,8 +1,8 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/systems/system.hpp>
-#include <headroom/policy/verbs.hpp>
 #include <headroom/report.hpp>
 
 #include <cstdint>
@@ -19,7 +19,9 @@ inline namespace HEADROOM_BUILD {
 ///
 /// Either keeps it in [min_scale, max_scale]. The scale is kept in double, as in Chainer, and loss_scale() is the nearest
 /// float. No power of two, it rounds the gradients once more.
-class ChainerLossScale : public LossScaleVerbs<ChainerLossScale> {
+class ChainerLossScale : public detail::ConfiguredLossScale<ChainerLossScale> {
+  friend detail::ConfiguredLossScale<ChainerLossScale>;
+
  public:
   using Config = LossScaleConfig;
 
@@ -29,7 +31,6 @@ class ChainerLossScale : public LossScaleVerbs<ChainerLossScale> {
   explicit ChainerLossScale(const Config& config) : ChainerLossScale(config, step_factor_of(config)) {}
 
   [[nodiscard]] constexpr float loss_scale() const noexcept { return detail::rounded_to_float(scale_); }
-  [[nodiscard]] constexpr float inv_scale() const noexcept { return 1.0F / loss_scale(); }
   [[nodiscard]] constexpr const Config& config() const noexcept { return config_; }
   /// 0: no step is waited for.
   [[nodiscard]] constexpr std::int64_t counter() const noexcept { return 0; }
@@ -65,31 +66,8 @@ class ChainerLossScale : public LossScaleVerbs<ChainerLossScale> {
     next.has_overflowed_ = has_overflowed_;
     return next.with_scale(scale_);
   }
-  /// The policy as it starts with other settings, by name: see BasicDynamicLossScale::with_settings.
-  [[nodiscard]] ChainerLossScale with_settings(const StateDict& settings) const {
-    Config config = config_;
-    detail::StateReader read(settings, false);
-    detail::visit_config(config, read);
-    read.finish();
-    return ChainerLossScale(config);
-  }
 
   [[nodiscard]] static std::string policy_name() { return "chainer"; }
-  [[nodiscard]] StateDict state_dict() const {
-    detail::StateWriter write(policy_name());
-    detail::visit_config(config_, write);
-    visit_state(*this, write);
-    return write.take();
-  }
-  [[nodiscard]] static ChainerLossScale from_state_dict(const StateDict& dict) {
-    detail::StateReader read(dict, policy_name());
-    Config config;
-    detail::visit_config(config, read);
-    ChainerLossScale loaded(config);
-    visit_state(loaded, read);
-    read.finish();
-    return loaded.with_scale(loaded.scale_);
-  }
 
   friend constexpr bool operator==(const ChainerLossScale& a, const ChainerLossScale& b) noexcept {
     return a.config_ == b.config_ && a.scale_ == b.scale_ && a.has_overflowed_ == b.has_overflowed_;
