@@ -1,9 +1,21 @@
 // Where a code block stands that declares types and functions.
 #include <cstdio>
 #include <headroom/headroom.hpp>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include BLOCK
 
-int main() {}
+/// Tied gradients, two of its tensors with the same elements, are noticed.
+int main() {
+  float element = 1.0F;
+  std::vector<Buffer> tied{{&element, 1}, {&element, 1}};
+  try {
+    headroom::scale_in_place(tied, 2.0F);
+  } catch (const std::invalid_argument&) {
+    return 0;
+  }
+  std::printf("scaled twice, to %g\n", element);
+  return 1;
+}
