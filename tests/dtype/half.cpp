@@ -1,5 +1,7 @@
 #include <headroom/dtype/half.hpp>
 
+#include <headroom/detail/detect.hpp>
+
 #include <limits>
 #include <type_traits>
 
@@ -8,6 +10,9 @@
 
 using headroom::binary16;
 using headroom::half;
+
+template <class T>
+using sum_t = decltype(T() + T());
 
 // The layout that the reference of all other tests is built on.
 static_assert(binary16::sign_mask == 0x8000 && binary16::abs_mask == 0x7FFF && binary16::mantissa_mask == 0x03FF);
@@ -18,6 +23,8 @@ static_assert(std::is_trivially_copyable_v<half> && std::is_trivially_default_co
 static_assert(std::is_trivially_destructible_v<half> && std::is_standard_layout_v<half>);
 static_assert(std::is_same_v<half::format, binary16> && std::is_same_v<half::bits_type, std::uint16_t>);
 static_assert(std::is_nothrow_constructible_v<half, float>);
+static_assert(!std::is_convertible_v<float, half> && !std::is_convertible_v<half, float>, "only explicitly");
+static_assert(!headroom::detail::is_detected_v<sum_t, half> && headroom::detail::is_detected_v<sum_t, float>, "no arithmetic");
 
 TEST_CASE("half: numbers that every table of fp16 lists", "[dtype]") {
   static_assert(half(0.0F).bits() == 0x0000);
