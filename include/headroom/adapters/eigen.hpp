@@ -49,7 +49,7 @@ template <class Derived>
 Derived* dense_base(const Eigen::DenseBase<Derived>*);
 void dense_base(...);
 template <class T>
-using dense_base_t = std::remove_pointer_t<decltype(dense_base(static_cast<std::remove_reference_t<T>*>(nullptr)))>;
+using dense_base_t = std::remove_pointer_t<decltype(eigen::dense_base(static_cast<std::remove_reference_t<T>*>(nullptr)))>;
 template <class T>
 inline constexpr bool is_dense = !std::is_void_v<dense_base_t<T>>;
 template <class T>

@@ -66,7 +66,7 @@ using format_of = typename dtype_traits<std::remove_cv_t<T>>::format;
 template <class T>
 [[nodiscard]] constexpr float to_float(const T& value) noexcept {
   using Format = format_of<T>;
-  return bit_cast<float>(convert_bits<Format, binary32>(bit_cast<typename Format::bits_type>(value)));
+  return detail::bit_cast<float>(convert_bits<Format, binary32>(detail::bit_cast<typename Format::bits_type>(value)));
 }
 
 }  // namespace detail

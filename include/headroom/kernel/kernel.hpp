@@ -34,8 +34,8 @@ void check_not_null(const char* name, span<T> values) {
 }
 template <class In, class Out>
 void check_spans(span<In> source, span<Out> destination) {
-  check_not_null("source", source);
-  check_not_null("destination", destination);
+  detail::check_not_null("source", source);
+  detail::check_not_null("destination", destination);
   static_assert(!std::is_const_v<Out>, "headroom: the destination is const");
   if (source.size() != destination.size()) throw_sizes_of_spans(source.size(), destination.size());
   const auto from = reinterpret_cast<std::uintptr_t>(source.data()), to = reinterpret_cast<std::uintptr_t>(destination.data());
@@ -56,8 +56,8 @@ template <Op op, class In, class Out>
 GradientReport run_into(span<In> source, span<Out> destination, double factor) {
   const bool in_place = static_cast<const void*>(source.data()) == static_cast<const void*>(destination.data());
   const bool streams = !in_place && is_worth_streaming(source.size() * (sizeof(In) + sizeof(Out)));
-  return report_of(streams ? run_kernel<streaming_form(op)>(source.data(), destination.data(), source.size(), factor)
-                           : run_kernel<op>(source.data(), destination.data(), source.size(), factor));
+  return report_of(streams ? detail::run_kernel<streaming_form(op)>(source.data(), destination.data(), source.size(), factor)
+                           : detail::run_kernel<op>(source.data(), destination.data(), source.size(), factor));
 }
 
 }  // namespace detail

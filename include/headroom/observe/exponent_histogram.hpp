@@ -25,7 +25,7 @@ namespace detail {
 
 struct HistogramOps {
   template <class In>
-  static constexpr auto count = on_every_isa(&ExponentCounter<In>::count);
+  static constexpr auto count = detail::on_every_isa(&ExponentCounter<In>::count);
   template <class In>
   static constexpr const Kernel* list[] = {count<In>.data()};
   template <class In, class>
@@ -82,8 +82,8 @@ class HistogramShare {
 /// For the whole plan one histogram, or one for each leaf. The counts are the same however the elements are shared out.
 template <class Executor>
 [[nodiscard]] std::vector<ExponentHistogram> histograms_of(const Executor& executor, const Plan& plan, bool by_leaf) {
-  std::vector<std::vector<HistogramShare::OfLeaf>> found(count_shares(executor, plan.bytes()));
-  share_elements(executor, plan, found.size(), [&](std::size_t i, std::size_t begin, std::size_t end) {
+  std::vector<std::vector<HistogramShare::OfLeaf>> found(detail::count_shares(executor, plan.bytes()));
+  detail::share_elements(executor, plan, found.size(), [&](std::size_t i, std::size_t begin, std::size_t end) {
     found[i] = HistogramShare(plan, by_leaf).count(begin, end);
   });
   std::vector<ExponentHistogram> sums(by_leaf ? plan.pieces().size() : 1);
@@ -121,7 +121,7 @@ template <class Executor, class Tree>
     detail::Plan plan;
     detail::plan_one<detail::HistogramOps, false>(plan, tree);
     std::vector<ExponentHistogram> histograms = detail::histograms_of(executor, plan, true);
-    for_each_leaf_with_path(tree, [&](const std::string& path, const auto&) {
+    headroom::for_each_leaf_with_path(tree, [&](const std::string& path, const auto&) {
       leaves.push_back({path, std::move(histograms[leaves.size()])});
     });
   }

@@ -77,7 +77,7 @@ template <class Policy>
 template <class Policy, class Boolean>
 [[nodiscard]] auto simulate(Policy policy, std::initializer_list<Boolean> grads_finite)
     -> std::enable_if_t<std::is_same_v<Boolean, bool>, Simulation> {
-  return simulate(std::move(policy), std::vector<bool>(grads_finite));
+  return headroom::simulate(std::move(policy), std::vector<bool>(grads_finite));
 }
 
 /// Takes a policy through steps with these largest unscaled |gradients|, as max_abs of a short training in float or bf16 (in
@@ -122,11 +122,11 @@ template <class Dtype = half, class Policy>
 }
 template <class Dtype = half, class Policy>
 [[nodiscard]] GradientSimulation simulate(Policy policy, std::initializer_list<double> max_abs) {
-  return simulate<Dtype>(std::move(policy), std::vector<double>(max_abs));
+  return headroom::simulate<Dtype>(std::move(policy), std::vector<double>(max_abs));
 }
 template <class Dtype = half, class Policy>
 [[nodiscard]] GradientSimulation simulate(Policy policy, const std::vector<float>& max_abs) {
-  return simulate<Dtype>(std::move(policy), std::vector<double>(max_abs.begin(), max_abs.end()));
+  return headroom::simulate<Dtype>(std::move(policy), std::vector<double>(max_abs.begin(), max_abs.end()));
 }
 
 /// Takes a guard through steps with these norms of the gradients, or losses: which of them are spikes. For choosing window and

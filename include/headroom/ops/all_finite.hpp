@@ -13,7 +13,7 @@ template <class Executor, class Tree>
 GradientReport max_abs_of(const Executor& executor, const Tree& tree, bool may_stop) {
   Pass pass{0};
   pass.may_stop = may_stop;
-  return report_of(plan_and_run<Ops<Op::max_abs>, false>(executor, pass, tree));
+  return report_of(detail::plan_and_run<Ops<Op::max_abs>, false>(executor, pass, tree));
 }
 
 }  // namespace detail

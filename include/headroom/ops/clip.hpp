@@ -43,22 +43,22 @@ inline void check_max_norm(const double& max_norm) {
 template <class Executor>
 GradientReport scale_by_any(const Executor& executor, const Plan& plan, std::size_t op, double factor) {
   constexpr double part = 0x1p-100, least = 0x1p-125;
-  for (; factor > 0.0 && factor < least; factor /= part) (void)run(executor, plan, Pass{op, part});
-  return report_of(run(executor, plan, Pass{op, factor}));
+  for (; factor > 0.0 && factor < least; factor /= part) (void)detail::run(executor, plan, Pass{op, part});
+  return report_of(detail::run(executor, plan, Pass{op, factor}));
 }
 /// The same for a tree. The report describes the result.
 template <class Executor, class Tree>
 GradientReport scale_and_report(const Executor& executor, Tree& tree, double factor) {
   Plan plan;
-  plan_one<UnscaleOps, true>(plan, tree);  // the plan of unscale_in_place
-  return scale_by_any(executor, plan, 0, factor);
+  detail::plan_one<UnscaleOps, true>(plan, tree);  // the plan of unscale_in_place
+  return detail::scale_by_any(executor, plan, 0, factor);
 }
 
 /// Throws what a verb in place would throw for this tree.
 template <class Tree>
 void check_can_be_scaled(Tree& tree) {
   Plan plan;
-  plan_one<UnscaleOps, true>(plan, tree);
+  detail::plan_one<UnscaleOps, true>(plan, tree);
 }
 
 /// Returns what there was before clipping. If there is nothing to do, nothing is written.
@@ -68,12 +68,12 @@ GradientNorm unscale_and_clip(const Executor& executor, Tree& tree, const float&
   const Pass unscaling = unscale_pass(loss_scale);
   const auto scale = static_cast<double>(loss_scale);
   Plan plan;
-  plan_one<Ops<Op::scale, Op::unscale, Op::measure>, true>(plan, tree);
-  const GradientNorm measured = unscaled(norm_of(run(executor, plan, measure_pass(2))), scale);
+  detail::plan_one<Ops<Op::scale, Op::unscale, Op::measure>, true>(plan, tree);
+  const GradientNorm measured = unscaled(norm_of(detail::run(executor, plan, measure_pass(2))), scale);
   const double factor = clip_factor(measured, max_norm);
   if (factor == 1.0 && scale == 1.0) return measured;
-  const GradientReport stored =
-      factor == 1.0 ? report_of(run(executor, plan, unscaling)) : scale_by_any(executor, plan, 0, divided(factor, scale));
+  const GradientReport stored = factor == 1.0 ? report_of(detail::run(executor, plan, unscaling))
+                                              : detail::scale_by_any(executor, plan, 0, divided(factor, scale));
   return stored.finite ? measured : overflow();
 }
 

@@ -110,7 +110,7 @@ struct NonFiniteCounts : Found {
 /// The count, by instruction set.
 struct FindOps {
   template <class In>
-  static constexpr auto count = on_every_isa(&NonFiniteCounts::count<In>);
+  static constexpr auto count = detail::on_every_isa(&NonFiniteCounts::count<In>);
   template <class In, class>
   static constexpr const Kernel* list[] = {count<In>.data()};
   template <class In, class>
@@ -133,19 +133,19 @@ struct FindOps {
 template <class Executor, class Tree>
 [[nodiscard]] std::optional<NonFinite> find_nonfinite_times(const Executor& executor, const Tree& tree, double factor) {
   Plan plan;
-  plan_one<FindOps, false>(plan, tree);
+  detail::plan_one<FindOps, false>(plan, tree);
   // As if there were one share more: two threads from least_share bytes on.
   const std::size_t bytes = plan.bytes() + least_share;
-  const std::size_t count = check_is_executor<Executor>() ? count_shares(executor, bytes) : 1;
+  const std::size_t count = check_is_executor<Executor>() ? detail::count_shares(executor, bytes) : 1;
   Buffer<NonFiniteCounts, 1> shares;
   while (shares.size() < count) shares.push_back(NonFiniteCounts());
-  share_elements(executor, plan, count, [&](std::size_t i, std::size_t begin, std::size_t end) {
+  detail::share_elements(executor, plan, count, [&](std::size_t i, std::size_t begin, std::size_t end) {
     shares.begin()[i] = count_nonfinite(plan, factor, begin, end);
   });
   std::optional<NonFinite> found;
   for (const NonFiniteCounts& share : shares) {
     if (share.empty()) continue;
-    if (!found) found = NonFinite{path_of(tree, share.first_leaf), share.first, share.kind, 0, 0};
+    if (!found) found = NonFinite{detail::path_of(tree, share.first_leaf), share.first, share.kind, 0, 0};
     found->nan_count += share.nan_count;
     found->inf_count += share.inf_count;
   }

@@ -71,7 +71,7 @@ template <class Tree>
 void check_has_offsets(const Plan& plan, const Tree& tree) {
   for (const Plan::Run& run : plan.runs()) {
     if (run.depth == 0 || !extent_of(plan, run, *plan.begin(run), false).layout.repeats_elements()) continue;
-    const std::string path = path_of(tree, run.begin);
+    const std::string path = detail::path_of(tree, run.begin);
     throw_invalid_argument(
         {(path.empty() ? "the tree" : path),
          " repeats elements (its strides lead to some more than once), so they have no offsets: copy it first"});

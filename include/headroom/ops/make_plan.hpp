@@ -105,7 +105,7 @@ struct PlanOneTree {
     auto* const data = detail::data_of(leaf);
     using Element = std::remove_pointer_t<decltype(data)>;
     const std::size_t size = detail::size_of(leaf);
-    check_walkable(path, "", leaf, data, size);
+    detail::check_walkable(path, "", leaf, data, size);
     using Format = format_of<Element>;
     void* destination = nullptr;
     if constexpr (Writes) {
@@ -139,16 +139,16 @@ struct PlanTwoTrees {
     auto* const to = detail::data_of(destination);
     using Element = std::remove_pointer_t<decltype(to)>;
     const std::size_t size = detail::size_of(source);
-    check_walkable(path, is_new ? "" : "the source", source, from, size);
-    check_walkable(path, "the destination", destination, to, detail::size_of(destination));
+    detail::check_walkable(path, is_new ? "" : "the source", source, from, size);
+    detail::check_walkable(path, "the destination", destination, to, detail::size_of(destination));
     if constexpr (check_is_writable<Element>()) {
       constexpr auto& kind = VerbOps::template kind<format_of<std::remove_pointer_t<decltype(from)>>, format_of<Element>>;
       if constexpr (has_layout<std::remove_const_t<From>>::value || has_layout<std::remove_const_t<To>>::value) {
         add_strided(path, from, detail::layout_of(source), to, detail::layout_of(destination), kind);
-        check_same_structure<std::remove_const_t<From>, std::remove_const_t<To>>(path, source, destination);
+        detail::check_same_structure<std::remove_const_t<From>, std::remove_const_t<To>>(path, source, destination);
       } else {
         if (size != detail::size_of(destination)) throw_sizes_differ(path, size, detail::size_of(destination));
-        check_same_structure<std::remove_const_t<From>, std::remove_const_t<To>>(path, source, destination);
+        detail::check_same_structure<std::remove_const_t<From>, std::remove_const_t<To>>(path, source, destination);
         add(path, from, to, size, kind);
       }
     }
@@ -190,10 +190,10 @@ void walk_trees(Pieces& pieces, Tree& tree) {
 template <class VerbOps, bool Writes, class Tree>
 void plan_one(Plan& plan, Tree& tree) {
   Plan::Writer writer(plan);
-  walk_trees<VerbOps, Writes>(writer, tree);
+  detail::walk_trees<VerbOps, Writes>(writer, tree);
   writer.close();
   if constexpr (Writes && leaves_may_meet_v<Tree>) {
-    if (!leaves_are_in_order(plan)) check_leaves_apart(plan, tree, true);
+    if (!leaves_are_in_order(plan)) detail::check_leaves_apart(plan, tree, true);
   }
 }
 
@@ -211,9 +211,9 @@ template <class VerbOps, DestinationIs Is, class Pieces, class Source, class Des
 template <class VerbOps, DestinationIs Is, class Source, class Destination>
 void plan_two(Plan& plan, const Source& source, Destination& destination) {
   Plan::Writer writer(plan);
-  const Apartness apartness = walk_trees<VerbOps, Is>(writer, source, destination);
+  const Apartness apartness = detail::walk_trees<VerbOps, Is>(writer, source, destination);
   writer.close();
-  if (Is == DestinationIs::the_users && !apartness.is_certain()) check_leaves_apart(plan, source, false);
+  if (Is == DestinationIs::the_users && !apartness.is_certain()) detail::check_leaves_apart(plan, source, false);
 }
 
 /// Whether a tree is, by its type, one leaf whose elements lie side by side.

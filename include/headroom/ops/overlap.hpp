@@ -212,7 +212,8 @@ template <class Tree>
 void check_leaves_apart(const Plan& plan, const Tree& tree, bool in_place) {
   OverlapSearch search(plan);
   if (!search.finds()) return;
-  const std::string written = path_of(tree, plan.place_of(*search.written)), read = path_of(tree, plan.place_of(*search.read));
+  const std::string written = detail::path_of(tree, plan.place_of(*search.written)),
+                    read = detail::path_of(tree, plan.place_of(*search.read));
   if (in_place) {
     throw_invalid_argument(
         {written, " and ", read, " share elements, which would be worked on twice: leave one of them out of the tree"});

@@ -76,7 +76,7 @@ struct PolicyVerbs<NoOpLossScale, Call> : ScalingVerbs {
   template <class To, class Executor, class Tree>
   static auto unscale(const NoOpLossScale&, const Executor& executor, Tree&& tree) {
     if constexpr (std::is_same_v<To, same_dtype> || every_leaf_is_v<Tree, To>) {
-      const GradientReport report = max_abs_of(executor, tree, false);
+      const GradientReport report = detail::max_abs_of(executor, tree, false);
       return Unscaled<Tree>{std::forward<Tree>(tree), report};
     } else {
       return headroom::unscale<To>(executor, std::forward<Tree>(tree), 1.0F);
@@ -88,11 +88,11 @@ struct PolicyVerbs<NoOpLossScale, Call> : ScalingVerbs {
   }
   template <class Executor, class Tree>
   static GradientReport unscale_in_place(const NoOpLossScale&, const Executor& executor, const Tree& tree) {
-    return max_abs_of(executor, tree, false);
+    return detail::max_abs_of(executor, tree, false);
   }
   template <class Tree>
   static GradientReport unscale_in_place(const NoOpLossScale&, const Tree& tree) {
-    return max_abs_of(sequential, tree, false);
+    return detail::max_abs_of(sequential, tree, false);
   }
 };
 

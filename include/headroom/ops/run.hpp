@@ -181,7 +181,7 @@ class Shares {
 template <class Executor>
 [[nodiscard]] Found run(const Executor& executor, const Plan& plan, const Pass& pass) {
   if constexpr (check_is_executor<Executor>()) {
-    const std::size_t count = count_shares(executor, plan.bytes());
+    const std::size_t count = detail::count_shares(executor, plan.bytes());
     if (count > 1) {
       Shares shares(plan, pass, count);
       executor.run(shares.count(), [&shares](std::size_t i) { shares.run(i); });
@@ -210,22 +210,22 @@ struct LonePiece {
 template <class VerbOps, bool Writes, class Executor, class Tree>
 [[gnu::noinline]] Found plan_then_run(const Executor& executor, const Pass& pass, Tree& tree) {
   Plan plan;
-  plan_one<VerbOps, Writes>(plan, tree);
-  return run(executor, plan, pass);
+  detail::plan_one<VerbOps, Writes>(plan, tree);
+  return detail::run(executor, plan, pass);
 }
 template <class VerbOps, DestinationIs Is, class Executor, class Source, class Destination>
 [[gnu::noinline]] Found plan_then_run(const Executor& executor, const Pass& pass, const Source& source,
                                       Destination& destination) {
   Plan plan;
-  plan_two<VerbOps, Is>(plan, source, destination);
+  detail::plan_two<VerbOps, Is>(plan, source, destination);
   if constexpr (Is == DestinationIs::the_users && leaves_may_meet_v<Destination>) {
     // Where several sources go to one destination, they go there in their order.
     if (executor.concurrency() > 1 && destinations_meet(plan)) return run(sequential, plan, pass);
   }
-  if (VerbOps::streaming == 0 || !is_worth_streaming(plan.bytes())) return run(executor, plan, pass);
+  if (VerbOps::streaming == 0 || !is_worth_streaming(plan.bytes())) return detail::run(executor, plan, pass);
   Pass streaming = pass;
   streaming.streaming = VerbOps::streaming;
-  return run(executor, plan, streaming);
+  return detail::run(executor, plan, streaming);
 }
 
 /// A verb that reads one tree or works on it in place (How: whether it writes), or from one into another (DestinationIs).
@@ -234,11 +234,11 @@ Found plan_and_run(const Executor& executor, const Pass& pass, Trees&... trees) 
   if constexpr ((is_lone_piece_v<Trees> && ...) && check_is_executor<Executor>()) {
     if (((detail::size_of(trees) <= chunk_size) && ...)) {
       LonePiece lone;
-      (void)walk_trees<VerbOps, How>(lone, trees...);
+      (void)detail::walk_trees<VerbOps, How>(lone, trees...);
       return lone.run(pass);
     }
   }
-  return plan_then_run<VerbOps, How>(executor, pass, trees...);
+  return detail::plan_then_run<VerbOps, How>(executor, pass, trees...);
 }
 
 }  // namespace detail

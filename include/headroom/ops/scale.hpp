@@ -18,7 +18,7 @@ template <class Scalar>
   if constexpr (std::is_same_v<Scalar, double>) {
     return value * factor;
   } else {
-    return to_float(value) * static_cast<float>(factor);
+    return detail::to_float(value) * static_cast<float>(factor);
   }
 }
 
@@ -34,7 +34,7 @@ struct ScaleNodes {
     if constexpr (is_dynamic_node<Node>()) {
       node = tree_traits<Node>::scaled(node, static_cast<float>(factor));
     } else {
-      (void)transform_in_place<ScaleOps>(executor, Pass{0, factor}, node);
+      (void)detail::transform_in_place<ScaleOps>(executor, Pass{0, factor}, node);
     }
   }
 };

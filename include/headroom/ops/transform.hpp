@@ -42,11 +42,11 @@ using SaturatingCastOps = Saturating<CastOps>;
 
 template <class VerbOps, class Executor, class Tree>
 GradientReport transform_in_place(const Executor& executor, const Pass& pass, Tree& tree) {
-  return report_of(plan_and_run<VerbOps, true>(executor, pass, tree));
+  return report_of(detail::plan_and_run<VerbOps, true>(executor, pass, tree));
 }
 template <class VerbOps, class Executor, class Source, class Destination>
 GradientReport transform_into(const Executor& executor, const Pass& pass, const Source& source, Destination& destination) {
-  return report_of(plan_and_run<Streaming<VerbOps>, DestinationIs::the_users>(executor, pass, source, destination));
+  return report_of(detail::plan_and_run<Streaming<VerbOps>, DestinationIs::the_users>(executor, pass, source, destination));
 }
 
 /// Whether an argument `Tree&&` is about to be destroyed together with its elements, so that they can be overwritten.
@@ -69,7 +69,7 @@ struct CopyCanFail {
 struct LookAtLeaf {
   template <class Leaf>
   void operator()(const Path& path, Leaf& leaf) const {
-    check_walkable(path, "", leaf, detail::data_of(leaf), detail::size_of(leaf));
+    detail::check_walkable(path, "", leaf, detail::data_of(leaf), detail::size_of(leaf));
   }
 };
 
@@ -81,16 +81,16 @@ auto transform(const Executor& executor, const Pass& pass, Tree&& tree) {
     return Unscaled<bare<Tree>>{tree, {}};
   } else if constexpr (is_expiring<Tree> && std::is_same_v<Result, bare<Tree>>) {
     GradientReport report{};
-    if constexpr (!std::is_same_v<VerbOps, CastOps>) report = transform_in_place<VerbOps>(executor, pass, tree);
+    if constexpr (!std::is_same_v<VerbOps, CastOps>) report = detail::transform_in_place<VerbOps>(executor, pass, tree);
     return Unscaled<Result>{std::forward<Tree>(tree), report};
   } else {
     if constexpr (facts_of<CopyCanFail, bare<Tree>>() != 0) {
       const LookAtLeaf look{};
       detail::walk(root, look, std::as_const(tree));
     }
-    Unscaled<Result> result{make_like<To>(std::as_const(tree)), {}};
-    result.report =
-        report_of(plan_and_run<Streaming<VerbOps>, DestinationIs::new_tree>(executor, pass, std::as_const(tree), result.grads));
+    Unscaled<Result> result{detail::make_like<To>(std::as_const(tree)), {}};
+    result.report = report_of(
+        detail::plan_and_run<Streaming<VerbOps>, DestinationIs::new_tree>(executor, pass, std::as_const(tree), result.grads));
     return result;
   }
 }

@@ -77,7 +77,7 @@ inline constexpr const char* no_name = "(not registered)";
 template <class P>
 using equal_t = decltype(std::declval<const P&>() == std::declval<const P&>());
 template <class P>
-using config_t = decltype(loss_scale_config(std::declval<const P&>().config()));
+using config_t = decltype(detail::loss_scale_config(std::declval<const P&>().config()));
 template <class P>
 using counter_t = decltype(std::declval<const P&>().counter());
 template <class P>
@@ -136,7 +136,7 @@ struct Held {
     return std::is_empty_v<Policy> || std::memcmp(held.bytes, other.bytes, sizeof(Policy)) == 0;
   }
   static LossScaleConfig config(const HeldLossScale& held) {
-    if constexpr (is_detected_v<config_t, Policy>) return loss_scale_config(of(held).config());
+    if constexpr (is_detected_v<config_t, Policy>) return detail::loss_scale_config(of(held).config());
     throw_none("config", name());
   }
   static std::int64_t counter(const HeldLossScale& held) {
@@ -153,7 +153,7 @@ struct Held {
       if (type == &address_of_type<decltype(changed)>) {
         changed = *static_cast<const decltype(changed)*>(config);
       } else if (type == &address_of_type<LossScaleConfig>) {
-        loss_scale_config(changed) = *static_cast<const LossScaleConfig*>(config);
+        detail::loss_scale_config(changed) = *static_cast<const LossScaleConfig*>(config);
       } else {
         throw_invalid_argument({"with_config: the policy '", name(), "' has another kind of configuration"});
       }
@@ -165,7 +165,7 @@ struct Held {
     if constexpr (is_detected_v<with_settings_t, Policy>) {
       return put(held, of(held).with_settings(settings));
     } else if constexpr (is_detected_v<state_t, Policy>) {
-      return put(held, Policy::from_state_dict(changed_state(of(held).state_dict(), settings)));
+      return put(held, Policy::from_state_dict(detail::changed_state(of(held).state_dict(), settings)));
     }
     throw_none("with_settings", name());
   }

@@ -92,7 +92,7 @@ constexpr auto check(const Config& config) -> decltype(config.check()) {
 /// Passes every field of a configuration to `visit` by name: see state/fields.hpp.
 template <class Config, class Visit>
 void visit_config(Config& config, Visit& visit) {
-  auto& common = loss_scale_config(config);
+  auto& common = detail::loss_scale_config(config);
   visit("initial_scale", common.initial_scale);
   visit("growth_interval", common.growth_interval);
   visit("growth_factor", common.growth_factor);

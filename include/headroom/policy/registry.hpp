@@ -41,7 +41,7 @@ struct NamedLossScales<systems::List<Systems...>> {
       {"amax", [] { return held(AmaxLossScale()); }},
       {"log_max", [] { return held(LogMaxLossScale()); }},
       {"histogram", [] { return held(HistogramLossScale()); }},
-      {Systems::name, [] { return held(Systems::preset()); }}...,
+      {Systems::name, [] { return detail::held(Systems::preset()); }}...,
   };
 };
 

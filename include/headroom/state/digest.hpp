@@ -58,7 +58,7 @@ template <class Policy>
   if constexpr (is_detected_v<state_digest_t, Policy>) {
     return policy.state_digest();
   } else if constexpr (is_detected_v<state_dict_t, Policy>) {
-    return digest(policy.state_dict());
+    return headroom::digest(policy.state_dict());
   } else {
     return digest_with(first_digest, bit_cast<std::uint32_t>(policy.loss_scale()));
   }

@@ -26,7 +26,7 @@ namespace detail {
 
 template <class Policy>
 using common_config_t = std::enable_if_t<
-    std::is_same_v<std::decay_t<decltype(loss_scale_config(std::declval<const Policy&>().config()))>, LossScaleConfig>>;
+    std::is_same_v<std::decay_t<decltype(detail::loss_scale_config(std::declval<const Policy&>().config()))>, LossScaleConfig>>;
 template <class Policy>
 using has_config_t = decltype(std::declval<const Policy&>().has_config());
 
@@ -35,7 +35,7 @@ template <class Policy>
 [[nodiscard]] LossScaleConfig config_of(const Policy& policy) {
   static_assert(is_detected_v<common_config_t, Policy>, "headroom: the policy of this scaler has no settings");
   const auto config = policy.config();
-  return loss_scale_config(config);
+  return detail::loss_scale_config(config);
 }
 /// An std::uint64_t and nothing that it could be converted to.
 struct ExactDigest {
@@ -60,9 +60,9 @@ template <class Policy>
   if constexpr (!is_detected_v<common_config_t, Policy>) {
     return 0.0F;
   } else if constexpr (is_detected_v<has_config_t, Policy>) {
-    return policy.has_config() ? config_of(policy).min_scale : 0.0F;
+    return policy.has_config() ? detail::config_of(policy).min_scale : 0.0F;
   } else {
-    return config_of(policy).min_scale;
+    return detail::config_of(policy).min_scale;
   }
 }
 

@@ -24,12 +24,13 @@ GradientReport as_report(GradientReport);
 GradientNorm as_norm(GradientNorm);
 template <class Traits, class Tree>
 using unscale_pass_t =
-    decltype(as_report(Traits::unscale(std::declval<const ParallelExecutor&>(), std::declval<Tree&>(), float{})));
+    decltype(detail::as_report(Traits::unscale(std::declval<const ParallelExecutor&>(), std::declval<Tree&>(), float{})));
 template <class Traits, class Tree>
-using measure_pass_t = decltype(as_norm(Traits::measure(std::declval<const ParallelExecutor&>(), std::declval<Tree&>())));
+using measure_pass_t =
+    decltype(detail::as_norm(Traits::measure(std::declval<const ParallelExecutor&>(), std::declval<Tree&>())));
 template <class Traits, class Tree>
 using scale_pass_t =
-    decltype(as_report(Traits::scale(std::declval<const ParallelExecutor&>(), std::declval<Tree&>(), double{})));
+    decltype(detail::as_report(Traits::scale(std::declval<const ParallelExecutor&>(), std::declval<Tree&>(), double{})));
 
 template <class Traits>
 using no_passes_t = std::void_t<decltype(&WithNames<Traits>::unscale), decltype(&WithNames<Traits>::measure),
@@ -56,7 +57,7 @@ constexpr bool has_own_passes() {
 std::optional<NonFinite> as_found(std::optional<NonFinite>);
 template <class Traits, class Tree>
 using find_nonfinite_t =
-    decltype(as_found(Traits::find_nonfinite(std::declval<const ParallelExecutor&>(), std::declval<Tree&>())));
+    decltype(detail::as_found(Traits::find_nonfinite(std::declval<const ParallelExecutor&>(), std::declval<Tree&>())));
 
 /// Whether optimizer_traits looks for Inf and NaN itself.
 template <class Traits, class Tree>
@@ -107,15 +108,15 @@ struct VerbPasses {
   template <class Tree>
   static GradientReport unscale(const ParallelExecutor& executor, Tree& gradients, float loss_scale) {
     if (loss_scale != 1.0F) return headroom::unscale_in_place(executor, gradients, loss_scale);
-    return report_of(plan_and_run<ReadOps, false>(executor, Pass{0}, std::as_const(gradients)));  // writes nothing
+    return report_of(detail::plan_and_run<ReadOps, false>(executor, Pass{0}, std::as_const(gradients)));  // writes nothing
   }
   template <class Tree>
   static GradientNorm measure(const ParallelExecutor& executor, const Tree& gradients) {
-    return norm_of(plan_and_run<ReadOps, false>(executor, measure_pass(1), gradients));
+    return norm_of(detail::plan_and_run<ReadOps, false>(executor, measure_pass(1), gradients));
   }
   template <class Tree>
   static GradientReport scale(const ParallelExecutor& executor, Tree& gradients, double factor) {
-    return scale_and_report(executor, gradients, factor);
+    return detail::scale_and_report(executor, gradients, factor);
   }
 };
 
@@ -146,7 +147,7 @@ class PassesOf final : public GradientPasses {
 #if HEADROOM_EXCEPTIONS
     try {
       if constexpr (!has_own) {
-        if (may_have_written_) check_can_be_scaled(gradients_);
+        if (may_have_written_) detail::check_can_be_scaled(gradients_);
       }
     } catch (...) {
       return false;  // as the pass was
@@ -156,7 +157,7 @@ class PassesOf final : public GradientPasses {
   }
   double duplicates_norm() override {
     if constexpr (check_duplicates<Optimizer>()) {
-      auto&& duplicates = duplicates_of(optimizer_);
+      auto&& duplicates = detail::duplicates_of(optimizer_);
       return Passes::measure(executor_, duplicates).norm;
     } else {
       return 0.0;
@@ -168,7 +169,7 @@ class PassesOf final : public GradientPasses {
     } else if constexpr (has_own) {
       return std::nullopt;
     } else {
-      return find_nonfinite_times(executor_, gradients_, divided(1.0, static_cast<double>(loss_scale)));
+      return detail::find_nonfinite_times(executor_, gradients_, divided(1.0, static_cast<double>(loss_scale)));
     }
   }
 
@@ -177,7 +178,7 @@ class PassesOf final : public GradientPasses {
     if constexpr (has_own) {
       return false;
     } else {
-      return !find_nonfinite_times(executor_, gradients_, factor);
+      return !detail::find_nonfinite_times(executor_, gradients_, factor);
     }
   }
 

@@ -56,7 +56,7 @@ template <class Optimizer>
 }
 template <class Optimizer, class Tree>
 [[nodiscard]] OptimizerId id_of(const WithGradients<Optimizer, Tree>& optimizer) noexcept {
-  OptimizerId id = id_of(optimizer.optimizer());
+  OptimizerId id = detail::id_of(optimizer.optimizer());
   id.is_handed_over = owns_elements_v<Tree>;
   return id;
 }
@@ -95,14 +95,14 @@ class OptimizerStates {
   /// An optimizer with its gradients. Good until the next call, unless a state is added with it.
   template <class Optimizer, class Tree>
   [[nodiscard]] OptimizerId identify(const Optimizer& optimizer, Tree& gradients) {
-    OptimizerId id = id_of(optimizer);
+    OptimizerId id = detail::id_of(optimizer);
     leaves_.erase(leaves_.begin() + static_cast<std::ptrdiff_t>(kept_leaves_), leaves_.end());
     std::uint64_t digest = 0;  // here and not in `id`, which is in memory, so that it can stay in a register
     std::size_t defined = 0;
-    for_each_leaf(gradients, [&](auto& leaf) {
+    headroom::for_each_leaf(gradients, [&](auto& leaf) {
       ++defined;
-      const void* const elements = data_of(leaf);
-      const std::size_t size = size_of(leaf);
+      const void* const elements = detail::data_of(leaf);
+      const std::size_t size = detail::size_of(leaf);
       if (size == 0) return;
       leaves_.emplace_back(elements, size);           // in its place: a copy of it would wait until both halves are in memory
       constexpr std::uint64_t prime = 0x100000001b3;  // of the FNV-1a hash

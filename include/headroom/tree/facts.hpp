@@ -22,7 +22,7 @@ constexpr unsigned facts_of() {
   if constexpr ((std::is_same_v<T, Ancestors> || ...)) {
     return 0;
   } else if constexpr (node_kind_v<T> == node_kind::branch) {
-    return Fact::template of<T>() | facts_below<Fact, T, Ancestors...>(subtrees_t<T>{});
+    return Fact::template of<T>() | detail::facts_below<Fact, T, Ancestors...>(subtrees_t<T>{});
   } else {
     return Fact::template of<T>();
   }

@@ -121,7 +121,7 @@ constexpr auto rebound_node() {
   } else if constexpr (is_branch<T, branch_kind::product>() && !is_detected_v<traits_subtrees_t, T>) {
     return rebound_struct<T, To>();
   } else {
-    return rebuilt<To, tree_traits<T>::template rebuilt>(subtrees_t<T>{});
+    return detail::rebuilt<To, tree_traits<T>::template rebuilt>(subtrees_t<T>{});
   }
 }
 /// The type of a tree like T with elements of To.
@@ -165,7 +165,7 @@ void shape_each_like(OldParts old_parts, NewParts new_parts, std::index_sequence
 template <class To, class Old, class New>
 void shape_parts_like(const Old& old_node, New& new_node) {
   using Parts = std::make_index_sequence<std::tuple_size_v<parts_t<const Old>>>;
-  shape_each_like<To>(fields_of(old_node).members, fields_of(new_node).members, Parts{});
+  detail::shape_each_like<To>(detail::fields_of(old_node).members, detail::fields_of(new_node).members, Parts{});
 }
 
 template <class To, class T>

@@ -32,7 +32,7 @@ void container_base(const std::map<K, T, C, A>*);
 template <class K, class T, class H, class E, class A>
 void container_base(const std::unordered_map<K, T, H, E, A>*);
 template <class T>
-using container_base_t = decltype(container_base(static_cast<const T*>(nullptr)));
+using container_base_t = decltype(detail::container_base(static_cast<const T*>(nullptr)));
 
 template <class T>
 inline constexpr bool is_span_v = false;

@@ -46,15 +46,15 @@ template <class T>
 constexpr auto fields_of(T& node) {
   using Mutable = std::remove_const_t<T>;
   if constexpr (is_detected_v<traits_children_t, T>) {
-    return as_fields<Mutable>(tree_traits<Mutable>::children(node));
+    return detail::as_fields<Mutable>(tree_traits<Mutable>::children(node));
   } else if constexpr (is_detected_v<member_children_t, T>) {
-    return as_fields<Mutable>(node.children());
+    return detail::as_fields<Mutable>(node.children());
   } else if constexpr (is_detected_v<free_children_t, T>) {
-    return as_fields<Mutable>(children(node));
+    return detail::as_fields<Mutable>(children(node));
   } else if constexpr (is_detected_v<member_fields_t, T>) {
-    return as_fields<Mutable>(node.headroom_tree(node));
+    return detail::as_fields<Mutable>(node.headroom_tree(node));
   } else if constexpr (is_detected_v<free_fields_t, T>) {
-    return as_fields<Mutable>(headroom_tree(node));
+    return detail::as_fields<Mutable>(headroom_tree(node));
   } else {
     static_assert(std::is_const_v<T>,
                   "headroom: tree_traits<T> has no children; write: template <class Self> static auto "
@@ -136,12 +136,12 @@ rebound_t<T, To> make_struct_like(const T& tree);
 template <>
 struct branch<branch_kind::product> {
   template <class T>
-  using subtrees = decltype(types_of(std::declval<parts_t<T>>()));
+  using subtrees = decltype(detail::types_of(std::declval<parts_t<T>>()));
 
   template <class Visit, class First, class... Second>
   static void walk(const Path& path, Visit& visit, First& first, Second&... second) {
     using Parts = std::make_index_sequence<Product<First>::size>;
-    walk_parts(Parts{}, path, visit, Product<First>{fields_of(first)}, Product<Second>{fields_of(second)}...);
+    walk_parts(Parts{}, path, visit, Product<First>{detail::fields_of(first)}, Product<Second>{detail::fields_of(second)}...);
   }
   template <class To, class T>
   static rebound_t<T, To> make_like(const T& node) {
@@ -149,7 +149,7 @@ struct branch<branch_kind::product> {
       return std::apply([](const auto&... parts) { return rebound_t<T, To>(detail::make_like<To>(parts)...); },
                         tree_traits<T>::children(node));
     } else {
-      return make_struct_like<To>(node);
+      return detail::make_struct_like<To>(node);
     }
   }
 

@@ -71,7 +71,7 @@ void for_each_leaf_with_path(Tree&& tree, F&& f) {
 template <class Tree>
 [[nodiscard]] std::size_t leaf_count(const Tree& tree) {
   std::size_t count = 0;
-  for_each_leaf(tree, [&count](const auto&) { ++count; });
+  headroom::for_each_leaf(tree, [&count](const auto&) { ++count; });
   return count;
 }
 
@@ -79,7 +79,7 @@ template <class Tree>
 template <class Tree>
 [[nodiscard]] std::size_t element_count(const Tree& tree) {
   std::size_t count = 0;
-  for_each_leaf(tree, [&count](const auto& leaf) { count += detail::size_of(leaf); });
+  headroom::for_each_leaf(tree, [&count](const auto& leaf) { count += detail::size_of(leaf); });
   return count;
 }
 

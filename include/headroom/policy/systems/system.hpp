@@ -74,7 +74,7 @@ struct System {
 /// A policy that may start below its floor, as some systems allow; the first overflow takes it there.
 template <class Policy, class Config>
 [[nodiscard]] constexpr Policy starting_anywhere(Config config, float initial_scale) {
-  LossScaleConfig& common = loss_scale_config(config);
+  LossScaleConfig& common = detail::loss_scale_config(config);
   common.initial_scale = initial_scale < common.min_scale ? common.min_scale : initial_scale;
   return Policy(config).with_loss_scale(initial_scale);
 }
