@@ -50,21 +50,24 @@ inline void store_bytes(unsigned char* destination, __m256i value, std::size_t b
 template <std::size_t Lanes>
 inline auto load_part(binary32, const unsigned char* source, std::size_t n) noexcept {
   if constexpr (Lanes == 16) {
-    const u32x8 rest = {load_bytes_of_32(n < 8 ? source : source + 32, 4 * (n % 8))};
-    return n < 8 ? u32x16{rest, {_mm256_setzero_si256()}} : u32x16{load<8>(binary32{}, source), rest};
+    const u32s rest = {(u32_lanes)load_bytes_of_32(n < 8 ? source : source + 32, 4 * (n % 8))};
+    return n < 8 ? u32_pair{rest, {}} : u32_pair{{loaded<u32_lanes>(source)}, rest};
   } else {
-    return u32x8{load_bytes_of_32(source, 4 * n)};
+    return u32s{(u32_lanes)load_bytes_of_32(source, 4 * n)};
   }
 }
 template <std::size_t Lanes>
 inline auto load_part(binary16, const unsigned char* source, std::size_t n) noexcept {
   if constexpr (Lanes == 16) {
-    return u16x16{load_bytes_of_32(source, 2 * n)};
+    return u16s{(u16_lanes)load_bytes_of_32(source, 2 * n)};
   } else {
-    return u16x8{load_bytes(source, 2 * n)};
+    return u16_half{(u16_half_lanes)load_bytes(source, 2 * n)};
   }
+}
+inline void store_part(unsigned char* destination, u16_half bits, std::size_t n) noexcept {
+  store_bytes(destination, (__m128i)bits.lanes, 2 * n);
 }
 template <class Bits>
 inline void store_part(unsigned char* destination, Bits bits, std::size_t n) noexcept {
-  store_bytes(destination, bits.lanes, (std::is_same_v<Bits, u32x8> ? 4 : 2) * n);
+  store_bytes(destination, (__m256i)bits.lanes, (std::is_same_v<Bits, u32s> ? 4 : 2) * n);
 }

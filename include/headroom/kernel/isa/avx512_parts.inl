@@ -8,9 +8,10 @@ inline Mask first_lanes(std::size_t n) noexcept {
 
 template <std::size_t Lanes>
 inline auto load_part(binary32, const unsigned char* source, std::size_t n) noexcept {
-  const u32x16 low = {_mm512_maskz_loadu_epi32(first_lanes<__mmask16>(n), source)};
+  const u32s low = {(u32_lanes)_mm512_maskz_loadu_epi32(first_lanes<__mmask16>(n), source)};
   if constexpr (Lanes == 32) {
-    return u32x32{low, {_mm512_maskz_loadu_epi32(static_cast<__mmask16>(first_lanes<__mmask32>(n) >> 16), source + 64)}};
+    return u32_pair{
+        low, {(u32_lanes)_mm512_maskz_loadu_epi32(static_cast<__mmask16>(first_lanes<__mmask32>(n) >> 16), source + 64)}};
   } else {
     return low;
   }
@@ -18,9 +19,9 @@ inline auto load_part(binary32, const unsigned char* source, std::size_t n) noex
 template <std::size_t Lanes>
 inline auto load_part(binary16, const unsigned char* source, std::size_t n) noexcept {
   if constexpr (Lanes == 32) {
-    return u16x32{_mm512_maskz_loadu_epi16(first_lanes<__mmask32>(n), source)};
+    return u16s{(u16_lanes)_mm512_maskz_loadu_epi16(first_lanes<__mmask32>(n), source)};
   } else {
-    return u16x16{_mm256_maskz_loadu_epi16(first_lanes<__mmask16>(n), source)};
+    return u16_half{(u16_half_lanes)_mm256_maskz_loadu_epi16(first_lanes<__mmask16>(n), source)};
   }
 }
 // By registers no wider than needed: to the CPU a masked store covers all of its width, and a load from there, of the beginning
@@ -41,7 +42,10 @@ inline void store_bytes(unsigned char* destination, __m512i bits, std::size_t n)
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(destination), low);
   store_bytes(destination + 32, _mm512_maskz_extracti64x4_epi64(0xf, bits, 1), n - 32);
 }
+inline void store_part(unsigned char* destination, u16_half bits, std::size_t n) noexcept {
+  store_bytes(destination, (__m256i)bits.lanes, 2 * n);
+}
 template <class Bits>
 inline void store_part(unsigned char* destination, Bits bits, std::size_t n) noexcept {
-  store_bytes(destination, bits.lanes, (std::is_same_v<Bits, u32x16> ? 4 : 2) * n);
+  store_bytes(destination, (__m512i)bits.lanes, (std::is_same_v<Bits, u32s> ? 4 : 2) * n);
 }

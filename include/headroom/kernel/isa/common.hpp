@@ -12,7 +12,7 @@
 #include <type_traits>
 
 // What the instruction sets have in common. Each of their files defines, in a namespace of its own, about thirty names, some of
-// them by including kernel/isa/lanes.inl, and then includes kernel/kernels.inl, whose loops are made of them:
+// them by including kernel/isa/registers.inl and lanes.inl, and then includes kernel/kernels.inl, whose loops are made of them:
 //
 //   compute_for<In, Out>         the register that elements are computed in, from one format to another
 //   compute_format<Compute>      the format of one lane of it

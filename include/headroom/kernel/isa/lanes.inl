@@ -35,11 +35,6 @@ inline RegisterPair<Register, Order> plus_exact_square(RegisterPair<Register, Or
 
 using float_register = compute_for<void, binary32>;  // void: a format without instructions
 using float_bits = decltype(narrow(binary32{}, float_register{}));
-template <class Compute>
-inline Compute widen(binary32, RegisterPair<float_bits, in_order> bits) noexcept {
-  return {widen<float_register>(binary32{}, bits.first), widen<float_register>(binary32{}, bits.second)};
-}
-
 // ---- formats with instructions ----
 
 /// In memory bf16 is like fp16.
