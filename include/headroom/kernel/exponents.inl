@@ -8,13 +8,9 @@ typedef std::uint32_t lanes_u32 __attribute__((vector_size(vector_bytes)));
 typedef std::int32_t lanes_i32 __attribute__((vector_size(vector_bytes)));
 typedef float lanes_f32 __attribute__((vector_size(vector_bytes)));
 
-inline lanes_u16 load_u16(const unsigned char* source) noexcept {
-  lanes_u16 lanes;
-  std::memcpy(&lanes, source, sizeof lanes);
-  return lanes;
-}
-inline lanes_u32 load_u32(const unsigned char* source) noexcept {
-  lanes_u32 lanes;
+template <class Lanes>
+inline Lanes loaded(const unsigned char* source) noexcept {
+  Lanes lanes;
   std::memcpy(&lanes, source, sizeof lanes);
   return lanes;
 }
@@ -30,7 +26,7 @@ struct ExponentLanes {
 template <class Format>
 inline ExponentLanes spread_exponents(const unsigned char* source) noexcept {
   constexpr std::int16_t one = 1 << Format::mantissa_bits;
-  const lanes_u16 magnitude = load_u16(source) & Format::abs_mask;
+  const lanes_u16 magnitude = loaded<lanes_u16>(source) & Format::abs_mask;
   const auto is_subnormal = (lanes_u16)((lanes_i16)magnitude < one);
   // As a float, an integer has the exponent of its highest digit. Zero becomes a one, and has one less than the others.
   const auto odd = (lanes_u32)(magnitude + magnitude + 1);
@@ -53,12 +49,12 @@ template <class Format>
 inline ExponentLanes field_exponents(const unsigned char* source) noexcept {
   constexpr auto field_mask = static_cast<typename Format::bits_type>(Format::abs_mask ^ Format::mantissa_mask);
   if constexpr (sizeof(typename Format::bits_type) == 2) {
-    const lanes_u16 bits = load_u16(source), field = bits & field_mask;
+    const lanes_u16 bits = loaded<lanes_u16>(source), field = bits & field_mask;
     const auto special = (lanes_u16)((field == 0) ^ ((bits & Format::mantissa_mask) == 0));
     const auto both = (lanes_u32)field;
     return {both >> Format::mantissa_bits | both >> (Format::mantissa_bits + 8), special};
   } else {
-    const lanes_u32 a = load_u32(source), b = load_u32(source + sizeof a);
+    const lanes_u32 a = loaded<lanes_u32>(source), b = loaded<lanes_u32>(source + sizeof a);
     const lanes_u32 a_field = (a & field_mask) >> Format::mantissa_bits, b_field = (b & field_mask) >> Format::mantissa_bits;
     const auto a_special = (lanes_u32)((a_field == 0) ^ ((a & Format::mantissa_mask) == 0));
     const auto b_special = (lanes_u32)((b_field == 0) ^ ((b & Format::mantissa_mask) == 0));
