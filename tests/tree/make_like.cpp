@@ -3,6 +3,7 @@
 
 #include <headroom/headroom.hpp>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -91,6 +92,17 @@ TEST_CASE("a copy has the members that are no children") {
   CHECK(copy.weight == tree.weight);
   CHECK(copy.name == "name");
   CHECK(copy.version == 7);
+}
+
+TEST_CASE("arrays of what cannot be made first and assigned later") {
+  const std::array<Named, 2> tree{{{{1.0F}, "first", 7}, {{2.0F, 3.0F}, "second", 8}}};
+  const auto copy = cast<float>(tree);
+  CHECK(copy[1].weight == tree[1].weight);
+  CHECK(copy[1].weight.data() != tree[1].weight.data());
+  CHECK(copy[1].name == "second");
+  CHECK(copy[1].version == 8);
+  const Named array[2][1] = {{tree[0]}, {tree[1]}};
+  CHECK(cast<float>(array)[1][0].version == 8);
 }
 
 TEST_CASE("shared elements are copied, too") {

@@ -78,18 +78,27 @@ struct branch<branch_kind::sequence> {
   }
   template <class To, class T>
   static rebound_t<T, To> make_like(const T& node) {
-    rebound_t<T, To> result{};
-    if constexpr (is_detected_v<push_back_t, rebound_t<T, To>>) {
-      for (const auto& element : node) result.push_back(detail::make_like<To>(element));
+    using Result = rebound_t<T, To>;
+    if constexpr (is_made_at_once<Result>) {
+      return make_each_like<To, Result>(node, std::make_index_sequence<std::tuple_size_v<Result>>{});
     } else {
-      check_same_size(Path(), std::size(node), std::size(result));
-      auto place = std::begin(result);
-      for (const auto& element : node) *place++ = detail::make_like<To>(element);
+      auto result = empty_like<Result>(node);
+      if constexpr (is_detected_v<push_back_t, Result>) {
+        for (const auto& element : node) result.push_back(detail::make_like<To>(element));
+      } else {
+        check_same_size(Path(), std::size(node), std::size(result));
+        auto place = std::begin(result);
+        for (const auto& element : node) *place++ = detail::make_like<To>(element);
+      }
+      return result;
     }
-    return result;
   }
 
  private:
+  template <class To, class Result, class T, std::size_t... I>
+  static Result make_each_like(const T& node, std::index_sequence<I...>) {
+    return {{detail::make_like<To>(node[I])...}};
+  }
   template <class Visit, class At, class End, class... Others>
   static void walk_elements(const Path& path, Visit& visit, At at, const End end, Others... others) {
     Path here{&path, append_index};
@@ -101,9 +110,6 @@ struct branch<branch_kind::sequence> {
 };
 
 // ---- maps ----
-
-template <class Map>
-using ordered_t = decltype(std::declval<const Map&>().key_comp());
 
 template <>
 struct branch<branch_kind::map> {
@@ -132,15 +138,6 @@ struct branch<branch_kind::map> {
     const auto found = map.find(key);
     if (found == map.end()) throw_structure_differs(path, {"the destination does not have this key"});
     return found->second;
-  }
-  /// Keeps the functions that order or hash the keys, which may have state.
-  template <class Result, class T>
-  static Result empty_like(const T& node) {
-    if constexpr (is_detected_v<ordered_t, T>) {
-      return Result(node.key_comp());
-    } else {
-      return Result(node.size(), node.hash_function(), node.key_eq());
-    }
   }
 };
 

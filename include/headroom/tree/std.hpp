@@ -186,6 +186,35 @@ struct tree_traits<std::variant<Ts...>> {
   using rebuilt = std::variant<To...>;
 };
 
+// ---- new ones ----
+
+namespace detail {
+
+template <class Map>
+using ordered_t = decltype(std::declval<const Map&>().key_comp());
+template <class Map>
+using hashed_t = decltype(std::declval<const Map&>().hash_function());
+
+/// A container to be filled. Keeps the functions that order or hash the keys, which may have state.
+template <class Result, class T>
+Result empty_like([[maybe_unused]] const T& node) {
+  if constexpr (is_detected_v<ordered_t, T>) {
+    return Result(node.key_comp());
+  } else if constexpr (is_detected_v<hashed_t, T>) {
+    return Result(node.size(), node.hash_function(), node.key_eq());
+  } else {
+    return Result();
+  }
+}
+
+/// For arrays of what cannot be made first and assigned later; others may be too large to list.
+template <class>
+inline constexpr bool is_made_at_once = false;
+template <class T, std::size_t N>
+inline constexpr bool is_made_at_once<std::array<T, N>> = !std::is_default_constructible_v<T> || !std::is_move_assignable_v<T>;
+
+}  // namespace detail
+
 // ---- neither ----
 
 /// Text and the empty alternative hold no gradients.
