@@ -36,7 +36,7 @@ struct headroom::tensor_traits<Image<T>> {
     layout.push(static_cast<std::ptrdiff_t>(image.cols()), 1);
     return layout;
   }
-  // Not here, since an Image copies its elements: static constexpr bool is_view = true;  (copies share their elements)
+  static constexpr bool is_view = false;  // an Image copies its elements: no two of a tree share any
   // Optional: for the verbs that return a tensor of another dtype.
   template <class To>
   using rebind = Image<To>;

@@ -3,6 +3,7 @@
 #include <headroom/headroom.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -20,6 +21,37 @@ using headroom::bfloat16;
 using headroom::half;
 using headroom::span;
 using support::message_of;
+
+namespace {
+
+/// Tensors that say nothing, or something, of whether their copies share elements.
+struct Silent {
+  float* begin;
+  std::size_t n;
+};
+struct Owning : Silent {};
+struct View : Silent {};
+
+template <class T>
+struct traits_of_silent {
+  using value_type = float;
+  static float* data(T& tensor) { return tensor.begin; }
+  static const float* data(const T& tensor) { return tensor.begin; }
+  static std::size_t size(const T& tensor) { return tensor.n; }
+};
+
+}  // namespace
+
+template <>
+struct headroom::tensor_traits<Silent> : traits_of_silent<Silent> {};
+template <>
+struct headroom::tensor_traits<Owning> : traits_of_silent<Owning> {
+  static constexpr bool is_view = false;
+};
+template <>
+struct headroom::tensor_traits<View> : traits_of_silent<View> {
+  static constexpr bool is_view = true;
+};
 
 namespace {
 
@@ -184,6 +216,30 @@ TEST_CASE("a leaf that is in a tree twice is not written twice") {
   CHECK(*other == Floats{0.5F});
 }
 
+TEST_CASE("a tensor that does not say whether it is a view is not written twice; one that owns its elements is believed") {
+  static_assert(headroom::detail::leaves_may_meet_v<Silent> && headroom::detail::leaves_may_meet_v<std::vector<View>>);
+  static_assert(!headroom::detail::leaves_may_meet_v<Owning> && !headroom::detail::leaves_may_meet_v<std::vector<Floats>>);
+  static_assert(!headroom::detail::leaves_may_meet_v<std::tuple<float, float[2], std::array<half, 3>>>);
+  static_assert(headroom::detail::owns_elements_v<Silent>);  // the rest is as if it had said false
+  Floats memory(6, 4.0F);
+  float* const begin = memory.data();
+  const auto says_so = ContainsSubstring("[1] and [0] share elements");
+  for (std::vector<Silent> tied : {std::vector<Silent>{{begin, 6}, {begin, 6}}, {{begin, 4}, {begin + 2, 4}}}) {
+    CHECK_THAT(message_of([&] { headroom::scale_in_place(tied, 2.0); }), says_so);
+    CHECK_THAT(message_of([&] { (void)two.unscale_in_place(headroom::parallel(2), tied); }), says_so);
+    CHECK_THAT(message_of([&] { (void)headroom::clip_by_global_norm(tied, 1.0); }), says_so);
+    CHECK_THAT(message_of([&] { (void)headroom::unscale_and_clip_in_place(tied, 2.0F, 1.0); }), says_so);
+    CHECK(headroom::measure(tied).max_abs == 4.0);
+  }
+  CHECK(memory == Floats(6, 4.0F));
+  std::vector<Silent> apart{{begin + 3, 3}, {begin, 3}};
+  (void)two.unscale_in_place(apart);
+  CHECK(memory == Floats(6, 2.0F));
+  std::vector<Owning> owning{{{begin, 6}}, {{begin, 6}}};
+  (void)two.unscale_in_place(owning);
+  CHECK(memory == Floats(6, 0.5F));
+}
+
 TEST_CASE("several sources go to one destination in their order, on any number of threads") {
   const std::size_t size = std::size_t{1} << 18;
   const std::vector<Floats> sources{Floats(size, 2.0F), Floats(size, 4.0F), Floats(size, 6.0F)};
@@ -191,6 +247,11 @@ TEST_CASE("several sources go to one destination in their order, on any number o
   const std::vector<span<float>> one(3, span<float>(memory));
   (void)headroom::accumulate_into(headroom::parallel(3), sources, one, 2.0F);
   CHECK(memory == Floats(size, 7.0F));
+  std::vector<Silent> silent(3, Silent{memory.data(), size});
+  int runs = 0;
+  (void)headroom::accumulate_into(Counting{runs}, sources, silent, 2.0F);
+  CHECK(runs == 0);
+  CHECK(memory == Floats(size, 13.0F));
   (void)headroom::unscale_into(headroom::parallel(3), sources, one, 2.0F);
   CHECK(memory == Floats(size, 3.0F));
 }

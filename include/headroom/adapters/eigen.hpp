@@ -113,6 +113,7 @@ template <template <class, int, class> class Sparse, class S, int Options, class
 struct sparse_tensor {
   using value_type = S;
   using sparse = Sparse<S, Options, Index>;
+  static constexpr bool is_view = false;
 
   template <class T>
   static auto* data(T& tensor) {

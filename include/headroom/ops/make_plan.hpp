@@ -178,9 +178,10 @@ struct PlanTwoTrees {
   }
 };
 
-/// Whether two leaves of such a tree can be one: views, shared pointers, tensors of dynamic dtype.
+/// Whether two leaves of such a tree can be one: views, or what may be one, shared pointers, tensors of dynamic dtype.
 template <class Tree>
-inline constexpr bool leaves_may_meet_v = (holds_v<Tree> & (Holds::shared_elements | Holds::dynamic_nodes)) != 0;
+inline constexpr bool leaves_may_meet_v = (holds_v<Tree> &
+                                           (Holds::shared_elements | Holds::unsaid_views | Holds::dynamic_nodes)) != 0;
 
 template <class VerbOps, bool Writes, class Pieces, class Tree>
 void walk_trees(Pieces& pieces, Tree& tree) {

@@ -37,13 +37,14 @@ struct Holds {
   static constexpr unsigned shared_elements = 16;  // shared with other trees
   static constexpr unsigned unknown_owners = 32;
   static constexpr unsigned unique_owners = 64;  // which cannot be copied
+  static constexpr unsigned unsaid_views = 128;  // tensors that do not say whether they are views
 
   template <class T>
   static constexpr unsigned of() {
     if constexpr (node_kind_v<T> == node_kind::scalar) {
       return floats;
     } else if constexpr (node_kind_v<T> == node_kind::tensor) {
-      return is_view_v<T> ? floats | shared_elements : floats;
+      return is_view_v<T> ? floats | shared_elements : is_detected_v<says_is_view_t, T> ? floats : floats | unsaid_views;
     } else if constexpr (node_kind_v<T> == node_kind::integers) {
       return integers;
     } else if constexpr (node_kind_v<T> == node_kind::unknown) {

@@ -27,11 +27,14 @@ inline namespace HEADROOM_BUILD {
 /// That is enough for a tensor with contiguous elements. The rest is optional:
 ///
 ///     static Layout layout(const MyTensor&);            // shape and strides, for tensors that may have gaps or another order
-///     static constexpr bool is_view = true;             // copies share their elements (default: false)
+///     static constexpr bool is_view = true;             // copies share their elements; false: each has its own
 ///     template <class To> using rebind = ...;           // the tensor type with elements of To
 ///     template <class To> static rebind<To> like(const MyTensor&);   // a new one of the same shape, its elements undefined
 ///     static bool same_structure(const MyTensor&, const Other&);     // more than the layout: the pattern of a sparse matrix
 ///     static const char* obstacle(const MyTensor&);     // why this one cannot be walked; null if it can
+///
+/// Where is_view is not said, a tensor is taken for one with elements of its own, but verbs in place look all the same whether
+/// two leaves share some, which would be worked on twice. To say false spares them that.
 ///
 /// The second parameter is for specialising whole families by std::enable_if_t.
 template <class T, class Enable = void>
@@ -59,6 +62,8 @@ template <class T>
 using layout_t = decltype(tensor_traits<T>::layout(std::declval<const T&>()));
 template <class T>
 using is_view_t = std::enable_if_t<tensor_traits<T>::is_view>;
+template <class T>
+using says_is_view_t = decltype(tensor_traits<T>::is_view);
 
 template <class T>
 inline constexpr bool has_tensor_traits_v = !is_detected_v<not_tensor_t, T>;
@@ -132,6 +137,7 @@ template <class Leaf>
 template <class T>
 struct contiguous_tensor {
   using value_type = std::remove_cv_t<T>;
+  static constexpr bool is_view = false;
   template <class Tensor>
   static constexpr auto* data(Tensor& tensor) noexcept {
     return std::data(tensor);
