@@ -56,4 +56,23 @@ case $way in
     fi
     build_and_run project -DHEADROOM_SOURCE_DIR="$source" -DCOMPONENT=compiled
     ;;
+  optimised) # headroom::compiled, where nobody has said how: at the top, as a subproject and fetched; what has been said counts
+    level() { # of optimisation, which is the last that the compiler is told: PROJECT FLAG ...
+      rm -rf "$work/build"
+      cmake -S "$1" -B "$work/build" -G Ninja -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_CXX_FLAGS= -DCMAKE_BUILD_TYPE= "${@:2}" >&2
+      sed -nE '/"command".*src\/headroom\.cpp/{s/.* -(O[0-9a-z]*) .*/\1/; s/.*"command".*/none/; p}' "$work/build/compile_commands.json"
+    }
+    expect() {
+      [[ $1 == "$2" ]] || { echo "headroom::compiled is optimised by '$1', and should be by '$2'" && exit 1; }
+    }
+    alone=("$source" -DHEADROOM_COMPILED=ON -DHEADROOM_BUILD_TESTS=OFF -DHEADROOM_BUILD_EXAMPLES=OFF)
+    expect "$(level "${alone[@]}")" O2
+    expect "$(level "$consumer/project" -DHEADROOM_SOURCE_DIR="$source" -DCOMPONENT=compiled)" O2
+    expect "$(level "$consumer/vendored" -DHEADROOM_SOURCE_DIR="$source" -DJSON=after -DFETCH=ON)" O2
+    expect "$(level "${alone[@]}" -DCMAKE_CXX_FLAGS='-g -O1')" O1
+    echo 'add_compile_options(-g -O3)' >"$work/options.cmake"
+    expect "$(level "${alone[@]}" -DCMAKE_PROJECT_headroom_INCLUDE="$work/options.cmake")" O3
+    expect "$(level "${alone[@]}" -DCMAKE_BUILD_TYPE=Release)" O3
+    expect "$(level "${alone[@]}" -DCMAKE_BUILD_TYPE=Debug)" none
+    ;;
 esac
