@@ -4,13 +4,12 @@ include(GNUInstallDirs)
 # Headers are the same on every machine, the library is not.
 set(headroom_targets headroom)
 set(headroom_independent ARCH_INDEPENDENT)
-set(headroom_shared_dir ${CMAKE_INSTALL_DATADIR})
+set(headroom_package_dir ${CMAKE_INSTALL_DATADIR}/cmake/headroom)
 if(HEADROOM_COMPILED)
   list(APPEND headroom_targets headroom_compiled)
   set(headroom_independent)
-  set(headroom_shared_dir ${CMAKE_INSTALL_LIBDIR})
+  set(headroom_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/headroom)
 endif()
-set(headroom_package_dir ${headroom_shared_dir}/cmake/headroom)
 
 install(TARGETS ${headroom_targets} EXPORT headroomTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT headroomTargets NAMESPACE headroom:: DESTINATION ${headroom_package_dir})
@@ -22,12 +21,13 @@ write_basic_package_version_file(headroomConfigVersion.cmake COMPATIBILITY SameM
 install(FILES cmake/headroomConfig.cmake cmake/headroomAdapters.cmake ${CMAKE_CURRENT_BINARY_DIR}/headroomConfigVersion.cmake
         DESTINATION ${headroom_package_dir})
 
-# For pkg-config, relative to where it lies: the installation can be moved.
-set(headroom_pkgconfig_dir ${headroom_shared_dir}/pkgconfig)
-file(RELATIVE_PATH headroom_prefix_from_pkgconfig /${headroom_pkgconfig_dir} /)
-configure_file(cmake/headroom.pc.in headroom.pc @ONLY)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/headroom.pc DESTINATION ${headroom_pkgconfig_dir})
+# For pkg-config, relative to where they lie: the installation can be moved. Headers are found in one place, with the library or without.
+function(headroom_install_pc name dir)
+  file(RELATIVE_PATH headroom_prefix_from_pkgconfig /${dir}/pkgconfig /)
+  configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${dir}/pkgconfig)
+endfunction()
+headroom_install_pc(headroom ${CMAKE_INSTALL_DATADIR})
 if(HEADROOM_COMPILED)
-  configure_file(cmake/headroom-compiled.pc.in headroom-compiled.pc @ONLY)
-  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/headroom-compiled.pc DESTINATION ${headroom_pkgconfig_dir})
+  headroom_install_pc(headroom-compiled ${CMAKE_INSTALL_LIBDIR})
 endif()

@@ -48,7 +48,9 @@ case $way in
     build_and_run project -DCMAKE_PREFIX_PATH="$work/prefix" -DCOMPONENT=compiled
     rm -r "$work/build"
     if command -v pkg-config >/dev/null; then
-      export PKG_CONFIG_PATH=$work/prefix/lib/pkgconfig
+      export PKG_CONFIG_PATH=$work/prefix/share/pkgconfig
+      pkg-config --print-errors --exists headroom # where it is without the library, too
+      PKG_CONFIG_PATH+=:$work/prefix/lib/pkgconfig
       read -ra flags < <(pkg-config --cflags --libs headroom-compiled)
       # Of unlike flags, which the boundary of the library does not know.
       g++ -std=c++17 -O2 -ffast-math -march=native -fno-exceptions "$consumer/project/use_headroom.cpp" "${flags[@]}" -o "$work/use_headroom"

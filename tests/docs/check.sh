@@ -8,7 +8,8 @@
 # cmake  A CMakeLists.txt, or what follows its first two lines (cmake_minimum_required, project). It builds `train` of train.cpp, which is
 #        examples/minimal.cpp, and may find headroom installed, in third_party/headroom, or by FetchContent under the name `headroom`.
 # sh     Goes through in a copy of the project with train.cpp in it; $HOME is empty, and pkg-config and CMake find headroom installed.
-#        Of a line `bash SCRIPT ...` the script must be there; it is not run.
+#        Of a line `bash SCRIPT ...` the script must be there; it is not run. What installs headroom and asks pkg-config for it goes
+#        through a second time for headroom::compiled.
 # python, other text, and what has no language: not tested.
 set -euo pipefail
 document=$1 line=$2 build=$3
@@ -78,6 +79,15 @@ check_sh() {
   cd "$work/project"
   cp examples/minimal.cpp train.cpp
   sed -E 's/^bash .*//' "$block" >"$work/script"
+  run_script
+  if grep -q 'pkg-config .* headroom)' "$work/script"; then
+    rm -rf "$work/home" build
+    mkdir "$work/home"
+    sed -i -E 's/^cmake -S .*/& -DHEADROOM_COMPILED=ON/; s/(pkg-config .* headroom)\)/\1-compiled)/' "$work/script"
+    run_script
+  fi
+}
+run_script() {
   HOME=$work/home CMAKE_PREFIX_PATH=$work/prefix PKG_CONFIG_PATH=$work/prefix/share/pkgconfig bash -euo pipefail "$work/script"
 }
 
