@@ -23,7 +23,7 @@ namespace detail {
 
 /// Blocks for lists that grow. What one list gives back the next one takes over, so that verbs that are called again and again
 /// allocate nothing.
-struct Blocks {
+struct HEADROOM_DETAIL_HIDDEN Blocks {
   static constexpr std::size_t head = alignof(std::max_align_t);  // of a block: its size
 
   [[nodiscard]] static std::size_t size_of(const void* block) noexcept {
