@@ -7,6 +7,8 @@
 
 #include BLOCK
 
+static_assert(headroom::tensor_traits<Buffer>::is_view, "or scale(buffer, factor) would scale the elements of its source");
+
 /// Tied gradients, two of its tensors with the same elements, are noticed.
 int main() {
   float element = 1.0F;
