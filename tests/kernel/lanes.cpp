@@ -34,6 +34,11 @@ namespace {
 struct e3m4 : headroom::ieee_format<std::uint8_t, 3, 4> {};
 struct e5m8 : headroom::float_format<std::uint16_t, 5, 8, 20, 0x1F7F, false> {};  ///< 14 bits; no Inf, and many NaNs
 struct e8m5 : headroom::ieee_format<std::uint16_t, 8, 5> {};  ///< subnormal where floats are: scalar kernels
+// All numbers large: subnormal ones are rounded by adding a float, which for the second of them would have to be beyond float.
+struct large_e4m3 : headroom::float_format<std::uint8_t, 4, 3, -106, 0x77, true> {};
+struct largest_e4m3 : headroom::float_format<std::uint8_t, 4, 3, -107, 0x77, true> {};
+using large8 = headroom::storage_float<large_e4m3>;
+using largest8 = headroom::storage_float<largest_e4m3>;
 using own8 = headroom::storage_float<e3m4>;
 using own14 = headroom::storage_float<e5m8>;
 using own16 = headroom::storage_float<e8m5>;
@@ -166,7 +171,7 @@ TEST_CASE("casts of every pattern, and at every boundary between neighbours", "[
     }
   };
   support::for_each_storage_float(check);
-  support::for_each_type<own8, own14, own16>(check);
+  support::for_each_type<own8, own14, own16, large8, largest8>(check);
   support::for_each_type<half, headroom::bfloat16, double, cbfloat16>([](auto type) {
     using T = typename decltype(type)::type;
     check_cast<T, float8_e4m3>();

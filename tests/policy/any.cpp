@@ -2,6 +2,8 @@
 #include <headroom/headroom.hpp>
 #include <headroom/policy/any.hpp>
 #include <headroom/policy/concept.hpp>
+#include <headroom/policy/tolerance.hpp>
+#include <headroom/training/grad_scaler.hpp>
 
 #include <string>
 #include <type_traits>
@@ -116,6 +118,24 @@ TEST_CASE("what has no settings says so by its name") {
   CHECK(constant.with_loss_scale(4.0F) == AnyLossScale(headroom::ConstantLossScale(4.0F)));
   CHECK_THAT(logic_error_of([&] { (void)none.with_loss_scale(4.0F); }),
              ContainsSubstring("with_loss_scale: the policy 'noop' has none"));
+}
+
+TEST_CASE("settings may be returned by value, alone or in a struct") {
+  struct ByValue {
+    [[nodiscard]] static float loss_scale() { return 1.0F; }
+    [[nodiscard]] ByValue adjust(bool) const { return *this; }
+    [[nodiscard]] ByValue adjust(const headroom::GradientReport&) const { return *this; }
+    [[nodiscard]] static headroom::ToleranceConfig config() { return {headroom::LossScaleConfig{64.0F, 7}, 0.5}; }
+  };
+  const AnyLossScale any = ByValue();
+  CHECK(any.has_config());
+  CHECK(any.config().growth_interval == 7);
+}
+
+TEST_CASE("a scaler's state is its policy's, whatever else is in it") {
+  headroom::GradScaler<> scaler(headroom::presets::torch(1024.0));
+  scaler.set_spike_guard(headroom::SpikeGuard());
+  CHECK(AnyLossScale::from_state_dict(scaler.state_dict()) == AnyLossScale(scaler.policy()));
 }
 
 TEST_CASE("what it holds can be got back, and be replaced by another kind") {

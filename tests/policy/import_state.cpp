@@ -35,6 +35,10 @@ TEST_CASE("errors name the system's own key and the value") {
   CHECK_THAT(refused("_growth_tracker", 1.0),
              ContainsSubstring("_growth_tracker is 1 as a real number; it must be a whole number"));
   CHECK_THAT(refused("colour", 1), ContainsSubstring("the key 'colour' is unknown; its value is 1"));
+  CHECK_THAT(message_of([] {
+               (void)import_state("openseq2seq_backoff", {{"scale", 65536.0}});
+             }),
+             ContainsSubstring("scale is 65536, above max_scale, which is 16384"));
   StateDict missing = torch_state;
   CHECK(missing.erase("_growth_tracker"));
   CHECK_THAT(message_of([&] { (void)import_state("torch", missing); }),

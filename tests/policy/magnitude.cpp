@@ -1,11 +1,13 @@
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/magnitude.hpp>
+#include <headroom/policy/systems/nntrainer.hpp>
 
 #include <cmath>
 #include <limits>
 #include <random>
 
 #include "support/catch.hpp"
+#include "support/errors.hpp"
 
 namespace {
 
@@ -34,6 +36,10 @@ TEST_CASE("a piece of one's own follows magnitudes, within bounds, and falls bac
   CHECK(policy.adjust(false).loss_scale() == 16384.0F);
   CHECK(Normalised::from_state_dict(policy.adjust({true, 0.25}).state_dict()).loss_scale() == 4.0F);
   CHECK(policy.policy_name() == "normalise");
+  using Other = headroom::BasicDynamicLossScale<headroom::GrowAfterTotalFiniteSteps, headroom::BackOffAtOnce, Normalise>;
+  CHECK(Other::policy_name() == "total_finite_steps_dynamic_normalise");
+  CHECK_THAT(support::message_of([] { (void)Normalised::from_state_dict(Other().state_dict()); }),
+             Catch::Matchers::ContainsSubstring("it must be 'normalise'"));
   static_assert(sizeof(headroom::DynamicLossScale) <= sizeof(headroom::LossScaleConfig) + 16);
 }
 

@@ -151,6 +151,54 @@ TEST_CASE("a state is of one policy") {
   CHECK_THAT(message_of([] { register_loss_scale<Stairs>(""); }), ContainsSubstring("the name is empty"));
 }
 
+namespace {
+
+/// Its states have no name but the one it gives itself.
+template <int kind>
+struct SameName : Stairs {
+  [[nodiscard]] SameName adjust(bool) const { return *this; }
+  [[nodiscard]] SameName adjust(const headroom::GradientReport&) const { return *this; }
+  [[nodiscard]] static SameName from_state_dict(const StateDict& dict) { return {Stairs::from_state_dict(dict)}; }
+  [[nodiscard]] static std::string policy_name() { return kind < 2 ? "same" : "dynamic"; }
+};
+std::atomic<int> asked{0};
+/// While it is asked for its state, which every registration does, it waits until two are at it.
+struct Turnstile : Stairs {
+  [[nodiscard]] Turnstile adjust(bool) const { return *this; }
+  [[nodiscard]] Turnstile adjust(const headroom::GradientReport&) const { return *this; }
+  [[nodiscard]] static Turnstile from_state_dict(const StateDict&) { return {}; }
+  [[nodiscard]] static StateDict state_dict() {
+    if (asked++ > 0) {
+      while (asked < 3) std::this_thread::yield();
+    }
+    return {{"policy", "turnstile"}};
+  }
+};
+template <int kind>
+struct Racing : Turnstile {
+  [[nodiscard]] Racing adjust(bool) const { return *this; }
+  [[nodiscard]] Racing adjust(const headroom::GradientReport&) const { return *this; }
+  [[nodiscard]] static Racing from_state_dict(const StateDict&) { return {}; }
+  [[nodiscard]] static StateDict state_dict() { return {{"policy", "racing"}}; }
+};
+
+}  // namespace
+
+TEST_CASE("a state is of one policy, also by the name that the policy gives itself, and where two threads register at once") {
+  register_loss_scale<SameName<0>>("same_0");
+  CHECK_THAT(message_of([] { register_loss_scale<SameName<1>>("same_1"); }),
+             ContainsSubstring("there are states of another policy 'same' already"));
+  CHECK_THAT(message_of([] { register_loss_scale<SameName<2>>("same_2"); }),
+             ContainsSubstring("there are states of another policy 'dynamic' already"));
+
+  register_loss_scale<Turnstile>("turnstile");
+  std::atomic<int> refused{0};
+  std::thread other([&refused] { refused += message_of([] { register_loss_scale<Racing<0>>("racing_0"); }).empty() ? 0 : 1; });
+  refused += message_of([] { register_loss_scale<Racing<1>>("racing_1"); }).empty() ? 0 : 1;
+  other.join();
+  CHECK(refused == 1);
+}
+
 TEST_CASE("threads may register at once: each name goes to one of them") {
   std::vector<std::thread> threads;
   std::atomic<int> refused{0};

@@ -145,8 +145,10 @@ TEST_CASE("what cannot be read is refused with its line") {
   CHECK_THAT(error_of("a = \"\\n\""), ContainsSubstring("two hexadecimal digits"));
   CHECK_THAT(error_of("a = 1 2"), ContainsSubstring("more than a value"));
   CHECK_THAT(error_of("a = 9223372036854775808"), ContainsSubstring("'9223372036854775808' is beyond 64 bits"));
-  for (const char* bad : {"1.2.3", "1e", "1x", "-", "--1", "+1", "1e999", "0x", "0x1", "0x1p", "0x1p+", "0x.p1", "0xgp1",
-                          "0x1p1x", "0x1.1.1p1", "0x1p999999", "infinity", "-NaN", "."}) {
+  for (const char* bad :
+       {"1.2.3",   "1e",         "1x",      "-",          "--1",      "+1",        "1e999",  "0x",      "0x1",
+        "0x1p",    "0x1p+",      "0x.p1",   "0xgp1",      "0x1p1x",   "0x1.1.1p1", "0x-0p0", "-0x-0p0", "0x-0.0p5",
+        "0x0p+-1", "-0x1b5p+-5", "0x1p--5", "0x1p999999", "infinity", "-NaN",      "."}) {
     CHECK_THAT(error_of(std::string("a = ") + bad), ContainsSubstring(std::string("a = ") + bad));
   }
   for (const char* inexact : {"0x1.00000000000001p0", "0x3ffffffffffffffp0", "0x1p-1075", "0x1p1024", "0x3p-1075"}) {

@@ -2,7 +2,9 @@
 #include <headroom/training/grad_scaler.hpp>
 #include <headroom/training/optimizer_state.hpp>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -12,6 +14,7 @@
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/optimizers.hpp"
+#include "support/strided.hpp"
 
 using Catch::Matchers::ContainsSubstring;
 using headroom::GradScaler;
@@ -143,6 +146,48 @@ TEST_CASE("two optimizers that share some of their gradients, in whatever order,
       CHECK(b.all.size() == 2);
     }
   }
+}
+
+TEST_CASE("two optimizers whose gradients overlap in part do not unscale them twice") {
+  struct Flat {
+    std::vector<headroom::span<float>> all;
+    std::vector<headroom::span<float>>& gradients() { return all; }
+    void step() {}
+  };
+  Weights buffer(8, 1024.0F), apart(1, 2048.0F);
+  for (const std::size_t from : {0U, 3U, 7U}) {
+    for (const bool whole_first : {true, false}) {
+      CAPTURE(from, whole_first);
+      std::fill(buffer.begin(), buffer.end(), 1024.0F);
+      Flat whole{{apart, buffer}}, part{{headroom::span<float>(&buffer[from], from == 7 ? 1 : 5)}};
+      GradScaler scaler(presets::torch(1024.0));
+      (void)scaler.unscale_(whole_first ? whole : part);
+      CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_(whole_first ? part : whole); }),
+                 ContainsSubstring("as another one's"));
+      apart[0] = 2048.0F;
+    }
+  }
+  std::fill(buffer.begin(), buffer.end(), 1024.0F);
+  Flat first{{headroom::span<float>(buffer.data(), 4)}}, second{{headroom::span<float>(buffer.data() + 4, 4)}};
+  GradScaler scaler(presets::torch(1024.0));
+  (void)scaler.unscale_(second);
+  (void)scaler.unscale_(first);
+  CHECK(buffer == Weights(8, 1.0F));
+}
+
+TEST_CASE("two optimizers may have rows of one matrix whose elements lie between each other's") {
+  struct Row {
+    support::Strided<float> row;
+    support::Strided<float>& gradients() { return row; }
+    void step() {}
+  };
+  Weights matrix(6, 1024.0F);
+  Row a{{matrix.data(), {3}, {2}}}, b{{matrix.data() + 1, {3}, {2}}}, again = b;
+  GradScaler scaler(presets::torch(1024.0));
+  (void)scaler.unscale_(a);
+  (void)scaler.unscale_(b);
+  CHECK(matrix == Weights(6, 1.0F));
+  CHECK_THROWS_AS(scaler.unscale_(again), std::logic_error);
 }
 
 TEST_CASE("an optimizer inside of another one, and gradients of both, are not unscaled twice") {

@@ -13,7 +13,8 @@ inline namespace HEADROOM_BUILD {
 ///
 ///     template <> struct headroom::dtype_traits<my_half> { using format = headroom::binary16; };
 ///
-/// The type must be trivially copyable and of the size of the format's bits.
+/// The type must be trivially copyable and of the size of the format's bits; the format binary64, or one whose values are
+/// floats.
 template <class T, class = void>
 struct dtype_traits {};
 
@@ -30,6 +31,8 @@ struct is_dtype<T, std::void_t<typename dtype_traits<T>::format>> : std::true_ty
   static_assert(
       std::is_trivially_copyable_v<T> && sizeof(T) == sizeof(typename dtype_traits<T>::format::bits_type),
       "headroom: dtype_traits<T>::format does not fit T: T must be trivially copyable and as large as the format's bits");
+  static_assert(fits_float<typename dtype_traits<T>::format>() || std::is_same_v<typename dtype_traits<T>::format, binary64>,
+                "headroom: dtype_traits<T>::format has too many digits or too large numbers for float, and is not binary64");
 };
 
 }  // namespace detail

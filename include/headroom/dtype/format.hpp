@@ -50,6 +50,14 @@ inline constexpr saturate_t saturate{};
 
 namespace detail {
 
+/// Whether each value of the format is a float.
+template <class Format>
+constexpr bool fits_float() {
+  constexpr int largest_exponent = static_cast<int>(Format::largest_finite_bits >> Format::mantissa_bits) - Format::bias;
+  return sizeof(typename Format::bits_type) <= sizeof(float) && Format::mantissa_bits <= binary32::mantissa_bits &&
+         largest_exponent <= binary32::bias;
+}
+
 /// `Format` as the destination of a conversion that saturates.
 template <class Format>
 struct saturating : Format {

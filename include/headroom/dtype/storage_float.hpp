@@ -49,8 +49,7 @@ class storage_float {
   template <class T>
   static constexpr bool is_number = std::is_same_v<T, float> || std::is_same_v<T, double> || detail::is_integer<T>;
 
-  static_assert(sizeof(typename Format::bits_type) <= sizeof(float) && Format::mantissa_bits <= binary32::mantissa_bits &&
-                    static_cast<int>(Format::largest_finite_bits >> Format::mantissa_bits) - Format::bias <= binary32::bias,
+  static_assert(detail::fits_float<Format>(),
                 "headroom: a storage_float holds what float can hold: the format has too many digits or too large numbers");
 
  public:

@@ -169,8 +169,12 @@ class BasicDynamicLossScale : public detail::ConfiguredLossScale<BasicDynamicLos
 
   /// The name in states of this kind of policy: "dynamic", say.
   [[nodiscard]] static std::string policy_name() {
-    if constexpr (has_magnitude) return Magnitude::name;
-    return detail::concat({Growth::name, *Growth::name == '\0' ? "" : "_", Backoff::name});
+    const std::string rule = detail::concat({Growth::name, *Growth::name == '\0' ? "" : "_", Backoff::name});
+    if constexpr (has_magnitude) {
+      return rule == BackOffAtOnce::name ? Magnitude::name : detail::concat({rule, "_", Magnitude::name});
+    } else {
+      return rule;
+    }
   }
 
   friend constexpr bool operator==(const BasicDynamicLossScale& a, const BasicDynamicLossScale& b) noexcept {

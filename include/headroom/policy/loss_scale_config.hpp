@@ -47,7 +47,7 @@ inline constexpr std::int64_t largest_hysteresis = std::numeric_limits<std::int3
 [[nodiscard]] constexpr const LossScaleConfig& loss_scale_config(const LossScaleConfig& config) noexcept { return config; }
 [[nodiscard]] constexpr LossScaleConfig& loss_scale_config(LossScaleConfig& config) noexcept { return config; }
 template <class Config>
-[[nodiscard]] constexpr auto loss_scale_config(Config& config) noexcept -> decltype((config.scale)) {
+[[nodiscard]] constexpr auto loss_scale_config(Config&& config) noexcept -> decltype((config.scale)) {
   return config.scale;
 }
 

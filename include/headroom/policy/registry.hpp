@@ -63,7 +63,9 @@ template <class Systems, class IsIt>
 [[nodiscard]] inline std::string name_in_states(const std::string& name, const HeldLossScale& policy) {
   if (!policy.kind->has_state) return {};
   const StateDict state = policy.kind->state_dict(policy);
-  return state.contains("policy") ? to_text(state.at("policy")) : concat({"'", name, "'"});
+  if (state.contains("policy")) return to_text(state.at("policy"));
+  const std::string own = policy.kind->name();
+  return concat({"'", own == no_name ? name : own, "'"});
 }
 
 /// Throws std::invalid_argument if another policy has the name, be it in its states, or if it is empty.
@@ -71,18 +73,18 @@ template <class Systems>
 void register_held(const std::string& name, const HeldLossScale& policy) {
   if (name.empty()) throw_invalid_argument({"register_loss_scale: the name is empty"});
   const std::string in_states = name_in_states(name, policy);
-  const HeldLossScale same = find_loss_scale<Systems>([&](std::string_view other_name, const HeldLossScale& other) {
-    return !in_states.empty() && other.kind != policy.kind && name_in_states(std::string(other_name), other) == in_states;
-  });
-  if (same.kind != nullptr) throw_invalid_argument({"there are states of another policy ", in_states, " already"});
   auto* added = new RegisteredLossScale{name, policy, registered_loss_scales.load(std::memory_order_acquire)};
-  HeldLossScale known;
+  HeldLossScale same, known;
   do {
+    same = find_loss_scale<Systems>([&](std::string_view other_name, const HeldLossScale& other) {
+      return !in_states.empty() && other.kind != policy.kind && name_in_states(std::string(other_name), other) == in_states;
+    });
     known = find_loss_scale<Systems>([&name](std::string_view other, const HeldLossScale&) { return other == name; });
-  } while (known.kind == nullptr &&
+  } while (same.kind == nullptr && known.kind == nullptr &&
            !registered_loss_scales.compare_exchange_weak(added->next, added, std::memory_order_acq_rel));
-  if (known.kind == nullptr) return;
+  if (same.kind == nullptr && known.kind == nullptr) return;
   delete added;
+  if (same.kind != nullptr) throw_invalid_argument({"there are states of another policy ", in_states, " already"});
   if (!known.kind->equal(known, policy)) throw_invalid_argument({"there is a policy '", name, "' already"});
 }
 
@@ -131,8 +133,10 @@ template <class Systems>
   StateDict state = dict;
   if (!own.contains("version")) StateReader::check_version(dict);
   if (!own.contains("main_scale")) StateReader::check_main_scale(dict);
-  for (const char* key : {"version", "policy", "main_scale"}) {
-    if (!own.contains(key)) (void)state.erase(key);
+  for (const auto& [key, value] : dict) {
+    const bool is_not_its_own =
+        key == "version" || key == "policy" || key == "main_scale" || key.compare(0, 12, "spike_guard.") == 0;
+    if (is_not_its_own && !own.contains(key)) (void)state.erase(key);
   }
   policy.kind->load_state_dict(policy, state);
   return policy;

@@ -35,6 +35,7 @@ class StateValue {
   template <class Number, std::enable_if_t<std::is_integral_v<Number>, int> = 0>
   StateValue(Number value)
       : kind_(std::is_same_v<Number, bool> ? Kind::boolean : Kind::integer), integer_(static_cast<std::int64_t>(value)) {
+    static_assert(sizeof(Number) <= sizeof(std::int64_t), "headroom: a StateValue holds integers of up to 64 bits");
     if constexpr (std::is_unsigned_v<Number> && sizeof(Number) >= sizeof(std::int64_t)) {
       if (value > static_cast<Number>(std::numeric_limits<std::int64_t>::max()))
         detail::throw_invalid_argument({std::to_string(value), " is too large for a StateValue"});

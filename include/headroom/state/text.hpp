@@ -214,12 +214,14 @@ class TextReader {
     std::size_t count = 0;
     for (const char c : digits.substr(0, p)) {
       if (c == '.') continue;
+      if (hex_digit(c) > 15) bad_number(word, "no number");
       if (++count > 15) bad_number(word, "longer than a double");
       mantissa = mantissa * 16 + hex_digit(c);
     }
     std::string_view exponent = digits.substr(p + 1);
     if (!exponent.empty() && (exponent.front() == '-' || exponent.front() == '+')) exponent.remove_prefix(1);
-    if (exponent.empty() || exponent.size() > 5) bad_number(word, "no number: its exponent is not one");
+    const bool is_number = exponent.find_first_not_of("0123456789") == std::string_view::npos;
+    if (exponent.empty() || exponent.size() > 5 || !is_number) bad_number(word, "no number: its exponent is not one");
     double value = 0.0;
     if (!read_double(digits, true, value)) bad_number(word, "no number, or beyond double");
     const auto bits = bit_cast<std::uint64_t>(value);

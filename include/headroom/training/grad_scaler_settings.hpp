@@ -114,7 +114,7 @@ class GradScalerSettings {
   /// The reducer is called with what was found in the unscaled gradients of each optimizer, before anything is decided, on
   /// ranks without gradients too, and by a disabled scaler to clip. It returns the combination over all ranks, which have to
   /// unscale, clip or step the same optimizers in the same order. A sum of squares beyond double is an overflow. If the reducer
-  /// throws, the step of those gradients is skipped, or they have not been clipped and you can try again.
+  /// throws, the step of those gradients is skipped as by an overflow, or they have not been clipped and you can try again.
   void set_reducer(std::function<GradientSums(const GradientSums&)> reducer) {
     iteration_.reducer = nullptr;
     if (reducer) iteration_.reducer = [reducer = std::move(reducer)](const GradientSums& here, auto) { return reducer(here); };

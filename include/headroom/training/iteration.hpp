@@ -84,7 +84,8 @@ class Iteration {
     const OptimizerId id = states_.identify(optimizer, passes.gradients());
     if (const OptimizerState* state = states_.find(id)) {
       throw_logic_error({state->stepped
-                             ? "unscale_: this optimizer has been stepped already; call update before the next iteration"
+                             ? "unscale_: this optimizer has been stepped already, or one that was at its address; call update "
+                               "before the next iteration"
                              : "unscale_: the gradients of this optimizer have been unscaled already since the last update"});
     }
     if (is_deferred && !takes_factor<Optimizer>()) throw_takes_no_factor("unscale_");
@@ -122,7 +123,9 @@ class Iteration {
       (void)unscale_first(id, passes, scale, nullptr);
       state = &states_.last();
     } else if (state->stepped) {
-      throw_logic_error({"step: this optimizer has been stepped already since the last update; call update first"});
+      throw_logic_error(
+          {"step: this optimizer has been stepped already since the last update, or one that was at its address; call update "
+           "first"});
     } else {
       check_nothing_added(*state, passes);
     }

@@ -104,7 +104,8 @@ class OptimizerStates {
       const void* const elements = detail::data_of(leaf);
       const std::size_t size = detail::size_of(leaf);
       if (size == 0) return;
-      leaves_.emplace_back(elements, size);           // in its place: a copy of it would wait until both halves are in memory
+      leaves_.emplace_back(elements,
+                           sure_bytes(leaf, size));   // in its place: a copy would wait until both halves are in memory
       constexpr std::uint64_t prime = 0x100000001b3;  // of the FNV-1a hash
       digest = (digest ^ reinterpret_cast<std::uintptr_t>(elements)) * prime;
       digest = (digest ^ size) * prime;
@@ -143,14 +144,15 @@ class OptimizerStates {
     for (std::size_t i = id.begin; i < id.end; ++i) own.push_back({leaves_[i], nullptr, nullptr, false});
     sort_by_begin(own.begin(), own.end());
     for (const OptimizerState& state : now_) {
-      const bool may_have_moved = state.id.is_inline && id.is_inline && state.id.type == id.type;
+      const bool handed_over = state.id.is_handed_over || id.is_handed_over;
+      const bool may_have_moved = state.id.is_inline && id.is_inline && state.id.type == id.type && !handed_over;
       if (may_have_moved && state.may_be(passes.measure())) {
         throw_logic_error(
             {"this optimizer cannot be told from one that was unscaled and has moved since, with the gradients that lie in it: "
              "leave it where it is between unscale_ and step"});
       }
       const bool refilled = state.id.same_gradients(id) && state.stepped && !state.may_be(passes.measure());
-      if (refilled || state.id.is_handed_over || id.is_handed_over || !shares(state, own)) continue;
+      if (refilled || handed_over || !shares(state, own)) continue;
       throw_logic_error({"gradients of this optimizer have been unscaled already since the last update, as another one's"});
     }
   }
@@ -200,21 +202,33 @@ class OptimizerStates {
   }
 
  private:
+  /// The bytes from the first element on that are certain to be the leaf's: all where it has no gaps, else that element.
+  template <class Leaf>
+  [[nodiscard]] static std::size_t sure_bytes(const Leaf& leaf, std::size_t size) {
+    constexpr std::size_t element = sizeof(*data_of(leaf));
+    if constexpr (has_layout<Leaf>::value) {
+      const Layout layout = layout_of(leaf);
+      if (!LoopNest(layout, layout).is_contiguous()) return element;
+    }
+    return size * element;
+  }
   /// Whether some of these gradients, which are sorted, are some of the state's. A stepped optimizer's memory may be another's
   /// by now, if not as a whole leaf.
   [[nodiscard]] bool shares(const OptimizerState& state, const LeafRanges& sorted) const {
     const auto is_before = [](const ByteRange& a, const ByteRange& b) { return a.begin < b.begin; };
     for (std::size_t i = state.id.begin; i < state.id.end; ++i) {
-      const LeafRange* const found = std::lower_bound(sorted.begin(), sorted.end(), leaves_[i], is_before);
-      if (found == sorted.end() || found->begin != leaves_[i].begin || found->begin == 0) continue;
-      if (!state.stepped || found->end == leaves_[i].end) return true;
+      const ByteRange& leaf = leaves_[i];
+      if (leaf.begin == 0) continue;
+      const LeafRange* const found = std::lower_bound(sorted.begin(), sorted.end(), leaf, is_before);
+      const bool meets = (found != sorted.end() && found->meets(leaf)) || (found != sorted.begin() && found[-1].meets(leaf));
+      if (meets && (!state.stepped || (found != sorted.end() && found->begin == leaf.begin && found->end == leaf.end)))
+        return true;
     }
     return false;
   }
 
   std::vector<OptimizerState> now_, before_;
-  // Gradients that have elements, from their address to as many bytes behind it as there are elements: those of the states of
-  // now_, and behind them those of the last identify.
+  // The sure_bytes of gradients that have elements: those of the states of now_, and behind them those of the last identify.
   std::vector<ByteRange> leaves_;
   std::size_t kept_leaves_ = 0;
   bool loss_before_ = false;

@@ -124,13 +124,18 @@ template <class Format>
 inline constexpr bool is_sixteen_bits = std::is_same_v<Format, binary16> || std::is_same_v<Format, brain16>;
 
 /// Whether the SIMD instruction sets compute with the format: those they have instructions for, and all formats of up to 16
-/// bits whose numbers, subnormal ones included, are normal floats (isa/lanes.inl). Other formats run on the scalar kernels. So
-/// does everything if the chosen instruction set is not compiled into this translation unit (another one may have chosen it).
+/// bits whose numbers, subnormal ones included, are normal floats, and not the largest (isa/lanes.inl). Other formats run on
+/// the scalar kernels. So does everything if the chosen instruction set is not compiled into this translation unit (another one
+/// may have chosen it).
+template <class Format>
+constexpr bool computes_in_lanes() {
+  constexpr int bits_behind_point = Format::bias - 1 + Format::mantissa_bits;  // of the smallest number
+  return sizeof(typename Format::bits_type) <= 2 && holds_normals<Format, binary32>() &&
+         bits_behind_point < binary32::bias - 1 && bits_behind_point >= binary32::mantissa_bits - binary32::bias;
+}
 template <class Format>
 inline constexpr bool has_registers = is_sixteen_bits<Format> || std::is_same_v<Format, binary32> ||
-                                      (sizeof(typename Format::bits_type) <= 2 &&
-                                       Format::bias + Format::mantissa_bits < binary32::bias &&
-                                       holds_normals<Format, binary32>());
+                                      computes_in_lanes<Format>();
 
 }  // namespace detail
 }  // namespace HEADROOM_BUILD

@@ -95,6 +95,8 @@ class StateImport {
     float value = 0.0F;
     read_(key, value);
     check_loss_scale(key, value);
+    const StateValue* most = ours_.find("max_scale");
+    if (most != nullptr) check_order(key, static_cast<double>(value), "max_scale", most->real());
     ours_.set("loss_scale", value);
   }
   /// 0 means no floor.
