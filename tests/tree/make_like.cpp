@@ -40,6 +40,12 @@ struct Shared {
   std::string name;
   HEADROOM_TREE(Shared, weight)
 };
+struct NamedAndShared {
+  Named named;
+  std::pair<Named, std::shared_ptr<std::vector<float>>> pair;
+  std::shared_ptr<std::vector<float>> shared[2];
+  HEADROOM_TREE(NamedAndShared, named, pair, shared)
+};
 template <class T>
 struct Node {
   std::vector<T> value;
@@ -113,6 +119,20 @@ TEST_CASE("shared elements are copied, too") {
   CHECK(copy.name == "name");
   CHECK(*cast<half>(tree.weight) == std::vector<half>(2, half(1.0F)));
   CHECK(cast<half>(std::shared_ptr<float>()) == nullptr);
+}
+
+TEST_CASE("a part that cannot be assigned beside one that shares its elements") {
+  const auto shared = std::make_shared<std::vector<float>>(2, 1.0F);
+  const NamedAndShared tree{{{1.0F}, "first", 7}, {{{2.0F}, "second", 8}, shared}, {shared, nullptr}};
+  const auto copy = cast<float>(tree);
+  CHECK(copy.named.weight == tree.named.weight);
+  CHECK(copy.pair.first.weight == tree.pair.first.weight);
+  CHECK(copy.pair.first.version == 8);
+  CHECK(copy.pair.second != shared);
+  CHECK(*copy.pair.second == *shared);
+  CHECK(copy.shared[0] != shared);
+  CHECK(*copy.shared[0] == *shared);
+  CHECK_FALSE(copy.shared[1]);
 }
 
 TEST_CASE("a new struct of one that holds itself") {

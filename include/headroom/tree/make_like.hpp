@@ -130,42 +130,46 @@ struct rebound : decltype(rebound_node<T, To>()) {};
 
 // ---- new trees ----
 
-template <class To, class Old, class New>
+template <class To, bool IsCopy, class Old, class New>
 void shape_parts_like(const Old& old_node, New& new_node);
 
 /// Gives a part of a new struct the shape of the old one's. A part may follow the struct's dtype or have its own: a `double` in
-/// a Model<T> stays double.
-template <class To, class Old, class New>
+/// a Model<T> stays double. Of a copy only what shares its elements is made anew, for the rest may not be assignable.
+template <class To, bool IsCopy, class Old, class New>
 void shape_like(const Old& old_part, New& new_part) {
   // The copied struct may share this part with the old one, which is not ours to write.
   if (static_cast<const void*>(std::addressof(old_part)) == static_cast<const void*>(std::addressof(new_part))) return;
-  if constexpr (std::is_array_v<New>) {
+  constexpr bool both_products = is_branch<Old, branch_kind::product>() && is_branch<New, branch_kind::product>();
+  if constexpr (IsCopy && may_own_elements_v<Old>) {
+    return;
+  } else if constexpr (std::is_array_v<New>) {
     if constexpr (node_kind_v<Old> == node_kind::branch || node_kind_v<Old> == node_kind::integers) {
       auto element = std::begin(new_part);
-      for (const auto& old_element : old_part) detail::shape_like<To>(old_element, *element++);
+      for (const auto& old_element : old_part) detail::shape_like<To, IsCopy>(old_element, *element++);
     }
+  } else if constexpr (IsCopy && both_products) {
+    detail::shape_parts_like<To, true>(old_part, new_part);
   } else if constexpr (std::is_same_v<New, rebound_t<Old, To>>) {
     new_part = detail::make_like<To>(old_part);
   } else if constexpr (std::is_same_v<New, rebound_t<Old, same_dtype>>) {
     new_part = detail::make_like<same_dtype>(old_part);
   } else {
-    constexpr bool both_products = is_branch<Old, branch_kind::product>() && is_branch<New, branch_kind::product>();
     static_assert(both_products,
                   "headroom: a member of this struct is a view (a span, a map) or of a type that does not follow the struct's "
                   "dtype, so the verb cannot make a new one: use its _into or _in_place form");
-    if constexpr (both_products) detail::shape_parts_like<To>(old_part, new_part);
+    if constexpr (both_products) detail::shape_parts_like<To, false>(old_part, new_part);
   }
 }
 
-template <class To, class OldParts, class NewParts, std::size_t... I>
+template <class To, bool IsCopy, class OldParts, class NewParts, std::size_t... I>
 void shape_each_like(OldParts old_parts, NewParts new_parts, std::index_sequence<I...>) {
   static_assert(sizeof...(I) == std::tuple_size_v<NewParts>, "headroom: the rebound struct has another number of children");
-  (detail::shape_like<To>(std::get<I>(old_parts), std::get<I>(new_parts)), ...);
+  (detail::shape_like<To, IsCopy>(std::get<I>(old_parts), std::get<I>(new_parts)), ...);
 }
-template <class To, class Old, class New>
+template <class To, bool IsCopy, class Old, class New>
 void shape_parts_like(const Old& old_node, New& new_node) {
   using Parts = std::make_index_sequence<std::tuple_size_v<parts_t<const Old>>>;
-  detail::shape_each_like<To>(detail::fields_of(old_node).members, detail::fields_of(new_node).members, Parts{});
+  detail::shape_each_like<To, IsCopy>(detail::fields_of(old_node).members, detail::fields_of(new_node).members, Parts{});
 }
 
 template <class To, class T>
@@ -180,13 +184,13 @@ rebound_t<T, To> make_struct_like(const T& tree) {
     return tree;
   } else if constexpr (std::is_same_v<Result, T> && is_copyable_tree_v<T>) {
     Result result(tree);  // copies the members that are not children, too
-    if constexpr (!may_own_elements_v<T>) detail::shape_parts_like<To>(tree, result);
+    if constexpr (!may_own_elements_v<T>) detail::shape_parts_like<To, true>(tree, result);
     return result;
   } else {
     static_assert(std::is_default_constructible_v<Result>,
                   "headroom: a new struct is made by its default constructor, which this one lacks: use the _into form");
     Result result{};
-    detail::shape_parts_like<To>(tree, result);
+    detail::shape_parts_like<To, false>(tree, result);
     return result;
   }
 }
