@@ -45,6 +45,18 @@ void check_walkable(const Path& path, const char* which, Leaf& leaf, const Eleme
   if (size != 0 && data == nullptr) throw_null_leaf(path, which, size);
 }
 
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_too_many_dimensions(const Path& path, const char* which, int rank) {
+  throw_bad_leaf(path, which,
+                 {"has ", std::to_string(rank), " dimensions, not counting those of one element; there may be ",
+                  std::to_string(Layout::max_rank)});
+}
+template <class Leaf>
+[[nodiscard]] Layout checked_layout_of(const Path& path, const char* which, const Leaf& leaf) {
+  const Layout layout = detail::layout_of(leaf);
+  if (layout.excess() != 0) throw_too_many_dimensions(path, which, layout.rank() + layout.excess());
+  return layout;
+}
+
 inline void check_distinct_elements(const Path& path, const Layout& layout) {
   if (!layout.repeats_elements()) return;
   throw_bad_leaf(
@@ -113,7 +125,7 @@ struct PlanOneTree {
     }
     constexpr auto& kind = VerbOps::template kind<Format, Format>;
     if constexpr (has_layout<std::remove_const_t<Leaf>>::value) {
-      const Layout layout = detail::layout_of(leaf);
+      const Layout layout = checked_layout_of(path, "", leaf);
       if (Writes) check_distinct_elements(path, layout);
       plan.add(data, destination, size, LoopNest(layout, layout), kind);
     } else {
@@ -144,7 +156,8 @@ struct PlanTwoTrees {
     if constexpr (check_is_writable<Element>()) {
       constexpr auto& kind = VerbOps::template kind<format_of<std::remove_pointer_t<decltype(from)>>, format_of<Element>>;
       if constexpr (has_layout<std::remove_const_t<From>>::value || has_layout<std::remove_const_t<To>>::value) {
-        add_strided(path, from, detail::layout_of(source), to, detail::layout_of(destination), kind);
+        add_strided(path, from, checked_layout_of(path, is_new ? "" : "the source", source), to,
+                    checked_layout_of(path, "the destination", destination), kind);
         detail::check_same_structure<std::remove_const_t<From>, std::remove_const_t<To>>(path, source, destination);
       } else {
         if (size != detail::size_of(destination)) throw_sizes_differ(path, size, detail::size_of(destination));

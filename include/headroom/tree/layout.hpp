@@ -21,11 +21,12 @@ class Layout {
  public:
   static constexpr int max_rank = 16;
 
-  /// Appends a dimension. Throws std::invalid_argument beyond max_rank.
-  void push(std::ptrdiff_t size, std::ptrdiff_t stride) {
+  /// Appends a dimension. Beyond max_rank it is only counted, and verbs throw std::invalid_argument, naming the leaf.
+  void push(std::ptrdiff_t size, std::ptrdiff_t stride) noexcept {
     if (size == 1) return;
     if (rank_ == max_rank) {
-      detail::throw_invalid_argument({"a tensor has more than ", std::to_string(max_rank), " dimensions"});
+      ++excess_;
+      return;
     }
     shape_[rank_] = size;
     strides_[rank_] = stride;
@@ -33,6 +34,8 @@ class Layout {
   }
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
+  /// Number of dimensions beyond max_rank.
+  [[nodiscard]] int excess() const noexcept { return excess_; }
   [[nodiscard]] std::ptrdiff_t shape(int i) const noexcept { return shape_[i]; }
   [[nodiscard]] std::ptrdiff_t stride(int i) const noexcept { return strides_[i]; }
 
@@ -76,7 +79,7 @@ class Layout {
   }
 
  private:
-  int rank_ = 0;
+  int rank_ = 0, excess_ = 0;
   std::ptrdiff_t shape_[max_rank];  // the first rank_ of each are set
   std::ptrdiff_t strides_[max_rank];
 };
