@@ -4,6 +4,8 @@
 #include <headroom/headroom.hpp>
 
 #include <array>
+#include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -59,6 +61,29 @@ struct WithIntegerArrays {
   int step[2];
   int grid[2][3];
   HEADROOM_TREE(WithIntegerArrays, weight, step, grid)
+};
+
+/// An allocator with state, and no other to begin with.
+template <class T>
+struct Arena {
+  using value_type = T;
+  int* allocations;
+  explicit Arena(int* counter) : allocations(counter) {}
+  template <class U>
+  Arena(const Arena<U>& other) : allocations(other.allocations) {}  // NOLINT: implicit, as allocators are
+  T* allocate(std::size_t n) {
+    ++*allocations;
+    return std::allocator<T>().allocate(n);
+  }
+  void deallocate(T* memory, std::size_t n) { std::allocator<T>().deallocate(memory, n); }
+  template <class U>
+  bool operator==(const Arena<U>& other) const {
+    return allocations == other.allocations;
+  }
+  template <class U>
+  bool operator!=(const Arena<U>& other) const {
+    return allocations != other.allocations;
+  }
 };
 
 bool descending(int a, int b) { return a > b; }
@@ -170,5 +195,27 @@ TEST_CASE("a new map orders and hashes its keys as the old one does") {
   CHECK(cast<half>(ordered).begin()->first == 2);
   std::unordered_map<int, float, Modulo> hashed(8, Modulo{7});
   hashed[9] = 1.5F;
+  CHECK(cast<half>(hashed).at(9) == half(1.5F));
+}
+
+TEST_CASE("a new container has the allocator that a copy would have") {
+  int allocations = 0;
+  const Arena<float> arena(&allocations);
+  using Leaf = std::vector<float, Arena<float>>;
+  const Leaf leaf(3, 1.0F, arena);
+  const std::vector<half, Arena<half>> narrow = cast<half>(leaf);
+  CHECK(narrow.size() == 3);
+  CHECK(narrow.get_allocator() == arena);
+  const std::vector<Leaf, Arena<Leaf>> leaves(2, leaf, arena);
+  CHECK(cast<half>(leaves).get_allocator() == arena);
+  CHECK(cast<half>(leaves)[1].get_allocator() == arena);
+  const std::list<float, Arena<float>> list(2, 1.0F, arena);
+  CHECK(cast<half>(list).get_allocator() == arena);
+  using Pair = std::pair<const int, float>;
+  std::map<int, float, std::less<int>, Arena<Pair>> ordered({{1, 2.0F}}, arena);
+  CHECK(cast<half>(ordered).get_allocator() == arena);
+  std::unordered_map<int, float, Modulo, std::equal_to<int>, Arena<Pair>> hashed(8, Modulo{7}, {}, arena);
+  hashed[9] = 1.5F;
+  CHECK(cast<half>(hashed).get_allocator() == arena);
   CHECK(cast<half>(hashed).at(9) == half(1.5F));
 }

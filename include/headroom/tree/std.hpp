@@ -51,6 +51,22 @@ struct pointer_to : branch_of<branch_kind::pointer, T> {
   using element_type = T;
 };
 
+template <class T>
+using own_allocator_t =
+    std::enable_if_t<!std::is_same_v<typename T::allocator_type, std::allocator<typename T::allocator_type::value_type>>,
+                     decltype(std::declval<const T&>().get_allocator())>;
+/// A new container with the allocator that a copy of `old` would have.
+template <class New, class Old, class... Arguments>
+New container_like([[maybe_unused]] const Old& old, const Arguments&... arguments) {
+  using Allocator = detected_or_t<void, own_allocator_t, New>;
+  if constexpr (is_detected_v<own_allocator_t, Old> && std::is_constructible_v<New, const Arguments&..., Allocator>) {
+    using Traits = std::allocator_traits<typename Old::allocator_type>;
+    return New(arguments..., Allocator(Traits::select_on_container_copy_construction(old.get_allocator())));
+  } else {
+    return New(arguments...);
+  }
+}
+
 }  // namespace detail
 
 // ---- leaves ----
@@ -61,7 +77,7 @@ struct tensor_traits<std::vector<T, Allocator>, std::enable_if_t<is_dtype_v<T>>>
   using rebind = std::vector<To, detail::allocator_of<Allocator, To>>;
   template <class To>
   static rebind<To> like(const std::vector<T, Allocator>& tensor) {
-    return rebind<To>(tensor.size());
+    return detail::container_like<rebind<To>>(tensor, tensor.size());
   }
 };
 
@@ -197,13 +213,13 @@ using hashed_t = decltype(std::declval<const Map&>().hash_function());
 
 /// A container to be filled. Keeps the functions that order or hash the keys, which may have state.
 template <class Result, class T>
-Result empty_like([[maybe_unused]] const T& node) {
+Result empty_like(const T& node) {
   if constexpr (is_detected_v<ordered_t, T>) {
-    return Result(node.key_comp());
+    return container_like<Result>(node, node.key_comp());
   } else if constexpr (is_detected_v<hashed_t, T>) {
-    return Result(node.size(), node.hash_function(), node.key_eq());
+    return container_like<Result>(node, node.size(), node.hash_function(), node.key_eq());
   } else {
-    return Result();
+    return container_like<Result>(node);
   }
 }
 
