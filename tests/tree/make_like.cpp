@@ -173,6 +173,18 @@ TEST_CASE("integers are copied as they are") {
   CHECK(result == std::make_tuple(half(1.0F), std::vector<bool>{true, false}, std::string("text"), 16777217));
 }
 
+TEST_CASE("integers whose owners cannot be copied are copied in depth") {
+  using Owned = std::optional<std::unique_ptr<int>>;
+  std::tuple<float, std::unique_ptr<int>, Owned> tree(1.0F, std::make_unique<int>(3), std::make_unique<int>(4));
+  const auto copy = cast<half>(tree);
+  REQUIRE(std::get<1>(copy));
+  CHECK(std::get<1>(copy) != std::get<1>(tree));
+  CHECK(*std::get<1>(copy) == 3);
+  CHECK(**std::get<2>(copy) == 4);
+  std::get<1>(tree).reset();
+  CHECK_FALSE(std::get<1>(cast<half>(tree)));
+}
+
 TEST_CASE("empty trees stay empty") {
   CHECK(cast<half>(std::vector<float>{}).empty());
   CHECK(cast<half>(std::map<int, std::vector<float>>{}).empty());

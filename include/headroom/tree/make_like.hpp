@@ -207,7 +207,7 @@ rebound_t<T, To> make_like(const T& tree) {
     } else {
       return tree;
     }
-  } else if constexpr (node_kind_v<T> == node_kind::branch) {
+  } else if constexpr (node_kind_v<T> == node_kind::branch || (is_detected_v<kind_t, T> && !std::is_copy_constructible_v<T>)) {
     return branch<kind_of_branch<T>()>::template make_like<To>(tree);
   } else {
     return tree;
