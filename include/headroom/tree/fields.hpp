@@ -44,7 +44,8 @@ using types_if = std::conditional_t<Known, types<Ts...>, void>;
 
 /// Makes a struct a branch whose members appear by name in paths: `HEADROOM_TREE(Type, member, member, ...)` with up to 64
 /// members, in the body of the struct (also of a class template) or after it in its namespace. Members without gradients need
-/// not be named.
+/// not be named; what they are in a new struct is said at tree_traits. Do not name static members: each struct would count
+/// them as its own and scale them again.
 #define HEADROOM_TREE(Type, ...)                                                                                        \
   [[maybe_unused]] constexpr auto headroom_tree(Type& self) {                                                           \
     using HeadroomDeclared = ::headroom::detail::types_if<::headroom::detail::are_plain_names(#__VA_ARGS__)             \

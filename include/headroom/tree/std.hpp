@@ -172,7 +172,8 @@ struct tree_traits<std::optional<T>> : detail::pointer_to<T, false> {
   template <class To>
   using rebuilt = std::optional<To>;
 };
-/// Not for T[], whose size it does not know: put a span of it into the tree.
+/// Not for T[], whose size it does not know: put a span of it into the tree. Of an object that is derived from T, the T in
+/// it is the tree, and a new one is a T; so it is with std::shared_ptr and std::reference_wrapper.
 template <class T, class Deleter>
 struct tree_traits<std::unique_ptr<T, Deleter>, std::enable_if_t<!std::is_array_v<T>>> : detail::pointer_to<T, false> {
   static T* get(const std::unique_ptr<T, Deleter>& self) { return self.get(); }

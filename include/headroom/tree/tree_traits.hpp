@@ -30,8 +30,11 @@ enum class branch_kind {
 ///
 /// The children must be parts that a copy of the struct does not share: list a std::shared_ptr itself, not what it points to.
 /// headroom cannot see whether they are, so a verb that returns a tree copies even a temporary of such a struct, and throws if
-/// the copy has the same elements. With HEADROOM_TREE the members are known, and a temporary that owns them is reused. A struct
-/// of another dtype is default constructed and its children are filled; members that are not children keep their defaults.
+/// the copy has the same elements. With HEADROOM_TREE the members are known, and a temporary that owns them is reused.
+///
+/// A new struct of the same type is a copy, with the members that are not children. One of another dtype, or of a type that
+/// cannot be copied, as with a std::unique_ptr in it, is default constructed and its children are filled; members that are not
+/// children keep their defaults. The _in_place and _into forms leave them alone.
 ///
 /// A walk calls itself for each level of the tree. A list of tens of thousands of nodes that own each other by std::unique_ptr
 /// overflows the stack, as its destructor does: keep them in a std::vector.
