@@ -48,14 +48,14 @@ class ConfiguredLossScale : public LossScaleVerbs<Policy> {
   [[nodiscard]] Policy with_settings(const StateDict& settings) const {
     auto config = self().config();
     StateReader read(settings, false);
-    visit_config(config, read);
+    detail::visit_config(config, read);
     read.finish();
     return Policy(config);
   }
   /// Configuration, scale and counters: everything a later step depends on.
   [[nodiscard]] StateDict state_dict() const {
     StateWriter write(Policy::policy_name());
-    visit_config(self().config(), write);
+    detail::visit_config(self().config(), write);
     Policy::visit_state(self(), write);
     return write.take();
   }
@@ -65,7 +65,7 @@ class ConfiguredLossScale : public LossScaleVerbs<Policy> {
   [[nodiscard]] static Policy from_state_dict(const StateDict& dict) {
     StateReader read(dict, Policy::policy_name());
     typename Policy::Config config;
-    visit_config(config, read);
+    detail::visit_config(config, read);
     Policy loaded(config);
     Policy::visit_state(loaded, read);
     read.finish();

@@ -205,9 +205,9 @@ class OptimizerStates {
   /// The bytes from the first element on that are certain to be the leaf's: all where it has no gaps, else that element.
   template <class Leaf>
   [[nodiscard]] static std::size_t sure_bytes(const Leaf& leaf, std::size_t size) {
-    constexpr std::size_t element = sizeof(*data_of(leaf));
+    constexpr std::size_t element = sizeof(*detail::data_of(leaf));
     if constexpr (has_layout<Leaf>::value) {
-      const Layout layout = layout_of(leaf);
+      const Layout layout = detail::layout_of(leaf);
       if (!LoopNest(layout, layout).is_contiguous()) return element;
     }
     return size * element;

@@ -82,7 +82,7 @@ struct branch<branch_kind::sequence> {
     if constexpr (is_made_at_once<Result>) {
       return make_each_like<To, Result>(node, std::make_index_sequence<std::tuple_size_v<Result>>{});
     } else {
-      auto result = empty_like<Result>(node);
+      auto result = detail::empty_like<Result>(node);
       if constexpr (is_detected_v<push_back_t, Result>) {
         for (const auto& element : node) result.push_back(detail::make_like<To>(element));
       } else {
@@ -127,7 +127,7 @@ struct branch<branch_kind::map> {
   }
   template <class To, class T>
   static rebound_t<T, To> make_like(const T& node) {
-    auto result = empty_like<rebound_t<T, To>>(node);
+    auto result = detail::empty_like<rebound_t<T, To>>(node);
     for (const auto& [key, value] : node) result.emplace(key, detail::make_like<To>(value));
     return result;
   }
