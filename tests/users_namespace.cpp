@@ -23,14 +23,20 @@
 #include "support/catch.hpp"
 #include "support/users_functions.hpp"
 
+// Kernels take formats as arguments, so that a format is to be in a namespace without functions like theirs.
+namespace formats {
+
+struct Format : headroom::ieee_format<std::uint16_t, 6, 9> {};
+
+}  // namespace formats
+
 namespace users {
 
 using headroom::GradientReport;
 
-// ---- elements: a format of the user's, and a type with another one ----
+// ---- elements: of a format of the user's, and a type with that format ----
 
-struct Format : headroom::ieee_format<std::uint16_t, 6, 9> {};
-using Number = headroom::storage_float<Format>;
+using Number = headroom::storage_float<formats::Format>;
 struct Real {
   std::uint16_t bits;
 };
@@ -182,7 +188,7 @@ struct Reducer {
 
 template <>
 struct headroom::dtype_traits<users::Real> {
-  using format = users::Format;
+  using format = formats::Format;
 };
 template <class T>
 struct headroom::tensor_traits<users::Tensor<T>> {
@@ -365,7 +371,7 @@ TEST_CASE("views, large leaves, nodes of dynamic dtype") {
   headroom::scale_in_place(Executor(), views, 2.0);
   CHECK(headroom::measure(Executor(), views).max_abs == 0.0);
   CHECK(headroom::unscale_in_place(Executor(), views, 2.0F).finite);
-  memory[7].bits = users::Format::infinity_bits;
+  memory[7].bits = formats::Format::infinity_bits;
   CHECK(headroom::find_nonfinite(Executor(), views)->path == "[0]");
   CHECK(headroom::scale(Executor(), users::Dynamic(), 2.0).floats[0] == 2.0F);
   CHECK(headroom::measure(users::Dynamic()).max_abs == 1.0);

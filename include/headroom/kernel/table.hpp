@@ -1,7 +1,6 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/detail/detect.hpp>
 #include <headroom/dtype/format.hpp>
 #include <headroom/kernel/isa.hpp>
 #include <headroom/kernel/isa/portable.hpp>
@@ -38,25 +37,6 @@ struct KernelsByIsa<op, In, Out, std::integer_sequence<int, isas...>> {
   static constexpr Kernel list[] = {IsaKernels<isa_for<In, Out>(isas)>::template kernel<op, In, Out>...};
 };
 
-template <class Bits, int ExponentBits, int MantissaBits, int Bias, Bits LargestFinite, bool HasInfinity>
-float_format<Bits, ExponentBits, MantissaBits, Bias, LargestFinite, HasInfinity> bits_alone(
-    const float_format<Bits, ExponentBits, MantissaBits, Bias, LargestFinite, HasInfinity>*);
-template <class Format>
-using bits_alone_t = decltype(detail::bits_alone(static_cast<const Format*>(nullptr)));
-template <class Format>
-inline constexpr bool is_ieee_format =
-    is_sixteen_bits<Format> || std::is_same_v<Format, binary32> || std::is_same_v<Format, binary64>;
-/// A format without the name that a user gave it. Kernels call each other with formats as arguments, and so would find
-/// functions in the namespace of a user's own.
-template <class Format>
-struct nameless {
-  using type = std::conditional_t<is_ieee_format<Format>, Format, detected_or_t<Format, bits_alone_t, Format>>;
-};
-template <class Format>
-struct nameless<saturating<Format>> {
-  using type = saturating<typename nameless<Format>::type>;
-};
-
 template <Op op, class In, class Out>
 constexpr const Kernel* find_kernels() noexcept {
 #if HEADROOM_COMPILED
@@ -65,7 +45,7 @@ constexpr const Kernel* find_kernels() noexcept {
   } else
 #endif
   {
-    return KernelsByIsa<op, typename nameless<In>::type, typename nameless<Out>::type>::list;
+    return KernelsByIsa<op, In, Out>::list;
   }
 }
 
