@@ -1,4 +1,4 @@
-// expect: headroom: dtype_traits<T>::format has too many digits or too large numbers for float
+// expect: headroom: dtype_traits<T>::format has too many digits, or too large or too small numbers, for float
 #include <headroom/ops/all_finite.hpp>
 
 #include <cstdint>

@@ -190,6 +190,41 @@ TEST_CASE("two optimizers may have rows of one matrix whose elements lie between
   CHECK_THROWS_AS(scaler.unscale_(again), std::logic_error);
 }
 
+namespace {
+
+/// A tensor on a device, on which its optimizer works by itself: even its strides cannot be asked for.
+struct OnDevice {};
+struct WorksOnDevice {
+  OnDevice grads;
+};
+
+}  // namespace
+
+template <>
+struct headroom::tensor_traits<OnDevice> {
+  using value_type = float;
+  static constexpr bool is_view = true;
+  static float* data(const OnDevice&) { return nullptr; }
+  static std::size_t size(const OnDevice&) { return 4; }
+  static Layout layout(const OnDevice&) { throw std::runtime_error("no strides"); }
+  static const char* obstacle(const OnDevice&) { return "is on a device"; }
+};
+template <>
+struct headroom::optimizer_traits<WorksOnDevice> {
+  static OnDevice& gradients(WorksOnDevice& optimizer) { return optimizer.grads; }
+  static void step(WorksOnDevice&) {}
+  static GradientReport unscale(const ParallelExecutor&, const OnDevice&, float) { return {true, 1.0}; }
+  static GradientNorm measure(const ParallelExecutor&, const OnDevice&) { return {{true, 1.0}, 2.0}; }
+  static GradientReport scale(const ParallelExecutor&, const OnDevice&, double) { return {true, 1.0}; }
+};
+
+TEST_CASE("gradients that only their optimizer can reach are not asked for their layout") {
+  GradScaler scaler(presets::torch(1024.0));
+  WorksOnDevice optimizer;
+  (void)scaler.unscale_(optimizer);
+  CHECK_FALSE(scaler.step(optimizer).skipped);
+}
+
 TEST_CASE("an optimizer inside of another one, and gradients of both, are not unscaled twice") {
   struct Outer {
     Weights more{1024.0F};

@@ -32,7 +32,8 @@ struct is_dtype<T, std::void_t<typename dtype_traits<T>::format>> : std::true_ty
       std::is_trivially_copyable_v<T> && sizeof(T) == sizeof(typename dtype_traits<T>::format::bits_type),
       "headroom: dtype_traits<T>::format does not fit T: T must be trivially copyable and as large as the format's bits");
   static_assert(fits_float<typename dtype_traits<T>::format>() || std::is_same_v<typename dtype_traits<T>::format, binary64>,
-                "headroom: dtype_traits<T>::format has too many digits or too large numbers for float, and is not binary64");
+                "headroom: dtype_traits<T>::format has too many digits, or too large or too small numbers, for float, and is "
+                "not binary64");
 };
 
 }  // namespace detail

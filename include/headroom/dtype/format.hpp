@@ -55,7 +55,7 @@ template <class Format>
 constexpr bool fits_float() {
   constexpr int largest_exponent = static_cast<int>(Format::largest_finite_bits >> Format::mantissa_bits) - Format::bias;
   return sizeof(typename Format::bits_type) <= sizeof(float) && Format::mantissa_bits <= binary32::mantissa_bits &&
-         largest_exponent <= binary32::bias;
+         largest_exponent <= binary32::bias && Format::bias + Format::mantissa_bits <= binary32::bias + binary32::mantissa_bits;
 }
 
 /// `Format` as the destination of a conversion that saturates.

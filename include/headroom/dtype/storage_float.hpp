@@ -49,8 +49,9 @@ class storage_float {
   template <class T>
   static constexpr bool is_number = std::is_same_v<T, float> || std::is_same_v<T, double> || detail::is_integer<T>;
 
-  static_assert(detail::fits_float<Format>(),
-                "headroom: a storage_float holds what float can hold: the format has too many digits or too large numbers");
+  static_assert(
+      detail::fits_float<Format>(),
+      "headroom: a storage_float holds what float can hold: the format has too many digits, or too large or too small numbers");
 
  public:
   using format = Format;

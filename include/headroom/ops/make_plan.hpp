@@ -35,13 +35,20 @@ namespace detail {
 
 template <class T>
 using obstacle_t = decltype(tensor_traits<T>::obstacle(std::declval<const T&>()));
+/// Why the leaf cannot be walked; null if it can. Of one that cannot, the layout is not asked for.
+template <class Leaf>
+[[nodiscard]] const char* obstacle_of([[maybe_unused]] const Leaf& leaf) {
+  if constexpr (is_detected_v<obstacle_t, Leaf>) {
+    return tensor_traits<Leaf>::obstacle(leaf);
+  } else {
+    return nullptr;
+  }
+}
 
 template <class Leaf, class Element>
 void check_walkable(const Path& path, const char* which, Leaf& leaf, const Element* data, std::size_t size) {
-  if constexpr (is_detected_v<obstacle_t, std::remove_const_t<Leaf>>) {
-    const char* obstacle = tensor_traits<std::remove_const_t<Leaf>>::obstacle(leaf);
-    if (obstacle != nullptr) throw_bad_leaf(path, which, {obstacle});
-  }
+  const char* const obstacle = detail::obstacle_of(std::as_const(leaf));
+  if (obstacle != nullptr) throw_bad_leaf(path, which, {obstacle});
   if (size != 0 && data == nullptr) throw_null_leaf(path, which, size);
 }
 
@@ -125,7 +132,7 @@ struct PlanOneTree {
     }
     constexpr auto& kind = VerbOps::template kind<Format, Format>;
     if constexpr (has_layout<std::remove_const_t<Leaf>>::value) {
-      const Layout layout = checked_layout_of(path, "", leaf);
+      const Layout layout = detail::checked_layout_of(path, "", leaf);
       if (Writes) check_distinct_elements(path, layout);
       plan.add(data, destination, size, LoopNest(layout, layout), kind);
     } else {
@@ -156,8 +163,8 @@ struct PlanTwoTrees {
     if constexpr (check_is_writable<Element>()) {
       constexpr auto& kind = VerbOps::template kind<format_of<std::remove_pointer_t<decltype(from)>>, format_of<Element>>;
       if constexpr (has_layout<std::remove_const_t<From>>::value || has_layout<std::remove_const_t<To>>::value) {
-        add_strided(path, from, checked_layout_of(path, is_new ? "" : "the source", source), to,
-                    checked_layout_of(path, "the destination", destination), kind);
+        add_strided(path, from, detail::checked_layout_of(path, is_new ? "" : "the source", source), to,
+                    detail::checked_layout_of(path, "the destination", destination), kind);
         detail::check_same_structure<std::remove_const_t<From>, std::remove_const_t<To>>(path, source, destination);
       } else {
         if (size != detail::size_of(destination)) throw_sizes_differ(path, size, detail::size_of(destination));

@@ -13,6 +13,7 @@
 #include <headroom/state/fields.hpp>
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -73,7 +74,8 @@ template <class Systems>
 void register_held(const std::string& name, const HeldLossScale& policy) {
   if (name.empty()) throw_invalid_argument({"register_loss_scale: the name is empty"});
   const std::string in_states = name_in_states(name, policy);
-  auto* added = new RegisteredLossScale{name, policy, registered_loss_scales.load(std::memory_order_acquire)};
+  auto added = std::unique_ptr<RegisteredLossScale>(
+      new RegisteredLossScale{name, policy, registered_loss_scales.load(std::memory_order_acquire)});
   HeldLossScale same, known;
   do {
     same = find_loss_scale<Systems>([&](std::string_view other_name, const HeldLossScale& other) {
@@ -81,9 +83,8 @@ void register_held(const std::string& name, const HeldLossScale& policy) {
     });
     known = find_loss_scale<Systems>([&name](std::string_view other, const HeldLossScale&) { return other == name; });
   } while (same.kind == nullptr && known.kind == nullptr &&
-           !registered_loss_scales.compare_exchange_weak(added->next, added, std::memory_order_acq_rel));
-  if (same.kind == nullptr && known.kind == nullptr) return;
-  delete added;
+           !registered_loss_scales.compare_exchange_weak(added->next, added.get(), std::memory_order_acq_rel));
+  if (same.kind == nullptr && known.kind == nullptr) return (void)added.release();
   if (same.kind != nullptr) throw_invalid_argument({"there are states of another policy ", in_states, " already"});
   if (!known.kind->equal(known, policy)) throw_invalid_argument({"there is a policy '", name, "' already"});
 }

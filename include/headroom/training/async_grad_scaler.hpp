@@ -114,13 +114,13 @@ class AsyncGradScaler {
   template <class Optimizer, class... Args>
   auto submit(Optimizer& optimizer, Args... args) {
     detail::check_is_optimizer<Optimizer>();
-    return enqueue_step(&optimizer, nullptr, std::move(args)...);
+    return enqueue_step(std::addressof(optimizer), nullptr, std::move(args)...);
   }
   /// The same, clipped as by GradScaler::unscale_and_clip_. Returns a future of a ClippedStepResult.
   template <class Optimizer, class... Args>
   auto submit_and_clip(Optimizer& optimizer, const double& max_norm, Args... args) {
     detail::check_is_optimizer<Optimizer>();
-    return enqueue_step(&optimizer, max_norm, std::move(args)...);
+    return enqueue_step(std::addressof(optimizer), max_norm, std::move(args)...);
   }
   /// The same as submit with gradients of the caller's: a tree, or a std::ref to one, that is moved or copied to the other
   /// thread and becomes the first argument of the optimizer's step. In deferred mode the GradientFactor is the second.

@@ -51,7 +51,8 @@ auto unmodified(Tree&& tree) {
 ///
 /// Within an iteration an optimizer is identified by its address and by where its gradients are. It may move as long as the
 /// gradients stay put; change those in place, or before `unscale_`. Two optimizers that share gradients are a std::logic_error;
-/// once one has been stepped, only if they share a whole leaf, since its memory may be in use again. One at the address of
+/// once one has been stepped, only if they share a whole leaf, since its memory may be in use again; one that is unscaled keeps
+/// its until it is stepped, or until `update`. One at the address of
 /// another that has been stepped, or that is gone and had its gradients in the very same memory, is mistaken for it. Gradients
 /// that lie in the optimizer itself, in a std::array say, move with it, so that only their largest magnitude tells: two
 /// optimizers of one type in which it is equal are a std::logic_error, and so is one that grows between `unscale_` and `step`.

@@ -3,6 +3,7 @@
 #include <headroom/config.hpp>
 #include <headroom/detail/detect.hpp>
 #include <headroom/detail/error.hpp>
+#include <headroom/ops/make_plan.hpp>
 #include <headroom/ops/overlap.hpp>
 #include <headroom/report.hpp>
 #include <headroom/training/gradient_passes.hpp>
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 // Which optimizers an iteration has seen, and what has become of their gradients.
@@ -50,7 +52,7 @@ struct OptimizerId {
 template <class Optimizer>
 [[nodiscard]] OptimizerId id_of(const Optimizer& optimizer) noexcept {
   OptimizerId id;
-  id.address = &optimizer;
+  id.address = std::addressof(optimizer);
   id.type = &address_of_type<Optimizer>;
   return id;
 }
@@ -104,8 +106,8 @@ class OptimizerStates {
       const void* const elements = detail::data_of(leaf);
       const std::size_t size = detail::size_of(leaf);
       if (size == 0) return;
-      leaves_.emplace_back(elements,
-                           sure_bytes(leaf, size));   // in its place: a copy would wait until both halves are in memory
+      // In its place: a copy of it would wait until both halves are in memory.
+      leaves_.emplace_back(elements, sure_bytes(leaf, size));
       constexpr std::uint64_t prime = 0x100000001b3;  // of the FNV-1a hash
       digest = (digest ^ reinterpret_cast<std::uintptr_t>(elements)) * prime;
       digest = (digest ^ size) * prime;
@@ -114,7 +116,7 @@ class OptimizerStates {
     id.end = leaves_.size();
     id.digest = digest;
     id.defined = defined;
-    const auto address = reinterpret_cast<std::uintptr_t>(&optimizer);
+    const auto address = reinterpret_cast<std::uintptr_t>(id.address);
     id.is_inline = id.begin != id.end && static_cast<std::uintptr_t>(leaves_[id.begin].begin) - address < sizeof optimizer;
     return id;
   }
@@ -207,13 +209,14 @@ class OptimizerStates {
   [[nodiscard]] static std::size_t sure_bytes(const Leaf& leaf, std::size_t size) {
     constexpr std::size_t element = sizeof(*detail::data_of(leaf));
     if constexpr (has_layout<Leaf>::value) {
+      if (detail::data_of(leaf) == nullptr || detail::obstacle_of(leaf) != nullptr) return element;
       const Layout layout = detail::layout_of(leaf);
       if (!LoopNest(layout, layout).is_contiguous()) return element;
     }
     return size * element;
   }
   /// Whether some of these gradients, which are sorted, are some of the state's. A stepped optimizer's memory may be another's
-  /// by now, if not as a whole leaf.
+  /// by now, if not as a whole leaf. The gradients of one optimizer do not meet each other.
   [[nodiscard]] bool shares(const OptimizerState& state, const LeafRanges& sorted) const {
     const auto is_before = [](const ByteRange& a, const ByteRange& b) { return a.begin < b.begin; };
     for (std::size_t i = state.id.begin; i < state.id.end; ++i) {

@@ -216,11 +216,11 @@ using hashed_t = decltype(std::declval<const Map&>().hash_function());
 template <class Result, class T>
 Result empty_like(const T& node) {
   if constexpr (is_detected_v<ordered_t, T>) {
-    return container_like<Result>(node, node.key_comp());
+    return detail::container_like<Result>(node, node.key_comp());
   } else if constexpr (is_detected_v<hashed_t, T>) {
-    return container_like<Result>(node, node.size(), node.hash_function(), node.key_eq());
+    return detail::container_like<Result>(node, node.size(), node.hash_function(), node.key_eq());
   } else {
-    return container_like<Result>(node);
+    return detail::container_like<Result>(node);
   }
 }
 

@@ -31,7 +31,8 @@ inline namespace HEADROOM_BUILD {
 ///     template <class To> using rebind = ...;           // the tensor type with elements of To
 ///     template <class To> static rebind<To> like(const MyTensor&);   // a new one of the same shape, its elements undefined
 ///     static bool same_structure(const MyTensor&, const Other&);     // more than the layout: the pattern of a sparse matrix
-///     static const char* obstacle(const MyTensor&);     // why this one cannot be walked; null if it can
+///     static const char* obstacle(const MyTensor&);     // why this one cannot be walked; null if it can. layout
+///                                                                    // is not asked of one that cannot
 ///
 /// Where is_view is not said, a tensor is taken for one with elements of its own, but verbs in place look all the same whether
 /// two leaves share some, which would be worked on twice. To say false spares them that.

@@ -35,6 +35,7 @@ inline RegisterPair<Register, Order> plus_exact_square(RegisterPair<Register, Or
 
 using float_register = compute_for<void, binary32>;  // void: a format without instructions
 using float_bits = decltype(narrow(binary32{}, float_register{}));
+
 // ---- formats with instructions ----
 
 /// In memory bf16 is like fp16.
