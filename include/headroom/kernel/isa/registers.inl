@@ -2,10 +2,9 @@
 // instructions in the language as by intrinsics. Included by each instruction set's file but the scalar one, inside its
 // namespace and its target region, before what it says by itself. Before that it has
 //
-//   hidden(lanes)   the lanes of a vector of any kind, themselves, but the compiler does not know where they come from. Under
-//   -ffast-math that would
-//                   count as proof that they are not those of Inf or NaN, and the check of them would be folded away; sums
-//                   would be added in another order, and products become parts of fused multiply-adds
+//   hidden(lanes)   the lanes themselves, a vector of any kind, but the compiler does not know where they come from. Under
+//                   -ffast-math that would count as proof that they are not those of Inf or NaN, and the check of them would
+//                   be folded away; sums would be added in another order, and products become parts of fused multiply-adds
 
 typedef float f32_lanes __attribute__((vector_size(vector_bytes)));
 typedef double f64_lanes __attribute__((vector_size(vector_bytes)));
