@@ -13,8 +13,8 @@ inline namespace HEADROOM_BUILD {
 ///
 ///     template <> struct headroom::dtype_traits<my_half> { using format = headroom::binary16; };
 ///
-/// The type must be trivially copyable and of the size of the format's bits; the format binary64, or one whose values are
-/// floats.
+/// The type must be trivially copyable and of the size of the format's bits. The format must be binary64, or one whose values
+/// are all floats.
 template <class T, class = void>
 struct dtype_traits {};
 

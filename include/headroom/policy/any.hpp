@@ -98,7 +98,7 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   [[nodiscard]] StateDict state_dict() const { return detail::state_of(held_); }
   /// Of the policy's own state, or of its scale if it has none: what ranks compare.
   [[nodiscard]] std::uint64_t state_digest() const { return held_.kind->state_digest(held_); }
-  /// The policy of this state, of whatever kind; a scaler's state will do, without its SpikeGuards. Throws
+  /// The policy of this state, of whatever kind; a scaler's state will do; its SpikeGuards are ignored. Throws
   /// std::invalid_argument naming key and value if one is missing, unknown, of another type or out of range. (A template, so
   /// that only its callers compile all policies.)
   template <class Systems = detail::systems::All>

@@ -12,7 +12,7 @@ inline namespace HEADROOM_BUILD {
 // How a scale follows the magnitudes in reports: the third parameter of BasicDynamicLossScale. Such a piece is a value with
 //
 //     using Config = …;                                  // its settings: see growth.hpp
-//     static constexpr const char* name;                 // of the policy; behind those of other pieces than the usual ones
+//     static constexpr const char* name;                 // of the policy; unusual other pieces come first in it
 //     constexpr explicit Piece(const Config&);
 //     constexpr float next_scale(const GradientReport&, float scale, const Config&);  // after a step with this scale, before
 //                                                        // it is brought into [min_scale, max_scale]; 0: as after adjust(bool)

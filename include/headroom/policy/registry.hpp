@@ -135,8 +135,7 @@ template <class Systems>
   if (!own.contains("version")) StateReader::check_version(dict);
   if (!own.contains("main_scale")) StateReader::check_main_scale(dict);
   for (const auto& [key, value] : dict) {
-    const bool is_not_its_own =
-        key == "version" || key == "policy" || key == "main_scale" || key.compare(0, 12, "spike_guard.") == 0;
+    const bool is_not_its_own = key == "version" || key == "policy" || key == "main_scale" || is_of_spike_guard(key);
     if (is_not_its_own && !own.contains(key)) (void)state.erase(key);
   }
   policy.kind->load_state_dict(policy, state);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -55,6 +56,12 @@ class StateWriter {
  private:
   StateDict dict_;
 };
+
+/// Whether the key is one of a SpikeGuard in the state of a scaler: "spike_guard.0.window", say.
+[[nodiscard]] inline bool is_of_spike_guard(std::string_view key) noexcept {
+  constexpr std::string_view start = "spike_guard.";
+  return key.substr(0, start.size()) == start;
+}
 
 /// Fills every field passed to it from a dictionary. Throws std::invalid_argument naming key and value if one is missing, of
 /// another type, out of range or, at the end, not asked for.

@@ -50,12 +50,14 @@ auto unmodified(Tree&& tree) {
 /// once.
 ///
 /// Within an iteration an optimizer is identified by its address and by where its gradients are. It may move as long as the
-/// gradients stay put; change those in place, or before `unscale_`. Two optimizers that share gradients are a std::logic_error;
-/// once one has been stepped, only if they share a whole leaf, since its memory may be in use again; one that is unscaled keeps
-/// its until it is stepped, or until `update`. One at the address of
-/// another that has been stepped, or that is gone and had its gradients in the very same memory, is mistaken for it. Gradients
-/// that lie in the optimizer itself, in a std::array say, move with it, so that only their largest magnitude tells: two
-/// optimizers of one type in which it is equal are a std::logic_error, and so is one that grows between `unscale_` and `step`.
+/// gradients stay put; change those in place, or before `unscale_`. Another one is mistaken for it if it comes to the address
+/// of one that has been stepped, or of one that is gone and had its gradients in the very same memory.
+///
+/// Two optimizers that share gradients are a std::logic_error. So one that has been unscaled has to keep its gradients until it
+/// is stepped, or until `update`. The memory of one that has been stepped may be used again, and counts as shared only where a
+/// whole leaf is the same. Gradients that lie in the optimizer itself, in a std::array say, move with it, and only their
+/// largest magnitude tells: it is a std::logic_error if it is equal in two optimizers of one type, or grows between `unscale_`
+/// and `step`.
 ///
 /// Gradient accumulation: `scale` and backward for each part, then `step` and `update` once. Adding to unscaled gradients is a
 /// std::logic_error at the step, if a loss was scaled after that and has made them larger. Clipping: between `unscale_` and

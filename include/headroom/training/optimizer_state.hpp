@@ -116,7 +116,7 @@ class OptimizerStates {
     id.end = leaves_.size();
     id.digest = digest;
     id.defined = defined;
-    const auto address = reinterpret_cast<std::uintptr_t>(id.address);
+    const auto address = reinterpret_cast<std::uintptr_t>(std::addressof(optimizer));
     id.is_inline = id.begin != id.end && static_cast<std::uintptr_t>(leaves_[id.begin].begin) - address < sizeof optimizer;
     return id;
   }

@@ -5,6 +5,7 @@
 #include <headroom/ops/buffer.hpp>
 #include <headroom/policy/spike_guard.hpp>
 #include <headroom/state/digest.hpp>
+#include <headroom/state/fields.hpp>
 #include <headroom/state/state_dict.hpp>
 #include <headroom/training/optimizer_state.hpp>
 
@@ -62,7 +63,7 @@ class SpikeGuards {
     StateDict others;
     Buffer<const StateDict::Entry*, 32> left;  // of guards
     for (const StateDict::Entry& entry : state) {
-      if (entry.first.compare(0, 12, "spike_guard.") == 0) {
+      if (is_of_spike_guard(entry.first)) {
         left.push_back(&entry);
       } else {
         others.add(entry.first, entry.second);
