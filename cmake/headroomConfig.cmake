@@ -1,4 +1,4 @@
-# find_package(headroom 0.1 REQUIRED COMPONENTS eigen) looks for Eigen and gives headroom::headroom and headroom::eigen. Without
+# find_package(headroom 0.2 REQUIRED COMPONENTS eigen) looks for Eigen and gives headroom::headroom and headroom::eigen. Without
 # components it looks for nothing; libraries that have been found before have their targets here all the same. For the components
 # torch and c10d call find_package(Torch) before.
 include("${CMAKE_CURRENT_LIST_DIR}/headroomTargets.cmake")
