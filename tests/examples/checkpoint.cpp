@@ -1,17 +1,12 @@
 #include "../../examples/checkpoint.hpp"
 
 #include <fcntl.h>
-#include <sched.h>
-#include <sys/mount.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdarg>
 #include <cstddef>
 #include <cstdint>
@@ -217,16 +212,6 @@ TEST_CASE("what is saved is loaded") {
   CHECK(checkpoint::load_file(path + ".previous") == large);
 }
 
-TEST_CASE("a path without a folder is in the working directory") {
-  const Folder folder;
-  const auto before = std::filesystem::current_path();
-  std::filesystem::current_path(folder.path());
-  checkpoint::save("a", sections_of(1));
-  CHECK(step_of("a") == 1);
-  std::filesystem::current_path(before);
-  CHECK(step_of(folder.file("a")) == 1);
-}
-
 TEST_CASE("a truncated checkpoint is refused at every length, and the previous one is used") {
   const Folder folder;
   const std::string path = folder.file("a");
@@ -245,21 +230,6 @@ TEST_CASE("a truncated checkpoint is refused at every length, and the previous o
   }
   put(path, whole + '\0');
   CHECK_THAT(load_error(path), ContainsSubstring(path + ": has something after its end: "));
-  CHECK(step_of(path) == 1);
-}
-
-TEST_CASE("a damaged checkpoint does not take the place of the good one before it") {
-  const Folder folder;
-  const std::string path = folder.file("a");
-  checkpoint::save(path, sections_of(1));
-  checkpoint::save(path, sections_of(2));
-  put(path, "damaged");
-  CHECK(step_of(path) == 1);
-  CHECK(content_of(path + ".damaged") == "damaged");  // to be looked at
-  CHECK(step_of(path) == 1);
-  checkpoint::save(path, sections_of(3));
-  CHECK(step_of(path) == 3);
-  put(path, "damaged too");
   CHECK(step_of(path) == 1);
 }
 
@@ -379,19 +349,6 @@ TEST_CASE("a checkpoint that cannot be read, or gets shorter meanwhile, is refus
   }
 }
 
-TEST_CASE("a call that a signal interrupts is made again") {
-  const Folder folder;
-  const std::string path = folder.file("a");
-  CHECK(save_with(System::Fault::none, 0, 0, path).empty());
-  CHECK(save_with(System::Fault::none, 0, 0, path).empty());
-  const std::vector<std::string> calls = the_system.calls;
-  for (std::size_t at = 0; at < calls.size(); ++at) {
-    if (calls[at].find("write ") != 0 && calls[at].find("fsync ") != 0) continue;  // the others are never interrupted
-    CHECK(save_with(System::Fault::error, at, EINTR, path).empty());
-    CHECK(step_of(path) == 9);
-  }
-}
-
 TEST_CASE("the process may end at any call of the system, or within a write, and nothing is lost") {
   for (const Situation& situation : situations) {
     for (const auto fault : {System::Fault::death, System::Fault::half}) {
@@ -419,99 +376,4 @@ TEST_CASE("the process may end at any call of the system, or within a write, and
       }
     }
   }
-}
-
-namespace {
-
-/// The file system of 64 KiB on a folder. Needs root, and the right to mount, which containers may not have.
-class SmallDisk {
- public:
-  explicit SmallDisk(const std::string& folder) : folder_(folder) {
-    // In a name space of its own: nobody else sees it, and it is gone with the process.
-    is_mounted_ = unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-                  mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=64k") == 0;
-    if (!is_mounted_) WARN("Skipped: no file system can be mounted here: " << std::generic_category().message(errno));
-  }
-  SmallDisk(SmallDisk&&) = delete;
-  ~SmallDisk() {
-    if (is_mounted_) umount(folder_.c_str());
-  }
-  explicit operator bool() const { return is_mounted_; }
-  void make_read_only() { REQUIRE(mount("tmpfs", folder_.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "size=64k") == 0); }
-
- private:
-  std::string folder_;
-  bool is_mounted_;
-};
-
-}  // namespace
-
-TEST_CASE("a full disk is an error that loses nothing") {
-  const Folder folder;
-  const SmallDisk disk(folder.path());
-  if (!disk) return;
-  const std::string path = folder.file("a");
-  checkpoint::save(path, sections_of(1));
-  checkpoint::save(path, sections_of(2));
-  for (std::size_t size = 1 << 16; size < 1 << 20; size *= 2) {
-    const std::string error = error_of([&] { checkpoint::save(path, {{"weights", std::string(size, 'w')}}); });
-    CHECK(error == path + ".tmp: cannot be written: No space left on device");
-    check_no_leftovers(path);
-    CHECK(step_of(path) == 2);
-    CHECK(checkpoint::load_file(path + ".previous") == sections_of(1));
-  }
-  checkpoint::save(path, sections_of(3));
-  CHECK(step_of(path) == 3);
-}
-
-TEST_CASE("a file that may not become that large is an error that loses nothing") {
-  const Folder folder;
-  const std::string path = folder.file("a");
-  checkpoint::save(path, sections_of(1));
-  rlimit before{};
-  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
-  const rlimit small{50000, before.rlim_max};
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
-  const std::string error = error_of([&] { checkpoint::save(path, {{"weights", std::string(60000, 'w')}}); });
-  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
-  std::signal(SIGXFSZ, handler);
-  CHECK(error == path + ".tmp: cannot be written: File too large");
-  check_no_leftovers(path);
-  CHECK(step_of(path) == 1);
-}
-
-TEST_CASE("a read-only disk is an error that loses nothing") {
-  const Folder folder;
-  SmallDisk disk(folder.path());
-  if (!disk) return;
-  const std::string path = folder.file("a");
-  checkpoint::save(path, sections_of(1));
-  disk.make_read_only();
-  CHECK(error_of([&] { checkpoint::save(path, sections_of(2)); }) == path + ".tmp: cannot be created: Read-only file system");
-  CHECK(step_of(path) == 1);
-}
-
-TEST_CASE("a read-only folder is an error that loses nothing") {
-  const Folder folder;
-  const std::string path = folder.file("a");
-  checkpoint::save(path, sections_of(1));
-  REQUIRE(chmod(folder.path().c_str(), 0555) == 0);
-  const uid_t user = geteuid();
-  if (user == 0) REQUIRE(seteuid(65534) == 0);  // root may write to any folder
-  const std::string error = error_of([&] { checkpoint::save(path, sections_of(2)); });
-  CHECK(step_of(path) == 1);
-  REQUIRE(seteuid(user) == 0);
-  REQUIRE(chmod(folder.path().c_str(), 0755) == 0);
-  CHECK(error == path + ".tmp: cannot be created: Permission denied");
-  check_no_leftovers(path);
-}
-
-TEST_CASE("a folder that is missing, or is a file, is an error") {
-  const Folder folder;
-  put(folder.file("file"), "");
-  CHECK_THAT(error_of([&] { checkpoint::save(folder.file("b/a"), {}); }),
-             ContainsSubstring("b/a.tmp: cannot be created: No such"));
-  CHECK_THAT(error_of([&] { checkpoint::save(folder.file("file/a"), {}); }),
-             ContainsSubstring("file/a.tmp: cannot be created: Not a directory"));
 }
