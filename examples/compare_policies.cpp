@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "compare_policies/pieces.hpp"
 #include "compare_policies/trace.hpp"
 #include "digits/data.hpp"
 #include "digits/random.hpp"
@@ -43,8 +44,8 @@ struct Policy {
   headroom::AnyLossScale policy;
 };
 
-/// What AmaxLossScale has to be better than: its own window and its last bit of room, without the room of the first steps and
-/// the reserve that overflows teach. Where large steps are rarer than one in 64, nothing bounds how many are skipped.
+/// What AmaxLossScale has to be better than: one bit of room above the largest of 64 steps, and nothing that overflows teach.
+/// Where large steps are rarer than one in 64, nothing bounds how many are skipped.
 class LargestOf64 {
  public:
   [[nodiscard]] float loss_scale() const noexcept { return scale_; }
@@ -69,7 +70,8 @@ class LargestOf64 {
   std::int16_t recent_[64] = {};  // exponents: one to two bits are left below 2^16
 };
 
-/// Every one that adapts, by its name, two of those that tolerate a share of overflows, and AmaxLossScale with other targets.
+/// Every one that adapts, by its name, two of those that tolerate a share of overflows, pieces of one's own, and AmaxLossScale
+/// with other targets.
 std::vector<Policy> make_policies() {
   std::vector<Policy> policies;
   for (const std::string& name : headroom::loss_scale_names()) {
@@ -78,6 +80,8 @@ std::vector<Policy> make_policies() {
   }
   policies.push_back({"cerebras 10 %", headroom::make_loss_scale("cerebras_cbfloat16", {{"overflow_tolerance", 0.1}})});
   policies.push_back({"fairseq 5 %", headroom::make_loss_scale("fairseq", {{"overflow_tolerance", 0.05}})});
+  policies.push_back({"log_max", compare_policies::LogMaxLossScale({1.0F, 2000, 2.0, 0.5, 1.0F, 0x1p24F})});
+  policies.push_back({"histogram", compare_policies::HistogramLossScale()});
   policies.push_back({"largest of 64", LargestOf64()});
   for (const auto& [name, target] : amax_targets) {
     policies.push_back({name, headroom::make_loss_scale("amax", {{"target_skip_rate", target}})});

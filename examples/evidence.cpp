@@ -60,9 +60,7 @@ std::vector<Policy> make_policies(const evidence::Schedule& schedule) {
           {"torch", Format::fp16, headroom::make_loss_scale("torch")},
           {"dynamic", Format::fp16, headroom::make_loss_scale("dynamic", quick)},
           {"hysteresis", Format::fp16, headroom::make_loss_scale("hysteresis", quick)},
-          {"amax", Format::fp16, headroom::make_loss_scale("amax")},
-          {"log_max", Format::fp16, headroom::make_loss_scale("log_max")},
-          {"histogram", Format::fp16, headroom::make_loss_scale("histogram")}};
+          {"amax", Format::fp16, headroom::make_loss_scale("amax")}};
 }
 constexpr const char* right_policy = "dynamic";
 

@@ -2,9 +2,9 @@
 set datafile separator comma
 set datafile columnheaders
 array networks[3] = ["digits", "transformer", "recurrent"]
-array policies[5] = ["torch", "dynamic", "log_max", "histogram", "amax"]
-array names[5] = ["torch", "dynamic", "log max", "histogram", "amax"]
-array colors[5] = ["#17becf", "#1f77b4", "#ff7f0e", "#9467bd", "#d62728"]
+array policies[3] = ["torch", "dynamic", "amax"]
+array names[3] = ["torch", "dynamic", "amax"]
+array colors[3] = ["#17becf", "#1f77b4", "#d62728"]
 set terminal pngcairo size 1500,480 font "sans,12" background "white"
 set output png
 set multiplot layout 1,3 title "Loss scale by step; in the grey, the largest gradient in float exceeds fp16" font ",15" margins 0.05,0.985,0.09,0.82 spacing 0.05,0
@@ -21,6 +21,6 @@ do for [i=1:3] {
   set title networks[i]
   file(policy) = directory . "/steps_" . networks[i] . "_" . policy . ".csv"
   plot file("float") using 1:(65504 / column("max_abs")):(2.0**36) with filledcurves lc rgb "#dddddd" notitle, \
-       for [k=1:5] file(policies[k]) using 1:(column("scale")) with steps lw 2 lc rgb colors[k] title names[k]
+       for [k=1:3] file(policies[k]) using 1:(column("scale")) with steps lw 2 lc rgb colors[k] title names[k]
 }
 unset multiplot

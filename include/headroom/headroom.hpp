@@ -28,9 +28,7 @@
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/growth.hpp>
-#include <headroom/policy/histogram.hpp>
 #include <headroom/policy/hysteresis.hpp>
-#include <headroom/policy/log_max.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
 #include <headroom/policy/magnitude.hpp>
 #include <headroom/policy/make_loss_scale.hpp>

@@ -39,8 +39,8 @@ template <class... Systems>
 auto types_of(headroom::detail::systems::List<Systems...>)
     -> TypeList<headroom::NoOpLossScale, headroom::ConstantLossScale, headroom::DynamicLossScale, headroom::HysteresisScale,
                 headroom::BasicHysteresisScale<headroom::RefillOnGrowth>,
-                headroom::BasicHysteresisScale<headroom::RefillOnBackoff>, headroom::AmaxLossScale, headroom::LogMaxLossScale,
-                headroom::HistogramLossScale, decltype(Systems::preset())...>;
+                headroom::BasicHysteresisScale<headroom::RefillOnBackoff>, headroom::AmaxLossScale,
+                decltype(Systems::preset())...>;
 /// The types of headroom's policies, some of them several times.
 using PolicyTypes = decltype(types_of(headroom::detail::systems::All()));
 

@@ -166,7 +166,7 @@ inline constexpr std::int64_t long_run = 8, recent = 64;  // steps in a row; ste
 
 /// log2 in 256ths, within 0.09 of an octave. Sums of whole numbers can be kept up to date over a window without an error.
 /// `value` is above 0.
-[[nodiscard]] inline std::int64_t octave_level(const double& value) noexcept { return log2_below<8>(value); }
+[[nodiscard]] inline std::int64_t octave_level(const double& value) noexcept { return log2_below(value) >> 12; }
 /// Whether max_abs is a number above 0.
 [[nodiscard]] inline bool is_measured(const StepRecord& record) noexcept {
   return record.report.finite && positive_in(record.report.max_abs, smallest_double, largest_double);

@@ -15,7 +15,7 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 /// The names make_loss_scale knows: "noop", "constant", "dynamic", "hysteresis", "hysteresis_refill_on_growth",
-/// "hysteresis_refill_on_backoff", "amax", "log_max", "histogram", the presets, and those that are registered.
+/// "hysteresis_refill_on_backoff", "amax", the presets, and those that are registered.
 template <class Systems = detail::systems::All>
 [[nodiscard]] std::vector<std::string> loss_scale_names() {
   std::vector<std::string> names;

@@ -5,9 +5,7 @@
 #include <headroom/policy/amax.hpp>
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/held.hpp>
-#include <headroom/policy/histogram.hpp>
 #include <headroom/policy/hysteresis.hpp>
-#include <headroom/policy/log_max.hpp>
 #include <headroom/policy/noop.hpp>
 #include <headroom/policy/presets.hpp>
 #include <headroom/state/fields.hpp>
@@ -40,8 +38,6 @@ struct NamedLossScales<systems::List<Systems...>> {
       {"hysteresis_refill_on_growth", [] { return held(BasicHysteresisScale<RefillOnGrowth>()); }},
       {"hysteresis_refill_on_backoff", [] { return held(BasicHysteresisScale<RefillOnBackoff>()); }},
       {"amax", [] { return held(AmaxLossScale()); }},
-      {"log_max", [] { return held(LogMaxLossScale()); }},
-      {"histogram", [] { return held(HistogramLossScale()); }},
       {Systems::name, [] { return detail::held(Systems::preset()); }}...,
   };
 };

@@ -1,0 +1,82 @@
+// Magnitude pieces of one's own: what adjust(report) makes of the largest |gradient|, as the third parameter of
+// headroom::BasicDynamicLossScale (policy/magnitude.hpp says what a piece needs). Both follow published rules, as they were
+// meant rather than as their code does. adjust(bool), which knows no magnitudes, follows DynamicLossScale's rule.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <headroom/policy/dynamic.hpp>
+
+namespace compare_policies {
+
+/// Graphcore's automatic loss scaling (popart 3.4, popx/op/lossscaleupdatex.cpp): of the scaled gradients, u are at least an
+/// eighth of the largest half and l are not; the scale is halved if u > l t / (1 - t), otherwise doubled, every step. With its
+/// t of 1e-7, and up to ten million elements, a single large gradient is enough, which is the rule here for all trees.
+/// Graphcore never skips a step because its arithmetic saturates; here a step that overflows counts as large.
+class KeepBelowBinEdge {
+ public:
+  using Config = headroom::LossScaleConfig;
+  static constexpr const char* name = "histogram";
+  constexpr explicit KeepBelowBinEdge(const Config&) noexcept {}
+
+  [[nodiscard]] static constexpr float next_scale(const headroom::GradientReport& report, float scale,
+                                                  const Config& config) noexcept {
+    const bool is_large = !report.finite || report.max_abs * static_cast<double>(scale) >= 65504.0 / 8.0;
+    return static_cast<float>(static_cast<double>(scale) * (is_large ? config.backoff_factor : config.growth_factor));
+  }
+
+  template <class Self, class Visit>
+  static void visit_fields(Self&, Visit&) {}
+  friend constexpr bool operator==(KeepBelowBinEdge, KeepBelowBinEdge) noexcept { return true; }
+};
+using HistogramLossScale =
+    headroom::BasicDynamicLossScale<headroom::GrowAfterFiniteSteps, headroom::BackOffAtOnce, KeepBelowBinEdge>;
+
+/// OpenSeq2Seq's LogMax (open_seq2seq/optimizers/automatic_loss_scaler.py, 2019). With x = log2(max_abs), mu its moving
+/// average, and sigma its deviation by slower averages of x and x^2, all corrected for their beginning at zero:
+///
+///     scale = 2^(16 - mu - 3.09 * sigma)
+///
+/// An overflow counts as x = 16; the published code has 2^16 there, so that one overflow keeps the scale at its floor for
+/// thousands of steps. A step whose gradients are all zero counts as adjust(true); there it makes the averages infinite.
+class FollowLogMax {
+ public:
+  using Config = headroom::LossScaleConfig;
+  static constexpr const char* name = "log_max";
+  constexpr explicit FollowLogMax(const Config&) noexcept {}
+
+  [[nodiscard]] float next_scale(const headroom::GradientReport& report, float, const Config&) noexcept {
+    if (report.finite && !(report.max_abs > 0.0)) return 0.0F;
+    constexpr double log_max = 16.0, deviations = 3.09, fast = 0.99, slow = 0.999;
+    const double x = report.finite ? std::log2(report.max_abs) : log_max;
+    mean_ = fast * mean_ + (1.0 - fast) * x;
+    slow_mean_ = slow * slow_mean_ + (1.0 - slow) * x;
+    squares_ = slow * squares_ + (1.0 - slow) * (x * x);
+    rest_ *= fast;
+    slow_rest_ *= slow;
+    const double center = slow_mean_ / (1.0 - slow_rest_);
+    const double deviation = std::sqrt(std::max(squares_ / (1.0 - slow_rest_) - center * center, 0.0));
+    const double exponent = log_max - mean_ / (1.0 - rest_) - deviations * deviation;
+    return static_cast<float>(std::exp2(std::min(std::max(exponent, -126.0), 126.0)));
+  }
+
+  template <class Self, class Visit>
+  static void visit_fields(Self& self, Visit& visit) {
+    visit.within("mean", self.mean_, -1100.0, 1100.0);
+    visit.within("slow_mean", self.slow_mean_, -1100.0, 1100.0);
+    visit.within("squares", self.squares_, 0.0, 1100.0 * 1100.0);
+    visit.within("rest", self.rest_, 0.0, 1.0);
+    visit.within("slow_rest", self.slow_rest_, 0.0, 1.0);
+  }
+  friend bool operator==(const FollowLogMax& a, const FollowLogMax& b) noexcept {
+    return a.mean_ == b.mean_ && a.slow_mean_ == b.slow_mean_ && a.squares_ == b.squares_ && a.rest_ == b.rest_ &&
+           a.slow_rest_ == b.slow_rest_;
+  }
+
+ private:
+  double mean_ = 0.0, slow_mean_ = 0.0, squares_ = 0.0;  // moving averages of x, x and x^2
+  double rest_ = 1.0, slow_rest_ = 1.0;                  // what the averages still have of their zero beginning
+};
+using LogMaxLossScale = headroom::BasicDynamicLossScale<headroom::GrowAfterFiniteSteps, headroom::BackOffAtOnce, FollowLogMax>;
+
+}  // namespace compare_policies
