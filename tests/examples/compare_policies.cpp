@@ -1,5 +1,7 @@
 #include "../../examples/compare_policies/trace.hpp"
 
+#include "../../examples/compare_policies/pieces.hpp"
+
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -56,4 +58,18 @@ TEST_CASE("what is no trace is refused with the line") {
   CHECK_THROWS_WITH(read_text("step,max_abs\n0,nan\n"), ContainsSubstring("line 2: max_abs is 'nan'"));
   CHECK_THROWS_WITH(read_text("step,max_abs\n0,\n"), ContainsSubstring("no row of it has a max_abs"));
   CHECK_THROWS_WITH(read_text("step,max_abs\n"), ContainsSubstring("no row of it has a max_abs"));
+}
+
+TEST_CASE("the pieces follow their published rules, within bounds, and their states are whole") {
+  compare_policies::HistogramLossScale histogram;  // an eighth of the largest half is 8188
+  CHECK(histogram.adjust(headroom::GradientReport{true, 8184.0 / 32768.0}).loss_scale() == 65536.0F);
+  CHECK(histogram.adjust(headroom::GradientReport{true, 8188.0 / 32768.0}).loss_scale() == 16384.0F);
+  CHECK(histogram.adjust(headroom::GradientReport{false, HUGE_VAL}).loss_scale() == 16384.0F);
+  compare_policies::LogMaxLossScale log_max;  // without a deviation 2^16 over the magnitude
+  for (int i = 0; i < 100; ++i) log_max = log_max.adjust(headroom::GradientReport{true, 0x1p-4});
+  CHECK(log_max.loss_scale() > 0x1.fffp19F);
+  CHECK(log_max.adjust(headroom::GradientReport{true, 0.0}) == log_max.adjust(true));
+  const auto after = log_max.adjust(headroom::GradientReport{false, HUGE_VAL});
+  CHECK((after.loss_scale() < log_max.loss_scale() / 2.0F && after.loss_scale() > log_max.loss_scale() / 16.0F));
+  CHECK(compare_policies::LogMaxLossScale::from_state_dict(after.state_dict()) == after);
 }

@@ -192,4 +192,8 @@ TEST_CASE("a guard is taken through recorded norms") {
 
 TEST_CASE("what underflows is zero to the policy") {
   // 1e-12 in half at a scale of 32768 is 3.3e-8, above half of the smallest half, 2^-25 or 2.98e-8; at 16384 it is below.
+  const headroom::AmaxLossScale amax;
+  CHECK(simulate(amax.with_loss_scale(32768.0F), MaxAbs{1e-12}).final_scale == 0x1p53F);
+  CHECK(simulate(amax.with_loss_scale(16384.0F), MaxAbs{1e-12}).final_scale == 16384.0F);
+  CHECK(simulate<float>(amax.with_loss_scale(16384.0F), MaxAbs{1e-12}).final_scale == 0x1p53F);
 }
