@@ -3,7 +3,6 @@
 #include <headroom/observe/histogram_text.hpp>
 #include <headroom/observe/history.hpp>
 #include <headroom/observe/simulate.hpp>
-#include <headroom/policy/import_state.hpp>
 #include <headroom/state/text.hpp>
 #include <headroom/training/async_grad_scaler.hpp>
 
@@ -58,7 +57,7 @@ std::string every_histogram(Tree<headroom::half>& halves, Tree<double>& doubles)
 /// Every preset, as text and back, resumed, simulated.
 float every_state(Tree<headroom::half>& tree) {
   float sum = step(headroom::AnyLossScale(), tree).loss_scale();
-  for (const char* name : {"jmp", "megatron", "apex", "deepspeed", "cerebras_fp16", "fairseq", "metaseq"}) {
+  for (const char* name : {"jmp", "megatron", "apex", "deepspeed", "cerebras_fp16", "fairseq"}) {
     const headroom::AnyLossScale policy = headroom::make_loss_scale(name, {{"growth_interval", 100}});
     const headroom::StateDict state = headroom::from_text(headroom::to_text(policy.adjust(false).state_dict()));
     sum += headroom::simulate(headroom::AnyLossScale::from_state_dict(state), std::vector<double>{1.0}).final_scale;
@@ -66,5 +65,5 @@ float every_state(Tree<headroom::half>& tree) {
   headroom::History history;
   history.record(headroom::StepResult<int>());
   if (history.verdict() != headroom::Verdict::healthy) sum += static_cast<float>(history.explanation().size());
-  return sum + headroom::import_state("cerebras", {{"loss_scale", 2.0}}).loss_scale();
+  return sum;
 }

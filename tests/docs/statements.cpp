@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <fstream>
 #include <headroom/headroom.hpp>
-#include <headroom/policy/import_state.hpp>
 #include <string>
 #include <vector>
 

@@ -99,7 +99,7 @@ TEST_CASE("AnyLossScale is reconfigured as what it holds") {
   CHECK_THAT(support::message_of([&] { (void)AnyLossScale(presets::torch()).with_config(hysteresis); }),
              ContainsSubstring("with_config: the policy 'dynamic' has another kind of configuration"));
   config.growth_interval = 0;
-  CHECK_THAT(support::message_of([&] { (void)AnyLossScale(presets::metaseq()).with_config(config); }),
+  CHECK_THAT(support::message_of([&] { (void)AnyLossScale(presets::fairseq()).with_config(config); }),
              ContainsSubstring("growth_interval is 0"));
 }
 

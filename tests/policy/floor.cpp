@@ -19,12 +19,10 @@ void for_each_rule(const LossScaleConfig& config, Check check) {
   support::for_each_adaptive(config, {1, 0x1p-10, false}, check);
 }
 
-/// Whether a finite step leaves the scale where it is, as one does of every rule with a growth interval: Chainer's grows on
-/// each step, and MindFormers' has its own window, of 1 here.
+/// Whether a finite step leaves the scale where it is.
 template <class Policy>
 bool is_kept(const Policy& policy) {
-  const bool grows_at_once = policy.with_loss_scale(8.0F).adjust(true).loss_scale() > 8.0F;
-  return grows_at_once || policy.adjust(true).loss_scale() == policy.loss_scale();
+  return policy.adjust(true).loss_scale() == policy.loss_scale();
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Settings out of range, for both policies that have them: refused, naming the field and the value.
+#include <headroom/policy/deepspeed.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/hysteresis.hpp>
-#include <headroom/policy/systems/deepspeed.hpp>
 #include <headroom/policy/tolerance.hpp>
 
 #include <limits>

@@ -23,9 +23,16 @@ TEST_CASE("policies go by name") {
   CHECK(make_loss_scale("jmp") == AnyLossScale(presets::jmp()));
   CHECK(make_loss_scale("torch") == AnyLossScale(presets::torch()));
   CHECK(make_loss_scale("deepspeed") == AnyLossScale(presets::deepspeed()));
-  CHECK(make_loss_scale("deepspeed_0_16") == AnyLossScale(presets::deepspeed_0_16()));
-  CHECK(make_loss_scale("deepspeed_config") == AnyLossScale(presets::deepspeed_config()));
+  CHECK(make_loss_scale("cerebras_fp16") == AnyLossScale(presets::cerebras_fp16()));
   CHECK(make_loss_scale("cerebras_cbfloat16") == AnyLossScale(presets::cerebras_cbfloat16()));
+  CHECK(make_loss_scale("apex") == AnyLossScale(presets::apex()));
+  CHECK(make_loss_scale("megatron") == AnyLossScale(presets::megatron()));
+  CHECK(make_loss_scale("fairseq") == AnyLossScale(presets::fairseq()));
+  CHECK(make_loss_scale("eformer") == AnyLossScale(presets::eformer()));
+  CHECK(make_loss_scale("emily") == AnyLossScale(presets::emily()));
+  CHECK(make_loss_scale("flax") == AnyLossScale(presets::flax()));
+  CHECK(make_loss_scale("keras") == AnyLossScale(presets::keras()));
+  CHECK(make_loss_scale("paddle") == AnyLossScale(presets::paddle()));
 }
 
 TEST_CASE("an unknown name lists the known ones") {
@@ -39,7 +46,7 @@ TEST_CASE("an unknown name lists the known ones") {
 TEST_CASE("each known name makes a policy, with any configuration and any setting of its own") {
   headroom::LossScaleConfig config;
   config.initial_scale = 512.0F;
-  for (const auto& [name, make] : headroom::detail::NamedLossScales<headroom::detail::systems::All>::all) {
+  for (const auto& [name, make] : headroom::detail::NamedLossScales<headroom::detail::AllSystems>::all) {
     const AnyLossScale policy = headroom::detail::any_of(make());
     CHECK(make_loss_scale(name) == policy);
     CHECK(make_loss_scale(name, {}) == policy);
@@ -66,7 +73,7 @@ TEST_CASE("a configuration is the policy's own kind, or the one they share") {
 TEST_CASE("settings change what they name and nothing else") {
   const AnyLossScale any = make_loss_scale("deepspeed", {{"growth_interval", 500}, {"delayed_shift", 4}});
   CHECK(any == AnyLossScale(presets::deepspeed(0x1p32, 2.0, 500, 1.0, 4)));
-  CHECK(make_loss_scale("metaseq", {{"growth_interval", 7}}) == AnyLossScale(presets::metaseq(4.0, 2.0, 7)));
+  CHECK(make_loss_scale("fairseq", {{"growth_interval", 7}}) == AnyLossScale(presets::fairseq(32768.0, 2.0, 7)));
   CHECK_THAT(message_of([] {
                (void)make_loss_scale("dynamic", {{"growth_intervall", 500}});
              }),

@@ -40,5 +40,4 @@ void check_defaults(support::TypeList<Policies...>) {
 TEST_CASE("a policy is a member of an aggregate") {
   check_default<headroom::AnyLossScale>();
   check_defaults(support::PolicyTypes());
-  check_default<headroom::BasicDynamicLossScale<headroom::GrowEveryScaledWindowSinceOverflow, headroom::BackOffAtOnce>>();
 }

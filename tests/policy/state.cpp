@@ -264,7 +264,7 @@ TEST_CASE("the largest counters come back, and stay the largest") {
         CHECK(AnyLossScale::from_state_dict(policy.state_dict()) == policy);
       }
     }
-    const AnyLossScale never = headroom::presets::metaseq(4.0, 2.0, std::numeric_limits<std::int64_t>::max());
+    const AnyLossScale never = headroom::presets::fairseq(4.0, 2.0, std::numeric_limits<std::int64_t>::max());
     CHECK(AnyLossScale::from_state_dict(never.state_dict()) == never);
   }
 }

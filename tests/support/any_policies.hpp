@@ -35,14 +35,12 @@ Policy adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set) {
 
 template <class... Types>
 struct TypeList {};
-template <class... Systems>
-auto types_of(headroom::detail::systems::List<Systems...>)
-    -> TypeList<headroom::NoOpLossScale, headroom::ConstantLossScale, headroom::DynamicLossScale, headroom::HysteresisScale,
-                headroom::BasicHysteresisScale<headroom::RefillOnGrowth>,
-                headroom::BasicHysteresisScale<headroom::RefillOnBackoff>, headroom::AmaxLossScale,
-                decltype(Systems::preset())...>;
-/// The types of headroom's policies, some of them several times.
-using PolicyTypes = decltype(types_of(headroom::detail::systems::All()));
+/// The types of headroom's policies.
+using PolicyTypes =
+    TypeList<headroom::NoOpLossScale, headroom::ConstantLossScale, headroom::DynamicLossScale, headroom::HysteresisScale,
+             headroom::BasicHysteresisScale<headroom::RefillOnGrowth>,
+             headroom::BasicHysteresisScale<headroom::RefillOnBackoff>, headroom::AmaxLossScale, headroom::DeepSpeedLossScale,
+             headroom::CerebrasLossScale, headroom::FairseqLossScale, headroom::PaddleLossScale>;
 
 template <class Policy, class... Policies>
 constexpr bool is_among(TypeList<Policies...>) {

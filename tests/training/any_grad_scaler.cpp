@@ -73,7 +73,7 @@ TEST_CASE("a GradScaler of AnyLossScale trains as one of the policy it holds") {
   check_same(presets::torch());
   check_same(presets::megatron());
   check_same(presets::deepspeed(256.0, 2.0, 3, 4.0, 2));
-  check_same(presets::metaseq());
+  check_same(presets::fairseq());
 }
 
 TEST_CASE("a GradScaler of AnyLossScale goes on where the policy has no settings, and says so where one is asked for") {

@@ -101,7 +101,7 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   /// The policy of this state, of whatever kind; a scaler's state will do; its SpikeGuards are ignored. Throws
   /// std::invalid_argument naming key and value if one is missing, unknown, of another type or out of range. (A template, so
   /// that only its callers compile all policies.)
-  template <class Systems = detail::systems::All>
+  template <class Systems = detail::AllSystems>
   [[nodiscard]] static AnyLossScale from_state_dict(const StateDict& dict) {
     return AnyLossScale(detail::load_state<Systems>(dict));
   }

@@ -89,7 +89,7 @@ using most_overflows_t = decltype(std::declval<const Growth&>().most_overflows()
 ///
 /// An immutable value: adjust returns the next one. `Growth` says when to grow, `Backoff` when an overflow makes the scale back
 /// off, and `Magnitude` what adjust(report) makes of the largest |gradient|: growth.hpp, backoff.hpp and magnitude.hpp say what
-/// a piece of your own needs; tolerance.hpp, amax.hpp and systems/ have others.
+/// a piece of your own needs; tolerance.hpp, deepspeed.hpp and amax.hpp have others.
 template <class Growth = GrowAfterFiniteSteps, class Backoff = BackOffAtOnce, class Magnitude = IgnoreMagnitudes>
 class BasicDynamicLossScale : public detail::ConfiguredLossScale<BasicDynamicLossScale<Growth, Backoff, Magnitude>> {
   friend detail::ConfiguredLossScale<BasicDynamicLossScale>;

@@ -16,7 +16,7 @@ inline namespace HEADROOM_BUILD {
 
 /// The names make_loss_scale knows: "noop", "constant", "dynamic", "hysteresis", "hysteresis_refill_on_growth",
 /// "hysteresis_refill_on_backoff", "amax", the presets, and those that are registered.
-template <class Systems = detail::systems::All>
+template <class Systems = detail::AllSystems>
 [[nodiscard]] std::vector<std::string> loss_scale_names() {
   std::vector<std::string> names;
   (void)detail::find_loss_scale<Systems>([&names](std::string_view name, const detail::HeldLossScale&) {
@@ -28,7 +28,7 @@ template <class Systems = detail::systems::All>
 
 /// A policy by name, for configuration files, with its own settings: see loss_scale_names. Throws std::invalid_argument listing
 /// the names if `name` is none of them.
-template <class Systems = detail::systems::All>
+template <class Systems = detail::AllSystems>
 [[nodiscard]] AnyLossScale make_loss_scale(std::string_view name) {
   std::string known;
   const auto found = detail::find_loss_scale<Systems>([&](std::string_view other, const detail::HeldLossScale&) {
@@ -41,7 +41,7 @@ template <class Systems = detail::systems::All>
 
 /// The same with some settings changed, by their names in the configuration: {{"growth_interval", 500}}. Throws
 /// std::invalid_argument naming the key and its value if the policy has no such setting or it is out of range.
-template <class Systems = detail::systems::All>
+template <class Systems = detail::AllSystems>
 [[nodiscard]] AnyLossScale make_loss_scale(std::string_view name, const StateDict& settings) {
   return make_loss_scale<Systems>(name).with_settings(settings);
 }
@@ -74,7 +74,7 @@ template <class Config>
 /// std::invalid_argument if another policy has the name.
 template <class Policy>
 void register_loss_scale(const std::string& name, const Policy& policy = Policy()) {
-  detail::register_held<detail::systems::All>(name, detail::held(policy));
+  detail::register_held<detail::AllSystems>(name, detail::held(policy));
 }
 
 }  // namespace HEADROOM_BUILD

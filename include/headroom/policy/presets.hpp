@@ -1,48 +1,255 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/policy/systems/apex.hpp>
-#include <headroom/policy/systems/cerebras.hpp>
-#include <headroom/policy/systems/chainer.hpp>
-#include <headroom/policy/systems/deepspeed.hpp>
-#include <headroom/policy/systems/eformer.hpp>
-#include <headroom/policy/systems/emily.hpp>
-#include <headroom/policy/systems/fairseq.hpp>
-#include <headroom/policy/systems/flax.hpp>
-#include <headroom/policy/systems/jmp.hpp>
-#include <headroom/policy/systems/keras.hpp>
-#include <headroom/policy/systems/marian.hpp>
-#include <headroom/policy/systems/megatron.hpp>
-#include <headroom/policy/systems/metaseq.hpp>
-#include <headroom/policy/systems/mindformers.hpp>
-#include <headroom/policy/systems/nntrainer.hpp>
-#include <headroom/policy/systems/onnxruntime.hpp>
-#include <headroom/policy/systems/openseq2seq.hpp>
-#include <headroom/policy/systems/paddle.hpp>
-#include <headroom/policy/systems/torch.hpp>
+#include <headroom/policy/deepspeed.hpp>
+#include <headroom/policy/dynamic.hpp>
+#include <headroom/policy/hysteresis.hpp>
+#include <headroom/policy/tolerance.hpp>
+
+#include <cstdint>
+#include <limits>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// Policies that follow other systems step by step, as long as the system's own scale stays in [2^-126, 2^126]; beyond, ours
-/// stays at the bound while theirs reaches 0 or Inf. jmp, eformer, torch and apex refuse growth to Inf. If a system keeps a
-/// double (Emily, DeepSpeed, fairseq, metaseq), ours is rounded to float after each change, which makes no difference with
-/// factors of 2; Chainer's, which has others, is kept in double. Arguments and defaults are the system's own. All throw
-/// std::invalid_argument if an argument is out of range, with its name in the preset's declaration and the value given. See
-/// docs/systems.md.
-namespace presets {}
+namespace detail {
 
-namespace detail::systems {
+// What presets do with their arguments. Each is checked before it is rounded or combined with others, so that an error has the
+// preset's own name for it and the value that the caller wrote.
 
-template <class... Systems>
-struct List {};
-/// Every system with a file here. A line in this list is all a system needs elsewhere: make_loss_scale, import_state,
-/// AnyLossScale, the tests and the examples go by it.
-using All = List<Torch, Megatron, Cerebras, Emily, Jmp, Eformer, DeepSpeed, DeepSpeed016, DeepSpeedConfig, CerebrasFp16,
-                 CerebrasCbfloat16, Apex, Fairseq, Metaseq, Flax, Chainer, Keras, Marian, MindFormersAdaptive, NNTrainer,
-                 OnnxRuntime, OpenSeq2SeqBackoff, Paddle, Paddle24>;
+/// A scale. Throws std::invalid_argument with `expected` if it is out of range.
+[[nodiscard]] constexpr float scale_argument(const char* name, const double& value,
+                                             const char* expected = "in [2^-126, 2^126]") {
+  check_in(name, value, static_cast<double>(smallest_loss_scale), static_cast<double>(largest_loss_scale), expected);
+  return rounded_to_float(value);
+}
+/// A floor. 0 means none, and so does any other value below our range.
+[[nodiscard]] constexpr float floor_argument(const char* name, const double& value) {
+  if (is_zero(value) || positive_in(value, smallest_double, smallest_normal_float)) return smallest_loss_scale;
+  return scale_argument(name, value, "in [0, 2^126]");
+}
+/// A factor that growth multiplies by and backoff divides by. Its inverse is normal: -ffast-math makes other inverses 0.
+[[nodiscard]] constexpr double factor_argument(const char* name, const double& value) {
+  check_in(name, value, just_above_1, 1.0 / std::numeric_limits<double>::min(), "above 1 and at most 2^1022");
+  return value;
+}
+/// A factor of growth in a system that rounds it to float.
+[[nodiscard]] constexpr double float_factor_argument(const char* name, const double& value) {
+  if (!positive_in(value, just_above_1, largest_float) || rounded_to_float(value) <= 1.0F) {
+    throw_bad_value(name, value, "above 1 and finite as a float");
+  }
+  return static_cast<double>(rounded_to_float(value));
+}
+/// A factor of backoff in a system that rounds it to float.
+[[nodiscard]] constexpr double float_backoff_argument(const char* name, const double& value) {
+  if (!positive_in(value, smallest_normal_float, just_below_1) || rounded_to_float(value) >= 1.0F) {
+    throw_bad_value(name, value, "at least 2^-126 and below 1 as a float");
+  }
+  return static_cast<double>(rounded_to_float(value));
+}
 
-}  // namespace detail::systems
+/// A policy that may start below its floor, as some systems allow; the first backoff takes it there.
+template <class Policy, class Config>
+[[nodiscard]] constexpr Policy starting_anywhere(Config config) {
+  LossScaleConfig& common = detail::loss_scale_config(config);
+  const float start = common.initial_scale;
+  common.initial_scale = start < common.min_scale ? common.min_scale : start;
+  return Policy(config).with_loss_scale(start);
+}
+
+/// For a system that keeps its scale when growth would make it Inf.
+[[nodiscard]] constexpr LossScaleConfig refusing_infinity(LossScaleConfig config) {
+  config.refuse_infinite_growth = true;
+  return config;
+}
+
+/// Cerebras' scale for the half dtype whose largest scale is `largest`.
+[[nodiscard]] constexpr CerebrasLossScale cerebras(const double& largest, const double& init_scale,
+                                                   std::int64_t steps_per_increase, const double& min_loss_scale,
+                                                   const double& max_loss_scale, const double& overflow_tolerance) {
+  constexpr double default_min = 0x1p-14;
+  const auto or_default = [](const double& value, double otherwise) { return is_zero(value) ? otherwise : value; };
+  if (steps_per_increase < 0) throw_bad_value("steps_per_increase", steps_per_increase, "0 or more");
+  const double low = or_default(min_loss_scale, default_min), high = or_default(max_loss_scale, largest);
+  constexpr const char *range = "0 or in [2^-126, 2^126]", *range_of_min = "0 or in [2^-14, 2^126]";
+  const float least = scale_argument("min_loss_scale", low, range_of_min);
+  if (least < static_cast<float>(default_min)) throw_bad_value("min_loss_scale", min_loss_scale, range_of_min);
+  const float most = scale_argument("max_loss_scale", high, range);
+  check_order("min_loss_scale", low, "max_loss_scale", high);
+  float start = scale_argument("init_scale", or_default(init_scale, largest), range);
+  start = start < most ? start : most;
+  start = start < least ? least : start;
+  const std::int64_t interval = steps_per_increase == 0 ? 2000 : steps_per_increase;
+  return CerebrasLossScale(ToleranceConfig{LossScaleConfig{start, interval, 2.0, 0.5, least, most}, overflow_tolerance});
+}
+
+}  // namespace detail
+
+/// Any finite step refills the hysteresis, and so does a backoff: every `hysteresis` overflows in a row back off once. Paddle's
+/// rule.
+struct RefillOnCleanStepAndBackoff {
+  static constexpr const char* name = "hysteresis_refill_on_clean_step_and_backoff";
+  static constexpr bool on_clean_step = true, on_backoff = true;
+};
+using PaddleLossScale = BasicHysteresisScale<RefillOnCleanStepAndBackoff>;
+
+/// Policies that follow other systems step by step, as long as the system's own scale stays in [2^-126, 2^126]. Beyond that
+/// range ours stays at the bound, and theirs reaches 0 or Inf. Arguments, their order and their defaults are the system's own;
+/// 0 stands for no floor. All throw std::invalid_argument if an argument is out of range, with the name it has here and its
+/// value. Emily, DeepSpeed and fairseq keep their scale as a double; ours is rounded to float after each change, which makes no
+/// difference with factors of 2. docs/systems.md has all rules, with the versions that they were read in.
+namespace presets {
+
+/// torch.amp.GradScaler (torch/amp/grad_scaler.py, _amp_update_scale_ of ATen), and RoundPipe's when it is synchronous. Grows
+/// after `growth_interval` finite steps in a row, refuses growth to Inf, and backs off on every overflow. There is no floor.
+[[nodiscard]] constexpr DynamicLossScale torch(const double& init_scale = 65536.0, const double& growth_factor = 2.0,
+                                               const double& backoff_factor = 0.5, std::int64_t growth_interval = 2000) {
+  return DynamicLossScale(detail::refusing_infinity(LossScaleConfig{
+      detail::scale_argument("init_scale", init_scale), growth_interval, growth_factor, backoff_factor, smallest_loss_scale}));
+}
+
+/// apex's update_scale_hysteresis kernel (csrc/update_scale_hysteresis.cu): torch's rule, but only `hysteresis` overflows in a
+/// row back off, and then every further one until a finite step. apex has no defaults; these are torch's, and a hysteresis
+/// of 2.
+[[nodiscard]] constexpr HysteresisScale apex(const double& scale = 65536.0, const double& growth_factor = 2.0,
+                                             const double& backoff_factor = 0.5, std::int64_t growth_interval = 2000,
+                                             std::int32_t hysteresis = 2) {
+  const LossScaleConfig config = detail::refusing_infinity(LossScaleConfig{
+      detail::scale_argument("scale", scale), growth_interval, growth_factor, backoff_factor, smallest_loss_scale});
+  return HysteresisScale(HysteresisConfig{config, hysteresis});
+}
+
+/// Megatron-core's DynamicGradScaler (megatron/core/optimizer/grad_scaler.py), with the defaults of Megatron's command line.
+/// Only growth refills the hysteresis, which is not what its documentation says. Factors are rounded to float, as there.
+[[nodiscard]] constexpr BasicHysteresisScale<RefillOnGrowth> megatron(
+    const double& initial_scale = 0x1p32, const double& min_scale = 1.0, const double& growth_factor = 2.0,
+    const double& backoff_factor = 0.5, std::int64_t growth_interval = 1000, std::int32_t hysteresis = 2) {
+  const LossScaleConfig scale{detail::scale_argument("initial_scale", initial_scale), growth_interval,
+                              detail::float_factor_argument("growth_factor", growth_factor),
+                              detail::float_backoff_argument("backoff_factor", backoff_factor),
+                              detail::floor_argument("min_scale", min_scale)};
+  if (scale.min_scale != 1.0F) detail::check_order("min_scale", min_scale, "initial_scale", initial_scale);  // as given
+  return BasicHysteresisScale<RefillOnGrowth>(HysteresisConfig{scale, hysteresis});
+}
+
+/// DeepSpeed's DynamicLossScaler since 0.17.1, and its FP16 optimizers before that (deepspeed/runtime/fp16/loss_scaler.py).
+/// Grows on clean step `scale_window` + 1 since the last overflow, and then every `scale_window` steps. The defaults are the
+/// scaler's up to 0.17.0; it has had none since. Those of the "fp16" section of a configuration are deepspeed(65536.0, 2.0,
+/// 1000, 1.0, 2). At the floor DeepSpeed can end the training (raise_error_at_min_scale); this policy goes on.
+[[nodiscard]] constexpr DeepSpeedLossScale deepspeed(const double& init_scale = 0x1p32, const double& scale_factor = 2.0,
+                                                     std::int64_t scale_window = 1000, const double& min_scale = 1.0,
+                                                     std::int32_t delayed_shift = 1, bool consecutive_hysteresis = false) {
+  const double factor = detail::factor_argument("scale_factor", scale_factor);
+  detail::check_count("scale_window", scale_window);
+  const LossScaleConfig scale{detail::scale_argument("init_scale", init_scale), scale_window, factor, 1.0 / factor,
+                              detail::floor_argument("min_scale", min_scale)};
+  return detail::starting_anywhere<DeepSpeedLossScale>(DelayedShiftConfig{scale, delayed_shift, consecutive_hysteresis});
+}
+
+/// cerebras.pytorch.amp.GradScaler with loss_scale="dynamic" (cerebras/pytorch/amp/grad_scaler.py), for fp16: from 2^15, in
+/// [2^-14, 2^15]; by the share of overflows, see tolerance.hpp. 0 stands for the default, as None and 0 do in Cerebras. An
+/// `init_scale` outside [min_loss_scale, max_loss_scale] starts at the bound, where Cerebras gets after the first step.
+[[nodiscard]] constexpr CerebrasLossScale cerebras_fp16(const double& init_scale = 0.0, std::int64_t steps_per_increase = 0,
+                                                        const double& min_loss_scale = 0.0, const double& max_loss_scale = 0.0,
+                                                        const double& overflow_tolerance = 0.0) {
+  return detail::cerebras(0x1p15, init_scale, steps_per_increase, min_loss_scale, max_loss_scale, overflow_tolerance);
+}
+/// The same for cbfloat16: from 2^31, in [2^-14, 2^31].
+[[nodiscard]] constexpr CerebrasLossScale cerebras_cbfloat16(const double& init_scale = 0.0,
+                                                             std::int64_t steps_per_increase = 0,
+                                                             const double& min_loss_scale = 0.0,
+                                                             const double& max_loss_scale = 0.0,
+                                                             const double& overflow_tolerance = 0.0) {
+  return detail::cerebras(0x1p31, init_scale, steps_per_increase, min_loss_scale, max_loss_scale, overflow_tolerance);
+}
+
+/// fairseq's DynamicLossScaler (fairseq/optim/dynamic_loss_scaler.py): backs off by the share of overflows, see tolerance.hpp.
+/// A `threshold` of 0 stands for its None. The floor is the larger of `threshold` and `min_loss_scale`; at min_loss_scale
+/// fairseq ends the training, and this policy goes on.
+[[nodiscard]] constexpr FairseqLossScale fairseq(const double& init_scale = 32768.0, const double& scale_factor = 2.0,
+                                                 std::int64_t scale_window = 2000, const double& tolerance = 0.0,
+                                                 const double& threshold = 0.0, const double& min_loss_scale = 1e-4) {
+  const float bound = detail::floor_argument("threshold", threshold);
+  const float least = detail::floor_argument("min_loss_scale", min_loss_scale);
+  const double factor = detail::factor_argument("scale_factor", scale_factor);
+  detail::check_count("scale_window", scale_window);
+  detail::check_tolerance("tolerance", tolerance);
+  const LossScaleConfig scale{detail::scale_argument("init_scale", init_scale), scale_window, factor, 1.0 / factor,
+                              bound < least ? least : bound};
+  return detail::starting_anywhere<FairseqLossScale>(ToleranceConfig{scale, tolerance});
+}
+
+/// jmp.DynamicLossScale (jmp/_src/loss_scale.py). Grows after `period` finite steps in a row and refuses growth to Inf.
+/// `factor` multiplies on growth and divides on overflow; it is rounded to float, as in jmp. Compiled by jax.jit, jmp and
+/// eformer multiply by 1 / factor rounded to float; this divides, as they do uncompiled. For a factor that is not a power of
+/// two the last bit can differ.
+[[nodiscard]] constexpr DynamicLossScale jmp(const double& loss_scale = 32768.0, std::int64_t period = 2000,
+                                             const double& factor = 2.0, const double& min_loss_scale = 1.0) {
+  detail::check_count("period", period);
+  const double rounded = detail::float_factor_argument("factor", factor);
+  return detail::starting_anywhere<DynamicLossScale>(
+      detail::refusing_infinity(LossScaleConfig{detail::scale_argument("loss_scale", loss_scale), period, rounded,
+                                                1.0 / rounded, detail::floor_argument("min_loss_scale", min_loss_scale)}));
+}
+/// eformer's DynamicLossScale, from its LossScaleConfig (eformer/mpric/loss_scaling/loss_scaler.py): jmp's rule.
+[[nodiscard]] constexpr DynamicLossScale eformer(const double& initial_scale = 32768.0, std::int64_t growth_interval = 2000,
+                                                 const double& scale_factor = 2.0, const double& min_scale = 1.0) {
+  detail::check_count("growth_interval", growth_interval);
+  return jmp(static_cast<double>(detail::scale_argument("initial_scale", initial_scale)), growth_interval,
+             detail::float_factor_argument("scale_factor", scale_factor),
+             static_cast<double>(detail::floor_argument("min_scale", min_scale)));
+}
+
+/// Emily.MixedPrecision.LossScaler (lib/emily/mixed_precision.ex): DynamicLossScale's rule, with `>=` for the interval.
+[[nodiscard]] constexpr DynamicLossScale emily(const double& scale = 65536.0, const double& growth_factor = 2.0,
+                                               const double& backoff_factor = 0.5, std::int64_t growth_interval = 2000,
+                                               const double& min_scale = 1.0) {
+  return detail::starting_anywhere<DynamicLossScale>(LossScaleConfig{detail::scale_argument("scale", scale), growth_interval,
+                                                                     growth_factor, backoff_factor,
+                                                                     detail::floor_argument("min_scale", min_scale)});
+}
+
+/// flax.training.dynamic_scale.DynamicScale. It grows on the step after `growth_interval` finite ones, so our interval is one
+/// longer. Factors and scale are rounded to float, as in flax under jax.jit; uncompiled, flax forms the product of the first
+/// step in double. A `minimum_scale` of 0 stands for its None. Its largest scale is the largest float, ours 2^126.
+[[nodiscard]] constexpr DynamicLossScale flax(const double& growth_factor = 2.0, const double& backoff_factor = 0.5,
+                                              std::int64_t growth_interval = 2000, const double& scale = 65536.0,
+                                              const double& minimum_scale = 0x1p-126) {
+  if (growth_interval < 0 || growth_interval >= detail::largest_counter) {
+    detail::throw_bad_value("growth_interval", growth_interval, "at least 0 and below 2^62");
+  }
+  return detail::starting_anywhere<DynamicLossScale>(
+      LossScaleConfig{detail::scale_argument("scale", scale), growth_interval + 1,
+                      detail::float_factor_argument("growth_factor", growth_factor),
+                      detail::float_backoff_argument("backoff_factor", backoff_factor),
+                      detail::floor_argument("minimum_scale", minimum_scale)});
+}
+
+/// keras.optimizers.LossScaleOptimizer of Keras 3 (keras/src/optimizers/loss_scale_optimizer.py), on all of its backends:
+/// doubles after `dynamic_growth_steps` finite steps in a row, halves on every overflow. There is neither a floor nor a
+/// ceiling.
+[[nodiscard]] constexpr DynamicLossScale keras(const double& initial_scale = 0x1p15, std::int64_t dynamic_growth_steps = 2000) {
+  detail::check_count("dynamic_growth_steps", dynamic_growth_steps);
+  return DynamicLossScale(LossScaleConfig{detail::scale_argument("initial_scale", initial_scale), dynamic_growth_steps, 2.0,
+                                          0.5, smallest_loss_scale});
+}
+
+/// paddle.amp.GradScaler since 2.5, in dynamic graphs (python/paddle/amp/grad_scaler.py), without its first argument, `enable`.
+/// Every `decr_every_n_nan_or_inf` overflows in a row back off once; up to 2.4 the defaults were paddle(32768.0, 2.0, 0.5,
+/// 1000, 2). Factors are rounded to float, as there. There is neither a floor nor a ceiling; in static graphs Paddle's floor is
+/// 1, and growth to Inf is refused.
+[[nodiscard]] constexpr PaddleLossScale paddle(const double& init_loss_scaling = 0x1p16, const double& incr_ratio = 2.0,
+                                               const double& decr_ratio = 0.5, std::int64_t incr_every_n_steps = 2000,
+                                               std::int32_t decr_every_n_nan_or_inf = 1) {
+  detail::check_count("incr_every_n_steps", incr_every_n_steps);
+  detail::check_count("decr_every_n_nan_or_inf", decr_every_n_nan_or_inf);
+  const LossScaleConfig scale{detail::scale_argument("init_loss_scaling", init_loss_scaling), incr_every_n_steps,
+                              detail::float_factor_argument("incr_ratio", incr_ratio),
+                              detail::float_backoff_argument("decr_ratio", decr_ratio), smallest_loss_scale};
+  return PaddleLossScale(HysteresisConfig{scale, decr_every_n_nan_or_inf});
+}
+
+}  // namespace presets
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -25,11 +25,10 @@ struct NamedLossScale {
   const char* name;
   HeldLossScale (*make)();
 };
-template <class List>
-struct NamedLossScales;
+struct AllSystems;
 /// What configuration files may name, each with settings of its own.
-template <class... Systems>
-struct NamedLossScales<systems::List<Systems...>> {
+template <class>
+struct NamedLossScales {
   static constexpr NamedLossScale all[] = {
       {"noop", [] { return held(NoOpLossScale()); }},
       {"constant", [] { return held(ConstantLossScale(LossScaleConfig{}.initial_scale)); }},
@@ -38,7 +37,19 @@ struct NamedLossScales<systems::List<Systems...>> {
       {"hysteresis_refill_on_growth", [] { return held(BasicHysteresisScale<RefillOnGrowth>()); }},
       {"hysteresis_refill_on_backoff", [] { return held(BasicHysteresisScale<RefillOnBackoff>()); }},
       {"amax", [] { return held(AmaxLossScale()); }},
-      {Systems::name, [] { return detail::held(Systems::preset()); }}...,
+      {"torch", [] { return held(presets::torch()); }},
+      {"apex", [] { return held(presets::apex()); }},
+      {"megatron", [] { return held(presets::megatron()); }},
+      {"deepspeed", [] { return held(presets::deepspeed()); }},
+      {"cerebras_fp16", [] { return held(presets::cerebras_fp16()); }},
+      {"cerebras_cbfloat16", [] { return held(presets::cerebras_cbfloat16()); }},
+      {"fairseq", [] { return held(presets::fairseq()); }},
+      {"jmp", [] { return held(presets::jmp()); }},
+      {"eformer", [] { return held(presets::eformer()); }},
+      {"emily", [] { return held(presets::emily()); }},
+      {"flax", [] { return held(presets::flax()); }},
+      {"keras", [] { return held(presets::keras()); }},
+      {"paddle", [] { return held(presets::paddle()); }},
   };
 };
 

@@ -1,8 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/policy/backoff.hpp>
-#include <headroom/policy/loss_scale_config.hpp>
+#include <headroom/policy/dynamic.hpp>
 
 #include <cstdint>
 
@@ -32,6 +31,22 @@ struct ToleranceConfig {
     return a.scale == b.scale && a.overflow_tolerance == b.overflow_tolerance;
   }
   friend constexpr bool operator!=(const ToleranceConfig& a, const ToleranceConfig& b) noexcept { return !(a == b); }
+};
+
+/// Grows after more than `growth_interval` steps since the last change, finite or not. An overflow that is tolerated counts
+/// too, and the scale can grow on one. Cerebras' rule (steps_per_increase).
+class GrowAfterAllSteps : public detail::StepCounter {
+ public:
+  static constexpr const char* name = "steps";
+  constexpr explicit GrowAfterAllSteps(const LossScaleConfig&) noexcept {}
+
+  [[nodiscard]] constexpr bool grows(bool, const LossScaleConfig& config) noexcept {
+    counter_ = detail::one_more(counter_);
+    if (counter_ <= config.growth_interval) return false;
+    counter_ = 0;
+    return true;
+  }
+  [[nodiscard]] constexpr std::int64_t most_overflows() const noexcept { return counter_; }
 };
 
 /// Backs off when more than a share of `overflow_tolerance` of the steps since the last change, as the growth piece counts
@@ -106,6 +121,11 @@ class BackOffWhenShareReachesTolerance {
  private:
   std::int64_t steps_ = 0, overflows_ = 0;
 };
+
+/// presets::cerebras_fp16 and presets::cerebras_cbfloat16
+using CerebrasLossScale = BasicDynamicLossScale<GrowAfterAllSteps, BackOffWhenShareExceedsTolerance>;
+/// presets::fairseq
+using FairseqLossScale = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffWhenShareReachesTolerance>;
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <headroom/config.hpp>
+#include <headroom/policy/dynamic.hpp>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace headroom {
+inline namespace HEADROOM_BUILD {
+
+/// Grows on the finite steps `growth_interval` + 1, 2 `growth_interval` + 1, … since the last overflow. The counter counts all
+/// of them and is not reset by growth.
+class GrowEveryIntervalSinceOverflow : public detail::StepCounter {
+ public:
+  static constexpr const char* name = "stable_interval";
+  constexpr explicit GrowEveryIntervalSinceOverflow(const LossScaleConfig&) noexcept {}
+
+  [[nodiscard]] constexpr bool grows(bool grads_finite, const LossScaleConfig& config) noexcept {
+    const std::int64_t stable = counter_;
+    counter_ = grads_finite ? detail::one_more(counter_) : 0;
+    return grads_finite && stable >= config.growth_interval && stable % config.growth_interval == 0;
+  }
+};
+
+/// The settings of DeepSpeed's rule, by its names.
+struct DelayedShiftConfig {
+  LossScaleConfig scale;
+  std::int32_t delayed_shift = 1;       ///< overflows before the scale backs off; at least 1
+  bool consecutive_hysteresis = false;  ///< whether any finite step refills, or only growth
+
+  constexpr void check() const { detail::check_count("delayed_shift", delayed_shift); }
+  template <class Self, class Visit>
+  static void visit_fields(Self& self, Visit& visit) {
+    visit("delayed_shift", self.delayed_shift);
+    visit("consecutive_hysteresis", self.consecutive_hysteresis);
+  }
+  friend constexpr bool operator==(const DelayedShiftConfig& a, const DelayedShiftConfig& b) noexcept {
+    return a.scale == b.scale && a.delayed_shift == b.delayed_shift && a.consecutive_hysteresis == b.consecutive_hysteresis;
+  }
+  friend constexpr bool operator!=(const DelayedShiftConfig& a, const DelayedShiftConfig& b) noexcept { return !(a == b); }
+};
+
+/// DeepSpeed's hysteresis: an overflow uses up one of `delayed_shift` while more than one is left. With one left it backs off,
+/// and that one stays. `consecutive_hysteresis` says which steps refill it.
+class BackOffAfterDelayedShift {
+ public:
+  using Config = DelayedShiftConfig;
+  static constexpr const char* name = "delayed_shift";
+  constexpr explicit BackOffAfterDelayedShift(const Config& config) noexcept : left_(config.delayed_shift) {}
+
+  /// At least 1.
+  [[nodiscard]] constexpr std::int32_t hysteresis_left() const noexcept { return left_; }
+  [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t, const Config& config) noexcept {
+    if (grads_finite) {
+      if (config.consecutive_hysteresis) left_ = config.delayed_shift;
+      return false;
+    }
+    if (left_ == 1) return true;
+    --left_;
+    return false;
+  }
+  constexpr void grow(const Config& config) noexcept { left_ = config.delayed_shift; }
+  constexpr void configure(const Config& config) noexcept { left_ = std::min(left_, config.delayed_shift); }
+
+  template <class Self, class Visit>
+  static void visit_fields(Self& self, Visit& visit, std::int64_t) {
+    visit("hysteresis_left", self.left_, 1, self.left_);  // before it is read, the delayed shift itself
+  }
+  friend constexpr bool operator==(const BackOffAfterDelayedShift& a, const BackOffAfterDelayedShift& b) noexcept {
+    return a.left_ == b.left_;
+  }
+
+ private:
+  std::int32_t left_;
+};
+
+/// DeepSpeed's rule: presets::deepspeed.
+using DeepSpeedLossScale = BasicDynamicLossScale<GrowEveryIntervalSinceOverflow, BackOffAfterDelayedShift>;
+
+}  // namespace HEADROOM_BUILD
+}  // namespace headroom
