@@ -118,14 +118,6 @@ bool obvious_all_finite(const T* values, std::size_t n) {
   }
   return true;
 }
-/// By exponents from -150 to 105, those of the numbers that are measured.
-template <class T>
-void obvious_histogram(const T* values, std::size_t n, std::size_t (&counts)[256]) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto value = static_cast<float>(values[i]);
-    if (value != 0.0F && std::isfinite(value)) ++counts[std::ilogb(value) + 150];
-  }
-}
 template <class T>
 double obvious_norm(const T* values, std::size_t n) {
   double sum = 0.0;

@@ -4,11 +4,8 @@
 //
 //   benchmark_kernels table.tsv [flags of Google Benchmark]
 
-#include <cmath>
 #include <cstdio>
 #include <functional>
-#include <headroom/observe/exponent_histogram.hpp>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -223,36 +220,6 @@ void add_reading(const std::string& dtype) {
   }
 }
 
-/// Of numbers with as many exponents as gradients have.
-template <class T>
-std::vector<T>& gradients() {
-  static std::vector<T> values = [] {
-    std::mt19937 random(1);
-    std::normal_distribution<float> normal;
-    std::vector<T> some(most_bytes / sizeof(T));
-    for (std::size_t i = 0; i < 65536; ++i) some[i] = T(std::exp2(3.0F * normal(random) - 12.0F) * normal(random));
-    for (std::size_t i = 65536; i < some.size(); ++i) some[i] = some[i - 65536];
-    return some;
-  }();
-  return values;
-}
-template <class T>
-void add_histogram(const std::string& dtype) {
-  const std::string work = "histogram " + dtype;
-  add_headroom(work, sizeof(T), [](std::size_t n) {
-    benchmark::DoNotOptimize(headroom::exponent_histogram(span<const T>(gradients<T>().data(), n)).size());
-  });
-#if HEADROOM_DETAIL_HAS_X86
-  add(work, "limit: read", sizeof(T),
-      [](std::size_t n) { benchmark::DoNotOptimize(contenders::read(gradients<T>().data(), n * sizeof(T))); });
-#endif
-  add(work, "obvious loop", sizeof(T), [](std::size_t n) {
-    std::size_t counts[256] = {};
-    contenders::obvious_histogram(gradients<T>().data(), n, counts);
-    benchmark::DoNotOptimize(counts);
-  });
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -265,9 +232,7 @@ int main(int argc, char** argv) {
   for (const void* memory :
        {static_cast<const void*>(ones<float>().data()), static_cast<const void*>(ones<half>().data()),
         static_cast<const void*>(ones<bfloat16>().data()), static_cast<const void*>(target<float>().data()),
-        static_cast<const void*>(target<half>().data()), static_cast<const void*>(target<bfloat16>().data()),
-        static_cast<const void*>(gradients<float>().data()), static_cast<const void*>(gradients<half>().data()),
-        static_cast<const void*>(gradients<bfloat16>().data())}) {
+        static_cast<const void*>(target<half>().data()), static_cast<const void*>(target<bfloat16>().data())}) {
     benchmark::DoNotOptimize(memory);
   }
   add_in_place<float>("float");
@@ -283,9 +248,6 @@ int main(int argc, char** argv) {
   add_reading<float>("float");
   add_reading<half>("fp16");
   add_reading<bfloat16>("bf16");
-  add_histogram<float>("float");
-  add_histogram<half>("fp16");
-  add_histogram<bfloat16>("bf16");
 #if BENCHMARK_TORCH
   contenders::torch_in_one_thread();
 #endif

@@ -11,7 +11,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <headroom/observe/histogram_text.hpp>
+#include <headroom/observe/exponent_histogram.hpp>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -67,9 +67,16 @@ void print_row(const std::string& name, const headroom::ExponentHistogram& histo
               100.0 * with.subnormal_share());
 }
 
-void write(const std::filesystem::path& file, const std::string& text) {
+/// For plots: how many gradients have which exponent; `path` and `kind` are those of a leaf, or "all", and of a number.
+void write(const std::filesystem::path& file, const std::vector<headroom::LeafHistogram>& histograms) {
   std::ofstream out(file);
-  out << text;
+  out << "path,kind,exponent,count\n";
+  for (const auto& [path, histogram] : histograms) {
+    out << path << ",zero,," << histogram.zeros() << '\n';
+    for (int exponent = histogram.lowest_exponent(); exponent <= histogram.highest_exponent(); ++exponent) {
+      out << path << ",finite," << exponent << ',' << histogram.count(exponent) << '\n';
+    }
+  }
   out.close();
   if (!out) throw std::runtime_error(file.string() + ": cannot be written");
 }
@@ -90,8 +97,8 @@ int main(int argc, char** argv) {
     const std::vector<headroom::LeafHistogram> leaves = record(images, settings);
     headroom::ExponentHistogram all;
     for (const headroom::LeafHistogram& leaf : leaves) all += leaf.histogram;
-    write(output / "gradients.csv", histogram_csv(all));
-    write(output / "gradients_by_leaf.csv", histogram_csv(leaves));
+    write(output / "gradients.csv", {{"all", all}});
+    write(output / "gradients_by_leaf.csv", leaves);
 
     std::printf("Gradients of %d steps in float, every tenth one, by their binary exponents:\n%s\n", settings.steps(),
                 histogram_text(all).c_str());

@@ -301,8 +301,8 @@ void check_verbs(const Executor& executor) {
   std::size_t elements = 0;
   headroom::for_each_block(executor, model, 1.0, users::Count{&elements});
   CHECK(elements == headroom::element_count(model));
-  (void)headroom::exponent_histogram(executor, model);
-  CHECK(headroom::leaf_exponent_histograms(executor, model).size() == 22);
+  (void)headroom::exponent_histogram(model);
+  CHECK(headroom::leaf_exponent_histograms(model).size() == 22);
 }
 
 template <class Policy>

@@ -1,6 +1,6 @@
 // Compiled only: every verb and every policy, for every dtype, with one include.
 #include <headroom/headroom.hpp>
-#include <headroom/observe/histogram_text.hpp>
+#include <headroom/observe/exponent_histogram.hpp>
 #include <headroom/observe/history.hpp>
 #include <headroom/observe/simulate.hpp>
 #include <headroom/state/text.hpp>
@@ -49,8 +49,8 @@ static_assert(headroom::presets::torch(0x1p125, 7.0, 0.5, 1).adjust(true).loss_s
 
 /// What is seen of every dtype.
 std::string every_histogram(Tree<headroom::half>& halves, Tree<double>& doubles) {
-  const auto histogram = headroom::exponent_histogram(headroom::parallel(2), halves) + headroom::exponent_histogram(doubles);
-  return headroom::histogram_text(histogram) + headroom::histogram_csv(headroom::leaf_exponent_histograms(doubles)) +
+  const auto histogram = headroom::exponent_histogram(halves) + headroom::exponent_histogram(doubles);
+  return headroom::histogram_text(histogram) + headroom::leaf_exponent_histograms(doubles).at(0).path +
          std::to_string(histogram.shares<headroom::bfloat16>(histogram.recommended_scale<headroom::half>()).underflow_share());
 }
 

@@ -70,6 +70,6 @@ TEST_CASE("the pieces follow their published rules, within bounds, and their sta
   CHECK(log_max.loss_scale() > 0x1.fffp19F);
   CHECK(log_max.adjust(headroom::GradientReport{true, 0.0}) == log_max.adjust(true));
   const auto after = log_max.adjust(headroom::GradientReport{false, HUGE_VAL});
-  CHECK((after.loss_scale() < log_max.loss_scale() / 2.0F && after.loss_scale() > log_max.loss_scale() / 16.0F));
+  CHECK(after.loss_scale() < log_max.loss_scale() / 2.0F);
   CHECK(compare_policies::LogMaxLossScale::from_state_dict(after.state_dict()) == after);
 }

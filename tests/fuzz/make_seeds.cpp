@@ -1,6 +1,5 @@
-// Writes a state of every policy, and one of a SpikeGuard and of a histogram, into a directory, for the fuzzer to begin with:
+// Writes a state of every policy and of a SpikeGuard into a directory, for the fuzzer to begin with:
 // make_seeds DIRECTORY
-#include <headroom/observe/exponent_histogram.hpp>
 #include <headroom/policy/make_loss_scale.hpp>
 #include <headroom/policy/spike_guard.hpp>
 #include <headroom/state/text.hpp>
@@ -15,6 +14,4 @@ int main(int, char** argv) {
         << to_text(headroom::make_loss_scale(name).adjust(true).adjust(false).state_dict());
   }
   std::ofstream(std::string(argv[1]) + "/spike_guard") << to_text(headroom::SpikeGuard(8).adjust(1.0).adjust(0.1).state_dict());
-  std::ofstream(std::string(argv[1]) + "/exponent_histogram")
-      << to_text(headroom::exponent_histogram(std::vector<float>{0.0F, 0x1p-140F, 0.7F, 3.0F}).state_dict());
 }

@@ -1,7 +1,6 @@
 // For libFuzzer: whatever text is read, it is an error of ours or a state that its own text gives again; and a policy whose
 // state it is stays in its range and comes back from what it writes. So do a SpikeGuard and a
 // histogram.
-#include <headroom/observe/histogram.hpp>
 #include <headroom/policy/any.hpp>
 #include <headroom/policy/spike_guard.hpp>
 #include <headroom/state/text.hpp>
@@ -64,11 +63,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   expect(to_text(headroom::from_text(written)) == written);
   if (!has_nan(*dict)) expect(headroom::from_text(written) == *dict);  // of NaNs there is one
   if (const auto policy = unless_refused([&] { return headroom::AnyLossScale::from_state_dict(*dict); })) check(*policy);
-  if (const auto histogram = unless_refused([&] { return headroom::ExponentHistogram::from_state_dict(*dict); })) {
-    expect(headroom::ExponentHistogram::from_state_dict(histogram->state_dict()) == *histogram);
-    (void)histogram->shares<float>(3.0F);
-    (void)histogram->recommended_scale<float>();
-  }
   if (const auto guard = unless_refused([&] { return headroom::SpikeGuard::from_state_dict(*dict); })) check(*guard);
   return 0;
 }

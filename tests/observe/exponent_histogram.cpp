@@ -1,171 +1,223 @@
 #include <headroom/observe/exponent_histogram.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <random>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
-#include "support/errors.hpp"
-#include "support/exponents.hpp"
 #include "support/isa.hpp"
-#include "support/network.hpp"
+#include "support/reference.hpp"
 #include "support/samples.hpp"
-#include "support/strided.hpp"
 
-using headroom::bfloat16;
 using headroom::exponent_histogram;
 using headroom::ExponentHistogram;
+using headroom::FormatShares;
 using headroom::half;
-using headroom::leaf_exponent_histograms;
-using headroom::LeafHistogram;
 
 namespace {
 
+struct e3m4 : headroom::ieee_format<std::uint8_t, 3, 4> {};
+
+/// Element by element, from their values.
 template <class T>
-std::vector<T> random_elements(std::size_t size, std::mt19937& random) {
-  std::vector<T> elements(size);
-  for (T& element : elements) support::set_bits(element, support::random_bits<headroom::detail::format_of<T>>(random));
-  return elements;
+void check_counts(const std::vector<T>& elements) {
+  using Format = headroom::detail::format_of<T>;
+  std::map<int, std::uint64_t> counts;
+  std::uint64_t zeros = 0, infs = 0, nans = 0;
+  double max_abs = 0.0;
+  for (const T& element : elements) {
+    const auto magnitude = static_cast<support::bits_type<T>>(support::bits_of(element) & Format::abs_mask);
+    if (magnitude == 0) ++zeros;
+    if (magnitude > Format::largest_finite_bits) ++(magnitude >= Format::smallest_nan_bits ? nans : infs);
+    if (magnitude == 0 || magnitude > Format::largest_finite_bits) continue;
+    const support::Number number = support::decode<Format>(magnitude);
+    ++counts[support::floor_log2(number)];
+    max_abs = std::max(max_abs, std::ldexp(static_cast<double>(number.significand), number.exponent));
+  }
+  const ExponentHistogram histogram = exponent_histogram(elements);
+  INFO(support::name_of<T>());
+  CHECK(histogram.size() == elements.size());
+  CHECK(histogram.zeros() == zeros);
+  CHECK(histogram.infs() == infs);
+  CHECK(histogram.nans() == nans);
+  CHECK(histogram.max_abs() == max_abs);
+  CHECK(histogram.lowest_exponent() == (counts.empty() ? 0 : counts.begin()->first));
+  CHECK(histogram.highest_exponent() == (counts.empty() ? -1 : counts.rbegin()->first));
+  for (int exponent = -160; exponent <= 140; ++exponent) {
+    REQUIRE(histogram.count(exponent) == (counts.count(exponent) == 0 ? 0 : counts[exponent]));
+  }
 }
 
-struct Mixed {
+/// What becomes of each element, by the exact product, in integers.
+template <class T, class Element>
+void check_shares(const std::vector<Element>& elements, float scale) {
+  using Format = headroom::detail::format_of<T>;
+  using From = headroom::detail::format_of<Element>;
+  const support::Number by = support::decode<headroom::binary32>(support::bits_of(scale));
+  FormatShares exact;
+  for (const Element& element : elements) {
+    const auto magnitude = static_cast<typename From::bits_type>(support::bits_of(element) & From::abs_mask);
+    if (magnitude == 0 || magnitude > From::largest_finite_bits) continue;
+    ++exact.elements;
+    const support::Number product = support::product(support::decode<From>(magnitude), by);
+    const auto bits = support::nearest<Format>(product);
+    if (bits == 0) ++exact.underflows;
+    if (bits != 0 && support::floor_log2(product) < 1 - Format::bias) ++exact.subnormals;
+    if (bits > Format::largest_finite_bits) ++exact.overflows;
+  }
+  const FormatShares shares = exponent_histogram(elements).template shares<T>(scale);
+  INFO(support::name_of<T>() << " times " << scale);
+  CHECK(shares.elements == exact.elements);
+  CHECK(shares.underflows == exact.underflows);
+  CHECK(shares.subnormals == exact.subnormals);
+  CHECK(shares.overflows <= exact.overflows);
+  CHECK((shares.overflows == 0) == (exact.overflows == 0));
+}
+
+/// Around the edges of a format, many of them exactly there.
+template <class T>
+void check_format(std::mt19937& random) {
+  using Format = headroom::detail::format_of<T>;
+  const int lowest = -Format::bias - Format::mantissa_bits - 3, normal = 1 - Format::bias;
+  const int highest = static_cast<int>(Format::largest_finite_bits >> Format::mantissa_bits) - Format::bias + 1;
+  std::vector<float> floats;
   std::vector<half> halves;
-  std::vector<int> tokens;
-  std::map<std::string, std::vector<float>> floats;
-  std::pair<double, bfloat16> scalars;
-  std::vector<float> nothing;
-  HEADROOM_TREE(Mixed, halves, tokens, floats, scalars, nothing)
-};
-Mixed make_mixed(std::mt19937& random) {
-  return {random_elements<half>(300000, random),
-          {0x7F800000, 1},
-          {{"a", random_elements<float>(200000, random)}, {"b", random_elements<float>(77, random)}},
-          {0x1.8p-1070, bfloat16(-2.0F)},
-          {}};
-}
-
-/// Runs tasks backwards, and more of them than there are threads.
-struct Backwards {
-  [[nodiscard]] static std::size_t concurrency() { return 5; }
-  template <class Task>
-  static void run(std::size_t n, Task&& task) {
-    while (n > 0) task(--n);
+  for (int i = 0; i < support::cases(3000); ++i) {
+    const int near = random() % 3 == 0 ? lowest : random() % 2 == 0 ? normal - 3 : highest - 4;
+    const int exponent = near + static_cast<int>(random() % 6);
+    const auto digits = random() % 4 == 0 ? 0UL : random() % 3 == 0 ? (random() & 15U) << 19U : random() & 0x7FFFFFU;
+    const double value = std::ldexp(1.0 + std::ldexp(static_cast<double>(digits), -23), exponent);
+    floats.push_back(static_cast<float>(random() % 2 == 0 ? value : -value));
+    halves.push_back(static_cast<half>(floats.back()));
   }
-};
-
-/// Counts what is handed over.
-struct Idle {
-  std::size_t& tasks;
-  [[nodiscard]] static std::size_t concurrency() { return 4; }
-  template <class Task>
-  void run(std::size_t n, Task&& task) const {
-    for (tasks += n; n > 0; --n) task(n - 1);
+  for (const float scale : {1.0F, 0.5F, 0x1p24F, 0x1p-30F, 0x1p3F, 0x1p-126F, 0x1p126F}) {
+    check_shares<T>(floats, scale);
+    check_shares<T>(halves, scale);
+    check_shares<T>(std::vector<float>(floats.begin(), floats.begin() + 1), scale);
   }
-};
-
-ExponentHistogram sum_of(const std::vector<LeafHistogram>& leaves) {
-  ExponentHistogram sum;
-  for (const LeafHistogram& leaf : leaves) sum += leaf.histogram;
-  return sum;
+  const FormatShares three = exponent_histogram(floats).shares<T>(3.0F), two = exponent_histogram(floats).shares<T>(2.0F);
+  CHECK((three.underflows == two.underflows && three.overflows == two.overflows));
 }
 
 }  // namespace
 
-TEST_CASE("a histogram of all leaves, and of each with its path; integers do not count") {
+TEST_CASE("every pattern of 16 bits, and random ones of 8 and 32, are counted as their values say") {
   std::mt19937 random(support::seed);
-  const Mixed tree = make_mixed(random);
-  support::Exponents all;
-  for (const half element : tree.halves) all.add(element);
-  for (const auto& [key, floats] : tree.floats) {
-    for (const float& element : floats) all.add(element);
-  }
-  all.add(tree.scalars.first);
-  all.add(tree.scalars.second);
-  CHECK(all.are_those_of(exponent_histogram(tree)));
-
-  const auto leaves = leaf_exponent_histograms(tree);
-  REQUIRE(leaves.size() == headroom::leaf_count(tree));
-  CHECK(leaves[0].path == "halves");
-  CHECK(support::Exponents::of(tree.halves).are_those_of(leaves[0].histogram));
-  CHECK(leaves[1].path == "floats[\"a\"]");
-  CHECK(support::Exponents::of(tree.floats.at("a")).are_those_of(leaves[1].histogram));
-  CHECK(leaves[2].path == "floats[\"b\"]");
-  CHECK(support::Exponents::of(tree.floats.at("b")).are_those_of(leaves[2].histogram));
-  CHECK(leaves[3].histogram.count(-1070) == 1);
-  CHECK(leaves[3].histogram.subnormals() == 1);
-  CHECK(leaves[4].histogram.powers_of_two(1) == 1);
-  CHECK(leaves[5].path == "nothing");
-  CHECK(leaves[5].histogram == ExponentHistogram());
-  CHECK(sum_of(leaves) == exponent_histogram(tree));
+  support::for_each_type<half, headroom::bfloat16, headroom::cbfloat16, headroom::float8_e4m3, headroom::float8_e5m2, float>(
+      [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        std::vector<T> elements(65536);
+        for (std::size_t i = 0; i < elements.size(); ++i) {
+          support::set_bits(elements[i], static_cast<support::bits_type<T>>(sizeof(T) == 4 ? random() : i));
+        }
+        check_counts(elements);
+      });
+  check_counts(std::vector<float>());
+  check_counts(std::vector<float>{0.0F, -0.0F});
+  CHECK(exponent_histogram(std::vector<double>{0x1p-140, 0x1p-300, 0x1.5p9}).count(-140) == 1);
 }
 
-TEST_CASE("the same on every instruction set and executor") {
+TEST_CASE("shares by a power of two are those of a conversion of every element") {
   std::mt19937 random(support::seed);
-  const std::vector<Mixed> tree = {make_mixed(random), make_mixed(random)};
-  const ExponentHistogram expected = exponent_histogram(tree);
-  const auto expected_leaves = leaf_exponent_histograms(tree);
-  const auto same_leaves = [&](const std::vector<LeafHistogram>& leaves) {
-    bool same = leaves.size() == expected_leaves.size();
-    for (std::size_t i = 0; same && i < leaves.size(); ++i) {
-      same = leaves[i].path == expected_leaves[i].path && leaves[i].histogram == expected_leaves[i].histogram;
+  check_format<half>(random);
+  check_format<headroom::bfloat16>(random);
+  check_format<headroom::cbfloat16>(random);
+  check_format<headroom::float8_e4m3>(random);
+  check_format<headroom::float8_e5m2>(random);
+  check_format<headroom::storage_float<e3m4>>(random);
+}
+
+TEST_CASE("shares at ties, and as numbers from 0 to 1 of what is finite and not zero") {
+  const FormatShares ties =
+      exponent_histogram(std::vector<float>{0x1p-25F, 0x1.8p-25F, 0x1p-24F, 65504.0F, 65520.0F}).shares<half>();
+  CHECK(ties.underflows == 1);
+  CHECK(ties.subnormals == 2);
+  CHECK(ties.overflows == 1);
+  CHECK(exponent_histogram(std::vector<float>{65519.0F}).shares<half>().overflows == 0);
+  CHECK(exponent_histogram(std::vector<float>{464.0F}).shares<headroom::float8_e4m3>().overflows == 0);
+  CHECK(exponent_histogram(std::vector<float>{0x1.d00002p8F}).shares<headroom::float8_e4m3>().overflows == 1);
+  std::vector<float> elements = {0.0F, 0.0F, 0x1p-30F, 0x1p-20F, 1.0F, 1e6F, 1.0F, 1.0F, 1.0F, 1.0F};
+  support::set_bits(elements[0], 0x7F800000U);
+  const FormatShares shares = exponent_histogram(elements).shares<half>();
+  CHECK(shares.elements == 8);
+  CHECK(shares.underflow_share() == 0.125);
+  CHECK(shares.subnormal_share() == 0.125);
+  CHECK(shares.overflow_share() == 0.125);
+  CHECK(ExponentHistogram().shares<half>().underflow_share() == 0.0);
+  CHECK(ExponentHistogram().shares<half>(0x1p100F).overflows == 0);
+  CHECK_THROWS_WITH((void)ExponentHistogram().shares<half>(0.0F), "headroom: scale is 0; it must be in [2^-126, 2^126]");
+}
+
+TEST_CASE("the recommended scale is the largest that is safe") {
+  std::mt19937 random(support::seed);
+  support::for_each_type<half, headroom::bfloat16, headroom::float8_e4m3, headroom::float8_e5m2, float>([&random](auto tag) {
+    using T = typename decltype(tag)::type;
+    using Format = headroom::detail::format_of<T>;
+    for (int i = 0; i < support::cases(200); ++i) {
+      const int exponent = static_cast<int>(random() % 80) - 40, bits = static_cast<int>(random() % 4);
+      const float digits = random() % 3 == 0 ? 1.9375F : 1.0F + std::ldexp(static_cast<float>(random() & 0x7FFFFF), -23);
+      const float max_abs = std::ldexp(digits, exponent);
+      const float scale = exponent_histogram(std::vector<float>{max_abs, -max_abs / 3.0F}).recommended_scale<T>(bits);
+      const auto overflows = [&](double value) {
+        return headroom::detail::convert_bits<headroom::binary64, Format>(support::bits_of(value)) >
+               Format::largest_finite_bits;
+      };
+      const double with_headroom = std::ldexp(static_cast<double>(max_abs), bits) * static_cast<double>(scale);
+      CHECK(headroom::detail::is_power_of_two(scale));
+      CHECK((scale == headroom::smallest_loss_scale || !overflows(with_headroom)));
+      CHECK((scale == headroom::largest_loss_scale || overflows(2.0 * with_headroom)));
     }
-    return same;
-  };
-  support::for_each_isa([&](headroom::Isa) {
-    CHECK(exponent_histogram(tree) == expected);
-    CHECK(same_leaves(leaf_exponent_histograms(tree)));
-    for (const int threads : {1, 2, 3, 7}) {
-      CHECK(exponent_histogram(headroom::parallel(threads), tree) == expected);
-      CHECK(same_leaves(leaf_exponent_histograms(headroom::parallel(threads), tree)));
-    }
-    CHECK(exponent_histogram(Backwards(), tree) == expected);
-    CHECK(same_leaves(leaf_exponent_histograms(Backwards(), tree)));
   });
+  const auto of = [](float max_abs) { return exponent_histogram(std::vector<float>{max_abs, 0.0F}); };
+  CHECK(of(0x1p-149F).recommended_scale<half>() == 0x1p126F);
+  CHECK(of(1.0F).recommended_scale<half>() == 0x1p15F);
+  CHECK(of(1.0F).recommended_scale<half>(2147483647) == 0x1p-126F);
+  CHECK(of(0.0F).recommended_scale<half>() == 1.0F);
+  std::vector<float> overflowed = {8.0F, 1.0F};
+  support::set_bits(overflowed[1], 0x7FC00000U);
+  CHECK(exponent_histogram(overflowed).recommended_scale<half>() == 0x1p12F);
+  CHECK_THROWS_WITH((void)of(1.0F).recommended_scale<half>(-1), "headroom: headroom_bits is -1; it must be 0 or more");
 }
 
-TEST_CASE("a tree too small to be shared out is counted by the caller") {
-  std::size_t tasks = 0;
-  CHECK(exponent_histogram(Idle{tasks}, std::vector<float>(1000, 1.0F)).count(0) == 1000);
-  CHECK(tasks == 0);
-  CHECK(exponent_histogram(Idle{tasks}, std::vector<float>(300000, 1.0F)).count(0) == 300000);
-  CHECK(tasks > 1);
-}
-
-TEST_CASE("elements between those of a strided leaf are nobody's") {
+TEST_CASE("histograms of leaves have their paths, and add up to that of the tree") {
   std::mt19937 random(support::seed);
-  const auto store = random_elements<half>(90000, random);
-  const support::Strided<const half> leaf{store.data() + 1, {30, 40, 50}, {2800, -70 + 140, 1}};
-  support::Exponents expected;
-  for (std::size_t i = 0; i < leaf.size(); ++i) expected.add(leaf.at(i));
-  CHECK(expected.are_those_of(exponent_histogram(leaf)));
-  CHECK(expected.are_those_of(exponent_histogram(Backwards(), leaf)));
-  CHECK(leaf_exponent_histograms(std::make_tuple(1, leaf)).front().path == "<1>");
-
-  const support::Strided<const half> every_third{store.data(), {30000}, {3}};
-  support::Exponents of_third;
-  for (std::size_t i = 0; i < every_third.size(); ++i) of_third.add(every_third.at(i));
-  CHECK(of_third.are_those_of(exponent_histogram(headroom::parallel(2), every_third)));
+  std::vector<float> many(3000);
+  for (float& element : many) support::set_bits(element, static_cast<std::uint32_t>(random()));
+  const auto tree = std::make_tuple(many, 1, std::map<std::string, std::vector<half>>{{"b", {half(3.0F)}}, {"c", {}}}, 1e30);
+  const auto leaves = headroom::leaf_exponent_histograms(tree);
+  REQUIRE(leaves.size() == 4);
+  CHECK(leaves[0].path == "<0>");
+  CHECK(leaves[1].path == "<2>[\"b\"]");
+  CHECK(leaves[0].histogram == exponent_histogram(many));
+  CHECK(leaves[1].histogram.count(1) == 1);
+  CHECK(leaves[2].histogram == ExponentHistogram());
+  ExponentHistogram sum;
+  for (const auto& leaf : leaves) sum += leaf.histogram;
+  CHECK(sum == exponent_histogram(tree));
+  CHECK(leaves[1].histogram + leaves[0].histogram != sum);
+  const std::vector<headroom::span<const float>> bad = {{nullptr, 3}};
+  CHECK_THROWS_WITH(exponent_histogram(bad), "headroom: [0] is null, with a size of 3");
 }
 
-TEST_CASE("trees without elements") {
-  const ExponentHistogram nothing;
-  CHECK(nothing.size() == 0);
-  CHECK(nothing.zeros() == 0);
-  CHECK(nothing.lowest_exponent() > nothing.highest_exponent());
-  CHECK(exponent_histogram(std::vector<float>()) == nothing);
-  CHECK(exponent_histogram(std::vector<std::vector<half>>()) == nothing);
-  CHECK(exponent_histogram(headroom::parallel(2), std::unique_ptr<float>()) == nothing);
-  CHECK(leaf_exponent_histograms(std::vector<std::vector<half>>()).empty());
-}
-
-TEST_CASE("a leaf that cannot be walked is named") {
-  const std::vector<headroom::span<const float>> tree = {{nullptr, 3}};
-  CHECK_THROWS_WITH(exponent_histogram(tree), "headroom: [0] is null, with a size of 3");
-  CHECK_THROWS_WITH(leaf_exponent_histograms(tree), "headroom: [0] is null, with a size of 3");
+TEST_CASE("bars for a terminal") {
+  std::vector<float> elements = {3.0F, -2.0F, 3.0F, -2.0F, 3.0F, -2.0F, 3.0F, -2.0F, 0.25F, 1e-3F, 0, 0, 0, 0, 0, 0};
+  support::set_bits(elements[10], 0x7F800000U);
+  support::set_bits(elements[11], 0xFFC00000U);
+  CHECK(histogram_text(exponent_histogram(elements), 16) ==
+        "     NaN               1   6.25 %\n"
+        "     Inf               1   6.25 %\n"
+        "     2^1               8  50.00 %  ################\n"
+        "     2^0               0   0.00 %\n"
+        "    2^-2               1   6.25 %  ##\n"
+        "    2^-3               0   0.00 %\n"
+        "   2^-10               1   6.25 %  ##\n"
+        "    zero               4  25.00 %\n");
+  CHECK(histogram_text(exponent_histogram(elements), 1).find("2^-2               1   6.25 %  #\n") != std::string::npos);
+  CHECK(histogram_text(exponent_histogram(elements), 0).find('#') == std::string::npos);
+  CHECK(histogram_text(ExponentHistogram()) == "    zero               0   0.00 %\n");
 }

@@ -1,19 +1,179 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/observe/histogram.hpp>
-#include <headroom/ops/buffer.hpp>
-#include <headroom/ops/run.hpp>
+#include <headroom/detail/bits.hpp>
+#include <headroom/detail/error.hpp>
+#include <headroom/dtype/convert.hpp>
+#include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/dtype/scale_range.hpp>
+#include <headroom/dtype/span.hpp>
+#include <headroom/ops/for_each_block.hpp>
+#include <headroom/policy/magnitude.hpp>
 #include <headroom/tree/visit.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
-#include <memory>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
+
+/// What becomes of elements that are multiplied by a power of two and then rounded to a format, to the nearest, ties to even.
+struct FormatShares {
+  std::uint64_t elements = 0;    ///< those that are finite and not zero; shares are of these
+  std::uint64_t underflows = 0;  ///< that become zero
+  std::uint64_t subnormals = 0;  ///< that do not, and are below the smallest normal number before they are rounded
+  std::uint64_t overflows = 0;   ///< that become Inf, at least: of the format's highest exponent at most the largest is counted
+
+  [[nodiscard]] constexpr double underflow_share() const noexcept { return share(underflows); }
+  [[nodiscard]] constexpr double subnormal_share() const noexcept { return share(subnormals); }
+  [[nodiscard]] constexpr double overflow_share() const noexcept { return share(overflows); }
+
+ private:
+  [[nodiscard]] constexpr double share(std::uint64_t count) const noexcept {
+    return elements == 0 ? 0.0 : static_cast<double>(count) / static_cast<double>(elements);
+  }
+};
+
+/// How many elements have which binary exponent: how gradients lie in a format, and what a loss scale would do to them. Signs
+/// do not count. A value; the sum of two is the histogram of all elements together.
+///
+///     const auto histogram = headroom::exponent_histogram(grads);
+///     histogram.shares<headroom::half>(1024.0F).underflow_share();  // of those that are not zero, in fp16 after scaling
+///     histogram.recommended_scale<headroom::half>(2);
+class ExponentHistogram {
+ public:
+  /// Counts these elements, too.
+  void add(span<const float> elements) noexcept {
+    elements_ += elements.size();
+    for (const float& element : elements) {
+      std::uint32_t bits;  // not through a float, which -ffast-math takes for finite
+      std::memcpy(&bits, &element, sizeof bits);
+      const std::uint32_t magnitude = bits & binary32::abs_mask, field = magnitude >> 23U;
+      if (magnitude == 0) continue;
+      if (magnitude >= binary32::infinity_bits) {
+        ++(magnitude == binary32::infinity_bits ? infs_ : nans_);
+        continue;
+      }
+      max_bits_ = std::max(max_bits_, magnitude);
+      const int exponent = field != 0 ? static_cast<int>(field) - 127 : -118 - __builtin_clz(magnitude);
+      const std::uint32_t lower_digits = magnitude & (field != 0 ? binary32::mantissa_mask : magnitude - 1);
+      ++counts_[index(exponent)];
+      powers_of_two_[index(exponent)] += lower_digits == 0 ? 1U : 0U;
+    }
+  }
+
+  /// All elements.
+  [[nodiscard]] std::uint64_t size() const noexcept { return elements_; }
+  /// Those x with 2^exponent <= |x| < 2^(exponent + 1), by value: the smallest subnormal number of fp16 has exponent -24.
+  [[nodiscard]] std::uint64_t count(int exponent) const noexcept {
+    return exponent < lowest || exponent > highest ? 0 : counts_[index(exponent)];
+  }
+  /// The lowest and highest exponent that any element has; 0 and -1 if all are zeros, Inf or NaN.
+  [[nodiscard]] int lowest_exponent() const noexcept {
+    if (max_bits_ == 0) return 0;
+    int exponent = lowest;
+    while (count(exponent) == 0) ++exponent;
+    return exponent;
+  }
+  [[nodiscard]] int highest_exponent() const noexcept {
+    if (max_bits_ == 0) return -1;
+    int exponent = highest;
+    while (count(exponent) == 0) --exponent;
+    return exponent;
+  }
+  [[nodiscard]] std::uint64_t nonzeros() const noexcept {  ///< finite and not zero: all that have an exponent
+    std::uint64_t sum = 0;
+    for (const std::uint64_t each : counts_) sum += each;
+    return sum;
+  }
+  [[nodiscard]] std::uint64_t zeros() const noexcept { return elements_ - nonzeros() - infs_ - nans_; }
+  [[nodiscard]] std::uint64_t infs() const noexcept { return infs_; }
+  [[nodiscard]] std::uint64_t nans() const noexcept { return nans_; }
+  /// The largest finite |x|, exactly; 0 if there is none.
+  [[nodiscard]] double max_abs() const noexcept { return detail::bit_cast<double>(max_as_double()); }
+
+  /// What would become of the elements in dtype T, if they were multiplied by the scale first. A scale that is no power of two
+  /// counts as the next lower one. Throws std::invalid_argument if the scale is not in [2^-126, 2^126].
+  template <class T>
+  [[nodiscard]] FormatShares shares(const float& scale = 1.0F) const {
+    using Format = detail::format_of<T>;
+    detail::check_loss_scale("scale", scale);
+    constexpr int normal = 1 - Format::bias, smallest = normal - Format::mantissa_bits;
+    const int up = static_cast<int>(detail::bit_cast<std::uint32_t>(scale) >> 23U) - 127;
+    FormatShares found{nonzeros(), 0, 0, max_bits_ != 0 && up > doublings<Format>() ? 1U : 0U};
+    std::uint64_t beyond = 0;
+    for (int exponent = lowest; exponent <= highest; ++exponent) {
+      const int scaled = exponent + up;
+      const std::uint64_t all = counts_[index(exponent)], powers = powers_of_two_[index(exponent)];
+      // Half the smallest number is a tie and becomes zero; what lies above it becomes the smallest number.
+      const std::uint64_t zeros = scaled < smallest - 1 ? all : scaled == smallest - 1 ? powers : 0;
+      found.underflows += zeros;
+      if (scaled < normal) found.subnormals += all - zeros;
+      if (scaled > highest_of<Format>) beyond += all;
+    }
+    found.overflows = std::max(found.overflows, beyond);
+    return found;
+  }
+
+  /// The largest power of two by which max_abs() can be multiplied, and then by 2^headroom_bits, without overflow in dtype T;
+  /// within [2^-126, 2^126]. 1 if there is nothing but zeros, Inf and NaN. Inf and NaN are passed over, so do not go by a
+  /// histogram of gradients that have overflowed. For gradients that were scaled already this is a further factor. Throws
+  /// std::invalid_argument if headroom_bits is negative.
+  template <class T>
+  [[nodiscard]] float recommended_scale(int headroom_bits = 0) const {
+    if (headroom_bits < 0) detail::throw_bad_value("headroom_bits", std::int64_t{headroom_bits}, "0 or more");
+    if (max_bits_ == 0) return 1.0F;
+    return detail::power_of_two(doublings<detail::format_of<T>>() - std::min(headroom_bits, 4096));
+  }
+
+  ExponentHistogram& operator+=(const ExponentHistogram& other) {
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+      counts_[i] += other.counts_[i];
+      powers_of_two_[i] += other.powers_of_two_[i];
+    }
+    elements_ += other.elements_;
+    infs_ += other.infs_;
+    nans_ += other.nans_;
+    max_bits_ = std::max(max_bits_, other.max_bits_);
+    return *this;
+  }
+  [[nodiscard]] friend ExponentHistogram operator+(ExponentHistogram a, const ExponentHistogram& b) { return a += b; }
+
+  [[nodiscard]] friend bool operator==(const ExponentHistogram& a, const ExponentHistogram& b) noexcept {
+    return a.elements_ == b.elements_ && a.infs_ == b.infs_ && a.nans_ == b.nans_ && a.max_bits_ == b.max_bits_ &&
+           a.counts_ == b.counts_ && a.powers_of_two_ == b.powers_of_two_;
+  }
+  [[nodiscard]] friend bool operator!=(const ExponentHistogram& a, const ExponentHistogram& b) noexcept { return !(a == b); }
+
+ private:
+  static constexpr int lowest = -149, highest = 127;  // the exponents of floats
+  static constexpr std::size_t index(int exponent) noexcept { return static_cast<std::size_t>(exponent - lowest); }
+  template <class Format>
+  static constexpr int highest_of = static_cast<int>(Format::largest_finite_bits >> Format::mantissa_bits) - Format::bias;
+
+  [[nodiscard]] std::uint64_t max_as_double() const noexcept { return detail::convert_bits<binary32, binary64>(max_bits_); }
+  /// How often max_abs can be doubled without overflow.
+  template <class Format>
+  [[nodiscard]] int doublings() const noexcept {
+    static_assert(sizeof(typename Format::bits_type) <= 4, "headroom: no loss scale is for gradients in double");
+    // Halfway from the largest finite number to the next one, where the even one of them takes the tie. In double's digits.
+    constexpr std::uint64_t unit = std::uint64_t{1} << (binary64::mantissa_bits - Format::mantissa_bits);
+    constexpr std::uint64_t tie = (Format::largest_finite_bits & Format::mantissa_mask) * unit + unit / 2;
+    constexpr std::uint64_t first_beyond = tie + (Format::largest_finite_bits % 2 == 0 ? 1 : 0);
+    const int exponent = static_cast<int>(max_as_double() >> binary64::mantissa_bits) - binary64::bias;
+    return highest_of<Format> - exponent - ((max_as_double() & binary64::mantissa_mask) >= first_beyond ? 1 : 0);
+  }
+
+  std::uint64_t elements_ = 0, infs_ = 0, nans_ = 0;
+  std::uint32_t max_bits_ = 0;
+  std::array<std::uint64_t, highest - lowest + 1> counts_{}, powers_of_two_{};  // from `lowest` on
+};
 
 /// The histogram of one leaf of a tree.
 struct LeafHistogram {
@@ -21,115 +181,55 @@ struct LeafHistogram {
   ExponentHistogram histogram;
 };
 
-namespace detail {
-
-struct HistogramOps {
-  template <class In>
-  static constexpr auto count = detail::on_every_isa(&ExponentCounter<In>::count);
-  template <class In>
-  static constexpr const Kernel* list[] = {count<In>.data()};
-  template <class In, class>
-  static constexpr PieceKind kind = {list<In>, sizeof(typename In::bits_type), sizeof(typename In::bits_type)};
-};
-
-/// Counts elements [begin, end) of a plan, all together or leaf by leaf.
-class HistogramShare {
- public:
-  struct OfLeaf {
-    std::size_t leaf;
-    ExponentHistogram histogram;
-  };
-
-  HistogramShare(const Plan& plan, bool by_leaf) : plan_(plan), by_leaf_(by_leaf) {}
-
-  /// All together are under the number 0.
-  [[nodiscard]] std::vector<OfLeaf> count(std::size_t begin, std::size_t end) {
-    for_each_part(plan_, begin, end, [this](const Plan::Run& run, const Piece& piece, std::size_t from, std::size_t to) {
-      const Kernel kernel = run.kind->kernels[0][isa_index()];
-      if (kernel != kernel_) count_parts();
-      kernel_ = kernel;
-      if (run.depth == 0) {
-        const auto* const elements = static_cast<const unsigned char*>(piece.source);
-        parts_.push_back({elements + from * run.kind->source_bytes, nullptr, to - from});
-      } else {
-        run_part(plan_, run, piece, Pass{0}, kernel, from, to, *tally_);
-      }
-      if (by_leaf_) finish(plan_.place_of(piece));
-    });
-    if (!by_leaf_) finish(0);
-    return std::move(found_);
-  }
-
- private:
-  void count_parts() {
-    if (parts_.size() != 0) kernel_(parts_.begin(), parts_.end(), 1.0, *tally_);
-    parts_.end_at(parts_.begin());
-  }
-  void finish(std::size_t leaf) {
-    count_parts();
-    found_.push_back({leaf, ExponentHistogram(*tally_)});
-    tally_->clear();
-  }
-
-  const Plan& plan_;
-  bool by_leaf_;
-  Kernel kernel_ = nullptr;
-  Buffer<Piece, 32> parts_;  // what one call of the kernel takes
-  std::unique_ptr<ExponentTally> tally_ = std::make_unique<ExponentTally>();
-  std::vector<OfLeaf> found_;
-};
-
-/// For the whole plan one histogram, or one for each leaf. The counts are the same however the elements are shared out.
-template <class Executor>
-[[nodiscard]] std::vector<ExponentHistogram> histograms_of(const Executor& executor, const Plan& plan, bool by_leaf) {
-  std::vector<std::vector<HistogramShare::OfLeaf>> found(detail::count_shares(executor, plan.bytes()));
-  detail::share_elements(executor, plan, found.size(), [&](std::size_t i, std::size_t begin, std::size_t end) {
-    found[i] = HistogramShare(plan, by_leaf).count(begin, end);
-  });
-  std::vector<ExponentHistogram> sums(by_leaf ? plan.pieces().size() : 1);
-  for (const auto& share : found) {
-    for (const auto& part : share) sums[part.leaf] += part.histogram;
-  }
-  return sums;
-}
-
-}  // namespace detail
-
-/// The binary exponents of all floating-point elements of a tree, in one read-only pass; a histogram of nothing for a tree
-/// without elements. Throws std::invalid_argument if a leaf cannot be walked.
-template <class Executor, class Tree>
-[[nodiscard]] ExponentHistogram exponent_histogram(const Executor& executor, const Tree& tree) {
-  if constexpr (detail::check_is_executor<Executor>()) {
-    detail::Plan plan;
-    detail::plan_one<detail::HistogramOps, false>(plan, tree);
-    return std::move(detail::histograms_of(executor, plan, false).front());
-  } else {
-    return {};
-  }
-}
+/// The binary exponents of all floating-point elements of a tree. Elements of double count as they are in float. Throws
+/// std::invalid_argument if a leaf cannot be walked or repeats elements, as for_each_block does.
 template <class Tree>
 [[nodiscard]] ExponentHistogram exponent_histogram(const Tree& tree) {
-  return headroom::exponent_histogram(sequential, tree);
+  ExponentHistogram histogram;
+  headroom::for_each_block(tree, 1.0, [&](std::size_t, std::size_t, span<const float> block) { histogram.add(block); });
+  return histogram;
 }
 
-/// The same for each floating-point leaf, in the order of for_each_leaf; one without elements has a histogram of nothing. Their
-/// sum is that of the tree.
-template <class Executor, class Tree>
-[[nodiscard]] std::vector<LeafHistogram> leaf_exponent_histograms(const Executor& executor, const Tree& tree) {
-  std::vector<LeafHistogram> leaves;
-  if constexpr (detail::check_is_executor<Executor>()) {
-    detail::Plan plan;
-    detail::plan_one<detail::HistogramOps, false>(plan, tree);
-    std::vector<ExponentHistogram> histograms = detail::histograms_of(executor, plan, true);
-    headroom::for_each_leaf_with_path(tree, [&](const std::string& path, const auto&) {
-      leaves.push_back({path, std::move(histograms[leaves.size()])});
-    });
-  }
-  return leaves;
-}
+/// The same for each floating-point leaf, in the order of for_each_leaf; one without elements has a histogram of nothing.
 template <class Tree>
 [[nodiscard]] std::vector<LeafHistogram> leaf_exponent_histograms(const Tree& tree) {
-  return headroom::leaf_exponent_histograms(sequential, tree);
+  std::vector<LeafHistogram> leaves;
+  headroom::for_each_leaf_with_path(tree, [&](const std::string& path, const auto&) { leaves.push_back({path, {}}); });
+  headroom::for_each_block(tree, 1.0,
+                           [&](std::size_t leaf, std::size_t, span<const float> block) { leaves[leaf].histogram.add(block); });
+  return leaves;
+}
+
+/// The histogram as lines for a terminal, from the largest numbers to zero: exponent, elements, their share of all, and a bar,
+/// which has `width` characters for the most frequent exponent, and at least one for any. Of several empty exponents in a row
+/// only the first has a line.
+///
+///         2^-9             120   1.20 %  ###
+///        2^-10            2310  23.10 %  ############################################################
+///         zero            7570  75.70 %
+[[nodiscard]] inline std::string histogram_text(const ExponentHistogram& histogram, std::size_t width = 60) {
+  const int lowest = histogram.lowest_exponent(), highest = histogram.highest_exponent();
+  std::uint64_t most = 1;
+  for (int exponent = lowest; exponent <= highest; ++exponent) most = std::max(most, histogram.count(exponent));
+  std::string text;
+  const auto add_line = [&](const std::string& name, std::uint64_t count, std::size_t length) {
+    const double percent =
+        100.0 * static_cast<double>(count) / static_cast<double>(std::max<std::uint64_t>(histogram.size(), 1));
+    char line[64];
+    std::snprintf(line, sizeof line, "%8s %15llu %6.2f %%", name.c_str(), static_cast<unsigned long long>(count), percent);
+    text += line + (length == 0 ? "" : "  " + std::string(length, '#')) + '\n';
+  };
+  if (histogram.nans() > 0) add_line("NaN", histogram.nans(), 0);
+  if (histogram.infs() > 0) add_line("Inf", histogram.infs(), 0);
+  for (int exponent = highest; exponent >= lowest; --exponent) {
+    const std::uint64_t count = histogram.count(exponent);
+    if (count == 0 && histogram.count(exponent + 1) == 0) continue;
+    const double length = static_cast<double>(count) / static_cast<double>(most) * static_cast<double>(width) + 0.5;
+    add_line("2^" + std::to_string(exponent), count,
+             std::max(static_cast<std::size_t>(length), std::size_t{count > 0 && width > 0 ? 1U : 0U}));
+  }
+  add_line("zero", histogram.zeros(), 0);
+  return text;
 }
 
 }  // namespace HEADROOM_BUILD

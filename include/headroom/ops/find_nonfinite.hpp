@@ -65,7 +65,7 @@ struct NonFiniteCounts : Found {
       const auto* elements = static_cast<const unsigned char*>(piece->source);
       std::size_t rest = piece->size;
       for (; rest >= block; rest -= block, elements += block * sizeof(Bits)) {
-        // From memory while this block is counted, as in kernel/count_exponents.hpp.
+        // From memory while this block is counted: counting keeps the processor too busy to look ahead.
         for (std::size_t byte = 0; byte < block * sizeof(Bits); byte += cache_line) prefetch(elements, 2048 + byte);
         const Bits bad = count_above<Format>(elements, std::integral_constant<std::size_t, block>(), limit);
         if (bad != 0) self.add<Format>(elements, std::integral_constant<std::size_t, block>(), limit, bad);
