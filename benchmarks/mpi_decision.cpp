@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   {
     const headroom::GradientSums sums{true, 1.0 + rank, 1.0};
     headroom::MpiReducer reducer(MPI_COMM_WORLD);
-    std::vector<headroom::RankReport> reports(static_cast<std::size_t>(size));
+    std::vector<char> messages(static_cast<std::size_t>(size) * 32);
     const Way ways[] = {
         {"MpiReducer", [&] { (void)reducer(sums, 7); }},
         {"MPI_Allreduce of 4 doubles",
@@ -57,9 +57,8 @@ int main(int argc, char** argv) {
          }},
         {"MPI_Allgather of 32 bytes",
          [&] {  // as an engine without operations of one's own has to
-           const headroom::RankReport here(sums, 7);
-           MPI_Allgather(&here, sizeof here, MPI_BYTE, reports.data(), sizeof here, MPI_BYTE, MPI_COMM_WORLD);
-           headroom::check_ranks_agree(reports.data(), reports.size());
+           const char here[32] = {};
+           MPI_Allgather(here, 32, MPI_BYTE, messages.data(), 32, MPI_BYTE, MPI_COMM_WORLD);
          }},
         {"MPI_Allreduce for each of 100 tensors",
          [] {

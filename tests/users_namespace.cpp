@@ -4,7 +4,7 @@
 #include <headroom/observe/exponent_histogram.hpp>
 #include <headroom/observe/simulate.hpp>
 #include <headroom/training/async_grad_scaler.hpp>
-#include <headroom/training/rank_report.hpp>
+#include <headroom/training/reducer.hpp>
 
 #include <array>
 #include <cstddef>

@@ -5,18 +5,14 @@
 #include <cstdint>
 #include <cstring>
 #include <headroom/state/digest.hpp>
-#include <headroom/training/rank_report.hpp>
 #include <queue>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "wire.hpp"
 #include "world.hpp"
 
 namespace simulation {
-
-using headroom::RankReport;
 
 // One launch: from a checkpoint to the last step, or to an error on every rank. The ranks run headroom's own code; time, the
 // wire and the launcher are simulated.
@@ -60,12 +56,13 @@ class Job {
   // Ranks that wait for ever.
   [[nodiscard]] std::uint32_t ranks_hung() const { return count(Rank::waiting); }
   [[nodiscard]] std::uint32_t ranks_finished() const { return count(Rank::finished); }
-  // Ranks that have got a ReductionError, or were stopped by the launcher.
+  // Ranks that know that one is out of step, or were stopped by the launcher.
   [[nodiscard]] std::uint32_t ranks_threw() const { return count(Rank::threw); }
   [[nodiscard]] std::uint32_t ranks_stopped() const { return count(Rank::stopped); }
   // Decisions that are not those of the first rank that made one in the same step, bit for bit.
   [[nodiscard]] std::uint32_t split() const { return split_; }
-  [[nodiscard]] const std::string& error() const { return error_; }
+  // The first rank in another state than rank 0, as all are told.
+  [[nodiscard]] std::uint32_t first_that_differs() const { return first_that_differs_; }
   // What rank 0 has saved, the newest last, after the one it began with.
   [[nodiscard]] const std::vector<Checkpoint>& saved() const { return saved_; }
   [[nodiscard]] const AnyLossScale& policy(std::uint32_t rank) const { return ranks_[rank].policy; }
@@ -89,7 +86,7 @@ class Job {
   struct Message {
     bool is_here = false;
     double arrival = 0.0;
-    RankReport report;
+    Report report;
   };
   struct Rank {
     enum State : std::uint8_t { computing, waiting, receiving, finished, threw, stopped, dead };
@@ -100,9 +97,9 @@ class Job {
     std::uint32_t step;
     std::uint32_t reduction = 0;  // how many it has begun
     std::size_t move = 0;         // of this one
-    bool is_gathering = false;    // all know that somebody has failed or differs; they ask who it is
+    bool is_gathering = false;    // all know that somebody differs; they ask who it is
     State state = computing;
-    RankReport report{};
+    Report report{};
     Message box[2][slots] = {};  // for this reduction and the next: nobody is further ahead
   };
   struct Event {
@@ -115,7 +112,7 @@ class Job {
   };
   struct Decision {
     std::uint32_t ranks = 0;
-    RankReport of_all;
+    Report of_all;
     std::uint64_t digest_after = 0;
     double last_begin = 0.0, last_end = 0.0;
   };
@@ -151,16 +148,15 @@ class Job {
       }
       const World& world = settings_.world;
       const AnyLossScale& policy = ranks_[rank].policy;
-      const bool throws = has(rank, Fault::throws);
-      reports_[rank] =
-          throws ? RankReport::failed() : RankReport(world.sums(ranks_[rank].step, rank, policy), ranks_[rank].digest);
+      if (has(rank, Fault::aborts)) return end(rank);
+      reports_[rank] = Report(world.sums(ranks_[rank].step, rank, policy), ranks_[rank].digest);
       Decision& decision = decisions_[ranks_[rank].step];
       decision.last_begin = std::max(decision.last_begin, now_);
       begin_reduction(ranks_[rank], reports_[rank]);
     }
     reduce(rank);
   }
-  static void begin_reduction(Rank& rank, const RankReport& report) {
+  static void begin_reduction(Rank& rank, const Report& report) {
     ++rank.reduction;
     rank.move = 0;
     rank.report = report;
@@ -212,18 +208,14 @@ class Job {
   void fail(Rank& rank) {
     rank.state = Rank::threw;
     if (decisions_[rank.step].ranks != 0) ++split_;  // somebody has made the step
-    if (!error_.empty()) return;
-    try {
-      headroom::check_ranks_agree(reports_.data(), reports_.size());
-      ++split_;  // a rank that would go on
-    } catch (const headroom::ReductionError& error) {
-      error_ = error.what();
-    }
+    const auto differs = [&](const Report& report) { return report.digest != reports_[0].digest; };
+    const auto first = std::find_if(reports_.begin(), reports_.end(), differs);
+    if (first == reports_.end()) ++split_;  // a rank that would go on
+    first_that_differs_ = static_cast<std::uint32_t>(first - reports_.begin());
   }
   void step(std::uint32_t number) {
     Rank& rank = ranks_[number];
-    const headroom::GradientSums sums = rank.report.sums();
-    rank.policy = rank.policy.adjust(headroom::GradientReport{sums.finite, sums.max_abs});
+    rank.policy = rank.policy.adjust(headroom::GradientReport{rank.report.finite, rank.report.max_abs});
     Decision& decision = decisions_[rank.step];
     rank.digest = digest(rank.policy.state_dict());
     if (decision.ranks++ == 0) {
@@ -238,7 +230,9 @@ class Job {
     rank.state = Rank::finished;
     if (rank.step < settings_.last_step) compute(number);
   }
-  static bool same_bits(const RankReport& a, const RankReport& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+  static bool same_bits(const Report& a, const Report& b) {
+    return a.finite == b.finite && std::memcmp(&a.max_abs, &b.max_abs, 2 * sizeof a.max_abs) == 0;
+  }
 
   // The launcher notices, and tells everybody.
   void end(std::uint32_t rank) {
@@ -251,9 +245,9 @@ class Job {
   const Fault* fault_;
   std::vector<Rank> ranks_;
   std::vector<Checkpoint> saved_;
-  std::vector<RankReport> reports_;  // of each rank in its last reduction
+  std::vector<Report> reports_;      // of each rank in its last reduction
   std::vector<Decision> decisions_;  // of each step
-  std::string error_;
+  std::uint32_t first_that_differs_ = 0;
   std::uint32_t split_ = 0;
   std::priority_queue<Event> events_;
   double now_ = 0.0;

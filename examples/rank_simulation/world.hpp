@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <headroom/policy/any.hpp>
 #include <headroom/state/state_dict.hpp>
@@ -10,6 +11,29 @@
 namespace simulation {
 
 using headroom::AnyLossScale;
+
+// The message of a rank in a reduction, as that of MpiReducer. Default constructed, it changes nothing.
+struct Report {
+  bool finite = true;
+  double max_abs = 0.0, sum_of_squares = 0.0;
+  std::uint64_t digest = 0, complement = 0;
+
+  Report() = default;
+  Report(const headroom::GradientSums& here, std::uint64_t of_state)
+      : finite(here.finite),
+        max_abs(here.max_abs),
+        sum_of_squares(here.sum_of_squares),
+        digest(of_state),
+        complement(~of_state) {}
+  void combine(const Report& other) {
+    finite = finite && other.finite;
+    max_abs = std::max(max_abs, other.max_abs);
+    sum_of_squares += other.sum_of_squares;
+    digest = std::max(digest, other.digest);
+    complement = std::max(complement, other.complement);
+  }
+  [[nodiscard]] bool agree() const { return digest == ~complement; }
+};
 
 // What happens on the ranks of a training run whoever asks, and however often.
 struct World {
@@ -40,8 +64,8 @@ struct Fault {
   enum Kind : std::uint8_t {
     killed,  // the launcher sees its process end
     lost,    // its node falls silent, and the launcher misses its heartbeat
-    throws,  // and calls fail(): takes part in the next reduction to say that it cannot go on
-    leaves,  // throws and says nothing to anybody; its process lives on
+    aborts,  // throws and calls MPI_Abort
+    leaves,  // throws and does not call MPI_Abort; its process lives on
   };
   Kind kind;
   std::uint32_t rank, step;

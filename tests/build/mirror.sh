@@ -15,7 +15,6 @@ declare -A elsewhere=(
   [ops/policy_verbs.hpp]="policy/verbs.cpp" # is reached through policies
   [ops/pool.hpp]="ops/workers.cpp" # data only
   [tree/node.hpp]="compile_fail" # it only says what is wrong
-  [adapters/mpi/group.hpp]="adapters/mpi.cpp"
   [adapters/torch/tensor.hpp]="adapters/torch.cpp"
 )
 

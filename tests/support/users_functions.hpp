@@ -52,7 +52,7 @@ HEADROOM_TEST_NAME(check_in) HEADROOM_TEST_NAME(check_is_executor) HEADROOM_TEST
 HEADROOM_TEST_NAME(check_is_tree) HEADROOM_TEST_NAME(check_is_writable) HEADROOM_TEST_NAME(check_largest_finite)
 HEADROOM_TEST_NAME(check_leaves_apart) HEADROOM_TEST_NAME(check_loss_scale) HEADROOM_TEST_NAME(check_max_norm)
 HEADROOM_TEST_NAME(check_not_null) HEADROOM_TEST_NAME(check_not_shared) HEADROOM_TEST_NAME(check_order)
-HEADROOM_TEST_NAME(check_ranks_agree) HEADROOM_TEST_NAME(check_replicas) HEADROOM_TEST_NAME(check_same_size)
+HEADROOM_TEST_NAME(check_replicas) HEADROOM_TEST_NAME(check_same_size)
 HEADROOM_TEST_NAME(check_same_structure) HEADROOM_TEST_NAME(check_share) HEADROOM_TEST_NAME(check_spans)
 HEADROOM_TEST_NAME(check_takes_blocks) HEADROOM_TEST_NAME(check_tensor_traits) HEADROOM_TEST_NAME(check_thread)
 HEADROOM_TEST_NAME(check_tolerance) HEADROOM_TEST_NAME(check_walkable) HEADROOM_TEST_NAME(checked)

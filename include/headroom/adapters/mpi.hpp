@@ -1,76 +1,91 @@
 #pragma once
 
-#include <headroom/adapters/mpi/group.hpp>
 #include <headroom/config.hpp>
-#include <headroom/report.hpp>
 #include <headroom/state/digest.hpp>
-#include <headroom/training/rank_report.hpp>
 #include <headroom/training/reducer.hpp>
 
+// Without the C++ bindings, which MPI 3 removed and which do not compile without warnings.
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
+#include <mpi.h>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string_view>
-#include <utility>
-
-// MPI, version 3 or later: one all-reduce of 32 bytes a decision. docs/distributed.md says what goes before and after it.
+#include <vector>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
+namespace detail::mpi {
 
-/// A reduction that has been started. Dropped, it is waited for by the next call that has to, or with the last copy of its
-/// reducer.
-class MpiReduction {
- public:
-  /// Whether `wait` will return, or throw, without waiting for a reduction. Lets MPI go on with its work, so call it now and
-  /// then. Throws MpiError.
-  [[nodiscard]] bool test() const { return group_->test(*reduction_); }
-  /// The sums of all ranks, after all reductions that were started before. Throws ReductionError on every rank if they are out
-  /// of step, MpiError if MPI fails, and std::logic_error if either has been thrown before.
-  GradientSums wait() const { return group_->wait(*reduction_); }
+inline void combine(void* from, void* into, int* count, MPI_Datatype*) {
+  for (int i = 0; i < *count; ++i) static_cast<RankMessage*>(into)[i].combine(static_cast<const RankMessage*>(from)[i]);
+}
 
- private:
-  friend class MpiReducer;
-  MpiReduction(std::shared_ptr<detail::mpi::Group> group, std::shared_ptr<detail::mpi::Reduction> reduction)
-      : group_(std::move(group)), reduction_(std::move(reduction)) {}
+/// What the copies of a reducer share.
+struct Group {
+  MPI_Comm comm = MPI_COMM_NULL;  // a duplicate, so that no collective of the user's is mistaken for a reduction
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Op op = MPI_OP_NULL;
+  int size = 0, replicas = 1;
 
-  std::shared_ptr<detail::mpi::Group> group_;
-  std::shared_ptr<const detail::mpi::Reduction> reduction_;
+  Group(MPI_Comm users, int count) : replicas(count) {
+    MPI_Comm_size(users, &size);
+    check_replicas(replicas, size);
+    MPI_Comm_dup(users, &comm);
+    MPI_Type_contiguous(sizeof(RankMessage) / sizeof(std::uint64_t), MPI_UINT64_T, &type);
+    MPI_Type_commit(&type);
+    MPI_Op_create(&combine, 1, &op);
+  }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  ~Group() {
+    int is_finalized = 0;  // as a scaler in main is destroyed after MPI_Finalize
+    MPI_Finalized(&is_finalized);
+    if (is_finalized != 0) return;
+    MPI_Op_free(&op);
+    MPI_Type_free(&type);
+    MPI_Comm_free(&comm);
+  }
 };
 
-/// Combines what the ranks of a communicator found, by one all-reduce of 32 bytes a call:
+}  // namespace detail::mpi
+
+/// Combines what the ranks of a communicator found, by one MPI_Allreduce of 32 bytes a call:
 ///
 ///     headroom::MpiReducer reducer(MPI_COMM_WORLD);                     // each rank has a part of the gradients
 ///     scaler.set_reducer(reducer);                                      // or, with a policy:
 ///     loss_scale = loss_scale.adjust(all_reduce(report, reducer, loss_scale));
 ///
-/// All ranks get the same answer. Each has to call it equally often, and to destroy its reducers in the same order. Copies
-/// share communicators of their own, which are freed with the last of them. A rank that throws before its reduction has to say
-/// so, by `fail` or by MPI_Abort, or the others wait for it for ever; call `finish` after the last one, for the same reason.
-/// Each AsyncGradScaler needs a reducer of its own, and MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if the other threads
-/// leave MPI alone meanwhile.
+/// All ranks get the same result, and have to call it equally often. A rank that cannot go on calls MPI_Abort; otherwise the
+/// others wait for it. Give each AsyncGradScaler a reducer of its own, and initialise MPI with MPI_THREAD_MULTIPLE.
 class MpiReducer {
  public:
-  /// Every rank of the communicator has to call this, with the same `replicas`: how many ranks hold the same gradient, from 1
-  /// (each has a shard of the model) to the size of the communicator (as after an all-reduce of the gradients). It matters to
-  /// the norm alone. Throws std::invalid_argument if it does not divide the size, or the communicator has no ranks;
-  /// std::logic_error if MPI is not running, or this thread must not call it; MpiError.
+  /// Called by every rank of the communicator, after MPI_Init. `replicas`: how many ranks hold the same gradient, from 1 (each
+  /// has a shard of the model) to the size of the communicator (after an all-reduce of the gradients). It matters to the norm
+  /// alone. Throws std::invalid_argument if it does not divide the size.
   explicit MpiReducer(MPI_Comm comm, int replicas = 1) : group_(std::make_shared<detail::mpi::Group>(comm, replicas)) {}
 
-  /// The sums of all ranks. If their digests differ, or one has failed, every rank throws ReductionError, which names those;
-  /// further calls throw std::logic_error. MpiError where MPI fails: the other ranks may not know of it, so call MPI_Abort.
-  GradientSums operator()(const GradientSums& here, std::uint64_t digest = 0) { return start(here, digest).wait(); }
-  /// Begins it, so that other work can be done before its `wait`. All ranks start the reductions of a reducer in one order.
-  [[nodiscard]] MpiReduction start(const GradientSums& here, std::uint64_t digest = 0) {
-    return {group_, group_->start(here, digest)};
+  /// The sums of all ranks. If their digests differ, every rank throws ReductionError.
+  GradientSums operator()(const GradientSums& here, std::uint64_t digest = 0) {
+    const detail::mpi::Group& group = *group_;
+    digest = detail::digest_with(digest, static_cast<std::uint64_t>(group.replicas));
+    const detail::RankMessage own(here, digest);
+    detail::RankMessage all;
+    // By default MPI ends the job if it fails; some communicators have MPI_ERRORS_RETURN.
+    if (MPI_Allreduce(&own, &all, 1, group.type, group.op, group.comm) != MPI_SUCCESS) {
+      detail::throw_reduction_error("MPI_Allreduce failed");
+    }
+    if (!all.agree()) {
+      std::vector<std::uint64_t> digests(static_cast<std::size_t>(group.size));
+      MPI_Allgather(&digest, 1, MPI_UINT64_T, digests.data(), 1, MPI_UINT64_T, group.comm);
+      detail::throw_out_of_step(digests);
+    }
+    return all.sums(group.replicas);
   }
-  /// Call it after the last decision: returns when all ranks have got that far. If one is still to decide, or has failed, every
-  /// rank throws ReductionError.
-  void finish() { (void)(*this)(GradientSums(), detail::digest_of_the_end); }
-
-  /// Where a rank cannot go on: takes part in the reduction that the others are in or will get to, so that each of them throws
-  /// ReductionError with the rank and the reason (of up to 215 characters). It waits for them, so their next common call has to
-  /// be a reduction of this reducer. Does nothing once the ranks are known to be out of step.
-  void fail(std::string_view why) noexcept { group_->fail(why); }
 
  private:
   std::shared_ptr<detail::mpi::Group> group_;

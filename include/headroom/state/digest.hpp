@@ -13,9 +13,8 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-inline constexpr std::uint64_t first_digest = 0xcbf29ce484222325;  // where FNV-1a begins
-
-/// The hash goes on with eight more bytes: FNV-1a, a word at a time, and shifted so that high bits reach the low ones.
+inline constexpr std::uint64_t first_digest = 0xcbf29ce484222325;
+/// FNV-1a, a word at a time, and shifted so that high bits reach the low ones.
 [[nodiscard]] constexpr std::uint64_t digest_with(std::uint64_t digest, std::uint64_t word) noexcept {
   digest = (digest ^ word) * 0x100000001b3;
   return digest ^ (digest >> 32U);
@@ -27,21 +26,14 @@ inline constexpr std::uint64_t first_digest = 0xcbf29ce484222325;  // where FNV-
 
 }  // namespace detail
 
-/// A hash of keys and values: equal for states that compare equal, on every machine, and with near certainty different for
-/// others. Ranks compare those of their policies: see GradScaler::set_reducer. Not cryptographic.
-[[nodiscard]] inline std::uint64_t digest(const StateDict& state) noexcept {
+/// A hash of keys and values, the same on every machine, by which ranks compare their states: see GradScaler::set_reducer. Not
+/// cryptographic.
+[[nodiscard]] inline std::uint64_t digest(const StateDict& state) {
   std::uint64_t result = detail::first_digest;
   for (const auto& [key, value] : state) {
     result = detail::digest_with(result, key);
-    // As StateValue compares them: kinds differ, but true is 1.
-    result = detail::digest_with(result, value.is_text() ? 2U : value.is_real() ? 1U : 0U);
-    if (value.is_text()) {
-      result = detail::digest_with(result, value.text());
-    } else if (value.is_real()) {
-      result = detail::digest_with(result, detail::bit_cast<std::uint64_t>(value.real()));
-    } else {
-      result = detail::digest_with(result, static_cast<std::uint64_t>(value.is_boolean() ? value.boolean() : value.integer()));
-    }
+    result = value.is_real() ? detail::digest_with(result, detail::bit_cast<std::uint64_t>(value.real()))
+                             : detail::digest_with(result, detail::to_text(value));
   }
   return result;
 }
