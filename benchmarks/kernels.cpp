@@ -63,7 +63,7 @@ void add_in_place(const std::string& dtype) {
   const std::string work = "unscale " + dtype + " in place";
   constexpr std::size_t bytes = 2 * sizeof(T);
   add_headroom(work, bytes, [](std::size_t n) {
-    benchmark::DoNotOptimize(headroom::kernel::unscale_in_place(span<T>(ones<T>().data(), n), 1.0F / inverse_scale()).finite);
+    benchmark::DoNotOptimize(headroom::unscale_in_place(span<T>(ones<T>().data(), n), 1.0F / inverse_scale()).finite);
   });
   add(work, "limit: multiply floats", bytes,
       [](std::size_t n) { contenders::multiply(ones<float>().data(), n * sizeof(T) / sizeof(float), inverse_scale()); });
@@ -96,7 +96,7 @@ void add_subnormal_halves() {
   static std::vector<half> values(most_bytes / sizeof(half), half(0x1p-20F));
   const std::string work = "unscale fp16 in place, subnormal";
   add_headroom(work, 2 * sizeof(half), [](std::size_t n) {
-    benchmark::DoNotOptimize(headroom::kernel::unscale_in_place(span<half>(values.data(), n), 1.0F / inverse_scale()).finite);
+    benchmark::DoNotOptimize(headroom::unscale_in_place(span<half>(values.data(), n), 1.0F / inverse_scale()).finite);
   });
   add(work, "limit: multiply floats", 2 * sizeof(half),
       [](std::size_t n) { contenders::multiply(ones<float>().data(), n / 2, inverse_scale()); });
@@ -108,7 +108,7 @@ void add_widening(const std::string& dtype) {
   constexpr std::size_t bytes = sizeof(T) + sizeof(float);
   add_headroom(work, bytes, [](std::size_t n) {
     const span<float> to(target<float>().data(), n);
-    benchmark::DoNotOptimize(headroom::kernel::unscale_into(span<T>(ones<T>().data(), n), to, 1.0F / inverse_scale()).finite);
+    benchmark::DoNotOptimize(headroom::unscale_into(span<T>(ones<T>().data(), n), to, 1.0F / inverse_scale()).finite);
   });
 #if HEADROOM_DETAIL_HAS_X86
   add(work, "limit: widen", bytes, [](std::size_t n) { contenders::widen(ones<T>().data(), target<float>().data(), n); });
@@ -162,7 +162,7 @@ void add_cast(const std::string& dtype) {
   const std::string work = "cast float to " + dtype;
   constexpr std::size_t bytes = sizeof(float) + sizeof(T);
   add_headroom(work, bytes, [](std::size_t n) {
-    headroom::kernel::cast_into(span<float>(ones<float>().data(), n), span<T>(target<T>().data(), n));
+    headroom::cast_into(span<float>(ones<float>().data(), n), span<T>(target<T>().data(), n));
   });
   add(work, "limit: memcpy", bytes,
       [](std::size_t n) { std::memcpy(target<float>().data(), ones<float>().data(), n * (sizeof(float) + sizeof(T)) / 2); });
@@ -189,7 +189,7 @@ void add_reading(const std::string& dtype) {
 #endif
   };
   add_headroom("all_finite " + dtype, bytes,
-               [](std::size_t n) { benchmark::DoNotOptimize(headroom::kernel::all_finite(span<T>(ones<T>().data(), n))); });
+               [](std::size_t n) { benchmark::DoNotOptimize(headroom::all_finite(span<T>(ones<T>().data(), n))); });
   add("all_finite " + dtype, "limit: read", bytes, limit);
   add("all_finite " + dtype, "Eigen", bytes,
       [](std::size_t n) { benchmark::DoNotOptimize(contenders::eigen(ones<T>().data(), n).isFinite().all()); });
@@ -204,7 +204,7 @@ void add_reading(const std::string& dtype) {
       [](std::size_t n) { benchmark::DoNotOptimize(contenders::torch_all_finite(ones<T>().data(), n)); });
 #endif
   add_headroom("measure " + dtype, bytes,
-               [](std::size_t n) { benchmark::DoNotOptimize(headroom::kernel::measure(span<T>(ones<T>().data(), n)).norm); });
+               [](std::size_t n) { benchmark::DoNotOptimize(headroom::measure(span<T>(ones<T>().data(), n)).norm); });
   add("measure " + dtype, "limit: read", bytes, limit);
   add("measure " + dtype, "obvious loop", bytes,
       [](std::size_t n) { benchmark::DoNotOptimize(contenders::obvious_norm(ones<T>().data(), n)); });

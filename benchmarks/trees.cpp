@@ -51,8 +51,6 @@ void add_small(const std::string& dtype) {
       };
       add_call(work, contender, n, run, calls);
     };
-    add("headroom::kernel",
-        [=] { benchmark::DoNotOptimize(headroom::kernel::unscale_in_place(*values, policy.loss_scale()).finite); });
     add("headroom", [=] { benchmark::DoNotOptimize(policy.unscale_in_place(*values).finite); });
     if constexpr (std::is_same_v<T, float>) {
       add("Eigen", [=] {

@@ -1,7 +1,7 @@
 #pragma once
 
 // A whole step of AdamW in one pass over the weights: gradients of any dtype, still scaled, are read in blocks that
-// headroom::for_each_block widens and multiplies on the way. To be copied and changed.
+// headroom::for_each_block widens, and multiplied on the way. To be copied and changed.
 //
 // The loop is plain C++, which g++ 12 and clang 14 vectorise with -O2 -fno-math-errno (without the latter std::sqrt may have to
 // set errno). -march=native is not needed: there is a copy for each of the usual instruction sets of x86-64.
@@ -37,8 +37,9 @@ struct AdamWFactors {
   float rate;                        // lr / (1 - beta1^t)
   float correction;                  // 1 / sqrt(1 - beta2^t)
   float eps;
+  float gradient;  // what gradients are multiplied by
 
-  AdamWFactors(const AdamWOptions& by, std::int64_t step)
+  AdamWFactors(const AdamWOptions& by, std::int64_t step, double factor = 1.0)
       : beta1(static_cast<float>(by.beta1)),
         rest1(static_cast<float>(1.0 - by.beta1)),
         beta2(static_cast<float>(by.beta2)),
@@ -46,7 +47,8 @@ struct AdamWFactors {
         decay(static_cast<float>(1.0 - by.lr * by.weight_decay)),
         rate(static_cast<float>(by.lr / (1.0 - std::pow(by.beta1, static_cast<double>(step))))),
         correction(static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(by.beta2, static_cast<double>(step))))),
-        eps(static_cast<float>(by.eps)) {}
+        eps(static_cast<float>(by.eps)),
+        gradient(static_cast<float>(factor)) {}
 };
 
 /// The loop itself, over n elements. (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", algorithm 2, as in
@@ -55,7 +57,7 @@ struct AdamWFactors {
                                                     float* __restrict second, const float* __restrict gradients, std::size_t n,
                                                     const AdamWFactors& by) {
   for (std::size_t i = 0; i < n; ++i) {
-    const float gradient = gradients[i];
+    const float gradient = by.gradient * gradients[i];
     const float mean = by.beta1 * first[i] + by.rest1 * gradient;
     const float square = by.beta2 * second[i] + by.rest2 * gradient * gradient;
     first[i] = mean;
@@ -71,7 +73,8 @@ struct AdamWFactors {
   constexpr std::size_t stretch = 64, ahead = 512, line = 16;  // floats
   for (; n >= stretch; n -= stretch, weights += stretch, first += stretch, second += stretch, gradients += stretch) {
     for (std::size_t i = ahead; i < ahead + stretch; i += line) {
-      for (const float* each : {weights, first, second}) {
+      for (const float* each :
+           {const_cast<const float*>(weights), const_cast<const float*>(first), const_cast<const float*>(second), gradients}) {
         const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(each) + i * sizeof(float);
         __builtin_prefetch(reinterpret_cast<const void*>(at));
       }
@@ -130,8 +133,8 @@ void adamw_step(Weights&& weights, const Gradients& gradients, AdamWState& state
     state.second = state.first;
   }
   check_sizes(weights, state, gradients);
-  const AdamWFactors by(options, state.steps + 1);
-  headroom::for_each_block(gradients, factor, [&](std::size_t leaf, std::size_t at, headroom::span<const float> block) {
+  const AdamWFactors by(options, state.steps + 1, factor);
+  headroom::for_each_block(gradients, [&](std::size_t leaf, std::size_t at, headroom::span<const float> block) {
     adamw_block(weights[leaf].data() + at, state.first[leaf].data() + at, state.second[leaf].data() + at, block.data(),
                 block.size(), by);
   });

@@ -299,7 +299,7 @@ void check_verbs(const Executor& executor) {
   CHECK(headroom::all_finite(executor, model));
   CHECK_FALSE(headroom::find_nonfinite(executor, model));
   std::size_t elements = 0;
-  headroom::for_each_block(executor, model, 1.0, users::Count{&elements});
+  headroom::for_each_block(executor, model, users::Count{&elements});
   CHECK(elements == headroom::element_count(model));
   (void)headroom::exponent_histogram(model);
   CHECK(headroom::leaf_exponent_histograms(model).size() == 22);
@@ -384,13 +384,14 @@ TEST_CASE("views, large leaves, nodes of dynamic dtype") {
 TEST_CASE("kernels on elements of the user's") {
   std::vector<Real> reals(40);
   std::vector<Number> numbers(40, Number(2.0F));
-  headroom::kernel::scale_into(numbers, reals, 2.0);
-  headroom::kernel::scale_in_place(reals, 2.0);
-  CHECK(headroom::kernel::unscale_into(reals, numbers, 2.0F).max_abs == 4.0);
-  CHECK(headroom::kernel::unscale_in_place(reals, 2.0F).max_abs == 4.0);
-  headroom::kernel::cast_into(numbers, reals);
-  CHECK(headroom::kernel::all_finite(reals));
-  CHECK(headroom::kernel::measure(reals).max_abs == 4.0);
+  headroom::cast_into(numbers, reals);
+  headroom::scale_in_place(reals, 2.0);
+  headroom::scale_in_place(reals, 2.0);
+  CHECK(headroom::unscale_into(reals, numbers, 2.0F).max_abs == 4.0);
+  CHECK(headroom::unscale_in_place(reals, 2.0F).max_abs == 4.0);
+  headroom::cast_into(numbers, reals);
+  CHECK(headroom::all_finite(reals));
+  CHECK(headroom::measure(reals).max_abs == 4.0);
   CHECK(headroom::scale(reals[0], 2.0) == 8.0F);
 }
 

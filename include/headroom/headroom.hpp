@@ -9,9 +9,6 @@
 #include <headroom/dtype/half.hpp>
 #include <headroom/dtype/span.hpp>
 #include <headroom/kernel/isa.hpp>
-#include <headroom/kernel/kernel.hpp>
-#include <headroom/ops/accumulate.hpp>
-#include <headroom/ops/all_finite.hpp>
 #include <headroom/ops/cast.hpp>
 #include <headroom/ops/clip.hpp>
 #include <headroom/ops/executor.hpp>

@@ -13,7 +13,6 @@ declare -A elsewhere=(
   [kernel/boundary.hpp]="kernel" # data only
   [observe/explain.hpp]="observe/verdict.cpp" # the sentences of the verdicts
   [ops/policy_verbs.hpp]="policy/verbs.cpp" # is reached through policies
-  [ops/pool.hpp]="ops/workers.cpp" # data only
   [tree/node.hpp]="compile_fail" # it only says what is wrong
   [adapters/torch/tensor.hpp]="adapters/torch.cpp"
 )

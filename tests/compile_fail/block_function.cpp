@@ -11,5 +11,5 @@ using Block = headroom::span<float>;
 #endif
 
 void read(const std::vector<float>& gradients) {
-  headroom::for_each_block(gradients, 1.0, [](std::size_t, std::size_t, Block) {});
+  headroom::for_each_block(gradients, [](std::size_t, std::size_t, Block) {});
 }

@@ -10,4 +10,4 @@ void read_block(std::size_t, std::size_t, const headroom::span<const float>&);
 void read_block(std::size_t, const headroom::span<const float>&);
 #endif
 
-void read(const std::vector<float>& gradients) { headroom::for_each_block(headroom::parallel(2), gradients, 1.0, read_block); }
+void read(const std::vector<float>& gradients) { headroom::for_each_block(headroom::parallel(2), gradients, read_block); }

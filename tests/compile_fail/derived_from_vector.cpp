@@ -1,7 +1,7 @@
 // expect: headroom: this class is derived from a tensor or container
 // expect: template <> struct headroom::tensor_traits<T> : headroom::tensor_traits<Base> {};
 #include <headroom/dtype/half.hpp>
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/measure.hpp>
 #include <headroom/policy/constant.hpp>
 
 #include <vector>

@@ -1,5 +1,5 @@
 // expect: headroom: dtype_traits<T>::format has too many digits, or too large or too small numbers, for float
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/measure.hpp>
 
 #include <cstdint>
 #include <vector>

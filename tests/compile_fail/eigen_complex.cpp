@@ -1,6 +1,6 @@
 // expect: complex numbers and long double are not supported
 #include <headroom/adapters/eigen.hpp>
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/measure.hpp>
 
 #include <Eigen/Core>
 

@@ -1,6 +1,6 @@
 // expect: has no elements in memory to work on, or not at regular distances: call .eval() on it
 #include <headroom/adapters/eigen.hpp>
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/measure.hpp>
 
 #include <Eigen/Core>
 

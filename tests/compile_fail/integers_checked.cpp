@@ -1,7 +1,7 @@
 // expect: headroom: there is no floating-point number in this type
 // expect: headroom::as_half(pointer, size)
 #include <headroom/dtype/as_half.hpp>
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/measure.hpp>
 
 #include <cstdint>
 #include <vector>

@@ -3,7 +3,7 @@
 // expect: specialise headroom::tree_traits<T>
 // expect: a member or free function children that returns std::tie(member, ...)
 // expect: write HEADROOM_TREE(Type, member, ...) after it
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/measure.hpp>
 
 #include <vector>
 

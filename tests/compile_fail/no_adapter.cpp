@@ -1,6 +1,6 @@
 // expect: include the adapter
 // expect: <headroom/adapters/torch.hpp>
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/measure.hpp>
 
 #include <vector>
 

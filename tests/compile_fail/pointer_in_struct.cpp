@@ -1,7 +1,7 @@
 // expect: headroom: a pointer does not say how many elements there are
 // expect: headroom::span<T>(pointer, size)
 #include <headroom/dtype/span.hpp>
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/measure.hpp>
 
 struct Layer {
 #ifdef HEADROOM_CONTROL

@@ -1,5 +1,5 @@
 // expect: tensor_traits<T>::data(T&) is missing or does not return a pointer; write: static float* data(T& t);
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/measure.hpp>
 
 #include <cstddef>
 #include <vector>

@@ -1,5 +1,5 @@
 // expect: tensor_traits<T>::data takes no const tensor; write as well: static const float* data(const T& t);
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/measure.hpp>
 
 #include <cstddef>
 

@@ -1,5 +1,5 @@
 // expect: tensor_traits<T>::size is missing or no number; write: static std::size_t size(const T& t);
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/measure.hpp>
 
 #include <cstddef>
 

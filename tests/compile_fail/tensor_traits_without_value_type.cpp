@@ -1,5 +1,5 @@
 // expect: tensor_traits<T> has no value_type; write: using value_type = float;
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/measure.hpp>
 
 #include <cstddef>
 

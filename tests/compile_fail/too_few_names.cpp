@@ -1,5 +1,5 @@
 // expect: tree_traits<T>::names must have one name for each of the children
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/measure.hpp>
 
 #include <array>
 #include <tuple>

@@ -1,5 +1,5 @@
 // expect: this type is neither a leaf nor a branch of a tree
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/measure.hpp>
 
 #include <memory>
 

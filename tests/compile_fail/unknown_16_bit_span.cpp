@@ -1,7 +1,7 @@
 // expect: headroom: the elements of this span are of no floating-point type headroom knows
 // expect: specialise headroom::dtype_traits
 #include <headroom/dtype/span.hpp>
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/measure.hpp>
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 // expect: headroom: this type has 16 bits
 // expect: template <> struct headroom::dtype_traits<T> { using format = headroom::binary16; };
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/measure.hpp>
 
 #include <cstdint>
 #include <vector>

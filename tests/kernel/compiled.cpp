@@ -1,5 +1,5 @@
+#include <headroom/headroom.hpp>
 #include <headroom/kernel/compiled.hpp>
-#include <headroom/kernel/kernel.hpp>
 
 #include <cstdint>
 #include <vector>

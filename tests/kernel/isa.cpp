@@ -1,6 +1,6 @@
+#include <headroom/headroom.hpp>
 #include <headroom/kernel/isa.hpp>
-#include <headroom/kernel/kernel.hpp>
-#include <headroom/ops/all_finite.hpp>
+#include <headroom/ops/measure.hpp>
 #include <headroom/ops/unscale.hpp>
 
 #include <algorithm>
@@ -167,7 +167,7 @@ TEST_CASE("an unknown or unavailable HEADROOM_ISA is refused with its value and 
     CHECK(complaint_of_first_use() == complaint);
     if (available_isas().size() == 1) continue;  // kernels that have no choice may not ask
     float values[] = {1.0F};
-    CHECK_THROWS_AS(headroom::kernel::unscale_in_place(values, 2.0F), std::invalid_argument);
+    CHECK_THROWS_AS(headroom::unscale_in_place(values, 2.0F), std::invalid_argument);
     CHECK(values[0] == 1.0F);
     std::vector<std::vector<float>> tree(2, std::vector<float>(3, 1.0F));
     CHECK_THROWS_AS(headroom::unscale_in_place(tree, 2.0F), std::invalid_argument);

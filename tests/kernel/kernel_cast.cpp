@@ -1,4 +1,4 @@
-#include <headroom/kernel/kernel.hpp>
+#include <headroom/headroom.hpp>
 
 #include <cstdint>
 #include <cstring>
@@ -54,7 +54,7 @@ void check_cast(const std::vector<bits_type<In>>& elements) {
   support::for_each_isa([&](headroom::Isa) {
     const auto source = support::values_with<In>(elements);
     std::vector<Out> destination(elements.size());
-    headroom::kernel::cast_into(source, destination);
+    headroom::cast_into(source, destination);
     compare(any_elements, expected, support::any_bits_of(destination), support::layout_of<format_of<Out>>);
   });
 }
@@ -72,7 +72,7 @@ void check_boundaries() {
   support::for_each_isa([&](headroom::Isa) {
     const auto source = support::values_with<Wide>(elements);
     std::vector<Narrow> destination(elements.size());
-    headroom::kernel::cast_into(source, destination);
+    headroom::cast_into(source, destination);
     compare(support::any_bits_of(source), expected, support::any_bits_of(destination), support::layout_of<format_of<Narrow>>);
   });
 }
@@ -113,7 +113,7 @@ TEST_CASE("cast to the same dtype copies, and may be in place", "[kernel]") {
       using T = typename decltype(type)::type;
       auto values = support::values_with<T>(support::sample_bits<format_of<T>>());
       const AnyBits before = support::any_bits_of(values);
-      headroom::kernel::cast_into(values, values);
+      headroom::cast_into(values, values);
       INFO(name_of<T>());
       compare(before, before, support::any_bits_of(values), support::layout_of<format_of<T>>);
     });
@@ -129,9 +129,9 @@ TEST_CASE("T11: casts to bfloat16 and back keep subnormal numbers", "[kernel]") 
     std::vector<float> floats(subnormals.size());
     std::memcpy(floats.data(), subnormals.data(), subnormals.size() * sizeof(float));
     std::vector<headroom::bfloat16> narrow(floats.size());
-    headroom::kernel::cast_into(floats, narrow);
+    headroom::cast_into(floats, narrow);
     std::vector<float> back(floats.size(), 1.0F);
-    headroom::kernel::cast_into(narrow, back);
+    headroom::cast_into(narrow, back);
     CHECK(support::bits_of(back) == subnormals);
     CHECK(narrow.front().bits() == 1);
   });
@@ -141,13 +141,13 @@ TEST_CASE("T16: casts and checks are the same whether this program flushes subno
   INFO("subnormals are flushed: " << support::flushes_subnormals());
   support::for_each_isa([](headroom::Isa) {
     const std::vector<headroom::half> smallest(3, headroom::half::from_bits(1));
-    CHECK(headroom::kernel::all_finite(smallest));
-    CHECK(headroom::kernel::measure(smallest).max_abs == 0x1p-24);
+    CHECK(headroom::all_finite(smallest));
+    CHECK(headroom::measure(smallest).max_abs == 0x1p-24);
     std::vector<float> wide(3);
-    headroom::kernel::cast_into(smallest, wide);
+    headroom::cast_into(smallest, wide);
     CHECK(wide[2] == 0x1p-24F);
     std::vector<headroom::half> back(3);
-    headroom::kernel::cast_into(wide, back);
+    headroom::cast_into(wide, back);
     CHECK(back[0].bits() == 1);
   });
 }

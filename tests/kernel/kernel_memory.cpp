@@ -1,6 +1,6 @@
 // That nothing outside of a span is read or written: the elements lie against pages whose touch ends the program, on either
 // side.
-#include <headroom/kernel/kernel.hpp>
+#include <headroom/headroom.hpp>
 
 #include <algorithm>
 #include <string>
@@ -9,6 +9,7 @@
 #include "support/catch.hpp"
 #include "support/guard_page.hpp"
 #include "support/isa.hpp"
+#include "support/kernels.hpp"
 
 using headroom::span;
 using support::GuardedMemory;
@@ -44,21 +45,21 @@ bool transforms_stay_inside(const GuardedMemory& out_memory, const In* source, O
   const span from(source, n);
   const span to(destination, n);
   std::fill(out_memory.begin(), out_memory.end(), untouched);
-  bool right = headroom::kernel::unscale_into(from, to, 2.0F).finite && all_are(1.5F, destination, n);
-  right = right && headroom::kernel::unscale_into(from, to, 0.75F).finite && all_are(4.0F, destination, n);
-  headroom::kernel::scale_into(from, to, 3.0F);
+  bool right = headroom::unscale_into(from, to, 2.0F).finite && all_are(1.5F, destination, n);
+  right = right && headroom::unscale_into(from, to, 0.75F).finite && all_are(4.0F, destination, n);
+  support::scale_into(from, to, 3.0F);
   right = right && all_are(9.0F, destination, n);
-  headroom::kernel::cast_into(from, to);
+  headroom::cast_into(from, to);
   right = right && all_are(3.0F, destination, n);
-  right = right && headroom::kernel::unscale_in_place(to, 4.0F).finite && all_are(0.75F, destination, n);
+  right = right && headroom::unscale_in_place(to, 4.0F).finite && all_are(0.75F, destination, n);
   return right && rest_is_untouched(out_memory, destination, n);
 }
 
 template <class In>
 bool reads_are_right(const In* source, std::size_t n) {
   const span elements(source, n);
-  const headroom::GradientNorm measured = headroom::kernel::measure(elements);
-  return headroom::kernel::all_finite(elements) && measured.finite && measured.max_abs == (n == 0 ? 0.0 : 3.0);
+  const headroom::GradientNorm measured = headroom::measure(elements);
+  return headroom::all_finite(elements) && measured.finite && measured.max_abs == (n == 0 ? 0.0 : 3.0);
 }
 
 template <class In, class Out>

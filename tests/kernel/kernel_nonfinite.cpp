@@ -1,5 +1,5 @@
 // That no Inf and no NaN is missed, wherever it is, and that nothing finite is taken for one.
-#include <headroom/kernel/kernel.hpp>
+#include <headroom/headroom.hpp>
 
 #include <string>
 #include <vector>
@@ -34,11 +34,11 @@ void fill(std::vector<T>& values, float value) {
 template <class Out, class In>
 headroom::GradientReport unscaled(const std::vector<In>& source, float loss_scale) {
   std::vector<Out> destination(source.size());
-  return headroom::kernel::unscale_into(source, destination, loss_scale);
+  return headroom::unscale_into(source, destination, loss_scale);
 }
 template <class T>
 headroom::GradientReport unscaled_in_place(std::vector<T> values, float loss_scale) {
-  return headroom::kernel::unscale_in_place(values, loss_scale);
+  return headroom::unscale_in_place(values, loss_scale);
 }
 
 bool says_not_finite(const headroom::GradientReport& report) { return !report.finite && bits_of(report.max_abs) == infinity; }
@@ -46,18 +46,18 @@ bool says_not_finite(const headroom::GradientReport& report) { return !report.fi
 /// Whether every reading kernel says of `values` that they are not finite.
 template <class T>
 bool all_find_it(const std::vector<T>& values) {
-  const headroom::GradientNorm norm = headroom::kernel::measure(values);
-  return !headroom::kernel::all_finite(values) && says_not_finite(norm) && bits_of(norm.norm) == infinity &&
+  const headroom::GradientNorm norm = headroom::measure(values);
+  return !headroom::all_finite(values) && says_not_finite(norm) && bits_of(norm.norm) == infinity &&
          says_not_finite(unscaled_in_place(values, 2.0F)) && says_not_finite(unscaled_in_place(values, 3.0F)) &&
          says_not_finite(unscaled<float>(values, 1024.0F)) && says_not_finite(unscaled<double>(values, 1024.0F)) &&
          says_not_finite(unscaled<half>(values, 1.0F)) && says_not_finite(unscaled<bfloat16>(values, 1000.0F));
 }
 template <class T>
 bool all_find_nothing(const std::vector<T>& values) {
-  return headroom::kernel::all_finite(values) && headroom::kernel::measure(values).finite &&
-         unscaled_in_place(values, 2.0F).finite && unscaled_in_place(values, 3.0F).finite &&
-         unscaled<float>(values, 1024.0F).finite && unscaled<double>(values, 1024.0F).finite &&
-         unscaled<half>(values, 1.0F).finite && unscaled<bfloat16>(values, 1000.0F).finite;
+  return headroom::all_finite(values) && headroom::measure(values).finite && unscaled_in_place(values, 2.0F).finite &&
+         unscaled_in_place(values, 3.0F).finite && unscaled<float>(values, 1024.0F).finite &&
+         unscaled<double>(values, 1024.0F).finite && unscaled<half>(values, 1.0F).finite &&
+         unscaled<bfloat16>(values, 1000.0F).finite;
 }
 
 template <class T>
@@ -108,8 +108,7 @@ TEST_CASE("every non-finite pattern is found, and no finite one is taken for it"
         fill(values, 0.0F);
         support::set_bits(values[place = (place + 1) % values.size()], bits);
         const bool finite = support::is_finite<Format>(bits);
-        const bool right = headroom::kernel::all_finite(values) == finite &&
-                           headroom::kernel::measure(values).finite == finite &&
+        const bool right = headroom::all_finite(values) == finite && headroom::measure(values).finite == finite &&
                            unscaled_in_place(values, 1.0F).finite == finite;
         wrong.expect(right, [&] { return name_of<T>() + " " + hex(bits); });
       }
@@ -123,13 +122,13 @@ TEST_CASE("all_finite looks into every one of the blocks it reads", "[kernel]") 
   support::for_each_isa([&](headroom::Isa) {
     for (const std::size_t n : {8191U, 8192U, 8193U, 16384U, 30000U}) {
       std::vector<half> values(n, half(1.0F));
-      CHECK(headroom::kernel::all_finite(values));
+      CHECK(headroom::all_finite(values));
       for (const std::size_t place :
            {std::size_t{0}, n / 2, std::size_t{8190}, std::size_t{8191}, std::size_t{8192}, n - 2, n - 1}) {
         if (place >= n) continue;
         values[place] = half::from_bits(0x7C01);
         INFO(place << " of " << n);
-        CHECK_FALSE(headroom::kernel::all_finite(values));
+        CHECK_FALSE(headroom::all_finite(values));
         values[place] = half(1.0F);
       }
     }
@@ -157,17 +156,17 @@ TEST_CASE("T2: an Inf that arithmetic of this very function made is found", "[ke
   const volatile double large_double = 1e308;
   support::for_each_isa([&](headroom::Isa) {
     std::vector<float> overflowed{large * large, tiny, large};
-    CHECK_FALSE(headroom::kernel::all_finite(overflowed));
-    CHECK_FALSE(headroom::kernel::measure(overflowed).finite);
-    CHECK(says_not_finite(headroom::kernel::unscale_in_place(overflowed, 1024.0F)));
+    CHECK_FALSE(headroom::all_finite(overflowed));
+    CHECK_FALSE(headroom::measure(overflowed).finite);
+    CHECK(says_not_finite(headroom::unscale_in_place(overflowed, 1024.0F)));
     double overflowed_doubles[] = {1.0, large_double * large_double};
-    CHECK_FALSE(headroom::kernel::all_finite(overflowed_doubles));
-    CHECK(says_not_finite(headroom::kernel::unscale_in_place(overflowed_doubles, 1024.0F)));
+    CHECK_FALSE(headroom::all_finite(overflowed_doubles));
+    CHECK(says_not_finite(headroom::unscale_in_place(overflowed_doubles, 1024.0F)));
     // And the kernel's own arithmetic: finite before, not after.
     std::vector<float> overflowing{1.0F, large};
-    CHECK(headroom::kernel::all_finite(overflowing));
-    CHECK(says_not_finite(headroom::kernel::unscale_in_place(overflowing, 0x1p-10F)));
-    CHECK_FALSE(headroom::kernel::all_finite(overflowing));
+    CHECK(headroom::all_finite(overflowing));
+    CHECK(says_not_finite(headroom::unscale_in_place(overflowing, 0x1p-10F)));
+    CHECK_FALSE(headroom::all_finite(overflowing));
   });
 }
 
@@ -187,13 +186,13 @@ TEST_CASE("what overflows when it is unscaled or narrowed is reported", "[kernel
 TEST_CASE("T22: large finite values are finite, whatever their sum or norm would be", "[kernel]") {
   support::for_each_isa([&](headroom::Isa) {
     const std::vector<float> sum_overflows(16, 3e38F), square_overflows{1.9e19F, -1.9e19F};
-    CHECK(headroom::kernel::all_finite(sum_overflows));
+    CHECK(headroom::all_finite(sum_overflows));
     CHECK(unscaled<float>(sum_overflows, 1.0F).finite);
-    CHECK(headroom::kernel::measure(sum_overflows).finite);
-    CHECK(headroom::kernel::all_finite(square_overflows));
+    CHECK(headroom::measure(sum_overflows).finite);
+    CHECK(headroom::all_finite(square_overflows));
     CHECK(unscaled<float>(square_overflows, 1.0F).max_abs == static_cast<double>(1.9e19F));
-    CHECK(headroom::kernel::measure(square_overflows).finite);
-    CHECK(headroom::kernel::all_finite(std::vector<half>(1000, half(65504.0F))));
-    CHECK(headroom::kernel::measure(std::vector<double>(3, 1.7e308)).finite);
+    CHECK(headroom::measure(square_overflows).finite);
+    CHECK(headroom::all_finite(std::vector<half>(1000, half(65504.0F))));
+    CHECK(headroom::measure(std::vector<double>(3, 1.7e308)).finite);
   });
 }

@@ -1,6 +1,6 @@
 // What scale and unscale store for each element, and what their report says of it: every pattern of the 16-bit formats and a
 // sample of the wider ones, for a range of scales, from each dtype to each, against exact integer arithmetic.
-#include <headroom/kernel/kernel.hpp>
+#include <headroom/headroom.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +11,7 @@
 #include "support/catch.hpp"
 #include "support/flush.hpp"
 #include "support/isa.hpp"
+#include "support/kernels.hpp"
 #include "support/reference.hpp"
 #include "support/samples.hpp"
 
@@ -57,7 +58,7 @@ struct Scale {
   static constexpr auto operation = &support::product;
   template <class In, class Out>
   static bool run(span<In> source, span<Out> destination, float factor) {
-    headroom::kernel::scale_into(source, destination, factor);
+    support::scale_into(source, destination, factor);
     return true;
   }
 };
@@ -66,7 +67,7 @@ struct Unscale {
   static constexpr auto operation = &support::quotient;
   template <class In, class Out>
   static bool run(span<In> source, span<Out> destination, float loss_scale) {
-    return describes(headroom::kernel::unscale_into(source, destination, loss_scale), destination);
+    return describes(headroom::unscale_into(source, destination, loss_scale), destination);
   }
 };
 
@@ -262,7 +263,7 @@ TEST_CASE("unscale of bfloat16 is the same on every instruction set where subnor
     std::vector<bfloat16> by_scalar;
     support::for_each_isa([&](headroom::Isa isa) {
       auto unscaled = all;
-      (void)headroom::kernel::unscale_in_place(unscaled, loss_scale);
+      (void)headroom::unscale_in_place(unscaled, loss_scale);
       if (isa == headroom::Isa::scalar) by_scalar = unscaled;
       wrong.expect(bits_of(unscaled) == bits_of(by_scalar), [&] { return std::to_string(loss_scale); });
     });

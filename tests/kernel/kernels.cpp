@@ -1,6 +1,6 @@
 #include <headroom/dtype/bfloat16.hpp>
 #include <headroom/dtype/half.hpp>
-#include <headroom/kernel/kernel.hpp>
+#include <headroom/headroom.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +10,7 @@
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/isa.hpp"
+#include "support/kernels.hpp"
 #include "support/samples.hpp"
 
 using headroom::binary16;
@@ -22,11 +23,11 @@ using headroom::detail::format_of;
 using headroom::detail::Found;
 using headroom::detail::Op;
 using headroom::detail::report_of;
-using headroom::detail::run_kernel;
 using support::bits_of;
 using support::bits_type;
 using support::Mismatches;
 using support::name_of;
+using support::run_kernel;
 
 namespace {
 

@@ -2,7 +2,7 @@
 // exact integer arithmetic gives.
 #include <headroom/dtype/cbfloat16.hpp>
 #include <headroom/dtype/float8.hpp>
-#include <headroom/kernel/kernel.hpp>
+#include <headroom/headroom.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -13,6 +13,7 @@
 #include "support/catch.hpp"
 #include "support/flush.hpp"
 #include "support/isa.hpp"
+#include "support/kernels.hpp"
 #include "support/reference.hpp"
 #include "support/samples.hpp"
 
@@ -64,7 +65,7 @@ bool describes(const headroom::GradientReport& report, const std::vector<T>& sto
 template <Op op, class In, class Out>
 headroom::GradientReport run(const std::vector<In>& source, std::vector<Out>& destination, float factor = 1.0F) {
   return headroom::detail::report_of(
-      headroom::detail::run_kernel<op>(source.data(), destination.data(), source.size(), static_cast<double>(factor)));
+      support::run_kernel<op>(source.data(), destination.data(), source.size(), static_cast<double>(factor)));
 }
 
 template <Op op, class In, class Out>
@@ -201,9 +202,9 @@ TEST_CASE("every pattern at every place of short spans is found where it is not 
           for (const auto kind : kinds) {
             values[i] = T::from_bits(kind);
             const bool finite = support::is_finite<Format>(kind);
-            const bool right =
-                headroom::kernel::all_finite(values) == finite && describes(headroom::kernel::measure(values), values) &&
-                run<Op::scale>(values, scaled).finite == finite && support::same_bits<Format>(scaled[i].bits(), kind);
+            const bool right = headroom::all_finite(values) == finite && describes(headroom::measure(values), values) &&
+                               run<Op::scale>(values, scaled).finite == finite &&
+                               support::same_bits<Format>(scaled[i].bits(), kind);
             wrong.expect(right, [&] { return hex(kind) + " at " + std::to_string(i) + " of " + std::to_string(n); });
           }
           values[i] = T(1.5F);
@@ -220,7 +221,7 @@ TEST_CASE("in E4M3 two patterns of all 256 are not finite", "[kernel]") {
     std::vector<int> found;
     for (int bits = 0; bits < 256; ++bits) {
       const std::vector<float8_e4m3> values(20, float8_e4m3::from_bits(static_cast<std::uint8_t>(bits)));
-      if (!headroom::kernel::all_finite(values)) found.push_back(bits);
+      if (!headroom::all_finite(values)) found.push_back(bits);
     }
     CHECK(found == std::vector<int>{0x7F, 0xFF});
   });
@@ -237,9 +238,9 @@ TEST_CASE("norms of formats without instructions are those of the same floats", 
       wide.push_back(static_cast<float>(values.back()));
     }
     support::for_each_isa([&](headroom::Isa) {
-      const headroom::GradientNorm measured = headroom::kernel::measure(values);
+      const headroom::GradientNorm measured = headroom::measure(values);
       CHECK(measured.max_abs == static_cast<double>(std::numeric_limits<T>::max()));
-      CHECK(bits_of(measured.norm) == bits_of(headroom::kernel::measure(wide).norm));
+      CHECK(bits_of(measured.norm) == bits_of(headroom::measure(wide).norm));
     });
   });
 }

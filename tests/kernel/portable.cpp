@@ -2,7 +2,7 @@
 // time. (Other tests compare both with exact integer arithmetic.)
 #include <headroom/dtype/cbfloat16.hpp>
 #include <headroom/dtype/float8.hpp>
-#include <headroom/kernel/kernel.hpp>
+#include <headroom/headroom.hpp>
 
 #include <algorithm>
 #include <vector>

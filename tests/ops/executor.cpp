@@ -1,10 +1,17 @@
 #include <headroom/headroom.hpp>
 #include <headroom/ops/executor.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cfenv>
+#include <chrono>
 #include <cstddef>
 #include <limits>
-#include <stdexcept>
+#include <mutex>
+#include <set>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -57,17 +64,89 @@ TEST_CASE("an executor runs each task once") {
   check(parallel(3));
 }
 
-TEST_CASE("where tasks throw, all are run and one error arrives") {
-  for (const std::size_t bad : {std::size_t{0}, std::size_t{2}}) {
-    std::atomic<int> runs{0};
-    const auto task = [&](std::size_t number) {
-      ++runs;
-      if (number >= bad) throw std::runtime_error("task");
-    };
-    CHECK_THROWS_AS(parallel(3).run(3, task), std::runtime_error);
-    CHECK(runs == 3);
-  }
-  std::atomic<int> runs{0};
-  parallel(3).run(3, [&](std::size_t) { ++runs; });
-  CHECK(runs == 3);
+TEST_CASE("no more threads work than were asked for, however many tasks there are") {
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  std::size_t calls = 0;
+  headroom::parallel(2).run(500, [&](std::size_t) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    threads.insert(std::this_thread::get_id());
+    ++calls;
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  });
+  CHECK(calls == 500);
+  CHECK(threads.size() <= 2);
 }
+
+TEST_CASE("one error of several tasks arrives, and the next call has none") {
+  const auto throw_number = [](std::size_t number) { throw number; };
+  for (int call = 0; call < 50; ++call) {
+    int errors = 0;
+    try {
+      parallel(4).run(4, throw_number);
+    } catch (std::size_t number) {
+      ++errors;
+      CHECK(number < 4);
+    }
+    CHECK(errors == 1);
+    std::atomic<int> runs{0};
+    parallel(4).run(4, [&](std::size_t) { ++runs; });
+    CHECK(runs == 4);
+  }
+}
+
+TEST_CASE("tasks compute with the rounding mode of the caller, whoever started the threads") {
+  parallel(4).run(4, [](std::size_t) {});
+  for (const int mode : {FE_UPWARD, FE_TONEAREST}) {
+    std::fesetround(mode);
+    std::atomic<int> others{0};
+    for (int call = 0; call < 100; ++call) {
+      parallel(4).run(4, [&](std::size_t) { others += std::fegetround() != mode; });
+    }
+    CHECK(others == 0);
+  }
+}
+
+TEST_CASE("threads are used again") {
+  std::mutex mutex;
+  std::set<std::thread::id> seen;
+  for (int call = 0; call < 200; ++call) {
+    parallel(3).run(3, [&](std::size_t) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      seen.insert(std::this_thread::get_id());
+    });
+  }
+  CHECK(seen.size() <= 50);  // of all executors of this program; started anew they would be hundreds
+}
+
+TEST_CASE("calls from several threads at once, and from within a task") {
+  std::atomic<int> runs{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&runs] {
+      for (int call = 0; call < 100; ++call) {
+        parallel(4).run(4, [&runs](std::size_t) { parallel(2).run(2, [&runs](std::size_t) { ++runs; }); });
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  CHECK(runs == 4 * 100 * 4 * 2);
+}
+
+#if !defined(__SANITIZE_THREAD__)  // it takes the child's threads for the parent's
+TEST_CASE("a child of fork does the work itself") {
+  for (int round = 0; round < 20; ++round) {  // the parent's workers are caught in all states
+    std::atomic<int> runs{0};
+    parallel(4).run(4, [&](std::size_t) { ++runs; });
+    const pid_t child = fork();
+    if (child == 0) {
+      for (int call = 0; call < 3; ++call) parallel(3).run(3, [&](std::size_t) { ++runs; });
+      _exit(runs == 13 ? 0 : 1);
+    }
+    REQUIRE(child > 0);
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+  }
+}
+#endif

@@ -1,16 +1,38 @@
-#include <headroom/ops/plan.hpp>
+// The list of what a verb has to do; and what is wrong with trees: refused with the path, before anything is written.
+#include <headroom/headroom.hpp>
 
+#include <array>
 #include <cstddef>
-#include <random>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "support/bits.hpp"
 #include "support/catch.hpp"
-#include "support/samples.hpp"
+#include "support/errors.hpp"
+#include "support/network.hpp"
+#include "support/strided.hpp"
 
 using namespace headroom::detail;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
+using headroom::bfloat16;
+using headroom::half;
 using headroom::Layout;
+using headroom::span;
+using support::message_of;
+using support::Strided;
 
 namespace {
 
@@ -116,40 +138,6 @@ TEST_CASE("a plan of many leaves grows") {
   CHECK(at == 10000);
 }
 
-TEST_CASE("what one writer writes is what several do, one for each leaf, before and behind what is in the plan") {
-  float memory[64] = {};
-  std::mt19937 random(support::seed);
-  for (int round = 0; round < 200; ++round) {
-    Plan plan;
-    Leaves expected;
-    for (int writers = 0; writers < 3; ++writers) {
-      Plan::Writer writer(plan);
-      for (std::size_t leaves = random() % 50; leaves > 0; --leaves) {
-        const PieceKind& kind = random() % 10 == 0 ? halves_to_floats : floats;
-        const std::size_t size = random() % 60;
-        if (random() % 20 == 0) {
-          expected.add(memory, memory, 6, nest_of({2, 3}, {8, 1}), kind);
-          writer.add(memory, memory, 6, nest_of({2, 3}, {8, 1}), kind);
-        } else {
-          float* const destinations[] = {memory, nullptr, memory + size};  // into another, only read, in place
-          float* const destination = destinations[random() % 3];
-          expected.add(memory + size, destination, size, kind);
-          writer.add(memory + size, destination, size, kind);
-        }
-      }
-      writer.close();
-    }
-    REQUIRE(run_lengths(plan) == run_lengths(expected));
-    REQUIRE(plan.bytes() == expected.bytes());
-    std::size_t wrong = 0;
-    for (std::size_t i = 0; i < plan.pieces().size(); ++i) {
-      const Piece &one = plan.pieces().begin()[i], &other = expected.pieces().begin()[i];
-      wrong += one.source == other.source && one.destination == other.destination && one.size == other.size ? 0 : 1;
-    }
-    REQUIRE(wrong == 0);
-  }
-}
-
 TEST_CASE("the kind of a run has the kernels of each op of the verb, in their order") {
   using headroom::binary16;
   using headroom::binary32;
@@ -161,4 +149,333 @@ TEST_CASE("the kind of a run has the kernels of each op of the verb, in their or
   CHECK(kind.kernels[1] == static_cast<const Kernel*>(kernels<Op::unscale, binary16, binary32>));
   CHECK(&Two::kind<binary16, binary32> == &kind);  // neighbours compare addresses
   CHECK(&Two::kind<binary32, binary32> != &kind);
+}
+
+namespace {
+
+using Floats = std::vector<float>;
+const headroom::ConstantLossScale two(2.0F);
+
+/// The bits of every leaf, one after the other.
+template <class Tree>
+std::vector<std::uint32_t> bits_of_tree(const Tree& tree) {
+  std::vector<std::uint32_t> bits;
+  headroom::for_each_leaf(tree, [&](const auto& leaf) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(leaf)>, float>) {
+      bits.push_back(support::bits_of(leaf));
+    } else {
+      for (const float& element : leaf) bits.push_back(support::bits_of(element));
+    }
+  });
+  return bits;
+}
+
+/// No verb takes `source` into `destination`; the message ends with `words`, and the destination is as before.
+template <class Source, class Destination>
+void check_differ(const Source& source, Destination& destination, const std::string& words) {
+  const auto before = bits_of_tree(destination);
+  CHECK_THAT(message_of([&] { headroom::cast_into(source, destination); }), EndsWith("the trees differ" + words));
+  CHECK_THAT(message_of([&] { (void)two.unscale_into(headroom::parallel(2), source, destination); }), EndsWith(words));
+  CHECK(bits_of_tree(destination) == before);
+}
+template <class Source, class Destination>
+void check_differ(const Source& source, Destination&& destination, const std::string& words) {
+  check_differ(source, destination, words);
+}
+
+}  // namespace
+
+TEST_CASE("leaves of different sizes") {
+  check_differ(Floats(3), Floats(2), ": source has 3 elements, destination has 2");
+  check_differ(std::vector<half>(3), Floats(4), ": source has 3 elements, destination has 4");
+  check_differ(Floats(0), Floats(1), ": source has 0 elements, destination has 1");
+  check_differ(std::array<float, 2>{}, Floats(3), ": source has 2 elements, destination has 3");
+}
+
+TEST_CASE("the last leaf differs: the first are untouched all the same") {
+  check_differ(std::vector<Floats>{{1.0F, 2.0F}, {3.0F}, {4.0F}}, std::vector<Floats>{{5.0F, 6.0F}, {7.0F}, {8.0F, 9.0F}},
+               " at [2]: source has 1 elements, destination has 2");
+  check_differ(std::make_tuple(1.0F, Floats(70000, 1.0F), Floats(1)), std::make_tuple(2.0F, Floats(70000, 3.0F), Floats(2)),
+               " at <2>: source has 1 elements, destination has 2");
+  const auto source = support::network_of(1.0F);
+  auto destination = support::network_of(2.0F);
+  destination.heads["encoder"].pop_back();
+  check_differ(source, destination, " at heads[\"encoder\"]: source has 4 elements, destination has 3");
+}
+
+TEST_CASE("sequences of different lengths") {
+  check_differ(std::vector<Floats>(2), std::vector<Floats>(3, {1.0F}), ": source has 2 elements, destination has 3");
+  check_differ(std::list<float>{1.0F}, std::list<float>{}, ": source has 1 elements, destination has 0");
+  auto source = support::network_of(1.0F), destination = support::network_of(2.0F);
+  destination.layers.pop_back();
+  check_differ(source, destination, " at layers: source has 2 elements, destination has 1");
+}
+
+TEST_CASE("maps of different keys") {
+  using Map = std::map<std::string, Floats>;
+  check_differ(Map{{"a", {1.0F}}, {"b", {1.0F}}}, Map{{"a", {2.0F}}, {"c", {2.0F}}},
+               " at [\"b\"]: the destination does not have this key");
+  check_differ(Map{{"a", {}}}, Map{{"a", {}}, {"b", {1.0F}}}, ": source has 1 elements, destination has 2");
+  check_differ(std::unordered_map<int, float>{{1, 1.0F}}, std::unordered_map<int, float>{{2, 3.0F}},
+               " at [1]: the destination does not have this key");
+}
+
+TEST_CASE("maps of the same keys in another order match") {
+  const std::map<std::string, float> source = {{"a", 1.0F}, {"b", 2.0F}, {"c", 3.0F}};
+  std::map<std::string, float, std::greater<std::string>> backwards = {{"a", 0.0F}, {"b", 0.0F}, {"c", 0.0F}};
+  headroom::cast_into(source, backwards);
+  CHECK(backwards.at("a") == 1.0F);
+  CHECK(backwards.at("c") == 3.0F);
+  std::unordered_map<std::string, half> hashed = {{"c", half(0.0F)}, {"a", half(0.0F)}, {"b", half(0.0F)}};
+  CHECK(two.unscale_into(source, hashed).max_abs == 1.5);
+  CHECK(hashed.at("c") == half(1.5F));
+}
+
+TEST_CASE("variants that hold different alternatives") {
+  using Either = std::variant<float, Floats, int>;
+  check_differ(std::vector<Either>{1.0F, Floats{1.0F}}, std::vector<Either>{2.0F, 3.0F},
+               " at [1]: source holds alternative 1, destination holds 0");
+  check_differ(Either{1}, Either{1.0F}, ": source holds alternative 2, destination holds 0");
+  check_differ(Either{1.0F}, Either{Floats{1.0F}}, ": source holds alternative 0, destination holds 1");
+  std::vector<Either> destination = {2.0F, Floats{3.0F}};
+  headroom::cast_into(std::vector<Either>{1.0F, Floats{5.0F}}, destination);
+  CHECK(std::get<Floats>(destination[1]) == Floats{5.0F});
+}
+
+namespace {
+
+/// Throws when it is copied: how a variant loses its value.
+struct Throws {
+  Throws() = default;
+  Throws(const Throws&) { throw 1; }
+  Throws& operator=(const Throws&) = default;
+};
+using Loses = std::variant<float, Floats, Throws>;
+
+}  // namespace
+
+template <>
+struct headroom::tree_traits<Throws> {
+  static constexpr bool holds_only_integers = true;
+};
+
+TEST_CASE("variants without a value are named") {
+  std::pair<float, Loses> tree{1.0F, 2.0F}, full = tree;
+  try {
+    tree.second.emplace<Throws>(Throws());
+  } catch (int) {
+  }
+  REQUIRE(tree.second.valueless_by_exception());
+  const auto says_so = ContainsSubstring("second is a variant that has lost its value");
+  CHECK_THAT(message_of([&] { two.scale_in_place(tree); }), says_so);
+  CHECK_THAT(message_of([&] { (void)two.unscale_in_place(tree); }), says_so);
+  CHECK_THAT(message_of([&] { (void)headroom::measure(tree); }), says_so);
+  CHECK_THAT(message_of([&] { (void)headroom::all_finite(headroom::parallel(2), tree); }), says_so);
+  CHECK_THAT(message_of([&] { (void)headroom::leaf_count(tree); }), says_so);
+  CHECK_THAT(message_of([&] { (void)headroom::find_nonfinite(tree); }), says_so);
+  CHECK_THAT(message_of([&] { (void)two.unscale(std::cref(tree)); }), says_so);
+  CHECK_THAT(message_of([&] { headroom::cast_into(tree, full); }), says_so);
+  CHECK_THAT(message_of([&] { headroom::cast_into(full, tree); }), says_so);
+  CHECK_THAT(message_of([&] { headroom::cast_into(tree, tree); }), says_so);
+  CHECK(tree.first == 1.0F);
+}
+
+TEST_CASE("pointers of which one is empty") {
+  using Owner = std::unique_ptr<Floats>;
+  check_differ(Owner(), std::make_unique<Floats>(2, 1.0F), ": the source is empty");
+  check_differ(std::make_unique<Floats>(2), Owner(), ": the destination is empty");
+  check_differ(std::make_pair(1.0F, std::optional<float>(1.0F)), std::make_pair(2.0F, std::optional<float>()),
+               " at second: the destination is empty");
+  Owner nothing;
+  headroom::cast_into(Owner(), nothing);
+  CHECK(nothing == nullptr);
+}
+
+TEST_CASE("a pointer to a tree stands for the tree") {
+  Floats destination(2);
+  headroom::cast_into(std::make_unique<Floats>(2, 1.5F), destination);
+  CHECK(destination == Floats{1.5F, 1.5F});
+  headroom::cast_into(std::vector<half>{half(1.0F), half(2.0F)}, std::ref(destination));
+  CHECK(destination == Floats{1.0F, 2.0F});
+  check_differ(std::unique_ptr<Floats>(), destination, ": the source is empty");
+}
+
+TEST_CASE("trees of other containers match where their structure does") {
+  std::list<std::array<float, 2>> destination(2);
+  headroom::cast_into(std::vector<std::vector<half>>{{half(1.0F), half(2.0F)}, {half(3.0F), half(4.0F)}}, destination);
+  CHECK(destination.front() == std::array<float, 2>{1.0F, 2.0F});
+  CHECK(destination.back() == std::array<float, 2>{3.0F, 4.0F});
+}
+
+TEST_CASE("null spans are named, unless they are empty") {
+  std::vector<span<float>> tree(3);
+  CHECK(message_of([&] { two.scale_in_place(tree); }) == "");
+  Floats values = {1.0F, 2.0F};
+  tree[0] = values;
+  tree[2] = {nullptr, 5};
+  const auto says_so = ContainsSubstring("[2] is null, with a size of 5");
+  CHECK_THAT(message_of([&] { two.scale_in_place(tree); }), says_so);
+  CHECK_THAT(message_of([&] { (void)two.unscale(tree); }), says_so);
+  CHECK_THAT(message_of([&] { (void)two.unscale_in_place(tree); }), says_so);
+  CHECK_THAT(message_of([&] { (void)two.unscale_and_clip_in_place(tree, 1.0); }), says_so);
+  CHECK_THAT(message_of([&] { (void)headroom::all_finite(tree); }), says_so);
+  CHECK_THAT(message_of([&] { (void)headroom::measure(tree); }), says_so);
+  CHECK_THAT(message_of([&] { (void)headroom::global_norm(tree); }), says_so);
+  CHECK_THAT(message_of([&] { (void)headroom::clip_by_global_norm(tree, 1.0); }), says_so);
+  CHECK_THAT(message_of([&] { (void)headroom::cast<half>(tree); }), says_so);
+  CHECK_THAT(message_of([&] { (void)headroom::find_nonfinite(tree); }), says_so);
+  CHECK(values == Floats{1.0F, 2.0F});
+
+  Floats full(5, 3.0F);
+  std::vector<Floats> others = {{1.0F, 1.0F}, {}, full};
+  CHECK_THAT(message_of([&] { headroom::cast_into(tree, others); }),
+             ContainsSubstring("the source's [2] is null, with a size of 5"));
+  CHECK_THAT(message_of([&] { headroom::cast_into(others, tree); }), ContainsSubstring("the destination's [2] is null"));
+  CHECK(values == Floats{1.0F, 2.0F});
+  CHECK(others[0] == Floats{1.0F, 1.0F});
+  CHECK_THAT(message_of([] { (void)headroom::measure(span<float>(nullptr, 1)); }), ContainsSubstring("the tree is null"));
+  const span<float> null(nullptr, 5);
+  CHECK(message_of([&] { headroom::cast_into(null, full); }) == "headroom: the source is null, with a size of 5");
+  CHECK(message_of([&] { (void)two.unscale_into(full, null); }) == "headroom: the destination is null, with a size of 5");
+}
+
+// ---- overlap ----
+
+namespace {
+
+/// Tensors that say nothing, or something, of whether their copies share elements.
+struct Silent {
+  float* begin;
+  std::size_t n;
+};
+struct Owning : Silent {};
+
+template <class T>
+struct traits_of_silent {
+  using value_type = float;
+  static float* data(T& tensor) { return tensor.begin; }
+  static const float* data(const T& tensor) { return tensor.begin; }
+  static std::size_t size(const T& tensor) { return tensor.n; }
+};
+
+}  // namespace
+
+template <>
+struct headroom::tensor_traits<Silent> : traits_of_silent<Silent> {};
+template <>
+struct headroom::tensor_traits<Owning> : traits_of_silent<Owning> {
+  static constexpr bool is_view = false;
+};
+
+namespace {
+
+template <class Source, class Destination>
+void check_overlap(const Floats& memory, const Source& source, Destination destination, const std::string& path = "the tree") {
+  const Floats before = memory;
+  const auto says_so = ContainsSubstring(path + ": source and destination overlap");
+  CHECK_THAT(message_of([&] { headroom::cast_into(source, destination); }), says_so);
+  CHECK_THAT(message_of([&] { (void)two.unscale_into(headroom::parallel(3), source, destination); }), says_so);
+  CHECK(memory == before);
+}
+template <class T>
+span<T> as(Floats& memory, std::size_t first_byte, std::size_t size) {
+  return {reinterpret_cast<T*>(reinterpret_cast<unsigned char*>(memory.data()) + first_byte), size};
+}
+Floats counted(std::size_t n) {
+  Floats values(n);
+  for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(i + 1);
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("a leaf that meets its own destination in part") {
+  Floats memory = counted(100);
+  check_overlap(memory, as<float>(memory, 0, 50), as<float>(memory, 4, 50));
+  check_overlap(memory, as<float>(memory, 4, 50), as<float>(memory, 0, 50));
+  check_overlap(memory, as<float>(memory, 0, 50), as<float>(memory, 198, 50));
+  check_overlap(memory, as<half>(memory, 0, 50), as<float>(memory, 0, 50));  // the same start, but larger elements
+  check_overlap(memory, as<double>(memory, 0, 25), as<float>(memory, 196, 25));
+  check_overlap(memory, std::make_pair(1.0F, as<half>(memory, 0, 50)), std::make_pair(1.0F, as<float>(memory, 0, 50)),
+                "second");
+}
+
+TEST_CASE("a leaf that does not, or is its own destination") {
+  Floats memory = counted(100);
+  const Floats before = memory;
+  CHECK(two.unscale_into(as<float>(memory, 0, 50), as<float>(memory, 200, 50)).max_abs == 25.0);
+  CHECK(two.unscale_into(as<half>(memory, 0, 25), as<float>(memory, 50, 25)).finite);
+  CHECK(two.unscale_into(as<float>(memory, 0, 0), as<float>(memory, 0, 0)).finite);
+  memory = before;
+  CHECK(two.unscale_into(memory, memory).max_abs == 50.0);
+  CHECK(memory == two.unscale(before).grads);
+  const auto halves = headroom::cast<half>(before);
+  std::vector<half> reused = halves;
+  headroom::cast_into(reused, span<bfloat16>(reinterpret_cast<bfloat16*>(reused.data()), reused.size()));
+  CHECK(std::memcmp(reused.data(), headroom::cast<bfloat16>(halves).data(), 200) == 0);
+}
+
+TEST_CASE("a matrix and its transpose; parts of one matrix lie between each other") {
+  Floats memory = counted(36);
+  float* const data = memory.data();
+  const Strided<float> matrix{data, {6, 6}, {6, 1}}, transpose{data, {6, 6}, {1, 6}};
+  check_overlap(memory, matrix, transpose);
+  check_overlap(memory, Strided<float>{data, {18}, {2}}, Strided<float>{data, {18}, {1}});
+  check_overlap(memory, Strided<float>{data, {5, 6}, {6, 1}}, span<float>(data + 6, 30));  // flat and dense
+  headroom::cast_into(Strided<float>{data, {6, 2}, {6, 1}}, Strided<float>{data + 2, {6, 2}, {6, 1}});
+  CHECK(memory[2] == 1.0F);
+  CHECK(memory[33] == 32.0F);
+  headroom::cast_into(Strided<float>{data, {18}, {2}}, Strided<float>{data + 1, {18}, {2}});
+  CHECK(memory[35] == memory[34]);
+  CHECK(two.unscale_into(transpose, transpose).max_abs == memory[35] * 2.0F);
+  CHECK(two.unscale_into(matrix, span<float>(memory)).finite);
+}
+
+TEST_CASE("a leaf that is in a tree twice is not written twice") {
+  const auto shared = std::make_shared<Floats>(Floats{8.0F, 8.0F}), other = std::make_shared<Floats>(Floats{2.0F});
+  const std::vector<std::shared_ptr<Floats>> tied{shared, other, shared}, apart{shared, other}, reversed{other, shared};
+  const std::string message = "[0] and [2] share elements, which would be worked on twice";
+  CHECK_THAT(message_of([&] { (void)headroom::unscale_in_place(tied, 2.0F); }), ContainsSubstring(message));
+  CHECK_THAT(message_of([&] { (void)headroom::unscale_in_place(headroom::parallel(2), tied, 2.0F); }),
+             ContainsSubstring(message));
+  CHECK_THAT(message_of([&] { headroom::scale_in_place(tied, 2.0); }), ContainsSubstring(message));
+  CHECK_THAT(message_of([&] { (void)headroom::clip_by_global_norm(tied, 1.0); }), ContainsSubstring(message));
+  CHECK(*shared == Floats{8.0F, 8.0F});
+  CHECK(headroom::measure(tied).max_abs == 8.0);  // to read it twice is no harm
+  (void)headroom::unscale_in_place(apart, 2.0F);
+  (void)headroom::unscale_in_place(reversed, 2.0F);
+  CHECK(*shared == Floats{2.0F, 2.0F});
+  CHECK(*other == Floats{0.5F});
+
+  Floats memory(6, 4.0F);
+  const Strided<float> even{memory.data(), {3}, {2}}, odd{memory.data() + 1, {3}, {2}}, first{memory.data(), {3}, {1}};
+  CHECK_THAT(message_of([&] {
+               headroom::scale_in_place(std::vector<Strided<float>>{odd, even, first}, 2.0);
+             }),
+             ContainsSubstring("[1] and [2] share elements"));
+  headroom::scale_in_place(std::vector<Strided<float>>{odd, even}, 0.5);
+  CHECK(memory == Floats(6, 2.0F));
+}
+
+TEST_CASE("a tensor that does not say whether it is a view is not written twice; one that owns its elements is believed") {
+  static_assert(!leaves_may_meet_v<std::vector<Floats>> && leaves_may_meet_v<std::vector<span<float>>>);
+  static_assert(!leaves_may_meet_v<std::tuple<float, float[2], std::array<half, 3>>>);
+  Floats memory(6, 4.0F);
+  std::vector<Silent> tied{{memory.data(), 6}, {memory.data(), 6}};
+  CHECK_THAT(message_of([&] { (void)two.unscale_in_place(tied); }), ContainsSubstring("[0] and [1] share elements"));
+  CHECK(memory == Floats(6, 4.0F));
+  std::vector<Owning> owning{{{memory.data(), 6}}, {{memory.data(), 6}}};
+  (void)two.unscale_in_place(owning);
+  CHECK(memory == Floats(6, 1.0F));
+}
+
+TEST_CASE("several sources go to one destination in their order, on any number of threads") {
+  const std::size_t size = std::size_t{1} << 18;
+  const std::vector<Floats> sources{Floats(size, 2.0F), Floats(size, 4.0F), Floats(size, 6.0F)};
+  Floats memory(size, 1.0F);
+  const std::vector<span<float>> one(3, span<float>(memory));
+  (void)headroom::accumulate_into(headroom::parallel(3), sources, one, 2.0F);
+  CHECK(memory == Floats(size, 7.0F));
+  (void)headroom::unscale_into(headroom::parallel(3), sources, one, 2.0F);
+  CHECK(memory == Floats(size, 3.0F));
 }

@@ -142,6 +142,14 @@ struct Leaves {
   }
 };
 
+/// Runs shares from the last to the first.
+struct Backwards {
+  template <class Task>
+  void run(std::size_t n, Task&& task) const {
+    while (n-- > 0) task(n);
+  }
+};
+
 bool same(const Found& a, const Found& b) {
   return a.largest == b.largest && bits_of(a.sum_of_squares) == bits_of(b.sum_of_squares);
 }
@@ -150,15 +158,12 @@ bool same(const Found& a, const Found& b) {
 
 TEST_CASE("any number of shares finds what one finds, and each chunk is in one of them") {
   const Leaves leaves;
-  const Pass pass = headroom::detail::measure_pass(1);
-  const Found expected = Share(leaves.plan, pass, 0, Share::everything, nullptr).run();
+  const Pass pass{1};
+  const Found expected = run(headroom::sequential, leaves.plan, pass);
   CHECK(expected.sum_of_squares > 0.0);
   for (const std::size_t count : {1U, 2U, 3U, 4U, 7U, 16U, 40U}) {
     INFO(count << " shares");
-    Shares shares(leaves.plan, pass, count);
-    REQUIRE(shares.count() == count);
-    for (std::size_t i = count; i-- > 0;) shares.run(i);  // in any order
-    CHECK(same(shares.found(), expected));
+    CHECK(same(run_shares(Backwards(), leaves.plan, pass, leaves.plan.bytes(), count), expected));
   }
 }
 
@@ -186,9 +191,7 @@ TEST_CASE("every element of many leaves is worked on once, whatever the shares")
     Plan plan;
     headroom::detail::plan_one<headroom::detail::ScaleOps, true>(plan, leaves);
     const Pass twice{0, 2.0};
-    Shares shares(plan, twice, count);
-    for (std::size_t i = 0; i < count; ++i) shares.run(i);
-    CHECK(shares.found().largest == bits_of(2.0));
+    CHECK(run_shares(Backwards(), plan, twice, plan.bytes(), count).largest == bits_of(2.0));
     long faults = 0;
     for (const auto& leaf : leaves) {
       for (const float value : leaf) faults += value == 2.0F ? 0 : 1;

@@ -126,8 +126,11 @@ bool check_edge(T gradient, float scale) {
   const auto is_finite_times = [&](double by) {
     if constexpr (std::is_same_v<T, double>) return support::is_finite<headroom::binary64>(support::bits_of(gradient * by));
     bool all_finite = true;
-    headroom::for_each_block(optimizer.grads, by, [&](std::size_t, std::size_t, headroom::span<const float> block) {
-      for (const float& each : block) all_finite = all_finite && support::is_finite<headroom::binary32>(support::bits_of(each));
+    headroom::for_each_block(optimizer.grads, [&](std::size_t, std::size_t, headroom::span<const float> block) {
+      for (const float& each : block) {
+        const volatile float product = each * static_cast<float>(by);
+        all_finite = all_finite && support::is_finite<headroom::binary32>(support::bits_of(static_cast<float>(product)));
+      }
     });
     return all_finite;
   };
@@ -137,8 +140,6 @@ bool check_edge(T gradient, float scale) {
   REQUIRE(result.skipped != is_finite);
   REQUIRE(result.report.finite == is_finite);
   REQUIRE(optimizer.factor == (is_finite ? factor : 0.0));
-  REQUIRE(result.nonfinite.has_value() != is_finite);
-  if (!is_finite) check_same(result.nonfinite, NonFinite{"[1]", 2, NonFiniteKind::inf, 0, 1});
   if (!std::is_same_v<T, double>) {  // whose norm would be beyond double
     scaler.update();
     const double norm = std::abs(static_cast<double>(gradient)) * factor;

@@ -42,9 +42,10 @@ template <class To, class Tree>
 }
 
 /// The same into an existing tree of any floating-point dtypes. Integers in the destination are left alone. Throws
-/// std::invalid_argument naming the path, before anything is written, if structure or shapes differ or memory overlaps.
-/// - A leaf may be its own destination if its elements keep their size, each in its place. Any other memory that is both read
-///   and written is an error, whether it belongs to one leaf or to two.
+/// std::invalid_argument naming the path, before anything is written, if structure or shapes differ.
+/// - A leaf may be its own destination if its elements keep their size, each in its place. Otherwise a destination must not
+///   overlap any source, nor reach an element twice. Only a leaf without gaps that meets its own destination in part, and one
+///   with gaps that starts where its destination does, is noticed: std::invalid_argument.
 /// - A flat leaf (std::vector, span) can stand for a tensor of any shape without gaps, with its elements in the order they have
 ///   in memory: a row-major matrix goes into a std::vector row by row, and from there into a column-major one by columns.
 template <class Executor, class Source, class Destination, detail::unless_saturate<Destination> = 0>

@@ -69,7 +69,7 @@ GradientNorm unscale_and_clip(const Executor& executor, Tree& tree, const float&
   const auto scale = static_cast<double>(loss_scale);
   Plan plan;
   detail::plan_one<Ops<Op::scale, Op::unscale, Op::measure>, true>(plan, tree);
-  const GradientNorm measured = unscaled(norm_of(detail::run(executor, plan, measure_pass(2))), scale);
+  const GradientNorm measured = unscaled(norm_of(detail::run(executor, plan, Pass{2})), scale);
   const double factor = clip_factor(measured, max_norm);
   if (factor == 1.0 && scale == 1.0) return measured;
   const GradientReport stored = factor == 1.0 ? report_of(detail::run(executor, plan, unscaling))

@@ -14,10 +14,10 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// Scales into float, whatever is read.
+/// Casts into float, whatever is read.
 struct BlockOps {
   template <class In>
-  static constexpr const Kernel* list[] = {kernels<Op::scale, In, binary32>};
+  static constexpr const Kernel* list[] = {kernels<Op::cast, In, binary32>};
   template <class In, class>
   static constexpr PieceKind kind = {list<In>, sizeof(typename In::bits_type), sizeof(float)};
 };
@@ -26,42 +26,41 @@ struct BlockOps {
 /// beside the call of a kernel.
 inline constexpr std::size_t floats_per_block = 1024;
 
-/// `n` elements of a leaf from number `begin` on, times the factor.
-inline void read_block(const Plan::Run& run, const Piece& piece, Kernel kernel, double factor, std::size_t begin, std::size_t n,
-                       float* block) {
+/// `n` elements of a leaf from number `begin` on.
+inline void read_block(const Plan& plan, const Plan::Run& run, const Piece& piece, Kernel kernel, std::size_t begin,
+                       std::size_t n, float* block) {
+  alignas(64) unsigned char gathered[floats_per_block * sizeof(double)];
   const std::size_t bytes = run.kind->source_bytes;
-  const unsigned char* const from = static_cast<const unsigned char*>(piece.source) + begin * bytes;
-  // The next block comes from memory while somebody works on this one.
-  for (std::size_t i = n * bytes; i < 2 * n * bytes; i += cache_line) prefetch(from, i);
+  const unsigned char* from = static_cast<const unsigned char*>(piece.source) + begin * bytes;
+  if (run.depth != 0) {
+    StridedRun{plan, run, piece, Pass{0}}.gather(begin, n, gathered);
+    from = gathered;
+  } else {  // the next block comes from memory while the caller works on this one
+    for (std::size_t i = n * bytes; i < 2 * n * bytes; i += cache_line) prefetch(from, i);
+  }
   const Piece part{from, block, n};
   Found unused{0, 0.0};
-  kernel(&part, &part + 1, factor, unused);
-}
-[[gnu::noinline]] inline void read_strided_block(const Plan& plan, const Plan::Run& run, const Piece& piece, Kernel kernel,
-                                                 double factor, std::size_t begin, std::size_t n, float* block) {
-  alignas(64) unsigned char gathered[floats_per_block * sizeof(double)];
-  StridedRun{plan, run, piece, Pass{0}}.gather(begin, n, gathered);
-  const Piece part{gathered, block, n};
-  Found unused{0, 0.0};
-  kernel(&part, &part + 1, factor, unused);
+  kernel(&part, &part + 1, 1.0, unused);
 }
 
 /// Calls `f` for the blocks that begin at elements [begin, end) of the plan.
 template <class F>
-void run_blocks(const Plan& plan, double factor, std::size_t begin, std::size_t end, F& f) {
+void run_blocks(const Plan& plan, std::size_t begin, std::size_t end, F& f) {
   alignas(64) float block[floats_per_block];
   const std::size_t isa = isa_index();
+  const auto up = [](std::size_t i) { return (i + floats_per_block - 1) / floats_per_block * floats_per_block; };
   for_each_part(plan, begin, end, [&](const Plan::Run& run, const Piece& piece, std::size_t from, std::size_t to) {
     const Kernel kernel = run.kind->kernels[0][isa];
-    std::size_t offset = (from + floats_per_block - 1) / floats_per_block * floats_per_block;
-    for (; offset < to; offset += floats_per_block) {
-      const std::size_t n = piece.size - offset < floats_per_block ? piece.size - offset : floats_per_block;
-      if (run.depth == 0) {
-        read_block(run, piece, kernel, factor, offset, n, block);
-      } else {
-        read_strided_block(plan, run, piece, kernel, factor, offset, n, block);
-      }
-      (void)f(plan.place_of(piece), offset, span<const float>(block, n));
+    const std::size_t first = up(from), behind = up(to) < piece.size ? up(to) : piece.size;
+    if (first >= behind) return;
+    const std::size_t leaf = plan.place_of(piece);
+    if (run.depth == 0 && run.kind == &BlockOps::kind<binary32, binary32>) {
+      return (void)f(leaf, first, span<const float>(static_cast<const float*>(piece.source) + first, behind - first));
+    }
+    for (std::size_t offset = first; offset < behind; offset += floats_per_block) {
+      const std::size_t n = behind - offset < floats_per_block ? behind - offset : floats_per_block;
+      read_block(plan, run, piece, kernel, offset, n, block);
+      (void)f(leaf, offset, span<const float>(block, n));
     }
   });
 }
@@ -70,7 +69,9 @@ void run_blocks(const Plan& plan, double factor, std::size_t begin, std::size_t 
 template <class Tree>
 void check_has_offsets(const Plan& plan, const Tree& tree) {
   for (const Plan::Run& run : plan.runs()) {
-    if (run.depth == 0 || !extent_of(plan, run, *plan.begin(run), false).layout.repeats_elements()) continue;
+    Layout layout;
+    for (int i = 0; i < run.depth; ++i) layout.push(plan.dimensions(run)[i].size, plan.dimensions(run)[i].source_stride);
+    if (!layout.repeats_elements()) continue;
     const std::string path = detail::path_of(tree, run.begin);
     throw_invalid_argument(
         {(path.empty() ? "the tree" : path),
@@ -89,11 +90,11 @@ constexpr bool check_takes_blocks() {
 
 }  // namespace detail
 
-/// Calls `f(leaf, offset, block)` for all elements of the tree times the factor, a block at a time: what an optimizer with a
-/// loop of its own needs to read scaled 16-bit gradients without a second copy of them.
+/// Calls `f(leaf, offset, block)` for all elements of the tree as floats: what an optimizer with a loop of its own needs to
+/// read scaled gradients, 16-bit ones without a second copy of them. The loop multiplies:
 ///
-///     headroom::for_each_block(grads16, 1.0 / loss_scale, [&](std::size_t leaf, std::size_t offset, auto block) {
-///       for (std::size_t i = 0; i < block.size(); ++i) weights[leaf][offset + i] -= rate * block[i];
+///     headroom::for_each_block(grads16, [&](std::size_t leaf, std::size_t offset, auto block) {
+///       for (std::size_t i = 0; i < block.size(); ++i) weights[leaf][offset + i] -= rate * (block[i] * factor.value);
 ///     });
 ///
 /// - `std::size_t leaf` counts the floating-point leaves in the order of for_each_leaf, from 0 up to leaf_count(tree) - 1. One
@@ -103,33 +104,29 @@ constexpr bool check_takes_blocks() {
 ///   without gaps between them: the dimension with the longest stride is the outermost one. So they are data()[offset],
 ///   data()[offset + 1], … where a leaf has no gaps, whether by rows or by columns. A leaf that repeats elements, as a
 ///   broadcast tensor does, has no such order and is a std::invalid_argument.
-/// - `headroom::span<const float> block` has 1 to 1,024 elements, with the same bits as if the tree were scaled into floats:
-///   multiplied in float by the factor as a float, or, where the elements are double, in double and rounded once (so that what
-///   exceeds float is Inf, although the double may be finite). It begins at a multiple of 64 bytes, and lasts until `f`
-///   returns. It is a copy: `f` may overwrite the elements it was made from.
+/// - `headroom::span<const float> block` of a float leaf without gaps is its own memory, all of it. Otherwise it is a copy of 1
+///   to 1,024 elements, cast to float (doubles beyond float are Inf), at a multiple of 64 bytes, good until `f` returns.
 ///
-/// Blocks of a leaf begin at multiples of 1,024, whatever the executor. Without one they come in order, leaf by leaf. With
-/// `parallel(n)` each comes once, in any order, and `f` is called by several threads at the same time, for different blocks:
-/// results are the same if a call writes only what belongs to its block.
+/// Without an executor blocks come in order, leaf by leaf. With `parallel(n)` a float leaf may come in several blocks, which
+/// begin at multiples of 1,024; each comes once, in any order, and `f` is called by several threads at the same time, for
+/// different blocks: results are the same if a call writes only what belongs to its block.
 ///
 /// What `f` returns is ignored. What it throws is passed on, with several threads the first error, after the others have ended
-/// their shares. Throws std::invalid_argument before the first call if the factor is beyond float, or a leaf cannot be walked.
+/// their shares. Throws std::invalid_argument before the first call if a leaf cannot be walked.
 template <class Executor, class Tree, class F>
-void for_each_block(const Executor& executor, const Tree& tree, const double& factor, F&& f) {
+void for_each_block(const Executor& executor, const Tree& tree, F&& f) {
   if constexpr (detail::check_is_executor<Executor>() && detail::check_takes_blocks<F>()) {
-    detail::check_factor(factor);
     detail::Plan plan;
     detail::plan_one<detail::BlockOps, false>(plan, tree);
     detail::check_has_offsets(plan, tree);
     const std::size_t shares = detail::count_shares(executor, plan.elements() * sizeof(float));
-    detail::share_elements(executor, plan, shares, [&](std::size_t, std::size_t begin, std::size_t end) {
-      detail::run_blocks(plan, factor, begin, end, f);
-    });
+    detail::share_elements(executor, plan, shares,
+                           [&](std::size_t, std::size_t begin, std::size_t end) { detail::run_blocks(plan, begin, end, f); });
   }
 }
 template <class Tree, class F>
-void for_each_block(const Tree& tree, const double& factor, F&& f) {
-  headroom::for_each_block(sequential, tree, factor, f);
+void for_each_block(const Tree& tree, F&& f) {
+  headroom::for_each_block(sequential, tree, f);
 }
 
 }  // namespace HEADROOM_BUILD

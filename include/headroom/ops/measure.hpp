@@ -3,6 +3,8 @@
 #include <headroom/config.hpp>
 #include <headroom/ops/run.hpp>
 
+// The verbs that only read a tree and say something about all of it.
+
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
@@ -13,8 +15,7 @@ inline namespace HEADROOM_BUILD {
 /// below 2^-538.
 template <class Executor, class Tree>
 [[nodiscard]] GradientNorm measure(const Executor& executor, const Tree& tree) {
-  return detail::norm_of(
-      detail::plan_and_run<detail::Ops<detail::Op::measure>, false>(executor, detail::measure_pass(0), tree));
+  return detail::norm_of(detail::plan_and_run<detail::Ops<detail::Op::measure>, false>(executor, detail::Pass{0}, tree));
 }
 template <class Tree>
 [[nodiscard]] GradientNorm measure(const Tree& tree) {
@@ -29,6 +30,30 @@ template <class Executor, class Tree>
 template <class Tree>
 [[nodiscard]] double global_norm(const Tree& tree) {
   return headroom::measure(tree).norm;
+}
+
+namespace detail {
+
+/// The report on a tree, which is only read.
+template <class Executor, class Tree>
+GradientReport max_abs_of(const Executor& executor, const Tree& tree, bool may_stop) {
+  Pass pass{0};
+  pass.may_stop = may_stop;
+  return report_of(detail::plan_and_run<Ops<Op::max_abs>, false>(executor, pass, tree));
+}
+
+}  // namespace detail
+
+/// Whether no floating-point element is Inf or NaN; true for a tree without elements. Stops early, at the first chunk of 65,536
+/// elements that holds one. Elements are classified one by one, so large finite values are never mistaken for an overflow, as
+/// they are by a test of a sum or a norm; and by their bits, so the answer is right under -ffast-math.
+template <class Executor, class Tree>
+[[nodiscard]] bool all_finite(const Executor& executor, const Tree& tree) {
+  return detail::max_abs_of(executor, tree, true).finite;
+}
+template <class Tree>
+[[nodiscard]] bool all_finite(const Tree& tree) {
+  return headroom::all_finite(sequential, tree);
 }
 
 }  // namespace HEADROOM_BUILD

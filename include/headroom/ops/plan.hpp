@@ -1,47 +1,54 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/kernel/table.hpp>
 #include <headroom/ops/buffer.hpp>
+#include <headroom/tree/facts.hpp>
 #include <headroom/tree/layout.hpp>
-#include <headroom/tree/overlap.hpp>
+#include <headroom/tree/visit.hpp>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <type_traits>
 
-// A plan is what a verb has to do, once its trees have been walked and checked: for each leaf, in the order of the tree, a
-// piece {source, destination, size}. Neighbouring pieces with the same pair of dtypes form a run, which a kernel takes in one
-// call. A leaf with strides is also one piece, in a run of its own. Everything after the walk is a loop over the plan and knows
-// no types.
+// A plan is what a verb has to do: for each leaf, in the order of the tree, a piece {source, destination, size}. The one walk
+// of a verb makes it and checks every leaf; if that throws, nothing has been written to the trees. Neighbouring pieces with the
+// same pair of dtypes form a run, which a kernel takes in one call. A leaf with strides is one piece in a run of its own.
+// Everything after the walk is a loop over the plan and knows no types.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// What the pieces of a run have in common: the kernels that the verb may need, each by instruction set, and the bytes per
-/// element.
+// ---- what a verb does ----
+
+/// What the pieces of a run have in common: the kernels the verb may need, each by instruction set, and the bytes per element.
 struct PieceKind {
   const Kernel* const* kernels;
   std::size_t source_bytes, destination_bytes;
 };
 
-/// The ops of a verb; it names one of them by its place in this list.
+/// The ops of a verb; a Pass names one of them by its place in this list.
 template <Op... ops>
 struct Ops {
-  static constexpr std::size_t streaming = 0;  // how far behind an op its streaming counterpart is, if it has one
+  static constexpr std::size_t streaming = 0;  // how far behind an op its streaming form is; 0: there is none
   template <class In, class Out>
   static constexpr const Kernel* list[] = {kernels<ops, In, Out>...};
   template <class In, class Out>
   static constexpr PieceKind kind = {list<In, Out>, sizeof(typename In::bits_type), sizeof(typename Out::bits_type)};
 };
-
 /// The same, but what is stored saturates.
 template <class VerbOps>
-struct Saturating {
-  static constexpr std::size_t streaming = VerbOps::streaming;
+struct Saturating : VerbOps {
   template <class In, class Out>
   static constexpr PieceKind kind = VerbOps::template kind<In, saturating<Out>>;
 };
-/// The same, with their streaming counterparts behind them.
+/// The same, with their streaming forms behind them.
 template <class VerbOps>
 struct Streaming;
 template <Op... ops>
@@ -51,6 +58,8 @@ struct Streaming<Ops<ops...>> : Ops<ops..., streaming_form(ops)...> {
 template <class VerbOps>
 struct Streaming<Saturating<VerbOps>> : Saturating<Streaming<VerbOps>> {};
 
+// ---- the list ----
+
 class Plan {
  public:
   class Writer;
@@ -59,48 +68,54 @@ class Plan {
     std::size_t begin;  // its first piece
     std::size_t first;  // of its dimensions
     int depth;          // 0: elements lie side by side
+
+    /// Bytes read and written per element of a piece; in place they are the same.
+    [[nodiscard]] std::size_t bytes_each(const Piece& piece) const noexcept {
+      const bool is_one = piece.destination == nullptr || piece.destination == piece.source;
+      return is_one ? kind->source_bytes : kind->source_bytes + kind->destination_bytes;
+    }
   };
 
-  /// All that is read or written; of a leaf in place once.
-  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-  [[nodiscard]] static std::size_t bytes_each(const Run& run, const Piece& piece) noexcept {
-    const bool is_one = stays(piece.source, piece.destination);
-    return is_one ? run.kind->source_bytes : run.kind->source_bytes + run.kind->destination_bytes;
+  [[nodiscard]] const Buffer<Piece, 32>& pieces() const noexcept { return pieces_; }
+  [[nodiscard]] const Buffer<Run, 4>& runs() const noexcept { return runs_; }
+  [[nodiscard]] const Piece* begin(const Run& run) const noexcept { return pieces_.begin() + run.begin; }
+  [[nodiscard]] const Piece* end(const Run& run) const noexcept {
+    return &run + 1 == runs_.end() ? pieces_.end() : pieces_.begin() + (&run)[1].begin;
+  }
+  [[nodiscard]] const Dimension* dimensions(const Run& run) const noexcept { return dimensions_.begin() + run.first; }
+  /// The number of a leaf.
+  [[nodiscard]] std::size_t place_of(const Piece& piece) const noexcept {
+    return static_cast<std::size_t>(&piece - pieces_.begin());
+  }
+  /// Address of the first element; null if no leaf has any.
+  [[nodiscard]] const void* first_element() const noexcept {
+    for (const Piece& piece : pieces_) {
+      if (piece.size != 0) return piece.source;
+    }
+    return nullptr;
   }
   [[nodiscard]] std::size_t elements() const noexcept {
     std::size_t sum = 0;
     for (const Piece& piece : pieces_) sum += piece.size;
     return sum;
   }
-  /// Whether a leaf is only read, or worked on in place.
-  [[nodiscard]] static bool stays(const void* source, const void* destination) noexcept {
-    return destination == nullptr || source == destination;
+  /// All that is read or written; of a leaf in place once.
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    std::size_t sum = 0;
+    for (const Run& run : runs_) {
+      for (const Piece* piece = begin(run); piece != end(run); ++piece) sum += piece->size * run.bytes_each(*piece);
+    }
+    return sum;
   }
-  [[nodiscard]] const Buffer<Piece, 32>& pieces() const noexcept { return pieces_; }
-  [[nodiscard]] const Buffer<Run, 4>& runs() const noexcept { return runs_; }
-  /// The number of a leaf.
-  [[nodiscard]] std::size_t place_of(const Piece& piece) const noexcept {
-    return static_cast<std::size_t>(&piece - pieces_.begin());
-  }
-  [[nodiscard]] const Piece* begin(const Run& run) const noexcept { return pieces_.begin() + run.begin; }
-  [[nodiscard]] const Piece* end(const Run& run) const noexcept {
-    return &run + 1 == runs_.end() ? pieces_.end() : pieces_.begin() + (&run)[1].begin;
-  }
-  [[nodiscard]] const Dimension* dimensions(const Run& run) const noexcept { return dimensions_.begin() + run.first; }
 
  private:
-  [[nodiscard]] bool ends_with(const PieceKind& kind) const noexcept {
-    return runs_.size() != 0 && runs_.end()[-1].kind == &kind && runs_.end()[-1].depth == 0;
-  }
-
   Buffer<Piece, 32> pieces_;
   Buffer<Run, 4> runs_;
   Buffer<Dimension, 4> dimensions_;
-  std::size_t bytes_ = 0;
 };
 
-/// Adds the leaves of a walk to a plan, which has them when the writer is closed. What is at hand for each leaf is in the
-/// writer, and can stay in registers; of a plan it is in memory, because the plan owns the list.
+/// Adds the leaves of a walk to a plan, which has them when the writer is closed. What each leaf needs is in the writer, so
+/// that it can stay in registers.
 class Plan::Writer {
  public:
   explicit Writer(Plan& plan) noexcept : plan_(plan) {}
@@ -109,8 +124,6 @@ class Plan::Writer {
   void add(const void* source, void* destination, std::size_t size, const PieceKind& kind) {
     if (kind_ != &kind || at_ == limit_) open(kind, 0);
     ::new (static_cast<void*>(at_++)) Piece{source, destination, size};
-    elements_ += size;
-    if (!stays(source, destination)) into_another_ += size;
   }
   /// One with strides.
   void add(const void* source, void* destination, std::size_t size, const LoopNest& nest, const PieceKind& kind) {
@@ -121,20 +134,16 @@ class Plan::Writer {
     for (int i = 0; i < nest.depth; ++i) plan_.dimensions_.push_back(nest.dimensions[i]);
   }
   void close() noexcept {
-    if (kind_ != nullptr) {
-      plan_.pieces_.end_at(at_);
-      plan_.bytes_ += elements_ * kind_->source_bytes + into_another_ * kind_->destination_bytes;
-    }
-    elements_ = into_another_ = 0;
+    if (kind_ != nullptr) plan_.pieces_.end_at(at_);
     kind_ = nullptr;
-    limit_ = at_;
   }
 
  private:
-  /// Inlined, or the writer would be in memory for its sake: another nanosecond a leaf.
+  /// Inlined, because a call would need the writer in memory: another nanosecond a leaf.
   [[gnu::always_inline]] void open(const PieceKind& kind, int depth) {
     close();
-    if (depth != 0 || !plan_.ends_with(kind))
+    const Run* const last = plan_.runs_.size() == 0 ? nullptr : plan_.runs_.end() - 1;
+    if (depth != 0 || last == nullptr || last->kind != &kind || last->depth != 0)
       plan_.runs_.push_back({&kind, plan_.pieces_.size(), plan_.dimensions_.size(), depth});
     plan_.pieces_.make_room();
     at_ = plan_.pieces_.end();
@@ -144,9 +153,271 @@ class Plan::Writer {
 
   Plan& plan_;
   Piece *at_ = nullptr, *limit_ = nullptr;
-  const PieceKind* kind_ = nullptr;              // of the run that is being written; null: none
-  std::size_t elements_ = 0, into_another_ = 0;  // of its pieces; of those that do not stay in place
+  const PieceKind* kind_ = nullptr;  // of the run that is being written; null: none
 };
+
+// ---- what can be wrong with a leaf ----
+
+/// Names the leaf: "the source", "the source's [2]"; if there is only one tree, "the tree" or "[2]".
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_leaf(const Path& path, const char* which,
+                                                                  std::initializer_list<std::string_view> what) {
+  const bool is_only_tree = *which == '\0';
+  const std::string name = is_only_tree ? path.name() : path.text();
+  throw_invalid_argument({which, is_only_tree || name.empty() ? "" : "'s ", name, " ", concat(what)});
+}
+
+template <class T>
+using obstacle_t = decltype(tensor_traits<T>::obstacle(std::declval<const T&>()));
+/// Why the leaf cannot be walked; null if it can. Of one that cannot, the layout is not asked for.
+template <class Leaf>
+[[nodiscard]] const char* obstacle_of([[maybe_unused]] const Leaf& leaf) {
+  if constexpr (is_detected_v<obstacle_t, Leaf>) {
+    return tensor_traits<Leaf>::obstacle(leaf);
+  } else {
+    return nullptr;
+  }
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_null_leaf(const Path& path, const char* which, std::size_t size) {
+  throw_bad_leaf(path, which, {"is null, with a size of ", std::to_string(size)});
+}
+template <class Leaf, class Element>
+void check_walkable(const Path& path, const char* which, Leaf& leaf, const Element* data, std::size_t size) {
+  const char* const obstacle = detail::obstacle_of(std::as_const(leaf));
+  if (obstacle != nullptr) throw_bad_leaf(path, which, {obstacle});
+  if (size != 0 && data == nullptr) throw_null_leaf(path, which, size);
+}
+
+template <class Leaf>
+[[nodiscard]] Layout checked_layout_of(const Path& path, const char* which, const Leaf& leaf) {
+  const Layout layout = detail::layout_of(leaf);
+  if (layout.excess() != 0) {
+    throw_bad_leaf(path, which,
+                   {"has ", std::to_string(layout.rank() + layout.excess()),
+                    " dimensions, not counting those of one element; there may be ", std::to_string(Layout::max_rank)});
+  }
+  return layout;
+}
+inline void check_distinct_elements(const Path& path, const Layout& layout) {
+  if (!layout.repeats_elements()) return;
+  throw_bad_leaf(
+      path, "",
+      {"repeats elements (its strides lead to some more than once), so it cannot be written one by one: copy it first"});
+}
+template <class Element>
+constexpr bool check_is_writable() {
+  static_assert(!std::is_const_v<Element>, "headroom: this verb writes into the tree, and a leaf of it is const");
+  return !std::is_const_v<Element>;
+}
+
+/// Whether one is flat and the other, without gaps, has as many elements. Throws if neither that nor the shape is the same.
+inline bool are_flat_and_dense(const Path& path, const Layout& source, const Layout& destination) {
+  if (source.same_shape(destination)) return false;
+  const bool dense = (source.rank() <= 1 || destination.rank() <= 1) && LoopNest(source, source).is_contiguous() &&
+                     LoopNest(destination, destination).is_contiguous();
+  const bool both_empty = source.size() == 0 && destination.size() == 0;
+  if (!both_empty && (source.size() != destination.size() || !dense)) {
+    throw_structure_differs(path, {"the source is ", source.shape_text(), ", the destination is ", destination.shape_text()});
+  }
+  return true;
+}
+
+template <class A, class B>
+using same_structure_t = decltype(tensor_traits<A>::same_structure(std::declval<const A&>(), std::declval<const B&>()));
+template <class Source, class Destination>
+void check_same_structure(const Path& path, const Source& source, const Destination& destination) {
+  bool same = true;
+  if constexpr (is_detected_v<same_structure_t, Source, Destination>) {
+    same = tensor_traits<Source>::same_structure(source, destination);
+  } else if constexpr (is_detected_v<same_structure_t, Destination, Source>) {
+    same = tensor_traits<Destination>::same_structure(destination, source);
+  }
+  if (!same) throw_structure_differs(path, {"source and destination have their elements in different places"});
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_overlap(const Path& path) {
+  throw_invalid_argument({path.name(),
+                          ": source and destination overlap, and are not the same elements in the same places, so that some "
+                          "would be overwritten before they are read"});
+}
+/// If children() of a struct reaches through a pointer, copying the struct copies the pointer, and the new tree is not new.
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_shared(const Path& path) {
+  throw_bad_leaf(
+      path, "",
+      {"is shared by copies of its owner, so there is no new tree to be made: use the verb's _into or _in_place form"});
+}
+inline void check_not_shared(const Path& path, const void* old_elements, const void* new_elements) {
+  if (old_elements == new_elements && old_elements != nullptr) throw_shared(path);
+}
+/// A leaf without gaps may be its own destination, if its elements keep their size.
+inline void check_apart(const Path& path, const void* source, const void* destination, std::size_t size,
+                        const PieceKind& kind) {
+  const auto from = reinterpret_cast<std::uintptr_t>(source), to = reinterpret_cast<std::uintptr_t>(destination);
+  const bool meets = from < to + size * kind.destination_bytes && to < from + size * kind.source_bytes;
+  if (meets && (from != to || kind.source_bytes != kind.destination_bytes)) throw_overlap(path);
+}
+/// Of leaves with gaps only the start is looked at: parts of one matrix may lie between each other without meeting.
+inline void check_apart(const Path& path, const void* source, const void* destination, const LoopNest& nest,
+                        const PieceKind& kind) {
+  bool same = kind.source_bytes == kind.destination_bytes;
+  for (int i = 0; i < nest.depth; ++i) {
+    same = same && nest.dimensions[i].source_stride == nest.dimensions[i].destination_stride;
+  }
+  if (source == destination && !same) throw_overlap(path);
+}
+
+// ---- the walks ----
+
+/// One tree, which is read or worked on in place. `Pieces` is the writer of a plan or what takes its place.
+template <class VerbOps, bool Writes, class Pieces>
+struct PlanOneTree {
+  static constexpr bool writes = Writes;
+  Pieces& plan;
+
+  template <class Leaf>
+  void operator()(const Path& path, Leaf& leaf) const {
+    auto* const data = detail::data_of(leaf);
+    using Element = std::remove_pointer_t<decltype(data)>;
+    const std::size_t size = detail::size_of(leaf);
+    detail::check_walkable(path, "", leaf, data, size);
+    using Format = format_of<Element>;
+    void* destination = nullptr;
+    if constexpr (Writes) {
+      if constexpr (check_is_writable<Element>()) destination = data;
+    }
+    constexpr auto& kind = VerbOps::template kind<Format, Format>;
+    if constexpr (has_layout<std::remove_const_t<Leaf>>::value) {
+      const Layout layout = detail::checked_layout_of(path, "", leaf);
+      if (Writes) check_distinct_elements(path, layout);
+      plan.add(data, destination, size, LoopNest(layout, layout), kind);
+    } else {
+      plan.add(data, destination, size, kind);
+    }
+  }
+};
+
+/// What a destination is to its source.
+enum class DestinationIs { the_users, new_tree };
+
+/// From one tree into another.
+template <class VerbOps, DestinationIs Destination, class Pieces>
+struct PlanTwoTrees {
+  static constexpr bool writes = true;
+  static constexpr bool is_new = Destination == DestinationIs::new_tree;
+  static constexpr const char* source_name = is_new ? "" : "the source";
+  Pieces& plan;
+
+  template <class From, class To>
+  void operator()(const Path& path, From& source, To& destination) const {
+    auto* const from = detail::data_of(source);
+    auto* const to = detail::data_of(destination);
+    using Element = std::remove_pointer_t<decltype(to)>;
+    const std::size_t size = detail::size_of(source), size_there = detail::size_of(destination);
+    detail::check_walkable(path, source_name, source, from, size);
+    detail::check_walkable(path, "the destination", destination, to, size_there);
+    if constexpr (check_is_writable<Element>()) {
+      constexpr auto& kind = VerbOps::template kind<format_of<std::remove_pointer_t<decltype(from)>>, format_of<Element>>;
+      if constexpr (is_new) check_not_shared(path, size == 0 ? nullptr : static_cast<const void*>(from), to);
+      if constexpr (has_layout<std::remove_const_t<From>>::value || has_layout<std::remove_const_t<To>>::value) {
+        add(path, from, detail::checked_layout_of(path, source_name, source), to,
+            detail::checked_layout_of(path, "the destination", destination), kind);
+      } else {
+        if (size != size_there) throw_sizes_differ(path, size, size_there);
+        add(path, from, to, size, kind);
+      }
+      detail::check_same_structure<std::remove_const_t<From>, std::remove_const_t<To>>(path, source, destination);
+    }
+  }
+
+ private:
+  void add(const Path& path, const void* from, void* to, std::size_t size, const PieceKind& kind) const {
+    if constexpr (!is_new) check_apart(path, from, to, size, kind);
+    plan.add(from, to, size, kind);
+  }
+  void add(const Path& path, const void* from, const Layout& from_layout, void* to, const Layout& to_layout,
+           const PieceKind& kind) const {
+    const bool as_flat = are_flat_and_dense(path, from_layout, to_layout);
+    const auto size = static_cast<std::size_t>(to_layout.size());
+    check_distinct_elements(path, to_layout);
+    if (as_flat || size == 0) return add(path, from, to, size, kind);
+    const LoopNest nest(from_layout, to_layout);
+    if (nest.is_contiguous()) return add(path, from, to, size, kind);
+    if (!is_new) check_apart(path, from, to, nest, kind);
+    plan.add(from, to, size, nest, kind);
+  }
+};
+
+struct FindPath {
+  std::size_t leaf;
+  std::string text{};
+  template <class Leaf>
+  void operator()(const Path& path, Leaf&) {
+    if (leaf-- == 0) text = path.text();
+  }
+};
+/// The path of a leaf by its place in the plan.
+template <class Tree>
+[[nodiscard]] std::string path_of(const Tree& tree, std::size_t leaf) {
+  FindPath visit{leaf};
+  detail::walk(root, visit, tree);
+  return visit.text;
+}
+
+/// Whether two leaves of such a tree can be one: views, or what may be one, shared pointers, tensors of dynamic dtype.
+template <class Tree>
+inline constexpr bool leaves_may_meet_v = (holds_v<Tree> &
+                                           (Holds::shared_elements | Holds::unsaid_views | Holds::dynamic_nodes)) != 0;
+
+/// Where two leaves of the destination (which in place is the source) begin; 0 if no two begin at one address.
+[[nodiscard]] inline std::uintptr_t start_of_two(const Plan& plan) {
+  Buffer<std::uintptr_t, 64> starts;
+  for (const Piece& piece : plan.pieces()) {
+    if (piece.size != 0) starts.push_back(reinterpret_cast<std::uintptr_t>(piece.destination));
+  }
+  const auto is_before = [](std::uintptr_t x, std::uintptr_t y) { return x < y; };
+  if (!std::is_sorted(starts.begin(), starts.end(), is_before)) std::sort(starts.begin(), starts.end(), is_before);
+  const auto is_same = [](std::uintptr_t x, std::uintptr_t y) { return x == y; };
+  const std::uintptr_t* const twice = std::adjacent_find(starts.begin(), starts.end(), is_same);
+  return twice == starts.end() ? 0 : *twice;
+}
+/// In place, a leaf that is listed twice would be worked on twice.
+template <class Tree>
+void check_listed_once(const Plan& plan, const Tree& tree) {
+  const std::uintptr_t start = start_of_two(plan);
+  if (start == 0) return;
+  std::string paths;
+  for (const Piece& piece : plan.pieces()) {
+    if (reinterpret_cast<std::uintptr_t>(piece.destination) != start || piece.size == 0) continue;
+    paths += (paths.empty() ? "" : " and ") + detail::path_of(tree, plan.place_of(piece));
+  }
+  throw_invalid_argument({paths, " share elements, which would be worked on twice: leave one of them out of the tree"});
+}
+
+template <class VerbOps, bool Writes, class Pieces, class Tree>
+void walk_trees(Pieces& pieces, Tree& tree) {
+  const PlanOneTree<VerbOps, Writes, Pieces> visit{pieces};
+  if constexpr (check_has_floats<bare<Tree>>()) detail::walk(root, visit, tree);
+}
+template <class VerbOps, DestinationIs Is, class Pieces, class Source, class Destination>
+void walk_trees(Pieces& pieces, const Source& source, Destination& destination) {
+  const PlanTwoTrees<VerbOps, Is, Pieces> visit{pieces};
+  if constexpr (check_has_floats<bare<Source>>() && check_has_floats<bare<Destination>>()) {
+    detail::walk(root, visit, source, destination);
+  }
+}
+
+template <class VerbOps, bool Writes, class Tree>
+void plan_one(Plan& plan, Tree& tree) {
+  Plan::Writer writer(plan);
+  detail::walk_trees<VerbOps, Writes>(writer, tree);
+  writer.close();
+  if constexpr (Writes && leaves_may_meet_v<Tree>) detail::check_listed_once(plan, tree);
+}
+template <class VerbOps, DestinationIs Is, class Source, class Destination>
+void plan_two(Plan& plan, const Source& source, Destination& destination) {
+  Plan::Writer writer(plan);
+  detail::walk_trees<VerbOps, Is>(writer, source, destination);
+  writer.close();
+}
 
 }  // namespace detail
 }  // namespace HEADROOM_BUILD

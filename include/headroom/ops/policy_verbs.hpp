@@ -2,8 +2,8 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/policy_verbs.hpp>
-#include <headroom/ops/all_finite.hpp>
 #include <headroom/ops/clip.hpp>
+#include <headroom/ops/measure.hpp>
 #include <headroom/ops/scale.hpp>
 #include <headroom/ops/unscale.hpp>
 

@@ -2,13 +2,13 @@
 
 #include <headroom/config.hpp>
 #include <headroom/kernel/action.hpp>
-#include <headroom/kernel/streaming.hpp>
 #include <headroom/ops/executor.hpp>
-#include <headroom/ops/make_plan.hpp>
+#include <headroom/ops/plan.hpp>
 #include <headroom/ops/strided.hpp>
 
 #include <cstddef>
 #include <limits>
+#include <memory>
 
 // A pass of a kernel over a plan, by one thread or several, with the same bits as result: magnitudes do not depend on the
 // order, and squares are summed as `measure` in kernel/measure.inl says, and the sums in the order of the tree.
@@ -17,17 +17,13 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-inline void add_to(Found& all, const Found& found) noexcept {
-  add_largest(all, found.largest);
-  add_to_sum(all, found.sum_of_squares);
-}
-
 // ---- a thread's share ----
 
-/// The sums of squares of chunks.
+/// The sums of squares of groups.
 using Sums = Buffer<double, 32>;
 
-/// The chunks that begin at bytes [begin, end) of the plan; with `sums`, the sum of each goes there by itself.
+/// The groups that begin at bytes [begin, end) of a plan. A group is as many pieces of a run as have no more than `chunk_size`
+/// elements together, or a chunk of a longer piece: what has one sum of squares. With `sums`, the sum of each group goes there.
 class Share {
  public:
   static constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
@@ -40,16 +36,14 @@ class Share {
       const std::size_t op = run.depth == 0 ? pass_.op + pass_.streaming : pass_.op;  // else from and to a small buffer
       const Kernel kernel = run.kind->kernels[op][isa_];
       const Piece* const last = plan_.end(run);
-      for (const Piece* piece = plan_.begin(run); piece != last && position_ < end_ && !is_done();) {
-        const Piece* const behind = run.depth == 0 ? end_of_group(run, piece, last) : piece;
+      for (const Piece *piece = plan_.begin(run), *behind; piece != last && position_ < end_ && !is_done(); piece = behind) {
+        behind = run.depth == 0 ? end_of_group(piece, last) : piece;
         if (behind == piece) {
-          run_piece(run, *piece++, kernel);
-        } else if (pass_.measures && end_ != everything) {
-          run_sum(run, piece, behind, kernel);
-          piece = behind;
-        } else {
+          add_chunks(run, *behind++, kernel);
+        } else if (end_ == everything) {
           kernel(piece, behind, pass_.factor, found_);
-          piece = behind;
+        } else {
+          add_group(run, piece, behind, kernel);
         }
       }
     }
@@ -58,43 +52,39 @@ class Share {
 
  private:
   [[nodiscard]] bool is_done() const noexcept { return pass_.may_stop && !is_finite(found_); }
-  /// How many pieces one call of the kernel takes: of one thread all of them, or no more than a chunk if the pass may stop
-  /// early; of several those of its share that are one chunk each, or those whose squares are one sum.
-  [[nodiscard]] const Piece* end_of_group(const Plan::Run& run, const Piece* piece, const Piece* last) noexcept {
+  /// Whether the next so many bytes are of this share.
+  [[nodiscard]] bool takes(std::size_t bytes) noexcept {
+    const bool takes = begin_ <= position_ && position_ < end_;
+    position_ += bytes;
+    return takes;
+  }
+  /// One thread that must not stop early takes all pieces in one call.
+  [[nodiscard]] const Piece* end_of_group(const Piece* piece, const Piece* last) const noexcept {
     if (end_ == everything && !pass_.may_stop) return last;
-    if (end_ == everything || pass_.measures) {
-      for (std::size_t n = 0; piece != last && n + piece->size <= chunk_size; ++piece) n += piece->size;
-    } else if (!pass_.may_stop) {
-      for (; piece != last && piece->size <= chunk_size && begin_ <= position_ && position_ < end_; ++piece) {
-        position_ += piece->size * Plan::bytes_each(run, *piece);
-      }
-    }
+    for (std::size_t n = 0; piece != last && n + piece->size <= chunk_size; ++piece) n += piece->size;
     return piece;
   }
-
-  [[gnu::noinline]] void run_sum(const Plan::Run& run, const Piece* piece, const Piece* last, Kernel kernel) {
-    const bool ours = begin_ <= position_ && position_ < end_;
-    for (const Piece* each = piece; each != last; ++each) position_ += each->size * Plan::bytes_each(run, *each);
-    if (!ours) return;
-    Found sum{0, 0.0};
-    kernel(piece, last, pass_.factor, sum);
-    add(sum);
+  void add_group(const Plan::Run& run, const Piece* piece, const Piece* last, Kernel kernel) {
+    std::size_t bytes = 0;
+    for (const Piece* each = piece; each != last; ++each) bytes += each->size * run.bytes_each(*each);
+    if (!takes(bytes)) return;
+    Found group{0, 0.0};
+    kernel(piece, last, pass_.factor, group);
+    add(group);
   }
-  [[gnu::noinline]] void run_piece(const Plan::Run& run, const Piece& piece, Kernel kernel) {
+  void add_chunks(const Plan::Run& run, const Piece& piece, Kernel kernel) {
     for (std::size_t begin = 0; begin < piece.size; begin += chunk_size) {
       const std::size_t n = piece.size - begin < chunk_size ? piece.size - begin : chunk_size;
-      const bool ours = begin_ <= position_ && position_ < end_ && !is_done();
-      position_ += n * Plan::bytes_each(run, piece);
-      if (!ours) continue;
+      if (!takes(n * run.bytes_each(piece)) || is_done()) continue;
       Found chunk{0, 0.0};
       run_part(plan_, run, piece, pass_, kernel, begin, begin + n, chunk);
       add(chunk);
     }
   }
-  void add(const Found& chunk) {
-    if (sums_ == nullptr) return add_to(found_, chunk);
-    add_largest(found_, chunk.largest);
-    sums_->push_back(chunk.sum_of_squares);
+  void add(const Found& group) {
+    add_largest(found_, group.largest);
+    if (sums_ == nullptr) return add_to_sum(found_, group.sum_of_squares);
+    sums_->push_back(group.sum_of_squares);
   }
 
   const Plan& plan_;
@@ -116,6 +106,38 @@ template <class Executor>
   const std::size_t threads = executor.concurrency(), worth_it = bytes / least_share;
   const std::size_t count = threads < worth_it ? threads : worth_it;
   return count > 1 ? count : 1;
+}
+
+template <class Executor>
+[[nodiscard]] Found run_shares(const Executor& executor, const Plan& plan, const Pass& pass, std::size_t bytes,
+                               std::size_t count) {
+  struct alignas(64) Result {  // several threads write to them, each to a cache line of its own
+    Found found{0, 0.0};
+    Sums sums;
+  };
+  (void)isa_index();  // chosen here, where an error can be thrown
+  const std::unique_ptr<Result[]> results(new Result[count]);
+  executor.run(count, [&, share = bytes / count](std::size_t i) {
+    const std::size_t end = i + 1 == count ? Share::everything - 1 : share * (i + 1);
+    results[i].found = Share(plan, pass, share * i, end, &results[i].sums).run();
+  });
+  Found all{0, 0.0};
+  for (std::size_t i = 0; i < count; ++i) {
+    add_largest(all, results[i].found.largest);
+    for (const double sum : results[i].sums) add_to_sum(all, sum);
+  }
+  return all;
+}
+
+template <class Executor>
+[[nodiscard]] Found run(const Executor& executor, const Plan& plan, const Pass& pass) {
+  if constexpr (check_is_executor<Executor>()) {
+    if (executor.concurrency() > 1) {
+      const std::size_t bytes = plan.bytes(), count = detail::count_shares(executor, bytes);
+      if (count > 1) return detail::run_shares(executor, plan, pass, bytes, count);
+    }
+  }
+  return Share(plan, pass, 0, Share::everything, nullptr).run();
 }
 
 /// Calls f(i, begin, end) for that many shares of the elements of a plan, which are numbered through all leaves.
@@ -142,56 +164,9 @@ void for_each_part(const Plan& plan, std::size_t begin, std::size_t end, const F
   }
 }
 
-/// The shares of several threads, and what they have found.
-class Shares {
- public:
-  Shares(const Plan& plan, const Pass& pass, std::size_t count)
-      : plan_(plan), pass_(pass), count_(count), share_(plan.bytes() / count), results_(nullptr) {
-    (void)isa_index();  // chosen here, where an error can be thrown
-    results_ = new Result[count];
-  }
-  Shares(const Shares&) = delete;
-  Shares& operator=(const Shares&) = delete;
-  ~Shares() { delete[] results_; }
-  [[nodiscard]] std::size_t count() const noexcept { return count_; }
-  void run(std::size_t i) {
-    const std::size_t end = i + 1 == count_ ? Share::everything - 1 : share_ * (i + 1);
-    results_[i].found = Share(plan_, pass_, share_ * i, end, &results_[i].sums).run();
-  }
-  [[nodiscard]] Found found() const noexcept {
-    Found all{0, 0.0};
-    for (std::size_t i = 0; i < count_; ++i) {
-      add_largest(all, results_[i].found.largest);
-      for (const double sum : results_[i].sums) add_to_sum(all, sum);
-    }
-    return all;
-  }
+// ---- a whole verb ----
 
- private:
-  struct alignas(64) Result {  // several threads write to them, each to a cache line of its own
-    Found found{0, 0.0};
-    Sums sums;
-  };
-  const Plan& plan_;
-  const Pass& pass_;
-  std::size_t count_, share_;
-  Result* results_;
-};
-
-template <class Executor>
-[[nodiscard]] Found run(const Executor& executor, const Plan& plan, const Pass& pass) {
-  if constexpr (check_is_executor<Executor>()) {
-    const std::size_t count = detail::count_shares(executor, plan.bytes());
-    if (count > 1) {
-      Shares shares(plan, pass, count);
-      executor.run(shares.count(), [&shares](std::size_t i) { shares.run(i); });
-      return shares.found();
-    }
-  }
-  return Share(plan, pass, 0, Share::everything, nullptr).run();
-}
-
-/// Takes the place of a plan for a single small piece.
+/// Takes the place of a plan for a single small leaf.
 struct LonePiece {
   Piece piece;
   const PieceKind* kind;
@@ -206,6 +181,14 @@ struct LonePiece {
     return found;
   }
 };
+/// Whether a tree is, by its type, one leaf whose elements lie side by side.
+template <class Tree>
+inline constexpr bool is_lone_piece_v = (node_kind_v<Tree> == node_kind::scalar || node_kind_v<Tree> == node_kind::tensor) &&
+                                        !has_layout<bare<Tree>>::value;
+
+/// From how many bytes, read and written, stores that bypass the caches pay for a pass that is not in place: as many as a large
+/// cache has. Ordinary stores also load what they are about to overwrite.
+inline constexpr std::size_t least_streamed_pass = std::size_t{32} << 20;
 
 template <class VerbOps, bool Writes, class Executor, class Tree>
 [[gnu::noinline]] Found plan_then_run(const Executor& executor, const Pass& pass, Tree& tree) {
@@ -219,13 +202,12 @@ template <class VerbOps, DestinationIs Is, class Executor, class Source, class D
   Plan plan;
   detail::plan_two<VerbOps, Is>(plan, source, destination);
   if constexpr (Is == DestinationIs::the_users && leaves_may_meet_v<Destination>) {
-    // Where several sources go to one destination, they go there in their order.
-    if (executor.concurrency() > 1 && destinations_meet(plan)) return run(sequential, plan, pass);
+    // Sources that go to one destination go there in their order.
+    if (executor.concurrency() > 1 && start_of_two(plan) != 0) return detail::run(sequential, plan, pass);
   }
-  if (VerbOps::streaming == 0 || !is_worth_streaming(plan.bytes())) return detail::run(executor, plan, pass);
-  Pass streaming = pass;
-  streaming.streaming = VerbOps::streaming;
-  return detail::run(executor, plan, streaming);
+  Pass its_pass = pass;
+  if (VerbOps::streaming != 0 && plan.bytes() >= least_streamed_pass) its_pass.streaming = VerbOps::streaming;
+  return detail::run(executor, plan, its_pass);
 }
 
 /// A verb that reads one tree or works on it in place (How: whether it writes), or from one into another (DestinationIs).
@@ -234,7 +216,7 @@ Found plan_and_run(const Executor& executor, const Pass& pass, Trees&... trees) 
   if constexpr ((is_lone_piece_v<Trees> && ...) && check_is_executor<Executor>()) {
     if (((detail::size_of(trees) <= chunk_size) && ...)) {
       LonePiece lone;
-      (void)detail::walk_trees<VerbOps, How>(lone, trees...);
+      detail::walk_trees<VerbOps, How>(lone, trees...);
       return lone.run(pass);
     }
   }

@@ -20,13 +20,7 @@ struct Pass {
   bool adds = false;          ///< the op reads its destination as well
   bool may_stop = false;      ///< at the first chunk that is not finite
   std::size_t streaming = 0;  ///< how far behind `op` the one is that stores past the caches; 0: not wanted
-  bool measures = false;      ///< the op sums squares, and rounding makes the order count
 };
-[[nodiscard]] inline Pass measure_pass(std::size_t op) noexcept {
-  Pass pass{op};
-  pass.measures = true;
-  return pass;
-}
 
 /// Copies elements of 1, 2, 4 or 8 bytes; strides are in elements.
 inline void copy_elements(std::size_t bytes, unsigned char* to, std::ptrdiff_t to_stride, const unsigned char* from,

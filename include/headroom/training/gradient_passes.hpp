@@ -81,24 +81,19 @@ class GradientPasses {
   virtual bool may_have_written() noexcept = 0;
   /// The norm of the gradients that another rank counts: see optimizer_traits.
   virtual double duplicates_norm() = 0;
-  /// The first that is not finite, or will not be once multiplied by 1 / loss_scale; nothing where nobody can look.
-  virtual std::optional<NonFinite> find_nonfinite(float loss_scale) = 0;
+  /// The first that is not finite; nothing where nobody can look.
+  virtual std::optional<NonFinite> find_nonfinite() = 0;
 
   /// What gradients measured as `scaled` will be once unscaled. What the optimizer's multiplication makes Inf is an overflow,
   /// although nothing has been multiplied yet. (A clip factor makes the product no larger, and neither does its rounding.)
   [[nodiscard]] GradientNorm unscaled(const GradientNorm& scaled, float loss_scale) {
     const auto by = static_cast<double>(loss_scale);
     const GradientNorm result = detail::unscaled(scaled, by);
-    const double factor = divided(1.0, by);
-    return by >= 1.0 || is_finite_times<binary32>(scaled.max_abs, factor) || fit_times(factor) ? result : overflow();
+    return by >= 1.0 || result.max_abs < rounds_to_infinity ? result : overflow();
   }
 
  protected:
   ~GradientPasses() = default;
-
- private:
-  /// Whether finite gradients stay so when they are multiplied; false where nobody can tell.
-  virtual bool fit_times(double factor) = 0;
 };
 
 /// headroom's verbs. Those that read share a walk, and so do those that write, for each is compiled for each type of tree.
@@ -112,7 +107,7 @@ struct VerbPasses {
   }
   template <class Tree>
   static GradientNorm measure(const ParallelExecutor& executor, const Tree& gradients) {
-    return norm_of(detail::plan_and_run<ReadOps, false>(executor, measure_pass(1), gradients));
+    return norm_of(detail::plan_and_run<ReadOps, false>(executor, Pass{1}, gradients));
   }
   template <class Tree>
   static GradientReport scale(const ParallelExecutor& executor, Tree& gradients, double factor) {
@@ -163,25 +158,17 @@ class PassesOf final : public GradientPasses {
       return 0.0;
     }
   }
-  std::optional<NonFinite> find_nonfinite(float loss_scale) override {
+  std::optional<NonFinite> find_nonfinite() override {
     if constexpr (check_finds_nonfinite<Traits, Tree>()) {
       return Traits::find_nonfinite(executor_, gradients_);
     } else if constexpr (has_own) {
       return std::nullopt;
     } else {
-      return detail::find_nonfinite_times(executor_, gradients_, divided(1.0, static_cast<double>(loss_scale)));
+      return headroom::find_nonfinite(executor_, gradients_);
     }
   }
 
  private:
-  bool fit_times(double factor) override {
-    if constexpr (has_own) {
-      return false;
-    } else {
-      return !detail::find_nonfinite_times(executor_, gradients_, factor);
-    }
-  }
-
   const ParallelExecutor& executor_;
   Optimizer& optimizer_;
   Gradients gradients_;

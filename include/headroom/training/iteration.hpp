@@ -133,7 +133,7 @@ class Iteration {
     result.report = state->report;
     result.reason = state->reason;
     result.skipped = state->reason != SkipReason::none;
-    if (state->reason == SkipReason::not_finite) result.nonfinite = passes.find_nonfinite(is_deferred ? scale : 1.0F);
+    if (state->reason == SkipReason::not_finite) result.nonfinite = passes.find_nonfinite();
     return state->factor;
   }
 

@@ -3,14 +3,12 @@
 #include <headroom/config.hpp>
 #include <headroom/detail/detect.hpp>
 #include <headroom/detail/error.hpp>
-#include <headroom/ops/make_plan.hpp>
-#include <headroom/ops/overlap.hpp>
+#include <headroom/ops/plan.hpp>
 #include <headroom/report.hpp>
 #include <headroom/training/gradient_passes.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/training/step_result.hpp>
 #include <headroom/tree/facts.hpp>
-#include <headroom/tree/overlap.hpp>
 #include <headroom/tree/visit.hpp>
 
 #include <algorithm>
@@ -24,6 +22,14 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
+
+struct ByteRange {
+  std::intptr_t begin, end;
+  ByteRange(const void* data, std::size_t bytes) noexcept
+      : begin(reinterpret_cast<std::intptr_t>(data)), end(begin + static_cast<std::ptrdiff_t>(bytes)) {}
+  [[nodiscard]] bool meets(const ByteRange& other) const noexcept { return begin < other.end && other.begin < end; }
+};
+using LeafRanges = Buffer<ByteRange, 64>;
 
 /// An optimizer, identified by its address and by where its gradients are. The two together distinguish an optimizer that has
 /// moved from another one at its address.
@@ -143,8 +149,8 @@ class OptimizerStates {
   void check_not_unscaled(const OptimizerId& id, GradientPasses& passes) const {
     if (now_.empty()) return;
     LeafRanges own;
-    for (std::size_t i = id.begin; i < id.end; ++i) own.push_back({leaves_[i], nullptr, nullptr, false});
-    sort_by_begin(own.begin(), own.end());
+    for (std::size_t i = id.begin; i < id.end; ++i) own.push_back(leaves_[i]);
+    std::sort(own.begin(), own.end(), [](const ByteRange& a, const ByteRange& b) { return a.begin < b.begin; });
     for (const OptimizerState& state : now_) {
       const bool handed_over = state.id.is_handed_over || id.is_handed_over;
       const bool may_have_moved = state.id.is_inline && id.is_inline && state.id.type == id.type && !handed_over;
@@ -222,7 +228,7 @@ class OptimizerStates {
     for (std::size_t i = state.id.begin; i < state.id.end; ++i) {
       const ByteRange& leaf = leaves_[i];
       if (leaf.begin == 0) continue;
-      const LeafRange* const found = std::lower_bound(sorted.begin(), sorted.end(), leaf, is_before);
+      const ByteRange* const found = std::lower_bound(sorted.begin(), sorted.end(), leaf, is_before);
       const bool meets = (found != sorted.end() && found->meets(leaf)) || (found != sorted.begin() && found[-1].meets(leaf));
       if (meets && (!state.stepped || (found != sorted.end() && found->begin == leaf.begin && found->end == leaf.end)))
         return true;

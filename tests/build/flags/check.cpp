@@ -2,7 +2,7 @@
 #include <headroom/dtype/bfloat16.hpp>
 #include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/half.hpp>
-#include <headroom/kernel/kernel.hpp>
+#include <headroom/headroom.hpp>
 
 #include <algorithm>
 #include <cfloat>
@@ -87,9 +87,12 @@ void run(Verb verb, const In* source, Out* destination, std::size_t n, std::uint
   const span<Out> to(destination, n);
   float factor = 0.0F;
   set_bits(factor, factor_bits);
-  if (verb == Verb::cast) headroom::kernel::cast_into(from, to);
-  if (verb == Verb::scale) headroom::kernel::scale_into(from, to, factor);
-  if (verb == Verb::unscale) check_report<Out>(headroom::kernel::unscale_into(from, to, factor), expected, n);
+  if (verb == Verb::cast) headroom::cast_into(from, to);
+  if (verb == Verb::scale) {
+    const headroom::detail::Pass by{0, static_cast<double>(factor)};
+    (void)headroom::detail::transform_into<headroom::detail::ScaleOps>(headroom::sequential, by, from, to);
+  }
+  if (verb == Verb::unscale) check_report<Out>(headroom::unscale_into(from, to, factor), expected, n);
 }
 
 template <class In, class Out>
@@ -133,10 +136,9 @@ void check_measure() {
       const std::size_t n = std::min(chunk, count - begin);
       const std::uint64_t norm = reference::norm(format_of<T>, samples + begin, n);
       const span<const T> values(elements.data() + begin, n);
-      const headroom::GradientNorm measured = headroom::kernel::measure(values);
+      const headroom::GradientNorm measured = headroom::measure(values);
       check_report<T>(measured, samples + begin, n);
-      expect(headroom::kernel::all_finite(values) == measured.finite, "all_finite", samples[begin], !measured.finite,
-             measured.finite);
+      expect(headroom::all_finite(values) == measured.finite, "all_finite", samples[begin], !measured.finite, measured.finite);
       expect(same<double>(bits_of(measured.norm), norm), "norm", samples[begin], bits_of(measured.norm), norm);
     }
   }
@@ -149,11 +151,11 @@ void check_all_finite() {
   for (const headroom::Isa isa : headroom::available_isas()) {
     headroom::force_isa(isa);
     std::vector<T> elements(chunk);
-    expect(headroom::kernel::all_finite(elements), "all_finite", 0, 0, 1);
+    expect(headroom::all_finite(elements), "all_finite", 0, 0, 1);
     for (T& element : elements) {
       for (const auto bits : {F::overflow_bits, F::quiet_nan_bits, F::abs_mask}) {
         set_bits(element, bits);
-        expect(!headroom::kernel::all_finite(elements), "all_finite", bits, 1, 0);
+        expect(!headroom::all_finite(elements), "all_finite", bits, 1, 0);
       }
       set_bits(element, F::largest_finite_bits);
     }

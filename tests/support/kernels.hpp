@@ -1,0 +1,30 @@
+#pragma once
+
+#include <headroom/kernel/action.hpp>
+#include <headroom/kernel/table.hpp>
+#include <headroom/ops/transform.hpp>
+
+#include <cstddef>
+#include <type_traits>
+
+namespace support {
+
+/// A kernel of the active instruction set on `n` contiguous elements.
+template <headroom::detail::Op op, class In, class Out>
+headroom::detail::Found run_kernel(const In* source, Out* destination, std::size_t n, double factor = 1.0) {
+  using namespace headroom::detail;
+  const Piece piece{source, const_cast<std::remove_const_t<Out>*>(destination), n};  // those that only read ignore it
+  Found found{0, 0.0};
+  kernels<op, format_of<In>, format_of<Out>>[isa_index()](&piece, &piece + 1, factor, found);
+  return found;
+}
+
+/// destination = source * factor.
+template <class Source, class Destination>
+void scale_into(const Source& source, Destination&& destination, double factor) {
+  using namespace headroom::detail;
+  check_factor(factor);
+  (void)transform_into<ScaleOps>(headroom::sequential, Pass{0, factor}, source, destination);
+}
+
+}  // namespace support
