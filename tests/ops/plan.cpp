@@ -427,7 +427,7 @@ TEST_CASE("a matrix and its transpose; parts of one matrix lie between each othe
   CHECK(memory[33] == 32.0F);
   headroom::cast_into(Strided<float>{data, {18}, {2}}, Strided<float>{data + 1, {18}, {2}});
   CHECK(memory[35] == memory[34]);
-  CHECK(two.unscale_into(transpose, transpose).max_abs == memory[35] * 2.0F);
+  CHECK(two.unscale_into(transpose, transpose).max_abs == 17.5);
   CHECK(two.unscale_into(matrix, span<float>(memory)).finite);
 }
 

@@ -186,7 +186,7 @@ struct LeafHistogram {
 template <class Tree>
 [[nodiscard]] ExponentHistogram exponent_histogram(const Tree& tree) {
   ExponentHistogram histogram;
-  headroom::for_each_block(tree, 1.0, [&](std::size_t, std::size_t, span<const float> block) { histogram.add(block); });
+  headroom::for_each_block(tree, [&](std::size_t, std::size_t, span<const float> block) { histogram.add(block); });
   return histogram;
 }
 
@@ -195,7 +195,7 @@ template <class Tree>
 [[nodiscard]] std::vector<LeafHistogram> leaf_exponent_histograms(const Tree& tree) {
   std::vector<LeafHistogram> leaves;
   headroom::for_each_leaf_with_path(tree, [&](const std::string& path, const auto&) { leaves.push_back({path, {}}); });
-  headroom::for_each_block(tree, 1.0,
+  headroom::for_each_block(tree,
                            [&](std::size_t leaf, std::size_t, span<const float> block) { leaves[leaf].histogram.add(block); });
   return leaves;
 }
