@@ -11,7 +11,6 @@ declare -A elsewhere=(
   [detail/policy_verbs.hpp]="policy/verbs.cpp" # declares what ops/policy_verbs.hpp defines
   [detail/prefetch.hpp]="kernel/kernel_memory.cpp" # a hint, that must do no harm at the end of memory
   [kernel/boundary.hpp]="kernel" # data only
-  [observe/explain.hpp]="observe/verdict.cpp" # the sentences of the verdicts
   [ops/policy_verbs.hpp]="policy/verbs.cpp" # is reached through policies
   [tree/node.hpp]="compile_fail" # it only says what is wrong
   [adapters/torch/tensor.hpp]="adapters/torch.cpp"

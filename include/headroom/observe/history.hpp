@@ -2,49 +2,109 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/bits.hpp>
-#include <headroom/detail/csv.hpp>
-#include <headroom/detail/detect.hpp>
 #include <headroom/detail/error.hpp>
-#include <headroom/observe/explain.hpp>
-#include <headroom/observe/verdict.hpp>
-#include <headroom/state/fields.hpp>
-#include <headroom/state/state_dict.hpp>
+#include <headroom/dtype/convert.hpp>
+#include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/dtype/scale_range.hpp>
+#include <headroom/report.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
-#include <type_traits>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
-namespace detail {
 
-/// The shortest number that is read back as this one, whatever the locale; nothing for Inf and NaN.
-template <class Float>
-void append_number(std::string& csv, const Float& value) {
-  const auto magnitude = bit_cast<std::uint64_t>(static_cast<double>(value)) & binary64::abs_mask;
-  char text[32];
-  if (magnitude < binary64::infinity_bits) csv.append(text, std::to_chars(text, text + sizeof text, value).ptr);
+/// What a History keeps of a step.
+struct StepRecord {
+  std::int64_t step = 0;
+  float loss_scale = 1.0F;  ///< that the step ran with
+  GradientReport report{};
+  SkipReason reason = SkipReason::none;
+  std::optional<bool> loss_finite{};  ///< whether the recorded loss was; nothing if none was recorded
+  NonFinite nonfinite{};              ///< counts of 0 and no path if it is not known
+  [[nodiscard]] bool skipped() const noexcept { return reason != SkipReason::none; }
+  [[nodiscard]] bool has_place() const noexcept { return nonfinite.nan_count + nonfinite.inf_count > 0; }
+};
+
+/// Of the whole run, not only of the steps that are kept.
+struct HistoryTotals {
+  std::int64_t steps = 0;
+  std::int64_t skipped = 0;      ///< for whatever reason
+  std::int64_t not_finite = 0;   ///< those skipped because a gradient was Inf or NaN
+  std::int64_t run = 0;          ///< steps skipped in a row, up to the last
+  std::int64_t longest_run = 0;  ///< in a row, at most
+};
+
+/// What a history says about the training: the first of these that holds, from the top.
+enum class Verdict {
+  /// The loss recorded with the last step is Inf or NaN, or NaN and no Inf was found in each of the last 16 steps.
+  loss_is_not_finite,
+  /// The last step ran at `min_scale` or below, and two or more of the last 64 steps were not finite there.
+  at_floor,
+  /// The run has had fewer than `warm_up` steps.
+  warming_up,
+  /// Of the kept steps since the warm-up, or of 100 if there are fewer, a share above `skip_tolerance` was not finite.
+  too_many_skips,
+  /// In more than half of the kept finite steps, of 64 or more, the largest gradient times the scale was below `lowest_peak`.
+  underflowing,
+  healthy  ///< none of these
+};
+
+[[nodiscard]] constexpr const char* to_string(Verdict verdict) noexcept {
+  constexpr const char* names[] = {"loss_is_not_finite", "at_floor", "warming_up", "too_many_skips", "underflowing", "healthy"};
+  const auto i = static_cast<std::size_t>(verdict);
+  return i < sizeof names / sizeof *names ? names[i] : "unknown";  // of no enumerator
 }
 
-template <class Result>
-using step_result_t = std::enable_if_t<std::is_convertible_v<decltype(std::declval<const Result&>().report), GradientReport> &&
-                                       std::is_convertible_v<decltype(std::declval<const Result&>().skipped), bool>>;
-template <class Result>
-using own_scale_t = std::enable_if_t<std::is_convertible_v<decltype(std::declval<const Result&>().loss_scale), float>>;
-template <class Result>
-using reason_t = std::enable_if_t<std::is_convertible_v<decltype(std::declval<const Result&>().reason), SkipReason>>;
-template <class Result>
-using nonfinite_t = std::enable_if_t<
-    std::is_convertible_v<decltype((std::declval<const Result&>().nonfinite)), const std::optional<NonFinite>&>>;
+/// When a History gives which verdict.
+struct HistoryConfig {
+  std::size_t capacity = 1024;  ///< steps that are kept, from which the verdict is taken; in [1, 2^24]
+  /// The floor of your policy, LossScaleConfig::min_scale, or else the scale at which you want to hear that it is low.
+  float min_scale = 1.0F;
+  /// In so many steps, from the first of the run, a scale that starts too high comes down; 0 or more.
+  std::int64_t warm_up = 100;
+  /// The share of steps that may be not finite; in [0, 1]. A rule that doubles the scale after n finite steps skips at most
+  /// about one in n + 1 once the scale has settled.
+  double skip_tolerance = 0.05;
+  /// The largest gradient times the scale should not be below this; above 0. By default 16 octaves above the smallest half.
+  double lowest_peak = 0x1p-8;
 
-}  // namespace detail
+  /// The defaults for gradients of dtype T: `lowest_peak` is 16 octaves above the smallest number of T, or in the middle of its
+  /// octaves if it has fewer than 32. If T has the range of float, a loss scale of 1 is no floor: `min_scale` is
+  /// smallest_loss_scale.
+  template <class T>
+  [[nodiscard]] static constexpr HistoryConfig for_dtype() noexcept {
+    using Format = detail::format_of<T>;
+    constexpr int octaves = static_cast<int>(Format::largest_finite_bits >> Format::mantissa_bits) + Format::mantissa_bits;
+    constexpr std::uint64_t up = octaves < 32 ? octaves / 2 : 16;
+    constexpr double lowest_peak = detail::bit_cast<double>(detail::convert_bits<Format, binary64>(1)) *
+                                   detail::bit_cast<double>((binary64::bias + up) << binary64::mantissa_bits);
+    HistoryConfig config;
+    config.lowest_peak = lowest_peak;
+    if (octaves >= 252) config.min_scale = smallest_loss_scale;  // as many as loss scales have
+    return config;
+  }
+
+  /// Throws std::invalid_argument naming the first field that is out of range, and its value.
+  void check() const {
+    if (capacity < 1 || capacity > std::size_t{1} << 24U) {
+      detail::throw_bad_value("capacity", static_cast<double>(capacity), "in [1, 2^24]");
+    }
+    detail::check_loss_scale("min_scale", min_scale);
+    if (warm_up < 0) detail::throw_bad_value("warm_up", warm_up, "0 or more");
+    if (!detail::is_zero(skip_tolerance)) {
+      detail::check_in("skip_tolerance", skip_tolerance, detail::smallest_double, 1.0, "in [0, 1]");
+    }
+    detail::check_in("lowest_peak", lowest_peak, detail::smallest_double, detail::largest_double, "above 0 and finite");
+  }
+};
 
 /// What happened to the loss scale, step by step, and what that says about the training:
 ///
@@ -56,14 +116,11 @@ using nonfinite_t = std::enable_if_t<
 ///       scaler.update();
 ///     }
 ///
-/// The last `capacity` steps are kept, and the verdict is taken from them; totals are of the whole run. Memory is allocated at
-/// construction, and afterwards only for paths longer than a slot has room for (15 characters at first), after an overflow. Of
-/// several optimizers record one, or each in a history of its own; of a disabled scaler, nothing. With an AsyncGradScaler: the
-/// result from the future of its submit. A copy calls the same callback; nothing is moved, so that no history is left without
-/// its memory.
+/// The last `capacity` steps are kept; totals are of the whole run. Memory is allocated at construction, and afterwards only
+/// for long paths of tensors, after an overflow. Of several optimizers record one, or each in a history of its own; of a
+/// disabled scaler, nothing. With an AsyncGradScaler, record the result from the future of its submit.
 ///
-/// The defaults are for gradients in fp16; else say `History history(HistoryConfig::for_dtype<bfloat16>());`. Whether gradients
-/// were too large or NaN cannot be told from a report alone: record results, or what find_nonfinite found.
+/// The defaults are for gradients in fp16; otherwise write `History history(HistoryConfig::for_dtype<bfloat16>());`.
 class History {
  public:
   History() : History(HistoryConfig()) {}
@@ -73,191 +130,174 @@ class History {
     config_.check();
     ring_.resize(config_.capacity);
   }
-  History(const History&) = default;
-  History& operator=(const History&) = default;
-  ~History() = default;
 
   [[nodiscard]] const HistoryConfig& config() const noexcept { return config_; }
 
-  /// Records a step that GradScaler::step took or skipped, from its result: anything that has `report`, `skipped` and
-  /// `loss_scale`; `reason` and `nonfinite` are taken as well where there are any. Throws std::invalid_argument if the scale is
+  /// Records a step that GradScaler::step took or skipped, from its StepResult. Throws std::invalid_argument if the scale is
   /// not in [2^-126, 2^126], before anything is recorded, and what the callback throws, after.
-  template <class Result, class = detail::step_result_t<Result>, class = detail::own_scale_t<Result>>
-  void record(const Result& result) {
-    record(static_cast<float>(result.loss_scale), result);
+  template <class Result>
+  auto record(const Result& result) -> decltype(void(result.reason), void(result.loss_scale)) {
+    add(result.loss_scale, result.report, result.reason, result.nonfinite);
   }
-  /// The same of a result that has no `loss_scale`, which is that of its gradients.
-  template <class Result, class = detail::step_result_t<Result>>
-  void record(const float& loss_scale, const Result& result) {
-    SkipReason reason = reason_of(result.report, result.skipped);
-    if constexpr (detail::is_detected_v<detail::reason_t, Result>) {
-      if (result.skipped && result.reason != SkipReason::none) reason = result.reason;
-    }
-    if constexpr (detail::is_detected_v<detail::nonfinite_t, Result>) {
-      add(loss_scale, result.report, reason, result.nonfinite);
-    } else {
-      add(loss_scale, result.report, reason, std::nullopt);
-    }
+  /// The same without a GradScaler, of a step that is taken if the report is finite. `nonfinite` is what find_nonfinite found,
+  /// if it was called.
+  void record(const float& loss_scale, const GradientReport& report, const std::optional<NonFinite>& nonfinite = std::nullopt) {
+    add(loss_scale, report, report.finite ? SkipReason::none : SkipReason::not_finite, nonfinite);
   }
-  /// The same without a GradScaler. A finite step that is skipped counts as a spike. `nonfinite`: where, if somebody has looked
-  /// by find_nonfinite. A max_abs of NaN in a finite report says that it is not known.
-  void record(const float& loss_scale, const GradientReport& report, bool skipped,
-              const std::optional<NonFinite>& nonfinite = std::nullopt) {
-    add(loss_scale, report, reason_of(report, skipped), nonfinite);
-  }
-  /// The same for a step that is taken if the report is finite.
-  void record(const float& loss_scale, const GradientReport& report) { record(loss_scale, report, !report.finite); }
 
   /// The loss, or one of several, of the step that is recorded next, not scaled: all that is kept is whether it is finite.
   void record_loss(const double& loss) noexcept {
     const bool is_finite = (detail::bit_cast<std::uint64_t>(loss) & binary64::abs_mask) < binary64::infinity_bits;
     next_loss_finite_ = is_finite && next_loss_finite_.value_or(true);
   }
-  /// The share of gradients that become zero in their format, as `shares<half>(scale).underflow_share()` of an
-  /// ExponentHistogram of gradients in float says. It holds until the next call. Throws std::invalid_argument if it is not in
-  /// [0, 1].
-  void set_underflow_share(const double& share) {
-    detail::check_share("share", share);
-    facts_.underflow_share = share;
-  }
-  /// The number of the next step; steps are counted from 0. Throws std::invalid_argument if it is negative or above 2^62.
-  void set_next_step(std::int64_t step) {
-    if (step < 0 || step > detail::largest_counter) detail::throw_bad_value("step", step, "in [0, 2^62]");
-    next_step_ = step;
-  }
   /// Called at the end of a `record` whose verdict is not that of the one before, or for the first one not warming_up. What it
   /// throws goes to the caller of `record`; the step has been recorded.
   void set_on_verdict(std::function<void(const History&)> on_verdict) { on_verdict_ = std::move(on_verdict); }
 
-  [[nodiscard]] const HistoryTotals& totals() const noexcept { return facts_.totals; }
+  [[nodiscard]] const HistoryTotals& totals() const noexcept { return totals_; }
   /// How many steps are kept, and those: 0 is the oldest, size() - 1 the last.
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  [[nodiscard]] const StepRecord& operator[](std::size_t i) const noexcept { return ring_[position(i)]; }
-  /// The share of the last `steps` steps, or of as many as are kept, that was skipped for whatever reason. 0 of no steps.
-  [[nodiscard]] double skipped_share(std::size_t steps) const noexcept {
-    const std::size_t count = std::min(steps, size_);
-    std::size_t skipped = 0;
-    for (std::size_t i = size_ - count; i < size_; ++i) skipped += (*this)[i].skipped() ? 1U : 0U;
-    return count == 0 ? 0.0 : static_cast<double>(skipped) / static_cast<double>(count);
+  [[nodiscard]] std::size_t size() const noexcept {
+    return static_cast<std::size_t>(std::min(totals_.steps, static_cast<std::int64_t>(ring_.size())));
+  }
+  [[nodiscard]] const StepRecord& operator[](std::size_t i) const noexcept {
+    return ring_[(static_cast<std::size_t>(totals_.steps) - size() + i) % ring_.size()];
   }
 
-  [[nodiscard]] Verdict verdict() const noexcept { return detail::verdict_of(facts_, last(), config_); }
-  /// The verdict as a sentence for a log, with the step, the figures and, where one is to blame, the tensor. Where no step is
-  /// kept, at first and after a load_state_dict, with the totals.
+  [[nodiscard]] Verdict verdict() const noexcept {
+    if (totals_.steps == 0) return Verdict::warming_up;
+    const StepRecord& last = (*this)[size() - 1];
+    if (!last.loss_finite.value_or(!is_nan_alone())) return Verdict::loss_is_not_finite;
+    if (last.loss_scale <= config_.min_scale && count(64, [this](const StepRecord& step) {
+                                                  return !step.report.finite && step.loss_scale <= config_.min_scale;
+                                                }) >= 2) {
+      return Verdict::at_floor;
+    }
+    if (totals_.steps < config_.warm_up) return Verdict::warming_up;
+    const auto since_warm_up = static_cast<double>(count(size(), [this](const StepRecord& step) { return is_warm(step); }));
+    const auto skips = static_cast<double>(
+        count(size(), [this](const StepRecord& step) { return is_warm(step) && step.reason == SkipReason::not_finite; }));
+    if (skips > config_.skip_tolerance * std::max(since_warm_up, 100.0)) return Verdict::too_many_skips;
+    const std::size_t finite = count(size(), is_measured);
+    const std::size_t low = count(size(), [this](const StepRecord& step) {
+      // Not as a product, which may overflow.
+      return is_measured(step) && step.report.max_abs < config_.lowest_peak / static_cast<double>(step.loss_scale);
+    });
+    return finite >= 64 && 2 * low > finite ? Verdict::underflowing : Verdict::healthy;
+  }
+
+  /// A sentence for a log: the verdict, what to do, and where the last element that is not finite was, if that is known.
   [[nodiscard]] std::string explanation() const {
     const Verdict found = verdict();
-    const std::string name = std::string(", ") + to_string(found) + ": ";
-    if (size_ == 0) return "before step " + std::to_string(next_step_) + name + detail::totals_text(found, facts_);
-    return "step " + std::to_string(last().step) + name +
-           detail::explanation_of(found, facts_, last(), detail::places_of(*this, facts_, config_), config_);
+    if (totals_.steps == 0) return "no step has been recorded";
+    const StepRecord& last = (*this)[size() - 1];
+    const std::size_t skips = count(size(), [](const StepRecord& step) { return step.reason == SkipReason::not_finite; });
+    std::string text =
+        detail::concat({"step ", std::to_string(last.step), ", ", to_string(found), ": ", std::to_string(skips),
+                        " of the last ", std::to_string(size()), " steps were not finite, and the loss scale is ",
+                        detail::to_text(static_cast<double>(last.loss_scale)), advice(found)});
+    if (found == Verdict::healthy || found == Verdict::underflowing) return text;
+    for (std::size_t i = size(); i-- > 0;) {
+      const StepRecord& step = (*this)[i];
+      if (!step.has_place()) continue;
+      const NonFinite& place = step.nonfinite;
+      return text + detail::concat({"; at step ", std::to_string(step.step), " ", place.path.empty() ? "the tree" : place.path,
+                                    " had ", place.kind == NonFiniteKind::nan ? "a NaN" : "an Inf", " at index ",
+                                    std::to_string(place.index), ", of ", std::to_string(place.nan_count), " NaN and ",
+                                    std::to_string(place.inf_count), " Inf in all"});
+    }
+    return text;
   }
 
   /// The kept steps, the oldest first, as CSV with a line of names. What is not known is empty, and so is the max_abs of
   /// gradients that are not finite. `path`, `index` and `is_nan` are those of the first element that is not finite.
   [[nodiscard]] std::string csv() const {
     std::string csv = "step,loss_scale,finite,max_abs,skipped,reason,loss_finite,path,index,is_nan,nan_count,inf_count\n";
-    for (std::size_t i = 0; i < size_; ++i) append_line(csv, (*this)[i]);
+    for (std::size_t i = 0; i < size(); ++i) {
+      const StepRecord& step = (*this)[i];
+      const NonFinite& place = step.nonfinite;
+      const auto flag = [](bool is_set) { return is_set ? ",1," : ",0,"; };
+      csv += detail::concat({std::to_string(step.step), ",", detail::to_text(static_cast<double>(step.loss_scale)),
+                             flag(step.report.finite), step.report.finite ? detail::to_text(step.report.max_abs) : "",
+                             flag(step.skipped()), to_string(step.reason), step.loss_finite ? flag(*step.loss_finite) : ",,"});
+      csv += !step.has_place()
+                 ? ",,,,"
+                 : detail::concat({quoted(place.path), ",", std::to_string(place.index), flag(place.kind == NonFiniteKind::nan),
+                                   std::to_string(place.nan_count), ",", std::to_string(place.inf_count)});
+      csv += '\n';
+    }
     return csv;
   }
 
-  /// The totals and the number of the next step, for a checkpoint. The kept steps are not in it.
-  [[nodiscard]] StateDict state_dict() const {
-    detail::StateWriter write(state_name);
-    visit_state(*this, write);
-    return write.take();
-  }
-  /// Goes on from such totals, with no steps kept. Throws std::invalid_argument naming key and value if one is missing, unknown
-  /// or out of range, and then changes nothing.
-  void load_state_dict(const StateDict& dict) {
-    detail::StateReader read(dict, std::string(state_name));
-    History loaded(config_);
-    visit_state(loaded, read);
-    read.finish();
-    loaded.on_verdict_ = on_verdict_;
-    loaded.facts_.underflow_share = facts_.underflow_share;
-    loaded.told_ = loaded.verdict();
-    *this = loaded;
-  }
-
  private:
-  static constexpr const char* state_name = "history";
-  [[nodiscard]] static SkipReason reason_of(const GradientReport& report, bool skipped) noexcept {
-    return !skipped ? SkipReason::none : report.finite ? SkipReason::spike : SkipReason::not_finite;
+  /// As RFC 4180 has it.
+  [[nodiscard]] static std::string quoted(std::string_view field) {
+    if (field.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(field);
+    std::string text(1, '"');
+    for (const char c : field) text.append(c == '"' ? 2 : 1, c);
+    return text + '"';
   }
-  template <class Self, class Visit>
-  static void visit_state(Self& self, Visit& visit) {
-    auto& totals = self.facts_.totals;
-    visit("next_step", self.next_step_, 0, detail::largest_counter);
-    visit("steps", totals.steps, 0, detail::largest_counter);
-    visit("not_finite", totals.not_finite, 0, totals.steps);
-    visit("no_gradients", totals.no_gradients, 0, totals.steps - totals.not_finite);
-    visit("spikes", totals.spikes, 0, totals.steps - totals.not_finite - totals.no_gradients);
-    visit("longest_run", totals.longest_run, 0, totals.skipped());
-    visit("run", totals.run, 0, totals.longest_run);
+  [[nodiscard]] static const char* advice(Verdict verdict) noexcept {
+    switch (verdict) {
+      case Verdict::loss_is_not_finite:
+        return "; no loss scale helps: see whether the loss and the weights are finite, and look at this batch";
+      case Verdict::at_floor:
+        return ", its floor: see whether the loss is finite, lower the learning rate, or clip the gradients";
+      case Verdict::warming_up:
+        return "; that is usual while the loss scale comes down";
+      case Verdict::too_many_skips:
+        return "; let the loss scale grow less often or not so high, or lower the learning rate";
+      case Verdict::underflowing:
+        return "; gradients may become zero: let the loss scale start higher or grow sooner";
+      case Verdict::healthy:
+        break;
+    }
+    return "";
   }
 
-  [[nodiscard]] std::size_t position(std::size_t i) const noexcept {
-    const std::size_t from_begin = next_ + (ring_.size() - size_) + i;
-    return from_begin < ring_.size() ? from_begin : from_begin - ring_.size();
+  [[nodiscard]] static bool is_measured(const StepRecord& step) noexcept {
+    return step.report.finite && step.reason != SkipReason::no_gradients;
   }
-  /// Of no step if there is none.
-  [[nodiscard]] const StepRecord& last() const noexcept { return ring_[next_ == 0 ? ring_.size() - 1 : next_ - 1]; }
+  [[nodiscard]] bool is_warm(const StepRecord& step) const noexcept {
+    return step.step >= config_.warm_up && step.reason != SkipReason::no_gradients;
+  }
+  /// Of the last `n` kept steps.
+  template <class Is>
+  [[nodiscard]] std::size_t count(std::size_t n, Is is) const noexcept {
+    std::size_t found = 0;
+    for (std::size_t i = size() - std::min(n, size()); i < size(); ++i) found += is((*this)[i]) ? 1U : 0U;
+    return found;
+  }
+  /// Gradients that are too large make NaN alone only where Infs of both signs meet in every sum, which does not last.
+  [[nodiscard]] bool is_nan_alone() const noexcept {
+    return count(16, [](const StepRecord& step) { return step.nonfinite.nan_count > 0 && step.nonfinite.inf_count == 0; }) ==
+           16;
+  }
 
   void add(const float& loss_scale, const GradientReport& report, SkipReason reason,
            const std::optional<NonFinite>& nonfinite) {
     detail::check_loss_scale("loss_scale", loss_scale);
-    StepRecord& record = ring_[next_];
+    StepRecord& step = ring_[static_cast<std::size_t>(totals_.steps) % ring_.size()];
     const NonFinite nowhere{};
     // First, for it can throw; and copied, for a path has its memory already where it is not longer than others were.
-    record.nonfinite = nonfinite ? *nonfinite : nowhere;
-    if (size_ == ring_.size()) {
-      facts_.forget(record, size_, config_);
-    } else {
-      ++size_;
-    }
-    record.step = next_step_;
-    record.loss_scale = loss_scale;
-    record.report = report;
-    record.reason = reason;
-    record.loss_finite = next_loss_finite_;
-    facts_.add(record, config_);
-    next_ = next_ + 1 < ring_.size() ? next_ + 1 : 0;
-    next_step_ = detail::one_more(next_step_);
-    next_loss_finite_.reset();
-    tell();
-  }
-  void tell() {
-    if (!on_verdict_) return;
-    const Verdict now = verdict();
-    if (now == told_) return;
-    told_ = now;
-    const std::function<void(const History&)> called = on_verdict_;  // it may set another, or load a state
+    step.nonfinite = nonfinite ? *nonfinite : nowhere;
+    step.step = totals_.steps++;
+    step.loss_scale = loss_scale;
+    step.report = report;
+    step.reason = reason;
+    step.loss_finite = std::exchange(next_loss_finite_, std::nullopt);
+    totals_.skipped += step.skipped() ? 1 : 0;
+    totals_.not_finite += reason == SkipReason::not_finite ? 1 : 0;
+    totals_.run = step.skipped() ? totals_.run + 1 : 0;
+    totals_.longest_run = std::max(totals_.longest_run, totals_.run);
+    if (!on_verdict_ || verdict() == told_) return;
+    told_ = verdict();
+    const std::function<void(const History&)> called = on_verdict_;  // it may set another
     called(*this);
   }
 
-  static void append_line(std::string& csv, const StepRecord& record) {
-    const NonFinite& place = record.nonfinite;
-    csv += std::to_string(record.step) + ',';
-    detail::append_number(csv, record.loss_scale);
-    csv += record.report.finite ? ",1," : ",0,";
-    if (record.report.finite) detail::append_number(csv, record.report.max_abs);
-    csv += record.skipped() ? ",1," : ",0,";
-    csv += to_string(record.reason);
-    csv += !record.loss_finite ? ",," : *record.loss_finite ? ",1," : ",0,";
-    if (record.has_place()) {
-      detail::append_csv_field(csv, place.path);
-      csv += ',' + std::to_string(place.index) + (place.kind == NonFiniteKind::nan ? ",1," : ",0,") +
-             std::to_string(place.nan_count) + ',' + std::to_string(place.inf_count) + '\n';
-    } else {
-      csv += ",,,,\n";
-    }
-  }
-
   HistoryConfig config_;
-  std::vector<StepRecord> ring_;
-  std::size_t size_ = 0, next_ = 0;  // how many are kept; where the next one goes
-  detail::HistoryFacts facts_;
-  std::int64_t next_step_ = 0;
+  std::vector<StepRecord> ring_;  // step n is at n modulo its size
+  HistoryTotals totals_;
   std::optional<bool> next_loss_finite_;
   Verdict told_ = Verdict::warming_up;
   std::function<void(const History&)> on_verdict_;

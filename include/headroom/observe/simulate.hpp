@@ -5,15 +5,15 @@
 #include <headroom/dtype/half.hpp>
 #include <headroom/policy/concept.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
-#include <headroom/policy/spike_guard.hpp>
+#include <headroom/report.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 namespace headroom {
@@ -27,12 +27,6 @@ struct Simulation {
   std::vector<float> scales;  ///< the scale each step ran with
 };
 
-/// What a guard did over a training run.
-struct SpikeSimulation {
-  std::size_t steps = 0;
-  std::vector<std::size_t> spikes;  ///< the steps it skipped, from 0
-};
-
 /// The same for known gradients, which also show how far each step was from the best scale: the largest one, reached by
 /// doubling the scale it had, that would not have overflowed.
 struct GradientSimulation : Simulation {
@@ -41,13 +35,6 @@ struct GradientSimulation : Simulation {
 };
 
 namespace detail {
-
-/// How often `scale` could be doubled, up to 2^126, with max_abs * scale <= largest, which it is; max_abs > 0.
-[[nodiscard]] inline int doublings(double max_abs, float scale, double largest) noexcept {
-  const int within_format = std::ilogb(largest / (max_abs * static_cast<double>(scale)));
-  const int within_scales = std::ilogb(static_cast<double>(largest_loss_scale) / static_cast<double>(scale));
-  return within_format < within_scales ? within_format : within_scales;
-}
 
 /// `found` is what the policy is told: a report, or only whether gradients were finite.
 template <class Policy, class Found>
@@ -67,17 +54,8 @@ template <class Policy>
   static_assert(is_loss_scale_v<Policy>, "headroom: simulate takes a loss scale as its first argument (see is_loss_scale_v)");
   Simulation simulation;
   simulation.final_scale = policy.loss_scale();
-  for (const bool finite : grads_finite) {
-    detail::simulate_step(policy, finite, finite, simulation);
-  }
+  for (const bool finite : grads_finite) detail::simulate_step(policy, finite, finite, simulation);
   return simulation;
-}
-
-// A template, so that {} is not ambiguous between this list and that of doubles.
-template <class Policy, class Boolean>
-[[nodiscard]] auto simulate(Policy policy, std::initializer_list<Boolean> grads_finite)
-    -> std::enable_if_t<std::is_same_v<Boolean, bool>, Simulation> {
-  return headroom::simulate(std::move(policy), std::vector<bool>(grads_finite));
 }
 
 /// Takes a policy through steps with these largest unscaled |gradients|, as max_abs of a short training in float or bf16 (in
@@ -92,61 +70,45 @@ template <class Dtype = half, class Policy>
   static_assert(!std::is_same_v<Dtype, double>, "headroom: no loss scale is for gradients in double");
   constexpr auto largest = detail::bit_cast<double>(detail::convert_bits<Format, binary64>(Format::largest_finite_bits));
   constexpr double rounds_to_zero = detail::bit_cast<double>(detail::convert_bits<Format, binary64>(1)) / 2;
+  constexpr auto infinity = detail::bit_cast<double>(binary64::infinity_bits);
   GradientSimulation simulation;
   simulation.final_scale = policy.loss_scale();
-  double wasted = 0.0;
   std::size_t measured = 0;
-  for (std::size_t step = 0; step < max_abs.size(); ++step) {
-    const auto bits = detail::bit_cast<std::uint64_t>(max_abs[step]);
+  for (const double& each : max_abs) {
+    const auto bits = detail::bit_cast<std::uint64_t>(each);
     if (bits > binary64::sign_mask && bits <= (binary64::sign_mask | binary64::infinity_bits)) {
-      detail::throw_bad_value(("max_abs[" + std::to_string(step) + "]").c_str(), max_abs[step], "0 or more");
+      detail::throw_bad_value(("max_abs[" + std::to_string(simulation.steps) + "]").c_str(), each, "0 or more");
     }
-    constexpr std::uint64_t bits_of_2_to_960 = std::uint64_t{960 + binary64::bias} << binary64::mantissa_bits;
-    // Below this the product with any scale is a finite double.
-    const bool finite =
-        (bits & binary64::abs_mask) < bits_of_2_to_960 && max_abs[step] * static_cast<double>(policy.loss_scale()) <= largest;
-    if (finite && !detail::is_zero(max_abs[step])) {
-      const int spare = detail::doublings(max_abs[step], policy.loss_scale(), largest);
+    const auto scale = static_cast<double>(policy.loss_scale());
+    // By bits, because -ffast-math knows no Inf. What is below 2^256 times a scale is finite.
+    constexpr std::uint64_t bits_of_2_to_256 = std::uint64_t{256 + binary64::bias} << binary64::mantissa_bits;
+    const bool finite = (bits & binary64::abs_mask) < bits_of_2_to_256 && each * scale <= largest;
+    if (finite && !detail::is_zero(each)) {
+      const int spare =
+          std::min(std::ilogb(largest / (each * scale)), std::ilogb(static_cast<double>(largest_loss_scale) / scale));
       simulation.below_best += spare > 0 ? 1U : 0U;
-      wasted += spare;
+      simulation.wasted_bits += spare;
       ++measured;
     }
-    // What underflows is 0 to the policy, as it would be in a training.
-    const bool underflows = finite && max_abs[step] * static_cast<double>(policy.loss_scale()) <= rounds_to_zero;
-    constexpr auto infinity = detail::bit_cast<double>(binary64::infinity_bits);
-    const GradientReport report{finite, !finite ? infinity : underflows ? 0.0 : max_abs[step]};
-    detail::simulate_step(policy, finite, report, simulation);
+    const double seen = !finite ? infinity : each * scale <= rounds_to_zero ? 0.0 : each;
+    detail::simulate_step(policy, finite, GradientReport{finite, seen}, simulation);
   }
-  simulation.wasted_bits = measured == 0 ? 0.0 : wasted / static_cast<double>(measured);
+  if (measured > 0) simulation.wasted_bits /= static_cast<double>(measured);
   return simulation;
-}
-template <class Dtype = half, class Policy>
-[[nodiscard]] GradientSimulation simulate(Policy policy, std::initializer_list<double> max_abs) {
-  return headroom::simulate<Dtype>(std::move(policy), std::vector<double>(max_abs));
 }
 template <class Dtype = half, class Policy>
 [[nodiscard]] GradientSimulation simulate(Policy policy, const std::vector<float>& max_abs) {
-  return headroom::simulate<Dtype>(std::move(policy), std::vector<double>(max_abs.begin(), max_abs.end()));
+  return headroom::simulate<Dtype>(policy, std::vector<double>(max_abs.begin(), max_abs.end()));
 }
-
-/// Takes a guard through steps with these norms of the gradients, or losses: which of them are spikes. For choosing window and
-/// sigmas by a training that was recorded.
-[[nodiscard]] inline SpikeSimulation simulate(const SpikeGuard& from, const std::vector<double>& values) {
-  SpikeGuard guard = from;
-  SpikeSimulation simulation;
-  for (const double& value : values) {
-    if (guard.is_spike(value)) simulation.spikes.push_back(simulation.steps);
-    guard = std::move(guard).adjust(value);
-    ++simulation.steps;
-  }
-  return simulation;
+template <class Dtype = half, class Policy>
+[[nodiscard]] GradientSimulation simulate(Policy policy, std::initializer_list<double> max_abs) {
+  return headroom::simulate<Dtype>(policy, std::vector<double>(max_abs));
 }
-
-[[nodiscard]] inline SpikeSimulation simulate(const SpikeGuard& guard, const std::vector<float>& values) {
-  return simulate(guard, std::vector<double>(values.begin(), values.end()));
-}
-[[nodiscard]] inline SpikeSimulation simulate(const SpikeGuard& guard, std::initializer_list<double> values) {
-  return simulate(guard, std::vector<double>(values));
+// A template, so that {} is not ambiguous between this list and that of doubles.
+template <class Policy, class Boolean>
+[[nodiscard]] auto simulate(Policy policy, std::initializer_list<Boolean> grads_finite)
+    -> std::enable_if_t<std::is_same_v<Boolean, bool>, Simulation> {
+  return headroom::simulate(policy, std::vector<bool>(grads_finite));
 }
 
 }  // namespace HEADROOM_BUILD
