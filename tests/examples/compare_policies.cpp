@@ -43,7 +43,7 @@ TEST_CASE("the CSV of a History is a trace") {
   history.record(1024.0F, {true, 0.1});
   headroom::NonFinite place;
   place.path = "a, b";
-  history.record(1024.0F, {false, HUGE_VAL}, true, place);
+  history.record(1024.0F, {false, HUGE_VAL}, place);
   history.record(512.0F, {true, 1e-30});
   const auto trace = read_text(history.csv());
   CHECK(trace.max_abs == std::vector<double>{0.1, 1e-30});
