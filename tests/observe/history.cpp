@@ -148,14 +148,14 @@ TEST_CASE("CSV: every kept step, quoted as in RFC 4180") {
   history.record(0.75F, overflow, NonFinite{"heads[\"a,b\"]", 17, NonFiniteKind::nan, 3, 4});
   history.record_loss(1.0);
   history.record_loss(quiet_nan);
-  history.record(headroom::smallest_loss_scale, GradientReport{true, 0.0});
+  history.record(0.0625F, GradientReport{true, 0.0});
   history.record(no_gradients);
   history.record(1.0F, overflow, NonFinite{"layers[1].bias", 0, NonFiniteKind::inf, 0, 1});
   CHECK(history.csv() ==
         "step,loss_scale,finite,max_abs,skipped,reason,loss_finite,path,index,is_nan,nan_count,inf_count\n"
         "1,32768,1,0.1,0,none,1,,,,,\n"
         "2,0.75,0,,1,not_finite,,\"heads[\"\"a,b\"\"]\",17,1,3,4\n"
-        "3,1.17549435e-38,1,0,0,none,0,,,,,\n"
+        "3,0.0625,1,0,0,none,0,,,,,\n"
         "4,1024,1,0,1,no_gradients,,,,,,\n"
         "5,1,0,,1,not_finite,,layers[1].bias,0,0,0,1\n");
   for (const char separator : {',', '"', '\r', '\n'}) {

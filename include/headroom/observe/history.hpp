@@ -187,16 +187,23 @@ class History {
 
   /// A sentence for a log: the verdict, what to do, and where the last element that is not finite was, if that is known.
   [[nodiscard]] std::string explanation() const {
-    const Verdict found = verdict();
+    constexpr const char* advice[] = {
+        "; no loss scale helps: see whether the loss and the weights are finite, and look at this batch",
+        ", its floor: see whether the loss is finite, lower the learning rate, or clip the gradients",
+        "; that is usual while the loss scale comes down",
+        "; let the loss scale grow less often or not so high, or lower the learning rate",
+        "; gradients may become zero: let the loss scale start higher or grow sooner",
+        ""};
     if (totals_.steps == 0) return "no step has been recorded";
+    const Verdict found = verdict();
     const StepRecord& last = (*this)[size() - 1];
     const std::size_t skips = count(size(), [](const StepRecord& step) { return step.reason == SkipReason::not_finite; });
     std::string text =
         detail::concat({"step ", std::to_string(last.step), ", ", to_string(found), ": ", std::to_string(skips),
                         " of the last ", std::to_string(size()), " steps were not finite, and the loss scale is ",
-                        detail::to_text(static_cast<double>(last.loss_scale)), advice(found)});
-    if (found == Verdict::healthy || found == Verdict::underflowing) return text;
-    for (std::size_t i = size(); i-- > 0;) {
+                        detail::to_text(static_cast<double>(last.loss_scale)), advice[static_cast<int>(found)]});
+    const bool asks_where = found != Verdict::healthy && found != Verdict::underflowing;
+    for (std::size_t i = asks_where ? size() : 0; i-- > 0;) {
       const StepRecord& step = (*this)[i];
       if (!step.has_place()) continue;
       const NonFinite& place = step.nonfinite;
@@ -236,24 +243,6 @@ class History {
     for (const char c : field) text.append(c == '"' ? 2 : 1, c);
     return text + '"';
   }
-  [[nodiscard]] static const char* advice(Verdict verdict) noexcept {
-    switch (verdict) {
-      case Verdict::loss_is_not_finite:
-        return "; no loss scale helps: see whether the loss and the weights are finite, and look at this batch";
-      case Verdict::at_floor:
-        return ", its floor: see whether the loss is finite, lower the learning rate, or clip the gradients";
-      case Verdict::warming_up:
-        return "; that is usual while the loss scale comes down";
-      case Verdict::too_many_skips:
-        return "; let the loss scale grow less often or not so high, or lower the learning rate";
-      case Verdict::underflowing:
-        return "; gradients may become zero: let the loss scale start higher or grow sooner";
-      case Verdict::healthy:
-        break;
-    }
-    return "";
-  }
-
   [[nodiscard]] static bool is_measured(const StepRecord& step) noexcept {
     return step.report.finite && step.reason != SkipReason::no_gradients;
   }
