@@ -25,9 +25,8 @@ class KeepBelowBinEdge {
     return static_cast<float>(static_cast<double>(scale) * (is_large ? config.backoff_factor : config.growth_factor));
   }
 
-  template <class Self, class Visit>
-  static void visit_fields(Self&, Visit&) {}
-  friend constexpr bool operator==(KeepBelowBinEdge, KeepBelowBinEdge) noexcept { return true; }
+  template <class Visit>
+  static constexpr void fields(Visit&&, const Config&) {}
 };
 using HistogramLossScale =
     headroom::BasicDynamicLossScale<headroom::GrowAfterFiniteSteps, headroom::BackOffAtOnce, KeepBelowBinEdge>;
@@ -60,17 +59,13 @@ class FollowLogMax {
     return static_cast<float>(std::exp2(std::min(std::max(exponent, -126.0), 126.0)));
   }
 
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
-    visit.within("mean", self.mean_, -1100.0, 1100.0);
-    visit.within("slow_mean", self.slow_mean_, -1100.0, 1100.0);
-    visit.within("squares", self.squares_, 0.0, 1100.0 * 1100.0);
-    visit.within("rest", self.rest_, 0.0, 1.0);
-    visit.within("slow_rest", self.slow_rest_, 0.0, 1.0);
-  }
-  friend bool operator==(const FollowLogMax& a, const FollowLogMax& b) noexcept {
-    return a.mean_ == b.mean_ && a.slow_mean_ == b.slow_mean_ && a.squares_ == b.squares_ && a.rest_ == b.rest_ &&
-           a.slow_rest_ == b.slow_rest_;
+  template <class Visit>
+  static constexpr void fields(Visit&& visit, const Config&) {
+    visit("mean", &FollowLogMax::mean_, -1100.0, 1100.0);
+    visit("slow_mean", &FollowLogMax::slow_mean_, -1100.0, 1100.0);
+    visit("squares", &FollowLogMax::squares_, 0.0, 1100.0 * 1100.0);
+    visit("rest", &FollowLogMax::rest_, 0.0, 1.0);
+    visit("slow_rest", &FollowLogMax::slow_rest_, 0.0, 1.0);
   }
 
  private:

@@ -12,16 +12,16 @@ using headroom::largest_loss_scale;
 using headroom::smallest_loss_scale;
 using headroom::detail::check_loss_scale;
 using headroom::detail::is_power_of_two;
-using headroom::detail::positive_in;
+using headroom::detail::is_within;
 using headroom::detail::to_text;
 
 namespace {
 
 template <class T>
-bool is_positive_in(support::bits_type<T> bits, const T& low, const T& high) {
+bool bits_are_within(support::bits_type<T> bits, const T& low, const T& high) {
   T value = 0;
   support::set_bits(value, bits);
-  return positive_in(value, low, high);
+  return is_within(value, low, high);
 }
 
 }  // namespace
@@ -33,25 +33,25 @@ TEST_CASE("T19: loss scales and their reciprocals are normal floats", "[kernel]"
   SUCCEED("checked by the compiler");
 }
 
-TEST_CASE("positive_in judges floats by their bits", "[kernel]") {
-  static_assert(positive_in(1.0F, 1.0F, 2.0F) && positive_in(2.0F, 1.0F, 2.0F) && positive_in(1.5F, 1.0F, 2.0F));
-  static_assert(!positive_in(0x1.fffffep-1F, 1.0F, 2.0F) && !positive_in(0x1.000002p1F, 1.0F, 2.0F));
-  static_assert(!positive_in(-1.5F, 1.0F, 2.0F) && !positive_in(0.0F, 1.0F, 2.0F) && !positive_in(-0.0F, 1.0F, 2.0F));
+TEST_CASE("is_within judges floats by their bits", "[kernel]") {
+  static_assert(is_within(1.0F, 1.0F, 2.0F) && is_within(2.0F, 1.0F, 2.0F) && is_within(1.5F, 1.0F, 2.0F));
+  static_assert(!is_within(0x1.fffffep-1F, 1.0F, 2.0F) && !is_within(0x1.000002p1F, 1.0F, 2.0F));
+  static_assert(!is_within(-1.5F, 1.0F, 2.0F) && !is_within(0.0F, 1.0F, 2.0F) && !is_within(-0.0F, 1.0F, 2.0F));
   for (const auto bits : support::nonfinite_bits<headroom::binary32>()) {
     INFO(support::hex(bits));
-    CHECK_FALSE(is_positive_in<float>(bits, smallest_loss_scale, largest_loss_scale));
-    CHECK_FALSE(is_positive_in<float>(bits, 1.0F, std::numeric_limits<float>::max()));
+    CHECK_FALSE(bits_are_within<float>(bits, smallest_loss_scale, largest_loss_scale));
+    CHECK_FALSE(bits_are_within<float>(bits, 1.0F, std::numeric_limits<float>::max()));
   }
-  CHECK_FALSE(is_positive_in<float>(0x007FFFFF, smallest_loss_scale, largest_loss_scale));
+  CHECK_FALSE(bits_are_within<float>(0x007FFFFF, smallest_loss_scale, largest_loss_scale));
 }
 
-TEST_CASE("positive_in judges doubles by their bits", "[kernel]") {
-  static_assert(positive_in(1.0, 1.0, 2.0) && positive_in(2.0, 1.0, 2.0) && !positive_in(-1.5, 1.0, 2.0));
-  static_assert(!positive_in(0x1.fffffffffffffp-1, 1.0, 2.0) && !positive_in(0x1.0000000000001p1, 1.0, 2.0));
-  static_assert(!positive_in(0.0, 1e-300, 2.0) && !positive_in(-0.0, 1e-300, 2.0));
+TEST_CASE("is_within judges doubles by their bits", "[kernel]") {
+  static_assert(is_within(1.0, 1.0, 2.0) && is_within(2.0, 1.0, 2.0) && !is_within(-1.5, 1.0, 2.0));
+  static_assert(!is_within(0x1.fffffffffffffp-1, 1.0, 2.0) && !is_within(0x1.0000000000001p1, 1.0, 2.0));
+  static_assert(!is_within(0.0, 1e-300, 2.0) && !is_within(-0.0, 1e-300, 2.0));
   for (const auto bits : support::nonfinite_bits<headroom::binary64>()) {
     INFO(support::hex(bits));
-    CHECK_FALSE(is_positive_in<double>(bits, 1e-300, std::numeric_limits<double>::max()));
+    CHECK_FALSE(bits_are_within<double>(bits, 1e-300, std::numeric_limits<double>::max()));
   }
 }
 

@@ -121,7 +121,7 @@ HEADROOM_TEST_NAME(paddle_2_4) HEADROOM_TEST_NAME(parallel) HEADROOM_TEST_NAME(p
 HEADROOM_TEST_NAME(pause_or_yield) HEADROOM_TEST_NAME(place_text) HEADROOM_TEST_NAME(places_of)
 HEADROOM_TEST_NAME(plan_and_run) HEADROOM_TEST_NAME(plan_one) HEADROOM_TEST_NAME(plan_then_run) HEADROOM_TEST_NAME(plan_two)
 HEADROOM_TEST_NAME(plus) HEADROOM_TEST_NAME(plus_exact_square) HEADROOM_TEST_NAME(plus_square)
-HEADROOM_TEST_NAME(plus_unless_zero) HEADROOM_TEST_NAME(portable_kernel) HEADROOM_TEST_NAME(positive_in)
+HEADROOM_TEST_NAME(plus_unless_zero) HEADROOM_TEST_NAME(portable_kernel) HEADROOM_TEST_NAME(is_within)
 HEADROOM_TEST_NAME(power_bits) HEADROOM_TEST_NAME(power_of_two) HEADROOM_TEST_NAME(prefetch) HEADROOM_TEST_NAME(prepare)
 HEADROOM_TEST_NAME(quoted) HEADROOM_TEST_NAME(read_block) HEADROOM_TEST_NAME(read_cpu_has_avx2)
 HEADROOM_TEST_NAME(read_cpu_has_avx512) HEADROOM_TEST_NAME(read_double) HEADROOM_TEST_NAME(read_largest_cache)

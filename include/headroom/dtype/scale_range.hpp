@@ -5,11 +5,11 @@
 #include <headroom/detail/error.hpp>
 #include <headroom/dtype/format.hpp>
 
+#include <charconv>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace headroom {
@@ -34,13 +34,21 @@ inline constexpr double just_below_1 = 1.0 - std::numeric_limits<double>::epsilo
 // Settings are judged by their bits and passed by reference: under -ffast-math the compiler may assume that neither an operand
 // of a comparison nor an argument passed by value is NaN.
 
-/// Whether a positive `value` lies in [low, high]; false for NaN, Inf beyond `high`, zero and negative values. low > 0.
-/// The bounds are of the type of the value, also where -fsingle-precision-constant makes floats of literals.
+/// Whether low <= value <= high; false for NaN. The bounds are of the type of the value, also where -fsingle-precision-constant
+/// makes floats of literals.
 template <class T>
-[[nodiscard]] constexpr bool positive_in(const T& value, const std::common_type_t<T>& low,
-                                         const std::common_type_t<T>& high) noexcept {
-  using Bits = std::conditional_t<sizeof(T) == sizeof(float), std::uint32_t, std::uint64_t>;
-  return bit_cast<Bits>(value) >= bit_cast<Bits>(low) && bit_cast<Bits>(value) <= bit_cast<Bits>(high);
+[[nodiscard]] constexpr bool is_within(const T& value, const std::common_type_t<T>& low,
+                                       const std::common_type_t<T>& high) noexcept {
+  if constexpr (std::is_integral_v<T>) {
+    return value >= low && value <= high;
+  } else {
+    using Bits = std::conditional_t<sizeof(T) == sizeof(float), std::int32_t, std::int64_t>;
+    const auto ordered = [](const T& number) {  // as the numbers are
+      const auto bits = bit_cast<Bits>(number);
+      return bits < 0 ? std::numeric_limits<Bits>::min() - bits : bits;
+    };
+    return ordered(value) >= ordered(low) && ordered(value) <= ordered(high);
+  }
 }
 
 [[nodiscard]] constexpr bool is_zero(const double& value) noexcept {
@@ -50,34 +58,29 @@ template <class T>
   return (bit_cast<std::uint32_t>(value) & binary32::mantissa_mask) == 0;  // for normal numbers, as scales are
 }
 
-/// With nine digits, enough to tell floats apart, or as many as it takes to tell a double from its neighbours.
-[[nodiscard, gnu::cold, gnu::noinline]] inline std::string to_text(double value) {
-  const auto bits = bit_cast<std::uint64_t>(value);
-  if ((bits & binary64::abs_mask) > binary64::infinity_bits) return "nan";
+/// The shortest text that is read back as this number, whatever the locale.
+template <class Number>
+[[nodiscard, gnu::cold, gnu::noinline]] inline std::string to_text(Number value) {
   char text[40];
-  const bool is_float = static_cast<double>(rounded_to_float(value)) == value;
-  for (int digits = 9; digits <= 17; ++digits) {
-    std::snprintf(text, sizeof text, "%.*g", digits, value);
-    if (is_float || std::strtod(text, nullptr) == value) break;
-  }
-  return text;
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+template <class Number>
+[[nodiscard, gnu::cold, gnu::noinline]] inline std::string range_text(const Number& low, const Number& high) {
+  return concat({"in [", to_text(low), ", ", to_text(high), "]"});
 }
 
-[[nodiscard]] inline std::string to_text(std::int64_t value) { return std::to_string(value); }
-
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_value(const char* field, double value, const char* expected) {
-  throw_invalid_argument({field, " is ", to_text(value), "; it must be ", expected});
-}
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_value(const char* field, std::int64_t value,
-                                                                   const char* expected) {
+template <class Number>
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_value(const char* field, const Number& value,
+                                                                   std::string_view expected) {
   throw_invalid_argument({field, " is ", to_text(value), "; it must be ", expected});
 }
 
-/// Throws std::invalid_argument naming the field, its value and what is `expected` if it is not positive_in(value, low, high).
+/// Throws std::invalid_argument naming the field, its value and what is expected if it is not within the bounds.
 template <class T>
 constexpr void check_in(const char* field, const T& value, const std::common_type_t<T>& low, const std::common_type_t<T>& high,
-                        const char* expected) {
-  if (!positive_in(value, low, high)) throw_bad_value(field, static_cast<double>(value), expected);
+                        const char* expected = nullptr) {
+  if (is_within(value, low, high)) return;
+  throw_bad_value(field, value, expected != nullptr ? std::string_view(expected) : range_text(low, high));
 }
 
 constexpr void check_loss_scale(const char* field, const float& value) {

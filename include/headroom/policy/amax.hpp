@@ -18,19 +18,11 @@ struct AmaxConfig {
   double target_skip_rate = 0.0002;
   float largest_finite = 65504.0F;  ///< of the dtype that gradients are computed in: half; in [1, 2^127]
 
-  constexpr void check() const {
-    detail::check_in("target_skip_rate", target_skip_rate, 0x1p-20, 0x1p-3, "in [2^-20, 2^-3]");
-    detail::check_in("largest_finite", largest_finite, 1.0F, 0x1p127F, "in [1, 2^127]");
+  template <class Visit>
+  static constexpr void fields(Visit&& visit) {
+    visit("target_skip_rate", &AmaxConfig::target_skip_rate, 0x1p-20, 0x1p-3, "in [2^-20, 2^-3]");
+    visit("largest_finite", &AmaxConfig::largest_finite, 1.0F, 0x1p127F, "in [1, 2^127]");
   }
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
-    visit("target_skip_rate", self.target_skip_rate);
-    visit("largest_finite", self.largest_finite);
-  }
-  friend constexpr bool operator==(const AmaxConfig& a, const AmaxConfig& b) noexcept {
-    return a.scale == b.scale && a.target_skip_rate == b.target_skip_rate && a.largest_finite == b.largest_finite;
-  }
-  friend constexpr bool operator!=(const AmaxConfig& a, const AmaxConfig& b) noexcept { return !(a == b); }
 };
 
 /// Follows the largest |gradient|: a piece of BasicDynamicLossScale, and headroom's own rule. All in logarithms to base 2.
@@ -78,15 +70,12 @@ class FollowPeak {
     return detail::power_of_two(static_cast<std::int32_t>((spare + 2048 * bit) / bit - 2048));  // rounded down, also below 0
   }
 
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
-    visit("peak", self.peak_, -bound, bound);
-    visit("mean", self.mean_, -bound, bound);
-    visit("margin", self.margin_, 0, bound);
-    visit("since", self.since_, 0, 65);
-  }
-  friend constexpr bool operator==(const FollowPeak& a, const FollowPeak& b) noexcept {
-    return a.peak_ == b.peak_ && a.mean_ == b.mean_ && a.margin_ == b.margin_ && a.since_ == b.since_;
+  template <class Visit>
+  static constexpr void fields(Visit&& visit, const Config&) {
+    visit("peak", &FollowPeak::peak_, -bound, bound);
+    visit("mean", &FollowPeak::mean_, -bound, bound);
+    visit("margin", &FollowPeak::margin_, 0, bound);
+    visit("since", &FollowPeak::since_, 0, 65);
   }
 
  private:

@@ -18,10 +18,9 @@ inline namespace HEADROOM_BUILD {
 //                                                                                        // the growth piece before the step
 //     constexpr void grow(const Config&);                // the scale has grown
 //     constexpr void configure(const Config&);           // the settings have changed, to valid ones
-//     template <class Self, class Visit> static void visit_fields(Self&, Visit&, std::int64_t most_overflows);
+//     template <class Visit> static constexpr void fields(Visit&&, const Config&);
 //
-// and equality. All are noexcept. `most_overflows` is how many overflows there can have been since the growth piece began to
-// count.
+// All are noexcept.
 
 /// Every overflow backs off at once, as in jmp, torch.amp and Emily.
 struct BackOffAtOnce {
@@ -33,9 +32,8 @@ struct BackOffAtOnce {
   constexpr void grow(const Config&) noexcept {}
   constexpr void configure(const Config&) noexcept {}
 
-  template <class Self, class Visit>
-  static void visit_fields(Self&, Visit&, std::int64_t) {}
-  friend constexpr bool operator==(BackOffAtOnce, BackOffAtOnce) noexcept { return true; }
+  template <class Visit>
+  static constexpr void fields(Visit&&, const Config&) {}
 };
 
 }  // namespace HEADROOM_BUILD

@@ -26,7 +26,7 @@ class ConstantLossScale : public LossScaleVerbs<ConstantLossScale> {
   /// The same with the "initial_scale" of these settings, if they have one.
   [[nodiscard]] ConstantLossScale with_settings(const StateDict& settings) const {
     float scale = scale_;
-    detail::StateReader read(settings, false);
+    detail::StateReader read(settings);
     read("initial_scale", scale);
     read.finish();
     detail::check_loss_scale("initial_scale", scale);

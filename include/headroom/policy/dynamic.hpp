@@ -36,49 +36,6 @@ struct Pieces {
   using Config = std::conditional_t<is_of_b, OfB, OfA>;
 };
 
-/// What policies with a Config have in common. It uses visit_state, scale_ and with_scale of a Policy, whose friend it is.
-template <class Policy>
-class ConfiguredLossScale : public LossScaleVerbs<Policy> {
- public:
-  [[nodiscard]] constexpr float inv_scale() const noexcept { return 1.0F / self().loss_scale(); }
-
-  /// The policy as it starts with other settings, by their names in the configuration: {{"growth_interval", 500}}. Settings
-  /// that are not named stay. Throws std::invalid_argument naming key and value if there is no such setting or the value is out
-  /// of range.
-  [[nodiscard]] Policy with_settings(const StateDict& settings) const {
-    auto config = self().config();
-    StateReader read(settings, false);
-    detail::visit_config(config, read);
-    read.finish();
-    return Policy(config);
-  }
-  /// Configuration, scale and counters: everything a later step depends on.
-  [[nodiscard]] StateDict state_dict() const {
-    StateWriter write(Policy::policy_name());
-    detail::visit_config(self().config(), write);
-    Policy::visit_state(self(), write);
-    return write.take();
-  }
-  /// The policy of this state, which goes on as the saved one would have. The additional scale in an AsyncGradScaler's state is
-  /// ignored. Throws std::invalid_argument naming key and value if one is missing, unknown, of another type, out of range, or
-  /// at odds with the others.
-  [[nodiscard]] static Policy from_state_dict(const StateDict& dict) {
-    StateReader read(dict, Policy::policy_name());
-    typename Policy::Config config;
-    detail::visit_config(config, read);
-    Policy loaded(config);
-    Policy::visit_state(loaded, read);
-    read.finish();
-    return loaded.with_scale(loaded.scale_);
-  }
-
- private:
-  [[nodiscard]] constexpr const Policy& self() const noexcept { return static_cast<const Policy&>(*this); }
-};
-
-template <class Growth>
-using most_overflows_t = decltype(std::declval<const Growth&>().most_overflows());
-
 }  // namespace detail
 
 /// A loss scale that adapts. DynamicLossScale follows the rule of jmp.DynamicLossScale and torch.amp.GradScaler:
@@ -91,8 +48,7 @@ using most_overflows_t = decltype(std::declval<const Growth&>().most_overflows()
 /// off, and `Magnitude` what adjust(report) makes of the largest |gradient|: growth.hpp, backoff.hpp and magnitude.hpp say what
 /// a piece of your own needs; tolerance.hpp, deepspeed.hpp and amax.hpp have others.
 template <class Growth = GrowAfterFiniteSteps, class Backoff = BackOffAtOnce, class Magnitude = IgnoreMagnitudes>
-class BasicDynamicLossScale : public detail::ConfiguredLossScale<BasicDynamicLossScale<Growth, Backoff, Magnitude>> {
-  friend detail::ConfiguredLossScale<BasicDynamicLossScale>;
+class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth, Backoff, Magnitude>> {
   static constexpr bool has_magnitude = !std::is_same_v<Magnitude, IgnoreMagnitudes>;
 
  public:
@@ -112,6 +68,7 @@ class BasicDynamicLossScale : public detail::ConfiguredLossScale<BasicDynamicLos
   }
 
   [[nodiscard]] constexpr float loss_scale() const noexcept { return scale_; }
+  [[nodiscard]] constexpr float inv_scale() const noexcept { return 1.0F / scale_; }
   [[nodiscard]] constexpr const Config& config() const noexcept { return config_; }
   /// Steps towards the next growth: with the usual rule, finite steps since the scale last changed or a step overflowed.
   [[nodiscard]] constexpr std::int64_t counter() const noexcept { return growth_.counter(); }
@@ -151,7 +108,7 @@ class BasicDynamicLossScale : public detail::ConfiguredLossScale<BasicDynamicLos
   /// it may be below min_scale, to which the next backoff brings it.
   [[nodiscard]] constexpr BasicDynamicLossScale with_loss_scale(const float& scale) const {
     detail::check_loss_scale("loss_scale", scale);
-    detail::check_order("loss_scale", static_cast<double>(scale), "max_scale", static_cast<double>(common().max_scale));
+    detail::check_order("loss_scale", scale, "max_scale", common().max_scale);
     BasicDynamicLossScale next = *this;
     next.scale_ = scale;
     return next;
@@ -167,6 +124,17 @@ class BasicDynamicLossScale : public detail::ConfiguredLossScale<BasicDynamicLos
     return next.with_loss_scale(scale_);
   }
 
+  /// The policy as it starts with other settings, by their names in the configuration: {{"growth_interval", 500}}. Settings
+  /// that are not named stay. Throws std::invalid_argument naming key and value if there is no such setting or the value is out
+  /// of range.
+  [[nodiscard]] BasicDynamicLossScale with_settings(const StateDict& settings) const {
+    Config config = config_;
+    detail::StateReader read(settings);
+    detail::for_each_part(config, [&](auto& part) { read.read(part); });
+    read.finish();
+    return BasicDynamicLossScale(config);
+  }
+
   /// The name in states of this kind of policy: "dynamic", say.
   [[nodiscard]] static std::string policy_name() {
     const std::string rule = detail::concat({Growth::name, *Growth::name == '\0' ? "" : "_", Backoff::name});
@@ -176,17 +144,43 @@ class BasicDynamicLossScale : public detail::ConfiguredLossScale<BasicDynamicLos
       return rule;
     }
   }
+  /// Configuration, scale and counters: everything a later step depends on.
+  [[nodiscard]] StateDict state_dict() const {
+    detail::StateWriter write(policy_name());
+    detail::for_each_part(config_, [&](const auto& part) { write.add(part); });
+    write("loss_scale", scale_);
+    write.add(growth_, config_for<Growth>());
+    write.add(backoff_, config_for<Backoff>());
+    write.add(magnitude_, config_for<Magnitude>());
+    return write.take();
+  }
+  /// The policy of this state, which goes on as the saved one would have. The additional scale in an AsyncGradScaler's state is
+  /// ignored. Throws std::invalid_argument naming key and value if one is missing, unknown, of another type, out of range, or
+  /// at odds with the others.
+  [[nodiscard]] static BasicDynamicLossScale from_state_dict(const StateDict& dict) {
+    detail::StateReader read(dict, policy_name());
+    Config config;
+    detail::for_each_part(config, [&](auto& part) { read.read(part); });
+    BasicDynamicLossScale loaded(config);
+    read("loss_scale", loaded.scale_);
+    read.read(loaded.growth_, loaded.template config_for<Growth>());
+    read.read(loaded.backoff_, loaded.template config_for<Backoff>());
+    read.read(loaded.magnitude_, loaded.template config_for<Magnitude>());
+    read.finish();
+    return loaded.with_loss_scale(loaded.scale_);
+  }
 
   friend constexpr bool operator==(const BasicDynamicLossScale& a, const BasicDynamicLossScale& b) noexcept {
-    return a.config_ == b.config_ && a.scale_ == b.scale_ && a.growth_ == b.growth_ && a.backoff_ == b.backoff_ &&
-           a.magnitude_ == b.magnitude_;
+    return a.config_ == b.config_ && a.scale_ == b.scale_ &&
+           detail::same_fields(a.growth_, b.growth_, a.template config_for<Growth>()) &&
+           detail::same_fields(a.backoff_, b.backoff_, a.template config_for<Backoff>()) &&
+           detail::same_fields(a.magnitude_, b.magnitude_, a.template config_for<Magnitude>());
   }
   friend constexpr bool operator!=(const BasicDynamicLossScale& a, const BasicDynamicLossScale& b) noexcept {
     return !(a == b);
   }
 
  private:
-  [[nodiscard]] constexpr BasicDynamicLossScale with_scale(const float& scale) const { return with_loss_scale(scale); }
   [[nodiscard]] constexpr const LossScaleConfig& common() const noexcept { return detail::loss_scale_config(config_); }
   /// The settings as one of the pieces takes them.
   template <class Piece>
@@ -196,16 +190,6 @@ class BasicDynamicLossScale : public detail::ConfiguredLossScale<BasicDynamicLos
     } else {
       return config_.scale;
     }
-  }
-
-  template <class Self, class Visit>
-  static void visit_state(Self& self, Visit& visit) {
-    visit("loss_scale", self.scale_);
-    Growth::visit_fields(self.growth_, visit);
-    std::int64_t most_overflows = detail::largest_counter;
-    if constexpr (detail::is_detected_v<detail::most_overflows_t, Growth>) most_overflows = self.growth_.most_overflows();
-    Backoff::visit_fields(self.backoff_, visit, most_overflows);
-    if constexpr (has_magnitude) Magnitude::visit_fields(self.magnitude_, visit);
   }
 
   Config config_;

@@ -17,18 +17,14 @@ inline namespace HEADROOM_BUILD {
 //     constexpr std::int64_t counter() const noexcept;        // the steps it has counted
 //     constexpr bool grows(bool grads_finite, const Config&);  // counts a step on which the scale did not back off
 //     constexpr void back_off(const Config&);                 // a step on which it did
-//     template <class Self, class Visit> static void visit_fields(Self&, Visit&);
-//     constexpr std::int64_t most_overflows() const noexcept;  // if it counts all steps: how many of them can have overflowed
+//     template <class Visit> static constexpr void fields(Visit&&, const Config&);  // its members: see state/fields.hpp
 //
-// and equality. All are noexcept. Settings of its own are an aggregate with
+// All are noexcept. Settings of its own are an aggregate with
 //
 //     LossScaleConfig scale;
-//     constexpr void check() const;  // throws std::invalid_argument if a field of its own is out of range
-//     template <class Self, class Visit> static void visit_fields(Self&, Visit&);
+//     template <class Visit> static constexpr void fields(Visit&&);  // those beside `scale`, with their bounds
 //
-// and equality; where both pieces of a policy have some, the one Config derives from the other. Both visit_fields show the
-// members by name, `visit("counter", self.counter_, low, high)` or `visit("hysteresis", self.hysteresis)`, for states and
-// make_loss_scale to know them.
+// Where several pieces of a policy have some, the one Config derives from the others, and its `fields` calls theirs.
 
 namespace detail {
 
@@ -38,11 +34,10 @@ class StepCounter {
   [[nodiscard]] constexpr std::int64_t counter() const noexcept { return counter_; }
   constexpr void back_off(const LossScaleConfig&) noexcept { counter_ = 0; }
 
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
-    visit("counter", self.counter_, 0, largest_counter);
+  template <class Visit>
+  static constexpr void fields(Visit&& visit, const LossScaleConfig&) {
+    visit("counter", &StepCounter::counter_, 0, largest_counter);
   }
-  friend constexpr bool operator==(const StepCounter& a, const StepCounter& b) noexcept { return a.counter_ == b.counter_; }
 
  protected:
   std::int64_t counter_ = 0;

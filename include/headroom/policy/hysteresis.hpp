@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -14,15 +15,10 @@ struct HysteresisConfig {
   LossScaleConfig scale;
   std::int32_t hysteresis = 2;  ///< overflows before the scale backs off; at least 1
 
-  constexpr void check() const { detail::check_count("hysteresis", hysteresis); }
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
-    visit("hysteresis", self.hysteresis);
+  template <class Visit>
+  static constexpr void fields(Visit&& visit) {
+    visit("hysteresis", &HysteresisConfig::hysteresis, 1, std::numeric_limits<std::int32_t>::max(), "at least 1");
   }
-  friend constexpr bool operator==(const HysteresisConfig& a, const HysteresisConfig& b) noexcept {
-    return a.scale == b.scale && a.hysteresis == b.hysteresis;
-  }
-  friend constexpr bool operator!=(const HysteresisConfig& a, const HysteresisConfig& b) noexcept { return !(a == b); }
 };
 
 /// Any finite step refills the hysteresis, so only overflows in a row back off: apex's kernel, and Megatron's documentation.
@@ -64,12 +60,9 @@ class BackOffAfterHysteresis {
   constexpr void grow(const Config& config) noexcept { left_ = config.hysteresis; }
   constexpr void configure(const Config& config) noexcept { left_ = std::min(left_, config.hysteresis); }
 
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit, std::int64_t) {
-    visit("hysteresis_left", self.left_, 0, self.left_);  // before it is read, the hysteresis itself
-  }
-  friend constexpr bool operator==(const BackOffAfterHysteresis& a, const BackOffAfterHysteresis& b) noexcept {
-    return a.left_ == b.left_;
+  template <class Visit>
+  static constexpr void fields(Visit&& visit, const Config& config) {
+    visit("hysteresis_left", &BackOffAfterHysteresis::left_, 0, config.hysteresis);
   }
 
  private:

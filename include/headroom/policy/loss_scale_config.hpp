@@ -3,6 +3,7 @@
 #include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/dtype/scale_range.hpp>
+#include <headroom/state/fields.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -26,15 +27,28 @@ struct LossScaleConfig {
   /// What happens if growth would exceed the largest float: true keeps the scale, as torch and jmp do; false goes to max_scale.
   bool refuse_infinite_growth = false;
 
-  friend constexpr bool operator==(const LossScaleConfig& a, const LossScaleConfig& b) noexcept {
-    return a.initial_scale == b.initial_scale && a.growth_interval == b.growth_interval && a.growth_factor == b.growth_factor &&
-           a.backoff_factor == b.backoff_factor && a.min_scale == b.min_scale && a.max_scale == b.max_scale &&
-           a.refuse_infinite_growth == b.refuse_infinite_growth;
+  template <class Visit>
+  static constexpr void fields(Visit&& visit) {
+    using Config = LossScaleConfig;
+    constexpr const char* scale = "in [2^-126, 2^126]";
+    visit("initial_scale", &Config::initial_scale, smallest_loss_scale, largest_loss_scale, scale);
+    visit("growth_interval", &Config::growth_interval, 1, std::numeric_limits<std::int64_t>::max(), "at least 1");
+    visit("growth_factor", &Config::growth_factor, detail::just_above_1, detail::largest_double, "above 1 and finite");
+    visit("backoff_factor", &Config::backoff_factor, detail::smallest_double, detail::just_below_1, "above 0 and below 1");
+    visit("min_scale", &Config::min_scale, smallest_loss_scale, largest_loss_scale, scale);
+    visit("max_scale", &Config::max_scale, smallest_loss_scale, largest_loss_scale, scale);
+    visit("refuse_infinite_growth", &Config::refuse_infinite_growth);
   }
-  friend constexpr bool operator!=(const LossScaleConfig& a, const LossScaleConfig& b) noexcept { return !(a == b); }
 };
 
 namespace detail {
+
+struct AnyVisit {
+  template <class... Args>
+  constexpr void operator()(const Args&...) const {}
+};
+template <class Config>
+using if_settings_t = decltype(Config::fields(AnyVisit()));
 
 /// Counters stop here, so that none overflows. At one step per nanosecond that takes 146 years.
 inline constexpr std::int64_t largest_counter = std::int64_t{1} << 62;
@@ -51,14 +65,11 @@ template <class Config>
   return config.scale;
 }
 
-template <class Number>
-[[noreturn, gnu::cold, gnu::noinline]] void throw_bad_order(const char* field, Number value, const char* other, Number bound) {
-  throw_invalid_argument({field, " is ", to_text(value), ", above ", other, ", which is ", to_text(bound)});
-}
 /// Throws std::invalid_argument naming both if `value`, which is a number, is above `bound`.
 template <class Number>
 constexpr void check_order(const char* field, const Number& value, const char* other, const std::common_type_t<Number>& bound) {
-  if (value > bound) throw_bad_order(field, value, other, bound);
+  if (value <= bound) return;
+  throw_invalid_argument({field, " is ", to_text(value), ", above ", other, ", which is ", to_text(bound)});
 }
 
 /// Throws std::invalid_argument naming a number of steps or of overflows if it is below 1.
@@ -66,41 +77,22 @@ constexpr void check_count(const char* field, std::int64_t value) {
   if (value < 1) throw_bad_value(field, value, "at least 1");
 }
 
-/// Throws std::invalid_argument naming the first field that is out of range, and its value.
-constexpr void check(const LossScaleConfig& config) {
-  check_loss_scale("initial_scale", config.initial_scale);
-  check_count("growth_interval", config.growth_interval);
-  check_in("growth_factor", config.growth_factor, just_above_1, largest_double, "above 1 and finite");
-  check_in("backoff_factor", config.backoff_factor, smallest_double, just_below_1, "above 0 and below 1");
-  check_loss_scale("min_scale", config.min_scale);
-  check_loss_scale("max_scale", config.max_scale);
-  const auto start = static_cast<double>(config.initial_scale);
-  const auto least = static_cast<double>(config.min_scale), most = static_cast<double>(config.max_scale);
-  check_order("initial_scale", start, "max_scale", most);
-  // Nobody may have asked for the default floor of 1, so a scale may start below it, as in Emily.
-  if (least != 1.0) check_order("min_scale", least, "initial_scale", start);
-  check_order("min_scale", least, "max_scale", most);
+/// Calls use(part) for the settings that all policies share, and for those that a configuration adds to them.
+template <class Config, class Use>
+constexpr void for_each_part(Config& config, Use use) {
+  use(detail::loss_scale_config(config));
+  if constexpr (!std::is_same_v<std::remove_const_t<Config>, LossScaleConfig>) use(config);
 }
 
-/// The same for a configuration with a LossScaleConfig in it: its own fields are its own to check.
+/// Throws std::invalid_argument naming the first field of a configuration that is out of range, and its value.
 template <class Config>
-constexpr auto check(const Config& config) -> decltype(config.check()) {
-  check(config.scale);
-  config.check();
-}
-
-/// Passes every field of a configuration to `visit` by name: see state/fields.hpp.
-template <class Config, class Visit>
-void visit_config(Config& config, Visit& visit) {
-  auto& common = detail::loss_scale_config(config);
-  visit("initial_scale", common.initial_scale);
-  visit("growth_interval", common.growth_interval);
-  visit("growth_factor", common.growth_factor);
-  visit("backoff_factor", common.backoff_factor);
-  visit("min_scale", common.min_scale);
-  visit("max_scale", common.max_scale);
-  visit.unless_false("refuse_infinite_growth", common.refuse_infinite_growth);
-  if constexpr (!std::is_same_v<std::remove_const_t<Config>, LossScaleConfig>) Config::visit_fields(config, visit);
+constexpr void check(const Config& config) {
+  detail::for_each_part(config, [](const auto& part) { detail::check_fields(part); });
+  const LossScaleConfig& common = detail::loss_scale_config(config);
+  check_order("initial_scale", common.initial_scale, "max_scale", common.max_scale);
+  // The default floor of 1 need not have been asked for, so a scale may start below it, as in Emily.
+  if (common.min_scale != 1.0F) check_order("min_scale", common.min_scale, "initial_scale", common.initial_scale);
+  check_order("min_scale", common.min_scale, "max_scale", common.max_scale);
 }
 
 /// Whether a scale times a growth factor is Inf in float.
@@ -127,6 +119,19 @@ void visit_config(Config& config, Visit& visit) {
 }
 
 }  // namespace detail
+
+/// Configurations are compared by the fields that they list.
+template <class Config, class = detail::if_settings_t<Config>>
+[[nodiscard]] constexpr bool operator==(const Config& a, const Config& b) noexcept {
+  if constexpr (!std::is_same_v<Config, LossScaleConfig>) {
+    if (!detail::same_fields(detail::loss_scale_config(a), detail::loss_scale_config(b))) return false;
+  }
+  return detail::same_fields(a, b);
+}
+template <class Config, class = detail::if_settings_t<Config>>
+[[nodiscard]] constexpr bool operator!=(const Config& a, const Config& b) noexcept {
+  return !(a == b);
+}
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -16,15 +16,16 @@ inline namespace HEADROOM_BUILD {
 //     constexpr explicit Piece(const Config&);
 //     constexpr float next_scale(const GradientReport&, float scale, const Config&);  // after a step with this scale, before
 //                                                        // it is brought into [min_scale, max_scale]; 0: as after adjust(bool)
-//     template <class Self, class Visit> static void visit_fields(Self&, Visit&);
+//     template <class Visit> static constexpr void fields(Visit&&, const Config&);
 //
-// and equality. All are noexcept.
+// All are noexcept.
 
 /// Only whether gradients were finite counts, as in jmp, torch.amp and most others.
 struct IgnoreMagnitudes {
   using Config = LossScaleConfig;
   constexpr explicit IgnoreMagnitudes(const Config&) noexcept {}
-  friend constexpr bool operator==(IgnoreMagnitudes, IgnoreMagnitudes) noexcept { return true; }
+  template <class Visit>
+  static constexpr void fields(Visit&&, const Config&) {}
 };
 
 namespace detail {

@@ -22,7 +22,7 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
 
   /// Returns the same policy, which has no settings. Throws std::invalid_argument if one is given.
   [[nodiscard]] NoOpLossScale with_settings(const StateDict& settings) const {
-    detail::StateReader(settings, false).finish();
+    detail::StateReader(settings).finish();
     return {};
   }
 

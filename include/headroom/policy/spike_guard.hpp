@@ -148,7 +148,7 @@ class SpikeGuard {
     }
     if (window_ < 8 || window_ > 65536)
       detail::throw_bad_value(detail::concat({prefix, "window"}).c_str(), window_, "in [8, 65536]");
-    if (!detail::positive_in(sigmas_, detail::smallest_double, most_sigmas)) {
+    if (!detail::is_within(sigmas_, detail::smallest_double, most_sigmas)) {
       detail::throw_bad_value(detail::concat({prefix, "sigmas"}).c_str(), sigmas_, "above 0 and at most 1e6");
     }
     if (rule_ == SpikeRule::llm_c && sigmas_ * sigmas_ >= static_cast<double>(window_ - 1)) {

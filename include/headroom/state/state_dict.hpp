@@ -22,100 +22,115 @@ class StateValue;
 
 namespace detail {
 
-/// A value as shown in error messages.
+/// A value as text, the same in files and in messages: see state/text.hpp.
 [[nodiscard]] inline std::string to_text(const StateValue& value);
+
+/// A float equals one with the same bits: a NaN equals itself, and 0.0 is not -0.0.
+[[nodiscard]] inline bool same_bits(const double& a, const double& b) noexcept {
+  return bit_cast<std::uint64_t>(a) == bit_cast<std::uint64_t>(b);
+}
+/// Not a character, which would become a number where a text is meant.
+template <class T>
+inline constexpr bool is_state_integer =
+    std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> && !std::is_same_v<T, wchar_t> &&
+    !std::is_same_v<T, char16_t> && !std::is_same_v<T, char32_t>;
 
 }  // namespace detail
 
-/// An integer, a real number, a string, or a boolean. A float becomes a double, which is exact. Not a character, which would
-/// become a number where a string is meant.
+/// An integer, a real number, a text, a boolean, or a list of real numbers. A float becomes a double, which is exact.
 class StateValue {
  public:
   StateValue() = default;  ///< the integer 0
-  template <class Number, std::enable_if_t<std::is_integral_v<Number>, int> = 0>
-  StateValue(Number value)
-      : kind_(std::is_same_v<Number, bool> ? Kind::boolean : Kind::integer), integer_(static_cast<std::int64_t>(value)) {
-    static_assert(sizeof(Number) <= sizeof(std::int64_t), "headroom: a StateValue holds integers of up to 64 bits");
-    if constexpr (std::is_unsigned_v<Number> && sizeof(Number) >= sizeof(std::int64_t)) {
-      if (value > static_cast<Number>(std::numeric_limits<std::int64_t>::max()))
-        detail::throw_invalid_argument({std::to_string(value), " is too large for a StateValue"});
+  template <class Number, std::enable_if_t<detail::is_state_integer<Number>, int> = 0>
+  StateValue(Number value) : integer_(static_cast<std::int64_t>(value)) {
+    if (std::is_unsigned_v<Number> && integer_ < 0) {
+      detail::throw_invalid_argument({std::to_string(value), " is too large for a StateValue"});
     }
   }
-  StateValue(std::nullptr_t) = delete;
-  StateValue(char) = delete;
-  StateValue(wchar_t) = delete;
-  StateValue(char16_t) = delete;
-  StateValue(char32_t) = delete;
-#if defined(__cpp_char8_t)
-  StateValue(char8_t) = delete;
-#endif
+  template <class Flag, std::enable_if_t<std::is_same_v<Flag, bool>, int> = 0>  // no pointer becomes one
+  StateValue(Flag value) : kind_(Kind::boolean), integer_(value ? 1 : 0) {}
   StateValue(float value) : kind_(Kind::real), real_(static_cast<double>(value)) {}
   StateValue(double value) : kind_(Kind::real), real_(value) {}
   StateValue(std::string value) : kind_(Kind::text), text_(std::move(value)) {}
   StateValue(std::string_view value) : kind_(Kind::text), text_(value) {}
   StateValue(const char* value) : kind_(Kind::text), text_(value) {}
+  StateValue(std::vector<double> value) : kind_(Kind::list), list_(std::move(value)) {}
+  StateValue(std::nullptr_t) = delete;
 
   [[nodiscard]] bool is_integer() const noexcept { return kind_ == Kind::integer; }
   [[nodiscard]] bool is_real() const noexcept { return kind_ == Kind::real; }
   [[nodiscard]] bool is_text() const noexcept { return kind_ == Kind::text; }
   [[nodiscard]] bool is_boolean() const noexcept { return kind_ == Kind::boolean; }
+  [[nodiscard]] bool is_list() const noexcept { return kind_ == Kind::list; }
 
   /// The integer. Throws std::invalid_argument saying what the value is if it is of another kind; so do the others.
-  [[nodiscard]] std::int64_t integer() const {
-    if (!is_integer()) refuse("a whole number");
-    return integer_;
-  }
+  [[nodiscard]] std::int64_t integer() const { return expect(Kind::integer, "a whole number"), integer_; }
   /// A reference into this value.
-  [[nodiscard]] const double& real() const {
-    if (!is_real()) refuse("a real number");
-    return real_;
-  }
-  [[nodiscard]] const std::string& text() const {
-    if (!is_text()) refuse("a text");
-    return text_;
-  }
-  [[nodiscard]] bool boolean() const {
-    if (!is_boolean()) refuse("true or false");
-    return integer_ != 0;
-  }
+  [[nodiscard]] const double& real() const { return expect(Kind::real, "a real number"), real_; }
+  [[nodiscard]] const std::string& text() const { return expect(Kind::text, "a text"), text_; }
+  [[nodiscard]] bool boolean() const { return expect(Kind::boolean, "true or false"), integer_ != 0; }
+  [[nodiscard]] const std::vector<double>& list() const { return expect(Kind::list, "a list of numbers"), list_; }
 
-  /// Compares kind and bits, integers and booleans being of one kind: true equals 1, 1 differs from 1.0, 0.0 from -0.0, and a
-  /// NaN equals itself.
+  /// Compares kind and bits: 1 differs from 1.0, 0.0 from -0.0, and a NaN equals itself.
   friend bool operator==(const StateValue& a, const StateValue& b) noexcept {
-    const bool are_comparable = a.is_text() == b.is_text() && a.is_real() == b.is_real();
-    return are_comparable && a.integer_ == b.integer_ && a.text_ == b.text_ &&
-           detail::bit_cast<std::uint64_t>(a.real_) == detail::bit_cast<std::uint64_t>(b.real_);
+    bool same = a.kind_ == b.kind_ && a.integer_ == b.integer_ && detail::same_bits(a.real_, b.real_) && a.text_ == b.text_ &&
+                a.list_.size() == b.list_.size();
+    for (std::size_t i = 0; same && i < a.list_.size(); ++i) same = detail::same_bits(a.list_[i], b.list_[i]);
+    return same;
   }
   friend bool operator!=(const StateValue& a, const StateValue& b) noexcept { return !(a == b); }
 
  private:
-  enum class Kind : unsigned char { integer, real, text, boolean };
+  enum class Kind : unsigned char { integer, real, text, boolean, list };
 
-  [[noreturn, gnu::cold, gnu::noinline]] void refuse(const char* expected) const {
-    const char* const kind = is_integer() ? " as a whole number" : is_real() ? " as a real number" : "";
-    detail::throw_invalid_argument({"a value of a state is ", detail::to_text(*this), kind, "; it must be ", expected});
+  void expect(Kind kind, const char* expected) const {
+    if (kind_ == kind) return;
+    detail::throw_invalid_argument({"a value of a state is ", detail::to_text(*this), "; it must be ", expected});
   }
 
   Kind kind_ = Kind::integer;
-  // Those of other kinds keep these values, so that == compares all. A std::variant would take ten times as long to compile.
   std::int64_t integer_ = 0;
   double real_ = 0.0;
   std::string text_;
+  std::vector<double> list_;
 };
 
 namespace detail {
 
-[[nodiscard]] inline std::string to_text(const StateValue& value) {
+/// With a point or an exponent in it, which tells 500.0 from the integer 500.
+[[nodiscard]] inline std::string real_text(const double& value) {
+  std::string text = to_text(value);
+  return text.find_first_of(".en") == std::string::npos ? text += ".0" : text;
+}
+/// In quotes, with control characters as \x1f.
+[[nodiscard]] inline std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      result += {'\\', c};
+    } else if (byte < 0x20 || byte == 0x7F) {
+      result += {'\\', 'x', "0123456789abcdef"[byte >> 4U], "0123456789abcdef"[byte & 15U]};
+    } else {
+      result += c;
+    }
+  }
+  return result += '"';
+}
+inline std::string to_text(const StateValue& value) {
   if (value.is_integer()) return std::to_string(value.integer());
-  if (value.is_real()) return to_text(value.real());
+  if (value.is_real()) return real_text(value.real());
+  if (value.is_text()) return quoted(value.text());
   if (value.is_boolean()) return value.boolean() ? "true" : "false";
-  return concat({"'", value.text(), "'"});
+  std::string text = "[";
+  for (const double& number : value.list()) text += concat({text.size() == 1 ? "" : ", ", real_text(number)});
+  return text += ']';
 }
 
 }  // namespace detail
 
-/// The state of a policy, to save with a checkpoint: names and values in the order they were added. `policy.state_dict()`
-/// returns one and `Policy::from_state_dict` reads it; state/text.hpp turns it into text, adapters/nlohmann_json.hpp into JSON.
+/// The state of a policy or a scaler: keys and values, in the order in which they were added. No file format is assumed:
+/// iterate over it and write the pairs to your own; state/text.hpp turns it into text, adapters/nlohmann_json.hpp into JSON.
 class StateDict {
  public:
   struct Entry {
@@ -148,8 +163,7 @@ class StateDict {
   bool erase(std::string_view key) {
     const std::size_t i = position(key);
     if (i == size()) return false;
-    for (std::size_t next = i + 1; next < size(); ++next) entries_[next - 1] = std::move(entries_[next]);
-    entries_.pop_back();
+    entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
     return true;
   }
 
