@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include <headroom/policy/make_loss_scale.hpp>
+#include <headroom/policy/any.hpp>
 
 #include "digits/progress.hpp"
 #include "evidence/faults.hpp"

@@ -7,7 +7,7 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <headroom/policy/make_loss_scale.hpp>
+#include <headroom/policy/any.hpp>
 
 using namespace simulation;
 

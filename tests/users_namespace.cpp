@@ -130,10 +130,8 @@ struct Growth : headroom::GrowAfterFiniteSteps {
   using GrowAfterFiniteSteps::GrowAfterFiniteSteps;
   struct Config {
     headroom::LossScaleConfig scale;
-    constexpr void check() const {}
-    template <class Self, class Visit>
-    static void visit_fields(Self&, Visit&) {}
-    friend constexpr bool operator==(const Config& a, const Config& b) noexcept { return a.scale == b.scale; }
+    template <class Visit>
+    static constexpr void fields(Visit&&) {}
   };
   constexpr explicit Growth(const Config& config) noexcept : GrowAfterFiniteSteps(config.scale) {}
   constexpr bool grows(bool finite, const Config& config) noexcept { return GrowAfterFiniteSteps::grows(finite, config.scale); }

@@ -28,7 +28,6 @@
 #include <headroom/policy/hysteresis.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
 #include <headroom/policy/magnitude.hpp>
-#include <headroom/policy/make_loss_scale.hpp>
 #include <headroom/policy/noop.hpp>
 #include <headroom/policy/presets.hpp>
 #include <headroom/policy/spike_guard.hpp>

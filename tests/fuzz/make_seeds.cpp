@@ -1,6 +1,6 @@
 // Writes a state of every policy and of a SpikeGuard into a directory, for the fuzzer to begin with:
 // make_seeds DIRECTORY
-#include <headroom/policy/make_loss_scale.hpp>
+#include <headroom/policy/any.hpp>
 #include <headroom/policy/spike_guard.hpp>
 #include <headroom/state/text.hpp>
 

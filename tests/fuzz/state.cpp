@@ -31,7 +31,7 @@ auto unless_refused(F f) -> std::optional<decltype(f())> {
 
 bool has_nan(const headroom::StateDict& dict) {
   for (const auto& [key, value] : dict) {
-    if (value.is_real() && headroom::detail::exact_text(value.real()) == "nan") return true;
+    if (!value.is_text() && headroom::detail::to_text(value).find("nan") != std::string::npos) return true;
   }
   return false;
 }

@@ -36,7 +36,7 @@ TEST_CASE("ConstantLossScale refuses what is no scale, naming it") {
   const Bad values[] = {{0x00000000, "is 0;"},   {0x80000000, "is -0;"},   {0xBF800000, "is -1;"},
                         {0x7F800000, "is inf;"}, {0xFF800000, "is -inf;"}, {0x7FC00000, "is nan;"},
                         {0xFFFFFFFF, "is nan;"}, {0x7F800001, "is nan;"},  {0x00000001, "is "},
-                        {0x007FFFFF, "is "},     {0x7E800001, "is 8.5"},   {0x7F000000, "is 1.70141183e+38"}};
+                        {0x007FFFFF, "is "},     {0x7E800001, "is 8.5"},   {0x7F000000, "is 1.7014118e+38"}};
   for (const Bad& bad : values) {
     float scale = 1.0F;
     support::set_bits(scale, bad.bits);

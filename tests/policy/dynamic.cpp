@@ -212,9 +212,8 @@ struct GrowEveryStep {
   [[nodiscard]] static constexpr std::int64_t counter() noexcept { return 0; }
   [[nodiscard]] static constexpr bool grows(bool grads_finite, const LossScaleConfig&) noexcept { return grads_finite; }
   constexpr void back_off(const LossScaleConfig&) noexcept {}
-  template <class Self, class Visit>
-  static void visit_fields(Self&, Visit&) {}
-  friend constexpr bool operator==(GrowEveryStep, GrowEveryStep) noexcept { return true; }
+  template <class Visit, class Config>
+  static constexpr void fields(Visit&&, const Config&) {}
 };
 struct StayPut {
   using Config = LossScaleConfig;
@@ -222,9 +221,8 @@ struct StayPut {
   constexpr explicit StayPut(const Config&) noexcept {}
   [[nodiscard]] static constexpr bool backs_off(bool, std::int64_t, const Config&) noexcept { return false; }
   constexpr void grow(const Config&) noexcept {}
-  template <class Self, class Visit>
-  static void visit_fields(Self&, Visit&, std::int64_t) {}
-  friend constexpr bool operator==(StayPut, StayPut) noexcept { return true; }
+  template <class Visit>
+  static constexpr void fields(Visit&&, const Config&) {}
 };
 
 }  // namespace
@@ -244,13 +242,10 @@ namespace {
 struct BothConfig : headroom::HysteresisConfig {
   double steepness = 4.0;
 
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
-    HysteresisConfig::visit_fields(self, visit);
-    visit("steepness", self.steepness);
-  }
-  friend bool operator==(const BothConfig& a, const BothConfig& b) {
-    return a.scale == b.scale && a.hysteresis == b.hysteresis && a.steepness == b.steepness;
+  template <class Visit>
+  static constexpr void fields(Visit&& visit) {
+    HysteresisConfig::fields(visit);
+    visit("steepness", &BothConfig::steepness, 0.0, 100.0);
   }
 };
 struct GrowSteeply : GrowEveryStep {

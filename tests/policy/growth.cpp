@@ -44,8 +44,7 @@ TEST_CASE("it counts the steps since it grew, as far as counters go") {
   CHECK(piece.grows(true, every(1)));  // beyond a shorter interval that has been set since
   CHECK(piece.counter() == 0);
   const headroom::StateDict largest = {{"counter", headroom::detail::largest_counter}};
-  headroom::detail::StateReader read(largest, true);
-  GrowAfterFiniteSteps::visit_fields(piece, read);
+  headroom::detail::StateReader(largest).read(piece, every(3));
   CHECK_FALSE(piece.grows(true, every(headroom::detail::largest_counter + 1)));
   CHECK(piece.counter() == headroom::detail::largest_counter);
 }

@@ -18,9 +18,8 @@ struct Normalise {
   [[nodiscard]] static constexpr float next_scale(const headroom::GradientReport& report, float, const Config&) noexcept {
     return report.finite && report.max_abs > 0.0 ? static_cast<float>(1.0 / report.max_abs) : 0.0F;
   }
-  template <class Self, class Visit>
-  static void visit_fields(Self&, Visit&) {}
-  friend constexpr bool operator==(Normalise, Normalise) noexcept { return true; }
+  template <class Visit>
+  static constexpr void fields(Visit&&, const Config&) {}
 };
 using Normalised = headroom::BasicDynamicLossScale<headroom::GrowAfterFiniteSteps, headroom::BackOffAtOnce, Normalise>;
 

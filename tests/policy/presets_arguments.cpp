@@ -209,7 +209,7 @@ TEST_CASE("what an argument must be is said as the preset takes it") {
   CHECK(message_of([] { (void)presets::megatron(4.0, 100.0); }) ==
         "headroom: min_scale is 100, above initial_scale, which is 4");
   CHECK(message_of([] { (void)presets::cerebras_fp16(0.0, 0, 0x1p-15); }) ==
-        "headroom: min_loss_scale is 3.05175781e-05; it must be 0 or in [2^-14, 2^126]");
+        "headroom: min_loss_scale is 3.0517578125e-05; it must be 0 or in [2^-14, 2^126]");
   CHECK(message_of([] { (void)presets::flax(2.0, 0.5, std::numeric_limits<std::int64_t>::max()); }) ==
         "headroom: growth_interval is 9223372036854775807; it must be at least 0 and below 2^62");
 }

@@ -69,7 +69,7 @@ TEST_CASE("the steps begin anew with a growth, the overflows only where they hav
 TEST_CASE("a tolerance is 0 or more and finite") {
   const auto refused = [](const double& tolerance) {
     const ToleranceConfig config{{}, tolerance};
-    return support::message_of([&] { config.check(); });
+    return support::message_of([&] { headroom::detail::check(config); });
   };
   double bad = 0.0;
   CHECK(refused(0.0).empty());

@@ -20,16 +20,22 @@ struct SetOwnFields {
   double share;
   bool flag;
 
-  void operator()(const char*, std::int32_t& field) { field = count; }
-  void operator()(const char*, double& field) { field = share; }
-  void operator()(const char*, float& field) { field = 40000.0F; }
-  void operator()(const char*, bool& field) { field = flag; }
+  void set(std::int32_t& field) const { field = count; }
+  void set(double& field) const { field = share; }
+  void set(float& field) const { field = 40000.0F; }
+  void set(bool& field) const { field = flag; }
+  template <class Config>
+  void operator()(Config& config) const {
+    if constexpr (!std::is_same_v<Config, headroom::LossScaleConfig>) {
+      Config::fields([&](const char*, auto member, auto...) { set(config.*member); });
+    }
+  }
 };
 template <class Policy>
 Policy adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set) {
   typename Policy::Config config;
   headroom::detail::loss_scale_config(config) = scale;
-  if constexpr (!std::is_same_v<typename Policy::Config, headroom::LossScaleConfig>) Policy::Config::visit_fields(config, set);
+  set(config);
   return Policy(config);
 }
 

@@ -49,15 +49,9 @@ struct PatientConfig {
   headroom::LossScaleConfig scale;
   std::int32_t patience = 3;
 
-  constexpr void check() const {
-    if (patience < 0) throw std::invalid_argument("patience is " + std::to_string(patience));
-  }
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
-    visit("patience", self.patience);
-  }
-  friend constexpr bool operator==(const PatientConfig& a, const PatientConfig& b) noexcept {
-    return a.scale == b.scale && a.patience == b.patience;
+  template <class Visit>
+  static constexpr void fields(Visit&& visit) {
+    visit("patience", &PatientConfig::patience, 0, 1000);
   }
 };
 /// Grows on every `growth_interval`th finite step, but only `patience` steps after the last overflow.
@@ -74,13 +68,10 @@ class GrowPatiently {
     return counter_ == 0;
   }
   constexpr void back_off(const Config& config) noexcept { wait_ = config.patience; }
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
-    visit("counter", self.counter_, 0, std::int64_t{1} << 62);
-    visit("wait", self.wait_, 0, self.wait_);
-  }
-  friend constexpr bool operator==(const GrowPatiently& a, const GrowPatiently& b) noexcept {
-    return a.counter_ == b.counter_ && a.wait_ == b.wait_;
+  template <class Visit>
+  static constexpr void fields(Visit&& visit, const Config& config) {
+    visit("counter", &GrowPatiently::counter_, 0, std::int64_t{1} << 62);
+    visit("wait", &GrowPatiently::wait_, 0, config.patience);
   }
 
  private:

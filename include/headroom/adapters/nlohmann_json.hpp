@@ -4,10 +4,12 @@
 #include <headroom/detail/error.hpp>
 #include <headroom/state/state_dict.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 // States as JSON: `json j = policy.state_dict();` and `j.get<headroom::StateDict>()`, with nlohmann::json or, to keep the order
 // of the keys, nlohmann::ordered_json. Numbers are written with enough digits to read the same double back.
@@ -24,11 +26,12 @@ auto to_json(Json& json, const StateDict& dict) -> decltype(Json::object(), void
     if (value.is_real()) written = value.real();
     if (value.is_text()) written = value.text();
     if (value.is_boolean()) written = value.boolean();
+    if (value.is_list()) written = value.list();
   }
 }
 
-/// Throws std::invalid_argument naming the key if a value is not a number, boolean or string. (nlohmann writes NaN and Inf as
-/// null.)
+/// Throws std::invalid_argument naming the key if a value is not a number, boolean, string or list of numbers. (nlohmann writes
+/// NaN and Inf as null.)
 template <class Json>
 auto from_json(const Json& json, StateDict& dict) -> decltype(Json::object(), void()) {
   if (!json.is_object()) detail::throw_invalid_argument({"a state is a JSON object, and not ", json.dump()});
@@ -45,8 +48,11 @@ auto from_json(const Json& json, StateDict& dict) -> decltype(Json::object(), vo
       read.add(it.key(), value.template get<double>());
     } else if (value.is_string()) {
       read.add(it.key(), value.template get<std::string>());
+    } else if (value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& each) { return each.is_number(); })) {
+      read.add(it.key(), value.template get<std::vector<double>>());
     } else {
-      detail::throw_invalid_argument({it.key(), " is ", value.dump(), "; it must be a number, true, false or a text"});
+      detail::throw_invalid_argument(
+          {it.key(), " is ", value.dump(), "; it must be a number, true, false, a text or a list of numbers"});
     }
   }
   dict = std::move(read);

@@ -61,6 +61,9 @@ template <class T>
 /// The shortest text that is read back as this number, whatever the locale.
 template <class Number>
 [[nodiscard, gnu::cold, gnu::noinline]] inline std::string to_text(Number value) {
+  if constexpr (std::is_floating_point_v<Number>) {
+    if (!is_within(value, -std::numeric_limits<Number>::infinity(), std::numeric_limits<Number>::infinity())) return "nan";
+  }
   char text[40];
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }

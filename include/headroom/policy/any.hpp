@@ -1,17 +1,29 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/detect.hpp>
 #include <headroom/detail/error.hpp>
+#include <headroom/policy/amax.hpp>
 #include <headroom/policy/concept.hpp>
+#include <headroom/policy/constant.hpp>
 #include <headroom/policy/dynamic.hpp>
-#include <headroom/policy/held.hpp>
-#include <headroom/policy/registry.hpp>
+#include <headroom/policy/hysteresis.hpp>
+#include <headroom/policy/noop.hpp>
+#include <headroom/policy/presets.hpp>
 #include <headroom/policy/verbs.hpp>
 #include <headroom/report.hpp>
+#include <headroom/state/digest.hpp>
+#include <headroom/state/state_dict.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -20,117 +32,289 @@ class AnyLossScale;
 
 namespace detail {
 
-[[nodiscard]] inline AnyLossScale any_of(const HeldLossScale& held) noexcept;
-
-template <class Policy, class Any>
-inline constexpr bool can_be_held = is_loss_scale_v<Policy>;
-template <class Any>
-inline constexpr bool can_be_held<Any, Any> = false;
+/// A policy of any kind: see Held.
+class HeldLossScale {
+ public:
+  virtual ~HeldLossScale() = default;
+  virtual void copy_to(void* place) const noexcept = 0;
+  [[nodiscard]] virtual const void* type() const noexcept = 0;
+  [[nodiscard]] virtual float loss_scale() const noexcept = 0;
+  [[nodiscard]] virtual AnyLossScale adjust(bool grads_finite) const noexcept = 0;
+  [[nodiscard]] virtual AnyLossScale adjust(const GradientReport& report) const noexcept = 0;
+  [[nodiscard]] virtual bool equals(const HeldLossScale& other) const = 0;
+  [[nodiscard]] virtual bool has_config() const noexcept = 0;
+  [[nodiscard]] virtual LossScaleConfig config() const = 0;
+  [[nodiscard]] virtual std::int64_t counter() const = 0;
+  [[nodiscard]] virtual AnyLossScale with_loss_scale(const float& scale) const = 0;
+  [[nodiscard]] virtual AnyLossScale with_config(const LossScaleConfig& config) const = 0;
+  [[nodiscard]] virtual AnyLossScale with_settings(const StateDict& settings) const = 0;
+  [[nodiscard]] virtual std::string name() const = 0;
+  [[nodiscard]] virtual StateDict state_dict() const = 0;
+  [[nodiscard]] virtual std::uint64_t state_digest() const = 0;
+  [[nodiscard]] virtual AnyLossScale from_state_dict(const StateDict& dict) const = 0;
+};
+template <class Policy>
+class Held;
+inline constexpr std::size_t held_size = 240;
 
 }  // namespace detail
 
-/// Any policy, chosen at run time: one of headroom's or of your own, trivially copyable and of at most 248 bytes. With a
-/// NoOpLossScale in it, scaling multiplies by 1, while NoOpLossScale by itself does nothing.
+/// Any policy, chosen at run time: one of headroom's or of your own. With a NoOpLossScale in it, scaling multiplies by 1, while
+/// NoOpLossScale by itself does nothing.
 ///
 /// A policy of your own only has to be one (is_loss_scale_v) whose functions throw nothing. Whatever else it has is used: `==`
-/// (otherwise two are equal if their bytes are; clang counts padding, so there a struct with gaps needs one), `config()`
-/// returning a LossScaleConfig or a struct with one in it, `with_config`, `counter()`, `with_loss_scale`, `with_settings`, and
-/// `state_dict()` with a static `from_state_dict`; to load states it has to be registered, see register_loss_scale. A shared
-/// library that hides its symbols does not recognise the types of policies made elsewhere: they work there, but `get` throws
-/// and `==` is false.
+/// (without it, it equals no other), `config()` returning a LossScaleConfig or a struct with one in it, `with_config`,
+/// `counter()`, `with_loss_scale`, `with_settings`, `policy_name()` and `state_dict()`. Its adjust allocates memory if it is
+/// larger than 232 bytes, or if copying it can throw. A shared library that hides its symbols does not recognise the types of
+/// policies made elsewhere: they work there, but `get` throws and `==` is false.
 class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
- public:
-  template <class Policy = DynamicLossScale, std::enable_if_t<detail::can_be_held<Policy, AnyLossScale>, int> = 0>
-  AnyLossScale(const Policy& policy = Policy()) : held_(detail::held(policy)) {}
+  template <class Policy>
+  static constexpr bool can_hold = !std::is_same_v<Policy, AnyLossScale> && is_loss_scale_v<Policy>;
 
-  [[nodiscard]] float loss_scale() const noexcept { return held_.kind->loss_scale(held_); }
+ public:
+  template <class Policy = DynamicLossScale, std::enable_if_t<can_hold<Policy>, int> = 0>
+  AnyLossScale(const Policy& policy = Policy()) {
+    static_assert(sizeof(detail::Held<Policy>) <= sizeof place_ && alignof(detail::Held<Policy>) <= 8);
+    ::new (static_cast<void*>(place_)) detail::Held<Policy>(policy);
+  }
+  AnyLossScale(const AnyLossScale& other) noexcept : LossScaleVerbs<AnyLossScale>() { other.held().copy_to(place_); }
+  AnyLossScale& operator=(const AnyLossScale& other) noexcept {
+    if (this == &other) return *this;
+    held().~HeldLossScale();
+    other.held().copy_to(place_);
+    return *this;
+  }
+  ~AnyLossScale() { held().~HeldLossScale(); }
+
+  [[nodiscard]] float loss_scale() const noexcept { return held().loss_scale(); }
   [[nodiscard]] float inv_scale() const noexcept { return 1.0F / loss_scale(); }
-  [[nodiscard]] AnyLossScale adjust(bool grads_finite) const noexcept {
-    return changed(held_.kind->adjust, held_, grads_finite);
-  }
-  [[nodiscard]] AnyLossScale adjust(const GradientReport& report) const noexcept {
-    return changed(held_.kind->adjust_by_report, held_, report);
-  }
+  [[nodiscard]] AnyLossScale adjust(bool grads_finite) const noexcept { return held().adjust(grads_finite); }
+  [[nodiscard]] AnyLossScale adjust(const GradientReport& report) const noexcept { return held().adjust(report); }
 
   /// Whether it holds a policy with settings, as all that adapt have. NoOpLossScale and ConstantLossScale have none.
-  [[nodiscard]] bool has_config() const noexcept { return held_.kind->has_config; }
+  [[nodiscard]] bool has_config() const noexcept { return held().has_config(); }
 
-  // The following members ask the policy itself, and throw std::logic_error naming the policy if it has no such thing.
+  // The following members ask the policy itself, and throw std::logic_error naming the policy if it has no such member.
 
   /// The settings that all policies share. Others, a hysteresis say, are in get<Policy>().config().
-  [[nodiscard]] LossScaleConfig config() const { return held_.kind->config(held_); }
-  [[nodiscard]] std::int64_t counter() const { return held_.kind->counter(held_); }
+  [[nodiscard]] LossScaleConfig config() const { return held().config(); }
+  [[nodiscard]] std::int64_t counter() const { return held().counter(); }
   /// The same policy with another scale. Throws std::invalid_argument if the policy cannot have it.
-  [[nodiscard]] AnyLossScale with_loss_scale(const float& scale) const { return changed(held_.kind->set_loss_scale, scale); }
-  /// The same policy with other settings: either the shared ones, in which case the rest stays, or the whole configuration of
-  /// the policy, HysteresisConfig say. Throws std::invalid_argument if one is out of range, or the policy has another kind of
-  /// configuration.
-  [[nodiscard]] AnyLossScale with_config(const LossScaleConfig& config) const {
-    return changed(held_.kind->set_config, &config, &detail::address_of_type<LossScaleConfig>);
-  }
-  template <class Config>
-  [[nodiscard]] auto with_config(const Config& config) const
-      -> std::enable_if_t<std::is_same_v<std::decay_t<decltype(config.scale)>, LossScaleConfig>, AnyLossScale> {
-    return changed(held_.kind->set_config, &config, &detail::address_of_type<Config>);
-  }
-  /// The policy as it starts with other settings, by name: see BasicDynamicLossScale::with_settings. For a policy of your own
-  /// without `with_settings` they are entries of its state.
-  [[nodiscard]] AnyLossScale with_settings(const StateDict& settings) const {
-    return changed(held_.kind->set_settings, settings);
-  }
+  [[nodiscard]] AnyLossScale with_loss_scale(const float& scale) const { return held().with_loss_scale(scale); }
+  /// The same policy with other shared settings; the rest stays. Throws std::invalid_argument if one is out of range.
+  [[nodiscard]] AnyLossScale with_config(const LossScaleConfig& config) const { return held().with_config(config); }
+  /// The policy as it starts with other settings, by name: see BasicDynamicLossScale::with_settings.
+  [[nodiscard]] AnyLossScale with_settings(const StateDict& settings) const { return held().with_settings(settings); }
 
   /// Whether the policy is of this type.
   template <class Policy>
   [[nodiscard]] bool holds() const noexcept {
-    return detail::Held<Policy>::is_in(held_);
+    return held().type() == &detail::address_of_type<Policy>;
   }
   /// The policy itself. Throws std::invalid_argument if it is of another type.
   template <class Policy>
   [[nodiscard]] Policy get() const {
-    using Held = detail::Held<Policy>;
-    if (!holds<Policy>()) detail::throw_invalid_argument({"the policy is '", policy_name(), "', not '", Held::name(), "'"});
-    return Held::of(held_);
+    if (!holds<Policy>()) detail::throw_invalid_argument({"the policy is '", policy_name(), "', not of the type asked for"});
+    return static_cast<const detail::Held<Policy>&>(held()).get();
   }
 
-  /// The name in its states; for a policy of your own its `policy_name()`, or the name it is registered by.
-  [[nodiscard]] std::string policy_name() const { return held_.kind->name(); }
-  /// The policy's own state, with "version" and "policy" added if it lacks them.
-  [[nodiscard]] StateDict state_dict() const { return detail::state_of(held_); }
+  /// The name in its states; for a policy of your own its `policy_name()`, if it has one.
+  [[nodiscard]] std::string policy_name() const { return held().name(); }
+  /// The policy's own state.
+  [[nodiscard]] StateDict state_dict() const { return held().state_dict(); }
   /// Of the policy's own state, or of its scale if it has none: what ranks compare.
-  [[nodiscard]] std::uint64_t state_digest() const { return held_.kind->state_digest(held_); }
-  /// The policy of this state, of whatever kind; a scaler's state will do; its SpikeGuards are ignored. Throws
-  /// std::invalid_argument naming key and value if one is missing, unknown, of another type or out of range. (A template, so
-  /// that only its callers compile all policies.)
-  template <class Systems = detail::AllSystems>
-  [[nodiscard]] static AnyLossScale from_state_dict(const StateDict& dict) {
-    return AnyLossScale(detail::load_state<Systems>(dict));
-  }
+  [[nodiscard]] std::uint64_t state_digest() const { return held().state_digest(); }
+  /// The policy of this state, of whatever kind of headroom's; a scaler's state will do. Throws std::invalid_argument naming
+  /// key and value if one is missing, unknown, of another type or out of range. A policy of your own is read by its own
+  /// from_state_dict. (A template, so that only its callers compile all policies.)
+  template <class Table = void>
+  [[nodiscard]] static AnyLossScale from_state_dict(const StateDict& dict);
 
-  friend bool operator==(const AnyLossScale& a, const AnyLossScale& b) noexcept {
-    return a.held_.kind->equal(a.held_, b.held_);
-  }
-  friend bool operator!=(const AnyLossScale& a, const AnyLossScale& b) noexcept { return !(a == b); }
+  friend bool operator==(const AnyLossScale& a, const AnyLossScale& b) { return a.held().equals(b.held()); }
+  friend bool operator!=(const AnyLossScale& a, const AnyLossScale& b) { return !(a == b); }
 
  private:
-  friend AnyLossScale detail::any_of(const detail::HeldLossScale& held) noexcept;
-
-  explicit AnyLossScale(const detail::HeldLossScale& held) noexcept : held_(held) {}
-
-  template <class Change, class... Args>
-  [[nodiscard]] AnyLossScale changed(Change change, const Args&... args) const {
-    AnyLossScale next = *this;
-    change(next.held_, args...);
-    return next;
+  [[nodiscard]] const detail::HeldLossScale& held() const noexcept {
+    return *std::launder(reinterpret_cast<const detail::HeldLossScale*>(place_));
+  }
+  [[nodiscard]] detail::HeldLossScale& held() noexcept {
+    return *std::launder(reinterpret_cast<detail::HeldLossScale*>(place_));
   }
 
-  detail::HeldLossScale held_;
+  alignas(8) unsigned char place_[detail::held_size];
 };
 
 namespace detail {
 
-inline AnyLossScale any_of(const HeldLossScale& held) noexcept { return AnyLossScale(held); }
+template <class P>
+using equal_t = decltype(std::declval<const P&>() == std::declval<const P&>());
+template <class P>
+using config_t = decltype(detail::loss_scale_config(std::declval<const P&>().config()));
+template <class P>
+using counter_t = decltype(std::declval<const P&>().counter());
+template <class P>
+using with_loss_scale_t = decltype(std::declval<const P&>().with_loss_scale(1.0F));
+template <class P>
+using with_config_t = decltype(std::declval<const P&>().with_config(std::declval<const P&>().config()));
+template <class P>
+using with_settings_t = decltype(std::declval<const P&>().with_settings(StateDict()));
+template <class P>
+using name_t = decltype(P::policy_name());
+template <class P>
+using from_state_t = decltype(P::from_state_dict(StateDict()));
+
+/// A policy in an AnyLossScale. What the policy lacks throws std::logic_error naming it.
+template <class Policy>
+class Held final : public HeldLossScale {
+  static constexpr bool fits = sizeof(Policy) <= held_size - sizeof(HeldLossScale) && alignof(Policy) <= 8 &&
+                               std::is_nothrow_copy_constructible_v<Policy>;
+
+ public:
+  explicit Held(const Policy& policy) : policy_(stored(policy)) {}
+  [[nodiscard]] const Policy& get() const noexcept {
+    if constexpr (fits) {
+      return policy_;
+    } else {
+      return *policy_;
+    }
+  }
+
+  void copy_to(void* place) const noexcept override { ::new (place) Held(*this); }
+  [[nodiscard]] const void* type() const noexcept override { return &address_of_type<Policy>; }
+  [[nodiscard]] float loss_scale() const noexcept override { return get().loss_scale(); }
+  [[nodiscard]] AnyLossScale adjust(bool grads_finite) const noexcept override { return get().adjust(grads_finite); }
+  [[nodiscard]] AnyLossScale adjust(const GradientReport& report) const noexcept override { return get().adjust(report); }
+  [[nodiscard]] bool equals([[maybe_unused]] const HeldLossScale& other) const override {
+    if constexpr (is_detected_v<equal_t, Policy>) {
+      return other.type() == type() && get() == static_cast<const Held&>(other).get();
+    } else {
+      return false;
+    }
+  }
+  [[nodiscard]] bool has_config() const noexcept override { return is_detected_v<config_t, Policy>; }
+  [[nodiscard]] LossScaleConfig config() const override {
+    if constexpr (is_detected_v<config_t, Policy>) return detail::loss_scale_config(get().config());
+    throw_none("config");
+  }
+  [[nodiscard]] std::int64_t counter() const override {
+    if constexpr (is_detected_v<counter_t, Policy>) return get().counter();
+    throw_none("counter");
+  }
+  [[nodiscard]] AnyLossScale with_loss_scale([[maybe_unused]] const float& scale) const override {
+    if constexpr (is_detected_v<with_loss_scale_t, Policy>) return get().with_loss_scale(scale);
+    throw_none("with_loss_scale");
+  }
+  [[nodiscard]] AnyLossScale with_config([[maybe_unused]] const LossScaleConfig& config) const override {
+    if constexpr (is_detected_v<with_config_t, Policy>) {
+      auto changed = get().config();
+      detail::loss_scale_config(changed) = config;
+      return get().with_config(changed);
+    }
+    throw_none("with_config");
+  }
+  [[nodiscard]] AnyLossScale with_settings([[maybe_unused]] const StateDict& settings) const override {
+    if constexpr (is_detected_v<with_settings_t, Policy>) return get().with_settings(settings);
+    throw_none("with_settings");
+  }
+  [[nodiscard]] std::string name() const override {
+    if constexpr (is_detected_v<name_t, Policy>) return Policy::policy_name();
+    return "(of your own)";
+  }
+  [[nodiscard]] StateDict state_dict() const override {
+    if constexpr (is_detected_v<state_dict_t, Policy>) return get().state_dict();
+    throw_none("state_dict");
+  }
+  [[nodiscard]] std::uint64_t state_digest() const override { return detail::state_digest(get()); }
+  [[nodiscard]] AnyLossScale from_state_dict([[maybe_unused]] const StateDict& dict) const override {
+    if constexpr (is_detected_v<from_state_t, Policy>) return Policy::from_state_dict(dict);
+    throw_none("from_state_dict");
+  }
+
+ private:
+  [[nodiscard]] static auto stored(const Policy& policy) {
+    if constexpr (fits) {
+      return policy;
+    } else {
+      return std::make_shared<const Policy>(policy);
+    }
+  }
+  [[noreturn]] void throw_none(const char* member) const {
+    throw_logic_error({member, ": the policy '", name(), "' has none"});
+  }
+
+  std::conditional_t<fits, Policy, std::shared_ptr<const Policy>> policy_;
+};
+
+struct NamedLossScale {
+  const char* name;
+  AnyLossScale (*make)();
+};
+/// What configuration files may name, each with settings of its own. (A template, as is what uses it: see from_state_dict.)
+template <class>
+struct NamedLossScales {
+  static constexpr NamedLossScale all[] = {
+      {"noop", [] { return AnyLossScale(NoOpLossScale()); }},
+      {"constant", [] { return AnyLossScale(ConstantLossScale(LossScaleConfig{}.initial_scale)); }},
+      {"dynamic", [] { return AnyLossScale(DynamicLossScale()); }},
+      {"hysteresis", [] { return AnyLossScale(HysteresisScale()); }},
+      {"hysteresis_refill_on_growth", [] { return AnyLossScale(BasicHysteresisScale<RefillOnGrowth>()); }},
+      {"hysteresis_refill_on_backoff", [] { return AnyLossScale(BasicHysteresisScale<RefillOnBackoff>()); }},
+      {"amax", [] { return AnyLossScale(AmaxLossScale()); }},
+      {"torch", [] { return AnyLossScale(presets::torch()); }},
+      {"apex", [] { return AnyLossScale(presets::apex()); }},
+      {"megatron", [] { return AnyLossScale(presets::megatron()); }},
+      {"deepspeed", [] { return AnyLossScale(presets::deepspeed()); }},
+      {"cerebras_fp16", [] { return AnyLossScale(presets::cerebras_fp16()); }},
+      {"cerebras_cbfloat16", [] { return AnyLossScale(presets::cerebras_cbfloat16()); }},
+      {"fairseq", [] { return AnyLossScale(presets::fairseq()); }},
+      {"jmp", [] { return AnyLossScale(presets::jmp()); }},
+      {"eformer", [] { return AnyLossScale(presets::eformer()); }},
+      {"emily", [] { return AnyLossScale(presets::emily()); }},
+      {"flax", [] { return AnyLossScale(presets::flax()); }},
+      {"keras", [] { return AnyLossScale(presets::keras()); }},
+      {"paddle", [] { return AnyLossScale(presets::paddle()); }},
+  };
+};
 
 }  // namespace detail
+
+/// The names make_loss_scale knows: "noop", "constant", "dynamic", "hysteresis", "hysteresis_refill_on_growth",
+/// "hysteresis_refill_on_backoff", "amax" and the presets.
+template <class Table = void>
+[[nodiscard]] std::vector<std::string> loss_scale_names() {
+  std::vector<std::string> names;
+  for (const auto& named : detail::NamedLossScales<Table>::all) names.emplace_back(named.name);
+  return names;
+}
+
+/// A policy by name, for configuration files, with its own settings except those given by their names in the configuration:
+/// make_loss_scale("deepspeed", {{"growth_interval", 500}}). Throws std::invalid_argument listing the names if `name` is none
+/// of them, and naming key and value if the policy has no such setting or it is out of range.
+template <class Table = void>
+[[nodiscard]] AnyLossScale make_loss_scale(std::string_view name, const StateDict& settings = StateDict()) {
+  std::string known;
+  for (const auto& named : detail::NamedLossScales<Table>::all) {
+    if (name == named.name) return settings.empty() ? named.make() : named.make().with_settings(settings);
+    known += detail::concat({known.empty() ? "" : ", ", named.name});
+  }
+  detail::throw_invalid_argument({"there is no policy '", name, "'; known are ", known});
+}
+
+template <class Table>
+AnyLossScale AnyLossScale::from_state_dict(const StateDict& dict) {
+  const StateValue* found = dict.find("policy");
+  if (found == nullptr) return DynamicLossScale::from_state_dict(dict);  // which says what is missing
+  std::string known;
+  for (const auto& named : detail::NamedLossScales<Table>::all) {
+    const AnyLossScale policy = named.make();
+    const std::string kind = policy.policy_name();
+    if (*found == StateValue(kind)) return policy.held().from_state_dict(dict);
+    const bool is_new = detail::concat({", ", known, ", "}).find(detail::concat({", ", kind, ", "})) == std::string::npos;
+    if (is_new) known += detail::concat({known.empty() ? "" : ", ", kind});
+  }
+  detail::throw_invalid_argument(
+      {"policy is ", detail::to_text(*found), "; it must be one of ", known, detail::hint_for(detail::is_of_0_1(dict))});
+}
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -29,16 +30,11 @@ struct DelayedShiftConfig {
   std::int32_t delayed_shift = 1;       ///< overflows before the scale backs off; at least 1
   bool consecutive_hysteresis = false;  ///< whether any finite step refills, or only growth
 
-  constexpr void check() const { detail::check_count("delayed_shift", delayed_shift); }
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
-    visit("delayed_shift", self.delayed_shift);
-    visit("consecutive_hysteresis", self.consecutive_hysteresis);
+  template <class Visit>
+  static constexpr void fields(Visit&& visit) {
+    visit("delayed_shift", &DelayedShiftConfig::delayed_shift, 1, std::numeric_limits<std::int32_t>::max(), "at least 1");
+    visit("consecutive_hysteresis", &DelayedShiftConfig::consecutive_hysteresis);
   }
-  friend constexpr bool operator==(const DelayedShiftConfig& a, const DelayedShiftConfig& b) noexcept {
-    return a.scale == b.scale && a.delayed_shift == b.delayed_shift && a.consecutive_hysteresis == b.consecutive_hysteresis;
-  }
-  friend constexpr bool operator!=(const DelayedShiftConfig& a, const DelayedShiftConfig& b) noexcept { return !(a == b); }
 };
 
 /// DeepSpeed's hysteresis: an overflow uses up one of `delayed_shift` while more than one is left. With one left it backs off,
@@ -63,12 +59,9 @@ class BackOffAfterDelayedShift {
   constexpr void grow(const Config& config) noexcept { left_ = config.delayed_shift; }
   constexpr void configure(const Config& config) noexcept { left_ = std::min(left_, config.delayed_shift); }
 
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit, std::int64_t) {
-    visit("hysteresis_left", self.left_, 1, self.left_);  // before it is read, the delayed shift itself
-  }
-  friend constexpr bool operator==(const BackOffAfterDelayedShift& a, const BackOffAfterDelayedShift& b) noexcept {
-    return a.left_ == b.left_;
+  template <class Visit>
+  static constexpr void fields(Visit&& visit, const Config& config) {
+    visit("hysteresis_left", &BackOffAfterDelayedShift::left_, 1, config.delayed_shift);
   }
 
  private:

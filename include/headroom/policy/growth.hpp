@@ -34,8 +34,8 @@ class StepCounter {
   [[nodiscard]] constexpr std::int64_t counter() const noexcept { return counter_; }
   constexpr void back_off(const LossScaleConfig&) noexcept { counter_ = 0; }
 
-  template <class Visit>
-  static constexpr void fields(Visit&& visit, const LossScaleConfig&) {
+  template <class Visit, class Config>
+  static constexpr void fields(Visit&& visit, const Config&) {
     visit("counter", &StepCounter::counter_, 0, largest_counter);
   }
 

@@ -25,7 +25,7 @@ namespace detail {
 }
 /// A floor. 0 means none, and so does any other value below our range.
 [[nodiscard]] constexpr float floor_argument(const char* name, const double& value) {
-  if (is_zero(value) || positive_in(value, smallest_double, smallest_normal_float)) return smallest_loss_scale;
+  if (is_zero(value) || is_within(value, smallest_double, smallest_normal_float)) return smallest_loss_scale;
   return scale_argument(name, value, "in [0, 2^126]");
 }
 /// A factor that growth multiplies by and backoff divides by. Its inverse is normal: -ffast-math makes other inverses 0.
@@ -35,14 +35,14 @@ namespace detail {
 }
 /// A factor of growth in a system that rounds it to float.
 [[nodiscard]] constexpr double float_factor_argument(const char* name, const double& value) {
-  if (!positive_in(value, just_above_1, largest_float) || rounded_to_float(value) <= 1.0F) {
+  if (!is_within(value, just_above_1, largest_float) || rounded_to_float(value) <= 1.0F) {
     throw_bad_value(name, value, "above 1 and finite as a float");
   }
   return static_cast<double>(rounded_to_float(value));
 }
 /// A factor of backoff in a system that rounds it to float.
 [[nodiscard]] constexpr double float_backoff_argument(const char* name, const double& value) {
-  if (!positive_in(value, smallest_normal_float, just_below_1) || rounded_to_float(value) >= 1.0F) {
+  if (!is_within(value, smallest_normal_float, just_below_1) || rounded_to_float(value) >= 1.0F) {
     throw_bad_value(name, value, "at least 2^-126 and below 1 as a float");
   }
   return static_cast<double>(rounded_to_float(value));
@@ -173,7 +173,7 @@ namespace presets {
   const float least = detail::floor_argument("min_loss_scale", min_loss_scale);
   const double factor = detail::factor_argument("scale_factor", scale_factor);
   detail::check_count("scale_window", scale_window);
-  detail::check_tolerance("tolerance", tolerance);
+  detail::check_in("tolerance", tolerance, 0.0, detail::largest_double, "0 or more and finite");
   const LossScaleConfig scale{detail::scale_argument("init_scale", init_scale), scale_window, factor, 1.0 / factor,
                               bound < least ? least : bound};
   return detail::starting_anywhere<FairseqLossScale>(ToleranceConfig{scale, tolerance});

@@ -84,23 +84,36 @@ class SpikeGuard {
     writer("rule", std::string(rule_ == SpikeRule::llm_c ? "llm_c" : "olmo_core"));
     writer("window", window_);
     writer("sigmas", sigmas_);
-    writer("values", text_of_values());
+    writer("values", values_);
     return writer.take();
   }
   /// Throws std::invalid_argument naming key and value if one is missing, unknown, of another type or out of range. All keys
   /// start with `prefix`.
   [[nodiscard]] static SpikeGuard from_state_dict(const StateDict& dict, const std::string& prefix = std::string()) {
-    detail::StateReader reader(dict, std::string(name), prefix);
+    StateDict own;
+    for (const auto& [key, value] : dict) {
+      if (std::string_view(key).substr(0, prefix.size()) == prefix) own.add(key.substr(prefix.size()), value);
+    }
+    detail::StateReader reader(own, name);
     SpikeGuard guard;
-    const StateValue& rule = reader.look_up("rule");
-    guard.rule_ = rule == StateValue("llm_c") ? SpikeRule::llm_c : SpikeRule::olmo_core;
-    reader.check("rule", guard.rule_ == SpikeRule::llm_c || rule == StateValue("olmo_core"), "'olmo_core' or 'llm_c'");
+    std::string rule;
+    std::vector<double> values;
+    reader("rule", rule);
     reader("window", guard.window_);
     reader("sigmas", guard.sigmas_);
-    guard.check(prefix);
-    reader.check("values", guard.read_values(reader.look_up("values")),
-                 "text of at most `window` finite numbers of 16 hexadecimal digits each");
+    reader("values", values);
     reader.finish();
+    if (rule != "olmo_core" && rule != "llm_c") {
+      detail::throw_invalid_argument({"rule is ", detail::quoted(rule), "; it must be 'olmo_core' or 'llm_c'"});
+    }
+    guard.rule_ = rule == "llm_c" ? SpikeRule::llm_c : SpikeRule::olmo_core;
+    guard.check(prefix);
+    if (values.size() > static_cast<std::size_t>(guard.window_))
+      detail::throw_invalid_argument({"values: more than the window"});
+    for (const double& value : values) {
+      if (!is_number(value)) detail::throw_bad_value("values", value, "finite");
+      guard.add(value);
+    }
     return guard;
   }
   /// Equal for guards that are equal: see `digest`.
@@ -126,7 +139,6 @@ class SpikeGuard {
     operator const double&() const noexcept { return number; }
   };
   static constexpr const char* name = "spike_guard";
-  static constexpr std::size_t digits = 16;  // of a value in the state: its bits, so that nothing is rounded or flushed
 
   [[nodiscard]] static bool is_number(const double& value) noexcept { return magnitude(value) < binary64::infinity_bits; }
   [[nodiscard]] static std::uint64_t magnitude(const double& value) noexcept {
@@ -180,35 +192,6 @@ class SpikeGuard {
       squares += from_mean * from_mean;
     }
     return above > 0.0 && above * above * static_cast<double>(freedom) > sigmas_ * sigmas_ * squares;
-  }
-
-  [[nodiscard]] std::string text_of_values() const {
-    std::string text;
-    text.reserve(digits * values_.size());
-    for (const double& value : values_) {
-      for (int shift = 60; shift >= 0; shift -= 4) {
-        text += "0123456789abcdef"[detail::bit_cast<std::uint64_t>(value) >> static_cast<unsigned>(shift) & 15U];
-      }
-    }
-    return text;
-  }
-  /// Returns false if the text is wrong.
-  [[nodiscard]] bool read_values(const StateValue& value) {
-    if (!value.is_text()) return false;
-    const std::string& text = value.text();
-    if (text.size() % digits != 0 || text.size() / digits > static_cast<std::size_t>(window_)) return false;
-    for (std::size_t at = 0; at < text.size(); at += digits) {
-      std::uint64_t bits = 0;
-      for (std::size_t i = at; i < at + digits; ++i) {
-        const std::size_t digit = std::string_view("0123456789abcdef").find(text[i]);
-        if (digit > 15) return false;
-        bits = bits << 4U | digit;
-      }
-      const auto number = detail::bit_cast<double>(bits);
-      if (!is_number(number)) return false;
-      add(number);
-    }
-    return true;
   }
 
   std::int64_t window_;

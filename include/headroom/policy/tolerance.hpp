@@ -8,29 +8,15 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-namespace detail {
-
-/// Throws std::invalid_argument naming a share of the steps if it is negative or not finite.
-constexpr void check_tolerance(const char* field, const double& tolerance) {
-  if (!is_zero(tolerance)) check_in(field, tolerance, smallest_double, largest_double, "0 or more and finite");
-}
-
-}  // namespace detail
-
 /// The settings of a rule that tolerates a share of overflows.
 struct ToleranceConfig {
   LossScaleConfig scale;
   double overflow_tolerance = 0.0;  ///< share of the steps that may overflow; 0 or more
 
-  constexpr void check() const { detail::check_tolerance("overflow_tolerance", overflow_tolerance); }
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit) {
-    visit("overflow_tolerance", self.overflow_tolerance);
+  template <class Visit>
+  static constexpr void fields(Visit&& visit) {
+    visit("overflow_tolerance", &ToleranceConfig::overflow_tolerance, 0.0, detail::largest_double, "0 or more and finite");
   }
-  friend constexpr bool operator==(const ToleranceConfig& a, const ToleranceConfig& b) noexcept {
-    return a.scale == b.scale && a.overflow_tolerance == b.overflow_tolerance;
-  }
-  friend constexpr bool operator!=(const ToleranceConfig& a, const ToleranceConfig& b) noexcept { return !(a == b); }
 };
 
 /// Grows after more than `growth_interval` steps since the last change, finite or not. An overflow that is tolerated counts
@@ -46,7 +32,6 @@ class GrowAfterAllSteps : public detail::StepCounter {
     counter_ = 0;
     return true;
   }
-  [[nodiscard]] constexpr std::int64_t most_overflows() const noexcept { return counter_; }
 };
 
 /// Backs off when more than a share of `overflow_tolerance` of the steps since the last change, as the growth piece counts
@@ -71,13 +56,9 @@ class BackOffWhenShareExceedsTolerance {
   constexpr void grow(const Config&) noexcept { overflows_ = 0; }
   constexpr void configure(const Config&) noexcept {}
 
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit, std::int64_t most_overflows) {
-    visit("overflows", self.overflows_, 0, most_overflows);
-  }
-  friend constexpr bool operator==(const BackOffWhenShareExceedsTolerance& a,
-                                   const BackOffWhenShareExceedsTolerance& b) noexcept {
-    return a.overflows_ == b.overflows_;
+  template <class Visit>
+  static constexpr void fields(Visit&& visit, const Config&) {
+    visit("overflows", &BackOffWhenShareExceedsTolerance::overflows_, 0, detail::largest_counter);
   }
 
  private:
@@ -108,14 +89,10 @@ class BackOffWhenShareReachesTolerance {
   constexpr void grow(const Config&) noexcept { steps_ = 0; }
   constexpr void configure(const Config&) noexcept {}
 
-  template <class Self, class Visit>
-  static void visit_fields(Self& self, Visit& visit, std::int64_t) {
-    visit("steps", self.steps_, 0, detail::largest_counter);
-    visit("overflows", self.overflows_, 0, detail::largest_counter);
-  }
-  friend constexpr bool operator==(const BackOffWhenShareReachesTolerance& a,
-                                   const BackOffWhenShareReachesTolerance& b) noexcept {
-    return a.steps_ == b.steps_ && a.overflows_ == b.overflows_;
+  template <class Visit>
+  static constexpr void fields(Visit&& visit, const Config&) {
+    visit("steps", &BackOffWhenShareReachesTolerance::steps_, 0, detail::largest_counter);
+    visit("overflows", &BackOffWhenShareReachesTolerance::overflows_, 0, detail::largest_counter);
   }
 
  private:

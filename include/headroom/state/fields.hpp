@@ -52,14 +52,16 @@ template <class T, class... Args>
 }
 
 /// Throws std::invalid_argument naming the field and its value, or that of one of its numbers, if it is out of bounds.
-template <class Field, class... Bounds>
-constexpr void check_field(const char* name, const Field& field, const Bounds&... bounds) {
-  if constexpr (sizeof...(bounds) == 0) {
-    return;
-  } else if constexpr (std::is_arithmetic_v<Field>) {
-    check_in(name, field, bounds...);
+template <class Field>
+constexpr void check_field(const char*, const Field&) {}
+template <class Field, class Low, class High>
+constexpr void check_field(const char* name, const Field& field, const Low& low, const High& high,
+                           const char* expected = nullptr) {
+  if constexpr (std::is_arithmetic_v<Field>) {
+    using Wide = std::conditional_t<std::is_integral_v<Field>, std::int64_t, Field>;
+    check_in(name, static_cast<const Wide&>(field), static_cast<Wide>(low), static_cast<Wide>(high), expected);
   } else {
-    for (const auto& number : field) check_in(name, number, bounds...);
+    for (const auto& number : field) detail::check_field(name, number, low, high, expected);
   }
 }
 template <class T, class... Args>
@@ -78,12 +80,9 @@ class StateWriter {
   void add(const T& object, const Args&... args) {
     T::fields([&](const char* key, auto member, const auto&...) { (*this)(key, object.*member); }, args...);
   }
-  /// A flag only if it is set, so that states of policies that do not use one stay as they were.
-  template <class Field>
-  void operator()(const char* key, const Field& field) {
-    if constexpr (std::is_same_v<Field, bool>) {
-      if (field) dict_.add(key, field);
-    } else if constexpr (std::is_constructible_v<StateValue, const Field&>) {
+  template <class Field, class... Bounds>
+  void operator()(const char* key, const Field& field, const Bounds&...) {
+    if constexpr (std::is_constructible_v<StateValue, const Field&>) {
       dict_.add(key, field);
     } else {
       std::vector<double> list;
@@ -97,6 +96,15 @@ class StateWriter {
   StateDict dict_;
 };
 
+/// Whether headroom 0.1 wrote a state. It is read if its keys are today's; otherwise the error says so.
+[[nodiscard]] inline bool is_of_0_1(const StateDict& state) noexcept {
+  const StateValue* version = state.find("version");
+  return version != nullptr && *version == StateValue(1);
+}
+[[nodiscard]] inline const char* hint_for(bool is_old) noexcept {
+  return is_old ? "; the state was written by headroom 0.1" : "";
+}
+
 /// Reads the fields of objects from a state. Throws std::invalid_argument naming key and value if one is missing, of another
 /// type, out of bounds or, at the end, not asked for.
 class StateReader {
@@ -104,7 +112,7 @@ class StateReader {
   /// Of settings, of which any may be missing.
   explicit StateReader(const StateDict& settings) : rest_(settings) {}
   /// Of a state of this kind. The scale that an AsyncGradScaler had in flight is no policy's, but must be one.
-  StateReader(const StateDict& state, std::string_view kind) : rest_(state) {
+  StateReader(const StateDict& state, std::string_view kind) : rest_(state), is_old_(is_of_0_1(state)) {
     if (rest_.empty())
       throw_invalid_argument({"the key 'version' is missing: the state is empty, as that of a disabled scaler is"});
     float main_scale = 1.0F;
@@ -118,46 +126,45 @@ class StateReader {
       throw_invalid_argument({"version is ", std::to_string(version), ", the state of a newer headroom: this one reads up to ",
                               std::to_string(state_version)});
     }
-    if (version == 1) hint_ = "; the state was written by headroom 0.1";
     const StateValue found = take("policy");
     if (found != StateValue(kind)) bad("policy", found, quoted(kind));
   }
 
   template <class T, class... Args>
   void read(T& object, const Args&... args) {
-    T::fields([&](const char* key, auto member, const auto&...) { (*this)(key, object.*member); }, args...);
-    detail::check_fields(object, args...);
+    T::fields([&](const char* key, auto member, const auto&... bounds) { (*this)(key, object.*member, bounds...); }, args...);
   }
-  /// A flag that is missing is not set.
-  template <class Field>
-  void operator()(const char* key, Field& field) {
-    const bool is_optional = !all_needed_ || std::is_same_v<Field, bool>;
-    if (rest_.contains(key) || !is_optional) set(key, take(key), field);
+  /// headroom 0.1 left out flags that were not set.
+  template <class Field, class... Bounds>
+  void operator()(const char* key, Field& field, const Bounds&... bounds) {
+    const bool is_optional = !all_needed_ || (is_old_ && std::is_same_v<Field, bool>);
+    if (!rest_.contains(key) && is_optional) return;
+    set(key, take(key), field);
+    detail::check_field(key, field, bounds...);
   }
 
   /// Call after the last field: throws if there is an entry that none of them asked for.
   void finish() const {
     if (rest_.empty()) return;
     const auto& [key, value] = *rest_.begin();
-    throw_invalid_argument({"the key '", key, "' is unknown; its value is ", to_text(value), hint_});
+    throw_invalid_argument({"the key '", key, "' is unknown; its value is ", to_text(value), hint_for(is_old_)});
   }
 
  private:
   [[nodiscard]] StateValue take(const char* key) {
     const StateValue* value = rest_.find(key);
-    if (value == nullptr) throw_invalid_argument({"the key '", key, "' is missing", hint_});
+    if (value == nullptr) throw_invalid_argument({"the key '", key, "' is missing", hint_for(is_old_)});
     StateValue taken = *value;
     (void)rest_.erase(key);
     return taken;
   }
   [[noreturn]] void bad(const char* key, const StateValue& value, const std::string& expected) const {
-    throw_invalid_argument({key, " is ", to_text(value), "; it must be ", expected, hint_});
+    throw_invalid_argument({key, " is ", to_text(value), "; it must be ", expected, hint_for(is_old_)});
   }
 
   void set(const char* key, const StateValue& value, bool& field) const {
-    const bool is_number = value == StateValue(0) || value == StateValue(1);  // as headroom 0.1 wrote it
-    if (!value.is_boolean() && !is_number) bad(key, value, "true or false");
-    field = is_number ? value.integer() != 0 : value.boolean();
+    field = value == StateValue(true);  // or 1, as headroom 0.1 wrote it
+    if (!field && value != StateValue(false)) bad(key, value, "true or false");
   }
   /// A whole real number will do: writers of JSON need not distinguish 2 from 2.0, and people write 5e2.
   template <class Integer, std::enable_if_t<std::is_integral_v<Integer>, int> = 0>
@@ -188,6 +195,10 @@ class StateReader {
     if (!is_small || is_tiny) bad(key, value, "within the range of float");
     field = static_cast<float>(number);
   }
+  void set(const char* key, const StateValue& value, std::string& field) const {
+    if (!value.is_text()) bad(key, value, "a text");
+    field = value.text();
+  }
   template <class Number, std::size_t size>
   void set(const char* key, const StateValue& value, Number (&field)[size]) const {
     std::vector<Number> numbers;
@@ -207,8 +218,7 @@ class StateReader {
   }
 
   StateDict rest_;  // what has not been read yet
-  bool all_needed_ = false;
-  const char* hint_ = "";
+  bool all_needed_ = false, is_old_ = false;
 };
 
 }  // namespace detail

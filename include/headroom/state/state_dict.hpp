@@ -71,10 +71,11 @@ class StateValue {
   [[nodiscard]] bool boolean() const { return expect(Kind::boolean, "true or false"), integer_ != 0; }
   [[nodiscard]] const std::vector<double>& list() const { return expect(Kind::list, "a list of numbers"), list_; }
 
-  /// Compares kind and bits: 1 differs from 1.0, 0.0 from -0.0, and a NaN equals itself.
+  /// Compares kind and bits, where true equals 1: 1 differs from 1.0, 0.0 from -0.0, and a NaN equals itself.
   friend bool operator==(const StateValue& a, const StateValue& b) noexcept {
-    bool same = a.kind_ == b.kind_ && a.integer_ == b.integer_ && detail::same_bits(a.real_, b.real_) && a.text_ == b.text_ &&
-                a.list_.size() == b.list_.size();
+    bool same = a.is_real() == b.is_real() && a.is_text() == b.is_text() && a.is_list() == b.is_list();
+    same = same && a.integer_ == b.integer_ && detail::same_bits(a.real_, b.real_) && a.text_ == b.text_;
+    same = same && a.list_.size() == b.list_.size();
     for (std::size_t i = 0; same && i < a.list_.size(); ++i) same = detail::same_bits(a.list_[i], b.list_[i]);
     return same;
   }

@@ -210,7 +210,7 @@ class AsyncGradScaler {
     if (!enabled_) return;
     float main_scale = 0.0F;  // none
     if (dict.contains("main_scale")) {
-      detail::StateReader(dict, false)("main_scale", main_scale);
+      detail::StateReader{dict}("main_scale", main_scale);
       detail::check_loss_scale("main_scale", main_scale);
       (void)dict.erase("main_scale");
     }

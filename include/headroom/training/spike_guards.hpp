@@ -19,6 +19,12 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
+/// Whether the key is one of a SpikeGuard in the state of a scaler: "spike_guard.0.window", say.
+[[nodiscard]] inline bool is_of_spike_guard(std::string_view key) noexcept {
+  constexpr std::string_view start = "spike_guard.";
+  return key.substr(0, start.size()) == start;
+}
+
 /// The SpikeGuards of the optimizers of an iteration, by their places: in the order in which they are unscaled, unless the user
 /// says otherwise. Addresses do not choose, for they mean nothing in the run that goes on from a state, and an optimizer at a
 /// new one may be an old one that has moved; they only tell when the choice may be wrong.
