@@ -91,7 +91,7 @@ TEST_CASE("every field is needed, has a type and is checked") {
       CHECK(missing.erase(key));
       CHECK_THAT(error_of(missing), ContainsSubstring("the key '" + key + "' is missing"));
       check_refused(state, key, value.is_text() ? StateValue(17) : StateValue("text"));
-      const bool is_signed = key == "credit" || key == "x_hat" || key == "slow_x_hat";
+      const bool is_signed = key == "peak" || key == "mean";
       if (value.is_integer()) {
         check_refused(state, key, 1.5);
         if (!is_signed) check_refused(state, key, -1);
@@ -101,7 +101,7 @@ TEST_CASE("every field is needed, has a type and is checked") {
           const bool is_factor = key == "growth_factor" || key == "overflow_tolerance";
           if (!(is_factor && bad == 1e300) && !(is_signed && bad == -1.0)) check_refused(state, key, bad);
         }
-        if (key != "overflow_tolerance" && key != "xsquared_hat" && !is_signed) check_refused(state, key, 0.0);
+        if (key != "overflow_tolerance" && !is_signed) check_refused(state, key, 0.0);
       }
     }
     StateDict unknown = state;

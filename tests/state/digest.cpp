@@ -67,5 +67,5 @@ TEST_CASE("every step and every setting of a policy changes the digest") {
 
 TEST_CASE("a digest is the same everywhere") {  // ranks may be built differently
   CHECK(digest({}) == 0xcbf29ce484222325);
-  CHECK(digest({{"version", 1}, {"policy", "x"}, {"scale", 0.5}, {"flag", true}}) == 0x93f0ed36077ec0b6);
+  CHECK(digest({{"version", 1}, {"policy", "x"}, {"scale", 0.5}, {"flag", true}}) == 0xf512ec9c03f87a66);
 }
