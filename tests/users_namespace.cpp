@@ -396,8 +396,6 @@ TEST_CASE("kernels on elements of the user's") {
 TEST_CASE("policies of the user's, and of pieces of the user's") {
   check_policy(users::Policy());
   check_policy(users::OwnPolicy());
-  headroom::register_loss_scale("users_policy", users::OwnPolicy());
-  CHECK(headroom::make_loss_scale("users_policy").holds<users::OwnPolicy>());
 }
 
 TEST_CASE("scalers with optimizer, reducer and policy of the user's") {
