@@ -1,10 +1,21 @@
-// Two ways to bring your own types: a tensor class by tensor_traits, and a struct of raw arrays in the style of llm.c, pointers
-// into one allocation, as spans.
+// Three ways to bring your own types: a simple tensor class by HEADROOM_TENSOR, one with a shape by tensor_traits, and a struct
+// of raw arrays in the style of llm.c, pointers into one allocation, as spans.
 
 #include <cstdio>
 #include <headroom/headroom.hpp>
 #include <memory>
 #include <vector>
+
+/// A tensor that owns its elements, made of their number: one line is enough.
+template <class T>
+struct Vector {
+  explicit Vector(std::size_t size) : elements(size) {}
+  T* data() { return elements.data(); }
+  const T* data() const { return elements.data(); }
+  std::size_t size() const { return elements.size(); }
+  std::vector<T> elements;
+};
+HEADROOM_TENSOR(Vector)
 
 /// A tensor of somebody's own: rows with padding after each, as image and BLAS libraries have them.
 template <class T>
@@ -72,6 +83,11 @@ int main() {
   const auto [image, report] = loss_scale.unscale<float>(image16);
   std::printf("image: finite %d, largest gradient %.3g\n", report.finite, report.max_abs);
 
+  Vector<headroom::half> vector16(7);
+  vector16.data()[3] = headroom::half(loss_scale.scale(1e-6F));
+  const Vector<float> vector = loss_scale.unscale<float>(vector16).grads;
+  std::printf("vector: %.3g\n", static_cast<double>(vector.data()[3]));
+
   GradientTensors<headroom::half> grads16(100, 8);
   GradientTensors<float> grads(100, 8);
   grads16.wte[42] = headroom::half(2.0F);
@@ -82,7 +98,8 @@ int main() {
   const auto culprit = headroom::find_nonfinite(grads);
   if (culprit) std::printf("llm.c: first non-finite gradient in %s[%zu]\n", culprit->path.c_str(), culprit->index);
 
-  const bool right = report.finite && report.max_abs > 0.9e-6 && report.max_abs < 1.1e-6 && !overflow.finite && culprit &&
-                     culprit->path == "fcw" && culprit->index == 7 && grads.wte[42] == 2.0F / loss_scale.loss_scale();
+  const bool right = vector.size() == 7 && vector.data()[3] > 0.9e-6F && report.finite && report.max_abs > 0.9e-6 &&
+                     report.max_abs < 1.1e-6 && !overflow.finite && culprit && culprit->path == "fcw" && culprit->index == 7 &&
+                     grads.wte[42] == 2.0F / loss_scale.loss_scale();
   return right ? 0 : 1;
 }

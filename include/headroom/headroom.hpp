@@ -36,7 +36,6 @@
 #include <headroom/training/grad_scaler.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/training/step_result.hpp>
-#include <headroom/tree/fields.hpp>
 #include <headroom/tree/layout.hpp>
 #include <headroom/tree/tensor_traits.hpp>
 #include <headroom/tree/tree_traits.hpp>

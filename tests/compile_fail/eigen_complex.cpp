@@ -1,4 +1,4 @@
-// expect: complex numbers and long double are not supported
+// expect: long double and complex numbers are not supported
 #include <headroom/adapters/eigen.hpp>
 #include <headroom/ops/measure.hpp>
 

@@ -1,5 +1,5 @@
-// expect: headroom: a pointer does not say how many elements there are
-// expect: headroom::span<T>(pointer, size)
+// expect: headroom: this type is neither a leaf nor a branch of a tree
+// expect: a pointer write headroom::span<T>(pointer, size)
 #include <headroom/dtype/span.hpp>
 #include <headroom/ops/measure.hpp>
 

@@ -1,5 +1,5 @@
 // expect: headroom_tree_takes_at_most_64_members
-#include <headroom/tree/fields.hpp>
+#include <headroom/tree/tree_traits.hpp>
 
 struct Model {
   float a[65];

@@ -6,7 +6,7 @@
 #include <headroom/training/async_grad_scaler.hpp>
 #include <headroom/training/grad_scaler.hpp>
 #include <headroom/training/step_result.hpp>
-#include <headroom/tree/fields.hpp>
+#include <headroom/tree/tree_traits.hpp>
 
 #include <cmath>
 #include <cstddef>

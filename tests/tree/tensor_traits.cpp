@@ -1,12 +1,12 @@
 // Leaves: what a specialisation of tensor_traits says of them.
 #include <headroom/tree/tensor_traits.hpp>
 
-#include <headroom/dtype/half.hpp>
-#include <headroom/tree/std.hpp>
+#include <headroom/headroom.hpp>
 
 #include <array>
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -18,6 +18,31 @@ using headroom::detail::has_layout;
 using headroom::detail::has_tensor_traits_v;
 using headroom::detail::is_view_v;
 using headroom::detail::size_of;
+
+namespace users {
+
+/// With elements that nobody but it knows, made of a size.
+template <class T>
+class Tensor {
+ public:
+  explicit Tensor(std::size_t size) : elements_(size) {}
+  T* data() { return elements_.data(); }
+  const T* data() const { return elements_.data(); }
+  std::size_t size() const { return elements_.size(); }
+
+ private:
+  std::vector<T> elements_;
+};
+
+template <class T>
+struct Layer {
+  Tensor<T> weight{3};
+  Tensor<int> shape{2};
+  HEADROOM_TREE(Layer, weight, shape)
+};
+
+}  // namespace users
+HEADROOM_TENSOR(users::Tensor)
 
 namespace {
 
@@ -64,8 +89,7 @@ namespace {
 static_assert(has_tensor_traits_v<Matrix> && has_tensor_traits_v<Counts> && has_tensor_traits_v<std::vector<half>>);
 static_assert(has_tensor_traits_v<std::array<double, 2>> && has_tensor_traits_v<float[3]> &&
               has_tensor_traits_v<span<const int>>);
-static_assert(!has_tensor_traits_v<std::vector<int>> && !has_tensor_traits_v<int[3]> &&
-              !has_tensor_traits_v<span<long double>>);
+static_assert(!has_tensor_traits_v<std::vector<int>> && !has_tensor_traits_v<int[3]>);
 static_assert(!has_tensor_traits_v<std::vector<std::vector<float>>> && !has_tensor_traits_v<float>);
 static_assert(has_layout<Matrix>::value && !has_layout<Counts>::value && !has_layout<std::vector<float>>::value);
 static_assert(is_view_v<span<float>> && !is_view_v<std::vector<float>> && !is_view_v<Matrix> && !is_view_v<float>);
@@ -110,4 +134,21 @@ TEST_CASE("new tensors are of the same size") {
   float array[3] = {1.0F, 2.0F, 3.0F};
   CHECK(headroom::tensor_traits<span<float>>::like<double>(span<float>(array)) == std::vector<double>(3));
   static_assert(std::is_same_v<headroom::tensor_traits<float[3]>::rebind<half>, std::array<half, 3>>);
+}
+
+TEST_CASE("HEADROOM_TENSOR makes a class template a leaf, and new ones of its size") {
+  users::Tensor<half> source(5);
+  source.data()[4] = half(6.0F);
+  const auto [grads, report] = headroom::unscale<float>(source, 2.0F);
+  static_assert(std::is_same_v<decltype(grads), const users::Tensor<float>>);
+  CHECK((grads.size() == 5 && grads.data()[4] == 3.0F && report.max_abs == 3.0));
+  const headroom::ConstantLossScale two(2.0F);
+  users::Tensor<float> tensor(2);
+  tensor.data()[1] = 1.0F;
+  const float* const elements = tensor.data();
+  CHECK(two.scale(tensor).data()[1] == 2.0F);
+  CHECK(tensor.data()[1] == 1.0F);
+  CHECK(two.scale(std::move(tensor)).data() == elements);  // its copies own their elements, so a temporary is used itself
+  CHECK(headroom::element_count(users::Layer<float>()) == 3);
+  CHECK(headroom::cast<half>(users::Layer<float>()).weight.size() == 3);
 }

@@ -85,17 +85,24 @@ struct FunctionAndMacro {
   HEADROOM_TREE(FunctionAndMacro, macro)
 };
 inline auto children(FunctionAndMacro& self) { return std::tie(self.function); }
-struct Many {
-  float m1 = 1, m2 = 2, m3 = 3, m4 = 4, m5 = 5, m6 = 6, m7 = 7, m8 = 8, m9 = 9, m10 = 10, m11 = 11, m12 = 12, m13 = 13,
-        m14 = 14, m15 = 15, m16 = 16, m17 = 17, m18 = 18, m19 = 19, m20 = 20, m21 = 21, m22 = 22, m23 = 23, m24 = 24, m25 = 25,
-        m26 = 26, m27 = 27, m28 = 28, m29 = 29, m30 = 30, m31 = 31, m32 = 32;
-  HEADROOM_TREE(Many, m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19, m20, m21, m22, m23,
-                m24, m25, m26, m27, m28, m29, m30, m31, m32)
+/// Names that are no members.
+struct Expressions {
+  std::array<float, 2> layers{};
+  HEADROOM_TREE(Expressions, layers[0], layers[1])
 };
-struct One {
-  float only = 1.0F;
-  HEADROOM_TREE(One, only)
+struct Sixteen {
+  float a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p;
 };
+struct SixtyFour {
+  Sixteen q, r, s, t;
+};
+// clang-format off
+HEADROOM_TREE(SixtyFour,
+  q.a, q.b, q.c, q.d, q.e, q.f, q.g, q.h, q.i, q.j, q.k, q.l, q.m, q.n, q.o, q.p,
+  r.a, r.b, r.c, r.d, r.e, r.f, r.g, r.h, r.i, r.j, r.k, r.l, r.m, r.n, r.o, r.p,
+  s.a, s.b, s.c, s.d, s.e, s.f, s.g, s.h, s.i, s.j, s.k, s.l, s.m, s.n, s.o, s.p,
+  t.a, t.b, t.c, t.d, t.e, t.f, t.g, t.h, t.i, t.j, t.k, t.l, t.m, t.n, t.o, t.p)
+// clang-format on
 
 }  // namespace users
 
@@ -157,24 +164,23 @@ TEST_CASE("a member function children, in its order") {
 
 TEST_CASE("a free function children, found by its argument") { check_paths(users::WithFunction{}, {"<0>", "<1>"}); }
 
-TEST_CASE("HEADROOM_TREE in a class template, in a struct and after it") {
+TEST_CASE("HEADROOM_TREE in a class template, in a struct and after it, of private members and of expressions") {
   check_paths(users::Template<float>{}, {"weight", "bias"});
-  check_paths(users::Template<double>{}, {"weight", "bias"});
   check_paths(users::After{}, {"first_member", "second_member"});
-  check_paths(users::One{}, {"only"});
   check_paths(std::tuple<users::After>{}, {"<0>.first_member", "<0>.second_member"});
+  check_paths(users::Private(1.0F), {"a_"});
+  check_paths(users::Expressions{}, {"layers[0]", "layers[1]"});
 }
 
-TEST_CASE("HEADROOM_TREE reaches private members where it stands in the class, and takes 32") {
-  check_paths(users::Private(1.0F), {"a_"});
-  const users::Many many;
-  const auto paths = paths_of(many);
-  REQUIRE(paths.size() == 32);
-  const auto values = values_of(many);
-  for (std::size_t i = 0; i < 32; ++i) {
-    CHECK(paths[i] == "m" + std::to_string(i + 1));
-    CHECK(values[i] == static_cast<float>(i + 1));
-  }
+TEST_CASE("HEADROOM_TREE takes 64 members, in their order") {
+  users::SixtyFour tree{};
+  float count = 0.0F;
+  headroom::for_each_leaf(tree, [&](float& leaf) { leaf = count++; });
+  CHECK(count == 64.0F);
+  CHECK((tree.q.a == 0.0F && tree.q.p == 15.0F && tree.r.i == 24.0F && tree.t.o == 62.0F && tree.t.p == 63.0F));
+  const Paths paths = paths_of(tree);
+  CHECK(paths.front() == "q.a");
+  CHECK(paths.back() == "t.p");
 }
 
 TEST_CASE("views may be children by value") {

@@ -1,8 +1,12 @@
-// What for_each_leaf hands to a user: each leaf as what it is, const if the tree is.
+// The walk: what it meets, by what path, const where the tree is; and two trees side by side. Containers by themselves:
+// std.cpp.
 #include <headroom/tree/visit.hpp>
 
 #include <headroom/dtype/half.hpp>
+#include <headroom/tree/make_like.hpp>
 
+#include <array>
+#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -11,16 +15,159 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/errors.hpp"
 #include "support/network.hpp"
+#include "support/paths.hpp"
 
 using headroom::element_count;
 using headroom::half;
 using headroom::leaf_count;
+using headroom::detail::Path;
+using support::message_of;
+using support::paths_of;
+using Floats = std::vector<float>;
+using Paths = std::vector<std::string>;
+
+namespace {
+
+/// The pairs of numbers in two trees of scalars: "path:source/destination".
+struct Pairs {
+  std::string text;
+  template <class Source, class Destination>
+  void operator()(const Path& path, const Source& source, const Destination& destination) {
+    text += path.text() + ':' + std::to_string(static_cast<int>(source)) + '/' + std::to_string(static_cast<int>(destination)) +
+            ' ';
+  }
+};
+template <class Source, class Destination>
+std::string pairs_of(const Source& source, const Destination& destination) {
+  Pairs pairs;
+  headroom::detail::walk(Path(), pairs, source, destination);
+  return pairs.text;
+}
+template <class Source, class Destination>
+void check_differ(const Source& source, const Destination& destination, const std::string& message) {
+  CHECK(message_of([&] { (void)pairs_of(source, destination); }) == "headroom: " + message);
+}
+
+/// Its copies throw: how a variant loses its value.
+struct Throws {
+  Throws() = default;
+  Throws(const Throws&) { headroom::detail::throw_invalid_argument({"copied"}); }
+  Throws& operator=(const Throws&) = default;
+  float value = 0.0F;
+  HEADROOM_TREE(Throws, value)
+};
+
+/// Its address is not what & says.
+struct Proxied {
+  float value = 0.0F;
+  const float* operator&() const { return nullptr; }
+  HEADROOM_TREE(Proxied, value)
+};
+
+/// A container of a user's own, with no more than a sequence needs.
+template <class T>
+class Ring {
+ public:
+  Ring() = default;
+  explicit Ring(std::deque<T> elements) : elements_(std::move(elements)) {}
+  void push_back(T element) { elements_.push_back(std::move(element)); }
+  [[nodiscard]] auto begin() { return elements_.begin(); }
+  [[nodiscard]] auto begin() const { return elements_.begin(); }
+  [[nodiscard]] auto end() { return elements_.end(); }
+  [[nodiscard]] auto end() const { return elements_.end(); }
+  [[nodiscard]] std::size_t size() const { return elements_.size(); }
+
+ private:
+  std::deque<T> elements_;
+};
+/// A struct that holds itself.
+struct Node {
+  std::vector<float> value;
+  std::vector<Node> children_;
+  HEADROOM_TREE(Node, value, children_)
+};
+
+int calls = 0;
+
+/// By a member function.
+struct Member {
+  Floats a, b;
+  auto children() { return ++calls, std::tie(a, b); }
+};
+/// By a free function.
+struct Function {
+  Floats a, b;
+};
+auto children(Function& self) { return ++calls, std::tie(self.a, self.b); }
+/// By a specialisation.
+struct Traits {
+  Floats a, b;
+};
+
+struct Nothing {
+  template <class... Leaves>
+  void operator()(const Path&, Leaves&...) const {}
+};
+
+}  // namespace
+
+template <class T>
+struct headroom::tree_traits<Ring<T>> {
+  static constexpr branch_kind kind = branch_kind::sequence;
+  template <class To>
+  using rebuilt = Ring<To>;
+};
+template <>
+struct headroom::tree_traits<Traits> {
+  template <class Self>
+  static auto children(Self& self) {
+    return ++calls, std::tie(self.a, self.b);
+  }
+};
+
+TEST_CASE("a tree that is a leaf has an empty path") {
+  CHECK(paths_of(1.0F) == Paths{""});
+  CHECK(paths_of(half(1.0F)) == Paths{""});
+  CHECK(paths_of(std::vector<double>(3)) == Paths{""});
+  CHECK(paths_of(std::array<half, 4>{}) == Paths{""});
+  CHECK(paths_of(headroom::span<const float>()) == Paths{""});
+  float array[5] = {};
+  CHECK(paths_of(array) == Paths{""});
+  CHECK(element_count(array) == 5);
+  CHECK(leaf_count(array) == 1);
+}
+
+TEST_CASE("nested to any depth") {
+  std::map<std::string, std::vector<std::optional<std::tuple<float, std::unique_ptr<std::vector<double>>>>>> tree;
+  tree["a"].resize(2);
+  tree["a"][1].emplace(1.0F, std::make_unique<std::vector<double>>(5));
+  CHECK(paths_of(tree) == Paths{"[\"a\"][1]<0>", "[\"a\"][1]<1>"});
+  CHECK(element_count(tree) == 6);
+  using Deep = std::vector<std::vector<std::vector<std::vector<std::vector<std::vector<float>>>>>>;
+  CHECK(paths_of(Deep{{{{{{1.0F}}}}}}) == Paths{"[0][0][0][0][0]"});
+}
+
+TEST_CASE("a struct that holds itself") {
+  const Node tree{{1.0F}, {{{2.0F, 3.0F}, {}}, {{}, {{{4.0F}, {}}}}}};
+  CHECK(paths_of(tree) == Paths{"value", "children_[0].value", "children_[1].value", "children_[1].children_[0].value"});
+  CHECK(element_count(tree) == 4);
+}
+
+TEST_CASE("members with names read like C++") {
+  const auto network = support::network_of(1.0F);
+  CHECK(paths_of(network) == Paths{"layers[0].weight", "layers[0].bias", "layers[1].weight", "layers[1].bias",
+                                   "heads[\"decoder\"]", "heads[\"encoder\"]", "temperature"});
+  CHECK(leaf_count(network) == support::network_leaves);
+  CHECK(element_count(network) == support::network_elements);
+}
 
 TEST_CASE("leaves arrive as what they are, and can be written") {
   std::tuple<float, std::vector<half>, int> tree{1.0F, {half(2.0F)}, 3};
@@ -64,6 +211,9 @@ TEST_CASE("leaves are const where the tree is") {
   check_const(array);
   std::vector<float> values(2);
   check_const(std::cref(values));
+  check_const(std::as_const(*std::make_unique<Member>()));
+  check_const(std::as_const(*std::make_unique<Function>()));
+  check_const(std::as_const(*std::make_unique<Traits>()));
 }
 
 TEST_CASE("what a const pointer of several owners points to is not const") {
@@ -81,4 +231,89 @@ TEST_CASE("empty trees have no leaves") {
   CHECK(leaf_count(std::map<int, float>{}) == 0);
   CHECK(leaf_count(std::vector<float>{}) == 1);
   CHECK(element_count(std::vector<float>{}) == 0);
+}
+
+TEST_CASE("a walk calls children() once for each struct") {
+  const auto check = [](auto tree) {
+    const auto constant = tree;
+    Nothing visit;
+    calls = 0;
+    (void)leaf_count(constant);
+    CHECK(calls == 1);
+    (void)paths_of(tree);
+    CHECK(calls == 2);
+    headroom::detail::walk(Path(), visit, constant, tree);
+    CHECK(calls == 4);
+  };
+  check(Member{{1.0F}, {2.0F}});
+  check(Function{{1.0F}, {2.0F}});
+  check(Traits{{1.0F}, {2.0F}});
+}
+
+TEST_CASE("sequences of different containers, element by element") {
+  CHECK(pairs_of(std::list<float>{1, 2}, std::deque<double>{3, 4}) == "[0]:1/3 [1]:2/4 ");
+  const float array[2][1] = {{1}, {2}};
+  CHECK(pairs_of(std::list<std::list<float>>{{1}, {2}}, std::array<std::list<float>, 2>{{{3}, {4}}}) ==
+        "[0][0]:1/3 [1][0]:2/4 ");
+  CHECK(headroom::detail::branch<headroom::branch_kind::sequence>::make_like<double>(array).size() == 2);
+  check_differ(std::list<float>{1, 2}, std::list<float>{1}, "the trees differ: source has 2 elements, destination has 1");
+  check_differ(std::vector<std::list<float>>{{1}}, std::vector<std::list<float>>{{}},
+               "the trees differ at [0]: source has 1 elements, destination has 0");
+}
+
+TEST_CASE("maps, by key") {
+  CHECK(pairs_of(std::map<int, float>{{1, 1}, {2, 2}}, std::map<int, float, std::greater<int>>{{1, 3}, {2, 4}}) ==
+        "[1]:1/3 [2]:2/4 ");
+  CHECK(pairs_of(std::map<int, float>{{1, 1}, {2, 2}}, std::unordered_map<int, double>{{2, 4}, {1, 3}}) == "[1]:1/3 [2]:2/4 ");
+  check_differ(std::map<int, float>{{1, 1}}, std::map<int, float>{{2, 1}},
+               "the trees differ at [1]: the destination does not have this key");
+  check_differ(std::map<int, float>{{1, 1}}, std::map<int, float>{},
+               "the trees differ: source has 1 elements, destination has 0");
+}
+
+TEST_CASE("pointers, and what they point to") {
+  const float one = 1;
+  CHECK(pairs_of(std::make_unique<float>(1.0F), std::make_shared<float>(2.0F)) == ":1/2 ");
+  CHECK(pairs_of(std::optional<float>(1.0F), 2.0) == ":1/2 ");
+  CHECK(pairs_of(2.0, std::cref(one)) == ":2/1 ");
+  CHECK(pairs_of(std::optional<float>(), std::unique_ptr<float>()).empty());
+  check_differ(std::optional<float>(), one, "the trees differ: the source is empty");
+  check_differ(std::make_tuple(1.0F), std::make_tuple(std::unique_ptr<float>()),
+               "the trees differ at <0>: the destination is empty");
+}
+
+TEST_CASE("an overloaded operator& is not asked for the address of a node") {
+  const Proxied one{1.0F};
+  CHECK(pairs_of(std::optional<Proxied>(one), one) == "value:1/1 ");
+  CHECK(pairs_of(one, std::cref(one)) == "value:1/1 ");
+}
+
+TEST_CASE("variants that hold the same alternative") {
+  using Source = std::variant<float, std::pair<float, int>>;
+  using Destination = std::variant<double, std::tuple<double, int>>;
+  CHECK(pairs_of(Source{1.0F}, Destination{2.0}) == ":1/2 ");
+  CHECK(pairs_of(Source{std::pair<float, int>{1, 2}}, Destination{std::tuple<double, int>{3, 4}}) == "first:1/3 ");
+  check_differ(Source{1.0F}, Destination{std::tuple<double, int>{3, 4}},
+               "the trees differ: source holds alternative 0, destination holds 1");
+  const Source last{std::in_place_index<1>, 1.0F, 2};
+  CHECK(headroom::detail::branch<headroom::branch_kind::variant>::make_like<double>(last).index() == 1);
+}
+
+TEST_CASE("a variant without a value is refused") {
+  std::variant<float, Throws> valueless = 1.0F;
+  const std::variant<float, Throws> value = 2.0F, source{std::in_place_index<1>};
+  CHECK(message_of([&] { valueless = source; }) == "headroom: copied");
+  REQUIRE(valueless.valueless_by_exception());
+  check_differ(valueless, value, "the tree is a variant that has lost its value");
+  CHECK(message_of([&] { (void)pairs_of(value, valueless); }) != "");
+}
+
+TEST_CASE("sequences of a user's own") {
+  using Leaves = std::vector<float>;
+  const Ring<Leaves> ring({{1.0F, 2.0F}, {3.0F}});
+  const Ring<std::vector<double>> made = headroom::detail::make_like<double>(ring);
+  CHECK(made.size() == 2);
+  CHECK((made.begin()[0].size() == 2 && made.begin()[1].size() == 1));
+  CHECK(pairs_of(Ring<float>({1.0F, 2.0F}), Ring<double>({3.0, 4.0})) == "[0]:1/3 [1]:2/4 ");
+  check_differ(Ring<float>({1.0F}), Ring<float>(), "the trees differ: source has 1 elements, destination has 0");
 }

@@ -23,8 +23,7 @@ using unless_saturate = std::enable_if_t<!std::is_same_v<std::decay_t<T>, satura
 /// std::vector<To>, Model<float> becomes Model<To>; views become tensors that own their elements.
 template <class To, class Executor, class Tree, detail::unless_saturate<Tree> = 0>
 [[nodiscard]] auto cast(const Executor& executor, Tree&& tree) {
-  return detail::transform<detail::checked_dtype_t<To>, detail::CastOps>(executor, detail::Pass{0}, std::forward<Tree>(tree))
-      .grads;
+  return detail::transform<To, detail::CastOps>(executor, detail::Pass{0}, std::forward<Tree>(tree)).grads;
 }
 template <class To, class Tree>
 [[nodiscard]] auto cast(Tree&& tree) {
@@ -34,7 +33,7 @@ template <class To, class Tree>
 template <class To, class Executor, class Tree>
 [[nodiscard]] auto cast(const Executor& executor, Tree&& tree, saturate_t) {
   using Ops = detail::SaturatingCastOps;
-  return detail::transform<detail::checked_dtype_t<To>, Ops>(executor, detail::Pass{0}, std::forward<Tree>(tree)).grads;
+  return detail::transform<To, Ops>(executor, detail::Pass{0}, std::forward<Tree>(tree)).grads;
 }
 template <class To, class Tree>
 [[nodiscard]] auto cast(Tree&& tree, saturate_t) {

@@ -14,8 +14,7 @@ inline namespace HEADROOM_BUILD {
 /// to zero again. Throws std::invalid_argument if loss_scale is not in [2^-126, 2^126].
 template <class To = same_dtype, class Executor, class Tree>
 [[nodiscard]] auto unscale(const Executor& executor, Tree&& tree, const float& loss_scale) {
-  return detail::transform<detail::checked_dtype_t<To>, detail::UnscaleOps>(executor, detail::unscale_pass(loss_scale),
-                                                                            std::forward<Tree>(tree));
+  return detail::transform<To, detail::UnscaleOps>(executor, detail::unscale_pass(loss_scale), std::forward<Tree>(tree));
 }
 template <class To = same_dtype, class Tree>
 [[nodiscard]] auto unscale(Tree&& tree, const float& loss_scale) {

@@ -1,8 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/tree/branches.hpp>
-#include <headroom/tree/product.hpp>
+#include <headroom/tree/visit.hpp>
 
 #include <type_traits>
 
@@ -33,41 +32,53 @@ constexpr unsigned facts_below(types<Ts...>) {
 }
 
 struct Holds {
-  static constexpr unsigned floats = 1, integers = 2, strangers = 4, dynamic_nodes = 8;
-  static constexpr unsigned shared_elements = 16;  // shared with other trees
-  static constexpr unsigned unknown_owners = 32;
-  static constexpr unsigned unique_owners = 64;  // which cannot be copied
-  static constexpr unsigned unsaid_views = 128;  // tensors that do not say whether they are views
+  static constexpr unsigned floats = 1, integers = 2, unknown_types = 4, dynamic_nodes = 8;
+  static constexpr unsigned narrow_floats = 16;    // with fewer exponents than float: fp16, 8 bits
+  static constexpr unsigned shared_elements = 32;  // copies have the same elements: views, references, shared pointers
+  static constexpr unsigned unknown_owners = 64;   // copies may have the same elements
+  static constexpr unsigned unique_owners = 128;   // which cannot be copied
 
   template <class T>
   static constexpr unsigned of() {
     if constexpr (node_kind_v<T> == node_kind::scalar) {
-      return floats;
+      return of_dtype<T>();
     } else if constexpr (node_kind_v<T> == node_kind::tensor) {
-      return is_view_v<T> ? floats | shared_elements : is_detected_v<says_is_view_t, T> ? floats : floats | unsaid_views;
+      constexpr unsigned dtype = of_dtype<typename tensor_traits<T>::value_type>();
+      return dtype | (is_view_v<T> ? shared_elements : is_detected_v<says_is_view_t, T> ? 0U : unknown_owners);
     } else if constexpr (node_kind_v<T> == node_kind::integers) {
       return integers;
     } else if constexpr (node_kind_v<T> == node_kind::unknown) {
-      return strangers;
+      return unknown_types;
     } else if constexpr (is_dynamic_node<T>()) {
       return dynamic_nodes;
     } else if constexpr (is_branch<T, branch_kind::pointer>()) {
-      // std::vector<std::unique_ptr<T>> claims to be copyable, and so does every struct that has one, so the pointer is what
-      // counts.
+      // std::vector<std::unique_ptr<T>> claims to be copyable, and so does every struct that has one.
       return (tree_traits<T>::is_shared ? shared_elements : 0U) | (std::is_copy_constructible_v<T> ? 0U : unique_owners);
     } else if constexpr (is_branch<T, branch_kind::product>()) {
-      return parts_of_v<T> == parts::own ? 0U : parts_of_v<T> == parts::unknown ? unknown_owners : shared_elements;
+      return of_product(types<detected_or_t<void, traits_subtrees_t, T>>{}, fields_t<T>::are);
     } else {
       return 0;
     }
+  }
+
+ private:
+  template <class Dtype>
+  static constexpr unsigned of_dtype() {
+    return format_of<Dtype>::exponent_bits < binary32::exponent_bits ? floats | narrow_floats : floats;
+  }
+  static constexpr unsigned of_product(types<void>, parts are) {
+    return are == parts::own ? 0U : are == parts::unknown ? unknown_owners : shared_elements;
+  }
+  template <class... Ts>
+  static constexpr unsigned of_product(types<types<Ts...>>, parts) {
+    return (std::is_reference_v<Ts> || ...) ? shared_elements : 0U;
   }
 };
 template <class T>
 inline constexpr unsigned holds_v = facts_of<Holds, bare<T>>();
 
-/// Whether a copy of the tree is known to have elements of its own, and this one not to share its elements. That is never known
-/// of a struct whose children come from a function. `IfDynamic` is the answer for nodes of dynamic dtype, whose copies can be
-/// replaced.
+/// Whether a copy of the tree is known to have elements of its own. `IfDynamic` is the answer for nodes of dynamic dtype, whose
+/// copies can be replaced.
 template <class T, bool IfDynamic = false>
 inline constexpr bool owns_elements_v = (holds_v<T> & (Holds::shared_elements | Holds::unknown_owners |
                                                        (IfDynamic ? 0U : Holds::dynamic_nodes))) == 0;
@@ -75,35 +86,33 @@ inline constexpr bool owns_elements_v = (holds_v<T> & (Holds::shared_elements | 
 template <class T, bool IfDynamic = false>
 inline constexpr bool may_own_elements_v = (holds_v<T> & (Holds::shared_elements | (IfDynamic ? 0U : Holds::dynamic_nodes))) ==
                                            0;
-
-template <class T>
-inline constexpr bool is_copyable_tree_v = std::is_copy_constructible_v<bare<T>> && (holds_v<T> & Holds::unique_owners) == 0;
 template <class T>
 inline constexpr bool has_dynamic_node_v = (holds_v<T> & Holds::dynamic_nodes) != 0;
+template <class T>
+inline constexpr bool has_narrow_leaf_v = (holds_v<T> & Holds::narrow_floats) != 0;
 /// Whether a tree of this type has leaves but can have no floating-point one. (std::tuple<> has no leaves at all.)
 template <class T>
-inline constexpr bool has_only_integers_v = (holds_v<T> & (Holds::floats | Holds::integers | Holds::strangers |
+inline constexpr bool has_only_integers_v = (holds_v<T> & (Holds::floats | Holds::integers | Holds::unknown_types |
                                                            Holds::dynamic_nodes)) == Holds::integers;
 
 template <class To>
 struct HasOther {
-  static constexpr unsigned dtype = 1, unknown_dtype = 2;
   template <class T>
   static constexpr unsigned of() {
     if constexpr (node_kind_v<T> == node_kind::scalar) {
-      return std::is_same_v<T, To> ? 0U : dtype;
+      return std::is_same_v<T, To> ? 0U : 1U;
     } else if constexpr (node_kind_v<T> == node_kind::tensor) {
-      return std::is_same_v<typename tensor_traits<T>::value_type, To> ? 0U : dtype;
+      return std::is_same_v<typename tensor_traits<T>::value_type, To> ? 0U : 1U;
     } else {
-      return is_dynamic_node<T>() ? unknown_dtype : 0U;
+      return 0;
     }
   }
 };
+/// Whether every leaf has dtype To, or could have it without a change of type.
 template <class T, class To>
-inline constexpr bool every_leaf_is_v = facts_of<HasOther<To>, bare<T>>() == 0;
-/// Whether they could be, without a change of type.
+inline constexpr bool every_leaf_can_be_v = facts_of<HasOther<To>, bare<T>>() == 0;
 template <class T, class To>
-inline constexpr bool every_leaf_can_be_v = (facts_of<HasOther<To>, bare<T>>() & HasOther<To>::dtype) == 0;
+inline constexpr bool every_leaf_is_v = every_leaf_can_be_v<T, To> && !has_dynamic_node_v<T>;
 
 template <class T>
 constexpr bool check_has_floats() {

@@ -21,19 +21,6 @@ namespace detail {
 template <class>
 inline constexpr bool never = false;
 
-/// What a verb was asked for in angle brackets.
-template <class To>
-struct checked_dtype {
-  static constexpr bool known = is_dtype_v<To> || std::is_same_v<To, same_dtype>;
-  static_assert(
-      known,
-      "headroom: cast<To> and unscale<To> make floating-point numbers: To is float, double, headroom::half, "
-      "headroom::bfloat16, or of headroom::dtype_traits; integers, long double and complex numbers are not supported");
-  using type = std::conditional_t<known, To, same_dtype>;
-};
-template <class To>
-using checked_dtype_t = typename checked_dtype<To>::type;
-
 template <class Dtype, class To>
 using dtype_or = std::conditional_t<std::is_same_v<To, same_dtype>, Dtype, To>;
 
@@ -48,7 +35,7 @@ struct type_tag {
   using type = T;
 };
 
-// ---- structs ----
+// ---- the type ----
 
 template <class T>
 inline constexpr bool changes_dtype_v = is_dtype_v<T> || has_tensor_traits_v<T>;
@@ -79,17 +66,13 @@ constexpr auto rebound_struct() {
   } else if constexpr (template_over_scalar<T, To>::value) {
     return template_over_scalar<T, To>{};
   } else {
-    static_assert(
-        never<T>,
-        "headroom: this struct has no counterpart with elements of another dtype. Use the _into form of the verb with a "
-        "destination of your own, make the struct a class template whose first parameter is its scalar, or specialise "
-        "headroom::tree_traits<T> "
-        "with: template <class To> using rebind = ...;");
+    static_assert(never<T>,
+                  "headroom: this struct has no counterpart with elements of another dtype. Use the _into form of the verb "
+                  "with a destination of your own, make the struct a class template whose first parameter is its scalar, or "
+                  "specialise headroom::tree_traits<T> with: template <class To> using rebind = ...;");
     return type_tag<T>{};
   }
 }
-
-// ---- any node ----
 
 template <class T, class To>
 constexpr auto rebound_tensor() {
@@ -104,7 +87,7 @@ constexpr auto rebound_tensor() {
   }
 }
 
-/// With each subtree rebound. `Rebuilt` as a parameter, for an alias of one parameter takes no pack.
+/// With each subtree rebound. `Rebuilt` as a parameter, because an alias of one parameter takes no pack.
 template <class To, template <class...> class Rebuilt, class... Ts>
 constexpr auto rebuilt(types<Ts...>) {
   return type_tag<Rebuilt<rebound_t<Ts, To>...>>{};
@@ -126,71 +109,52 @@ constexpr auto rebound_node() {
 }
 /// The type of a tree like T with elements of To.
 template <class T, class To>
-struct rebound : decltype(rebound_node<T, To>()) {};
+struct rebound : decltype(rebound_node<T, To>()) {
+  static_assert(is_dtype_v<To> || std::is_same_v<To, same_dtype>,
+                "headroom: cast<To> and unscale<To> make floating-point numbers: To is float, double, headroom::half, "
+                "headroom::bfloat16, or of headroom::dtype_traits; integers, long double and complex numbers are not "
+                "supported");
+};
 
-// ---- new trees ----
-
-template <class To, bool IsCopy, class Old, class New>
-void shape_parts_like(const Old& old_node, New& new_node);
+// ---- the tree ----
 
 /// Gives a part of a new struct the shape of the old one's. A part may follow the struct's dtype or have its own: a `double` in
-/// a Model<T> stays double. Of a copy only what shares its elements is made anew, for the rest may not be assignable.
-template <class To, bool IsCopy, class Old, class New>
-void shape_like(const Old& old_part, New& new_part) {
-  // The copied struct may share this part with the old one, which is not ours to write.
+/// a Model<T> stays double.
+template <class To, class Old, class New>
+void assign_part(const Old& old_part, New& new_part) {
+  // A copied struct may reach its parts through a pointer: they are the old one's, and not ours to write.
   if (static_cast<const void*>(std::addressof(old_part)) == static_cast<const void*>(std::addressof(new_part))) return;
-  constexpr bool both_products = is_branch<Old, branch_kind::product>() && is_branch<New, branch_kind::product>();
-  if constexpr (IsCopy && may_own_elements_v<Old>) {
-    return;
-  } else if constexpr (std::is_array_v<New>) {
-    if constexpr (node_kind_v<Old> == node_kind::branch || node_kind_v<Old> == node_kind::integers) {
-      auto element = std::begin(new_part);
-      for (const auto& old_element : old_part) detail::shape_like<To, IsCopy>(old_element, *element++);
-    }
-  } else if constexpr (IsCopy && both_products) {
-    detail::shape_parts_like<To, true>(old_part, new_part);
+  if constexpr (std::is_array_v<New>) {
+    for (std::size_t i = 0; i < std::extent_v<New>; ++i) detail::assign_part<To>(old_part[i], new_part[i]);
   } else if constexpr (std::is_same_v<New, rebound_t<Old, To>>) {
     new_part = detail::make_like<To>(old_part);
-  } else if constexpr (std::is_same_v<New, rebound_t<Old, same_dtype>>) {
-    new_part = detail::make_like<same_dtype>(old_part);
   } else {
-    static_assert(both_products,
+    static_assert(std::is_same_v<New, rebound_t<Old, same_dtype>>,
                   "headroom: a member of this struct is a view (a span, a map) or of a type that does not follow the struct's "
                   "dtype, so the verb cannot make a new one: use its _into or _in_place form");
-    if constexpr (both_products) detail::shape_parts_like<To, false>(old_part, new_part);
+    new_part = detail::make_like<same_dtype>(old_part);
   }
 }
-
-template <class To, bool IsCopy, class OldParts, class NewParts, std::size_t... I>
-void shape_each_like(OldParts old_parts, NewParts new_parts, std::index_sequence<I...>) {
-  static_assert(sizeof...(I) == std::tuple_size_v<NewParts>, "headroom: the rebound struct has another number of children");
-  (detail::shape_like<To, IsCopy>(std::get<I>(old_parts), std::get<I>(new_parts)), ...);
-}
-template <class To, bool IsCopy, class Old, class New>
-void shape_parts_like(const Old& old_node, New& new_node) {
-  using Parts = std::make_index_sequence<std::tuple_size_v<parts_t<const Old>>>;
-  detail::shape_each_like<To, IsCopy>(detail::fields_of(old_node).members, detail::fields_of(new_node).members, Parts{});
+template <class To, class Old, class New, std::size_t... I>
+void assign_parts(Product<const Old> old_struct, Product<New> new_struct, std::index_sequence<I...>) {
+  static_assert(sizeof...(I) == Product<New>::size, "headroom: the rebound struct has another number of children");
+  (detail::assign_part<To>(old_struct.template part<I>(), new_struct.template part<I>()), ...);
 }
 
+/// A copy with parts of its own, or a default constructed struct with its parts assigned.
 template <class To, class T>
 rebound_t<T, To> make_struct_like(const T& tree) {
   using Result = rebound_t<T, To>;
-  constexpr bool has_parts = parts_of_v<Result> != parts::referenced;
-  static_assert(
-      has_parts,
-      "headroom: a struct of references has no elements of its own, so there is no new one to be made: use the verb's "
-      "_into or _in_place form");
-  if constexpr (!has_parts) {
-    return tree;
-  } else if constexpr (std::is_same_v<Result, T> && is_copyable_tree_v<T>) {
-    Result result(tree);  // copies the members that are not children, too
-    if constexpr (!may_own_elements_v<T>) detail::shape_parts_like<To, true>(tree, result);
+  using Parts = std::make_index_sequence<Product<T>::size>;
+  constexpr bool can_be_copied = std::is_copy_constructible_v<T> && (holds_v<T> & Holds::unique_owners) == 0;
+  if constexpr (std::is_same_v<Result, T> && can_be_copied) {
+    Result result(tree);
+    if constexpr (!may_own_elements_v<T>)
+      detail::assign_parts<To, T, Result>(Product<const T>(tree), Product<Result>(result), Parts{});
     return result;
   } else {
-    static_assert(std::is_default_constructible_v<Result>,
-                  "headroom: a new struct is made by its default constructor, which this one lacks: use the _into form");
-    Result result{};
-    detail::shape_parts_like<To, false>(tree, result);
+    Result result{};  // if this does not compile, the struct has no default constructor: use the verb's _into form
+    detail::assign_parts<To, T, Result>(Product<const T>(tree), Product<Result>(result), Parts{});
     return result;
   }
 }
@@ -207,7 +171,7 @@ rebound_t<T, To> make_like(const T& tree) {
     } else {
       return tree;
     }
-  } else if constexpr (node_kind_v<T> == node_kind::branch || (is_detected_v<kind_t, T> && !std::is_copy_constructible_v<T>)) {
+  } else if constexpr (node_kind_v<T> == node_kind::branch) {
     return branch<kind_of_branch<T>()>::template make_like<To>(tree);
   } else {
     return tree;

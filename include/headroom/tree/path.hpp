@@ -4,9 +4,6 @@
 #include <headroom/detail/error.hpp>
 
 #include <cstddef>
-#include <cstdio>
-#include <cstdlib>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -52,23 +49,9 @@ inline void append_index(std::string& text, const Path& step) { text += concat({
 /// An element of a tuple, or a member of a struct that has no names.
 inline void append_element(std::string& text, const Path& step) { text += concat({"<", std::to_string(step.index), ">"}); }
 
-/// The end of the part of a list that begins at `text`: a comma outside parentheses and quotes, as for the preprocessor, or the
-/// end of the list.
+/// The end of the name that begins at `text`: a comma outside parentheses, as for the preprocessor, or the end of the list.
 inline const char* end_of_name(const char* text) {
-  int depth = 0;
-  char quote = '\0';
-  for (; *text != '\0' && (*text != ',' || depth > 0 || quote != '\0'); ++text) {
-    if (quote != '\0') {
-      if (*text == '\\')
-        ++text;
-      else if (*text == quote)
-        quote = '\0';
-    } else if (*text == '"' || *text == '\'') {
-      quote = *text;
-    } else {
-      depth += (*text == '(') - (*text == ')');
-    }
-  }
+  for (int depth = 0; *text != '\0' && (*text != ',' || depth > 0); ++text) depth += (*text == '(') - (*text == ')');
   return text;
 }
 
@@ -99,17 +82,6 @@ inline std::string escaped(std::string_view text) {
   }
   return result;
 }
-/// With as many digits as it takes to get the same number back.
-template <class Float>
-std::string shortest_text(Float value) {
-  char text[48];
-  for (int digits = 6; digits <= std::numeric_limits<Float>::max_digits10; ++digits) {
-    std::snprintf(text, sizeof text, "%.*Lg", digits, static_cast<long double>(value));
-    if (static_cast<Float>(std::strtold(text, nullptr)) == value) break;
-  }
-  return text;
-}
-
 template <class Key>
 void append_key(std::string& text, const Path& step) {
   const Key& key = *static_cast<const Key*>(step.what);
@@ -117,8 +89,6 @@ void append_key(std::string& text, const Path& step) {
     text += concat({"[\"", escaped(std::string_view(key)), "\"]"});
   } else if constexpr (std::is_enum_v<Key>) {
     text += concat({"[", std::to_string(static_cast<std::underlying_type_t<Key>>(key)), "]"});
-  } else if constexpr (std::is_floating_point_v<Key>) {
-    text += concat({"[", shortest_text(key), "]"});
   } else if constexpr (std::is_arithmetic_v<Key>) {
     text += concat({"[", std::to_string(key), "]"});
   } else {

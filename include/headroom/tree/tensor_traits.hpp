@@ -12,6 +12,13 @@
 #include <type_traits>
 #include <utility>
 
+/// Makes a class template Tensor<T> a leaf: `HEADROOM_TENSOR(users::Tensor)`, in the global namespace. It has data(), also of a
+/// const tensor, size(), and a constructor from that size, and its copies have elements of their own. A new tensor of another
+/// dtype is Tensor<To>(tensor.size()). Tensors with a shape or with strides need a tensor_traits specialisation instead.
+#define HEADROOM_TENSOR(Tensor)    \
+  template <class HeadroomElement> \
+  struct headroom::tensor_traits<Tensor<HeadroomElement>> : ::headroom::detail::owning_tensor<Tensor, HeadroomElement> {};
+
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
@@ -31,11 +38,10 @@ inline namespace HEADROOM_BUILD {
 ///     template <class To> using rebind = ...;           // the tensor type with elements of To
 ///     template <class To> static rebind<To> like(const MyTensor&);   // a new one of the same shape, its elements undefined
 ///     static bool same_structure(const MyTensor&, const Other&);     // more than the layout: the pattern of a sparse matrix
-///     static const char* obstacle(const MyTensor&);     // why this one cannot be walked; null if it can. layout
-///                                                                    // is not asked of one that cannot
+///     static const char* obstacle(const MyTensor&);     // why this one cannot be walked, null if it can; asked before layout
 ///
-/// Where is_view is not said, a tensor is taken for one with elements of its own, but verbs in place look all the same whether
-/// two leaves share some, which would be worked on twice. To say false spares them that.
+/// If is_view is not said, copies are taken to have elements of their own, but a temporary is copied all the same, and verbs in
+/// place check that no two leaves start at one address.
 ///
 /// The second parameter is for specialising whole families by std::enable_if_t.
 template <class T, class Enable = void>
@@ -48,17 +54,8 @@ namespace detail {
 template <class T>
 using bare = std::remove_cv_t<std::remove_reference_t<T>>;
 
-// ---- what a specialisation has ----
-
 template <class T>
 using not_tensor_t = typename tensor_traits<T>::not_specialized;
-template <class T>
-using value_type_t = typename tensor_traits<T>::value_type;
-template <class T>
-using data_t = std::enable_if_t<std::is_pointer_v<decltype(tensor_traits<std::remove_const_t<T>>::data(std::declval<T&>()))>>;
-template <class T>
-using size_t_of =
-    std::enable_if_t<std::is_convertible_v<decltype(tensor_traits<T>::size(std::declval<const T&>())), std::size_t>>;
 template <class T>
 using layout_t = decltype(tensor_traits<T>::layout(std::declval<const T&>()));
 template <class T>
@@ -74,31 +71,6 @@ using has_layout = is_detected<layout_t, T>;
 template <class T>
 inline constexpr bool is_view_v = is_detected_v<is_view_t, T>;
 
-/// What the elements of a tensor may be.
-template <class T>
-inline constexpr bool is_element_v = is_dtype_v<T> || std::is_integral_v<T> || std::is_enum_v<T>;
-template <class T>
-using known_elements_t = std::enable_if_t<is_element_v<value_type_t<T>>>;
-
-/// Near misses of a specialisation, each with the line to write.
-template <class T>
-constexpr bool check_tensor_traits() {
-  constexpr bool has_value_type = is_detected_v<value_type_t, T>, has_data = is_detected_v<data_t, T>;
-  static_assert(has_value_type,
-                "headroom: tensor_traits<T> has no value_type; write: using value_type = float;  (the element type)");
-  static_assert(!has_value_type || is_detected_v<known_elements_t, T>,
-                "headroom: the elements of this tensor are neither integers nor of a floating-point type headroom knows; "
-                "specialise headroom::dtype_traits for the element type (complex numbers and long double are not supported)");
-  static_assert(
-      has_data,
-      "headroom: tensor_traits<T>::data(T&) is missing or does not return a pointer; write: static float* data(T& t);");
-  static_assert(!has_data || is_detected_v<data_t, const T>,
-                "headroom: tensor_traits<T>::data takes no const tensor; write as well: static const float* data(const T& t);");
-  static_assert(is_detected_v<size_t_of, T>,
-                "headroom: tensor_traits<T>::size is missing or no number; write: static std::size_t size(const T& t);");
-  return true;
-}
-
 // ---- leaves, scalars among them ----
 
 /// Number of elements of a leaf.
@@ -107,7 +79,7 @@ template <class Leaf>
   if constexpr (is_dtype_v<Leaf>) {
     return 1;
   } else {
-    return tensor_traits<Leaf>::size(leaf);
+    return static_cast<std::size_t>(tensor_traits<Leaf>::size(leaf));
   }
 }
 
@@ -134,6 +106,8 @@ template <class Leaf>
   }
 }
 
+// ---- to derive a specialisation from ----
+
 /// For types that std::data and std::size take.
 template <class T>
 struct contiguous_tensor {
@@ -156,6 +130,16 @@ struct array_tensor : contiguous_tensor<T> {
   template <class To, class Array>
   static rebind<To> like(const Array&) {
     return {};
+  }
+};
+/// See HEADROOM_TENSOR.
+template <template <class...> class Tensor, class T>
+struct owning_tensor : contiguous_tensor<T> {
+  template <class To>
+  using rebind = Tensor<To>;
+  template <class To>
+  static Tensor<To> like(const Tensor<T>& tensor) {
+    return Tensor<To>(tensor.size());
   }
 };
 

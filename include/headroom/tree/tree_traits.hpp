@@ -4,6 +4,7 @@
 #include <headroom/detail/detect.hpp>
 #include <headroom/tree/tensor_traits.hpp>
 
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -28,19 +29,20 @@ enum class branch_kind {
 ///       template <class To> using rebind = ...;                                         // optional: for verbs that return
 ///     };                                                                                // another dtype
 ///
-/// The children must be parts that a copy of the struct does not share: list a std::shared_ptr itself, not what it points to.
-/// headroom cannot see whether they are, so a verb that returns a tree copies even a temporary of such a struct, and throws if
-/// the copy has the same elements. With HEADROOM_TREE the members are known, and a temporary that owns them is reused.
+/// A member or free function `children`, or the macro HEADROOM_TREE, is shorter. children(T&) must return all parts by
+/// reference (views may be returned by value) and must not change the struct, because it is called for a const one, too. A
+/// derived struct needs its own: it inherits children() of its base like any function, without the members it adds.
 ///
 /// A new struct of the same type is a copy, with the members that are not children. One of another dtype, or of a type that
-/// cannot be copied, as with a std::unique_ptr in it, is default constructed and its children are filled; members that are not
-/// children keep their defaults. The _in_place and _into forms leave them alone.
+/// cannot be copied because of a std::unique_ptr in it, is default constructed and its children are assigned; members that are
+/// not children keep their defaults. The children must be parts that a copy of the struct does not share: list a
+/// std::shared_ptr itself, not what it points to. A verb throws std::invalid_argument if the copy has the same elements. The
+/// _in_place and _into forms make nothing new.
 ///
 /// A walk calls itself for each level of the tree. A list of tens of thousands of nodes that own each other by std::unique_ptr
 /// overflows the stack, as its destructor does: keep them in a std::vector.
 ///
-/// A member or free function `children`, or the macro HEADROOM_TREE, is shorter. A derived struct needs its own: it inherits
-/// children() of its base like any function, without the members it adds. A container of your own is
+/// A container of your own is
 ///
 ///     template <class T> struct headroom::tree_traits<Ring<T>> {
 ///       static constexpr branch_kind kind = branch_kind::sequence;
@@ -60,6 +62,9 @@ struct tree_traits {
 
 namespace detail {
 
+template <class...>
+struct types {};
+
 // ---- what there is ----
 
 template <class T>
@@ -71,8 +76,6 @@ using only_integers_t = std::enable_if_t<tree_traits<T>::holds_only_integers>;
 
 // The routes to the parts of a struct.
 template <class T>
-using traits_children_t = decltype(tree_traits<std::remove_const_t<T>>::children(std::declval<T&>()));
-template <class T>
 using member_children_t = decltype(std::declval<T&>().children());
 template <class T>
 using free_children_t = decltype(children(std::declval<T&>()));
@@ -81,27 +84,29 @@ using member_fields_t = decltype(std::declval<T&>().headroom_tree(std::declval<T
 template <class T>
 using free_fields_t = decltype(headroom_tree(std::declval<T&>()));
 
-template <class T>
-inline constexpr bool has_parts_v =
-    is_detected_v<traits_children_t, T> || is_detected_v<member_children_t, T> || is_detected_v<free_children_t, T> ||
-    is_detected_v<member_fields_t, T> || is_detected_v<free_fields_t, T>;
-
 /// What a type is to a walk. `integers` is everything without floating-point elements, which is left alone.
 enum class node_kind { scalar, tensor, branch, integers, unknown };
 
+template <class T>
+constexpr node_kind kind_of_elements() {
+  return is_dtype_v<T>                                ? node_kind::tensor
+         : std::is_integral_v<T> || std::is_enum_v<T> ? node_kind::integers
+                                                      : node_kind::unknown;
+}
 template <class T>
 constexpr node_kind kind_of_node() {
   if constexpr (is_dtype_v<T>) {
     return node_kind::scalar;
   } else if constexpr (has_tensor_traits_v<T>) {
-    check_tensor_traits<T>();
-    return is_dtype_v<typename tensor_traits<T>::value_type> ? node_kind::tensor : node_kind::integers;
+    return kind_of_elements<typename tensor_traits<T>::value_type>();
   } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T> || std::is_null_pointer_v<T>) {
     return node_kind::integers;
   } else if constexpr (!is_detected_v<not_tree_t, T>) {
     return is_detected_v<only_integers_t, T> ? node_kind::integers : node_kind::branch;
   } else {
-    return has_parts_v<T> ? node_kind::branch : node_kind::unknown;
+    constexpr bool has_parts = is_detected_v<member_fields_t, T> || is_detected_v<free_fields_t, T> ||
+                               is_detected_v<member_children_t, T> || is_detected_v<free_children_t, T>;
+    return has_parts ? node_kind::branch : node_kind::unknown;
   }
 }
 template <class T>
@@ -130,7 +135,64 @@ constexpr bool is_dynamic_node() {
   return is_branch<T, branch_kind::dynamic>();
 }
 
-}  // namespace detail
+// ---- HEADROOM_TREE ----
 
+/// Whether a struct owns its parts: known of HEADROOM_TREE and tuples; functions may return children from anywhere.
+enum class parts { own, referenced, unknown };
+
+/// The parts of a product: a tuple of references to its members (or views), and their names as passed to HEADROOM_TREE,
+/// "weight, bias"; null if there are none.
+template <class Owner, parts Are, class Members>
+struct Fields {
+  static constexpr parts are = Are;
+  Members members;
+  const char* names;
+};
+template <class Owner, bool IsReference, class... Members>
+constexpr auto make_fields(const char* names, Members&... members) {
+  return Fields < Owner, IsReference ? parts::referenced : parts::own,
+         std::tuple < Members & ... >> {std::tuple<Members&...>(members...), names};
+}
+
+}  // namespace detail
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
+
+/// Makes a struct a branch whose members appear by name in paths: `HEADROOM_TREE(Type, member, member, ...)` with up to 64
+/// members, in the body of the struct (also of a class template) or after it in its namespace. Members without gradients need
+/// not be named; what they are in a new struct is said at tree_traits. Do not name static members, which would be scaled once
+/// for each struct. What is behind a pointer is no member: return it from children().
+#define HEADROOM_TREE(Type, ...)                                                                         \
+  [[maybe_unused]] constexpr auto headroom_tree(Type& self) {                                            \
+    constexpr bool is_reference = false HEADROOM_DETAIL_EACH(HEADROOM_DETAIL_OR_REFERENCE, __VA_ARGS__); \
+    return ::headroom::detail::make_fields<Type, is_reference>(                                          \
+        #__VA_ARGS__ HEADROOM_DETAIL_EACH(HEADROOM_DETAIL_MEMBER, __VA_ARGS__));                         \
+  }
+
+#define HEADROOM_DETAIL_OR_REFERENCE(m) || ::std::is_reference_v<decltype(self.m)>
+#define HEADROOM_DETAIL_MEMBER(m) , self.m
+
+// "f(a) f(b)" from "a, b": each of 64 slots has a member or (), of which nothing is left, since it makes STOP a comma and so
+// NOTHING the second argument of PICK.
+// clang-format off
+#define HEADROOM_DETAIL_EACH(f, ...)                                                                                          \
+  HEADROOM_DETAIL_SLOTS(f, __VA_ARGS__, (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (),   \
+  (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (),     \
+  (), (), (), (), (), (), (), (), (), (), (), (), (), (), )
+#define HEADROOM_DETAIL_SLOTS(f, m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19,    \
+  m20, m21, m22, m23, m24, m25, m26, m27, m28, m29, m30, m31, m32, m33, m34, m35, m36, m37, m38, m39, m40, m41, m42, m43,     \
+  m44, m45, m46, m47, m48, m49, m50, m51, m52, m53, m54, m55, m56, m57, m58, m59, m60, m61, m62, m63, more, ...)              \
+  HEADROOM_DETAIL_8(f, m0, m1, m2, m3, m4, m5, m6, m7) HEADROOM_DETAIL_8(f, m8, m9, m10, m11, m12, m13, m14, m15)             \
+  HEADROOM_DETAIL_8(f, m16, m17, m18, m19, m20, m21, m22, m23) HEADROOM_DETAIL_8(f, m24, m25, m26, m27, m28, m29, m30, m31)   \
+  HEADROOM_DETAIL_8(f, m32, m33, m34, m35, m36, m37, m38, m39) HEADROOM_DETAIL_8(f, m40, m41, m42, m43, m44, m45, m46, m47)   \
+  HEADROOM_DETAIL_8(f, m48, m49, m50, m51, m52, m53, m54, m55) HEADROOM_DETAIL_8(f, m56, m57, m58, m59, m60, m61, m62, m63)   \
+  HEADROOM_DETAIL_PICK(HEADROOM_DETAIL_STOP more, headroom_tree_takes_at_most_64_members, )()
+#define HEADROOM_DETAIL_8(f, a, b, c, d, e, g, h, i)                                                                          \
+  HEADROOM_DETAIL_SLOT(f, a) HEADROOM_DETAIL_SLOT(f, b) HEADROOM_DETAIL_SLOT(f, c) HEADROOM_DETAIL_SLOT(f, d)                 \
+  HEADROOM_DETAIL_SLOT(f, e) HEADROOM_DETAIL_SLOT(f, g) HEADROOM_DETAIL_SLOT(f, h) HEADROOM_DETAIL_SLOT(f, i)
+// clang-format on
+#define HEADROOM_DETAIL_SLOT(f, m) HEADROOM_DETAIL_PICK(HEADROOM_DETAIL_STOP m, f, )(m)
+#define HEADROOM_DETAIL_STOP() , HEADROOM_DETAIL_NOTHING
+#define HEADROOM_DETAIL_NOTHING(...)
+#define HEADROOM_DETAIL_PICK(...) HEADROOM_DETAIL_SECOND(__VA_ARGS__)
+#define HEADROOM_DETAIL_SECOND(first, second, ...) second

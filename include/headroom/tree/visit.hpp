@@ -1,20 +1,401 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/tree/branches.hpp>
-#include <headroom/tree/product.hpp>
+#include <headroom/detail/error.hpp>
+#include <headroom/tree/path.hpp>
+#include <headroom/tree/std.hpp>
+#include <headroom/tree/tree_traits.hpp>
 
 #include <cstddef>
+#include <initializer_list>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <type_traits>
+#include <utility>
+#include <variant>
 
 // The visitor: one walk over one tree, or over two of the same structure side by side (source and destination, whose element
 // and container types may differ). It calls visit(path, leaf...) for every leaf; everything that is not floating-point is
-// passed over.
+// passed over. There is one strategy for each kind of branch:
+//
+//     template <class T> using subtrees = types<...>;                      // of a T
+//     template <class Visit, class... Nodes>
+//     static void walk(const Path&, Visit&, Nodes&... nodes);              // one node, or two side by side
+//     template <class To, class T>
+//     static rebound_t<T, To> make_like(const T& node);                    // see tree/make_like.hpp
+//
+// If a node's type is tree_traits<T>::rebuilt of other subtrees, rebound_t finds it without help.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
+
+// The functions over all kinds of node, which strategies call for subtrees; the last four are in tree/make_like.hpp.
+template <class Visit, class... Nodes>
+void walk(const Path& path, Visit& visit, Nodes&... nodes);
+template <class T, class To>
+struct rebound;
+template <class T, class To>
+using rebound_t = typename rebound<bare<T>, To>::type;
+template <class To, class T>
+[[nodiscard]] rebound_t<T, To> make_like(const T& tree);
+template <class To, class T>
+rebound_t<T, To> make_struct_like(const T& tree);
+
+template <branch_kind Kind>
+struct branch;
+
+template <class T>
+using subtrees_t = typename branch<kind_of_branch<T>()>::template subtrees<T>;
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_structure_differs(const Path& path,
+                                                                           std::initializer_list<std::string_view> what) {
+  const std::string where = path.text();
+  throw_invalid_argument({"the trees differ", where.empty() ? "" : " at ", where, ": ", concat(what)});
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_sizes_differ(const Path& path, std::size_t source,
+                                                                      std::size_t destination) {
+  throw_structure_differs(path,
+                          {"source has ", std::to_string(source), " elements, destination has ", std::to_string(destination)});
+}
+inline void check_same_size(const Path& path, std::size_t source, std::size_t destination) {
+  if (source != destination) throw_sizes_differ(path, source, destination);
+}
+
+// ---- sequences ----
+
+template <class>
+inline constexpr bool is_array_v = false;
+template <class T, std::size_t N>
+inline constexpr bool is_array_v<std::array<T, N>> = true;
+
+template <>
+struct branch<branch_kind::sequence> {
+  template <class T>
+  using subtrees = types<decltype(*std::begin(std::declval<T&>()))>;
+
+  template <class Visit, class First, class... Second>
+  static void walk(const Path& path, Visit& visit, First& first, Second&... second) {
+    (check_same_size(path, std::size(first), std::size(second)), ...);
+    walk_elements(path, visit, std::begin(first), std::end(first), std::begin(second)...);
+  }
+  template <class To, class T>
+  static rebound_t<T, To> make_like(const T& node) {
+    rebound_t<T, To> result{};
+    if constexpr (is_array_v<rebound_t<T, To>>) {
+      auto place = std::begin(result);
+      for (const auto& element : node) *place++ = detail::make_like<To>(element);
+    } else {
+      for (const auto& element : node) result.push_back(detail::make_like<To>(element));
+    }
+    return result;
+  }
+
+ private:
+  template <class Visit, class At, class End, class... Others>
+  static void walk_elements(const Path& path, Visit& visit, At at, const End end, Others... others) {
+    Path here{&path, append_index};
+    for (std::size_t index = 0; at != end; ++at) {  // counted apart, because a count in memory takes longer
+      here.index = index++;
+      detail::walk(here, visit, *at, *others++...);
+    }
+  }
+};
+
+// ---- maps ----
+
+template <>
+struct branch<branch_kind::map> {
+  template <class T>
+  using subtrees = types<typename T::mapped_type>;
+
+  template <class Visit, class First, class... Second>
+  static void walk(const Path& path, Visit& visit, First& first, Second&... second) {
+    (check_same_size(path, first.size(), second.size()), ...);
+    Path here{&path, append_key<typename First::key_type>};
+    for (auto& [key, value] : first) {
+      here.what = std::addressof(key);
+      detail::walk(here, visit, value, value_at(here, second, key)...);
+    }
+  }
+  template <class To, class T>
+  static rebound_t<T, To> make_like(const T& node) {
+    rebound_t<T, To> result;
+    for (const auto& [key, value] : node) result.emplace(key, detail::make_like<To>(value));
+    return result;
+  }
+
+ private:
+  template <class Map, class Key>
+  static auto& value_at(const Path& path, Map& map, const Key& key) {
+    const auto found = map.find(key);
+    if (found == map.end()) throw_structure_differs(path, {"the destination does not have this key"});
+    return found->second;
+  }
+};
+
+// ---- pointers ----
+
+template <>
+struct branch<branch_kind::pointer> {
+  template <class T>
+  using subtrees = types<typename tree_traits<T>::element_type>;
+
+  template <class Visit, class... Nodes>
+  static void walk(const Path& path, Visit& visit, Nodes&... nodes) {
+    walk_pointees(path, visit, pointee(nodes)...);
+  }
+  template <class To, class T>
+  static rebound_t<T, To> make_like(const T& node) {
+    using Result = rebound_t<T, To>;
+    using Subtree = rebound_t<typename tree_traits<T>::element_type, To>;
+    const auto* subtree = tree_traits<T>::get(node);
+    if constexpr (std::is_same_v<Result, Subtree>) {
+      return detail::make_like<To>(*subtree);  // a reference, which is never empty
+    } else if constexpr (std::is_constructible_v<Result, Subtree>) {
+      return subtree != nullptr ? Result(detail::make_like<To>(*subtree)) : Result();
+    } else {
+      return Result(subtree != nullptr ? new Subtree(detail::make_like<To>(*subtree)) : nullptr);
+    }
+  }
+
+ private:
+  /// The tree behind a pointer branch, or the node itself; null if there is none.
+  template <class Node>
+  static auto* pointee(Node& node) {
+    if constexpr (is_branch<Node, branch_kind::pointer>()) {
+      auto* subtree = tree_traits<bare<Node>>::get(node);
+      // An owned subtree is as const as its owner; a shared one is not.
+      if constexpr (std::is_const_v<Node> && !tree_traits<bare<Node>>::is_shared) {
+        return static_cast<std::add_const_t<std::remove_pointer_t<decltype(subtree)>>*>(subtree);
+      } else {
+        return subtree;
+      }
+    } else {
+      return std::addressof(node);
+    }
+  }
+  static void check_same_emptiness(const Path& path, bool source, bool destination) {
+    if (source != destination) throw_structure_differs(path, {source ? "the destination is empty" : "the source is empty"});
+  }
+  template <class Visit, class First, class... Second>
+  static void walk_pointees(const Path& path, Visit& visit, First* first, Second*... second) {
+    (check_same_emptiness(path, first != nullptr, second != nullptr), ...);
+    if (first != nullptr) detail::walk(path, visit, *first, *second...);
+  }
+};
+
+// ---- variants ----
+
+template <>
+struct branch<branch_kind::variant> {
+  template <class T>
+  using subtrees = typename tree_traits<T>::subtrees;
+
+  template <class Visit, class First, class... Second>
+  static void walk(const Path& path, Visit& visit, First& first, Second&... second) {
+    static_assert(((std::variant_size_v<bare<First>> == std::variant_size_v<bare<Second>>)&&...),
+                  "headroom: the two trees differ in structure: their variants have different numbers of alternatives");
+    if (first.valueless_by_exception()) throw_invalid_argument({path.name(), " is a variant that has lost its value"});
+    (check_same_alternative(path, first.index(), second.index()), ...);
+    walk_alternative<0>(path, visit, first, second...);
+  }
+  template <class To, std::size_t I = 0, class T>
+  static rebound_t<T, To> make_like(const T& node) {
+    if constexpr (I + 1 < std::variant_size_v<T>) {
+      if (node.index() != I) return make_like<To, I + 1>(node);
+    }
+    return rebound_t<T, To>(std::in_place_index<I>, detail::make_like<To>(std::get<I>(node)));
+  }
+
+ private:
+  static void check_same_alternative(const Path& path, std::size_t source, std::size_t destination) {
+    if (source != destination) {
+      throw_structure_differs(
+          path, {"source holds alternative ", std::to_string(source), ", destination holds ", std::to_string(destination)});
+    }
+  }
+  template <std::size_t I, class Visit, class First, class... Second>
+  static void walk_alternative(const Path& path, Visit& visit, First& first, Second&... second) {
+    if constexpr (I + 1 < std::variant_size_v<bare<First>>) {
+      if (first.index() != I) return walk_alternative<I + 1>(path, visit, first, second...);
+    }
+    detail::walk(path, visit, *std::get_if<I>(&first), *std::get_if<I>(&second)...);
+  }
+};
+
+// ---- tensors of dynamic dtype ----
+
+template <>
+struct branch<branch_kind::dynamic> {
+  template <class T>
+  using subtrees = types<>;
+
+  template <class Visit, class Node>
+  static void walk(const Path& path, Visit& visit, Node& node) {
+    with_view(node, [&](auto&& view) { detail::walk(path, visit, view); });
+  }
+  template <class Visit, class First, class Second>
+  static void walk(const Path& path, Visit& visit, First& first, Second& second) {
+    with_view(first, [&](auto&& source) {
+      with_view(second, [&](auto&& destination) { walk_views(path, visit, source, destination); });
+    });
+  }
+  template <class To, class T>
+  static T make_like(const T& node) {
+    return tree_traits<T>::template like<To>(node);
+  }
+
+ private:
+  /// f(view of a dynamic node), or f(node).
+  template <class Node, class F>
+  static void with_view(Node& node, F&& f) {
+    if constexpr (is_dynamic_node<Node>()) {
+      tree_traits<bare<Node>>::with_view(node, std::forward<F>(f));
+    } else {
+      f(node);
+    }
+  }
+  template <class T>
+  static constexpr bool is_tensor_or_none =
+      node_kind_v<T> == node_kind::tensor || node_kind_v<T> == node_kind::scalar || node_kind_v<T> == node_kind::integers;
+  template <class Visit, class Source, class Destination>
+  static void walk_views(const Path& path, Visit& visit, Source& source, Destination& destination) {
+    if constexpr (is_tensor_or_none<Source> && is_tensor_or_none<Destination> &&
+                  node_kind_v<Source> != node_kind_v<Destination>) {
+      throw_structure_differs(path, {"a floating-point tensor faces something else"});
+    } else {
+      detail::walk(path, visit, source, destination);
+    }
+  }
+};
+
+// ---- products: structs and tuples ----
+
+template <class T>
+using traits_children_t = decltype(tree_traits<T>::children(std::declval<T&>()));
+template <class T>
+using traits_subtrees_t = typename tree_traits<T>::subtrees;
+template <class T>
+using names_t = decltype(tree_traits<T>::names[0]);
+
+/// What a route of T led to, as Fields: those of HEADROOM_TREE, or the tuple that children(T&) returned.
+template <class T, class Owner, parts Are, class Members>
+constexpr auto as_fields(const Fields<Owner, Are, Members>& fields) {
+  static_assert(std::is_same_v<T, Owner>,
+                "headroom: this struct has the HEADROOM_TREE of its base, which does not know the struct's own members; write "
+                "one for it: HEADROOM_TREE(Type, member of the base, ..., member, ...)");
+  return fields;
+}
+template <class T, class... Children>
+constexpr auto as_fields(const std::tuple<Children...>& children) {
+  static_assert(((std::is_lvalue_reference_v<Children> || is_view_v<bare<Children>>)&&...),
+                "headroom: children(T&) returns copies, so nothing done to them would reach the struct; write: return "
+                "std::tie(member, ...);  (only views, such as headroom::span, may be returned by value)");
+  return Fields<T, parts::unknown, std::tuple<Children...>>{children, nullptr};
+}
+
+/// The parts of a struct or tuple by the first route that exists; children(T&) is called once.
+template <class T>
+constexpr auto fields_of(T& node) {
+  if constexpr (is_detected_v<traits_children_t, T>) {
+    return detail::as_fields<T>(tree_traits<T>::children(node));
+  } else if constexpr (is_detected_v<member_children_t, T>) {
+    return detail::as_fields<T>(node.children());
+  } else if constexpr (is_detected_v<free_children_t, T>) {
+    return detail::as_fields<T>(children(node));
+  } else if constexpr (is_detected_v<member_fields_t, T>) {
+    return detail::as_fields<T>(node.headroom_tree(node));
+  } else {
+    return detail::as_fields<T>(headroom_tree(node));
+  }
+}
+template <class T>
+using fields_t = decltype(detail::fields_of(std::declval<T&>()));
+template <class... Ts>
+types<Ts...> types_of(const std::tuple<Ts...>&);
+
+/// A product with its parts as the walk passes them on: const if the product is, which a tuple of references forgets.
+template <class Node>
+struct Product {
+  using Owner = std::remove_const_t<Node>;
+  static constexpr std::size_t size = std::tuple_size_v<decltype(fields_t<Owner>::members)>;
+  fields_t<Owner> fields;
+
+  explicit constexpr Product(Node& node) : fields(detail::fields_of(const_cast<Owner&>(node))) {}
+  template <std::size_t I>
+  constexpr auto& part() {
+    if constexpr (std::is_const_v<Node>) {
+      return std::as_const(std::get<I>(fields.members));
+    } else {
+      return std::get<I>(fields.members);
+    }
+  }
+  /// The step to part I, in a Path that has been used for others.
+  template <std::size_t I>
+  static constexpr void name_part(Path& here) {
+    here.index = I;
+    if constexpr (is_detected_v<names_t, Owner>) {
+      constexpr const char* name = tree_traits<Owner>::names[I];
+      here.append = append_name;
+      here.what = name;
+    }
+  }
+};
+
+template <>
+struct branch<branch_kind::product> {
+  template <class T>
+  using subtrees = decltype(detail::types_of(std::declval<fields_t<T>>().members));
+
+  template <class Visit, class First, class... Second>
+  static void walk(const Path& path, Visit& visit, First& first, Second&... second) {
+    using Parts = std::make_index_sequence<Product<First>::size>;
+    walk_parts(Parts{}, path, visit, Product<First>(first), Product<Second>(second)...);
+  }
+  template <class To, class T>
+  static rebound_t<T, To> make_like(const T& node) {
+    if constexpr (is_detected_v<traits_subtrees_t, T>) {
+      return std::apply([](const auto&... parts) { return rebound_t<T, To>(detail::make_like<To>(parts)...); },
+                        tree_traits<T>::children(node));
+    } else {
+      return detail::make_struct_like<To>(node);
+    }
+  }
+
+ private:
+  template <std::size_t... I, class Visit, class First, class... Second>
+  static void walk_parts(std::index_sequence<I...>, const Path& path, [[maybe_unused]] Visit& visit, Product<First> first,
+                         [[maybe_unused]] Product<Second>... second) {
+    static_assert(((Product<First>::size == Product<Second>::size) && ...),
+                  "headroom: the two trees differ in structure: a struct or tuple of the one has more parts than the other's");
+    [[maybe_unused]] Path here{&path, first.fields.names == nullptr ? append_element : append_field, first.fields.names};
+    (walk_part<I>(here, visit, first, second...), ...);
+  }
+  template <std::size_t I, class Visit, class First, class... Second>
+  static void walk_part(Path& here, Visit& visit, Product<First>& first, Product<Second>&... second) {
+    first.template name_part<I>(here);
+    detail::walk(here, visit, first.template part<I>(), second.template part<I>()...);
+  }
+};
+
+// ---- any node ----
+
+template <class T>
+constexpr bool check_is_tree() {
+  constexpr bool known = node_kind_v<T> != node_kind::unknown;
+  static_assert(known,
+                "headroom: this type is neither a leaf nor a branch of a tree. Make it a leaf by specialising "
+                "headroom::tensor_traits<T> (for Eigen, xtensor and libtorch include the adapter: "
+                "<headroom/adapters/eigen.hpp>, <headroom/adapters/xtensor.hpp>, <headroom/adapters/torch.hpp>), or a "
+                "branch by one of three routes: specialise headroom::tree_traits<T>; give it a member or free function "
+                "children that returns std::tie(member, ...); or write HEADROOM_TREE(Type, member, ...) after it. Instead of "
+                "a pointer write headroom::span<T>(pointer, size). A class derived from a container is not taken for one. A "
+                "16-bit float needs headroom::dtype_traits<T>. long double and complex numbers are not supported");
+  return known;
+}
 
 /// For a visit that takes nodes of dynamic dtype as they are.
 template <class Visit>
