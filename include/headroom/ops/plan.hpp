@@ -365,7 +365,7 @@ template <class Tree>
 /// Whether two leaves of such a tree can be one: views, or what may be one, shared pointers, tensors of dynamic dtype.
 template <class Tree>
 inline constexpr bool leaves_may_meet_v = (holds_v<Tree> &
-                                           (Holds::shared_elements | Holds::unsaid_views | Holds::dynamic_nodes)) != 0;
+                                           (Holds::shared_elements | Holds::unknown_owners | Holds::dynamic_nodes)) != 0;
 
 /// Where two leaves of the destination (which in place is the source) begin; 0 if no two begin at one address.
 [[nodiscard]] inline std::uintptr_t start_of_two(const Plan& plan) {
