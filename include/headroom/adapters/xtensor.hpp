@@ -24,14 +24,13 @@
 #include <xtensor/xview.hpp>
 #endif
 
-#include <array>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
 
 // xtensor's containers (xarray, xtensor, xtensor_fixed), adaptors (xt::adapt) and strided views as leaves, xtl::half_float as a
 // dtype. Anything without a data pointer and strides (an expression, a view through a list of indices) is refused at compile
-// time: make it a container with xt::eval. New tensors are containers of the same rank and layout.
+// time: make it a container with xt::eval. New tensors are containers of the same rank.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -44,31 +43,21 @@ struct dtype_traits<xtl::half_float> {
 namespace detail::xtensor {
 
 template <class T>
-using strided_t = std::void_t<decltype(std::declval<const T&>().data()), decltype(std::declval<const T&>().strides()),
-                              decltype(std::declval<const T&>().data_offset())>;
+using strided_t =
+    decltype(std::declval<const T&>().data() + std::declval<const T&>().data_offset(), std::declval<const T&>().strides());
 
-template <class T>
-inline constexpr bool is_container = false;
-template <class Storage, xt::layout_type L, class Shape, class Tag>
-inline constexpr bool is_container<xt::xarray_container<Storage, L, Shape, Tag>> = true;
-template <class Storage, std::size_t N, xt::layout_type L, class Tag>
-inline constexpr bool is_container<xt::xtensor_container<Storage, N, L, Tag>> = true;
-template <class T>
-inline constexpr bool is_fixed = false;
-template <class S, class Shape, xt::layout_type L, bool Sharable, class Tag>
-inline constexpr bool is_fixed<xt::xfixed_container<S, Shape, L, Sharable, Tag>> = true;
-
-/// A container of the same rank, if that is known at compile time; of the same layout, if T is a container.
-template <class T, class To, class Shape = typename T::shape_type>
-struct container_like {
-  using type = xt::xarray<To, is_container<T> ? T::static_layout : XTENSOR_DEFAULT_LAYOUT>;
+template <class Container, class To>
+struct with_scalar;
+template <class Storage, xt::layout_type L, class Shape, class Tag, class To>
+struct with_scalar<xt::xarray_container<Storage, L, Shape, Tag>, To> {
+  using type = xt::xarray<To, L>;
 };
-template <class T, class To, class Size, std::size_t N>
-struct container_like<T, To, std::array<Size, N>> {
-  using type = xt::xtensor<To, N, is_container<T> ? T::static_layout : XTENSOR_DEFAULT_LAYOUT>;
+template <class Storage, std::size_t N, xt::layout_type L, class Tag, class To>
+struct with_scalar<xt::xtensor_container<Storage, N, L, Tag>, To> {
+  using type = xt::xtensor<To, N, L>;
 };
-template <class S, class Shape, xt::layout_type L, bool Sharable, class Tag, class To, class ShapeType>
-struct container_like<xt::xfixed_container<S, Shape, L, Sharable, Tag>, To, ShapeType> {
+template <class S, class Shape, xt::layout_type L, bool Sharable, class Tag, class To>
+struct with_scalar<xt::xfixed_container<S, Shape, L, Sharable, Tag>, To> {
   using type = xt::xtensor_fixed<To, Shape, L, Sharable>;
 };
 
@@ -79,17 +68,14 @@ struct tensor_traits<T, std::enable_if_t<xt::is_xexpression<T>::value>> {
   static_assert(detail::is_detected_v<detail::xtensor::strided_t, T>,
                 "headroom: an xtensor expression without data and strides has no elements to work on: give it to xt::eval");
   using value_type = std::remove_const_t<typename T::value_type>;
-  static constexpr bool is_view = !detail::xtensor::is_container<T> && !detail::xtensor::is_fixed<T>;
+  using container = xt::temporary_type_t<T>;
+  static constexpr bool is_view = !std::is_same_v<T, container>;
 
   template <class Tensor>
   static auto* data(Tensor& tensor) {
-    using Element = std::remove_pointer_t<decltype(std::declval<T&>().data())>;
-    auto* first = tensor.data() + static_cast<std::ptrdiff_t>(tensor.data_offset());
-    if constexpr (is_view) {
-      return const_cast<Element*>(first);  // a view is as const as what it looks at, not as its own variable
-    } else {
-      return first;
-    }
+    // A view is as const as what it looks at, not as its own variable.
+    using Element = std::remove_pointer_t<decltype(std::declval<std::conditional_t<is_view, T, Tensor>&>().data())>;
+    return const_cast<Element*>(tensor.data() + static_cast<std::ptrdiff_t>(tensor.data_offset()));
   }
   static std::size_t size(const T& tensor) { return static_cast<std::size_t>(tensor.size()); }
   static Layout layout(const T& tensor) {
@@ -101,15 +87,12 @@ struct tensor_traits<T, std::enable_if_t<xt::is_xexpression<T>::value>> {
   }
 
   template <class To>
-  using rebind = typename detail::xtensor::container_like<T, To>::type;
+  using rebind = typename detail::xtensor::with_scalar<container, To>::type;
   template <class To>
   static rebind<To> like(const T& tensor) {
+    constexpr xt::layout_type order = rebind<To>::static_layout;
     rebind<To> result;
-    if constexpr (rebind<To>::static_layout == xt::layout_type::dynamic) {
-      result.resize(tensor.shape(), tensor.strides());
-    } else if constexpr (!detail::xtensor::is_fixed<rebind<To>>) {
-      result.resize(tensor.shape());
-    }
+    result.resize(tensor.shape(), order == xt::layout_type::dynamic ? XTENSOR_DEFAULT_LAYOUT : order);
     return result;
   }
 };
