@@ -207,28 +207,6 @@ TEST_CASE("the optimizer may run in another thread") {
   CHECK(torch::allclose(weight.detach(), before - 3.0));
 }
 
-TEST_CASE("gradients are changed as autograd wants to be told") {
-  Tensor weight = parameter({3});
-  torch::optim::SGD optimizer({weight}, 1.0);
-  weight.mutable_grad() = torch::full({3}, 1024.0F);
-  GradScaler<> scaler(presets::torch(1024.0));
-  auto version = weight.grad()._version();
-  (void)scaler.unscale_(optimizer);
-  CHECK(weight.grad()._version() > version);
-  scaler.update();
-  version = weight.grad()._version();
-  weight.mutable_grad().fill_(1024.0F);
-  (void)scaler.unscale_and_clip_(optimizer, 1e-6);
-  CHECK(weight.grad()._version() > version);
-  CHECK_FALSE(weight.grad().requires_grad());
-  scaler.update();
-  {
-    const c10::InferenceMode inference;  // whose tensors have no version
-    weight.mutable_grad() = torch::full({3}, 1024.0F);
-  }
-  CHECK(scaler.unscale_(optimizer).max_abs == 1.0);
-}
-
 TEST_CASE("a gradient without elements is a step, and the other parameters are not left out") {
   Tensor frozen = parameter({0, 3}), weight = parameter({2});
   torch::optim::SGD head({frozen}, 1.0), all({frozen, weight}, 1.0);

@@ -23,8 +23,7 @@ declare -A may_include=(
   [policy]="$base dtype state"
   [training]="$base dtype tree kernel ops state policy"
   [observe]="$base dtype tree kernel ops state policy"
-  [adapters]="$base dtype tree ops state policy training adapters/torch"
-  [adapters/torch]="$base dtype tree"
+  [adapters]="$base dtype tree ops state policy training"
 )
 
 faults=0

@@ -12,7 +12,6 @@ declare -A elsewhere=(
   [detail/prefetch.hpp]="kernel/kernel_memory.cpp" # a hint, that must do no harm at the end of memory
   [kernel/boundary.hpp]="kernel" # data only
   [ops/policy_verbs.hpp]="policy/verbs.cpp" # is reached through policies
-  [adapters/torch/tensor.hpp]="adapters/torch.cpp"
 )
 
 faults=0

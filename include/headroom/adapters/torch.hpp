@@ -1,12 +1,15 @@
 #pragma once
 
-#include <headroom/adapters/torch/tensor.hpp>
 #include <headroom/config.hpp>
 #include <headroom/detail/detect.hpp>
+#include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/ops/clip.hpp>
 #include <headroom/ops/find_nonfinite.hpp>
-#include <headroom/training/gradient_passes.hpp>
+#include <headroom/ops/unscale.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/training/reducer.hpp>
+#include <headroom/tree/tensor_traits.hpp>
+#include <headroom/tree/tree_traits.hpp>
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -16,9 +19,8 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <string>
 #include <type_traits>
-#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -32,195 +34,207 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
+template <>
+struct dtype_traits<c10::Half> {
+  using format = binary16;
+};
+template <>
+struct dtype_traits<c10::BFloat16> {
+  using format = brain16;
+};
+
+namespace detail::aten {
+
+/// What a walk makes of a torch::Tensor: a leaf of static dtype.
+template <class T>
+struct View {
+  const at::Tensor& tensor;
+  const char* obstacle;  // why its elements cannot be reached; null if they can
+};
+
+template <class To>
+constexpr at::ScalarType scalar_type_of() {
+  using Format = format_of<To>;
+  constexpr bool is_half = std::is_same_v<Format, binary16>, is_bfloat16 = std::is_same_v<Format, brain16>;
+  constexpr bool is_float = std::is_same_v<Format, binary32>;
+  static_assert(is_half || is_bfloat16 || is_float || std::is_same_v<Format, binary64>,
+                "headroom: a torch::Tensor is made of float, double, half or bfloat16");
+  return is_half ? at::kHalf : is_bfloat16 ? at::kBFloat16 : is_float ? at::kFloat : at::kDouble;
+}
+
+[[nodiscard]] inline const char* obstacle_of(const at::Tensor& tensor) {
+  if (!tensor.device().is_cpu()) return "is not on the CPU: only a GradScaler works on gradients elsewhere";
+  if (tensor.is_sparse()) return "is sparse and not coalesced: call coalesce() first";
+  if (tensor.layout() != at::kStrided) return "is neither strided nor sparse COO";
+  return tensor.is_neg() ? "has its negation still to be done: call resolve_neg() first" : nullptr;
+}
+
+}  // namespace detail::aten
+
+template <class T>
+struct tensor_traits<detail::aten::View<T>> {
+  using view = detail::aten::View<T>;
+  using value_type = T;
+  static constexpr bool is_view = true;
+
+  static T* data(const view& leaf) { return leaf.obstacle ? nullptr : leaf.tensor.template data_ptr<T>(); }
+  static std::size_t size(const view& leaf) { return static_cast<std::size_t>(leaf.tensor.numel()); }
+  static Layout layout(const view& leaf) {
+    Layout layout;
+    for (std::int64_t i = 0; i < leaf.tensor.dim(); ++i) {
+      layout.push(static_cast<std::ptrdiff_t>(leaf.tensor.size(i)), static_cast<std::ptrdiff_t>(leaf.tensor.stride(i)));
+    }
+    return layout;
+  }
+  static const char* obstacle(const view& leaf) { return leaf.obstacle; }
+};
+
+template <>
+struct tree_traits<at::Tensor> {
+  static constexpr branch_kind kind = branch_kind::dynamic;
+
+  template <class F>
+  static void with_view(const at::Tensor& tensor, F&& f) {
+    using namespace detail::aten;
+    if (!tensor.defined() || at::isIntegralType(tensor.scalar_type(), true)) return f(nullptr);
+    if (tensor.is_sparse() && tensor.is_coalesced() && tensor.device().is_cpu()) return with_view(tensor._values(), f);
+    const char* obstacle = obstacle_of(tensor);
+    switch (tensor.scalar_type()) {
+      case at::kFloat:
+        return f(View<float>{tensor, obstacle});
+      case at::kDouble:
+        return f(View<double>{tensor, obstacle});
+      case at::kHalf:
+        return f(View<c10::Half>{tensor, obstacle});
+      case at::kBFloat16:
+        return f(View<c10::BFloat16>{tensor, obstacle});
+      default:
+        f(View<float>{tensor, "has a dtype that is not supported: neither float, double, Half nor BFloat16"});
+    }
+  }
+
+  /// A new tensor of the same shape and device, with elements of To (or same_dtype).
+  template <class To>
+  static at::Tensor like(const at::Tensor& tensor) {
+    const c10::NoGradGuard no_grad;
+    if (!tensor.defined() || !tensor.is_floating_point()) return tensor.defined() ? tensor.clone() : tensor;
+    at::TensorOptions options = tensor.options().requires_grad(false);
+    if constexpr (is_dtype_v<To>) options = options.dtype(detail::aten::scalar_type_of<To>());
+    if (!tensor.is_sparse()) return at::empty_like(tensor, options);
+    const at::Tensor values = at::empty_like(tensor._values(), options.layout(at::kStrided));
+    return at::_sparse_coo_tensor_unsafe(tensor._indices().clone(), values, tensor.sizes())._coalesced_(tensor.is_coalesced());
+  }
+
+  /// Recorded by autograd. A single 16-bit number becomes float, as in torch.amp.
+  static at::Tensor scaled(const at::Tensor& tensor, float factor) {
+    if (!tensor.defined() || at::isIntegralType(tensor.scalar_type(), true)) return tensor;
+    const bool widens = tensor.dim() == 0 && (tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16);
+    return (widens ? tensor.to(at::kFloat) : tensor).mul(static_cast<double>(factor));
+  }
+};
+
+// ---- optimizers ----
+
 namespace detail::aten {
 
 /// Each gradient once, however many parameter groups share it, and undefined ones not at all. Sparse ones are coalesced first,
-/// so that the sums are what is checked.
+/// so that the sums are checked.
 [[nodiscard]] inline std::vector<at::Tensor> gradients_of(::torch::optim::Optimizer& optimizer) {
   const c10::NoGradGuard no_grad;
-  std::vector<at::Tensor> gradients, originals;
-  std::unordered_map<const c10::TensorImpl*, at::Tensor> seen;  // and what it has become
+  std::vector<at::Tensor> gradients;
+  std::unordered_set<const c10::TensorImpl*> seen;
   for (auto& group : optimizer.param_groups()) {
     for (at::Tensor& parameter : group.params()) {
       at::Tensor& gradient = parameter.mutable_grad();
       if (!gradient.defined()) continue;
-      const auto before = seen.find(gradient.unsafeGetTensorImpl());
-      if (before != seen.end()) {
-        gradient = before->second;
-        continue;
-      }
-      const at::Tensor original = gradient;
       if (gradient.is_sparse() && !gradient.is_coalesced()) gradient = gradient.coalesce();
-      seen.emplace(original.unsafeGetTensorImpl(), gradient);
-      seen.emplace(gradient.unsafeGetTensorImpl(), gradient);
-      originals.push_back(original);  // so that no other tensor gets its address
-      gradients.push_back(gradient);
+      if (seen.insert(gradient.unsafeGetTensorImpl()).second) gradients.push_back(gradient);
     }
   }
   return gradients;
 }
 
-/// Gradients on one device that is not the CPU. Each function waits for the device once, for what it returns.
-class DeviceGradients {
- public:
-  explicit DeviceGradients(const c10::Device& device) : device_(device) {}
-
-  [[nodiscard]] const c10::Device& device() const noexcept { return device_; }
-  void add(const at::Tensor& gradient) {
-    const at::Tensor elements = gradient.is_sparse() ? gradient._values() : gradient;
-    if (elements.numel() != 0) gradients_.push_back(elements);
-  }
-
-  [[nodiscard]] GradientNorm measure() const {
-    const at::Tensor largest = norms(std::numeric_limits<double>::infinity()).max(), norm = norms(2.0).norm();
-    const at::Tensor found = at::stack({largest, norm}).to(at::kCPU, at::kDouble);
-    const double* values = found.data_ptr<double>();
-    const bool finite = bit_cast<std::uint64_t>(values[0]) < binary64::infinity_bits;
-    return finite ? GradientNorm{{true, values[0]}, values[1]} : overflow();
-  }
-  [[nodiscard]] GradientReport scale(double factor) {
-    if (!gradients_.empty()) at::_foreach_mul_(gradients_, factor);
-    return measure();
-  }
-
- private:
-  /// Computed for each tensor, in double if the device has it.
-  [[nodiscard]] at::Tensor norms(double order) const {
-    const at::ScalarType type = device_.type() == c10::DeviceType::MPS ? at::kFloat : at::kDouble;
-    std::vector<at::Tensor> norms = {at::zeros({}, at::TensorOptions(device_).dtype(type))};
-    for (const at::Tensor& gradient : gradients_) norms.push_back(at::linalg_vector_norm(gradient, order, {}, false, type));
-    return at::stack(norms);
-  }
-
-  c10::Device device_;
-  std::vector<at::Tensor> gradients_;
-};
-
 [[nodiscard]] inline bool is_on_cpu(const at::Tensor& tensor) { return tensor.device().is_cpu(); }
+[[nodiscard]] inline at::Tensor elements_of(const at::Tensor& tensor) { return tensor.is_sparse() ? tensor._values() : tensor; }
 
-/// Gradients sorted by place: those on the CPU are for headroom's kernels, the others for ATen. The others come first, because
-/// what a device cannot do shows only when it is tried.
-class Gradients {
- public:
+/// On other devices than the CPU, which are waited for once. In double, if the device has it.
+[[nodiscard]] inline GradientNorm measure_elsewhere(const std::vector<at::Tensor>& gradients) {
+  if (gradients.empty()) return {};
+  const c10::Device device = gradients[0].device();
+  const at::ScalarType type = device.type() == c10::DeviceType::MPS ? at::kFloat : at::kDouble;
+  std::vector<at::Tensor> largest, norms;
+  for (const at::Tensor& gradient : gradients) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    largest.push_back(at::linalg_vector_norm(gradient, infinity, {}, false, type).to(device));
+    norms.push_back(at::linalg_vector_norm(gradient, 2.0, {}, false, type).to(device));
+  }
+  const at::Tensor found = at::stack({at::stack(largest).max(), at::stack(norms).norm()}).to(at::kCPU, at::kDouble);
+  const double* const values = found.data_ptr<double>();
+  const bool finite = bit_cast<std::uint64_t>(values[0]) < binary64::infinity_bits;
+  return finite ? GradientNorm{{true, values[0]}, values[1]} : overflow();
+}
+[[nodiscard]] inline GradientReport scale_elsewhere(const std::vector<at::Tensor>& gradients, double factor) {
+  if (!gradients.empty()) at::_foreach_mul_(gradients, factor);
+  return measure_elsewhere(gradients);
+}
+
+/// Gradients on the CPU are for headroom's kernels, the others for ATen.
+struct Gradients {
+  c10::NoGradGuard no_grad;
+  std::vector<at::Tensor> here, elsewhere;
+
   /// `is_here` is for tests on machines without another device.
   explicit Gradients(const std::vector<at::Tensor>& gradients, bool (*is_here)(const at::Tensor&) = is_on_cpu) {
     for (const at::Tensor& gradient : gradients) {
-      is_here(gradient) ? on_cpu_.push_back(gradient) : of_device(gradient.device()).add(gradient);
+      if (is_here(gradient)) {
+        here.push_back(gradient);
+      } else if (elements_of(gradient).numel() != 0) {
+        elsewhere.push_back(elements_of(gradient));
+      }
     }
   }
-
   [[nodiscard]] GradientReport unscale(const ParallelExecutor& executor, float loss_scale) {
-    return multiply(1.0 / static_cast<double>(loss_scale),
-                    [&] { return headroom::unscale_in_place(executor, on_cpu_, loss_scale); });
-  }
-  [[nodiscard]] GradientNorm measure(const ParallelExecutor& executor) const {
-    GradientNorm all = headroom::measure(executor, on_cpu_);
-    for (const DeviceGradients& gradients : elsewhere_) {
-      const GradientNorm other = gradients.measure();
-      static_cast<GradientReport&>(all) = combined(all, other);
-      all.norm = all.finite ? std::hypot(all.norm, other.norm) : all.max_abs;
-    }
-    return all;
+    const GradientReport report = headroom::unscale_in_place(executor, here, loss_scale);
+    return combined(report, scale_elsewhere(elsewhere, 1.0 / static_cast<double>(loss_scale)));
   }
   [[nodiscard]] GradientReport scale(const ParallelExecutor& executor, double factor) {
-    return multiply(factor, [&] { return scale_and_report(executor, on_cpu_, factor); });
+    const GradientReport report = scale_and_report(executor, here, factor);
+    return combined(report, scale_elsewhere(elsewhere, factor));
   }
-
- private:
-  [[nodiscard]] DeviceGradients& of_device(const c10::Device& device) {
-    for (DeviceGradients& gradients : elsewhere_) {
-      if (gradients.device() == device) return gradients;
-    }
-    return elsewhere_.emplace_back(device);
+  [[nodiscard]] GradientNorm measure(const ParallelExecutor& executor) const {
+    const GradientNorm a = headroom::measure(executor, here), b = measure_elsewhere(elsewhere);
+    const GradientNorm all{combined(a, b), std::hypot(a.norm, b.norm)};
+    return all.finite ? all : overflow();
   }
-  template <class OnCpu>
-  [[nodiscard]] GradientReport multiply(double factor, const OnCpu& on_cpu) {
-    check_can_be_scaled(on_cpu_);
-    GradientReport report{true, 0.0};
-    for (DeviceGradients& gradients : elsewhere_) report = combined(report, gradients.scale(factor));
-    report = combined(report, on_cpu());
-    for (const at::Tensor& gradient : on_cpu_) {  // tells autograd, which then refuses a backward pass through what has changed
-      if (!gradient.is_inference()) gradient.unsafeGetTensorImpl()->bump_version();  // those have no version
-    }
-    return report;
-  }
-
-  c10::NoGradGuard no_grad_;
-  std::vector<at::Tensor> on_cpu_;
-  std::vector<DeviceGradients> elsewhere_;
 };
 
-/// How many elements are NaN and how many are Inf, on the device where they are; ATen does not depend on this unit's flags.
-[[nodiscard]] inline at::Tensor count_nonfinite(const at::Tensor& gradient) {
-  const at::Tensor elements = gradient.is_sparse() ? gradient._values() : gradient;
-  return at::stack({elements.ne(elements).sum(), elements.abs().eq(std::numeric_limits<double>::infinity()).sum()});
-}
-
-/// What lies on a device is counted there, and only the first tensor that has an Inf or NaN is copied here.
+/// A gradient elsewhere is copied only if it has an Inf or NaN.
 [[nodiscard]] inline std::optional<NonFinite> find_nonfinite(const ParallelExecutor& executor,
-                                                             const std::vector<at::Tensor>& gradients,
+                                                             std::vector<at::Tensor> gradients,
                                                              bool (*is_here)(const at::Tensor&) = is_on_cpu) {
   const c10::NoGradGuard no_grad;
-  std::vector<at::Tensor> counts(gradients.size());  // begun for all before the first is waited for
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!is_here(gradients[i])) counts[i] = count_nonfinite(gradients[i]);
+  for (at::Tensor& gradient : gradients) {
+    if (is_here(gradient)) continue;
+    const bool finite = gradient.numel() == 0 || measure_elsewhere({elements_of(gradient)}).finite;
+    gradient = finite ? at::Tensor() : gradient.cpu();
   }
-  std::optional<NonFinite> all;
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    std::optional<NonFinite> found;
-    if (!counts[i].defined()) {
-      found = headroom::find_nonfinite(executor, gradients[i]);
-    } else {
-      const at::Tensor count = counts[i].to(at::kCPU, at::kLong);
-      const auto* const values = count.data_ptr<std::int64_t>();
-      if (values[0] + values[1] == 0) continue;
-      if (!all) found = headroom::find_nonfinite(executor, gradients[i].cpu());
-      if (!found) found = NonFinite();
-      found->nan_count = static_cast<std::size_t>(values[0]);
-      found->inf_count = static_cast<std::size_t>(values[1]);
-    }
-    if (!found) continue;
-    if (!all) all = NonFinite{"[" + std::to_string(i) + "]", found->index, found->kind, 0, 0};
-    all->nan_count += found->nan_count;
-    all->inf_count += found->inf_count;
-  }
-  return all;
+  return headroom::find_nonfinite(executor, gradients);
 }
-
-template <class Optimizer>
-using step_t = decltype(std::declval<Optimizer&>().step());
-template <class Optimizer>
-using factor_step_t = decltype(std::declval<Optimizer&>().step(GradientFactor()));
 
 }  // namespace detail::aten
 
 /// Every optimizer of libtorch. Gradients on the CPU are unscaled and checked by headroom's kernels, those on other devices by
-/// ATen, in one multiplication and a maximum of each; a step waits once per device. 16-bit gradients are rounded to their own
-/// dtype again when they are unscaled, which loses what is too small for it: keep an optimizer's parameters in float. A
-/// gradient without elements is a gradient; an undefined one is not.
+/// ATen, in one multiplication and a maximum of each; a step waits for the devices once. A gradient without elements is a
+/// gradient; an undefined one is not.
 template <class Optimizer>
 struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::optim::Optimizer, Optimizer>>> {
   static std::vector<at::Tensor> gradients(::torch::optim::Optimizer& optimizer) {
     return detail::aten::gradients_of(optimizer);
   }
-  static auto step(Optimizer& optimizer) {
-    static_assert(detail::is_detected_v<detail::aten::step_t, Optimizer>,
-                  "headroom: an optimizer that calls a closure, as LBFGS, computes gradients that nobody unscales");
-    return optimizer.step();
+  template <class... Args>
+  static auto step(Optimizer& optimizer, Args&&... args) -> decltype(optimizer.step(std::forward<Args>(args)...)) {
+    return optimizer.step(std::forward<Args>(args)...);
   }
-  static constexpr bool takes_gradient_factor = detail::is_detected_v<detail::aten::factor_step_t, Optimizer>;
-  /// For an optimizer of your own, in deferred mode.
-  template <class O>
-  static auto step(O& optimizer, GradientFactor factor) -> detail::aten::factor_step_t<O> {
-    return optimizer.step(factor);
-  }
-  template <class Closure, std::enable_if_t<!std::is_same_v<std::decay_t<Closure>, GradientFactor>, int> = 0>
-  static void step(Optimizer&, Closure&&) {
-    static_assert(detail::never<Closure>,
-                  "headroom: an optimizer that calls a closure computes gradients that nobody unscales; as in torch.amp, step "
-                  "takes none");
-  }
-
   static GradientReport unscale(const ParallelExecutor& executor, const std::vector<at::Tensor>& gradients, float loss_scale) {
     return detail::aten::Gradients(gradients).unscale(executor, loss_scale);
   }
