@@ -6,7 +6,7 @@ set output png
 array traces[9] = ["digits", "calm", "shift", "spikes", "burst", "drift", "walk", "cycles", "tails"]
 array titles[9] = ["digits: recorded from a real training", "calm: slowly falling gradients", "shift: 1000 times smaller, and back", "spikes: one step in 300 is 100 times larger", "burst: 30 steps in a row 200 times larger", "drift: 4096 times larger over the training", "walk: a random walk", "cycles: up and down by a factor of 64", "tails: noise with heavy tails"]
 # The policies that are drawn; the others are like one of them.
-array names[6] = ["HistogramLossScale", "LogMaxLossScale", "Megatron", "Cerebras, 10 % tolerated", "torch", "AmaxLossScale"]
+array names[6] = ["Graphcore (example)", "LogMax (example)", "Megatron", "Cerebras, 10 % tolerated", "torch", "AmaxLossScale"]
 array policies[6] = ["histogram", "log_max", "megatron", "cerebras 10 %", "torch", "amax"]
 array colors[6] = ["#b0b0b0", "#bcbd22", "#d62728", "#9467bd", "#1f77b4", "#e6007e"]
 set multiplot layout 5,2 title "Loss scale by step; in the grey, fp16 overflows" font ",16" margins 0.05,0.98,0.04,0.96 spacing 0.07,0.06
