@@ -113,9 +113,10 @@ class AdamW {
 
 namespace by_headroom {
 
-/// examples/fused_adamw.hpp, for a GradScaler in deferred mode.
+/// examples/fused_adamw.hpp, for a GradScaler.
 class AdamW {
  public:
+  static constexpr bool takes_gradient_factor = true;
   explicit AdamW(Tensors& gradients) : gradients_(gradients) {
     for (const at::Tensor& gradient : gradients) weights_.emplace_back(gradient.numel(), 1.0F);
   }
@@ -221,7 +222,6 @@ std::vector<Work> step_works(const std::string& dtype, const SharedGradients& ou
   for (const bool clips : {true, false}) {
     const auto optimizer = std::make_shared<by_headroom::AdamW>(ours->current());
     const auto scaler = std::make_shared<headroom::GradScaler<>>(2.0);
-    scaler->set_deferred(true);
     const auto step = [=](Tensors&) {
       benchmark::DoNotOptimize(scaler->scale(1.0F));  // else these would be the gradients of the step before
       const double norm = clips ? scaler->unscale_and_clip_(*optimizer, max_norm).norm : 0.0;

@@ -81,9 +81,7 @@ template <class T>
 class Fused {
  public:
   Fused(const Size& size, Leaves<T>& scaled)
-      : weights(leaves_of<float>(size, 1.0F)), optimizer_(weights, scaled), scaler_(loss_scale) {
-    scaler_.set_deferred(true);
-  }
+      : weights(leaves_of<float>(size, 1.0F)), optimizer_(weights, scaled), scaler_(loss_scale) {}
   Fused(const Fused&) = delete;  // the optimizer knows where the weights are
   Fused& operator=(const Fused&) = delete;
 

@@ -141,10 +141,12 @@ void adamw_step(Weights&& weights, const Gradients& gradients, AdamWState& state
   ++state.steps;
 }
 
-/// What a GradScaler steps in deferred mode, where it only measures gradients and leaves the rest to the optimizer.
+/// For a GradScaler, which only measures the gradients and leaves the rest to the optimizer.
 template <class Gradients>
 class AdamW {
  public:
+  static constexpr bool takes_gradient_factor = true;
+
   AdamW(std::vector<std::vector<float>>& weights, Gradients& gradients, const AdamWOptions& options = {})
       : weights_(weights), gradients_(gradients), options_(options) {}
 

@@ -174,8 +174,7 @@ struct Optimizer {
   int steps = 0;
   Model<float>& gradients() { return grads; }
   Tensor<float>& duplicate_gradients() { return grads.layer.weight; }
-  Tensor<float>& duplicate_gradients(Model<float>& of) { return of.layer.weight; }
-  int step(headroom::GradientFactor) { return ++steps; }
+  int step() { return ++steps; }
   int step(Model<float>&) { return ++steps; }
 };
 struct Reducer {
@@ -327,14 +326,12 @@ void check_policy(const Policy& policy) {
 /// An iteration of a scaler, or of one whose steps are done by another thread.
 template <class Policy>
 void check_scaler(const Policy& policy) {
-  for (const bool deferred : {false, true}) {
+  {
     headroom::GradScaler<Policy> scaler(policy);
     scaler.set_reducer(users::Reducer());
-    scaler.set_deferred(deferred);
     scaler.set_executor(headroom::parallel(2));
     scaler.set_growth_interval(100);
     scaler.set_on_floor([](const Policy&) {});
-    scaler.set_spike_guard(headroom::SpikeGuard());
     users::Optimizer optimizer{model_of<float>(scaler.scale(1.0F))};
     (void)scaler.scale(model_of<float>(1.0F));
     CHECK(scaler.unscale_(optimizer).max_abs == 1.0);

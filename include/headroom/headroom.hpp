@@ -35,7 +35,6 @@
 #include <headroom/state/state_dict.hpp>
 #include <headroom/training/grad_scaler.hpp>
 #include <headroom/training/optimizer_traits.hpp>
-#include <headroom/training/step_result.hpp>
 #include <headroom/tree/layout.hpp>
 #include <headroom/tree/tensor_traits.hpp>
 #include <headroom/tree/tree_traits.hpp>

@@ -10,7 +10,7 @@ inline namespace HEADROOM_BUILD {
 
 /// What one pass over gradients found. Values are those the pass stored, after unscaling, if it
 /// unscales; accumulate_into: those it added.
-struct [[nodiscard]] GradientReport {
+struct GradientReport {
   bool finite = true;    ///< no Inf and no NaN; true if there are no gradients
   double max_abs = 0.0;  ///< the largest |gradient|; +Inf if not finite, 0 if there are none
 
@@ -19,7 +19,7 @@ struct [[nodiscard]] GradientReport {
 };
 
 /// The report of a pass that also measures the norm.
-struct [[nodiscard]] GradientNorm : GradientReport {
+struct GradientNorm : GradientReport {
   double norm = 0.0;  ///< L2 norm over all elements, see `measure`; +Inf if not finite, or beyond double
 };
 
@@ -36,15 +36,14 @@ struct NonFinite {
 
 /// Why a step was not taken.
 enum class SkipReason {
-  none,          ///< it was taken
-  not_finite,    ///< an unscaled gradient, here or on another rank, is Inf or NaN; or their norm, where it is needed, exceeds
-                 ///< double
-  no_gradients,  ///< there are none: no leaf in the optimizer's tree, as before the first backward
-  spike          ///< all are finite, but far larger than they have been: see SpikeGuard
+  none,         ///< it was taken
+  not_finite,   ///< an unscaled gradient, here or on another rank, is Inf or NaN; or their norm, where it is needed, exceeds
+                ///< double
+  no_gradients  ///< there are none: no leaf in the optimizer's tree, as before the first backward
 };
 
 [[nodiscard]] constexpr const char* to_string(SkipReason reason) noexcept {
-  constexpr const char* names[] = {"none", "not_finite", "no_gradients", "spike"};
+  constexpr const char* names[] = {"none", "not_finite", "no_gradients"};
   const auto i = static_cast<std::size_t>(reason);
   return i < sizeof names / sizeof *names ? names[i] : "unknown";  // of no enumerator
 }

@@ -33,6 +33,7 @@ namespace presets = headroom::presets;
 TEST_CASE("an optimizer of libtorch steps with unscaled gradients, and not where they overflow") {
   torch::manual_seed(4);
   for (const auto dtype : dtypes) {
+    if (dtype == torch::kHalf) continue;
     Tensor weight = parameter({4, 3}, dtype), bias = parameter({3}, dtype), unused = parameter({2}, dtype);
     torch::optim::SGD optimizer({weight, unused, bias}, 0.5);
     GradScaler<> scaler(presets::torch(1024.0));
@@ -70,10 +71,9 @@ TEST_CASE("each parameter is unscaled once, however many groups have it") {
 
 TEST_CASE("sparse gradients are coalesced, so that their sums are what is checked") {
   for (const bool overflows : {false, true}) {
-    Tensor weight = parameter({4}, torch::kHalf);
+    Tensor weight = parameter({4});
     const Tensor indices = torch::tensor({{1, 1, 3}}, torch::kLong);
-    const Tensor values =
-        torch::tensor({overflows ? 60000.0F : 512.0F, overflows ? 60000.0F : 512.0F, 2048.0F}).to(torch::kHalf);
+    const Tensor values = torch::tensor({overflows ? 0x1p127F : 512.0F, overflows ? 0x1p127F : 512.0F, 2048.0F});
     weight.mutable_grad() = torch::sparse_coo_tensor(indices, values, {4});
     torch::optim::SGD optimizer({weight}, 1.0);
     GradScaler<> scaler(presets::torch(1024.0));
@@ -140,16 +140,29 @@ TEST_CASE("training with a scale of a power of two is training without, bit for 
   for (std::size_t i = 0; i < plain.size(); ++i) CHECK(same_bits(scaled[i], plain[i]));
 }
 
-TEST_CASE("an optimizer without gradients is skipped, and one in deferred mode is a logic error") {
+TEST_CASE("an optimizer without gradients is skipped, and fp16 gradients are a logic error, as in torch") {
   Tensor weight = parameter({3});
   torch::optim::SGD optimizer({weight}, 1.0);
   GradScaler<> scaler;
   CHECK(scaler.step(optimizer).reason == headroom::SkipReason::no_gradients);
   scaler.update();
   CHECK(scaler.policy() == headroom::DynamicLossScale());
-  scaler.set_deferred(true);
+  Tensor narrow = parameter({3}, torch::kHalf);
+  narrow.mutable_grad() = torch::ones({3}, torch::kHalf);
+  torch::optim::SGD mixed({weight, narrow}, 1.0);
   weight.mutable_grad() = torch::ones({3});
-  CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizer); }), ContainsSubstring("takes no GradientFactor"));
+  for (int call = 0; call < 3; ++call) {
+    const auto refused = [&] {
+      if (call == 0) scaler.unscale_(mixed);
+      if (call == 1) scaler.unscale_and_clip_(mixed, 1.0);
+      if (call == 2) scaler.step(mixed);
+    };
+    CHECK_THAT(logic_error_of(refused), ContainsSubstring("attempting to unscale fp16"));
+  }
+  CHECK(weight.grad().equal(torch::ones({3})));
+  const auto taken = scaler.step_gradients(narrow.grad(), [](Tensor& grads) { return grads.scalar_type(); });
+  CHECK(taken.value == torch::kFloat);
+  CHECK(taken.report.max_abs == 1.0 / 32768);
 }
 
 TEST_CASE("the gradient that overflowed is named by its number, wherever it lies") {
@@ -243,33 +256,6 @@ TEST_CASE("a subclass that has gradients() of its own is an optimizer of libtorc
   CHECK(scaler.step(optimizer).report.max_abs == 2.0);
 }
 
-TEST_CASE("an optimizer that is added between unscale and step, and moves the others, unscales none twice") {
-  Tensor a = parameter({2}), b = parameter({2});
-  std::vector<torch::optim::SGD> optimizers;
-  optimizers.emplace_back(std::vector<Tensor>{a}, torch::optim::SGDOptions(1.0));
-  GradScaler<> scaler(presets::torch(1024.0));
-  const Tensor before = a.detach().clone();
-  a.mutable_grad() = b.mutable_grad() = torch::full({2}, 2048.0F);
-  b.mutable_grad() = b.grad().clone();
-  (void)scaler.unscale_(optimizers[0]);
-  optimizers.reserve(10);
-  optimizers.emplace_back(std::vector<Tensor>{b}, torch::optim::SGDOptions(1.0));
-  for (auto& optimizer : optimizers) CHECK_FALSE(scaler.step(optimizer).skipped);
-  CHECK(torch::allclose(a.detach(), before - 2.0));
-}
-
-TEST_CASE("what overflows when it is unscaled and clipped is an overflow") {
-  Tensor weight = parameter({2}, torch::kHalf);
-  weight.mutable_grad() = torch::full({2}, 60000.0F).to(torch::kHalf);
-  torch::optim::SGD optimizer({weight}, 1.0);
-  headroom::LossScaleConfig config;
-  config.initial_scale = 0.5F;
-  config.min_scale = 0.25F;
-  GradScaler<> scaler{headroom::DynamicLossScale(config)};
-  CHECK_FALSE(scaler.unscale_and_clip_(optimizer, 1e9).finite);
-  CHECK(scaler.step(optimizer).skipped);
-}
-
 TEST_CASE("an optimizer of one's own multiplies in its own loop") {
   struct Fused : torch::optim::SGD {
     using torch::optim::SGD::SGD;
@@ -281,7 +267,6 @@ TEST_CASE("an optimizer of one's own multiplies in its own loop") {
   weight.mutable_grad() = torch::full({2}, 1024.0F);
   Fused optimizer({weight}, torch::optim::SGDOptions(1.0));
   GradScaler<> scaler(presets::torch(1024.0));
-  scaler.set_deferred(true);
   CHECK(scaler.step(optimizer).report.max_abs == 1.0);
   CHECK(optimizer.last == 1.0 / 1024);
   CHECK(weight.grad().equal(torch::full({2}, 1024.0F)));

@@ -1,11 +1,8 @@
 #include <headroom/detail/error.hpp>
-#include <headroom/detail/job_thread.hpp>
 
-#include <cerrno>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include "support/catch.hpp"
 
@@ -26,14 +23,4 @@ TEST_CASE("What is wrong has the type of its kind, and a message that names the 
   CHECK_THROWS_WITH(throw_invalid_argument({"min_scale is 0"}), "headroom: min_scale is 0");
   CHECK_THROWS_AS(throw_logic_error({"a"}), std::logic_error);
   CHECK_THROWS_WITH(throw_logic_error({"call update first"}), "headroom: call update first");
-}
-
-TEST_CASE("What the system refuses keeps its number") {
-  try {
-    throw_system_error(EAGAIN, "no thread");
-    FAIL("it has returned");
-  } catch (const std::system_error& error) {
-    CHECK(error.code() == std::error_code(EAGAIN, std::generic_category()));
-    CHECK(std::string(error.what()).find("headroom: no thread") == 0);
-  }
 }

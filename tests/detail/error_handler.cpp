@@ -8,7 +8,6 @@ std::string handled(const char* message) { return message; }
 }  // namespace
 
 #include <headroom/detail/error.hpp>
-#include <headroom/detail/job_thread.hpp>
 
 #include "support/catch.hpp"
 
@@ -32,5 +31,4 @@ std::string message_of(F fails) {
 TEST_CASE("Without exceptions the handler gets the message as a line") {
   CHECK(message_of([] { throw_invalid_argument({"min_scale is 0"}); }) == "headroom: min_scale is 0\n");
   CHECK(message_of([] { throw_logic_error({"call update first"}); }) == "headroom: call update first\n");
-  CHECK(message_of([] { throw_system_error(11, "no thread"); }) == "headroom: no thread (error 11)\n");
 }

@@ -108,7 +108,6 @@ void check_training(float size, double max_norm, const AdamWOptions& options) {
   auto scaled = leaves_of<T>(0.0F);
   fused::AdamW<Leaves<T>> optimizer(weights, scaled, options);
   headroom::GradScaler<> scaler(1000.0, 3.0, 0.5, 60);
-  scaler.set_deferred(true);
   int skipped = 0;
   for (int step = 1; step <= 300; ++step) {
     const float loss_scale = scaler.scale(1.0F);

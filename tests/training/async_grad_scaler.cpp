@@ -1,6 +1,8 @@
+#include <headroom/dtype/half.hpp>
 #include <headroom/policy/presets.hpp>
 #include <headroom/training/async_grad_scaler.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -195,31 +197,6 @@ TEST_CASE("what std::ref refers to stays where it is; what is copied is moved on
   CHECK(optimizer.seen == log);
 }
 
-TEST_CASE("clipping over there is by the scale of the loss, and by the norm of unscaled gradients") {
-  Sgd by_member{{0.0F, 0.0F}, {}};
-  Stateless by_hand{{0.0F, 0.0F}};
-  AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));  // grows every step
-  for (int step = 0; step < 3; ++step) {
-    const float loss = scaler.scale(1.0F);
-    const Weights grads = {3.0F * loss, -4.0F * loss};
-    by_member.grads = grads;  // the other thread's from here on
-    auto member = scaler.submit_and_clip(by_member, 2.5);
-    auto hand = scaler.submit_gradients_and_clip(by_hand, grads, 2.5);
-    CHECK(member.get().norm == 5.0);
-    scaler.update();
-    CHECK_FALSE(hand.get().skipped);
-  }
-  scaler.synchronize();
-  CHECK(by_member.weights == Weights{-4.5F, 6.0F});
-  CHECK(by_hand.weights == Weights{-4.5F, 6.0F});
-  CHECK(scaler.policy(true).loss_scale() == 8192.0F);
-  CHECK_THROWS_AS(scaler.submit_and_clip(by_member, -1.0), std::invalid_argument);
-  by_member.grads = {infinity(), 0.0F};
-  auto overflow = scaler.submit_and_clip(by_member, 1.0);
-  scaler.update();
-  CHECK(overflow.get().skipped);
-}
-
 TEST_CASE("a finite iteration at a scale that has been lowered since still counts") {
   Stateless optimizer{{1.0F}};
   AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 10));
@@ -246,13 +223,394 @@ TEST_CASE("an iteration that begins with a synchronize has the scale decided las
   CHECK(scaler.get_scale() == 2048.0F);  // something has been submitted
   scaler.update();
   scaler.synchronize();
-  (void)scaler.submit_gradients(optimizer, Weights{scaler.get_scale()});  // by who multiplies himself
-  scaler.configure([](auto& there) { there.update(16.0F); });
+  (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
+  scaler.configure([](auto& there) { there.update(8.0F); });
   scaler.synchronize();
-  CHECK(scaler.get_scale() == 32.0F);
+  CHECK(scaler.get_scale() == 16.0F);
   scaler.load_state_dict(GradScaler(presets::torch(64.0)).state_dict());
   CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("nothing has been submitted"));
   CHECK(scaler.get_scale() == 64.0F);
   scaler.synchronize();
   CHECK(scaler.get_scale() == 64.0F);
+}
+
+TEST_CASE("what is thrown over there arrives here, and the next iteration begins anew") {
+  struct Throws {
+    Weights grads{1.0F};
+    bool throws = true;
+    std::atomic<bool> may_go_on{true};
+    Weights& gradients() { return grads; }
+    void step() {
+      while (!may_go_on) std::this_thread::yield();
+      if (throws) throw std::runtime_error("disk full");
+    }
+  };
+  Throws optimizer, behind;
+  AsyncGradScaler scaler(presets::torch());
+  const auto calls = {+[](AsyncGradScaler<>& s, Throws&) { s.synchronize(); },
+                      +[](AsyncGradScaler<>& s, Throws&) { (void)s.policy(true); },
+                      +[](AsyncGradScaler<>& s, Throws& o) {
+                        for (int i = 0; i < 1000000; ++i) {  // a submit does not wait
+                          (void)s.submit(o);
+                          s.update();
+                        }
+                      }};
+  for (const auto call : calls) {
+    optimizer.throws = true;
+    optimizer.may_go_on = false;
+    auto thrown = scaler.submit(optimizer);
+    auto dropped = scaler.submit(behind);
+    optimizer.may_go_on = true;
+    try {
+      call(scaler, optimizer);
+      CHECK(false);
+    } catch (const std::runtime_error& error) {
+      CHECK(std::string(error.what()) == "disk full");
+    } catch (const std::logic_error&) {  // the last one: submitted twice, before the error was seen
+      CHECK_THROWS_AS(scaler.synchronize(), std::runtime_error);
+    }
+    CHECK_THROWS_AS(thrown.get(), std::runtime_error);
+    CHECK_THROWS_AS(dropped.get(), std::future_error);
+    CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("nothing has been submitted"));
+    optimizer.throws = false;
+    const auto before = scaler.policy(true);
+    optimizer.grads = {1.0F};
+    auto result = scaler.submit(optimizer);
+    scaler.update();
+    CHECK_FALSE(result.get().skipped);
+    CHECK(scaler.policy(true) == before.adjust(true));
+  }
+}
+
+TEST_CASE("several optimizers are handed gradients of their own, each once an iteration") {
+  Stateless a{{1000.0F}}, b{{1000.0F}};
+  AsyncGradScaler scaler(presets::torch(1024.0));
+  std::vector<std::future<headroom::StepResult<void>>> results;
+  for (int step = 0; step < 300; ++step) {
+    for (Stateless* optimizer : {&a, &b}) {
+      results.push_back(scaler.submit_gradients(*optimizer, Weights{scaler.scale(1.0F)}));
+      results.back().wait();  // what has been handed over is gone, and its place in memory free
+      if (optimizer == &b) {
+        CHECK_THAT(logic_error_of([&] { (void)scaler.submit_gradients(b, Weights{1.0F}); }), ContainsSubstring("already"));
+      }
+    }
+    scaler.update();
+  }
+  scaler.synchronize();
+  for (auto& result : results) CHECK_FALSE(result.get().skipped);
+  CHECK(a.weights == Weights{700.0F});
+  CHECK(b.weights == Weights{700.0F});
+}
+
+TEST_CASE("a loss keeps its scale where an error arrives before its gradients are submitted") {
+  Stateless optimizer{{1.0F}};
+  AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));
+  (void)scaler.submit_gradients(optimizer, Weights{1024.0F});
+  scaler.update();
+  const float loss = scaler.scale(1.0F);
+  scaler.configure([](auto&) { throw std::runtime_error("refused"); });
+  CHECK_THROWS_AS(scaler.synchronize(), std::runtime_error);
+  CHECK(scaler.policy(true).loss_scale() == 2048.0F);
+  (void)scaler.submit_gradients(optimizer, Weights{loss});
+  scaler.update();
+  scaler.synchronize();
+  CHECK(optimizer.weights == Weights{-1.0F});
+}
+
+TEST_CASE("errors of bad gradients arrive as well") {
+  struct Null {
+    headroom::span<float> grads{static_cast<float*>(nullptr), 3};
+    headroom::span<float>& gradients() { return grads; }
+    void step() {}
+  };
+  Null optimizer;
+  AsyncGradScaler<> scaler;
+  (void)scaler.submit(optimizer);
+  CHECK_THROWS_AS(scaler.synchronize(), std::invalid_argument);
+}
+
+TEST_CASE("calls in the wrong order are logic errors") {
+  AsyncGradScaler scaler(presets::torch());
+  Sgd optimizer{{1.0F}, {1.0F}};
+  CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: nothing has been submitted"));
+  (void)scaler.submit(optimizer);
+  CHECK_THAT(logic_error_of([&] { (void)scaler.submit(optimizer); }),
+             ContainsSubstring("submitted already since the last update"));
+  CHECK_THAT(logic_error_of([&] { (void)scaler.state_dict(); }), ContainsSubstring("state_dict: call update before"));
+  scaler.update();
+  scaler.synchronize();
+}
+
+TEST_CASE("fp16 gradients that are handed over come as floats, and an overflow is named by its path in the tree") {
+  AsyncGradScaler scaler(presets::torch(1024.0));
+  struct Sums {
+    float sum = 0.0F;
+    void step(std::vector<Weights>& grads) { sum += grads[1][0]; }
+  } optimizer, other;
+  std::vector<std::vector<headroom::half>> narrow{{}, {headroom::half(0x1p-20F)}};
+  std::vector<Weights> wide{{1.0F}, {1.0F, infinity()}};
+  (void)scaler.scale(1.0F);
+  (void)scaler.submit_gradients(optimizer, narrow);
+  auto overflow = scaler.submit_gradients(other, std::ref(wide));
+  scaler.update();
+  const auto result = overflow.get();
+  REQUIRE(result.nonfinite.has_value());
+  CHECK(result.nonfinite->path == "[1]");
+  CHECK(result.loss_scale == 1024.0F);
+  (void)scaler.scale(1.0F);
+  auto nothing = scaler.submit_gradients(optimizer, std::vector<Weights>());
+  scaler.update(false);
+  CHECK(nothing.get().reason == headroom::SkipReason::no_gradients);
+  CHECK(optimizer.sum == 0x1p-30F);
+  CHECK(scaler.policy() == presets::torch(1024.0).adjust(false));
+}
+
+TEST_CASE("destruction finishes what was submitted") {
+  struct Slow {
+    std::atomic<int> steps{0};
+    void step(Weights&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      ++steps;
+    }
+  };
+  Slow first, second;
+  {
+    AsyncGradScaler<> scaler;
+    (void)scaler.submit_gradients(first, Weights{1.0F});
+    (void)scaler.submit_gradients(second, Weights{1.0F});
+  }
+  CHECK(first.steps == 1);
+  CHECK(second.steps == 1);
+  { const AsyncGradScaler<> idle; }
+}
+
+TEST_CASE("a submit rethrows what has been thrown, whatever else is wrong with it") {
+  struct Throws {
+    Weights grads{1.0F};
+    Weights& gradients() { return grads; }
+    void step() { throw std::runtime_error("disk full"); }
+  } optimizer;
+  AsyncGradScaler scaler(presets::torch());
+  scaler.submit(optimizer).wait();
+  bool is_rethrown = false;
+  for (int i = 0; i < 100000 && !is_rethrown; ++i) {
+    try {
+      (void)scaler.submit(optimizer);
+    } catch (const std::runtime_error&) {
+      is_rethrown = true;
+    } catch (const std::logic_error&) {  // submitted twice: the error has been stored a moment later than the result
+      std::this_thread::yield();
+    }
+  }
+  CHECK(is_rethrown);
+}
+
+TEST_CASE("what a piece of work holds is gone when a synchronize returns") {
+  struct Slow {
+    std::atomic<bool>& is_gone;
+    ~Slow() {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      is_gone = true;
+    }
+  };
+  std::atomic<bool> is_gone{false};
+  AsyncGradScaler scaler(presets::torch());
+  scaler.configure([held = std::shared_ptr<Slow>(new Slow{is_gone})](auto&) { (void)held; });
+  scaler.synchronize();
+  CHECK(is_gone);
+}
+
+TEST_CASE("after an error the scale is the one decided last") {
+  Stateless optimizer{{1.0F}};
+  AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));
+  (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
+  scaler.update();
+  scaler.configure([](auto&) { throw std::runtime_error("disk full"); });
+  CHECK_THROWS_AS(scaler.synchronize(), std::runtime_error);
+  CHECK(scaler.get_scale() == 2048.0F);
+}
+
+TEST_CASE("gradients of the iteration before are refused where they are submitted") {
+  for (const bool loads : {false, true}) {
+    Stateless a{{1.0F}}, b{{1.0F}};
+    AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));
+    const float loss = scaler.scale(1.0F);
+    (void)scaler.submit_gradients(a, Weights{loss});
+    loads ? scaler.load_state_dict(GradScaler<>().state_dict()) : scaler.update();
+    CHECK_THAT(logic_error_of([&] { (void)scaler.submit_gradients(b, Weights{loss}); }),
+               ContainsSubstring("no loss has been scaled since the last update"));
+    (void)scaler.submit_gradients(b, Weights{scaler.scale(1.0F)});
+    scaler.update();
+    scaler.synchronize();
+    CHECK(a.weights == Weights{0.0F});
+    CHECK(b.weights == Weights{0.0F});
+  }
+}
+
+TEST_CASE("an update that was dropped with an error is not waited for") {
+  struct Throws {
+    std::shared_future<void> begin;
+    void step(Weights&) {
+      begin.wait();
+      throw std::runtime_error("disk full");
+    }
+  };
+  std::promise<void> may_begin;
+  Throws throws{may_begin.get_future().share()};
+  Stateless optimizer{{1.0F}};
+  AsyncGradScaler scaler(presets::torch(1024.0));
+  (void)scaler.submit_gradients(throws, Weights{1.0F});
+  scaler.update();  // behind the error
+  may_begin.set_value();
+  CHECK_THROWS_AS(scaler.synchronize(), std::runtime_error);
+  auto result = scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
+  scaler.update();
+  (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
+  scaler.update(false);
+  CHECK_FALSE(result.get().skipped);
+  CHECK(optimizer.weights == Weights{-1.0F});
+  CHECK(scaler.policy().counter() == 2);
+}
+
+TEST_CASE("a scale that is set over there counts from the next update on, whoever is faster") {
+  for (const bool waits : {false, true}) {
+    Stateless optimizer{{1.0F}};
+    AsyncGradScaler scaler(presets::torch(1024.0));
+    scaler.configure([](auto& there) { there.update(8.0F); });
+    (void)scaler.submit_gradients(optimizer, Weights{1.0F});
+    if (waits) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    scaler.update();
+    CHECK(scaler.get_scale() == 1024.0F);
+    (void)scaler.submit_gradients(optimizer, Weights{1.0F});
+    scaler.update();
+    CHECK(scaler.get_scale() == 8.0F);
+  }
+}
+
+TEST_CASE("two overflows of one scale above the floor are not at the floor") {
+  Stateless optimizer{{1.0F}};
+  AsyncGradScaler scaler(presets::jmp(2.0));
+  std::atomic<int> calls{0};
+  scaler.configure([&](auto& there) { there.set_on_floor([&](const headroom::DynamicLossScale&) { ++calls; }); });
+  for (int step = 0; step < 2; ++step) {
+    (void)scaler.submit_gradients(optimizer, Weights{infinity()});
+    scaler.update();
+  }
+  scaler.synchronize();
+  CHECK(scaler.get_scale() == 1.0F);
+  CHECK(calls == 0);
+}
+
+TEST_CASE("settings are changed over there, and the policy is up to date if asked") {
+  AsyncGradScaler scaler(presets::torch());
+  scaler.configure([](auto& there) { there.set_growth_factor(3.0); });
+  scaler.configure([](auto& there) { there.set_growth_interval(1); });
+  CHECK(scaler.policy(true) == presets::torch(65536.0, 3.0, 0.5, 1));
+  Stateless optimizer{{1.0F}};
+  (void)scaler.submit_gradients(optimizer, Weights{1.0F});
+  scaler.update();
+  CHECK(scaler.get_scale() == 65536.0F);
+  CHECK(scaler.policy(true).loss_scale() == 196608.0F);
+  scaler.synchronize();
+  CHECK(scaler.get_scale() == 196608.0F);
+  scaler.configure([](auto& there) { there.set_growth_factor(0.5); });
+  CHECK_THROWS_AS(scaler.synchronize(), std::invalid_argument);
+  CHECK(scaler.policy(true).config().growth_factor == 3.0);
+}
+
+TEST_CASE("a resumed run is equal to one that never stopped") {
+  const auto policy = presets::torch(65536.0, 2.0, 0.5, 3);
+  Stateless a{{1.0F}}, b{{1.0F}};
+  AsyncGradScaler scaler(policy);
+  auto resumed = std::make_unique<AsyncGradScaler<>>(policy);
+  std::mt19937 random(support::seed);
+  for (int step = 0; step < 100; ++step) {
+    const headroom::StateDict state = resumed->state_dict();
+    resumed = std::make_unique<AsyncGradScaler<>>(presets::torch());
+    resumed->load_state_dict(state);
+    const float grad = random() % 4 == 0 ? infinity() : 0.5F;
+    (void)scaler.submit_gradients(a, Weights{grad * scaler.scale(1.0F)});
+    (void)resumed->submit_gradients(b, Weights{grad * resumed->scale(1.0F)});
+    scaler.update();
+    resumed->update();
+    REQUIRE(scaler.get_scale() == resumed->get_scale());
+    REQUIRE(scaler.policy(true) == resumed->policy(true));
+    REQUIRE(a.weights == b.weights);
+  }
+  GradScaler<> synchronous(presets::torch(8.0));
+  resumed->load_state_dict(synchronous.state_dict());
+  CHECK(resumed->get_scale() == 8.0F);
+  headroom::StateDict bad = synchronous.state_dict();
+  bad.add("main_scale", 0.0);
+  CHECK_THAT(support::message_of([&] { resumed->load_state_dict(bad); }), ContainsSubstring("main_scale is 0"));
+  CHECK(resumed->get_scale() == 8.0F);
+}
+
+TEST_CASE("disabled, everything passes through, over there") {
+  AsyncGradScalerConfig config;
+  config.enabled = false;
+  AsyncGradScaler scaler(presets::torch(), config);
+  Sgd optimizer{{1.0F}, {scaler.scale(0.25F)}};
+  auto result = scaler.submit(optimizer);
+  scaler.update();
+  CHECK_FALSE(result.get().skipped);
+  CHECK(optimizer.weights == Weights{0.75F});
+  CHECK(scaler.get_scale() == 1.0F);
+  CHECK(scaler.state_dict().empty());
+  scaler.update();  // as a GradScaler that is disabled
+  scaler.synchronize();
+}
+
+TEST_CASE("configure changes settings, in the middle of an iteration too, and nothing else") {
+  const GradScaler saved(presets::torch(8.0));
+  for (const bool loads : {false, true}) {
+    Stateless optimizer{{1.0F}};
+    AsyncGradScaler scaler(presets::torch(1024.0));
+    (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
+    scaler.configure([&](GradScaler<>& there) { loads ? there.load_state_dict(saved.state_dict()) : there.update(8.0F); });
+    scaler.update();
+    scaler.synchronize();
+    CHECK(scaler.get_scale() == 8.0F);
+    CHECK(scaler.policy(true).counter() == 0);  // of the next iteration
+    (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
+    scaler.update();
+    scaler.synchronize();
+    CHECK(optimizer.weights == Weights{-1.0F});
+  }
+  Stateless optimizer{{1.0F}};
+  AsyncGradScaler scaler(presets::torch(1024.0));
+  scaler.configure([](auto& there) { there.set_policy(presets::torch(64.0)); });
+  (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
+  scaler.update(false);
+  CHECK(scaler.get_scale() == 64.0F);
+}
+
+TEST_CASE("each scaler and the policy itself go on from the state of any of them") {
+  const auto policy = presets::torch(1024.0, 2.0, 0.5, 2);
+  Stateless optimizer{{1.0F}};
+  AsyncGradScaler async(policy);
+  for (const float gradient : {1.0F, infinity(), 1.0F}) {
+    (void)async.submit_gradients(optimizer, Weights{gradient * async.scale(1.0F)});
+    async.update();
+  }
+  const headroom::StateDict state = async.state_dict();
+  REQUIRE(state.contains("main_scale"));
+  const auto decided = async.policy(true);
+  CHECK(decided.counter() == 1);
+  CHECK(headroom::DynamicLossScale::from_state_dict(state) == decided);
+  GradScaler<> scaler;
+  scaler.load_state_dict(state);
+  CHECK(scaler.policy() == decided);
+  AsyncGradScaler<> back;
+  back.load_state_dict(scaler.state_dict());
+  CHECK(back.policy() == decided);
+  CHECK(back.get_scale() == scaler.get_scale());
+  back.load_state_dict(decided.state_dict());
+  CHECK(back.policy() == decided);
+
+  const headroom::StateDict of_disabled = GradScaler<>(policy, false).state_dict();
+  CHECK_THAT(support::message_of([&] { scaler.load_state_dict(of_disabled); }), ContainsSubstring("disabled scaler"));
+  CHECK_THAT(support::message_of([&] { back.load_state_dict(of_disabled); }), ContainsSubstring("disabled scaler"));
+  CHECK(scaler.policy() == decided);
+  CHECK(back.policy() == decided);
 }

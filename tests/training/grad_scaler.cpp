@@ -1,16 +1,20 @@
+#include <headroom/dtype/bfloat16.hpp>
 #include <headroom/dtype/half.hpp>
 #include <headroom/policy/any.hpp>
+#include <headroom/policy/constant.hpp>
 #include <headroom/policy/presets.hpp>
-#include <headroom/training/async_grad_scaler.hpp>
 #include <headroom/training/grad_scaler.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <vector>
 
+#include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/golden.hpp"
@@ -18,8 +22,10 @@
 
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
+using headroom::GradientSums;
 using headroom::GradScaler;
 using headroom::half;
+using headroom::SkipReason;
 using support::infinity;
 using support::logic_error_of;
 using support::Sgd;
@@ -28,13 +34,29 @@ namespace presets = headroom::presets;
 
 namespace {
 
-/// What backward would leave: the gradient of the unscaled loss times the loss.
+/// Adds what backward would: the gradient of the unscaled loss times the loss.
 void backward(float loss, const Weights& true_grads, Weights& grads) {
   grads.resize(true_grads.size());
   for (std::size_t i = 0; i < grads.size(); ++i) grads[i] += true_grads[i] * loss;
 }
 
+/// Any tree as gradients.
+template <class Tree>
+struct Owner {
+  Tree grads;
+  int steps = 0;
+  Tree& gradients() { return grads; }
+  int step() { return ++steps; }
+};
+template <class Tree>
+Owner(Tree) -> Owner<Tree>;
+
+const std::string also_update = "; call update in every iteration, also when you decide not to step";
+const std::string needs_scale = "no loss has been scaled since the last update";
+
 }  // namespace
+
+// ---- an iteration ----
 
 TEST_CASE("a step unscales, checks and steps; an update adjusts") {
   GradScaler scaler(presets::torch());
@@ -45,23 +67,29 @@ TEST_CASE("a step unscales, checks and steps; an update adjusts") {
   const auto result = scaler.step(optimizer);
   static_assert(std::is_same_v<decltype(result.value), std::optional<int>>);
   CHECK_FALSE(result.skipped);
+  CHECK(result.reason == SkipReason::none);
   CHECK(result.value == 1);
   CHECK(result.report.finite);
   CHECK(result.report.max_abs == 1.0);
+  CHECK(result.loss_scale == 65536.0F);
   CHECK(optimizer.weights == Weights{0.5F, 3.0F});
   CHECK(scaler.policy() == presets::torch());
   scaler.update();
   CHECK(scaler.policy() == presets::torch().adjust(true));
 }
 
-TEST_CASE("an overflow skips the step, tells so, and backs off") {
+TEST_CASE("an overflow skips the step, says where, and backs off") {
   GradScaler<> scaler;
-  Sgd optimizer{{1.0F, 2.0F}, {1.0F, infinity()}};
-  const auto result = scaler.step(optimizer, 0.1F);
+  Owner optimizer{std::vector<Weights>{{1.0F}, {1.0F, infinity(), -infinity()}}};
+  const auto result = scaler.step(optimizer);
   CHECK(result.skipped);
+  CHECK(result.reason == SkipReason::not_finite);
   CHECK_FALSE(result.value.has_value());
   CHECK_FALSE(result.report.finite);
-  CHECK(optimizer.weights == Weights{1.0F, 2.0F});
+  REQUIRE(result.nonfinite.has_value());
+  CHECK(result.nonfinite->path == "[1]");
+  CHECK(result.nonfinite->index == 1);
+  CHECK(result.nonfinite->inf_count == 2);
   CHECK(optimizer.steps == 0);
   CHECK(scaler.get_scale() == 32768.0F);
   scaler.update();
@@ -85,26 +113,25 @@ TEST_CASE("each optimizer is skipped by its own gradients, and the policy change
   CHECK(bad.weights == Weights{1.0F});
   scaler.update();
   CHECK(scaler.get_scale() == 16384.0F);
-
   good.grads = {16384.0F};
   bad.grads = {16384.0F};
-  (void)scaler.step(bad);
-  (void)scaler.step(good);
+  scaler.step(bad);
+  scaler.step(good);
   scaler.update();
   CHECK(scaler.policy().counter() == 1);
 }
 
-TEST_CASE("gradients are unscaled once, by unscale or by step") {
+TEST_CASE("gradients are unscaled once, by unscale_ or by step, and may be changed in between") {
   GradScaler scaler(headroom::ConstantLossScale(8.0F));
   Sgd optimizer{{1.0F}, {8.0F}};
   CHECK(scaler.unscale_(optimizer).max_abs == 1.0);
   CHECK(optimizer.grads == Weights{1.0F});
-  optimizer.grads[0] = 0.25F;  // what looking at them is for
+  optimizer.grads[0] = 0.25F;
   CHECK(scaler.step(optimizer).report.max_abs == 1.0);
   CHECK(optimizer.weights == Weights{0.75F});
 }
 
-TEST_CASE("what an optimizer throws goes through, and was its step") {
+TEST_CASE("what an optimizer throws is passed on, and was its step") {
   struct Throws {
     Weights grads;
     Weights& gradients() { return grads; }
@@ -113,37 +140,53 @@ TEST_CASE("what an optimizer throws goes through, and was its step") {
   GradScaler<> scaler;
   Throws optimizer{{1.0F}};
   CHECK_THROWS_AS(scaler.step(optimizer), std::runtime_error);
-  CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizer); }), ContainsSubstring("stepped already"));
+  CHECK_THAT(logic_error_of([&] { scaler.step(optimizer); }), ContainsSubstring("has been stepped"));
   scaler.update();
   CHECK(scaler.policy().counter() == 1);
 }
 
-TEST_CASE("several losses of one iteration have one scale") {
+TEST_CASE("all losses of an iteration have one scale, and its gradients are divided by that") {
   GradScaler scaler(presets::torch());
   Sgd optimizer{{1.0F, 1.0F}, {}};
   backward(scaler.scale(1.0F), {0.5F, 0.0F}, optimizer.grads);
+  scaler.update(1024.0F);  // of the next iteration
+  CHECK(scaler.get_scale() == 1024.0F);
   backward(scaler.scale(3.0F), {0.0F, 0.25F}, optimizer.grads);
-  CHECK(scaler.step(optimizer).report.max_abs == 0.75);
+  const auto result = scaler.step(optimizer);
+  CHECK(result.report.max_abs == 0.75);
+  CHECK(result.loss_scale == 65536.0F);
   CHECK(optimizer.weights == Weights{0.5F, 0.25F});
+  scaler.update();
+  CHECK(scaler.scale(1.0F) == 1024.0F);
 }
 
-TEST_CASE("clipping comes after unscaling") {
+TEST_CASE("update(new_scale) ends an iteration with optimizers, and adjusts nothing") {
   GradScaler<> scaler;
-  Sgd by_hand{{0.0F, 0.0F}, {}}, by_scaler = by_hand;
-  backward(scaler.scale(1.0F), {3.0F, -4.0F}, by_hand.grads);
-  by_scaler.grads = by_hand.grads;
+  Sgd optimizer{{1.0F}, {infinity()}};
+  scaler.step(optimizer);
+  scaler.update(8.0F);
+  CHECK(scaler.scale(1.0F) == 8.0F);
+  CHECK_THROWS_AS(scaler.update(0.0F), std::invalid_argument);
+  CHECK(scaler.get_scale() == 8.0F);
+}
 
-  (void)scaler.unscale_(by_hand);
+TEST_CASE("clipping comes after unscaling, by hand or by the scaler") {
+  GradScaler<> scaler;
+  Sgd by_hand{{0.0F, 0.0F}, {}}, by_scaler = by_hand, loose = by_hand;
+  backward(scaler.scale(1.0F), {3.0F, -4.0F}, by_hand.grads);
+  by_scaler.grads = loose.grads = by_hand.grads;
+  scaler.unscale_(by_hand);
   CHECK(headroom::clip_by_global_norm(by_hand.grads, 1.0).norm == 5.0);  // before unscaling it would be 163840
-  (void)scaler.step(by_hand);
   const headroom::GradientNorm norm = scaler.unscale_and_clip_(by_scaler, 1.0);
   CHECK(norm.norm == 5.0);
   CHECK(norm.max_abs == 4.0);
-  (void)scaler.step(by_scaler);
+  CHECK(scaler.unscale_and_clip_(loose, 7.0).norm == 5.0);
+  for (Sgd* optimizer : {&by_hand, &by_scaler, &loose}) CHECK_FALSE(scaler.step(*optimizer).skipped);
   for (const Weights& weights : {by_hand.weights, by_scaler.weights}) {
     CHECK(static_cast<double>(weights[0]) == Approx(-0.6));
     CHECK(static_cast<double>(weights[1]) == Approx(0.8));
   }
+  CHECK(loose.weights == Weights{-3.0F, 4.0F});
   CHECK_THROWS_AS(scaler.unscale_and_clip_(by_scaler, -1.0), std::invalid_argument);
 }
 
@@ -151,8 +194,273 @@ TEST_CASE("gradients that are not finite are neither clipped nor stepped by") {
   GradScaler<> scaler;
   Sgd optimizer{{1.0F, 1.0F}, {32768.0F, infinity()}};
   CHECK_FALSE(scaler.unscale_and_clip_(optimizer, 0.1).finite);
+  CHECK(optimizer.grads[0] == 1.0F);
   CHECK(scaler.step(optimizer).skipped);
 }
+
+TEST_CASE("below a scale of 1, what overflows when it is unscaled is an overflow, clipped or not") {
+  for (const bool clips : {false, true}) {
+    GradScaler scaler(headroom::ConstantLossScale(0.5F));
+    Sgd optimizer{{0.0F}, {0x1.8p127F}};
+    CHECK_FALSE((clips ? scaler.unscale_and_clip_(optimizer, 1.0).finite : scaler.unscale_(optimizer).finite));
+    CHECK(scaler.step(optimizer).skipped);
+    CHECK(scaler.step(Sgd{{0.0F}, {0x1p125F}}).report.max_abs == 0x1p126);
+  }
+}
+
+TEST_CASE("a norm beyond double is an overflow if gradients are clipped, and otherwise not") {
+  const std::vector<double> beyond(16, 1.7e308);
+  for (const bool reduces : {false, true}) {
+    GradScaler scaler(presets::torch(1024.0));
+    if (reduces) scaler.set_reducer([](const GradientSums& here) { return here; });
+    Owner clipped{beyond}, plain{beyond};
+    CHECK_FALSE(scaler.unscale_and_clip_(clipped, 4.0).finite);
+    const auto result = scaler.step(clipped);
+    CHECK(result.reason == SkipReason::not_finite);
+    CHECK_FALSE(result.nonfinite.has_value());
+    CHECK_FALSE(scaler.step(plain).skipped);
+  }
+}
+
+// ---- orders of calls ----
+
+TEST_CASE("calls in the wrong order are logic errors that say what to do, and change nothing") {
+  GradScaler<> scaler;
+  Sgd optimizer{{1.0F}, {1.0F}};
+  CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: no optimizer has been unscaled or stepped"));
+  scaler.unscale_(optimizer);
+  const Weights unscaled = optimizer.grads;
+  const std::string twice = "unscale_: this optimizer has been unscaled since the last update" + also_update;
+  CHECK_THAT(logic_error_of([&] { scaler.unscale_(optimizer); }), ContainsSubstring(twice));
+  CHECK_THAT(logic_error_of([&] { scaler.unscale_and_clip_(optimizer, 1.0); }), ContainsSubstring(twice));
+  CHECK(optimizer.grads == unscaled);
+  scaler.step(optimizer);
+  CHECK_THAT(logic_error_of([&] { scaler.step(optimizer); }),
+             ContainsSubstring("step: this optimizer has been stepped since the last update" + also_update));
+  CHECK_THAT(logic_error_of([&] { scaler.unscale_(optimizer); }),
+             ContainsSubstring("unscale_: this optimizer has been stepped"));
+  CHECK(optimizer.steps == 1);
+  scaler.update();
+  CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: no optimizer"));
+  scaler.step(optimizer);
+  CHECK(optimizer.steps == 2);
+}
+
+TEST_CASE("once a loss has been scaled by scale, each iteration needs a scale before its gradients are unscaled") {
+  for (const bool sets_scale : {false, true}) {
+    GradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));
+    Sgd a{{1.0F}, {}}, b = a;
+    const float loss = scaler.scale(1.0F);
+    backward(loss, {2.0F}, a.grads);
+    backward(loss, {2.0F}, b.grads);
+    scaler.step(a);
+    sets_scale ? scaler.update(32.0F) : scaler.update();  // too early
+    CHECK_THAT(logic_error_of([&] { scaler.step(b); }), ContainsSubstring(needs_scale));
+    CHECK_THAT(logic_error_of([&] { scaler.unscale_(b); }), ContainsSubstring(needs_scale));
+    CHECK_THAT(logic_error_of([&] { scaler.unscale_and_clip_(b, 1.0); }), ContainsSubstring(needs_scale));
+    CHECK_THAT(logic_error_of([&] { scaler.step_gradients(b.grads, [](Weights&) {}); }), ContainsSubstring(needs_scale));
+    CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: no optimizer"));
+    CHECK(b.grads == Weights{2048.0F});
+    b.grads.clear();
+    backward(scaler.scale(1.0F), {2.0F}, b.grads);
+    scaler.step(b);
+    CHECK(b.weights == Weights{-1.0F});
+  }
+  GradScaler scaler(presets::torch(1024.0));  // who multiplies by get_scale() may do as he likes
+  for (int step = 0; step < 3; ++step) {
+    Sgd optimizer{{1.0F}, {scaler.get_scale()}};
+    scaler.step(optimizer);
+    CHECK(optimizer.weights == Weights{0.0F});
+    scaler.update();
+  }
+}
+
+TEST_CASE("an optimizer without gradients is skipped, and leaves the policy and the others alone") {
+  for (int call = 0; call < 3; ++call) {
+    GradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 2));
+    Owner optimizer{std::vector<Weights>()}, other{std::vector<Weights>()};
+    (void)scaler.scale(1.0F);
+    if (call == 1) CHECK(scaler.unscale_(optimizer).finite);
+    if (call == 2) CHECK(scaler.unscale_and_clip_(optimizer, 1.0).norm == 0.0);
+    const auto result = scaler.step(optimizer);
+    CHECK(result.skipped);
+    CHECK(result.reason == SkipReason::no_gradients);
+    CHECK(result.report.finite);
+    CHECK(result.report.max_abs == 0.0);
+    CHECK_FALSE(result.nonfinite.has_value());
+    scaler.update();
+    CHECK(scaler.policy() == presets::torch(1024.0, 2.0, 0.5, 2));
+    CHECK(scaler.step(optimizer).reason == SkipReason::no_gradients);  // nothing that would need a loss
+    scaler.update();
+
+    (void)scaler.scale(1.0F);
+    optimizer.grads = {{}, {1024.0F}};
+    CHECK(scaler.step(other).skipped);
+    CHECK_FALSE(scaler.step(optimizer).skipped);
+    scaler.update();
+    CHECK(scaler.policy() == presets::torch(1024.0, 2.0, 0.5, 2).adjust(true));
+    (void)scaler.scale(1.0F);
+    optimizer.grads = {{infinity()}};
+    CHECK(scaler.step(other).reason == SkipReason::no_gradients);
+    CHECK(scaler.step(optimizer).reason == SkipReason::not_finite);
+    scaler.update();
+    CHECK(scaler.get_scale() == 512.0F);
+    CHECK(optimizer.steps == 1);
+    CHECK(other.steps == 0);
+  }
+}
+
+TEST_CASE("gradients without elements are a step with nothing to unscale") {
+  GradScaler scaler(presets::torch(1024.0));
+  Owner frozen{std::vector<Weights>{{}, {}}};
+  const auto result = scaler.step(frozen);
+  CHECK_FALSE(result.skipped);
+  CHECK(result.report.max_abs == 0.0);
+  CHECK(frozen.steps == 1);
+  scaler.update();
+  CHECK(scaler.policy().counter() == 1);
+}
+
+TEST_CASE("gradients set to none after unscale_ are a step that is skipped, but what was found counts") {
+  for (const bool finite : {true, false}) {
+    GradScaler scaler(presets::torch(1024.0));
+    Owner optimizer{std::vector<Weights>{{finite ? 1024.0F : infinity()}}};
+    (void)scaler.scale(1.0F);
+    CHECK(scaler.unscale_(optimizer).finite == finite);
+    optimizer.grads.clear();
+    const auto result = scaler.step(optimizer);
+    CHECK(result.skipped);
+    CHECK(result.reason == (finite ? SkipReason::no_gradients : SkipReason::not_finite));
+    CHECK(optimizer.steps == 0);
+    scaler.update();
+    CHECK(scaler.policy() == presets::torch(1024.0).adjust(finite));
+  }
+}
+
+TEST_CASE("an optimizer that is unscaled and not stepped counts at update") {
+  GradScaler scaler(presets::torch(1024.0));
+  Sgd taken{{1.0F}, {1024.0F}}, left_out{{1.0F}, {infinity()}};
+  (void)scaler.scale(1.0F);
+  scaler.unscale_(left_out);
+  CHECK_FALSE(scaler.step(taken).skipped);
+  scaler.update();
+  CHECK(scaler.get_scale() == 512.0F);
+}
+
+TEST_CASE("a temporary optimizer is not remembered, but one that has been unscaled may be moved into step") {
+  GradScaler scaler(presets::torch(1024.0));
+  int steps = 0;
+  struct Adapter {
+    Weights& grads;
+    int& steps;
+    Weights& gradients() { return grads; }
+    void step() { ++steps; }
+  };
+  std::vector<Weights> layers(3, Weights{1024.0F});
+  for (Weights& layer : layers) CHECK(scaler.step(Adapter{layer, steps}).report.max_abs == 1.0);
+  CHECK(steps == 3);
+  Sgd optimizer{{1.0F}, {1024.0F}};
+  scaler.unscale_(optimizer);
+  scaler.step(std::move(optimizer));
+  CHECK(optimizer.weights == Weights{0.0F});
+  scaler.update();
+  CHECK(scaler.policy().counter() == 1);
+}
+
+TEST_CASE("an abandoned iteration decides nothing, and the next one starts as any") {
+  GradScaler scaler(presets::torch(1024.0));
+  Sgd optimizer{{1.0F}, {infinity()}};
+  (void)scaler.scale(1.0F);
+  scaler.abandon();  // backward has thrown, say
+  scaler.update();   // at the end of the loop's body
+  CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: no optimizer"));
+  (void)scaler.scale(1.0F);
+  scaler.unscale_(optimizer);
+  scaler.abandon();
+  scaler.update();
+  CHECK(scaler.policy() == presets::torch(1024.0));
+  CHECK_THAT(logic_error_of([&] { scaler.step(optimizer); }), ContainsSubstring(needs_scale));
+  (void)scaler.scale(1.0F);
+  CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: no optimizer"));
+  CHECK(scaler.step(optimizer).skipped);
+  scaler.update();
+  CHECK(scaler.get_scale() == 512.0F);
+}
+
+TEST_CASE("a state that is loaded abandons the iteration, and an update right after it does nothing") {
+  for (const bool unscales : {false, true}) {
+    GradScaler scaler(presets::torch(1024.0));
+    const GradScaler other(presets::torch(32.0));
+    Sgd optimizer{{1.0F}, {}}, stepped{{1.0F}, {1024.0F}};
+    backward(scaler.scale(1.0F), {2.0F}, optimizer.grads);
+    if (unscales) scaler.unscale_(optimizer);
+    scaler.step(stepped);
+    scaler.load_state_dict(other.state_dict());
+    scaler.update();
+    CHECK(scaler.policy() == other.policy());
+    CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: no optimizer"));
+    CHECK_THAT(logic_error_of([&] { scaler.step(optimizer); }), ContainsSubstring(needs_scale));
+    optimizer.grads = {};
+    backward(scaler.scale(1.0F), {2.0F}, optimizer.grads);
+    CHECK(optimizer.grads == Weights{64.0F});
+    scaler.step(optimizer);
+    CHECK(optimizer.weights == Weights{-1.0F});
+  }
+}
+
+// ---- step_gradients ----
+
+TEST_CASE("step_gradients unscales floats and doubles in place, and calls the function unless they overflow") {
+  GradScaler scaler(presets::torch(1024.0));
+  Weights floats{2048.0F};
+  struct {
+    std::vector<double> wide{1024.0};
+    Weights narrow{4096.0F};
+    std::vector<int> counts{3};
+    auto children() { return std::tie(wide, narrow, counts); }
+  } mixed;
+  (void)scaler.scale(1.0F);
+  const auto result = scaler.step_gradients(floats, [&](Weights& grads) {
+    CHECK(&grads == &floats);
+    return grads[0];
+  });
+  CHECK(result.value == 2.0F);
+  CHECK(result.report.max_abs == 2.0);
+  CHECK(result.loss_scale == 1024.0F);
+  CHECK_FALSE(scaler.step_gradients(mixed, [](auto&) {}).skipped);
+  CHECK(mixed.wide[0] == 1.0);
+  CHECK(mixed.narrow[0] == 4.0F);
+  CHECK(mixed.counts[0] == 3);
+  CHECK(scaler.step_gradients(Weights{1024.0F}, [](Weights& grads) { return grads[0]; }).value == 1.0F);
+  floats[0] = infinity();
+  const auto overflow = scaler.step_gradients(floats, [](Weights&) { FAIL("stepped by an Inf"); });
+  CHECK(overflow.reason == SkipReason::not_finite);
+  CHECK(overflow.nonfinite->inf_count == 1);
+  scaler.update();
+  CHECK(scaler.get_scale() == 512.0F);
+}
+
+TEST_CASE("step_gradients gives a new tree of floats where gradients are narrower, or const") {
+  GradScaler scaler(presets::torch(1024.0));
+  const std::vector<std::vector<half>> halves{{half(0x1p-14F)}, {half(2.0F)}};
+  const auto expect = [](const std::vector<Weights>& grads) { return grads[0][0] == 0x1p-24F && grads[1][0] == 2.0F / 1024; };
+  (void)scaler.scale(1.0F);
+  CHECK(scaler.step_gradients(halves, [&](std::vector<Weights>& grads) { return expect(grads); }).value == true);
+  CHECK(halves[1][0] == half(2.0F));
+  const Weights floats{1024.0F};
+  CHECK(scaler.step_gradients(floats, [](const Weights& grads) { return grads[0]; }).value == 1.0F);
+  CHECK(floats[0] == 1024.0F);
+  CHECK(scaler.step_gradients(std::vector<headroom::bfloat16>(1), [](Weights& grads) { return grads.size(); }).value == 1);
+  const auto overflow = scaler.step_gradients(std::vector<half>{half(infinity())}, [](Weights&) { return 1; });
+  CHECK(overflow.skipped);
+  CHECK(overflow.nonfinite->index == 0);
+  CHECK(scaler.step_gradients(std::vector<std::vector<half>>(), [](auto&) {}).reason == SkipReason::no_gradients);
+  CHECK(scaler.step_gradients(std::vector<Weights>(), [](auto&) {}).reason == SkipReason::no_gradients);
+  scaler.update();
+  CHECK(scaler.get_scale() == 512.0F);
+}
+
+// ---- settings ----
 
 TEST_CASE("disabled, everything passes through") {
   GradScaler scaler(presets::torch(), false);
@@ -166,10 +474,14 @@ TEST_CASE("disabled, everything passes through") {
   const auto result = scaler.step(optimizer, 0.0F);
   CHECK_FALSE(result.skipped);
   CHECK(result.value == 1);
+  CHECK(result.loss_scale == 1.0F);
   CHECK(optimizer.grads == Weights{infinity()});
-  (void)scaler.step(optimizer);
+  scaler.step(optimizer);
+  CHECK(scaler.step_gradients(optimizer.grads, [](Weights&) { return 2; }).value == 2);
+  CHECK(scaler.step_gradients(std::vector<half>{half(3.0F)}, [](Weights& grads) { return grads[0]; }).value == 3.0F);
   scaler.update();
   scaler.update(7.0F);
+  scaler.abandon();
   CHECK(scaler.get_scale() == 1.0F);
   CHECK_FALSE(scaler.is_enabled());
   CHECK(scaler.state_dict().empty());
@@ -188,10 +500,8 @@ TEST_CASE("a scaler made with torch's arguments has torch's rule and defaults") 
   CHECK_FALSE(all.is_enabled());
   CHECK(GradScaler<>(1024.0, 4.0).policy() == presets::torch(1024.0, 4.0));
   CHECK(GradScaler<>(0x1p-126).policy() == presets::torch(0x1p-126));
-  CHECK(GradScaler<>().policy() == headroom::DynamicLossScale());
   CHECK(GradScaler().policy() == headroom::DynamicLossScale());
   CHECK_FALSE(GradScaler(headroom::ConstantLossScale(2.0F), false).is_enabled());
-  CHECK(GradScaler<headroom::ConstantLossScale>(headroom::ConstantLossScale(2.0F)).get_scale() == 2.0F);
   static_assert(!std::is_constructible_v<GradScaler<>, bool>);
   static_assert(!std::is_constructible_v<GradScaler<headroom::ConstantLossScale>, double>);
   static_assert(!std::is_constructible_v<GradScaler<headroom::HysteresisScale>, double>);
@@ -200,6 +510,17 @@ TEST_CASE("a scaler made with torch's arguments has torch's rule and defaults") 
   CHECK_THAT(support::message_of([] { (void)GradScaler(1.0, 1.0); }), ContainsSubstring("growth_factor is 1"));
   CHECK_THAT(support::message_of([] { (void)GradScaler(1.0, 2.0, 1.0); }), ContainsSubstring("backoff_factor is 1"));
   CHECK_THAT(support::message_of([] { (void)GradScaler(1.0, 2.0, 0.5, 0); }), ContainsSubstring("growth_interval is 0"));
+}
+
+TEST_CASE("a scaler can be a member of an aggregate, and copied") {
+  struct Trainer {
+    GradScaler<> scaler;
+    int steps;
+  };
+  Trainer trainer{};
+  CHECK(trainer.scaler.get_scale() == 32768.0F);
+  const Trainer copy = trainer;
+  CHECK(copy.scaler.policy() == trainer.scaler.policy());
 }
 
 TEST_CASE("it takes any policy, and follows torch's recorded sequences") {
@@ -218,18 +539,155 @@ TEST_CASE("it takes any policy, and follows torch's recorded sequences") {
   }
 }
 
-TEST_CASE("a scaler can be a member of an aggregate") {
-  struct Trainer {
-    GradScaler<> scaler;
-    int steps;
+TEST_CASE("settings are read and set as in torch") {
+  GradScaler scaler(presets::torch());
+  CHECK(scaler.get_growth_factor() == 2.0);
+  CHECK(scaler.get_backoff_factor() == 0.5);
+  CHECK(scaler.get_growth_interval() == 2000);
+  scaler.set_growth_factor(3.0);
+  scaler.set_backoff_factor(0.25);
+  scaler.set_growth_interval(5);
+  CHECK(scaler.policy() == presets::torch(65536.0, 3.0, 0.25, 5));
+  CHECK_THAT(support::message_of([&] { scaler.set_growth_factor(1.0); }), ContainsSubstring("growth_factor is 1"));
+  CHECK_THAT(support::message_of([&] { scaler.set_growth_interval(0); }), ContainsSubstring("growth_interval is 0"));
+  CHECK(scaler.policy() == presets::torch(65536.0, 3.0, 0.25, 5));
+  GradScaler hysteresis(presets::apex());
+  hysteresis.set_growth_interval(7);
+  CHECK(hysteresis.policy() == presets::apex(65536.0, 2.0, 0.5, 7));
+}
+
+TEST_CASE("a policy that is set is that of the next iteration, and knows nothing of this one") {
+  for (const bool scales : {true, false}) {
+    GradScaler scaler(presets::torch(1024.0));
+    Sgd a{{1.0F}, {infinity()}}, b{{1.0F}, {1024.0F}};
+    if (scales) (void)scaler.scale(1.0F);
+    scaler.step(a);
+    scaler.set_policy(presets::torch(64.0, 4.0));
+    CHECK(scaler.get_scale() == 64.0F);  // of the next loss
+    const auto result = scaler.step(b);
+    CHECK(result.loss_scale == 1024.0F);
+    CHECK(b.weights == Weights{0.0F});
+    scaler.update();
+    CHECK(scaler.policy() == presets::torch(64.0, 4.0));
+    b.grads = {scaler.scale(1.0F)};
+    scaler.step(b);
+    scaler.update();
+    CHECK(scaler.policy() == presets::torch(64.0, 4.0).adjust(true));
+    CHECK(b.weights == Weights{-1.0F});
+    scaler.set_policy(presets::torch(32.0));  // between two iterations
+    b.grads = {scaler.scale(infinity())};
+    CHECK(scaler.step(b).loss_scale == 32.0F);
+    scaler.update();
+    CHECK(scaler.get_scale() == 16.0F);
+  }
+}
+
+TEST_CASE("on_floor is called for an overflow at the floor, after the update") {
+  GradScaler scaler(presets::jmp(2.0));
+  int calls = 0;
+  const auto overflow = [&] {
+    Sgd optimizer{{1.0F}, {infinity()}};
+    CHECK(scaler.step(optimizer).skipped);  // at the floor as well
+    CHECK(optimizer.weights == Weights{1.0F});
+    scaler.update();
   };
-  Trainer trainer{};
-  CHECK(trainer.scaler.get_scale() == 32768.0F);
-  CHECK(trainer.steps == 0);
-  struct Background {
-    headroom::AsyncGradScaler<> scaler;
-    int steps;
-  };
-  Background background{};
-  CHECK(background.scaler.get_scale() == 32768.0F);
+  overflow();  // without a callback training continues
+  overflow();
+  CHECK(scaler.get_scale() == 1.0F);
+  scaler.set_on_floor([&](const headroom::DynamicLossScale& policy) {
+    ++calls;
+    CHECK(policy.loss_scale() == 1.0F);
+    if (calls == 2) throw std::runtime_error("the training has diverged");
+  });
+  scaler.update(4.0F);
+  overflow();
+  overflow();
+  CHECK(calls == 0);
+  overflow();
+  CHECK(calls == 1);
+  CHECK_THROWS_AS(overflow(), std::runtime_error);
+  CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: no optimizer"));  // it was done
+  scaler.update(4.0F);
+  (void)scaler.scale(1.0F);
+  scaler.update(1.0F);  // after the loss: its overflow is not at the floor
+  overflow();
+  CHECK(calls == 2);
+}
+
+TEST_CASE("a reducer decides for all ranks, once per optimizer, before anything else") {
+  GradScaler<> scaler;
+  int calls = 0;
+  bool other_rank_is_finite = false;
+  scaler.set_reducer([&](const GradientSums& local) {
+    ++calls;
+    return GradientSums{other_rank_is_finite, local.max_abs, local.sum_of_squares};
+  });
+  Sgd optimizer{{1.0F}, {32768.0F}};
+  CHECK_FALSE(scaler.unscale_(optimizer).finite);
+  const auto result = scaler.step(optimizer);
+  CHECK(result.skipped);
+  CHECK_FALSE(result.nonfinite.has_value());  // it is not here
+  CHECK(calls == 1);
+  scaler.update();
+  CHECK(scaler.get_scale() == 16384.0F);
+  other_rank_is_finite = true;
+  optimizer.grads = {16384.0F};
+  CHECK_FALSE(scaler.step(optimizer).skipped);
+  CHECK(calls == 2);
+  scaler.update();
+  CHECK_FALSE(scaler.step(Owner{std::vector<Weights>()}).skipped);  // no gradients here, but elsewhere
+  CHECK(scaler.step_gradients(std::vector<std::vector<half>>(), [](auto&) { return 1; }).value == 1);
+  CHECK(calls == 4);
+  scaler.update();
+  scaler.set_reducer(nullptr);
+  CHECK(scaler.step(Owner{std::vector<Weights>()}).skipped);
+  CHECK(calls == 4);
+}
+
+TEST_CASE("if the reducer throws, the gradients count as an overflow until the iteration ends") {
+  for (const bool clips : {false, true}) {
+    GradScaler scaler(presets::torch(1024.0));
+    Sgd optimizer{{1.0F}, {1024.0F}};
+    bool throws = true;
+    scaler.set_reducer([&](const GradientSums& local) {
+      if (throws) throw std::runtime_error("timeout");
+      return local;
+    });
+    const auto unscale = [&] { clips ? (void)scaler.unscale_and_clip_(optimizer, 0.5) : (void)scaler.unscale_(optimizer); };
+    CHECK_THROWS_AS(unscale(), std::runtime_error);
+    throws = false;
+    CHECK_THAT(logic_error_of(unscale), ContainsSubstring("has been unscaled"));
+    CHECK(scaler.step(optimizer).reason == SkipReason::not_finite);
+    CHECK(optimizer.weights == Weights{1.0F});
+    scaler.update();
+    CHECK(scaler.get_scale() == 512.0F);
+  }
+}
+
+TEST_CASE("a scaler that was saved and loaded continues as the other one") {
+  GradScaler scaler(presets::torch(65536.0, 2.0, 0.5, 3)), resumed(presets::torch());
+  for (int step = 0; step < 50; ++step) {
+    Sgd optimizer{{1.0F}, {step % 7 == 3 ? infinity() : 1.0F}}, same = optimizer;
+    resumed = GradScaler(presets::torch());
+    resumed.load_state_dict(scaler.state_dict());
+    scaler.step(optimizer);
+    resumed.step(same);
+    CHECK(optimizer.weights == same.weights);
+    scaler.update();
+    resumed.update();
+    CHECK(scaler.policy() == resumed.policy());
+  }
+  const auto before = resumed.policy();
+  CHECK_THAT(support::message_of([&] { resumed.load_state_dict({}); }), ContainsSubstring("the key 'version' is missing"));
+  CHECK(resumed.policy() == before);
+}
+
+TEST_CASE("several threads find the same") {
+  GradScaler scaler(presets::torch());
+  scaler.set_executor(headroom::parallel(2));
+  Sgd optimizer{Weights(1000000, 1.0F), Weights(1000000, 65536.0F)};
+  optimizer.grads.back() = -131072.0F;
+  CHECK(scaler.step(optimizer).report.max_abs == 2.0);
+  CHECK(optimizer.weights.front() == 0.0F);
+  CHECK(optimizer.weights.back() == 3.0F);
 }

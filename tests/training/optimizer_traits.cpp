@@ -1,117 +1,127 @@
+#include <headroom/dtype/bfloat16.hpp>
 #include <headroom/dtype/half.hpp>
-#include <headroom/ops/policy_verbs.hpp>
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/presets.hpp>
-#include <headroom/training/async_grad_scaler.hpp>
 #include <headroom/training/grad_scaler.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <memory>
+#include <optional>
+#include <random>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <vector>
 
+#include "support/bits.hpp"
 #include "support/catch.hpp"
-#include "support/errors.hpp"
 #include "support/optimizers.hpp"
+#include "support/samples.hpp"
 
-using Catch::Matchers::ContainsSubstring;
+using Catch::Approx;
 using headroom::GradientFactor;
+using headroom::GradientNorm;
+using headroom::GradientReport;
 using headroom::GradScaler;
 using headroom::half;
-using support::logic_error_of;
+using headroom::NonFinite;
+using headroom::ParallelExecutor;
+using support::infinity;
 using support::Sgd;
 using support::Weights;
 namespace presets = headroom::presets;
 
 namespace {
 
-/// An optimizer of somebody else's, with 16-bit gradients.
+/// A foreign optimizer, with 16-bit gradients.
 struct Foreign {
   std::vector<half> flat;
   bool applied = false;
 };
 
-/// Each kind of step, and whether it asks for a GradientFactor.
-template <class Derived>
-struct Recording {
-  Weights grads{1024.0F};
-  std::size_t arguments = 0;
-  double factor = 0.0;
-  Weights& gradients() { return grads; }
-};
-
-struct TakesAnything : Recording<TakesAnything> {
-  template <class... Args>
-  void step(Args&&... args) {
-    arguments = sizeof...(args);
-  }
-};
-
-struct TakesAnythingAndAsks : Recording<TakesAnythingAndAsks> {
+/// A deferred optimizer of any tree.
+template <class Tree>
+struct Fused {
   static constexpr bool takes_gradient_factor = true;
-  template <class First, class... Args>
-  void step(First first, Args&&... args) {
-    arguments = 1 + sizeof...(args);
-    if constexpr (std::is_same_v<First, GradientFactor>) factor = first.value;
+  Tree grads;
+  double factor = 0.0, rate = 0.0;
+  Tree& gradients() { return grads; }
+  void step(GradientFactor by, double learning_rate = 1.0) {
+    factor = by.value;
+    rate = learning_rate;
+  }
+};
+template <class Tree>
+Fused(Tree) -> Fused<Tree>;
+
+struct Remote {
+  Weights grads;
+  std::vector<std::string> calls{};
+  std::size_t threads = 0;
+};
+/// A Remote without a find_nonfinite.
+struct Blind : Remote {};
+
+struct RemoteTraits {
+  static inline Remote* current = nullptr;
+  static Weights& gradients(Remote& optimizer) {
+    current = &optimizer;
+    return optimizer.grads;
+  }
+  static void step(Remote&) {}
+  static GradientReport unscale(const ParallelExecutor& executor, Weights& grads, float scale) {
+    current->threads = executor.concurrency();
+    current->calls.push_back("unscale");
+    return headroom::unscale_in_place(executor, grads, scale);
+  }
+  static GradientNorm measure(const ParallelExecutor& executor, const Weights& grads) {
+    current->calls.push_back("measure");
+    return headroom::measure(executor, grads);
+  }
+  static GradientReport scale(const ParallelExecutor& executor, Weights& grads, double factor) {
+    current->calls.push_back("scale");
+    return headroom::unscale_in_place(executor, grads, static_cast<float>(1.0 / factor));
   }
 };
 
-struct Overloaded : Recording<Overloaded> {
-  void step() {}
-  void step(GradientFactor by) { factor = by.value; }
+/// Its pass ends halfway.
+struct Breaking {
+  Weights grads;
 };
-
-struct TakesMore : Recording<TakesMore> {
-  void step(GradientFactor by, float rate, const std::string& name) {
-    factor = by.value * static_cast<double>(rate) * static_cast<double>(name.size());
-  }
-};
-
-struct TakesMuch : Recording<TakesMuch> {
-  void step(GradientFactor by, int a, int b, Weights& c, float&& d) {
-    factor = by.value * static_cast<double>(a + b) * static_cast<double>(c[0]) * static_cast<double>(d);
-  }
-};
-
-struct Refuses : Recording<Refuses> {
-  static constexpr bool takes_gradient_factor = false;
-  void step(GradientFactor by = {}) { factor = by.value; }
-};
-
-struct TakesDouble : Recording<TakesDouble> {
-  void step(double by = 3.0) { factor = by; }
-};
-
-struct HandedAndGeneric {
-  static constexpr bool takes_gradient_factor = true;
-  double sum = 0.0;
-  template <class By>
-  void step(Weights& grads, By by) {
-    if constexpr (std::is_same_v<By, GradientFactor>) sum += static_cast<double>(grads[0]) * by.value;
-  }
-};
-
-template <class Optimizer, class... Args>
-Optimizer after_step(bool deferred, Args&&... args) {
-  GradScaler scaler(presets::torch(1024.0));
-  scaler.set_deferred(deferred);
-  Optimizer optimizer;
-  (void)scaler.step(optimizer, args...);
-  return optimizer;
-}
 
 }  // namespace
 
 template <>
+struct headroom::optimizer_traits<Breaking> {
+  static Weights& gradients(Breaking& optimizer) { return optimizer.grads; }
+  static void step(Breaking&) {}
+  static GradientReport unscale(const ParallelExecutor&, Weights& grads, float scale) {
+    grads[0] /= scale;
+    throw std::runtime_error("the device is gone");
+  }
+  static GradientNorm measure(const ParallelExecutor&, const Weights&) { return {}; }
+  static GradientReport scale(const ParallelExecutor&, Weights&, double) { return {}; }
+};
+template <>
 struct headroom::optimizer_traits<Foreign> {
+  static constexpr bool allow_fp16_gradients = true;
   static auto gradients(Foreign& optimizer) { return std::tie(optimizer.flat); }
   static void step(Foreign& optimizer) { optimizer.applied = true; }
 };
+template <>
+struct headroom::optimizer_traits<Blind> : RemoteTraits {};
+template <>
+struct headroom::optimizer_traits<Remote> : RemoteTraits {
+  static std::optional<NonFinite> find_nonfinite(const ParallelExecutor&, const Weights& grads) {
+    current->calls.push_back("find");
+    return NonFinite{"on the device", grads.size(), NonFiniteKind::nan, 1, 2};
+  }
+};
 
-TEST_CASE("traits of a user's own, a tree of views, a step that returns nothing") {
+TEST_CASE("traits of a user's own, a tree of views, a step that returns nothing, fp16 gradients that are allowed") {
   GradScaler scaler(headroom::ConstantLossScale(8.0F));
   Foreign optimizer{{half(8.0F), half(-4.0F)}};
   const auto result = scaler.step(optimizer);
@@ -121,71 +131,163 @@ TEST_CASE("traits of a user's own, a tree of views, a step that returns nothing"
   CHECK(result.report.max_abs == 1.0);
 }
 
-TEST_CASE("a GradientFactor is for optimizers that ask for one") {
-  CHECK(after_step<TakesAnything>(false).arguments == 0);
-  CHECK(after_step<TakesAnything>(false, 1, 2).arguments == 2);
-  CHECK(after_step<TakesAnythingAndAsks>(false, 7).arguments == 2);
-  CHECK(after_step<TakesAnythingAndAsks>(false, 7).factor == 1.0);
-  CHECK(after_step<TakesAnythingAndAsks>(true, 7).factor == 1.0 / 1024);
-  CHECK(after_step<Overloaded>(true).factor == 1.0 / 1024);
-  CHECK(after_step<TakesMore>(true, 0.5F, "four").factor == 2.0 / 1024);
-  CHECK(after_step<Refuses>(false).factor == 1.0);
-  Weights one{1.0F};
-  for (const bool deferred : {false, true}) {
-    GradScaler scaler(presets::torch(1024.0));
-    scaler.set_deferred(deferred);
-    TakesMuch optimizer;
-    (void)scaler.step(optimizer, 1, 2, one, 1.0F);
-    CHECK(optimizer.factor == (deferred ? 3.0 / 1024 : 3.0));
-  }
-  CHECK(after_step<TakesDouble>(false).factor == 3.0);
-}
-
-TEST_CASE("deferred: who takes no GradientFactor is refused at the first call, before anything is measured") {
-  const auto check = [](auto optimizer) {
-    GradScaler scaler(presets::torch(1024.0));
-    scaler.set_deferred(true);
-    const std::string expected = "takes no GradientFactor";
-    CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_(optimizer); }), ContainsSubstring(expected));
-    CHECK_THAT(logic_error_of([&] { (void)scaler.unscale_and_clip_(optimizer, 1.0); }), ContainsSubstring(expected));
-    CHECK_THAT(logic_error_of([&] { (void)scaler.step(optimizer); }), ContainsSubstring(expected));
-    CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("no optimizer has been unscaled"));
-    CHECK(optimizer.gradients() == Weights{1024.0F});
-  };
-  check(Sgd{{1.0F}, {1024.0F}});
-  check(TakesAnything());
-  check(Refuses());
-  check(TakesDouble());
-}
-
-TEST_CASE("deferred, with gradients that are handed over") {
-  struct Fused {
-    double sum = 0.0;
-    void step(Weights& grads, GradientFactor by, double rate) { sum += static_cast<double>(grads[0]) * by.value * rate; }
-  } fused;
-  HandedAndGeneric generic;
-  headroom::AsyncGradScaler scaler(presets::torch(1024.0));
-  scaler.configure([](auto& there) { there.set_deferred(true); });
-  (void)scaler.submit_gradients(fused, Weights{2048.0F}, 0.5);
-  (void)scaler.submit_gradients(generic, Weights{2048.0F});
-  scaler.update();
-  scaler.synchronize();
-  CHECK(fused.sum == 1.0);
-  CHECK(generic.sum == 2.0);
-}
-
-TEST_CASE("deferred: what a step takes beside the factor, by value and by reference, is found out before it is known") {
-  struct Mixed : Recording<Mixed> {
-    void step(GradientFactor by, std::unique_ptr<int> number, Weights& log, const std::string&) {
-      factor = by.value * static_cast<double>(*number);
-      log.push_back(1.0F);
+TEST_CASE("arguments of a step go through, by value and by reference") {
+  struct Optimizer : Sgd {
+    void step(std::unique_ptr<int> number, Weights& log, const std::string& name) {
+      log.push_back(static_cast<float>(*number) * static_cast<float>(name.size()));
     }
   } optimizer;
+  optimizer.grads = {1.0F};
   Weights log;
+  GradScaler<> scaler;
+  CHECK_FALSE(scaler.step(optimizer, std::make_unique<int>(2), log, "four").skipped);
+  CHECK(log == Weights{8.0F});
+}
+
+TEST_CASE("bfloat16 has the exponents of float, and may be unscaled in place; so may anything that is not scaled") {
+  struct Brain {
+    std::vector<headroom::bfloat16> grads;
+    std::vector<headroom::bfloat16>& gradients() { return grads; }
+    void step() {}
+  } brain{{headroom::bfloat16(1024.0F)}};
+  CHECK(GradScaler(1024.0).step(brain).report.max_abs == 1.0);
+  struct Half {
+    std::vector<half> grads;
+    std::vector<half>& gradients() { return grads; }
+    void step() {}
+  } narrow{{half(1024.0F)}};
+  CHECK(GradScaler(headroom::NoOpLossScale()).step(narrow).report.max_abs == 1024.0);
+  CHECK(GradScaler(headroom::NoOpLossScale()).unscale_and_clip_(narrow, 2.0).norm == 1024.0);
+  CHECK(narrow.grads[0] == half(2.0F));
+}
+
+// ---- deferred ----
+
+TEST_CASE("deferred: gradients stay as they are, and the optimizer gets the factor") {
+  for (const double max_norm : {1e9, 2.5}) {
+    for (const float size : {1.0F, infinity()}) {
+      GradScaler scaler(presets::torch(4096.0)), deferred(presets::torch(4096.0));
+      Sgd plain{{0.0F, 0.0F}, {3.0F * 4096.0F, -4.0F * 4096.0F * size}};
+      Fused fused{plain.grads};
+      const Weights before = fused.grads;
+      const GradientNorm first = scaler.unscale_and_clip_(plain, max_norm),
+                         second = deferred.unscale_and_clip_(fused, max_norm);
+      CHECK(support::bits_of(first.norm) == support::bits_of(second.norm));
+      CHECK(support::bits_of(first.max_abs) == support::bits_of(second.max_abs));
+      CHECK(fused.grads == before);
+      CHECK(scaler.step(plain).skipped == deferred.step(fused, 0.5).skipped);
+      if (size == 1.0F) CHECK(fused.factor == Approx((max_norm > 5.0 ? 1.0 : 0.5) / 4096));
+      if (size == 1.0F) CHECK(fused.rate == 0.5);
+      scaler.update();
+      deferred.update();
+      CHECK(scaler.policy() == deferred.policy());
+    }
+  }
   GradScaler scaler(presets::torch(1024.0));
-  scaler.set_deferred(true);
-  CHECK(scaler.unscale_(optimizer).max_abs == 1.0);
-  CHECK_FALSE(scaler.step(optimizer, std::make_unique<int>(2), log, "a name").skipped);
-  CHECK(optimizer.factor == 2.0 / 1024);
-  CHECK(log.size() == 1);
+  Fused narrow{std::vector<half>{half(0x1p-24F)}};
+  CHECK(scaler.step(narrow).report.max_abs == 0x1p-34);
+  CHECK(narrow.factor == 1.0 / 1024);
+  scaler.update();
+  narrow.grads[0] = half(infinity());
+  CHECK(scaler.step(narrow).nonfinite->inf_count == 1);
+  GradScaler disabled(presets::torch(1024.0), false);
+  Fused floats{Weights{4.0F}};
+  CHECK(disabled.unscale_and_clip_(floats, 1.0).norm == 4.0);
+  disabled.step(floats);
+  CHECK(floats.grads[0] == 1.0F);
+  CHECK(floats.factor == 1.0);
+}
+
+TEST_CASE("a step that can do without a factor gets none unless it asks for one") {
+  struct Optional : Sgd {
+    double factor = 0.0;
+    void step(GradientFactor by = {}) { factor = by.value; }
+  } optimizer;
+  optimizer.grads = {1024.0F};
+  CHECK_FALSE(GradScaler(1024.0).step(optimizer).skipped);
+  CHECK(optimizer.factor == 1.0);
+  CHECK(optimizer.grads[0] == 1.0F);
+}
+
+TEST_CASE("deferred: finite is what is finite once it is multiplied in float, at the edge of every scale") {
+  std::mt19937 random(support::seed);
+  int overflows = 0, runs = 0;
+  for (int run = 0; run < support::cases(400); ++run) {
+    const auto scale = std::ldexp(1.0F + static_cast<float>(random() % 1024) / 1024.0F, -static_cast<int>(1 + random() % 120));
+    const auto edge = static_cast<float>(static_cast<double>(scale) * 0x1.fffffep127);
+    for (int units = -3; units <= 3; ++units) {
+      float gradient = edge;
+      support::set_bits(gradient, support::bits_of(edge) + static_cast<unsigned>(units));
+      Fused optimizer{std::vector<Weights>{{0.0F}, {1.0F, -gradient}}};
+      GradScaler scaler{headroom::ConstantLossScale(scale)};
+      const bool clips = random() % 2 == 0;
+      if (clips) scaler.unscale_and_clip_(optimizer, 1e30);
+      const bool skipped = scaler.step(optimizer).skipped;
+      const float product = gradient * static_cast<float>(1.0 / static_cast<double>(scale));
+      REQUIRE(skipped != support::is_finite<headroom::binary32>(support::bits_of(product)));
+      if (!skipped) {
+        const float taken = gradient * static_cast<float>(optimizer.factor);
+        REQUIRE(support::is_finite<headroom::binary32>(support::bits_of(taken)));
+      }
+      overflows += skipped ? 1 : 0;
+      ++runs;
+    }
+  }
+  CHECK(overflows > runs / 4);
+  CHECK(overflows < runs * 3 / 4);
+}
+
+// ---- passes of one's own ----
+
+TEST_CASE("gradients elsewhere are left to the functions of their optimizer_traits") {
+  using Calls = std::vector<std::string>;
+  GradScaler scaler(presets::torch(1024.0));
+  Remote optimizer{{2048.0F}};
+  CHECK(scaler.unscale_(optimizer).max_abs == 2.0);
+  CHECK(optimizer.calls == Calls{"unscale"});
+  CHECK(optimizer.threads == 1);
+  scaler.update();
+  optimizer = {{2048.0F}};
+  CHECK(scaler.unscale_and_clip_(optimizer, 0.5).norm == 2.0);
+  CHECK(optimizer.grads == Weights{0.5F});
+  CHECK(optimizer.calls == Calls{"measure", "scale"});
+  scaler.update();
+  optimizer = {{2048.0F}};
+  CHECK(scaler.unscale_and_clip_(optimizer, 5.0).norm == 2.0);
+  CHECK(optimizer.grads == Weights{2.0F});
+  CHECK(optimizer.calls == Calls{"measure", "unscale"});
+  scaler.update();
+  optimizer = {{infinity()}};
+  scaler.set_executor(headroom::parallel(3));
+  const auto result = scaler.step(optimizer);
+  CHECK(result.nonfinite->path == "on the device");
+  CHECK(optimizer.calls == Calls{"unscale", "find"});
+  CHECK(optimizer.threads == 3);
+  Blind blind{{{infinity()}}};
+  const auto unseen = scaler.step(blind);
+  CHECK(unseen.reason == headroom::SkipReason::not_finite);
+  CHECK_FALSE(unseen.nonfinite.has_value());
+}
+
+TEST_CASE("gradients that a pass has left half unscaled are not unscaled again") {
+  GradScaler scaler(headroom::ConstantLossScale(2.0F));
+  Breaking optimizer{{8.0F, 8.0F}};
+  CHECK_THROWS_AS(scaler.unscale_(optimizer), std::runtime_error);
+  CHECK(optimizer.grads == Weights{4.0F, 8.0F});
+  CHECK(scaler.step(optimizer).skipped);
+  CHECK(optimizer.grads == Weights{4.0F, 8.0F});
+}
+
+TEST_CASE("a call that was refused before anything was written can be repeated") {
+  const auto shared = std::make_shared<Weights>(Weights{8.0F});
+  struct Tied {
+    std::vector<std::shared_ptr<Weights>> grads;
+    auto& gradients() { return grads; }
+    void step() {}
+  } optimizer{{shared, shared}};
+  GradScaler scaler(headroom::ConstantLossScale(2.0F));
+  CHECK_THROWS_AS(scaler.step(optimizer), std::invalid_argument);
+  optimizer.grads.pop_back();
+  CHECK_FALSE(scaler.step(optimizer).skipped);
+  CHECK(*shared == Weights{4.0F});
 }

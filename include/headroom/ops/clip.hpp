@@ -85,11 +85,12 @@ GradientNorm unscale_and_clip(const Executor& executor, Tree& tree, const float&
 /// beyond the range of measure before they are unscaled count as not finite, or, if they are that small, as zero. Throws
 /// std::invalid_argument if max_norm is negative or NaN, or loss_scale is not in [2^-126, 2^126].
 template <class Executor, class Tree>
-GradientNorm unscale_and_clip_in_place(const Executor& executor, Tree&& tree, const float& loss_scale, const double& max_norm) {
+[[nodiscard]] GradientNorm unscale_and_clip_in_place(const Executor& executor, Tree&& tree, const float& loss_scale,
+                                                     const double& max_norm) {
   return detail::unscale_and_clip(executor, tree, loss_scale, max_norm);
 }
 template <class Tree>
-GradientNorm unscale_and_clip_in_place(Tree&& tree, const float& loss_scale, const double& max_norm) {
+[[nodiscard]] GradientNorm unscale_and_clip_in_place(Tree&& tree, const float& loss_scale, const double& max_norm) {
   return headroom::unscale_and_clip_in_place(sequential, tree, loss_scale, max_norm);
 }
 

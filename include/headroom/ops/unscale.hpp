@@ -23,23 +23,23 @@ template <class To = same_dtype, class Tree>
 
 /// Unscales the gradients in place. 16-bit gradients are rounded, and may underflow, in their own dtype.
 template <class Executor, class Tree>
-GradientReport unscale_in_place(const Executor& executor, Tree&& tree, const float& loss_scale) {
+[[nodiscard]] GradientReport unscale_in_place(const Executor& executor, Tree&& tree, const float& loss_scale) {
   return detail::transform_in_place<detail::UnscaleOps>(executor, detail::unscale_pass(loss_scale), tree);
 }
 template <class Tree>
-GradientReport unscale_in_place(Tree&& tree, const float& loss_scale) {
+[[nodiscard]] GradientReport unscale_in_place(Tree&& tree, const float& loss_scale) {
   return headroom::unscale_in_place(sequential, tree, loss_scale);
 }
 
 /// Unscales into an existing tree of the same structure and shapes, with any floating-point dtypes, under the conditions of
 /// cast_into.
 template <class Executor, class Source, class Destination>
-GradientReport unscale_into(const Executor& executor, const Source& source, Destination&& destination,
-                            const float& loss_scale) {
+[[nodiscard]] GradientReport unscale_into(const Executor& executor, const Source& source, Destination&& destination,
+                                          const float& loss_scale) {
   return detail::transform_into<detail::UnscaleOps>(executor, detail::unscale_pass(loss_scale), source, destination);
 }
 template <class Source, class Destination>
-GradientReport unscale_into(const Source& source, Destination&& destination, const float& loss_scale) {
+[[nodiscard]] GradientReport unscale_into(const Source& source, Destination&& destination, const float& loss_scale) {
   return headroom::unscale_into(sequential, source, destination, loss_scale);
 }
 
@@ -51,15 +51,15 @@ GradientReport unscale_into(const Source& source, Destination&& destination, con
 ///
 /// Takes the same trees as unscale_into and throws the same errors. A leaf may be its own destination.
 template <class Executor, class Source, class Destination>
-GradientReport accumulate_into(const Executor& executor, const Source& source, Destination&& destination,
-                               const float& loss_scale) {
+[[nodiscard]] GradientReport accumulate_into(const Executor& executor, const Source& source, Destination&& destination,
+                                             const float& loss_scale) {
   detail::Pass pass = detail::unscale_pass(loss_scale);
   pass.adds = true;
   using AddOps = detail::Ops<detail::Op::add_scaled, detail::Op::add_unscaled>;
   return detail::report_of(detail::plan_and_run<AddOps, detail::DestinationIs::the_users>(executor, pass, source, destination));
 }
 template <class Source, class Destination>
-GradientReport accumulate_into(const Source& source, Destination&& destination, const float& loss_scale) {
+[[nodiscard]] GradientReport accumulate_into(const Source& source, Destination&& destination, const float& loss_scale) {
   return headroom::accumulate_into(sequential, source, destination, loss_scale);
 }
 

@@ -31,17 +31,17 @@ class LossScaleVerbs {
     return verbs<Args...>::template unscale<To>(self(), std::forward<Args>(args)...);
   }
   template <class... Args>
-  GradientReport unscale_in_place(Args&&... args) const {
+  [[nodiscard]] GradientReport unscale_in_place(Args&&... args) const {
     return verbs<Args...>::unscale_in_place(self(), std::forward<Args>(args)...);
   }
   /// unscale_into(source, destination, loss_scale)
   template <class... Args>
-  GradientReport unscale_into(Args&&... args) const {
+  [[nodiscard]] GradientReport unscale_into(Args&&... args) const {
     return verbs<Args...>::unscale_into(self(), std::forward<Args>(args)...);
   }
   /// unscale_and_clip_in_place(tree, loss_scale, max_norm)
   template <class... Args>
-  GradientNorm unscale_and_clip_in_place(Args&&... args) const {
+  [[nodiscard]] GradientNorm unscale_and_clip_in_place(Args&&... args) const {
     return verbs<Args...>::unscale_and_clip_in_place(self(), std::forward<Args>(args)...);
   }
 

@@ -2,62 +2,27 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
-#include <headroom/detail/job_thread.hpp>
+#include <headroom/ops/scale.hpp>
+#include <headroom/state/fields.hpp>
 #include <headroom/training/grad_scaler.hpp>
 
+#include <algorithm>
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <exception>
+#include <future>
 #include <memory>
-#include <string>
+#include <mutex>
+#include <optional>
+#include <thread>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
-namespace detail {
-
-/// An argument of a step as it is passed on: a copy that is moved, or what a std::ref refers to.
-template <class T>
-using Unwrapped = decltype(std::get<0>(std::make_tuple(std::declval<T>())));
-
-/// The jobs of that thread share it, so that the AsyncGradScaler may be destroyed in one of them.
-template <class Policy>
-class BackgroundScaler : public GradScaler<Policy> {
- public:
-  BackgroundScaler(const Policy& policy, bool enabled, bool backs_off_twice)
-      : GradScaler<Policy>(policy, enabled), decided(policy), updated_scale(policy.loss_scale()) {
-    this->backs_off_once_ = !backs_off_twice;
-  }
-
-  /// `max_norm` is a number, or nullptr.
-  template <class Optimizer, class MaxNorm, class... Args>
-  auto step_at(float scale, Optimizer& optimizer, const MaxNorm& max_norm, Args&&... args) {
-    this->iteration_.set_loss_scale(scale);
-    if constexpr (std::is_same_v<MaxNorm, double>) {
-      const GradientNorm norm = this->unscale_and_clip_(optimizer, max_norm);
-      return ClippedStepResult{this->step(optimizer, std::forward<Args>(args)...), norm.norm};
-    } else {
-      return this->step(optimizer, std::forward<Args>(args)...);
-    }
-  }
-  void end_iteration() {
-    this->iteration_.end();
-    decide();
-  }
-  void decide(std::uint64_t updates = 0) {
-    decided = this->policy_;
-    updated_scale = decided.loss_scale();
-    updates_done += updates;
-  }
-
-  JobQueue jobs;
-  // Of both threads, under the lock of the jobs; the scaler itself belongs to that thread.
-  Policy decided;
-  float updated_scale;  // by the last update that is done
-  std::uint64_t updates_done = 0;
-};
-
-}  // namespace detail
 
 struct AsyncGradScalerConfig {
   bool enabled = true;
@@ -77,78 +42,86 @@ struct AsyncGradScalerConfig {
 ///     }
 ///     scaler.synchronize();
 ///
-/// Whatever is submitted, and whatever a step changes, belongs to the other thread until the next but one update, or a
-/// synchronize, has returned. Hence two sets of gradients, and weights that step k - 1 may write while those of step k - 2 are
-/// read: examples/async_optimizer.cpp. RoundPipe's GradScaler has the same interface and timing.
+/// What is submitted, and what a step changes, belongs to the other thread until the next but one `update`, or a `synchronize`,
+/// has returned. So keep two sets of gradients, and weights that step k - 1 may write while those of step k - 2 are read: see
+/// examples/async_optimizer.cpp. RoundPipe's GradScaler has the same interface and timing.
 ///
-/// An exception thrown in the other thread is rethrown by the next call here that can wait, and by the future of its step; work
-/// queued behind it is dropped. One that nobody has received when the scaler is destroyed is lost. A scaler destroyed in the
-/// other thread, by a step say, drops the work queued behind that. All calls must come from one thread, and not from the
-/// optimizers' own: those throw std::logic_error, as calls in the wrong order do. Reducers and other callbacks run in the other
-/// thread, with its rounding mode and device streams.
+/// An exception thrown in the other thread is rethrown by the future of its step, and by the next `update`, `synchronize` or
+/// other call here that waits; work queued behind it is dropped, and an iteration begins. Make all calls from one thread, and
+/// none from an optimizer's step. Reducers and other callbacks run in the other thread.
 template <class Policy = DynamicLossScale>
 class AsyncGradScaler {
  public:
   AsyncGradScaler() : AsyncGradScaler(Policy()) {}
   /// Throws std::system_error if no thread can be started.
   explicit AsyncGradScaler(const Policy& policy, AsyncGradScalerConfig config = {})
-      : enabled_(config.enabled),
+      : config_(config),
         main_scale_(policy.loss_scale()),
-        there_(std::make_shared<There>(policy, config.enabled, config.backs_off_twice)),
-        thread_({there_, &there_->jobs}) {}
+        scaler_(policy, config.enabled),
+        decided_(policy),
+        updated_scale_(main_scale_),
+        thread_([this] { run(); }) {}
+  AsyncGradScaler(const AsyncGradScaler&) = delete;
+  AsyncGradScaler& operator=(const AsyncGradScaler&) = delete;
+  ~AsyncGradScaler() {
+    locked([this] { is_ending_ = true; });
+    changed_.notify_all();
+    thread_.join();
+  }
 
   /// The outputs times the scale of this iteration: see GradScaler::scale.
   template <class Tree>
   [[nodiscard]] auto scale(Tree&& outputs) {
-    check_caller("scale");
-    if (!enabled_) return detail::unmodified(std::forward<Tree>(outputs));
-    has_scaled_ = true;
-    submitted_.loss_was_scaled();
-    return headroom::scale(std::forward<Tree>(outputs), static_cast<double>(main_scale_));
+    has_scaled_ = config_.enabled;
+    return headroom::scale(std::forward<Tree>(outputs), static_cast<double>(get_scale()));
   }
 
-  /// Has the other thread unscale and check the gradients of an optimizer and, unless they overflowed, call its step with
-  /// copies of `args`; what a std::ref refers to stays where it is. Once per iteration: std::logic_error the second time, if
-  /// enabled. The returned future of a StepResult may be ignored. If the optimizer has only one set of gradients, do not write
-  /// to it, nor read the weights, before a `synchronize`.
+  /// Has the other thread do `step(optimizer, args...)` of a GradScaler, with copies of `args`; what a std::ref refers to stays
+  /// where it is. Returns a future of its StepResult, which may be ignored. Once per optimizer and iteration. If the optimizer
+  /// has only one set of gradients, do not write to it, nor read the weights, before a `synchronize`.
   template <class Optimizer, class... Args>
   auto submit(Optimizer& optimizer, Args... args) {
-    detail::check_is_optimizer<Optimizer>();
-    return enqueue_step(std::addressof(optimizer), nullptr, std::move(args)...);
+    return enqueue_step(optimizer, [&optimizer, args = std::make_tuple(std::move(args)...)](There& there) mutable {
+      const auto step = [&](auto&&... each) { return there.step(optimizer, std::forward<decltype(each)>(each)...); };
+      return std::apply(step, std::move(args));
+    });
   }
-  /// The same, clipped as by GradScaler::unscale_and_clip_. Returns a future of a ClippedStepResult.
-  template <class Optimizer, class... Args>
-  auto submit_and_clip(Optimizer& optimizer, const double& max_norm, Args... args) {
-    detail::check_is_optimizer<Optimizer>();
-    return enqueue_step(std::addressof(optimizer), max_norm, std::move(args)...);
-  }
-  /// The same as submit with gradients of the caller's: a tree, or a std::ref to one, that is moved or copied to the other
-  /// thread and becomes the first argument of the optimizer's step. In deferred mode the GradientFactor is the second.
+  /// The same with gradients of the caller's: a tree, or a std::ref to one, that is moved or copied to the other thread.
+  /// Unscales it as GradScaler::step_gradients does, and calls `optimizer.step(gradients, args...)`.
   template <class Optimizer, class Tree, class... Args>
   auto submit_gradients(Optimizer& optimizer, Tree gradients, Args... args) {
-    return enqueue_step(with_gradients<Args...>(optimizer, std::move(gradients)), nullptr, std::move(args)...);
-  }
-  /// The same, clipped.
-  template <class Optimizer, class Tree, class... Args>
-  auto submit_gradients_and_clip(Optimizer& optimizer, Tree gradients, const double& max_norm, Args... args) {
-    return enqueue_step(with_gradients<Args...>(optimizer, std::move(gradients)), max_norm, std::move(args)...);
+    return enqueue_step(optimizer,
+                        [&optimizer, all = std::make_tuple(std::move(gradients), std::move(args)...)](There& there) mutable {
+                          const auto step = [&](auto&& tree, auto&&... each) {
+                            return there.step_gradients(tree, [&](auto& unscaled) -> decltype(auto) {
+                              return optimizer.step(unscaled, std::forward<decltype(each)>(each)...);
+                            });
+                          };
+                          return std::apply(step, std::move(all));
+                        });
   }
 
   /// Ends the iteration: waits for the previous one, whose scale the next one gets, and has the other thread adjust the policy
   /// when it is done with this one. If not `is_async`, waits for this one as well, and the next one gets its scale. Throws
   /// std::logic_error if nothing has been submitted, and what was thrown in the other thread.
   void update(bool is_async = true) {
-    check_caller("update");
     receive_error();
-    if (enabled_ && submitted_.empty()) {
+    if (config_.enabled && submitted_.empty()) {
       detail::throw_logic_error({"update: nothing has been submitted since the last update; call submit(optimizer) first"});
     }
     wait_for_updates();
     start_iteration();
     ++updates_;
-    (void)enqueue([](There& there) {
-      there.update();
-      there.jobs.locked([&there] { there.decide(1); });
+    (void)enqueue([this](There& there) {
+      const std::optional<GradientReport> all = there.report_of_all();
+      // The policy has answered an overflow already if it has lowered its scale since that of the losses.
+      const bool is_answered = !config_.backs_off_twice && there.gradient_scale() > there.get_scale();
+      if (all && (all->finite || !is_answered)) {
+        there.update();
+      } else {
+        there.abandon();
+      }
+      decide(1);
     });
     if (!is_async) wait_for_updates();
   }
@@ -159,139 +132,184 @@ class AsyncGradScaler {
   /// Waits until the other thread has done everything. The next iteration has the scale decided last; so does this one, unless
   /// a `scale` or `submit` has begun it.
   void synchronize() {
-    check_caller("synchronize");
-    wait_until_idle();
-    if (submitted_.empty() && !has_scaled_) main_scale_ = there_->decided.loss_scale();
+    wait([this] { return is_idle(); });
+    if (submitted_.empty() && !has_scaled_) main_scale_ = decided_.loss_scale();
   }
 
   /// The scale of this iteration; 1 if disabled.
-  [[nodiscard]] float get_scale() const {
-    check_caller("get_scale");
-    return enabled_ ? main_scale_ : 1.0F;
-  }
-  [[nodiscard]] bool is_enabled() const noexcept { return enabled_; }
+  [[nodiscard]] float get_scale() const noexcept { return config_.enabled ? main_scale_ : 1.0F; }
+  [[nodiscard]] bool is_enabled() const noexcept { return config_.enabled; }
   /// As the last finished update left it; with `up_to_date`, waits for the unfinished ones.
   [[nodiscard]] Policy policy(bool up_to_date = false) {
-    if (up_to_date) {
-      check_caller("policy");
-      wait_until_idle();
-    }
-    return there_->jobs.locked([this] { return there_->decided; });
+    if (up_to_date) wait([this] { return is_idle(); });
+    return locked([this] { return decided_; });
   }
-  [[nodiscard]] double get_growth_factor(bool up_to_date = false) { return config(up_to_date).growth_factor; }
-  [[nodiscard]] double get_backoff_factor(bool up_to_date = false) { return config(up_to_date).backoff_factor; }
-  [[nodiscard]] std::int64_t get_growth_interval(bool up_to_date = false) { return config(up_to_date).growth_interval; }
-  /// Calls f(GradScalerSettings<Policy>&) in the other thread, after what has been submitted: set_growth_factor, set_reducer,
-  /// set_spike_guard, set_on_floor, update(new_scale), load_state_dict, … A scale set there holds from the next update after
-  /// this call on; an iteration that has begun keeps its own.
+  /// Calls f(GradScaler<Policy>&) in the other thread, after what has been submitted: set_growth_factor, set_reducer,
+  /// set_on_floor, update(new_scale), … A scale set there holds from the next update after this call on; an iteration that has
+  /// begun keeps its own.
   template <class F>
   void configure(F f) {
-    check_caller("configure");
     receive_error();
-    (void)enqueue([f = std::move(f)](There& there) mutable {
-      f(static_cast<GradScalerSettings<Policy>&>(there));
-      there.jobs.locked([&there] { there.decided = there.policy(); });
+    (void)enqueue([this, f = std::move(f)](There& there) mutable {
+      f(there);
+      locked([&] { decided_ = there.policy(); });
     });
   }
 
   /// As of a GradScaler, up to date, with the scale of this iteration as "main_scale". Throws std::logic_error if something has
   /// been submitted since the last update.
   [[nodiscard]] StateDict state_dict() {
-    check_caller("state_dict");
     if (!submitted_.empty()) detail::throw_logic_error({"state_dict: call update before"});
-    wait_until_idle();
-    StateDict state = there_->state_dict();  // while the other thread has nothing to do
-    state.add("main_scale", main_scale_);
-    return enabled_ ? state : StateDict();
+    wait([this] { return is_idle(); });
+    StateDict state = scaler_.state_dict();  // while the other thread has nothing to do
+    if (config_.enabled) state.add("main_scale", main_scale_);
+    return state;
   }
   /// Begins an iteration from such a state, or a GradScaler's. Throws as that does, and then changes nothing.
-  void load_state_dict(StateDict dict) {
-    check_caller("load_state_dict");
-    if (!enabled_) return;
+  void load_state_dict(StateDict state) {
+    if (!config_.enabled) return;
     float main_scale = 0.0F;  // none
-    if (dict.contains("main_scale")) {
-      detail::StateReader{dict}("main_scale", main_scale);
+    if (state.contains("main_scale")) {
+      detail::StateReader{state}("main_scale", main_scale);
       detail::check_loss_scale("main_scale", main_scale);
-      (void)dict.erase("main_scale");
+      (void)state.erase("main_scale");
     }
-    wait_until_idle();
-    there_->load_state_dict(dict);  // while the other thread has nothing to do
-    there_->decide();
+    wait([this] { return is_idle(); });
+    scaler_.load_state_dict(state);  // while the other thread has nothing to do
+    decide(0);
     start_iteration();
-    main_scale_ = main_scale > 0.0F ? main_scale : there_->updated_scale;
+    main_scale_ = main_scale > 0.0F ? main_scale : updated_scale_;
   }
 
  private:
-  using There = detail::BackgroundScaler<Policy>;
-  [[nodiscard]] LossScaleConfig config(bool up_to_date) { return detail::config_of(policy(up_to_date)); }
-  void check_caller(const char* call) const {
-    if (thread_.is_current()) {
-      detail::throw_logic_error({call, ": not from the optimizer's thread, which would wait for itself"});
-    }
-  }
+  using There = GradScaler<Policy>;
+
   void start_iteration() noexcept {
-    submitted_.start_iteration(has_scaled_);
+    needs_scale_ = needs_scale_ || has_scaled_;
     has_scaled_ = false;
+    submitted_.clear();
   }
-  template <class... Args, class Optimizer, class Tree>
-  static auto with_gradients(Optimizer& optimizer, Tree gradients) {
-    using Owner = detail::WithGradients<Optimizer, Tree>;
-    static_assert(std::is_invocable_v<detail::CallStep, Owner&, detail::Unwrapped<Args>...> ||
-                      std::is_invocable_v<detail::CallStep, Owner&, GradientFactor, detail::Unwrapped<Args>...>,
-                  "headroom: this optimizer has no member step(gradients, args...) for these gradients and arguments");
-    return std::make_shared<Owner>(optimizer, std::move(gradients));
-  }
-  /// `optimizer` is a pointer, plain or shared; `max_norm` a number or nullptr.
-  template <class Optimizer, class MaxNorm, class... Args>
-  auto enqueue_step(Optimizer optimizer, const MaxNorm& max_norm, Args... args) {
-    if constexpr (std::is_same_v<MaxNorm, double>) detail::check_max_norm(max_norm);
-    check_caller("submit");
+  /// work(There&) steps by gradients of this iteration.
+  template <class Optimizer, class Work>
+  auto enqueue_step(const Optimizer& optimizer, Work work) {
     receive_error();
-    const detail::OptimizerId id = detail::id_of(*optimizer);
-    if (enabled_ && submitted_.find(id) != nullptr) {
+    const void* const address = std::addressof(optimizer);
+    if (config_.enabled && std::find(submitted_.begin(), submitted_.end(), address) != submitted_.end()) {
       detail::throw_logic_error({"submit: this optimizer has been submitted already since the last update; call update first"});
     }
-    submitted_.check_is_current(submitted_.find_before(id), has_scaled_);
-    submitted_.add(id).stepped = true;
-    return enqueue([=, scale = main_scale_, args = std::make_tuple(std::move(args)...)](There& there) mutable {
-      const auto step = [&](auto&&... each) {
-        return there.step_at(scale, *optimizer, max_norm, std::forward<decltype(each)>(each)...);
-      };
-      return std::apply(step, std::move(args));
+    if (needs_scale_ && !has_scaled_) {
+      detail::throw_logic_error({"submit: no loss has been scaled since the last update; call scale and backward first"});
+    }
+    submitted_.push_back(address);
+    return enqueue([work = std::move(work), scale = main_scale_](There& there) mutable {
+      there.iteration_scale_ = scale;
+      return work(there);
     });
   }
-  /// Calls work(There&) in the other thread.
+
+  // ---- the queue ----
+
+  template <class F>
+  std::invoke_result_t<F> locked(F f) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return f();
+  }
+  [[nodiscard]] bool is_idle() const noexcept { return jobs_.empty() && !is_busy_; }
+
+  /// Has the other thread call work(There&).
   template <class Work>
   auto enqueue(Work work) {
-    return there_->jobs.enqueue([there = there_, work = std::move(work)]() mutable { return work(*there); });
+    using Result = decltype(work(scaler_));
+    std::packaged_task<Result()> job([this, work = std::move(work)]() mutable -> Result {
+#if HEADROOM_EXCEPTIONS
+      try {
+        return work(scaler_);
+      } catch (...) {
+        locked([this] { error_ = std::current_exception(); });
+        throw;
+      }
+#else
+      return work(scaler_);
+#endif
+    });
+    std::future<Result> result = job.get_future();
+    locked([&] { jobs_.emplace_back(std::move(job)); });
+    changed_.notify_all();
+    return result;
   }
-
-  void wait_for_updates() {
-    there_->jobs.wait([this] { return there_->updates_done == updates_; });
-    receive_error();
-    main_scale_ = there_->jobs.locked([this] { return there_->updated_scale; });
+  void run() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return is_ending_ || (!jobs_.empty() && !error_); });
+      if (jobs_.empty() || error_) return;
+      is_busy_ = true;
+      {
+        std::packaged_task<void()> job = std::move(jobs_.front());
+        jobs_.pop_front();
+        lock.unlock();
+        job();
+      }  // what it holds is gone before anybody stops waiting
+      lock.lock();
+      is_busy_ = false;
+      changed_.notify_all();
+    }
   }
-  void wait_until_idle() {
-    there_->jobs.wait_until_idle();
-    receive_error();
+  /// Until condition(), or until the other thread has stopped at an error, which is rethrown.
+  template <class Condition>
+  void wait(Condition condition) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return has_stopped() || condition(); });
+    if (!has_stopped()) return;
+    jobs_.clear();
+    submitted_.clear();
+    updates_ = updates_done_;
+    scaler_.abandon();
+    decided_ = scaler_.policy();
+    updated_scale_ = decided_.loss_scale();
+    if (!has_scaled_) main_scale_ = updated_scale_;  // otherwise a loss has this scale
+    const std::exception_ptr error = std::exchange(error_, nullptr);
+    lock.unlock();
+#if HEADROOM_EXCEPTIONS
+    std::rethrow_exception(error);
+#endif
   }
-  /// Rethrows what was thrown in the other thread, which has dropped the work queued behind it; the iteration begins anew.
+  [[nodiscard]] bool has_stopped() const noexcept { return error_ && !is_busy_; }
+  /// Without waiting.
   void receive_error() {
-    there_->jobs.receive_error([this] {
-      submitted_ = {};
-      updates_ = there_->updates_done;
-      there_->end_iteration();
-      if (!has_scaled_) main_scale_ = there_->updated_scale;  // else there is a loss that has been scaled by it
+    wait([] { return true; });
+  }
+  void wait_for_updates() {
+    wait([this] { return updates_done_ == updates_; });
+    main_scale_ = updated_scale_;  // nothing is queued that changes it
+  }
+  void decide(std::uint64_t updates) {
+    locked([&] {
+      decided_ = scaler_.policy();
+      updated_scale_ = decided_.loss_scale();
+      updates_done_ += updates;
     });
   }
 
-  // Of the main thread.
-  bool enabled_, has_scaled_ = false;
-  float main_scale_;
-  detail::OptimizerStates submitted_;  // without the places of their gradients, which belong to the other thread
+  // Of the caller's thread.
+  AsyncGradScalerConfig config_;
+  bool has_scaled_ = false, needs_scale_ = false;  // as in GradScaler
+  float main_scale_;                               // of the iteration
+  std::vector<const void*> submitted_;             // optimizers, in the iteration
   std::uint64_t updates_ = 0;
-  std::shared_ptr<There> there_;
-  detail::JobThread thread_;  // last: it ends before what it works on
+
+  There scaler_;  // of the other thread, or of the caller's while that has nothing to do
+
+  // Of both, under the mutex.
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::packaged_task<void()>> jobs_;
+  bool is_busy_ = false, is_ending_ = false;
+  std::exception_ptr error_;  // the other thread waits until it is received
+  Policy decided_;
+  float updated_scale_;  // by the last update that is done
+  std::uint64_t updates_done_ = 0;
+
+  std::thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace HEADROOM_BUILD

@@ -1,35 +1,75 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/detect.hpp>
 #include <headroom/detail/error.hpp>
-#include <headroom/ops/policy_verbs.hpp>
+#include <headroom/ops/clip.hpp>
+#include <headroom/ops/executor.hpp>
 #include <headroom/ops/scale.hpp>
-#include <headroom/policy/constant.hpp>
+#include <headroom/ops/unscale.hpp>
+#include <headroom/policy/concept.hpp>
 #include <headroom/policy/dynamic.hpp>
-#include <headroom/policy/presets.hpp>
-#include <headroom/training/grad_scaler_settings.hpp>
+#include <headroom/policy/loss_scale_config.hpp>
+#include <headroom/policy/noop.hpp>
+#include <headroom/report.hpp>
+#include <headroom/state/digest.hpp>
+#include <headroom/state/state_dict.hpp>
 #include <headroom/training/optimizer_traits.hpp>
-#include <headroom/training/step_result.hpp>
-#include <headroom/tree/facts.hpp>
+#include <headroom/training/reducer.hpp>
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
+/// What GradScaler::step did. `value` is what the optimizer's own step returned; it is empty if the step was skipped.
+template <class Value>
+struct StepResult;
+template <>
+struct StepResult<void> {
+  bool skipped = false;     ///< reason != SkipReason::none
+  GradientReport report{};  ///< of the unscaled gradients, on all ranks
+  SkipReason reason = SkipReason::none;
+  /// After an overflow: the first Inf or NaN in the gradients as the optimizer has them, and how many there are. One more pass
+  /// finds it, so finite steps pay nothing. Empty if there is none here, but on another rank or only in the norm, and if
+  /// optimizer_traits has passes of its own but no find_nonfinite.
+  std::optional<NonFinite> nonfinite{};
+  float loss_scale = 1.0F;  ///< what the gradients were divided by; 1 if the scaler is disabled
+};
+template <class Value>
+struct StepResult : StepResult<void> {
+  std::optional<Value> value{};
+};
+
 namespace detail {
 
-/// A tree as `scale` would return it, but unchanged.
-template <class Tree>
-auto unmodified(Tree&& tree) {
-  using Result = decltype(headroom::scale(std::forward<Tree>(tree), 1.0));
-  if constexpr (std::is_same_v<Result, bare<Tree>> && (owns_elements_v<Result> || has_dynamic_node_v<Result>)) {
-    return Result(std::forward<Tree>(tree));
-  } else {
-    return headroom::scale(std::forward<Tree>(tree), 1.0);
-  }
+/// What has been done to one optimizer in an iteration.
+struct OptimizerState {
+  const void* optimizer = nullptr;  // its address; null: it need not be found again
+  GradientsSeen seen;               // when it was unscaled, and again when it was stepped
+  bool stepped = false;
+  SkipReason reason = SkipReason::not_finite;  // until a pass and the reducer have said otherwise
+  GradientNorm found = overflow();             // in the unscaled gradients of all ranks
+  GradientFactor factor{};                     // what a deferred optimizer multiplies by
+};
+
+template <class Policy>
+using has_config_t = decltype(std::declval<const Policy&>().has_config());
+
+[[nodiscard]] inline LossScaleConfig torch_config(const double& init_scale, const double& growth_factor,
+                                                  const double& backoff_factor, std::int64_t growth_interval) {
+  check_in("init_scale", init_scale, static_cast<double>(smallest_loss_scale), static_cast<double>(largest_loss_scale),
+           "in [2^-126, 2^126]");
+  LossScaleConfig config{rounded_to_float(init_scale), growth_interval, growth_factor, backoff_factor, smallest_loss_scale};
+  config.refuse_infinite_growth = true;
+  return config;
 }
 
 }  // namespace detail
@@ -38,96 +78,370 @@ auto unmodified(Tree&& tree) {
 ///
 ///     headroom::GradScaler scaler;
 ///     for (…) {
-///       backward(scaler.scale(loss));                    // scaled gradients
-///       const auto result = scaler.step(optimizer);      // unscales, checks, steps unless there was an overflow
-///       scaler.update();                                 // adjusts the scale
+///       backward(scaler.scale(loss));                // scaled gradients
+///       const auto result = scaler.step(optimizer);  // unscales, checks, and steps unless a gradient is Inf or NaN
+///       scaler.update();                             // adjusts the scale
 ///     }
 ///
-/// An iteration lasts from one update to the next. In each, an optimizer may be unscaled once and stepped once; anything else
-/// is a std::logic_error, and so is a step with gradients of the previous iteration, if a loss was scaled in that one and none
-/// since. (If you multiply by get_scale() and never call `scale`, the order is up to you.) All losses of an iteration have the
-/// scale of its first `scale`, and its gradients are divided by that, whatever is set in the meantime. Not for two threads at
-/// once.
+/// An iteration lasts from one `update` to the next. All its losses get the scale of its first `scale`, and its gradients are
+/// divided by that scale, even if another one is set in between. To accumulate, repeat `scale` and backward; call `unscale_` or
+/// `step` after the last backward.
 ///
-/// Within an iteration an optimizer is identified by its address and by where its gradients are. It may move as long as the
-/// gradients stay put; change those in place, or before `unscale_`. Another one is mistaken for it if it comes to the address
-/// of one that has been stepped, or of one that is gone and had its gradients in the very same memory.
+/// Optimizers are identified by address. Do not move or destroy one between `unscale_` and `step`, or before `update` if it is
+/// not stepped. After `step` the address of its first gradient counts too, so adapters made in a loop may share an address.
+/// Temporaries are not remembered. Calls in the wrong order throw std::logic_error and change nothing: a second `unscale_` or
+/// `step`; `update` without either; and, once losses have been scaled by `scale`, `unscale_` or `step` in an iteration without
+/// one.
 ///
-/// Two optimizers that share gradients are a std::logic_error. So one that has been unscaled has to keep its gradients until it
-/// is stepped, or until `update`. The memory of one that has been stepped may be used again, and counts as shared only where a
-/// whole leaf is the same. Gradients that lie in the optimizer itself, in a std::array say, move with it, and only their
-/// largest magnitude tells: it is a std::logic_error if it is equal in two optimizers of one type, or grows between `unscale_`
-/// and `step`.
-///
-/// Gradient accumulation: `scale` and backward for each part, then `step` and `update` once. Adding to unscaled gradients is a
-/// std::logic_error at the step, if a loss was scaled after that and has made them larger. Clipping: between `unscale_` and
-/// `step`, or by unscale_and_clip_.
+/// fp16 and 8-bit gradients need step_gradients or a deferred optimizer (see GradientFactor): unscaled in place, most of them
+/// would become 0. A scaler belongs to one thread.
 template <class Policy = DynamicLossScale>
-class GradScaler : public GradScalerSettings<Policy> {
-  using Settings = GradScalerSettings<Policy>;
+class GradScaler {
+  static_assert(is_loss_scale_v<Policy>, "headroom: a GradScaler needs a loss scale (see is_loss_scale_v)");
 
  public:
   GradScaler() : GradScaler(Policy()) {}
-  /// If not `enabled`, everything passes through: losses are not scaled, steps not checked.
-  explicit GradScaler(const Policy& policy, bool enabled = true) : Settings(policy, enabled) {}
-  /// The arguments, defaults and rule of torch.amp.GradScaler: no floor, and growth to Inf is refused. For policies that are
-  /// configured by a LossScaleConfig. Throws std::invalid_argument if an argument is out of range.
+  /// If not `enabled`, losses are not scaled, gradients are not checked, and every step is taken.
+  explicit GradScaler(const Policy& policy, bool enabled = true) : policy_(policy), enabled_(enabled) {}
+  /// The arguments, defaults and rule of torch.amp.GradScaler: no floor, and no growth to Inf. For policies that are configured
+  /// by a LossScaleConfig. Throws std::invalid_argument if an argument is out of range.
   template <class P = Policy, std::enable_if_t<std::is_constructible_v<P, const LossScaleConfig&>, int> = 0>
   explicit GradScaler(const double& init_scale, const double& growth_factor = 2.0, const double& backoff_factor = 0.5,
                       std::int64_t growth_interval = 2000, bool enabled = true)
-      : GradScaler(P(presets::torch(init_scale, growth_factor, backoff_factor, growth_interval).config()), enabled) {}
-  /// GradScaler(true) would be a scale of 1; whether the scaler is enabled is the last argument.
+      : GradScaler(P(detail::torch_config(init_scale, growth_factor, backoff_factor, growth_interval)), enabled) {}
+  /// GradScaler(true) would be a scale of 1; `enabled` is the last argument.
   template <class T, std::enable_if_t<std::is_same_v<T, bool>, int> = 0>
   explicit GradScaler(T enabled) = delete;
 
-  /// The outputs (usually the loss; any tree) times the scale: see headroom::scale.
+  // ---- an iteration ----
+
+  /// Returns the outputs (usually the loss; any tree) times the scale, as headroom::scale does.
   template <class Tree>
   [[nodiscard]] auto scale(Tree&& outputs) {
-    if (!enabled_) return detail::unmodified(std::forward<Tree>(outputs));
-    iteration_.loss_was_scaled(gradient_scale());
-    return headroom::scale(iteration_.executor, std::forward<Tree>(outputs), static_cast<double>(gradient_scale()));
+    using Result = decltype(headroom::scale(std::forward<Tree>(outputs), 1.0));
+    if constexpr (detail::has_dynamic_node_v<Tree> && std::is_same_v<Result, detail::bare<Tree>>) {
+      if (!enabled_) return Result(std::forward<Tree>(outputs));  // the library has nothing to record
+    }
+    iteration_scale_ = gradient_scale();
+    has_scaled_ = enabled_;
+    is_abandoned_ = false;
+    return headroom::scale(executor_, std::forward<Tree>(outputs), static_cast<double>(iteration_scale_));
   }
 
-  /// Unscales and checks the gradients of an optimizer, to be looked at or changed before `step`, which otherwise does it
-  /// itself. Gradients without elements count as finite, and so do none at all.
+  /// Unscales the gradients of an optimizer, so that you can look at them or change them before `step`, which otherwise does
+  /// it itself. What is found counts at `update`, even if `step` is not called.
   template <class Optimizer>
   GradientReport unscale_(Optimizer& optimizer) {
-    detail::check_is_optimizer<Optimizer>();
-    if (!enabled_) return {true, 0.0};
-    return iteration().unscale(optimizer, gradient_scale(), nullptr);
+    using F = Facts<Optimizer>;
+    static_assert(
+        !F::is_deferred,
+        "headroom: gradients of an optimizer that takes a GradientFactor stay scaled: call step, or unscale_and_clip_");
+    if (!enabled_) return {};
+    auto&& gradients = F::Traits::gradients(optimizer);
+    typename F::Passes passes(executor_, gradients, F::writes);
+    return state_of(std::addressof(optimizer), passes, F::how()).found;
   }
-
-  /// The same, and clips the gradients to an L2 norm of `max_norm` if they are finite. Returns the norm before clipping. Throws
-  /// std::invalid_argument if max_norm is negative or NaN.
+  /// Unscales the gradients and clips them to an L2 norm of at most `max_norm`. Returns the norm before clipping. Those of a
+  /// deferred optimizer are clipped by its GradientFactor. Throws std::invalid_argument if max_norm is negative or NaN.
   template <class Optimizer>
   GradientNorm unscale_and_clip_(Optimizer& optimizer, const double& max_norm) {
-    detail::check_is_optimizer<Optimizer>();
+    using F = Facts<Optimizer>;
     detail::check_max_norm(max_norm);
-    if (!enabled_) return iteration_.clip(optimizer, max_norm);
-    return iteration().unscale(optimizer, gradient_scale(), &max_norm);
+    auto&& gradients = F::Traits::gradients(optimizer);
+    typename F::Passes passes(executor_, gradients, std::true_type());
+    How how = F::how();
+    how.max_norm = &max_norm;
+    if (reducer_) how.duplicates = detail::duplicates_norm(executor_, optimizer);
+    if (enabled_) return state_of(std::addressof(optimizer), passes, how).found;
+    how.is_deferred = false;  // `step` will pass a factor of 1
+    detail::OptimizerState state;
+    unscale(state, passes, how);
+    return state.found;
   }
 
-  /// Unscales the gradients if that has not been done, and calls the optimizer's step with `args` unless there is a SkipReason
-  /// not to. What the optimizer throws is passed on and counts as its step. An optimizer without a leaf in its tree is skipped
-  /// and leaves the policy alone; but with a reducer it steps where all do, since nobody knows what the other ranks have.
+  /// Unscales the gradients unless `unscale_` has, and calls the optimizer's `step(args...)` unless they overflowed. What the
+  /// optimizer throws is passed on and counts as its step. An optimizer without gradients (no leaf in its tree) is skipped and
+  /// leaves the policy alone; with a reducer it steps when the other ranks do.
   template <class Optimizer, class... Args>
-  auto step(Optimizer& optimizer, Args&&... args) {
-    detail::check_is_optimizer<Optimizer>();
-    constexpr bool takes_factor = detail::step_takes_factor<Optimizer, Args&&...>();
+  auto step(Optimizer&& optimizer, Args&&... args) {
+    using F = Facts<std::remove_reference_t<Optimizer>>;
+    static_assert(
+        F::is_deferred || std::is_invocable_v<detail::CallStep, decltype((optimizer)), Args...> ||
+            !std::is_invocable_v<detail::CallStep, decltype((optimizer)), GradientFactor, Args...>,
+        "headroom: this step takes a GradientFactor: say `static constexpr bool takes_gradient_factor = true;` in the "
+        "optimizer or in its optimizer_traits");
     GradientFactor factor;
     const auto call = [&]() -> decltype(auto) {
-      if constexpr (takes_factor) {
-        return detail::CallStep()(optimizer, GradientFactor(factor), std::forward<Args>(args)...);
+      if constexpr (F::is_deferred) {
+        return detail::CallStep()(optimizer, factor, std::forward<Args>(args)...);
       } else {
         return detail::CallStep()(optimizer, std::forward<Args>(args)...);
       }
     };
-    using Value = std::decay_t<decltype(call())>;
-    StepResult<Value> result;
+    StepResult<std::decay_t<decltype(call())>> result;
     if (enabled_) {
-      result.loss_scale = gradient_scale();
-      factor = iteration().step(optimizer, result.loss_scale, takes_factor, result);
+      auto&& gradients = F::Traits::gradients(optimizer);
+      typename F::Passes passes(executor_, gradients, F::writes);
+      How how = F::how();
+      how.is_step = true;
+      how.is_temporary = !std::is_lvalue_reference_v<Optimizer>;
+      detail::OptimizerState& state = state_of(std::addressof(optimizer), passes, how);
+      factor = state.factor;
+      begin_step<typename F::Traits>(state, gradients, result);
     }
+    return finished(std::move(result), call);
+  }
+
+  /// Unscales a tree of gradients and calls `f(gradients)` unless they overflowed: for a lambda, the update function of a
+  /// library, an optimizer without traits. A tree of floats and doubles is unscaled in place; for other trees, and const ones,
+  /// `f` gets a new tree of floats. The tree is not remembered: call this once per tree and iteration.
+  template <class Tree, class F>
+  auto step_gradients(Tree&& gradients, F&& f) {
+    if constexpr (detail::is_float_or_double_v<Tree> && !std::is_const_v<std::remove_reference_t<Tree>>) {
+      StepResult<std::decay_t<decltype(f(gradients))>> result;
+      if (enabled_) {
+        detail::PlannedGradients passes(executor_, gradients, std::true_type());
+        begin_step<void>(state_of(nullptr, passes, How()), gradients, result);
+      }
+      return finished(std::move(result), [&]() -> decltype(auto) { return f(gradients); });
+    } else {
+      const detail::GradientsSeen seen = detail::look_at(gradients);
+      check_has_scale(seen);
+      auto unscaled = headroom::unscale<float>(executor_, std::forward<Tree>(gradients), gradient_scale());
+      StepResult<std::decay_t<decltype(f(unscaled.grads))>> result;
+      if (enabled_) {
+        detail::OptimizerState& state = add_state(nullptr, seen);
+        decide(state, {unscaled.report, 0.0}, How());
+        begin_step<void>(state, unscaled.grads, result);
+      }
+      return finished(std::move(result), [&]() -> decltype(auto) { return f(unscaled.grads); });
+    }
+  }
+
+  /// Ends the iteration: adjusts the policy once, by what was found in the gradients of all optimizers together. Directly after
+  /// `abandon` or load_state_dict it does nothing.
+  void update() {
+    if (!enabled_) return;
+    if (states_.empty() && !is_abandoned_) {
+      detail::throw_logic_error(
+          {"update: no optimizer has been unscaled or stepped since the last update; call step first, or abandon to end an "
+           "iteration without a decision"});
+    }
+    const std::optional<GradientReport> all = report_of_all();
+    const float used = std::max(gradient_scale(), policy_.loss_scale());
+    const bool adjusts = all && !is_new_policy_;
+    if (adjusts) policy_ = policy_.adjust(*all);
+    end_iteration(false);
+    const auto on_floor = on_floor_;  // it may set another
+    if (adjusts && !all->finite && on_floor) on_floor(policy_, used);
+  }
+  /// Sets the scale instead of adjusting it, and ends the iteration if an optimizer has been unscaled in it; otherwise the
+  /// iteration keeps the scale of its losses. Throws std::invalid_argument if the policy cannot have this scale.
+  void update(const float& new_scale) {
+    if (!enabled_) return;
+    policy_ = policy_.with_loss_scale(new_scale);
+    if (!states_.empty() || is_abandoned_) end_iteration(false);
+  }
+  /// Ends the iteration without a decision, for example after an exception. Clear the gradients before the next backward.
+  void abandon() noexcept { end_iteration(true); }
+
+  // ---- settings ----
+
+  /// The scale of the policy, which the losses of the next iteration get; 1 if disabled.
+  [[nodiscard]] float get_scale() const { return enabled_ ? policy_.loss_scale() : 1.0F; }
+  [[nodiscard]] bool is_enabled() const noexcept { return enabled_; }
+  [[nodiscard]] const Policy& policy() const noexcept { return policy_; }
+  /// Replaces the policy. An iteration that has begun keeps its scale, and does not adjust the new policy.
+  void set_policy(const Policy& policy) {
+    policy_ = policy;
+    is_new_policy_ = iteration_scale_ > 0.0F;
+  }
+
+  // For policies with a configuration. The setters throw std::invalid_argument if the value is out of range.
+  [[nodiscard]] double get_growth_factor() const { return config().growth_factor; }
+  [[nodiscard]] double get_backoff_factor() const { return config().backoff_factor; }
+  [[nodiscard]] std::int64_t get_growth_interval() const { return config().growth_interval; }
+  void set_growth_factor(const double& factor) { set(&LossScaleConfig::growth_factor, factor); }
+  void set_backoff_factor(const double& factor) { set(&LossScaleConfig::backoff_factor, factor); }
+  void set_growth_interval(std::int64_t interval) { set(&LossScaleConfig::growth_interval, interval); }
+
+  /// The policy's state; empty if disabled. Save it after `update`: it has nothing of an iteration in progress.
+  [[nodiscard]] StateDict state_dict() const { return enabled_ ? policy_.state_dict() : StateDict(); }
+  /// Continues with the policy of this state, and abandons the iteration in progress. Does nothing if disabled. Throws
+  /// std::invalid_argument as Policy::from_state_dict does, and then changes nothing.
+  void load_state_dict(const StateDict& state) {
+    if (!enabled_) return;
+    policy_ = Policy::from_state_dict(state);
+    end_iteration(is_abandoned_ || !states_.empty());
+  }
+
+  /// `reducer(sums)` gets the GradientSums of each optimizer's unscaled gradients on this rank and returns those over all
+  /// ranks, before anything is decided. Ranks must unscale or step the same optimizers in the same order. If the reducer
+  /// throws, the gradients count as an overflow until the iteration ends. nullptr removes it.
+  void set_reducer(std::function<GradientSums(const GradientSums&)> reducer) {
+    reducer_ = nullptr;
+    if (reducer) reducer_ = [reducer = std::move(reducer)](const GradientSums& here, std::uint64_t) { return reducer(here); };
+  }
+  /// A reducer with a second parameter gets a digest that is equal on ranks in step: of the policy, the scale, max_norm, and
+  /// how many optimizers the iteration has had.
+  template <class Reducer, std::enable_if_t<std::is_invocable_v<Reducer&, const GradientSums&, std::uint64_t>, int> = 0>
+  void set_reducer(Reducer reducer) {
+    reducer_ = std::move(reducer);
+  }
+  /// `on_floor(policy)` is called at the end of `update` after an overflow at the policy's min_scale: the scale cannot fall
+  /// further, so something else is wrong. It may throw. Without it training continues, as in torch.
+  void set_on_floor(std::function<void(const Policy&)> on_floor) {
+    on_floor_ = [on_floor = std::move(on_floor)](const Policy& policy, float used) {
+      if constexpr (detail::is_detected_v<detail::has_config_t, Policy>) {
+        if (!policy.has_config()) return;
+      }
+      if (on_floor && used <= detail::loss_scale_config(policy.config()).min_scale) on_floor(policy);
+    };
+  }
+  /// The executor of all passes over gradients: `parallel(n)`.
+  void set_executor(const ParallelExecutor& executor) { executor_ = executor; }
+
+ private:
+  template <class>
+  friend class AsyncGradScaler;
+
+  /// What to do with the gradients of an optimizer, and what its type says about them.
+  struct How {
+    bool is_deferred = false, allows_narrow = true;
+    bool is_step = true, is_temporary = true;
+    const double* max_norm = nullptr;  // null: no clipping
+    double duplicates = 0.0;           // the norm of scaled gradients here that another rank counts
+  };
+  template <class Optimizer>
+  struct Facts {
+    static_assert(detail::check_is_optimizer<Optimizer>());
+    using Traits = optimizer_traits<Optimizer>;
+    using Tree = std::remove_reference_t<decltype(Traits::gradients(std::declval<Optimizer&>()))>;
+    using Passes = detail::passes_t<Traits, Tree>;
+    static constexpr bool is_noop = std::is_same_v<Policy, NoOpLossScale>;
+    static constexpr bool is_deferred = detail::says_v<detail::takes_factor_t, Optimizer>;
+    static constexpr bool allows_narrow = is_noop || is_deferred || detail::says_v<detail::allows_fp16_t, Optimizer>;
+    static constexpr std::bool_constant<!is_deferred && !is_noop> writes{};
+    static_assert(
+        allows_narrow || !detail::has_narrow_leaf_v<Tree>,
+        "headroom: fp16 and 8-bit gradients that are unscaled in place become 0: use step_gradients, which makes them "
+        "float, let step take a GradientFactor, or say `static constexpr bool allow_fp16_gradients = true;`");
+    [[nodiscard]] static How how() { return {is_deferred, allows_narrow, false, false}; }
+  };
+
+  /// The scale of the gradients of this iteration.
+  [[nodiscard]] float gradient_scale() const { return iteration_scale_ > 0.0F ? iteration_scale_ : get_scale(); }
+  void check_has_scale(const detail::GradientsSeen& seen) const {
+    if (!needs_scale_ || has_scaled_ || !seen.has_elements) return;
+    detail::throw_logic_error(
+        {"no loss has been scaled since the last update, so these gradients are of an earlier iteration: call scale and "
+         "backward first, and update when all optimizers have been stepped"});
+  }
+  [[nodiscard]] std::optional<GradientReport> report_of_all() const {
+    std::optional<GradientReport> all;
+    for (const detail::OptimizerState& state : states_) {
+      if (state.reason != SkipReason::no_gradients) all = detail::combined(state.found, all.value_or(state.found));
+    }
+    return all;
+  }
+  void end_iteration(bool is_abandoned) noexcept {
+    needs_scale_ = needs_scale_ || has_scaled_;
+    is_abandoned_ = is_abandoned;
+    has_scaled_ = is_new_policy_ = false;
+    iteration_scale_ = 0.0F;
+    states_.clear();
+  }
+
+  /// The state of an optimizer that has been unscaled, or is unscaled now. `optimizer`: its address, or null.
+  template <class Passes>
+  detail::OptimizerState& state_of(const void* optimizer, Passes& passes, const How& how) {
+    const detail::GradientsSeen seen = passes.seen();
+    for (detail::OptimizerState& state : states_) {
+      if (state.optimizer == nullptr || state.optimizer != optimizer) continue;
+      if (how.is_step && !state.stepped) {
+        state.seen = seen;
+        return state;
+      }
+      const bool is_another = how.is_temporary || seen.first == nullptr || seen.first != state.seen.first;
+      if (state.stepped && is_another) continue;
+      detail::throw_logic_error({how.is_step ? "step" : "unscale_", ": this optimizer has been ",
+                                 state.stepped ? "stepped" : "unscaled",
+                                 " since the last update; call update in every iteration, also when you decide not to step"});
+    }
+    if (seen.has_narrow_leaf && !how.allows_narrow) {
+      detail::throw_logic_error(
+          {"attempting to unscale fp16 or 8-bit gradients in place, where they become 0: keep the optimizer's parameters in "
+           "float, or use step_gradients"});
+    }
+    const bool is_remembered = !how.is_temporary && (seen.has_leaf || reducer_);
+    detail::OptimizerState& state = add_state(is_remembered ? optimizer : nullptr, seen);
+    unscale(state, passes, how);
+    return state;
+  }
+  /// Its gradients count as an overflow until `decide`, also if a pass or the reducer throws.
+  detail::OptimizerState& add_state(const void* optimizer, const detail::GradientsSeen& seen) {
+    check_has_scale(seen);
+    iteration_scale_ = gradient_scale();
+    detail::OptimizerState& state = states_.emplace_back();
+    state.optimizer = optimizer;
+    state.seen = seen;
+    return state;
+  }
+  /// Measures first if it clips, and then multiplies once. Writes nothing if the optimizer is deferred, or there is nothing to
+  /// multiply by.
+  template <class Passes>
+  void unscale(detail::OptimizerState& state, Passes& passes, const How& how) {
+    const float scale = gradient_scale();
+    // Below a scale of 1 gradients may overflow when they are unscaled, which has to be known before they are clipped.
+    const bool is_unscaled = !how.is_deferred && scale != 1.0F && (how.max_norm == nullptr || scale < 1.0F);
+    const double divisor = is_unscaled ? 1.0 : static_cast<double>(scale);  // of what is measured
+    GradientNorm here;
+    if (is_unscaled) static_cast<GradientReport&>(here) = passes.unscale(scale);
+    if (how.max_norm != nullptr) {
+      here = passes.measure();
+    } else if (!is_unscaled) {
+      static_cast<GradientReport&>(here) = passes.check();
+    }
+    const double product = here.max_abs * static_cast<double>(detail::rounded_to_float(detail::divided(1.0, divisor)));
+    here = detail::unscaled(here, divisor);
+    if (divisor < 1.0 && product >= detail::rounds_to_infinity) here = detail::overflow();  // once it is multiplied, in float
+    decide(state, here, how);
+    const double clip = how.max_norm != nullptr ? detail::clip_factor(state.found, *how.max_norm) : 1.0;
+    if (how.is_deferred) {
+      state.factor.value = detail::divided(clip, divisor);
+    } else if (clip < 1.0) {
+      (void)passes.scale(detail::divided(clip, divisor));
+    } else if (divisor != 1.0) {
+      (void)passes.unscale(scale);
+    }
+  }
+  void decide(detail::OptimizerState& state, const GradientNorm& here, const How& how) {
+    state.found = reducer_ ? reduced(here, how) : here;
+    if (state.found.finite) state.reason = state.seen.has_leaf || reducer_ ? SkipReason::none : SkipReason::no_gradients;
+  }
+  [[nodiscard]] GradientNorm reduced(const GradientNorm& here, const How& how) {
+    GradientSums sums = gradient_sums(here);
+    const double duplicates = detail::divided(how.duplicates, static_cast<double>(gradient_scale()));
+    if (sums.finite) sums.sum_of_squares = std::max(0.0, sums.sum_of_squares - duplicates * duplicates);
+    std::uint64_t digest = detail::digest_with(detail::state_digest(policy_), states_.size());
+    for (const double value : {static_cast<double>(gradient_scale()), how.max_norm != nullptr ? *how.max_norm : -1.0})
+      digest = detail::digest_with(digest, detail::bit_cast<std::uint64_t>(value));
+    return detail::norm_of_all(here, reducer_(sums, digest));
+  }
+
+  template <class Traits, class Tree>
+  void begin_step(detail::OptimizerState& state, Tree& gradients, StepResult<void>& result) const {
+    state.stepped = true;
+    result.loss_scale = gradient_scale();
+    result.report = state.found;
+    result.reason = state.reason;
+    // They may have been set to none after `unscale_`, to sit the step out.
+    if (state.reason == SkipReason::none && !state.seen.has_leaf && !reducer_) result.reason = SkipReason::no_gradients;
+    result.skipped = result.reason != SkipReason::none;
+    if (result.reason == SkipReason::not_finite) result.nonfinite = detail::find_nonfinite_by<Traits>(executor_, gradients);
+  }
+  template <class Value, class Call>
+  static StepResult<Value> finished(StepResult<Value> result, const Call& call) {
     if (result.skipped) return result;
     if constexpr (std::is_void_v<Value>) {
       call();
@@ -137,55 +451,28 @@ class GradScaler : public GradScalerSettings<Policy> {
     return result;
   }
 
-  /// Ends the iteration: adjusts the policy once, by what was found in the gradients of all optimizers together, unless none of
-  /// them had any. Throws std::logic_error if none has been unscaled or stepped.
-  void update() {
-    if (!enabled_) return;
-    if (!iteration_.has_optimizers()) {
-      detail::throw_logic_error(
-          {"update: no optimizer has been unscaled or stepped since the last update; call step(optimizer) first"});
-    }
-    const GradientReport all = iteration_.report();
-    const float used = gradient_scale(), now = policy_.loss_scale();
-    const bool at_floor = !all.finite && (used > now ? used : now) <= detail::floor_of(policy_);
-    const bool is_answered = backs_off_once_ && !all.finite && used > now;
-    if (!is_answered && iteration_.has_gradients()) policy_ = policy_.adjust(all);
-    iteration_.adjust_guards();
-    iteration_.keep_guards();
-    iteration_.end();
-    if (!at_floor || !on_floor_) return;
-    const auto called = on_floor_;  // it may set another
-    called(policy_);
+  [[nodiscard]] LossScaleConfig config() const {
+    const auto config = policy_.config();
+    return detail::loss_scale_config(config);
   }
-  /// Sets the scale instead of adjusting it, and ends the iteration if an optimizer has been unscaled in it; else it goes on
-  /// with the scale of its first loss. Throws std::invalid_argument if `new_scale` is not in [2^-126, 2^126] or above
-  /// max_scale. A spike guard does not see the norms of an iteration that ends like this.
-  void update(const float& new_scale) {
-    Settings::update(new_scale);
-    iteration_.keep_guards();
-    if (iteration_.has_optimizers()) iteration_.end();
-  }
-  /// As that of the settings, and begins an iteration.
-  void load_state_dict(const StateDict& dict) {
-    Settings::load_state_dict(dict);
-    iteration_.end();
+  template <class Value>
+  void set(Value LossScaleConfig::*field, const Value& value) {
+    auto config = policy_.config();
+    detail::loss_scale_config(config).*field = value;
+    policy_ = policy_.with_config(config);
   }
 
- protected:
-  using Settings::enabled_;
-  using Settings::iteration_;
-  using Settings::on_floor_;
-  using Settings::policy_;
-  bool backs_off_once_ = false;  // an overflow of a scale that the policy has lowered since lowers it no further
-
- private:
-  /// As it has to be where a reducer may be called.
-  detail::Iteration& iteration() {
-    if (iteration_.reducer) iteration_.state_digest = detail::state_digest(policy_);
-    return iteration_;
-  }
-  /// What gradients are divided by at the moment.
-  [[nodiscard]] float gradient_scale() const { return iteration_.loss_scale_or(policy_.loss_scale()); }
+  Policy policy_;
+  bool enabled_;
+  bool has_scaled_ = false;       // a loss, in this iteration
+  bool needs_scale_ = false;      // some iteration before had a scaled loss
+  bool is_abandoned_ = false;     // `update` has nothing to decide
+  bool is_new_policy_ = false;    // set in this iteration, of which it knows nothing
+  float iteration_scale_ = 0.0F;  // of losses and gradients; 0 if none has been scaled or unscaled so far
+  std::vector<detail::OptimizerState> states_;
+  ParallelExecutor executor_{1};
+  std::function<GradientSums(const GradientSums&, std::uint64_t digest)> reducer_;
+  std::function<void(const Policy&, float used)> on_floor_;
 };
 
 template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>

@@ -2,18 +2,26 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/detect.hpp>
+#include <headroom/ops/clip.hpp>
+#include <headroom/ops/executor.hpp>
+#include <headroom/ops/find_nonfinite.hpp>
+#include <headroom/ops/run.hpp>
 #include <headroom/tree/facts.hpp>
+#include <headroom/tree/visit.hpp>
 
+#include <cstddef>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// What an optimizer multiplies each gradient by: in deferred mode the inverse loss scale times the clip factor, otherwise 1.
-/// An optimizer gets one if the first parameter of its `step` has this type, or if it or its optimizer_traits says `static
-/// constexpr bool takes_gradient_factor = true;`. It has to say so, true or false, if its step is a template, which would take
-/// anything; or if the step has more than three other arguments and `unscale_` is called before those are known.
+/// What a deferred optimizer multiplies each gradient by: the inverse loss scale times the clip factor.
+///
+/// An optimizer is deferred if it, or its optimizer_traits, says `static constexpr bool takes_gradient_factor = true;`. A
+/// GradScaler only measures its gradients and passes a GradientFactor as the first argument of its step, so that it can
+/// multiply them in the loop it has anyway. Multiply in float, or in double if the gradients are doubles.
 struct GradientFactor {
   double value = 1.0;
 };
@@ -49,6 +57,13 @@ struct member_optimizer_traits<Optimizer, true> {
 ///       }
 ///     };
 ///
+/// Optional, here or as members of the optimizer:
+///
+///       static constexpr bool takes_gradient_factor = true;  // see GradientFactor
+///       static constexpr bool allow_fp16_gradients = true;   // unscale fp16 and 8-bit gradients in place; small ones become 0
+///       static auto duplicate_gradients(MyOptimizer&);       // as a member without parameter: those of `gradients` that
+///                                                            // another rank holds too, and counts in the norm
+///
 /// Gradients outside the CPU's memory need these three in place of headroom's verbs (`gradients` still returns a tree; no leaf
 /// means no gradients). They report what they store:
 ///
@@ -56,12 +71,9 @@ struct member_optimizer_traits<Optimizer, true> {
 ///       static GradientNorm measure(const ParallelExecutor&, const Gradients&);
 ///       static GradientReport scale(const ParallelExecutor&, Gradients&, double factor);
 ///
-/// and, to fill StepResult::nonfinite after an overflow, one that looks for the first Inf or NaN:
+/// and, to fill StepResult::nonfinite after an overflow,
 ///
 ///       static std::optional<NonFinite> find_nonfinite(const ParallelExecutor&, const Gradients&);
-///
-/// Where several ranks hold the same gradients, `duplicate_gradients(optimizer)`, or a member of that name, returns the tree of
-/// those that another rank counts in the norm. (They are part of `gradients` all the same.)
 ///
 /// The second parameter is for specialising families by std::enable_if_t. A specialisation comes before an optimizer's members.
 template <class Optimizer, class Enable = void>
@@ -73,56 +85,18 @@ template <class Optimizer>
 using not_specialized_t = typename optimizer_traits<Optimizer>::not_specialized;
 
 template <class Optimizer>
-constexpr void check_is_optimizer() {
-  static_assert(!is_detected_v<not_specialized_t, Optimizer>,
+constexpr bool check_is_optimizer() {
+  constexpr bool is_optimizer = !is_detected_v<not_specialized_t, Optimizer>;
+  static_assert(is_optimizer,
                 "headroom: this is no optimizer: give it members gradients(), which returns a reference to the tree of its "
                 "gradients, and step(...), or specialise headroom::optimizer_traits<T>");
-  if constexpr (!is_detected_v<not_specialized_t, Optimizer>) {
+  if constexpr (is_optimizer) {
     using Gradients = decltype(optimizer_traits<Optimizer>::gradients(std::declval<Optimizer&>()));
-    static_assert(
-        std::is_lvalue_reference_v<Gradients> || !owns_elements_v<Gradients>,
-        "headroom: the gradients of this optimizer come as a copy, so that what is done to them would be lost: return "
-        "a reference to them, or a tree of views");
+    static_assert(std::is_lvalue_reference_v<Gradients> || !owns_elements_v<Gradients>,
+                  "headroom: the gradients of this optimizer come as a copy, so that what is done to them would be lost: "
+                  "return a reference to them, or a tree of views");
   }
-}
-
-template <class Optimizer>
-using duplicates_t = decltype(optimizer_traits<Optimizer>::duplicate_gradients(std::declval<Optimizer&>()));
-template <class Optimizer>
-using member_duplicates_t = decltype(std::declval<Optimizer&>().duplicate_gradients());
-
-/// To see whether a class has a member of a name, whatever it is: where it does, one that inherits the name twice does not know
-/// which is meant. A union or a final class is taken for one without.
-struct OptionalMembers {
-  int unscale, measure, scale, find_nonfinite, duplicate_gradients;
-};
-template <class T>
-struct WithNamesTwice : T, OptionalMembers {};
-template <class T>
-using WithNames = std::conditional_t<std::is_class_v<T> && !std::is_final_v<T>, WithNamesTwice<T>, OptionalMembers>;
-template <class T>
-using no_duplicates_name_t = decltype(&WithNames<T>::duplicate_gradients);
-
-template <class Optimizer>
-inline constexpr bool names_duplicates_v =
-    !is_detected_v<no_duplicates_name_t, Optimizer> || !is_detected_v<no_duplicates_name_t, optimizer_traits<Optimizer>>;
-/// Whether an optimizer says which of its gradients another rank counts.
-template <class Optimizer>
-constexpr bool check_duplicates() {
-  constexpr bool says = is_detected_v<duplicates_t, Optimizer> || is_detected_v<member_duplicates_t, Optimizer>;
-  static_assert(
-      says || !names_duplicates_v<Optimizer>,
-      "headroom: duplicate_gradients of this optimizer cannot be called; write a public member duplicate_gradients() that "
-      "returns the tree of those gradients that another rank counts, or one of its optimizer_traits that takes the optimizer");
-  return says;
-}
-template <class Optimizer>
-decltype(auto) duplicates_of(Optimizer& optimizer) {
-  if constexpr (is_detected_v<duplicates_t, Optimizer>) {
-    return optimizer_traits<Optimizer>::duplicate_gradients(optimizer);
-  } else {
-    return optimizer.duplicate_gradients();
-  }
+  return is_optimizer;
 }
 
 /// The optimizer's step, as something std::is_invocable can ask about.
@@ -134,98 +108,157 @@ struct CallStep {
   }
 };
 
-// ---- whether an optimizer takes a GradientFactor ----
+// ---- what an optimizer, or its traits, may say ----
 
 template <class T>
-using says_t = decltype(bool{T::takes_gradient_factor});
+using takes_factor_t = std::enable_if_t<T::takes_gradient_factor>;
+template <class T>
+using allows_fp16_t = std::enable_if_t<T::allow_fp16_gradients>;
+template <template <class> class What, class Optimizer>
+inline constexpr bool says_v = is_detected_v<What, optimizer_traits<Optimizer>> || is_detected_v<What, Optimizer>;
 
-/// Like a GradientFactor, but known to nobody: a step that accepts it accepts anything.
-struct NoGradientFactor {
-  double value = 1.0;
-};
-/// Stands for an argument whose type only the user knows, by value or by reference.
-struct AnyArgument {
+template <class Traits>
+using names_unscale_t = decltype(&Traits::unscale);
+template <class Traits, class Tree>
+using calls_unscale_t = decltype(Traits::unscale(std::declval<const ParallelExecutor&>(), std::declval<Tree&>(), 1.0F));
+template <class Traits, class Tree>
+using finds_t = decltype(Traits::find_nonfinite(std::declval<const ParallelExecutor&>(), std::declval<Tree&>()));
+template <class Traits, class Tree>
+inline constexpr bool has_own_passes_v = is_detected_v<names_unscale_t, Traits> || is_detected_v<calls_unscale_t, Traits, Tree>;
+
+template <class Optimizer>
+using traits_duplicates_t = decltype(optimizer_traits<Optimizer>::duplicate_gradients(std::declval<Optimizer&>()));
+template <class Optimizer>
+using member_duplicates_t = decltype(std::declval<Optimizer&>().duplicate_gradients());
+
+// ---- what the types of gradients tell ----
+
+struct GradientTypes {
+  static constexpr unsigned narrow = 1;  // fewer exponents than float: unscaled in place, most gradients become 0
+  static constexpr unsigned other = 2;   // neither float nor double, or not known before run time
+
   template <class T>
-  operator T&() const&;
-  template <class T>
-  operator T&&() const&&;
+  static constexpr unsigned of() {
+    if constexpr (is_dtype_v<T>) {
+      constexpr bool is_wide = std::is_same_v<T, float> || std::is_same_v<T, double>;
+      return (format_of<T>::exponent_bits < binary32::exponent_bits ? narrow : 0U) | (is_wide ? 0U : other);
+    } else if constexpr (node_kind_v<T> == node_kind::tensor) {
+      return of<std::remove_cv_t<typename tensor_traits<T>::value_type>>();
+    } else {
+      return is_dynamic_node<T>() ? other : 0U;
+    }
+  }
+};
+template <class Tree>
+inline constexpr bool has_narrow_leaf_v = (facts_of<GradientTypes, bare<Tree>>() & GradientTypes::narrow) != 0;
+template <class Tree>
+inline constexpr bool is_float_or_double_v = (facts_of<GradientTypes, bare<Tree>>() & GradientTypes::other) == 0;
+
+// ---- gradients, during one call ----
+
+struct GradientsSeen {
+  bool has_leaf = false;
+  bool has_elements = false;
+  bool has_narrow_leaf = false;
+  const void* first = nullptr;  // element; null if there is none, or it is not in the CPU's memory
 };
 
-enum class takes { no, yes, unsaid };
-template <class Optimizer>
-constexpr takes what_it_says() {
-  if constexpr (is_detected_v<says_t, optimizer_traits<Optimizer>>) {
-    return optimizer_traits<Optimizer>::takes_gradient_factor ? takes::yes : takes::no;
-  } else if constexpr (is_detected_v<says_t, Optimizer>) {
-    return Optimizer::takes_gradient_factor ? takes::yes : takes::no;
-  } else {
-    return takes::unsaid;
-  }
+template <class Tree>
+[[nodiscard]] GradientsSeen look_at(Tree& gradients) {
+  GradientsSeen seen;
+  headroom::for_each_leaf(gradients, [&seen](auto& leaf) {
+    seen.has_leaf = true;
+    if (has_narrow_leaf_v<decltype(leaf)>) seen.has_narrow_leaf = true;
+    if (seen.has_elements || detail::size_of(leaf) == 0) return;
+    seen.has_elements = true;
+    seen.first = detail::data_of(leaf);
+  });
+  return seen;
 }
 
-/// Whether a step with these arguments gets a GradientFactor.
-template <class Optimizer, class... Args>
-constexpr bool step_takes_factor() {
-  constexpr takes says = what_it_says<Optimizer>();
-  if constexpr (says == takes::unsaid) {
-    return std::is_invocable_v<CallStep, Optimizer&, GradientFactor, Args...> &&
-           !std::is_invocable_v<CallStep, Optimizer&, NoGradientFactor, Args...>;
-  } else {
-    return says == takes::yes && std::is_invocable_v<CallStep, Optimizer&, GradientFactor, Args...>;
-  }
-}
-/// The same before the arguments are known: as far as steps of up to three more can be tried.
-template <class Optimizer>
-constexpr bool takes_factor() {
-  using A = AnyArgument;
-  if constexpr (what_it_says<Optimizer>() == takes::unsaid) {
-    return step_takes_factor<Optimizer>() || step_takes_factor<Optimizer, A>() || step_takes_factor<Optimizer, A, A>() ||
-           step_takes_factor<Optimizer, A, A, A>();
-  } else {
-    return what_it_says<Optimizer>() == takes::yes;
-  }
-}
-
-// ---- an optimizer and gradients that are not its own ----
-
-template <class Optimizer, bool = is_detected_v<says_t, Optimizer>>
-struct SaysTheSame {};
-template <class Optimizer>
-struct SaysTheSame<Optimizer, true> {
-  static constexpr bool takes_gradient_factor = Optimizer::takes_gradient_factor;
-};
-
-template <class Optimizer, class Tree>
-using duplicates_in_t = decltype(std::declval<Optimizer&>().duplicate_gradients(std::declval<Tree&>()));
-
-/// Its step gets the gradients first, and so does its duplicate_gradients.
-template <class Optimizer, class Tree>
-class WithGradients : public SaysTheSame<Optimizer> {
-  static_assert(
-      is_detected_v<duplicates_in_t, Optimizer, Tree> || is_detected_v<no_duplicates_name_t, Optimizer>,
-      "headroom: this optimizer has duplicate_gradients of its own gradients, but is given others: write a public member "
-      "duplicate_gradients(gradients) for them");
+/// Headroom's verbs on the gradients: one walk makes the plan of all passes.
+class PlannedGradients {
+  using PassOps = Ops<Op::scale, Op::unscale, Op::max_abs, Op::measure>;
 
  public:
-  WithGradients(Optimizer& optimizer, Tree gradients) : optimizer_(optimizer), gradients_(std::move(gradients)) {}
+  template <bool Writes, class Tree>
+  PlannedGradients(const ParallelExecutor& executor, Tree& gradients, std::bool_constant<Writes>) : executor_(executor) {
+    detail::plan_one<PassOps, Writes>(plan_, gradients);
+    if constexpr (has_dynamic_node_v<Tree>) seen_ = detail::look_at(gradients);
+  }
 
-  [[nodiscard]] Tree& gradients() noexcept { return gradients_; }
-  [[nodiscard]] const Optimizer& optimizer() const noexcept { return optimizer_; }
-  template <class O = Optimizer>
-  auto duplicate_gradients() -> duplicates_in_t<O, Tree> {
-    return optimizer_.duplicate_gradients(gradients_);
+  [[nodiscard]] GradientsSeen seen() const noexcept {
+    GradientsSeen seen = seen_;
+    seen.has_leaf = plan_.pieces().size() != 0;
+    seen.first = plan_.first_element();
+    seen.has_elements = seen.first != nullptr;
+    return seen;
   }
-  template <class... Args>
-  auto step(Args&&... args) -> decltype(std::declval<Optimizer&>().step(std::declval<Tree&>(), std::forward<Args>(args)...)) {
-    return optimizer_.step(gradients_, std::forward<Args>(args)...);
-  }
+  [[nodiscard]] GradientReport check() const { return report_of(detail::run(executor_, plan_, Pass{2})); }
+  [[nodiscard]] GradientNorm measure() const { return norm_of(detail::run(executor_, plan_, Pass{3})); }
+  GradientReport unscale(float loss_scale) { return report_of(detail::run(executor_, plan_, unscale_pass(loss_scale))); }
+  GradientReport scale(double factor) { return detail::scale_by_any(executor_, plan_, 0, factor); }
 
  private:
-  Optimizer& optimizer_;
-  Tree gradients_;
+  const ParallelExecutor& executor_;
+  Plan plan_;
+  GradientsSeen seen_;
 };
-template <class Optimizer, class Tree>
-inline constexpr bool names_duplicates_v<WithGradients<Optimizer, Tree>> = false;  // it has checked its optimizer's itself
+
+/// The passes of optimizer_traits in place of the verbs.
+template <class Traits, class Tree>
+class OwnGradients {
+ public:
+  template <bool Writes>
+  OwnGradients(const ParallelExecutor& executor, Tree& gradients, std::bool_constant<Writes>)
+      : executor_(executor), gradients_(gradients), seen_(detail::look_at(gradients)) {}
+
+  [[nodiscard]] GradientsSeen seen() const noexcept { return seen_; }
+  [[nodiscard]] GradientReport check() const { return measure(); }
+  [[nodiscard]] GradientNorm measure() const { return Traits::measure(executor_, gradients_); }
+  GradientReport unscale(float loss_scale) { return Traits::unscale(executor_, gradients_, loss_scale); }
+  GradientReport scale(double factor) { return Traits::scale(executor_, gradients_, factor); }
+
+ private:
+  const ParallelExecutor& executor_;
+  Tree& gradients_;
+  GradientsSeen seen_;
+};
+
+template <class Traits, class Tree>
+using passes_t = std::conditional_t<has_own_passes_v<Traits, Tree>, OwnGradients<Traits, Tree>, PlannedGradients>;
+
+/// `Traits`: of the optimizer, or void.
+template <class Traits, class Tree>
+[[nodiscard]] std::optional<NonFinite> find_nonfinite_by(const ParallelExecutor& executor, const Tree& gradients) {
+  if constexpr (is_detected_v<finds_t, Traits, const Tree>) {
+    return Traits::find_nonfinite(executor, gradients);
+  } else if constexpr (has_own_passes_v<Traits, Tree>) {
+    return std::nullopt;
+  } else {
+    return headroom::find_nonfinite(executor, gradients);
+  }
+}
+
+/// The norm of the gradients that another rank counts.
+template <class Optimizer>
+[[nodiscard]] double duplicates_norm(const ParallelExecutor& executor, Optimizer& optimizer) {
+  using Traits = optimizer_traits<Optimizer>;
+  const auto norm_of = [&executor](auto&& gradients) {
+    if constexpr (has_own_passes_v<Traits, std::remove_reference_t<decltype(gradients)>>) {
+      return Traits::measure(executor, gradients).norm;
+    } else {
+      return headroom::measure(executor, gradients).norm;
+    }
+  };
+  if constexpr (is_detected_v<traits_duplicates_t, Optimizer>) {
+    return norm_of(Traits::duplicate_gradients(optimizer));
+  } else if constexpr (is_detected_v<member_duplicates_t, Optimizer>) {
+    return norm_of(optimizer.duplicate_gradients());
+  } else {
+    return 0.0;
+  }
+}
 
 }  // namespace detail
 }  // namespace HEADROOM_BUILD

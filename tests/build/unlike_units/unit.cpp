@@ -74,6 +74,7 @@ void check_pass_of_threads() {
 }
 
 struct Optimizer {
+  static constexpr bool allow_fp16_gradients = true;
   std::vector<half> grads = std::vector<half>(100);
   int steps = 0;
   std::vector<half>& gradients() { return grads; }
