@@ -131,28 +131,20 @@ using traits_duplicates_t = decltype(optimizer_traits<Optimizer>::duplicate_grad
 template <class Optimizer>
 using member_duplicates_t = decltype(std::declval<Optimizer&>().duplicate_gradients());
 
-// ---- what the types of gradients tell ----
-
-struct GradientTypes {
-  static constexpr unsigned narrow = 1;  // fewer exponents than float: unscaled in place, most gradients become 0
-  static constexpr unsigned other = 2;   // neither float nor double, or not known before run time
-
+struct NotFloatOrDouble {
   template <class T>
   static constexpr unsigned of() {
-    if constexpr (is_dtype_v<T>) {
-      constexpr bool is_wide = std::is_same_v<T, float> || std::is_same_v<T, double>;
-      return (format_of<T>::exponent_bits < binary32::exponent_bits ? narrow : 0U) | (is_wide ? 0U : other);
-    } else if constexpr (node_kind_v<T> == node_kind::tensor) {
+    if constexpr (node_kind_v<T> == node_kind::tensor) {
       return of<std::remove_cv_t<typename tensor_traits<T>::value_type>>();
+    } else if constexpr (is_dtype_v<T>) {
+      return std::is_same_v<T, float> || std::is_same_v<T, double> ? 0U : 1U;
     } else {
-      return is_dynamic_node<T>() ? other : 0U;
+      return 0;
     }
   }
 };
 template <class Tree>
-inline constexpr bool has_narrow_leaf_v = (facts_of<GradientTypes, bare<Tree>>() & GradientTypes::narrow) != 0;
-template <class Tree>
-inline constexpr bool is_float_or_double_v = (facts_of<GradientTypes, bare<Tree>>() & GradientTypes::other) == 0;
+inline constexpr bool is_float_or_double_v = facts_of<NotFloatOrDouble, bare<Tree>>() == 0 && !has_dynamic_node_v<Tree>;
 
 // ---- gradients, during one call ----
 
