@@ -127,7 +127,7 @@ class StateReader {
                               std::to_string(state_version)});
     }
     const StateValue found = take("policy");
-    if (found != StateValue(kind)) bad("policy", found, quoted(kind));
+    if (found != StateValue(kind)) bad("policy", found, detail::quoted(kind));
   }
 
   template <class T, class... Args>

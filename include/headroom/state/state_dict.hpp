@@ -121,7 +121,7 @@ namespace detail {
 inline std::string to_text(const StateValue& value) {
   if (value.is_integer()) return std::to_string(value.integer());
   if (value.is_real()) return real_text(value.real());
-  if (value.is_text()) return quoted(value.text());
+  if (value.is_text()) return detail::quoted(value.text());
   if (value.is_boolean()) return value.boolean() ? "true" : "false";
   std::string text = "[";
   for (const double& number : value.list()) text += concat({text.size() == 1 ? "" : ", ", real_text(number)});
