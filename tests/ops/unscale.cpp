@@ -309,8 +309,8 @@ namespace {
 /// Correctly rounded: in double, which no flag makes a multiplication by a reciprocal of, and from there to Compute.
 template <class Compute, class In>
 Compute quotient_of(In value, float loss_scale) {
-  using headroom::detail::launder;
-  return static_cast<Compute>(launder(static_cast<double>(value) / launder(static_cast<double>(loss_scale))));
+  using headroom::detail::hide_from_optimizer;
+  return static_cast<Compute>(hide_from_optimizer(static_cast<double>(value) / hide_from_optimizer(static_cast<double>(loss_scale))));
 }
 
 /// Element by element, in the order of the roundings: the quotient to float (double where one side is double), the sum to the

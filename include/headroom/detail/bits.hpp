@@ -2,6 +2,11 @@
 
 #include <headroom/config.hpp>
 
+#include <cstddef>
+#include <cstdint>
+
+// What C++17 cannot say: bits, what the optimizer may know, and what the caches should have.
+
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
@@ -13,27 +18,31 @@ template <class To, class From>
   return __builtin_bit_cast(To, source);
 }
 
-/// The value itself, about which the compiler no longer knows anything: a rounding before this call and a comparison after it
+/// The value itself. The compiler no longer knows where it comes from: a rounding before this call and a comparison after it
 /// stay where they are, even under -ffast-math.
 template <class Value>
-inline Value launder(Value value) noexcept {
+inline Value hide_from_optimizer(Value value) noexcept {
 #if defined(__x86_64__)
   __asm__ volatile("" : "+x"(value));
 #elif defined(__aarch64__)
   __asm__ volatile("" : "+w"(value));
-#elif defined(__VSX__)
-  __asm__ volatile("" : "+wa"(value));
-#elif defined(__riscv_flen) && __riscv_flen >= 64 && !defined(__riscv_vector)
-  __asm__ volatile("" : "+f"(value));
 #else
-  __asm__ volatile("" : "+m"(value));
+  __asm__ volatile("" : "+m"(value));  // whatever its type: not every CPU has integers in the registers of floats
 #endif
   return value;
 }
 
 /// A double rounded to float. Under -ffast-math the compiler may drop a cast to float and back.
 [[nodiscard]] constexpr float rounded_to_float(double value) noexcept {
-  return __builtin_is_constant_evaluated() ? static_cast<float>(value) : launder(static_cast<float>(value));
+  return __builtin_is_constant_evaluated() ? static_cast<float>(value) : hide_from_optimizer(static_cast<float>(value));
+}
+
+inline constexpr std::size_t cache_line = 64;  // bytes, as most CPUs have it
+
+/// Fetches the line that many bytes ahead into all caches, where the next pass may find it. It may lie beyond the array, where
+/// a pointer must not even be formed: the instruction ignores an address that leads nowhere.
+inline void prefetch(const unsigned char* from, std::size_t bytes_ahead) noexcept {
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + bytes_ahead));
 }
 
 }  // namespace detail

@@ -45,11 +45,6 @@ inline Compute plus_square(Compute sum, Compute value, Compute factor) noexcept 
     return plus(sum, multiplied(value, value));
   }
 }
-/// Of a register that has read_lanes elements already.
-template <class Bits>
-inline Bits extended(Bits bits) noexcept {
-  return bits;
-}
 /// `sum_lanes` elements, a register at a time: by recursion, because a loop that is not unrolled keeps the sums in memory. Two
 /// maxima, so that only every other one waits for the same.
 template <class In, bool Scaled, std::size_t Register, class Bits, class Compute, std::size_t Count>
@@ -69,16 +64,14 @@ inline void add_group(const unsigned char* source, Compute factor, Bits (&larges
   if constexpr (Register + 1 < Count) add_group<In, Scaled, Register + 1>(source, factor, largest, sums);
 }
 /// The `n` elements, fewer than `sum_lanes`, at the end.
-template <class In, bool Scaled, std::size_t Register, class Bits, class Compute, std::size_t Count>
-inline void add_part_of_group(const unsigned char* source, std::size_t n, Compute factor, Bits (&largest)[2],
-                              Compute (&sums)[Count]) noexcept {
+template <class In, bool Scaled, std::size_t Register, class Compute, std::size_t Count>
+inline void add_part_of_group(const unsigned char* source, std::size_t n, Compute factor, Compute (&sums)[Count]) noexcept {
   constexpr std::size_t width = lanes_of<Compute>;
   const unsigned char* const from = source + Register * width * sizeof(typename In::bits_type);
   const auto bits = n < width ? load_part<width>(In{}, from, n) : load<width>(In{}, from);
-  largest[Register % 2] = max_of_abs(In{}, largest[Register % 2], extended(bits));
   sums[Register] = plus_square<In, Scaled>(sums[Register], widen<Compute>(In{}, bits), factor);
   if constexpr (Register + 1 < Count) {
-    if (n > width) add_part_of_group<In, Scaled, Register + 1>(source, n - width, factor, largest, sums);
+    if (n > width) add_part_of_group<In, Scaled, Register + 1>(source, n - width, factor, sums);
   }
 }
 template <class In, bool Scaled, class Bits, class Compute, std::size_t Count>
@@ -87,7 +80,9 @@ inline void add_block(const unsigned char* source, std::size_t n, Compute factor
   for (; n >= sum_lanes; n -= sum_lanes, source += sum_lanes * sizeof(typename In::bits_type)) {
     add_group<In, Scaled, 0>(source, factor, largest, sums);
   }
-  if (n > 0) add_part_of_group<In, Scaled, 0>(source, n, factor, largest, sums);
+  if (n == 0) return;
+  largest[0] = largest_in<In>(source, n, largest[0]);
+  add_part_of_group<In, Scaled, 0>(source, n, factor, sums);
 }
 
 /// The registers of `sum_lanes` floats, and of the sixteen doubles that they become.
@@ -159,7 +154,7 @@ struct Squares {
       const Bits of_block = larger(both[0], both[1]);
       largest[0] = larger(largest[0], of_block);
       if (const int exponent = exponent_to_fit(of_block); exponent != 0) {
-        rescaled = launder(rescaled + sum_of_rescaled<In>(source, n, exponent));
+        rescaled = hide_from_optimizer(rescaled + sum_of_rescaled<In>(source, n, exponent));
         return;
       }
     }
@@ -175,13 +170,13 @@ struct Squares {
     }
     return 0;
   }
-  [[nodiscard]] double sum() const noexcept { return launder(sum_of(sum_of_registers<0, 1>(doubles)) + rescaled); }
+  [[nodiscard]] double sum() const noexcept { return hide_from_optimizer(sum_of(sum_of_registers<0, 1>(doubles)) + rescaled); }
 };
 
 /// A sum is of as many pieces as together have no more than `chunk_size` elements, or of a chunk of a longer one. Sums are
 /// added in their order, which is the same however the pieces are shared out among threads.
 template <class In>
-inline void measure(const Piece* piece, const Piece* last, double, Found& found) noexcept {
+inline void measure(const Piece* piece, const Piece* last, Found& found) noexcept {
   using Bits = decltype(load<read_lanes<In>>(In{}, nullptr));
   Bits largest[2] = {};
   std::size_t done = 0;  // of the piece

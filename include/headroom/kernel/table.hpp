@@ -3,7 +3,6 @@
 #include <headroom/config.hpp>
 #include <headroom/dtype/format.hpp>
 #include <headroom/kernel/isa.hpp>
-#include <headroom/kernel/isa/portable.hpp>
 #include <headroom/kernel/isa/scalar.hpp>
 #if HEADROOM_COMPILED
 #include <headroom/kernel/compiled.hpp>
@@ -23,6 +22,7 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
+/// One that is not compiled in runs as scalar: another unit of the program may have chosen it.
 template <Isa isa>
 struct IsaKernels : IsaKernels<Isa::scalar> {};
 

@@ -23,7 +23,7 @@ inline void check_max_norm(const double& max_norm) {
   return bit_cast<std::uint64_t>(magnitude) == binary64::infinity_bits;
 }
 /// a / b, whatever a compiler may do with divisions.
-[[nodiscard]] inline double divided(double a, double b) noexcept { return launder(a / launder(b)); }
+[[nodiscard]] inline double divided(double a, double b) noexcept { return hide_from_optimizer(a / hide_from_optimizer(b)); }
 
 /// The factor that brings the norm down to `max_norm`; 1 if it is small enough already or not finite. As in
 /// optax.clip_by_global_norm, nothing is added to the norm.

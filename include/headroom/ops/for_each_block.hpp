@@ -2,7 +2,7 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
-#include <headroom/detail/prefetch.hpp>
+#include <headroom/detail/bits.hpp>
 #include <headroom/dtype/span.hpp>
 #include <headroom/ops/run.hpp>
 

@@ -18,7 +18,7 @@
 // Everything up to the end of the file is compiled for this CPU, so nothing here may be a lambda or a friend (g++ leaves those
 // out of the region), and __AVX2__ says nothing.
 
-HEADROOM_DETAIL_BEGIN_TARGET(HEADROOM_DETAIL_TARGET_AVX2)
+HEADROOM_DETAIL_BEGIN_TARGET("avx2,f16c,fma")
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -28,7 +28,68 @@ inline constexpr std::size_t vector_bytes = 32;
 
 #include <headroom/kernel/isa/x86.inl>
 
-#include <headroom/kernel/isa/avx2_parts.inl>
+// ---- fewer elements than a register has, in steps of 16, 8, 4 and 2 bytes. A copy by way of memory takes four times as long: a
+// load waits until all the smaller stores that it covers have left the CPU ----
+
+inline __m128i load_bytes(const unsigned char* source, std::size_t bytes) noexcept {
+  const unsigned char* end = source + bytes;
+  __m128i result = _mm_setzero_si128();
+  if ((bytes & 2U) != 0) {
+    std::uint16_t last = 0;
+    std::memcpy(&last, end -= 2, 2);
+    result = _mm_cvtsi32_si128(last);
+  }
+  if ((bytes & 4U) != 0) {
+    std::int32_t last = 0;
+    std::memcpy(&last, end -= 4, 4);
+    result = _mm_or_si128(_mm_slli_si128(result, 4), _mm_cvtsi32_si128(last));
+  }
+  if ((bytes & 8U) != 0) {
+    result = _mm_or_si128(_mm_slli_si128(result, 8), _mm_loadl_epi64(reinterpret_cast<const __m128i*>(end - 8)));
+  }
+  return result;
+}
+inline __m256i load_bytes_of_32(const unsigned char* source, std::size_t bytes) noexcept {
+  if (bytes < 16) return _mm256_inserti128_si256(_mm256_setzero_si256(), load_bytes(source, bytes), 0);
+  const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source));
+  return _mm256_set_m128i(load_bytes(source + 16, bytes - 16), low);
+}
+inline void store_bytes(unsigned char* destination, __m128i value, std::size_t bytes) noexcept {
+  if ((bytes & 8U) != 0) {
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(destination), value);
+    destination += 8;
+    value = _mm_srli_si128(value, 8);
+  }
+  if ((bytes & 4U) != 0) {
+    const std::int32_t first = _mm_cvtsi128_si32(value);
+    std::memcpy(destination, &first, 4);
+    destination += 4;
+    value = _mm_srli_si128(value, 4);
+  }
+  if ((bytes & 2U) != 0) {
+    const auto first = static_cast<std::uint16_t>(_mm_cvtsi128_si32(value));
+    std::memcpy(destination, &first, 2);
+  }
+}
+template <std::size_t Lanes, class Format>
+inline auto load_part(Format, const unsigned char* source, std::size_t n) noexcept {
+  if constexpr (std::is_same_v<Format, binary32>) {
+    return u32s{(u32_lanes)load_bytes_of_32(source, 4 * n)};
+  } else if constexpr (Lanes == lanes_of<f32s>) {
+    return u16_half{(u16_half_lanes)load_bytes(source, 2 * n)};
+  } else {
+    return u16s{(u16_lanes)load_bytes_of_32(source, 2 * n)};
+  }
+}
+inline void store_part(unsigned char* destination, u16_half bits, std::size_t n) noexcept {
+  store_bytes(destination, (__m128i)bits.lanes, 2 * n);
+}
+inline void store_part(unsigned char* destination, u32s bits, std::size_t n) noexcept {
+  const auto all = (__m256i)bits.lanes;
+  if (n < 4) return store_bytes(destination, _mm256_castsi256_si128(all), 4 * n);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(destination), _mm256_castsi256_si128(all));
+  store_bytes(destination + 16, _mm256_extracti128_si256(all, 1), 4 * n - 16);
+}
 
 inline void store_streaming(unsigned char* destination, u16_half bits) noexcept {
   _mm_stream_si128(reinterpret_cast<__m128i*>(destination), (__m128i)bits.lanes);
@@ -55,40 +116,19 @@ inline f32s widen(brain16, u16_half bits) noexcept {
 inline u16_half narrow(binary16, f32s value) noexcept {  // hidden, else clang converts once more to store
   return {(u16_half_lanes)hidden(_mm256_cvtps_ph(value.lanes, _MM_FROUND_TO_NEAREST_INT))};
 }
-
-// Nearest-even by adding just under half a unit, and one more where the kept part is odd. A NaN would be carried to Inf or even
-// to -0 by that sum: it keeps its upper half instead, made quiet. (VCVTNEPS2BF16 would do, but flushes subnormals; a byte blend
-// would, but under -funsigned-char g++ 12 drops it.)
-inline u16_half narrow(brain16, f32s value) noexcept {
-  const u32_lanes bits = narrow(binary32{}, value).lanes;
-  u32_lanes is_nan;  // not by the intrinsic, which -ffast-math makes false
-  __asm__("vcmpunordps {%1, %1, %0|%0, %1, %1}" : "=x"(is_nan) : "x"(bits));
-  const u32_lanes number = bits + 0x7fff + ((bits >> 16) & 1);
-  const auto wide = (__m256i)(((~is_nan & number) | (is_nan & (bits | 0x00400000))) >> 16);
+inline bool any_nan(u32_lanes a, u32_lanes b) noexcept {  // not by the intrinsic, which -ffast-math makes false
+  __m256 is_nan;
+  __asm__("vcmpunordps {%2, %1, %0|%0, %1, %2}" : "=x"(is_nan) : "x"(a), "x"(b));
+  return _mm256_movemask_ps(is_nan) != 0;
+}
+inline u16_half upper_halves(u32_lanes bits) noexcept {
+  const auto wide = (__m256i)(bits >> 16);
   return {(u16_half_lanes)_mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1))};
 }
-inline u16_lanes without(u16_lanes a, u16_lanes b) noexcept { return (u16_lanes)_mm256_subs_epu16((__m256i)a, (__m256i)b); }
-inline u16_lanes by_turns(u16_lanes even, u16_lanes odd) noexcept {
-  return (u16_lanes)_mm256_blend_epi16((__m256i)even, (__m256i)odd, 0xaa);
-}
-// Where there is no NaN, which one comparison says of two registers, rounding is all: as if the first had the even lanes and
-// the second the odd ones, which are then brought into order.
-inline u16s narrow(brain16, f32_pair value) noexcept {
-  const u32_lanes low = narrow(binary32{}, value.first).lanes, high = narrow(binary32{}, value.second).lanes;
-  __m256 is_nan;
-  __asm__("vcmpunordps {%2, %1, %0|%0, %1, %2}" : "=x"(is_nan) : "x"(low), "x"(high));
-  if (__builtin_expect(_mm256_movemask_ps(is_nan) != 0, 0)) {
-    const u16_half first = narrow(brain16{}, value.first), second = narrow(brain16{}, value.second);
-    return {(u16_lanes)_mm256_set_m128i((__m128i)second.lanes, (__m128i)first.lanes)};
-  }
-  const auto mixed = (__m256i)narrow(brain16{}, f32_by_parity{value.first, value.second}).lanes;
-  const __m256i first_first = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15,  //
-                                               0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
-  return {(u16_lanes)_mm256_permute4x64_epi64(_mm256_shuffle_epi8(mixed, first_first), 0xd8)};
-}
-
-inline f32s plus_exact_square(f32s sum, f32s value) noexcept {
-  return {hidden(_mm256_fmadd_ps(value.lanes, value.lanes, sum.lanes))};
+inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept {
+  const __m256i packed =
+      _mm256_packus_epi32((__m256i)(rounded_number(first) >> 16), (__m256i)(rounded_number(second) >> 16));
+  return {(u16_lanes)_mm256_permute4x64_epi64(packed, 0xd8)};
 }
 
 // ---- magnitudes ----
@@ -96,41 +136,23 @@ inline f32s plus_exact_square(f32s sum, f32s value) noexcept {
 inline std::uint32_t largest_lane(u32s bits) noexcept { return largest_u32((__m256i)bits.lanes); }
 inline std::uint16_t largest_lane(u16s bits) noexcept { return largest_u16((__m256i)bits.lanes); }
 inline std::uint16_t largest_lane(u16_half bits) noexcept { return largest_u16((__m128i)bits.lanes); }
-template <class Mask>
-inline bool any(Mask mask) noexcept {
-  return _mm256_movemask_epi8((__m256i)mask) != 0;
-}
 inline bool any_above(u32s magnitudes, std::uint32_t limit) noexcept {
-  return any((i32_lanes)magnitudes.lanes > (i32_lanes)(u32_lanes{} + limit));
+  return _mm256_movemask_epi8((__m256i)((i32_lanes)magnitudes.lanes > (i32_lanes)(u32_lanes{} + limit))) != 0;
 }
 inline bool any_above(u16s magnitudes, std::uint16_t limit) noexcept {
-  return any((i16_lanes)magnitudes.lanes > (i16_lanes)(u16_lanes{} + limit));
-}
-inline bool any_beyond(u16s lowest, u16s min, u16s max, u16s highest) noexcept {
-  return any(((i16_lanes)lowest.lanes > (i16_lanes)min.lanes) | ((i16_lanes)max.lanes > (i16_lanes)highest.lanes));
-}
-inline u16s extended(u16_half bits) noexcept {
-  return {(u16_lanes)_mm256_inserti128_si256(_mm256_setzero_si256(), (__m128i)bits.lanes, 0)};
-}
-// VPSIGNW leaves the amount where the magnitude is positive, and makes it zero where that is zero.
-inline u16s plus_unless_zero(u16s bits, u16s abs, u16s amount) noexcept {
-  return {bits.lanes + (u16_lanes)_mm256_sign_epi16((__m256i)amount.lanes, (__m256i)abs.lanes)};
+  return _mm256_movemask_epi8((__m256i)((i16_lanes)magnitudes.lanes > (i16_lanes)(u16_lanes{} + limit))) != 0;
 }
 
 // ---- sums of squares ----
 
-using f64_by_parity = RegisterPair<f64s, by_parity>;
+inline f32s plus_exact_square(f32s sum, f32s value) noexcept {
+  return {hidden(_mm256_fmadd_ps(value.lanes, value.lanes, sum.lanes))};
+}
 inline f64s to_doubles(f32s value) noexcept {
   return {_mm256_cvtps_pd(_mm256_castps256_ps128(value.lanes)), _mm256_cvtps_pd(_mm256_extractf128_ps(value.lanes, 1))};
 }
-inline f64_by_parity to_doubles(f32_by_parity value) noexcept { return {to_doubles(value.first), to_doubles(value.second)}; }
-inline f64_by_parity added(f64_by_parity a, f64_by_parity b) noexcept {
-  return {added(a.first, b.first), added(a.second, b.second)};
-}
 inline double sum_of(f64_lanes sums) noexcept { return sum_of_four(sums); }
-inline double sum_of(f64_by_parity sums) noexcept { return sum_of(sums.first) + sum_of(sums.second); }
 
-#include <headroom/kernel/isa/lanes.inl>
 #include <headroom/kernel/kernels.inl>
 
 }  // namespace detail::avx2

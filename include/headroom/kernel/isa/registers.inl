@@ -1,6 +1,6 @@
-// Registers of `vector_bytes` bytes as vectors of the language (the vector_size of g++ and clang), and what becomes the same
-// instructions in the language as by intrinsics. Included by each instruction set's file but the scalar one, inside its
-// namespace and its target region, before what it says by itself. Before that it has
+// What the SIMD instruction sets do alike: registers of `vector_bytes` bytes as vectors of the language (the vector_size of g++
+// and clang), and what becomes the same instructions in the language as by intrinsics. Included by each of their files inside
+// its namespace and its target region. Before that the file has
 //
 //   hidden(lanes)   the lanes themselves, a vector of any kind, but the compiler does not know where they come from. Under
 //                   -ffast-math that would count as proof that they are not those of Inf or NaN, and the check of them would
@@ -12,6 +12,8 @@ typedef std::uint32_t u32_lanes __attribute__((vector_size(vector_bytes)));
 typedef std::int32_t i32_lanes __attribute__((vector_size(vector_bytes)));
 typedef std::uint16_t u16_lanes __attribute__((vector_size(vector_bytes)));
 typedef std::int16_t i16_lanes __attribute__((vector_size(vector_bytes)));
+typedef std::uint16_t u16_half_lanes __attribute__((vector_size(vector_bytes / 2)));
+typedef std::int16_t i16_half_lanes __attribute__((vector_size(vector_bytes / 2)));
 
 // Structs, because a raw register loses its alignment attribute as a template argument.
 struct f32s {
@@ -23,8 +25,35 @@ struct u32s {
 struct u16s {
   u16_lanes lanes;
 };
-using u32_pair = RegisterPair<u32s, in_order>;
-using f32_pair = RegisterPair<f32s, in_order>;
+struct u16_half {
+  u16_half_lanes lanes;  // as many as floats
+};
+struct f64s {
+  f64_lanes low, high;  // as many as floats
+};
+struct u32_pair {
+  u32s first, second;
+};
+/// What becomes one register of bf16, in half the instructions: floats in the order of memory, or those of the even elements
+/// and of the odd ones.
+enum class Order { of_memory, even_odd };
+template <Order>
+struct f32_pair {
+  f32s first, second;
+};
+
+template <class In, class Out>
+using compute_for = f32s;
+template <class In, class Out>
+using wide_compute_for =
+    std::conditional_t<!std::is_same_v<Out, brain16> || std::is_same_v<In, binary16>, f32s,
+                       f32_pair<std::is_same_v<In, brain16> ? Order::even_odd : Order::of_memory>>;
+template <class Compute>
+using compute_format = binary32;
+template <class Compute>
+inline constexpr std::size_t lanes_of = sizeof(Compute) / sizeof(float);
+template <class In>
+inline constexpr std::size_t read_lanes = vector_bytes / sizeof(typename In::bits_type);
 
 // ---- load and store: always unaligned, and always as integers, so that no compiler may think a NaN cannot be there ----
 
@@ -35,22 +64,21 @@ inline Lanes loaded(const unsigned char* source) noexcept {
   // Else g++ loads 64 bytes once for each use, and each time from two lines, unless the array is aligned to them.
   return sizeof lanes == cache_line ? hidden(lanes) : lanes;
 }
-template <std::size_t Lanes>
-inline auto load(binary32, const unsigned char* source) noexcept {
-  const u32s first = {loaded<u32_lanes>(source)};
-  if constexpr (Lanes == vector_bytes / 4) {
-    return first;
+template <std::size_t Lanes, class Format>
+inline auto load(Format, const unsigned char* source) noexcept {
+  if constexpr (std::is_same_v<Format, binary32> && Lanes == lanes_of<f32s>) {
+    return u32s{loaded<u32_lanes>(source)};
+  } else if constexpr (std::is_same_v<Format, binary32>) {
+    return u32_pair{{loaded<u32_lanes>(source)}, {loaded<u32_lanes>(source + vector_bytes)}};
+  } else if constexpr (Lanes == lanes_of<f32s>) {
+    return u16_half{loaded<u16_half_lanes>(source)};
   } else {
-    return u32_pair{first, {loaded<u32_lanes>(source + vector_bytes)}};
+    return u16s{loaded<u16_lanes>(source)};
   }
 }
 template <class Bits>
 inline void store(unsigned char* destination, Bits bits) noexcept {
   std::memcpy(destination, &bits.lanes, sizeof bits.lanes);
-}
-inline void store(unsigned char* destination, u32_pair bits) noexcept {  // not at once, for g++ would assemble it on the stack
-  store(destination, bits.first);
-  store(destination + vector_bytes, bits.second);
 }
 
 // ---- widen to float, narrow to the nearest ----
@@ -59,13 +87,43 @@ template <class Compute>
 inline f32s widen(binary32, u32s bits) noexcept {
   return {(f32_lanes)bits.lanes};
 }
+inline u32s narrow(binary32, f32s value) noexcept { return {hidden((u32_lanes)value.lanes)}; }
+
 template <class Compute>
-inline f32_pair widen(binary32, u32_pair bits) noexcept {
+inline Compute widen(binary32, u32_pair bits) noexcept {
   return {{(f32_lanes)bits.first.lanes}, {(f32_lanes)bits.second.lanes}};
 }
-inline u32s narrow(binary32, f32s value) noexcept { return {hidden((u32_lanes)value.lanes)}; }
-inline u32_pair narrow(binary32, f32_pair value) noexcept {
-  return {narrow(binary32{}, value.first), narrow(binary32{}, value.second)};
+template <class Compute>
+inline Compute widen(brain16, u16s bits) noexcept {
+  const auto both = (u32_lanes)bits.lanes;
+  return {{(f32_lanes)(both << 16)}, {(f32_lanes)(both & 0xffff0000)}};
+}
+// To bf16, nearest-even, in the upper half of each lane: by adding just under half a unit, and one more if the upper half is
+// odd. The sum would carry a NaN to Inf or even to -0: it keeps its upper half instead, made quiet.
+inline u32_lanes rounded_number(u32_lanes bits) noexcept { return bits + 0x7fff + ((bits >> 16) & 1); }
+inline u32_lanes rounded(u32_lanes bits) noexcept {
+  const i32_lanes magnitudes = (i32_lanes)(bits & binary32::abs_mask), infinity = i32_lanes{} + binary32::infinity_bits;
+  return magnitudes > infinity ? bits | 0x00400000 : rounded_number(bits);
+}
+// Each file's own: whether one of two is a NaN; the upper halves of the lanes of a register; those of two, of rounded numbers.
+inline bool any_nan(u32_lanes a, u32_lanes b) noexcept;
+inline u16_half upper_halves(u32_lanes bits) noexcept;
+inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept;
+
+inline u16_half narrow(brain16, f32s value) noexcept { return upper_halves(rounded(narrow(binary32{}, value).lanes)); }
+inline u16s narrow(brain16, f32_pair<Order::of_memory> value) noexcept {
+  u32_lanes first = narrow(binary32{}, value.first).lanes, second = narrow(binary32{}, value.second).lanes;
+  if (__builtin_expect(any_nan(first, second), 0)) {
+    first = rounded(first) & 0xffff0000;  // which is not rounded again
+    second = rounded(second) & 0xffff0000;
+  }
+  return rounded_upper_halves(first, second);
+}
+// The lower half of a NaN is zero here, whether it was widened from bf16 or is the CPU's own.
+inline u16s narrow(brain16, f32_pair<Order::even_odd> value) noexcept {
+  const u32_lanes even = rounded_number(narrow(binary32{}, value.first).lanes);
+  const u32_lanes odd = rounded_number(narrow(binary32{}, value.second).lanes);
+  return {(u16_lanes)((even >> 16) | (odd & 0xffff0000))};
 }
 
 // ---- arithmetic ----
@@ -80,6 +138,15 @@ inline Compute broadcast(double factor) noexcept {
   }
 }
 inline f32s multiplied(f32s value, f32s factor) noexcept { return {value.lanes * factor.lanes}; }
+inline f32s divided(f32s value, f32s divisor) noexcept;  // each file's own
+template <Order order>
+inline f32_pair<order> multiplied(f32_pair<order> value, f32_pair<order> factor) noexcept {
+  return {multiplied(value.first, factor.first), multiplied(value.second, factor.second)};
+}
+template <Order order>
+inline f32_pair<order> divided(f32_pair<order> value, f32_pair<order> divisor) noexcept {
+  return {divided(value.first, divisor.first), divided(value.second, divisor.second)};
+}
 inline f32s plus(f32s value, f32s product) noexcept { return {hidden(value.lanes + hidden(product.lanes))}; }
 
 // ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top; as signed
@@ -91,18 +158,16 @@ inline Lanes larger_lanes(Lanes a, Lanes b) noexcept {
 }
 inline u32s larger(u32s a, u32s b) noexcept { return {(u32_lanes)larger_lanes((i32_lanes)a.lanes, (i32_lanes)b.lanes)}; }
 inline u16s larger(u16s a, u16s b) noexcept { return {(u16_lanes)larger_lanes((i16_lanes)a.lanes, (i16_lanes)b.lanes)}; }
-inline u32_pair larger(u32_pair a, u32_pair b) noexcept { return {larger(a.first, b.first), larger(a.second, b.second)}; }
-inline u32s magnitudes(u32s bits) noexcept { return {bits.lanes & binary32::abs_mask}; }
-inline u16s magnitudes(u16s bits) noexcept { return {bits.lanes & binary16::abs_mask}; }
-inline u32_pair magnitudes(u32_pair bits) noexcept { return {magnitudes(bits.first), magnitudes(bits.second)}; }
-
-// ---- sixteen bits times a power of two, in integers ----
-
-using sixteen_bits = u16s;
-inline u16s all_sixteen(int value) noexcept { return {u16_lanes{} + static_cast<std::uint16_t>(value)}; }
-inline u16s smaller(u16s a, u16s b) noexcept {
-  const auto x = (i16_lanes)a.lanes, y = (i16_lanes)b.lanes;
-  return {(u16_lanes)(x < y ? x : y)};
+inline u16_half larger(u16_half a, u16_half b) noexcept {
+  return {(u16_half_lanes)larger_lanes((i16_half_lanes)a.lanes, (i16_half_lanes)b.lanes)};
 }
-// Plus 0x7fff, magnitudes are in order from the most negative integer on, but for zero, which is the greatest.
-inline u16s with_zero_last(u16s bits) noexcept { return {bits.lanes + 0x7fff}; }
+template <class Format, class Bits>
+inline Bits max_of_abs(Format, Bits largest, Bits bits) noexcept {
+  return larger(largest, {bits.lanes & Format::abs_mask});
+}
+
+// ---- sums of squares ----
+
+inline f64s added(f64s a, f64s b) noexcept { return {hidden(a.low + b.low), hidden(a.high + b.high)}; }
+inline double sum_of(f64_lanes sums) noexcept;  // each file's own
+inline double sum_of(f64s sums) noexcept { return sum_of(hidden(sums.low + sums.high)); }

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <type_traits>
 
-// One element at a time, in the language itself: what every CPU can do, the kernels of double, and what portable.hpp has to
-// equal, which takes the place of most of them where the CPU has registers for the vectors of the language. A "register" holds
-// one element; it is computed with as float, or as double where source or destination is double.
+// One element at a time, in the language itself: what every CPU can do, and the kernels of double and of formats that the other
+// instruction sets have no instructions for. A "register" holds one element; it is computed with as float, or as double if
+// source or destination is double.
 //
 // Under -ffast-math a compiler may assume that a float it computed is finite, and that dividing by s is multiplying by 1/s. The
 // empty asm statements hide the origin of a value from it, so that neither reaches the bits that are stored or classified.
@@ -21,6 +21,8 @@ namespace detail::scalar {
 
 template <class In, class Out>
 using compute_for = std::conditional_t<std::is_same_v<In, binary64> || std::is_same_v<Out, binary64>, double, float>;
+template <class In, class Out>
+using wide_compute_for = compute_for<In, Out>;
 template <class Compute>
 inline constexpr std::size_t lanes_of = 1;
 template <class In>
@@ -57,7 +59,7 @@ inline Compute widen(Format, typename Format::bits_type bits) noexcept {
 template <class Format, class Compute>
 inline typename Format::bits_type narrow(Format, Compute value) noexcept {
   using From = compute_format<Compute>;
-  return convert_bits<From, Format>(bit_cast<typename From::bits_type>(launder(value)));
+  return convert_bits<From, Format>(bit_cast<typename From::bits_type>(hide_from_optimizer(value)));
 }
 
 template <class Compute>
@@ -70,21 +72,21 @@ inline Compute multiplied(Compute value, Compute factor) noexcept {
 }
 template <class Compute>
 inline Compute plus(Compute value, Compute product) noexcept {
-  return launder(value + launder(product));  // in this order, and no fused multiply-add
+  return hide_from_optimizer(value + hide_from_optimizer(product));  // in this order, and no fused multiply-add
 }
 // As a fused multiply-add rounds. The square has at most 24 digits: it is a float if it is a normal one; and where the sum in
 // double is not exact, it is not near the middle between two floats.
 inline float plus_exact_square(float sum, float value) noexcept {
-  const float square = launder(value * value);
-  if (square >= 0x1p-126F) return launder(sum + square);
+  const float square = hide_from_optimizer(value * value);
+  if (square >= 0x1p-126F) return hide_from_optimizer(sum + square);
   const auto wide = static_cast<double>(value);
-  return launder(static_cast<float>(launder(static_cast<double>(sum) + wide * wide)));
+  return hide_from_optimizer(static_cast<float>(hide_from_optimizer(static_cast<double>(sum) + wide * wide)));
 }
 // In double, of which -mrecip makes no approximation; the quotient of two floats rounded to double and then to float is the
 // nearest float.
 template <class Compute>
 inline Compute divided(Compute value, Compute divisor) noexcept {
-  return static_cast<Compute>(static_cast<double>(value) / launder(static_cast<double>(divisor)));
+  return static_cast<Compute>(static_cast<double>(value) / hide_from_optimizer(static_cast<double>(divisor)));
 }
 
 template <class Format, class Bits>
@@ -105,19 +107,6 @@ inline bool any_above(Bits magnitude, Limit limit) noexcept {
   return magnitude > limit;
 }
 
-using sixteen_bits = std::uint16_t;
-inline sixteen_bits all_sixteen(int value) noexcept { return static_cast<sixteen_bits>(value); }
-inline sixteen_bits smaller(sixteen_bits a, sixteen_bits b) noexcept { return a < b ? a : b; }
-inline sixteen_bits magnitudes(sixteen_bits bits) noexcept { return bits & 0x7fff; }
-// Less 1, magnitudes stay in order, but for zero, which is the greatest.
-inline sixteen_bits with_zero_last(sixteen_bits bits) noexcept { return static_cast<sixteen_bits>(bits - 1); }
-inline bool any_beyond(sixteen_bits lowest, sixteen_bits min, sixteen_bits max, sixteen_bits highest) noexcept {
-  return min < lowest || max > highest;
-}
-inline sixteen_bits plus_unless_zero(sixteen_bits bits, sixteen_bits abs, sixteen_bits amount) noexcept {
-  return static_cast<sixteen_bits>(abs == 0 ? bits : bits + amount);
-}
-
 struct f64x1 {
   double lane0;
 };
@@ -125,15 +114,13 @@ template <class Compute>
 inline f64x1 to_doubles(Compute value) noexcept {
   return {static_cast<double>(value)};
 }
-inline f64x1 added(f64x1 a, f64x1 b) noexcept { return {launder(a.lane0 + b.lane0)}; }
+inline f64x1 added(f64x1 a, f64x1 b) noexcept { return {hide_from_optimizer(a.lane0 + b.lane0)}; }
 inline double sum_of(f64x1 sums) noexcept { return sums.lane0; }
 
 #include <headroom/kernel/kernels.inl>
 
 }  // namespace detail::scalar
-#if !HEADROOM_DETAIL_HAS_VECTORS  // else portable.hpp chooses
 template <>
 struct detail::IsaKernels<Isa::scalar> : detail::scalar::Kernels {};
-#endif
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
