@@ -9,7 +9,6 @@ declare -A elsewhere=(
   [shared.hpp]="build/unlike_units"
   [detail/build_name.hpp]="build/unlike_units"
   [detail/policy_verbs.hpp]="policy/verbs.cpp" # declares what ops/policy_verbs.hpp defines
-  [detail/prefetch.hpp]="kernel/kernel_memory.cpp" # a hint, that must do no harm at the end of memory
   [kernel/boundary.hpp]="kernel" # data only
   [ops/policy_verbs.hpp]="policy/verbs.cpp" # is reached through policies
 )

@@ -22,7 +22,7 @@ TEST_CASE("bit_cast keeps every bit, at compile time too") {
   }
 }
 
-TEST_CASE("launder gives back what it has been given") {
+TEST_CASE("hide_from_optimizer gives back what it has been given") {
   std::mt19937_64 random(2);
   for (int i = 0; i < 10000; ++i) {
     const auto bits = static_cast<std::uint32_t>(random());

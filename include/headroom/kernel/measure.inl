@@ -63,15 +63,17 @@ inline void add_group(const unsigned char* source, Compute factor, Bits (&larges
   sums[Register] = plus_square<In, Scaled>(sums[Register], widen<Compute>(In{}, bits), factor);
   if constexpr (Register + 1 < Count) add_group<In, Scaled, Register + 1>(source, factor, largest, sums);
 }
-/// The `n` elements, fewer than `sum_lanes`, at the end.
-template <class In, bool Scaled, std::size_t Register, class Compute, std::size_t Count>
-inline void add_part_of_group(const unsigned char* source, std::size_t n, Compute factor, Compute (&sums)[Count]) noexcept {
+/// The `n` elements, fewer than `sum_lanes`, at the end. The maximum of shorter elements is left to `largest_in`.
+template <class In, bool Scaled, std::size_t Register, class Bits, class Compute, std::size_t Count>
+inline void add_part_of_group(const unsigned char* source, std::size_t n, Compute factor, Bits (&largest)[2],
+                              Compute (&sums)[Count]) noexcept {
   constexpr std::size_t width = lanes_of<Compute>;
   const unsigned char* const from = source + Register * width * sizeof(typename In::bits_type);
   const auto bits = n < width ? load_part<width>(In{}, from, n) : load<width>(In{}, from);
+  if constexpr (width == read_lanes<In>) largest[Register % 2] = max_of_abs(In{}, largest[Register % 2], bits);
   sums[Register] = plus_square<In, Scaled>(sums[Register], widen<Compute>(In{}, bits), factor);
   if constexpr (Register + 1 < Count) {
-    if (n > width) add_part_of_group<In, Scaled, Register + 1>(source, n - width, factor, sums);
+    if (n > width) add_part_of_group<In, Scaled, Register + 1>(source, n - width, factor, largest, sums);
   }
 }
 template <class In, bool Scaled, class Bits, class Compute, std::size_t Count>
@@ -81,8 +83,8 @@ inline void add_block(const unsigned char* source, std::size_t n, Compute factor
     add_group<In, Scaled, 0>(source, factor, largest, sums);
   }
   if (n == 0) return;
-  largest[0] = largest_in<In>(source, n, largest[0]);
-  add_part_of_group<In, Scaled, 0>(source, n, factor, sums);
+  if constexpr (lanes_of<Compute> != read_lanes<In>) largest[0] = largest_in<In>(source, n, largest[0]);
+  add_part_of_group<In, Scaled, 0>(source, n, factor, largest, sums);
 }
 
 /// The registers of `sum_lanes` floats, and of the sixteen doubles that they become.

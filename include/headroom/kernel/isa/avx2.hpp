@@ -28,8 +28,8 @@ inline constexpr std::size_t vector_bytes = 32;
 
 #include <headroom/kernel/isa/x86.inl>
 
-// ---- fewer elements than a register has, in steps of 16, 8, 4 and 2 bytes. A copy by way of memory takes four times as long: a
-// load waits until all the smaller stores that it covers have left the CPU ----
+// ---- fewer elements than a register has, in steps of 16, 8, 4 and 2 bytes. A copy by way of memory takes four times as long:
+// a load waits until all the smaller stores that it covers have left the CPU ----
 
 inline __m128i load_bytes(const unsigned char* source, std::size_t bytes) noexcept {
   const unsigned char* end = source + bytes;
@@ -126,8 +126,7 @@ inline u16_half upper_halves(u32_lanes bits) noexcept {
   return {(u16_half_lanes)_mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1))};
 }
 inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept {
-  const __m256i packed =
-      _mm256_packus_epi32((__m256i)(rounded_number(first) >> 16), (__m256i)(rounded_number(second) >> 16));
+  const __m256i packed = _mm256_packus_epi32((__m256i)(rounded_number(first) >> 16), (__m256i)(rounded_number(second) >> 16));
   return {(u16_lanes)_mm256_permute4x64_epi64(packed, 0xd8)};
 }
 

@@ -87,7 +87,9 @@ inline f32s widen(binary16, u16_half bits) noexcept {
 }
 template <class Compute>
 inline f32s widen(brain16, u16_half bits) noexcept {
-  return {(f32_lanes)((u32_lanes)_mm512_maskz_cvtepu16_epi32(0xffff, (__m256i)bits.lanes) << 16)};
+  const __m512i places = _mm512_setr_epi32(0x00000, 0x10000, 0x20000, 0x30000, 0x40000, 0x50000, 0x60000, 0x70000,  //
+                                           0x80000, 0x90000, 0xa0000, 0xb0000, 0xc0000, 0xd0000, 0xe0000, 0xf0000);
+  return {(f32_lanes)_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, places, _mm512_castsi256_si512((__m256i)bits.lanes))};
 }
 inline u16_half narrow(binary16, f32s value) noexcept {  // hidden, else clang converts once more to store
   return {(u16_half_lanes)hidden(_mm512_maskz_cvtps_ph(0xffff, value.lanes, _MM_FROUND_TO_NEAREST_INT))};

@@ -11,8 +11,8 @@
 #include <cstring>
 #include <type_traits>
 
-// What the instruction sets have in common. Each of their files defines, in a namespace of its own, about 25 names, some of them
-// by including kernel/isa/registers.inl, and then includes kernel/kernels.inl, whose loops are made of them:
+// What the instruction sets have in common. Each of their files defines, in a namespace of its own, about 25 names, some of
+// them by including kernel/isa/registers.inl, and then includes kernel/kernels.inl, whose loops are made of them:
 //
 //   compute_for<In, Out>         the register that elements are computed in, from one format to another
 //   compute_format<Compute>      the format of one lane of it
@@ -84,7 +84,9 @@ inline std::size_t elements_to_multiple(const void* from) noexcept {
 }
 
 /// Adds one after the other: -ffast-math would choose an order of its own, and a different one for each number of threads.
-inline void add_to_sum(Found& found, double sum) noexcept { found.sum_of_squares = hide_from_optimizer(found.sum_of_squares + sum); }
+inline void add_to_sum(Found& found, double sum) noexcept {
+  found.sum_of_squares = hide_from_optimizer(found.sum_of_squares + sum);
+}
 
 inline void add_largest(Found& found, std::uint64_t magnitude) noexcept {
   found.largest = magnitude > found.largest ? magnitude : found.largest;
@@ -108,8 +110,8 @@ inline constexpr int streaming_offset = static_cast<int>(Op::scale_streaming) - 
 /// Whether the SIMD instruction sets have instructions for the format. Others run on the scalar kernels: 8-bit formats,
 /// cbfloat16, double, and formats of a user's own.
 template <class Format>
-inline constexpr bool has_registers = std::is_same_v<Format, binary16> || std::is_same_v<Format, brain16> ||
-                                      std::is_same_v<Format, binary32>;
+inline constexpr bool has_registers =
+    std::is_same_v<Format, binary16> || std::is_same_v<Format, brain16> || std::is_same_v<Format, binary32>;
 
 }  // namespace detail
 }  // namespace HEADROOM_BUILD

@@ -45,9 +45,8 @@ struct f32_pair {
 template <class In, class Out>
 using compute_for = f32s;
 template <class In, class Out>
-using wide_compute_for =
-    std::conditional_t<!std::is_same_v<Out, brain16> || std::is_same_v<In, binary16>, f32s,
-                       f32_pair<std::is_same_v<In, brain16> ? Order::even_odd : Order::of_memory>>;
+using wide_compute_for = std::conditional_t<!std::is_same_v<Out, brain16> || std::is_same_v<In, binary16>, f32s,
+                                            f32_pair<std::is_same_v<In, brain16> ? Order::even_odd : Order::of_memory>>;
 template <class Compute>
 using compute_format = binary32;
 template <class Compute>
