@@ -85,10 +85,10 @@ using ColDouble = Plain<Dynamic<double, Eigen::ColMajor>>;
 using TensorHalf = TensorCase<Eigen::half, Eigen::ColMajor>;
 
 // They own their elements, so no two leaves of a tree are compared; of views they are.
-static_assert(!headroom::detail::leaves_may_meet_v<Eigen::MatrixXf> && !headroom::detail::leaves_may_meet_v<Eigen::Vector3f>);
-static_assert(!headroom::detail::leaves_may_meet_v<Eigen::Tensor<float, 3>>);
-static_assert(headroom::detail::leaves_may_meet_v<Eigen::Map<Eigen::VectorXf>> &&
-              headroom::detail::leaves_may_meet_v<Eigen::TensorMap<Eigen::Tensor<float, 3>>>);
+static_assert(headroom::detail::owns_elements_v<Eigen::MatrixXf> && headroom::detail::owns_elements_v<Eigen::Vector3f>);
+static_assert(headroom::detail::owns_elements_v<Eigen::Tensor<float, 3>>);
+static_assert(!headroom::detail::owns_elements_v<Eigen::Map<Eigen::VectorXf>> &&
+              !headroom::detail::owns_elements_v<Eigen::TensorMap<Eigen::Tensor<float, 3>>>);
 
 }  // namespace
 

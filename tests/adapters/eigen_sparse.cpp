@@ -20,7 +20,7 @@ using ByRows = Eigen::SparseMatrix<float, Eigen::RowMajor>;
 using Vector = Eigen::SparseVector<float>;
 
 // They own their elements, so no two leaves of a tree are compared.
-static_assert(!headroom::detail::leaves_may_meet_v<Matrix> && !headroom::detail::leaves_may_meet_v<Vector>);
+static_assert(headroom::detail::owns_elements_v<Matrix> && headroom::detail::owns_elements_v<Vector>);
 
 template <class Sparse>
 Sparse with(Eigen::Index rows, Eigen::Index columns, std::initializer_list<Eigen::Triplet<float>> values) {

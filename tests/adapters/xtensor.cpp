@@ -75,9 +75,9 @@ constexpr auto column_major = xt::layout_type::column_major;
 using HalfArray = ArrayCase<xtl::half_float, row_major>;
 
 // They own their elements, so no two leaves of a tree are compared.
-static_assert(!headroom::detail::leaves_may_meet_v<xt::xarray<float>> &&
-              !headroom::detail::leaves_may_meet_v<xt::xtensor<float, 2>> &&
-              !headroom::detail::leaves_may_meet_v<xt::xtensor_fixed<float, xt::xshape<2, 3>>>);
+static_assert(headroom::detail::owns_elements_v<xt::xarray<float>> &&
+              headroom::detail::owns_elements_v<xt::xtensor<float, 2>> &&
+              headroom::detail::owns_elements_v<xt::xtensor_fixed<float, xt::xshape<2, 3>>>);
 
 }  // namespace
 

@@ -242,44 +242,6 @@ TEST_CASE("variants that hold different alternatives") {
   CHECK(std::get<Floats>(destination[1]) == Floats{5.0F});
 }
 
-namespace {
-
-/// Throws when it is copied: how a variant loses its value.
-struct Throws {
-  Throws() = default;
-  Throws(const Throws&) { throw 1; }
-  Throws& operator=(const Throws&) = default;
-};
-using Loses = std::variant<float, Floats, Throws>;
-
-}  // namespace
-
-template <>
-struct headroom::tree_traits<Throws> {
-  static constexpr bool holds_only_integers = true;
-};
-
-TEST_CASE("variants without a value are named") {
-  std::pair<float, Loses> tree{1.0F, 2.0F}, full = tree;
-  try {
-    tree.second.emplace<Throws>(Throws());
-  } catch (int) {
-  }
-  REQUIRE(tree.second.valueless_by_exception());
-  const auto says_so = ContainsSubstring("second is a variant that has lost its value");
-  CHECK_THAT(message_of([&] { two.scale_in_place(tree); }), says_so);
-  CHECK_THAT(message_of([&] { (void)two.unscale_in_place(tree); }), says_so);
-  CHECK_THAT(message_of([&] { (void)headroom::measure(tree); }), says_so);
-  CHECK_THAT(message_of([&] { (void)headroom::all_finite(headroom::parallel(2), tree); }), says_so);
-  CHECK_THAT(message_of([&] { (void)headroom::leaf_count(tree); }), says_so);
-  CHECK_THAT(message_of([&] { (void)headroom::find_nonfinite(tree); }), says_so);
-  CHECK_THAT(message_of([&] { (void)two.unscale(std::cref(tree)); }), says_so);
-  CHECK_THAT(message_of([&] { headroom::cast_into(tree, full); }), says_so);
-  CHECK_THAT(message_of([&] { headroom::cast_into(full, tree); }), says_so);
-  CHECK_THAT(message_of([&] { headroom::cast_into(tree, tree); }), says_so);
-  CHECK(tree.first == 1.0F);
-}
-
 TEST_CASE("pointers of which one is empty") {
   using Owner = std::unique_ptr<Floats>;
   check_differ(Owner(), std::make_unique<Floats>(2, 1.0F), ": the source is empty");
@@ -458,8 +420,8 @@ TEST_CASE("a leaf that is in a tree twice is not written twice") {
 }
 
 TEST_CASE("a tensor that does not say whether it is a view is not written twice; one that owns its elements is believed") {
-  static_assert(!leaves_may_meet_v<std::vector<Floats>> && leaves_may_meet_v<std::vector<span<float>>>);
-  static_assert(!leaves_may_meet_v<std::tuple<float, float[2], std::array<half, 3>>>);
+  static_assert(owns_elements_v<std::vector<Floats>> && !owns_elements_v<std::vector<span<float>>>);
+  static_assert(owns_elements_v<std::tuple<float, float[2], std::array<half, 3>>>);
   Floats memory(6, 4.0F);
   std::vector<Silent> tied{{memory.data(), 6}, {memory.data(), 6}};
   CHECK_THAT(message_of([&] { (void)two.unscale_in_place(tied); }), ContainsSubstring("[0] and [1] share elements"));

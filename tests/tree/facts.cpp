@@ -20,8 +20,9 @@
 #include "support/catch.hpp"
 
 using headroom::span;
-using headroom::detail::may_own_elements_v;
+
 using headroom::detail::owns_elements_v;
+using headroom::detail::shares_elements_v;
 
 namespace {
 
@@ -74,7 +75,7 @@ namespace {
 
 template <Fact Expected, class... Ts>
 constexpr bool are_known() {
-  return ((owns_elements_v<Ts> == (Expected == Fact::owns) && may_own_elements_v<Ts> == (Expected != Fact::does_not)) && ...);
+  return ((owns_elements_v<Ts> == (Expected == Fact::owns) && shares_elements_v<Ts> == (Expected == Fact::does_not)) && ...);
 }
 /// By itself, as a part of every kind of branch, and one level below.
 template <class T, Fact Expected>

@@ -362,11 +362,6 @@ template <class Tree>
   return visit.text;
 }
 
-/// Whether two leaves of such a tree can be one: views, or what may be one, shared pointers, tensors of dynamic dtype.
-template <class Tree>
-inline constexpr bool leaves_may_meet_v = (holds_v<Tree> &
-                                           (Holds::shared_elements | Holds::unknown_owners | Holds::dynamic_nodes)) != 0;
-
 /// Where two leaves of the destination (which in place is the source) begin; 0 if no two begin at one address.
 [[nodiscard]] inline std::uintptr_t start_of_two(const Plan& plan) {
   Buffer<std::uintptr_t, 64> starts;
@@ -410,7 +405,7 @@ void plan_one(Plan& plan, Tree& tree) {
   Plan::Writer writer(plan);
   detail::walk_trees<VerbOps, Writes>(writer, tree);
   writer.close();
-  if constexpr (Writes && leaves_may_meet_v<Tree>) detail::check_listed_once(plan, tree);
+  if constexpr (Writes && !owns_elements_v<Tree>) detail::check_listed_once(plan, tree);
 }
 template <class VerbOps, DestinationIs Is, class Source, class Destination>
 void plan_two(Plan& plan, const Source& source, Destination& destination) {

@@ -201,7 +201,7 @@ template <class VerbOps, DestinationIs Is, class Executor, class Source, class D
                                       Destination& destination) {
   Plan plan;
   detail::plan_two<VerbOps, Is>(plan, source, destination);
-  if constexpr (Is == DestinationIs::the_users && leaves_may_meet_v<Destination>) {
+  if constexpr (Is == DestinationIs::the_users && !owns_elements_v<Destination>) {
     // Sources that go to one destination go there in their order.
     if (executor.concurrency() > 1 && start_of_two(plan) != 0) return detail::run(sequential, plan, pass);
   }

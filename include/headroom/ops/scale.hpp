@@ -22,51 +22,31 @@ template <class Scalar>
   }
 }
 
-/// Replaces nodes of dynamic dtype, because their libraries record what was computed from what.
+/// A tree with nodes of dynamic dtype and a new one like it. Its nodes are replaced, because their libraries record what was
+/// computed from what.
 template <class Executor>
 struct ScaleNodes {
   static constexpr bool takes_dynamic_nodes = true;
   const Executor& executor;
   double factor;
 
-  template <class Node>
-  void operator()(const Path&, Node& node) const {
-    if constexpr (is_dynamic_node<Node>()) {
-      node = tree_traits<Node>::scaled(node, static_cast<float>(factor));
+  template <class Old, class New>
+  void operator()(const Path& path, const Old& old_node, New& new_node) const {
+    if constexpr (is_dynamic_node<Old>()) {
+      check_not_shared(path, std::addressof(old_node), std::addressof(new_node));
+      new_node = tree_traits<Old>::scaled(old_node, static_cast<float>(factor));
     } else {
-      (void)detail::transform_in_place<ScaleOps>(executor, Pass{0, factor}, node);
+      check_not_shared(path, detail::data_of(old_node), detail::data_of(new_node));
+      (void)detail::transform_into<ScaleOps>(executor, Pass{0, factor}, old_node, new_node);
     }
-  }
-};
-
-/// A tree and its copy, whose nodes of dynamic dtype share their elements and are to be replaced.
-struct CheckNodesApart {
-  static constexpr bool takes_dynamic_nodes = true;
-  template <class Node>
-  void operator()(const Path& path, const Node& old_node, Node& new_node) const {
-    const void *before = std::addressof(old_node), *now = std::addressof(new_node);
-    if constexpr (!is_dynamic_node<Node>()) {
-      if (detail::size_of(old_node) == 0) return;
-      before = detail::data_of(old_node);
-      now = detail::data_of(new_node);
-    }
-    check_not_shared(path, before, now);
   }
 };
 
 template <class Executor, class Tree>
-auto scale_dynamic(const Executor& executor, Tree&& tree, double factor) {
-  static_assert(may_own_elements_v<Tree, true>,
-                "headroom: a copy of this tree shares parts with it (references, shared pointers, views), so scaling the copy "
-                "would change the tree: give it tensors by value");
-  constexpr bool owns = owns_elements_v<Tree, true>;
-  bare<Tree> scaled(static_cast<std::conditional_t<owns, Tree&&, const Tree&>>(tree));
-  if constexpr (!owns) {
-    const CheckNodesApart check{};
-    detail::walk(root, check, std::as_const(tree), scaled);
-  }
+auto scale_dynamic(const Executor& executor, const Tree& tree, double factor) {
+  auto scaled = detail::make_like<same_dtype>(tree);
   ScaleNodes<Executor> visit{executor, factor};
-  detail::walk(root, visit, scaled);
+  detail::walk(root, visit, tree, scaled);
   return scaled;
 }
 
@@ -81,7 +61,7 @@ template <class Executor, class Tree>
   if constexpr (is_dtype_v<detail::bare<Tree>>) {
     return detail::scaled_scalar(tree, factor);
   } else if constexpr (detail::has_dynamic_node_v<Tree>) {
-    return detail::scale_dynamic(executor, std::forward<Tree>(tree), factor);
+    return detail::scale_dynamic(executor, tree, factor);
   } else {
     return detail::transform<same_dtype, detail::ScaleOps>(executor, detail::Pass{0, factor}, std::forward<Tree>(tree)).grads;
   }

@@ -54,25 +54,6 @@ template <class Tree>
 inline constexpr bool is_expiring =
     !std::is_lvalue_reference_v<Tree> && !std::is_const_v<Tree> && !std::is_array_v<Tree> && owns_elements_v<Tree>;
 
-/// Whether a copy can fail for a reason that has no path: of a variant that has lost its value, or of a tensor that its library
-/// cannot walk either. Such trees are looked at before.
-struct CopyCanFail {
-  template <class T>
-  static constexpr unsigned of() {
-    if constexpr (node_kind_v<T> == node_kind::tensor) {
-      return is_detected_v<obstacle_t, T> ? 1U : 0U;
-    } else {
-      return is_branch<T, branch_kind::variant>() || is_dynamic_node<T>() ? 1U : 0U;
-    }
-  }
-};
-struct LookAtLeaf {
-  template <class Leaf>
-  void operator()(const Path& path, Leaf& leaf) const {
-    detail::check_walkable(path, "", leaf, detail::data_of(leaf), detail::size_of(leaf));
-  }
-};
-
 /// A new tree with elements of To (or same_dtype). An expiring tree that has that type already is used itself.
 template <class To, class VerbOps, class Executor, class Tree>
 auto transform(const Executor& executor, const Pass& pass, Tree&& tree) {
@@ -84,10 +65,6 @@ auto transform(const Executor& executor, const Pass& pass, Tree&& tree) {
     if constexpr (!std::is_same_v<VerbOps, CastOps>) report = detail::transform_in_place<VerbOps>(executor, pass, tree);
     return Unscaled<Result>{std::forward<Tree>(tree), report};
   } else {
-    if constexpr (facts_of<CopyCanFail, bare<Tree>>() != 0) {
-      const LookAtLeaf look{};
-      detail::walk(root, look, std::as_const(tree));
-    }
     Unscaled<Result> result{detail::make_like<To>(std::as_const(tree)), {}};
     result.report = report_of(
         detail::plan_and_run<Streaming<VerbOps>, DestinationIs::new_tree>(executor, pass, std::as_const(tree), result.grads));

@@ -77,15 +77,13 @@ struct Holds {
 template <class T>
 inline constexpr unsigned holds_v = facts_of<Holds, bare<T>>();
 
-/// Whether a copy of the tree is known to have elements of its own. `IfDynamic` is the answer for nodes of dynamic dtype, whose
-/// copies can be replaced.
-template <class T, bool IfDynamic = false>
-inline constexpr bool owns_elements_v = (holds_v<T> & (Holds::shared_elements | Holds::unknown_owners |
-                                                       (IfDynamic ? 0U : Holds::dynamic_nodes))) == 0;
-/// Not known to share its elements.
-template <class T, bool IfDynamic = false>
-inline constexpr bool may_own_elements_v = (holds_v<T> & (Holds::shared_elements | (IfDynamic ? 0U : Holds::dynamic_nodes))) ==
-                                           0;
+/// Whether a copy of the tree is known to have elements of its own.
+template <class T>
+inline constexpr bool owns_elements_v = (holds_v<T> &
+                                         (Holds::shared_elements | Holds::unknown_owners | Holds::dynamic_nodes)) == 0;
+/// Whether it is known to share them.
+template <class T>
+inline constexpr bool shares_elements_v = (holds_v<T> & (Holds::shared_elements | Holds::dynamic_nodes)) != 0;
 template <class T>
 inline constexpr bool has_dynamic_node_v = (holds_v<T> & Holds::dynamic_nodes) != 0;
 template <class T>

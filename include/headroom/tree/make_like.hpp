@@ -149,7 +149,7 @@ rebound_t<T, To> make_struct_like(const T& tree) {
   constexpr bool can_be_copied = std::is_copy_constructible_v<T> && (holds_v<T> & Holds::unique_owners) == 0;
   if constexpr (std::is_same_v<Result, T> && can_be_copied) {
     Result result(tree);
-    if constexpr (!may_own_elements_v<T>)
+    if constexpr (shares_elements_v<T>)
       detail::assign_parts<To, T, Result>(Product<const T>(tree), Product<Result>(result), Parts{});
     return result;
   } else {

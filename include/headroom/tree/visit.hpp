@@ -258,13 +258,9 @@ struct branch<branch_kind::dynamic> {
       f(node);
     }
   }
-  template <class T>
-  static constexpr bool is_tensor_or_none =
-      node_kind_v<T> == node_kind::tensor || node_kind_v<T> == node_kind::scalar || node_kind_v<T> == node_kind::integers;
   template <class Visit, class Source, class Destination>
   static void walk_views(const Path& path, Visit& visit, Source& source, Destination& destination) {
-    if constexpr (is_tensor_or_none<Source> && is_tensor_or_none<Destination> &&
-                  node_kind_v<Source> != node_kind_v<Destination>) {
+    if constexpr (node_kind_v<Source> != node_kind_v<Destination>) {
       throw_structure_differs(path, {"a floating-point tensor faces something else"});
     } else {
       detail::walk(path, visit, source, destination);
