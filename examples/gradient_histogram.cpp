@@ -24,8 +24,13 @@
 
 namespace {
 
+struct Leaf {
+  std::string path;
+  headroom::ExponentHistogram histogram;
+};
+
 /// The sums over the training, by leaf.
-std::vector<headroom::LeafHistogram> record(const digits::Images& images, const digits::Settings& settings) {
+std::vector<Leaf> record(const digits::Images& images, const digits::Settings& settings) {
   digits::Random random(settings.seed);
   std::vector<int> order(settings.training_images);
   std::iota(order.begin(), order.end(), 0);
@@ -35,7 +40,7 @@ std::vector<headroom::LeafHistogram> record(const digits::Images& images, const 
   digits::Model<float> model = digits::random_model(widths, random);
   digits::Adam adam(model);
   digits::Progress progress(settings.steps());
-  std::vector<headroom::LeafHistogram> sums;
+  std::vector<Leaf> sums;
   int step = 0;
   for (int epoch = 0; epoch < settings.epochs; ++epoch) {
     random.shuffle(order);
@@ -45,12 +50,11 @@ std::vector<headroom::LeafHistogram> record(const digits::Images& images, const 
       const digits::Loss loss = digits::cross_entropy(activations.back(), batch.labels, 1.0F);
       const auto grads = digits::backward(model, activations, loss.logit_gradient);
       if (step % 10 == 0) {
-        const auto leaves = headroom::leaf_exponent_histograms(grads);
-        if (sums.empty()) sums.resize(leaves.size());
-        for (std::size_t i = 0; i < leaves.size(); ++i) {
-          sums[i].path = leaves[i].path;
-          sums[i].histogram += leaves[i].histogram;
-        }
+        std::size_t i = 0;
+        headroom::for_each_leaf_with_path(grads, [&](const std::string& path, const auto& leaf) {
+          if (i == sums.size()) sums.push_back({path, {}});
+          sums[i++].histogram += headroom::exponent_histogram(leaf);
+        });
       }
       adam.step(model, grads, settings.rate(step));
       progress.tick();
@@ -68,7 +72,7 @@ void print_row(const std::string& name, const headroom::ExponentHistogram& histo
 }
 
 /// For plots: how many gradients have which exponent; `path` and `kind` are those of a leaf, or "all", and of a number.
-void write(const std::filesystem::path& file, const std::vector<headroom::LeafHistogram>& histograms) {
+void write(const std::filesystem::path& file, const std::vector<Leaf>& histograms) {
   std::ofstream out(file);
   out << "path,kind,exponent,count\n";
   for (const auto& [path, histogram] : histograms) {
@@ -94,9 +98,9 @@ int main(int argc, char** argv) {
     if (images.size() <= settings.training_images) throw std::runtime_error(data + ": more than 1400 images are needed");
     std::filesystem::create_directories(output);
 
-    const std::vector<headroom::LeafHistogram> leaves = record(images, settings);
+    const std::vector<Leaf> leaves = record(images, settings);
     headroom::ExponentHistogram all;
-    for (const headroom::LeafHistogram& leaf : leaves) all += leaf.histogram;
+    for (const Leaf& leaf : leaves) all += leaf.histogram;
     write(output / "gradients.csv", {{"all", all}});
     write(output / "gradients_by_leaf.csv", leaves);
 
@@ -105,7 +109,7 @@ int main(int argc, char** argv) {
     const float scale = all.recommended_scale<headroom::half>(2);
     std::printf("Of the gradients that are not zero, in fp16, without a scale and with %.0f:\n", static_cast<double>(scale));
     std::printf("%-18s %10s %12s %12s %14s %12s\n", "", "largest", "lost", "subnormal", "scaled: lost", "subnormal");
-    for (const headroom::LeafHistogram& leaf : leaves) print_row(leaf.path, leaf.histogram, scale);
+    for (const Leaf& leaf : leaves) print_row(leaf.path, leaf.histogram, scale);
     print_row("all", all, scale);
     std::printf("\nThe scale is the largest power of two that leaves the largest gradient two bits below overflow.\n");
     return 0;

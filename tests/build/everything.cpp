@@ -50,7 +50,7 @@ static_assert(headroom::presets::torch(0x1p125, 7.0, 0.5, 1).adjust(true).loss_s
 /// What is seen of every dtype.
 std::string every_histogram(Tree<headroom::half>& halves, Tree<double>& doubles) {
   const auto histogram = headroom::exponent_histogram(halves) + headroom::exponent_histogram(doubles);
-  return headroom::histogram_text(histogram) + headroom::leaf_exponent_histograms(doubles).at(0).path +
+  return headroom::histogram_text(histogram) +
          std::to_string(histogram.shares<headroom::bfloat16>(histogram.recommended_scale<headroom::half>()).underflow_share());
 }
 

@@ -97,7 +97,7 @@ HEADROOM_TEST_NAME(join_thread) HEADROOM_TEST_NAME(joined) HEADROOM_TEST_NAME(ke
 HEADROOM_TEST_NAME(kind_of_branch) HEADROOM_TEST_NAME(kind_of_node) HEADROOM_TEST_NAME(lanes_added)
 HEADROOM_TEST_NAME(lanes_from) HEADROOM_TEST_NAME(larger) HEADROOM_TEST_NAME(largest_finite_times)
 HEADROOM_TEST_NAME(largest_lane) HEADROOM_TEST_NAME(largest_of) HEADROOM_TEST_NAME(largest_with) HEADROOM_TEST_NAME(launder)
-HEADROOM_TEST_NAME(layout_of) HEADROOM_TEST_NAME(leaf_count) HEADROOM_TEST_NAME(leaf_exponent_histograms)
+HEADROOM_TEST_NAME(layout_of) HEADROOM_TEST_NAME(leaf_count) 
 HEADROOM_TEST_NAME(checked_layout_of) HEADROOM_TEST_NAME(container_like) HEADROOM_TEST_NAME(throw_too_many_dimensions) HEADROOM_TEST_NAME(computes_in_lanes) HEADROOM_TEST_NAME(is_of_spike_guard) HEADROOM_TEST_NAME(leaves_are_in_order) HEADROOM_TEST_NAME(load) HEADROOM_TEST_NAME(load_bits) HEADROOM_TEST_NAME(load_bytes)
 HEADROOM_TEST_NAME(load_bytes_of_32) HEADROOM_TEST_NAME(load_part) HEADROOM_TEST_NAME(load_state) HEADROOM_TEST_NAME(load_u16)
 HEADROOM_TEST_NAME(load_u32) HEADROOM_TEST_NAME(load_up_to) HEADROOM_TEST_NAME(loaded) HEADROOM_TEST_NAME(log2_below)

@@ -9,7 +9,6 @@
 #include <headroom/dtype/span.hpp>
 #include <headroom/ops/for_each_block.hpp>
 #include <headroom/policy/magnitude.hpp>
-#include <headroom/tree/visit.hpp>
 
 #include <algorithm>
 #include <array>
@@ -18,7 +17,6 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
-#include <vector>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -175,29 +173,13 @@ class ExponentHistogram {
   std::array<std::uint64_t, highest - lowest + 1> counts_{}, powers_of_two_{};  // from `lowest` on
 };
 
-/// The histogram of one leaf of a tree.
-struct LeafHistogram {
-  std::string path;  ///< as for_each_leaf_with_path gives it
-  ExponentHistogram histogram;
-};
-
-/// The binary exponents of all floating-point elements of a tree. Elements of double count as they are in float. Throws
-/// std::invalid_argument if a leaf cannot be walked or repeats elements, as for_each_block does.
+/// The binary exponents of all floating-point elements of a tree, or of one leaf. Elements of double count as they are in
+/// float. Throws std::invalid_argument if a leaf cannot be walked or repeats elements, as for_each_block does.
 template <class Tree>
 [[nodiscard]] ExponentHistogram exponent_histogram(const Tree& tree) {
   ExponentHistogram histogram;
   headroom::for_each_block(tree, [&](std::size_t, std::size_t, span<const float> block) { histogram.add(block); });
   return histogram;
-}
-
-/// The same for each floating-point leaf, in the order of for_each_leaf; one without elements has a histogram of nothing.
-template <class Tree>
-[[nodiscard]] std::vector<LeafHistogram> leaf_exponent_histograms(const Tree& tree) {
-  std::vector<LeafHistogram> leaves;
-  headroom::for_each_leaf_with_path(tree, [&](const std::string& path, const auto&) { leaves.push_back({path, {}}); });
-  headroom::for_each_block(tree,
-                           [&](std::size_t leaf, std::size_t, span<const float> block) { leaves[leaf].histogram.add(block); });
-  return leaves;
 }
 
 /// The histogram as lines for a terminal, from the largest numbers to zero: exponent, elements, their share of all, and a bar,
