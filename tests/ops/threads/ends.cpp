@@ -62,37 +62,16 @@ int end_while_another_thread_is_at_it() {
   return 0;
 }
 
-void wait_for(pid_t child) {
+/// A child ends as programs do: it neither has its parent's threads nor waits for them.
+int end_after_a_fork() {
+  need(threads_work());
+  const pid_t child = fork();
+  if (child == 0) {
+    need(threads_work());
+    std::exit(0);
+  }
   int status = -1;
   need(child > 0 && waitpid(child, &status, 0) == child && status == 0);
-}
-
-/// Children end as programs do: they neither have their parent's threads nor wait for them.
-int end_after_forks() {
-  need(threads_work());
-  for (const bool uses_threads : {false, true}) {
-    const pid_t child = fork();
-    if (child == 0) {
-      if (uses_threads) need(threads_work());
-      const pid_t grandchild = fork();
-      if (grandchild == 0) {
-        need(threads_work());
-        std::exit(0);
-      }
-      wait_for(grandchild);
-      std::exit(0);
-    }
-    wait_for(child);
-  }
-  std::atomic<pid_t> forked_in_a_task{0};
-  headroom::parallel(2).run(2, [&](std::size_t task) {
-    if (task == 1) {
-      const pid_t child = fork();
-      if (child == 0) std::exit(0);
-      forked_in_a_task = child;
-    }
-  });
-  wait_for(forked_in_a_task);
   return 0;
 }
 
@@ -105,7 +84,7 @@ int main(int, char** arguments) {
   if (std::strcmp(way, "in_a_task_of_main") == 0) return end_in_a_task(0);
   if (std::strcmp(way, "in_a_task_of_a_worker") == 0) return end_in_a_task(1);
   if (std::strcmp(way, "while_another_thread_is_at_it") == 0) return end_while_another_thread_is_at_it();
-  if (std::strcmp(way, "after_forks") == 0) return end_after_forks();
+  if (std::strcmp(way, "after_a_fork") == 0) return end_after_a_fork();
   std::printf("no such way: %s\n", way);
   return 1;
 }

@@ -1,19 +1,5 @@
-// No thread is to be had from the system: parallel(n) goes on with those there are, an AsyncGradScaler is an error. Compiled
-// with exceptions and without.
-#include <unistd.h>
-
-#include <cstdio>
-#include <cstring>
-
-// The message of the one error that is expected ends the program well.
-[[noreturn]] inline void end_with(const char* message) {
-  std::fputs(message, stdout);
-  std::fflush(stdout);
-  _exit(std::strstr(message, "AsyncGradScaler") != nullptr ? 0 : 1);
-}
-#define HEADROOM_ERROR_HANDLER(message) end_with(message)
-#include <headroom/headroom.hpp>
-#include <headroom/training/async_grad_scaler.hpp>
+// No thread is to be had from the system: parallel(n) goes on with those there are.
+#include <headroom/ops/executor.hpp>
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -21,7 +7,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
-#include <system_error>
 
 namespace {
 bool no_more_threads = false;
@@ -47,17 +32,5 @@ int main() {
     no_more_threads = call != 1;  // none; one; no second
     if (!threads_work(call + 1) || !threads_work(4)) return 1;
   }
-  no_more_threads = true;
-#if HEADROOM_EXCEPTIONS
-  try {
-    const headroom::AsyncGradScaler<> scaler;
-  } catch (const std::system_error& error) {
-    std::puts(error.what());
-    return error.code() == std::errc::resource_unavailable_try_again ? 0 : 1;
-  }
-#else
-  return 0;  // std::thread ends the program
-#endif
-  std::puts("an AsyncGradScaler without a thread");
-  return 1;
+  return 0;
 }
