@@ -1,4 +1,4 @@
-#include <headroom/ops/buffer.hpp>
+#include <headroom/ops/plan.hpp>
 
 #include <cstddef>
 #include <thread>

@@ -1,4 +1,5 @@
-#include <headroom/ops/strided.hpp>
+// Passes over leaves with strides.
+#include <headroom/ops/run.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -104,47 +105,7 @@ void check_pass(std::mt19937& random) {
   CHECK(found.largest == end - begin);
 }
 
-template <class T>
-void check_copy() {
-  std::vector<T> from(40), to(40);
-  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<T>(i + 1);
-  auto* const there = reinterpret_cast<unsigned char*>(to.data() + 30);
-  copy_elements(sizeof(T), there, -2, reinterpret_cast<const unsigned char*>(from.data()), 3, 10);
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    const bool is_written = i <= 30 && i >= 12 && i % 2 == 0;
-    CHECK(to[i] == (is_written ? from[3 * ((30 - i) / 2)] : T{0}));
-  }
-}
-
 }  // namespace
-
-TEST_CASE("elements of each size are copied from stride to stride") {
-  check_copy<std::uint8_t>();
-  check_copy<std::uint16_t>();
-  check_copy<std::uint32_t>();
-  check_copy<std::uint64_t>();
-}
-
-TEST_CASE("a cursor begins anywhere, and goes through the elements in the order of the loop nest") {
-  std::mt19937 random(support::seed);
-  for (int round = 0; round < 300; ++round) {
-    const auto shape = random_shape(random);
-    const LoopNest nest(RandomTensor(shape, random).layout, RandomTensor(shape, random).layout);
-    if (nest.depth == 0) continue;
-    const auto offsets = offsets_of(nest);
-    const std::size_t begin = random() % offsets.size();
-    StridedCursor cursor(nest.dimensions, nest.depth, begin);
-    for (std::size_t i = begin; i < offsets.size();) {
-      CHECK(std::make_pair(cursor.source, cursor.destination) == offsets[i]);
-      REQUIRE(cursor.stretch() >= 1);
-      REQUIRE(i + cursor.stretch() <= offsets.size());
-      const std::size_t n = 1 + random() % cursor.stretch();
-      CHECK(offsets[i + n - 1].first == cursor.source + static_cast<std::ptrdiff_t>(n - 1) * cursor.inner().source_stride);
-      cursor.advance(n);
-      i += n;
-    }
-  }
-}
 
 TEST_CASE("a pass over any elements of a strided leaf works on these and no others") {
   std::mt19937 random(support::seed);

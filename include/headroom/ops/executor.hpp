@@ -13,7 +13,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
-#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <string>
@@ -121,24 +120,23 @@ class Workers {
     return process_ == this_process() && !is_taken_.exchange(true, std::memory_order_acquire);
   }
   void end() {
-    is_ending_.store(true);
-    wake_sleepers();
+    open(0);
     for (std::thread& thread : threads_) thread.join();
   }
-
   void run_job(std::size_t n, std::size_t workers, void (*call)(void*, std::size_t), void* job) {
     start_threads(workers);
     call_ = call;
     job_ = job;
-    tasks_ = n;
     std::fegetenv(&environment_);
+    tasks_ = n;
     next_task_.store(0, std::memory_order_relaxed);
-    const std::uint64_t seats = workers < most_seats ? workers : most_seats;
-    gate_.store(((gate_.load() >> job_shift) + 1) << job_shift | seats * one_seat);
-    if (sleeping_.load() != 0) wake_sleepers();
+    open(workers);
     work();
-    gate_.fetch_and(~(most_seats * one_seat));  // nobody else joins
-    for (unsigned i = 0; (gate_.load() & busy_mask) != 0; ++i) pause_or_yield(i);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      seats_ = 0;  // nobody else joins
+    }
+    for (unsigned i = 0; busy_.load(std::memory_order_acquire) != 0; ++i) pause_or_yield(i);
     is_taken_.store(false, std::memory_order_release);
   }
   /// Goes on with fewer where the system has no more.
@@ -152,8 +150,13 @@ class Workers {
     while (threads_.size() < wanted) threads_.emplace_back([this] { serve(); });
 #endif
   }
-  void wake_sleepers() {
-    { const std::lock_guard<std::mutex> lock(mutex_); }  // who saw the old gate is waiting by now
+  void open(std::size_t seats) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      seats_ = seats;
+      is_ending_ = seats == 0;
+      job_number_.fetch_add(1, std::memory_order_relaxed);
+    }
     opened_.notify_all();
   }
 
@@ -167,55 +170,48 @@ class Workers {
   }
   /// The life of a worker.
   void serve() {
-    for (std::uint64_t last_job = 0;;) {
-      std::uint64_t gate = await_job(last_job);
-      if (is_ending_.load()) return;
-      if (!gate_.compare_exchange_strong(gate, gate - one_seat + 1)) continue;  // another was faster, or the job is over
-      last_job = gate >> job_shift;
+    for (unsigned seen = 0;;) {
+      await_job_after(seen);
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (is_ending_) return;
+        seen = job_number_.load(std::memory_order_relaxed);
+        if (seats_ == 0) continue;
+        --seats_;
+        busy_.fetch_add(1, std::memory_order_relaxed);
+      }
       std::fesetenv(&environment_);
       work();
-      gate_.fetch_sub(1);
+      busy_.fetch_sub(1, std::memory_order_release);
     }
   }
-  /// Returns the gate of a job after the last one that can be joined; or any, when there will be no more.
-  std::uint64_t await_job(std::uint64_t last_job) {
-    std::uint64_t gate = 0;
-    const auto is_over = [&] {
-      gate = gate_.load();
-      return (gate >> job_shift != last_job && (gate & most_seats * one_seat) != 0) || is_ending_.load();
-    };
+  void await_job_after(unsigned seen) {
+    const auto is_there = [&] { return job_number_.load(std::memory_order_relaxed) != seen; };
     const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(100);
     for (unsigned i = 0; i % 64 != 0 || std::chrono::steady_clock::now() < end; ++i) {
-      if (is_over()) return gate;
+      if (is_there()) return;
       pause_or_yield(i);
     }
     std::unique_lock<std::mutex> lock(mutex_);
-    ++sleeping_;
-    opened_.wait(lock, is_over);
-    --sleeping_;
-    return gate;
+    opened_.wait(lock, is_there);
   }
-
-  static constexpr int job_shift = 32;
-  static constexpr std::uint64_t one_seat = 1U << 16, most_seats = 0xffff, busy_mask = 0xffff;
 
   const long process_ = this_process();
   std::atomic<bool> is_taken_{false};  // by the call that is running; in the end for good. No mutex: a task may call again
-  std::atomic<bool> is_ending_{false};
-  std::vector<std::thread> threads_;  // of who has taken the workers
+  std::vector<std::thread> threads_;   // of the call that has taken the workers
 
-  // Written before the gate opens, read by those who have come through it.
+  // The job. Written before it opens, read by workers that have a seat.
   void (*call_)(void* job, std::size_t task) = nullptr;
   void* job_ = nullptr;
-  std::size_t tasks_ = 0;
   std::fenv_t environment_{};
-  std::atomic<std::size_t> next_task_{0};
-  /// In one word, so that nobody joins a job that is over: its number, how many workers may still join it, how many do it.
-  std::atomic<std::uint64_t> gate_{0};
+  std::size_t tasks_ = 0;
+  std::atomic<std::size_t> next_task_{0}, busy_{0};  // the first that nobody has taken; workers that are at it
 
-  std::atomic<int> sleeping_{0};
   std::mutex mutex_;
   std::condition_variable opened_;
+  std::atomic<unsigned> job_number_{0};
+  std::size_t seats_ = 0;  // how many workers may still join
+  bool is_ending_ = false;
 };
 
 }  // namespace detail

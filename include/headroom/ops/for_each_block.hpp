@@ -33,7 +33,7 @@ inline void read_block(const Plan& plan, const Plan::Run& run, const Piece& piec
   const std::size_t bytes = run.kind->source_bytes;
   const unsigned char* from = static_cast<const unsigned char*>(piece.source) + begin * bytes;
   if (run.depth != 0) {
-    StridedRun{plan, run, piece, Pass{0}}.gather(begin, n, gathered);
+    sources_of(plan, run, piece, begin).copy<true>(gathered, n);
     from = gathered;
   } else {  // the next block comes from memory while the caller works on this one
     for (std::size_t i = n * bytes; i < 2 * n * bytes; i += cache_line) prefetch(from, i);
@@ -43,26 +43,25 @@ inline void read_block(const Plan& plan, const Plan::Run& run, const Piece& piec
   kernel(&part, &part + 1, 1.0, unused);
 }
 
-/// Calls `f` for the blocks that begin at elements [begin, end) of the plan.
+/// Calls `f` for the blocks that begin at elements [begin, end) of the plan, which are numbered through all leaves.
 template <class F>
 void run_blocks(const Plan& plan, std::size_t begin, std::size_t end, F& f) {
   alignas(64) float block[floats_per_block];
-  const std::size_t isa = isa_index();
   const auto up = [](std::size_t i) { return (i + floats_per_block - 1) / floats_per_block * floats_per_block; };
-  for_each_part(plan, begin, end, [&](const Plan::Run& run, const Piece& piece, std::size_t from, std::size_t to) {
-    const Kernel kernel = run.kind->kernels[0][isa];
-    const std::size_t first = up(from), behind = up(to) < piece.size ? up(to) : piece.size;
-    if (first >= behind) return;
-    const std::size_t leaf = plan.place_of(piece);
-    if (run.depth == 0 && run.kind == &BlockOps::kind<binary32, binary32>) {
-      return (void)f(leaf, first, span<const float>(static_cast<const float*>(piece.source) + first, behind - first));
+  std::size_t position = 0;  // of the leaf
+  for (const Plan::Run& run : plan.runs()) {
+    const Kernel kernel = run.kind->kernels[0][isa_index()];
+    const bool is_as_it_lies = run.depth == 0 && run.kind == &BlockOps::kind<binary32, binary32>;
+    for (const Piece* piece = plan.begin(run); piece != plan.end(run) && position < end; position += piece++->size) {
+      const std::size_t last = up(end - position) < piece->size ? up(end - position) : piece->size;
+      for (std::size_t at = begin > position ? up(begin - position) : 0, n = 0; at < last; at += n) {
+        n = is_as_it_lies || last - at < floats_per_block ? last - at : floats_per_block;
+        if (!is_as_it_lies) read_block(plan, run, *piece, kernel, at, n, block);
+        const float* const elements = is_as_it_lies ? static_cast<const float*>(piece->source) + at : block;
+        (void)f(plan.place_of(*piece), at, span<const float>(elements, n));
+      }
     }
-    for (std::size_t offset = first; offset < behind; offset += floats_per_block) {
-      const std::size_t n = behind - offset < floats_per_block ? behind - offset : floats_per_block;
-      read_block(plan, run, piece, kernel, offset, n, block);
-      (void)f(leaf, offset, span<const float>(block, n));
-    }
-  });
+  }
 }
 
 /// A tensor that repeats elements, as a broadcast one does, has them in no order that an offset could mean.
@@ -119,9 +118,14 @@ void for_each_block(const Executor& executor, const Tree& tree, F&& f) {
     detail::Plan plan;
     detail::plan_one<detail::BlockOps, false>(plan, tree);
     detail::check_has_offsets(plan, tree);
-    const std::size_t shares = detail::count_shares(executor, plan.elements() * sizeof(float));
-    detail::share_elements(executor, plan, shares,
-                           [&](std::size_t, std::size_t begin, std::size_t end) { detail::run_blocks(plan, begin, end, f); });
+    const std::size_t elements = plan.elements(), shares = detail::count_shares(executor, elements * sizeof(float));
+    if (shares == 1) return detail::run_blocks(plan, 0, elements, f);
+    const auto run_share = [&, each = elements / shares](std::size_t i) {
+      detail::run_blocks(plan, each * i, i + 1 == shares ? elements : each * (i + 1), f);
+    };
+    detail::Job<const decltype(run_share)> job(run_share);  // an executor of the user's need not know about errors
+    executor.run(shares, [&job](std::size_t i) { job.call(&job, i); });
+    job.throw_error();
   }
 }
 template <class Tree, class F>

@@ -4,9 +4,9 @@
 #include <headroom/kernel/action.hpp>
 #include <headroom/ops/executor.hpp>
 #include <headroom/ops/plan.hpp>
-#include <headroom/ops/strided.hpp>
 
 #include <cstddef>
+#include <cstring>
 #include <limits>
 #include <memory>
 
@@ -16,6 +16,120 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
+
+/// What is done in a pass.
+struct Pass {
+  std::size_t op;  ///< its place among the Ops of the plan
+  double factor = 1.0;
+  bool adds = false;          ///< the op reads its destination as well
+  bool may_stop = false;      ///< at the first chunk that is not finite
+  std::size_t streaming = 0;  ///< how far behind `op` the one is that stores past the caches; 0: not wanted
+};
+
+// ---- leaves with strides ----
+
+/// The sources or the destinations of a leaf with strides, in the order of its loop nest.
+class StridedElements {
+ public:
+  /// `stride` says which of the two; `first` is the address of element 0, and the next element number `begin`.
+  StridedElements(const Dimension* dimensions, int depth, std::ptrdiff_t Dimension::*stride, const void* first,
+                  std::size_t bytes, std::size_t begin) noexcept
+      : dimensions_(dimensions),
+        inner_(depth - 1),
+        stride_(stride),
+        bytes_(static_cast<std::ptrdiff_t>(bytes)),
+        at_(static_cast<unsigned char*>(const_cast<void*>(first))) {
+    auto rest = static_cast<std::ptrdiff_t>(begin);
+    for (int i = inner_; i >= 0; rest /= dimensions[i--].size) {
+      index_[i] = 0;
+      move(i, rest % dimensions[i].size);
+    }
+  }
+  /// The next `n` elements, one beside the other, into a buffer; or from it.
+  template <bool Gathers>
+  void copy(unsigned char* buffer, std::size_t n) noexcept {
+    for (auto left = static_cast<std::ptrdiff_t>(n); left > 0;) {
+      const std::ptrdiff_t stretch = dimensions_[inner_].size - index_[inner_], count = left < stretch ? left : stretch;
+      copy_stretch<Gathers>(buffer, count);
+      buffer += count * bytes_;
+      left -= count;
+      int i = inner_;
+      move(i, count);
+      while (i > 0 && index_[i] == dimensions_[i].size) {  // as on a mileage counter
+        move(i, -index_[i]);
+        move(--i, 1);
+      }
+    }
+  }
+
+ private:
+  void move(int i, std::ptrdiff_t n) noexcept {
+    index_[i] += n;
+    at_ += n * dimensions_[i].*stride_ * bytes_;
+  }
+  /// Elements of 1, 2, 4 or 8 bytes.
+  template <bool Gathers>
+  void copy_stretch(unsigned char* buffer, std::ptrdiff_t count) const noexcept {
+    if (bytes_ == 1) return copy_stretch<Gathers, 1>(buffer, count);
+    if (bytes_ == 2) return copy_stretch<Gathers, 2>(buffer, count);
+    if (bytes_ == 4) return copy_stretch<Gathers, 4>(buffer, count);
+    copy_stretch<Gathers, 8>(buffer, count);
+  }
+  template <bool Gathers, std::size_t Bytes>
+  void copy_stretch(unsigned char* buffer, std::ptrdiff_t count) const noexcept {
+    const std::ptrdiff_t stride = dimensions_[inner_].*stride_;
+    if (stride == 1) {
+      std::memcpy(Gathers ? buffer : at_, Gathers ? at_ : buffer, static_cast<std::size_t>(count) * Bytes);
+      return;
+    }
+    unsigned char* at = at_;
+    for (std::ptrdiff_t i = 0; i < count; ++i, at += stride * static_cast<std::ptrdiff_t>(Bytes), buffer += Bytes) {
+      std::memcpy(Gathers ? buffer : at, Gathers ? at : buffer, Bytes);
+    }
+  }
+
+  const Dimension* dimensions_;
+  int inner_;
+  std::ptrdiff_t Dimension::*stride_;
+  std::ptrdiff_t bytes_;
+  unsigned char* at_;
+  std::ptrdiff_t index_[Layout::max_rank];
+};
+[[nodiscard]] inline StridedElements sources_of(const Plan& plan, const Plan::Run& run, const Piece& piece,
+                                                std::size_t begin) noexcept {
+  return {plan.dimensions(run), run.depth, &Dimension::source_stride, piece.source, run.kind->source_bytes, begin};
+}
+
+/// A pass over elements [begin, end) of a leaf with strides: they are gathered into a buffer, worked on there, and scattered.
+[[gnu::noinline]] inline void run_strided(const Plan& plan, const Plan::Run& run, const Piece& piece, const Pass& pass,
+                                          Kernel kernel, std::size_t begin, std::size_t end, Found& found) noexcept {
+  constexpr std::size_t elements = 256;
+  alignas(64) unsigned char source[elements * 8], other[elements * 8];
+  unsigned char* const destination = piece.source == piece.destination ? source : other;
+  const void* const there = piece.destination == nullptr ? piece.source : piece.destination;
+  StridedElements from = sources_of(plan, run, piece, begin);
+  StridedElements to(plan.dimensions(run), run.depth, &Dimension::destination_stride, there, run.kind->destination_bytes,
+                     begin);
+  StridedElements old = to;
+  for (std::size_t n = 0; begin < end; begin += n) {
+    n = end - begin < elements ? end - begin : elements;
+    from.copy<true>(source, n);
+    if (pass.adds) old.copy<true>(destination, n);
+    const Piece gathered{source, destination, n};
+    kernel(&gathered, &gathered + 1, pass.factor, found);
+    if (piece.destination != nullptr) to.copy<false>(destination, n);
+  }
+}
+/// A pass over elements [begin, end) of a leaf.
+inline void run_part(const Plan& plan, const Plan::Run& run, const Piece& piece, const Pass& pass, Kernel kernel,
+                     std::size_t begin, std::size_t end, Found& found) noexcept {
+  if (run.depth != 0) return run_strided(plan, run, piece, pass, kernel, begin, end, found);
+  const std::size_t in = run.kind->source_bytes, out = run.kind->destination_bytes;
+  auto* const destination = static_cast<unsigned char*>(piece.destination);
+  const Piece part{static_cast<const unsigned char*>(piece.source) + begin * in,
+                   destination == nullptr ? nullptr : destination + begin * out, end - begin};
+  kernel(&part, &part + 1, pass.factor, found);
+}
 
 // ---- a thread's share ----
 
@@ -138,30 +252,6 @@ template <class Executor>
     }
   }
   return Share(plan, pass, 0, Share::everything, nullptr).run();
-}
-
-/// Calls f(i, begin, end) for that many shares of the elements of a plan, which are numbered through all leaves.
-template <class Executor, class F>
-void share_elements(const Executor& executor, const Plan& plan, std::size_t shares, const F& f) {
-  const std::size_t elements = plan.elements(), each = elements / shares;
-  const auto run_share = [&](std::size_t i) { f(i, each * i, i + 1 == shares ? elements : each * (i + 1)); };
-  if (shares == 1) return run_share(0);
-  Job<const decltype(run_share)> job(run_share);  // an executor of the user's need not know about errors
-  executor.run(shares, [&job](std::size_t i) { job.call(&job, i); });
-  job.throw_error();
-}
-/// Calls f(run, piece, from, to) for the elements of each leaf, numbered by themselves, that are among [begin, end) of a plan.
-template <class F>
-void for_each_part(const Plan& plan, std::size_t begin, std::size_t end, const F& f) {
-  std::size_t position = 0;  // of the leaf
-  for (const Plan::Run& run : plan.runs()) {
-    const Piece* const last = plan.end(run);
-    for (const Piece* piece = plan.begin(run); piece != last && position < end; position += piece++->size) {
-      const std::size_t from = begin > position ? begin - position : 0;
-      const std::size_t to = end - position < piece->size ? end - position : piece->size;
-      if (from < to) f(run, *piece, from, to);
-    }
-  }
 }
 
 // ---- a whole verb ----

@@ -3,7 +3,6 @@
 #include <headroom/config.hpp>
 #include <headroom/ops/transform.hpp>
 
-#include <memory>
 #include <type_traits>
 #include <utility>
 
