@@ -72,20 +72,4 @@
 #define HEADROOM_DETAIL_HAS_BF16 0
 #endif
 
-// POSIX threads: pthread_create returns an error if no thread can be started, where std::thread throws.
-#ifndef HEADROOM_DETAIL_HAS_PTHREADS
-#if defined(__unix__) || defined(__APPLE__)
-#define HEADROOM_DETAIL_HAS_PTHREADS 1
-#else
-#define HEADROOM_DETAIL_HAS_PTHREADS 0
-#endif
-#endif
-
-// For what each shared library has to itself, because it must not outlive the code it needs.
-#if defined(__ELF__) || defined(__APPLE__)
-#define HEADROOM_DETAIL_HIDDEN [[gnu::visibility("hidden")]]
-#else
-#define HEADROOM_DETAIL_HIDDEN
-#endif
-
 #include <headroom/detail/build_name.hpp>
