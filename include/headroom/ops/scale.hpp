@@ -3,6 +3,7 @@
 #include <headroom/config.hpp>
 #include <headroom/ops/transform.hpp>
 
+#include <memory>
 #include <type_traits>
 #include <utility>
 
