@@ -45,16 +45,6 @@
 #define HEADROOM_DETAIL_HAS_NEON 0
 #endif
 
-// Whether the vectors of the language (vector_size) are registers of the CPU.
-#ifndef HEADROOM_DETAIL_HAS_VECTORS
-#if defined(__GNUC__) && (defined(__SSE2__) || defined(__ARM_NEON) || defined(__VSX__) || defined(__riscv_vector) || \
-                          defined(__loongarch_sx) || defined(__wasm_simd128__))
-#define HEADROOM_DETAIL_HAS_VECTORS 1
-#else
-#define HEADROOM_DETAIL_HAS_VECTORS 0
-#endif
-#endif
-
 // _Float16 is std::float16_t wherever the latter exists, so recognising one recognises both. g++ 12 has it only on x86,
 // although its macro says otherwise.
 #if defined(__FLT16_MANT_DIG__) && (!defined(__x86_64__) || defined(__SSE2__)) && \
@@ -72,4 +62,53 @@
 #define HEADROOM_DETAIL_HAS_BF16 0
 #endif
 
-#include <headroom/detail/build_name.hpp>
+// ---- the inline namespace around all of headroom ----
+
+// Two translation units built with different flags, or against different versions, compile the same inline function to
+// different code, and the linker keeps one copy for both: perhaps one with instructions the CPU lacks, or one that assumes
+// there are no NaNs. With version and flags in the namespace's name they are different functions, and each unit keeps its own.
+// This also means that the linker does not find a function of yours that takes one of headroom's types if it is defined in a
+// unit with other flags than its caller's. Instances of the standard library's templates, std::vector<float> say, are still
+// shared.
+
+#if defined(__AVX512F__)
+#define HEADROOM_DETAIL_AVX _avx512
+#elif defined(__AVX2__)
+#define HEADROOM_DETAIL_AVX _avx2
+#elif defined(__AVX__)
+#define HEADROOM_DETAIL_AVX _avx
+#else
+#define HEADROOM_DETAIL_AVX
+#endif
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#define HEADROOM_DETAIL_MATH _fastmath
+#else
+#define HEADROOM_DETAIL_MATH
+#endif
+#if HEADROOM_EXCEPTIONS
+#define HEADROOM_DETAIL_ERRORS
+#else
+#define HEADROOM_DETAIL_ERRORS _abort
+#endif
+#if HEADROOM_COMPILED
+#define HEADROOM_DETAIL_KERNELS _compiled
+#elif HEADROOM_SIMD
+#define HEADROOM_DETAIL_KERNELS
+#else
+#define HEADROOM_DETAIL_KERNELS _scalar
+#endif
+#if defined(_LIBCPP_VERSION)
+#define HEADROOM_DETAIL_LIBRARY _libcxx
+#elif defined(_GLIBCXX_DEBUG)
+#define HEADROOM_DETAIL_LIBRARY _debug
+#elif defined(_GLIBCXX_USE_CXX11_ABI) && !_GLIBCXX_USE_CXX11_ABI
+#define HEADROOM_DETAIL_LIBRARY _oldabi
+#else
+#define HEADROOM_DETAIL_LIBRARY
+#endif
+#define HEADROOM_DETAIL_PASTE(major, minor, patch, avx, math, errors, kernels, library) \
+  v##major##_##minor##_##patch##avx##math##errors##kernels##library
+#define HEADROOM_DETAIL_NAME(...) HEADROOM_DETAIL_PASTE(__VA_ARGS__)
+#define HEADROOM_BUILD                                                                                              \
+  HEADROOM_DETAIL_NAME(HEADROOM_VERSION_MAJOR, HEADROOM_VERSION_MINOR, HEADROOM_VERSION_PATCH, HEADROOM_DETAIL_AVX, \
+                       HEADROOM_DETAIL_MATH, HEADROOM_DETAIL_ERRORS, HEADROOM_DETAIL_KERNELS, HEADROOM_DETAIL_LIBRARY)

@@ -1,9 +1,6 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/dtype/as_half.hpp>
-#include <headroom/dtype/bfloat16.hpp>
-#include <headroom/dtype/cbfloat16.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/half.hpp>

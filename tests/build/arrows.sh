@@ -5,13 +5,12 @@ cd "$1"
 
 # What a room reaches by the arrows of the architecture; only kernel/ reaches kernel/isa. A room may also include itself, except
 # adapters/: an adapter knows one library and no other adapter.
-base="config.hpp shared.hpp report.hpp detail"
+base="config.hpp report.hpp detail"
 declare -A may_include=(
   [version.hpp]=""
-  [config.hpp]="version.hpp detail"
-  [shared.hpp]=""
+  [config.hpp]="version.hpp"
   [report.hpp]="config.hpp"
-  [detail]="config.hpp shared.hpp"
+  [detail]="config.hpp"
   [dtype]="$base"
   [kernel/boundary.hpp]="config.hpp"
   [kernel/isa]="$base dtype kernel/boundary.hpp kernel/kernels.inl"

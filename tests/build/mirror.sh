@@ -6,8 +6,6 @@ cd "$1"
 # Headers whose logic is seen only through others, and where that is tested.
 declare -A elsewhere=(
   [config.hpp]="build/flags"
-  [shared.hpp]="build/unlike_units"
-  [detail/build_name.hpp]="build/unlike_units"
   [detail/policy_verbs.hpp]="policy/verbs.cpp" # declares what ops/policy_verbs.hpp defines
   [kernel/boundary.hpp]="kernel" # data only
   [ops/policy_verbs.hpp]="policy/verbs.cpp" # is reached through policies

@@ -1,6 +1,6 @@
 // expect: headroom: there is no floating-point number in this type
 // expect: headroom::as_half(pointer, size)
-#include <headroom/dtype/as_half.hpp>
+#include <headroom/dtype/half.hpp>
 #include <headroom/ops/measure.hpp>
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // 16-bit floats whose bits are kept as integers.
-#include <headroom/dtype/as_half.hpp>
+#include <headroom/dtype/half.hpp>
 
 #include <headroom/headroom.hpp>
 

@@ -1,4 +1,4 @@
-#include <headroom/dtype/bfloat16.hpp>
+#include <headroom/dtype/half.hpp>
 
 #include <limits>
 #include <type_traits>

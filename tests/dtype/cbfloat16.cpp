@@ -1,4 +1,4 @@
-#include <headroom/dtype/cbfloat16.hpp>
+#include <headroom/dtype/half.hpp>
 
 #include <limits>
 #include <type_traits>

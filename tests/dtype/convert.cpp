@@ -1,7 +1,5 @@
-#include <headroom/dtype/bfloat16.hpp>
-#include <headroom/dtype/cbfloat16.hpp>
-#include <headroom/dtype/convert.hpp>
 #include <headroom/dtype/float8.hpp>
+#include <headroom/dtype/format.hpp>
 #include <headroom/dtype/half.hpp>
 
 #include <algorithm>

@@ -10,7 +10,6 @@
 
 #ifdef HAS_EIGEN
 
-#include <headroom/dtype/bfloat16.hpp>
 #include <headroom/dtype/half.hpp>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Formats for which no instruction set has instructions, the user's own among them: on every instruction set the same bits as
 // exact integer arithmetic gives.
-#include <headroom/dtype/cbfloat16.hpp>
 #include <headroom/dtype/float8.hpp>
+#include <headroom/dtype/half.hpp>
 #include <headroom/headroom.hpp>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-#include <headroom/dtype/bfloat16.hpp>
 #include <headroom/dtype/float8.hpp>
+#include <headroom/dtype/half.hpp>
 #include <headroom/observe/simulate.hpp>
 #include <headroom/policy/any.hpp>
 

@@ -1,6 +1,6 @@
 // Trees with leaves of 8 bits, and casts that saturate.
-#include <headroom/dtype/cbfloat16.hpp>
 #include <headroom/dtype/float8.hpp>
+#include <headroom/dtype/half.hpp>
 #include <headroom/headroom.hpp>
 
 #include <algorithm>

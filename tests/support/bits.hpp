@@ -1,7 +1,5 @@
 #pragma once
 
-#include <headroom/dtype/bfloat16.hpp>
-#include <headroom/dtype/cbfloat16.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/half.hpp>

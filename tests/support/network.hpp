@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/dtype/bfloat16.hpp>
 #include <headroom/dtype/half.hpp>
 #include <headroom/tree/visit.hpp>
 

@@ -1,4 +1,3 @@
-#include <headroom/dtype/bfloat16.hpp>
 #include <headroom/dtype/half.hpp>
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/presets.hpp>

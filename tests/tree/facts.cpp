@@ -1,8 +1,6 @@
 // What is known of a tree from its type: whether it owns its elements.
 #include <headroom/tree/facts.hpp>
 
-#include <headroom/dtype/bfloat16.hpp>
-#include <headroom/dtype/cbfloat16.hpp>
 #include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/half.hpp>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/dtype/convert.hpp>
+#include <headroom/dtype/format.hpp>
 #include <headroom/dtype/storage_float.hpp>
 
 #include <type_traits>

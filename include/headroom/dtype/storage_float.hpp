@@ -1,7 +1,6 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/dtype/convert.hpp>
 #include <headroom/dtype/format.hpp>
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/dtype/cbfloat16.hpp>
 #include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/format.hpp>
+#include <headroom/dtype/half.hpp>
 #include <headroom/kernel/boundary.hpp>
 #include <headroom/kernel/isa/isa_list.hpp>
 

@@ -3,13 +3,21 @@
 #include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/kernel/isa/isa_list.hpp>
-#include <headroom/shared.hpp>
 
 #include <atomic>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
+
+/// All units of a program share the choice, whatever their flags and version, so this never changes: anything different goes
+/// into a namespace with another number.
+namespace headroom::shared_v1 {
+
+/// The instruction set in use, an Isa as its number; negative until first asked for.
+inline std::atomic<int> chosen_isa{-1};
+
+}  // namespace headroom::shared_v1
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {

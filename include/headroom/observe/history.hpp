@@ -3,8 +3,8 @@
 #include <headroom/config.hpp>
 #include <headroom/detail/bits.hpp>
 #include <headroom/detail/error.hpp>
-#include <headroom/dtype/convert.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/dtype/format.hpp>
 #include <headroom/dtype/scale_range.hpp>
 #include <headroom/report.hpp>
 

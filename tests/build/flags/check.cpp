@@ -1,5 +1,4 @@
 // Every kernel of every instruction set, compiled with the flags under test, against the references compiled without them.
-#include <headroom/dtype/bfloat16.hpp>
 #include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/half.hpp>
 #include <headroom/headroom.hpp>

@@ -1,15 +1,11 @@
 #pragma once
 
-#include <cstddef>
-
 // What a translation unit of this program shows of itself: nothing that takes a type of headroom's, which the others' flags
 // give another name.
 struct Unit {
   const char* name;
   /// The number of checks that failed, each of which has been printed.
   int (*check)();
-  /// Runs two tasks, at once where there is a worker, and writes down which threads they ran in.
-  void (*run_two)(unsigned long threads[2]);
   int (*active_isa)();
   void (*force_scalar)();
 };

@@ -2,7 +2,7 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/bits.hpp>
-#include <headroom/dtype/convert.hpp>
+#include <headroom/dtype/format.hpp>
 #include <headroom/kernel/boundary.hpp>
 #include <headroom/kernel/isa/isa_list.hpp>
 
