@@ -62,7 +62,7 @@ class ExponentHistogram {
       const int exponent = field != 0 ? static_cast<int>(field) - 127 : -118 - __builtin_clz(magnitude);
       const std::uint32_t lower_digits = magnitude & (field != 0 ? binary32::mantissa_mask : magnitude - 1);
       ++counts_[index(exponent)];
-      powers_of_two_[index(exponent)] += lower_digits == 0 ? 1U : 0U;
+      if (lower_digits == 0) ++powers_of_two_[index(exponent)];
     }
   }
 
