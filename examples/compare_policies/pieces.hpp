@@ -1,5 +1,5 @@
 // Magnitude pieces of one's own: what adjust(report) makes of the largest |gradient|, as the third parameter of
-// headroom::BasicDynamicLossScale (policy/magnitude.hpp says what a piece needs). Both follow published rules, as they were
+// headroom::BasicDynamicLossScale (policy/dynamic.hpp says what a piece needs). Both follow published rules, as they were
 // meant rather than as their code does. adjust(bool), which knows no magnitudes, follows DynamicLossScale's rule.
 #pragma once
 

@@ -17,15 +17,11 @@
 #include <headroom/ops/unscale.hpp>
 #include <headroom/policy/amax.hpp>
 #include <headroom/policy/any.hpp>
-#include <headroom/policy/backoff.hpp>
 #include <headroom/policy/concept.hpp>
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/dynamic.hpp>
-#include <headroom/policy/growth.hpp>
 #include <headroom/policy/hysteresis.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
-#include <headroom/policy/magnitude.hpp>
-#include <headroom/policy/noop.hpp>
 #include <headroom/policy/presets.hpp>
 #include <headroom/policy/spike_guard.hpp>
 #include <headroom/report.hpp>

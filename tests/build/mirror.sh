@@ -6,9 +6,8 @@ cd "$1"
 # Headers whose logic is seen only through others, and where that is tested.
 declare -A elsewhere=(
   [config.hpp]="build/flags"
-  [detail/policy_verbs.hpp]="policy/verbs.cpp" # declares what ops/policy_verbs.hpp defines
   [kernel/boundary.hpp]="kernel" # data only
-  [ops/policy_verbs.hpp]="policy/verbs.cpp" # is reached through policies
+  [ops/policy_verbs.hpp]="policy/verbs.cpp" # defines what policy/verbs.hpp declares
 )
 
 faults=0

@@ -1,5 +1,5 @@
 // expect: headroom: there is no floating-point number in this type
-#include <headroom/policy/noop.hpp>
+#include <headroom/policy/constant.hpp>
 
 #ifdef HEADROOM_CONTROL
 constexpr float one = 1.0F;

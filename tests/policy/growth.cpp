@@ -1,4 +1,4 @@
-#include <headroom/policy/growth.hpp>
+#include <headroom/policy/dynamic.hpp>
 #include <headroom/state/fields.hpp>
 
 #include <string>

@@ -1,5 +1,5 @@
+#include <headroom/policy/amax.hpp>
 #include <headroom/policy/dynamic.hpp>
-#include <headroom/policy/magnitude.hpp>
 
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
 #include <headroom/headroom.hpp>
-#include <headroom/policy/noop.hpp>
+#include <headroom/policy/constant.hpp>
 
 #include <map>
 #include <memory>

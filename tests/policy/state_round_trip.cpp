@@ -1,7 +1,6 @@
 // Whatever a policy has gone through, its state is one that it can be read from: every growth piece with every backoff piece.
 #include <headroom/policy/any.hpp>
-#include <headroom/policy/backoff.hpp>
-#include <headroom/policy/growth.hpp>
+#include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/hysteresis.hpp>
 #include <headroom/state/text.hpp>
 

@@ -52,6 +52,8 @@ void check_verbs_that_write(const Policy& policy, const Executor&... executor) {
   CHECK(ours == theirs);
   CHECK(same(policy.unscale_into(executor..., grads, ours), headroom::unscale_into(grads, theirs, scale)));
   CHECK(ours == theirs);
+  CHECK(same(policy.accumulate_into(executor..., grads, ours), headroom::accumulate_into(grads, theirs, scale)));
+  CHECK(ours == theirs);
   for (const double max_norm : {1e-3, 1e30}) {
     const auto norm = policy.unscale_and_clip_in_place(executor..., ours, max_norm);
     const auto expected = headroom::unscale_and_clip_in_place(theirs, scale, max_norm);

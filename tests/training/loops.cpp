@@ -1,7 +1,7 @@
 // Loops that ordinary users write: they run without an exception, and every gradient is divided once.
 #include <headroom/dtype/half.hpp>
 #include <headroom/ops/clip.hpp>
-#include <headroom/policy/noop.hpp>
+#include <headroom/policy/constant.hpp>
 #include <headroom/policy/spike_guard.hpp>
 #include <headroom/training/grad_scaler.hpp>
 

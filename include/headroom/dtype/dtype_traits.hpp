@@ -18,6 +18,9 @@ inline namespace HEADROOM_BUILD {
 template <class T, class = void>
 struct dtype_traits {};
 
+/// Stands for "each leaf keeps its dtype" where a verb takes a dtype.
+struct same_dtype {};
+
 namespace detail {
 
 template <class Format>

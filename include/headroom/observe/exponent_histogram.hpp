@@ -8,7 +8,7 @@
 #include <headroom/dtype/scale_range.hpp>
 #include <headroom/dtype/span.hpp>
 #include <headroom/ops/for_each_block.hpp>
-#include <headroom/policy/magnitude.hpp>
+#include <headroom/policy/amax.hpp>
 
 #include <algorithm>
 #include <array>

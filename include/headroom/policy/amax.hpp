@@ -2,13 +2,39 @@
 
 #include <headroom/config.hpp>
 #include <headroom/policy/dynamic.hpp>
-#include <headroom/policy/magnitude.hpp>
 
 #include <algorithm>
 #include <cstdint>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
+
+namespace detail {
+
+[[nodiscard]] constexpr bool is_positive(const double& value) noexcept {
+  const auto bits = bit_cast<std::uint64_t>(value);
+  return bits != 0 && bits <= binary64::infinity_bits;
+}
+
+inline constexpr std::int32_t log2_unit = 1 << 20;
+/// The logarithm to base 2 of a positive number in units of 2^-20: rounded down, of the straight line between powers of two,
+/// which lies below the true one by at most 0.087.
+[[nodiscard]] constexpr std::int32_t log2_below(const double& value) noexcept {
+  return static_cast<std::int32_t>(bit_cast<std::uint64_t>(value) >> (binary64::mantissa_bits - 20)) -
+         binary64::bias * log2_unit;
+}
+/// 2^exponent, or the end of the range of scales.
+[[nodiscard]] constexpr float power_of_two(std::int32_t exponent) noexcept {
+  const std::int32_t in_range = exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
+  return bit_cast<float>(static_cast<std::uint32_t>(in_range + 127) << 23U);
+}
+/// A scale over 2^n, or the end of the range.
+[[nodiscard]] constexpr float bits_lower(float scale, int n) noexcept {
+  const float least = smallest_loss_scale * power_of_two(n);
+  return scale > least ? scale * power_of_two(-n) : smallest_loss_scale;
+}
+
+}  // namespace detail
 
 /// The settings of AmaxLossScale. The growth and backoff of `scale` are for adjust(bool), which knows no magnitudes.
 struct AmaxConfig {

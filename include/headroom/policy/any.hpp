@@ -8,17 +8,15 @@
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/hysteresis.hpp>
-#include <headroom/policy/noop.hpp>
 #include <headroom/policy/presets.hpp>
 #include <headroom/policy/verbs.hpp>
 #include <headroom/report.hpp>
 #include <headroom/state/digest.hpp>
+#include <headroom/state/fields.hpp>
 #include <headroom/state/state_dict.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -36,26 +34,22 @@ namespace detail {
 class HeldLossScale {
  public:
   virtual ~HeldLossScale() = default;
-  virtual void copy_to(void* place) const noexcept = 0;
   [[nodiscard]] virtual const void* type() const noexcept = 0;
+  [[nodiscard]] virtual std::string name() const = 0;
   [[nodiscard]] virtual float loss_scale() const noexcept = 0;
   [[nodiscard]] virtual AnyLossScale adjust(bool grads_finite) const noexcept = 0;
   [[nodiscard]] virtual AnyLossScale adjust(const GradientReport& report) const noexcept = 0;
   [[nodiscard]] virtual bool equals(const HeldLossScale& other) const = 0;
-  [[nodiscard]] virtual bool has_config() const noexcept = 0;
-  [[nodiscard]] virtual LossScaleConfig config() const = 0;
-  [[nodiscard]] virtual std::int64_t counter() const = 0;
-  [[nodiscard]] virtual AnyLossScale with_loss_scale(const float& scale) const = 0;
-  [[nodiscard]] virtual AnyLossScale with_config(const LossScaleConfig& config) const = 0;
-  [[nodiscard]] virtual AnyLossScale with_settings(const StateDict& settings) const = 0;
-  [[nodiscard]] virtual std::string name() const = 0;
   [[nodiscard]] virtual StateDict state_dict() const = 0;
   [[nodiscard]] virtual std::uint64_t state_digest() const = 0;
   [[nodiscard]] virtual AnyLossScale from_state_dict(const StateDict& dict) const = 0;
+  [[nodiscard]] virtual AnyLossScale with_settings(const StateDict& settings) const = 0;
 };
 template <class Policy>
 class Held;
-inline constexpr std::size_t held_size = 240;
+[[noreturn]] inline void throw_none(const char* member, const std::string& policy) {
+  throw_logic_error({member, ": the policy '", policy, "' has none"});
+}
 
 }  // namespace detail
 
@@ -63,85 +57,93 @@ inline constexpr std::size_t held_size = 240;
 /// NoOpLossScale by itself does nothing.
 ///
 /// A policy of your own only has to be one (is_loss_scale_v) whose functions throw nothing. Whatever else it has is used: `==`
-/// (without it, it equals no other), `config()` returning a LossScaleConfig or a struct with one in it, `with_config`,
-/// `counter()`, `with_loss_scale`, `with_settings`, `policy_name()` and `state_dict()`. Its adjust allocates memory if it is
-/// larger than 232 bytes, or if copying it can throw. A shared library that hides its symbols does not recognise the types of
-/// policies made elsewhere: they work there, but `get` throws and `==` is false.
+/// (without it, it equals no other), `policy_name()`, `with_settings`, and `state_dict()` with `from_state_dict`, through which
+/// settings, counter and scale are read and changed, by the keys that headroom's own policies have for them. Copies share the
+/// policy, which never changes; each adjust allocates the next one.
 class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   template <class Policy>
   static constexpr bool can_hold = !std::is_same_v<Policy, AnyLossScale> && is_loss_scale_v<Policy>;
 
  public:
   template <class Policy = DynamicLossScale, std::enable_if_t<can_hold<Policy>, int> = 0>
-  AnyLossScale(const Policy& policy = Policy()) {
-    static_assert(sizeof(detail::Held<Policy>) <= sizeof place_ && alignof(detail::Held<Policy>) <= 8);
-    ::new (static_cast<void*>(place_)) detail::Held<Policy>(policy);
-  }
-  AnyLossScale(const AnyLossScale& other) noexcept : LossScaleVerbs<AnyLossScale>() { other.held().copy_to(place_); }
-  AnyLossScale& operator=(const AnyLossScale& other) noexcept {
-    if (this == &other) return *this;
-    held().~HeldLossScale();
-    other.held().copy_to(place_);
-    return *this;
-  }
-  ~AnyLossScale() { held().~HeldLossScale(); }
+  AnyLossScale(const Policy& policy = Policy()) : held_(std::make_shared<detail::Held<Policy>>(policy)) {}
+  AnyLossScale(const AnyLossScale&) = default;  // nothing is moved, so that none is left without a policy
+  AnyLossScale& operator=(const AnyLossScale&) = default;
+  ~AnyLossScale() = default;
 
-  [[nodiscard]] float loss_scale() const noexcept { return held().loss_scale(); }
+  [[nodiscard]] float loss_scale() const noexcept { return held_->loss_scale(); }
   [[nodiscard]] float inv_scale() const noexcept { return 1.0F / loss_scale(); }
-  [[nodiscard]] AnyLossScale adjust(bool grads_finite) const noexcept { return held().adjust(grads_finite); }
-  [[nodiscard]] AnyLossScale adjust(const GradientReport& report) const noexcept { return held().adjust(report); }
+  [[nodiscard]] AnyLossScale adjust(bool grads_finite) const noexcept { return held_->adjust(grads_finite); }
+  [[nodiscard]] AnyLossScale adjust(const GradientReport& report) const noexcept { return held_->adjust(report); }
 
   /// Whether it holds a policy with settings, as all that adapt have. NoOpLossScale and ConstantLossScale have none.
-  [[nodiscard]] bool has_config() const noexcept { return held().has_config(); }
+  [[nodiscard]] bool has_config() const { return held_->state_dict().contains("growth_interval"); }
 
-  // The following members ask the policy itself, and throw std::logic_error naming the policy if it has no such member.
+  // The following members throw std::logic_error naming the policy if it has no such thing.
 
   /// The settings that all policies share. Others, a hysteresis say, are in get<Policy>().config().
-  [[nodiscard]] LossScaleConfig config() const { return held().config(); }
-  [[nodiscard]] std::int64_t counter() const { return held().counter(); }
+  [[nodiscard]] LossScaleConfig config() const {
+    LossScaleConfig config;
+    detail::StateReader(state_with("config", "growth_interval")).read(config);
+    return config;
+  }
+  [[nodiscard]] std::int64_t counter() const { return state_with("counter", "counter").at("counter").integer(); }
   /// The same policy with another scale. Throws std::invalid_argument if the policy cannot have it.
-  [[nodiscard]] AnyLossScale with_loss_scale(const float& scale) const { return held().with_loss_scale(scale); }
+  [[nodiscard]] AnyLossScale with_loss_scale(const float& scale) const {
+    StateDict state = state_with("with_loss_scale", "loss_scale");
+    state.set("loss_scale", scale);
+    return held_->from_state_dict(state);
+  }
   /// The same policy with other shared settings; the rest stays. Throws std::invalid_argument if one is out of range.
-  [[nodiscard]] AnyLossScale with_config(const LossScaleConfig& config) const { return held().with_config(config); }
+  [[nodiscard]] AnyLossScale with_config(const LossScaleConfig& config) const {
+    StateDict state = state_with("with_config", "growth_interval");
+    detail::StateWriter write;
+    write.add(config);
+    for (const auto& [key, value] : write.take()) state.set(key, value);
+    return held_->from_state_dict(state);
+  }
   /// The policy as it starts with other settings, by name: see BasicDynamicLossScale::with_settings.
-  [[nodiscard]] AnyLossScale with_settings(const StateDict& settings) const { return held().with_settings(settings); }
+  [[nodiscard]] AnyLossScale with_settings(const StateDict& settings) const { return held_->with_settings(settings); }
 
   /// Whether the policy is of this type.
   template <class Policy>
   [[nodiscard]] bool holds() const noexcept {
-    return held().type() == &detail::address_of_type<Policy>;
+    return held_->type() == &detail::address_of_type<Policy>;
   }
   /// The policy itself. Throws std::invalid_argument if it is of another type.
   template <class Policy>
   [[nodiscard]] Policy get() const {
     if (!holds<Policy>()) detail::throw_invalid_argument({"the policy is '", policy_name(), "', not of the type asked for"});
-    return static_cast<const detail::Held<Policy>&>(held()).get();
+    return static_cast<const detail::Held<Policy>&>(*held_).policy;
   }
 
   /// The name in its states; for a policy of your own its `policy_name()`, if it has one.
-  [[nodiscard]] std::string policy_name() const { return held().name(); }
+  [[nodiscard]] std::string policy_name() const { return held_->name(); }
   /// The policy's own state.
-  [[nodiscard]] StateDict state_dict() const { return held().state_dict(); }
+  [[nodiscard]] StateDict state_dict() const {
+    StateDict state = held_->state_dict();
+    if (state.empty()) detail::throw_none("state_dict", policy_name());
+    return state;
+  }
   /// Of the policy's own state, or of its scale if it has none: what ranks compare.
-  [[nodiscard]] std::uint64_t state_digest() const { return held().state_digest(); }
+  [[nodiscard]] std::uint64_t state_digest() const { return held_->state_digest(); }
   /// The policy of this state, of whatever kind of headroom's; a scaler's state will do. Throws std::invalid_argument naming
   /// key and value if one is missing, unknown, of another type or out of range. A policy of your own is read by its own
   /// from_state_dict. (A template, so that only its callers compile all policies.)
   template <class Table = void>
   [[nodiscard]] static AnyLossScale from_state_dict(const StateDict& dict);
 
-  friend bool operator==(const AnyLossScale& a, const AnyLossScale& b) { return a.held().equals(b.held()); }
+  friend bool operator==(const AnyLossScale& a, const AnyLossScale& b) { return a.held_->equals(*b.held_); }
   friend bool operator!=(const AnyLossScale& a, const AnyLossScale& b) { return !(a == b); }
 
  private:
-  [[nodiscard]] const detail::HeldLossScale& held() const noexcept {
-    return *std::launder(reinterpret_cast<const detail::HeldLossScale*>(place_));
-  }
-  [[nodiscard]] detail::HeldLossScale& held() noexcept {
-    return *std::launder(reinterpret_cast<detail::HeldLossScale*>(place_));
+  [[nodiscard]] StateDict state_with(const char* member, const char* key) const {
+    StateDict state = held_->state_dict();
+    if (!state.contains(key)) detail::throw_none(member, policy_name());
+    return state;
   }
 
-  alignas(8) unsigned char place_[detail::held_size];
+  std::shared_ptr<const detail::HeldLossScale> held_;
 };
 
 namespace detail {
@@ -149,100 +151,51 @@ namespace detail {
 template <class P>
 using equal_t = decltype(std::declval<const P&>() == std::declval<const P&>());
 template <class P>
-using config_t = decltype(detail::loss_scale_config(std::declval<const P&>().config()));
-template <class P>
-using counter_t = decltype(std::declval<const P&>().counter());
-template <class P>
-using with_loss_scale_t = decltype(std::declval<const P&>().with_loss_scale(1.0F));
-template <class P>
-using with_config_t = decltype(std::declval<const P&>().with_config(std::declval<const P&>().config()));
-template <class P>
-using with_settings_t = decltype(std::declval<const P&>().with_settings(StateDict()));
-template <class P>
 using name_t = decltype(P::policy_name());
 template <class P>
-using from_state_t = decltype(P::from_state_dict(StateDict()));
+using from_state_t = decltype(P::from_state_dict(std::declval<const P&>().state_dict()));
+template <class P>
+using with_settings_t = decltype(std::declval<const P&>().with_settings(StateDict()));
 
 /// A policy in an AnyLossScale. What the policy lacks throws std::logic_error naming it.
 template <class Policy>
 class Held final : public HeldLossScale {
-  static constexpr bool fits = sizeof(Policy) <= held_size - sizeof(HeldLossScale) && alignof(Policy) <= 8 &&
-                               std::is_nothrow_copy_constructible_v<Policy>;
-
  public:
-  explicit Held(const Policy& policy) : policy_(stored(policy)) {}
-  [[nodiscard]] const Policy& get() const noexcept {
-    if constexpr (fits) {
-      return policy_;
-    } else {
-      return *policy_;
-    }
-  }
+  explicit Held(const Policy& held) : policy(held) {}
 
-  void copy_to(void* place) const noexcept override { ::new (place) Held(*this); }
   [[nodiscard]] const void* type() const noexcept override { return &address_of_type<Policy>; }
-  [[nodiscard]] float loss_scale() const noexcept override { return get().loss_scale(); }
-  [[nodiscard]] AnyLossScale adjust(bool grads_finite) const noexcept override { return get().adjust(grads_finite); }
-  [[nodiscard]] AnyLossScale adjust(const GradientReport& report) const noexcept override { return get().adjust(report); }
+  [[nodiscard]] float loss_scale() const noexcept override { return policy.loss_scale(); }
+  [[nodiscard]] AnyLossScale adjust(bool grads_finite) const noexcept override { return policy.adjust(grads_finite); }
+  [[nodiscard]] AnyLossScale adjust(const GradientReport& report) const noexcept override { return policy.adjust(report); }
   [[nodiscard]] bool equals([[maybe_unused]] const HeldLossScale& other) const override {
     if constexpr (is_detected_v<equal_t, Policy>) {
-      return other.type() == type() && get() == static_cast<const Held&>(other).get();
+      return other.type() == type() && policy == static_cast<const Held&>(other).policy;
     } else {
       return false;
     }
-  }
-  [[nodiscard]] bool has_config() const noexcept override { return is_detected_v<config_t, Policy>; }
-  [[nodiscard]] LossScaleConfig config() const override {
-    if constexpr (is_detected_v<config_t, Policy>) return detail::loss_scale_config(get().config());
-    throw_none("config");
-  }
-  [[nodiscard]] std::int64_t counter() const override {
-    if constexpr (is_detected_v<counter_t, Policy>) return get().counter();
-    throw_none("counter");
-  }
-  [[nodiscard]] AnyLossScale with_loss_scale([[maybe_unused]] const float& scale) const override {
-    if constexpr (is_detected_v<with_loss_scale_t, Policy>) return get().with_loss_scale(scale);
-    throw_none("with_loss_scale");
-  }
-  [[nodiscard]] AnyLossScale with_config([[maybe_unused]] const LossScaleConfig& config) const override {
-    if constexpr (is_detected_v<with_config_t, Policy>) {
-      auto changed = get().config();
-      detail::loss_scale_config(changed) = config;
-      return get().with_config(changed);
-    }
-    throw_none("with_config");
-  }
-  [[nodiscard]] AnyLossScale with_settings([[maybe_unused]] const StateDict& settings) const override {
-    if constexpr (is_detected_v<with_settings_t, Policy>) return get().with_settings(settings);
-    throw_none("with_settings");
   }
   [[nodiscard]] std::string name() const override {
     if constexpr (is_detected_v<name_t, Policy>) return Policy::policy_name();
     return "(of your own)";
   }
   [[nodiscard]] StateDict state_dict() const override {
-    if constexpr (is_detected_v<state_dict_t, Policy>) return get().state_dict();
-    throw_none("state_dict");
-  }
-  [[nodiscard]] std::uint64_t state_digest() const override { return detail::state_digest(get()); }
-  [[nodiscard]] AnyLossScale from_state_dict([[maybe_unused]] const StateDict& dict) const override {
-    if constexpr (is_detected_v<from_state_t, Policy>) return Policy::from_state_dict(dict);
-    throw_none("from_state_dict");
-  }
-
- private:
-  [[nodiscard]] static auto stored(const Policy& policy) {
-    if constexpr (fits) {
-      return policy;
+    if constexpr (is_detected_v<from_state_t, Policy>) {
+      return policy.state_dict();
     } else {
-      return std::make_shared<const Policy>(policy);
+      return {};
     }
   }
-  [[noreturn]] void throw_none(const char* member) const {
-    throw_logic_error({member, ": the policy '", name(), "' has none"});
+  [[nodiscard]] std::uint64_t state_digest() const override { return detail::state_digest(policy); }
+  [[nodiscard]] AnyLossScale from_state_dict([[maybe_unused]] const StateDict& dict) const override {
+    if constexpr (is_detected_v<from_state_t, Policy>) return Policy::from_state_dict(dict);
+    throw_none("from_state_dict", name());
+  }
+  [[nodiscard]] AnyLossScale with_settings([[maybe_unused]] const StateDict& settings) const override {
+    if constexpr (is_detected_v<with_settings_t, Policy>) return policy.with_settings(settings);
+    throw_none("with_settings", name());
   }
 
-  std::conditional_t<fits, Policy, std::shared_ptr<const Policy>> policy_;
+  const Policy policy;
 };
 
 struct NamedLossScale {
@@ -304,16 +257,12 @@ template <class Table>
 AnyLossScale AnyLossScale::from_state_dict(const StateDict& dict) {
   const StateValue* found = dict.find("policy");
   if (found == nullptr) return DynamicLossScale::from_state_dict(dict);  // which says what is missing
-  std::string known;
   for (const auto& named : detail::NamedLossScales<Table>::all) {
     const AnyLossScale policy = named.make();
-    const std::string kind = policy.policy_name();
-    if (*found == StateValue(kind)) return policy.held().from_state_dict(dict);
-    const bool is_new = detail::concat({", ", known, ", "}).find(detail::concat({", ", kind, ", "})) == std::string::npos;
-    if (is_new) known += detail::concat({known.empty() ? "" : ", ", kind});
+    if (*found == StateValue(policy.policy_name())) return policy.held_->from_state_dict(dict);
   }
   detail::throw_invalid_argument(
-      {"policy is ", detail::to_text(*found), "; it must be one of ", known, detail::hint_for(detail::is_of_0_1(dict))});
+      {"policy is ", detail::to_text(*found), ", which is none of headroom's", detail::hint_for(detail::is_of_0_1(dict))});
 }
 
 }  // namespace HEADROOM_BUILD

@@ -3,14 +3,12 @@
 #include <headroom/config.hpp>
 #include <headroom/detail/detect.hpp>
 #include <headroom/detail/error.hpp>
-#include <headroom/policy/backoff.hpp>
-#include <headroom/policy/growth.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
-#include <headroom/policy/magnitude.hpp>
 #include <headroom/policy/verbs.hpp>
 #include <headroom/report.hpp>
+#include <headroom/state/fields.hpp>
+#include <headroom/state/state_dict.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -18,6 +16,95 @@
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
+
+// BasicDynamicLossScale is made of three pieces, each a value. All have
+//
+//     using Config = …;                           // the settings, if a LossScaleConfig is not enough: see below
+//     static constexpr const char* name;          // a part of the policy's name in states; "" for the usual pieces
+//     constexpr explicit Piece(const Config&);
+//     template <class Visit> static constexpr void fields(Visit&&, const Config&);  // the members: see state/fields.hpp
+//
+// A growth piece says when the scale grows:
+//
+//     constexpr std::int64_t counter() const;                  // the steps it has counted
+//     constexpr bool grows(bool grads_finite, const Config&);  // counts a step on which the scale did not back off
+//     constexpr void back_off(const Config&);                  // a step on which it did
+//
+// A backoff piece says when it backs off:
+//
+//     constexpr bool backs_off(bool grads_finite, std::int64_t counter, const Config&);  // on every step; the growth piece's
+//     constexpr void grow(const Config&);       // the scale has grown                      // counter before the step
+//     constexpr void configure(const Config&);  // the settings have changed, to valid ones
+//
+// A magnitude piece says what adjust(report) makes of the largest |gradient|:
+//
+//     constexpr float next_scale(const GradientReport&, float scale, const Config&);  // after a step with this scale; brought
+//                                                                  // into [min_scale, max_scale]. 0: as after adjust(bool)
+//
+// All are noexcept. Settings of a piece are an aggregate with
+//
+//     LossScaleConfig scale;
+//     template <class Visit> static constexpr void fields(Visit&&);  // those beside `scale`, with their bounds
+//
+// If several pieces of a policy have some, the one Config derives from the others, and its `fields` calls theirs. tolerance.hpp
+// and deepspeed.hpp have other pieces for growth and backoff, hysteresis.hpp for backoff, and amax.hpp for magnitudes.
+
+namespace detail {
+
+/// What headroom's growth pieces have in common: a counter.
+class StepCounter {
+ public:
+  [[nodiscard]] constexpr std::int64_t counter() const noexcept { return counter_; }
+  constexpr void back_off(const LossScaleConfig&) noexcept { counter_ = 0; }
+  template <class Visit, class Config>
+  static constexpr void fields(Visit&& visit, const Config&) {
+    visit("counter", &StepCounter::counter_, 0, largest_counter);
+  }
+
+ protected:
+  std::int64_t counter_ = 0;
+};
+
+}  // namespace detail
+
+/// Grows after `growth_interval` finite steps since the last change or overflow: the rule of jmp, torch.amp, Emily, apex and
+/// Megatron. Compares with `>=`, as Emily does, so a counter beyond the interval grows on the next finite step.
+class GrowAfterFiniteSteps : public detail::StepCounter {
+ public:
+  static constexpr const char* name = "";
+  constexpr explicit GrowAfterFiniteSteps(const LossScaleConfig&) noexcept {}
+
+  [[nodiscard]] constexpr bool grows(bool grads_finite, const LossScaleConfig& config) noexcept {
+    counter_ = grads_finite ? detail::one_more(counter_) : 0;
+    if (counter_ < config.growth_interval) return false;
+    counter_ = 0;
+    return true;
+  }
+};
+
+/// Every overflow backs off at once, as in jmp, torch.amp and Emily.
+struct BackOffAtOnce {
+  static constexpr const char* name = "";
+  constexpr explicit BackOffAtOnce(const LossScaleConfig&) noexcept {}
+
+  [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t, const LossScaleConfig&) noexcept {
+    return !grads_finite;
+  }
+  constexpr void grow(const LossScaleConfig&) noexcept {}
+  constexpr void configure(const LossScaleConfig&) noexcept {}
+  template <class Visit, class Config>
+  static constexpr void fields(Visit&&, const Config&) {}
+};
+
+/// Only whether gradients were finite counts, as in jmp, torch.amp and most others.
+struct IgnoreMagnitudes {
+  static constexpr const char* name = "";
+  constexpr explicit IgnoreMagnitudes(const LossScaleConfig&) noexcept {}
+
+  [[nodiscard]] constexpr float next_scale(const GradientReport&, float, const LossScaleConfig&) noexcept { return 0.0F; }
+  template <class Visit, class Config>
+  static constexpr void fields(Visit&&, const Config&) {}
+};
 
 namespace detail {
 
@@ -44,13 +131,9 @@ struct Pieces {
 ///                     if counter >= growth_interval:  scale = min(scale * growth_factor, max_scale);  counter = 0
 ///     adjust(false):  counter = 0;  scale = max(scale * backoff_factor, min_scale)
 ///
-/// An immutable value: adjust returns the next one. `Growth` says when to grow, `Backoff` when an overflow makes the scale back
-/// off, and `Magnitude` what adjust(report) makes of the largest |gradient|: growth.hpp, backoff.hpp and magnitude.hpp say what
-/// a piece of your own needs; tolerance.hpp, deepspeed.hpp and amax.hpp have others.
+/// An immutable value: adjust returns the next one. What its three pieces need is said above.
 template <class Growth = GrowAfterFiniteSteps, class Backoff = BackOffAtOnce, class Magnitude = IgnoreMagnitudes>
 class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth, Backoff, Magnitude>> {
-  static constexpr bool has_magnitude = !std::is_same_v<Magnitude, IgnoreMagnitudes>;
-
  public:
   /// LossScaleConfig, or a struct with one in it if a piece has more settings.
   using Config = typename detail::Pieces<detail::Pieces<Growth, Backoff>, Magnitude>::Config;
@@ -93,15 +176,12 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     return next;
   }
   [[nodiscard]] constexpr BasicDynamicLossScale adjust(const GradientReport& report) const noexcept {
-    if constexpr (has_magnitude) {
-      BasicDynamicLossScale next = *this;
-      const float proposed = next.magnitude_.next_scale(report, scale_, config_for<Magnitude>());
-      if (!(proposed > 0.0F)) return next.adjust(report.finite);
-      next.scale_ = std::min(std::max(proposed, common().min_scale), common().max_scale);
-      return next;
-    } else {
-      return adjust(report.finite);
-    }
+    BasicDynamicLossScale next = *this;
+    const float proposed = next.magnitude_.next_scale(report, scale_, config_for<Magnitude>());
+    if (!(proposed > 0.0F)) return next.adjust(report.finite);
+    const float least = common().min_scale, most = common().max_scale;
+    next.scale_ = proposed < least ? least : proposed > most ? most : proposed;
+    return next;
   }
 
   /// The same policy with another scale; counters stay. Throws std::invalid_argument if `scale` is not in [2^-126, max_scale];
@@ -113,17 +193,15 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     next.scale_ = scale;
     return next;
   }
-
   /// The same policy with other settings. Scale and counters stay; a hysteresis in progress is cut down to the new one. Throws
   /// std::invalid_argument naming the field and its value if one is out of range, or the scale is above the new max_scale.
   [[nodiscard]] constexpr BasicDynamicLossScale with_config(const Config& config) const {
     detail::check(config);
     BasicDynamicLossScale next = *this;
     next.config_ = config;
-    next.backoff_.configure(next.config_for<Backoff>());
+    next.backoff_.configure(next.template config_for<Backoff>());
     return next.with_loss_scale(scale_);
   }
-
   /// The policy as it starts with other settings, by their names in the configuration: {{"growth_interval", 500}}. Settings
   /// that are not named stay. Throws std::invalid_argument naming key and value if there is no such setting or the value is out
   /// of range.
@@ -135,14 +213,13 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     return BasicDynamicLossScale(config);
   }
 
-  /// The name in states of this kind of policy: "dynamic", say.
+  /// The name in states of this kind of policy: the names of its pieces, or "dynamic".
   [[nodiscard]] static std::string policy_name() {
-    const std::string rule = detail::concat({Growth::name, *Growth::name == '\0' ? "" : "_", Backoff::name});
-    if constexpr (has_magnitude) {
-      return rule == BackOffAtOnce::name ? Magnitude::name : detail::concat({rule, "_", Magnitude::name});
-    } else {
-      return rule;
+    std::string name;
+    for (const char* piece : {Growth::name, Backoff::name, Magnitude::name}) {
+      if (*piece != '\0') name += detail::concat({name.empty() ? "" : "_", piece});
     }
+    return name.empty() ? "dynamic" : name;
   }
   /// Configuration, scale and counters: everything a later step depends on.
   [[nodiscard]] StateDict state_dict() const {

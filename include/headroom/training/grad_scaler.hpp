@@ -8,9 +8,9 @@
 #include <headroom/ops/scale.hpp>
 #include <headroom/ops/unscale.hpp>
 #include <headroom/policy/concept.hpp>
+#include <headroom/policy/constant.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/loss_scale_config.hpp>
-#include <headroom/policy/noop.hpp>
 #include <headroom/report.hpp>
 #include <headroom/state/digest.hpp>
 #include <headroom/state/state_dict.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/detail/policy_verbs.hpp>
+#include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/tree/facts.hpp>
 
 #include <cstddef>
