@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "support/any_policies.hpp"
 #include "support/bits.hpp"
@@ -40,17 +41,22 @@ TEST_CASE("a number keeps its kind and every bit") {
     const StateDict dict = {{"x", value}, {"n", static_cast<std::int64_t>(random()) - (std::int64_t{1} << 31)}};
     REQUIRE(ordered_json::parse(ordered_json(dict).dump()).get<StateDict>() == dict);
   }
-  const StateDict whole = {{"x", 2.0}, {"n", 2}, {"low", std::numeric_limits<std::int64_t>::min()}, {"s", "text"}};
-  CHECK(ordered_json(whole).dump() == R"({"x":2.0,"n":2,"low":-9223372036854775808,"s":"text"})");
+  const StateDict whole = {{"x", 2.0},
+                           {"n", 2},
+                           {"low", std::numeric_limits<std::int64_t>::min()},
+                           {"s", "text"},
+                           {"l", std::vector<double>{1.5, 2.0}}};
+  CHECK(ordered_json(whole).dump() == R"({"x":2.0,"n":2,"low":-9223372036854775808,"s":"text","l":[1.5,2.0]})");
   CHECK(ordered_json::parse(ordered_json(whole).dump()).get<StateDict>() == whole);
 }
 
 TEST_CASE("what is no state is refused by its key, and nothing is changed") {
   StateDict dict = {{"a", 1}};
   const auto refuse = [&](const char* text) { return support::message_of([&] { json::parse(text).get_to(dict); }); };
-  CHECK_THAT(refuse(R"({"b": 2, "c": null})"), ContainsSubstring("c is null; it must be a number, true, false or a text"));
-  CHECK_THAT(refuse(R"({"c": [1]})"), ContainsSubstring("c is [1]; it must be a number, true, false or a text"));
-  CHECK_THAT(refuse(R"({"c": [true]})"), ContainsSubstring("c is [true]; it must be a number, true, false or a text"));
+  CHECK_THAT(refuse(R"({"b": 2, "c": null})"),
+             ContainsSubstring("c is null; it must be a number, true, false, a text or a list of numbers"));
+  CHECK_THAT(refuse(R"({"c": [true]})"),
+             ContainsSubstring("c is [true]; it must be a number, true, false, a text or a list of numbers"));
   CHECK_THAT(refuse(R"({"c": 18446744073709551615})"), ContainsSubstring("c is 18446744073709551615; it must be below 2^63"));
   CHECK_THAT(refuse("[1, 2]"), ContainsSubstring("a state is a JSON object, and not [1,2]"));
   CHECK(dict == StateDict{{"a", 1}});

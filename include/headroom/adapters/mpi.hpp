@@ -4,13 +4,8 @@
 #include <headroom/state/digest.hpp>
 #include <headroom/training/reducer.hpp>
 
-// Without the C++ bindings, which MPI 3 removed and which do not compile without warnings.
-#ifndef OMPI_SKIP_MPICXX
-#define OMPI_SKIP_MPICXX 1
-#endif
-#ifndef MPICH_SKIP_MPICXX
-#define MPICH_SKIP_MPICXX 1
-#endif
+#define OMPI_SKIP_MPICXX 1   // the C++ bindings, which MPI 3 removed and which
+#define MPICH_SKIP_MPICXX 1  // do not compile without warnings
 #include <mpi.h>
 #include <cstddef>
 #include <cstdint>
@@ -40,8 +35,7 @@ struct Group {
     MPI_Type_commit(&type);
     MPI_Op_create(&combine, 1, &op);
   }
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
+  Group& operator=(Group&&) = delete;
   ~Group() {
     int is_finalized = 0;  // as a scaler in main is destroyed after MPI_Finalize
     MPI_Finalized(&is_finalized);
@@ -71,20 +65,19 @@ class MpiReducer {
 
   /// The sums of all ranks. If their digests differ, every rank throws ReductionError.
   GradientSums operator()(const GradientSums& here, std::uint64_t digest = 0) {
-    const detail::mpi::Group& group = *group_;
-    digest = detail::digest_with(digest, static_cast<std::uint64_t>(group.replicas));
+    digest = detail::digest_with(digest, static_cast<std::uint64_t>(group_->replicas));
     const detail::RankMessage own(here, digest);
     detail::RankMessage all;
-    // By default MPI ends the job if it fails; some communicators have MPI_ERRORS_RETURN.
-    if (MPI_Allreduce(&own, &all, 1, group.type, group.op, group.comm) != MPI_SUCCESS) {
+    // By default MPI ends the job if it fails, but the communicator may have MPI_ERRORS_RETURN.
+    if (MPI_Allreduce(&own, &all, 1, group_->type, group_->op, group_->comm) != MPI_SUCCESS) {
       detail::throw_reduction_error("MPI_Allreduce failed");
     }
     if (!all.agree()) {
-      std::vector<std::uint64_t> digests(static_cast<std::size_t>(group.size));
-      MPI_Allgather(&digest, 1, MPI_UINT64_T, digests.data(), 1, MPI_UINT64_T, group.comm);
+      std::vector<std::uint64_t> digests(static_cast<std::size_t>(group_->size));
+      MPI_Allgather(&digest, 1, MPI_UINT64_T, digests.data(), 1, MPI_UINT64_T, group_->comm);
       detail::throw_out_of_step(digests);
     }
-    return all.sums(group.replicas);
+    return all.sums(group_->replicas);
   }
 
  private:
