@@ -244,7 +244,7 @@ TEST_CASE("ranks decide alike: the scales are those of one process that sees all
   headroom::LossScaleConfig config;
   config.growth_interval = 3;
   (void)world();
-  for (int run = 0; run < (support::is_exhaustive ? 1000 : 20); ++run) {
+  for (int run = 0; run < (support::is_exhaustive ? 1000 : 10); ++run) {
     CAPTURE(run);
     const auto seed = static_cast<std::uint32_t>(random());
     REQUIRE(differences_in_run(headroom::DynamicLossScale(config), seed) == 0);

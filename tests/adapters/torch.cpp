@@ -217,6 +217,7 @@ TEST_CASE("an optimizer of one's own multiplies in its own loop") {
   struct Fused : torch::optim::SGD {
     using torch::optim::SGD::SGD;
     using torch::optim::SGD::step;
+    static constexpr bool takes_gradient_factor = true;
     void step(headroom::GradientFactor factor) { last = factor.value; }
     double last = 0.0;
   };

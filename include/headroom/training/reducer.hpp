@@ -45,14 +45,12 @@ struct ReductionError : std::runtime_error {
 
 namespace detail {
 
-/// Gradients cannot be clipped by a norm that is Inf or NaN, so it counts as an overflow.
-[[nodiscard]] inline GradientNorm checked(const GradientNorm& norm) noexcept {
-  return bit_cast<std::uint64_t>(norm.norm) < binary64::infinity_bits ? norm : overflow();
-}
-/// The norm over all ranks. An overflow here is one, whatever the reducer returns.
+/// The norm over all ranks. An overflow here is one, whatever the reducer returns; so is a norm that is Inf or NaN, by which
+/// gradients cannot be clipped.
 [[nodiscard]] inline GradientNorm norm_of_all(const GradientNorm& here, const GradientSums& all) noexcept {
-  if (!here.finite || !all.finite) return overflow();
-  return checked({{true, all.max_abs}, __builtin_sqrt(all.sum_of_squares)});
+  const double norm = __builtin_sqrt(all.sum_of_squares);
+  const bool finite = here.finite && all.finite && bit_cast<std::uint64_t>(norm) < binary64::infinity_bits;
+  return finite ? GradientNorm{{true, all.max_abs}, norm} : overflow();
 }
 [[nodiscard]] inline GradientReport combined(const GradientReport& a, const GradientReport& b) noexcept {
   if (!a.finite) return a;
