@@ -56,14 +56,6 @@ TEST_CASE("two layouts of all the dimensions there can be have the same shape, w
   CHECK_FALSE(a.same_shape(Layout()));
 }
 
-TEST_CASE("dimensions beyond those there may be are counted, but for those of one element") {
-  Layout layout;
-  for (int i = 0; i < Layout::max_rank + 2; ++i) layout.push(2, 1);
-  layout.push(1, 1);
-  CHECK(layout.rank() == Layout::max_rank);
-  CHECK(layout.excess() == 2);
-}
-
 TEST_CASE("a loop nest reaches the elements of both tensors, each with its own counterpart") {
   std::mt19937 random(1);
   const auto in = [&](int low, int high) { return std::uniform_int_distribution<std::ptrdiff_t>(low, high)(random); };

@@ -1,9 +1,10 @@
-// New trees like others, seen through cast: of the same structure, with elements of their own and everything else copied.
+// New trees like others, seen through cast: their type, their structure, elements of their own and everything else copied.
 #include <headroom/tree/make_like.hpp>
 
 #include <headroom/headroom.hpp>
 
 #include <array>
+#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -11,25 +12,69 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <unordered_map>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/network.hpp"
 
+using headroom::bfloat16;
 using headroom::cast;
 using headroom::half;
 
 namespace {
 
+using headroom::detail::rebound_t;
+template <class Tree, class Expected>
+constexpr bool becomes = std::is_same_v<rebound_t<Tree, half>, Expected>;
+/// Whether what the verb makes has that type: of a few, for each is a verb to compile.
+template <class Tree>
+constexpr bool is_what_cast_makes = std::is_same_v<decltype(cast<half>(std::declval<Tree>())), rebound_t<Tree, half>>;
+static_assert(is_what_cast_makes<float> && is_what_cast_makes<std::vector<float>> && is_what_cast_makes<float (&)[2][3]>);
+static_assert(is_what_cast_makes<std::tuple<float&, std::vector<float>&>> && is_what_cast_makes<std::tuple<>>);
+
+template <class T>
+using Vector = std::vector<T>;
+
+static_assert(becomes<float, half> && becomes<double, half> && becomes<half, half> && becomes<bfloat16, half>);
+static_assert(becomes<Vector<float>, Vector<half>> && becomes<const Vector<float>&, Vector<half>>);
+static_assert(becomes<std::array<float, 3>, std::array<half, 3>> && becomes<float (&)[3], std::array<half, 3>>);
+static_assert(becomes<float (&)[2][3], std::array<std::array<half, 3>, 2>>);
+static_assert(becomes<headroom::span<float>, Vector<half>> && becomes<headroom::span<const float>, Vector<half>>);
+static_assert(becomes<Vector<Vector<float>>, Vector<Vector<half>>> &&
+              becomes<std::list<Vector<float>>, std::list<Vector<half>>>);
+static_assert(becomes<std::deque<float>, std::deque<half>> && becomes<std::list<double>, std::list<half>>);
+static_assert(becomes<std::array<Vector<float>, 2>, std::array<Vector<half>, 2>>);
+static_assert(becomes<std::tuple<float, int, Vector<double>>, std::tuple<half, int, Vector<half>>>);
+static_assert(becomes<std::pair<float, std::string>, std::pair<half, std::string>>);
+static_assert(becomes<std::pair<int, Vector<double>>, std::pair<int, Vector<half>>> &&
+              becomes<std::pair<float&, Vector<float>&>, std::pair<half, Vector<half>>>);
+static_assert(becomes<std::map<std::string, Vector<float>>, std::map<std::string, Vector<half>>>);
+static_assert(becomes<std::unordered_map<int, float>, std::unordered_map<int, half>>);
+static_assert(becomes<std::map<int, float, std::greater<int>>, std::map<int, half, std::greater<int>>>);
+static_assert(becomes<std::optional<float>, std::optional<half>>);
+static_assert(becomes<std::variant<float, Vector<float>, int>, std::variant<half, Vector<half>, int>>);
+static_assert(becomes<std::unique_ptr<Vector<float>>, std::unique_ptr<Vector<half>>>);
+static_assert(becomes<std::shared_ptr<float>, std::shared_ptr<half>>);
+static_assert(becomes<std::reference_wrapper<Vector<float>>, Vector<half>>);
+static_assert(becomes<std::reference_wrapper<const Vector<float>>, Vector<half>>);
+static_assert(becomes<std::tuple<float&, Vector<float>&>, std::tuple<half, Vector<half>>>);
+static_assert(becomes<std::tuple<int, float>, std::tuple<int, half>> && becomes<std::tuple<>, std::tuple<>>);
+static_assert(becomes<std::tuple<float, Vector<bool>, Vector<int>, std::string, std::map<int, int>>,
+                      std::tuple<half, Vector<bool>, Vector<int>, std::string, std::map<int, int>>>);
+static_assert(becomes<support::Network<float>, support::Network<half>>);
+static_assert(std::is_same_v<rebound_t<support::Network<half>, float>, support::Network<float>>);
+static_assert(becomes<Vector<support::Layer<float>>, Vector<support::Layer<half>>>);
+
 /// A tree of its own kind, with owners that cannot be copied.
 struct Owners {
   std::unique_ptr<std::vector<float>> weight;
-  std::unique_ptr<Owners> next;
+  std::vector<std::unique_ptr<Owners>> next;  // this claims to be copyable
   HEADROOM_TREE(Owners, weight, next)
-};
-struct ManyOwners {
-  std::vector<std::unique_ptr<std::vector<float>>> weights;
-  HEADROOM_TREE(ManyOwners, weights)
 };
 struct Named {
   std::vector<float> weight;
@@ -57,29 +102,137 @@ struct WithIntegerArrays {
   HEADROOM_TREE(WithIntegerArrays, weight, step, grid)
 };
 
+/// Its copies have the same elements.
+struct References {
+  std::vector<float>& weight;
+  HEADROOM_TREE(References, weight)
+};
+
+/// With an integer in its type, and a member that has a dtype of its own.
+template <class T, int Width, bool Biased>
+struct Dense {
+  std::array<T, Width> weight{};
+  double loss_of_last_step = 0.0;
+  std::optional<T> bias;
+  std::vector<int> shape;
+  std::string name;  // no child: neither walked nor in a tree of another dtype
+  HEADROOM_TREE(Dense, weight, loss_of_last_step, bias, shape)
+};
+static_assert(becomes<Dense<float, 3, true>, Dense<half, 3, true>>);
+
+/// A class template of its tensor.
+template <class Tensor>
+struct OfTensor {
+  Tensor weight, bias;
+  HEADROOM_TREE(OfTensor, weight, bias)
+};
+static_assert(becomes<OfTensor<Vector<float>>, OfTensor<Vector<half>>>);
+static_assert(becomes<OfTensor<std::array<float, 2>>, OfTensor<std::array<half, 2>>>);
+
+/// Two types that are no template.
+struct Model16 {
+  std::vector<half> weight;
+  HEADROOM_TREE(Model16, weight)
+};
+struct Model32 {
+  std::vector<float> weight;
+  HEADROOM_TREE(Model32, weight)
+};
+// Already all half: itself, though it has no counterpart of another dtype.
+static_assert(becomes<Model16, Model16>);
+
+struct Rebindable32 {
+  std::vector<float> weight;
+  int step = 0;
+};
+struct Rebindable16 {
+  std::vector<half> weight;
+  int step = 0;
+};
+
 }  // namespace
+
+template <>
+struct headroom::tree_traits<Rebindable16> {
+  template <class Self>
+  static auto children(Self& self) {
+    return std::tie(self.weight, self.step);
+  }
+};
+template <>
+struct headroom::tree_traits<Rebindable32> {
+  template <class Self>
+  static auto children(Self& self) {
+    return std::tie(self.weight, self.step);
+  }
+  template <class To>
+  using rebind = std::conditional_t<std::is_same_v<To, half>, Rebindable16, Rebindable32>;
+};
+
+TEST_CASE("cast keeps the values and the structure of every container") {
+  const std::tuple<std::map<std::string, std::vector<float>>, std::list<std::pair<float, int>>, std::optional<double>,
+                   std::variant<int, std::vector<float>>, std::deque<float>, std::array<std::vector<float>, 2>>
+      tree{{{"a", {1.0F, 2.0F}}, {"b", {}}}, {{3.0F, 4}}, 5.0, std::vector<float>{6.0F}, {7.0F, 8.0F}, {{{9.0F}, {}}}};
+  const auto narrow = cast<half>(tree);
+  CHECK(std::get<0>(narrow) == std::map<std::string, std::vector<half>>{{"a", {half(1.0F), half(2.0F)}}, {"b", {}}});
+  CHECK(std::get<1>(narrow) == std::list<std::pair<half, int>>{{half(3.0F), 4}});
+  CHECK(std::get<2>(narrow) == half(5.0F));
+  CHECK(std::get<std::vector<half>>(std::get<3>(narrow)) == std::vector<half>{half(6.0F)});
+  CHECK(std::get<4>(narrow) == std::deque<half>{half(7.0F), half(8.0F)});
+  CHECK(std::get<5>(narrow)[0] == std::vector<half>{half(9.0F)});
+  const float matrix[2][2] = {{1.0F, 2.0F}, {3.0F, 4.0F}};  // becomes std::arrays
+  CHECK(cast<half>(matrix)[1][0] == half(3.0F));
+  CHECK(cast<half>(std::unique_ptr<float>()) == nullptr);
+  CHECK_FALSE(cast<half>(std::optional<float>()).has_value());
+  const std::variant<int, std::vector<float>> integer = 7;
+  CHECK(std::get<int>(cast<half>(integer)) == 7);
+}
+
+TEST_CASE("a class template of its scalar becomes that of the other scalar") {
+  CHECK(is_network_of(cast<half>(support::network_of(1.5F)), half(1.5F)));
+  CHECK(is_network_of(cast<double>(support::network_of(half(1.5F))), 1.5));
+}
+
+TEST_CASE("a member that has a dtype of its own keeps it") {
+  Dense<float, 3, true> dense;
+  dense.weight = {1.0F, 2.0F, 3.0F};
+  dense.loss_of_last_step = 0.1;
+  dense.bias = 4.0F;
+  dense.shape = {3};
+  const auto narrow = cast<half>(dense);
+  CHECK(narrow.weight[2] == half(3.0F));
+  CHECK(narrow.loss_of_last_step == 0.1);
+  CHECK(narrow.bias == half(4.0F));
+  CHECK(narrow.shape == std::vector<int>{3});
+}
+
+TEST_CASE("traits say what a struct becomes") {
+  static_assert(becomes<Rebindable32, Rebindable16>);
+  const auto narrow = cast<half>(Rebindable32{{1.0F, 2.0F}, 3});
+  CHECK(narrow.weight == std::vector<half>{half(1.0F), half(2.0F)});
+  CHECK(narrow.step == 3);
+}
+
+TEST_CASE("a struct whose leaves are of the dtype already needs no counterpart") {
+  const Model16 model{{half(1.0F)}};
+  CHECK(cast<half>(model).weight == model.weight);
+  Model32 destination{{0.0F}};
+  headroom::cast_into(model, destination);
+  CHECK(destination.weight == std::vector<float>{1.0F});
+}
 
 TEST_CASE("owners that cannot be copied are copied in depth") {
   Owners tree;
   tree.weight = std::make_unique<std::vector<float>>(2, 1.0F);
-  tree.next = std::make_unique<Owners>();
-  tree.next->weight = std::make_unique<std::vector<float>>(1, 2.0F);
+  tree.next.push_back(std::make_unique<Owners>());
+  tree.next[0]->weight = std::make_unique<std::vector<float>>(1, 2.0F);
   const auto copy = cast<float>(tree);
   static_assert(std::is_same_v<decltype(copy), const Owners>);
-  REQUIRE(copy.next);
   CHECK(copy.weight != tree.weight);
   CHECK(*copy.weight == *tree.weight);
-  CHECK(*copy.next->weight == std::vector<float>{2.0F});
-  CHECK_FALSE(copy.next->next);
-}
-
-TEST_CASE("a container of owners claims to be copyable, and is copied in depth") {
-  ManyOwners tree;
-  tree.weights.push_back(std::make_unique<std::vector<float>>(2, 1.0F));
-  const auto copy = cast<float>(tree);
-  static_assert(std::is_same_v<decltype(copy), const ManyOwners>);
-  CHECK(copy.weights.at(0) != tree.weights[0]);
-  CHECK(*copy.weights.at(0) == std::vector<float>{1.0F, 1.0F});
+  REQUIRE(copy.next.size() == 1);
+  CHECK(*copy.next[0]->weight == std::vector<float>{2.0F});
+  CHECK(copy.next[0]->next.empty());
 }
 
 TEST_CASE("a copy has the members that are no children") {
@@ -100,6 +253,14 @@ TEST_CASE("shared elements are copied, too") {
   CHECK(cast<half>(std::shared_ptr<float>()) == nullptr);
 }
 
+TEST_CASE("a struct of references has no elements of its own, and is refused before anything is written") {
+  std::vector<float> weight = {1.0F};
+  const auto says_so = Catch::Matchers::Contains("weight is shared by copies of its owner");
+  CHECK_THAT(support::message_of([&] { (void)headroom::scale(References{weight}, 2.0); }), says_so);
+  CHECK_THAT(support::message_of([&] { (void)headroom::unscale(References{weight}, 2.0F); }), says_so);
+  CHECK(weight == std::vector<float>{1.0F});
+}
+
 TEST_CASE("a new struct of one that holds itself") {
   const Node<float> tree{{1.0F}, {{{2.0F}, {}}, {{}, {{{3.0F}, {}}}}}};
   const Node<half> narrow = cast<half>(tree);
@@ -108,22 +269,9 @@ TEST_CASE("a new struct of one that holds itself") {
   CHECK(narrow.below[1].below.at(0).value == std::vector<half>{half(3.0F)});
 }
 
-TEST_CASE("integers are copied as they are") {
+TEST_CASE("integers are copied as they are, C arrays of them too") {
   const auto result = cast<half>(std::make_tuple(1.0F, std::vector<bool>{true, false}, std::string("text"), 16777217));
   CHECK(result == std::make_tuple(half(1.0F), std::vector<bool>{true, false}, std::string("text"), 16777217));
-}
-
-TEST_CASE("empty trees stay empty") {
-  CHECK(cast<half>(std::vector<float>{}).empty());
-  CHECK(cast<half>(std::map<int, std::vector<float>>{}).empty());
-  CHECK_FALSE(cast<half>(std::optional<float>()).has_value());
-  CHECK(cast<half>(std::unique_ptr<float>()) == nullptr);
-}
-
-TEST_CASE("C arrays of integers are copied") {
-  const auto result = cast<half>(WithIntegerArrays<float>{{1.0F, 2.0F}, {7, 8}, {{1, 2, 3}, {4, 5, 6}}});
-  CHECK(result.weight[1] == half(2.0F));
-  CHECK(result.step[0] == 7);
-  CHECK(result.step[1] == 8);
-  CHECK(result.grid[1][2] == 6);
+  const auto arrays = cast<half>(WithIntegerArrays<float>{{1.0F, 2.0F}, {7, 8}, {{1, 2, 3}, {4, 5, 6}}});
+  CHECK((arrays.weight[1] == half(2.0F) && arrays.step[0] == 7 && arrays.step[1] == 8 && arrays.grid[1][2] == 6));
 }

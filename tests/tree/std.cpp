@@ -57,7 +57,7 @@ TEST_CASE("maps") {
   CHECK(paths_of(std::map<int, float>{{3, 1.0F}, {-1, 1.0F}}) == Paths{"[-1]", "[3]"});
   CHECK(paths_of(std::map<Colour, float>{{Colour::green, 1.0F}}) == Paths{"[1]"});
   CHECK(paths_of(std::map<const char*, float>{{"key", 1.0F}}) == Paths{"[\"key\"]"});
-  CHECK(paths_of(std::unordered_map<std::string, float>{{"key", 1.0F}}) == Paths{"[\"key\"]"});
+  CHECK(paths_of(std::unordered_map<std::string_view, float>{{"key", 1.0F}}) == Paths{"[\"key\"]"});
   CHECK(paths_of(std::map<std::pair<int, int>, float>{{{1, 2}, 1.0F}}) == Paths{"[?]"});
 }
 
@@ -93,16 +93,10 @@ TEST_CASE("variants are what they hold") {
 }
 
 TEST_CASE("what has no floating-point elements is passed by") {
-  CHECK(leaf_count(7) == 0);
-  CHECK(leaf_count(true) == 0);
-  CHECK(leaf_count('x') == 0);
-  CHECK(leaf_count(Colour::red) == 0);
-  CHECK(leaf_count(dark) == 0);
-  CHECK(leaf_count(nullptr) == 0);
-  CHECK(leaf_count(std::string("text")) == 0);
+  CHECK(leaf_count(std::make_tuple(7, true, 'x', Colour::red, dark, nullptr, std::string("text"))) == 0);
   CHECK(leaf_count(std::vector<bool>(3)) == 0);
   CHECK(leaf_count(std::vector<int>(3)) == 0);
-  CHECK(leaf_count(std::vector<std::string>(3)) == 0);
+  CHECK(leaf_count(headroom::span<const int>()) == 0);
   CHECK(leaf_count(std::array<std::uint8_t, 3>{}) == 0);
   CHECK(leaf_count(std::map<std::string, int>{{"a", 1}}) == 0);
   CHECK(leaf_count(std::vector<std::vector<bool>>(3)) == 0);
@@ -110,10 +104,4 @@ TEST_CASE("what has no floating-point elements is passed by") {
   int array[3] = {};
   CHECK(leaf_count(array) == 0);
   CHECK(paths_of(std::tuple<int, std::string, float, std::vector<bool>>{}) == Paths{"<2>"});
-}
-
-TEST_CASE("spans of integers are left alone; keys may be string views") {
-  const int labels[] = {1, 2};
-  const auto tree = std::make_tuple(headroom::span<const int>(labels), std::map<std::string_view, float>{{"loss", 1.0F}});
-  CHECK(paths_of(tree) == Paths{"<1>[\"loss\"]"});
 }

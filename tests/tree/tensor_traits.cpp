@@ -15,7 +15,6 @@ using headroom::half;
 using headroom::span;
 using headroom::detail::data_of;
 using headroom::detail::has_layout;
-using headroom::detail::has_tensor_traits_v;
 using headroom::detail::is_view_v;
 using headroom::detail::size_of;
 
@@ -86,11 +85,6 @@ struct headroom::tensor_traits<Counts> {
 
 namespace {
 
-static_assert(has_tensor_traits_v<Matrix> && has_tensor_traits_v<Counts> && has_tensor_traits_v<std::vector<half>>);
-static_assert(has_tensor_traits_v<std::array<double, 2>> && has_tensor_traits_v<float[3]> &&
-              has_tensor_traits_v<span<const int>>);
-static_assert(!has_tensor_traits_v<std::vector<int>> && !has_tensor_traits_v<int[3]>);
-static_assert(!has_tensor_traits_v<std::vector<std::vector<float>>> && !has_tensor_traits_v<float>);
 static_assert(has_layout<Matrix>::value && !has_layout<Counts>::value && !has_layout<std::vector<float>>::value);
 static_assert(is_view_v<span<float>> && !is_view_v<std::vector<float>> && !is_view_v<Matrix> && !is_view_v<float>);
 
@@ -101,14 +95,6 @@ static_assert(!is_read_only<Matrix> && !is_read_only<float> && !is_read_only<std
 static_assert(is_read_only<span<const float>> && !is_read_only<const span<float>>);  // as const as what it looks at
 
 }  // namespace
-
-TEST_CASE("the size of an array is a constant") {
-  constexpr float numbers[3] = {1.0F, 2.0F, 3.0F};
-  constexpr std::array<headroom::half, 5> halves{};
-  static_assert(headroom::tensor_traits<float[3]>::size(numbers) == 3);
-  static_assert(headroom::tensor_traits<std::array<headroom::half, 5>>::size(halves) == 5);
-  CHECK(headroom::tensor_traits<float[3]>::data(numbers) == numbers);
-}
 
 TEST_CASE("the elements of a leaf, scalars among them") {
   Matrix matrix{};
@@ -127,13 +113,6 @@ TEST_CASE("the elements of a leaf, scalars among them") {
   Proxied proxied{1.0F};
   REQUIRE(data_of(proxied) != nullptr);
   CHECK(&data_of(proxied)->value == &proxied.value);
-}
-
-TEST_CASE("new tensors are of the same size") {
-  CHECK(headroom::tensor_traits<std::vector<half>>::like<float>(std::vector<half>(5)) == std::vector<float>(5));
-  float array[3] = {1.0F, 2.0F, 3.0F};
-  CHECK(headroom::tensor_traits<span<float>>::like<double>(span<float>(array)) == std::vector<double>(3));
-  static_assert(std::is_same_v<headroom::tensor_traits<float[3]>::rebind<half>, std::array<half, 3>>);
 }
 
 TEST_CASE("HEADROOM_TENSOR makes a class template a leaf, and new ones of its size") {
