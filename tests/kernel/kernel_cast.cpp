@@ -1,3 +1,4 @@
+#include <headroom/dtype/float8.hpp>
 #include <headroom/headroom.hpp>
 
 #include <cstdint>
@@ -22,13 +23,21 @@ using support::name_of;
 
 namespace {
 
+// One line each is all that a format of the user's own takes.
+struct e3m4 : headroom::ieee_format<std::uint8_t, 3, 4> {};
+struct e5m8 : headroom::float_format<std::uint16_t, 5, 8, 20, 0x1F7F, false> {};  ///< 14 bits; no Inf, and many NaNs
+struct e8m5 : headroom::ieee_format<std::uint16_t, 8, 5> {};                      ///< subnormal where floats are
+using own8 = headroom::storage_float<e3m4>;
+using own14 = headroom::storage_float<e5m8>;
+using own16 = headroom::storage_float<e8m5>;
+
 template <class In, class Out>
 bits_type<Out> nearest(bits_type<In> bits) {
   using From = format_of<In>;
   using To = format_of<Out>;
   const auto sign = static_cast<bits_type<Out>>((bits & From::sign_mask) != 0 ? To::sign_mask : 0);
   if (support::is_nan<From>(bits)) return static_cast<bits_type<Out>>(sign | To::quiet_nan_bits);
-  if (!support::is_finite<From>(bits)) return static_cast<bits_type<Out>>(sign | To::infinity_bits);
+  if (!support::is_finite<From>(bits)) return static_cast<bits_type<Out>>(sign | support::overflow<To>());
   return support::nearest<To>(support::decode<From>(bits));
 }
 
@@ -92,6 +101,20 @@ TEST_CASE("cast at every boundary between neighbouring 16-bit values", "[kernel]
   check_boundaries<float, headroom::bfloat16>();
   check_boundaries<double, half>();
   check_boundaries<double, headroom::bfloat16>();
+}
+
+TEST_CASE("cast from and to formats without instructions", "[kernel]") {
+  support::for_each_type<headroom::float8_e4m3, headroom::float8_e5m2, headroom::cbfloat16, own8, own14, own16>([](auto type) {
+    using T = typename decltype(type)::type;
+    const auto elements = support::sample_bits<format_of<T>>();
+    check_cast<T, float>(elements);
+    check_cast<T, half>(elements);
+    check_cast<float, T>(support::sample_bits<headroom::binary32>());
+    check_cast<double, T>(support::sample_bits<headroom::binary64>());
+    check_cast<half, T>(support::sample_bits<headroom::binary16>());
+    check_boundaries<float, T>();
+  });
+  check_boundaries<double, headroom::float8_e4m3>();
 }
 
 TEST_CASE("cast of a million random floats to 16 bits", "[kernel]") {

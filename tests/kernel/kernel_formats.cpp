@@ -35,11 +35,6 @@ namespace {
 struct e3m4 : headroom::ieee_format<std::uint8_t, 3, 4> {};
 struct e5m8 : headroom::float_format<std::uint16_t, 5, 8, 20, 0x1F7F, false> {};  ///< 14 bits; no Inf, and many NaNs
 struct e8m5 : headroom::ieee_format<std::uint16_t, 8, 5> {};                      ///< subnormal where floats are
-// All numbers large.
-struct large_e4m3 : headroom::float_format<std::uint8_t, 4, 3, -106, 0x77, true> {};
-struct largest_e4m3 : headroom::float_format<std::uint8_t, 4, 3, -107, 0x77, true> {};
-using large8 = headroom::storage_float<large_e4m3>;
-using largest8 = headroom::storage_float<largest_e4m3>;
 using own8 = headroom::storage_float<e3m4>;
 using own14 = headroom::storage_float<e5m8>;
 using own16 = headroom::storage_float<e8m5>;
@@ -105,48 +100,6 @@ void check_values() {
   }
 }
 
-template <class In, class Out>
-void check_cast(const std::vector<bits_type<In>>& elements, const AnyBits& expected) {
-  const auto source = support::values_with<In>(elements);
-  const auto& layout = support::layout_of<format_of<Out>>;
-  support::for_each_isa([&](headroom::Isa) {
-    std::vector<Out> destination(source.size());
-    (void)run<Op::cast>(source, destination);
-    const AnyBits stored = support::any_bits_of(destination);
-    Mismatches wrong;
-    for (std::size_t i = 0; i < stored.size(); ++i) {
-      const bool right = layout.same_bits(stored[i], expected[i]) && ((stored[i] ^ expected[i]) & layout.sign_mask) == 0;
-      wrong.expect(right, [&] { return hex(elements[i]) + " gave " + hex(stored[i]) + ", not " + hex(expected[i]); });
-    }
-    INFO(name_of<In>() << " to " << name_of<Out>() << ": " << wrong.first());
-    CHECK(wrong.count() == 0);
-  });
-}
-/// Every pattern, or a sample of the wide ones.
-template <class In, class Out>
-void check_cast() {
-  using From = format_of<In>;
-  using To = format_of<Out>;
-  const auto elements = support::sample_bits<From>();
-  AnyBits expected;
-  for (const auto bits : elements) {
-    const std::uint64_t sign = (bits & From::sign_mask) != 0 ? To::sign_mask : 0;
-    const std::uint64_t beyond = support::is_nan<From>(bits) ? To::quiet_nan_bits : support::overflow<To>();
-    expected.push_back(support::is_finite<From>(bits) ? support::nearest<To>(support::decode<From>(bits)) : sign | beyond);
-  }
-  check_cast<In, Out>(elements, expected);
-}
-template <class Wide, class Narrow>
-void check_boundaries() {
-  std::vector<bits_type<Wide>> elements;
-  AnyBits expected;
-  for (const auto& boundary : support::boundaries<format_of<Wide>, format_of<Narrow>>()) {
-    elements.push_back(boundary.wide);
-    expected.push_back(boundary.nearest);
-  }
-  check_cast<Wide, Narrow>(elements, expected);
-}
-
 }  // namespace
 
 TEST_CASE("scale and unscale from formats without instructions, to them and within them", "[kernel]") {
@@ -160,54 +113,6 @@ TEST_CASE("scale and unscale from formats without instructions, to them and with
   check_values<own8, half>();
   check_values<own14, float>();
   check_values<own16, float>();
-}
-
-TEST_CASE("casts of every pattern, and at every boundary between neighbours", "[kernel]") {
-  const auto check = [](auto type) {
-    using T = typename decltype(type)::type;
-    if constexpr (!headroom::detail::has_registers<format_of<T>>) {
-      check_cast<T, float>();
-      check_cast<float, T>();
-      check_boundaries<float, T>();
-    }
-  };
-  support::for_each_storage_float(check);
-  support::for_each_type<own8, own14, own16, large8, largest8>(check);
-  support::for_each_type<half, headroom::bfloat16, double, cbfloat16>([](auto type) {
-    using T = typename decltype(type)::type;
-    check_cast<T, float8_e4m3>();
-    check_cast<float8_e4m3, T>();
-  });
-  check_boundaries<double, float8_e4m3>();
-}
-
-TEST_CASE("every pattern at every place of short spans is found where it is not finite, and only there", "[kernel]") {
-  support::for_each_type<float8_e4m3, cbfloat16>([](auto type) {
-    using T = typename decltype(type)::type;
-    using Format = format_of<T>;
-    auto kinds = support::nonfinite_bits<Format>();
-    kinds.push_back(Format::largest_finite_bits);
-    kinds.push_back(static_cast<bits_type<T>>(Format::largest_finite_bits | Format::sign_mask));
-    support::for_each_isa([&](headroom::Isa) {
-      Mismatches wrong;
-      for (const std::size_t n : {1U, 2U, 7U, 15U, 16U, 17U, 31U, 33U, 63U, 64U, 65U, 80U, 133U}) {
-        std::vector<T> values(n, T(1.5F)), scaled(n);
-        for (std::size_t i = 0; i < n; ++i) {
-          for (const auto kind : kinds) {
-            values[i] = T::from_bits(kind);
-            const bool finite = support::is_finite<Format>(kind);
-            const bool right = headroom::all_finite(values) == finite && describes(headroom::measure(values), values) &&
-                               run<Op::scale>(values, scaled).finite == finite &&
-                               support::same_bits<Format>(scaled[i].bits(), kind);
-            wrong.expect(right, [&] { return hex(kind) + " at " + std::to_string(i) + " of " + std::to_string(n); });
-          }
-          values[i] = T(1.5F);
-        }
-      }
-      INFO(name_of<T>() << ": " << wrong.first());
-      CHECK(wrong.count() == 0);
-    });
-  });
 }
 
 TEST_CASE("in E4M3 two patterns of all 256 are not finite", "[kernel]") {

@@ -27,12 +27,6 @@ using support::name_of;
 
 namespace {
 
-template <int Bias>
-struct e7m8 : headroom::ieee_format<std::uint16_t, 7, 8, Bias> {};
-template <int Bias>
-struct e4m3 : headroom::float_format<std::uint8_t, 4, 3, Bias, 0x7E, false> {};  ///< no Inf
-struct e5m2 : headroom::ieee_format<std::uint8_t, 5, 2, -30> {};
-
 template <class T>
 std::vector<T> random_values(std::size_t n) {
   std::mt19937 random(support::seed);
@@ -71,16 +65,6 @@ bool same(const GradientNorm& a, const GradientNorm& b) {
 
 }  // namespace
 
-TEST_CASE("an empty span measures as finite, with 0 for both magnitudes", "[kernel]") {
-  support::for_each_isa([&](headroom::Isa) {
-    const GradientNorm measured = measure(std::vector<float>{});
-    CHECK(measured.finite);
-    CHECK(measured.max_abs == 0.0);
-    CHECK(measured.norm == 0.0);
-    CHECK(same(measured, measure(std::vector<double>{})));
-  });
-}
-
 TEST_CASE("measures that can be worked out by hand", "[kernel]") {
   support::for_each_isa([&](headroom::Isa) {
     const GradientNorm measured = measure(std::vector<half>{half(3.0F), half(-4.0F)});
@@ -89,6 +73,7 @@ TEST_CASE("measures that can be worked out by hand", "[kernel]") {
     CHECK(measured.norm == 5.0);
     CHECK(measure(std::vector<bfloat16>(10'000, bfloat16(-2.0F))).norm == 200.0);
     CHECK(measure(std::vector<float>(17, 0.0F)).norm == 0.0);
+    CHECK(same(measure(std::vector<float>{}), {{true, 0.0}, 0.0}));
     CHECK(measure(std::vector<float>{-0.0F}).max_abs == 0.0);
     CHECK(measure(std::vector<double>{-0.5, 0.25}).max_abs == 0.5);
   });
@@ -178,28 +163,6 @@ TEST_CASE("norms at every power of two of a float, alone and beside smaller ones
   });
 }
 
-TEST_CASE("norms of formats of the user's own, at every power of two", "[kernel]") {
-  support::for_each_type<e7m8<90>, e4m3<75>, e5m2>([&](auto type) {
-    using Format = typename decltype(type)::type;
-    using T = headroom::storage_float<Format>;
-    support::Mismatches wrong;
-    for (std::uint32_t bits = 1; bits <= Format::largest_finite_bits;
-         bits = bits < 2U << Format::mantissa_bits ? 2 * bits : bits + (1U << Format::mantissa_bits)) {
-      std::vector<T> values(600, T::from_bits(static_cast<typename Format::bits_type>(bits)));
-      values[599] = T::from_bits(1);
-      const long double expected = norm_in_long_double(values);
-      GradientNorm by_scalar;
-      support::for_each_isa([&](headroom::Isa isa) {
-        const GradientNorm measured = measure(values);
-        if (isa == headroom::Isa::scalar) by_scalar = measured;
-        wrong.expect(near<T>(measured.norm, expected) && same(measured, by_scalar), [&] { return std::to_string(bits); });
-      });
-    }
-    INFO("bias " << Format::bias << ": " << wrong.count() << ", first " << wrong.first());
-    CHECK(wrong.count() == 0);
-  });
-}
-
 TEST_CASE("squares are summed in the documented order, to the bit", "[kernel]") {
   // Volatile: no flag may change what is added to what, or fuse it.
   const auto reference = [](const std::vector<float>& values) {
@@ -284,23 +247,6 @@ TEST_CASE("norms of doubles that are far from 1", "[kernel]") {
   }
 }
 
-TEST_CASE("norms at every power of two whose squares are doubles", "[kernel]") {
-  // One element at that power among many there or a little below, whose squares weigh as much together.
-  support::Mismatches wrong;
-  std::vector<double> values(70'001);
-  for (const int below : {0, 8}) {
-    for (int exponent = -500; exponent <= 500; exponent += std::abs(exponent) >= 460 ? 1 : 20) {
-      std::fill(values.begin(), values.end(), std::ldexp(1.0, exponent - below));
-      values[0] = std::ldexp(1.0, exponent);
-      const GradientNorm measured = measure(values);
-      const long double expected = std::ldexp(std::sqrt(1.0L + 70'000.0L * std::ldexp(1.0L, -2 * below)), exponent);
-      wrong.expect(measured.finite && near<double>(measured.norm, expected), [&] { return "2^" + std::to_string(exponent); });
-    }
-  }
-  INFO(wrong.first());
-  CHECK(wrong.count() == 0);
-}
-
 TEST_CASE("a sum of squares beyond double is infinite, though its elements are finite, and one below it is 0", "[kernel]") {
   for (const double value : {-1.7e308, 1e180, 0x1p512}) {
     const GradientNorm measured = measure(std::vector<double>(16, value));
@@ -320,19 +266,5 @@ TEST_CASE("norms of subnormal numbers", "[kernel]") {
     CHECK(near<float>(measure(floats).norm, norm_in_long_double(floats)));
     const std::vector<bfloat16> bfloats(100, bfloat16::from_bits(3));
     CHECK(near<bfloat16>(measure(bfloats).norm, norm_in_long_double(bfloats)));
-  });
-}
-
-TEST_CASE("the measure is that of the values wherever they lie in memory", "[kernel]") {
-  const auto values = random_values<float>(777);
-  std::vector<unsigned char> bytes(values.size() * sizeof(float) + 64);
-  const GradientNorm expected = measure(values);
-  support::for_each_isa([&](headroom::Isa) {
-    for (std::size_t offset = 0; offset <= 64; ++offset) {
-      std::memcpy(bytes.data() + offset, values.data(), values.size() * sizeof(float));
-      const auto* elements = reinterpret_cast<const float*>(bytes.data() + offset);
-      INFO("offset " << offset);
-      CHECK(same(measure(span<const float>(elements, values.size())), expected));
-    }
   });
 }

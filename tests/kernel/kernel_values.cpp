@@ -176,33 +176,6 @@ TEST_CASE("unscale by every power of two in place and into float: all 16-bit pat
   }
 }
 
-TEST_CASE("16 bits times a power of two: numbers of which a few are zero, subnormal, huge or none", "[kernel]") {
-  // Blocks of normal numbers take another way than those that hold one of the others, wherever it stands.
-  std::mt19937 random(support::seed);
-  support::for_each_type<half, bfloat16>([&](auto in) {
-    using In = typename decltype(in)::type;
-    using Format = format_of<In>;
-    const auto odd_ones = support::sample_bits<Format>();
-    for (int exponent = -20; exponent <= 20; exponent += support::is_exhaustive ? 1 : 5) {
-      std::vector<bits_type<In>> elements(20'000);
-      for (std::size_t i = 0; i < elements.size(); ++i) {
-        const auto sign = random() % 2 == 0 ? Format::sign_mask : bits_type<In>{0};
-        const auto magnitude = random() % 8 == 0 ? bits_type<In>{0} : support::random_magnitude<Format>(random, -4, 4);
-        elements[i] = static_cast<bits_type<In>>(sign | magnitude);
-        if (random() % 64 == 0) {
-          // Those next to a power of two, too: there the ways part.
-          const auto odd = odd_ones[random() % odd_ones.size()] & (random() % 2 == 0 ? ~Format::mantissa_mask : ~0);
-          elements[i] = static_cast<bits_type<In>>(static_cast<unsigned>(odd) + random() % 3 - 1);
-        }
-      }
-      for (const std::size_t chunk : {small_chunk, elements.size()}) {
-        check_values<Unscale, In, In>(elements, std::ldexp(1.0F, exponent), chunk);
-        check_values<Scale, In, In>(elements, std::ldexp(1.0F, exponent), chunk);
-      }
-    }
-  });
-}
-
 TEST_CASE("unscale of float and double", "[kernel]") { check_all_values<Unscale, float, double>(loss_scales); }
 
 TEST_CASE("scale stores the product, rounded to float and then to the destination: all half patterns", "[kernel]") {
@@ -227,75 +200,4 @@ TEST_CASE("unscale by random scales is a division, not a product with a rounded 
       check_values<Unscale, In, float>(elements, loss_scale);
     }
   });
-}
-
-TEST_CASE("unscale of bfloat16 divides where the quotient is near the middle between two", "[kernel]") {
-  // A scale near x / middle, where a middle has nine digits, the last of them 1, makes x / scale a float near that middle, if
-  // not the middle itself.
-  std::mt19937 random(support::seed);
-  for (int i = 0; i < support::cases(600); ++i) {
-    const double x = 128.0 + static_cast<double>(random() % 128), middle = 257.0 + static_cast<double>(2 * (random() % 128));
-    float loss_scale = static_cast<float>(std::ldexp(x / middle, static_cast<int>(random() % 100) - 50));
-    support::set_bits(loss_scale, static_cast<std::uint32_t>(bits_of(loss_scale) + random() % 9 - 4));
-    std::vector<bits_type<bfloat16>> elements;
-    for (int exponent = -130; exponent <= 120; exponent += 1 + static_cast<int>(random() % 3)) {
-      const double factor = random() % 2 == 0 ? x : 128.0 + static_cast<double>(random() % 128);
-      elements.push_back(bfloat16(static_cast<float>(std::ldexp(random() % 2 == 0 ? factor : -factor, exponent))).bits());
-    }
-    check_values<Unscale, bfloat16, bfloat16>(elements, loss_scale);
-  }
-}
-
-#if defined(__x86_64__)
-TEST_CASE("unscale of bfloat16 is the same on every instruction set where subnormals are flushed to zero", "[kernel]") {
-  const unsigned before = __builtin_ia32_stmxcsr();
-  __builtin_ia32_ldmxcsr(before | 0x8040U);  // flush-to-zero, and subnormals count as zero
-  std::vector<bfloat16> all;
-  for (const auto bits : support::sample_bits<format_of<bfloat16>>()) {
-    if (support::is_finite<format_of<bfloat16>>(bits)) all.push_back(bfloat16::from_bits(bits));
-  }
-  std::mt19937 random(support::seed);
-  Mismatches wrong;
-  for (int i = 0; i < support::cases(200); ++i) {
-    // With a scale of eight digits, quotients are the smallest normal number.
-    const float loss_scale =
-        i < 127 ? 1.0F + static_cast<float>(i + 1) / 128.0F : static_cast<float>(1 + random() % 1000) / 7.0F;
-    std::vector<bfloat16> by_scalar;
-    support::for_each_isa([&](headroom::Isa isa) {
-      auto unscaled = all;
-      (void)headroom::unscale_in_place(unscaled, loss_scale);
-      if (isa == headroom::Isa::scalar) by_scalar = unscaled;
-      wrong.expect(bits_of(unscaled) == bits_of(by_scalar), [&] { return std::to_string(loss_scale); });
-    });
-  }
-  __builtin_ia32_ldmxcsr(before);
-  INFO(wrong.count() << ", first " << wrong.first());
-  CHECK(wrong.count() == 0);
-}
-#endif
-
-TEST_CASE("the reference divides and multiplies as the hardware does", "[kernel]") {
-  std::mt19937 random(support::seed);
-  Mismatches wrong_quotient, wrong_product;
-  for (int i = 0; i < 200'000; ++i) {
-    // No result is subnormal or overflows.
-    const std::uint64_t x_bits = support::random_magnitude<binary64>(random, -300, 300);
-    const std::uint32_t y_bits = support::random_magnitude<binary32>(random, -100, 100);
-    double wide = 0.0;
-    float narrow = 0.0F;
-    support::set_bits(wide, x_bits);
-    support::set_bits(narrow, y_bits);
-    // volatile: no division may become a multiplication here either.
-    const volatile double x = wide, y = static_cast<double>(narrow);
-    const volatile double divided = x / y, multiplied = x * y;
-    const double by_hardware[] = {divided, multiplied};
-    const auto x_number = support::decode<binary64>(x_bits), y_number = support::decode<binary32>(y_bits);
-    const auto describe = [&] { return hex(x_bits) + " and " + hex(y_bits); };
-    wrong_quotient.expect(support::nearest<binary64>(support::quotient(x_number, y_number)) == bits_of(by_hardware[0]),
-                          describe);
-    wrong_product.expect(support::nearest<binary64>(support::product(x_number, y_number)) == bits_of(by_hardware[1]), describe);
-  }
-  INFO(wrong_quotient.first() << ", " << wrong_product.first());
-  CHECK(wrong_quotient.count() == 0);
-  CHECK(wrong_product.count() == 0);
 }

@@ -205,38 +205,6 @@ TEST_CASE("what is measured does not depend on where the elements lie", "[kernel
   });
 }
 
-TEST_CASE("the largest bits are judged by their format", "[kernel]") {
-  const auto found = [](auto format, auto bits) {
-    Found result{0, 0.0};
-    headroom::detail::add_largest<decltype(format)>(result, static_cast<typename decltype(format)::bits_type>(bits));
-    return report_of(result);
-  };
-  const auto not_finite = [](const GradientReport& report) {
-    return !report.finite && bits_of(report.max_abs) == std::uint64_t{binary64::infinity_bits};
-  };
-  CHECK(same(found(binary16{}, 0), GradientReport{true, 0.0}));
-  CHECK(same(found(binary16{}, 0x7BFF), GradientReport{true, 65504.0}));
-  CHECK(same(found(brain16{}, 0x0001), GradientReport{true, 0x1p-133}));
-  CHECK(not_finite(found(binary16{}, 0x7C00)));
-  CHECK(not_finite(found(brain16{}, 0x7FFF)));
-  CHECK(not_finite(found(binary32{}, 0x7F800001)));
-  CHECK(not_finite(found(binary64{}, 0x7FF0000000000000)));
-}
-
-TEST_CASE("unscale of a scale that is no power of two is the quotient", "[kernel]") {
-  support::for_each_isa([&](headroom::Isa) {
-    const float source[] = {41.0F, 82.0F, 41.0F * 0x1p-20F};
-    float destination[3] = {};
-    (void)run_kernel<Op::unscale>(source, destination, 3, 41.0);
-    // 41 * (1/41 rounded to float) is the float below 1.
-    CHECK(destination[0] == 1.0F);
-    CHECK(destination[1] == 2.0F);
-    CHECK(destination[2] == 0x1p-20F);
-    (void)run_kernel<Op::scale>(source, destination, 1, 1.0 / 41.0);
-    CHECK(destination[0] != 1.0F);
-  });
-}
-
 TEST_CASE("long spans become what short ones become, wherever they lie", "[kernel]") {
   support::for_each_isa([&](headroom::Isa) {
     Mismatches wrong;

@@ -52,11 +52,3 @@ TEST_CASE("every magnitude of a format is that of the double; what is not finite
   CHECK(wrong_magnitudes<headroom::float8_e5m2>() == 0);
   CHECK(wrong_magnitudes<headroom::cbfloat16>() == 0);
 }
-
-TEST_CASE("each op that streams has an ordinary one, which is its own", "[kernel]") {
-  static_assert(ordinary(Op::scale_streaming) == Op::scale && ordinary(Op::unscale_streaming) == Op::unscale &&
-                ordinary(Op::cast_streaming) == Op::cast);
-  for (const Op op : {Op::scale, Op::unscale, Op::cast, Op::add_scaled, Op::add_unscaled, Op::max_abs, Op::measure}) {
-    CHECK(ordinary(op) == op);
-  }
-}
