@@ -232,21 +232,22 @@ template <class Traits, class Tree>
   }
 }
 
+template <class Traits, class Tree>
+[[nodiscard]] double norm_by(const ParallelExecutor& executor, Tree&& gradients) {
+  if constexpr (has_own_passes_v<Traits, std::remove_reference_t<Tree>>) {
+    return Traits::measure(executor, gradients).norm;
+  } else {
+    return headroom::measure(executor, gradients).norm;
+  }
+}
 /// The norm of the gradients that another rank counts.
 template <class Optimizer>
 [[nodiscard]] double duplicates_norm(const ParallelExecutor& executor, Optimizer& optimizer) {
   using Traits = optimizer_traits<Optimizer>;
-  const auto norm_of = [&executor](auto&& gradients) {
-    if constexpr (has_own_passes_v<Traits, std::remove_reference_t<decltype(gradients)>>) {
-      return Traits::measure(executor, gradients).norm;
-    } else {
-      return headroom::measure(executor, gradients).norm;
-    }
-  };
   if constexpr (is_detected_v<traits_duplicates_t, Optimizer>) {
-    return norm_of(Traits::duplicate_gradients(optimizer));
+    return detail::norm_by<Traits>(executor, Traits::duplicate_gradients(optimizer));
   } else if constexpr (is_detected_v<member_duplicates_t, Optimizer>) {
-    return norm_of(optimizer.duplicate_gradients());
+    return detail::norm_by<Traits>(executor, optimizer.duplicate_gradients());
   } else {
     return 0.0;
   }
