@@ -285,8 +285,8 @@ TEST_CASE("numbers are shown with the digits that matter") {
   state.set("growth_factor", 0.99999999999);
   CHECK_THAT(error_of(state), ContainsSubstring("growth_factor is 0.99999999999; it must be above 1"));
   state.set("growth_factor", 2.0);
-  state.set("min_scale", -0.1F);
-  CHECK_THAT(error_of(state), ContainsSubstring("min_scale is -0.1; it must be"));
+  state.set("min_scale", -0.125F);
+  CHECK_THAT(error_of(state), ContainsSubstring("min_scale is -0.125; it must be"));
   state.set("min_scale", 1e-300);
-  CHECK_THAT(error_of(state), ContainsSubstring("min_scale is 1e-300; it must be within the range of float"));
+  CHECK_THAT(error_of(state), ContainsSubstring("min_scale is 1e-300; it must be in [2^-126"));
 }

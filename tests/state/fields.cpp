@@ -13,7 +13,6 @@ using headroom::StateDict;
 using headroom::StateValue;
 using headroom::detail::same_fields;
 using headroom::detail::StateReader;
-using headroom::detail::StateWriter;
 using support::message_of;
 
 namespace {
@@ -24,7 +23,6 @@ struct Fields {
   std::int64_t counter = 3;
   std::uint8_t small = 4;
   bool flag = true;
-  std::int16_t array[3] = {1, -2, 3};
   std::vector<float> list = {0.25F};
 
   template <class Visit>
@@ -34,13 +32,12 @@ struct Fields {
     visit("counter", &Fields::counter, 0, most);
     visit("small", &Fields::small);
     visit("flag", &Fields::flag);
-    visit("array", &Fields::array, -5, 5, "small");
-    visit("list", &Fields::list);
+    visit("list", &Fields::list, -5.0F, 5.0F, "small");
   }
   [[nodiscard]] StateDict state() const {
-    StateWriter write("fields");
-    write.add(*this, 100);
-    return write.take();
+    StateDict state = headroom::detail::new_state("fields");
+    headroom::detail::write_fields(state, *this, 100);
+    return state;
   }
   void read(const StateDict& dict) {
     StateReader reader(dict, "fields");
@@ -63,23 +60,16 @@ double with_bits(std::uint64_t bits) {
 }  // namespace
 
 TEST_CASE("what is written is read again") {
-  const StateDict expected = {{"version", 2},
-                              {"policy", "fields"},
-                              {"real", 0.5},
-                              {"scale", 2.0},
-                              {"counter", 3},
-                              {"small", 4},
-                              {"flag", true},
-                              {"array", std::vector<double>{1.0, -2.0, 3.0}},
-                              {"list", std::vector<double>{0.25}}};
+  const StateDict expected = {{"version", 2}, {"policy", "fields"}, {"real", 0.5},  {"scale", 2.0},
+                              {"counter", 3}, {"small", 4},         {"flag", true}, {"list", std::vector<double>{0.25}}};
   CHECK(Fields().state() == expected);
-  const Fields other{-1.0, 3.0F, 5, 255, false, {0, 0, 5}, {}};
+  const Fields other{-1.0, 3.0F, 5, 255, false, {}};
   Fields read;
   CHECK_FALSE(same_fields(read, other, 100));
   read.read(other.state());
   CHECK(read.state() == other.state());
   CHECK(same_fields(read, other, 100));
-  read.array[1] = 1;
+  read.list.push_back(0.0F);
   CHECK_FALSE(same_fields(read, other, 100));
 }
 
@@ -89,8 +79,8 @@ TEST_CASE("a field of another type or out of its range is refused, by key and va
   CHECK_THAT(refused("real", -1.5), ContainsSubstring("real is -1.5; it must be in [-1, 1]"));
   CHECK_THAT(refused("real", with_bits(headroom::binary64::quiet_nan_bits)), ContainsSubstring("real is nan"));
   CHECK_THAT(refused("real", with_bits(~std::uint64_t{0})), ContainsSubstring("nan"));
-  CHECK_THAT(refused("scale", 1e300), ContainsSubstring("scale is 1e+300; it must be within the range of float"));
-  CHECK_THAT(refused("scale", 1e-300), ContainsSubstring("within the range of float"));
+  CHECK_THAT(refused("scale", 1e300), ContainsSubstring("scale is 1e+300; it must be in [-3.4"));
+  CHECK_THAT(refused("real", 1.0 + 0x1p-50), ContainsSubstring("real is 1.0000000000000009; it must be in [-1, 1]"));
   CHECK_THAT(refused("scale", with_bits(headroom::binary64::infinity_bits)), ContainsSubstring("scale is inf"));
   CHECK_THAT(refused("counter", 101), ContainsSubstring("counter is 101; it must be in [0, 100]"));
   CHECK_THAT(refused("counter", -1), ContainsSubstring("counter is -1"));
@@ -99,10 +89,8 @@ TEST_CASE("a field of another type or out of its range is refused, by key and va
   CHECK_THAT(refused("small", 256), ContainsSubstring("small is 256; it must be in [0, 255]"));
   CHECK_THAT(refused("small", -1), ContainsSubstring("small is -1; it must be in [0, 255]"));
   CHECK_THAT(refused("flag", 2), ContainsSubstring("flag is 2; it must be true or false"));
-  CHECK_THAT(refused("array", 1), ContainsSubstring("array is 1; it must be a list of numbers"));
-  CHECK_THAT(refused("array", std::vector<double>{1.0}), ContainsSubstring("array is [1.0]; it must be a list of 3 numbers"));
-  CHECK_THAT(refused("array", std::vector<double>{1.0, 2.0, 6.0}), ContainsSubstring("array is 6; it must be small"));
-  CHECK_THAT(refused("array", std::vector<double>{1.0, 2.0, 0.5}), ContainsSubstring("array is 0.5; it must be a whole"));
+  CHECK_THAT(refused("list", 1), ContainsSubstring("list is 1; it must be a list of numbers"));
+  CHECK_THAT(refused("list", std::vector<double>{1.0, 6.0}), ContainsSubstring("list is 6; it must be small"));
   CHECK_THAT(refused("colour", 3), ContainsSubstring("the key 'colour' is unknown; its value is 3"));
   CHECK_THAT(refused("policy", "other"), ContainsSubstring("policy is \"other\"; it must be \"fields\""));
   CHECK(refused("real", 1).empty());

@@ -97,9 +97,7 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   /// The same policy with other shared settings; the rest stays. Throws std::invalid_argument if one is out of range.
   [[nodiscard]] AnyLossScale with_config(const LossScaleConfig& config) const {
     StateDict state = state_with("with_config", "growth_interval");
-    detail::StateWriter write;
-    write.add(config);
-    for (const auto& [key, value] : write.take()) state.set(key, value);
+    detail::write_fields(state, config);
     return held_->from_state_dict(state);
   }
   /// The policy as it starts with other settings, by name: see BasicDynamicLossScale::with_settings.

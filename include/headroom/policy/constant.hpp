@@ -27,7 +27,7 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
   }
 
   [[nodiscard]] static std::string policy_name() { return "noop"; }
-  [[nodiscard]] StateDict state_dict() const { return detail::StateWriter(policy_name()).take(); }
+  [[nodiscard]] StateDict state_dict() const { return detail::new_state(policy_name()); }
   /// Throws std::invalid_argument if the state is of something else.
   [[nodiscard]] static NoOpLossScale from_state_dict(const StateDict& dict) {
     detail::StateReader(dict, policy_name()).finish();
@@ -56,25 +56,23 @@ class ConstantLossScale : public LossScaleVerbs<ConstantLossScale> {
   [[nodiscard]] ConstantLossScale with_settings(const StateDict& settings) const {
     float scale = scale_;
     detail::StateReader read(settings);
-    read("initial_scale", scale);
+    read.read_scale("initial_scale", scale);
     read.finish();
-    detail::check_loss_scale("initial_scale", scale);
     return ConstantLossScale(scale);
   }
 
   [[nodiscard]] static std::string policy_name() { return "constant"; }
   [[nodiscard]] StateDict state_dict() const {
-    detail::StateWriter write(policy_name());
-    write("loss_scale", scale_);
-    return write.take();
+    StateDict state = detail::new_state(policy_name());
+    state.add("loss_scale", scale_);
+    return state;
   }
   /// Throws std::invalid_argument naming key and value if one is missing, unknown, of another type or out of range.
   [[nodiscard]] static ConstantLossScale from_state_dict(const StateDict& dict) {
     detail::StateReader read(dict, policy_name());
     float scale = 0.0F;
-    read("loss_scale", scale);
+    read.read_scale("loss_scale", scale);
     read.finish();
-    detail::check_loss_scale("loss_scale", scale);
     return ConstantLossScale(scale);
   }
 

@@ -223,13 +223,13 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   }
   /// Configuration, scale and counters: everything a later step depends on.
   [[nodiscard]] StateDict state_dict() const {
-    detail::StateWriter write(policy_name());
-    detail::for_each_part(config_, [&](const auto& part) { write.add(part); });
-    write("loss_scale", scale_);
-    write.add(growth_, config_for<Growth>());
-    write.add(backoff_, config_for<Backoff>());
-    write.add(magnitude_, config_for<Magnitude>());
-    return write.take();
+    StateDict state = detail::new_state(policy_name());
+    detail::for_each_part(config_, [&](const auto& part) { detail::write_fields(state, part); });
+    state.add("loss_scale", scale_);
+    detail::write_fields(state, growth_, config_for<Growth>());
+    detail::write_fields(state, backoff_, config_for<Backoff>());
+    detail::write_fields(state, magnitude_, config_for<Magnitude>());
+    return state;
   }
   /// The policy of this state, which goes on as the saved one would have. The additional scale in an AsyncGradScaler's state is
   /// ignored. Throws std::invalid_argument naming key and value if one is missing, unknown, of another type, out of range, or
@@ -239,7 +239,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     Config config;
     detail::for_each_part(config, [&](auto& part) { read.read(part); });
     BasicDynamicLossScale loaded(config);
-    read("loss_scale", loaded.scale_);
+    read.read_scale("loss_scale", loaded.scale_);
     read.read(loaded.growth_, loaded.template config_for<Growth>());
     read.read(loaded.backoff_, loaded.template config_for<Backoff>());
     read.read(loaded.magnitude_, loaded.template config_for<Magnitude>());

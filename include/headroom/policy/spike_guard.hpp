@@ -77,9 +77,9 @@ class SpikeGuard {
 
   /// Settings and window.
   [[nodiscard]] StateDict state_dict() const {
-    detail::StateWriter write("spike_guard");
-    write.add(*this);
-    return write.take();
+    StateDict state = detail::new_state("spike_guard");
+    detail::write_fields(state, *this);
+    return state;
   }
   /// Throws std::invalid_argument naming key and value if one is missing, unknown, of another type or out of range.
   [[nodiscard]] static SpikeGuard from_state_dict(const StateDict& dict) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/detail/bits.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/dtype/scale_range.hpp>
 
@@ -25,10 +24,6 @@ namespace detail {
 /// A value as text, the same in files and in messages: see state/text.hpp.
 [[nodiscard]] inline std::string to_text(const StateValue& value);
 
-/// A float equals one with the same bits: a NaN equals itself, and 0.0 is not -0.0.
-[[nodiscard]] inline bool same_bits(const double& a, const double& b) noexcept {
-  return bit_cast<std::uint64_t>(a) == bit_cast<std::uint64_t>(b);
-}
 /// Not a character, which would become a number where a text is meant.
 template <class T>
 inline constexpr bool is_state_integer =
@@ -71,19 +66,14 @@ class StateValue {
   [[nodiscard]] bool boolean() const { return expect(Kind::boolean, "true or false"), integer_ != 0; }
   [[nodiscard]] const std::vector<double>& list() const { return expect(Kind::list, "a list of numbers"), list_; }
 
-  /// Compares kind and bits, where true equals 1: 1 differs from 1.0, 0.0 from -0.0, and a NaN equals itself.
-  friend bool operator==(const StateValue& a, const StateValue& b) noexcept {
-    bool same = a.is_real() == b.is_real() && a.is_text() == b.is_text() && a.is_list() == b.is_list();
-    same = same && a.integer_ == b.integer_ && detail::same_bits(a.real_, b.real_) && a.text_ == b.text_;
-    same = same && a.list_.size() == b.list_.size();
-    for (std::size_t i = 0; same && i < a.list_.size(); ++i) same = detail::same_bits(a.list_[i], b.list_[i]);
-    return same;
-  }
-  friend bool operator!=(const StateValue& a, const StateValue& b) noexcept { return !(a == b); }
+  /// Equal if their texts are, or as true and 1 are: 1 differs from 1.0, 0.0 from -0.0, and a NaN equals itself.
+  friend bool operator==(const StateValue& a, const StateValue& b) { return a.compared() == b.compared(); }
+  friend bool operator!=(const StateValue& a, const StateValue& b) { return !(a == b); }
 
  private:
   enum class Kind : unsigned char { integer, real, text, boolean, list };
 
+  [[nodiscard]] std::string compared() const { return is_boolean() ? std::to_string(integer_) : detail::to_text(*this); }
   void expect(Kind kind, const char* expected) const {
     if (kind_ == kind) return;
     detail::throw_invalid_argument({"a value of a state is ", detail::to_text(*this), "; it must be ", expected});
@@ -137,7 +127,7 @@ class StateDict {
   struct Entry {
     std::string first;
     StateValue second;
-    friend bool operator==(const Entry& a, const Entry& b) noexcept { return a.first == b.first && a.second == b.second; }
+    friend bool operator==(const Entry& a, const Entry& b) { return a.first == b.first && a.second == b.second; }
   };
 
   StateDict() = default;
@@ -187,8 +177,8 @@ class StateDict {
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
 
   /// The same entries in the same order.
-  friend bool operator==(const StateDict& a, const StateDict& b) noexcept { return a.entries_ == b.entries_; }
-  friend bool operator!=(const StateDict& a, const StateDict& b) noexcept { return !(a == b); }
+  friend bool operator==(const StateDict& a, const StateDict& b) { return a.entries_ == b.entries_; }
+  friend bool operator!=(const StateDict& a, const StateDict& b) { return !(a == b); }
 
  private:
   /// The size if there is no such key.

@@ -170,8 +170,7 @@ class AsyncGradScaler {
     if (!config_.enabled) return;
     float main_scale = 0.0F;  // none
     if (state.contains("main_scale")) {
-      detail::StateReader{state}("main_scale", main_scale);
-      detail::check_loss_scale("main_scale", main_scale);
+      detail::StateReader(state).read_scale("main_scale", main_scale);
       (void)state.erase("main_scale");
     }
     wait([this] { return is_idle(); });
