@@ -71,17 +71,6 @@ TEST_CASE("AnyLossScale is what it holds, step by step") {
   }
 }
 
-TEST_CASE("AnyLossScale has the verbs") {
-  const AnyLossScale any = headroom::ConstantLossScale(4.0F);
-  CHECK(any.scale(2.0F) == 8.0F);
-  const auto [grads, report] = any.unscale<float>(std::vector<half>{half(8.0F), half(-4.0F)});
-  CHECK(grads == std::vector<float>{2.0F, -1.0F});
-  CHECK(report.max_abs == 2.0);
-  std::vector<float> values{6.0F, 8.0F};
-  CHECK(any.unscale_and_clip_in_place(values, 1.25).norm == 2.5);
-  CHECK(values == std::vector<float>{0.75F, 1.0F});
-}
-
 TEST_CASE("AnyLossScale is reconfigured as what it holds") {
   headroom::LossScaleConfig config;
   config.growth_interval = 7;
@@ -160,10 +149,8 @@ TEST_CASE("a policy of one's own needs nothing but the contract") {
   CHECK(any.loss_scale() == 1024.0F);
   CHECK(any.get<FollowsMax>().scale == 1024.0F);
   CHECK_FALSE(any.has_config());
-  const std::string none = ": the policy '(of your own)' has none";
-  CHECK_THAT(logic_error_of([&] { (void)any.config(); }), ContainsSubstring("config" + none));
-  CHECK_THAT(logic_error_of([&] { (void)any.with_settings({{"scale", 2}}); }), ContainsSubstring("with_settings" + none));
-  CHECK_THAT(logic_error_of([&] { (void)any.state_dict(); }), ContainsSubstring("state_dict" + none));
+  CHECK_THAT(logic_error_of([&] { (void)any.state_dict(); }), ContainsSubstring("the policy '(of your own)' has none"));
+  CHECK_THAT(logic_error_of([&] { (void)any.with_settings({{"scale", 2}}); }), ContainsSubstring("with_settings: "));
   CHECK(any != any);  // it has no ==
   CHECK(AnyLossScale(Stairs{}) == AnyLossScale(Stairs{}));
   CHECK(AnyLossScale(Stairs{}) != AnyLossScale(Stairs{}.adjust(false)));

@@ -43,17 +43,6 @@ TEST_CASE("no overflow raises a scale that is not below its floor") {
   }
 }
 
-TEST_CASE("a scale that starts below the default floor of 1 is taken up to it by the first backoff, and there it stays") {
-  LossScaleConfig config;
-  config.initial_scale = 0.25F;
-  for_each_rule(config, [](auto policy) {
-    CHECK(policy.loss_scale() == 0.25F);
-    CHECK(is_kept(policy));
-    CHECK(policy.adjust(false).loss_scale() == 1.0F);
-    CHECK(policy.adjust(false).adjust(false).loss_scale() == 1.0F);
-  });
-}
-
 TEST_CASE("with a floor of its own, a scale that starts below 1 falls from there") {
   LossScaleConfig config;
   config.initial_scale = 0.25F;

@@ -46,16 +46,3 @@ TEST_CASE("what is wrong in a trace is reported with its line") {
 }
 
 TEST_CASE("a file that is not there is reported") { CHECK_THROWS_AS(support::golden("nobody.trace"), std::runtime_error); }
-
-TEST_CASE("a policy that leaves a trace is found at its first step") {
-  struct Stuck {
-    [[nodiscard]] static float loss_scale() { return 4.0F; }
-    [[nodiscard]] static std::int64_t counter() { return 1; }
-    [[nodiscard]] Stuck adjust(bool) const { return *this; }
-  };
-  CHECK(support::first_difference(Stuck{}, read("trace a\noverflow 0*2\nscale 4*2\ngrowth 1 1\nend\n")[0]) == "");
-  CHECK(support::first_difference(Stuck{}, read("trace a\noverflow 0*2\nscale 4 2\ngrowth 1 1\nend\n")[0]) ==
-        "a, step 1: the scale is 4 and should be 2");
-  CHECK_THAT(support::first_difference(Stuck{}, read("trace a\noverflow 0*2\nscale 4*2\ngrowth 1 2\nend\n")[0]),
-             ContainsSubstring("step 1: the counter is 1 and should be 2"));
-}

@@ -145,52 +145,6 @@ TEST_CASE("a state of headroom 0.1 is read where its keys are today's") {
   CHECK_THAT(error_of({{"version", 1}, {"policy", "amax"}, {"reserve", 0}}), ContainsSubstring("written by headroom 0.1"));
 }
 
-TEST_CASE("the empty state of a disabled scaler says what it is") {
-  const std::string message = error_of(StateDict());
-  CHECK_THAT(message, ContainsSubstring("the key 'version' is missing: the state is empty, as that of a disabled scaler is"));
-  CHECK(support::message_of([] { (void)headroom::NoOpLossScale::from_state_dict({}); }) == message);
-  CHECK(support::message_of([] { (void)headroom::ConstantLossScale::from_state_dict({}); }) == message);
-  CHECK(support::message_of([] { (void)headroom::HysteresisScale::from_state_dict({}); }) == message);
-}
-
-TEST_CASE("true is no whole number and no real one, but does for a flag as 1 does") {
-  for (const AnyLossScale& policy : support::every_policy()) {
-    for (const auto& [key, value] : policy.state_dict()) {
-      const bool is_flag = value.is_boolean();
-      if (!is_flag && !value.is_text()) check_refused(policy.state_dict(), key, true);
-    }
-  }
-  const headroom::DeepSpeedLossScale off = headroom::presets::deepspeed(),
-                                     on = headroom::presets::deepspeed(0x1p32, 2.0, 1000, 1.0, 1, true);
-  StateDict state = off.state_dict();
-  CHECK_FALSE(state.at("consecutive_hysteresis").boolean());
-  for (const StateValue& yes : {StateValue(true), StateValue(1)}) {
-    state.set("consecutive_hysteresis", yes);
-    CHECK(headroom::DeepSpeedLossScale::from_state_dict(state) == on);
-    CHECK(headroom::DeepSpeedLossScale::from_state_dict(headroom::from_text(to_text(state))) == on);
-  }
-  for (const StateValue& no : {StateValue(false), StateValue(0)}) {
-    state.set("consecutive_hysteresis", no);
-    CHECK(headroom::DeepSpeedLossScale::from_state_dict(state) == off);
-  }
-  check_refused(state, "consecutive_hysteresis", 2);
-  check_refused(state, "consecutive_hysteresis", 1.0);
-  check_refused(state, "consecutive_hysteresis", "true");
-}
-
-TEST_CASE("the scale that an AsyncGradScaler had in flight is checked and left out") {
-  for (const AnyLossScale& policy : support::every_policy()) {
-    StateDict state = policy.state_dict();
-    state.add("main_scale", 0x1p100F);
-    CHECK(AnyLossScale::from_state_dict(state) == policy);
-    support::visit(policy, [&](const auto& held) { CHECK(held.from_state_dict(state) == held); });
-    for (const StateValue& bad :
-         {StateValue(0.0), StateValue(infinity), StateValue("text"), StateValue(true), StateValue(-1)}) {
-      check_refused(state, "main_scale", bad);
-    }
-  }
-}
-
 TEST_CASE("policies are equal where every entry of their states is") {
   for (const AnyLossScale& like : support::every_policy()) {
     const headroom::GradientReport finite{true, 1.0}, overflow{false, infinity};
@@ -219,14 +173,6 @@ TEST_CASE("policies are equal where every entry of their states is") {
   }
 }
 
-TEST_CASE("a policy that refuses growth to Inf does so after a round trip") {
-  const auto policy = headroom::presets::torch(0x1p125, 10.0, 0.5, 1);
-  const auto loaded = headroom::DynamicLossScale::from_state_dict(policy.state_dict());
-  CHECK(loaded == policy);
-  CHECK(loaded.adjust(true).loss_scale() == 0x1p125F);
-  check_refused(policy.state_dict(), "refuse_infinite_growth", 2);
-}
-
 TEST_CASE("what cannot be together is refused") {
   StateDict state = headroom::presets::deepspeed(0x1p32, 2.0, 1000, 1.0, 3).state_dict();
   check_refused(state, "hysteresis_left", 0);  // the last one stays
@@ -239,54 +185,4 @@ TEST_CASE("what cannot be together is refused") {
   CHECK_THAT(error_of(state), ContainsSubstring("loss_scale is 32768, above max_scale, which is 1024"));
   state.set("loss_scale", 512.0);
   CHECK(error_of(state) == "");
-}
-
-TEST_CASE("a whole number will do for a real one") {
-  StateDict state = headroom::DynamicLossScale().state_dict();
-  state.set("loss_scale", 1024);
-  state.set("growth_factor", 3);
-  const auto policy = headroom::DynamicLossScale::from_state_dict(state);
-  CHECK(policy.loss_scale() == 1024.0F);
-  CHECK(policy.config().growth_factor == 3.0);
-}
-
-TEST_CASE("a counter beyond its interval grows on the next finite step") {
-  StateDict state = headroom::DynamicLossScale().state_dict();
-  state.set("counter", 5000);
-  CHECK(headroom::DynamicLossScale::from_state_dict(state).adjust(true).loss_scale() == 65536.0F);
-  state.set("counter", headroom::detail::largest_counter);
-  CHECK(headroom::DynamicLossScale::from_state_dict(state).adjust(true).loss_scale() == 65536.0F);
-  check_refused(state, "counter", headroom::detail::largest_counter + 1);
-}
-
-TEST_CASE("the largest counters come back, and stay the largest") {
-  for (const AnyLossScale& like : support::every_policy()) {
-    const std::string name = like.policy_name();
-    if (name == "noop" || name == "constant") continue;
-    StateDict state = like.state_dict();
-    for (const char* key : {"growth_interval", "counter", "steps", "overflows"}) {
-      if (state.contains(key)) state.set(key, headroom::detail::largest_counter);
-    }
-    for (const std::int64_t interval : {headroom::detail::largest_counter, std::numeric_limits<std::int64_t>::max()}) {
-      state.set("growth_interval", interval);
-      auto policy = AnyLossScale::from_state_dict(state);
-      for (const bool grads_finite : {true, true, false, true}) {
-        policy = policy.adjust(grads_finite);
-        CHECK(AnyLossScale::from_state_dict(policy.state_dict()) == policy);
-      }
-    }
-    const AnyLossScale never = headroom::presets::fairseq(4.0, 2.0, std::numeric_limits<std::int64_t>::max());
-    CHECK(AnyLossScale::from_state_dict(never.state_dict()) == never);
-  }
-}
-
-TEST_CASE("numbers are shown with the digits that matter") {
-  StateDict state = headroom::DynamicLossScale().state_dict();
-  state.set("growth_factor", 0.99999999999);
-  CHECK_THAT(error_of(state), ContainsSubstring("growth_factor is 0.99999999999; it must be above 1"));
-  state.set("growth_factor", 2.0);
-  state.set("min_scale", -0.125F);
-  CHECK_THAT(error_of(state), ContainsSubstring("min_scale is -0.125; it must be"));
-  state.set("min_scale", 1e-300);
-  CHECK_THAT(error_of(state), ContainsSubstring("min_scale is 1e-300; it must be in [2^-126"));
 }

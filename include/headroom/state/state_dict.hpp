@@ -4,6 +4,7 @@
 #include <headroom/detail/error.hpp>
 #include <headroom/dtype/scale_range.hpp>
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -88,8 +89,16 @@ class StateValue {
 
 namespace detail {
 
-/// With a point or an exponent in it, which tells 500.0 from the integer 500.
+/// With a point or an exponent in it, which tells 500.0 from the integer 500. Subnormal numbers are hexadecimal, because
+/// to_text makes zeros of them on a processor that flushes them.
 [[nodiscard]] inline std::string real_text(const double& value) {
+  const auto bits = bit_cast<std::uint64_t>(value), magnitude = bits & binary64::abs_mask;
+  if (magnitude != 0 && magnitude <= binary64::mantissa_mask) {
+    char hex[16];
+    const char* const end = std::to_chars(hex, hex + sizeof hex, magnitude, 16).ptr;
+    const auto length = static_cast<std::size_t>(end - hex);
+    return concat({bits == magnitude ? "0x" : "-0x", std::string_view(hex, length), "p-1074"});
+  }
   std::string text = to_text(value);
   return text.find_first_of(".en") == std::string::npos ? text += ".0" : text;
 }

@@ -23,8 +23,8 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-/// Reads all of `word` as a double, the nearest there is; hexadecimal ones, "0x1.8p-4", are what headroom 0.1 wrote. False if
-/// it is none, or out of range.
+/// Reads all of `word` as a double, the nearest there is. headroom 0.1 wrote hexadecimal ones, "0x1.8p-4". False if it is none,
+/// or out of range.
 [[nodiscard]] inline bool read_double(std::string word, double& value) {
 #if defined(__cpp_lib_to_chars)
   const std::size_t prefix = word.find("0x");
