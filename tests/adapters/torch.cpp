@@ -213,14 +213,19 @@ TEST_CASE("a gradient without elements is a step, and the other parameters are n
   CHECK(scaler.policy().counter() == 2);
 }
 
+namespace {
+
+struct Fused : torch::optim::SGD {
+  using torch::optim::SGD::SGD;
+  using torch::optim::SGD::step;
+  static constexpr bool takes_gradient_factor = true;
+  void step(headroom::GradientFactor factor) { last = factor.value; }
+  double last = 0.0;
+};
+
+}  // namespace
+
 TEST_CASE("an optimizer of one's own multiplies in its own loop") {
-  struct Fused : torch::optim::SGD {
-    using torch::optim::SGD::SGD;
-    using torch::optim::SGD::step;
-    static constexpr bool takes_gradient_factor = true;
-    void step(headroom::GradientFactor factor) { last = factor.value; }
-    double last = 0.0;
-  };
   Tensor weight = parameter({2});
   weight.mutable_grad() = torch::full({2}, 1024.0F);
   Fused optimizer({weight}, torch::optim::SGDOptions(1.0));

@@ -63,6 +63,13 @@ struct OptimizerState {
 template <class Policy>
 using has_config_t = decltype(std::declval<const Policy&>().has_config());
 
+/// What gradients measured as `scaled` will be. Those that a deferred optimizer's multiplication in float makes Inf are an
+/// overflow already.
+[[nodiscard]] inline GradientNorm once_unscaled(const GradientNorm& scaled, double scale) noexcept {
+  const double product = scaled.max_abs * static_cast<double>(rounded_to_float(divided(1.0, scale)));
+  return scale < 1.0 && product >= rounds_to_infinity ? overflow() : detail::unscaled(scaled, scale);
+}
+
 [[nodiscard]] inline LossScaleConfig torch_config(const double& init_scale, const double& growth_factor,
                                                   const double& backoff_factor, std::int64_t growth_interval) {
   check_in("init_scale", init_scale, static_cast<double>(smallest_loss_scale), static_cast<double>(largest_loss_scale),
@@ -189,7 +196,8 @@ class GradScaler {
       factor = state.factor;
       begin_step<typename F::Traits>(state, gradients, result);
     }
-    return finished(std::move(result), call);
+    call_unless_skipped(result, call);
+    return result;
   }
 
   /// Unscales a tree of gradients and calls `f(gradients)` unless they overflowed: for a lambda, the update function of a
@@ -203,7 +211,8 @@ class GradScaler {
         detail::PlannedGradients passes(executor_, gradients, std::true_type());
         begin_step<void>(state_of(nullptr, passes, How()), gradients, result);
       }
-      return finished(std::move(result), [&]() -> decltype(auto) { return f(gradients); });
+      call_unless_skipped(result, [&]() -> decltype(auto) { return f(gradients); });
+      return result;
     } else {
       const detail::GradientsSeen seen = detail::look_at(gradients);
       check_has_scale(seen);
@@ -214,7 +223,8 @@ class GradScaler {
         decide(state, {unscaled.report, 0.0}, How());
         begin_step<void>(state, unscaled.grads, result);
       }
-      return finished(std::move(result), [&]() -> decltype(auto) { return f(unscaled.grads); });
+      call_unless_skipped(result, [&]() -> decltype(auto) { return f(unscaled.grads); });
+      return result;
     }
   }
 
@@ -394,7 +404,6 @@ class GradScaler {
     const float scale = gradient_scale();
     // Below a scale of 1 gradients may overflow when they are unscaled, which has to be known before they are clipped.
     const bool is_unscaled = !how.is_deferred && scale != 1.0F && (how.max_norm == nullptr || scale < 1.0F);
-    const double divisor = is_unscaled ? 1.0 : static_cast<double>(scale);  // of what is measured
     GradientNorm here;
     if (is_unscaled) static_cast<GradientReport&>(here) = passes.unscale(scale);
     if (how.max_norm != nullptr) {
@@ -402,9 +411,8 @@ class GradScaler {
     } else if (!is_unscaled) {
       static_cast<GradientReport&>(here) = passes.check();
     }
-    const double product = here.max_abs * static_cast<double>(detail::rounded_to_float(detail::divided(1.0, divisor)));
-    here = detail::unscaled(here, divisor);
-    if (divisor < 1.0 && product >= detail::rounds_to_infinity) here = detail::overflow();  // once it is multiplied, in float
+    const double divisor = is_unscaled ? 1.0 : static_cast<double>(scale);  // what is left to divide by
+    if (divisor != 1.0) here = detail::once_unscaled(here, divisor);
     decide(state, here, how);
     const double clip = how.max_norm != nullptr ? detail::clip_factor(state.found, *how.max_norm) : 1.0;
     if (how.is_deferred) {
@@ -416,7 +424,7 @@ class GradScaler {
     }
   }
   void decide(detail::OptimizerState& state, const GradientNorm& here, const How& how) {
-    state.found = reducer_ ? reduced(here, how) : here;
+    state.found = reducer_ ? reduced(here, how) : detail::checked(here);
     if (state.found.finite) state.reason = state.seen.has_leaf || reducer_ ? SkipReason::none : SkipReason::no_gradients;
   }
   [[nodiscard]] GradientNorm reduced(const GradientNorm& here, const How& how) {
@@ -441,14 +449,13 @@ class GradScaler {
     if (result.reason == SkipReason::not_finite) result.nonfinite = detail::find_nonfinite_by<Traits>(executor_, gradients);
   }
   template <class Value, class Call>
-  static StepResult<Value> finished(StepResult<Value> result, const Call& call) {
-    if (result.skipped) return result;
+  static void call_unless_skipped(StepResult<Value>& result, const Call& call) {
+    if (result.skipped) return;
     if constexpr (std::is_void_v<Value>) {
       call();
     } else {
       result.value = call();
     }
-    return result;
   }
 
   [[nodiscard]] LossScaleConfig config() const {
