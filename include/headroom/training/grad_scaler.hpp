@@ -50,25 +50,8 @@ struct StepResult : StepResult<void> {
 
 namespace detail {
 
-/// What has been done to one optimizer in an iteration.
-struct OptimizerState {
-  const void* optimizer = nullptr;  // its address; null: it need not be found again
-  GradientsSeen seen;               // when it was unscaled, and again when it was stepped
-  bool stepped = false;
-  SkipReason reason = SkipReason::not_finite;  // until a pass and the reducer have said otherwise
-  GradientNorm found = overflow();             // in the unscaled gradients of all ranks
-  GradientFactor factor{};                     // what a deferred optimizer multiplies by
-};
-
 template <class Policy>
 using has_config_t = decltype(std::declval<const Policy&>().has_config());
-
-/// What gradients measured as `scaled` will be. Those that a deferred optimizer's multiplication in float makes Inf are an
-/// overflow already.
-[[nodiscard]] inline GradientNorm once_unscaled(const GradientNorm& scaled, double scale) noexcept {
-  const double product = scaled.max_abs * static_cast<double>(rounded_to_float(divided(1.0, scale)));
-  return scale < 1.0 && product >= rounds_to_infinity ? overflow() : detail::unscaled(scaled, scale);
-}
 
 [[nodiscard]] inline LossScaleConfig torch_config(const double& init_scale, const double& growth_factor,
                                                   const double& backoff_factor, std::int64_t growth_interval) {
@@ -145,7 +128,7 @@ class GradScaler {
         "headroom: gradients of an optimizer that takes a GradientFactor stay scaled: call step, or unscale_and_clip_");
     if (!enabled_) return {};
     auto&& gradients = F::Traits::gradients(optimizer);
-    typename F::Passes passes(executor_, gradients, F::writes);
+    typename F::template Passes<false> passes(executor_, gradients, F::writes);
     return state_of(std::addressof(optimizer), passes, F::how()).found;
   }
   /// Unscales the gradients and clips them to an L2 norm of at most `max_norm`. Returns the norm before clipping. Those of a
@@ -155,14 +138,14 @@ class GradScaler {
     using F = Facts<Optimizer>;
     detail::check_max_norm(max_norm);
     auto&& gradients = F::Traits::gradients(optimizer);
-    typename F::Passes passes(executor_, gradients, std::true_type());
+    typename F::template Passes<true> passes(executor_, gradients, std::true_type());
     How how = F::how();
-    how.max_norm = &max_norm;
+    how.max_norm = max_norm;
     if (reducer_) how.duplicates = detail::duplicates_norm(executor_, optimizer);
     if (enabled_) return state_of(std::addressof(optimizer), passes, how).found;
     how.is_deferred = false;  // `step` will pass a factor of 1
     detail::OptimizerState state;
-    unscale(state, passes, how);
+    unscale_and_clip(state, passes, how);
     return state.found;
   }
 
@@ -177,27 +160,23 @@ class GradScaler {
             !std::is_invocable_v<detail::CallStep, decltype((optimizer)), GradientFactor, Args...>,
         "headroom: this step takes a GradientFactor: say `static constexpr bool takes_gradient_factor = true;` in the "
         "optimizer or in its optimizer_traits");
-    GradientFactor factor;
-    const auto call = [&]() -> decltype(auto) {
+    auto&& gradients = F::Traits::gradients(optimizer);
+    detail::OptimizerState* state = nullptr;
+    if (enabled_) {
+      typename F::template Passes<false> passes(executor_, gradients, F::writes);
+      How how = F::how();
+      how.is_step = true;
+      how.is_temporary = !std::is_lvalue_reference_v<Optimizer>;
+      state = &state_of(std::addressof(optimizer), passes, how);
+    }
+    const GradientFactor factor = state != nullptr ? state->factor : GradientFactor();
+    return take<typename F::Traits>(state, gradients, [&]() -> decltype(auto) {
       if constexpr (F::is_deferred) {
         return detail::CallStep()(optimizer, factor, std::forward<Args>(args)...);
       } else {
         return detail::CallStep()(optimizer, std::forward<Args>(args)...);
       }
-    };
-    StepResult<std::decay_t<decltype(call())>> result;
-    if (enabled_) {
-      auto&& gradients = F::Traits::gradients(optimizer);
-      typename F::Passes passes(executor_, gradients, F::writes);
-      How how = F::how();
-      how.is_step = true;
-      how.is_temporary = !std::is_lvalue_reference_v<Optimizer>;
-      detail::OptimizerState& state = state_of(std::addressof(optimizer), passes, how);
-      factor = state.factor;
-      begin_step<typename F::Traits>(state, gradients, result);
-    }
-    call_unless_skipped(result, call);
-    return result;
+    });
   }
 
   /// Unscales a tree of gradients and calls `f(gradients)` unless they overflowed: for a lambda, the update function of a
@@ -205,26 +184,22 @@ class GradScaler {
   /// `f` gets a new tree of floats. The tree is not remembered: call this once per tree and iteration.
   template <class Tree, class F>
   auto step_gradients(Tree&& gradients, F&& f) {
+    detail::OptimizerState* state = nullptr;
     if constexpr (detail::is_float_or_double_v<Tree> && !std::is_const_v<std::remove_reference_t<Tree>>) {
-      StepResult<std::decay_t<decltype(f(gradients))>> result;
       if (enabled_) {
-        detail::PlannedGradients passes(executor_, gradients, std::true_type());
-        begin_step<void>(state_of(nullptr, passes, How()), gradients, result);
+        detail::PlannedGradients<false> passes(executor_, gradients, std::true_type());
+        state = &state_of(nullptr, passes, How());
       }
-      call_unless_skipped(result, [&]() -> decltype(auto) { return f(gradients); });
-      return result;
+      return take<void>(state, gradients, [&]() -> decltype(auto) { return f(gradients); });
     } else {
       const detail::GradientsSeen seen = detail::look_at(gradients);
       check_has_scale(seen);
       auto unscaled = headroom::unscale<float>(executor_, std::forward<Tree>(gradients), gradient_scale());
-      StepResult<std::decay_t<decltype(f(unscaled.grads))>> result;
       if (enabled_) {
-        detail::OptimizerState& state = add_state(nullptr, seen);
-        decide(state, {unscaled.report, 0.0}, How());
-        begin_step<void>(state, unscaled.grads, result);
+        state = &add_state(nullptr, seen);
+        decide(*state, {unscaled.report, 0.0}, How());
       }
-      call_unless_skipped(result, [&]() -> decltype(auto) { return f(unscaled.grads); });
-      return result;
+      return take<void>(state, unscaled.grads, [&]() -> decltype(auto) { return f(unscaled.grads); });
     }
   }
 
@@ -290,13 +265,16 @@ class GradScaler {
   /// throws, the gradients count as an overflow until the iteration ends. nullptr removes it.
   void set_reducer(std::function<GradientSums(const GradientSums&)> reducer) {
     reducer_ = nullptr;
-    if (reducer) reducer_ = [reducer = std::move(reducer)](const GradientSums& here, std::uint64_t) { return reducer(here); };
+    if (!reducer) return;
+    reducer_ = [reducer = std::move(reducer)](const GradientSums& here, const Policy&, auto) { return reducer(here); };
   }
   /// A reducer with a second parameter gets a digest that is equal on ranks in step: of the policy, the scale, max_norm, and
   /// how many optimizers the iteration has had.
   template <class Reducer, std::enable_if_t<std::is_invocable_v<Reducer&, const GradientSums&, std::uint64_t>, int> = 0>
   void set_reducer(Reducer reducer) {
-    reducer_ = std::move(reducer);
+    reducer_ = [reducer = std::move(reducer)](const GradientSums& here, const Policy& policy, std::uint64_t digest) mutable {
+      return reducer(here, detail::digest_with(digest, detail::state_digest(policy)));
+    };
   }
   /// `on_floor(policy)` is called at the end of `update` after an overflow at the policy's min_scale: the scale cannot fall
   /// further, so something else is wrong. It may throw. Without it training continues, as in torch.
@@ -319,15 +297,16 @@ class GradScaler {
   struct How {
     bool is_deferred = false, allows_narrow = true;
     bool is_step = true, is_temporary = true;
-    const double* max_norm = nullptr;  // null: no clipping
-    double duplicates = 0.0;           // the norm of scaled gradients here that another rank counts
+    double max_norm = -1.0;   // below 0: no clipping
+    double duplicates = 0.0;  // the norm of scaled gradients here that another rank counts
   };
   template <class Optimizer>
   struct Facts {
     static_assert(detail::check_is_optimizer<Optimizer>());
     using Traits = optimizer_traits<Optimizer>;
     using Tree = std::remove_reference_t<decltype(Traits::gradients(std::declval<Optimizer&>()))>;
-    using Passes = detail::passes_t<Traits, Tree>;
+    template <bool Clips>
+    using Passes = detail::passes_t<Traits, Tree, Clips>;
     static constexpr bool is_noop = std::is_same_v<Policy, NoOpLossScale>;
     static constexpr bool is_deferred = detail::says_v<detail::takes_factor_t, Optimizer>;
     static constexpr bool allows_narrow = is_noop || is_deferred || detail::says_v<detail::allows_fp16_t, Optimizer>;
@@ -385,7 +364,11 @@ class GradScaler {
     }
     const bool is_remembered = !how.is_temporary && (seen.has_leaf || reducer_);
     detail::OptimizerState& state = add_state(is_remembered ? optimizer : nullptr, seen);
-    unscale(state, passes, how);
+    if constexpr (Passes::clips) {
+      unscale_and_clip(state, passes, how);
+    } else {
+      unscale(state, passes, how);
+    }
     return state;
   }
   /// Its gradients count as an overflow until `decide`, also if a pass or the reducer throws.
@@ -397,24 +380,29 @@ class GradScaler {
     state.seen = seen;
     return state;
   }
-  /// Measures first if it clips, and then multiplies once. Writes nothing if the optimizer is deferred, or there is nothing to
-  /// multiply by.
+  /// Writes nothing if the optimizer is deferred, or the scale is 1.
   template <class Passes>
   void unscale(detail::OptimizerState& state, Passes& passes, const How& how) {
     const float scale = gradient_scale();
-    // Below a scale of 1 gradients may overflow when they are unscaled, which has to be known before they are clipped.
-    const bool is_unscaled = !how.is_deferred && scale != 1.0F && (how.max_norm == nullptr || scale < 1.0F);
     GradientNorm here;
-    if (is_unscaled) static_cast<GradientReport&>(here) = passes.unscale(scale);
-    if (how.max_norm != nullptr) {
-      here = passes.measure();
-    } else if (!is_unscaled) {
-      static_cast<GradientReport&>(here) = passes.check();
+    if (how.is_deferred || scale == 1.0F) {
+      here = detail::once_unscaled(passes.measure(), static_cast<double>(scale));
+      state.factor.value = detail::divided(1.0, static_cast<double>(scale));
+    } else {
+      static_cast<GradientReport&>(here) = passes.unscale(scale);
     }
-    const double divisor = is_unscaled ? 1.0 : static_cast<double>(scale);  // what is left to divide by
-    if (divisor != 1.0) here = detail::once_unscaled(here, divisor);
     decide(state, here, how);
-    const double clip = how.max_norm != nullptr ? detail::clip_factor(state.found, *how.max_norm) : 1.0;
+  }
+  /// Measures, and then multiplies once.
+  template <class Passes>
+  void unscale_and_clip(detail::OptimizerState& state, Passes& passes, const How& how) {
+    const float scale = gradient_scale();
+    // Below a scale of 1 gradients may overflow when they are unscaled, which has to be known before they are clipped.
+    const bool is_unscaled = !how.is_deferred && scale < 1.0F;
+    if (is_unscaled) (void)passes.unscale(scale);
+    const double divisor = is_unscaled ? 1.0 : static_cast<double>(scale);
+    decide(state, detail::once_unscaled(passes.measure(), divisor), how);
+    const double clip = detail::clip_factor(state.found, how.max_norm);
     if (how.is_deferred) {
       state.factor.value = detail::divided(clip, divisor);
     } else if (clip < 1.0) {
@@ -424,38 +412,41 @@ class GradScaler {
     }
   }
   void decide(detail::OptimizerState& state, const GradientNorm& here, const How& how) {
-    state.found = reducer_ ? reduced(here, how) : detail::checked(here);
+    state.found = reducer_ ? reduced(here, how) : here;
     if (state.found.finite) state.reason = state.seen.has_leaf || reducer_ ? SkipReason::none : SkipReason::no_gradients;
   }
   [[nodiscard]] GradientNorm reduced(const GradientNorm& here, const How& how) {
     GradientSums sums = gradient_sums(here);
     const double duplicates = detail::divided(how.duplicates, static_cast<double>(gradient_scale()));
     if (sums.finite) sums.sum_of_squares = std::max(0.0, sums.sum_of_squares - duplicates * duplicates);
-    std::uint64_t digest = detail::digest_with(detail::state_digest(policy_), states_.size());
-    for (const double value : {static_cast<double>(gradient_scale()), how.max_norm != nullptr ? *how.max_norm : -1.0})
+    std::uint64_t digest = detail::digest_with(detail::first_digest, states_.size());
+    for (const double value : {static_cast<double>(gradient_scale()), how.max_norm})
       digest = detail::digest_with(digest, detail::bit_cast<std::uint64_t>(value));
-    return detail::norm_of_all(here, reducer_(sums, digest));
+    return detail::norm_of_all(here, reducer_(sums, policy_, digest));
   }
 
-  template <class Traits, class Tree>
-  void begin_step(detail::OptimizerState& state, Tree& gradients, StepResult<void>& result) const {
-    state.stepped = true;
-    result.loss_scale = gradient_scale();
-    result.report = state.found;
-    result.reason = state.reason;
-    // They may have been set to none after `unscale_`, to sit the step out.
-    if (state.reason == SkipReason::none && !state.seen.has_leaf && !reducer_) result.reason = SkipReason::no_gradients;
-    result.skipped = result.reason != SkipReason::none;
-    if (result.reason == SkipReason::not_finite) result.nonfinite = detail::find_nonfinite_by<Traits>(executor_, gradients);
-  }
-  template <class Value, class Call>
-  static void call_unless_skipped(StepResult<Value>& result, const Call& call) {
-    if (result.skipped) return;
+  /// Calls the optimizer unless there is a reason not to. `state` is null if the scaler is disabled.
+  template <class Traits, class Tree, class Call>
+  auto take(detail::OptimizerState* state, Tree& gradients, const Call& call) const {
+    using Value = std::decay_t<decltype(call())>;
+    StepResult<Value> result;
+    if (state != nullptr) {
+      state->stepped = true;
+      result.loss_scale = gradient_scale();
+      result.report = state->found;
+      result.reason = state->reason;
+      // They may have been set to none after `unscale_`, to sit the step out.
+      if (state->reason == SkipReason::none && !state->seen.has_leaf && !reducer_) result.reason = SkipReason::no_gradients;
+      result.skipped = result.reason != SkipReason::none;
+      if (result.reason == SkipReason::not_finite) result.nonfinite = detail::find_nonfinite_by<Traits>(executor_, gradients);
+    }
+    if (result.skipped) return result;
     if constexpr (std::is_void_v<Value>) {
       call();
     } else {
       result.value = call();
     }
+    return result;
   }
 
   [[nodiscard]] LossScaleConfig config() const {
@@ -478,7 +469,7 @@ class GradScaler {
   float iteration_scale_ = 0.0F;  // of losses and gradients; 0 if none has been scaled or unscaled so far
   std::vector<detail::OptimizerState> states_;
   ParallelExecutor executor_{1};
-  std::function<GradientSums(const GradientSums&, std::uint64_t digest)> reducer_;
+  std::function<GradientSums(const GradientSums&, const Policy&, std::uint64_t digest)> reducer_;
   std::function<void(const Policy&, float used)> on_floor_;
 };
 

@@ -168,11 +168,32 @@ template <class Tree>
   return seen;
 }
 
-/// Headroom's verbs on the gradients: one walk makes the plan of all passes.
+/// What has been done to one optimizer in an iteration.
+struct OptimizerState {
+  const void* optimizer = nullptr;  // its address; null: it need not be found again
+  GradientsSeen seen;               // when it was unscaled, and again when it was stepped
+  bool stepped = false;
+  SkipReason reason = SkipReason::not_finite;  // until a pass and the reducer have said otherwise
+  GradientNorm found = overflow();             // in the unscaled gradients of all ranks
+  GradientFactor factor{};                     // what a deferred optimizer multiplies by
+};
+
+/// What gradients measured as `scaled` will be once they are divided by the scale. Those that a deferred optimizer's
+/// multiplication in float makes Inf are an overflow.
+[[nodiscard]] inline GradientNorm once_unscaled(const GradientNorm& scaled, double scale) noexcept {
+  const double factor = scale < 1.0 ? static_cast<double>(rounded_to_float(divided(1.0, scale))) : 1.0;
+  return scaled.max_abs * factor >= rounds_to_infinity && scale < 1.0 ? overflow() : detail::unscaled(scaled, scale);
+}
+
+/// Headroom's verbs on the gradients: one walk makes the plan of all passes. `Clips`: whether they may be clipped, which needs
+/// their norm.
+template <bool Clips>
 class PlannedGradients {
-  using PassOps = Ops<Op::scale, Op::unscale, Op::max_abs, Op::measure>;
+  using PassOps = Ops<Op::scale, Op::unscale, Clips ? Op::measure : Op::max_abs>;
 
  public:
+  static constexpr bool clips = Clips;
+
   template <bool Writes, class Tree>
   PlannedGradients(const ParallelExecutor& executor, Tree& gradients, std::bool_constant<Writes>) : executor_(executor) {
     detail::plan_one<PassOps, Writes>(plan_, gradients);
@@ -186,8 +207,7 @@ class PlannedGradients {
     seen.has_elements = seen.first != nullptr;
     return seen;
   }
-  [[nodiscard]] GradientReport check() const { return report_of(detail::run(executor_, plan_, Pass{2})); }
-  [[nodiscard]] GradientNorm measure() const { return norm_of(detail::run(executor_, plan_, Pass{3})); }
+  [[nodiscard]] GradientNorm measure() const { return norm_of(detail::run(executor_, plan_, Pass{2})); }
   GradientReport unscale(float loss_scale) { return report_of(detail::run(executor_, plan_, unscale_pass(loss_scale))); }
   GradientReport scale(double factor) { return detail::scale_by_any(executor_, plan_, 0, factor); }
 
@@ -198,16 +218,21 @@ class PlannedGradients {
 };
 
 /// The passes of optimizer_traits in place of the verbs.
-template <class Traits, class Tree>
+template <class Traits, class Tree, bool Clips>
 class OwnGradients {
  public:
+  static constexpr bool clips = Clips;
+
   template <bool Writes>
   OwnGradients(const ParallelExecutor& executor, Tree& gradients, std::bool_constant<Writes>)
       : executor_(executor), gradients_(gradients), seen_(detail::look_at(gradients)) {}
 
   [[nodiscard]] GradientsSeen seen() const noexcept { return seen_; }
-  [[nodiscard]] GradientReport check() const { return measure(); }
-  [[nodiscard]] GradientNorm measure() const { return Traits::measure(executor_, gradients_); }
+  [[nodiscard]] GradientNorm measure() const {
+    GradientNorm found = Traits::measure(executor_, gradients_);
+    if (!Clips) found.norm = 0.0;
+    return found;
+  }
   GradientReport unscale(float loss_scale) { return Traits::unscale(executor_, gradients_, loss_scale); }
   GradientReport scale(double factor) { return Traits::scale(executor_, gradients_, factor); }
 
@@ -217,8 +242,8 @@ class OwnGradients {
   GradientsSeen seen_;
 };
 
-template <class Traits, class Tree>
-using passes_t = std::conditional_t<has_own_passes_v<Traits, Tree>, OwnGradients<Traits, Tree>, PlannedGradients>;
+template <class Traits, class Tree, bool Clips>
+using passes_t = std::conditional_t<has_own_passes_v<Traits, Tree>, OwnGradients<Traits, Tree, Clips>, PlannedGradients<Clips>>;
 
 /// `Traits`: of the optimizer, or void.
 template <class Traits, class Tree>
