@@ -270,7 +270,7 @@ TEST_CASE("what is thrown over there arrives here, and the next iteration begins
       CHECK_THROWS_AS(scaler.synchronize(), std::runtime_error);
     }
     CHECK_THROWS_AS(thrown.get(), std::runtime_error);
-    CHECK_THROWS_AS(dropped.get(), std::future_error);
+    CHECK_THROWS_AS(dropped.get(), std::runtime_error);
     CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("nothing has been submitted"));
     optimizer.throws = false;
     const auto before = scaler.policy(true);
@@ -382,27 +382,6 @@ TEST_CASE("destruction finishes what was submitted") {
   CHECK(first.steps == 1);
   CHECK(second.steps == 1);
   { const AsyncGradScaler<> idle; }
-}
-
-TEST_CASE("a submit rethrows what has been thrown, whatever else is wrong with it") {
-  struct Throws {
-    Weights grads{1.0F};
-    Weights& gradients() { return grads; }
-    void step() { throw std::runtime_error("disk full"); }
-  } optimizer;
-  AsyncGradScaler scaler(presets::torch());
-  scaler.submit(optimizer).wait();
-  bool is_rethrown = false;
-  for (int i = 0; i < 100000 && !is_rethrown; ++i) {
-    try {
-      (void)scaler.submit(optimizer);
-    } catch (const std::runtime_error&) {
-      is_rethrown = true;
-    } catch (const std::logic_error&) {  // submitted twice: the error has been stored a moment later than the result
-      std::this_thread::yield();
-    }
-  }
-  CHECK(is_rethrown);
 }
 
 TEST_CASE("what a piece of work holds is gone when a synchronize returns") {

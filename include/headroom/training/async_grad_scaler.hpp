@@ -47,25 +47,25 @@ struct AsyncGradScalerConfig {
 /// examples/async_optimizer.cpp. RoundPipe's GradScaler has the same interface and timing.
 ///
 /// An exception thrown in the other thread is rethrown by the future of its step, and by the next `update`, `synchronize` or
-/// other call here that waits; work queued behind it is dropped, and an iteration begins. Make all calls from one thread, and
-/// none from an optimizer's step. Reducers and other callbacks run in the other thread.
+/// other call here that waits for it; work queued behind it is dropped, and an iteration begins. Make all calls from one
+/// thread, and none from an optimizer's step. Reducers and other callbacks run in the other thread.
 template <class Policy = DynamicLossScale>
 class AsyncGradScaler {
  public:
   AsyncGradScaler() : AsyncGradScaler(Policy()) {}
   /// Throws std::system_error if no thread can be started.
   explicit AsyncGradScaler(const Policy& policy, AsyncGradScalerConfig config = {})
-      : config_(config),
-        main_scale_(policy.loss_scale()),
-        scaler_(policy, config.enabled),
-        decided_(policy),
-        updated_scale_(main_scale_),
-        thread_([this] { run(); }) {}
+      : config_(config), main_scale_(policy.loss_scale()), decided_(policy), scaler_(policy, config.enabled), thread_([this] {
+          run();
+        }) {}
   AsyncGradScaler(const AsyncGradScaler&) = delete;
   AsyncGradScaler& operator=(const AsyncGradScaler&) = delete;
   ~AsyncGradScaler() {
-    locked([this] { is_ending_ = true; });
-    changed_.notify_all();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      is_ending_ = true;
+    }
+    changed_.notify_one();
     thread_.join();
   }
 
@@ -81,7 +81,7 @@ class AsyncGradScaler {
   /// has only one set of gradients, do not write to it, nor read the weights, before a `synchronize`.
   template <class Optimizer, class... Args>
   auto submit(Optimizer& optimizer, Args... args) {
-    return enqueue_step(optimizer, [&optimizer, args = std::make_tuple(std::move(args)...)](There& there) mutable {
+    return submit_step(optimizer, [&optimizer, args = std::make_tuple(std::move(args)...)](There& there) mutable {
       const auto step = [&](auto&&... each) { return there.step(optimizer, std::forward<decltype(each)>(each)...); };
       return std::apply(step, std::move(args));
     });
@@ -90,40 +90,38 @@ class AsyncGradScaler {
   /// Unscales it as GradScaler::step_gradients does, and calls `optimizer.step(gradients, args...)`.
   template <class Optimizer, class Tree, class... Args>
   auto submit_gradients(Optimizer& optimizer, Tree gradients, Args... args) {
-    return enqueue_step(optimizer,
-                        [&optimizer, all = std::make_tuple(std::move(gradients), std::move(args)...)](There& there) mutable {
-                          const auto step = [&](auto&& tree, auto&&... each) {
-                            return there.step_gradients(tree, [&](auto& unscaled) -> decltype(auto) {
-                              return optimizer.step(unscaled, std::forward<decltype(each)>(each)...);
-                            });
-                          };
-                          return std::apply(step, std::move(all));
-                        });
+    auto all = std::make_tuple(std::move(gradients), std::move(args)...);
+    return submit_step(optimizer, [&optimizer, all = std::move(all)](There& there) mutable {
+      const auto step = [&](auto&& tree, auto&&... each) {
+        return there.step_gradients(tree, [&](auto& unscaled) -> decltype(auto) {
+          return optimizer.step(unscaled, std::forward<decltype(each)>(each)...);
+        });
+      };
+      return std::apply(step, std::move(all));
+    });
   }
 
   /// Ends the iteration: waits for the previous one, whose scale the next one gets, and has the other thread adjust the policy
   /// when it is done with this one. If not `is_async`, waits for this one as well, and the next one gets its scale. Throws
   /// std::logic_error if nothing has been submitted, and what was thrown in the other thread.
   void update(bool is_async = true) {
-    receive_error();
     if (config_.enabled && submitted_.empty()) {
       detail::throw_logic_error({"update: nothing has been submitted since the last update; call submit(optimizer) first"});
     }
-    wait_for_updates();
+    wait_for_update();
     start_iteration();
-    ++updates_;
-    (void)enqueue([this](There& there) {
-      const std::optional<GradientReport> all = there.report_of_all();
+    updated_ = enqueue([this] {
+      const std::optional<GradientReport> all = scaler_.report_of_all();
       // The policy has answered an overflow already if it has lowered its scale since that of the losses.
-      const bool is_answered = !config_.backs_off_twice && there.gradient_scale() > there.get_scale();
+      const bool is_answered = !config_.backs_off_twice && scaler_.gradient_scale() > scaler_.get_scale();
       if (all && (all->finite || !is_answered)) {
-        there.update();
+        scaler_.update();
       } else {
-        there.abandon();
+        scaler_.abandon();
       }
-      decide(1);
+      return scaler_.policy();
     });
-    if (!is_async) wait_for_updates();
+    if (!is_async) wait_for_update();
   }
   /// Not update(new_scale): `configure` sets a scale.
   template <class T, std::enable_if_t<!std::is_same_v<T, bool>, int> = 0>
@@ -132,36 +130,32 @@ class AsyncGradScaler {
   /// Waits until the other thread has done everything. The next iteration has the scale decided last; so does this one, unless
   /// a `scale` or `submit` has begun it.
   void synchronize() {
-    wait([this] { return is_idle(); });
+    wait_until_idle();
     if (submitted_.empty() && !has_scaled_) main_scale_ = decided_.loss_scale();
   }
 
   /// The scale of this iteration; 1 if disabled.
   [[nodiscard]] float get_scale() const noexcept { return config_.enabled ? main_scale_ : 1.0F; }
   [[nodiscard]] bool is_enabled() const noexcept { return config_.enabled; }
-  /// As the last finished update left it; with `up_to_date`, waits for the unfinished ones.
-  [[nodiscard]] Policy policy(bool up_to_date = false) {
-    if (up_to_date) wait([this] { return is_idle(); });
-    return locked([this] { return decided_; });
+  /// As the last update that this thread has waited for left it; with `up_to_date`, waits for everything.
+  [[nodiscard]] const Policy& policy(bool up_to_date = false) {
+    if (up_to_date) wait_until_idle();
+    return decided_;
   }
   /// Calls f(GradScaler<Policy>&) in the other thread, after what has been submitted: set_growth_factor, set_reducer,
   /// set_on_floor, update(new_scale), … A scale set there holds from the next update after this call on; an iteration that has
   /// begun keeps its own.
   template <class F>
   void configure(F f) {
-    receive_error();
-    (void)enqueue([this, f = std::move(f)](There& there) mutable {
-      f(there);
-      locked([&] { decided_ = there.policy(); });
-    });
+    (void)enqueue([this, f = std::move(f)]() mutable { f(scaler_); });
   }
 
   /// As of a GradScaler, up to date, with the scale of this iteration as "main_scale". Throws std::logic_error if something has
   /// been submitted since the last update.
   [[nodiscard]] StateDict state_dict() {
     if (!submitted_.empty()) detail::throw_logic_error({"state_dict: call update before"});
-    wait([this] { return is_idle(); });
-    StateDict state = scaler_.state_dict();  // while the other thread has nothing to do
+    wait_until_idle();
+    StateDict state = scaler_.state_dict();
     if (config_.enabled) state.add("main_scale", main_scale_);
     return state;
   }
@@ -173,11 +167,13 @@ class AsyncGradScaler {
       detail::StateReader(state).read_scale("main_scale", main_scale);
       (void)state.erase("main_scale");
     }
-    wait([this] { return is_idle(); });
-    scaler_.load_state_dict(state);  // while the other thread has nothing to do
-    decide(0);
+    wait_until_idle();
+    scaler_.load_state_dict(state);
+    scaler_.abandon();
+    decided_ = scaler_.policy();
+    updated_ = push([this] { return scaler_.policy(); });
     start_iteration();
-    main_scale_ = main_scale > 0.0F ? main_scale : updated_scale_;
+    main_scale_ = main_scale > 0.0F ? main_scale : decided_.loss_scale();
   }
 
  private:
@@ -188,10 +184,8 @@ class AsyncGradScaler {
     has_scaled_ = false;
     submitted_.clear();
   }
-  /// work(There&) steps by gradients of this iteration.
   template <class Optimizer, class Work>
-  auto enqueue_step(const Optimizer& optimizer, Work work) {
-    receive_error();
+  auto submit_step(const Optimizer& optimizer, Work work) {
     const void* const address = std::addressof(optimizer);
     if (config_.enabled && std::find(submitted_.begin(), submitted_.end(), address) != submitted_.end()) {
       detail::throw_logic_error({"submit: this optimizer has been submitted already since the last update; call update first"});
@@ -200,93 +194,80 @@ class AsyncGradScaler {
       detail::throw_logic_error({"submit: no loss has been scaled since the last update; call scale and backward first"});
     }
     submitted_.push_back(address);
-    return enqueue([work = std::move(work), scale = main_scale_](There& there) mutable {
-      there.iteration_scale_ = scale;
-      return work(there);
-    });
-  }
-
-  // ---- the queue ----
-
-  template <class F>
-  std::invoke_result_t<F> locked(F f) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return f();
-  }
-  [[nodiscard]] bool is_idle() const noexcept { return jobs_.empty() && !is_busy_; }
-
-  /// Has the other thread call work(There&).
-  template <class Work>
-  auto enqueue(Work work) {
-    using Result = decltype(work(scaler_));
-    std::packaged_task<Result()> job([this, work = std::move(work)]() mutable -> Result {
-#if HEADROOM_EXCEPTIONS
-      try {
-        return work(scaler_);
-      } catch (...) {
-        locked([this] { error_ = std::current_exception(); });
-        throw;
-      }
-#else
+    return enqueue([this, work = std::move(work), scale = main_scale_]() mutable {
+      scaler_.iteration_scale_ = scale;
       return work(scaler_);
-#endif
     });
-    std::future<Result> result = job.get_future();
-    locked([&] { jobs_.emplace_back(std::move(job)); });
-    changed_.notify_all();
-    return result;
   }
-  void run() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [this] { return is_ending_ || (!jobs_.empty() && !error_); });
-      if (jobs_.empty() || error_) return;
-      is_busy_ = true;
-      {
-        std::packaged_task<void()> job = std::move(jobs_.front());
-        jobs_.pop_front();
-        lock.unlock();
-        job();
-      }  // what it holds is gone before anybody stops waiting
-      lock.lock();
-      is_busy_ = false;
-      changed_.notify_all();
+  void wait_for_update() {
+    if (!updated_.valid()) return;
+#if HEADROOM_EXCEPTIONS
+    try {
+      decided_ = updated_.get();
+    } catch (...) {
+      wait_until_idle();  // throws it
     }
+#else
+    decided_ = updated_.get();
+#endif
+    main_scale_ = decided_.loss_scale();
   }
-  /// Until condition(), or until the other thread has stopped at an error, which is rethrown.
-  template <class Condition>
-  void wait(Condition condition) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return has_stopped() || condition(); });
-    if (!has_stopped()) return;
-    jobs_.clear();
-    submitted_.clear();
-    updates_ = updates_done_;
-    scaler_.abandon();
+  /// From here on scaler_ and error_ belong to this thread, until something is pushed.
+  void wait_until_idle() {
+    push([] {}).wait();
     decided_ = scaler_.policy();
-    updated_scale_ = decided_.loss_scale();
-    if (!has_scaled_) main_scale_ = updated_scale_;  // otherwise a loss has this scale
-    const std::exception_ptr error = std::exchange(error_, nullptr);
-    lock.unlock();
+    if (!error_) return;
+    [[maybe_unused]] const std::exception_ptr error = std::exchange(error_, nullptr);
+    scaler_.abandon();
+    updated_ = push([this] { return scaler_.policy(); });
+    submitted_.clear();
+    if (!has_scaled_) main_scale_ = decided_.loss_scale();  // otherwise a loss has this scale
 #if HEADROOM_EXCEPTIONS
     std::rethrow_exception(error);
 #endif
   }
-  [[nodiscard]] bool has_stopped() const noexcept { return error_ && !is_busy_; }
-  /// Without waiting.
-  void receive_error() {
-    wait([] { return true; });
+
+  // ---- the queue ----
+
+  /// Has the other thread call work().
+  template <class Work>
+  auto push(Work work) {
+    std::packaged_task<decltype(work())()> job(std::move(work));
+    auto result = job.get_future();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      jobs_.emplace_back(std::move(job));
+    }
+    changed_.notify_one();
+    return result;
   }
-  void wait_for_updates() {
-    wait([this] { return updates_done_ == updates_; });
-    main_scale_ = updated_scale_;  // nothing is queued that changes it
-  }
-  void decide(std::uint64_t updates) {
-    locked([&] {
-      decided_ = scaler_.policy();
-      updated_scale_ = decided_.loss_scale();
-      updates_done_ += updates;
+  /// The same, but work behind an error is not done.
+  template <class Work>
+  auto enqueue(Work work) {
+    return push([this, work = std::move(work)]() mutable {
+#if HEADROOM_EXCEPTIONS
+      if (error_) std::rethrow_exception(error_);
+      try {
+        return work();
+      } catch (...) {
+        error_ = std::current_exception();
+        throw;
+      }
+#else
+      return work();
+#endif
     });
+  }
+  void run() {
+    for (;;) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this] { return is_ending_ || !jobs_.empty(); });
+      if (jobs_.empty()) return;
+      std::packaged_task<void()> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      job();
+    }
   }
 
   // Of the caller's thread.
@@ -294,19 +275,18 @@ class AsyncGradScaler {
   bool has_scaled_ = false, needs_scale_ = false;  // as in GradScaler
   float main_scale_;                               // of the iteration
   std::vector<const void*> submitted_;             // optimizers, in the iteration
-  std::uint64_t updates_ = 0;
+  std::future<Policy> updated_;                    // by the update that is not waited for yet
+  Policy decided_;                                 // as far as this thread knows
 
-  There scaler_;  // of the other thread, or of the caller's while that has nothing to do
+  // Of the other thread, unless it is idle.
+  There scaler_;
+  std::exception_ptr error_;
 
-  // Of both, under the mutex.
+  // Of both.
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::packaged_task<void()>> jobs_;
-  bool is_busy_ = false, is_ending_ = false;
-  std::exception_ptr error_;  // the other thread waits until it is received
-  Policy decided_;
-  float updated_scale_;  // by the last update that is done
-  std::uint64_t updates_done_ = 0;
+  bool is_ending_ = false;
 
   std::thread thread_;  // last: it uses all of the above
 };

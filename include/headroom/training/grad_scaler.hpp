@@ -57,9 +57,13 @@ using has_config_t = decltype(std::declval<const Policy&>().has_config());
                                                   const double& backoff_factor, std::int64_t growth_interval) {
   check_in("init_scale", init_scale, static_cast<double>(smallest_loss_scale), static_cast<double>(largest_loss_scale),
            "in [2^-126, 2^126]");
-  LossScaleConfig config{rounded_to_float(init_scale), growth_interval, growth_factor, backoff_factor, smallest_loss_scale};
-  config.refuse_infinite_growth = true;
-  return config;
+  return {rounded_to_float(init_scale),
+          growth_interval,
+          growth_factor,
+          backoff_factor,
+          smallest_loss_scale,
+          LossScaleConfig().max_scale,
+          true};
 }
 
 }  // namespace detail
@@ -164,10 +168,7 @@ class GradScaler {
     detail::OptimizerState* state = nullptr;
     if (enabled_) {
       typename F::template Passes<false> passes(executor_, gradients, F::writes);
-      How how = F::how();
-      how.is_step = true;
-      how.is_temporary = !std::is_lvalue_reference_v<Optimizer>;
-      state = &state_of(std::addressof(optimizer), passes, how);
+      state = &state_of(std::addressof(optimizer), passes, F::how(true, !std::is_lvalue_reference_v<Optimizer>));
     }
     const GradientFactor factor = state != nullptr ? state->factor : GradientFactor();
     return take<typename F::Traits>(state, gradients, [&]() -> decltype(auto) {
@@ -243,9 +244,9 @@ class GradScaler {
   }
 
   // For policies with a configuration. The setters throw std::invalid_argument if the value is out of range.
-  [[nodiscard]] double get_growth_factor() const { return config().growth_factor; }
-  [[nodiscard]] double get_backoff_factor() const { return config().backoff_factor; }
-  [[nodiscard]] std::int64_t get_growth_interval() const { return config().growth_interval; }
+  [[nodiscard]] double get_growth_factor() const { return detail::loss_scale_config(policy_.config()).growth_factor; }
+  [[nodiscard]] double get_backoff_factor() const { return detail::loss_scale_config(policy_.config()).backoff_factor; }
+  [[nodiscard]] std::int64_t get_growth_interval() const { return detail::loss_scale_config(policy_.config()).growth_interval; }
   void set_growth_factor(const double& factor) { set(&LossScaleConfig::growth_factor, factor); }
   void set_backoff_factor(const double& factor) { set(&LossScaleConfig::backoff_factor, factor); }
   void set_growth_interval(std::int64_t interval) { set(&LossScaleConfig::growth_interval, interval); }
@@ -265,8 +266,7 @@ class GradScaler {
   /// throws, the gradients count as an overflow until the iteration ends. nullptr removes it.
   void set_reducer(std::function<GradientSums(const GradientSums&)> reducer) {
     reducer_ = nullptr;
-    if (!reducer) return;
-    reducer_ = [reducer = std::move(reducer)](const GradientSums& here, const Policy&, auto) { return reducer(here); };
+    if (reducer) reducer_ = [reducer = std::move(reducer)](const GradientSums& here, auto&&...) { return reducer(here); };
   }
   /// A reducer with a second parameter gets a digest that is equal on ranks in step: of the policy, the scale, max_norm, and
   /// how many optimizers the iteration has had.
@@ -315,7 +315,9 @@ class GradScaler {
         allows_narrow || !detail::has_narrow_leaf_v<Tree>,
         "headroom: fp16 and 8-bit gradients that are unscaled in place become 0: use step_gradients, which makes them "
         "float, let step take a GradientFactor, or say `static constexpr bool allow_fp16_gradients = true;`");
-    [[nodiscard]] static How how() { return {is_deferred, allows_narrow, false, false}; }
+    [[nodiscard]] static How how(bool is_step = false, bool is_temporary = false) {
+      return {is_deferred, allows_narrow, is_step, is_temporary};
+    }
   };
 
   /// The scale of the gradients of this iteration.
@@ -449,10 +451,6 @@ class GradScaler {
     return result;
   }
 
-  [[nodiscard]] LossScaleConfig config() const {
-    const auto config = policy_.config();
-    return detail::loss_scale_config(config);
-  }
   template <class Value>
   void set(Value LossScaleConfig::*field, const Value& value) {
     auto config = policy_.config();
