@@ -29,14 +29,12 @@ using tensor_rebind_t = typename tensor_traits<T>::template rebind<To>;
 template <class T, class To>
 using struct_rebind_t = typename tree_traits<T>::template rebind<To>;
 
-/// What decltype can carry of a type that may not be default constructible.
-template <class T>
-struct type_tag {
-  using type = T;
-};
-
 // ---- the type ----
 
+template <class T, class To>
+struct rebound {
+  using type = rebound_t<T, To>;
+};
 template <class T>
 inline constexpr bool changes_dtype_v = is_dtype_v<T> || has_tensor_traits_v<T>;
 template <class Argument, class To>
@@ -74,48 +72,6 @@ constexpr auto rebound_struct() {
   }
 }
 
-template <class T, class To>
-constexpr auto rebound_tensor() {
-  using Element = dtype_or<typename tensor_traits<T>::value_type, To>;
-  if constexpr (is_detected_v<tensor_rebind_t, T, Element>) {
-    return type_tag<tensor_rebind_t<T, Element>>{};
-  } else {
-    static_assert(std::is_same_v<Element, typename tensor_traits<T>::value_type> && !is_view_v<T>,
-                  "headroom: no new tensor can be made for this verb's result: use its _into or _in_place form, or give "
-                  "headroom::tensor_traits<T> `template <class To> using rebind = ...;` and `like`");
-    return type_tag<T>{};
-  }
-}
-
-/// With each subtree rebound. `Rebuilt` as a parameter, because an alias of one parameter takes no pack.
-template <class To, template <class...> class Rebuilt, class... Ts>
-constexpr auto rebuilt(types<Ts...>) {
-  return type_tag<Rebuilt<rebound_t<Ts, To>...>>{};
-}
-
-template <class T, class To>
-constexpr auto rebound_node() {
-  if constexpr (node_kind_v<T> == node_kind::scalar) {
-    return type_tag<dtype_or<T, To>>{};
-  } else if constexpr (node_kind_v<T> == node_kind::tensor) {
-    return rebound_tensor<T, To>();
-  } else if constexpr (node_kind_v<T> != node_kind::branch || is_dynamic_node<T>()) {
-    return type_tag<T>{};
-  } else if constexpr (is_branch<T, branch_kind::product>() && !is_detected_v<traits_subtrees_t, T>) {
-    return rebound_struct<T, To>();
-  } else {
-    return detail::rebuilt<To, tree_traits<T>::template rebuilt>(subtrees_t<T>{});
-  }
-}
-/// The type of a tree like T with elements of To.
-template <class T, class To>
-struct rebound : decltype(rebound_node<T, To>()) {
-  static_assert(is_dtype_v<To> || std::is_same_v<To, same_dtype>,
-                "headroom: cast<To> and unscale<To> make floating-point numbers: To is float, double, headroom::half, "
-                "headroom::bfloat16, or of headroom::dtype_traits; integers, long double and complex numbers are not "
-                "supported");
-};
-
 // ---- the tree ----
 
 /// Gives a part of a new struct the shape of the old one's. A part may follow the struct's dtype or have its own: a `double` in
@@ -136,38 +92,52 @@ void assign_part(const Old& old_part, New& new_part) {
   }
 }
 template <class To, class Old, class New, std::size_t... I>
-void assign_parts(Product<const Old> old_struct, Product<New> new_struct, std::index_sequence<I...>) {
+void assign_parts(const Old& old_struct, New& new_struct, std::index_sequence<I...>) {
+  Product<const Old> old_parts(old_struct);
+  Product<New> new_parts(new_struct);
   static_assert(sizeof...(I) == Product<New>::size, "headroom: the rebound struct has another number of children");
-  (detail::assign_part<To>(old_struct.template part<I>(), new_struct.template part<I>()), ...);
+  (detail::assign_part<To>(old_parts.template part<I>(), new_parts.template part<I>()), ...);
 }
 
 /// A copy with parts of its own, or a default constructed struct with its parts assigned.
-template <class To, class T>
-rebound_t<T, To> make_struct_like(const T& tree) {
-  using Result = rebound_t<T, To>;
+template <class Result, class To, class T>
+Result make_struct(const T& tree) {
   using Parts = std::make_index_sequence<Product<T>::size>;
   constexpr bool can_be_copied = std::is_copy_constructible_v<T> && (holds_v<T> & Holds::unique_owners) == 0;
   if constexpr (std::is_same_v<Result, T> && can_be_copied) {
     Result result(tree);
-    if constexpr (shares_elements_v<T>)
-      detail::assign_parts<To, T, Result>(Product<const T>(tree), Product<Result>(result), Parts{});
+    if constexpr (shares_elements_v<T>) detail::assign_parts<To, T, Result>(tree, result, Parts{});
     return result;
   } else {
     Result result{};  // if this does not compile, the struct has no default constructor: use the verb's _into form
-    detail::assign_parts<To, T, Result>(Product<const T>(tree), Product<Result>(result), Parts{});
+    detail::assign_parts<To, T, Result>(tree, result, Parts{});
     return result;
   }
+}
+template <class To, class T>
+auto make_struct_like(const T& tree) {
+  using Result = typename decltype(detail::rebound_struct<T, To>())::type;
+  return detail::make_struct<Result, To>(tree);  // of known type, because the struct may hold others like itself
 }
 
 /// A tree with the structure and sizes of `tree` and elements of To.
 template <class To, class T>
-rebound_t<T, To> make_like(const T& tree) {
+auto make_like(const T& tree) {
+  static_assert(is_dtype_v<To> || std::is_same_v<To, same_dtype>,
+                "headroom: cast<To> and unscale<To> make floating-point numbers: To is float, double, headroom::half, "
+                "headroom::bfloat16, or of headroom::dtype_traits; integers, long double and complex numbers are not "
+                "supported");
   if constexpr (node_kind_v<T> == node_kind::scalar) {
-    return rebound_t<T, To>{};
+    return dtype_or<T, To>{};
   } else if constexpr (node_kind_v<T> == node_kind::tensor) {
-    using Element = dtype_or<typename tensor_traits<T>::value_type, To>;
-    if constexpr (is_detected_v<tensor_rebind_t, T, Element>) {
-      return tensor_traits<T>::template like<Element>(tree);
+    using Old = typename tensor_traits<T>::value_type;
+    using New = dtype_or<Old, To>;
+    constexpr bool has_rebind = is_detected_v<tensor_rebind_t, T, New>;
+    static_assert(has_rebind || (std::is_same_v<Old, New> && !is_view_v<T>),
+                  "headroom: no new tensor can be made for this verb's result: use its _into or _in_place form, or give "
+                  "headroom::tensor_traits<T> `template <class To> using rebind = ...;` and `like`");
+    if constexpr (has_rebind) {
+      return tensor_rebind_t<T, New>(tensor_traits<T>::template like<New>(tree));
     } else {
       return tree;
     }

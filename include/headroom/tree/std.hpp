@@ -52,7 +52,8 @@ struct array_of : branch_of<branch_kind::sequence, T> {
   template <class To>
   using rebuilt = std::array<To, N>;
 };
-/// `get` returns a pointer to the subtree, null if there is none. `is_shared`: a copy has the same subtree.
+/// `get` returns a pointer to the subtree, null if there is none. `is_shared`: a copy has the same subtree; one that is owned
+/// is as const as its owner.
 template <template <class...> class Pointer, class T, bool Shared>
 struct pointer_to : branch_of<branch_kind::pointer, T> {
   static constexpr bool is_shared = Shared;
@@ -61,7 +62,8 @@ struct pointer_to : branch_of<branch_kind::pointer, T> {
   using rebuilt = Pointer<To>;
   template <class Self>
   static auto* get(Self& self) {
-    return self ? std::addressof(*self) : nullptr;
+    using Subtree = std::conditional_t<std::is_const_v<Self> && !Shared, const T, T>;
+    return self ? static_cast<Subtree*>(std::addressof(*self)) : nullptr;
   }
 };
 template <template <class...> class Tuple, class... Ts>

@@ -24,9 +24,7 @@
 //     template <class Visit, class... Nodes>
 //     static void walk(const Path&, Visit&, Nodes&... nodes);              // one node, or two side by side
 //     template <class To, class T>
-//     static rebound_t<T, To> make_like(const T& node);                    // see tree/make_like.hpp
-//
-// If a node's type is tree_traits<T>::rebuilt of other subtrees, rebound_t finds it without help.
+//     static auto make_like(const T& node);                                // see tree/make_like.hpp
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -35,20 +33,31 @@ namespace detail {
 // The functions over all kinds of node, which strategies call for subtrees; the last four are in tree/make_like.hpp.
 template <class Visit, class... Nodes>
 void walk(const Path& path, Visit& visit, Nodes&... nodes);
-template <class T, class To>
-struct rebound;
-template <class T, class To>
-using rebound_t = typename rebound<bare<T>, To>::type;
 template <class To, class T>
-[[nodiscard]] rebound_t<T, To> make_like(const T& tree);
+[[nodiscard]] auto make_like(const T& tree);
+template <class T, class To>
+using rebound_t = decltype(detail::make_like<To>(std::declval<const bare<T>&>()));
 template <class To, class T>
-rebound_t<T, To> make_struct_like(const T& tree);
+[[nodiscard]] auto make_struct_like(const T& tree);
 
 template <branch_kind Kind>
 struct branch;
 
 template <class T>
 using subtrees_t = typename branch<kind_of_branch<T>()>::template subtrees<T>;
+
+/// What decltype can carry of a type that may not be default constructible.
+template <class T>
+struct type_tag {
+  using type = T;
+};
+/// A container or tuple with each subtree rebound. `Rebuilt` is a parameter because an alias of one parameter takes no pack.
+template <class To, template <class...> class Rebuilt, class... Ts>
+constexpr auto rebuild(types<Ts...>) {
+  return type_tag<Rebuilt<rebound_t<Ts, To>...>>{};
+}
+template <class T, class To>
+using rebuilt_t = typename decltype(detail::rebuild<To, tree_traits<T>::template rebuilt>(subtrees_t<T>{}))::type;
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_structure_differs(const Path& path,
                                                                            std::initializer_list<std::string_view> what) {
@@ -82,9 +91,9 @@ struct branch<branch_kind::sequence> {
     walk_elements(path, visit, std::begin(first), std::end(first), std::begin(second)...);
   }
   template <class To, class T>
-  static rebound_t<T, To> make_like(const T& node) {
-    rebound_t<T, To> result{};
-    if constexpr (is_array_v<rebound_t<T, To>>) {
+  static rebuilt_t<T, To> make_like(const T& node) {
+    rebuilt_t<T, To> result{};
+    if constexpr (is_array_v<rebuilt_t<T, To>>) {
       auto place = std::begin(result);
       for (const auto& element : node) *place++ = detail::make_like<To>(element);
     } else {
@@ -121,8 +130,8 @@ struct branch<branch_kind::map> {
     }
   }
   template <class To, class T>
-  static rebound_t<T, To> make_like(const T& node) {
-    rebound_t<T, To> result;
+  static rebuilt_t<T, To> make_like(const T& node) {
+    rebuilt_t<T, To> result;
     for (const auto& [key, value] : node) result.emplace(key, detail::make_like<To>(value));
     return result;
   }
@@ -148,8 +157,8 @@ struct branch<branch_kind::pointer> {
     walk_pointees(path, visit, pointee(nodes)...);
   }
   template <class To, class T>
-  static rebound_t<T, To> make_like(const T& node) {
-    using Result = rebound_t<T, To>;
+  static rebuilt_t<T, To> make_like(const T& node) {
+    using Result = rebuilt_t<T, To>;
     using Subtree = rebound_t<typename tree_traits<T>::element_type, To>;
     const auto* subtree = tree_traits<T>::get(node);
     if constexpr (std::is_same_v<Result, Subtree>) {
@@ -166,13 +175,7 @@ struct branch<branch_kind::pointer> {
   template <class Node>
   static auto* pointee(Node& node) {
     if constexpr (is_branch<Node, branch_kind::pointer>()) {
-      auto* subtree = tree_traits<bare<Node>>::get(node);
-      // An owned subtree is as const as its owner; a shared one is not.
-      if constexpr (std::is_const_v<Node> && !tree_traits<bare<Node>>::is_shared) {
-        return static_cast<std::add_const_t<std::remove_pointer_t<decltype(subtree)>>*>(subtree);
-      } else {
-        return subtree;
-      }
+      return tree_traits<bare<Node>>::get(node);
     } else {
       return std::addressof(node);
     }
@@ -203,11 +206,11 @@ struct branch<branch_kind::variant> {
     walk_alternative<0>(path, visit, first, second...);
   }
   template <class To, std::size_t I = 0, class T>
-  static rebound_t<T, To> make_like(const T& node) {
+  static rebuilt_t<T, To> make_like(const T& node) {
     if constexpr (I + 1 < std::variant_size_v<T>) {
       if (node.index() != I) return make_like<To, I + 1>(node);
     }
-    return rebound_t<T, To>(std::in_place_index<I>, detail::make_like<To>(std::get<I>(node)));
+    return rebuilt_t<T, To>(std::in_place_index<I>, detail::make_like<To>(std::get<I>(node)));
   }
 
  private:
@@ -352,9 +355,9 @@ struct branch<branch_kind::product> {
     walk_parts(Parts{}, path, visit, Product<First>(first), Product<Second>(second)...);
   }
   template <class To, class T>
-  static rebound_t<T, To> make_like(const T& node) {
+  static auto make_like(const T& node) {
     if constexpr (is_detected_v<traits_subtrees_t, T>) {
-      return std::apply([](const auto&... parts) { return rebound_t<T, To>(detail::make_like<To>(parts)...); },
+      return std::apply([](const auto&... parts) { return rebuilt_t<T, To>(detail::make_like<To>(parts)...); },
                         tree_traits<T>::children(node));
     } else {
       return detail::make_struct_like<To>(node);
