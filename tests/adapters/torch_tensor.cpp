@@ -164,18 +164,6 @@ TEST_CASE("a scaled loss can be differentiated") {
   CHECK(ConstantLossScale(2.0F).scale(same).item<float>() == 2 * same.item<float>());
 }
 
-TEST_CASE("two parameters with one sparse gradient have one after it has been coalesced") {
-  Tensor a = parameter({4}), b = parameter({4});
-  const Tensor sparse = torch::sparse_coo_tensor(torch::tensor({{1, 1}}, torch::kLong), torch::tensor({512.0F, 512.0F}), {4});
-  a.mutable_grad() = sparse;
-  b.mutable_grad() = sparse;
-  torch::optim::SGD optimizer({a, b}, 1.0);
-  GradScaler<> scaler(1024.0);
-  CHECK(scaler.unscale_(optimizer).max_abs == 1.0);
-  CHECK(a.grad().to_dense().equal(torch::tensor({0.0F, 1.0F, 0.0F, 0.0F})));
-  CHECK(b.grad().to_dense().equal(a.grad().to_dense()));
-}
-
 TEST_CASE("gradients in several places are measured, unscaled and clipped together") {
   using headroom::detail::aten::Gradients;
   // On other devices than the CPU ATen unscales; the 16-bit ones stand for those.
