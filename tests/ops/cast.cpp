@@ -1,7 +1,9 @@
 // The values cast gives; the types are in tests/tree/rebind.cpp, trees that do not match in check.cpp.
-#include <headroom/ops/cast.hpp>
+#include <headroom/dtype/float8.hpp>
+#include <headroom/headroom.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -15,7 +17,10 @@
 using headroom::bfloat16;
 using headroom::cast;
 using headroom::cast_into;
+using headroom::float8_e4m3;
+using headroom::float8_e5m2;
 using headroom::half;
+using headroom::saturate;
 using headroom::detail::format_of;
 using support::bits_of;
 
@@ -64,12 +69,6 @@ TEST_CASE("cast of a scalar") {
   CHECK(cast<double>(bfloat16(-2.0F)) == -2.0);
 }
 
-TEST_CASE("cast leaves its source alone") {
-  const auto source = support::network_of(1.5F);
-  CHECK(is_network_of(cast<half>(source), half(1.5F)));
-  CHECK(is_network_of(source, 1.5F));
-}
-
 TEST_CASE("cast_into writes floating-point elements and nothing else") {
   const auto source = support::network_of(half(1.5F));
   auto destination = support::network_of(0.0);
@@ -87,4 +86,80 @@ TEST_CASE("cast_into takes a temporary view as destination") {
   std::vector<half> values(3);
   cast_into(std::vector<float>{1.0F, 2.0F, 3.0F}, headroom::span<half>(values));
   CHECK(values[2] == half(3.0F));
+}
+
+// ---- casts that saturate, and leaves of 8 bits ----
+
+namespace {
+
+/// Elements of `result` that are not what one conversion of the source gives, saturating.
+template <class To, class From>
+std::size_t wrong_saturating_casts(const std::vector<From>& source, const std::vector<To>& result) {
+  using Out = format_of<To>;
+  std::size_t wrong = source.size() == result.size() ? 0 : 1;
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    const auto from = support::bits_of(source[i]);
+    const auto expected = headroom::detail::convert_bits<format_of<From>, headroom::detail::saturating<Out>>(from);
+    wrong += support::same_bits<Out>(support::bits_of(result[i]), expected) ? 0 : 1;
+  }
+  return wrong;
+}
+
+template <class From, class To>
+void check_saturating_cast() {
+  INFO(support::name_of<From>() << " to " << support::name_of<To>());
+  const auto source = support::values_with<From>(support::sample_bits<format_of<From>>());
+  CHECK(wrong_saturating_casts(source, cast<To>(source, saturate)) == 0);
+  CHECK(wrong_saturating_casts(source, cast<To>(headroom::parallel(2), source, saturate)) == 0);
+  CHECK(wrong_saturating_casts(source, cast<To>(std::vector<From>(source), saturate)) == 0);
+  std::vector<To> destination(source.size());
+  cast_into(source, destination, saturate);
+  CHECK(wrong_saturating_casts(source, destination) == 0);
+  cast_into(headroom::sequential, source, headroom::span<To>(destination), saturate);
+  CHECK(wrong_saturating_casts(source, destination) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("casts that saturate, on every instruction set") {
+  support::for_each_isa([](headroom::Isa) {
+    check_saturating_cast<float, float8_e4m3>();
+    check_saturating_cast<float8_e5m2, float8_e4m3>();
+    check_saturating_cast<double, float8_e5m2>();
+    check_saturating_cast<float, half>();
+    check_saturating_cast<float, headroom::bfloat16>();
+    check_saturating_cast<half, half>();
+  });
+}
+
+TEST_CASE("a cast that saturates is asked for after the trees, with an executor or without") {
+  const auto source = support::network_of(1000.0F);
+  CHECK(is_network_of(cast<float8_e4m3>(source, saturate), float8_e4m3(448.0F)));
+  auto destination = support::network_of(half(0.0F));
+  cast_into(headroom::parallel(2), source, destination, saturate);
+  CHECK(is_network_of(destination, half(1000.0F)));
+  CHECK(cast<float8_e4m3>(-1e30, saturate) == float8_e4m3(-448.0F));
+  CHECK(support::is_nan<headroom::e4m3>(cast<float8_e4m3>(-1e30).bits()));
+  static_assert(std::is_same_v<decltype(cast<half>(headroom::sequential, source, saturate)), decltype(cast<half>(source))>);
+}
+
+TEST_CASE("gradients in E5M2 and E4M3 are unscaled into float, checked and measured") {
+  support::for_each_isa([](headroom::Isa) {
+    const headroom::ConstantLossScale loss_scale(1024.0F);
+    const auto e5m2 = support::network_of(float8_e5m2(-6.0F));
+    const auto [grads, report] = loss_scale.unscale<float>(e5m2);
+    CHECK(is_network_of(grads, -6.0F / 1024.0F));
+    CHECK((report.finite && report.max_abs == 6.0 / 1024.0));
+
+    std::vector<std::vector<float8_e4m3>> e4m3{std::vector<float8_e4m3>(40, float8_e4m3(2.0F)), {float8_e4m3(448.0F)}};
+    CHECK(headroom::all_finite(e4m3));
+    CHECK(headroom::measure(e4m3).max_abs == 448.0);
+    CHECK(loss_scale.unscale_in_place(e4m3).max_abs == 0.4375);
+    CHECK(e4m3[0][39] == std::numeric_limits<float8_e4m3>::denorm_min());
+    loss_scale.scale_in_place(e4m3);
+    CHECK((e4m3[0][0] == float8_e4m3(2.0F) && e4m3[1][0] == float8_e4m3(448.0F)));
+    loss_scale.scale_in_place(e4m3);
+    CHECK_FALSE(headroom::all_finite(e4m3));
+    CHECK_FALSE(loss_scale.unscale<float>(e4m3).report.finite);
+  });
 }

@@ -123,9 +123,3 @@ TEST_CASE("a max_norm that is no norm is refused before anything is read or writ
     CHECK(tree == three_and_four);
   }
 }
-
-TEST_CASE("a view is clipped through it") {
-  std::vector<double> values = {3.0, 4.0};
-  CHECK(clip_by_global_norm(headroom::span<double>(values), 2.5).norm == 5.0);
-  CHECK(values == std::vector<double>{1.5, 2.0});
-}

@@ -107,18 +107,6 @@ TEST_CASE("tasks compute with the rounding mode of the caller, whoever started t
   }
 }
 
-TEST_CASE("threads are used again") {
-  std::mutex mutex;
-  std::set<std::thread::id> seen;
-  for (int call = 0; call < 200; ++call) {
-    parallel(3).run(3, [&](std::size_t) {
-      const std::lock_guard<std::mutex> lock(mutex);
-      seen.insert(std::this_thread::get_id());
-    });
-  }
-  CHECK(seen.size() <= 50);  // of all executors of this program; started anew they would be hundreds
-}
-
 TEST_CASE("calls from several threads at once, and from within a task") {
   std::atomic<int> runs{0};
   std::vector<std::thread> callers;

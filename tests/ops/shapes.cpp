@@ -77,25 +77,14 @@ TEST_CASE("a flat leaf does not stand for a tensor with gaps, or backwards") {
 
 TEST_CASE("tensors of different shapes, or sizes") {
   Memory memory;
-  check_differ(memory, memory.tensor({2, 3}, {3, 1}), memory.tensor({3, 2}, {2, 1}, 20),
-               "the source is 2x3, the destination is 3x2");
-  check_differ(memory, memory.tensor({2, 3}, {3, 1}), memory.tensor({2, 4}, {4, 1}, 20),
-               "the source is 2x3, the destination is 2x4");
-  check_differ(memory, memory.tensor({2, 3}, {3, 1}), memory.tensor({2, 3, 2}, {6, 2, 1}, 20),
-               "the source is 2x3, the destination is 2x3x2");
-  check_differ(memory, memory.tensor({2, 3, 2}, {6, 2, 1}), memory.tensor({2, 3}, {3, 1}, 20),
-               "the source is 2x3x2, the destination is 2x3");
-  check_differ(memory, memory.tensor({0, 3}, {3, 1}), memory.tensor({2, 3}, {3, 1}, 20),
-               "the source is 0x3, the destination is 2x3");
-  check_differ(memory, memory.tensor({2, 3}, {3, 1}), memory.tensor({0, 3}, {3, 1}, 20),
-               "the source is 2x3, the destination is 0x3");
-  check_differ(memory, Floats(7), memory.tensor({2, 3}, {3, 1}), "the source is 7, the destination is 2x3");
-  check_differ(memory, memory.tensor({0, 3}, {3, 1}), memory.tensor({1, 1}, {1, 1}, 20),
-               "the source is 0x3, the destination is scalar");
-  check_differ(memory, memory.tensor({1, 1}, {1, 1}), memory.tensor({0, 3}, {3, 1}, 20),
-               "the source is scalar, the destination is 0x3");
-  Memory other;
-  CHECK(message_of([&] { headroom::cast_into(memory.tensor({0, 3}, {3, 1}), other.tensor({0}, {1})); }).empty());
-  CHECK(message_of([&] { headroom::cast_into(memory.tensor({0, 3}, {3, 1}), other.tensor({2, 0}, {1, 1})); }).empty());
-  CHECK(other.values == memory.values);
+  const auto by_rows = memory.tensor({2, 3}, {3, 1}), empty = memory.tensor({0, 3}, {3, 1}, 20);
+  const std::string words = "the source is 2x3, the destination is ";
+  check_differ(memory, by_rows, memory.tensor({3, 2}, {2, 1}, 20), words + "3x2");
+  check_differ(memory, by_rows, memory.tensor({2, 4}, {4, 1}, 20), words + "2x4");
+  check_differ(memory, by_rows, memory.tensor({2, 3, 2}, {6, 2, 1}, 20), words + "2x3x2");
+  check_differ(memory, by_rows, empty, words + "0x3");
+  check_differ(memory, empty, by_rows, "the source is 0x3, the destination is 2x3");
+  check_differ(memory, Floats(7), by_rows, "the source is 7, the destination is 2x3");
+  check_differ(memory, memory.tensor({1, 1}, {1, 1}), empty, "the source is scalar, the destination is 0x3");
+  CHECK(message_of([&] { headroom::cast_into(empty, memory.tensor({2, 0}, {1, 1})); }).empty());
 }

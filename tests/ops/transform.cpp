@@ -125,22 +125,10 @@ TEST_CASE("a temporary of views, references or shared pointers is not the owner 
   check_never_taken(a, [&] { return std::map<int, std::reference_wrapper<Floats>>{{1, a}}; });
   check_never_taken(*shared, [&] { return std::shared_ptr<Floats>(shared); });
   check_never_taken(*shared, [&] { return std::vector<std::shared_ptr<Floats>>{shared}; });
-}
-
-TEST_CASE("nor is one of which a part is") {
-  Floats a = {8.0F, 4.0F};
-  using Both = std::variant<float, span<float>>;
-  check_never_taken(a, [&] { return std::tuple<Floats&, Floats>(a, {1.0F}); });
+  using Both = std::variant<float, span<float>>;  // or a part of which is
   check_never_taken(a, [&] { return std::tuple<Floats, Floats&>({1.0F}, a); });
   check_never_taken(a, [&] { return std::pair<Floats&, Floats>(a, {1.0F}); });
-  check_never_taken(a, [&] { return std::pair<Floats, Floats&>({1.0F}, a); });
-  check_never_taken(a, [&] { return std::make_pair(1.0F, span<float>(a)); });
-  check_never_taken(a, [&] { return Both(span<float>(a)); });
   check_never_taken(a, [&] { return std::vector<Both>{1.0F, span<float>(a)}; });
-  const auto shared = std::make_shared<Floats>(a);  // of which a new tree has the same type
-  using Either = std::variant<float, std::shared_ptr<Floats>>;
-  check_never_taken(*shared, [&] { return Either(shared); });
-  check_never_taken(*shared, [&] { return std::map<int, std::shared_ptr<Floats>>{{1, shared}}; });
   check_never_taken(*shared, [&] { return std::make_tuple(1.0F, shared); });
 }
 
@@ -161,12 +149,6 @@ TEST_CASE("a temporary struct whose children may be anywhere is copied, or refus
         return std::vector<Pointers>{{&a, &b}};
       },
       "[0]<0>");
-  check_refused(
-      a,
-      [&] {
-        return std::make_unique<Pointers>(Pointers{&a, &b});
-      },
-      "<0>");
   check_refused(
       a,
       [&] {

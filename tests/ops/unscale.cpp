@@ -40,93 +40,7 @@ float float_of(std::uint32_t bits) {
   return value;
 }
 
-// Powers of two are multiplied by their reciprocal, the others are divided by.
-constexpr float scales[] = {1.0F, 32768.0F, 0x1p-3F, 0x1p40F, 3.0F, 1000.1F, 65535.0F, 0.7F};
-
-/// Some leaves of finite elements, of magnitudes whose quotients are normal numbers.
-template <class T>
-std::vector<std::vector<T>> random_gradients(std::mt19937& random) {
-  std::vector<std::vector<T>> gradients;
-  for (const std::size_t size : {1U, 37U, 0U, 300U}) {
-    std::vector<support::bits_type<T>> bits(size);
-    for (auto& element : bits) {
-      const auto sign = static_cast<support::bits_type<T>>(random() % 2 == 0 ? format_of<T>::sign_mask : 0);
-      element = static_cast<support::bits_type<T>>(support::random_magnitude<format_of<T>>(random, -14, 11) | sign);
-    }
-    gradients.push_back(support::values_with<T>(bits));
-  }
-  return gradients;
-}
-
-/// What `unscaled` should be: each element of `scaled` over the scale, rounded once.
-template <class In, class Out>
-std::size_t wrong_quotients(const std::vector<std::vector<In>>& scaled, const std::vector<std::vector<Out>>& unscaled,
-                            float scale) {
-  std::size_t wrong = scaled.size() == unscaled.size() ? 0 : 1;
-  for (std::size_t leaf = 0; leaf < scaled.size(); ++leaf) {
-    wrong += scaled[leaf].size() == unscaled[leaf].size() ? 0 : 1;
-    for (std::size_t i = 0; i < scaled[leaf].size(); ++i) {
-      const support::Outcome expected =
-          support::compute<format_of<In>, format_of<Out>>(support::quotient, bits_of(scaled[leaf][i]), scale);
-      const std::uint64_t stored = bits_of(unscaled[leaf][i]);
-      const bool is_zero = (stored & format_of<Out>::abs_mask) == 0;
-      wrong += stored == expected.bits || (support::flushes_subnormals() && expected.met_subnormal && is_zero) ? 0 : 1;
-    }
-  }
-  return wrong;
-}
-/// Whether a report says of finite gradients what they are.
-template <class T>
-bool describes(const GradientReport& report, const std::vector<std::vector<T>>& gradients) {
-  double largest = 0.0;
-  for (const auto& leaf : gradients) {
-    for (const T& value : leaf) largest = std::max(largest, std::abs(static_cast<double>(value)));
-  }
-  return report.finite && report.max_abs == largest;
-}
-
-template <class In, class Out>
-void check_unscale(float scale) {
-  INFO("scale " << scale << ", " << support::name_of<In>() << " to " << support::name_of<Out>());
-  std::mt19937 random(support::seed);
-  const auto scaled = random_gradients<In>(random);
-
-  const auto [grads, report] = headroom::unscale<Out>(scaled, scale);
-  static_assert(std::is_same_v<decltype(grads), const std::vector<std::vector<Out>>>);
-  CHECK(wrong_quotients(scaled, grads, scale) == 0);
-  CHECK(describes(report, grads));
-
-  auto destination = random_gradients<Out>(random);
-  CHECK(describes(headroom::unscale_into(scaled, destination, scale), grads));
-  CHECK(wrong_quotients(scaled, destination, scale) == 0);
-  CHECK(describes(headroom::unscale_into(headroom::parallel(3), scaled, destination, scale), grads));
-
-  auto in_place = scaled;
-  const GradientReport in_place_report = headroom::unscale_in_place(in_place, scale);
-  CHECK(wrong_quotients(scaled, in_place, scale) == 0);
-  CHECK(describes(in_place_report, in_place));
-}
-
-template <class T>
-void spoil(T& value, support::bits_type<T> bits) {
-  support::set_bits(value, bits);
-}
-
 }  // namespace
-
-TEST_CASE("unscaled gradients are correctly rounded quotients", "[isa]") {
-  support::for_each_isa([](headroom::Isa) {
-    for (const float scale : scales) {
-      check_unscale<half, float>(scale);
-      check_unscale<half, half>(scale);
-      check_unscale<bfloat16, float>(scale);
-      check_unscale<float, float>(scale);
-      check_unscale<double, double>(scale);
-      check_unscale<half, double>(scale);
-      check_unscale<double, float>(scale);
-    }
-  });
-}
 
 TEST_CASE("a scale that is no power of two divides: a rounded reciprocal would differ") {
   const std::vector<float> scaled = {5.0F, 10.0F, 25.0F, 35.0F, 41.0F, 85.0F};
@@ -161,41 +75,19 @@ TEST_CASE("T23: widened gradients do not underflow again") {
   CHECK(headroom::unscale<float>(scaled, scale).report.max_abs == 0x1p-31);
 }
 
-TEST_CASE("unscale uses the storage of a temporary of its type") {
-  std::vector<float> scaled = {2.0F, 4.0F};
-  const float* const data = scaled.data();
-  const auto same = headroom::unscale(std::move(scaled), 2.0F);
-  CHECK(same.grads.data() == data);
-  std::vector<float> again = same.grads;
-  const float* const again_data = again.data();
-  const auto asked = headroom::unscale<float>(std::move(again), 2.0F);
-  CHECK(asked.grads.data() == again_data);
-  CHECK(asked.grads == std::vector<float>{0.5F, 1.0F});
-}
-
 TEST_CASE("after a non-finite gradient every leaf is unscaled all the same") {
-  using support::network_of;
   for (const std::uint16_t bad : support::nonfinite_bits<headroom::binary16>()) {
-    for (const int where : {0, 1, 2}) {
-      auto network = network_of(half(3.0F));
-      half& spoilt = where == 0 ? network.layers[0].weight[0] : where == 1 ? network.heads["encoder"][2] : *network.temperature;
-      spoil(spoilt, bad);
-      auto unscaled = headroom::unscale<float>(network, 2.0F);
-      CHECK_FALSE(unscaled.report.finite);
-      CHECK_FALSE(static_cast<bool>(unscaled.report));
-      CHECK(bits_of(unscaled.report.max_abs) == binary64::infinity_bits);
-      float& result = where == 0   ? unscaled.grads.layers[0].weight[0]
-                      : where == 1 ? unscaled.grads.heads["encoder"][2]
-                                   : *unscaled.grads.temperature;
-      CHECK_FALSE(support::is_finite<headroom::binary32>(bits_of(result)));
-      result = 1.5F;
-      CHECK(is_network_of(unscaled.grads, 1.5F));
-
-      const GradientReport in_place = headroom::unscale_in_place(network, 2.0F);
-      CHECK_FALSE(in_place.finite);
-      spoilt = half(1.5F);
-      CHECK(is_network_of(network, half(1.5F)));
-    }
+    auto network = support::network_of(half(3.0F));
+    support::set_bits(network.heads["encoder"][2], bad);
+    auto [grads, report] = headroom::unscale<float>(network, 2.0F);
+    CHECK_FALSE(static_cast<bool>(report));
+    CHECK(bits_of(report.max_abs) == binary64::infinity_bits);
+    CHECK_FALSE(support::is_finite<headroom::binary32>(bits_of(grads.heads["encoder"][2])));
+    grads.heads["encoder"][2] = 1.5F;
+    CHECK(is_network_of(grads, 1.5F));
+    CHECK_FALSE(headroom::unscale_in_place(network, 2.0F).finite);
+    network.heads["encoder"][2] = half(1.5F);
+    CHECK(is_network_of(network, half(1.5F)));
   }
 }
 
@@ -220,18 +112,6 @@ TEST_CASE("unscale_into leaves everything but the floating-point elements alone"
   CHECK(is_network_of(destination, 1.5F));
 }
 
-TEST_CASE("unscale_into refuses trees that differ and leaves the destination alone") {
-  const auto source = support::network_of(half(3.0F));
-  auto destination = support::network_of(0.25F);
-  destination.temperature.reset();  // the last leaf
-  const auto before = bits_of(destination.layers[0].weight);
-  CHECK_THAT(support::message_of([&] { (void)headroom::unscale_into(source, destination, 2.0F); }),
-             ContainsSubstring("the trees differ at temperature: the destination is empty"));
-  CHECK(bits_of(destination.layers[0].weight) == before);
-  destination.temperature = 0.25F;
-  CHECK(is_network_of(destination, 0.25F));
-}
-
 TEST_CASE("empty trees are finite, and their largest gradient is 0") {
   const auto unscaled = headroom::unscale<float>(std::vector<half>{}, 2.0F);
   CHECK(unscaled.grads.empty());
@@ -253,27 +133,6 @@ TEST_CASE("views are unscaled in place through them, and copied otherwise") {
   CHECK(*shared == values);
   CHECK(headroom::unscale_in_place(std::ref(values), 2.0F).max_abs == 1.0);
   CHECK(values == std::vector<float>{0.5F, 1.0F});
-}
-
-namespace {
-
-/// Hides from headroom that its elements belong to all of its copies.
-struct SharedStorage {
-  std::shared_ptr<std::vector<float>> storage = std::make_shared<std::vector<float>>(2, 3.0F);
-  [[nodiscard]] auto children() { return std::tie(*storage); }
-  [[nodiscard]] auto children() const { return std::tie(std::as_const(*storage)); }
-};
-
-}  // namespace
-
-TEST_CASE("a copy that shares its elements is no new tree") {
-  const SharedStorage tree;
-  CHECK_THAT(support::message_of([&] { (void)headroom::unscale(tree, 2.0F); }),
-             ContainsSubstring("<0> is shared by copies of its owner"));
-  CHECK(*tree.storage == std::vector<float>(2, 3.0F));
-  SharedStorage in_place;
-  CHECK(headroom::unscale_in_place(in_place, 2.0F).max_abs == 1.5);
-  CHECK(*in_place.storage == std::vector<float>(2, 1.5F));
 }
 
 TEST_CASE("T21: a scale that fp16 cannot hold unscales fp16 gradients all the same") {
@@ -310,7 +169,8 @@ namespace {
 template <class Compute, class In>
 Compute quotient_of(In value, float loss_scale) {
   using headroom::detail::hide_from_optimizer;
-  return static_cast<Compute>(hide_from_optimizer(static_cast<double>(value) / hide_from_optimizer(static_cast<double>(loss_scale))));
+  return static_cast<Compute>(
+      hide_from_optimizer(static_cast<double>(value) / hide_from_optimizer(static_cast<double>(loss_scale))));
 }
 
 /// Element by element, in the order of the roundings: the quotient to float (double where one side is double), the sum to the
@@ -434,15 +294,7 @@ TEST_CASE("trees, tensors with strides, threads") {
   CHECK(by_threads.back() == 2.0F);
 }
 
-TEST_CASE("what does not fit is refused before anything is added") {
-  const std::vector<std::vector<half>> source{{half(1.0F)}, {half(1.0F), half(1.0F)}};
-  std::vector<std::vector<float>> destination{{1.0F}, {1.0F}};
-  CHECK_THAT(support::message_of([&] { (void)accumulate_into(source, destination, 1.0F); }),
-             Catch::Matchers::ContainsSubstring("[1]"));
-  CHECK(destination[0][0] == 1.0F);
-  float zero = 0.0F;
-  CHECK_THAT(support::message_of([&] { (void)accumulate_into(source, destination, zero); }),
-             Catch::Matchers::ContainsSubstring("loss_scale is 0"));
+TEST_CASE("a leaf may be added to itself") {
   std::vector<float> self{1.0F, 2.0F};
   CHECK(accumulate_into(self, self, 2.0F).max_abs == 1.0);
   CHECK(self == std::vector<float>{1.5F, 3.0F});
