@@ -54,13 +54,6 @@ GradientReport scale_and_report(const Executor& executor, Tree& tree, double fac
   return detail::scale_by_any(executor, plan, 0, factor);
 }
 
-/// Throws what a verb in place would throw for this tree.
-template <class Tree>
-void check_can_be_scaled(Tree& tree) {
-  Plan plan;
-  detail::plan_one<UnscaleOps, true>(plan, tree);
-}
-
 /// Returns what there was before clipping. If there is nothing to do, nothing is written.
 template <class Executor, class Tree>
 GradientNorm unscale_and_clip(const Executor& executor, Tree& tree, const float& loss_scale, const double& max_norm) {

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/detail/error.hpp>
 #include <headroom/detail/bits.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/dtype/span.hpp>
 #include <headroom/ops/run.hpp>
 

@@ -17,7 +17,7 @@ inline namespace HEADROOM_BUILD {
 
 /// A tree of unscaled gradients and what the pass over it found: `auto [grads, report] = unscale<float>(tree, loss_scale);`
 template <class Tree>
-struct [[nodiscard]] Unscaled {
+struct Unscaled {
   Tree grads;
   GradientReport report;
 
