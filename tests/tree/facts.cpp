@@ -42,6 +42,10 @@ struct References {
 struct Silent {
   float elements[2];
 };
+struct Elsewhere {
+  Values& values;
+  HEADROOM_TREE(Elsewhere, values.weight)
+};
 struct Function {
   Floats weight;
   auto children() { return std::tie(weight); }
@@ -91,7 +95,7 @@ static_assert(is_known<References, Fact::does_not>());
 static_assert(is_known<std::tuple<Floats&, Floats>, Fact::does_not>() &&
               is_known<std::tuple<Floats, Floats&>, Fact::does_not>());
 static_assert(is_known<std::pair<Floats&, Floats>, Fact::does_not>() && is_known<std::pair<Floats, Floats&>, Fact::does_not>());
-static_assert(is_known<Function, Fact::unknown>() && is_known<Silent, Fact::unknown>());
+static_assert(is_known<Function, Fact::unknown>() && is_known<Silent, Fact::unknown>() && is_known<Elsewhere, Fact::unknown>());
 
 struct OnlyIntegers {
   std::vector<int> steps;

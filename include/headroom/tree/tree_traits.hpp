@@ -137,8 +137,15 @@ constexpr bool is_dynamic_node() {
 
 // ---- HEADROOM_TREE ----
 
-/// Whether a struct owns its parts: known of HEADROOM_TREE and tuples; functions may return children from anywhere.
+/// Whether a struct owns its parts: known of members in HEADROOM_TREE and of tuples. An expression there (`net.weight`), or a
+/// function children(), may lead anywhere.
 enum class parts { own, referenced, unknown };
+constexpr parts parts_named(const char* names, bool has_reference) {
+  for (; *names != '\0'; ++names) {
+    if (*names == '.' || *names == '>' || *names == '(') return parts::unknown;
+  }
+  return has_reference ? parts::referenced : parts::own;
+}
 
 /// The parts of a product: a tuple of references to its members (or views), and their names as passed to HEADROOM_TREE,
 /// "weight, bias"; null if there are none.
@@ -148,10 +155,10 @@ struct Fields {
   Members members;
   const char* names;
 };
-template <class Owner, bool IsReference, class... Members>
+template <class Owner, parts Are, class... Members>
 constexpr auto make_fields(const char* names, Members&... members) {
-  return Fields < Owner, IsReference ? parts::referenced : parts::own,
-         std::tuple < Members & ... >> {std::tuple<Members&...>(members...), names};
+  using Parts = std::tuple<Members&...>;
+  return Fields<Owner, Are, Parts>{Parts(members...), names};
 }
 
 }  // namespace detail
@@ -161,12 +168,12 @@ constexpr auto make_fields(const char* names, Members&... members) {
 /// Makes a struct a branch whose members appear by name in paths: `HEADROOM_TREE(Type, member, member, ...)` with up to 64
 /// members, in the body of the struct (also of a class template) or after it in its namespace. Members without gradients need
 /// not be named; what they are in a new struct is said at tree_traits. Do not name static members, which would be scaled once
-/// for each struct. What is behind a pointer is no member: return it from children().
-#define HEADROOM_TREE(Type, ...)                                                                         \
-  [[maybe_unused]] constexpr auto headroom_tree(Type& self) {                                            \
-    constexpr bool is_reference = false HEADROOM_DETAIL_EACH(HEADROOM_DETAIL_OR_REFERENCE, __VA_ARGS__); \
-    return ::headroom::detail::make_fields<Type, is_reference>(                                          \
-        #__VA_ARGS__ HEADROOM_DETAIL_EACH(HEADROOM_DETAIL_MEMBER, __VA_ARGS__));                         \
+/// for each struct.
+#define HEADROOM_TREE(Type, ...)                                                                                               \
+  [[maybe_unused]] constexpr auto headroom_tree(Type& self) {                                                                  \
+    constexpr auto are =                                                                                                       \
+        ::headroom::detail::parts_named(#__VA_ARGS__, false HEADROOM_DETAIL_EACH(HEADROOM_DETAIL_OR_REFERENCE, __VA_ARGS__));  \
+    return ::headroom::detail::make_fields<Type, are>(#__VA_ARGS__ HEADROOM_DETAIL_EACH(HEADROOM_DETAIL_MEMBER, __VA_ARGS__)); \
   }
 
 #define HEADROOM_DETAIL_OR_REFERENCE(m) || ::std::is_reference_v<decltype(self.m)>
