@@ -5,8 +5,10 @@
 #include <headroom/detail/error.hpp>
 #include <headroom/dtype/format.hpp>
 
-#include <charconv>
+#include <clocale>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -58,14 +60,25 @@ template <class T>
   return (bit_cast<std::uint32_t>(value) & binary32::mantissa_mask) == 0;  // for normal numbers, as scales are
 }
 
-/// The shortest text that is read back as this number, whatever the locale.
+/// A text that is read back as this number, with as few digits as that takes, whatever the locale. Not by <charconv>, which
+/// every policy would have to include.
 template <class Number>
 [[nodiscard, gnu::cold, gnu::noinline]] inline std::string to_text(Number value) {
-  if constexpr (std::is_floating_point_v<Number>) {
-    if (!is_within(value, -std::numeric_limits<Number>::infinity(), std::numeric_limits<Number>::infinity())) return "nan";
+  if constexpr (std::is_integral_v<Number>) {
+    return std::to_string(value);
+  } else {
+    using Limits = std::numeric_limits<Number>;
+    if (!is_within(value, -Limits::infinity(), Limits::infinity())) return "nan";
+    char buffer[40];
+    for (int digits = Limits::digits10; digits <= Limits::max_digits10; ++digits) {
+      std::snprintf(buffer, sizeof buffer, "%.*g", digits, static_cast<double>(value));
+      if (static_cast<Number>(std::strtod(buffer, nullptr)) == value) break;
+    }
+    std::string text = buffer;
+    const std::string point = std::localeconv()->decimal_point;
+    if (text.find(point) != std::string::npos) text.replace(text.find(point), point.size(), ".");
+    return text;
   }
-  char text[40];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 template <class Number>
 [[nodiscard, gnu::cold, gnu::noinline]] inline std::string range_text(const Number& low, const Number& high) {

@@ -4,9 +4,9 @@
 #include <headroom/detail/error.hpp>
 #include <headroom/dtype/scale_range.hpp>
 
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <initializer_list>
 #include <limits>
 #include <string>
@@ -94,10 +94,10 @@ namespace detail {
 [[nodiscard]] inline std::string real_text(const double& value) {
   const auto bits = bit_cast<std::uint64_t>(value), magnitude = bits & binary64::abs_mask;
   if (magnitude != 0 && magnitude <= binary64::mantissa_mask) {
-    char hex[16];
-    const char* const end = std::to_chars(hex, hex + sizeof hex, magnitude, 16).ptr;
-    const auto length = static_cast<std::size_t>(end - hex);
-    return concat({bits == magnitude ? "0x" : "-0x", std::string_view(hex, length), "p-1074"});
+    char text[40];
+    std::snprintf(text, sizeof text, "%s0x%llxp-1074", bits == magnitude ? "" : "-",
+                  static_cast<unsigned long long>(magnitude));
+    return text;
   }
   std::string text = to_text(value);
   return text.find_first_of(".en") == std::string::npos ? text += ".0" : text;
