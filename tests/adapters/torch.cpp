@@ -206,6 +206,9 @@ struct Fused : torch::optim::SGD {
   void step(headroom::GradientFactor factor) { last = factor.value; }
   double last = 0.0;
 };
+// A closure would compute gradients that stay scaled.
+static_assert(std::is_invocable_v<headroom::detail::CallStep, torch::optim::SGD&> &&
+              !std::is_invocable_v<headroom::detail::CallStep, torch::optim::SGD&, Tensor (*)()>);
 }  // namespace
 
 TEST_CASE("an optimizer of one's own multiplies in its own loop") {

@@ -21,7 +21,6 @@
 #include <optional>
 #include <type_traits>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 // libtorch, 1.13 or 2: torch::Tensor in trees, and its optimizers in a GradScaler.
@@ -231,9 +230,10 @@ struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::o
   static std::vector<at::Tensor> gradients(::torch::optim::Optimizer& optimizer) {
     return detail::aten::gradients_of(optimizer);
   }
-  template <class... Args>
-  static auto step(Optimizer& optimizer, Args&&... args) -> decltype(optimizer.step(std::forward<Args>(args)...)) {
-    return optimizer.step(std::forward<Args>(args)...);
+  /// Not with a closure, which would compute gradients that stay scaled.
+  template <class O, class... Factor, std::enable_if_t<(std::is_same_v<Factor, GradientFactor> && ...), int> = 0>
+  static auto step(O& optimizer, Factor... factor) -> decltype(optimizer.step(factor...)) {
+    return optimizer.step(factor...);
   }
   static GradientReport unscale(const ParallelExecutor& executor, const std::vector<at::Tensor>& gradients, float loss_scale) {
     return detail::aten::Gradients(gradients).unscale(executor, loss_scale);
