@@ -107,20 +107,18 @@ TEST_CASE("a leaf with strides is a run of its own, with its loop nest; one with
   }
 }
 
-TEST_CASE("bytes are counted once where a leaf is only read or worked on in place, twice otherwise") {
+TEST_CASE("elements are counted, and the first of them is found") {
   float memory[64] = {};
-  Leaves reads, in_place, into, several;
-  reads.add(memory, nullptr, 10, floats);
-  CHECK(reads.bytes() == 40);
-  in_place.add(memory, memory, 10, floats);
-  CHECK(in_place.bytes() == 40);
-  into.add(memory, memory + 32, 10, halves_to_floats);
-  CHECK(into.bytes() == 60);
-  several.add(memory, memory + 32, 10, halves_to_floats);
-  several.add(memory, memory, 6, nest_of({2, 3}, {8, 1}), floats);
-  several.add(memory, nullptr, 1, floats);
-  CHECK(several.bytes() == 60 + 24 + 4);
-  CHECK(Plan().bytes() == 0);
+  Leaves plan;
+  CHECK(plan.elements() == 0);
+  plan.add(memory + 1, nullptr, 0, floats);
+  CHECK(plan.first_element() == nullptr);
+  plan.add(memory, memory + 32, 10, halves_to_floats);
+  plan.add(memory, memory, 6, nest_of({2, 3}, {8, 1}), floats);
+  plan.add(memory, nullptr, 1, floats);
+  CHECK(plan.elements() == 17);
+  CHECK(plan.bytes() == 10 * 6 + 7 * 8);
+  CHECK(plan.first_element() == memory);
 }
 
 TEST_CASE("a plan of many leaves grows") {

@@ -143,7 +143,7 @@ TEST_CASE("any number of shares finds what one finds, and each chunk is in one o
   CHECK(expected.sum_of_squares > 0.0);
   for (const std::size_t count : {1U, 2U, 3U, 4U, 7U, 16U, 40U}) {
     INFO(count << " shares");
-    CHECK(same(run_shares(Backwards(), leaves.plan, pass, leaves.plan.bytes(), count), expected));
+    CHECK(same(run_shares(Backwards(), leaves.plan, pass, count), expected));
   }
 }
 
@@ -171,7 +171,7 @@ TEST_CASE("every element of many leaves is worked on once, whatever the shares")
     Plan plan;
     headroom::detail::plan_one<headroom::detail::ScaleOps, true>(plan, leaves);
     const Pass twice{0, 2.0};
-    CHECK(run_shares(Backwards(), plan, twice, plan.bytes(), count).largest == bits_of(2.0));
+    CHECK(run_shares(Backwards(), plan, twice, count).largest == bits_of(2.0));
     long faults = 0;
     for (const auto& leaf : leaves) {
       for (const float value : leaf) faults += value == 2.0F ? 0 : 1;

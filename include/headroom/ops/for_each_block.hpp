@@ -118,7 +118,7 @@ void for_each_block(const Executor& executor, const Tree& tree, F&& f) {
     detail::Plan plan;
     detail::plan_one<detail::BlockOps, false>(plan, tree);
     detail::check_has_offsets(plan, tree);
-    const std::size_t elements = plan.elements(), shares = detail::count_shares(executor, elements * sizeof(float));
+    const std::size_t elements = plan.elements(), shares = detail::count_shares(executor, elements);
     if (shares == 1) return detail::run_blocks(plan, 0, elements, f);
     const auto run_share = [&, each = elements / shares](std::size_t i) {
       detail::run_blocks(plan, each * i, i + 1 == shares ? elements : each * (i + 1), f);

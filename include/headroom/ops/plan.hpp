@@ -142,13 +142,8 @@ class Plan {
     const PieceKind* kind;
     std::size_t begin;  // its first piece
     std::size_t first;  // of its dimensions
-    int depth;          // 0: elements lie side by side
-
-    /// Bytes read and written per element of a piece; in place they are the same.
-    [[nodiscard]] std::size_t bytes_each(const Piece& piece) const noexcept {
-      const bool is_one = piece.destination == nullptr || piece.destination == piece.source;
-      return is_one ? kind->source_bytes : kind->source_bytes + kind->destination_bytes;
-    }
+    std::size_t elements;
+    int depth;  // 0: elements lie side by side
   };
 
   [[nodiscard]] const Buffer<Piece, 32>& pieces() const noexcept { return pieces_; }
@@ -171,15 +166,13 @@ class Plan {
   }
   [[nodiscard]] std::size_t elements() const noexcept {
     std::size_t sum = 0;
-    for (const Piece& piece : pieces_) sum += piece.size;
+    for (const Run& run : runs_) sum += run.elements;
     return sum;
   }
-  /// All that is read or written; of a leaf in place once.
+  /// All that is read and written where no leaf is its own destination.
   [[nodiscard]] std::size_t bytes() const noexcept {
     std::size_t sum = 0;
-    for (const Run& run : runs_) {
-      for (const Piece* piece = begin(run); piece != end(run); ++piece) sum += piece->size * run.bytes_each(*piece);
-    }
+    for (const Run& run : runs_) sum += run.elements * (run.kind->source_bytes + run.kind->destination_bytes);
     return sum;
   }
 
@@ -199,6 +192,7 @@ class Plan::Writer {
   void add(const void* source, void* destination, std::size_t size, const PieceKind& kind) {
     if (kind_ != &kind || at_ == limit_) open(kind, 0);
     ::new (static_cast<void*>(at_++)) Piece{source, destination, size};
+    elements_ += size;
   }
   /// One with strides.
   void add(const void* source, void* destination, std::size_t size, const LoopNest& nest, const PieceKind& kind) {
@@ -209,7 +203,10 @@ class Plan::Writer {
     for (int i = 0; i < nest.depth; ++i) plan_.dimensions_.push_back(nest.dimensions[i]);
   }
   void close() noexcept {
-    if (kind_ != nullptr) plan_.pieces_.end_at(at_);
+    if (kind_ == nullptr) return;
+    plan_.pieces_.end_at(at_);
+    plan_.runs_.end()[-1].elements += elements_;
+    elements_ = 0;
     kind_ = nullptr;
   }
 
@@ -219,7 +216,7 @@ class Plan::Writer {
     close();
     const Run* const last = plan_.runs_.size() == 0 ? nullptr : plan_.runs_.end() - 1;
     if (depth != 0 || last == nullptr || last->kind != &kind || last->depth != 0)
-      plan_.runs_.push_back({&kind, plan_.pieces_.size(), plan_.dimensions_.size(), depth});
+      plan_.runs_.push_back({&kind, plan_.pieces_.size(), plan_.dimensions_.size(), 0, depth});
     plan_.pieces_.make_room();
     at_ = plan_.pieces_.end();
     limit_ = plan_.pieces_.limit();
@@ -229,6 +226,7 @@ class Plan::Writer {
   Plan& plan_;
   Piece *at_ = nullptr, *limit_ = nullptr;
   const PieceKind* kind_ = nullptr;  // of the run that is being written; null: none
+  std::size_t elements_ = 0;         // of its pieces since it was opened
 };
 
 // ---- what can be wrong with a leaf ----

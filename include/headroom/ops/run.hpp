@@ -136,8 +136,9 @@ inline void run_part(const Plan& plan, const Plan::Run& run, const Piece& piece,
 /// The sums of squares of groups.
 using Sums = Buffer<double, 32>;
 
-/// The groups that begin at bytes [begin, end) of a plan. A group is as many pieces of a run as have no more than `chunk_size`
-/// elements together, or a chunk of a longer piece: what has one sum of squares. With `sums`, the sum of each group goes there.
+/// The groups that begin at elements [begin, end) of a plan. A group is as many pieces of a run as have no more than
+/// `chunk_size` elements together, or a chunk of a longer piece: what has one sum of squares. With `sums`, the sum of each
+/// group goes there.
 class Share {
  public:
   static constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
@@ -157,7 +158,7 @@ class Share {
         } else if (end_ == everything) {
           kernel(piece, behind, pass_.factor, found_);
         } else {
-          add_group(run, piece, behind, kernel);
+          add_group(piece, behind, kernel);
         }
       }
     }
@@ -166,10 +167,10 @@ class Share {
 
  private:
   [[nodiscard]] bool is_done() const noexcept { return pass_.may_stop && !is_finite(found_); }
-  /// Whether the next so many bytes are of this share.
-  [[nodiscard]] bool takes(std::size_t bytes) noexcept {
+  /// Whether the next so many elements are of this share.
+  [[nodiscard]] bool takes(std::size_t elements) noexcept {
     const bool takes = begin_ <= position_ && position_ < end_;
-    position_ += bytes;
+    position_ += elements;
     return takes;
   }
   /// One thread that must not stop early takes all pieces in one call.
@@ -178,10 +179,10 @@ class Share {
     for (std::size_t n = 0; piece != last && n + piece->size <= chunk_size; ++piece) n += piece->size;
     return piece;
   }
-  void add_group(const Plan::Run& run, const Piece* piece, const Piece* last, Kernel kernel) {
-    std::size_t bytes = 0;
-    for (const Piece* each = piece; each != last; ++each) bytes += each->size * run.bytes_each(*each);
-    if (!takes(bytes)) return;
+  void add_group(const Piece* piece, const Piece* last, Kernel kernel) {
+    std::size_t elements = 0;
+    for (const Piece* each = piece; each != last; ++each) elements += each->size;
+    if (!takes(elements)) return;
     Found group{0, 0.0};
     kernel(piece, last, pass_.factor, group);
     add(group);
@@ -189,7 +190,7 @@ class Share {
   void add_chunks(const Plan::Run& run, const Piece& piece, Kernel kernel) {
     for (std::size_t begin = 0; begin < piece.size; begin += chunk_size) {
       const std::size_t n = piece.size - begin < chunk_size ? piece.size - begin : chunk_size;
-      if (!takes(n * run.bytes_each(piece)) || is_done()) continue;
+      if (!takes(n) || is_done()) continue;
       Found chunk{0, 0.0};
       run_part(plan_, run, piece, pass_, kernel, begin, begin + n, chunk);
       add(chunk);
@@ -211,27 +212,26 @@ class Share {
 
 // ---- several threads ----
 
-/// With fewer bytes than this, a thread is not worth waking up.
-inline constexpr std::size_t least_share = std::size_t{1} << 19;
+/// With fewer elements than this, a thread is not worth waking up.
+inline constexpr std::size_t least_share = std::size_t{1} << 17;
 
-/// How many shares so many bytes are worth: 1, or up to one for each thread.
+/// How many shares so many elements are worth: 1, or up to one for each thread.
 template <class Executor>
-[[nodiscard]] std::size_t count_shares(const Executor& executor, std::size_t bytes) {
-  const std::size_t threads = executor.concurrency(), worth_it = bytes / least_share;
+[[nodiscard]] std::size_t count_shares(const Executor& executor, std::size_t elements) {
+  const std::size_t threads = executor.concurrency(), worth_it = elements / least_share;
   const std::size_t count = threads < worth_it ? threads : worth_it;
   return count > 1 ? count : 1;
 }
 
 template <class Executor>
-[[nodiscard]] Found run_shares(const Executor& executor, const Plan& plan, const Pass& pass, std::size_t bytes,
-                               std::size_t count) {
+[[nodiscard]] Found run_shares(const Executor& executor, const Plan& plan, const Pass& pass, std::size_t count) {
   struct alignas(64) Result {  // several threads write to them, each to a cache line of its own
     Found found{0, 0.0};
     Sums sums;
   };
   (void)isa_index();  // chosen here, where an error can be thrown
   const std::unique_ptr<Result[]> results(new Result[count]);
-  executor.run(count, [&, share = bytes / count](std::size_t i) {
+  executor.run(count, [&, share = plan.elements() / count](std::size_t i) {
     const std::size_t end = i + 1 == count ? Share::everything - 1 : share * (i + 1);
     results[i].found = Share(plan, pass, share * i, end, &results[i].sums).run();
   });
@@ -246,10 +246,8 @@ template <class Executor>
 template <class Executor>
 [[nodiscard]] Found run(const Executor& executor, const Plan& plan, const Pass& pass) {
   if constexpr (check_is_executor<Executor>()) {
-    if (executor.concurrency() > 1) {
-      const std::size_t bytes = plan.bytes(), count = detail::count_shares(executor, bytes);
-      if (count > 1) return detail::run_shares(executor, plan, pass, bytes, count);
-    }
+    const std::size_t count = detail::count_shares(executor, plan.elements());
+    if (count > 1) return detail::run_shares(executor, plan, pass, count);
   }
   return Share(plan, pass, 0, Share::everything, nullptr).run();
 }

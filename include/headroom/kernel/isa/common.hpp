@@ -76,7 +76,7 @@ inline constexpr bool has_streaming_stores = false;
 inline void finish_streaming() noexcept {}
 
 /// From how many elements on it pays to begin at a multiple of a register, from where no register lies across two cache lines.
-inline constexpr std::size_t worth_a_head = 192;
+inline constexpr std::size_t worth_a_head = 96;
 /// How many elements there are before the next multiple of `Step` bytes.
 template <std::size_t Step, std::size_t Size>
 inline std::size_t elements_to_multiple(const void* from) noexcept {
