@@ -77,15 +77,6 @@ TEST_CASE("iterations after the first allocate nothing") {
         }) == 0);
 }
 
-TEST_CASE("the memory for optimizers is doubled where it is full") {
-  headroom::GradScaler<> scaler;
-  std::vector<Empty> optimizers(200);
-  const std::size_t before = allocations;
-  (void)scaler.scale(1.0F);
-  for (Empty& optimizer : optimizers) (void)scaler.unscale_(optimizer);
-  CHECK(allocations - before < 60);
-}
-
 TEST_CASE("a history allocates nothing, but for a path the first time that it is longer than those before in its place") {
   headroom::History history(4);
   const headroom::NonFinite place{"a path that is longer than fifteen characters", 0, headroom::NonFiniteKind::nan, 1, 0};

@@ -123,25 +123,6 @@ TEST_CASE("an iteration keeps the scale that its loss was scaled with, whoever w
   CHECK(optimizer.weights == Weights{-1.0F});  // two steps by 1
 }
 
-TEST_CASE("synchronous updates are those of GradScaler") {
-  AsyncGradScaler async(presets::torch(65536.0, 2.0, 0.5, 3));
-  GradScaler scaler(presets::torch(65536.0, 2.0, 0.5, 3));
-  Sgd a{{1.0F}, {}}, b{{1.0F}, {}};
-  std::mt19937 random(support::seed);
-  for (int step = 0; step < 200; ++step) {
-    const float grad = random() % 4 == 0 ? infinity() : 0.5F;
-    a.grads = {grad * async.scale(1.0F)};
-    b.grads = {grad * scaler.scale(1.0F)};
-    (void)async.submit(a);
-    async.update(false);
-    (void)scaler.step(b);
-    scaler.update();
-    REQUIRE(a.weights == b.weights);
-    REQUIRE(async.get_scale() == scaler.get_scale());
-    REQUIRE(async.policy() == scaler.policy());
-  }
-}
-
 TEST_CASE("a hundred thousand iterations with random delays") {
   constexpr int steps = support::cases(100000);
   AsyncGradScaler scaler(presets::torch(65536.0, 2.0, 0.5, 20));
@@ -195,19 +176,6 @@ TEST_CASE("what std::ref refers to stays where it is; what is copied is moved on
   CHECK(log.size() == 2);
   CHECK(log.back() == "7");
   CHECK(optimizer.seen == log);
-}
-
-TEST_CASE("a finite iteration at a scale that has been lowered since still counts") {
-  Stateless optimizer{{1.0F}};
-  AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 10));
-  (void)scaler.submit_gradients(optimizer, Weights{infinity()});
-  scaler.update();
-  (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});  // by 1024 still
-  scaler.update();
-  scaler.synchronize();
-  CHECK(scaler.policy(true).loss_scale() == 512.0F);
-  CHECK(scaler.policy(true).counter() == 1);
-  CHECK(optimizer.weights == Weights{0.0F});
 }
 
 TEST_CASE("an iteration that begins with a synchronize has the scale decided last, one that has begun keeps its own") {
@@ -302,33 +270,6 @@ TEST_CASE("several optimizers are handed gradients of their own, each once an it
   CHECK(b.weights == Weights{700.0F});
 }
 
-TEST_CASE("a loss keeps its scale where an error arrives before its gradients are submitted") {
-  Stateless optimizer{{1.0F}};
-  AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));
-  (void)scaler.submit_gradients(optimizer, Weights{1024.0F});
-  scaler.update();
-  const float loss = scaler.scale(1.0F);
-  scaler.configure([](auto&) { throw std::runtime_error("refused"); });
-  CHECK_THROWS_AS(scaler.synchronize(), std::runtime_error);
-  CHECK(scaler.policy(true).loss_scale() == 2048.0F);
-  (void)scaler.submit_gradients(optimizer, Weights{loss});
-  scaler.update();
-  scaler.synchronize();
-  CHECK(optimizer.weights == Weights{-1.0F});
-}
-
-TEST_CASE("errors of bad gradients arrive as well") {
-  struct Null {
-    headroom::span<float> grads{static_cast<float*>(nullptr), 3};
-    headroom::span<float>& gradients() { return grads; }
-    void step() {}
-  };
-  Null optimizer;
-  AsyncGradScaler<> scaler;
-  (void)scaler.submit(optimizer);
-  CHECK_THROWS_AS(scaler.synchronize(), std::invalid_argument);
-}
-
 TEST_CASE("calls in the wrong order are logic errors") {
   AsyncGradScaler scaler(presets::torch());
   Sgd optimizer{{1.0F}, {1.0F}};
@@ -399,16 +340,6 @@ TEST_CASE("what a piece of work holds is gone when a synchronize returns") {
   CHECK(is_gone);
 }
 
-TEST_CASE("after an error the scale is the one decided last") {
-  Stateless optimizer{{1.0F}};
-  AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));
-  (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
-  scaler.update();
-  scaler.configure([](auto&) { throw std::runtime_error("disk full"); });
-  CHECK_THROWS_AS(scaler.synchronize(), std::runtime_error);
-  CHECK(scaler.get_scale() == 2048.0F);
-}
-
 TEST_CASE("gradients of the iteration before are refused where they are submitted") {
   for (const bool loads : {false, true}) {
     Stateless a{{1.0F}}, b{{1.0F}};
@@ -426,31 +357,6 @@ TEST_CASE("gradients of the iteration before are refused where they are submitte
   }
 }
 
-TEST_CASE("an update that was dropped with an error is not waited for") {
-  struct Throws {
-    std::shared_future<void> begin;
-    void step(Weights&) {
-      begin.wait();
-      throw std::runtime_error("disk full");
-    }
-  };
-  std::promise<void> may_begin;
-  Throws throws{may_begin.get_future().share()};
-  Stateless optimizer{{1.0F}};
-  AsyncGradScaler scaler(presets::torch(1024.0));
-  (void)scaler.submit_gradients(throws, Weights{1.0F});
-  scaler.update();  // behind the error
-  may_begin.set_value();
-  CHECK_THROWS_AS(scaler.synchronize(), std::runtime_error);
-  auto result = scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
-  scaler.update();
-  (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
-  scaler.update(false);
-  CHECK_FALSE(result.get().skipped);
-  CHECK(optimizer.weights == Weights{-1.0F});
-  CHECK(scaler.policy().counter() == 2);
-}
-
 TEST_CASE("a scale that is set over there counts from the next update on, whoever is faster") {
   for (const bool waits : {false, true}) {
     Stateless optimizer{{1.0F}};
@@ -464,37 +370,6 @@ TEST_CASE("a scale that is set over there counts from the next update on, whoeve
     scaler.update();
     CHECK(scaler.get_scale() == 8.0F);
   }
-}
-
-TEST_CASE("two overflows of one scale above the floor are not at the floor") {
-  Stateless optimizer{{1.0F}};
-  AsyncGradScaler scaler(presets::jmp(2.0));
-  std::atomic<int> calls{0};
-  scaler.configure([&](auto& there) { there.set_on_floor([&](const headroom::DynamicLossScale&) { ++calls; }); });
-  for (int step = 0; step < 2; ++step) {
-    (void)scaler.submit_gradients(optimizer, Weights{infinity()});
-    scaler.update();
-  }
-  scaler.synchronize();
-  CHECK(scaler.get_scale() == 1.0F);
-  CHECK(calls == 0);
-}
-
-TEST_CASE("settings are changed over there, and the policy is up to date if asked") {
-  AsyncGradScaler scaler(presets::torch());
-  scaler.configure([](auto& there) { there.set_growth_factor(3.0); });
-  scaler.configure([](auto& there) { there.set_growth_interval(1); });
-  CHECK(scaler.policy(true) == presets::torch(65536.0, 3.0, 0.5, 1));
-  Stateless optimizer{{1.0F}};
-  (void)scaler.submit_gradients(optimizer, Weights{1.0F});
-  scaler.update();
-  CHECK(scaler.get_scale() == 65536.0F);
-  CHECK(scaler.policy(true).loss_scale() == 196608.0F);
-  scaler.synchronize();
-  CHECK(scaler.get_scale() == 196608.0F);
-  scaler.configure([](auto& there) { there.set_growth_factor(0.5); });
-  CHECK_THROWS_AS(scaler.synchronize(), std::invalid_argument);
-  CHECK(scaler.policy(true).config().growth_factor == 3.0);
 }
 
 TEST_CASE("a resumed run is equal to one that never stopped") {

@@ -127,18 +127,6 @@ TEST_CASE("weight decay, normalising and noise on gradients that lie in the opti
   CHECK(generator.weights == std::array<float, 2>{-3.0F, -3.0F});
 }
 
-TEST_CASE("two optimizers of one type with equal gradients that lie in them") {
-  GradScaler<> scaler(1024.0);
-  Inline a, b;
-  for (int step = 0; step < 3; ++step) {
-    a.grads = b.grads = {scaler.scale(1.0F), 0.0F};
-    CHECK_FALSE(scaler.step(a).skipped);
-    CHECK_FALSE(scaler.step(b).skipped);
-    scaler.update();
-  }
-  CHECK(a.weights == b.weights);
-}
-
 TEST_CASE("two optimizers that list a shared trunk") {
   GradScaler<> scaler(1.0);
   Weights trunk, head_a, head_b;

@@ -1,16 +1,13 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/detail/detect.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/ops/clip.hpp>
-#include <headroom/ops/executor.hpp>
 #include <headroom/ops/scale.hpp>
 #include <headroom/ops/unscale.hpp>
 #include <headroom/policy/concept.hpp>
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/dynamic.hpp>
-#include <headroom/policy/loss_scale_config.hpp>
 #include <headroom/report.hpp>
 #include <headroom/state/digest.hpp>
 #include <headroom/state/state_dict.hpp>
@@ -107,8 +104,6 @@ class GradScaler {
   template <class T, std::enable_if_t<std::is_same_v<T, bool>, int> = 0>
   explicit GradScaler(T enabled) = delete;
 
-  // ---- an iteration ----
-
   /// Returns the outputs (usually the loss; any tree) times the scale, as headroom::scale does.
   template <class Tree>
   [[nodiscard]] auto scale(Tree&& outputs) {
@@ -181,12 +176,13 @@ class GradScaler {
   }
 
   /// Unscales a tree of gradients and calls `f(gradients)` unless they overflowed: for a lambda, the update function of a
-  /// library, an optimizer without traits. A tree of floats and doubles is unscaled in place; for other trees, and const ones,
-  /// `f` gets a new tree of floats. The tree is not remembered: call this once per tree and iteration.
+  /// library, an optimizer without traits. A tree of floats, or of doubles, is unscaled in place; for other trees, and const
+  /// ones, `f` gets a new tree of floats. The tree is not remembered: call this once per tree and iteration.
   template <class Tree, class F>
   auto step_gradients(Tree&& gradients, F&& f) {
     detail::OptimizerState* state = nullptr;
-    if constexpr (detail::is_float_or_double_v<Tree> && !std::is_const_v<std::remove_reference_t<Tree>>) {
+    constexpr bool is_wide = detail::every_leaf_is_v<Tree, float> || detail::every_leaf_is_v<Tree, double>;
+    if constexpr (is_wide && !std::is_const_v<std::remove_reference_t<Tree>>) {
       if (enabled_) {
         detail::PlannedGradients<false> passes(executor_, gradients, std::true_type());
         state = &state_of(nullptr, passes, How());
@@ -194,7 +190,6 @@ class GradScaler {
       return take<void>(state, gradients, [&]() -> decltype(auto) { return f(gradients); });
     } else {
       const detail::GradientsSeen seen = detail::look_at(gradients);
-      check_has_scale(seen);
       auto unscaled = headroom::unscale<float>(executor_, std::forward<Tree>(gradients), gradient_scale());
       if (enabled_) {
         state = &add_state(nullptr, seen);
@@ -293,32 +288,9 @@ class GradScaler {
   template <class>
   friend class AsyncGradScaler;
 
-  /// What to do with the gradients of an optimizer, and what its type says about them.
-  struct How {
-    bool is_deferred = false, allows_narrow = true;
-    bool is_step = true, is_temporary = true;
-    double max_norm = -1.0;   // below 0: no clipping
-    double duplicates = 0.0;  // the norm of scaled gradients here that another rank counts
-  };
+  using How = detail::HowToUnscale;
   template <class Optimizer>
-  struct Facts {
-    static_assert(detail::check_is_optimizer<Optimizer>());
-    using Traits = optimizer_traits<Optimizer>;
-    using Tree = std::remove_reference_t<decltype(Traits::gradients(std::declval<Optimizer&>()))>;
-    template <bool Clips>
-    using Passes = detail::passes_t<Traits, Tree, Clips>;
-    static constexpr bool is_noop = std::is_same_v<Policy, NoOpLossScale>;
-    static constexpr bool is_deferred = detail::says_v<detail::takes_factor_t, Optimizer>;
-    static constexpr bool allows_narrow = is_noop || is_deferred || detail::says_v<detail::allows_fp16_t, Optimizer>;
-    static constexpr std::bool_constant<!is_deferred && !is_noop> writes{};
-    static_assert(
-        allows_narrow || !detail::has_narrow_leaf_v<Tree>,
-        "headroom: fp16 and 8-bit gradients that are unscaled in place become 0: use step_gradients, which makes them "
-        "float, let step take a GradientFactor, or say `static constexpr bool allow_fp16_gradients = true;`");
-    [[nodiscard]] static How how(bool is_step = false, bool is_temporary = false) {
-      return {is_deferred, allows_narrow, is_step, is_temporary};
-    }
-  };
+  using Facts = detail::OptimizerFacts<Optimizer, std::is_same_v<Policy, NoOpLossScale>>;
 
   /// The scale of the gradients of this iteration.
   [[nodiscard]] float gradient_scale() const { return iteration_scale_ > 0.0F ? iteration_scale_ : get_scale(); }

@@ -131,21 +131,6 @@ using traits_duplicates_t = decltype(optimizer_traits<Optimizer>::duplicate_grad
 template <class Optimizer>
 using member_duplicates_t = decltype(std::declval<Optimizer&>().duplicate_gradients());
 
-struct NotFloatOrDouble {
-  template <class T>
-  static constexpr unsigned of() {
-    if constexpr (node_kind_v<T> == node_kind::tensor) {
-      return of<std::remove_cv_t<typename tensor_traits<T>::value_type>>();
-    } else if constexpr (is_dtype_v<T>) {
-      return std::is_same_v<T, float> || std::is_same_v<T, double> ? 0U : 1U;
-    } else {
-      return 0;
-    }
-  }
-};
-template <class Tree>
-inline constexpr bool is_float_or_double_v = facts_of<NotFloatOrDouble, bare<Tree>>() == 0 && !has_dynamic_node_v<Tree>;
-
 // ---- gradients, during one call ----
 
 struct GradientsSeen {
@@ -265,6 +250,32 @@ template <class Traits, class Tree>
     return headroom::measure(executor, gradients).norm;
   }
 }
+struct HowToUnscale {
+  bool is_deferred = false, allows_narrow = true;
+  bool is_step = true, is_temporary = true;
+  double max_norm = -1.0;   // below 0: no clipping
+  double duplicates = 0.0;  // the norm of scaled gradients here that another rank counts
+};
+
+/// What the type of an optimizer tells. `IsNoop`: its gradients are never scaled.
+template <class Optimizer, bool IsNoop>
+struct OptimizerFacts {
+  static_assert(check_is_optimizer<Optimizer>());
+  using Traits = optimizer_traits<Optimizer>;
+  using Tree = std::remove_reference_t<decltype(Traits::gradients(std::declval<Optimizer&>()))>;
+  template <bool Clips>
+  using Passes = passes_t<Traits, Tree, Clips>;
+  static constexpr bool is_deferred = says_v<takes_factor_t, Optimizer>;
+  static constexpr bool allows_narrow = IsNoop || is_deferred || says_v<allows_fp16_t, Optimizer>;
+  static constexpr std::bool_constant<!is_deferred && !IsNoop> writes{};
+  static_assert(allows_narrow || !has_narrow_leaf_v<Tree>,
+                "headroom: fp16 and 8-bit gradients that are unscaled in place become 0: use step_gradients, which makes them "
+                "float, let step take a GradientFactor, or say `static constexpr bool allow_fp16_gradients = true;`");
+  [[nodiscard]] static HowToUnscale how(bool is_step = false, bool is_temporary = false) {
+    return {is_deferred, allows_narrow, is_step, is_temporary};
+  }
+};
+
 /// The norm of the gradients that another rank counts.
 template <class Optimizer>
 [[nodiscard]] double duplicates_norm(const ParallelExecutor& executor, Optimizer& optimizer) {
