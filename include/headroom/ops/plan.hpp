@@ -343,7 +343,6 @@ inline void check_apart(const Path& path, const void* source, const void* destin
 /// One tree, which is read or worked on in place. `Pieces` is the writer of a plan or what takes its place.
 template <class VerbOps, bool Writes, class Pieces>
 struct PlanOneTree {
-  static constexpr bool writes = Writes;
   Pieces& plan;
 
   template <class Leaf>
@@ -374,7 +373,6 @@ enum class DestinationIs { the_users, new_tree };
 /// From one tree into another.
 template <class VerbOps, DestinationIs Destination, class Pieces>
 struct PlanTwoTrees {
-  static constexpr bool writes = true;
   static constexpr bool is_new = Destination == DestinationIs::new_tree;
   static constexpr const char* source_name = is_new ? "" : "the source";
   Pieces& plan;

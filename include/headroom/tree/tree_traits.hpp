@@ -88,17 +88,13 @@ using free_fields_t = decltype(headroom_tree(std::declval<T&>()));
 enum class node_kind { scalar, tensor, branch, integers, unknown };
 
 template <class T>
-constexpr node_kind kind_of_elements() {
-  return is_dtype_v<T>                                ? node_kind::tensor
-         : std::is_integral_v<T> || std::is_enum_v<T> ? node_kind::integers
-                                                      : node_kind::unknown;
-}
-template <class T>
 constexpr node_kind kind_of_node() {
   if constexpr (is_dtype_v<T>) {
     return node_kind::scalar;
   } else if constexpr (has_tensor_traits_v<T>) {
-    return kind_of_elements<typename tensor_traits<T>::value_type>();
+    using Element = typename tensor_traits<T>::value_type;
+    constexpr bool is_integer = std::is_integral_v<Element> || std::is_enum_v<Element>;
+    return is_dtype_v<Element> ? node_kind::tensor : is_integer ? node_kind::integers : node_kind::unknown;
   } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T> || std::is_null_pointer_v<T>) {
     return node_kind::integers;
   } else if constexpr (!is_detected_v<not_tree_t, T>) {

@@ -332,16 +332,6 @@ struct Product {
       return std::get<I>(fields.members);
     }
   }
-  /// The step to part I, in a Path that has been used for others.
-  template <std::size_t I>
-  static constexpr void name_part(Path& here) {
-    here.index = I;
-    if constexpr (is_detected_v<names_t, Owner>) {
-      constexpr const char* name = tree_traits<Owner>::names[I];
-      here.append = append_name;
-      here.what = name;
-    }
-  }
 };
 
 template <>
@@ -375,7 +365,12 @@ struct branch<branch_kind::product> {
   }
   template <std::size_t I, class Visit, class First, class... Second>
   static void walk_part(Path& here, Visit& visit, Product<First>& first, Product<Second>&... second) {
-    first.template name_part<I>(here);
+    here.index = I;
+    if constexpr (is_detected_v<names_t, bare<First>>) {
+      constexpr const char* name = tree_traits<bare<First>>::names[I];
+      here.append = append_name;
+      here.what = name;
+    }
     detail::walk(here, visit, first.template part<I>(), second.template part<I>()...);
   }
 };
