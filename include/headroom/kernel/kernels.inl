@@ -64,19 +64,6 @@ inline void transform_register(const unsigned char* source, unsigned char* desti
   if constexpr (op != Op::cast) largest = max_of_abs(reported_format<op, In, Out>{}, largest, bits);  // else nobody asks
 }
 
-/// Register by register, and the rest as part of one.
-template <Op op, class In, class Out, class Compute, class Bits>
-inline void transform_registers(const unsigned char* from, unsigned char* to, std::size_t n, Compute factor,
-                                Bits& largest) noexcept {
-  constexpr std::size_t width = lanes_of<Compute>;
-  for (; n >= width; n -= width) {
-    transform_register<op, In, Out, Stored::whole>(from, to, width, factor, largest);
-    from += width * sizeof(typename In::bits_type);
-    to += width * sizeof(typename Out::bits_type);
-  }
-  if (n > 0) transform_register<op, In, Out, Stored::in_part>(from, to, n, factor, largest);
-}
-
 /// Four registers of floats at a time, as many as there are, each with a maximum of its own, so that no round waits for the one
 /// before. Returns how many elements that is.
 template <Op op, class In, class Out, Stored stored, class Compute, class Bits>
@@ -97,17 +84,6 @@ inline std::size_t transform_fours(const unsigned char* from, unsigned char* to,
   return n - left;
 }
 
-template <class Format, class Bits, class Wide>
-inline void add_largest_of(Found& found, Bits largest, const Wide (&of_fours)[4]) noexcept {
-  const Wide wide = larger(larger(of_fours[0], of_fours[1]), larger(of_fours[2], of_fours[3]));
-  if constexpr (std::is_same_v<Bits, Wide>) {
-    add_largest<Format>(found, largest_lane(larger(largest, wide)));
-  } else {
-    add_largest<Format>(found, largest_lane(largest));
-    add_largest<Format>(found, largest_lane(wide));
-  }
-}
-
 /// If `streaming`, stores of large pieces go past the caches, except in place, where that gains nothing.
 template <Op op, class In, class Out>
 [[gnu::noinline]] void transform(const Piece* piece, const Piece* last, double factor, Found& found, bool streaming) noexcept {
@@ -126,16 +102,13 @@ template <Op op, class In, class Out>
   for (; piece != last; ++piece) {
     const auto* from = static_cast<const unsigned char*>(piece->source);
     auto* to = static_cast<unsigned char*>(piece->destination);
-    const std::size_t n = piece->size;
-    std::size_t done = 0;
+    std::size_t n = piece->size, done = 0;
     const bool streams = streaming && has_streaming_stores && goes_past_caches<Out>(*piece);
-    if (streams) {  // such stores have to be aligned
-      done = elements_to_multiple<lanes_of<Wide> * out_size, out_size>(to);
-    } else if (begins_at_line && n >= worth_a_head) {
-      done = by_destination ? elements_to_multiple<width * out_size, out_size>(to)
-                            : elements_to_multiple<width * in_size, in_size>(from);
+    if ((begins_at_line || streams) && n >= worth_a_head) {  // streaming stores have to be aligned
+      done = streams || by_destination ? elements_to_multiple<width * out_size, out_size>(to)
+                                       : elements_to_multiple<width * in_size, in_size>(from);
+      if (done > 0) transform_register<op, In, Out, Stored::in_part>(from, to, done, lanes, largest);
     }
-    if (done > 0) transform_registers<op, In, Out>(from, to, done, lanes, largest);
     if constexpr (has_streaming_stores) {
       if (streams) {
         done += transform_fours<op, In, Out, Stored::past_caches>(from + done * in_size, to + done * out_size, n - done,
@@ -147,10 +120,22 @@ template <Op op, class In, class Out>
       done += transform_fours<op, In, Out, Stored::whole>(from + done * in_size, to + done * out_size, n - done, wide_lanes,
                                                           largest_of_fours);
     }
-    transform_registers<op, In, Out>(from + done * in_size, to + done * out_size, n - done, lanes, largest);
+    from += done * in_size;
+    to += done * out_size;
+    for (n -= done; n >= width; n -= width, from += width * in_size, to += width * out_size) {
+      transform_register<op, In, Out, Stored::whole>(from, to, width, lanes, largest);
+    }
+    if (n > 0) transform_register<op, In, Out, Stored::in_part>(from, to, n, lanes, largest);
   }
   if (has_streamed) finish_streaming();
-  add_largest_of<Format>(found, largest, largest_of_fours);
+  const auto of_fours =
+      larger(larger(largest_of_fours[0], largest_of_fours[1]), larger(largest_of_fours[2], largest_of_fours[3]));
+  if constexpr (std::is_same_v<Compute, Wide>) {
+    add_largest<Format>(found, largest_lane(larger(largest, of_fours)));
+  } else {
+    add_largest<Format>(found, largest_lane(largest));
+    add_largest<Format>(found, largest_lane(of_fours));
+  }
 }
 
 // ---- reading ----

@@ -94,9 +94,12 @@ inline void store_part(unsigned char* destination, u32s bits, std::size_t n) noe
 inline void store_streaming(unsigned char* destination, u16_half bits) noexcept {
   _mm_stream_si128(reinterpret_cast<__m128i*>(destination), (__m128i)bits.lanes);
 }
-template <class Bits>
-inline void store_streaming(unsigned char* destination, Bits bits) noexcept {
+inline void store_streaming(unsigned char* destination, u32s bits) noexcept {
   _mm256_stream_si256(reinterpret_cast<__m256i*>(destination), (__m256i)bits.lanes);
+}
+inline void store_streaming(unsigned char* destination, u16s bits) noexcept {  // of which the halves are aligned
+  _mm_stream_si128(reinterpret_cast<__m128i*>(destination), _mm256_castsi256_si128((__m256i)bits.lanes));
+  _mm_stream_si128(reinterpret_cast<__m128i*>(destination + 16), _mm256_extracti128_si256((__m256i)bits.lanes, 1));
 }
 
 // ---- widen to float, narrow to the nearest ----

@@ -74,9 +74,12 @@ inline void store_part(unsigned char* destination, u32s bits, std::size_t n) noe
 inline void store_streaming(unsigned char* destination, u16_half bits) noexcept {
   _mm256_stream_si256(reinterpret_cast<__m256i*>(destination), (__m256i)bits.lanes);
 }
-template <class Bits>
-inline void store_streaming(unsigned char* destination, Bits bits) noexcept {
+inline void store_streaming(unsigned char* destination, u32s bits) noexcept {
   _mm512_stream_si512(reinterpret_cast<__m512i*>(destination), (__m512i)bits.lanes);
+}
+inline void store_streaming(unsigned char* destination, u16s bits) noexcept {  // of which the halves are aligned
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(destination), half_of<0>(bits.lanes));
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(destination + 32), half_of<1>(bits.lanes));
 }
 
 // ---- widen to float, narrow to the nearest ----

@@ -77,7 +77,7 @@ inline void finish_streaming() noexcept {}
 
 /// From how many elements on it pays to begin at a multiple of a register, from where no register lies across two cache lines.
 inline constexpr std::size_t worth_a_head = 96;
-/// How many elements there are before the next multiple of `Step` bytes.
+/// How many elements there are before the next multiple of `Step` bytes; fewer than a register has.
 template <std::size_t Step, std::size_t Size>
 inline std::size_t elements_to_multiple(const void* from) noexcept {
   return (0 - reinterpret_cast<std::uintptr_t>(from)) % Step / Size;
