@@ -94,6 +94,9 @@ template <Op op, class In, class Out>
   constexpr bool by_destination = out_size > in_size;
   constexpr bool begins_at_line = width * (by_destination ? out_size : in_size) >= cache_line / 2;
   using Wide = loop_register<op, In, Out>;
+  // Not worth the code for one float at a time, nor where the CPU's divider takes longer than all the rest.
+  constexpr bool divides = op == Op::unscale || op == Op::add_unscaled;
+  constexpr bool goes_in_fours = sizeof(Compute) > sizeof(float) && !(divides && std::is_same_v<Compute, Wide>);
   const Compute lanes = broadcast<Compute>(factor);
   const Wide wide_lanes = broadcast<Wide>(factor);
   decltype(narrow(Format{}, Compute{})) largest{};
@@ -116,7 +119,7 @@ template <Op op, class In, class Out>
         has_streamed = true;
       }
     }
-    if constexpr (sizeof(Compute) > sizeof(float)) {  // one float at a time is not worth the code
+    if constexpr (goes_in_fours) {
       done += transform_fours<op, In, Out, Stored::whole>(from + done * in_size, to + done * out_size, n - done, wide_lanes,
                                                           largest_of_fours);
     }
