@@ -43,16 +43,6 @@ static_assert(noexcept(std::declval<const AnyLossScale&>().adjust(true)) && std:
 static_assert(!std::is_convertible_v<int, AnyLossScale> && !std::is_convertible_v<float, AnyLossScale>);
 static_assert(std::is_convertible_v<headroom::HysteresisScale, AnyLossScale>);
 
-TEST_CASE("AnyLossScale is a DynamicLossScale until it is something else") {
-  CHECK(AnyLossScale() == AnyLossScale(headroom::DynamicLossScale()));
-  CHECK(AnyLossScale().loss_scale() == 32768.0F);
-  CHECK(AnyLossScale(presets::torch()).adjust(false).loss_scale() == 32768.0F);
-  CHECK(AnyLossScale(presets::torch()) == AnyLossScale(presets::torch()));
-  CHECK(AnyLossScale(presets::torch()) != AnyLossScale(presets::torch()).adjust(false));
-  CHECK(AnyLossScale(presets::apex()).with_loss_scale(4.0F).adjust(true).counter() == 1);
-  CHECK(AnyLossScale(presets::apex()).config().growth_interval == 2000);
-}
-
 TEST_CASE("AnyLossScale is what it holds, step by step") {
   for (const AnyLossScale& any : support::every_policy()) {
     support::visit(any, [&](auto policy) {

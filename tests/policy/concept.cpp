@@ -66,9 +66,6 @@ static_assert(!is_loss_scale_v<headroom::DynamicLossScale&> && !is_loss_scale_v<
 static_assert(!is_loss_scale_v<ScaleIsDouble> && !is_loss_scale_v<AdjustsItself>);
 static_assert(!is_loss_scale_v<ReturnsAnother> && !is_loss_scale_v<TakesOnlyBool>);
 
-// A policy without members is an aggregate with a base; braces make one all the same.
-static_assert(headroom::NoOpLossScale{} == headroom::NoOpLossScale());
-
 }  // namespace
 
 TEST_CASE("a policy of a user's own has the verbs of the built-in ones") {

@@ -132,14 +132,6 @@ TEST_CASE("with the refill on backoff it follows its recorded sequences") {
   check_follows<RefillOnBackoff>("hysteresis_refill_on_backoff.trace", 19, starting_at(65536.0F, 1.0F));
 }
 
-TEST_CASE("a hysteresis of 1 is none: it follows torch step by step") {
-  HysteresisConfig defaults = starting_at(65536.0F, headroom::smallest_loss_scale);
-  defaults.hysteresis = 1;
-  check_follows<RefillOnCleanStep>("torch.trace", 29, defaults);
-  check_follows<RefillOnGrowth>("torch.trace", 29, defaults);
-  check_follows<RefillOnBackoff>("torch.trace", 29, defaults);
-}
-
 TEST_CASE("no sequence takes a scale with hysteresis out of its range") {
   std::mt19937 random(support::seed);
   for (int i = 0; i < 60; ++i) {

@@ -36,10 +36,6 @@ void put_infinity(Leaf& leaf) {
 
 }  // namespace
 
-TEST_CASE("NoOpLossScale follows its recorded sequence") {
-  for (const auto& trace : support::golden("constant.trace")) CHECK(support::first_difference(policy, trace) == "");
-}
-
 TEST_CASE("scale and unscale of a tree with a name return that very object") {
   Tree tree = small_tree;
   static_assert(std::is_same_v<decltype(policy.scale(tree)), Tree&>);

@@ -54,15 +54,6 @@ TEST_CASE("values are equal where kind and bits are") {
   CHECK(StateValue(std::vector<double>()) != StateValue(0));
 }
 
-TEST_CASE("true and false are of their own kind") {
-  const StateValue flag = true;
-  CHECK((flag.is_boolean() && !flag.is_integer() && !flag.is_real() && !flag.is_text()));
-  CHECK(flag.boolean());
-  CHECK_FALSE(StateValue(1).is_boolean());
-  CHECK(headroom::detail::to_text(flag) == "true");
-  CHECK(headroom::detail::to_text(StateValue(false)) == "false");
-}
-
 TEST_CASE("a value of another kind is refused, and named") {
   const StateValue integer = 7, real = 2.5, text = "seven", flag = true;
   const auto refused = [](auto ask) { return support::message_of([&] { (void)ask(); }); };

@@ -89,16 +89,6 @@ TEST_CASE("a key is quoted where it has a character that is no part of a name, a
   }
 }
 
-TEST_CASE("control characters are escaped, and nothing else but quote and backslash") {
-  for (int byte = 0; byte < 256; ++byte) {
-    const std::string plain(1, static_cast<char>(byte));
-    const bool is_control = byte < 32 || byte == 127, is_special = plain == "\"" || plain == "\\";
-    const std::string digits = {"0123456789abcdef"[byte / 16], "0123456789abcdef"[byte % 16]};
-    const std::string expected = is_control ? "\\x" + digits : is_special ? "\\" + plain : plain;
-    CHECK(to_text({{"x", plain}}) == "x = \"" + expected + "\"\n");
-  }
-}
-
 TEST_CASE("lines may end as on Windows") {
   CHECK(from_text("a = 1\r\n\r\nb = \"x\"\r\n\tc = true\t\r\nd = 0x1p3\r") ==
         StateDict{{"a", 1}, {"b", "x"}, {"c", true}, {"d", 8.0}});
@@ -145,17 +135,6 @@ TEST_CASE("what cannot be read is refused with its line") {
                           "0x1p--5", "0x1p1024", "infinity", "-NaN", "."}) {
     CHECK_THAT(error_of(std::string("a = ") + bad), ContainsSubstring(std::string("a = ") + bad));
   }
-}
-
-TEST_CASE("an error shows the first 200 characters of a line") {
-  const std::string line = std::string(199, 'a') + "b";
-  CHECK_THAT(error_of(line + "c"), ContainsSubstring("'" + line + "': "));
-}
-
-TEST_CASE("nothing behind the end of a text is read") {
-  const std::string_view text = "a = 123";
-  CHECK(from_text(text.substr(0, 6)) == StateDict{{"a", 12}});
-  CHECK(from_text("b = 4\na = 123").at("b") == StateValue(4));
 }
 
 TEST_CASE("no locale changes a text") {
