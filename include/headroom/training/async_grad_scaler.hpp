@@ -61,11 +61,7 @@ class AsyncGradScaler {
   AsyncGradScaler(const AsyncGradScaler&) = delete;
   AsyncGradScaler& operator=(const AsyncGradScaler&) = delete;
   ~AsyncGradScaler() {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      is_ending_ = true;
-    }
-    changed_.notify_one();
+    (void)push([this] { is_ending_ = true; });
     thread_.join();
   }
 
@@ -90,15 +86,15 @@ class AsyncGradScaler {
   /// Unscales it as GradScaler::step_gradients does, and calls `optimizer.step(gradients, args...)`.
   template <class Optimizer, class Tree, class... Args>
   auto submit_gradients(Optimizer& optimizer, Tree gradients, Args... args) {
-    auto all = std::make_tuple(std::move(gradients), std::move(args)...);
-    return submit_step(optimizer, [&optimizer, all = std::move(all)](There& there) mutable {
-      const auto step = [&](auto&& tree, auto&&... each) {
-        return there.step_gradients(tree, [&](auto& unscaled) -> decltype(auto) {
-          return optimizer.step(unscaled, std::forward<decltype(each)>(each)...);
-        });
-      };
-      return std::apply(step, std::move(all));
-    });
+    return submit_step(optimizer,
+                       [&optimizer, all = std::make_tuple(std::move(gradients), std::move(args)...)](There& there) mutable {
+                         const auto step = [&](auto&& tree, auto&&... each) {
+                           return there.step_gradients(tree, [&](auto& unscaled) -> decltype(auto) {
+                             return optimizer.step(unscaled, std::forward<decltype(each)>(each)...);
+                           });
+                         };
+                         return std::apply(step, std::move(all));
+                       });
   }
 
   /// Ends the iteration: waits for the previous one, whose scale the next one gets, and has the other thread adjust the policy
@@ -114,11 +110,8 @@ class AsyncGradScaler {
       const std::optional<GradientReport> all = scaler_.report_of_all();
       // The policy has answered an overflow already if it has lowered its scale since that of the losses.
       const bool is_answered = !config_.backs_off_twice && scaler_.gradient_scale() > scaler_.get_scale();
-      if (all && (all->finite || !is_answered)) {
-        scaler_.update();
-      } else {
-        scaler_.abandon();
-      }
+      if (!all || (!all->finite && is_answered)) scaler_.abandon();
+      scaler_.update();
       return scaler_.policy();
     });
     if (!is_async) wait_for_update();
@@ -259,10 +252,9 @@ class AsyncGradScaler {
     });
   }
   void run() {
-    for (;;) {
+    while (!is_ending_) {
       std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [this] { return is_ending_ || !jobs_.empty(); });
-      if (jobs_.empty()) return;
+      changed_.wait(lock, [this] { return !jobs_.empty(); });
       std::packaged_task<void()> job = std::move(jobs_.front());
       jobs_.pop_front();
       lock.unlock();
@@ -281,12 +273,12 @@ class AsyncGradScaler {
   // Of the other thread, unless it is idle.
   There scaler_;
   std::exception_ptr error_;
+  bool is_ending_ = false;
 
   // Of both.
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::packaged_task<void()>> jobs_;
-  bool is_ending_ = false;
 
   std::thread thread_;  // last: it uses all of the above
 };
