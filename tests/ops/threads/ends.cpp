@@ -54,14 +54,6 @@ int end_in_a_task(std::size_t ending_task) {
   return 1;
 }
 
-int end_while_another_thread_is_at_it() {
-  std::thread([] {
-    for (;;) need(threads_work());
-  }).detach();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  return 0;
-}
-
 /// A child ends as programs do: it neither has its parent's threads nor waits for them.
 int end_after_a_fork() {
   need(threads_work());
@@ -83,7 +75,6 @@ int main(int, char** arguments) {
   if (std::strcmp(way, "while_workers_sleep") == 0) return end_while_workers_sleep();
   if (std::strcmp(way, "in_a_task_of_main") == 0) return end_in_a_task(0);
   if (std::strcmp(way, "in_a_task_of_a_worker") == 0) return end_in_a_task(1);
-  if (std::strcmp(way, "while_another_thread_is_at_it") == 0) return end_while_another_thread_is_at_it();
   if (std::strcmp(way, "after_a_fork") == 0) return end_after_a_fork();
   std::printf("no such way: %s\n", way);
   return 1;
