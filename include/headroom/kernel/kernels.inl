@@ -53,7 +53,9 @@ inline void transform_register(const unsigned char* source, unsigned char* desti
                                Bits& largest) noexcept {
   constexpr std::size_t width = lanes_of<Compute>;
   constexpr bool whole = stored != Stored::in_part;
-  const Compute value = applied<op>(widen<Compute>(In{}, load_up_to<width, whole>(In{}, source, n)), factor);
+  const auto elements = load_up_to<width, whole>(In{}, source, n);
+  if constexpr (op == Op::cast && std::is_same_v<In, Out>) return store_up_to<stored>(destination, elements, n);
+  const Compute value = applied<op>(widen<Compute>(In{}, elements), factor);
   const auto bits = narrow(reported_format<op, In, Out>{}, value);
   if constexpr (adds<op>) {
     const Compute before = widen<Compute>(Out{}, load_up_to<width, whole>(Out{}, destination, n));
