@@ -226,8 +226,6 @@ class GradScaler {
   /// Ends the iteration without a decision, for example after an exception. Clear the gradients before the next backward.
   void abandon() noexcept { end_iteration(true); }
 
-  // ---- settings ----
-
   /// The scale of the policy, which the losses of the next iteration get; 1 if disabled.
   [[nodiscard]] float get_scale() const { return enabled_ ? policy_.loss_scale() : 1.0F; }
   [[nodiscard]] bool is_enabled() const noexcept { return enabled_; }
