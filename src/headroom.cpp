@@ -39,4 +39,4 @@ constexpr CompiledKernels make(FormatList<Ins...> formats, std::integer_sequence
 
 template <>
 constexpr CompiledKernels CompiledKernels::compiled = make(CompiledFormats(),
-                                                           std::make_integer_sequence<int, headroom::boundary_v1::op_count>());
+                                                           std::make_integer_sequence<int, headroom::boundary_v2::op_count>());

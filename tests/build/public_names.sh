@@ -19,8 +19,8 @@ compile=("$compiler" -std=c++17 "-I$project/include" "$work/all.cpp")
 # The parameters of alias and variable templates are in no scope of their own, and clang lists them among the names.
 parameters='T|P|To|Tree|Type|Policy|Growth|Backoff|Refill'
 {
-  sed -nE 's/^headroom::(v[0-9][a-z0-9_]*::)?//p' "$work/names" | grep -vE '^(v[0-9][a-z0-9_]*|detail|shared_v1|boundary_v1)?(::.*)?$' |
-    grep -oE '^((kernel|presets)::)?[A-Za-z_0-9]+' | grep -vxE "kernel|presets|operator|boundary_v1|$parameters"
+  sed -nE 's/^headroom::(v[0-9][a-z0-9_]*::)?//p' "$work/names" | grep -vE '^(v[0-9][a-z0-9_]*|detail|shared_v1|boundary_v2)?(::.*)?$' |
+    grep -oE '^((kernel|presets)::)?[A-Za-z_0-9]+' | grep -vxE "kernel|presets|operator|boundary_v2|$parameters"
   grep -oE '^#define HEADROOM_[A-Z0-9_]+' "$work/macros" | sed 's/#define //' | grep -v '^HEADROOM_DETAIL_'
 } | sort -u >"$work/found"
 

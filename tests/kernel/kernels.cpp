@@ -240,11 +240,11 @@ TEST_CASE("a list of pieces is what its pieces are, one by one", "[kernel]") {
         }
         using Format = format_of<T>;
         const auto* const last = pieces.data() + pieces.size();
-        headroom::detail::kernels<Op::scale, Format>[headroom::detail::isa_index()](pieces.data(), last, 0.5, found);
+        headroom::detail::kernels<Op::scale, Format>[headroom::detail::isa_index()](pieces.data(), last, 0.5, false, found);
         CHECK(found.largest == expected.largest);
         CHECK(bits_of(list) == bits_of(single));
         Found sums{0, 0.0}, by_piece{0, 0.0};
-        headroom::detail::kernels<Op::measure, Format>[headroom::detail::isa_index()](pieces.data(), last, 1.0, sums);
+        headroom::detail::kernels<Op::measure, Format>[headroom::detail::isa_index()](pieces.data(), last, 1.0, false, sums);
         for (const auto& piece : pieces) {
           const auto* const first = static_cast<const T*>(piece.source);
           headroom::detail::add_to_sum(by_piece, run_kernel<Op::measure>(first, first, piece.size).sum_of_squares);

@@ -193,9 +193,9 @@ TEST_CASE("a pass with streaming stores leaves the bits of one without, on any n
   for (const float loss_scale : {4.0F, 3.0F}) {
     const auto unscale = [&](int threads, bool streams, std::vector<std::vector<float>>& destination) {
       Pass pass = unscale_pass(loss_scale);
-      if (streams) pass.streaming = Streaming<UnscaleOps>::streaming;
+      pass.streaming = streams;
       Plan plan;
-      plan_two<Streaming<UnscaleOps>, DestinationIs::the_users>(plan, source, destination);
+      plan_two<UnscaleOps, DestinationIs::the_users>(plan, source, destination);
       return run(parallel(threads), plan, pass);
     };
     const Found ordinary = unscale(1, false, expected);

@@ -61,7 +61,7 @@ std::vector<std::ptrdiff_t> random_shape(std::mt19937& random) {
 
 /// A kernel that can be followed: destination = source * factor, or that added, in int32.
 template <bool Adds>
-void multiply(const Piece* first, const Piece* last, double factor, Found& found) {
+void multiply(const Piece* first, const Piece* last, double factor, bool, Found& found) {
   for (const Piece* piece = first; piece != last; ++piece) {
     const auto* const source = static_cast<const std::int32_t*>(piece->source);
     auto* const destination = static_cast<std::int32_t*>(piece->destination);

@@ -15,7 +15,7 @@ headroom::detail::Found run_kernel(const In* source, Out* destination, std::size
   using namespace headroom::detail;
   const Piece piece{source, const_cast<std::remove_const_t<Out>*>(destination), n};  // those that only read ignore it
   Found found{0, 0.0};
-  kernels<op, format_of<In>, format_of<Out>>[isa_index()](&piece, &piece + 1, factor, found);
+  kernels<op, format_of<In>, format_of<Out>>[isa_index()](&piece, &piece + 1, factor, false, found);
   return found;
 }
 

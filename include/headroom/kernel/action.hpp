@@ -13,8 +13,8 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-using boundary_v1::Found;
-using boundary_v1::Op;
+using boundary_v2::Found;
+using boundary_v2::Op;
 
 /// Judged by its bits: under -ffast-math a comparison may assume that there are no NaNs.
 inline void check_factor(const double& factor) {

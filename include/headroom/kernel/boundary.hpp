@@ -8,7 +8,7 @@
 /// How everything above sees the kernels: as functions on lists of contiguous pieces. This is data only, outside the inline
 /// namespace that carries the flags, so that kernels compiled elsewhere with other flags look the same to a caller. Any change
 /// here needs a namespace with another number.
-namespace headroom::boundary_v1 {
+namespace headroom::boundary_v2 {
 
 /// `size` contiguous elements of any alignment. In place, source and destination are the same. A kernel that only reads ignores
 /// the destination, which may be null.
@@ -27,20 +27,18 @@ struct Found {
 /// What a kernel does to each element, with the factor it is given. It computes in float, or in double if source or destination
 /// is double, and rounds to nearest-even when it stores; magnitudes are of what has been stored.
 enum class Op : int {
-  scale,            ///< destination = source * factor
-  unscale,          ///< destination = source / factor, divided, not multiplied by a reciprocal
-  cast,             ///< destination = source; finds nothing
-  add_scaled,       ///< destination += source * factor; magnitudes are of what is added
-  add_unscaled,     ///< destination += source / factor; the same
-  scale_streaming,  ///< scale, unscale and cast, in their order, by stores that go past the caches
-  unscale_streaming,
-  cast_streaming,
-  max_abs,  ///< reads
-  measure   ///< reads, and adds up squares
+  scale,         ///< destination = source * factor
+  unscale,       ///< destination = source / factor, divided, not multiplied by a reciprocal
+  cast,          ///< destination = source; finds nothing
+  add_scaled,    ///< destination += source * factor; magnitudes are of what is added
+  add_unscaled,  ///< destination += source / factor; the same
+  max_abs,       ///< reads
+  measure        ///< reads, and adds up squares
 };
 inline constexpr int op_count = static_cast<int>(Op::measure) + 1;
 
-/// Works on the pieces of [first, last) and adds to `found`.
-using Kernel = void (*)(const Piece* first, const Piece* last, double factor, Found& found);
+/// Works on the pieces of [first, last) and adds to `found`. If `streaming`, scale, unscale and cast store large pieces past
+/// the caches.
+using Kernel = void (*)(const Piece* first, const Piece* last, double factor, bool streaming, Found& found);
 
-}  // namespace headroom::boundary_v1
+}  // namespace headroom::boundary_v2

@@ -11,7 +11,7 @@
 
 // The kernels that headroom::compiled has. Other formats, those of a user's own, are left to the scalar kernels of the headers.
 
-namespace headroom::boundary_v1 {
+namespace headroom::boundary_v2 {
 
 /// By op, format of the source, format of the destination (from Formats on: as it saturates, of casts only) and instruction
 /// set. Null: there is none. Units and a library that disagree on the numbers do not link.
@@ -21,7 +21,7 @@ struct CompiledKernels {
   static const CompiledKernels compiled;
 };
 
-}  // namespace headroom::boundary_v1
+}  // namespace headroom::boundary_v2
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -47,13 +47,12 @@ template <class Format>
 inline constexpr int compiled_place<saturating<Format>> =
     compiled_place<Format> < 0 ? -1 : CompiledFormats::size + compiled_place<Format>;
 
-template <boundary_v1::Op op, class In, class Out>
+template <boundary_v2::Op op, class In, class Out>
 inline constexpr bool is_compiled = compiled_place<In> >= 0 &&
                                     (compiled_place<In> < CompiledFormats::size) && compiled_place<Out> >= 0 &&
-                                    ((compiled_place<Out> < CompiledFormats::size) || op == boundary_v1::Op::cast ||
-                                     op == boundary_v1::Op::cast_streaming);
+                                    ((compiled_place<Out> < CompiledFormats::size) || op == boundary_v2::Op::cast);
 
-using CompiledKernels = boundary_v1::CompiledKernels<boundary_v1::op_count, CompiledFormats::size, isa_count>;
+using CompiledKernels = boundary_v2::CompiledKernels<boundary_v2::op_count, CompiledFormats::size, isa_count>;
 
 }  // namespace detail
 }  // namespace HEADROOM_BUILD

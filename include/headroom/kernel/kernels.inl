@@ -86,15 +86,15 @@ inline std::size_t transform_fours(const unsigned char* from, unsigned char* to,
   return n - left;
 }
 
-/// If `streaming`, stores of large pieces go past the caches, except in place, where that gains nothing.
 template <Op op, class In, class Out>
-[[gnu::noinline]] void transform(const Piece* piece, const Piece* last, double factor, Found& found, bool streaming) noexcept {
+void transform(const Piece* piece, const Piece* last, double factor, bool streaming, Found& found) noexcept {
   using Compute = compute_for<In, Out>;
   using Format = reported_format<op, In, Out>;
   constexpr std::size_t width = lanes_of<Compute>, in_size = sizeof(typename In::bits_type),
                         out_size = sizeof(typename Out::bits_type);
   constexpr bool by_destination = out_size > in_size;
   constexpr bool begins_at_line = width * (by_destination ? out_size : in_size) >= cache_line / 2;
+  constexpr bool may_stream = has_streaming_stores && !adds<op>;
   using Wide = loop_register<op, In, Out>;
   // Not worth the code for one float at a time, nor where the CPU's divider takes longer than all the rest.
   constexpr bool divides = op == Op::unscale || op == Op::add_unscaled;
@@ -108,13 +108,13 @@ template <Op op, class In, class Out>
     const auto* from = static_cast<const unsigned char*>(piece->source);
     auto* to = static_cast<unsigned char*>(piece->destination);
     std::size_t n = piece->size, done = 0;
-    const bool streams = streaming && has_streaming_stores && goes_past_caches<Out>(*piece);
+    const bool streams = streaming && may_stream && goes_past_caches<Out>(*piece);
     if ((begins_at_line || streams) && n >= worth_a_head) {  // streaming stores have to be aligned
       done = streams || by_destination ? elements_to_multiple<width * out_size, out_size>(to)
                                        : elements_to_multiple<width * in_size, in_size>(from);
       if (done > 0) transform_register<op, In, Out, Stored::in_part>(from, to, done, lanes, largest);
     }
-    if constexpr (has_streaming_stores) {
+    if constexpr (may_stream) {
       if (streams) {
         done += transform_fours<op, In, Out, Stored::past_caches>(from + done * in_size, to + done * out_size, n - done,
                                                                   wide_lanes, largest_of_fours);
@@ -154,7 +154,7 @@ inline Bits largest_in(const unsigned char* source, std::size_t n, Bits largest)
 }
 
 template <class In>
-inline void max_abs(const Piece* piece, const Piece* last, Found& found) noexcept {
+void max_abs(const Piece* piece, const Piece* last, double, bool, Found& found) noexcept {
   constexpr std::size_t width = read_lanes<In>, step = width * sizeof(typename In::bits_type);
   using Bits = decltype(load<width>(In{}, nullptr));
   Bits largest0{}, largest1{}, largest2{}, largest3{};
@@ -177,16 +177,16 @@ inline void max_abs(const Piece* piece, const Piece* last, Found& found) noexcep
 // ---- what kernel/table.hpp chooses from ----
 
 template <Op op, class In, class Out>
-void run(const Piece* first, const Piece* last, double factor, Found& found) noexcept {
+constexpr Kernel find_kernel() noexcept {
   if constexpr (op == Op::max_abs) {
-    max_abs<In>(first, last, found);
+    return &max_abs<In>;
   } else if constexpr (op == Op::measure) {
-    measure<In>(first, last, found);
+    return &measure<In>;
   } else {
-    transform<ordinary(op), In, Out>(first, last, factor, found, ordinary(op) != op);
+    return &transform<op, In, Out>;
   }
 }
 struct Kernels {
   template <Op op, class In, class Out>
-  static constexpr Kernel kernel = &run<op, In, Out>;
+  static constexpr Kernel kernel = find_kernel<op, In, Out>();
 };

@@ -178,7 +178,7 @@ struct Squares {
 /// A sum is of as many pieces as together have no more than `chunk_size` elements, or of a chunk of a longer one. Sums are
 /// added in their order, which is the same however the pieces are shared out among threads.
 template <class In>
-inline void measure(const Piece* piece, const Piece* last, Found& found) noexcept {
+void measure(const Piece* piece, const Piece* last, double, bool, Found& found) noexcept {
   using Bits = decltype(load<read_lanes<In>>(In{}, nullptr));
   Bits largest[2] = {};
   std::size_t done = 0;  // of the piece

@@ -20,7 +20,7 @@ struct NonFiniteCounts : Found {
   std::size_t seen = 0;  // elements: a leaf with strides comes in several parts
 
   template <class Format>
-  static void count(const Piece* piece, const Piece*, double, Found& found) noexcept {
+  static void count(const Piece* piece, const Piece*, double, bool, Found& found) noexcept {
     auto& self = static_cast<NonFiniteCounts&>(found);
     const auto* elements = static_cast<const unsigned char*>(piece->source);
     for (std::size_t i = 0; i < piece->size; ++i, ++self.seen) {

@@ -40,7 +40,7 @@ inline void read_block(const Plan& plan, const Plan::Run& run, const Piece& piec
   }
   const Piece part{from, block, n};
   Found unused{0, 0.0};
-  kernel(&part, &part + 1, 1.0, unused);
+  kernel(&part, &part + 1, 1.0, false, unused);
 }
 
 /// Calls `f` for the blocks that begin at elements [begin, end) of the plan, which are numbered through all leaves.

@@ -111,7 +111,6 @@ struct PieceKind {
 /// The ops of a verb; a Pass names one of them by its place in this list.
 template <Op... ops>
 struct Ops {
-  static constexpr std::size_t streaming = 0;  // how far behind an op its streaming form is; 0: there is none
   template <class In, class Out>
   static constexpr const Kernel* list[] = {kernels<ops, In, Out>...};
   template <class In, class Out>
@@ -123,15 +122,6 @@ struct Saturating : VerbOps {
   template <class In, class Out>
   static constexpr PieceKind kind = VerbOps::template kind<In, saturating<Out>>;
 };
-/// The same, with their streaming forms behind them.
-template <class VerbOps>
-struct Streaming;
-template <Op... ops>
-struct Streaming<Ops<ops...>> : Ops<ops..., streaming_form(ops)...> {
-  static constexpr std::size_t streaming = sizeof...(ops);
-};
-template <class VerbOps>
-struct Streaming<Saturating<VerbOps>> : Saturating<Streaming<VerbOps>> {};
 
 // ---- the list ----
 

@@ -21,9 +21,9 @@ namespace detail {
 struct Pass {
   std::size_t op;  ///< its place among the Ops of the plan
   double factor = 1.0;
-  bool adds = false;          ///< the op reads its destination as well
-  bool may_stop = false;      ///< at the first chunk that is not finite
-  std::size_t streaming = 0;  ///< how far behind `op` the one is that stores past the caches; 0: not wanted
+  bool adds = false;       ///< the op reads its destination as well
+  bool may_stop = false;   ///< at the first chunk that is not finite
+  bool streaming = false;  ///< stores past the caches
 };
 
 // ---- leaves with strides ----
@@ -116,7 +116,7 @@ class StridedElements {
     from.copy<true>(source, n);
     if (pass.adds) old.copy<true>(destination, n);
     const Piece gathered{source, destination, n};
-    kernel(&gathered, &gathered + 1, pass.factor, found);
+    kernel(&gathered, &gathered + 1, pass.factor, false, found);
     if (piece.destination != nullptr) to.copy<false>(destination, n);
   }
 }
@@ -128,7 +128,7 @@ inline void run_part(const Plan& plan, const Plan::Run& run, const Piece& piece,
   auto* const destination = static_cast<unsigned char*>(piece.destination);
   const Piece part{static_cast<const unsigned char*>(piece.source) + begin * in,
                    destination == nullptr ? nullptr : destination + begin * out, end - begin};
-  kernel(&part, &part + 1, pass.factor, found);
+  kernel(&part, &part + 1, pass.factor, pass.streaming, found);
 }
 
 // ---- a thread's share ----
@@ -148,15 +148,14 @@ class Share {
 
   [[nodiscard]] Found run() {
     for (const Plan::Run& run : plan_.runs()) {
-      const std::size_t op = run.depth == 0 ? pass_.op + pass_.streaming : pass_.op;  // else from and to a small buffer
-      const Kernel kernel = run.kind->kernels[op][isa_];
+      const Kernel kernel = run.kind->kernels[pass_.op][isa_];
       const Piece* const last = plan_.end(run);
       for (const Piece *piece = plan_.begin(run), *behind; piece != last && position_ < end_ && !is_done(); piece = behind) {
         behind = run.depth == 0 ? end_of_group(piece, last) : piece;
         if (behind == piece) {
           add_chunks(run, *behind++, kernel);
         } else if (end_ == everything) {
-          kernel(piece, behind, pass_.factor, found_);
+          kernel(piece, behind, pass_.factor, pass_.streaming, found_);
         } else {
           add_group(piece, behind, kernel);
         }
@@ -184,7 +183,7 @@ class Share {
     for (const Piece* each = piece; each != last; ++each) elements += each->size;
     if (!takes(elements)) return;
     Found group{0, 0.0};
-    kernel(piece, last, pass_.factor, group);
+    kernel(piece, last, pass_.factor, pass_.streaming, group);
     add(group);
   }
   void add_chunks(const Plan::Run& run, const Piece& piece, Kernel kernel) {
@@ -265,7 +264,7 @@ struct LonePiece {
   }
   [[nodiscard]] Found run(const Pass& pass) const {
     Found found{0, 0.0};
-    kind->kernels[pass.op][isa_index()](&piece, &piece + 1, pass.factor, found);
+    kind->kernels[pass.op][isa_index()](&piece, &piece + 1, pass.factor, false, found);
     return found;
   }
 };
@@ -294,7 +293,7 @@ template <class VerbOps, DestinationIs Is, class Executor, class Source, class D
     if (executor.concurrency() > 1 && start_of_two(plan) != 0) return detail::run(sequential, plan, pass);
   }
   Pass its_pass = pass;
-  if (VerbOps::streaming != 0 && plan.bytes() >= least_streamed_pass) its_pass.streaming = VerbOps::streaming;
+  its_pass.streaming = plan.bytes() >= least_streamed_pass;
   return detail::run(executor, plan, its_pass);
 }
 

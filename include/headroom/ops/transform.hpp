@@ -46,7 +46,7 @@ GradientReport transform_in_place(const Executor& executor, const Pass& pass, Tr
 }
 template <class VerbOps, class Executor, class Source, class Destination>
 GradientReport transform_into(const Executor& executor, const Pass& pass, const Source& source, Destination& destination) {
-  return report_of(detail::plan_and_run<Streaming<VerbOps>, DestinationIs::the_users>(executor, pass, source, destination));
+  return report_of(detail::plan_and_run<VerbOps, DestinationIs::the_users>(executor, pass, source, destination));
 }
 
 /// Whether an argument `Tree&&` is about to be destroyed together with its elements, so that they can be overwritten.
@@ -66,8 +66,8 @@ auto transform(const Executor& executor, const Pass& pass, Tree&& tree) {
     return Unscaled<Result>{std::forward<Tree>(tree), report};
   } else {
     Unscaled<Result> result{detail::make_like<To>(std::as_const(tree)), {}};
-    result.report = report_of(
-        detail::plan_and_run<Streaming<VerbOps>, DestinationIs::new_tree>(executor, pass, std::as_const(tree), result.grads));
+    result.report =
+        report_of(detail::plan_and_run<VerbOps, DestinationIs::new_tree>(executor, pass, std::as_const(tree), result.grads));
     return result;
   }
 }

@@ -47,10 +47,10 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-using boundary_v1::Found;
-using boundary_v1::Kernel;
-using boundary_v1::Op;
-using boundary_v1::Piece;
+using boundary_v2::Found;
+using boundary_v2::Kernel;
+using boundary_v2::Op;
+using boundary_v2::Piece;
 
 /// Elements whose squares are summed separately, and that one thread takes at a time.
 inline constexpr std::size_t chunk_size = 65536;
@@ -99,14 +99,6 @@ inline void add_largest(Found& found, typename Format::bits_type magnitude) noex
   add_largest(found, bits);
 }
 
-inline constexpr int streaming_offset = static_cast<int>(Op::scale_streaming) - static_cast<int>(Op::scale);
-/// scale, unscale or cast with streaming stores.
-[[nodiscard]] constexpr Op streaming_form(Op op) noexcept { return static_cast<Op>(static_cast<int>(op) + streaming_offset); }
-/// An op without them.
-[[nodiscard]] constexpr Op ordinary(Op op) noexcept {
-  const bool streams = op >= Op::scale_streaming && op <= Op::cast_streaming;
-  return streams ? static_cast<Op>(static_cast<int>(op) - streaming_offset) : op;
-}
 /// Whether the SIMD instruction sets have instructions for the format. Others run on the scalar kernels: 8-bit formats,
 /// cbfloat16, double, and formats of a user's own.
 template <class Format>
