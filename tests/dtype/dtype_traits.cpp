@@ -72,13 +72,6 @@ TEST_CASE("any element type up to 32 bits as float", "[dtype]") {
   CHECK(support::bits_of(to_float(headroom::bfloat16::from_bits(0x0001))) == 0x00010000);
 }
 
-#if defined(__ARM_FP16_FORMAT_IEEE)
-TEST_CASE("__fp16 is the same format as half", "[dtype]") {
-  static_assert(std::is_same_v<format_of<__fp16>, headroom::binary16> && is_dtype_v<const __fp16>);
-  const __fp16 theirs = static_cast<__fp16>(1.5F);
-  CHECK(support::bits_of(theirs) == headroom::half(1.5F).bits());
-}
-#endif
 #if HEADROOM_DETAIL_HAS_FLOAT16
 TEST_CASE("T12: _Float16 is the same format as half", "[dtype]") {
   static_assert(std::is_same_v<format_of<_Float16>, headroom::binary16> && is_dtype_v<const _Float16>);

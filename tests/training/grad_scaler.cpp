@@ -397,6 +397,8 @@ TEST_CASE("step_gradients unscales floats and doubles in place, and calls the fu
   CHECK(result.report.max_abs == 2.0);
   CHECK(result.loss_scale == 1024.0F);
   CHECK(scaler.step_gradients(doubles, [](std::vector<double>& grads) { return grads[0]; }).value == 0x1p30);
+  std::tuple<Weights, double> mixed{{1024.0F}, 0x1p40};
+  CHECK(scaler.step_gradients(mixed, [](std::tuple<Weights, double>& grads) { return std::get<1>(grads); }).value == 0x1p30);
   CHECK(scaler.step_gradients(Weights{1024.0F}, [](Weights& grads) { return grads[0]; }).value == 1.0F);
   floats[0] = infinity();
   const auto overflow = scaler.step_gradients(floats, [](Weights&) { FAIL("stepped by an Inf"); });

@@ -17,6 +17,7 @@
 
 #include "support/catch.hpp"
 
+using headroom::half;
 using headroom::span;
 
 using headroom::detail::owns_elements_v;
@@ -91,11 +92,11 @@ static_assert(is_known<Floats, Fact::owns>() && is_known<Values, Fact::owns>());
 static_assert(is_known<Below, Fact::owns>() && is_known<std::tuple<float, int>, Fact::owns>());
 static_assert(is_known<span<float>, Fact::does_not>() && is_known<Shared, Fact::does_not>());
 static_assert(is_known<std::reference_wrapper<Floats>, Fact::does_not>());
-static_assert(is_known<References, Fact::does_not>());
 static_assert(is_known<std::tuple<Floats&, Floats>, Fact::does_not>() &&
               is_known<std::tuple<Floats, Floats&>, Fact::does_not>());
 static_assert(is_known<std::pair<Floats&, Floats>, Fact::does_not>() && is_known<std::pair<Floats, Floats&>, Fact::does_not>());
-static_assert(is_known<Function, Fact::unknown>() && is_known<Silent, Fact::unknown>() && is_known<Elsewhere, Fact::unknown>());
+static_assert(is_known<Function, Fact::unknown>() && is_known<Silent, Fact::unknown>() &&
+              is_known<Elsewhere, Fact::unknown>() && is_known<References, Fact::unknown>());
 
 struct OnlyIntegers {
   std::vector<int> steps;
@@ -127,6 +128,8 @@ TEST_CASE("whether every leaf is of one dtype") {
   static_assert(every_leaf_is_v<float, float> && every_leaf_is_v<Values, float>);
   static_assert(every_leaf_is_v<std::tuple<float, Floats, OnlyIntegers>, float>);
   static_assert(!every_leaf_is_v<float, double> && !every_leaf_is_v<Values, double>);
+  static_assert(every_leaf_is_v<std::tuple<float, std::vector<double>>, float, double> &&
+                !every_leaf_is_v<half, float, double>);
   static_assert(!every_leaf_is_v<std::tuple<float, double>, float> && !every_leaf_is_v<std::pair<double, Floats>, float>);
   SUCCEED("checked by the compiler");
 }

@@ -51,10 +51,6 @@ struct dtype_traits<storage_float<Format>> : detail::has_format<Format> {};
 template <>
 struct dtype_traits<_Float16> : detail::has_format<binary16> {};
 #endif
-#if defined(__ARM_FP16_FORMAT_IEEE)  // ARM's older type, which is not _Float16
-template <>
-struct dtype_traits<__fp16> : detail::has_format<binary16> {};
-#endif
 #if HEADROOM_DETAIL_HAS_BF16
 template <>
 struct dtype_traits<__bf16> : detail::has_format<brain16> {};

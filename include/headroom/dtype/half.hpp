@@ -31,8 +31,7 @@ namespace detail {
 
 template <class Element, class Bits>
 [[nodiscard]] auto as_elements(Bits* bits, std::size_t size) noexcept {
-  static_assert(std::is_same_v<std::remove_const_t<Bits>, std::uint16_t> || std::is_void_v<Bits>,
-                "headroom: as_half and as_bfloat16 take a pointer to std::uint16_t or to void, const or not");
+  static_assert(std::is_same_v<std::remove_const_t<Bits>, std::uint16_t> || std::is_void_v<Bits>);
   using Result = std::conditional_t<std::is_const_v<Bits>, const Element, Element>;
   return span<Result>(reinterpret_cast<Result*>(bits), size);
 }

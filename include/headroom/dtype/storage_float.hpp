@@ -12,30 +12,18 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-#if defined(__SIZEOF_INT128__)
-__extension__ typedef __int128 int128;
-__extension__ typedef unsigned __int128 uint128;
-#else
-using int128 = std::int64_t;
-using uint128 = std::uint64_t;
-#endif
-/// std::is_integral is false for 128-bit integers in strict mode (-std=c++17).
-template <class T>
-inline constexpr bool is_integer = std::is_integral_v<T> || std::is_same_v<T, int128> || std::is_same_v<T, uint128>;
-
 /// The bits of the value of format `To` nearest to the integer, rounded once.
 template <class To, class Integer>
 [[nodiscard]] constexpr typename To::bits_type convert_integer(Integer value) noexcept {
   using Bits = typename To::bits_type;
-  using Unsigned = std::conditional_t<(sizeof(Integer) > sizeof(std::uint64_t)), uint128, std::uint64_t>;
   const bool negative = value < Integer{0};
-  auto magnitude = static_cast<Unsigned>(value);
+  auto magnitude = static_cast<std::uint64_t>(value);
   if (negative) magnitude = ~magnitude + 1;
   if (magnitude == 0) return 0;
   int exponent = 0;
   // What is shifted out stays in the last digit ("rounding to odd"), which is enough to tell a tie from more than a tie.
   for (; magnitude >> 62 != 0; ++exponent) magnitude = (magnitude >> 1) | (magnitude & 1);
-  const std::uint64_t bits = nearest_magnitude<To>(static_cast<std::uint64_t>(magnitude), exponent);
+  const std::uint64_t bits = nearest_magnitude<To>(magnitude, exponent);
   return static_cast<Bits>((negative ? To::sign_mask : 0) | bits);
 }
 
@@ -46,11 +34,9 @@ template <class To, class Integer>
 template <class Format>
 class storage_float {
   template <class T>
-  static constexpr bool is_number = std::is_same_v<T, float> || std::is_same_v<T, double> || detail::is_integer<T>;
-
-  static_assert(
-      detail::fits_float<Format>(),
-      "headroom: a storage_float holds what float can hold: the format has too many digits, or too large or too small numbers");
+  static constexpr bool is_number = std::is_same_v<T, float> || std::is_same_v<T, double> ||
+                                    (std::is_integral_v<T> && sizeof(T) <= sizeof(std::uint64_t));
+  static_assert(detail::fits_float<Format>());
 
  public:
   using format = Format;

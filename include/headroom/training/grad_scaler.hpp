@@ -176,12 +176,12 @@ class GradScaler {
   }
 
   /// Unscales a tree of gradients and calls `f(gradients)` unless they overflowed: for a lambda, the update function of a
-  /// library, an optimizer without traits. A tree of floats, or of doubles, is unscaled in place; for other trees, and const
+  /// library, an optimizer without traits. A tree of floats and doubles is unscaled in place; for other trees, and const
   /// ones, `f` gets a new tree of floats. The tree is not remembered: call this once per tree and iteration.
   template <class Tree, class F>
   auto step_gradients(Tree&& gradients, F&& f) {
     detail::OptimizerState* state = nullptr;
-    constexpr bool is_wide = detail::every_leaf_is_v<Tree, float> || detail::every_leaf_is_v<Tree, double>;
+    constexpr bool is_wide = detail::every_leaf_is_v<Tree, float, double>;
     if constexpr (is_wide && !std::is_const_v<std::remove_reference_t<Tree>>) {
       if (enabled_) {
         detail::PlannedGradients<false> passes(executor_, gradients, std::true_type());

@@ -54,8 +54,10 @@ struct Holds {
     } else if constexpr (is_branch<T, branch_kind::pointer>()) {
       // std::vector<std::unique_ptr<T>> claims to be copyable, and so does every struct that has one.
       return (tree_traits<T>::is_shared ? shared_elements : 0U) | (std::is_copy_constructible_v<T> ? 0U : unique_owners);
+    } else if constexpr (is_detected_v<traits_subtrees_t, T>) {  // a tuple
+      return has_reference(traits_subtrees_t<T>{}) ? shared_elements : 0U;
     } else if constexpr (is_branch<T, branch_kind::product>()) {
-      return of_product(types<detected_or_t<void, traits_subtrees_t, T>>{}, fields_t<T>::are);
+      return fields_t<T>::owns ? 0U : unknown_owners;
     } else {
       return 0;
     }
@@ -66,12 +68,9 @@ struct Holds {
   static constexpr unsigned of_dtype() {
     return format_of<Dtype>::exponent_bits < binary32::exponent_bits ? floats | narrow_floats : floats;
   }
-  static constexpr unsigned of_product(types<void>, parts are) {
-    return are == parts::own ? 0U : are == parts::unknown ? unknown_owners : shared_elements;
-  }
   template <class... Ts>
-  static constexpr unsigned of_product(types<types<Ts...>>, parts) {
-    return (std::is_reference_v<Ts> || ...) ? shared_elements : 0U;
+  static constexpr bool has_reference(types<Ts...>) {
+    return (std::is_reference_v<Ts> || ...);
   }
 };
 template <class T>
@@ -93,24 +92,24 @@ template <class T>
 inline constexpr bool has_only_integers_v = (holds_v<T> & (Holds::floats | Holds::integers | Holds::unknown_types |
                                                            Holds::dynamic_nodes)) == Holds::integers;
 
-template <class To>
+template <class... Dtypes>
 struct HasOther {
   template <class T>
   static constexpr unsigned of() {
     if constexpr (node_kind_v<T> == node_kind::scalar) {
-      return std::is_same_v<T, To> ? 0U : 1U;
+      return (std::is_same_v<T, Dtypes> || ...) ? 0U : 1U;
     } else if constexpr (node_kind_v<T> == node_kind::tensor) {
-      return std::is_same_v<typename tensor_traits<T>::value_type, To> ? 0U : 1U;
+      return of<typename tensor_traits<T>::value_type>();
     } else {
       return 0;
     }
   }
 };
-/// Whether every leaf has dtype To, or could have it without a change of type.
-template <class T, class To>
-inline constexpr bool every_leaf_can_be_v = facts_of<HasOther<To>, bare<T>>() == 0;
-template <class T, class To>
-inline constexpr bool every_leaf_is_v = every_leaf_can_be_v<T, To> && !has_dynamic_node_v<T>;
+/// Whether every leaf has one of the dtypes, or could have it without a change of type.
+template <class T, class... Dtypes>
+inline constexpr bool every_leaf_can_be_v = facts_of<HasOther<Dtypes...>, bare<T>>() == 0;
+template <class T, class... Dtypes>
+inline constexpr bool every_leaf_is_v = every_leaf_can_be_v<T, Dtypes...> && !has_dynamic_node_v<T>;
 
 template <class T>
 constexpr bool check_has_floats() {

@@ -18,9 +18,6 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-template <class>
-inline constexpr bool never = false;
-
 template <class Dtype, class To>
 using dtype_or = std::conditional_t<std::is_same_v<To, same_dtype>, Dtype, To>;
 
@@ -61,14 +58,12 @@ constexpr auto rebound_struct() {
     return type_tag<T>{};
   } else if constexpr (is_detected_v<struct_rebind_t, T, To>) {
     return type_tag<struct_rebind_t<T, To>>{};
-  } else if constexpr (template_over_scalar<T, To>::value) {
-    return template_over_scalar<T, To>{};
   } else {
-    static_assert(never<T>,
+    static_assert(template_over_scalar<T, To>::value,
                   "headroom: this struct has no counterpart with elements of another dtype. Use the _into form of the verb "
                   "with a destination of your own, make the struct a class template whose first parameter is its scalar, or "
                   "specialise headroom::tree_traits<T> with: template <class To> using rebind = ...;");
-    return type_tag<T>{};
+    return template_over_scalar<T, To>{};
   }
 }
 
@@ -85,9 +80,9 @@ void assign_part(const Old& old_part, New& new_part) {
   } else if constexpr (std::is_same_v<New, rebound_t<Old, To>>) {
     new_part = detail::make_like<To>(old_part);
   } else {
-    static_assert(std::is_same_v<New, rebound_t<Old, same_dtype>>,
-                  "headroom: a member of this struct is a view (a span, a map) or of a type that does not follow the struct's "
-                  "dtype, so the verb cannot make a new one: use its _into or _in_place form");
+    static_assert(
+        std::is_same_v<New, rebound_t<Old, same_dtype>>,
+        "headroom: a member of this struct is a view or does not follow its dtype: use the verb's _into or _in_place");
     new_part = detail::make_like<same_dtype>(old_part);
   }
 }
@@ -95,7 +90,6 @@ template <class To, class Old, class New, std::size_t... I>
 void assign_parts(const Old& old_struct, New& new_struct, std::index_sequence<I...>) {
   Product<const Old> old_parts(old_struct);
   Product<New> new_parts(new_struct);
-  static_assert(sizeof...(I) == Product<New>::size, "headroom: the rebound struct has another number of children");
   (detail::assign_part<To>(old_parts.template part<I>(), new_parts.template part<I>()), ...);
 }
 

@@ -133,28 +133,25 @@ constexpr bool is_dynamic_node() {
 
 // ---- HEADROOM_TREE ----
 
-/// Whether a struct owns its parts: known of members in HEADROOM_TREE and of tuples. An expression there (`net.weight`), or a
-/// function children(), may lead anywhere.
-enum class parts { own, referenced, unknown };
-constexpr parts parts_named(const char* names, bool has_reference) {
+/// Whether all names in HEADROOM_TREE are members. The parts of an expression (`net.weight`) may belong to another struct.
+constexpr bool are_members(const char* names) {
   for (; *names != '\0'; ++names) {
-    if (*names == '.' || *names == '>' || *names == '(') return parts::unknown;
+    if (*names == '.' || *names == '>' || *names == '(') return false;
   }
-  return has_reference ? parts::referenced : parts::own;
+  return true;
 }
 
 /// The parts of a product: a tuple of references to its members (or views), and their names as passed to HEADROOM_TREE,
-/// "weight, bias"; null if there are none.
-template <class Owner, parts Are, class Members>
+/// "weight, bias"; null if there are none. `Owns`: a copy of the owner is known to have parts of its own.
+template <class Owner, bool Owns, class Members>
 struct Fields {
-  static constexpr parts are = Are;
+  static constexpr bool owns = Owns;
   Members members;
   const char* names;
 };
-template <class Owner, parts Are, class... Members>
+template <class Owner, bool Owns, class... Members>
 constexpr auto make_fields(const char* names, Members&... members) {
-  using Parts = std::tuple<Members&...>;
-  return Fields<Owner, Are, Parts>{Parts(members...), names};
+  return Fields<Owner, Owns, std::tuple<Members&...>>{{members...}, names};
 }
 
 }  // namespace detail
@@ -165,14 +162,15 @@ constexpr auto make_fields(const char* names, Members&... members) {
 /// members, in the body of the struct (also of a class template) or after it in its namespace. Members without gradients need
 /// not be named; what they are in a new struct is said at tree_traits. Do not name static members, which would be scaled once
 /// for each struct.
-#define HEADROOM_TREE(Type, ...)                                                                                               \
-  [[maybe_unused]] constexpr auto headroom_tree(Type& self) {                                                                  \
-    constexpr auto are =                                                                                                       \
-        ::headroom::detail::parts_named(#__VA_ARGS__, false HEADROOM_DETAIL_EACH(HEADROOM_DETAIL_OR_REFERENCE, __VA_ARGS__));  \
-    return ::headroom::detail::make_fields<Type, are>(#__VA_ARGS__ HEADROOM_DETAIL_EACH(HEADROOM_DETAIL_MEMBER, __VA_ARGS__)); \
+#define HEADROOM_TREE(Type, ...)                                                                                           \
+  [[maybe_unused]] constexpr auto headroom_tree(Type& self) {                                                              \
+    constexpr bool owns =                                                                                                  \
+        ::headroom::detail::are_members(#__VA_ARGS__) HEADROOM_DETAIL_EACH(HEADROOM_DETAIL_AND_NO_REFERENCE, __VA_ARGS__); \
+    return ::headroom::detail::make_fields<Type, owns>(                                                                    \
+        #__VA_ARGS__ HEADROOM_DETAIL_EACH(HEADROOM_DETAIL_MEMBER, __VA_ARGS__));                                           \
   }
 
-#define HEADROOM_DETAIL_OR_REFERENCE(m) || ::std::is_reference_v<decltype(self.m)>
+#define HEADROOM_DETAIL_AND_NO_REFERENCE(m) &&(!::std::is_reference_v<decltype(self.m)>)
 #define HEADROOM_DETAIL_MEMBER(m) , self.m
 
 // "f(a) f(b)" from "a, b": each of 64 slots has a member or (), of which nothing is left, since it makes STOP a comma and so

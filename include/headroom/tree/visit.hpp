@@ -199,14 +199,14 @@ struct branch<branch_kind::variant> {
 
   template <class Visit, class First, class... Second>
   static void walk(const Path& path, Visit& visit, First& first, Second&... second) {
-    static_assert(((std::variant_size_v<bare<First>> == std::variant_size_v<bare<Second>>)&&...),
-                  "headroom: the two trees differ in structure: their variants have different numbers of alternatives");
-    if (first.valueless_by_exception()) throw_invalid_argument({path.name(), " is a variant that has lost its value"});
+    const bool lost = first.valueless_by_exception() || (second.valueless_by_exception() || ...);
+    if (lost) throw_invalid_argument({path.name(), " is a variant that has lost its value"});
     (check_same_alternative(path, first.index(), second.index()), ...);
     walk_alternative<0>(path, visit, first, second...);
   }
   template <class To, std::size_t I = 0, class T>
   static rebuilt_t<T, To> make_like(const T& node) {
+    if (node.valueless_by_exception()) throw_invalid_argument({"a variant of the tree has lost its value"});
     if constexpr (I + 1 < std::variant_size_v<T>) {
       if (node.index() != I) return make_like<To, I + 1>(node);
     }
@@ -281,8 +281,8 @@ template <class T>
 using names_t = decltype(tree_traits<T>::names[0]);
 
 /// What a route of T led to, as Fields: those of HEADROOM_TREE, or the tuple that children(T&) returned.
-template <class T, class Owner, parts Are, class Members>
-constexpr auto as_fields(const Fields<Owner, Are, Members>& fields) {
+template <class T, class Owner, bool Owns, class Members>
+constexpr auto as_fields(const Fields<Owner, Owns, Members>& fields) {
   static_assert(std::is_same_v<T, Owner>,
                 "headroom: this struct has the HEADROOM_TREE of its base, which does not know the struct's own members; write "
                 "one for it: HEADROOM_TREE(Type, member of the base, ..., member, ...)");
@@ -293,7 +293,7 @@ constexpr auto as_fields(const std::tuple<Children...>& children) {
   static_assert(((std::is_lvalue_reference_v<Children> || is_view_v<bare<Children>>)&&...),
                 "headroom: children(T&) returns copies, so nothing done to them would reach the struct; write: return "
                 "std::tie(member, ...);  (only views, such as headroom::span, may be returned by value)");
-  return Fields<T, parts::unknown, std::tuple<Children...>>{children, nullptr};
+  return Fields<T, false, std::tuple<Children...>>{children, nullptr};
 }
 
 /// The parts of a struct or tuple by the first route that exists; children(T&) is called once.
@@ -358,8 +358,7 @@ struct branch<branch_kind::product> {
   template <std::size_t... I, class Visit, class First, class... Second>
   static void walk_parts(std::index_sequence<I...>, const Path& path, [[maybe_unused]] Visit& visit, Product<First> first,
                          [[maybe_unused]] Product<Second>... second) {
-    static_assert(((Product<First>::size == Product<Second>::size) && ...),
-                  "headroom: the two trees differ in structure: a struct or tuple of the one has more parts than the other's");
+    static_assert(((sizeof...(I) == Product<Second>::size) && ...), "headroom: the two trees differ in their numbers of parts");
     [[maybe_unused]] Path here{&path, first.fields.names == nullptr ? append_element : append_field, first.fields.names};
     (walk_part<I>(here, visit, first, second...), ...);
   }
@@ -404,8 +403,6 @@ void walk_alike(const Path& path, Visit& visit, First& first, Second&... second)
     visit(path, first, second...);
   } else if constexpr (node == node_kind::branch) {
     constexpr branch_kind kind = kind_of_branch<bare<First>>();
-    static_assert(((kind == kind_of_branch<bare<Second>>()) && ...),
-                  "headroom: the two trees differ in structure: a struct, a sequence, a map or a variant faces something else");
     branch<kind>::walk(path, visit, first, second...);
   }
 }
