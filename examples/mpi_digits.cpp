@@ -28,7 +28,7 @@
 #include <fstream>
 #include <headroom/adapters/mpi.hpp>
 #include <headroom/headroom.hpp>
-#include <headroom/state/digest.hpp>
+#include <headroom/state/state_dict.hpp>
 #include <limits>
 #include <optional>
 #include <stdexcept>

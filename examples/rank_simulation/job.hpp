@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <headroom/state/digest.hpp>
+#include <headroom/state/state_dict.hpp>
 #include <queue>
 #include <stdexcept>
 #include <vector>

@@ -20,8 +20,7 @@ declare -A may_include=(
   [ops]="$base dtype tree kernel"
   [state]="$base dtype"
   [policy]="$base dtype state"
-  [ops/policy_verbs.hpp]="config.hpp ops policy" # the verbs of policies, which policies only declare
-  [training]="$base dtype tree kernel ops ops/policy_verbs.hpp state policy"
+  [training]="$base dtype tree kernel ops state policy"
   [observe]="$base dtype tree kernel ops state policy"
   [adapters]="$base dtype tree ops state policy training"
 )
@@ -35,7 +34,7 @@ fault() {
 # A header's room is its folder, or itself where it lies at the top; the loops are a room too, which each instruction set includes.
 room_of() {
   case $1 in
-    kernel/boundary.hpp | ops/policy_verbs.hpp) echo "$1" ;;
+    kernel/boundary.hpp) echo "$1" ;;
     kernel/*.inl) echo kernel/kernels.inl ;;
     */*) dirname "$1" ;;
     *) echo "$1" ;;

@@ -7,7 +7,6 @@ cd "$1"
 declare -A elsewhere=(
   [config.hpp]="build/flags"
   [kernel/boundary.hpp]="kernel" # data only
-  [ops/policy_verbs.hpp]="policy/verbs.cpp" # defines what policy/verbs.hpp declares
 )
 
 faults=0

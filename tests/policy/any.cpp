@@ -1,8 +1,8 @@
 #include <headroom/dtype/half.hpp>
 #include <headroom/headroom.hpp>
 #include <headroom/policy/any.hpp>
-#include <headroom/policy/concept.hpp>
 #include <headroom/policy/tolerance.hpp>
+#include <headroom/policy/verbs.hpp>
 
 #include <string>
 #include <type_traits>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/hysteresis.hpp>
-#include <headroom/policy/loss_scale_config.hpp>
 
 #include <cmath>
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
-#include <headroom/state/digest.hpp>
+#include <headroom/state/state_dict.hpp>
 #include <headroom/training/reducer.hpp>
 
 #include <ATen/ATen.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/state/digest.hpp>
+#include <headroom/state/state_dict.hpp>
 #include <headroom/training/reducer.hpp>
 
 #define OMPI_SKIP_MPICXX 1   // the C++ bindings, which MPI 3 removed and which

@@ -3,8 +3,8 @@
 #include <headroom/config.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/dtype/half.hpp>
-#include <headroom/policy/concept.hpp>
-#include <headroom/policy/loss_scale_config.hpp>
+#include <headroom/policy/dynamic.hpp>
+#include <headroom/policy/verbs.hpp>
 #include <headroom/report.hpp>
 
 #include <algorithm>

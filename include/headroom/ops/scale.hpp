@@ -50,6 +50,17 @@ auto scale_dynamic(const Executor& executor, const Tree& tree, double factor) {
   return scaled;
 }
 
+/// Trees that are not scaled stay as they are, those of NoOpLossScale.
+template <class Tree>
+constexpr Tree pass_through(Tree&& tree) {
+  check_has_floats<bare<Tree>>();
+  return std::forward<Tree>(tree);
+}
+template <class Executor, class Tree>
+constexpr Tree pass_through(const Executor&, Tree&& tree) {
+  return detail::pass_through(std::forward<Tree>(tree));
+}
+
 }  // namespace detail
 
 /// A copy of the tree times the factor. Dtypes are kept, except that a 16-bit scalar, usually a loss, becomes float. A

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/ops/measure.hpp>
 #include <headroom/ops/transform.hpp>
 
+#include <type_traits>
 #include <utility>
 
 namespace headroom {
@@ -20,6 +22,25 @@ template <class To = same_dtype, class Tree>
 [[nodiscard]] auto unscale(Tree&& tree, const float& loss_scale) {
   return headroom::unscale<To>(sequential, std::forward<Tree>(tree), loss_scale);
 }
+
+namespace detail {
+
+/// Trees that have that dtype already stay as they are: NoOpLossScale only measures them.
+template <class To, class Executor, class Tree>
+auto unscale_by_1(const Executor& executor, Tree&& tree) {
+  if constexpr (std::is_same_v<To, same_dtype> || every_leaf_is_v<Tree, To>) {
+    const GradientReport report = detail::max_abs_of(executor, tree, false);
+    return Unscaled<Tree>{std::forward<Tree>(tree), report};
+  } else {
+    return headroom::unscale<To>(executor, std::forward<Tree>(tree), 1.0F);
+  }
+}
+template <class To, class Tree>
+auto unscale_by_1(Tree&& tree) {
+  return detail::unscale_by_1<To>(sequential, std::forward<Tree>(tree));
+}
+
+}  // namespace detail
 
 /// Unscales the gradients in place. 16-bit gradients are rounded, and may underflow, in their own dtype.
 template <class Executor, class Tree>

@@ -4,14 +4,12 @@
 #include <headroom/detail/detect.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/policy/amax.hpp>
-#include <headroom/policy/concept.hpp>
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/hysteresis.hpp>
 #include <headroom/policy/presets.hpp>
 #include <headroom/policy/verbs.hpp>
 #include <headroom/report.hpp>
-#include <headroom/state/digest.hpp>
 #include <headroom/state/fields.hpp>
 #include <headroom/state/state_dict.hpp>
 

@@ -5,9 +5,24 @@
 #include <headroom/state/fields.hpp>
 
 #include <string>
+#include <utility>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
+
+namespace detail {
+
+// What NoOpLossScale does with trees: see ops/scale.hpp and ops/unscale.hpp.
+template <class Tree>
+constexpr Tree pass_through(Tree&& tree);
+template <class Executor, class Tree>
+constexpr Tree pass_through(const Executor& executor, Tree&& tree);
+template <class To, class Tree>
+auto unscale_by_1(Tree&& tree);
+template <class To, class Executor, class Tree>
+auto unscale_by_1(const Executor& executor, Tree&& tree);
+
+}  // namespace detail
 
 /// No loss scale, for training in float or bfloat16 with the same loop: jmp's NoOpLossScale. `scale` and `unscale` return the
 /// tree itself, a reference to it if it is an lvalue, or for another dtype a converted tree; gradients are still checked if a
@@ -19,6 +34,15 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
   [[nodiscard]] constexpr float inv_scale() const noexcept { return 1.0F; }
   [[nodiscard]] constexpr NoOpLossScale adjust(bool) const noexcept { return *this; }
   [[nodiscard]] constexpr NoOpLossScale adjust(const GradientReport&) const noexcept { return *this; }
+
+  template <class... Args>
+  [[nodiscard]] constexpr decltype(auto) scale(Args&&... args) const {
+    return detail::pass_through(std::forward<Args>(args)...);
+  }
+  template <class To = same_dtype, class... Args>
+  [[nodiscard]] auto unscale(Args&&... args) const {
+    return detail::unscale_by_1<To>(std::forward<Args>(args)...);
+  }
 
   /// Returns the same policy, which has no settings. Throws std::invalid_argument if one is given.
   [[nodiscard]] NoOpLossScale with_settings(const StateDict& settings) const {

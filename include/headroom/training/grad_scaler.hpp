@@ -5,11 +5,10 @@
 #include <headroom/ops/clip.hpp>
 #include <headroom/ops/scale.hpp>
 #include <headroom/ops/unscale.hpp>
-#include <headroom/policy/concept.hpp>
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/dynamic.hpp>
+#include <headroom/policy/verbs.hpp>
 #include <headroom/report.hpp>
-#include <headroom/state/digest.hpp>
 #include <headroom/state/state_dict.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/training/reducer.hpp>

@@ -5,9 +5,9 @@
 #include <headroom/detail/error.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/kernel/action.hpp>
-#include <headroom/policy/concept.hpp>
+#include <headroom/policy/verbs.hpp>
 #include <headroom/report.hpp>
-#include <headroom/state/digest.hpp>
+#include <headroom/state/state_dict.hpp>
 
 #include <algorithm>
 #include <cstddef>
