@@ -101,12 +101,11 @@ TEST_CASE("what a StateDict cannot hold is refused") {
 
 TEST_CASE("states are equal exactly where their digests are") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  const StateValue values[] = {
-    0, 1, -1, 2, std::numeric_limits<std::int64_t>::min(), 0.0, -0.0, 1.0, 2.0, 0x1p63, infinity, "", "a", "b", "aa", "0", "ab",
-    "ba",
-    "a
-    "};
-    constexpr std::size_t count = sizeof values / sizeof *values;
+  const StateValue values[] = {0,        1,    -1,   2,    std::numeric_limits<std::int64_t>::min(),
+                               0.0,      -0.0, 1.0,  2.0,  0x1p63,
+                               infinity, "",   "a",  "b",  "aa",
+                               "0",      "ab", "ba", "a\n"};
+  constexpr std::size_t count = sizeof values / sizeof *values;
   const char* keys[] = {"", "a", "b", "ab", "a "};
   std::vector<StateDict> states = {{}};
   for (const char* key : keys) {

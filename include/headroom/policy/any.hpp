@@ -33,20 +33,22 @@ class HeldLossScale {
  public:
   virtual ~HeldLossScale() = default;
   [[nodiscard]] virtual const void* type() const noexcept = 0;
-  [[nodiscard]] virtual std::string name() const = 0;
   [[nodiscard]] virtual float loss_scale() const noexcept = 0;
   [[nodiscard]] virtual AnyLossScale adjust(bool grads_finite) const noexcept = 0;
   [[nodiscard]] virtual AnyLossScale adjust(const GradientReport& report) const noexcept = 0;
-  [[nodiscard]] virtual bool equals(const HeldLossScale& other) const = 0;
   [[nodiscard]] virtual StateDict state_dict() const = 0;
-  [[nodiscard]] virtual std::uint64_t state_digest() const = 0;
   [[nodiscard]] virtual AnyLossScale from_state_dict(const StateDict& dict) const = 0;
   [[nodiscard]] virtual AnyLossScale with_settings(const StateDict& settings) const = 0;
 };
 template <class Policy>
 class Held;
-[[noreturn]] inline void throw_none(const char* member, const std::string& policy) {
-  throw_logic_error({member, ": the policy '", policy, "' has none"});
+/// The name of a policy in its state.
+[[nodiscard]] inline std::string policy_name(const StateDict& state) {
+  const StateValue* name = state.find("policy");
+  return name != nullptr && name->is_text() ? name->text() : "(of your own)";
+}
+[[noreturn]] inline void throw_none(const char* member, const StateDict& state) {
+  throw_logic_error({member, ": the policy '", detail::policy_name(state), "' has none"});
 }
 
 }  // namespace detail
@@ -54,10 +56,10 @@ class Held;
 /// Any policy, chosen at run time: one of headroom's or of your own. With a NoOpLossScale in it, scaling multiplies by 1, while
 /// NoOpLossScale by itself does nothing.
 ///
-/// A policy of your own only has to be one (is_loss_scale_v) whose functions throw nothing. Whatever else it has is used: `==`
-/// (without it, it equals no other), `policy_name()`, `with_settings`, and `state_dict()` with `from_state_dict`, through which
-/// settings, counter and scale are read and changed, by the keys that headroom's own policies have for them. Copies share the
-/// policy, which never changes; each adjust allocates the next one.
+/// A policy of your own only has to be one (is_loss_scale_v) whose functions throw nothing. If it has them, `with_settings` is
+/// used, and `state_dict()` with `from_state_dict`, by the keys of headroom's own policies: settings, counter, scale, name and
+/// `==` come from the state. A policy without a state equals no other. Copies share the policy, which never changes; each
+/// adjust allocates the next one.
 class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   template <class Policy>
   static constexpr bool can_hold = !std::is_same_v<Policy, AnyLossScale> && is_loss_scale_v<Policy>;
@@ -65,9 +67,6 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
  public:
   template <class Policy = DynamicLossScale, std::enable_if_t<can_hold<Policy>, int> = 0>
   AnyLossScale(const Policy& policy = Policy()) : held_(std::make_shared<detail::Held<Policy>>(policy)) {}
-  AnyLossScale(const AnyLossScale&) = default;  // nothing is moved, so that none is left without a policy
-  AnyLossScale& operator=(const AnyLossScale&) = default;
-  ~AnyLossScale() = default;
 
   [[nodiscard]] float loss_scale() const noexcept { return held_->loss_scale(); }
   [[nodiscard]] float inv_scale() const noexcept { return 1.0F / loss_scale(); }
@@ -77,7 +76,7 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   /// Whether it holds a policy with settings, as all that adapt have. NoOpLossScale and ConstantLossScale have none.
   [[nodiscard]] bool has_config() const { return held_->state_dict().contains("growth_interval"); }
 
-  // The following members throw std::logic_error naming the policy if it has no such thing.
+  // The following members throw std::logic_error naming the policy if it has no settings, counter, or scale to set.
 
   /// The settings that all policies share. Others, a hysteresis say, are in get<Policy>().config().
   [[nodiscard]] LossScaleConfig config() const {
@@ -113,29 +112,35 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
     return static_cast<const detail::Held<Policy>&>(*held_).policy;
   }
 
-  /// The name in its states; for a policy of your own its `policy_name()`, if it has one.
-  [[nodiscard]] std::string policy_name() const { return held_->name(); }
+  /// The "policy" of its state, or "(of your own)".
+  [[nodiscard]] std::string policy_name() const { return detail::policy_name(held_->state_dict()); }
   /// The policy's own state.
   [[nodiscard]] StateDict state_dict() const {
     StateDict state = held_->state_dict();
-    if (state.empty()) detail::throw_none("state_dict", policy_name());
+    if (state.empty()) detail::throw_none("state_dict", state);
     return state;
   }
   /// Of the policy's own state, or of its scale if it has none: what ranks compare.
-  [[nodiscard]] std::uint64_t state_digest() const { return held_->state_digest(); }
-  /// The policy of this state, of whatever kind of headroom's; a scaler's state will do. Throws std::invalid_argument naming
+  [[nodiscard]] std::uint64_t state_digest() const {
+    const StateDict state = held_->state_dict();
+    return digest(state.empty() ? StateDict{{"loss_scale", loss_scale()}} : state);
+  }
+  /// The policy of this state, which may be of any of headroom's policies, or of a scaler. Throws std::invalid_argument naming
   /// key and value if one is missing, unknown, of another type or out of range. A policy of your own is read by its own
   /// from_state_dict. (A template, so that only its callers compile all policies.)
   template <class Table = void>
   [[nodiscard]] static AnyLossScale from_state_dict(const StateDict& dict);
 
-  friend bool operator==(const AnyLossScale& a, const AnyLossScale& b) { return a.held_->equals(*b.held_); }
+  friend bool operator==(const AnyLossScale& a, const AnyLossScale& b) {
+    const StateDict state = a.held_->state_dict();
+    return a.held_->type() == b.held_->type() && !state.empty() && state == b.held_->state_dict();
+  }
   friend bool operator!=(const AnyLossScale& a, const AnyLossScale& b) { return !(a == b); }
 
  private:
   [[nodiscard]] StateDict state_with(const char* member, const char* key) const {
     StateDict state = held_->state_dict();
-    if (!state.contains(key)) detail::throw_none(member, policy_name());
+    if (!state.contains(key)) detail::throw_none(member, state);
     return state;
   }
 
@@ -144,10 +149,6 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
 
 namespace detail {
 
-template <class P>
-using equal_t = decltype(std::declval<const P&>() == std::declval<const P&>());
-template <class P>
-using name_t = decltype(P::policy_name());
 template <class P>
 using from_state_t = decltype(P::from_state_dict(std::declval<const P&>().state_dict()));
 template <class P>
@@ -163,17 +164,6 @@ class Held final : public HeldLossScale {
   [[nodiscard]] float loss_scale() const noexcept override { return policy.loss_scale(); }
   [[nodiscard]] AnyLossScale adjust(bool grads_finite) const noexcept override { return policy.adjust(grads_finite); }
   [[nodiscard]] AnyLossScale adjust(const GradientReport& report) const noexcept override { return policy.adjust(report); }
-  [[nodiscard]] bool equals([[maybe_unused]] const HeldLossScale& other) const override {
-    if constexpr (is_detected_v<equal_t, Policy>) {
-      return other.type() == type() && policy == static_cast<const Held&>(other).policy;
-    } else {
-      return false;
-    }
-  }
-  [[nodiscard]] std::string name() const override {
-    if constexpr (is_detected_v<name_t, Policy>) return Policy::policy_name();
-    return "(of your own)";
-  }
   [[nodiscard]] StateDict state_dict() const override {
     if constexpr (is_detected_v<from_state_t, Policy>) {
       return policy.state_dict();
@@ -181,14 +171,13 @@ class Held final : public HeldLossScale {
       return {};
     }
   }
-  [[nodiscard]] std::uint64_t state_digest() const override { return detail::state_digest(policy); }
   [[nodiscard]] AnyLossScale from_state_dict([[maybe_unused]] const StateDict& dict) const override {
     if constexpr (is_detected_v<from_state_t, Policy>) return Policy::from_state_dict(dict);
-    throw_none("from_state_dict", name());
+    throw_none("from_state_dict", {});
   }
   [[nodiscard]] AnyLossScale with_settings([[maybe_unused]] const StateDict& settings) const override {
     if constexpr (is_detected_v<with_settings_t, Policy>) return policy.with_settings(settings);
-    throw_none("with_settings", name());
+    throw_none("with_settings", state_dict());
   }
 
   const Policy policy;

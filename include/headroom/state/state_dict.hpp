@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <initializer_list>
 #include <limits>
 #include <string>
@@ -91,16 +90,9 @@ class StateValue {
 
 namespace detail {
 
-/// With a point or an exponent in it, which tells 500.0 from the integer 500. Subnormal numbers are hexadecimal, because
-/// to_text makes zeros of them on a processor that flushes them.
+/// With a point or an exponent in it, which tells 500.0 from the integer 500. Subnormal numbers may lose
+/// digits on a processor that flushes them.
 [[nodiscard]] inline std::string real_text(const double& value) {
-  const auto bits = bit_cast<std::uint64_t>(value), magnitude = bits & binary64::abs_mask;
-  if (magnitude != 0 && magnitude <= binary64::mantissa_mask) {
-    char text[40];
-    std::snprintf(text, sizeof text, "%s0x%llxp-1074", bits == magnitude ? "" : "-",
-                  static_cast<unsigned long long>(magnitude));
-    return text;
-  }
   std::string text = to_text(value);
   return text.find_first_of(".en") == std::string::npos ? text += ".0" : text;
 }
@@ -135,11 +127,7 @@ inline std::string to_text(const StateValue& value) {
 /// iterate over it and write the pairs to your own; state/text.hpp turns it into text, adapters/nlohmann_json.hpp into JSON.
 class StateDict {
  public:
-  struct Entry {
-    std::string first;
-    StateValue second;
-    friend bool operator==(const Entry& a, const Entry& b) { return a.first == b.first && a.second == b.second; }
-  };
+  using Entry = std::pair<std::string, StateValue>;
 
   StateDict() = default;
   /// Throws std::invalid_argument if a key occurs twice.
@@ -243,7 +231,7 @@ template <class Policy>
   } else if constexpr (is_detected_v<state_dict_t, Policy>) {
     return headroom::digest(policy.state_dict());
   } else {
-    return digest_with(first_digest, bit_cast<std::uint32_t>(policy.loss_scale()));
+    return headroom::digest({{"loss_scale", policy.loss_scale()}});
   }
 }
 
