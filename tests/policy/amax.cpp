@@ -335,6 +335,4 @@ TEST_CASE("logarithms in 2^-20 bits are rounded down, everywhere") {
   }
   static_assert(log2_below(65504.0) == (16 << 20) - (1 << 10) && log2_below(4.0) == 2 << 20);
   static_assert(power_of_two(-200) == 0x1p-126F && power_of_two(3) == 8.0F && power_of_two(200) == 0x1p126F);
-  static_assert(bits_lower(1024.0F, 8) == 4.0F && bits_lower(0x1p-120F, 8) == 0x1p-126F);
-  static_assert(is_positive(1e-310) && !is_positive(0.0) && !is_positive(-1.0) && !is_positive(-0.0));
 }

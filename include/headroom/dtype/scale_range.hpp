@@ -30,6 +30,7 @@ inline constexpr double largest_float = static_cast<double>(std::numeric_limits<
 inline constexpr double rounds_to_infinity = bit_cast<double>(std::uint64_t{0x47EFFFFFF0000000});  // the least, in float
 inline constexpr double smallest_double = std::numeric_limits<double>::denorm_min();
 inline constexpr double largest_double = std::numeric_limits<double>::max();
+inline constexpr double infinity = bit_cast<double>(binary64::infinity_bits);
 inline constexpr double just_above_1 = 1.0 + std::numeric_limits<double>::epsilon();
 inline constexpr double just_below_1 = 1.0 - std::numeric_limits<double>::epsilon() / 2.0;
 
@@ -58,6 +59,12 @@ template <class T>
 }
 [[nodiscard]] constexpr bool is_power_of_two(const float& value) noexcept {
   return (bit_cast<std::uint32_t>(value) & binary32::mantissa_mask) == 0;  // for normal numbers, as scales are
+}
+
+/// 2^exponent, or the end of the range of scales.
+[[nodiscard]] constexpr float power_of_two(std::int32_t exponent) noexcept {
+  const std::int32_t in_range = exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
+  return bit_cast<float>(static_cast<std::uint32_t>(in_range + 127) << 23U);
 }
 
 /// A text that is read back as this number, with as few digits as that takes, whatever the locale. Not by <charconv>, which

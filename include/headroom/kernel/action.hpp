@@ -42,7 +42,6 @@ struct Action {
 }
 /// What is said of gradients that are not finite.
 [[nodiscard]] constexpr GradientNorm overflow() noexcept {
-  constexpr auto infinity = bit_cast<double>(binary64::infinity_bits);
   return {{false, infinity}, infinity};
 }
 [[nodiscard]] inline GradientNorm norm_of(const Found& found) noexcept {

@@ -8,7 +8,6 @@
 #include <headroom/dtype/scale_range.hpp>
 #include <headroom/dtype/span.hpp>
 #include <headroom/ops/for_each_block.hpp>
-#include <headroom/policy/amax.hpp>
 
 #include <algorithm>
 #include <array>
@@ -25,8 +24,8 @@ inline namespace HEADROOM_BUILD {
 struct FormatShares {
   std::uint64_t elements = 0;    ///< those that are finite and not zero; shares are of these
   std::uint64_t underflows = 0;  ///< that become zero
-  std::uint64_t subnormals = 0;  ///< that do not, and are below the smallest normal number before they are rounded
-  std::uint64_t overflows = 0;   ///< that become Inf, at least: of the format's highest exponent at most the largest is counted
+  std::uint64_t subnormals = 0;  ///< that become subnormal: not zero, but below the smallest normal number before rounding
+  std::uint64_t overflows = 0;   ///< that become Inf. A lower bound: of those with the highest exponent only the largest counts
 
   [[nodiscard]] constexpr double underflow_share() const noexcept { return share(underflows); }
   [[nodiscard]] constexpr double subnormal_share() const noexcept { return share(subnormals); }

@@ -7,11 +7,13 @@
 #include <headroom/dtype/format.hpp>
 #include <headroom/dtype/scale_range.hpp>
 #include <headroom/report.hpp>
+#include <headroom/state/fields.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,7 +46,7 @@ struct HistoryTotals {
 
 /// What a history says about the training: the first of these that holds, from the top.
 enum class Verdict {
-  /// The loss recorded with the last step is Inf or NaN, or NaN and no Inf was found in each of the last 16 steps.
+  /// The loss recorded with the last step is Inf or NaN.
   loss_is_not_finite,
   /// The last step ran at `min_scale` or below, and two or more of the last 64 steps were not finite there.
   at_floor,
@@ -73,7 +75,7 @@ struct HistoryConfig {
   /// The share of steps that may be not finite; in [0, 1]. A rule that doubles the scale after n finite steps skips at most
   /// about one in n + 1 once the scale has settled.
   double skip_tolerance = 0.05;
-  /// The largest gradient times the scale should not be below this; above 0. By default 16 octaves above the smallest half.
+  /// What the largest gradient times the scale should reach; above 0. By default 16 octaves above the smallest half.
   double lowest_peak = 0x1p-8;
 
   /// The defaults for gradients of dtype T: `lowest_peak` is 16 octaves above the smallest number of T, or in the middle of its
@@ -92,17 +94,14 @@ struct HistoryConfig {
     return config;
   }
 
-  /// Throws std::invalid_argument naming the first field that is out of range, and its value.
-  void check() const {
-    if (capacity < 1 || capacity > std::size_t{1} << 24U) {
-      detail::throw_bad_value("capacity", static_cast<double>(capacity), "in [1, 2^24]");
-    }
-    detail::check_loss_scale("min_scale", min_scale);
-    if (warm_up < 0) detail::throw_bad_value("warm_up", warm_up, "0 or more");
-    if (!detail::is_zero(skip_tolerance)) {
-      detail::check_in("skip_tolerance", skip_tolerance, detail::smallest_double, 1.0, "in [0, 1]");
-    }
-    detail::check_in("lowest_peak", lowest_peak, detail::smallest_double, detail::largest_double, "above 0 and finite");
+  template <class Visit>
+  static constexpr void fields(Visit&& visit) {
+    using Config = HistoryConfig;
+    visit("capacity", &Config::capacity, 1, 1 << 24, "in [1, 2^24]");
+    visit("min_scale", &Config::min_scale, smallest_loss_scale, largest_loss_scale, "in [2^-126, 2^126]");
+    visit("warm_up", &Config::warm_up, 0, std::numeric_limits<std::int64_t>::max(), "0 or more");
+    visit("skip_tolerance", &Config::skip_tolerance, 0.0, 1.0, "in [0, 1]");
+    visit("lowest_peak", &Config::lowest_peak, detail::smallest_double, detail::largest_double, "above 0 and finite");
   }
 };
 
@@ -127,7 +126,7 @@ class History {
   explicit History(std::size_t capacity) : History(HistoryConfig{capacity}) {}
   /// Throws std::invalid_argument naming the field if one is out of range.
   explicit History(const HistoryConfig& config) : config_(config) {
-    config_.check();
+    detail::check_fields(config_);
     ring_.resize(config_.capacity);
   }
 
@@ -150,9 +149,12 @@ class History {
     const bool is_finite = (detail::bit_cast<std::uint64_t>(loss) & binary64::abs_mask) < binary64::infinity_bits;
     next_loss_finite_ = is_finite && next_loss_finite_.value_or(true);
   }
-  /// Called at the end of a `record` whose verdict is not that of the one before, or for the first one not warming_up. What it
-  /// throws goes to the caller of `record`; the step has been recorded.
-  void set_on_verdict(std::function<void(const History&)> on_verdict) { on_verdict_ = std::move(on_verdict); }
+  /// Called at the end of each `record` that changes the verdict, which is warming_up at first. What it throws goes to the
+  /// caller of `record`; the step has been recorded.
+  void set_on_verdict(std::function<void(const History&)> on_verdict) {
+    on_verdict_ = std::move(on_verdict);
+    told_ = verdict();
+  }
 
   [[nodiscard]] const HistoryTotals& totals() const noexcept { return totals_; }
   /// How many steps are kept, and those: 0 is the oldest, size() - 1 the last.
@@ -166,7 +168,7 @@ class History {
   [[nodiscard]] Verdict verdict() const noexcept {
     if (totals_.steps == 0) return Verdict::warming_up;
     const StepRecord& last = (*this)[size() - 1];
-    if (!last.loss_finite.value_or(!is_nan_alone())) return Verdict::loss_is_not_finite;
+    if (!last.loss_finite.value_or(true)) return Verdict::loss_is_not_finite;
     if (last.loss_scale <= config_.min_scale && count(64, [this](const StepRecord& step) {
                                                   return !step.report.finite && step.loss_scale <= config_.min_scale;
                                                 }) >= 2) {
@@ -256,18 +258,13 @@ class History {
     for (std::size_t i = size() - std::min(n, size()); i < size(); ++i) found += is((*this)[i]) ? 1U : 0U;
     return found;
   }
-  /// Gradients that are too large make NaN alone only where Infs of both signs meet in every sum, which does not last.
-  [[nodiscard]] bool is_nan_alone() const noexcept {
-    return count(16, [](const StepRecord& step) { return step.nonfinite.nan_count > 0 && step.nonfinite.inf_count == 0; }) ==
-           16;
-  }
 
   void add(const float& loss_scale, const GradientReport& report, SkipReason reason,
            const std::optional<NonFinite>& nonfinite) {
     detail::check_loss_scale("loss_scale", loss_scale);
     StepRecord& step = ring_[static_cast<std::size_t>(totals_.steps) % ring_.size()];
     const NonFinite nowhere{};
-    // First, for it can throw; and copied, for a path has its memory already where it is not longer than others were.
+    // First, because it can throw. Copied, not moved: a path reuses the memory of an earlier one that was as long.
     step.nonfinite = nonfinite ? *nonfinite : nowhere;
     step.step = totals_.steps++;
     step.loss_scale = loss_scale;

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/detail/bits.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/dtype/half.hpp>
-#include <headroom/policy/dynamic.hpp>
+#include <headroom/dtype/scale_range.hpp>
 #include <headroom/policy/verbs.hpp>
 #include <headroom/report.hpp>
 
@@ -63,18 +64,18 @@ template <class Policy>
 /// of `Dtype`, or is not finite itself; rounding would tolerate an excess of less than half a unit in the last place. If it
 /// underflows to zero, the policy is told so. That the scaled loss or the gradient of an activation overflows, which may come
 /// sooner, is not simulated. Throws std::invalid_argument naming the step if max_abs is negative.
-template <class Dtype = half, class Policy>
-[[nodiscard]] GradientSimulation simulate(Policy policy, const std::vector<double>& max_abs) {
+template <class Dtype = half, class Policy, class Real>
+[[nodiscard]] GradientSimulation simulate(Policy policy, const std::vector<Real>& max_abs) {
   static_assert(is_loss_scale_v<Policy>, "headroom: simulate takes a loss scale as its first argument (see is_loss_scale_v)");
   using Format = detail::format_of<Dtype>;
   static_assert(!std::is_same_v<Dtype, double>, "headroom: no loss scale is for gradients in double");
   constexpr auto largest = detail::bit_cast<double>(detail::convert_bits<Format, binary64>(Format::largest_finite_bits));
   constexpr double rounds_to_zero = detail::bit_cast<double>(detail::convert_bits<Format, binary64>(1)) / 2;
-  constexpr auto infinity = detail::bit_cast<double>(binary64::infinity_bits);
   GradientSimulation simulation;
   simulation.final_scale = policy.loss_scale();
   std::size_t measured = 0;
-  for (const double& each : max_abs) {
+  for (const Real& recorded : max_abs) {
+    const auto each = static_cast<double>(recorded);
     const auto bits = detail::bit_cast<std::uint64_t>(each);
     if (bits > binary64::sign_mask && bits <= (binary64::sign_mask | binary64::infinity_bits)) {
       detail::throw_bad_value(("max_abs[" + std::to_string(simulation.steps) + "]").c_str(), each, "0 or more");
@@ -90,15 +91,11 @@ template <class Dtype = half, class Policy>
       simulation.wasted_bits += spare;
       ++measured;
     }
-    const double seen = !finite ? infinity : each * scale <= rounds_to_zero ? 0.0 : each;
+    const double seen = !finite ? detail::infinity : each * scale <= rounds_to_zero ? 0.0 : each;
     detail::simulate_step(policy, finite, GradientReport{finite, seen}, simulation);
   }
   if (measured > 0) simulation.wasted_bits /= static_cast<double>(measured);
   return simulation;
-}
-template <class Dtype = half, class Policy>
-[[nodiscard]] GradientSimulation simulate(Policy policy, const std::vector<float>& max_abs) {
-  return headroom::simulate<Dtype>(policy, std::vector<double>(max_abs.begin(), max_abs.end()));
 }
 template <class Dtype = half, class Policy>
 [[nodiscard]] GradientSimulation simulate(Policy policy, std::initializer_list<double> max_abs) {

@@ -11,11 +11,6 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-[[nodiscard]] constexpr bool is_positive(const double& value) noexcept {
-  const auto bits = bit_cast<std::uint64_t>(value);
-  return bits != 0 && bits <= binary64::infinity_bits;
-}
-
 inline constexpr std::int32_t log2_unit = 1 << 20;
 /// The logarithm to base 2 of a positive number in units of 2^-20: rounded down, of the straight line between powers of two,
 /// which lies below the true one by at most 0.087.
@@ -23,24 +18,14 @@ inline constexpr std::int32_t log2_unit = 1 << 20;
   return static_cast<std::int32_t>(bit_cast<std::uint64_t>(value) >> (binary64::mantissa_bits - 20)) -
          binary64::bias * log2_unit;
 }
-/// 2^exponent, or the end of the range of scales.
-[[nodiscard]] constexpr float power_of_two(std::int32_t exponent) noexcept {
-  const std::int32_t in_range = exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
-  return bit_cast<float>(static_cast<std::uint32_t>(in_range + 127) << 23U);
-}
-/// A scale over 2^n, or the end of the range.
-[[nodiscard]] constexpr float bits_lower(float scale, int n) noexcept {
-  const float least = smallest_loss_scale * power_of_two(n);
-  return scale > least ? scale * power_of_two(-n) : smallest_loss_scale;
-}
 
 }  // namespace detail
 
 /// The settings of AmaxLossScale. The growth and backoff of `scale` are for adjust(bool), which knows no magnitudes.
 struct AmaxConfig {
   LossScaleConfig scale;
-  /// The share of steps that may overflow where large ones come again and again: in [2^-20, 2^-3]. One step in 5,000; torch's
-  /// rule comes to 3 or 4 in 10,000.
+  /// The share of steps that may overflow while large gradients keep returning, in [2^-20, 2^-3]. By default one step in 5,000;
+  /// torch's rule skips 3 or 4 in 10,000.
   double target_skip_rate = 0.0002;
   float largest_finite = 65504.0F;  ///< of the dtype that gradients are computed in: half; in [1, 2^127]
 
@@ -53,8 +38,8 @@ struct AmaxConfig {
 
 /// Follows the largest |gradient|: a piece of BasicDynamicLossScale, and headroom's own rule. All in logarithms to base 2.
 ///
-///     scale    the largest power of two that leaves 1 bit above `peak` and `margin` bits above `mean`; after an overflow it is
-///              2^8 times smaller for one step, to see how large gradients are now
+///     scale    the largest power of two that leaves 1 bit above `peak` and `margin` bits above `mean`; after an overflow, 2^8
+///              times smaller for one step, to see how large gradients are now
 ///     mean     moves 1/64 of the way to each step's largest |gradient|; `peak` falls the same way, but rises to it at once
 ///     margin   a bit more with each overflow that teaches, target_skip_rate less with each finite step, at least 2
 ///
@@ -62,8 +47,8 @@ struct AmaxConfig {
 /// the margin is 12 bits or more, only an overflow within 64 steps of the last one teaches, so that a bad step now and then
 /// does not bring the scale down for good. Of n steps at most target_skip_rate * n + margin - 2 teach.
 ///
-/// When all gradients are zero, peak and mean fall by target_skip_rate a step. The rule reckons in whole numbers, so all
-/// machines, compilers and flags agree.
+/// When all gradients are zero, peak and mean fall by target_skip_rate a step. All arithmetic is in integers, so the rule gives
+/// the same scales on all machines, with all compilers and flags.
 class FollowPeak {
  public:
   using Config = AmaxConfig;
@@ -76,10 +61,10 @@ class FollowPeak {
       const bool counts = margin_ < 12 * bit || since_ <= 64;
       if (margin_ != 0 && since_ != 0 && counts && scale > config.scale.min_scale) margin_ += bit;
       since_ = 0;
-      return detail::bits_lower(scale, 8);
+      return std::max(scale * 0x1p-8F, smallest_loss_scale);
     }
     if (since_ <= 64) ++since_;
-    if (detail::is_positive(report.max_abs)) {
+    if (detail::is_within(report.max_abs, detail::smallest_double, detail::infinity)) {
       const std::int64_t magnitude = detail::log2_below(report.max_abs);
       if (margin_ == 0) peak_ = mean_ = magnitude;
       peak_ = std::max(magnitude, peak_ - (peak_ - magnitude) / 64);

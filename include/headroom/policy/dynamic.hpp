@@ -25,9 +25,8 @@ struct LossScaleConfig {
   std::int64_t growth_interval = 2000;  ///< finite steps before growth; at least 1
   double growth_factor = 2.0;           ///< above 1
   double backoff_factor = 0.5;          ///< in (0, 1)
-  /// Backoff stops here. Must not be above initial_scale, except for the default of 1: a scale that starts below 1, or is later
-  /// set below its floor, is raised to the floor by the next backoff, as in jmp, Emily and DeepSpeed. To keep a scale below 1,
-  /// set this as well.
+  /// Backoff stops here. A scale that starts below its floor, or is set below it, is raised to it by the next backoff, as in
+  /// jmp, Emily and DeepSpeed. To keep a scale below 1, set this as well.
   float min_scale = 1.0F;
   float max_scale = 0x1p126F;  ///< growth stops here
   /// What happens if growth would exceed the largest float: true keeps the scale, as torch and jmp do; false goes to max_scale.
@@ -58,7 +57,6 @@ using if_settings_t = decltype(Config::fields(AnyVisit()));
 
 /// Counters stop here, so that none overflows. At one step per nanosecond that takes 146 years.
 inline constexpr std::int64_t largest_counter = std::int64_t{1} << 62;
-inline constexpr std::int64_t largest_hysteresis = std::numeric_limits<std::int32_t>::max();
 [[nodiscard]] constexpr std::int64_t one_more(std::int64_t counter) noexcept {
   return counter < largest_counter ? counter + 1 : counter;
 }
@@ -96,9 +94,21 @@ constexpr void check(const Config& config) {
   detail::for_each_part(config, [](const auto& part) { detail::check_fields(part); });
   const LossScaleConfig& common = detail::loss_scale_config(config);
   check_order("initial_scale", common.initial_scale, "max_scale", common.max_scale);
-  // The default floor of 1 need not have been asked for, so a scale may start below it, as in Emily.
-  if (common.min_scale != 1.0F) check_order("min_scale", common.min_scale, "initial_scale", common.initial_scale);
   check_order("min_scale", common.min_scale, "max_scale", common.max_scale);
+}
+
+/// A scale as an argument with a name of its own. Throws std::invalid_argument with `expected` if it is out of range.
+[[nodiscard]] constexpr float scale_argument(const char* name, const double& value,
+                                             const char* expected = "in [2^-126, 2^126]") {
+  check_in(name, value, static_cast<double>(smallest_loss_scale), static_cast<double>(largest_loss_scale), expected);
+  return rounded_to_float(value);
+}
+/// The settings of torch.amp.GradScaler's rule: no floor, and no growth to Inf. `name` is that of the first argument.
+[[nodiscard]] constexpr LossScaleConfig torch_config(const char* name, const double& scale, const double& growth_factor,
+                                                     const double& backoff_factor, std::int64_t growth_interval) {
+  LossScaleConfig config{scale_argument(name, scale), growth_interval, growth_factor, backoff_factor, smallest_loss_scale};
+  config.refuse_infinite_growth = true;
+  return config;
 }
 
 /// Whether a scale times a growth factor is Inf in float.
@@ -282,9 +292,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   [[nodiscard]] constexpr auto hysteresis_left() const noexcept -> decltype(std::declval<const B&>().hysteresis_left()) {
     return backoff_.hysteresis_left();
   }
-  [[nodiscard]] constexpr const Growth& growth() const noexcept { return growth_; }
   [[nodiscard]] constexpr const Backoff& backoff() const noexcept { return backoff_; }
-  [[nodiscard]] constexpr const Magnitude& magnitude() const noexcept { return magnitude_; }
 
   [[nodiscard]] constexpr BasicDynamicLossScale adjust(bool grads_finite) const noexcept {
     BasicDynamicLossScale next = *this;
@@ -394,7 +402,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   Config config_;
   float scale_;
   Backoff backoff_;
-  Magnitude magnitude_;  // where there is none, it takes no room here
+  Magnitude magnitude_;  // one without members fits into the padding
   Growth growth_;
 };
 

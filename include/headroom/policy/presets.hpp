@@ -17,12 +17,6 @@ namespace detail {
 // What presets do with their arguments. Each is checked before it is rounded or combined with others, so that an error has the
 // preset's own name for it and the value that the caller wrote.
 
-/// A scale. Throws std::invalid_argument with `expected` if it is out of range.
-[[nodiscard]] constexpr float scale_argument(const char* name, const double& value,
-                                             const char* expected = "in [2^-126, 2^126]") {
-  check_in(name, value, static_cast<double>(smallest_loss_scale), static_cast<double>(largest_loss_scale), expected);
-  return rounded_to_float(value);
-}
 /// A floor. 0 means none, and so does any other value below our range.
 [[nodiscard]] constexpr float floor_argument(const char* name, const double& value) {
   if (is_zero(value) || is_within(value, smallest_double, smallest_normal_float)) return smallest_loss_scale;
@@ -46,21 +40,6 @@ namespace detail {
     throw_bad_value(name, value, "at least 2^-126 and below 1 as a float");
   }
   return static_cast<double>(rounded_to_float(value));
-}
-
-/// A policy that may start below its floor, as some systems allow; the first backoff takes it there.
-template <class Policy, class Config>
-[[nodiscard]] constexpr Policy starting_anywhere(Config config) {
-  LossScaleConfig& common = detail::loss_scale_config(config);
-  const float start = common.initial_scale;
-  common.initial_scale = start < common.min_scale ? common.min_scale : start;
-  return Policy(config).with_loss_scale(start);
-}
-
-/// For a system that keeps its scale when growth would make it Inf.
-[[nodiscard]] constexpr LossScaleConfig refusing_infinity(LossScaleConfig config) {
-  config.refuse_infinite_growth = true;
-  return config;
 }
 
 /// Cerebras' scale for the half dtype whose largest scale is `largest`.
@@ -104,8 +83,7 @@ namespace presets {
 /// after `growth_interval` finite steps in a row, refuses growth to Inf, and backs off on every overflow. There is no floor.
 [[nodiscard]] constexpr DynamicLossScale torch(const double& init_scale = 65536.0, const double& growth_factor = 2.0,
                                                const double& backoff_factor = 0.5, std::int64_t growth_interval = 2000) {
-  return DynamicLossScale(detail::refusing_infinity(LossScaleConfig{
-      detail::scale_argument("init_scale", init_scale), growth_interval, growth_factor, backoff_factor, smallest_loss_scale}));
+  return DynamicLossScale(detail::torch_config("init_scale", init_scale, growth_factor, backoff_factor, growth_interval));
 }
 
 /// apex's update_scale_hysteresis kernel (csrc/update_scale_hysteresis.cu): torch's rule, but only `hysteresis` overflows in a
@@ -114,9 +92,7 @@ namespace presets {
 [[nodiscard]] constexpr HysteresisScale apex(const double& scale = 65536.0, const double& growth_factor = 2.0,
                                              const double& backoff_factor = 0.5, std::int64_t growth_interval = 2000,
                                              std::int32_t hysteresis = 2) {
-  const LossScaleConfig config = detail::refusing_infinity(LossScaleConfig{
-      detail::scale_argument("scale", scale), growth_interval, growth_factor, backoff_factor, smallest_loss_scale});
-  return HysteresisScale(HysteresisConfig{config, hysteresis});
+  return HysteresisScale({detail::torch_config("scale", scale, growth_factor, backoff_factor, growth_interval), hysteresis});
 }
 
 /// Megatron-core's DynamicGradScaler (megatron/core/optimizer/grad_scaler.py), with the defaults of Megatron's command line.
@@ -143,7 +119,7 @@ namespace presets {
   detail::check_count("scale_window", scale_window);
   const LossScaleConfig scale{detail::scale_argument("init_scale", init_scale), scale_window, factor, 1.0 / factor,
                               detail::floor_argument("min_scale", min_scale)};
-  return detail::starting_anywhere<DeepSpeedLossScale>(DelayedShiftConfig{scale, delayed_shift, consecutive_hysteresis});
+  return DeepSpeedLossScale(DelayedShiftConfig{scale, delayed_shift, consecutive_hysteresis});
 }
 
 /// cerebras.pytorch.amp.GradScaler with loss_scale="dynamic" (cerebras/pytorch/amp/grad_scaler.py), for fp16: from 2^15, in
@@ -176,7 +152,7 @@ namespace presets {
   detail::check_in("tolerance", tolerance, 0.0, detail::largest_double, "0 or more and finite");
   const LossScaleConfig scale{detail::scale_argument("init_scale", init_scale), scale_window, factor, 1.0 / factor,
                               bound < least ? least : bound};
-  return detail::starting_anywhere<FairseqLossScale>(ToleranceConfig{scale, tolerance});
+  return FairseqLossScale(ToleranceConfig{scale, tolerance});
 }
 
 /// jmp.DynamicLossScale (jmp/_src/loss_scale.py). Grows after `period` finite steps in a row and refuses growth to Inf.
@@ -187,9 +163,8 @@ namespace presets {
                                              const double& factor = 2.0, const double& min_loss_scale = 1.0) {
   detail::check_count("period", period);
   const double rounded = detail::float_factor_argument("factor", factor);
-  return detail::starting_anywhere<DynamicLossScale>(
-      detail::refusing_infinity(LossScaleConfig{detail::scale_argument("loss_scale", loss_scale), period, rounded,
-                                                1.0 / rounded, detail::floor_argument("min_loss_scale", min_loss_scale)}));
+  return DynamicLossScale(LossScaleConfig{detail::scale_argument("loss_scale", loss_scale), period, rounded, 1.0 / rounded,
+                                          detail::floor_argument("min_loss_scale", min_loss_scale), largest_loss_scale, true});
 }
 /// eformer's DynamicLossScale, from its LossScaleConfig (eformer/mpric/loss_scaling/loss_scaler.py): jmp's rule.
 [[nodiscard]] constexpr DynamicLossScale eformer(const double& initial_scale = 32768.0, std::int64_t growth_interval = 2000,
@@ -204,9 +179,8 @@ namespace presets {
 [[nodiscard]] constexpr DynamicLossScale emily(const double& scale = 65536.0, const double& growth_factor = 2.0,
                                                const double& backoff_factor = 0.5, std::int64_t growth_interval = 2000,
                                                const double& min_scale = 1.0) {
-  return detail::starting_anywhere<DynamicLossScale>(LossScaleConfig{detail::scale_argument("scale", scale), growth_interval,
-                                                                     growth_factor, backoff_factor,
-                                                                     detail::floor_argument("min_scale", min_scale)});
+  return DynamicLossScale(LossScaleConfig{detail::scale_argument("scale", scale), growth_interval, growth_factor,
+                                          backoff_factor, detail::floor_argument("min_scale", min_scale)});
 }
 
 /// flax.training.dynamic_scale.DynamicScale. It grows on the step after `growth_interval` finite ones, so our interval is one
@@ -218,11 +192,10 @@ namespace presets {
   if (growth_interval < 0 || growth_interval >= detail::largest_counter) {
     detail::throw_bad_value("growth_interval", growth_interval, "at least 0 and below 2^62");
   }
-  return detail::starting_anywhere<DynamicLossScale>(
-      LossScaleConfig{detail::scale_argument("scale", scale), growth_interval + 1,
-                      detail::float_factor_argument("growth_factor", growth_factor),
-                      detail::float_backoff_argument("backoff_factor", backoff_factor),
-                      detail::floor_argument("minimum_scale", minimum_scale)});
+  return DynamicLossScale(LossScaleConfig{detail::scale_argument("scale", scale), growth_interval + 1,
+                                          detail::float_factor_argument("growth_factor", growth_factor),
+                                          detail::float_backoff_argument("backoff_factor", backoff_factor),
+                                          detail::floor_argument("minimum_scale", minimum_scale)});
 }
 
 /// keras.optimizers.LossScaleOptimizer of Keras 3 (keras/src/optimizers/loss_scale_optimizer.py), on all of its backends:

@@ -31,8 +31,8 @@ enum class SpikeRule {
 ///     guard = guard.adjust(norm.norm);                                          // spike or not
 ///     scaler.update();
 ///
-/// Inf and NaN are spikes from the first step on, and never enter the window. In magnitude values should be 0 or in [1e-150,
-/// 1e150], for their deviations are squared.
+/// Inf and NaN are spikes from the first step on, and never enter the window. Pass values whose magnitude is 0 or in [1e-150,
+/// 1e150], because deviations are squared.
 class SpikeGuard {
  public:
   /// The defaults are OLMo-core's; llm.c's window is 128, and its runs used 7 sigmas. Throws std::invalid_argument if `window`

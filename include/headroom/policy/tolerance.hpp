@@ -43,8 +43,6 @@ class BackOffWhenShareExceedsTolerance {
   static constexpr const char* name = "over_tolerance";
   constexpr explicit BackOffWhenShareExceedsTolerance(const Config&) noexcept {}
 
-  /// Since the last change of the scale.
-  [[nodiscard]] constexpr std::int64_t overflows() const noexcept { return overflows_; }
   [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t counter, const Config& config) noexcept {
     if (!grads_finite) overflows_ = detail::one_more(overflows_);
     if (overflows_ == 0) return false;
@@ -62,7 +60,7 @@ class BackOffWhenShareExceedsTolerance {
   }
 
  private:
-  std::int64_t overflows_ = 0;
+  std::int64_t overflows_ = 0;  // since the last change of the scale
 };
 
 /// Backs off on an overflow if at least a share of `overflow_tolerance` of the steps since the scale last changed, including
@@ -74,10 +72,6 @@ class BackOffWhenShareReachesTolerance {
   static constexpr const char* name = "at_tolerance";
   constexpr explicit BackOffWhenShareReachesTolerance(const Config&) noexcept {}
 
-  /// Since the last change of the scale.
-  [[nodiscard]] constexpr std::int64_t steps() const noexcept { return steps_; }
-  /// Since the last backoff.
-  [[nodiscard]] constexpr std::int64_t overflows() const noexcept { return overflows_; }
   [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t, const Config& config) noexcept {
     steps_ = detail::one_more(steps_);
     if (grads_finite) return false;
@@ -96,7 +90,7 @@ class BackOffWhenShareReachesTolerance {
   }
 
  private:
-  std::int64_t steps_ = 0, overflows_ = 0;
+  std::int64_t steps_ = 0, overflows_ = 0;  // since the last change of the scale, and since the last backoff
 };
 
 /// presets::cerebras_fp16 and presets::cerebras_cbfloat16

@@ -49,19 +49,6 @@ namespace detail {
 template <class Policy>
 using has_config_t = decltype(std::declval<const Policy&>().has_config());
 
-[[nodiscard]] inline LossScaleConfig torch_config(const double& init_scale, const double& growth_factor,
-                                                  const double& backoff_factor, std::int64_t growth_interval) {
-  check_in("init_scale", init_scale, static_cast<double>(smallest_loss_scale), static_cast<double>(largest_loss_scale),
-           "in [2^-126, 2^126]");
-  return {rounded_to_float(init_scale),
-          growth_interval,
-          growth_factor,
-          backoff_factor,
-          smallest_loss_scale,
-          LossScaleConfig().max_scale,
-          true};
-}
-
 }  // namespace detail
 
 /// Loss scaling around the steps of optimizers, with the interface of torch.amp.GradScaler:
@@ -98,7 +85,8 @@ class GradScaler {
   template <class P = Policy, std::enable_if_t<std::is_constructible_v<P, const LossScaleConfig&>, int> = 0>
   explicit GradScaler(const double& init_scale, const double& growth_factor = 2.0, const double& backoff_factor = 0.5,
                       std::int64_t growth_interval = 2000, bool enabled = true)
-      : GradScaler(P(detail::torch_config(init_scale, growth_factor, backoff_factor, growth_interval)), enabled) {}
+      : GradScaler(P(detail::torch_config("init_scale", init_scale, growth_factor, backoff_factor, growth_interval)), enabled) {
+  }
   /// GradScaler(true) would be a scale of 1; `enabled` is the last argument.
   template <class T, std::enable_if_t<std::is_same_v<T, bool>, int> = 0>
   explicit GradScaler(T enabled) = delete;
