@@ -16,7 +16,7 @@ constexpr bool reads(Op op) { return op == Op::max_abs || op == Op::measure; }
 
 template <Op op, class In, class Out>
 constexpr void add(CompiledKernels& all) {
-  if constexpr (is_compiled<op, In, Out> && (!reads(op) || std::is_same_v<In, Out>)) {
+  if constexpr (is_compiled<In, Out> && (!reads(op) || std::is_same_v<In, Out>)) {
     for (int isa = 0; isa < isa_count; ++isa) {
       all.kernels[static_cast<int>(op)][compiled_place<In>][compiled_place<Out>][isa] = kernels<op, In, Out>[isa];
     }
@@ -25,7 +25,6 @@ constexpr void add(CompiledKernels& all) {
 template <Op op, class In, class... Outs>
 constexpr void add_destinations(CompiledKernels& all, FormatList<Outs...>) {
   (add<op, In, Outs>(all), ...);
-  (add<op, In, saturating<Outs>>(all), ...);
 }
 template <class... Ins, int... ops>
 constexpr CompiledKernels make(FormatList<Ins...> formats, std::integer_sequence<int, ops...>) {

@@ -17,13 +17,10 @@ struct binary24 : ieee_format<std::uint32_t, 7, 16> {};
 
 }  // namespace
 
-TEST_CASE("The library has the formats of headroom's own, and their saturating casts", "[kernel]") {
-  static_assert(detail::is_compiled<Op::scale, binary16, binary32> && detail::is_compiled<Op::measure, e4m3, e4m3>);
-  static_assert(detail::is_compiled<Op::cast, binary32, detail::saturating<e4m3>>);
-  static_assert(!detail::is_compiled<Op::scale, binary32, detail::saturating<e4m3>>);
-  static_assert(!detail::is_compiled<Op::cast, detail::saturating<e4m3>, binary32>);
-  static_assert(!detail::is_compiled<Op::scale, binary24, binary32> && !detail::is_compiled<Op::scale, binary32, binary24>);
-  static_assert(!detail::is_compiled<Op::cast, binary32, detail::saturating<binary24>>);
+TEST_CASE("The library has the formats of headroom's own, but not their saturating casts", "[kernel]") {
+  static_assert(detail::is_compiled<binary16, binary32> && detail::is_compiled<e4m3, e4m3>);
+  static_assert(!detail::is_compiled<binary32, detail::saturating<e4m3>>);
+  static_assert(!detail::is_compiled<binary24, binary32> && !detail::is_compiled<binary32, binary24>);
 }
 
 TEST_CASE("A format of one's own runs without the library", "[kernel]") {
@@ -52,6 +49,6 @@ TEST_CASE("No kernel is missing in the library", "[kernel]") {
     }
   }
   const int formats = detail::CompiledFormats::size;
-  CHECK(found == 5 * formats * formats + formats * formats + 2 * formats);  // transforms, saturating casts, reads
+  CHECK(found == 5 * formats * formats + 2 * formats);  // transforms, reads
 }
 #endif

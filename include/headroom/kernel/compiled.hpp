@@ -2,22 +2,22 @@
 
 #include <headroom/config.hpp>
 #include <headroom/dtype/float8.hpp>
-#include <headroom/dtype/format.hpp>
 #include <headroom/dtype/half.hpp>
 #include <headroom/kernel/boundary.hpp>
-#include <headroom/kernel/isa/isa_list.hpp>
+#include <headroom/kernel/isa.hpp>
 
 #include <type_traits>
 
-// The kernels that headroom::compiled has. Other formats, those of a user's own, are left to the scalar kernels of the headers.
+// The kernels that headroom::compiled has. Casts that saturate and formats of a user's own are left to the scalar kernels of
+// the headers.
 
 namespace headroom::boundary_v2 {
 
-/// By op, format of the source, format of the destination (from Formats on: as it saturates, of casts only) and instruction
-/// set. Null: there is none. Units and a library that disagree on the numbers do not link.
+/// By op, format of the source, format of the destination and instruction set. Null: there is none. Units and a library that
+/// disagree on the numbers do not link.
 template <int Ops, int Formats, int Isas>
 struct CompiledKernels {
-  Kernel kernels[Ops][Formats][2 * Formats][Isas];
+  Kernel kernels[Ops][Formats][Formats][Isas];
   static const CompiledKernels compiled;
 };
 
@@ -43,14 +43,8 @@ using CompiledFormats = FormatList<binary16, brain16, binary32, binary64, e4m3, 
 
 template <class Format>
 inline constexpr int compiled_place = CompiledFormats::place_of<Format>();
-template <class Format>
-inline constexpr int compiled_place<saturating<Format>> =
-    compiled_place<Format> < 0 ? -1 : CompiledFormats::size + compiled_place<Format>;
-
-template <boundary_v2::Op op, class In, class Out>
-inline constexpr bool is_compiled = compiled_place<In> >= 0 &&
-                                    (compiled_place<In> < CompiledFormats::size) && compiled_place<Out> >= 0 &&
-                                    ((compiled_place<Out> < CompiledFormats::size) || op == boundary_v2::Op::cast);
+template <class In, class Out>
+inline constexpr bool is_compiled = compiled_place<In> >= 0 && compiled_place<Out> >= 0;
 
 using CompiledKernels = boundary_v2::CompiledKernels<boundary_v2::op_count, CompiledFormats::size, isa_count>;
 

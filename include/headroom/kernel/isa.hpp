@@ -2,7 +2,6 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
-#include <headroom/kernel/isa/isa_list.hpp>
 
 #include <atomic>
 #include <cstdlib>
@@ -10,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-/// All units of a program share the choice, whatever their flags and version, so this never changes: anything different goes
-/// into a namespace with another number.
+/// All units of a program share the choice, whatever their flags, so this never changes: anything different goes into a
+/// namespace with another number.
 namespace headroom::shared_v1 {
 
 /// The instruction set in use, an Isa as its number; negative until first asked for.
@@ -22,30 +21,64 @@ inline std::atomic<int> chosen_isa{-1};
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
+/// The instruction sets there are kernels for. Each is named by its largest part: avx2 means AVX2 with F16C and FMA, avx512
+/// means F, BW, VL and DQ of AVX-512.
+enum class Isa { scalar, avx2, avx512, neon };
+
 namespace detail {
 
-[[nodiscard, gnu::cold]] inline std::string names_of_available_isas() {
-  std::string names;
-  for (const IsaRow& row : isa_rows) {
-    if (!row.can_run()) continue;
-    if (!names.empty()) names += ' ';
-    names += row.name;
+/// In the order of Isa; of those a CPU has, the last is the fastest. To add an instruction set: a name here, a line in
+/// `can_run`, and a file in kernel/isa/, which kernel/table.hpp includes and lists.
+inline constexpr const char* isa_names[] = {"scalar", "avx2", "avx512", "neon"};
+inline constexpr int isa_count = sizeof isa_names / sizeof *isa_names;
+
+/// Whether it is compiled into this program, the CPU has it, and the operating system saves its registers.
+[[nodiscard]] inline bool can_run(Isa isa) {
+#if HEADROOM_DETAIL_HAS_X86
+  __builtin_cpu_init();  // for calls before main
+  // Every CPU with AVX2 has F16C, a name that clang 14 does not know.
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (isa == Isa::avx2) return has_avx2;
+  if (isa == Isa::avx512) {
+    return has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   }
-  return names;
+#endif
+  return isa == Isa::scalar || (HEADROOM_DETAIL_HAS_NEON && isa == Isa::neon);
 }
 
+}  // namespace detail
+
+/// The name HEADROOM_ISA takes.
+[[nodiscard]] constexpr const char* to_string(Isa isa) noexcept {
+  const auto index = static_cast<int>(isa);
+  return index >= 0 && index < detail::isa_count ? detail::isa_names[index] : "unknown";
+}
+
+/// Those compiled into this program that this CPU has, slowest first; the first is always `scalar`.
+[[nodiscard]] inline std::vector<Isa> available_isas() {
+  std::vector<Isa> result;
+  for (int isa = 0; isa < detail::isa_count; ++isa) {
+    if (detail::can_run(static_cast<Isa>(isa))) result.push_back(static_cast<Isa>(isa));
+  }
+  return result;
+}
+
+namespace detail {
+
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_isa_unavailable(const char* asked_by, const char* asked_for) {
-  throw_invalid_argument({asked_by, asked_for, " is not available; this program on this CPU has: ", names_of_available_isas()});
+  std::string names;
+  for (const Isa isa : available_isas()) names.append(" ").append(to_string(isa));
+  throw_invalid_argument({asked_by, asked_for, " is not available; this program on this CPU has:", names});
 }
 
 /// The last that can run is the fastest; HEADROOM_ISA in the environment overrides it.
 [[gnu::cold, gnu::noinline]] inline Isa choose_isa() {
-  if (!HEADROOM_SIMD) return Isa::scalar;  // other translation units of the program may use SIMD all the same
   const char* asked_for = std::getenv("HEADROOM_ISA");
   const bool overridden = asked_for != nullptr && *asked_for != '\0';
   int best = -1;
   for (int isa = 0; isa < isa_count; ++isa) {
-    if (isa_rows[isa].can_run() && (!overridden || std::string_view(asked_for) == isa_rows[isa].name)) best = isa;
+    if (can_run(static_cast<Isa>(isa)) && (!overridden || std::string_view(asked_for) == isa_names[isa])) best = isa;
   }
   if (best < 0) throw_isa_unavailable("HEADROOM_ISA=", asked_for);
   shared_v1::chosen_isa.store(best, std::memory_order_relaxed);
@@ -55,30 +88,19 @@ namespace detail {
 }  // namespace detail
 
 /// The instruction set the kernels use now. Chosen at first use: the best one this CPU has, or the one named by the environment
-/// variable HEADROOM_ISA (scalar, avx2, avx512, neon); `scalar` if HEADROOM_SIMD is 0. Throws std::invalid_argument if the
-/// named one is unknown or not available.
+/// variable HEADROOM_ISA (scalar, avx2, avx512, neon). Throws std::invalid_argument if the named one is unknown or not
+/// available. If HEADROOM_SIMD is 0, always `scalar`.
 [[nodiscard]] inline Isa active_isa() {
+  if (!HEADROOM_SIMD) return Isa::scalar;  // other translation units of the program may use SIMD
   const int chosen = shared_v1::chosen_isa.load(std::memory_order_relaxed);
   return chosen >= 0 ? static_cast<Isa>(chosen) : detail::choose_isa();
-}
-
-/// Those compiled into this program that this CPU has, slowest first; the first is always `scalar`.
-[[nodiscard]] inline std::vector<Isa> available_isas() {
-  std::vector<Isa> result;
-  for (int isa = 0; isa < detail::isa_count; ++isa) {
-    if (detail::isa_rows[isa].can_run()) result.push_back(static_cast<Isa>(isa));
-  }
-  return result;
 }
 
 /// Makes all kernels of the program use `isa`, for tests and measurements: all instruction sets give the same results. Throws
 /// std::invalid_argument, and changes nothing, if it is not compiled in or the CPU lacks it.
 inline void force_isa(Isa isa) {
-  const auto row = static_cast<int>(isa);
-  if (row < 0 || row >= detail::isa_count || !detail::isa_rows[row].can_run()) {
-    detail::throw_isa_unavailable("force_isa: ", to_string(isa));
-  }
-  shared_v1::chosen_isa.store(row, std::memory_order_relaxed);
+  if (!detail::can_run(isa)) detail::throw_isa_unavailable("force_isa: ", to_string(isa));
+  shared_v1::chosen_isa.store(static_cast<int>(isa), std::memory_order_relaxed);
 }
 
 }  // namespace HEADROOM_BUILD

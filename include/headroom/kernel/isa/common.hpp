@@ -4,7 +4,7 @@
 #include <headroom/detail/bits.hpp>
 #include <headroom/dtype/format.hpp>
 #include <headroom/kernel/boundary.hpp>
-#include <headroom/kernel/isa/isa_list.hpp>
+#include <headroom/kernel/isa.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -98,6 +98,10 @@ inline void add_largest(Found& found, typename Format::bits_type magnitude) noex
   if (magnitude <= Format::largest_finite_bits) bits = convert_bits<Format, binary64>(magnitude);
   add_largest(found, bits);
 }
+
+/// The kernels of an instruction set; each file specialises it.
+template <Isa isa>
+struct IsaKernels;
 
 /// Whether the SIMD instruction sets have instructions for the format. Others run on the scalar kernels: 8-bit formats,
 /// cbfloat16, double, and formats of a user's own.
