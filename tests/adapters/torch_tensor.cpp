@@ -190,6 +190,15 @@ TEST_CASE("gradients in several places are measured, unscaled and clipped togeth
   }
 }
 
+TEST_CASE("a second step is noticed by the first gradient, on other devices too") {
+  // This one stands for those: headroom's verbs refuse it as well.
+  const std::vector<Tensor> gradients = {torch::_neg_view(torch::ones({3}))};
+  CHECK_THROWS_AS((void)headroom::measure(gradients), std::invalid_argument);
+  CHECK(headroom::detail::look_at(gradients).first == gradients[0].data_ptr());
+  const std::vector<Tensor> others = {torch::ones({3}, torch::kComplexFloat), gradients[0].to_sparse()};
+  CHECK(headroom::detail::look_at(others).has_elements);
+}
+
 // The route of other devices, on the CPU.
 TEST_CASE("gradients elsewhere: measured and scaled by ATen") {
   using headroom::detail::aten::measure_elsewhere;

@@ -76,7 +76,8 @@ struct tensor_traits<detail::aten::View<T>> {
   using value_type = T;
   static constexpr bool is_view = true;
 
-  static T* data(const view& leaf) { return leaf.obstacle ? nullptr : leaf.tensor.template data_ptr<T>(); }
+  /// On other devices too: a GradScaler compares addresses.
+  static T* data(const view& leaf) { return static_cast<T*>(leaf.tensor.has_storage() ? leaf.tensor.data_ptr() : nullptr); }
   static std::size_t size(const view& leaf) { return static_cast<std::size_t>(leaf.tensor.numel()); }
   static Layout layout(const view& leaf) {
     Layout layout;
