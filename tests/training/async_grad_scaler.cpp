@@ -412,6 +412,12 @@ TEST_CASE("disabled, everything passes through, over there") {
   CHECK(scaler.get_scale() == 1.0F);
   CHECK(scaler.state_dict().empty());
   scaler.update();  // as a GradScaler that is disabled
+  struct Keeps {
+    float first = 0.0F;
+    void step(Weights& grads) { first = grads[0]; }
+  } keeps;
+  CHECK_FALSE(scaler.submit_gradients(keeps, std::vector<headroom::half>{headroom::half(1.0F)}).get().skipped);
+  CHECK(keeps.first == 1.0F);
   scaler.synchronize();
 }
 
@@ -437,6 +443,23 @@ TEST_CASE("configure changes settings, in the middle of an iteration too, and no
   (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
   scaler.update(false);
   CHECK(scaler.get_scale() == 64.0F);
+}
+
+TEST_CASE("a policy that is set between two updates is not adjusted by gradients of the scale before") {
+  for (const bool waits : {false, true}) {
+    Stateless optimizer{{1.0F}};
+    AsyncGradScaler scaler(presets::torch(1024.0));
+    (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
+    scaler.update();
+    scaler.configure([](auto& there) { there.set_policy(presets::torch(64.0)); });
+    if (waits) scaler.synchronize();  // then the next loss has the scale of the new policy
+    CHECK(scaler.get_scale() == (waits ? 64.0F : 1024.0F));
+    (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
+    scaler.update(false);
+    CHECK(scaler.get_scale() == 64.0F);
+    CHECK(scaler.policy().counter() == (waits ? 1 : 0));
+    CHECK(optimizer.weights == Weights{-1.0F});
+  }
 }
 
 TEST_CASE("each scaler and the policy itself go on from the state of any of them") {

@@ -42,9 +42,9 @@ struct AsyncGradScalerConfig {
 ///     }
 ///     scaler.synchronize();
 ///
-/// What is submitted, and what a step changes, belongs to the other thread until the next but one `update`, or a `synchronize`,
-/// has returned. So keep two sets of gradients, and weights that step k - 1 may write while those of step k - 2 are read: see
-/// examples/async_optimizer.cpp. RoundPipe's GradScaler has the same interface and timing.
+/// What is submitted, and what a step changes, belongs to the other thread until two more calls of `update`, or one of
+/// `synchronize`, have returned. So keep two sets of gradients, and weights that step k - 1 may write while those of step k - 2
+/// are read: see examples/async_optimizer.cpp. RoundPipe's GradScaler has the same interface and timing.
 ///
 /// An exception thrown in the other thread is rethrown by the future of its step, and by the next `update`, `synchronize` or
 /// other call here that waits for it; work queued behind it is dropped, and an iteration begins. Make all calls from one
@@ -68,40 +68,37 @@ class AsyncGradScaler {
   /// The outputs times the scale of this iteration: see GradScaler::scale.
   template <class Tree>
   [[nodiscard]] auto scale(Tree&& outputs) {
-    has_scaled_ = config_.enabled;
+    has_scaled_ = is_enabled();
     return headroom::scale(std::forward<Tree>(outputs), static_cast<double>(get_scale()));
   }
 
-  /// Has the other thread do `step(optimizer, args...)` of a GradScaler, with copies of `args`; what a std::ref refers to stays
-  /// where it is. Returns a future of its StepResult, which may be ignored. Once per optimizer and iteration. If the optimizer
-  /// has only one set of gradients, do not write to it, nor read the weights, before a `synchronize`.
+  /// Has the other thread do `step(optimizer, args...)` of a GradScaler, with copies of `args`; by std::ref they are not
+  /// copied. Returns a future of its StepResult, which may be ignored. Once per optimizer and iteration. If the optimizer has
+  /// only one set of gradients, do not write to it, nor read the weights, before a `synchronize`.
   template <class Optimizer, class... Args>
   auto submit(Optimizer& optimizer, Args... args) {
-    return submit_step(optimizer, [&optimizer, args = std::make_tuple(std::move(args)...)](There& there) mutable {
-      const auto step = [&](auto&&... each) { return there.step(optimizer, std::forward<decltype(each)>(each)...); };
-      return std::apply(step, std::move(args));
-    });
+    const auto step = [this, &optimizer](auto&&... each) {
+      return scaler_.step(optimizer, std::forward<decltype(each)>(each)...);
+    };
+    return submit_step(std::addressof(optimizer), step, std::move(args)...);
   }
   /// The same with gradients of the caller's: a tree, or a std::ref to one, that is moved or copied to the other thread.
   /// Unscales it as GradScaler::step_gradients does, and calls `optimizer.step(gradients, args...)`.
   template <class Optimizer, class Tree, class... Args>
   auto submit_gradients(Optimizer& optimizer, Tree gradients, Args... args) {
-    return submit_step(optimizer,
-                       [&optimizer, all = std::make_tuple(std::move(gradients), std::move(args)...)](There& there) mutable {
-                         const auto step = [&](auto&& tree, auto&&... each) {
-                           return there.step_gradients(tree, [&](auto& unscaled) -> decltype(auto) {
-                             return optimizer.step(unscaled, std::forward<decltype(each)>(each)...);
-                           });
-                         };
-                         return std::apply(step, std::move(all));
-                       });
+    const auto step = [this, &optimizer](auto&& tree, auto&&... each) {
+      return scaler_.step_gradients(tree, [&](auto& unscaled) -> decltype(auto) {
+        return optimizer.step(unscaled, std::forward<decltype(each)>(each)...);
+      });
+    };
+    return submit_step(std::addressof(optimizer), step, std::move(gradients), std::move(args)...);
   }
 
   /// Ends the iteration: waits for the previous one, whose scale the next one gets, and has the other thread adjust the policy
   /// when it is done with this one. If not `is_async`, waits for this one as well, and the next one gets its scale. Throws
   /// std::logic_error if nothing has been submitted, and what was thrown in the other thread.
   void update(bool is_async = true) {
-    if (config_.enabled && submitted_.empty()) {
+    if (is_enabled() && submitted_.empty()) {
       detail::throw_logic_error({"update: nothing has been submitted since the last update; call submit(optimizer) first"});
     }
     wait_for_update();
@@ -124,23 +121,28 @@ class AsyncGradScaler {
   /// a `scale` or `submit` has begun it.
   void synchronize() {
     wait_until_idle();
-    if (submitted_.empty() && !has_scaled_) main_scale_ = decided_.loss_scale();
+    if (!submitted_.empty() || has_scaled_) return;
+    main_scale_ = decided_.loss_scale();
+    scaler_.is_new_policy_ = false;  // one that `configure` has set knows this iteration
   }
 
   /// The scale of this iteration; 1 if disabled.
-  [[nodiscard]] float get_scale() const noexcept { return config_.enabled ? main_scale_ : 1.0F; }
-  [[nodiscard]] bool is_enabled() const noexcept { return config_.enabled; }
+  [[nodiscard]] float get_scale() const noexcept { return is_enabled() ? main_scale_ : 1.0F; }
+  [[nodiscard]] bool is_enabled() const noexcept { return scaler_.is_enabled(); }
   /// As the last update that this thread has waited for left it; with `up_to_date`, waits for everything.
   [[nodiscard]] const Policy& policy(bool up_to_date = false) {
     if (up_to_date) wait_until_idle();
     return decided_;
   }
   /// Calls f(GradScaler<Policy>&) in the other thread, after what has been submitted: set_growth_factor, set_reducer,
-  /// set_on_floor, update(new_scale), … A scale set there holds from the next update after this call on; an iteration that has
-  /// begun keeps its own.
+  /// set_on_floor, update(new_scale), … A scale or policy that is set there is for the losses after two more calls of `update`,
+  /// or after a `synchronize` if no loss has been scaled since the last `update`.
   template <class F>
   void configure(F f) {
-    (void)enqueue([this, f = std::move(f)]() mutable { f(scaler_); });
+    (void)enqueue([this, f = std::move(f), scale = get_scale()]() mutable {
+      scaler_.iteration_scale_ = scale;  // the iteration has begun: see GradScaler::set_policy
+      f(scaler_);
+    });
   }
 
   /// As of a GradScaler, up to date, with the scale of this iteration as "main_scale". Throws std::logic_error if something has
@@ -149,12 +151,12 @@ class AsyncGradScaler {
     if (!submitted_.empty()) detail::throw_logic_error({"state_dict: call update before"});
     wait_until_idle();
     StateDict state = scaler_.state_dict();
-    if (config_.enabled) state.add("main_scale", main_scale_);
+    if (is_enabled()) state.add("main_scale", main_scale_);
     return state;
   }
   /// Begins an iteration from such a state, or a GradScaler's. Throws as that does, and then changes nothing.
   void load_state_dict(StateDict state) {
-    if (!config_.enabled) return;
+    if (!is_enabled()) return;
     float main_scale = 0.0F;  // none
     if (state.contains("main_scale")) {
       detail::StateReader(state).read_scale("main_scale", main_scale);
@@ -162,46 +164,41 @@ class AsyncGradScaler {
     }
     wait_until_idle();
     scaler_.load_state_dict(state);
-    scaler_.abandon();
-    decided_ = scaler_.policy();
-    updated_ = push([this] { return scaler_.policy(); });
+    restart();
     start_iteration();
     main_scale_ = main_scale > 0.0F ? main_scale : decided_.loss_scale();
   }
 
  private:
-  using There = GradScaler<Policy>;
-
   void start_iteration() noexcept {
     needs_scale_ = needs_scale_ || has_scaled_;
     has_scaled_ = false;
     submitted_.clear();
   }
-  template <class Optimizer, class Work>
-  auto submit_step(const Optimizer& optimizer, Work work) {
-    const void* const address = std::addressof(optimizer);
-    if (config_.enabled && std::find(submitted_.begin(), submitted_.end(), address) != submitted_.end()) {
+  /// Has the other thread call step(args...).
+  template <class Step, class... Args>
+  auto submit_step(const void* optimizer, const Step& step, Args... args) {
+    if (is_enabled() && std::find(submitted_.begin(), submitted_.end(), optimizer) != submitted_.end()) {
       detail::throw_logic_error({"submit: this optimizer has been submitted already since the last update; call update first"});
     }
     if (needs_scale_ && !has_scaled_) {
       detail::throw_logic_error({"submit: no loss has been scaled since the last update; call scale and backward first"});
     }
-    submitted_.push_back(address);
-    return enqueue([this, work = std::move(work), scale = main_scale_]() mutable {
+    submitted_.push_back(optimizer);
+    return enqueue([this, step, all = std::make_tuple(std::move(args)...), scale = get_scale()]() mutable {
       scaler_.iteration_scale_ = scale;
-      return work(scaler_);
+      return std::apply(step, std::move(all));
     });
   }
   void wait_for_update() {
-    if (!updated_.valid()) return;
 #if HEADROOM_EXCEPTIONS
     try {
-      decided_ = updated_.get();
+      if (updated_.valid()) decided_ = updated_.get();
     } catch (...) {
       wait_until_idle();  // throws it
     }
 #else
-    decided_ = updated_.get();
+    if (updated_.valid()) decided_ = updated_.get();
 #endif
     main_scale_ = decided_.loss_scale();
   }
@@ -211,13 +208,18 @@ class AsyncGradScaler {
     decided_ = scaler_.policy();
     if (!error_) return;
     [[maybe_unused]] const std::exception_ptr error = std::exchange(error_, nullptr);
-    scaler_.abandon();
-    updated_ = push([this] { return scaler_.policy(); });
-    submitted_.clear();
+    restart();
     if (!has_scaled_) main_scale_ = decided_.loss_scale();  // otherwise a loss has this scale
 #if HEADROOM_EXCEPTIONS
     std::rethrow_exception(error);
 #endif
+  }
+  /// Begins anew with the policy as it is. The other thread is idle.
+  void restart() {
+    scaler_.abandon();
+    decided_ = scaler_.policy();
+    updated_ = {};
+    submitted_.clear();
   }
 
   // ---- the queue ----
@@ -271,7 +273,7 @@ class AsyncGradScaler {
   Policy decided_;                                 // as far as this thread knows
 
   // Of the other thread, unless it is idle.
-  There scaler_;
+  GradScaler<Policy> scaler_;
   std::exception_ptr error_;
   bool is_ending_ = false;
 
