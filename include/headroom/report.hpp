@@ -8,8 +8,8 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-/// What one pass over gradients found. Values are those the pass stored, after unscaling, if it
-/// unscales; accumulate_into: those it added.
+/// What one pass over gradients found: in the values that it stored or, if it stored none, read. accumulate_into reports the
+/// values that it added.
 struct GradientReport {
   bool finite = true;    ///< no Inf and no NaN; true if there are no gradients
   double max_abs = 0.0;  ///< the largest |gradient|; +Inf if not finite, 0 if there are none

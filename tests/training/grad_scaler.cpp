@@ -408,7 +408,7 @@ TEST_CASE("step_gradients unscales floats and doubles in place, and calls the fu
   CHECK(scaler.get_scale() == 512.0F);
 }
 
-TEST_CASE("step_gradients gives a new tree of floats where gradients are narrower, or const") {
+TEST_CASE("step_gradients gives a new tree if gradients are const, and one of floats if they are narrower") {
   GradScaler scaler(presets::torch(1024.0));
   const std::vector<std::vector<half>> halves{{half(0x1p-14F)}, {half(2.0F)}};
   const auto expect = [](const std::vector<Weights>& grads) { return grads[0][0] == 0x1p-24F && grads[1][0] == 2.0F / 1024; };
@@ -418,6 +418,8 @@ TEST_CASE("step_gradients gives a new tree of floats where gradients are narrowe
   const Weights floats{1024.0F};
   CHECK(scaler.step_gradients(floats, [](const Weights& grads) { return grads[0]; }).value == 1.0F);
   CHECK(floats[0] == 1024.0F);
+  const std::vector<double> doubles{0x1p300};
+  CHECK(scaler.step_gradients(doubles, [](const auto& grads) { return grads[0]; }).value == 0x1p290);
   CHECK(scaler.step_gradients(std::vector<headroom::bfloat16>(1), [](Weights& grads) { return grads.size(); }).value == 1);
   const auto overflow = scaler.step_gradients(std::vector<half>{half(infinity())}, [](Weights&) { return 1; });
   CHECK(overflow.skipped);

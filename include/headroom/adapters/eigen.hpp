@@ -42,7 +42,7 @@ using strided_t = std::enable_if_t<(static_cast<unsigned>(T::Flags) & unsigned{E
 template <class T>
 using tensor_t = decltype(std::declval<const T&>().data(), std::declval<const T&>().dimensions(), T::NumDimensions + T::Layout);
 
-/// The type that owns elements of To where T has its own or those of another.
+/// The type of T, or of what the map T looks at, with elements of To.
 template <class T, class To>
 struct with_scalar;
 template <template <class, int, int, int, int, int> class Dense, class S, int R, int C, int O, int MR, int MC, class To>

@@ -37,7 +37,7 @@ struct Group {
   }
   Group& operator=(Group&&) = delete;
   ~Group() {
-    int is_finalized = 0;  // as a scaler in main is destroyed after MPI_Finalize
+    int is_finalized = 0;  // a scaler that lives to the end of main outlives MPI_Finalize
     MPI_Finalized(&is_finalized);
     if (is_finalized != 0) return;
     MPI_Op_free(&op);
@@ -54,8 +54,10 @@ struct Group {
 ///     scaler.set_reducer(reducer);                                      // or, with a policy:
 ///     loss_scale = loss_scale.adjust(all_reduce(report, reducer, loss_scale));
 ///
-/// All ranks get the same result, and have to call it equally often. A rank that cannot go on calls MPI_Abort; otherwise the
-/// others wait for it. Give each AsyncGradScaler a reducer of its own, and initialise MPI with MPI_THREAD_MULTIPLE.
+/// All ranks have to call it equally often, and get the same result: of `finite` and `max_abs` always, of the sum of squares if
+/// MPI adds in the same order on all ranks, which its standard only recommends. A rank that cannot go on calls MPI_Abort;
+/// otherwise the others wait for it. Give each AsyncGradScaler a reducer of its own, and initialise MPI with
+/// MPI_THREAD_MULTIPLE.
 class MpiReducer {
  public:
   /// Called by every rank of the communicator, after MPI_Init. `replicas`: how many ranks hold the same gradient, from 1 (each

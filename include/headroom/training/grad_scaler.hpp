@@ -61,8 +61,8 @@ using has_config_t = decltype(std::declval<const Policy&>().has_config());
 ///     }
 ///
 /// An iteration lasts from one `update` to the next. All its losses get the scale of its first `scale`, and its gradients are
-/// divided by that scale, even if another one is set in between. To accumulate, repeat `scale` and backward; call `unscale_` or
-/// `step` after the last backward.
+/// divided by that scale, even if you set another scale meanwhile. To accumulate, repeat `scale` and backward; call `unscale_`
+/// or `step` after the last backward.
 ///
 /// Optimizers are identified by address. Do not move or destroy one between `unscale_` and `step`, or before `update` if it is
 /// not stepped. After `step` the address of its first gradient counts too, so adapters made in a loop may share an address.
@@ -131,7 +131,7 @@ class GradScaler {
     if (enabled_) return state_of(std::addressof(optimizer), passes, how).found;
     how.is_deferred = false;  // `step` will pass a factor of 1
     detail::OptimizerState state;
-    unscale_and_clip(state, passes, how);
+    unscale(state, passes, how);
     return state.found;
   }
 
@@ -163,21 +163,22 @@ class GradScaler {
   }
 
   /// Unscales a tree of gradients and calls `f(gradients)` unless they overflowed: for a lambda, the update function of a
-  /// library, an optimizer without traits. A tree of floats and doubles is unscaled in place; for other trees, and const
-  /// ones, `f` gets a new tree of floats. The tree is not remembered: call this once per tree and iteration.
+  /// library, an optimizer without traits. A tree of floats and doubles is unscaled in place; if it is const, `f` gets a new
+  /// one. For other trees `f` gets a new tree of floats. The tree is not remembered: call this once per tree and iteration.
   template <class Tree, class F>
   auto step_gradients(Tree&& gradients, F&& f) {
     detail::OptimizerState* state = nullptr;
     constexpr bool is_wide = detail::every_leaf_is_v<Tree, float, double>;
     if constexpr (is_wide && !std::is_const_v<std::remove_reference_t<Tree>>) {
       if (enabled_) {
-        detail::PlannedGradients<false> passes(executor_, gradients, std::true_type());
+        detail::Passes<void, std::remove_reference_t<Tree>, false> passes(executor_, gradients, std::true_type());
         state = &state_of(nullptr, passes, How());
       }
       return take<void>(state, gradients, [&]() -> decltype(auto) { return f(gradients); });
     } else {
       const detail::GradientsSeen seen = detail::look_at(gradients);
-      auto unscaled = headroom::unscale<float>(executor_, std::forward<Tree>(gradients), gradient_scale());
+      using To = std::conditional_t<is_wide, same_dtype, float>;
+      auto unscaled = headroom::unscale<To>(executor_, std::forward<Tree>(gradients), gradient_scale());
       if (enabled_) {
         state = &add_state(nullptr, seen);
         decide(*state, {unscaled.report, 0.0}, How());
@@ -187,7 +188,7 @@ class GradScaler {
   }
 
   /// Ends the iteration: adjusts the policy once, by what was found in the gradients of all optimizers together. Directly after
-  /// `abandon` or load_state_dict it does nothing.
+  /// `abandon`, or a load_state_dict that has abandoned an iteration, it does nothing.
   void update() {
     if (!enabled_) return;
     if (states_.empty() && !is_abandoned_) {
@@ -323,14 +324,10 @@ class GradScaler {
     }
     const bool is_remembered = !how.is_temporary && (seen.has_leaf || reducer_);
     detail::OptimizerState& state = add_state(is_remembered ? optimizer : nullptr, seen);
-    if constexpr (Passes::clips) {
-      unscale_and_clip(state, passes, how);
-    } else {
-      unscale(state, passes, how);
-    }
+    unscale(state, passes, how);
     return state;
   }
-  /// Its gradients count as an overflow until `decide`, also if a pass or the reducer throws.
+  /// The gradients count as an overflow until `decide` has returned, and if a pass or the reducer throws.
   detail::OptimizerState& add_state(const void* optimizer, const detail::GradientsSeen& seen) {
     check_has_scale(seen);
     iteration_scale_ = gradient_scale();
@@ -339,29 +336,21 @@ class GradScaler {
     state.seen = seen;
     return state;
   }
-  /// Writes nothing if the optimizer is deferred, or the scale is 1.
+  /// Divides the gradients, and clips them if `Passes` does. Writes nothing if the optimizer is deferred.
   template <class Passes>
   void unscale(detail::OptimizerState& state, Passes& passes, const How& how) {
     const float scale = gradient_scale();
+    double divisor = static_cast<double>(scale);  // of gradients as they are
     GradientNorm here;
-    if (how.is_deferred || scale == 1.0F) {
-      here = detail::once_unscaled(passes.measure(), static_cast<double>(scale));
-      state.factor.value = detail::divided(1.0, static_cast<double>(scale));
-    } else {
+    // To clip, they are measured first, and then multiplied once. But below a scale of 1 they may overflow when they are
+    // unscaled, which has to be known before they are clipped.
+    if (!how.is_deferred && (Passes::clips ? scale < 1.0F : scale != 1.0F)) {
       static_cast<GradientReport&>(here) = passes.unscale(scale);
+      divisor = 1.0;
     }
+    if (Passes::clips || how.is_deferred || scale == 1.0F) here = detail::once_unscaled(passes.measure(), divisor);
     decide(state, here, how);
-  }
-  /// Measures, and then multiplies once.
-  template <class Passes>
-  void unscale_and_clip(detail::OptimizerState& state, Passes& passes, const How& how) {
-    const float scale = gradient_scale();
-    // Below a scale of 1 gradients may overflow when they are unscaled, which has to be known before they are clipped.
-    const bool is_unscaled = !how.is_deferred && scale < 1.0F;
-    if (is_unscaled) (void)passes.unscale(scale);
-    const double divisor = is_unscaled ? 1.0 : static_cast<double>(scale);
-    decide(state, detail::once_unscaled(passes.measure(), divisor), how);
-    const double clip = detail::clip_factor(state.found, how.max_norm);
+    const double clip = Passes::clips ? detail::clip_factor(state.found, how.max_norm) : 1.0;
     if (how.is_deferred) {
       state.factor.value = detail::divided(clip, divisor);
     } else if (clip < 1.0) {

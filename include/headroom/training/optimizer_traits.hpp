@@ -61,11 +61,11 @@ struct member_optimizer_traits<Optimizer, true> {
 ///
 ///       static constexpr bool takes_gradient_factor = true;  // see GradientFactor
 ///       static constexpr bool allow_fp16_gradients = true;   // unscale fp16 and 8-bit gradients in place; small ones become 0
-///       static auto duplicate_gradients(MyOptimizer&);       // as a member without parameter: those of `gradients` that
-///                                                            // another rank holds too, and counts in the norm
+///       static auto duplicate_gradients(MyOptimizer&);       // as a member without parameter: the gradients that another
+///                                                            // rank counts in the norm, because it has them too
 ///
 /// Gradients outside the CPU's memory need these three in place of headroom's verbs (`gradients` still returns a tree; no leaf
-/// means no gradients). They report what they store:
+/// means no gradients). Each returns a report of the values it has stored:
 ///
 ///       static GradientReport unscale(const ParallelExecutor&, Gradients&, float loss_scale);
 ///       static GradientNorm measure(const ParallelExecutor&, const Gradients&);
@@ -137,7 +137,7 @@ struct GradientsSeen {
   bool has_leaf = false;
   bool has_elements = false;
   bool has_narrow_leaf = false;
-  const void* first = nullptr;  // element; null if there is none, or it is not in the CPU's memory
+  const void* first = nullptr;  // address of an element; null if there is none
 };
 
 template <class Tree>
@@ -163,72 +163,67 @@ struct OptimizerState {
   GradientFactor factor{};                     // what a deferred optimizer multiplies by
 };
 
-/// What gradients measured as `scaled` will be once they are divided by the scale. Those that a deferred optimizer's
-/// multiplication in float makes Inf are an overflow.
+/// What gradients measured as `scaled` will be once they are divided by the scale. An overflow if a deferred optimizer, which
+/// multiplies in float, would make one of them Inf.
 [[nodiscard]] inline GradientNorm once_unscaled(const GradientNorm& scaled, double scale) noexcept {
   const double factor = scale < 1.0 ? static_cast<double>(rounded_to_float(divided(1.0, scale))) : 1.0;
   return scaled.max_abs * factor >= rounds_to_infinity && scale < 1.0 ? overflow() : detail::unscaled(scaled, scale);
 }
 
-/// Headroom's verbs on the gradients: one walk makes the plan of all passes. `Clips`: whether they may be clipped, which needs
-/// their norm.
-template <bool Clips>
-class PlannedGradients {
+/// The passes over gradients: those of `Traits` (void: none), or headroom's verbs, which all use the plan of one walk.
+/// `Clips`: whether the gradients may be clipped, which needs their norm.
+template <class Traits, class Tree, bool Clips>
+class Passes {
+  static constexpr bool are_own = has_own_passes_v<Traits, Tree>;
   using PassOps = Ops<Op::scale, Op::unscale, Clips ? Op::measure : Op::max_abs>;
 
  public:
   static constexpr bool clips = Clips;
 
-  template <bool Writes, class Tree>
-  PlannedGradients(const ParallelExecutor& executor, Tree& gradients, std::bool_constant<Writes>) : executor_(executor) {
-    detail::plan_one<PassOps, Writes>(plan_, gradients);
-    if constexpr (has_dynamic_node_v<Tree>) seen_ = detail::look_at(gradients);
-  }
-
-  [[nodiscard]] GradientsSeen seen() const noexcept {
-    GradientsSeen seen = seen_;
-    seen.has_leaf = plan_.pieces().size() != 0;
-    seen.first = plan_.first_element();
-    seen.has_elements = seen.first != nullptr;
-    return seen;
-  }
-  [[nodiscard]] GradientNorm measure() const { return norm_of(detail::run(executor_, plan_, Pass{2})); }
-  GradientReport unscale(float loss_scale) { return report_of(detail::run(executor_, plan_, unscale_pass(loss_scale))); }
-  GradientReport scale(double factor) { return detail::scale_by_any(executor_, plan_, 0, factor); }
-
- private:
-  const ParallelExecutor& executor_;
-  Plan plan_;
-  GradientsSeen seen_;
-};
-
-/// The passes of optimizer_traits in place of the verbs.
-template <class Traits, class Tree, bool Clips>
-class OwnGradients {
- public:
-  static constexpr bool clips = Clips;
-
   template <bool Writes>
-  OwnGradients(const ParallelExecutor& executor, Tree& gradients, std::bool_constant<Writes>)
-      : executor_(executor), gradients_(gradients), seen_(detail::look_at(gradients)) {}
+  Passes(const ParallelExecutor& executor, Tree& gradients, std::bool_constant<Writes>)
+      : executor_(executor), gradients_(gradients) {
+    if constexpr (!are_own) detail::plan_one<PassOps, Writes>(plan_, gradients);
+    if constexpr (are_own || has_dynamic_node_v<Tree>) {
+      seen_ = detail::look_at(gradients);
+    } else {
+      const void* const first = plan_.first_element();
+      seen_ = {plan_.pieces().size() != 0, first != nullptr, false, first};
+    }
+  }
 
-  [[nodiscard]] GradientsSeen seen() const noexcept { return seen_; }
+  [[nodiscard]] const GradientsSeen& seen() const noexcept { return seen_; }
   [[nodiscard]] GradientNorm measure() const {
-    GradientNorm found = Traits::measure(executor_, gradients_);
+    GradientNorm found;
+    if constexpr (are_own) {
+      found = Traits::measure(executor_, gradients_);
+    } else {
+      found = norm_of(detail::run(executor_, plan_, Pass{2}));
+    }
     if (!Clips) found.norm = 0.0;
     return found;
   }
-  GradientReport unscale(float loss_scale) { return Traits::unscale(executor_, gradients_, loss_scale); }
-  GradientReport scale(double factor) { return Traits::scale(executor_, gradients_, factor); }
+  GradientReport unscale(float loss_scale) {
+    if constexpr (are_own) {
+      return Traits::unscale(executor_, gradients_, loss_scale);
+    } else {
+      return report_of(detail::run(executor_, plan_, unscale_pass(loss_scale)));
+    }
+  }
+  GradientReport scale(double factor) {
+    if constexpr (are_own) {
+      return Traits::scale(executor_, gradients_, factor);
+    } else {
+      return detail::scale_by_any(executor_, plan_, 0, factor);
+    }
+  }
 
  private:
   const ParallelExecutor& executor_;
   Tree& gradients_;
+  Plan plan_;
   GradientsSeen seen_;
 };
-
-template <class Traits, class Tree, bool Clips>
-using passes_t = std::conditional_t<has_own_passes_v<Traits, Tree>, OwnGradients<Traits, Tree, Clips>, PlannedGradients<Clips>>;
 
 /// `Traits`: of the optimizer, or void.
 template <class Traits, class Tree>
@@ -242,14 +237,6 @@ template <class Traits, class Tree>
   }
 }
 
-template <class Traits, class Tree>
-[[nodiscard]] double norm_by(const ParallelExecutor& executor, Tree&& gradients) {
-  if constexpr (has_own_passes_v<Traits, std::remove_reference_t<Tree>>) {
-    return Traits::measure(executor, gradients).norm;
-  } else {
-    return headroom::measure(executor, gradients).norm;
-  }
-}
 struct HowToUnscale {
   bool is_deferred = false, allows_narrow = true;
   bool is_step = true, is_temporary = true;
@@ -264,7 +251,7 @@ struct OptimizerFacts {
   using Traits = optimizer_traits<Optimizer>;
   using Tree = std::remove_reference_t<decltype(Traits::gradients(std::declval<Optimizer&>()))>;
   template <bool Clips>
-  using Passes = passes_t<Traits, Tree, Clips>;
+  using Passes = detail::Passes<Traits, Tree, Clips>;
   static constexpr bool is_deferred = says_v<takes_factor_t, Optimizer>;
   static constexpr bool allows_narrow = IsNoop || is_deferred || says_v<allows_fp16_t, Optimizer>;
   static constexpr std::bool_constant<!is_deferred && !IsNoop> writes{};
@@ -280,10 +267,13 @@ struct OptimizerFacts {
 template <class Optimizer>
 [[nodiscard]] double duplicates_norm(const ParallelExecutor& executor, Optimizer& optimizer) {
   using Traits = optimizer_traits<Optimizer>;
+  const auto norm = [&executor](auto&& tree) {
+    return Passes<Traits, std::remove_reference_t<decltype(tree)>, true>(executor, tree, std::false_type()).measure().norm;
+  };
   if constexpr (is_detected_v<traits_duplicates_t, Optimizer>) {
-    return detail::norm_by<Traits>(executor, Traits::duplicate_gradients(optimizer));
+    return norm(Traits::duplicate_gradients(optimizer));
   } else if constexpr (is_detected_v<member_duplicates_t, Optimizer>) {
-    return detail::norm_by<Traits>(executor, optimizer.duplicate_gradients());
+    return norm(optimizer.duplicate_gradients());
   } else {
     return 0.0;
   }
