@@ -114,23 +114,6 @@ TEST_CASE("what it holds can be got back, and be replaced by another kind") {
 
 // ---- a policy of one's own ----
 
-namespace {
-
-/// Copying it can throw, and it is larger than what headroom's own take.
-struct KeepsLosses {
-  std::vector<double> losses = std::vector<double>(3);
-  double more[40] = {};
-  [[nodiscard]] float loss_scale() const { return static_cast<float>(1.0 + losses[0]); }
-  [[nodiscard]] KeepsLosses adjust(bool finite) const { return adjust(GradientReport{finite, 1.0}); }
-  [[nodiscard]] KeepsLosses adjust(const GradientReport& report) const {
-    KeepsLosses next = *this;
-    next.losses[0] += report.max_abs;
-    return next;
-  }
-};
-
-}  // namespace
-
 TEST_CASE("a policy of one's own needs nothing but the contract") {
   AnyLossScale any = FollowsMax{};
   CHECK(any.inv_scale() == 1.0F / 1024.0F);
@@ -146,18 +129,6 @@ TEST_CASE("a policy of one's own needs nothing but the contract") {
   CHECK(AnyLossScale(Stairs{}) == AnyLossScale(Stairs{}));
   CHECK(AnyLossScale(Stairs{}) != AnyLossScale(Stairs{}.adjust(false)));
   CHECK(AnyLossScale(Stairs{}) != AnyLossScale());
-}
-
-TEST_CASE("a policy of one's own may be large, and own memory") {
-  AnyLossScale any = KeepsLosses();
-  const AnyLossScale before = any;
-  for (int step = 0; step < 5; ++step) any = any.adjust(GradientReport{true, 2.0});
-  CHECK(any.loss_scale() == 11.0F);
-  CHECK(before.loss_scale() == 1.0F);
-  any = before;
-  CHECK(any.loss_scale() == 1.0F);
-  any = AnyLossScale();
-  CHECK(any.loss_scale() == 32768.0F);
 }
 
 TEST_CASE("what a policy of one's own has is used") {

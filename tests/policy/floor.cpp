@@ -1,4 +1,4 @@
-// min_scale, the same for every rule.
+// The range of the scale, the same for every rule.
 #include <headroom/policy/any.hpp>
 
 #include <cmath>
@@ -26,16 +26,21 @@ bool is_kept(const Policy& policy) {
 
 }  // namespace
 
-TEST_CASE("no overflow raises a scale that is not below its floor") {
+TEST_CASE("no sequence takes a scale out of its range, and no overflow raises one that is not below its floor") {
   std::mt19937 random(support::seed);
-  for (int run = 0; run < 100; ++run) {
+  for (int run = 0; run < 200; ++run) {
     const LossScaleConfig config = support::random_config(random);
     for_each_rule(config, [&](auto policy) {
-      for (int step = 0; step < 60; ++step) {
+      for (int step = 0; step < 100; ++step) {
         const bool finite = random() % 3 != 0;
         const auto next = policy.adjust(finite);
-        REQUIRE((finite || next.loss_scale() <= policy.loss_scale()));
-        REQUIRE(next.loss_scale() >= config.min_scale);
+        const float scale = next.loss_scale(), inverse = next.inv_scale();
+        REQUIRE((finite || scale <= policy.loss_scale()));
+        REQUIRE(support::is_within(scale, config.min_scale, config.max_scale));
+        REQUIRE(support::is_within(inverse, headroom::smallest_loss_scale, headroom::largest_loss_scale));
+        const double product = static_cast<double>(scale) * static_cast<double>(inverse);
+        REQUIRE(std::abs(product - 1.0) <= (headroom::detail::is_power_of_two(scale) ? 0.0 : 0x1p-23));
+        REQUIRE(next.counter() >= 0);
         policy = next;
       }
     });

@@ -106,6 +106,20 @@ void over_settings(const char* name, Compare compare) {
 
 float in_float(double value) { return static_cast<float>(value); }
 
+// The others grow to the largest scale, and without a floor fall to the smallest.
+static_assert(presets::emily(0x1p125, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
+static_assert(presets::megatron(0x1p125, 1.0, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
+static_assert(after(presets::keras(0x1p125, 1), "+++").loss_scale() == 0x1p126F);
+static_assert(after(presets::keras(0x1p-125), "---").loss_scale() == 0x1p-126F);
+// Eformer's scale is jmp's.
+static_assert(presets::eformer() == presets::jmp());
+static_assert(presets::eformer(1024.0, 5, 3.0, 0.5) == presets::jmp(1024.0, 5, 3.0, 0.5));
+// Paddle: only overflows in a row back off, and as many again.
+constexpr auto paddle = presets::paddle(1024.0, 2.0, 0.5, 1000, 2);
+static_assert(after(paddle, "-").loss_scale() == 1024.0F && after(paddle, "--").loss_scale() == 512.0F);
+static_assert(after(paddle, "-+-").loss_scale() == 1024.0F && after(paddle, "---").loss_scale() == 512.0F);
+static_assert(after(paddle, "----").loss_scale() == 256.0F);
+
 }  // namespace
 
 TEST_CASE("recorded sequences of the systems are followed") {
@@ -264,20 +278,6 @@ TEST_CASE("torch, apex and jmp refuse a growth to Inf, however far below the lar
   });
 }
 
-TEST_CASE("the others grow to the largest scale, and without a floor fall to the smallest") {
-  static_assert(presets::emily(0x1p125, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
-  static_assert(presets::megatron(0x1p125, 1.0, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
-  static_assert(after(presets::keras(0x1p125, 1), "+++").loss_scale() == 0x1p126F);
-  static_assert(after(presets::keras(0x1p-125), "---").loss_scale() == 0x1p-126F);
-  SUCCEED("checked by the compiler");
-}
-
-TEST_CASE("eformer's scale is jmp's") {
-  static_assert(presets::eformer() == presets::jmp());
-  static_assert(presets::eformer(1024.0, 5, 3.0, 0.5) == presets::jmp(1024.0, 5, 3.0, 0.5));
-  SUCCEED("checked by the compiler");
-}
-
 TEST_CASE("flax grows on the step after its interval, DeepSpeed on window + 1 and then every window steps") {
   static_assert(after(presets::flax(2.0, 0.5, 3), "+++").loss_scale() == 65536.0F);
   static_assert(after(presets::flax(2.0, 0.5, 3), "++++").loss_scale() == 131072.0F);
@@ -305,14 +305,6 @@ TEST_CASE("fairseq's share is formed in double, and its floor is the larger of i
   CHECK(after(policy, "+++-------").loss_scale() == 512.0F);  // 7 of 10 are 0.7
   CHECK(presets::fairseq(1024.0, 2.0, 2000, 0.0, 8.0, 2.0).config().scale.min_scale == 8.0F);
   CHECK(presets::fairseq(1024.0, 2.0, 2000, 0.0, 2.0, 8.0).config().scale.min_scale == 8.0F);
-}
-
-TEST_CASE("Paddle: only overflows in a row back off, and as many again") {
-  constexpr auto policy = presets::paddle(1024.0, 2.0, 0.5, 1000, 2);
-  static_assert(after(policy, "-").loss_scale() == 1024.0F && after(policy, "--").loss_scale() == 512.0F);
-  static_assert(after(policy, "-+-").loss_scale() == 1024.0F && after(policy, "---").loss_scale() == 512.0F);
-  static_assert(after(policy, "----").loss_scale() == 256.0F);
-  SUCCEED("checked by the compiler");
 }
 
 TEST_CASE("a floor of 0 or below our range is none, and some scales may start below their floor") {

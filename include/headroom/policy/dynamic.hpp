@@ -292,7 +292,6 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   [[nodiscard]] constexpr auto hysteresis_left() const noexcept -> decltype(std::declval<const B&>().hysteresis_left()) {
     return backoff_.hysteresis_left();
   }
-  [[nodiscard]] constexpr const Backoff& backoff() const noexcept { return backoff_; }
 
   [[nodiscard]] constexpr BasicDynamicLossScale adjust(bool grads_finite) const noexcept {
     BasicDynamicLossScale next = *this;
