@@ -184,11 +184,10 @@ void add_stores(const std::string& work, std::size_t size, std::size_t elements,
   const int times = static_cast<int>(elements);
   const auto streams = [=] { benchmark::DoNotOptimize(policy.unscale_into(*source, *destination).finite); };
   const auto stores = [=] {  // as in trees that are too small for streaming stores
-    using headroom::detail::UnscaleOps;
-    constexpr auto destination_is = headroom::detail::DestinationIs::the_users;
+    headroom::detail::Plan plan;
+    headroom::detail::plan_two<headroom::detail::UnscaleOps>(plan, *source, *destination, false);
     const auto pass = headroom::detail::unscale_pass(policy.loss_scale());
-    benchmark::DoNotOptimize(
-        headroom::detail::plan_and_run<UnscaleOps, destination_is>(headroom::sequential, pass, *source, *destination).largest);
+    benchmark::DoNotOptimize(headroom::detail::run(headroom::sequential, plan, pass).largest);
   };
   add_call(work, "the verb, ratio to that", size, streams, times);
   add_call(work, ordinary, size, stores, times);

@@ -1,5 +1,6 @@
 #include <headroom/dtype/scale_range.hpp>
 
+#include <cstdint>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -94,4 +95,26 @@ TEST_CASE("check_loss_scale names the field and the value", "[kernel]") {
   CHECK_NOTHROW(check_loss_scale("loss_scale", largest_loss_scale));
   CHECK_THROWS_AS(check_loss_scale("min_scale", 0.0F), std::invalid_argument);
   CHECK_THROWS_WITH(check_loss_scale("min_scale", -3.0F), "headroom: min_scale is -3; it must be in [2^-126, 2^126]");
+}
+
+TEST_CASE("factors are finite, as floats, whatever their sign", "[kernel]") {
+  using headroom::binary64;
+  const auto is_taken = [](std::uint64_t bits) {
+    double factor = 0.0;
+    support::set_bits(factor, bits);
+    try {
+      headroom::detail::check_factor(factor);
+    } catch (const std::invalid_argument&) {
+      return false;
+    }
+    return true;
+  };
+  const std::uint64_t largest = support::bits_of(0x1.fffffep127);
+  for (const std::uint64_t sign : {std::uint64_t{0}, binary64::sign_mask}) {
+    for (const std::uint64_t bits : {std::uint64_t{0}, std::uint64_t{1}, largest}) CHECK(is_taken(bits | sign));
+    for (const std::uint64_t bits : {largest + 1, support::bits_of(0x1p128), std::uint64_t{binary64::infinity_bits},
+                                     std::uint64_t{binary64::quiet_nan_bits}, binary64::infinity_bits + 1}) {
+      CHECK_FALSE(is_taken(bits | sign));
+    }
+  }
 }

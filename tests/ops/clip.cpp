@@ -108,6 +108,9 @@ TEST_CASE("a max_norm of 0 makes zeros; an empty tree has nothing to clip") {
   CHECK(clip_by_global_norm(tree, 0.0).norm == 5.0);
   CHECK(tree == Tree{{0.0F}, {}, {0.0F, 0.0F}});
   CHECK(clip_by_global_norm(tree, 0.0).norm == 0.0);
+  auto same = three_and_four;
+  CHECK(clip_by_global_norm(same, -0.0).norm == 5.0);
+  for (std::size_t i = 0; i < tree.size(); ++i) CHECK(bits_of(same[i]) == bits_of(tree[i]));
   CHECK(clip_by_global_norm(Tree{}, 1.0).finite);
 }
 

@@ -106,7 +106,7 @@ void check_dtype(std::mt19937& random) {
   CHECK(unlike(blocks_of(tensor).at(0), support::bits_of(headroom::cast<float>(copy))) == 0);
 }
 
-/// Runs the tasks from the last to the first, in threads of their own that know nothing of errors.
+/// Runs the tasks from the last to the first, in threads of their own.
 struct ThreadEach {
   std::size_t* tasks;
   [[nodiscard]] static std::size_t concurrency() { return 3; }
@@ -259,20 +259,15 @@ TEST_CASE("an error of the function is passed on, with several threads when all 
                     "third");
   CHECK(calls == 3);
   const auto large = large_tree<half>();
-  const auto check = [&](const auto& executor) {
-    std::atomic<int> inside{0};
-    CHECK_THROWS_WITH(for_each_block(executor, large,
-                                     [&](std::size_t leaf, std::size_t offset, span<const float>) {
-                                       ++inside;
-                                       if (leaf == 3 && offset == 2048) throw std::runtime_error("there");
-                                       --inside;
-                                     }),
-                      "there");
-    CHECK(inside == 1);  // that one
-  };
-  std::size_t tasks = 0;
-  check(ThreadEach{&tasks});
-  check(headroom::parallel(3));
+  std::atomic<int> inside{0};
+  CHECK_THROWS_WITH(for_each_block(headroom::parallel(3), large,
+                                   [&](std::size_t leaf, std::size_t offset, span<const float>) {
+                                     ++inside;
+                                     if (leaf == 3 && offset == 2048) throw std::runtime_error("there");
+                                     --inside;
+                                   }),
+                    "there");
+  CHECK(inside == 1);                                       // that one
   CHECK(wrong_elements<half>(headroom::parallel(3)) == 0);  // and the threads are there for the next call
 }
 

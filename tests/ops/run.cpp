@@ -100,6 +100,7 @@ TEST_CASE("errors come before the threads") {
 namespace {
 
 using namespace headroom::detail;
+using headroom::binary64;
 using MeasureOps = Ops<Op::max_abs, Op::measure>;
 
 /// Floats in leaves of many sizes, one with strides among them, and the plan to read them.
@@ -135,6 +136,17 @@ bool same(const Found& a, const Found& b) {
 }
 
 }  // namespace
+
+TEST_CASE("what was found becomes a report and a norm") {
+  const Found none{0, 0.0}, some{bits_of(3.0), 25.0}, bad{binary64::infinity_bits, 7.0};
+  CHECK((report_of(none).finite && report_of(none).max_abs == 0.0 && norm_of(none).norm == 0.0));
+  CHECK((report_of(some).finite && report_of(some).max_abs == 3.0 && norm_of(some).norm == 5.0));
+  for (const headroom::GradientNorm& norm : {norm_of(bad), overflow()}) {
+    CHECK_FALSE(norm.finite);
+    CHECK(bits_of(norm.max_abs) == binary64::infinity_bits);
+    CHECK(bits_of(norm.norm) == binary64::infinity_bits);
+  }
+}
 
 TEST_CASE("any number of shares finds what one finds, and each chunk is in one of them") {
   const Leaves leaves;
@@ -195,7 +207,7 @@ TEST_CASE("a pass with streaming stores leaves the bits of one without, on any n
       Pass pass = unscale_pass(loss_scale);
       pass.streaming = streams;
       Plan plan;
-      plan_two<UnscaleOps, DestinationIs::the_users>(plan, source, destination);
+      plan_two<UnscaleOps>(plan, source, destination, false);
       return run(parallel(threads), plan, pass);
     };
     const Found ordinary = unscale(1, false, expected);

@@ -81,7 +81,7 @@ template <class Make>
 void check_refused(const Floats& values, const Make& make, const std::string& path) {
   const Floats before = values;
   for (int i = 0; i < 2; ++i) {
-    const auto says_so = ContainsSubstring(path + " is shared by copies of its owner");
+    const auto says_so = ContainsSubstring(path + ": source and destination overlap");
     CHECK_THAT(message_of([&] { (void)four.unscale(make()); }), says_so);
     CHECK_THAT(message_of([&] { (void)four.scale(make()); }), says_so);
     CHECK_THAT(message_of([&] { (void)headroom::cast<float>(make()); }), says_so);

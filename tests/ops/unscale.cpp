@@ -51,6 +51,20 @@ TEST_CASE("a scale that is no power of two divides: a rounded reciprocal would d
   CHECK(product != 1.0F);  // so there is something to differ in
 }
 
+TEST_CASE("every scale that is a power of two multiplies by its exact reciprocal, its neighbours divide") {
+  for (int exponent = -126; exponent <= 126; ++exponent) {
+    const float scale = std::ldexp(1.0F, exponent);
+    INFO("scale 2^" << exponent);
+    const auto exact = headroom::detail::unscale_pass(scale);
+    CHECK((exact.op == 0 && exact.factor == std::ldexp(1.0, -exponent)));
+    for (const float neighbour : {float_of(bits_of(scale) + 1), float_of(bits_of(scale) - 1)}) {
+      if (neighbour < 0x1p-126F || neighbour > 0x1p126F) continue;
+      const auto divides = headroom::detail::unscale_pass(neighbour);
+      CHECK((divides.op == 1 && divides.factor == static_cast<double>(neighbour)));
+    }
+  }
+}
+
 TEST_CASE("unscale gives the tree's dtypes, or the one that is asked for") {
   const auto network = support::network_of(half(3.0F));
   const auto same = headroom::unscale(network, 2.0F);

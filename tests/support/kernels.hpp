@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/kernel/action.hpp>
 #include <headroom/kernel/table.hpp>
 #include <headroom/ops/transform.hpp>
 

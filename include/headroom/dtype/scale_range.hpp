@@ -110,6 +110,11 @@ constexpr void check_loss_scale(const char* field, const float& value) {
   check_in(field, value, smallest_loss_scale, largest_loss_scale, "in [2^-126, 2^126]");
 }
 
+/// Judged by its bits: under -ffast-math a comparison may assume that there are no NaNs.
+inline void check_factor(const double& factor) {
+  check_in("factor", factor, -largest_float, largest_float, "finite, as a float");
+}
+
 }  // namespace detail
 
 }  // namespace HEADROOM_BUILD

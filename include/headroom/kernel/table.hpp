@@ -11,7 +11,6 @@
 #include <headroom/kernel/isa/neon.hpp>
 #endif
 
-#include <array>
 #include <cstddef>
 
 namespace headroom {
@@ -45,13 +44,6 @@ constexpr const Kernel* find_kernels() noexcept {
 /// The kernels of an op from one format to another, by instruction set.
 template <Op op, class In, class Out = In>
 inline constexpr const Kernel* kernels = find_kernels<op, In, Out>();
-
-/// A kernel that is the same for all instruction sets.
-[[nodiscard]] constexpr std::array<Kernel, isa_count> on_every_isa(Kernel kernel) noexcept {
-  std::array<Kernel, isa_count> all{};
-  for (Kernel& each : all) each = kernel;
-  return all;
-}
 
 /// The place of the active instruction set in `kernels`.
 [[nodiscard]] inline std::size_t isa_index() { return static_cast<std::size_t>(active_isa()); }

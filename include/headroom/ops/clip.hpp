@@ -13,10 +13,7 @@ inline namespace HEADROOM_BUILD {
 namespace detail {
 
 inline void check_max_norm(const double& max_norm) {
-  const auto bits = bit_cast<std::uint64_t>(max_norm);
-  const bool is_number = (bits & binary64::abs_mask) <= binary64::infinity_bits;
-  const bool is_negative = (bits & binary64::sign_mask) != 0 && (bits & binary64::abs_mask) != 0;
-  if (!is_number || is_negative) throw_bad_value("max_norm", max_norm, "0 or more (Inf: no clipping)");
+  check_in("max_norm", max_norm, 0.0, infinity, "0 or more (Inf: no clipping)");
 }
 
 [[nodiscard]] inline bool is_infinite(const double& magnitude) noexcept {
@@ -29,7 +26,7 @@ inline void check_max_norm(const double& max_norm) {
 /// optax.clip_by_global_norm, nothing is added to the norm.
 [[nodiscard]] inline double clip_factor(const GradientNorm& measured, const double& max_norm) noexcept {
   const bool clips = measured.finite && !is_infinite(measured.norm) && !is_infinite(max_norm) && measured.norm > max_norm;
-  return clips ? divided(max_norm, measured.norm) : 1.0;
+  return clips ? divided(__builtin_fabs(max_norm), measured.norm) : 1.0;  // -0.0 would turn the signs of all elements
 }
 
 /// The unscaled counterpart of what was measured on scaled gradients. A norm beyond double cannot be clipped, so it is an
@@ -74,9 +71,9 @@ GradientNorm unscale_and_clip(const Executor& executor, Tree& tree, const float&
 
 /// Unscales in place and clips the unscaled gradients to an L2 norm of at most `max_norm`. Two passes: one reads, the other
 /// multiplies by inverse scale times clip factor. Returns finite, max_abs and norm of the unscaled gradients before clipping.
-/// Non-finite gradients are unscaled but not clipped. The squares are those of the scaled gradients: doubles whose norm is
-/// beyond the range of measure before they are unscaled count as not finite, or, if they are that small, as zero. Throws
-/// std::invalid_argument if max_norm is negative or NaN, or loss_scale is not in [2^-126, 2^126].
+/// Non-finite gradients are unscaled but not clipped. The norm is measured before unscaling. If it is too large for `measure`,
+/// as it can be with doubles, the gradients count as not finite; if it is too small, as zero. Throws std::invalid_argument if
+/// max_norm is negative or NaN, or loss_scale is not in [2^-126, 2^126].
 template <class Executor, class Tree>
 [[nodiscard]] GradientNorm unscale_and_clip_in_place(const Executor& executor, Tree&& tree, const float& loss_scale,
                                                      const double& max_norm) {

@@ -16,15 +16,14 @@
 #include <exception>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 // An executor does the work of a verb. It has `concurrency()`, the number of tasks that large work is split into, and `run(n,
-// task)`, which calls task(0) … task(n - 1), in any order and at the same time if it likes, and returns when all are done.
-// Results do not depend on the executor.
+// task)`, which calls task(0) … task(n - 1), in any order and at the same time if it likes, and returns when all are done. An
+// error of a task is for run() to pass on. Results do not depend on the executor.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -78,10 +77,10 @@ class Job {
 #endif
 };
 
-/// The threads of parallel(n): started when first needed, as many as the largest n has asked for. After a call they spin for
-/// 100 microseconds, because waking a thread takes about as long; then they sleep. They compute with the rounding mode, and the
-/// flushing of subnormals, of the caller. They end with the program; from then on, and in a child of fork(), which has none of
-/// its parent's threads, the caller does all work.
+/// The threads of parallel(n). They are started when first needed, as many as the largest n has asked for. After a call they
+/// spin for 100 microseconds, because waking a thread takes about as long; then they sleep. They compute with the rounding
+/// mode, and the flushing of subnormals, of the caller. At the end of the program they are joined. After that the caller does
+/// all work. So it does in a child of fork(), which has none of its parent's threads.
 class Workers {
  public:
   /// Calls task(0) ... task(n - 1), here and on `n_threads` - 1 workers, or on those there are. While another call is running,
@@ -98,7 +97,7 @@ class Workers {
   }
 
  private:
-  /// Never destroyed: static objects may use it until the end. At the end the threads go, unless a task ends the program.
+  /// Never destroyed: static objects may use it until the end. If a task calls exit(), the threads are not joined.
   static Workers& all() {
     static Workers& workers = *new Workers;
     static const struct End {
@@ -134,17 +133,17 @@ class Workers {
     work();
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      seats_ = 0;  // nobody else joins
+      seats_ = 0;  // a worker that wakes up now takes no part
     }
     for (unsigned i = 0; busy_.load(std::memory_order_acquire) != 0; ++i) pause_or_yield(i);
     is_taken_.store(false, std::memory_order_release);
   }
-  /// Goes on with fewer where the system has no more.
+  /// Goes on with fewer if the system has no more threads or no more memory.
   void start_threads(std::size_t wanted) {
 #if HEADROOM_EXCEPTIONS
     try {
       while (threads_.size() < wanted) threads_.emplace_back([this] { serve(); });
-    } catch (const std::system_error&) {
+    } catch (...) {
     }
 #else
     while (threads_.size() < wanted) threads_.emplace_back([this] { serve(); });
@@ -205,7 +204,7 @@ class Workers {
   void* job_ = nullptr;
   std::fenv_t environment_{};
   std::size_t tasks_ = 0;
-  std::atomic<std::size_t> next_task_{0}, busy_{0};  // the first that nobody has taken; workers that are at it
+  std::atomic<std::size_t> next_task_{0}, busy_{0};  // the first task not yet taken; how many workers are running tasks
 
   std::mutex mutex_;
   std::condition_variable opened_;

@@ -13,14 +13,16 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-/// What is counted in a chunk, and where its first non-finite element is.
+/// Counts leaf by leaf. A leaf with strides comes in several parts.
 struct NonFiniteCounts : Found {
-  std::size_t first = 0, nan_count = 0, inf_count = 0;
-  NonFiniteKind kind{};
-  std::size_t seen = 0;  // elements: a leaf with strides comes in several parts
+  NonFinite all{};
+  std::size_t seen = 0;  // elements of the leaf so far
 
+  [[nodiscard]] std::size_t count() const noexcept { return all.nan_count + all.inf_count; }
+
+  /// The loop is the same on every instruction set.
   template <class Format>
-  static void count(const Piece* piece, const Piece*, double, bool, Found& found) noexcept {
+  static void add(const Piece* piece, const Piece*, double, bool, Found& found) noexcept {
     auto& self = static_cast<NonFiniteCounts&>(found);
     const auto* elements = static_cast<const unsigned char*>(piece->source);
     for (std::size_t i = 0; i < piece->size; ++i, ++self.seen) {
@@ -29,21 +31,20 @@ struct NonFiniteCounts : Found {
       bits = static_cast<typename Format::bits_type>(bits & Format::abs_mask);
       if (bits <= Format::largest_finite_bits) continue;
       const bool is_nan = bits >= Format::smallest_nan_bits;
-      if (self.nan_count + self.inf_count == 0) {
-        self.first = self.seen;
-        self.kind = is_nan ? NonFiniteKind::nan : NonFiniteKind::inf;
+      if (self.count() == 0) {
+        self.all.index = self.seen;
+        self.all.kind = is_nan ? NonFiniteKind::nan : NonFiniteKind::inf;
       }
-      ++(is_nan ? self.nan_count : self.inf_count);
+      ++(is_nan ? self.all.nan_count : self.all.inf_count);
     }
   }
 };
 
-/// The kernel that says whether a chunk is finite, and the loop that counts, which is the same on every instruction set.
 struct FindOps {
   template <class In>
-  static constexpr auto count = detail::on_every_isa(&NonFiniteCounts::count<In>);
+  static constexpr Kernel add[] = {&NonFiniteCounts::add<In>};
   template <class In>
-  static constexpr const Kernel* list[] = {kernels<Op::max_abs, In>, count<In>.data()};
+  static constexpr const Kernel* list[] = {add<In>};
   template <class In, class>
   static constexpr PieceKind kind = {list<In>, sizeof(typename In::bits_type), sizeof(typename In::bits_type)};
 };
@@ -56,25 +57,16 @@ template <class Tree>
 [[nodiscard]] std::optional<NonFinite> find_nonfinite(const Tree& tree) {
   detail::Plan plan;
   detail::plan_one<detail::FindOps, false>(plan, tree);
-  std::optional<NonFinite> all;
-  const auto count = [&](const detail::Plan::Run& run, const detail::Piece& piece, std::size_t begin, std::size_t end) {
-    const auto isa = detail::isa_index();
-    detail::NonFiniteCounts chunk{};
-    detail::run_part(plan, run, piece, detail::Pass{0}, run.kind->kernels[0][isa], begin, end, chunk);
-    if (detail::is_finite(chunk)) return;
-    detail::run_part(plan, run, piece, detail::Pass{1}, run.kind->kernels[1][isa], begin, end, chunk);
-    if (!all) all = NonFinite{detail::path_of(tree, plan.place_of(piece)), begin + chunk.first, chunk.kind, 0, 0};
-    all->nan_count += chunk.nan_count;
-    all->inf_count += chunk.inf_count;
-  };
+  detail::NonFiniteCounts counts{};
   for (const auto& run : plan.runs()) {
     for (const detail::Piece* piece = plan.begin(run); piece != plan.end(run); ++piece) {
-      for (std::size_t begin = 0; begin < piece->size; begin += detail::chunk_size) {
-        count(run, *piece, begin, piece->size - begin < detail::chunk_size ? piece->size : begin + detail::chunk_size);
-      }
+      const bool found_before = counts.count() != 0;
+      counts.seen = 0;
+      detail::run_part(plan, run, *piece, detail::Pass{0}, run.kind->kernels[0][0], 0, piece->size, counts);
+      if (!found_before && counts.count() != 0) counts.all.path = detail::path_of(tree, plan.place_of(*piece));
     }
   }
-  return all;
+  return counts.count() == 0 ? std::nullopt : std::optional(counts.all);
 }
 /// With an executor, as all verbs; it is not needed here.
 template <class Executor, class Tree>

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <string>
-#include <type_traits>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -78,15 +77,6 @@ void check_has_offsets(const Plan& plan, const Tree& tree) {
   }
 }
 
-template <class F>
-constexpr bool check_takes_blocks() {
-  constexpr bool takes_blocks = std::is_invocable_v<F&, std::size_t, std::size_t, span<const float>>;
-  static_assert(takes_blocks,
-                "headroom: for_each_block calls f(leaf, offset, block) with two std::size_t and a headroom::span<const float>: "
-                "[&](std::size_t leaf, std::size_t offset, headroom::span<const float> block) { … }");
-  return takes_blocks;
-}
-
 }  // namespace detail
 
 /// Calls `f(leaf, offset, block)` for all elements of the tree as floats: what an optimizer with a loop of its own needs to
@@ -110,22 +100,20 @@ constexpr bool check_takes_blocks() {
 /// begin at multiples of 1,024; each comes once, in any order, and `f` is called by several threads at the same time, for
 /// different blocks: results are the same if a call writes only what belongs to its block.
 ///
-/// What `f` returns is ignored. What it throws is passed on, with several threads the first error, after the others have ended
-/// their shares. Throws std::invalid_argument before the first call if a leaf cannot be walked.
+/// What `f` returns is ignored. What it throws is passed on: with `parallel(n)` the first error, after all threads have ended
+/// their shares; an executor of your own has to do the same. Throws std::invalid_argument before the first call if a leaf
+/// cannot be walked.
 template <class Executor, class Tree, class F>
 void for_each_block(const Executor& executor, const Tree& tree, F&& f) {
-  if constexpr (detail::check_is_executor<Executor>() && detail::check_takes_blocks<F>()) {
+  if constexpr (detail::check_is_executor<Executor>()) {
     detail::Plan plan;
     detail::plan_one<detail::BlockOps, false>(plan, tree);
     detail::check_has_offsets(plan, tree);
     const std::size_t elements = plan.elements(), shares = detail::count_shares(executor, elements);
     if (shares == 1) return detail::run_blocks(plan, 0, elements, f);
-    const auto run_share = [&, each = elements / shares](std::size_t i) {
+    executor.run(shares, [&, each = elements / shares](std::size_t i) {
       detail::run_blocks(plan, each * i, i + 1 == shares ? elements : each * (i + 1), f);
-    };
-    detail::Job<const decltype(run_share)> job(run_share);  // an executor of the user's need not know about errors
-    executor.run(shares, [&job](std::size_t i) { job.call(&job, i); });
-    job.throw_error();
+    });
   }
 }
 template <class Tree, class F>

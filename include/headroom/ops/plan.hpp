@@ -29,31 +29,7 @@ namespace detail {
 
 // ---- lists ----
 
-/// What the memory of a list begins with.
-struct alignas(std::max_align_t) BlockHead {
-  std::size_t bytes;  ///< behind the head
-};
-/// Blocks that lists have given back, for the next ones that grow: verbs that are called again and again allocate nothing.
-inline std::atomic<BlockHead*> spare_blocks[4]{};
-
-[[nodiscard]] inline BlockHead* take_block(std::size_t bytes) {
-  for (auto& spare : spare_blocks) {
-    BlockHead* const block = spare.exchange(nullptr, std::memory_order_acquire);
-    if (block == nullptr) continue;
-    if (block->bytes >= bytes) return block;
-    ::operator delete(block);
-  }
-  return ::new (::operator new(sizeof(BlockHead) + bytes)) BlockHead{bytes};
-}
-[[gnu::cold, gnu::noinline]] inline void give_back(BlockHead* block) noexcept {
-  for (auto& spare : spare_blocks) {
-    BlockHead* none = nullptr;
-    if (spare.compare_exchange_strong(none, block, std::memory_order_release, std::memory_order_relaxed)) return;
-  }
-  ::operator delete(block);
-}
-
-/// A list of trivial elements, of which the first `Few` lie in the object itself.
+/// A list of trivial elements. Up to `Few` lie in the object itself, more in a block of memory.
 template <class T, std::size_t Few>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::max_align_t));
@@ -63,7 +39,7 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() {
-    if (block_ != nullptr) give_back(block_);
+    if (block_ != nullptr) give_back();
   }
 
   void push_back(const T& value) {
@@ -83,9 +59,17 @@ class Buffer {
   [[nodiscard]] const T* end() const noexcept { return end_; }
 
  private:
+  struct alignas(std::max_align_t) Block {
+    std::size_t bytes;  // of the elements behind it
+  };
+
   [[gnu::cold, gnu::noinline]] void grow() {
-    const std::size_t count = size();
-    BlockHead* const larger = take_block(2 * count * sizeof(T));
+    const std::size_t count = size(), bytes = 2 * count * sizeof(T);
+    Block* larger = spare_.exchange(nullptr, std::memory_order_acquire);
+    if (larger == nullptr || larger->bytes < bytes) {
+      ::operator delete(larger);
+      larger = ::new (::operator new(sizeof(Block) + bytes)) Block{bytes};
+    }
     T* const elements = reinterpret_cast<T*>(larger + 1);
     std::memcpy(static_cast<void*>(elements), begin_, count * sizeof(T));
     if (block_ != nullptr) ::operator delete(block_);
@@ -94,9 +78,15 @@ class Buffer {
     end_ = elements + count;
     limit_ = elements + larger->bytes / sizeof(T);
   }
+  [[gnu::cold, gnu::noinline]] void give_back() noexcept {
+    ::operator delete(spare_.exchange(block_, std::memory_order_acq_rel));
+  }
+
+  /// The block of the last list that was destroyed, for the next one that grows: repeated calls of a verb allocate nothing.
+  static inline std::atomic<Block*> spare_{nullptr};
 
   T *begin_, *end_, *limit_;
-  BlockHead* block_ = nullptr;
+  Block* block_ = nullptr;
   alignas(T) unsigned char few_[Few * sizeof(T)];
 };
 
@@ -231,23 +221,15 @@ class Plan::Writer {
 
 template <class T>
 using obstacle_t = decltype(tensor_traits<T>::obstacle(std::declval<const T&>()));
-/// Why the leaf cannot be walked; null if it can. Of one that cannot, the layout is not asked for.
+/// Comes before the layout of the leaf is asked for.
 template <class Leaf>
-[[nodiscard]] const char* obstacle_of([[maybe_unused]] const Leaf& leaf) {
+void check_walkable(const Path& path, const char* which, [[maybe_unused]] const Leaf& leaf, const void* data,
+                    std::size_t size) {
   if constexpr (is_detected_v<obstacle_t, Leaf>) {
-    return tensor_traits<Leaf>::obstacle(leaf);
-  } else {
-    return nullptr;
+    const char* const obstacle = tensor_traits<Leaf>::obstacle(leaf);
+    if (obstacle != nullptr) throw_bad_leaf(path, which, {obstacle});
   }
-}
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_null_leaf(const Path& path, const char* which, std::size_t size) {
-  throw_bad_leaf(path, which, {"is null, with a size of ", std::to_string(size)});
-}
-template <class Leaf, class Element>
-void check_walkable(const Path& path, const char* which, Leaf& leaf, const Element* data, std::size_t size) {
-  const char* const obstacle = detail::obstacle_of(std::as_const(leaf));
-  if (obstacle != nullptr) throw_bad_leaf(path, which, {obstacle});
-  if (size != 0 && data == nullptr) throw_null_leaf(path, which, size);
+  if (size != 0 && data == nullptr) throw_bad_leaf(path, which, {"is null, with a size of ", std::to_string(size)});
 }
 
 template <class Leaf>
@@ -298,30 +280,23 @@ void check_same_structure(const Path& path, const Source& source, const Destinat
 }
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_overlap(const Path& path) {
-  throw_invalid_argument({path.name(),
-                          ": source and destination overlap, and are not the same elements in the same places, so that some "
-                          "would be overwritten before they are read"});
+  throw_invalid_argument(
+      {path.name(),
+       ": source and destination overlap, so elements of the source would be overwritten (a verb that returns "
+       "a new tree copies structs, and a copied pointer still leads to the source)"});
 }
-/// If children() of a struct reaches through a pointer, copying the struct copies the pointer, and the new tree is not new.
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_shared(const Path& path) {
-  throw_bad_leaf(
-      path, "",
-      {"is shared by copies of its owner, so there is no new tree to be made: use the verb's _into or _in_place form"});
-}
-inline void check_not_shared(const Path& path, const void* old_elements, const void* new_elements) {
-  if (old_elements == new_elements && old_elements != nullptr) throw_shared(path);
-}
-/// A leaf without gaps may be its own destination, if its elements keep their size.
-inline void check_apart(const Path& path, const void* source, const void* destination, std::size_t size,
-                        const PieceKind& kind) {
+/// A leaf may be its own destination if its elements keep their size and their places, except in a new tree: if children() of a
+/// struct reaches through a pointer, the copy of the struct shares the source's elements.
+inline void check_apart(const Path& path, const void* source, const void* destination, std::size_t size, const PieceKind& kind,
+                        bool is_new) {
   const auto from = reinterpret_cast<std::uintptr_t>(source), to = reinterpret_cast<std::uintptr_t>(destination);
   const bool meets = from < to + size * kind.destination_bytes && to < from + size * kind.source_bytes;
-  if (meets && (from != to || kind.source_bytes != kind.destination_bytes)) throw_overlap(path);
+  if (meets && (is_new || from != to || kind.source_bytes != kind.destination_bytes)) throw_overlap(path);
 }
 /// Of leaves with gaps only the start is looked at: parts of one matrix may lie between each other without meeting.
 inline void check_apart(const Path& path, const void* source, const void* destination, const LoopNest& nest,
-                        const PieceKind& kind) {
-  bool same = kind.source_bytes == kind.destination_bytes;
+                        const PieceKind& kind, bool is_new) {
+  bool same = !is_new && kind.source_bytes == kind.destination_bytes;
   for (int i = 0; i < nest.depth; ++i) {
     same = same && nest.dimensions[i].source_stride == nest.dimensions[i].destination_stride;
   }
@@ -357,15 +332,11 @@ struct PlanOneTree {
   }
 };
 
-/// What a destination is to its source.
-enum class DestinationIs { the_users, new_tree };
-
 /// From one tree into another.
-template <class VerbOps, DestinationIs Destination, class Pieces>
+template <class VerbOps, class Pieces>
 struct PlanTwoTrees {
-  static constexpr bool is_new = Destination == DestinationIs::new_tree;
-  static constexpr const char* source_name = is_new ? "" : "the source";
   Pieces& plan;
+  bool is_new;  // the destination: the user knows of one tree only
 
   template <class From, class To>
   void operator()(const Path& path, From& source, To& destination) const {
@@ -373,11 +344,11 @@ struct PlanTwoTrees {
     auto* const to = detail::data_of(destination);
     using Element = std::remove_pointer_t<decltype(to)>;
     const std::size_t size = detail::size_of(source), size_there = detail::size_of(destination);
+    const char* const source_name = is_new ? "" : "the source";
     detail::check_walkable(path, source_name, source, from, size);
     detail::check_walkable(path, "the destination", destination, to, size_there);
     if constexpr (check_is_writable<Element>()) {
       constexpr auto& kind = VerbOps::template kind<format_of<std::remove_pointer_t<decltype(from)>>, format_of<Element>>;
-      if constexpr (is_new) check_not_shared(path, size == 0 ? nullptr : static_cast<const void*>(from), to);
       if constexpr (has_layout<std::remove_const_t<From>>::value || has_layout<std::remove_const_t<To>>::value) {
         add(path, from, detail::checked_layout_of(path, source_name, source), to,
             detail::checked_layout_of(path, "the destination", destination), kind);
@@ -391,7 +362,7 @@ struct PlanTwoTrees {
 
  private:
   void add(const Path& path, const void* from, void* to, std::size_t size, const PieceKind& kind) const {
-    if constexpr (!is_new) check_apart(path, from, to, size, kind);
+    check_apart(path, from, to, size, kind, is_new);
     plan.add(from, to, size, kind);
   }
   void add(const Path& path, const void* from, const Layout& from_layout, void* to, const Layout& to_layout,
@@ -402,47 +373,35 @@ struct PlanTwoTrees {
     if (as_flat || size == 0) return add(path, from, to, size, kind);
     const LoopNest nest(from_layout, to_layout);
     if (nest.is_contiguous()) return add(path, from, to, size, kind);
-    if (!is_new) check_apart(path, from, to, nest, kind);
+    check_apart(path, from, to, nest, kind, is_new);
     plan.add(from, to, size, nest, kind);
   }
 };
 
-struct FindPath {
-  std::size_t leaf;
-  std::string text{};
-  template <class Leaf>
-  void operator()(const Path& path, Leaf&) {
-    if (leaf-- == 0) text = path.text();
-  }
-};
 /// The path of a leaf by its place in the plan.
 template <class Tree>
 [[nodiscard]] std::string path_of(const Tree& tree, std::size_t leaf) {
-  FindPath visit{leaf};
+  std::string text;
+  const auto visit = [&](const Path& path, const auto&) {
+    if (leaf-- == 0) text = path.text();
+  };
   detail::walk(root, visit, tree);
-  return visit.text;
+  return text;
 }
 
-/// Where two leaves of the destination (which in place is the source) begin; 0 if no two begin at one address.
-[[nodiscard]] inline std::uintptr_t start_of_two(const Plan& plan) {
+/// In place, a leaf that is listed twice would be worked on twice.
+template <class Tree>
+void check_listed_once(const Plan& plan, const Tree& tree) {
   Buffer<std::uintptr_t, 64> starts;
   for (const Piece& piece : plan.pieces()) {
     if (piece.size != 0) starts.push_back(reinterpret_cast<std::uintptr_t>(piece.destination));
   }
-  const auto is_before = [](std::uintptr_t x, std::uintptr_t y) { return x < y; };
-  if (!std::is_sorted(starts.begin(), starts.end(), is_before)) std::sort(starts.begin(), starts.end(), is_before);
-  const auto is_same = [](std::uintptr_t x, std::uintptr_t y) { return x == y; };
-  const std::uintptr_t* const twice = std::adjacent_find(starts.begin(), starts.end(), is_same);
-  return twice == starts.end() ? 0 : *twice;
-}
-/// In place, a leaf that is listed twice would be worked on twice.
-template <class Tree>
-void check_listed_once(const Plan& plan, const Tree& tree) {
-  const std::uintptr_t start = start_of_two(plan);
-  if (start == 0) return;
+  if (!std::is_sorted(starts.begin(), starts.end())) std::sort(starts.begin(), starts.end());
+  const std::uintptr_t* const twice = std::adjacent_find(starts.begin(), starts.end());
+  if (twice == starts.end()) return;
   std::string paths;
   for (const Piece& piece : plan.pieces()) {
-    if (reinterpret_cast<std::uintptr_t>(piece.destination) != start || piece.size == 0) continue;
+    if (reinterpret_cast<std::uintptr_t>(piece.destination) != *twice || piece.size == 0) continue;
     paths += (paths.empty() ? "" : " and ") + detail::path_of(tree, plan.place_of(piece));
   }
   throw_invalid_argument({paths, " share elements, which would be worked on twice: leave one of them out of the tree"});
@@ -453,9 +412,9 @@ void walk_trees(Pieces& pieces, Tree& tree) {
   const PlanOneTree<VerbOps, Writes, Pieces> visit{pieces};
   if constexpr (check_has_floats<bare<Tree>>()) detail::walk(root, visit, tree);
 }
-template <class VerbOps, DestinationIs Is, class Pieces, class Source, class Destination>
-void walk_trees(Pieces& pieces, const Source& source, Destination& destination) {
-  const PlanTwoTrees<VerbOps, Is, Pieces> visit{pieces};
+template <class VerbOps, class Pieces, class Source, class Destination>
+void walk_trees(Pieces& pieces, const Source& source, Destination& destination, bool is_new) {
+  const PlanTwoTrees<VerbOps, Pieces> visit{pieces, is_new};
   if constexpr (check_has_floats<bare<Source>>() && check_has_floats<bare<Destination>>()) {
     detail::walk(root, visit, source, destination);
   }
@@ -468,10 +427,10 @@ void plan_one(Plan& plan, Tree& tree) {
   writer.close();
   if constexpr (Writes && !owns_elements_v<Tree>) detail::check_listed_once(plan, tree);
 }
-template <class VerbOps, DestinationIs Is, class Source, class Destination>
-void plan_two(Plan& plan, const Source& source, Destination& destination) {
+template <class VerbOps, class Source, class Destination>
+void plan_two(Plan& plan, const Source& source, Destination& destination, bool is_new) {
   Plan::Writer writer(plan);
-  detail::walk_trees<VerbOps, Is>(writer, source, destination);
+  detail::walk_trees<VerbOps>(writer, source, destination, is_new);
   writer.close();
 }
 

@@ -1,23 +1,25 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/kernel/action.hpp>
 #include <headroom/ops/executor.hpp>
 #include <headroom/ops/plan.hpp>
+#include <headroom/report.hpp>
 
 #include <cstddef>
 #include <cstring>
 #include <limits>
 #include <memory>
 
-// A pass of a kernel over a plan, by one thread or several, with the same bits as result: magnitudes do not depend on the
-// order, and squares are summed as `measure` in kernel/measure.inl says, and the sums in the order of the tree.
+// A pass of a kernel over a plan, by one thread or several. The results have the same bits: magnitudes do not depend on the
+// order, squares are summed as kernel/measure.inl says, and their sums in the order of the tree.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// What is done in a pass.
+// ---- what a pass is and what it finds ----
+
+/// What kernels do with all pieces of a plan.
 struct Pass {
   std::size_t op;  ///< its place among the Ops of the plan
   double factor = 1.0;
@@ -25,6 +27,17 @@ struct Pass {
   bool may_stop = false;   ///< at the first chunk that is not finite
   bool streaming = false;  ///< stores past the caches
 };
+
+[[nodiscard]] inline bool is_finite(const Found& found) noexcept { return found.largest < binary64::infinity_bits; }
+[[nodiscard]] inline GradientReport report_of(const Found& found) noexcept {
+  return {is_finite(found), bit_cast<double>(found.largest)};
+}
+/// The report of gradients that are not finite.
+[[nodiscard]] constexpr GradientNorm overflow() noexcept { return {{false, infinity}, infinity}; }
+[[nodiscard]] inline GradientNorm norm_of(const Found& found) noexcept {
+  const GradientReport report = report_of(found);
+  return {report, report.finite ? __builtin_sqrt(found.sum_of_squares) : report.max_abs};
+}
 
 // ---- leaves with strides ----
 
@@ -283,31 +296,39 @@ template <class VerbOps, bool Writes, class Executor, class Tree>
   detail::plan_one<VerbOps, Writes>(plan, tree);
   return detail::run(executor, plan, pass);
 }
-template <class VerbOps, DestinationIs Is, class Executor, class Source, class Destination>
+template <class VerbOps, class Executor, class Source, class Destination>
 [[gnu::noinline]] Found plan_then_run(const Executor& executor, const Pass& pass, const Source& source,
-                                      Destination& destination) {
+                                      Destination& destination, bool is_new) {
   Plan plan;
-  detail::plan_two<VerbOps, Is>(plan, source, destination);
-  if constexpr (Is == DestinationIs::the_users && !owns_elements_v<Destination>) {
-    // Sources that go to one destination go there in their order.
-    if (executor.concurrency() > 1 && start_of_two(plan) != 0) return detail::run(sequential, plan, pass);
-  }
+  detail::plan_two<VerbOps>(plan, source, destination, is_new);
   Pass its_pass = pass;
   its_pass.streaming = plan.bytes() >= least_streamed_pass;
   return detail::run(executor, plan, its_pass);
 }
 
-/// A verb that reads one tree or works on it in place (How: whether it writes), or from one into another (DestinationIs).
-template <class VerbOps, auto How, class Executor, class... Trees>
-Found plan_and_run(const Executor& executor, const Pass& pass, Trees&... trees) {
-  if constexpr ((is_lone_piece_v<Trees> && ...) && check_is_executor<Executor>()) {
-    if (((detail::size_of(trees) <= chunk_size) && ...)) {
+/// A verb that reads one tree or works on it in place.
+template <class VerbOps, bool Writes, class Executor, class Tree>
+Found plan_and_run(const Executor& executor, const Pass& pass, Tree& tree) {
+  if constexpr (is_lone_piece_v<Tree> && check_is_executor<Executor>()) {
+    if (detail::size_of(tree) <= chunk_size) {
       LonePiece lone;
-      detail::walk_trees<VerbOps, How>(lone, trees...);
+      detail::walk_trees<VerbOps, Writes>(lone, tree);
       return lone.run(pass);
     }
   }
-  return detail::plan_then_run<VerbOps, How>(executor, pass, trees...);
+  return detail::plan_then_run<VerbOps, Writes>(executor, pass, tree);
+}
+/// A verb that works from one tree into another, which is the user's or a new one.
+template <class VerbOps, class Executor, class Source, class Destination>
+Found plan_and_run(const Executor& executor, const Pass& pass, const Source& source, Destination& destination, bool is_new) {
+  if constexpr (is_lone_piece_v<Source> && is_lone_piece_v<Destination> && check_is_executor<Executor>()) {
+    if (detail::size_of(source) <= chunk_size && detail::size_of(destination) <= chunk_size) {
+      LonePiece lone;
+      detail::walk_trees<VerbOps>(lone, source, destination, is_new);
+      return lone.run(pass);
+    }
+  }
+  return detail::plan_then_run<VerbOps>(executor, pass, source, destination, is_new);
 }
 
 }  // namespace detail

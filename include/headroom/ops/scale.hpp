@@ -22,7 +22,7 @@ template <class Scalar>
   }
 }
 
-/// A tree with nodes of dynamic dtype and a new one like it. Its nodes are replaced, because their libraries record what was
+/// A tree with nodes of dynamic dtype and a new one like it. The nodes are replaced, because their libraries record what was
 /// computed from what.
 template <class Executor>
 struct ScaleNodes {
@@ -32,23 +32,14 @@ struct ScaleNodes {
 
   template <class Old, class New>
   void operator()(const Path& path, const Old& old_node, New& new_node) const {
+    if (static_cast<const void*>(std::addressof(old_node)) == std::addressof(new_node)) throw_overlap(path);
     if constexpr (is_dynamic_node<Old>()) {
-      check_not_shared(path, std::addressof(old_node), std::addressof(new_node));
       new_node = tree_traits<Old>::scaled(old_node, static_cast<float>(factor));
     } else {
-      check_not_shared(path, detail::data_of(old_node), detail::data_of(new_node));
       (void)detail::transform_into<ScaleOps>(executor, Pass{0, factor}, old_node, new_node);
     }
   }
 };
-
-template <class Executor, class Tree>
-auto scale_dynamic(const Executor& executor, const Tree& tree, double factor) {
-  auto scaled = detail::make_like<same_dtype>(tree);
-  ScaleNodes<Executor> visit{executor, factor};
-  detail::walk(root, visit, tree, scaled);
-  return scaled;
-}
 
 /// Trees that are not scaled stay as they are, those of NoOpLossScale.
 template <class Tree>
@@ -72,7 +63,10 @@ template <class Executor, class Tree>
   if constexpr (is_dtype_v<detail::bare<Tree>>) {
     return detail::scaled_scalar(tree, factor);
   } else if constexpr (detail::has_dynamic_node_v<Tree>) {
-    return detail::scale_dynamic(executor, tree, factor);
+    auto scaled = detail::make_like<same_dtype>(std::as_const(tree));
+    const detail::ScaleNodes<Executor> visit{executor, factor};
+    detail::walk(detail::root, visit, std::as_const(tree), scaled);
+    return scaled;
   } else {
     return detail::transform<same_dtype, detail::ScaleOps>(executor, detail::Pass{0, factor}, std::forward<Tree>(tree)).grads;
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
+#include <headroom/dtype/scale_range.hpp>
 #include <headroom/ops/find_nonfinite.hpp>
 #include <headroom/ops/run.hpp>
 #include <headroom/tree/make_like.hpp>
@@ -34,10 +35,12 @@ using UnscaleOps = Ops<Op::scale, Op::unscale>;
 using CastOps = Ops<Op::cast>;
 using SaturatingCastOps = Saturating<CastOps>;
 
-/// The pass of UnscaleOps, and of the two ops that add.
+/// The pass of UnscaleOps, and of the two ops that add: the first multiplies by the exact reciprocal of a power of two, the
+/// second divides. Throws std::invalid_argument if loss_scale is not in [2^-126, 2^126].
 [[nodiscard]] inline Pass unscale_pass(const float& loss_scale) {
-  const Action by = unscaling_by(loss_scale);
-  return {by.op == Op::scale ? std::size_t{0} : std::size_t{1}, by.factor};
+  check_loss_scale("loss_scale", loss_scale);
+  const auto scale = static_cast<double>(loss_scale);
+  return is_power_of_two(loss_scale) ? Pass{0, 1.0 / scale} : Pass{1, scale};
 }
 
 template <class VerbOps, class Executor, class Tree>
@@ -46,7 +49,7 @@ GradientReport transform_in_place(const Executor& executor, const Pass& pass, Tr
 }
 template <class VerbOps, class Executor, class Source, class Destination>
 GradientReport transform_into(const Executor& executor, const Pass& pass, const Source& source, Destination& destination) {
-  return report_of(detail::plan_and_run<VerbOps, DestinationIs::the_users>(executor, pass, source, destination));
+  return report_of(detail::plan_and_run<VerbOps>(executor, pass, source, destination, false));
 }
 
 /// Whether an argument `Tree&&` is about to be destroyed together with its elements, so that they can be overwritten.
@@ -66,8 +69,7 @@ auto transform(const Executor& executor, const Pass& pass, Tree&& tree) {
     return Unscaled<Result>{std::forward<Tree>(tree), report};
   } else {
     Unscaled<Result> result{detail::make_like<To>(std::as_const(tree)), {}};
-    result.report =
-        report_of(detail::plan_and_run<VerbOps, DestinationIs::new_tree>(executor, pass, std::as_const(tree), result.grads));
+    result.report = report_of(detail::plan_and_run<VerbOps>(executor, pass, std::as_const(tree), result.grads, true));
     return result;
   }
 }

@@ -4,7 +4,7 @@
 #include <headroom/detail/bits.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
-#include <headroom/kernel/action.hpp>
+#include <headroom/ops/run.hpp>
 #include <headroom/policy/verbs.hpp>
 #include <headroom/report.hpp>
 #include <headroom/state/state_dict.hpp>

@@ -1,4 +1,4 @@
-// No thread is to be had from the system: parallel(n) goes on with those there are.
+// The system has no more threads, or no more memory for them: parallel(n) goes on with those there are.
 #include <headroom/ops/executor.hpp>
 
 #include <dlfcn.h>
@@ -7,10 +7,20 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <cstdlib>
+#include <new>
 
 namespace {
-bool no_more_threads = false;
+bool no_more_threads = false, no_more_memory = false;
 }
+
+void* operator new(std::size_t bytes) {
+  void* const memory = no_more_memory ? nullptr : std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 /// The system's own, which this stands before, where there are to be threads.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
@@ -31,6 +41,11 @@ int main() {
   for (int call = 0; call < 3; ++call) {
     no_more_threads = call != 1;  // none; one; no second
     if (!threads_work(call + 1) || !threads_work(4)) return 1;
+  }
+  no_more_threads = false;
+  for (int call = 0; call < 2; ++call) {
+    no_more_memory = call == 0;
+    if (!threads_work(40)) return 1;
   }
   return 0;
 }
