@@ -150,6 +150,13 @@ TEST_CASE("an optimizer without gradients is skipped, and fp16 gradients are a l
   CHECK(taken.report.max_abs == 1.0 / 32768);
 }
 
+namespace {
+template <int Dimensions>
+bool has_dimensions(const Tensor& tensor) {
+  return tensor.dim() == Dimensions;
+}
+}  // namespace
+
 TEST_CASE("the gradient that overflowed is named by its number, wherever it lies") {
   std::vector<Tensor> parameters = {parameter({2}), parameter({3}), parameter({2, 2}), parameter({4})};
   torch::optim::SGD optimizer(parameters, 1.0);
@@ -168,13 +175,14 @@ TEST_CASE("the gradient that overflowed is named by its number, wherever it lies
   };
   check(*result.nonfinite);
   std::vector<Tensor> gradients = {parameters[0].grad(), parameters[2].grad(), parameters[3].grad()};
-  const auto find = [&gradients](bool (*is_here)(const Tensor&)) {
-    return headroom::detail::aten::find_nonfinite(headroom::parallel(2), gradients, is_here);
+  const auto find = [&gradients](auto dimensions) {  // those of other gradients are elsewhere
+    return headroom::detail::aten::Passes<has_dimensions<decltype(dimensions)::value>>::find_nonfinite(headroom::parallel(2),
+                                                                                                       gradients);
   };
-  const auto nowhere = [](const Tensor&) { return false; };
+  const std::integral_constant<int, 9> nowhere;
   check(find(nowhere).value());
-  check(find([](const Tensor& tensor) { return tensor.dim() == 1; }).value());  // the first is elsewhere, the second here
-  check(find([](const Tensor& tensor) { return tensor.dim() == 2; }).value());
+  check(find(std::integral_constant<int, 1>()).value());
+  check(find(std::integral_constant<int, 2>()).value());
   gradients.push_back(torch::full({2, 3}, -std::numeric_limits<float>::infinity()).to(torch::kHalf).t());
   gradients.push_back(torch::full({3}, std::numeric_limits<double>::quiet_NaN(), torch::kDouble).to_sparse());
   gradients.push_back(torch::empty({0}));

@@ -29,6 +29,8 @@ struct Model {
 };
 HEADROOM_TREE(Model, weight, bias, buffer, rest)
 
+bool is_float(const Tensor& tensor) { return tensor.scalar_type() == torch::kFloat; }
+
 }  // namespace
 
 TEST_CASE("the verbs work on tensors of any dtype") {
@@ -165,27 +167,23 @@ TEST_CASE("a scaled loss can be differentiated") {
 }
 
 TEST_CASE("gradients in several places are measured, unscaled and clipped together") {
-  using headroom::detail::aten::Gradients;
   // On other devices than the CPU ATen unscales; the 16-bit ones stand for those.
-  const auto make = [](std::vector<Tensor>& tensors) {
-    tensors = {torch::full({9}, 3.0F), torch::full({16}, 4.0F).to(torch::kBFloat16)};
-    return Gradients(tensors, [](const Tensor& tensor) { return tensor.scalar_type() == torch::kFloat; });
-  };
+  using Passes = headroom::detail::aten::Passes<is_float>;
+  const auto make = [] { return std::vector{torch::full({9}, 3.0F), torch::full({16}, 4.0F).to(torch::kBFloat16)}; };
   const auto executor = headroom::parallel(1);
-  std::vector<Tensor> tensors;
-  Gradients gradients = make(tensors);
-  CHECK(gradients.measure(executor).norm == Catch::Approx(std::sqrt(9 * 9.0 + 16 * 16.0)));
-  CHECK(gradients.measure(executor).max_abs == 4.0);
-  CHECK(gradients.unscale(executor, 2.0F).max_abs == 2.0);
+  std::vector<Tensor> tensors = make();
+  CHECK(Passes::measure(executor, tensors).norm == Catch::Approx(std::sqrt(9 * 9.0 + 16 * 16.0)));
+  CHECK(Passes::measure(executor, tensors).max_abs == 4.0);
+  CHECK(Passes::unscale(executor, tensors, 2.0F).max_abs == 2.0);
   CHECK((tensors[0][0].item<float>() == 1.5F && tensors[1][0].item<float>() == 2.0F));
-  CHECK(gradients.scale(executor, 4.0).max_abs == 8.0);
+  CHECK(Passes::scale(executor, tensors, 4.0).max_abs == 8.0);
   CHECK((tensors[0][0].item<float>() == 6.0F && tensors[1][0].item<float>() == 8.0F));
   for (const std::size_t bad : {0, 1}) {
-    Gradients others = make(tensors);
+    tensors = make();
     tensors[bad][5] = infinity;
-    CHECK((!others.measure(executor).finite && others.measure(executor).norm == infinity));
-    CHECK_FALSE(others.unscale(executor, 2.0F).finite);
-    CHECK_FALSE(others.scale(executor, 2.0).finite);
+    CHECK((!Passes::measure(executor, tensors).finite && Passes::measure(executor, tensors).norm == infinity));
+    CHECK_FALSE(Passes::unscale(executor, tensors, 2.0F).finite);
+    CHECK_FALSE(Passes::scale(executor, tensors, 2.0).finite);
     CHECK(tensors[1 - bad][0].item<float>() == (bad == 0 ? 4.0F : 3.0F));  // halved and doubled: none is left out
   }
 }

@@ -178,48 +178,53 @@ namespace detail::aten {
   return measure_elsewhere(gradients);
 }
 
-/// Gradients on the CPU are for headroom's kernels, the others for ATen.
-struct Gradients {
-  c10::NoGradGuard no_grad;
-  std::vector<at::Tensor> here, elsewhere;
+/// Gradients on the CPU are for headroom's kernels, the others for ATen. `is_here` tells which; tests have no other device.
+template <bool (*is_here)(const at::Tensor&) = is_on_cpu>
+struct Passes {
+  using Tensors = std::vector<at::Tensor>;
+  struct Places {
+    c10::NoGradGuard no_grad;
+    Tensors here, elsewhere;
 
-  /// `is_here` is for tests on machines without another device.
-  explicit Gradients(const std::vector<at::Tensor>& gradients, bool (*is_here)(const at::Tensor&) = is_on_cpu) {
-    for (const at::Tensor& gradient : gradients) {
-      if (is_here(gradient)) {
-        here.push_back(gradient);
-      } else if (elements_of(gradient).numel() != 0) {
-        elsewhere.push_back(elements_of(gradient));
+    explicit Places(const Tensors& gradients) {
+      for (const at::Tensor& gradient : gradients) {
+        if (is_here(gradient)) {
+          here.push_back(gradient);
+        } else if (elements_of(gradient).numel() != 0) {
+          elsewhere.push_back(elements_of(gradient));
+        }
       }
     }
+  };
+
+  static GradientReport unscale(const ParallelExecutor& executor, const Tensors& gradients, float loss_scale) {
+    const Places all(gradients);
+    const GradientReport report = headroom::unscale_in_place(executor, all.here, loss_scale);
+    return combined(report, scale_elsewhere(all.elsewhere, 1.0 / static_cast<double>(loss_scale)));
   }
-  [[nodiscard]] GradientReport unscale(const ParallelExecutor& executor, float loss_scale) {
-    const GradientReport report = headroom::unscale_in_place(executor, here, loss_scale);
-    return combined(report, scale_elsewhere(elsewhere, 1.0 / static_cast<double>(loss_scale)));
+  static GradientReport scale(const ParallelExecutor& executor, const Tensors& gradients, double factor) {
+    const Places all(gradients);
+    const GradientReport report = scale_and_report(executor, all.here, factor);
+    return combined(report, scale_elsewhere(all.elsewhere, factor));
   }
-  [[nodiscard]] GradientReport scale(const ParallelExecutor& executor, double factor) {
-    const GradientReport report = scale_and_report(executor, here, factor);
-    return combined(report, scale_elsewhere(elsewhere, factor));
-  }
-  [[nodiscard]] GradientNorm measure(const ParallelExecutor& executor) const {
-    const GradientNorm a = headroom::measure(executor, here), b = measure_elsewhere(elsewhere);
+  static GradientNorm measure(const ParallelExecutor& executor, const Tensors& gradients) {
+    const Places places(gradients);
+    const GradientNorm a = headroom::measure(executor, places.here), b = measure_elsewhere(places.elsewhere);
     const GradientNorm all{combined(a, b), std::hypot(a.norm, b.norm)};
     return all.finite ? all : overflow();
   }
-};
-
-/// A gradient elsewhere is copied only if it has an Inf or NaN.
-[[nodiscard]] inline std::optional<NonFinite> find_nonfinite(const ParallelExecutor& executor,
-                                                             std::vector<at::Tensor> gradients,
-                                                             bool (*is_here)(const at::Tensor&) = is_on_cpu) {
-  const c10::NoGradGuard no_grad;
-  for (at::Tensor& gradient : gradients) {
-    if (is_here(gradient)) continue;
-    const bool finite = gradient.numel() == 0 || measure_elsewhere({elements_of(gradient)}).finite;
-    gradient = finite ? at::Tensor() : gradient.cpu();
+  /// The path is the number among the defined gradients, each counted once. A gradient elsewhere is copied only if it has an
+  /// Inf or NaN.
+  static std::optional<NonFinite> find_nonfinite(const ParallelExecutor& executor, Tensors gradients) {
+    const c10::NoGradGuard no_grad;
+    for (at::Tensor& gradient : gradients) {
+      if (is_here(gradient)) continue;
+      const bool finite = gradient.numel() == 0 || measure_elsewhere({elements_of(gradient)}).finite;
+      gradient = finite ? at::Tensor() : gradient.cpu();
+    }
+    return headroom::find_nonfinite(executor, gradients);
   }
-  return headroom::find_nonfinite(executor, gradients);
-}
+};
 
 }  // namespace detail::aten
 
@@ -227,7 +232,8 @@ struct Gradients {
 /// ATen, in one multiplication and a maximum of each; a step waits for the devices once. A gradient without elements is a
 /// gradient; an undefined one is not.
 template <class Optimizer>
-struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::optim::Optimizer, Optimizer>>> {
+struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::optim::Optimizer, Optimizer>>>
+    : detail::aten::Passes<> {
   static std::vector<at::Tensor> gradients(::torch::optim::Optimizer& optimizer) {
     return detail::aten::gradients_of(optimizer);
   }
@@ -235,19 +241,6 @@ struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::o
   template <class O, class... Factor, std::enable_if_t<(std::is_same_v<Factor, GradientFactor> && ...), int> = 0>
   static auto step(O& optimizer, Factor... factor) -> decltype(optimizer.step(factor...)) {
     return optimizer.step(factor...);
-  }
-  static GradientReport unscale(const ParallelExecutor& executor, const std::vector<at::Tensor>& gradients, float loss_scale) {
-    return detail::aten::Gradients(gradients).unscale(executor, loss_scale);
-  }
-  static GradientNorm measure(const ParallelExecutor& executor, const std::vector<at::Tensor>& gradients) {
-    return detail::aten::Gradients(gradients).measure(executor);
-  }
-  static GradientReport scale(const ParallelExecutor& executor, const std::vector<at::Tensor>& gradients, double factor) {
-    return detail::aten::Gradients(gradients).scale(executor, factor);
-  }
-  /// The path is the number among the defined gradients, each counted once.
-  static std::optional<NonFinite> find_nonfinite(const ParallelExecutor& executor, const std::vector<at::Tensor>& gradients) {
-    return detail::aten::find_nonfinite(executor, gradients);
   }
 };
 
