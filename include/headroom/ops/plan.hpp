@@ -221,6 +221,9 @@ class Plan::Writer {
 
 template <class T>
 using obstacle_t = decltype(tensor_traits<T>::obstacle(std::declval<const T&>()));
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_null_leaf(const Path& path, const char* which, std::size_t size) {
+  throw_bad_leaf(path, which, {"is null, with a size of ", std::to_string(size)});
+}
 /// Comes before the layout of the leaf is asked for.
 template <class Leaf>
 void check_walkable(const Path& path, const char* which, [[maybe_unused]] const Leaf& leaf, const void* data,
@@ -229,7 +232,7 @@ void check_walkable(const Path& path, const char* which, [[maybe_unused]] const 
     const char* const obstacle = tensor_traits<Leaf>::obstacle(leaf);
     if (obstacle != nullptr) throw_bad_leaf(path, which, {obstacle});
   }
-  if (size != 0 && data == nullptr) throw_bad_leaf(path, which, {"is null, with a size of ", std::to_string(size)});
+  if (size != 0 && data == nullptr) throw_null_leaf(path, which, size);
 }
 
 template <class Leaf>
