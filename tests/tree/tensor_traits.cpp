@@ -14,7 +14,7 @@
 using headroom::half;
 using headroom::span;
 using headroom::detail::data_of;
-using headroom::detail::has_layout;
+using headroom::detail::has_layout_v;
 using headroom::detail::is_view_v;
 using headroom::detail::size_of;
 
@@ -85,7 +85,7 @@ struct headroom::tensor_traits<Counts> {
 
 namespace {
 
-static_assert(has_layout<Matrix>::value && !has_layout<Counts>::value && !has_layout<std::vector<float>>::value);
+static_assert(has_layout_v<Matrix> && !has_layout_v<Counts> && !has_layout_v<std::vector<float>>);
 static_assert(is_view_v<span<float>> && !is_view_v<std::vector<float>> && !is_view_v<Matrix> && !is_view_v<float>);
 
 template <class Leaf>

@@ -21,8 +21,6 @@ struct detector<Default, std::void_t<Op<Args...>>, Op, Args...> : std::true_type
 
 /// True if the alias template `Op<Args...>` names a type.
 template <template <class...> class Op, class... Args>
-using is_detected = std::bool_constant<detector<void, void, Op, Args...>::value>;
-template <template <class...> class Op, class... Args>
 inline constexpr bool is_detected_v = detector<void, void, Op, Args...>::value;
 /// That type, or Default.
 template <class Default, template <class...> class Op, class... Args>

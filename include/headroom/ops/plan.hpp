@@ -325,7 +325,7 @@ struct PlanOneTree {
       if constexpr (check_is_writable<Element>()) destination = data;
     }
     constexpr auto& kind = VerbOps::template kind<Format, Format>;
-    if constexpr (has_layout<std::remove_const_t<Leaf>>::value) {
+    if constexpr (has_layout_v<std::remove_const_t<Leaf>>) {
       const Layout layout = detail::checked_layout_of(path, "", leaf);
       if (Writes) check_distinct_elements(path, layout);
       plan.add(data, destination, size, LoopNest(layout, layout), kind);
@@ -352,7 +352,7 @@ struct PlanTwoTrees {
     detail::check_walkable(path, "the destination", destination, to, size_there);
     if constexpr (check_is_writable<Element>()) {
       constexpr auto& kind = VerbOps::template kind<format_of<std::remove_pointer_t<decltype(from)>>, format_of<Element>>;
-      if constexpr (has_layout<std::remove_const_t<From>>::value || has_layout<std::remove_const_t<To>>::value) {
+      if constexpr (has_layout_v<std::remove_const_t<From>> || has_layout_v<std::remove_const_t<To>>) {
         add(path, from, detail::checked_layout_of(path, source_name, source), to,
             detail::checked_layout_of(path, "the destination", destination), kind);
       } else {

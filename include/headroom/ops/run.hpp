@@ -285,7 +285,7 @@ struct LonePiece {
 /// Whether a tree is, by its type, one leaf whose elements lie side by side.
 template <class Tree>
 inline constexpr bool is_lone_piece_v = (node_kind_v<Tree> == node_kind::scalar || node_kind_v<Tree> == node_kind::tensor) &&
-                                        !has_layout<bare<Tree>>::value;
+                                        !has_layout_v<bare<Tree>>;
 
 /// From how many bytes, read and written, stores that bypass the caches pay for a pass that is not in place: as many as a large
 /// cache has. Ordinary stores also load what they are about to overwrite.

@@ -4,16 +4,11 @@
 #include <headroom/detail/error.hpp>
 
 #include <cstddef>
+#include <cstdlib>
 #include <string>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
-
-namespace detail {
-
-constexpr std::ptrdiff_t magnitude(std::ptrdiff_t stride) noexcept { return stride < 0 ? -stride : stride; }
-
-}  // namespace detail
 
 /// Shape and strides of a tensor in elements, with the dimensions in their logical order. Dimensions of one element are left
 /// out: they do not affect where elements lie, and a 5 x 1 matrix can hold a vector of 5.
@@ -62,10 +57,10 @@ class Layout {
     for (int n = 0; n < rank_; ++n) {
       int shortest = -1;
       for (int i = 0; i < rank_; ++i) {
-        if (!done[i] && (shortest < 0 || detail::magnitude(strides_[i]) < detail::magnitude(strides_[shortest]))) shortest = i;
+        if (!done[i] && (shortest < 0 || std::abs(strides_[i]) < std::abs(strides_[shortest]))) shortest = i;
       }
-      if (detail::magnitude(strides_[shortest]) <= span) return true;
-      span += (shape_[shortest] - 1) * detail::magnitude(strides_[shortest]);
+      if (std::abs(strides_[shortest]) <= span) return true;
+      span += (shape_[shortest] - 1) * std::abs(strides_[shortest]);
       done[shortest] = true;
     }
     return false;
@@ -112,7 +107,7 @@ struct LoopNest {
  private:
   void insert(const Dimension& dimension) noexcept {
     int at = depth++;
-    for (; at > 0 && magnitude(dimensions[at - 1].destination_stride) < magnitude(dimension.destination_stride); --at) {
+    for (; at > 0 && std::abs(dimensions[at - 1].destination_stride) < std::abs(dimension.destination_stride); --at) {
       dimensions[at] = dimensions[at - 1];
     }
     dimensions[at] = dimension;

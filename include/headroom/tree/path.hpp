@@ -13,7 +13,7 @@ inline namespace HEADROOM_BUILD {
 namespace detail {
 
 /// The position of a walk: a list from the leaf back to the root, on the walk's stack. A branch makes one step for all its
-/// subtrees and moves it from one to the next, so a leaf costs one store if nobody asks for the text.
+/// subtrees and moves it from one to the next. A leaf costs one store; the text is made only for a message.
 struct Path {
   const Path* parent = nullptr;
   void (*append)(std::string& text, const Path& step) = nullptr;
@@ -22,21 +22,15 @@ struct Path {
 
   /// As in C++: layers[2].weight, ["encoder"], <1>; empty at the root.
   [[nodiscard, gnu::cold, gnu::noinline]] std::string text() const {
-    std::string result;
-    append_to(result);
+    if (parent == nullptr) return {};
+    std::string result = parent->text();
+    append(result, *this);
     return result;
   }
   /// For messages: the text, or a name for the root.
   [[nodiscard]] std::string name() const {
     std::string result = text();
     return result.empty() ? "the tree" : result;
-  }
-
- private:
-  void append_to(std::string& text) const {
-    if (parent == nullptr) return;
-    parent->append_to(text);
-    append(text, *this);
   }
 };
 
@@ -49,7 +43,8 @@ inline void append_index(std::string& text, const Path& step) { text += concat({
 /// An element of a tuple, or a member of a struct that has no names.
 inline void append_element(std::string& text, const Path& step) { text += concat({"<", std::to_string(step.index), ">"}); }
 
-/// The end of the name that begins at `text`: a comma outside parentheses, as for the preprocessor, or the end of the list.
+/// The end of the name that begins at `text`: a comma outside parentheses, or the end of the list. The preprocessor splits
+/// the arguments of HEADROOM_TREE at the same places.
 inline const char* end_of_name(const char* text) {
   for (int depth = 0; *text != '\0' && (*text != ',' || depth > 0); ++text) depth += (*text == '(') - (*text == ')');
   return text;
@@ -59,7 +54,7 @@ inline void append_member(std::string& text, std::string_view name) {
   if (!text.empty()) text += '.';
   text += name;
 }
-/// A member whose name is a text of its own, with any characters.
+/// A member named in tree_traits<T>::names.
 inline void append_name(std::string& text, const Path& step) { append_member(text, static_cast<const char*>(step.what)); }
 /// A member named in a list, as in HEADROOM_TREE: "weight, bias".
 inline void append_field(std::string& text, const Path& step) {

@@ -5,6 +5,7 @@
 #include <headroom/tree/tree_traits.hpp>
 
 #include <array>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <list>
@@ -18,16 +19,13 @@
 #include <variant>
 #include <vector>
 
-#if __has_include(<version>)
-#include <version>
-#endif
-#if defined(__cpp_lib_span)
-#include <span>
+#if __has_include(<span>)
+#include <span>  // empty before C++20
 #endif
 
 // The standard containers: leaves if they are contiguous and their elements are scalars, branches otherwise. To add a
 // container, add one specialisation. `rebuilt<To>` is its type with subtrees of type To; a new one is default constructed, so
-// an allocator or a comparator with state is not carried over. How each kind is walked is in tree/visit.hpp.
+// the state of an allocator or a comparator is lost. tree/visit.hpp walks each kind of branch.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -47,13 +45,8 @@ struct sequence_of : branch_of<branch_kind::sequence, T> {
   template <class To>
   using rebuilt = Container<To, allocator_of<Allocator, To>>;
 };
-template <class T, std::size_t N>
-struct array_of : branch_of<branch_kind::sequence, T> {
-  template <class To>
-  using rebuilt = std::array<To, N>;
-};
-/// `get` returns a pointer to the subtree, null if there is none. `is_shared`: a copy has the same subtree; one that is owned
-/// is as const as its owner.
+/// `get` returns a pointer to the subtree, null if there is none. `is_shared`: a copy has the same subtree, and a const pointer
+/// does not make it const.
 template <template <class...> class Pointer, class T, bool Shared>
 struct pointer_to : branch_of<branch_kind::pointer, T> {
   static constexpr bool is_shared = Shared;
@@ -82,26 +75,26 @@ struct tuple_of {
 // ---- leaves ----
 
 template <class T, class Allocator>
-struct tensor_traits<std::vector<T, Allocator>, std::enable_if_t<is_dtype_v<T>>> : detail::contiguous_tensor<T> {
-  template <class To>
-  using rebind = std::vector<To, detail::allocator_of<Allocator, To>>;
-  template <class To>
-  static rebind<To> like(const std::vector<T, Allocator>& tensor) {
-    return rebind<To>(tensor.size());
-  }
-};
+struct tensor_traits<std::vector<T, Allocator>, std::enable_if_t<is_dtype_v<T>>>
+    : detail::owning_tensor<detail::sequence_of<std::vector, T, Allocator>::template rebuilt, T> {};
 
 template <class T, std::size_t N>
-struct tensor_traits<std::array<T, N>, std::enable_if_t<is_dtype_v<T>>> : detail::array_tensor<T, N> {};
+struct tensor_traits<std::array<T, N>, std::enable_if_t<is_dtype_v<T>>> : detail::contiguous_tensor<T> {
+  template <class To>
+  using rebind = std::array<To, N>;
+  template <class To, class Array>
+  static rebind<To> like(const Array&) {
+    return {};
+  }
+};
+/// A C array of scalars; new ones are std::arrays.
+template <class T, std::size_t N>
+struct tensor_traits<T[N], std::enable_if_t<is_dtype_v<T>>> : tensor_traits<std::array<T, N>> {};
 
 /// A span is a view; new tensors of its size are std::vectors.
 template <class T>
 struct tensor_traits<span<T>> : detail::owning_tensor<std::vector, std::remove_cv_t<T>> {
   static constexpr bool is_view = true;
-  template <class To>
-  static std::vector<To> like(const span<T>& tensor) {
-    return std::vector<To>(tensor.size());
-  }
 };
 
 #if defined(__cpp_lib_span)
@@ -119,10 +112,13 @@ struct tree_traits<std::deque<T, Allocator>> : detail::sequence_of<std::deque, T
 template <class T, class Allocator>
 struct tree_traits<std::list<T, Allocator>> : detail::sequence_of<std::list, T, Allocator> {};
 template <class T, std::size_t N>
-struct tree_traits<std::array<T, N>, std::enable_if_t<!is_dtype_v<T>>> : detail::array_of<T, N> {};
+struct tree_traits<std::array<T, N>, std::enable_if_t<!is_dtype_v<T>>> : detail::branch_of<branch_kind::sequence, T> {
+  template <class To>
+  using rebuilt = std::array<To, N>;
+};
 /// An array of trees; new ones are std::arrays.
 template <class T, std::size_t N>
-struct tree_traits<T[N], std::enable_if_t<!is_dtype_v<T>>> : detail::array_of<T, N> {};
+struct tree_traits<T[N], std::enable_if_t<!is_dtype_v<T>>> : tree_traits<std::array<T, N>> {};
 
 template <class Key, class T, class Compare, class Allocator>
 struct tree_traits<std::map<Key, T, Compare, Allocator>> : detail::branch_of<branch_kind::map, T> {
@@ -144,12 +140,12 @@ struct tree_traits<std::pair<First, Second>> : detail::tuple_of<std::pair, First
 
 template <class T>
 struct tree_traits<std::optional<T>> : detail::pointer_to<std::optional, T, false> {};
-/// Not for T[], whose size it does not know: put a span of it into the tree. Of an object that is derived from T, the T in
-/// it is the tree, and a new one is a T; so it is with std::shared_ptr and std::reference_wrapper.
+/// Not for T[], because the pointer does not know its size: put a span of it into the tree. If it points to an object of a
+/// class derived from T, only its T is walked, and a new tree has a T. So do std::shared_ptr and std::reference_wrapper.
 template <class T, class Deleter>
 struct tree_traits<std::unique_ptr<T, Deleter>, std::enable_if_t<!std::is_array_v<T>>>
     : detail::pointer_to<std::unique_ptr, T, false> {};
-/// A tree that two pointers reach is visited twice: put only one of them into the tree.
+/// A tree behind two pointers is visited twice: put only one of them into the tree.
 template <class T>
 struct tree_traits<std::shared_ptr<T>, std::enable_if_t<!std::is_array_v<T>>> : detail::pointer_to<std::shared_ptr, T, true> {};
 /// A reference; new trees hold the value itself.
@@ -168,15 +164,11 @@ struct tree_traits<std::variant<Ts...>> {
   using rebuilt = std::variant<To...>;
 };
 
-// ---- neither ----
+// ---- without gradients ----
 
 /// Text and the empty alternative hold no gradients.
-template <class Char, class Traits, class Allocator>
-struct tree_traits<std::basic_string<Char, Traits, Allocator>> {
-  static constexpr bool holds_only_integers = true;
-};
-template <>
-struct tree_traits<std::monostate> {
+template <class T>
+struct tree_traits<T, std::enable_if_t<std::is_same_v<T, std::string> || std::is_same_v<T, std::monostate>>> {
   static constexpr bool holds_only_integers = true;
 };
 

@@ -6,8 +6,8 @@
 #include <headroom/dtype/span.hpp>
 #include <headroom/tree/layout.hpp>
 
-#include <array>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -66,7 +66,7 @@ using says_is_view_t = decltype(tensor_traits<T>::is_view);
 template <class T>
 inline constexpr bool has_tensor_traits_v = !is_detected_v<not_tensor_t, T>;
 template <class T>
-using has_layout = is_detected<layout_t, T>;
+inline constexpr bool has_layout_v = is_detected_v<layout_t, T>;
 /// Whether copies share their elements.
 template <class T>
 inline constexpr bool is_view_v = is_detected_v<is_view_t, T>;
@@ -97,7 +97,7 @@ template <class Leaf>
 [[nodiscard]] Layout layout_of(const Leaf& leaf) {
   if constexpr (is_dtype_v<Leaf>) {
     return {};
-  } else if constexpr (has_layout<Leaf>::value) {
+  } else if constexpr (has_layout_v<Leaf>) {
     return tensor_traits<Leaf>::layout(leaf);
   } else {
     Layout layout;
@@ -122,32 +122,17 @@ struct contiguous_tensor {
     return static_cast<std::size_t>(std::size(tensor));
   }
 };
-/// Of a size that the type knows. New tensors are std::arrays.
-template <class T, std::size_t N>
-struct array_tensor : contiguous_tensor<T> {
-  template <class To>
-  using rebind = std::array<To, N>;
-  template <class To, class Array>
-  static rebind<To> like(const Array&) {
-    return {};
-  }
-};
-/// See HEADROOM_TENSOR.
+/// See HEADROOM_TENSOR. New tensors are of type Tensor<To>, also those of a view.
 template <template <class...> class Tensor, class T>
 struct owning_tensor : contiguous_tensor<T> {
   template <class To>
   using rebind = Tensor<To>;
-  template <class To>
-  static Tensor<To> like(const Tensor<T>& tensor) {
+  template <class To, class Leaf>
+  static Tensor<To> like(const Leaf& tensor) {
     return Tensor<To>(tensor.size());
   }
 };
 
 }  // namespace detail
-
-/// A C array of scalars.
-template <class T, std::size_t N>
-struct tensor_traits<T[N], std::enable_if_t<is_dtype_v<T>>> : detail::array_tensor<T, N> {};
-
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom
