@@ -18,8 +18,8 @@ template <class To, class From>
   return __builtin_bit_cast(To, source);
 }
 
-/// The value itself. The compiler no longer knows where it comes from: a rounding before this call and a comparison after it
-/// stay where they are, even under -ffast-math.
+/// The value itself. The compiler no longer knows how it was computed, so it keeps a rounding before this call and a comparison
+/// after it, even under -ffast-math.
 template <class Value>
 inline Value hide_from_optimizer(Value value) noexcept {
 #if defined(__x86_64__)
@@ -27,7 +27,7 @@ inline Value hide_from_optimizer(Value value) noexcept {
 #elif defined(__aarch64__)
   __asm__ volatile("" : "+w"(value));
 #else
-  __asm__ volatile("" : "+m"(value));  // whatever its type: not every CPU has integers in the registers of floats
+  __asm__ volatile("" : "+m"(value));  // memory holds every type; the registers of floats may not
 #endif
   return value;
 }
@@ -39,8 +39,8 @@ inline Value hide_from_optimizer(Value value) noexcept {
 
 inline constexpr std::size_t cache_line = 64;  // bytes, as most CPUs have it
 
-/// Fetches the line that many bytes ahead into all caches, where the next pass may find it. It may lie beyond the array, where
-/// a pointer must not even be formed: the instruction ignores an address that leads nowhere.
+/// Fetches the line that many bytes ahead into all caches. It may lie beyond the array: the instruction ignores an invalid
+/// address. The sum is computed in integers, because C++ allows no pointer beyond the end of an array.
 inline void prefetch(const unsigned char* from, std::size_t bytes_ahead) noexcept {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + bytes_ahead));
 }

@@ -26,7 +26,7 @@ inline constexpr bool is_detected_v = detector<void, void, Op, Args...>::value;
 template <class Default, template <class...> class Op, class... Args>
 using detected_or_t = typename detector<Default, void, Op, Args...>::type;
 
-/// Its address stands for a type. Not constant, for linkers may fold equal constants into one.
+/// Its address stands for a type. Not constant, because linkers may fold equal constants into one.
 template <class>
 inline char address_of_type = 0;
 

@@ -17,8 +17,7 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// The parts one after another. What everybody includes makes its messages by this and not by std::operator+: calls take less
-/// room.
+/// The parts one after another. Calls compile to less code than those of std::operator+.
 [[nodiscard, gnu::cold, gnu::noinline]] inline std::string concat(std::initializer_list<std::string_view> parts) {
   std::string text;
   for (const std::string_view& part : parts) text.append(part.data(), part.size());

@@ -18,7 +18,7 @@ inline namespace HEADROOM_BUILD {
 template <class T, class = void>
 struct dtype_traits {};
 
-/// Stands for "each leaf keeps its dtype" where a verb takes a dtype.
+/// In place of a verb's dtype: each leaf keeps its own.
 struct same_dtype {};
 
 namespace detail {
@@ -31,10 +31,11 @@ template <class T, class = void>
 struct is_dtype : std::false_type {};
 template <class T>
 struct is_dtype<T, std::void_t<typename dtype_traits<T>::format>> : std::true_type {
+  using format = typename dtype_traits<T>::format;
   static_assert(
-      std::is_trivially_copyable_v<T> && sizeof(T) == sizeof(typename dtype_traits<T>::format::bits_type),
+      std::is_trivially_copyable_v<T> && sizeof(T) == sizeof(typename format::bits_type),
       "headroom: dtype_traits<T>::format does not fit T: T must be trivially copyable and as large as the format's bits");
-  static_assert(fits_float<typename dtype_traits<T>::format>() || std::is_same_v<typename dtype_traits<T>::format, binary64>,
+  static_assert(fits_float<format>() || std::is_same_v<format, binary64>,
                 "headroom: dtype_traits<T>::format has too many digits, or too large or too small numbers, for float, and is "
                 "not binary64");
 };

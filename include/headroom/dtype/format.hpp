@@ -10,8 +10,7 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 /// A binary floating-point format: a sign, `ExponentBits` of exponent, `MantissaBits` of fraction, gradual underflow. Without
-/// the sign, patterns up to `LargestFinite` are numbers, and all above are not: +Inf comes first where the format has one, and
-/// the rest are NaNs. Nothing else decides what is finite.
+/// the sign, patterns up to `LargestFinite` are finite numbers. Above them come Inf, if the format has one, and the NaNs.
 template <class Bits, int ExponentBits, int MantissaBits, int Bias, Bits LargestFinite, bool HasInfinity>
 struct float_format {
   using bits_type = Bits;
@@ -25,10 +24,9 @@ struct float_format {
   static constexpr bool has_infinity = HasInfinity;
   static constexpr Bits smallest_nan_bits = static_cast<Bits>(LargestFinite + (HasInfinity ? 2 : 1));
   static constexpr Bits quiet_nan_bits = static_cast<Bits>((LargestFinite + 1) | (Bits{1} << (MantissaBits - 1)));
-  /// What Inf and numbers that are too large become in a cast.
+  /// What Inf and numbers that are too large become in a cast: Inf, or NaN if the format has no Inf.
   static constexpr Bits overflow_bits = HasInfinity ? static_cast<Bits>(LargestFinite + 1) : quiet_nan_bits;
-  static_assert(LargestFinite < quiet_nan_bits && smallest_nan_bits <= quiet_nan_bits && quiet_nan_bits <= abs_mask,
-                "headroom: a format needs a NaN above its largest finite value");
+  static_assert(LargestFinite < quiet_nan_bits && smallest_nan_bits <= quiet_nan_bits && quiet_nan_bits <= abs_mask);
 };
 
 /// A format as in IEEE 754: the highest exponent is reserved for Inf and NaN.
@@ -72,13 +70,13 @@ struct saturating : Format {
 [[nodiscard]] constexpr std::uint64_t shift_right_to_nearest_even(std::uint64_t significand, int shift) noexcept {
   if (shift <= 0) return significand << -shift;
   if (shift > 62) return 0;  // less than half a unit is left
-  // Adding just under half a unit carries whatever lies above a tie; one more carries a tie of an odd quotient.
+  // Adding just under half a unit carries everything above a tie; one more carries a tie of an odd quotient.
   const std::uint64_t odd = (significand >> shift) & 1;
   return (significand + (std::uint64_t{1} << (shift - 1)) - 1 + odd) >> shift;
 }
 
-/// The bits of the magnitude nearest to significand * 2^exponent, for 0 < significand < 2^62: ties to even, gradual underflow;
-/// what rounds beyond the largest finite value overflows.
+/// The bits of the magnitude nearest to significand * 2^exponent; 0 < significand < 2^62. Ties to even, gradual underflow. What
+/// rounds beyond the largest finite value overflows.
 template <class To>
 [[nodiscard]] constexpr std::uint64_t nearest_magnitude(std::uint64_t significand, int exponent) noexcept {
   const int leading_one = 63 - __builtin_clzll(significand);
@@ -107,10 +105,9 @@ template <class From, class To>
     return rebiased<From, To>(From::largest_finite_bits) <= To::largest_finite_bits;
 }
 
-/// The bits of the value of format `To` nearest to the value of format `From` with these bits, rounded once; Inf overflows, NaN
-/// becomes a quiet NaN. Overflow gives Inf, NaN where `To` has no Inf, or the largest finite value where `To` is `saturating`:
-/// the casts of the OCP OFP8 specification, revision 1.0, section 5.2. In integers throughout, so it is constexpr and means the
-/// same under -ffast-math and flush-to-zero. Every SIMD conversion is tested against it.
+/// The bits of the value of format `To` nearest to the value of format `From` with these bits, rounded once. Inf overflows, NaN
+/// becomes a quiet NaN: the casts of the OCP OFP8 specification, revision 1.0, section 5.2. In integers throughout, so it is
+/// constexpr and means the same under -ffast-math and flush-to-zero. Every SIMD conversion is tested against it.
 template <class From, class To>
 [[nodiscard]] constexpr typename To::bits_type convert_bits(typename From::bits_type source) noexcept {
   using Result = typename To::bits_type;

@@ -22,9 +22,9 @@ using bfloat16 = storage_float<brain16>;
 
 struct cb16 : ieee_format<std::uint16_t, 6, 9, 42> {};  ///< Cerebras' 1-6-9
 
-/// Cerebras' cbfloat16: 1 sign, 6 exponent, 9 fraction bits. Nothing published gives its bias: 42 follows from the example that
-/// 6.0 is 0x5900. Two more things are assumed here: exponent 63 is reserved for Inf and NaN, and underflow is gradual. With
-/// them the largest finite value is 2,095,104, the smallest normal one 2^-41, the smallest subnormal one 2^-50.
+/// Cerebras' cbfloat16: 1 sign, 6 exponent, 9 fraction bits. Nothing published gives the rest. Assumed here: the bias is 42,
+/// exponent 63 is reserved for Inf and NaN, and underflow is gradual. Then the largest finite value is 2,095,104, the smallest
+/// normal one 2^-41, the smallest subnormal one 2^-50.
 using cbfloat16 = storage_float<cb16>;
 
 namespace detail {

@@ -24,7 +24,6 @@ inline constexpr float largest_loss_scale = 0x1p126F;
 namespace detail {
 
 // The edges of float and double, as doubles. Not written as literals, which -fsingle-precision-constant would turn into floats.
-inline constexpr double smallest_float = static_cast<double>(std::numeric_limits<float>::denorm_min());
 inline constexpr double smallest_normal_float = static_cast<double>(std::numeric_limits<float>::min());
 inline constexpr double largest_float = static_cast<double>(std::numeric_limits<float>::max());
 inline constexpr double rounds_to_infinity = bit_cast<double>(std::uint64_t{0x47EFFFFFF0000000});  // the least, in float
@@ -37,7 +36,7 @@ inline constexpr double just_below_1 = 1.0 - std::numeric_limits<double>::epsilo
 // Settings are judged by their bits and passed by reference: under -ffast-math the compiler may assume that neither an operand
 // of a comparison nor an argument passed by value is NaN.
 
-/// Whether low <= value <= high; false for NaN. The bounds are of the type of the value, also where -fsingle-precision-constant
+/// Whether low <= value <= high; false for NaN. The bounds have the type of the value, because -fsingle-precision-constant
 /// makes floats of literals.
 template <class T>
 [[nodiscard]] constexpr bool is_within(const T& value, const std::common_type_t<T>& low,
@@ -67,8 +66,8 @@ template <class T>
   return bit_cast<float>(static_cast<std::uint32_t>(in_range + 127) << 23U);
 }
 
-/// A text that is read back as this number, with as few digits as that takes, whatever the locale. Not by <charconv>, which
-/// every policy would have to include.
+/// The shortest text that is read back as this number, with a decimal point in every locale. Not by <charconv>, which every
+/// policy would have to include.
 template <class Number>
 [[nodiscard, gnu::cold, gnu::noinline]] inline std::string to_text(Number value) {
   if constexpr (std::is_integral_v<Number>) {

@@ -13,7 +13,7 @@ inline namespace HEADROOM_BUILD {
 /// pointer is fine if the size is 0. The elements need no alignment.
 template <class T>
 class span {
-  // Pointers to arrays convert where at most `const` is added; a pointer to a derived class does not, though Derived* does.
+  // Pointers to arrays convert only if at most `const` is added. Pointers to elements would let a Derived[] pass as a Base[].
   template <class Pointer>
   static constexpr bool is_same_or_const = std::is_convertible_v<std::remove_pointer_t<Pointer> (*)[], T (*)[]>;
 

@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-// What a tree's type alone tells about it.
+// What a tree's type tells, without looking at its values.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -34,9 +34,9 @@ constexpr unsigned facts_below(types<Ts...>) {
 struct Holds {
   static constexpr unsigned floats = 1, integers = 2, unknown_types = 4, dynamic_nodes = 8;
   static constexpr unsigned narrow_floats = 16;    // with fewer exponents than float: fp16, 8 bits
-  static constexpr unsigned shared_elements = 32;  // copies have the same elements: views, references, shared pointers
-  static constexpr unsigned unknown_owners = 64;   // copies may have the same elements
-  static constexpr unsigned unique_owners = 128;   // which cannot be copied
+  static constexpr unsigned shared_elements = 32;  // a copy has the same elements: views, references, shared pointers
+  static constexpr unsigned unknown_owners = 64;   // a copy may have the same elements
+  static constexpr unsigned unique_owners = 128;   // a std::unique_ptr: no copy
 
   template <class T>
   static constexpr unsigned of() {

@@ -11,7 +11,7 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 /// Shape and strides of a tensor in elements, with the dimensions in their logical order. Dimensions of one element are left
-/// out: they do not affect where elements lie, and a 5 x 1 matrix can hold a vector of 5.
+/// out, because they do not affect the positions of elements: a 5 x 1 matrix has the layout of a vector of 5.
 class Layout {
  public:
   static constexpr int max_rank = 16;
@@ -86,8 +86,8 @@ struct Dimension {
   std::ptrdiff_t size, source_stride, destination_stride;
 };
 
-/// The dimensions of two tensors of one shape as a loop nest: the largest stride of the destination outermost, dimensions
-/// merged where both go on without a gap. A single tensor is given as both.
+/// The dimensions of two tensors of one shape as a loop nest, the largest stride of the destination outermost. Two dimensions
+/// become one if there is no gap between them in either tensor. For a single tensor, pass its layout twice.
 struct LoopNest {
   int depth = 0;
   Dimension dimensions[Layout::max_rank];

@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <utility>
 
-// New trees with the structure and sizes of another: their type for elements of another dtype, and their making. The caller
-// fills their floating-point elements; everything else is copied.
+// New trees with the structure and sizes of another, with elements of another dtype. The caller fills their floating-point
+// elements; everything else is copied.
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -73,7 +73,7 @@ constexpr auto rebound_struct() {
 /// a Model<T> stays double.
 template <class To, class Old, class New>
 void assign_part(const Old& old_part, New& new_part) {
-  // A copied struct may reach its parts through a pointer: they are the old one's, and not ours to write.
+  // A copied struct may reach its parts through a pointer. They belong to the old one, too: leave them alone.
   if (static_cast<const void*>(std::addressof(old_part)) == static_cast<const void*>(std::addressof(new_part))) return;
   if constexpr (std::is_array_v<New>) {
     for (std::size_t i = 0; i < std::extent_v<New>; ++i) detail::assign_part<To>(old_part[i], new_part[i]);
@@ -93,10 +93,10 @@ void assign_parts(const Old& old_struct, New& new_struct, std::index_sequence<I.
   (detail::assign_part<To>(old_parts.template part<I>(), new_parts.template part<I>()), ...);
 }
 
-/// A copy with parts of its own, or a default constructed struct with its parts assigned.
+/// See tree_traits for what is copied.
 template <class Result, class To, class T>
 Result make_struct(const T& tree) {
-  using Parts = std::make_index_sequence<Product<T>::size>;
+  using Parts = std::make_index_sequence<fields_t<T>::size>;
   constexpr bool can_be_copied = std::is_copy_constructible_v<T> && (holds_v<T> & Holds::unique_owners) == 0;
   if constexpr (std::is_same_v<Result, T> && can_be_copied) {
     Result result(tree);
@@ -111,7 +111,7 @@ Result make_struct(const T& tree) {
 template <class To, class T>
 auto make_struct_like(const T& tree) {
   using Result = typename decltype(detail::rebound_struct<T, To>())::type;
-  return detail::make_struct<Result, To>(tree);  // of known type, because the struct may hold others like itself
+  return detail::make_struct<Result, To>(tree);  // apart from this, so that a struct that holds others of its type knows Result
 }
 
 /// A tree with the structure and sizes of `tree` and elements of To.

@@ -34,7 +34,7 @@ struct Path {
   }
 };
 
-/// Where walks begin.
+/// The path of the tree itself.
 inline constexpr Path root{};
 
 // ---- steps ----

@@ -4,6 +4,7 @@
 #include <headroom/detail/detect.hpp>
 #include <headroom/tree/tensor_traits.hpp>
 
+#include <cstddef>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -37,7 +38,7 @@ enum class branch_kind {
 /// cannot be copied because of a std::unique_ptr in it, is default constructed and its children are assigned; members that are
 /// not children keep their defaults. The children must be parts that a copy of the struct does not share: list a
 /// std::shared_ptr itself, not what it points to. A verb throws std::invalid_argument if the copy has the same elements. The
-/// _in_place and _into forms make nothing new.
+/// _in_place and _into forms make no new tree.
 ///
 /// A walk calls itself for each level of the tree. A list of tens of thousands of nodes that own each other by std::unique_ptr
 /// overflows the stack, as its destructor does: keep them in a std::vector.
@@ -74,7 +75,7 @@ using kind_t = std::enable_if_t<std::is_same_v<decltype(tree_traits<T>::kind), c
 template <class T>
 using only_integers_t = std::enable_if_t<tree_traits<T>::holds_only_integers>;
 
-// The routes to the parts of a struct.
+// The routes to the parts of a struct: a member or free children(), the member or free function that HEADROOM_TREE defines.
 template <class T>
 using member_children_t = decltype(std::declval<T&>().children());
 template <class T>
@@ -84,7 +85,7 @@ using member_fields_t = decltype(std::declval<T&>().headroom_tree(std::declval<T
 template <class T>
 using free_fields_t = decltype(headroom_tree(std::declval<T&>()));
 
-/// What a type is to a walk. `integers` is everything without floating-point elements, which is left alone.
+/// What a type is to a walk. `integers`: anything without floating-point elements. A walk passes over it.
 enum class node_kind { scalar, tensor, branch, integers, unknown };
 
 template <class T>
@@ -143,15 +144,17 @@ constexpr bool are_members(const char* names) {
 
 /// The parts of a product: a tuple of references to its members (or views), and their names as passed to HEADROOM_TREE,
 /// "weight, bias"; null if there are none. `Owns`: a copy of the owner is known to have parts of its own.
-template <class Owner, bool Owns, class Members>
+template <class Owner, bool Owns, class... Parts>
 struct Fields {
   static constexpr bool owns = Owns;
-  Members members;
+  static constexpr std::size_t size = sizeof...(Parts);
+  using subtrees = types<Parts...>;
+  std::tuple<Parts...> parts;
   const char* names;
 };
 template <class Owner, bool Owns, class... Members>
 constexpr auto make_fields(const char* names, Members&... members) {
-  return Fields<Owner, Owns, std::tuple<Members&...>>{{members...}, names};
+  return Fields<Owner, Owns, Members&...>{{members...}, names};
 }
 
 }  // namespace detail
@@ -160,8 +163,7 @@ constexpr auto make_fields(const char* names, Members&... members) {
 
 /// Makes a struct a branch whose members appear by name in paths: `HEADROOM_TREE(Type, member, member, ...)` with up to 64
 /// members, in the body of the struct (also of a class template) or after it in its namespace. Members without gradients need
-/// not be named; what they are in a new struct is said at tree_traits. Do not name static members, which would be scaled once
-/// for each struct.
+/// not be named; tree_traits says what they are in a new struct. Do not name static members: each struct would scale them.
 #define HEADROOM_TREE(Type, ...)                                                                                           \
   [[maybe_unused]] constexpr auto headroom_tree(Type& self) {                                                              \
     constexpr bool owns =                                                                                                  \
@@ -173,8 +175,8 @@ constexpr auto make_fields(const char* names, Members&... members) {
 #define HEADROOM_DETAIL_AND_NO_REFERENCE(m) &&(!::std::is_reference_v<decltype(self.m)>)
 #define HEADROOM_DETAIL_MEMBER(m) , self.m
 
-// "f(a) f(b)" from "a, b": each of 64 slots has a member or (), of which nothing is left, since it makes STOP a comma and so
-// NOTHING the second argument of PICK.
+// "f(a) f(b)" from "a, b". The members are followed by 64 times (), and each of the first 64 slots expands to f(member) or, if
+// it is (), to nothing: `STOP ()` is a call that expands to a comma and NOTHING, which PICK then takes in place of f.
 // clang-format off
 #define HEADROOM_DETAIL_EACH(f, ...)                                                                                          \
   HEADROOM_DETAIL_SLOTS(f, __VA_ARGS__, (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (),   \

@@ -17,8 +17,8 @@
 #include <variant>
 
 // The visitor: one walk over one tree, or over two of the same structure side by side (source and destination, whose element
-// and container types may differ). It calls visit(path, leaf...) for every leaf; everything that is not floating-point is
-// passed over. There is one strategy for each kind of branch:
+// and container types may differ). It calls visit(path, leaf...) for every leaf and passes over everything that is not
+// floating-point. There is one strategy for each kind of branch:
 //
 //     template <class T> using subtrees = types<...>;                      // of a T
 //     template <class Visit, class... Nodes>
@@ -46,7 +46,7 @@ struct branch;
 template <class T>
 using subtrees_t = typename branch<kind_of_branch<T>()>::template subtrees<T>;
 
-/// What decltype can carry of a type that may not be default constructible.
+/// A type that a function can return without making one: it may not be default constructible.
 template <class T>
 struct type_tag {
   using type = T;
@@ -106,8 +106,8 @@ struct branch<branch_kind::sequence> {
   template <class Visit, class At, class End, class... Others>
   static void walk_elements(const Path& path, Visit& visit, At at, const End end, Others... others) {
     Path here{&path, append_index};
-    for (std::size_t index = 0; at != end; ++at) {  // counted apart, because a count in memory takes longer
-      here.index = index++;
+    for (std::size_t index = 0; at != end; ++at) {
+      here.index = index++;  // a store only: `here` is in memory, and incrementing it there takes longer
       detail::walk(here, visit, *at, *others++...);
     }
   }
@@ -281,8 +281,8 @@ template <class T>
 using names_t = decltype(tree_traits<T>::names[0]);
 
 /// What a route of T led to, as Fields: those of HEADROOM_TREE, or the tuple that children(T&) returned.
-template <class T, class Owner, bool Owns, class Members>
-constexpr auto as_fields(const Fields<Owner, Owns, Members>& fields) {
+template <class T, class Owner, bool Owns, class... Parts>
+constexpr auto as_fields(const Fields<Owner, Owns, Parts...>& fields) {
   static_assert(std::is_same_v<T, Owner>,
                 "headroom: this struct has the HEADROOM_TREE of its base, which does not know the struct's own members; write "
                 "one for it: HEADROOM_TREE(Type, member of the base, ..., member, ...)");
@@ -293,7 +293,7 @@ constexpr auto as_fields(const std::tuple<Children...>& children) {
   static_assert(((std::is_lvalue_reference_v<Children> || is_view_v<bare<Children>>)&&...),
                 "headroom: children(T&) returns copies, so nothing done to them would reach the struct; write: return "
                 "std::tie(member, ...);  (only views, such as headroom::span, may be returned by value)");
-  return Fields<T, false, std::tuple<Children...>>{children, nullptr};
+  return Fields<T, false, Children...>{children, nullptr};
 }
 
 /// The parts of a struct or tuple by the first route that exists; children(T&) is called once.
@@ -313,23 +313,21 @@ constexpr auto fields_of(T& node) {
 }
 template <class T>
 using fields_t = decltype(detail::fields_of(std::declval<T&>()));
-template <class... Ts>
-types<Ts...> types_of(const std::tuple<Ts...>&);
 
-/// A product with its parts as the walk passes them on: const if the product is, which a tuple of references forgets.
+/// A product with its parts. They are const if the product is; the references in `fields` are not, because children(T&) is
+/// called without const.
 template <class Node>
 struct Product {
   using Owner = std::remove_const_t<Node>;
-  static constexpr std::size_t size = std::tuple_size_v<decltype(fields_t<Owner>::members)>;
   fields_t<Owner> fields;
 
   explicit constexpr Product(Node& node) : fields(detail::fields_of(const_cast<Owner&>(node))) {}
   template <std::size_t I>
   constexpr auto& part() {
     if constexpr (std::is_const_v<Node>) {
-      return std::as_const(std::get<I>(fields.members));
+      return std::as_const(std::get<I>(fields.parts));
     } else {
-      return std::get<I>(fields.members);
+      return std::get<I>(fields.parts);
     }
   }
 };
@@ -337,12 +335,14 @@ struct Product {
 template <>
 struct branch<branch_kind::product> {
   template <class T>
-  using subtrees = decltype(detail::types_of(std::declval<fields_t<T>>().members));
+  using subtrees = typename fields_t<T>::subtrees;
 
   template <class Visit, class First, class... Second>
   static void walk(const Path& path, Visit& visit, First& first, Second&... second) {
-    using Parts = std::make_index_sequence<Product<First>::size>;
-    walk_parts(Parts{}, path, visit, Product<First>(first), Product<Second>(second)...);
+    static_assert(((fields_t<bare<First>>::size == fields_t<bare<Second>>::size) && ...),
+                  "headroom: the two trees differ in structure: structs or tuples with different numbers of parts");
+    walk_parts(std::make_index_sequence<fields_t<bare<First>>::size>{}, path, visit, Product<First>(first),
+               Product<Second>(second)...);
   }
   template <class To, class T>
   static auto make_like(const T& node) {
@@ -358,7 +358,6 @@ struct branch<branch_kind::product> {
   template <std::size_t... I, class Visit, class First, class... Second>
   static void walk_parts(std::index_sequence<I...>, const Path& path, [[maybe_unused]] Visit& visit, Product<First> first,
                          [[maybe_unused]] Product<Second>... second) {
-    static_assert(((sizeof...(I) == Product<Second>::size) && ...), "headroom: the two trees differ in their numbers of parts");
     [[maybe_unused]] Path here{&path, first.fields.names == nullptr ? append_element : append_field, first.fields.names};
     (walk_part<I>(here, visit, first, second...), ...);
   }
@@ -390,7 +389,7 @@ constexpr bool check_is_tree() {
   return known;
 }
 
-/// For a visit that takes nodes of dynamic dtype as they are.
+/// A visit that is called with nodes of dynamic dtype themselves, not with their views.
 template <class Visit>
 using takes_dynamic_t = std::enable_if_t<Visit::takes_dynamic_nodes>;
 
