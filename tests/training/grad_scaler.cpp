@@ -113,16 +113,6 @@ TEST_CASE("each optimizer is skipped by its own gradients, and the policy change
   CHECK(scaler.policy().counter() == 1);
 }
 
-TEST_CASE("gradients are unscaled once, by unscale_ or by step, and may be changed in between") {
-  GradScaler scaler(headroom::ConstantLossScale(8.0F));
-  Sgd optimizer{{1.0F}, {8.0F}};
-  CHECK(scaler.unscale_(optimizer).max_abs == 1.0);
-  CHECK(optimizer.grads == Weights{1.0F});
-  optimizer.grads[0] = 0.25F;
-  CHECK(scaler.step(optimizer).report.max_abs == 1.0);
-  CHECK(optimizer.weights == Weights{0.75F});
-}
-
 TEST_CASE("what an optimizer throws is passed on, and was its step") {
   struct Throws {
     Weights grads;
