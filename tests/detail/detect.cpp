@@ -32,10 +32,6 @@ static_assert(!is_detected_v<type_t, Private>);
 static_assert(is_detected_v<size_of_const_t, Both> && !is_detected_v<size_of_const_t, OnlyMutable>);
 static_assert(is_detected_v<sum_t, int, float> && !is_detected_v<sum_t, int, Both>);
 
-using headroom::detail::detected_or_t;
-static_assert(std::is_same_v<detected_or_t<char, type_t, Both>, int> &&
-              std::is_same_v<detected_or_t<char, type_t, Private>, char>);
-
 }  // namespace
 
 TEST_CASE("what is detected is checked when this compiles") { SUCCEED(); }

@@ -10,21 +10,14 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-template <class Default, class, template <class...> class Op, class... Args>
-struct detector : std::false_type {
-  using type = Default;
-};
-template <class Default, template <class...> class Op, class... Args>
-struct detector<Default, std::void_t<Op<Args...>>, Op, Args...> : std::true_type {
-  using type = Op<Args...>;
-};
+template <class, template <class...> class Op, class... Args>
+struct detector : std::false_type {};
+template <template <class...> class Op, class... Args>
+struct detector<std::void_t<Op<Args...>>, Op, Args...> : std::true_type {};
 
 /// True if the alias template `Op<Args...>` names a type.
 template <template <class...> class Op, class... Args>
-inline constexpr bool is_detected_v = detector<void, void, Op, Args...>::value;
-/// That type, or Default.
-template <class Default, template <class...> class Op, class... Args>
-using detected_or_t = typename detector<Default, void, Op, Args...>::type;
+inline constexpr bool is_detected_v = detector<void, Op, Args...>::value;
 
 /// Its address stands for a type. Not constant, because linkers may fold equal constants into one.
 template <class>

@@ -61,11 +61,10 @@ class Held;
 /// `==` come from the state. A policy without a state equals no other. Copies share the policy, which never changes; each
 /// adjust allocates the next one.
 class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
-  template <class Policy>
-  static constexpr bool can_hold = !std::is_same_v<Policy, AnyLossScale> && is_loss_scale_v<Policy>;
-
  public:
-  template <class Policy = DynamicLossScale, std::enable_if_t<can_hold<Policy>, int> = 0>
+  // Two conditions, so that the second one is never asked of a copy.
+  template <class Policy = DynamicLossScale, std::enable_if_t<!std::is_same_v<Policy, AnyLossScale>, int> = 0,
+            std::enable_if_t<is_loss_scale_v<Policy>, int> = 0>
   AnyLossScale(const Policy& policy = Policy()) : held_(std::make_shared<detail::Held<Policy>>(policy)) {}
 
   [[nodiscard]] float loss_scale() const noexcept { return held_->loss_scale(); }

@@ -242,9 +242,12 @@ namespace detail {
 
 template <class Piece>
 using own_config_t = typename Piece::Config;
-/// The settings a piece uses: its own `Config`, or those that all pieces share.
+/// What holds the settings a piece uses as `Config`: the piece itself, or else SharedSettings.
+struct SharedSettings {
+  using Config = LossScaleConfig;
+};
 template <class Piece>
-using piece_config_t = detected_or_t<LossScaleConfig, own_config_t, Piece>;
+using piece_config_t = own_config_t<std::conditional_t<is_detected_v<own_config_t, Piece>, Piece, SharedSettings>>;
 
 /// The settings of two pieces together: those of the piece with more of them.
 template <class A, class B, class OfA = piece_config_t<A>, class OfB = piece_config_t<B>>
