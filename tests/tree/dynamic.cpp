@@ -88,12 +88,6 @@ struct Model {
 };
 HEADROOM_TREE(Model, weight, bias)
 
-struct ByFunction {
-  Array array;
-  std::vector<float> plain;
-  auto children() { return std::tie(array, plain); }
-};
-
 std::vector<half> halves(std::vector<float> values) { return headroom::cast<half>(values); }
 
 }  // namespace
@@ -129,15 +123,6 @@ TEST_CASE("new trees with dynamic nodes have elements of their own") {
   CHECK(headroom::NoOpLossScale().unscale<float>(model).grads.bias.as<float>() == std::vector<float>{3.0F});
 }
 
-TEST_CASE("a struct whose children come from a function is copied") {
-  Array array(std::vector<float>{1.0F, 2.0F});
-  std::vector<float> plain = {3.0F};
-  const auto scaled = ConstantLossScale(2.0F).scale(ByFunction{array, plain});
-  CHECK(scaled.array.as<float>() == std::vector<float>{2.0F, 4.0F});
-  CHECK(scaled.plain == std::vector<float>{6.0F});
-  CHECK(array.as<float>() == std::vector<float>{1.0F, 2.0F});
-}
-
 TEST_CASE("two trees may have other dtypes, but not other structures") {
   const std::vector<Array> source = {Array(std::vector<float>{4.0F}), Array(halves({8.0F}))};
   const std::vector<Array> swapped = {Array(halves({0.0F})), Array(std::vector<float>{0.0F})};
@@ -170,11 +155,4 @@ TEST_CASE("scaling replaces dynamic nodes by what their library makes of them") 
   CHECK(array.as<float>() == std::vector<float>{1.0F});
   headroom::GradScaler<> disabled(headroom::DynamicLossScale(), false);
   CHECK(disabled.scale(array).elements == array.elements);
-}
-
-TEST_CASE("dynamic nodes are shared out between threads, with the same result") {
-  std::vector<float> values(1 << 20);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1013);
-  const std::vector<Array> arrays = {Array(values), Array(halves(values))};
-  CHECK(headroom::measure(headroom::parallel(3), arrays).norm == headroom::measure(arrays).norm);
 }

@@ -44,9 +44,3 @@ TEST_CASE("a path has all of a name") {
   CHECK(paths_of(Titles{}) == Paths{"conv 1, weight", " a (b", ""});
   CHECK(paths_of(std::vector<Titles>(1)) == Paths{"[0].conv 1, weight", "[0]. a (b", "[0]."});
 }
-
-TEST_CASE("keys read as they are written in C++") {
-  CHECK(paths_of(std::map<std::string, float>{{"a\"b", 1.0F}, {"c\\d", 1.0F}, {"]", 1.0F}}) ==
-        Paths{"[\"]\"]", "[\"a\\\"b\"]", "[\"c\\\\d\"]"});
-  CHECK(paths_of(std::map<std::string, float>{{"", 1.0F}, {"\\\"", 1.0F}}) == Paths{"[\"\"]", "[\"\\\\\\\"\"]"});
-}

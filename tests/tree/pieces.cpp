@@ -105,7 +105,7 @@ TEST_CASE("a strided tensor is only read by the verbs that read") {
     CHECK(found.norm == Catch::Approx(std::sqrt(n * (n + 1) * (2 * n + 1) / 6)).epsilon(1e-14));
     CHECK(headroom::all_finite(filled.tensor));
     CHECK(filled.holds(1.0F));
-    // Inf between the elements is nobody's.
+    // Inf between the elements does not count.
     for (float& element : filled.store) {
       if (support::bits_of(element) == support::bits_of(gap)) support::set_bits(element, headroom::binary32::infinity_bits);
     }

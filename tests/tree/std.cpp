@@ -44,8 +44,6 @@ TEST_CASE("sequences") {
   float matrix[2][3] = {};
   CHECK(paths_of(matrix) == Paths{"[0]", "[1]"});
   CHECK(element_count(matrix) == 6);
-  float cube[2][1][3] = {};
-  CHECK(paths_of(cube) == Paths{"[0][0]", "[1][0]"});
   std::vector<float> array_of_vectors[2] = {{1.0F}, {2.0F, 3.0F}};
   CHECK(paths_of(array_of_vectors) == Paths{"[0]", "[1]"});
   CHECK(element_count(array_of_vectors) == 3);
@@ -54,6 +52,8 @@ TEST_CASE("sequences") {
 TEST_CASE("maps") {
   CHECK(paths_of(std::map<std::string, std::vector<float>>{{"encoder", {}}, {"decoder", {}}}) ==
         Paths{"[\"decoder\"]", "[\"encoder\"]"});
+  CHECK(paths_of(std::map<std::string, float>{{"a\"b", 1.0F}, {"c\\d", 1.0F}, {"", 1.0F}}) ==
+        Paths{"[\"\"]", "[\"a\\\"b\"]", "[\"c\\\\d\"]"});
   CHECK(paths_of(std::map<int, float>{{3, 1.0F}, {-1, 1.0F}}) == Paths{"[-1]", "[3]"});
   CHECK(paths_of(std::map<Colour, float>{{Colour::green, 1.0F}}) == Paths{"[1]"});
   CHECK(paths_of(std::map<const char*, float>{{"key", 1.0F}}) == Paths{"[\"key\"]"});
@@ -64,8 +64,7 @@ TEST_CASE("maps") {
 TEST_CASE("tuples and pairs") {
   CHECK(paths_of(std::tuple<float, std::vector<half>>{}) == Paths{"<0>", "<1>"});
   CHECK(paths_of(std::pair<float, std::vector<half>>{}) == Paths{"first", "second"});
-  CHECK(paths_of(std::vector<std::pair<float, int>>(1)) == Paths{"[0].first"});
-  CHECK(paths_of(std::tuple<std::tuple<int, float>>{}) == Paths{"<0><1>"});
+  CHECK(paths_of(std::vector<std::tuple<int, float>>(1)) == Paths{"[0]<1>"});
   float value = 1.0F;
   CHECK(element_count(std::tie(value)) == 1);
 }

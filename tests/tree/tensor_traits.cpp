@@ -107,9 +107,6 @@ TEST_CASE("the elements of a leaf, scalars among them") {
   const float array[4] = {};
   CHECK(size_of(array) == 4);
   CHECK(data_of(array) == array);
-  std::vector<half> halves(5);
-  CHECK(size_of(halves) == 5);
-  CHECK(data_of(halves) == halves.data());
   Proxied proxied{1.0F};
   REQUIRE(data_of(proxied) != nullptr);
   CHECK(&data_of(proxied)->value == &proxied.value);

@@ -137,8 +137,6 @@ TEST_CASE("nested to any depth") {
   tree["a"][1].emplace(1.0F, std::make_unique<std::vector<double>>(5));
   CHECK(paths_of(tree) == Paths{"[\"a\"][1]<0>", "[\"a\"][1]<1>"});
   CHECK(element_count(tree) == 6);
-  using Deep = std::vector<std::vector<std::vector<std::vector<std::vector<std::vector<float>>>>>>;
-  CHECK(paths_of(Deep{{{{{{1.0F}}}}}}) == Paths{"[0][0][0][0][0]"});
 }
 
 TEST_CASE("members with names read like C++") {
@@ -174,21 +172,14 @@ TEST_CASE("leaves are const where the tree is") {
         tree, [](const std::string&, auto& leaf) { static_assert(std::is_const_v<std::remove_reference_t<decltype(leaf)>>); });
     CHECK(leaves > 0);
   };
-  check_const(std::as_const(*std::make_unique<std::vector<std::vector<float>>>(2)));
-  const auto network = support::network_of(1.0F);
-  check_const(network);
   const std::unique_ptr<std::vector<float>> owner = std::make_unique<std::vector<float>>(2);
   check_const(owner);
-  const std::optional<float> maybe = 1.0F;
-  check_const(maybe);
   const std::variant<std::vector<float>, float> either = std::vector<float>(1);
   check_const(either);
   const std::tuple<float, std::pair<float, float>> parts;
   check_const(parts);
   const std::map<int, std::list<float>> map = {{1, {1.0F}}};
   check_const(map);
-  const float array[2][2] = {};
-  check_const(array);
   std::vector<float> values(2);
   check_const(std::cref(values));
   check_const(std::as_const(*std::make_unique<Member>()));
@@ -196,14 +187,10 @@ TEST_CASE("leaves are const where the tree is") {
   check_const(std::as_const(*std::make_unique<Traits>()));
 }
 
-TEST_CASE("what a const pointer of several owners points to is not const") {
+TEST_CASE("a const pointer that shares its tree does not make it const") {
   const auto shared = std::make_shared<std::vector<float>>(1, 1.0F);
   headroom::for_each_leaf(shared, [](std::vector<float>& leaf) { leaf[0] = 2.0F; });
   CHECK((*shared)[0] == 2.0F);
-  std::vector<float> value = {1.0F};
-  const auto reference = std::ref(value);
-  headroom::for_each_leaf(reference, [](std::vector<float>& leaf) { leaf[0] = 2.0F; });
-  CHECK(value[0] == 2.0F);
 }
 
 TEST_CASE("a walk calls children() once for each struct") {
@@ -213,7 +200,7 @@ TEST_CASE("a walk calls children() once for each struct") {
     calls = 0;
     (void)leaf_count(constant);
     CHECK(calls == 1);
-    (void)paths_of(tree);
+    CHECK(paths_of(tree) == Paths{"<0>", "<1>"});
     CHECK(calls == 2);
     headroom::detail::walk(Path(), visit, constant, tree);
     CHECK(calls == 4);

@@ -7,7 +7,6 @@
 #include <headroom/tree/layout.hpp>
 
 #include <cstddef>
-#include <iterator>
 #include <memory>
 #include <type_traits>
 #include <utility>
