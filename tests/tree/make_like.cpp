@@ -99,6 +99,12 @@ struct WithIntegerArrays {
   HEADROOM_TREE(WithIntegerArrays, weight, step, grid)
 };
 
+/// Its copies have the same elements.
+struct References {
+  std::vector<float>& weight;
+  HEADROOM_TREE(References, weight)
+};
+
 /// With an integer in its type, and a member that has a dtype of its own.
 template <class T, int Width, bool Biased>
 struct Dense {
@@ -222,6 +228,14 @@ TEST_CASE("shared elements are copied, too") {
   CHECK(copy.name == "name");
   CHECK(*cast<half>(tree.weight) == std::vector<half>(2, half(1.0F)));
   CHECK(cast<half>(std::shared_ptr<float>()) == nullptr);
+}
+
+TEST_CASE("a struct of references has no elements of its own, and is refused before anything is written") {
+  std::vector<float> weight = {1.0F};
+  const auto says_so = Catch::Matchers::Contains("weight: source and destination overlap");
+  CHECK_THAT(support::message_of([&] { (void)headroom::scale(References{weight}, 2.0); }), says_so);
+  CHECK_THAT(support::message_of([&] { (void)headroom::unscale(References{weight}, 2.0F); }), says_so);
+  CHECK(weight == std::vector<float>{1.0F});
 }
 
 TEST_CASE("a new struct of one that holds itself") {

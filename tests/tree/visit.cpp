@@ -67,19 +67,8 @@ struct Throws {
 
 /// A container of a user's own, with no more than a sequence needs.
 template <class T>
-class Ring {
- public:
-  Ring() = default;
-  explicit Ring(std::deque<T> elements) : elements_(std::move(elements)) {}
-  void push_back(T element) { elements_.push_back(std::move(element)); }
-  [[nodiscard]] auto begin() { return elements_.begin(); }
-  [[nodiscard]] auto begin() const { return elements_.begin(); }
-  [[nodiscard]] auto end() { return elements_.end(); }
-  [[nodiscard]] auto end() const { return elements_.end(); }
-  [[nodiscard]] std::size_t size() const { return elements_.size(); }
-
- private:
-  std::deque<T> elements_;
+struct Ring : private std::deque<T> {
+  using std::deque<T>::deque, std::deque<T>::begin, std::deque<T>::end, std::deque<T>::size, std::deque<T>::push_back;
 };
 int calls = 0;
 
@@ -266,10 +255,10 @@ TEST_CASE("a variant without a value is refused") {
 
 TEST_CASE("sequences of a user's own") {
   using Leaves = std::vector<float>;
-  const Ring<Leaves> ring({{1.0F, 2.0F}, {3.0F}});
+  const Ring<Leaves> ring{{1.0F, 2.0F}, {3.0F}};
   const Ring<std::vector<double>> made = headroom::detail::make_like<double>(ring);
   CHECK(made.size() == 2);
   CHECK((made.begin()[0].size() == 2 && made.begin()[1].size() == 1));
-  CHECK(pairs_of(Ring<float>({1.0F, 2.0F}), Ring<double>({3.0, 4.0})) == "[0]:1/3 [1]:2/4 ");
-  check_differ(Ring<float>({1.0F}), Ring<float>(), "the trees differ: source has 1 elements, destination has 0");
+  CHECK(pairs_of(Ring<float>{1.0F, 2.0F}, Ring<double>{3.0, 4.0}) == "[0]:1/3 [1]:2/4 ");
+  check_differ(Ring<float>{1.0F}, Ring<float>(), "the trees differ: source has 1 elements, destination has 0");
 }
