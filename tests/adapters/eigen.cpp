@@ -252,13 +252,3 @@ TEST_CASE("a class derived from a matrix is one; new trees have the matrix") {
   CHECK(bias(2) == 2.0F);
   static_assert(std::is_same_v<decltype(headroom::cast<double>(bias)), Eigen::VectorXd>);
 }
-
-TEST_CASE("integer matrices are left alone") {
-  Eigen::MatrixXi integers = Eigen::MatrixXi::Constant(2, 2, 3);
-  float number = 1.0F;
-  headroom::ConstantLossScale(2.0F).scale_in_place(std::tie(integers, number));
-  CHECK(integers.sum() == 12);
-  CHECK(number == 2.0F);
-  CHECK(headroom::leaf_count(integers) == 0);
-  CHECK(headroom::all_finite(std::tie(integers, number)));
-}

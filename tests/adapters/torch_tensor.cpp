@@ -23,12 +23,6 @@ using torch::Tensor;
 
 namespace {
 
-struct Model {
-  Tensor weight, bias, buffer;
-  std::vector<float> rest;
-};
-HEADROOM_TREE(Model, weight, bias, buffer, rest)
-
 bool is_float(const Tensor& tensor) { return tensor.scalar_type() == torch::kFloat; }
 
 }  // namespace
@@ -62,7 +56,6 @@ TEST_CASE("the verbs work on tensors of any dtype") {
 
 TEST_CASE("new trees are of tensors, of the dtype asked for") {
   torch::manual_seed(2);
-  const Model model{some({4, 3}), some({3}, torch::kDouble), torch::arange(4), {1.0F, 2.0F}};
   for (const auto dtype : dtypes) {
     const std::vector<Tensor> source = {some({4, 3}, dtype), Tensor(), torch::arange(3)};
     const auto halves = headroom::cast<headroom::half>(source);
@@ -77,12 +70,12 @@ TEST_CASE("new trees are of tensors, of the dtype asked for") {
     (void)ConstantLossScale(8.0F).unscale_into(source, wide);
     CHECK(same_bits(wide[0], source[0].to(torch::kDouble) / 8));
   }
-  const Tensor whole = headroom::cast<headroom::half>(model.weight);
-  CHECK(whole.scalar_type() == torch::kHalf);
+  const Tensor weight = some({4, 3});
+  CHECK(headroom::cast<headroom::half>(weight).scalar_type() == torch::kHalf);
   CHECK_FALSE(headroom::cast<float>(parameter({3})).requires_grad());
   std::vector<float> flat(12);
-  headroom::cast_into(model.weight, flat);
-  CHECK(same_bits(torch::from_blob(flat.data(), {4, 3}), model.weight));
+  headroom::cast_into(weight, flat);
+  CHECK(same_bits(torch::from_blob(flat.data(), {4, 3}), weight));
 }
 
 TEST_CASE("strides are followed, and repeated elements refused") {

@@ -18,10 +18,9 @@ inline namespace HEADROOM_BUILD {
 
 /// Combines what the ranks of a process group of libtorch's c10d (1.13 or 2) found, by one all-gather of 32 bytes a call:
 ///
-///     headroom::C10dReducer reducer(group);                             // a c10::intrusive_ptr<c10d::ProcessGroup>
-///     scaler.set_reducer(reducer);                                      // or, with a policy:
-///     loss_scale = loss_scale.adjust(all_reduce(report, reducer, loss_scale));
+///     scaler.set_reducer(headroom::C10dReducer(group));  // a c10::intrusive_ptr<c10d::ProcessGroup>
 ///
+/// or, with a policy, by all_reduce.
 /// All ranks get the same result, and have to call it equally often and in the same order as everything else on that group.
 /// Give each AsyncGradScaler a group of its own. If a rank is gone, the others get an exception of c10d, or over Gloo the
 /// signal SIGPIPE: ignore it.

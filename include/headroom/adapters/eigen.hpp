@@ -79,45 +79,6 @@ struct elements {
 template <class Result, class T>
 using resize_t = decltype(std::declval<Result&>().resize(std::declval<const T&>().dimensions()));
 
-/// A sparse vector is always compressed and has no outer indices.
-template <template <class, int, class> class Sparse, class S, int Options, class Index>
-struct sparse_tensor {
-  using value_type = S;
-  using sparse = Sparse<S, Options, Index>;
-  static constexpr bool is_view = false;
-
-  template <class T>
-  static auto* data(T& tensor) {
-    return tensor.valuePtr();
-  }
-  static std::size_t size(const sparse& tensor) { return static_cast<std::size_t>(tensor.nonZeros()); }
-  static const char* obstacle(const sparse& tensor) {
-    return tensor.isCompressed() ? nullptr : "is a sparse matrix that is not compressed: call makeCompressed() on it";
-  }
-  template <class To>
-  using rebind = Sparse<To, Options, Index>;
-  template <class To>
-  static rebind<To> like(const sparse& tensor) {
-    rebind<To> result(tensor.rows(), tensor.cols());
-    result.resizeNonZeros(tensor.nonZeros());
-    if (const Index* outer = tensor.outerIndexPtr()) std::copy_n(outer, tensor.outerSize() + 1, result.outerIndexPtr());
-    std::copy_n(tensor.innerIndexPtr(), tensor.nonZeros(), result.innerIndexPtr());
-    return result;
-  }
-  /// The same rows and columns, with the values in the same places in memory.
-  template <class S2>
-  static bool same_structure(const sparse& a, const Sparse<S2, Options, Index>& b) {
-    const Index* outer = a.outerIndexPtr();
-    return a.rows() == b.rows() && a.cols() == b.cols() && a.nonZeros() == b.nonZeros() &&
-           (outer == nullptr || std::equal(outer, outer + a.outerSize() + 1, b.outerIndexPtr())) &&
-           std::equal(a.innerIndexPtr(), a.innerIndexPtr() + a.nonZeros(), b.innerIndexPtr());
-  }
-  template <class Other>
-  static bool same_structure(const sparse&, const Other&) {
-    return false;
-  }
-};
-
 }  // namespace detail::eigen
 
 template <class T>
@@ -166,14 +127,47 @@ struct tensor_traits<T, std::enable_if_t<detail::is_detected_v<detail::eigen::te
   }
 };
 
-/// The stored values of a compressed sparse matrix. An uncompressed one has gaps between them that hold no values:
-/// std::invalid_argument; call makeCompressed().
-template <class S, int Options, class Index>
-struct tensor_traits<Eigen::SparseMatrix<S, Options, Index>>
-    : detail::eigen::sparse_tensor<Eigen::SparseMatrix, S, Options, Index> {};
-template <class S, int Options, class Index>
-struct tensor_traits<Eigen::SparseVector<S, Options, Index>>
-    : detail::eigen::sparse_tensor<Eigen::SparseVector, S, Options, Index> {};
+/// The stored values of a compressed sparse matrix, or of a sparse vector, which is always compressed and has no outer indices.
+/// An uncompressed matrix has gaps between them that hold no values: std::invalid_argument; call makeCompressed().
+template <template <class, int, class> class Sparse, class S, int Options, class Index>
+struct tensor_traits<Sparse<S, Options, Index>,
+                     std::enable_if_t<std::is_same_v<Sparse<S, Options, Index>, Eigen::SparseMatrix<S, Options, Index>> ||
+                                      std::is_same_v<Sparse<S, Options, Index>, Eigen::SparseVector<S, Options, Index>>>> {
+  using value_type = S;
+  using sparse = Sparse<S, Options, Index>;
+  static constexpr bool is_view = false;
+
+  template <class T>
+  static auto* data(T& tensor) {
+    return tensor.valuePtr();
+  }
+  static std::size_t size(const sparse& tensor) { return static_cast<std::size_t>(tensor.nonZeros()); }
+  static const char* obstacle(const sparse& tensor) {
+    return tensor.isCompressed() ? nullptr : "is a sparse matrix that is not compressed: call makeCompressed() on it";
+  }
+  template <class To>
+  using rebind = Sparse<To, Options, Index>;
+  template <class To>
+  static rebind<To> like(const sparse& tensor) {
+    rebind<To> result(tensor.rows(), tensor.cols());
+    result.resizeNonZeros(tensor.nonZeros());
+    if (const Index* outer = tensor.outerIndexPtr()) std::copy_n(outer, tensor.outerSize() + 1, result.outerIndexPtr());
+    std::copy_n(tensor.innerIndexPtr(), tensor.nonZeros(), result.innerIndexPtr());
+    return result;
+  }
+  /// The same rows and columns, with the values in the same places in memory.
+  template <class S2>
+  static bool same_structure(const sparse& a, const Sparse<S2, Options, Index>& b) {
+    const Index* outer = a.outerIndexPtr();
+    return a.rows() == b.rows() && a.cols() == b.cols() && a.nonZeros() == b.nonZeros() &&
+           (outer == nullptr || std::equal(outer, outer + a.outerSize() + 1, b.outerIndexPtr())) &&
+           std::equal(a.innerIndexPtr(), a.innerIndexPtr() + a.nonZeros(), b.innerIndexPtr());
+  }
+  template <class Other>
+  static bool same_structure(const sparse&, const Other&) {
+    return false;
+  }
+};
 
 }  // namespace HEADROOM_BUILD
 }  // namespace headroom

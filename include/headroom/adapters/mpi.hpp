@@ -50,10 +50,9 @@ struct Group {
 
 /// Combines what the ranks of a communicator found, by one MPI_Allreduce of 32 bytes a call:
 ///
-///     headroom::MpiReducer reducer(MPI_COMM_WORLD);                     // each rank has a part of the gradients
-///     scaler.set_reducer(reducer);                                      // or, with a policy:
-///     loss_scale = loss_scale.adjust(all_reduce(report, reducer, loss_scale));
+///     scaler.set_reducer(headroom::MpiReducer(MPI_COMM_WORLD));  // each rank has a part of the gradients
 ///
+/// or, with a policy, by all_reduce.
 /// All ranks have to call it equally often, and get the same result: of `finite` and `max_abs` always, of the sum of squares if
 /// MPI adds in the same order on all ranks, which its standard only recommends. A rank that cannot go on calls MPI_Abort;
 /// otherwise the others wait for it. Give each AsyncGradScaler a reducer of its own, and initialise MPI with
