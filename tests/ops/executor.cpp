@@ -8,9 +8,9 @@
 #include <cfenv>
 #include <chrono>
 #include <cstddef>
-#include <limits>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -44,11 +44,8 @@ TEST_CASE("an executor need not take functions, nor have threads") {
 }
 
 TEST_CASE("a number of threads below 1 is refused") {
-  CHECK_THAT(support::message_of([] { (void)parallel(0); }), ContainsSubstring("n_threads is 0; it must be at least 1"));
-  CHECK_THAT(support::message_of([] { (void)parallel(-3); }), ContainsSubstring("n_threads is -3"));
-  CHECK_THAT(support::message_of([] { (void)parallel(std::numeric_limits<int>::min()); }),
-             ContainsSubstring("n_threads is -2147483648"));
-  CHECK(parallel(1).concurrency() == 1);
+  CHECK_THAT(support::message_of([] { (void)parallel(-3); }), ContainsSubstring("n_threads is -3; it must be at least 1"));
+  CHECK_THROWS_AS(parallel(0), std::invalid_argument);
 }
 
 TEST_CASE("an executor runs each task once") {

@@ -189,17 +189,12 @@ TEST_CASE("blocks of trees: each leaf has its number, in the order of for_each_l
 
 TEST_CASE("leaves without elements count, but are not called for") {
   const std::vector<std::vector<half>> tree = {{}, {half(1.0F), half(2.0F)}, {}, {half(3.0F)}, {}};
-  std::vector<std::tuple<std::size_t, std::size_t, std::vector<float>>> calls;
-  const auto f = [&](std::size_t leaf, std::size_t offset, span<const float> block) {
-    calls.emplace_back(leaf, offset, floats_of(block));
-  };
+  std::vector<std::pair<std::size_t, std::size_t>> calls;  // leaf and size
+  const auto f = [&](std::size_t leaf, std::size_t, span<const float> block) { calls.emplace_back(leaf, block.size()); };
   for_each_block(tree, f);
-  CHECK(calls == decltype(calls){{1, 0, {1.0F, 2.0F}}, {3, 0, {3.0F}}});
-  for_each_block(std::vector<std::vector<float>>(), f);
-  for_each_block(span<const double>(), f);
-  for_each_block(std::optional<float>(), f);
+  for_each_block(std::make_tuple(std::vector<float>(), span<const double>(), std::optional<float>()), f);
   for_each_block(std::tuple<>(), f);
-  CHECK(calls.size() == 2);
+  CHECK(calls == decltype(calls){{1, 2}, {3, 1}});
 }
 
 TEST_CASE("leaves with strides come in the order of memory, without the gaps") {

@@ -30,13 +30,9 @@ TEST_CASE("T20: a 16-bit loss is scaled as float") {
   static_assert(std::is_same_v<decltype(headroom::scale(bfloat16(2.0F), large)), float>);
   CHECK(headroom::scale(half(2.0F), large) == 131072.0F);  // the largest half is 65504
   CHECK(headroom::scale(bfloat16(-2.0F), large) == -131072.0F);
-  const half loss(0.5F);
-  CHECK(headroom::scale(loss, large) == 32768.0F);
-}
-
-TEST_CASE("with an executor a 16-bit loss is scaled as float, too; an empty tuple is a tree") {
-  CHECK(headroom::scale(headroom::sequential, headroom::half(2.0F), large) == 131072.0F);
+  CHECK(headroom::scale(headroom::sequential, half(0.5F), large) == 32768.0F);
   CHECK(std::tuple_size_v<decltype(headroom::scale(std::tuple<>{}, large))> == 0);
+  CHECK(headroom::scale(std::unique_ptr<std::vector<float>>{}, large) == nullptr);
 }
 
 TEST_CASE("float and double losses keep their dtype") {
@@ -49,7 +45,7 @@ TEST_CASE("float and double losses keep their dtype") {
 }
 
 TEST_CASE("scaling a tree keeps its type, its structure and what is no floating-point number") {
-  const auto network = support::network_of(0.25F);
+  const auto network = support::network_of(0.25F);  // has a name, so it is copied
   const auto scaled = headroom::scale(network, 8.0);
   static_assert(std::is_same_v<decltype(scaled), const support::Network<float>>);
   CHECK(is_network_of(scaled, 2.0F));
@@ -59,21 +55,6 @@ TEST_CASE("scaling a tree keeps its type, its structure and what is no floating-
   static_assert(std::is_same_v<decltype(halves), const support::Network<half>>);
   CHECK(is_network_of(halves, half(2.0F)));
   CHECK(headroom::scale(std::make_pair(1.0F, std::vector<int>{1, 2}), 8.0).second == std::vector<int>{1, 2});
-}
-
-TEST_CASE("a tree with a name is copied") {
-  std::vector<float> values = {1.0F, 2.0F};
-  const std::vector<float> scaled = headroom::scale(values, large);
-  CHECK(values == std::vector<float>{1.0F, 2.0F});
-  CHECK(scaled == std::vector<float>{65536.0F, 131072.0F});
-  const std::vector<float> constant = values;
-  CHECK(headroom::scale(std::move(constant), large) == scaled);  // NOLINT: a const that is moved from is not ours to overwrite
-  CHECK(constant == values);
-
-  auto owner = std::make_unique<std::vector<float>>(2, 1.0F);
-  const auto scaled_owner = headroom::scale(owner, large);
-  CHECK(*owner == std::vector<float>{1.0F, 1.0F});
-  CHECK(*scaled_owner == std::vector<float>{65536.0F, 65536.0F});
 }
 
 TEST_CASE("scale_in_place writes where the elements lie") {
@@ -104,10 +85,4 @@ TEST_CASE("a factor beyond float is refused, and nothing is written") {
   CHECK_THROWS_AS(headroom::scale_in_place(tree, 0x1p128), std::invalid_argument);
   CHECK_THROWS_AS(headroom::scale(1.0F, 0x1p128), std::invalid_argument);
   CHECK(tree == std::vector<float>{1.0F});
-}
-
-TEST_CASE("an empty tree is scaled to an empty tree") {
-  CHECK(headroom::scale(std::vector<float>{}, large).empty());
-  CHECK(headroom::scale(std::vector<std::vector<float>>{}, large).empty());
-  CHECK(headroom::scale(std::unique_ptr<std::vector<float>>{}, large) == nullptr);
 }

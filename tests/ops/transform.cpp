@@ -77,14 +77,14 @@ void check_never_taken(const Floats& values, const Make& make) {
     CHECK(values == before);
   }
 }
-template <class Make>
-void check_refused(const Floats& values, const Make& make, const std::string& path) {
+template <class Tree>
+void check_refused(const Floats& values, const Tree& tree, const std::string& path) {
   const Floats before = values;
   for (int i = 0; i < 2; ++i) {
     const auto says_so = ContainsSubstring(path + ": source and destination overlap");
-    CHECK_THAT(message_of([&] { (void)four.unscale(make()); }), says_so);
-    CHECK_THAT(message_of([&] { (void)four.scale(make()); }), says_so);
-    CHECK_THAT(message_of([&] { (void)headroom::cast<float>(make()); }), says_so);
+    CHECK_THAT(message_of([&] { (void)four.unscale(Tree(tree)); }), says_so);
+    CHECK_THAT(message_of([&] { (void)four.scale(Tree(tree)); }), says_so);
+    CHECK_THAT(message_of([&] { (void)headroom::cast<float>(Tree(tree)); }), says_so);
     CHECK(values == before);
   }
 }
@@ -137,31 +137,11 @@ TEST_CASE("a temporary struct whose children may be anywhere is copied, or refus
   const Members members{a, 3};
   check_never_taken(a, [&] { return members; });
   CHECK(four.scale(Members{a, 3}).step == 3);
-  check_refused(
-      a,
-      [&] {
-        return Pointers{&a, &b};
-      },
-      "<0>");
-  check_refused(
-      a,
-      [&] {
-        return std::vector<Pointers>{{&a, &b}};
-      },
-      "[0]<0>");
-  check_refused(
-      a,
-      [&] {
-        return Elsewhere{{&a, &b}};
-      },
-      "there.weight[0]");
+  check_refused(a, Pointers{&a, &b}, "<0>");
+  check_refused(a, std::vector<Pointers>{{&a, &b}}, "[0]<0>");
+  check_refused(a, Elsewhere{{&a, &b}}, "there.weight[0]");
   const auto shared = std::make_shared<Floats>(a);
-  check_refused(
-      a,
-      [&] {
-        return Mixed{shared, &a};
-      },
-      "<1>");
+  check_refused(a, Mixed{shared, &a}, "<1>");
   CHECK(*shared == a);
   CHECK(b == Floats{2.0F});
 }

@@ -105,13 +105,6 @@ TEST_CASE("after a non-finite gradient every leaf is unscaled all the same") {
   }
 }
 
-TEST_CASE("a quotient too large for its dtype is an overflow") {
-  const auto [grads, report] = headroom::unscale(std::vector<half>{half(1.0F), half(128.0F)}, 0x1p-10F);
-  CHECK_FALSE(report.finite);
-  CHECK(grads[0] == half(1024.0F));
-  CHECK(grads[1].bits() == headroom::binary16::infinity_bits);
-}
-
 TEST_CASE("unscale_into leaves everything but the floating-point elements alone") {
   const auto source = support::network_of(half(3.0F));
   auto destination = support::network_of(0.0F);
@@ -135,18 +128,6 @@ TEST_CASE("empty trees are finite, and their largest gradient is 0") {
   CHECK(headroom::unscale_in_place(none, 2.0F).finite);
   CHECK(headroom::unscale_in_place(headroom::span<float>(), 2.0F).max_abs == 0.0);
   CHECK(headroom::unscale_into(none, std::vector<std::vector<double>>{}, 2.0F).finite);
-}
-
-TEST_CASE("views are unscaled in place through them, and copied otherwise") {
-  std::vector<float> values = {2.0F, 4.0F};
-  CHECK(headroom::unscale_in_place(headroom::span<float>(values), 2.0F).max_abs == 2.0);
-  CHECK(values == std::vector<float>{1.0F, 2.0F});
-  const auto shared = std::make_shared<std::vector<float>>(values);
-  const auto unscaled = headroom::unscale(std::shared_ptr<std::vector<float>>(shared), 2.0F);
-  CHECK(*unscaled.grads == std::vector<float>{0.5F, 1.0F});
-  CHECK(*shared == values);
-  CHECK(headroom::unscale_in_place(std::ref(values), 2.0F).max_abs == 1.0);
-  CHECK(values == std::vector<float>{0.5F, 1.0F});
 }
 
 TEST_CASE("T21: a scale that fp16 cannot hold unscales fp16 gradients all the same") {
@@ -306,10 +287,7 @@ TEST_CASE("trees, tensors with strides, threads") {
   (void)accumulate_into(many, expected, 2.0F);
   CHECK(by_threads == expected);
   CHECK(by_threads.back() == 2.0F);
-}
-
-TEST_CASE("a leaf may be added to itself") {
-  std::vector<float> self{1.0F, 2.0F};
+  std::vector<float> self{1.0F, 2.0F};  // a leaf may be added to itself
   CHECK(accumulate_into(self, self, 2.0F).max_abs == 1.0);
   CHECK(self == std::vector<float>{1.5F, 3.0F});
 }
@@ -390,24 +368,4 @@ TEST_CASE("a loss scale outside of [2^-126, 2^126] is refused by field and value
   CHECK_NOTHROW((void)headroom::unscale_in_place(values, 0x1p126F));
   CHECK_NOTHROW((void)headroom::unscale_in_place(values, 0x1p-126F));
   CHECK(values[0] == 1.0);
-}
-
-TEST_CASE("-0 stays -0 and Inf stays Inf of its sign") {
-  support::for_each_isa([&](headroom::Isa) {
-    support::for_each_dtype([&](auto type) {
-      using T = typename decltype(type)::type;
-      using Format = headroom::detail::format_of<T>;
-      using Bits = support::bits_type<T>;
-      const std::vector<Bits> kept{Format::sign_mask, 0, Format::infinity_bits,
-                                   static_cast<Bits>(Format::sign_mask | Format::infinity_bits)};
-      INFO(support::name_of<T>());
-      for (const float scale : {1.0F, 1024.0F, 1000.0F, 0x1p-126F}) {
-        auto values = support::values_with<T>(kept);
-        CHECK_FALSE(headroom::unscale_in_place(values, scale).finite);
-        CHECK(bits_of(values) == kept);
-        headroom::scale_in_place(values, scale);
-        CHECK(bits_of(values) == kept);
-      }
-    });
-  });
 }
