@@ -48,9 +48,6 @@ namespace {
 struct Matrix {
   float elements[6];
 };
-struct Counts {
-  int elements[3];
-};
 
 }  // namespace
 
@@ -67,17 +64,10 @@ struct headroom::tensor_traits<Matrix> {
     return layout;
   }
 };
-template <>
-struct headroom::tensor_traits<Counts> {
-  using value_type = int;
-  static int* data(Counts& counts) { return counts.elements; }
-  static const int* data(const Counts& counts) { return counts.elements; }
-  static int size(const Counts&) { return 3; }
-};
 
 namespace {
 
-static_assert(has_layout_v<Matrix> && !has_layout_v<Counts> && !has_layout_v<std::vector<float>>);
+static_assert(has_layout_v<Matrix> && !has_layout_v<std::vector<float>>);
 static_assert(is_view_v<span<float>> && !is_view_v<std::vector<float>> && !is_view_v<Matrix> && !is_view_v<float>);
 
 template <class Leaf>
@@ -92,7 +82,6 @@ TEST_CASE("the elements of a leaf, scalars among them") {
   Matrix matrix{};
   CHECK(size_of(matrix) == 6);
   CHECK(data_of(matrix) == matrix.elements);
-  CHECK(size_of(Counts{}) == 3);
   float scalar = 1.0F;
   CHECK(size_of(scalar) == 1);
   CHECK(data_of(scalar) == &scalar);

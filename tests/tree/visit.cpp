@@ -110,10 +110,7 @@ struct headroom::tree_traits<Traits> {
 
 TEST_CASE("a tree that is a leaf has an empty path") {
   CHECK(paths_of(1.0F) == Paths{""});
-  CHECK(paths_of(half(1.0F)) == Paths{""});
-  CHECK(paths_of(std::vector<double>(3)) == Paths{""});
   CHECK(paths_of(std::array<half, 4>{}) == Paths{""});
-  CHECK(paths_of(headroom::span<const float>()) == Paths{""});
   float array[5] = {};
   CHECK(paths_of(array) == Paths{""});
   CHECK(element_count(array) == 5);
