@@ -71,7 +71,8 @@ inline void add_part_of_group(const unsigned char* source, std::size_t n, Bits (
   }
 }
 template <class In, class Bits, class Compute, std::size_t Count>
-inline void add_block(const unsigned char* source, std::size_t n, Bits (&largest)[2], Compute (&sums)[Count]) noexcept {
+[[gnu::always_inline]] inline void add_block(const unsigned char* source, std::size_t n, Bits (&largest)[2],
+                                             Compute (&sums)[Count]) noexcept {
   for (; n >= sum_lanes; n -= sum_lanes, source += sum_lanes * sizeof(typename In::bits_type)) {
     add_group<In, 0>(source, largest, sums);
   }
@@ -86,7 +87,9 @@ inline constexpr std::size_t sum_registers = sum_lanes / lanes_of<float_lanes<In
 template <class In>
 inline constexpr std::size_t double_registers = lanes_of<float_lanes<In>> < 16 ? 16 / lanes_of<float_lanes<In>> : 1;
 template <class In>
-using DoubleSums = decltype(to_doubles(float_lanes<In>{}))[double_registers<In>];
+struct DoubleSums {
+  decltype(to_doubles(float_lanes<In>{})) registers[double_registers<In>];
+};
 
 template <std::size_t Register, class Compute, std::size_t Count, std::size_t Half>
 inline void fold(const Compute (&sums)[Count], Compute (&folded)[Half]) noexcept {
@@ -114,16 +117,19 @@ inline Doubles sum_of_registers(const Doubles (&doubles)[Count]) noexcept {
   }
 }
 
-/// For a block whose squares would overflow or lose digits in float: in double they are exact.
+/// For a block whose squares would overflow or lose digits in float: in double they are exact. By value, because clang keeps
+/// all sums in memory if the address of one is known elsewhere.
 template <class In>
-[[gnu::noinline]] void add_squares_in_double(const unsigned char* source, std::size_t n, DoubleSums<In>& doubles) noexcept {
+[[gnu::cold, gnu::noinline]] DoubleSums<In> add_squares_in_double(const unsigned char* source, std::size_t n,
+                                                                  DoubleSums<In> doubles) noexcept {
   constexpr std::size_t width = lanes_of<float_lanes<In>>;
   for (std::size_t i = 0; i < n; i += width) {
     const unsigned char* const from = source + i * sizeof(typename In::bits_type);
     const auto bits = n - i < width ? load_part<width>(In{}, from, n - i) : load<width>(In{}, from);
-    auto& sum = doubles[i / width % double_registers<In>];
+    auto& sum = doubles.registers[i / width % double_registers<In>];
     sum = added(sum, squared(to_doubles(widen<float_lanes<In>>(In{}, bits))));
   }
+  return doubles;
 }
 /// Whether the squares of a block with this largest magnitude are summed in float; or all are zero.
 template <class In, class Bits>
@@ -144,8 +150,11 @@ inline void add_squares(const unsigned char* source, std::size_t n, Bits (&large
   add_block<In>(source, n, both, sums);
   const Bits of_block = larger(both[0], both[1]);
   largest[0] = larger(largest[0], of_block);
-  if (!fits_float<In>(of_block)) return add_squares_in_double<In>(source, n, doubles);
-  add_in_double<0>(sums, doubles);
+  if (fits_float<In>(of_block)) {
+    add_in_double<0>(sums, doubles.registers);
+  } else {
+    doubles = add_squares_in_double<In>(source, n, doubles);
+  }
 }
 
 /// A sum is of as many pieces as together have no more than `chunk_size` elements, or of a chunk of a longer one. Sums are
@@ -170,7 +179,7 @@ void measure(const Piece* piece, const Piece* last, double, bool, Found& found) 
       piece += n < rest ? 0 : 1;
       room = is_long ? 0 : room - n;
     } while (piece != last && piece->size - done <= room);
-    add_to_sum(found, hide_from_optimizer(sum_of(sum_of_registers<0, 1>(doubles))));
+    add_to_sum(found, hide_from_optimizer(sum_of(sum_of_registers<0, 1>(doubles.registers))));
   }
   add_largest<In>(found, largest_lane(larger(largest[0], largest[1])));
 }

@@ -128,6 +128,9 @@ inline u16_half upper_halves(u32_lanes bits) noexcept {
   const auto wide = (__m256i)(bits >> 16);
   return {(u16_half_lanes)_mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1))};
 }
+inline u16_lanes saturating_difference(u16_lanes a, u16_lanes b) noexcept {
+  return (u16_lanes)_mm256_subs_epu16((__m256i)a, (__m256i)b);
+}
 inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept {
   const __m256i packed = _mm256_packus_epi32((__m256i)(rounded_number(first) >> 16), (__m256i)(rounded_number(second) >> 16));
   return {(u16_lanes)_mm256_permute4x64_epi64(packed, 0xd8)};

@@ -105,15 +105,15 @@ inline bool any_nan(u32_lanes a, u32_lanes b) noexcept {  // not by the intrinsi
 inline u16_half upper_halves(u32_lanes bits) noexcept {
   return {(u16_half_lanes)_mm512_maskz_cvtepi32_epi16(0xffff, (__m512i)(bits >> 16))};
 }
-// In sixteen bits: up by one if more than 0x8000 is dropped, or just that beside an odd number; which is if what is dropped,
-// less one beside an even number, is 0x8000 or more.
+inline u16_lanes saturating_difference(u16_lanes a, u16_lanes b) noexcept {
+  return (u16_lanes)_mm512_subs_epu16((__m512i)a, (__m512i)b);
+}
 inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept {
   const __m512i lower = _mm512_setr_epi32(0x020000, 0x060004, 0x0a0008, 0x0e000c, 0x120010, 0x160014, 0x1a0018, 0x1e001c,  //
                                           0x220020, 0x260024, 0x2a0028, 0x2e002c, 0x320030, 0x360034, 0x3a0038, 0x3e003c);
   const __m512i upper = _mm512_add_epi16(lower, _mm512_set1_epi16(1));
-  const auto kept = (u16_lanes)_mm512_permutex2var_epi16((__m512i)first, upper, (__m512i)second);
-  const __m512i dropped = _mm512_permutex2var_epi16((__m512i)first, lower, (__m512i)second);
-  return {kept + ((u16_lanes)_mm512_subs_epu16(dropped, (__m512i)(~kept & 1)) >> 15)};
+  return rounded((u16_lanes)_mm512_permutex2var_epi16((__m512i)first, upper, (__m512i)second),
+                 (u16_lanes)_mm512_permutex2var_epi16((__m512i)first, lower, (__m512i)second));
 }
 
 // ---- magnitudes ----

@@ -104,10 +104,17 @@ inline u32_lanes rounded(u32_lanes bits) noexcept {
   const i32_lanes magnitudes = (i32_lanes)(bits & binary32::abs_mask), infinity = i32_lanes{} + binary32::infinity_bits;
   return magnitudes > infinity ? bits | 0x00400000 : rounded_number(bits);
 }
-// Each file's own: whether one of two is a NaN; the upper halves of the lanes of a register; those of two, of rounded numbers.
+// Each file's own:
 inline bool any_nan(u32_lanes a, u32_lanes b) noexcept;
 inline u16_half upper_halves(u32_lanes bits) noexcept;
-inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept;
+inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept;  // of numbers; NaNs may become something else
+/// `a - b`, or 0 if b is larger.
+inline u16_lanes saturating_difference(u16_lanes a, u16_lanes b) noexcept;
+
+// Round up if the dropped half, minus one when the kept half is even, is at least 0x8000.
+inline u16s rounded(u16_lanes kept, u16_lanes dropped) noexcept {
+  return {kept + (saturating_difference(dropped, ~kept & 1) >> 15)};
+}
 
 inline u16_half narrow(brain16, f32s value) noexcept { return upper_halves(rounded(narrow(binary32{}, value).lanes)); }
 inline u16s narrow(brain16, f32_pair<Order::of_memory> value) noexcept {
@@ -120,9 +127,8 @@ inline u16s narrow(brain16, f32_pair<Order::of_memory> value) noexcept {
 }
 // The lower half of a NaN is zero here, whether it was widened from bf16 or is the CPU's own.
 inline u16s narrow(brain16, f32_pair<Order::even_odd> value) noexcept {
-  const u32_lanes even = rounded_number(narrow(binary32{}, value.first).lanes);
-  const u32_lanes odd = rounded_number(narrow(binary32{}, value.second).lanes);
-  return {(u16_lanes)((even >> 16) | (odd & 0xffff0000))};
+  const u32_lanes even = narrow(binary32{}, value.first).lanes, odd = narrow(binary32{}, value.second).lanes;
+  return rounded((u16_lanes)((even >> 16) | (odd & 0xffff0000)), (u16_lanes)((even & 0xffff) | (odd << 16)));
 }
 
 // ---- arithmetic ----
