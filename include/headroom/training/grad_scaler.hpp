@@ -355,7 +355,7 @@ class GradScaler {
       state.factor.value = detail::divided(clip, divisor);
     } else if (clip < 1.0) {
       (void)passes.scale(detail::divided(clip, divisor));
-    } else if (divisor != 1.0) {
+    } else if (Passes::clips && divisor != 1.0) {
       (void)passes.unscale(scale);
     }
   }

@@ -184,15 +184,14 @@ class Passes {
   Passes(const ParallelExecutor& executor, Tree& gradients, std::bool_constant<Writes>)
       : executor_(executor), gradients_(gradients) {
     if constexpr (!are_own) detail::plan_one<PassOps, Writes>(plan_, gradients);
-    if constexpr (are_own || has_dynamic_node_v<Tree>) {
-      seen_ = detail::look_at(gradients);
-    } else {
-      const void* const first = plan_.first_element();
-      seen_ = {plan_.pieces().size() != 0, first != nullptr, false, first};
-    }
+    if constexpr (are_own || has_dynamic_node_v<Tree>) seen_ = detail::look_at(gradients);
   }
 
-  [[nodiscard]] const GradientsSeen& seen() const noexcept { return seen_; }
+  [[nodiscard]] GradientsSeen seen() const noexcept {
+    if (are_own || has_dynamic_node_v<Tree>) return seen_;
+    const void* const first = plan_.first_element();
+    return {plan_.pieces().size() != 0, first != nullptr, false, first};
+  }
   [[nodiscard]] GradientNorm measure() const {
     GradientNorm found;
     if constexpr (are_own) {
