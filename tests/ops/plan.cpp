@@ -6,16 +6,13 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "support/bits.hpp"

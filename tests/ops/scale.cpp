@@ -1,7 +1,6 @@
 // What `scale` makes of scalars and trees.
 #include <headroom/headroom.hpp>
 
-#include <array>
 #include <functional>
 #include <memory>
 #include <stdexcept>
