@@ -13,9 +13,10 @@ declare -A may_include=(
   [detail]="config.hpp"
   [dtype]="$base"
   [kernel/boundary.hpp]="config.hpp"
-  [kernel/isa]="$base dtype kernel/boundary.hpp kernel/kernels.inl"
+  [kernel/isa.hpp]="$base"
+  [kernel/isa]="$base dtype kernel/boundary.hpp kernel/isa.hpp kernel/kernels.inl"
   [kernel/kernels.inl]=""
-  [kernel]="$base dtype kernel/boundary.hpp kernel/isa"
+  [kernel]="$base dtype kernel/boundary.hpp kernel/isa.hpp kernel/isa"
   [tree]="$base dtype"
   [ops]="$base dtype tree kernel"
   [state]="$base dtype"
@@ -34,7 +35,7 @@ fault() {
 # A header's room is its folder, or itself where it lies at the top; the loops are a room too, which each instruction set includes.
 room_of() {
   case $1 in
-    kernel/boundary.hpp) echo "$1" ;;
+    kernel/boundary.hpp | kernel/isa.hpp) echo "$1" ;;
     kernel/*.inl) echo kernel/kernels.inl ;;
     */*) dirname "$1" ;;
     *) echo "$1" ;;

@@ -62,8 +62,8 @@ inline constexpr std::size_t sum_lanes = 64;
 /// Elements whose squares are summed in float, eight in each of those sums: the error of a sum is that of ten roundings.
 inline constexpr std::size_t square_block = 512;
 
-/// The destination's bytes from which on a piece is worth streaming stores. They pay from 1 KiB on, and by an eighth or more
-/// from 2 KiB on.
+/// Pieces whose destination has fewer bytes do not stream. Streaming stores pay from 1 KiB on; from 2 KiB on they save an
+/// eighth or more.
 inline constexpr std::size_t least_streamed = 2048;
 /// Whether a piece is, in a pass that streams. In place nothing is gained.
 template <class Out>
@@ -76,7 +76,8 @@ inline bool goes_past_caches(const Piece& piece) noexcept {
 inline constexpr bool has_streaming_stores = false;
 inline void finish_streaming() noexcept {}
 
-/// From how many elements on it pays to begin at a multiple of a register, from where no register lies across two cache lines.
+/// A piece of at least this many elements begins with a part of a register, so that no later register lies across two cache
+/// lines.
 inline constexpr std::size_t worth_a_head = 96;
 /// How many elements there are before the next multiple of `Step` bytes; fewer than a register has.
 template <std::size_t Step, std::size_t Size>

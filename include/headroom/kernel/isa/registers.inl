@@ -34,8 +34,8 @@ struct f64s {
 struct u32_pair {
   u32s first, second;
 };
-/// What becomes one register of bf16, in half the instructions: floats in the order of memory, or those of the even elements
-/// and of the odd ones.
+/// Two registers of floats that become one of bf16, which takes half the instructions. The first has the first half of the
+/// elements, or the even ones.
 enum class Order { of_memory, even_odd };
 template <Order>
 struct f32_pair {
