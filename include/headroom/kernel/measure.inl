@@ -3,13 +3,17 @@
 //
 // Squares are summed in float over blocks of 512 elements, in double from there on. Element i of a block adds to the i-mod-64th
 // of 64 sums, whatever the width of a register, and the sums are added in one fixed order, i to i + 32 and to i + 16 in float,
-// then block by block in double, and in the end i to i + 8, and so on. So every instruction set rounds alike.
+// then block by block in double, and in the end i to i + 8, and so on: every instruction set rounds alike.
 
-/// A block whose largest magnitude is above 2^most_exponent or not above 2^least_exponent is squared in double.
-inline constexpr int least_exponent = -40, most_exponent = 60;
-static_assert(2 * most_exponent + 5 < 128, "32 squares, which are added up in float, may be more than a float can be");
+/// A block whose largest magnitude is above 2^most_exponent, or not above 2^least_exponent, is multiplied by 2^down_exponent or
+/// 2^up_exponent before it is squared.
+inline constexpr int least_exponent = -40, most_exponent = 60, up_exponent = 101, down_exponent = -70;
+static_assert(2 * most_exponent + 5 < 128 && 2 * (least_exponent + up_exponent) + 5 < 128 &&
+                  2 * (128 + down_exponent) + 5 < 128,
+              "32 squares, which are added up in float, may be more than a float can be");
 
-/// Whether sums of squares of the format's numbers may overflow in float, and whether they may lose digits there.
+/// Whether a block of the format's numbers may have squares whose sums overflow in float, and squares that lose digits there
+/// though none is much larger.
 template <class In>
 inline constexpr bool may_overflow =
     !std::is_same_v<In, binary64> && (In::largest_finite_bits >> In::mantissa_bits) >= In::bias + most_exponent;
@@ -32,8 +36,9 @@ using float_lanes = compute_for<In, In>;
 template <class In>
 inline constexpr bool squares_are_floats = 2 * (In::mantissa_bits + 1) <= binary32::mantissa_bits + 1;
 
-template <class In, class Compute>
-inline Compute plus_square(Compute sum, Compute value) noexcept {
+template <class In, bool Scaled, class Compute>
+inline Compute plus_square(Compute sum, Compute value, Compute factor) noexcept {
+  if constexpr (Scaled) value = multiplied(value, factor);
   if constexpr (squares_are_floats<In>) {
     return plus_exact_square(sum, value);
   } else {
@@ -42,8 +47,8 @@ inline Compute plus_square(Compute sum, Compute value) noexcept {
 }
 /// `sum_lanes` elements, a register at a time: by recursion, because a loop that is not unrolled keeps the sums in memory. Two
 /// maxima, so that only every other one waits for the same.
-template <class In, std::size_t Register, class Bits, class Compute, std::size_t Count>
-inline void add_group(const unsigned char* source, Bits (&largest)[2], Compute (&sums)[Count]) noexcept {
+template <class In, bool Scaled, std::size_t Register, class Bits, class Compute, std::size_t Count>
+inline void add_group(const unsigned char* source, Compute factor, Bits (&largest)[2], Compute (&sums)[Count]) noexcept {
   constexpr std::size_t width = lanes_of<Compute>, size = sizeof(typename In::bits_type);
   const unsigned char* const from = source + Register * width * size;
   // Arithmetic keeps the CPU from running far enough ahead to read at the speed of memory; 4 KiB ahead was too little.
@@ -55,30 +60,31 @@ inline void add_group(const unsigned char* source, Bits (&largest)[2], Compute (
   } else if constexpr (Register * width % read_lanes<In> == 0) {
     max = max_of_abs(In{}, max, load<read_lanes<In>>(In{}, from));
   }
-  sums[Register] = plus_square<In>(sums[Register], widen<Compute>(In{}, bits));
-  if constexpr (Register + 1 < Count) add_group<In, Register + 1>(source, largest, sums);
+  sums[Register] = plus_square<In, Scaled>(sums[Register], widen<Compute>(In{}, bits), factor);
+  if constexpr (Register + 1 < Count) add_group<In, Scaled, Register + 1>(source, factor, largest, sums);
 }
 /// The `n` elements, fewer than `sum_lanes`, at the end. The maximum of shorter elements is left to `largest_in`.
-template <class In, std::size_t Register, class Bits, class Compute, std::size_t Count>
-inline void add_part_of_group(const unsigned char* source, std::size_t n, Bits (&largest)[2], Compute (&sums)[Count]) noexcept {
+template <class In, bool Scaled, std::size_t Register, class Bits, class Compute, std::size_t Count>
+inline void add_part_of_group(const unsigned char* source, std::size_t n, Compute factor, Bits (&largest)[2],
+                              Compute (&sums)[Count]) noexcept {
   constexpr std::size_t width = lanes_of<Compute>;
   const unsigned char* const from = source + Register * width * sizeof(typename In::bits_type);
   const auto bits = n < width ? load_part<width>(In{}, from, n) : load<width>(In{}, from);
   if constexpr (width == read_lanes<In>) largest[Register % 2] = max_of_abs(In{}, largest[Register % 2], bits);
-  sums[Register] = plus_square<In>(sums[Register], widen<Compute>(In{}, bits));
+  sums[Register] = plus_square<In, Scaled>(sums[Register], widen<Compute>(In{}, bits), factor);
   if constexpr (Register + 1 < Count) {
-    if (n > width) add_part_of_group<In, Register + 1>(source, n - width, largest, sums);
+    if (n > width) add_part_of_group<In, Scaled, Register + 1>(source, n - width, factor, largest, sums);
   }
 }
-template <class In, class Bits, class Compute, std::size_t Count>
-[[gnu::always_inline]] inline void add_block(const unsigned char* source, std::size_t n, Bits (&largest)[2],
-                                             Compute (&sums)[Count]) noexcept {
+template <class In, bool Scaled, class Bits, class Compute, std::size_t Count>
+inline void add_block(const unsigned char* source, std::size_t n, Compute factor, Bits (&largest)[2],
+                      Compute (&sums)[Count]) noexcept {
   for (; n >= sum_lanes; n -= sum_lanes, source += sum_lanes * sizeof(typename In::bits_type)) {
-    add_group<In, 0>(source, largest, sums);
+    add_group<In, Scaled, 0>(source, factor, largest, sums);
   }
   if (n == 0) return;
   if constexpr (lanes_of<Compute> != read_lanes<In>) largest[0] = largest_in<In>(source, n, largest[0]);
-  add_part_of_group<In, 0>(source, n, largest, sums);
+  add_part_of_group<In, Scaled, 0>(source, n, factor, largest, sums);
 }
 
 /// The registers of `sum_lanes` floats, and of the sixteen doubles that they become.
@@ -87,9 +93,7 @@ inline constexpr std::size_t sum_registers = sum_lanes / lanes_of<float_lanes<In
 template <class In>
 inline constexpr std::size_t double_registers = lanes_of<float_lanes<In>> < 16 ? 16 / lanes_of<float_lanes<In>> : 1;
 template <class In>
-struct DoubleSums {
-  decltype(to_doubles(float_lanes<In>{})) registers[double_registers<In>];
-};
+using DoubleSums = decltype(to_doubles(float_lanes<In>{}))[double_registers<In>];
 
 template <std::size_t Register, class Compute, std::size_t Count, std::size_t Half>
 inline void fold(const Compute (&sums)[Count], Compute (&folded)[Half]) noexcept {
@@ -117,45 +121,59 @@ inline Doubles sum_of_registers(const Doubles (&doubles)[Count]) noexcept {
   }
 }
 
-/// For a block whose squares would overflow or lose digits in float: in double they are exact. By value, because clang keeps
-/// all sums in memory if the address of one is known elsewhere.
+/// Not from literals, which -fsingle-precision-constant would make floats.
+inline double power_of_two(int exponent) noexcept {
+  return bit_cast<double>(static_cast<std::uint64_t>(binary64::bias + exponent) << binary64::mantissa_bits);
+}
+/// Of a block whose squares would overflow or lose digits in float: they are those of its elements times a power of two. That
+/// takes away what is too small to matter beside the largest.
 template <class In>
-[[gnu::cold, gnu::noinline]] DoubleSums<In> add_squares_in_double(const unsigned char* source, std::size_t n,
-                                                                  DoubleSums<In> doubles) noexcept {
-  constexpr std::size_t width = lanes_of<float_lanes<In>>;
-  for (std::size_t i = 0; i < n; i += width) {
-    const unsigned char* const from = source + i * sizeof(typename In::bits_type);
-    const auto bits = n - i < width ? load_part<width>(In{}, from, n - i) : load<width>(In{}, from);
-    auto& sum = doubles.registers[i / width % double_registers<In>];
-    sum = added(sum, squared(to_doubles(widen<float_lanes<In>>(In{}, bits))));
-  }
-  return doubles;
+[[gnu::noinline]] inline double sum_of_rescaled(const unsigned char* source, std::size_t n, int exponent) noexcept {
+  using Compute = float_lanes<In>;
+  Compute sums[sum_registers<In>] = {};
+  decltype(load<read_lanes<In>>(In{}, nullptr)) largest[2] = {};
+  add_block<In, true>(source, n, broadcast<Compute>(power_of_two(exponent)), largest, sums);
+  DoubleSums<In> doubles = {};
+  add_in_double<0>(sums, doubles);
+  return sum_of(sum_of_registers<0, 1>(doubles)) * power_of_two(-2 * exponent);
 }
-/// Whether the squares of a block with this largest magnitude are summed in float; or all are zero.
+
+/// Adds up squares; the largest magnitude is kept from one sum to the next.
 template <class In, class Bits>
-inline bool fits_float(Bits of_block) noexcept {
-  if constexpr (may_overflow<In>) {
-    if (any_above(of_block, power_bits<In>(most_exponent))) return false;
+struct Squares {
+  Bits (&largest)[2];
+  DoubleSums<In> doubles = {};
+  double rescaled = 0.0;
+
+  /// Up to `square_block` elements.
+  void add(const unsigned char* source, std::size_t n) noexcept {
+    float_lanes<In> sums[sum_registers<In>] = {};
+    if constexpr (!may_overflow<In> && !may_vanish<In>) {
+      add_block<In, false>(source, n, sums[0], largest, sums);
+    } else {
+      Bits both[2] = {};
+      add_block<In, false>(source, n, sums[0], both, sums);
+      const Bits of_block = larger(both[0], both[1]);
+      largest[0] = larger(largest[0], of_block);
+      if (const int exponent = exponent_to_fit(of_block); exponent != 0) {
+        rescaled = hide_from_optimizer(rescaled + sum_of_rescaled<In>(source, n, exponent));
+        return;
+      }
+    }
+    add_in_double<0>(sums, doubles);
   }
-  if constexpr (may_vanish<In>) {
-    return any_above(of_block, power_bits<In>(least_exponent)) || !any_above(of_block, std::uint8_t{0});
+  /// That of the power of two by which the numbers of a block are to be multiplied, by their largest magnitude; 0 mostly.
+  [[nodiscard]] static int exponent_to_fit(Bits of_block) noexcept {
+    if constexpr (may_overflow<In>) {
+      if (any_above(of_block, power_bits<In>(most_exponent))) return down_exponent;
+    }
+    if constexpr (may_vanish<In>) {
+      if (!any_above(of_block, power_bits<In>(least_exponent)) && any_above(of_block, std::uint8_t{0})) return up_exponent;
+    }
+    return 0;
   }
-  return true;
-}
-/// Adds the squares of up to `square_block` elements; the largest magnitude is kept from one block to the next.
-template <class In, class Bits>
-inline void add_squares(const unsigned char* source, std::size_t n, Bits (&largest)[2], DoubleSums<In>& doubles) noexcept {
-  float_lanes<In> sums[sum_registers<In>] = {};
-  Bits both[2] = {};
-  add_block<In>(source, n, both, sums);
-  const Bits of_block = larger(both[0], both[1]);
-  largest[0] = larger(largest[0], of_block);
-  if (fits_float<In>(of_block)) {
-    add_in_double<0>(sums, doubles.registers);
-  } else {
-    doubles = add_squares_in_double<In>(source, n, doubles);
-  }
-}
+  [[nodiscard]] double sum() const noexcept { return hide_from_optimizer(sum_of(sum_of_registers<0, 1>(doubles)) + rescaled); }
+};
 
 /// A sum is of as many pieces as together have no more than `chunk_size` elements, or of a chunk of a longer one. Sums are
 /// added in their order, which is the same however the pieces are shared out among threads.
@@ -165,21 +183,20 @@ void measure(const Piece* piece, const Piece* last, double, bool, Found& found) 
   Bits largest[2] = {};
   std::size_t done = 0;  // of the piece
   while (piece != last) {
-    DoubleSums<In> doubles = {};
+    Squares<In, Bits> squares{largest};
     std::size_t room = chunk_size;
     do {
       const bool is_long = piece->size > chunk_size;
       const auto* source = static_cast<const unsigned char*>(piece->source) + done * sizeof(typename In::bits_type);
       const std::size_t rest = piece->size - done, n = rest < room ? rest : room;
       for (std::size_t begin = 0; begin < n; begin += square_block) {
-        const std::size_t size = n - begin < square_block ? n - begin : square_block;
-        add_squares<In>(source + begin * sizeof(typename In::bits_type), size, largest, doubles);
+        squares.add(source + begin * sizeof(typename In::bits_type), n - begin < square_block ? n - begin : square_block);
       }
       done = n < rest ? done + n : 0;
       piece += n < rest ? 0 : 1;
       room = is_long ? 0 : room - n;
     } while (piece != last && piece->size - done <= room);
-    add_to_sum(found, hide_from_optimizer(sum_of(sum_of_registers<0, 1>(doubles.registers))));
+    add_to_sum(found, squares.sum());
   }
   add_largest<In>(found, largest_lane(larger(largest[0], largest[1])));
 }

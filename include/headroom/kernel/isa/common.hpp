@@ -25,8 +25,7 @@
 //   broadcast<Compute>(factor), multiplied, divided, plus    plus(a, product) is rounded twice: never a fused multiply-add
 //   plus_exact_square(sum, value)                            of a value whose square is a float: that makes no difference
 //   max_of_abs, larger, largest_lane, any_above              magnitudes as integers
-//   to_doubles, squared, added, sum_of
-//                                of sixteen sums in one or more registers; i is added to i + 8, then to i + 4, and so on
+//   to_doubles, added, sum_of    of sixteen sums in one or more registers; i is added to i + 8, then to i + 4, and so on
 //   has_streaming_stores, store_streaming(destination, bits), finish_streaming
 //                                past the caches, if at all; of whole registers
 

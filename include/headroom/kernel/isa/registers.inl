@@ -174,6 +174,5 @@ inline Bits max_of_abs(Format, Bits largest, Bits bits) noexcept {
 // ---- sums of squares ----
 
 inline f64s added(f64s a, f64s b) noexcept { return {hidden(a.low + b.low), hidden(a.high + b.high)}; }
-inline f64s squared(f64s a) noexcept { return {a.low * a.low, a.high * a.high}; }
 inline double sum_of(f64_lanes sums) noexcept;  // each file's own
 inline double sum_of(f64s sums) noexcept { return sum_of(hidden(sums.low + sums.high)); }

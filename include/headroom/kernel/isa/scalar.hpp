@@ -115,7 +115,6 @@ inline f64x1 to_doubles(Compute value) noexcept {
   return {static_cast<double>(value)};
 }
 inline f64x1 added(f64x1 a, f64x1 b) noexcept { return {hide_from_optimizer(a.lane0 + b.lane0)}; }
-inline f64x1 squared(f64x1 a) noexcept { return {a.lane0 * a.lane0}; }
 inline double sum_of(f64x1 sums) noexcept { return sums.lane0; }
 
 #include <headroom/kernel/kernels.inl>
