@@ -291,6 +291,9 @@ TEST_CASE("bounds in the wrong order are refused, naming both") {
   config = {};  // the default floor above the ceiling
   config.initial_scale = config.max_scale = 0.5F;
   check_refused(config, "min_scale", "1, above max_scale, which is 0.5");
+  config = {};
+  config.min_scale = 65536.0F;
+  check_refused(config, "min_scale", "65536, above initial_scale, which is 32768");
 }
 
 TEST_CASE("the ends of each range are inside") {

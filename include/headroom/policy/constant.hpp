@@ -43,6 +43,15 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
   [[nodiscard]] auto unscale(Args&&... args) const {
     return detail::unscale_by_1<To>(std::forward<Args>(args)...);
   }
+  // Elements are not written.
+  template <class... Args>
+  void scale_in_place(Args&&... args) const {
+    (void)scale(args...);
+  }
+  template <class... Args>
+  [[nodiscard]] GradientReport unscale_in_place(Args&&... args) const {
+    return unscale(args...).report;
+  }
 
   /// Returns the same policy, which has no settings. Throws std::invalid_argument if one is given.
   [[nodiscard]] NoOpLossScale with_settings(const StateDict& settings) const {

@@ -95,6 +95,10 @@ constexpr void check(const Config& config) {
   const LossScaleConfig& common = detail::loss_scale_config(config);
   check_order("initial_scale", common.initial_scale, "max_scale", common.max_scale);
   check_order("min_scale", common.min_scale, "max_scale", common.max_scale);
+  // The default floor does not stand in the way of a start below it.
+  if (common.min_scale != LossScaleConfig().min_scale) {
+    check_order("min_scale", common.min_scale, "initial_scale", common.initial_scale);
+  }
 }
 
 /// A scale as an argument with a name of its own. Throws std::invalid_argument with `expected` if it is out of range.

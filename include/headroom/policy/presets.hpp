@@ -6,6 +6,7 @@
 #include <headroom/policy/hysteresis.hpp>
 #include <headroom/policy/tolerance.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -40,6 +41,15 @@ namespace detail {
     throw_bad_value(name, value, "at least 2^-126 and below 1 as a float");
   }
   return static_cast<double>(rounded_to_float(value));
+}
+
+/// A policy that may start below its floor, as some systems allow. The first backoff takes it there.
+template <class Policy, class Config>
+[[nodiscard]] constexpr Policy starting_anywhere(Config config) {
+  LossScaleConfig& common = detail::loss_scale_config(config);
+  const float start = common.initial_scale;
+  common.initial_scale = std::max(start, common.min_scale);
+  return Policy(config).with_loss_scale(start);
 }
 
 /// Cerebras' scale for the half dtype whose largest scale is `largest`.
@@ -119,7 +129,7 @@ namespace presets {
   detail::check_count("scale_window", scale_window);
   const LossScaleConfig scale{detail::scale_argument("init_scale", init_scale), scale_window, factor, 1.0 / factor,
                               detail::floor_argument("min_scale", min_scale)};
-  return DeepSpeedLossScale(DelayedShiftConfig{scale, delayed_shift, consecutive_hysteresis});
+  return detail::starting_anywhere<DeepSpeedLossScale>(DelayedShiftConfig{scale, delayed_shift, consecutive_hysteresis});
 }
 
 /// cerebras.pytorch.amp.GradScaler with loss_scale="dynamic" (cerebras/pytorch/amp/grad_scaler.py), for fp16: from 2^15, in
@@ -152,7 +162,7 @@ namespace presets {
   detail::check_in("tolerance", tolerance, 0.0, detail::largest_double, "0 or more and finite");
   const LossScaleConfig scale{detail::scale_argument("init_scale", init_scale), scale_window, factor, 1.0 / factor,
                               bound < least ? least : bound};
-  return FairseqLossScale(ToleranceConfig{scale, tolerance});
+  return detail::starting_anywhere<FairseqLossScale>(ToleranceConfig{scale, tolerance});
 }
 
 /// jmp.DynamicLossScale (jmp/_src/loss_scale.py). Grows after `period` finite steps in a row and refuses growth to Inf.
@@ -163,8 +173,9 @@ namespace presets {
                                              const double& factor = 2.0, const double& min_loss_scale = 1.0) {
   detail::check_count("period", period);
   const double rounded = detail::float_factor_argument("factor", factor);
-  return DynamicLossScale(LossScaleConfig{detail::scale_argument("loss_scale", loss_scale), period, rounded, 1.0 / rounded,
-                                          detail::floor_argument("min_loss_scale", min_loss_scale), largest_loss_scale, true});
+  return detail::starting_anywhere<DynamicLossScale>(
+      LossScaleConfig{detail::scale_argument("loss_scale", loss_scale), period, rounded, 1.0 / rounded,
+                      detail::floor_argument("min_loss_scale", min_loss_scale), largest_loss_scale, true});
 }
 /// eformer's DynamicLossScale, from its LossScaleConfig (eformer/mpric/loss_scaling/loss_scaler.py): jmp's rule.
 [[nodiscard]] constexpr DynamicLossScale eformer(const double& initial_scale = 32768.0, std::int64_t growth_interval = 2000,
@@ -179,8 +190,9 @@ namespace presets {
 [[nodiscard]] constexpr DynamicLossScale emily(const double& scale = 65536.0, const double& growth_factor = 2.0,
                                                const double& backoff_factor = 0.5, std::int64_t growth_interval = 2000,
                                                const double& min_scale = 1.0) {
-  return DynamicLossScale(LossScaleConfig{detail::scale_argument("scale", scale), growth_interval, growth_factor,
-                                          backoff_factor, detail::floor_argument("min_scale", min_scale)});
+  return detail::starting_anywhere<DynamicLossScale>(LossScaleConfig{detail::scale_argument("scale", scale), growth_interval,
+                                                                     growth_factor, backoff_factor,
+                                                                     detail::floor_argument("min_scale", min_scale)});
 }
 
 /// flax.training.dynamic_scale.DynamicScale. It grows on the step after `growth_interval` finite ones, so our interval is one
@@ -192,10 +204,11 @@ namespace presets {
   if (growth_interval < 0 || growth_interval >= detail::largest_counter) {
     detail::throw_bad_value("growth_interval", growth_interval, "at least 0 and below 2^62");
   }
-  return DynamicLossScale(LossScaleConfig{detail::scale_argument("scale", scale), growth_interval + 1,
-                                          detail::float_factor_argument("growth_factor", growth_factor),
-                                          detail::float_backoff_argument("backoff_factor", backoff_factor),
-                                          detail::floor_argument("minimum_scale", minimum_scale)});
+  return detail::starting_anywhere<DynamicLossScale>(
+      LossScaleConfig{detail::scale_argument("scale", scale), growth_interval + 1,
+                      detail::float_factor_argument("growth_factor", growth_factor),
+                      detail::float_backoff_argument("backoff_factor", backoff_factor),
+                      detail::floor_argument("minimum_scale", minimum_scale)});
 }
 
 /// keras.optimizers.LossScaleOptimizer of Keras 3 (keras/src/optimizers/loss_scale_optimizer.py), on all of its backends:
