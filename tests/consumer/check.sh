@@ -34,7 +34,7 @@ case $way in
     cmake --install "$build" --prefix "$work/first"
     mv "$work/first" "$work/moved"
     export PKG_CONFIG_PATH=$work/moved/share/pkgconfig
-    pkg-config --atleast-version=0.1 headroom
+    pkg-config --atleast-version=0.2 headroom
     read -ra flags < <(pkg-config --cflags --libs headroom)
     g++ -std=c++17 -O2 "$consumer/project/use_headroom.cpp" "${flags[@]}" -o "$work/use_headroom"
     "$work/use_headroom"

@@ -178,7 +178,7 @@ class History {
     const auto since_warm_up = static_cast<double>(count(size(), [this](const StepRecord& step) { return is_warm(step); }));
     const auto skips = static_cast<double>(
         count(size(), [this](const StepRecord& step) { return is_warm(step) && step.reason == SkipReason::not_finite; }));
-    if (skips > config_.skip_tolerance * std::max(since_warm_up, 100.0)) return Verdict::too_many_skips;
+    if (skips > config_.skip_tolerance * std::max<double>(since_warm_up, 100.0)) return Verdict::too_many_skips;
     const std::size_t finite = count(size(), is_measured);
     const std::size_t low = count(size(), [this](const StepRecord& step) {
       // Not as a product, which may overflow.
@@ -191,7 +191,7 @@ class History {
   [[nodiscard]] std::string explanation() const {
     constexpr const char* advice[] = {
         "; no loss scale helps: see whether the loss and the weights are finite, and look at this batch",
-        ", its floor: see whether the loss is finite, lower the learning rate, or clip the gradients",
+        ", min_scale or below: see whether the loss is finite, lower the learning rate, or clip the gradients",
         "; that is usual while the loss scale comes down",
         "; let the loss scale grow less often or not so high, or lower the learning rate",
         "; gradients may become zero: let the loss scale start higher or grow sooner",

@@ -366,7 +366,7 @@ class GradScaler {
   [[nodiscard]] GradientNorm reduced(const GradientNorm& here, const How& how) {
     GradientSums sums = gradient_sums(here);
     const double duplicates = detail::divided(how.duplicates, static_cast<double>(gradient_scale()));
-    if (sums.finite) sums.sum_of_squares = std::max(0.0, sums.sum_of_squares - duplicates * duplicates);
+    if (sums.finite) sums.sum_of_squares = std::max<double>(0.0, sums.sum_of_squares - duplicates * duplicates);
     std::uint64_t digest = detail::digest_with(detail::first_digest, states_.size());
     for (const double value : {static_cast<double>(gradient_scale()), how.max_norm})
       digest = detail::digest_with(digest, detail::bit_cast<std::uint64_t>(value));
