@@ -245,7 +245,8 @@ TEST_CASE("at_floor: the last step ran there, and two of the last 64 were not fi
   CHECK(history.verdict() == Verdict::at_floor);
   take(history, 61, 1.0, 1.0F);
   CHECK(history.verdict() == Verdict::at_floor);
-  CHECK_THAT(history.explanation(), ContainsSubstring("the loss scale is 1, min_scale or below: see whether the loss is finite"));
+  CHECK_THAT(history.explanation(),
+             ContainsSubstring("the loss scale is 1, min_scale or below: see whether the loss is finite"));
   take(history, 1, 1.0, 1.0F);
   CHECK(history.verdict() == Verdict::healthy);
   skip(history, 2, 0.5F);
