@@ -284,7 +284,7 @@ class GradScaler {
     if (!needs_scale_ || has_scaled_ || !seen.has_elements) return;
     detail::throw_logic_error(
         {"no loss has been scaled since the last update, so these gradients are of an earlier iteration: call scale and "
-         "backward first, and update when all optimizers have been stepped"});
+         "backward first, or leave out the step of this batch; call update when all optimizers have been stepped"});
   }
   [[nodiscard]] std::optional<GradientReport> report_of_all() const {
     std::optional<GradientReport> all;
@@ -313,9 +313,10 @@ class GradScaler {
       }
       const bool is_another = how.is_temporary || seen.first == nullptr || seen.first != state.seen.first;
       if (state.stepped && is_another) continue;
-      detail::throw_logic_error({how.is_step ? "step" : "unscale_", ": this optimizer has been ",
-                                 state.stepped ? "stepped" : "unscaled",
-                                 " since the last update; call update in every iteration, also when you decide not to step"});
+      detail::throw_logic_error(
+          {how.is_step ? "step" : "unscale_", ": this optimizer has been ", state.stepped ? "stepped" : "unscaled",
+           " since the last update; call update in every iteration, also when you decide not to step; step an "
+           "adapter before you make the next one at its address"});
     }
     if (seen.has_narrow_leaf && !how.allows_narrow) {
       detail::throw_logic_error(
