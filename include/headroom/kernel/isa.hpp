@@ -9,6 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#if HEADROOM_DETAIL_HAS_X86
+#include <cpuid.h>
+#endif
+
 /// All units of a program share the choice, whatever their flags, so this never changes: anything different goes into a
 /// namespace with another number.
 namespace headroom::shared_v1 {
@@ -32,17 +36,24 @@ namespace detail {
 inline constexpr const char* isa_names[] = {"scalar", "avx2", "avx512", "neon"};
 inline constexpr int isa_count = sizeof isa_names / sizeof *isa_names;
 
+#if HEADROOM_DETAIL_HAS_X86
+/// The best that the CPU has and whose registers the operating system saves (XCR0: 6 = XMM and YMM, 0xe0 = ZMM and masks). By
+/// hand, because __builtin_cpu_supports adds 4.5 kB of the compiler's library to a program.
+[[nodiscard]] inline Isa best_isa_of_cpu() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0, saved = 0;
+  constexpr unsigned fma = 1U << 12, osxsave = 1U << 27, f16c = 1U << 29, with_avx2 = fma | osxsave | f16c;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & with_avx2) != with_avx2) return Isa::scalar;
+  __asm__ volatile("xgetbv" : "=a"(saved), "=d"(edx) : "c"(0));
+  constexpr unsigned avx2 = 1U << 5, f = 1U << 16, dq = 1U << 17, bw = 1U << 30, vl = 1U << 31, avx512 = f | dq | bw | vl;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (ebx & avx2) == 0 || (saved & 6U) != 6U) return Isa::scalar;
+  return (ebx & avx512) == avx512 && (saved & 0xe6U) == 0xe6U ? Isa::avx512 : Isa::avx2;
+}
+#endif
+
 /// Whether it is compiled into this program, the CPU has it, and the operating system saves its registers.
 [[nodiscard]] inline bool can_run(Isa isa) {
 #if HEADROOM_DETAIL_HAS_X86
-  __builtin_cpu_init();  // for calls before main
-  // Every CPU with AVX2 has F16C, a name that clang 14 does not know.
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (isa == Isa::avx2) return has_avx2;
-  if (isa == Isa::avx512) {
-    return has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  }
+  if (isa == Isa::avx2 || isa == Isa::avx512) return isa <= best_isa_of_cpu();
 #endif
   return isa == Isa::scalar || (HEADROOM_DETAIL_HAS_NEON && isa == Isa::neon);
 }
