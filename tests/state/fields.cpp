@@ -23,7 +23,7 @@ struct Fields {
   std::int64_t counter = 3;
   std::uint8_t small = 4;
   bool flag = true;
-  std::vector<float> list = {0.25F};
+  std::vector<double> list = {0.25};
 
   template <class Visit>
   static constexpr void fields(Visit&& visit, int most) {
@@ -32,7 +32,7 @@ struct Fields {
     visit("counter", &Fields::counter, 0, most);
     visit("small", &Fields::small);
     visit("flag", &Fields::flag);
-    visit("list", &Fields::list, -5.0F, 5.0F, "small");
+    visit("list", &Fields::list, -5.0, 5.0, "small");
   }
   [[nodiscard]] StateDict state() const {
     StateDict state = headroom::detail::new_state("fields");
@@ -69,7 +69,7 @@ TEST_CASE("what is written is read again") {
   read.read(other.state());
   CHECK(read.state() == other.state());
   CHECK(same_fields(read, other, 100));
-  read.list.push_back(0.0F);
+  read.list.push_back(0.0);
   CHECK_FALSE(same_fields(read, other, 100));
 }
 
@@ -98,24 +98,14 @@ TEST_CASE("a field of another type or out of its range is refused, by key and va
   CHECK(refused("flag", 0).empty());
 }
 
-TEST_CASE("the version comes first, and an error about an old state says that it is one") {
+TEST_CASE("the version comes first, and only states of this one are read") {
   CHECK_THAT(message_of([] { Fields().read({}); }), ContainsSubstring("the state is empty, as that of a disabled"));
   CHECK_THAT(message_of([] { Fields().read({{"policy", "x"}}); }), ContainsSubstring("the key 'version' is missing"));
   CHECK_THAT(refused("version", 0), ContainsSubstring("version is 0; it must be at least 1"));
   CHECK_THAT(refused("version", 3), ContainsSubstring("the state of a newer headroom: this one reads up to 2"));
   CHECK_THAT(refused("version", "1"), ContainsSubstring("version is \"1\"; it must be a whole number"));
 
-  StateDict old = Fields().state();
-  old.set("version", 1);
-  old.set("flag", 1);
-  Fields fields;
-  fields.read(old);
-  CHECK(fields.flag);
-  (void)old.erase("flag");
-  CHECK(message_of([&] { Fields().read(old); }).empty());
-  (void)old.erase("small");
-  CHECK_THAT(message_of([&] { Fields().read(old); }),
-             ContainsSubstring("the key 'small' is missing; the state was written by headroom 0.1"));
+  CHECK_THAT(refused("version", 1), ContainsSubstring("version is 1; the state was written by headroom 0.1"));
 }
 
 TEST_CASE("the scale that an AsyncGradScaler had in flight is checked and left out") {

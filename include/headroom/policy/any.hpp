@@ -245,8 +245,8 @@ AnyLossScale AnyLossScale::from_state_dict(const StateDict& dict) {
     const AnyLossScale policy = named.make();
     if (*found == StateValue(policy.policy_name())) return policy.held_->from_state_dict(dict);
   }
-  detail::throw_invalid_argument(
-      {"policy is ", detail::to_text(*found), ", which is none of headroom's", detail::hint_for(detail::is_of_0_1(dict))});
+  (void)detail::StateReader(dict, detail::policy_name(dict));  // throws if the version is the cause
+  detail::throw_invalid_argument({"policy is ", detail::to_text(*found), ", which is none of headroom's"});
 }
 
 }  // namespace HEADROOM_BUILD

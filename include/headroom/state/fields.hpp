@@ -21,7 +21,7 @@
 //       visit("rate", &HysteresisConfig::rate, 0x1p-20, 0x1p-3, "in [2^-20, 2^-3]");  // if the message should say it so
 //     }
 //
-// A member is a number, a boolean, or a std::vector of numbers. If bounds depend on something else, a piece's on its settings,
+// A member is a number, a boolean, or a std::vector<double>. If bounds depend on something else, a piece's on its settings,
 // that is a further argument.
 
 namespace headroom {
@@ -58,27 +58,9 @@ constexpr void check_fields(const T& object, const Args&... args) {
 }
 
 [[nodiscard]] inline StateDict new_state(std::string_view kind) { return {{"version", state_version}, {"policy", kind}}; }
-template <class Number>
-[[nodiscard]] StateValue state_value(const Number& field) {
-  return field;
-}
-template <class Number>
-[[nodiscard]] StateValue state_value(const std::vector<Number>& field) {
-  return std::vector<double>(field.begin(), field.end());
-}
 template <class T, class... Args>
 void write_fields(StateDict& state, const T& object, const Args&... args) {
-  T::fields([&](const char* key, auto member, const auto&...) { state.set(key, detail::state_value(object.*member)); },
-            args...);
-}
-
-/// Whether headroom 0.1 wrote a state. It is read if its keys are today's; otherwise the error says so.
-[[nodiscard]] inline bool is_of_0_1(const StateDict& state) {
-  const StateValue* version = state.find("version");
-  return version != nullptr && *version == StateValue(1);
-}
-[[nodiscard]] inline const char* hint_for(bool is_old) noexcept {
-  return is_old ? "; the state was written by headroom 0.1" : "";
+  T::fields([&](const char* key, auto member, const auto&...) { state.set(key, object.*member); }, args...);
 }
 
 /// Reads the fields of objects from a state. Throws std::invalid_argument naming key and value if one is missing, of another
@@ -88,7 +70,7 @@ class StateReader {
   /// Of settings, of which any may be missing.
   explicit StateReader(const StateDict& settings) : rest_(settings) {}
   /// Of a state of this kind. The scale that an AsyncGradScaler had in flight is no policy's, but must be one.
-  StateReader(const StateDict& state, std::string_view kind) : rest_(state), is_old_(is_of_0_1(state)) {
+  StateReader(const StateDict& state, std::string_view kind) : rest_(state) {
     if (state.empty())
       throw_invalid_argument({"the key 'version' is missing: the state is empty, as that of a disabled scaler is"});
     float main_scale = 1.0F;
@@ -96,6 +78,9 @@ class StateReader {
     all_needed_ = true;
     std::int64_t version = 0;
     (*this)("version", version, 1, std::numeric_limits<std::int64_t>::max(), "at least 1");
+    if (version < state_version) {
+      throw_invalid_argument({"version is ", to_text(version), "; the state was written by headroom 0.1"});
+    }
     if (version > state_version) {
       throw_invalid_argument(
           {"version is ", to_text(version), ", the state of a newer headroom: this one reads up to ", to_text(state_version)});
@@ -113,31 +98,29 @@ class StateReader {
   }
   template <class Field, class... Bounds>
   void operator()(const char* key, Field& field, const Bounds&... bounds) {
-    const bool left_out_flags = is_old_ && std::is_same_v<Field, bool>;  // by headroom 0.1, if they were not set
-    if (!rest_.contains(key) && (!all_needed_ || left_out_flags)) return;
-    set(key, take(key), field, bounds...);
+    if (all_needed_ || rest_.contains(key)) set(key, take(key), field, bounds...);
   }
 
   /// Call after the last field: throws if there is an entry that none of them asked for.
   void finish() const {
     for (const auto& [key, value] : rest_) {
-      throw_invalid_argument({"the key '", key, "' is unknown; its value is ", to_text(value), hint_for(is_old_)});
+      throw_invalid_argument({"the key '", key, "' is unknown; its value is ", to_text(value)});
     }
   }
 
  private:
   [[nodiscard]] StateValue take(const char* key) {
-    if (!rest_.contains(key)) throw_invalid_argument({"the key '", key, "' is missing", hint_for(is_old_)});
+    if (!rest_.contains(key)) throw_invalid_argument({"the key '", key, "' is missing"});
     StateValue taken = rest_.at(key);
     (void)rest_.erase(key);
     return taken;
   }
   [[noreturn]] void bad(const char* key, const StateValue& value, std::string_view expected) const {
-    throw_invalid_argument({key, " is ", to_text(value), "; it must be ", expected, hint_for(is_old_)});
+    throw_invalid_argument({key, " is ", to_text(value), "; it must be ", expected});
   }
 
   void set(const char* key, const StateValue& value, bool& field) const {
-    field = value == StateValue(true);  // or 1, as headroom 0.1 wrote it
+    field = value == StateValue(true);  // or 1
     if (!field && value != StateValue(false)) bad(key, value, "true or false");
   }
   /// Checked before it is rounded to its type. A whole real number is an integer, too: writers of JSON need not distinguish 2
@@ -161,18 +144,18 @@ class StateReader {
     }
     field = static_cast<Number>(number);
   }
-  template <class Number, class... Bounds>
-  void set(const char* key, const StateValue& value, std::vector<Number>& field, const Bounds&... bounds) const {
+  template <class... Bounds>
+  void set(const char* key, const StateValue& value, std::vector<double>& field, const Bounds&... bounds) const {
     if (!value.is_list()) bad(key, value, "a list of numbers");
-    field.assign(value.list().size(), Number());
-    for (std::size_t i = 0; i < field.size(); ++i) set(key, value.list()[i], field[i], bounds...);
+    detail::check_field(key, value.list(), bounds...);
+    field = value.list();
   }
   [[nodiscard]] static bool is_whole(const double& value) noexcept {
     return is_within(value, -0x1p62, 0x1p62) && static_cast<double>(static_cast<std::int64_t>(value)) == value;
   }
 
   StateDict rest_;  // what has not been read yet
-  bool all_needed_ = false, is_old_ = false;
+  bool all_needed_ = false;
 };
 
 }  // namespace detail

@@ -5,43 +5,30 @@
 #include <headroom/state/state_dict.hpp>
 
 #include <charconv>
+#include <clocale>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#if !defined(__cpp_lib_to_chars)  // libc++ before 20 reads no floating-point numbers without a locale
-#include <clocale>
-#include <cstdlib>
-#endif
-
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-/// Reads all of `word` as a double, the nearest there is. headroom 0.1 wrote hexadecimal ones, "0x1.8p-4". False if it is none,
-/// or out of range.
+/// Reads all of `word` as a double, the nearest there is, decimal or hexadecimal: 0x1.8p-4. False if it is none, or out of
+/// range. (Not by from_chars, which libc++ before 20 has for integers only.)
 [[nodiscard]] inline bool read_double(std::string word, double& value) {
-#if defined(__cpp_lib_to_chars)
-  const std::size_t prefix = word.find("0x");
-  const bool is_hexadecimal = prefix != std::string::npos;
-  if (is_hexadecimal) word.erase(prefix, 2);
-  const char* const end = word.data() + word.size();
-  const auto format = is_hexadecimal ? std::chars_format::hex : std::chars_format::general;
-  const auto result = std::from_chars(word.data(), end, value, format);
-  return result.ec == std::errc() && result.ptr == end;
-#else
   const bool is_named = word.find('n') != std::string::npos;  // inf and nan
   const auto point = word.find('.');
   if (point != std::string::npos) word.replace(point, 1, std::localeconv()->decimal_point);
   char* end = nullptr;
   value = std::strtod(word.c_str(), &end);
   return end == word.c_str() + word.size() && (is_named || is_within(value, -largest_double, largest_double));
-#endif
 }
 
 [[nodiscard]] constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
