@@ -24,32 +24,12 @@
 namespace headroom {
 inline namespace HEADROOM_BUILD {
 
-class AnyLossScale;
-
 namespace detail {
 
-/// A policy of any kind: see Held.
-class HeldLossScale {
- public:
-  virtual ~HeldLossScale() = default;
-  [[nodiscard]] virtual const void* type() const noexcept = 0;
-  [[nodiscard]] virtual float loss_scale() const noexcept = 0;
-  [[nodiscard]] virtual AnyLossScale adjust(bool grads_finite) const noexcept = 0;
-  [[nodiscard]] virtual AnyLossScale adjust(const GradientReport& report) const noexcept = 0;
-  [[nodiscard]] virtual StateDict state_dict() const = 0;
-  [[nodiscard]] virtual AnyLossScale from_state_dict(const StateDict& dict) const = 0;
-  [[nodiscard]] virtual AnyLossScale with_settings(const StateDict& settings) const = 0;
-};
-template <class Policy>
-class Held;
-/// The name of a policy in its state.
-[[nodiscard]] inline std::string policy_name(const StateDict& state) {
-  const StateValue* name = state.find("policy");
-  return name != nullptr && name->is_text() ? name->text() : "(of your own)";
-}
-[[noreturn]] inline void throw_none(const char* member, const StateDict& state) {
-  throw_logic_error({member, ": the policy '", detail::policy_name(state), "' has none"});
-}
+template <class P>
+using from_state_t = decltype(P::from_state_dict(std::declval<const P&>().state_dict()));
+template <class P>
+using with_settings_t = decltype(std::declval<const P&>().with_settings(StateDict()));
 
 }  // namespace detail
 
@@ -65,10 +45,9 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   // Two conditions, so that the second one is never asked of a copy.
   template <class Policy = DynamicLossScale, std::enable_if_t<!std::is_same_v<Policy, AnyLossScale>, int> = 0,
             std::enable_if_t<is_loss_scale_v<Policy>, int> = 0>
-  AnyLossScale(const Policy& policy = Policy()) : held_(std::make_shared<detail::Held<Policy>>(policy)) {}
+  AnyLossScale(const Policy& policy = Policy()) : held_(std::make_shared<HeldAs<Policy>>(policy)) {}
 
   [[nodiscard]] float loss_scale() const noexcept { return held_->loss_scale(); }
-  [[nodiscard]] float inv_scale() const noexcept { return 1.0F / loss_scale(); }
   [[nodiscard]] AnyLossScale adjust(bool grads_finite) const noexcept { return held_->adjust(grads_finite); }
   [[nodiscard]] AnyLossScale adjust(const GradientReport& report) const noexcept { return held_->adjust(report); }
 
@@ -108,15 +87,15 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   template <class Policy>
   [[nodiscard]] Policy get() const {
     if (!holds<Policy>()) detail::throw_invalid_argument({"the policy is '", policy_name(), "', not of the type asked for"});
-    return static_cast<const detail::Held<Policy>&>(*held_).policy;
+    return static_cast<const HeldAs<Policy>&>(*held_).policy;
   }
 
   /// The "policy" of its state, or "(of your own)".
-  [[nodiscard]] std::string policy_name() const { return detail::policy_name(held_->state_dict()); }
+  [[nodiscard]] std::string policy_name() const { return name_in(held_->state_dict()); }
   /// The policy's own state.
   [[nodiscard]] StateDict state_dict() const {
     StateDict state = held_->state_dict();
-    if (state.empty()) detail::throw_none("state_dict", state);
+    if (state.empty()) throw_none("state_dict", state);
     return state;
   }
   /// Of the policy's own state, or of its scale if it has none: what ranks compare.
@@ -137,50 +116,58 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   friend bool operator!=(const AnyLossScale& a, const AnyLossScale& b) { return !(a == b); }
 
  private:
+  /// A policy of any kind. What it lacks throws std::logic_error naming it.
+  struct Held {
+    virtual ~Held() = default;
+    [[nodiscard]] virtual const void* type() const noexcept = 0;
+    [[nodiscard]] virtual float loss_scale() const noexcept = 0;
+    [[nodiscard]] virtual AnyLossScale adjust(bool grads_finite) const noexcept = 0;
+    [[nodiscard]] virtual AnyLossScale adjust(const GradientReport& report) const noexcept = 0;
+    [[nodiscard]] virtual StateDict state_dict() const = 0;
+    [[nodiscard]] virtual AnyLossScale from_state_dict(const StateDict& dict) const = 0;
+    [[nodiscard]] virtual AnyLossScale with_settings(const StateDict& settings) const = 0;
+  };
+  template <class Policy>
+  struct HeldAs final : Held {
+    explicit HeldAs(const Policy& held) : policy(held) {}
+
+    const void* type() const noexcept override { return &detail::address_of_type<Policy>; }
+    float loss_scale() const noexcept override { return policy.loss_scale(); }
+    AnyLossScale adjust(bool grads_finite) const noexcept override { return policy.adjust(grads_finite); }
+    AnyLossScale adjust(const GradientReport& report) const noexcept override { return policy.adjust(report); }
+    StateDict state_dict() const override {
+      if constexpr (detail::is_detected_v<detail::from_state_t, Policy>) return policy.state_dict();
+      return {};
+    }
+    AnyLossScale from_state_dict([[maybe_unused]] const StateDict& dict) const override {
+      if constexpr (detail::is_detected_v<detail::from_state_t, Policy>) return Policy::from_state_dict(dict);
+      throw_none("from_state_dict", {});
+    }
+    AnyLossScale with_settings([[maybe_unused]] const StateDict& settings) const override {
+      if constexpr (detail::is_detected_v<detail::with_settings_t, Policy>) return policy.with_settings(settings);
+      throw_none("with_settings", state_dict());
+    }
+
+    const Policy policy;
+  };
+
+  [[nodiscard]] static std::string name_in(const StateDict& state) {
+    const StateValue* name = state.find("policy");
+    return name != nullptr && name->is_text() ? name->text() : "(of your own)";
+  }
+  [[noreturn]] static void throw_none(const char* member, const StateDict& state) {
+    detail::throw_logic_error({member, ": the policy '", name_in(state), "' has none"});
+  }
   [[nodiscard]] StateDict state_with(const char* member, const char* key) const {
     StateDict state = held_->state_dict();
-    if (!state.contains(key)) detail::throw_none(member, state);
+    if (!state.contains(key)) throw_none(member, state);
     return state;
   }
 
-  std::shared_ptr<const detail::HeldLossScale> held_;
+  std::shared_ptr<const Held> held_;
 };
 
 namespace detail {
-
-template <class P>
-using from_state_t = decltype(P::from_state_dict(std::declval<const P&>().state_dict()));
-template <class P>
-using with_settings_t = decltype(std::declval<const P&>().with_settings(StateDict()));
-
-/// A policy in an AnyLossScale. What the policy lacks throws std::logic_error naming it.
-template <class Policy>
-class Held final : public HeldLossScale {
- public:
-  explicit Held(const Policy& held) : policy(held) {}
-
-  [[nodiscard]] const void* type() const noexcept override { return &address_of_type<Policy>; }
-  [[nodiscard]] float loss_scale() const noexcept override { return policy.loss_scale(); }
-  [[nodiscard]] AnyLossScale adjust(bool grads_finite) const noexcept override { return policy.adjust(grads_finite); }
-  [[nodiscard]] AnyLossScale adjust(const GradientReport& report) const noexcept override { return policy.adjust(report); }
-  [[nodiscard]] StateDict state_dict() const override {
-    if constexpr (is_detected_v<from_state_t, Policy>) {
-      return policy.state_dict();
-    } else {
-      return {};
-    }
-  }
-  [[nodiscard]] AnyLossScale from_state_dict([[maybe_unused]] const StateDict& dict) const override {
-    if constexpr (is_detected_v<from_state_t, Policy>) return Policy::from_state_dict(dict);
-    throw_none("from_state_dict", {});
-  }
-  [[nodiscard]] AnyLossScale with_settings([[maybe_unused]] const StateDict& settings) const override {
-    if constexpr (is_detected_v<with_settings_t, Policy>) return policy.with_settings(settings);
-    throw_none("with_settings", state_dict());
-  }
-
-  const Policy policy;
-};
 
 struct NamedLossScale {
   const char* name;
@@ -245,7 +232,7 @@ AnyLossScale AnyLossScale::from_state_dict(const StateDict& dict) {
     const AnyLossScale policy = named.make();
     if (*found == StateValue(policy.policy_name())) return policy.held_->from_state_dict(dict);
   }
-  (void)detail::StateReader(dict, detail::policy_name(dict));  // throws if the version is the cause
+  (void)detail::StateReader(dict, name_in(dict));  // throws if the version is the cause
   detail::throw_invalid_argument({"policy is ", detail::to_text(*found), ", which is none of headroom's"});
 }
 

@@ -31,7 +31,6 @@ auto unscale_by_1(const Executor& executor, Tree&& tree);
 class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
  public:
   [[nodiscard]] constexpr float loss_scale() const noexcept { return 1.0F; }
-  [[nodiscard]] constexpr float inv_scale() const noexcept { return 1.0F; }
   [[nodiscard]] constexpr NoOpLossScale adjust(bool) const noexcept { return *this; }
   [[nodiscard]] constexpr NoOpLossScale adjust(const GradientReport&) const noexcept { return *this; }
 
@@ -78,7 +77,6 @@ class ConstantLossScale : public LossScaleVerbs<ConstantLossScale> {
   constexpr explicit ConstantLossScale(const float& scale) : scale_(scale) { detail::check_loss_scale("scale", scale_); }
 
   [[nodiscard]] constexpr float loss_scale() const noexcept { return scale_; }
-  [[nodiscard]] constexpr float inv_scale() const noexcept { return 1.0F / scale_; }
   [[nodiscard]] constexpr ConstantLossScale adjust(bool) const noexcept { return *this; }
   [[nodiscard]] constexpr ConstantLossScale adjust(const GradientReport&) const noexcept { return *this; }
 

@@ -143,10 +143,7 @@ constexpr void check(const Config& config) {
 /// Configurations are compared by the fields that they list.
 template <class Config, class = detail::if_settings_t<Config>>
 [[nodiscard]] constexpr bool operator==(const Config& a, const Config& b) noexcept {
-  if constexpr (!std::is_same_v<Config, LossScaleConfig>) {
-    if (!detail::same_fields(detail::loss_scale_config(a), detail::loss_scale_config(b))) return false;
-  }
-  return detail::same_fields(a, b);
+  return detail::same_fields(detail::loss_scale_config(a), detail::loss_scale_config(b)) && detail::same_fields(a, b);
 }
 template <class Config, class = detail::if_settings_t<Config>>
 [[nodiscard]] constexpr bool operator!=(const Config& a, const Config& b) noexcept {
@@ -290,7 +287,6 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   }
 
   [[nodiscard]] constexpr float loss_scale() const noexcept { return scale_; }
-  [[nodiscard]] constexpr float inv_scale() const noexcept { return 1.0F / scale_; }
   [[nodiscard]] constexpr const Config& config() const noexcept { return config_; }
   /// Steps towards the next growth: with the usual rule, finite steps since the scale last changed or a step overflowed.
   [[nodiscard]] constexpr std::int64_t counter() const noexcept { return growth_.counter(); }

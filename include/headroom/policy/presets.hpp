@@ -52,24 +52,9 @@ template <class Policy, class Config>
   return Policy(config).with_loss_scale(start);
 }
 
-/// Cerebras' scale for the half dtype whose largest scale is `largest`.
-[[nodiscard]] constexpr CerebrasLossScale cerebras(const double& largest, const double& init_scale,
-                                                   std::int64_t steps_per_increase, const double& min_loss_scale,
-                                                   const double& max_loss_scale, const double& overflow_tolerance) {
-  constexpr double default_min = 0x1p-14;
-  const auto or_default = [](const double& value, double otherwise) { return is_zero(value) ? otherwise : value; };
-  if (steps_per_increase < 0) throw_bad_value("steps_per_increase", steps_per_increase, "0 or more");
-  const double low = or_default(min_loss_scale, default_min), high = or_default(max_loss_scale, largest);
-  constexpr const char *range = "0 or in [2^-126, 2^126]", *range_of_min = "0 or in [2^-14, 2^126]";
-  const float least = scale_argument("min_loss_scale", low, range_of_min);
-  if (least < static_cast<float>(default_min)) throw_bad_value("min_loss_scale", min_loss_scale, range_of_min);
-  const float most = scale_argument("max_loss_scale", high, range);
-  check_order("min_loss_scale", low, "max_loss_scale", high);
-  float start = scale_argument("init_scale", or_default(init_scale, largest), range);
-  start = start < most ? start : most;
-  start = start < least ? least : start;
-  const std::int64_t interval = steps_per_increase == 0 ? 2000 : steps_per_increase;
-  return CerebrasLossScale(ToleranceConfig{LossScaleConfig{start, interval, 2.0, 0.5, least, most}, overflow_tolerance});
+/// Cerebras' defaults: an argument of 0 stands for one, as None does there.
+[[nodiscard]] constexpr double or_default(const double& value, const double& otherwise) noexcept {
+  return is_zero(value) ? otherwise : value;
 }
 
 }  // namespace detail
@@ -138,7 +123,18 @@ namespace presets {
 [[nodiscard]] constexpr CerebrasLossScale cerebras_fp16(const double& init_scale = 0.0, std::int64_t steps_per_increase = 0,
                                                         const double& min_loss_scale = 0.0, const double& max_loss_scale = 0.0,
                                                         const double& overflow_tolerance = 0.0) {
-  return detail::cerebras(0x1p15, init_scale, steps_per_increase, min_loss_scale, max_loss_scale, overflow_tolerance);
+  constexpr double default_min = 0x1p-14, largest = 0x1p15;
+  constexpr const char *range = "0 or in [2^-126, 2^126]", *range_of_min = "0 or in [2^-14, 2^126]";
+  if (steps_per_increase < 0) detail::throw_bad_value("steps_per_increase", steps_per_increase, "0 or more");
+  const double low = detail::or_default(min_loss_scale, default_min), high = detail::or_default(max_loss_scale, largest);
+  const float least = detail::scale_argument("min_loss_scale", low, range_of_min);
+  if (least < static_cast<float>(default_min)) detail::throw_bad_value("min_loss_scale", min_loss_scale, range_of_min);
+  const float most = detail::scale_argument("max_loss_scale", high, range);
+  detail::check_order("min_loss_scale", low, "max_loss_scale", high);
+  const float start = detail::scale_argument("init_scale", detail::or_default(init_scale, largest), range);
+  const std::int64_t interval = steps_per_increase == 0 ? 2000 : steps_per_increase;
+  const LossScaleConfig scale{std::max(least, std::min(start, most)), interval, 2.0, 0.5, least, most};
+  return CerebrasLossScale(ToleranceConfig{scale, overflow_tolerance});
 }
 /// The same for cbfloat16: from 2^31, in [2^-14, 2^31].
 [[nodiscard]] constexpr CerebrasLossScale cerebras_cbfloat16(const double& init_scale = 0.0,
@@ -146,7 +142,8 @@ namespace presets {
                                                              const double& min_loss_scale = 0.0,
                                                              const double& max_loss_scale = 0.0,
                                                              const double& overflow_tolerance = 0.0) {
-  return detail::cerebras(0x1p31, init_scale, steps_per_increase, min_loss_scale, max_loss_scale, overflow_tolerance);
+  return cerebras_fp16(detail::or_default(init_scale, 0x1p31), steps_per_increase, min_loss_scale,
+                       detail::or_default(max_loss_scale, 0x1p31), overflow_tolerance);
 }
 
 /// fairseq's DynamicLossScaler (fairseq/optim/dynamic_loss_scaler.py): backs off by the share of overflows, see tolerance.hpp.

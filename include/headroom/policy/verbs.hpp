@@ -65,12 +65,15 @@ GradientNorm unscale_and_clip_in_place(Tree&& tree, const float& loss_scale, con
 template <class Executor, class Tree>
 GradientNorm unscale_and_clip_in_place(const Executor& executor, Tree&& tree, const float& loss_scale, const double& max_norm);
 
-/// The verbs of a policy, inherited by a class that has `loss_scale()`: `class MyPolicy : public LossScaleVerbs<MyPolicy>`.
-/// Each calls the free verb of the same name with the policy's scale, takes an executor as an optional first argument, and
-/// leaves the policy as it is. To call them, include the headers of the free verbs, or <headroom/headroom.hpp>.
+/// The verbs of a policy and the inverse of its scale, inherited by a class that has `loss_scale()`: `class MyPolicy : public
+/// LossScaleVerbs<MyPolicy>`. Each calls the free verb of the same name with the policy's scale, takes an executor as an
+/// optional first argument, and leaves the policy as it is. To call them, include the headers of the free verbs, or
+/// <headroom/headroom.hpp>.
 template <class Policy>
 class LossScaleVerbs {
  public:
+  [[nodiscard]] constexpr float inv_scale() const noexcept { return 1.0F / own_scale(); }
+
   /// scale(tree, loss_scale): a copy of the tree, usually the loss, times the scale.
   template <class... Args>
   [[nodiscard]] auto scale(Args&&... args) const {
