@@ -215,8 +215,8 @@ struct Fused : torch::optim::SGD {
   double last = 0.0;
 };
 // A closure would compute gradients that stay scaled.
-static_assert(std::is_invocable_v<headroom::detail::CallStep, torch::optim::SGD&> &&
-              !std::is_invocable_v<headroom::detail::CallStep, torch::optim::SGD&, Tensor (*)()>);
+static_assert(headroom::detail::is_detected_v<headroom::detail::step_t, torch::optim::SGD> &&
+              !headroom::detail::is_detected_v<headroom::detail::step_t, torch::optim::SGD, Tensor (*)()>);
 }  // namespace
 
 TEST_CASE("an optimizer of one's own multiplies in its own loop") {

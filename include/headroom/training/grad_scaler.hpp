@@ -140,10 +140,11 @@ class GradScaler {
   /// leaves the policy alone; with a reducer it steps when the other ranks do.
   template <class Optimizer, class... Args>
   auto step(Optimizer&& optimizer, Args&&... args) {
-    using F = Facts<std::remove_reference_t<Optimizer>>;
+    using O = std::remove_reference_t<Optimizer>;
+    using F = Facts<O>;
     static_assert(
-        F::is_deferred || std::is_invocable_v<detail::CallStep, decltype((optimizer)), Args...> ||
-            !std::is_invocable_v<detail::CallStep, decltype((optimizer)), GradientFactor, Args...>,
+        F::is_deferred || detail::is_detected_v<detail::step_t, O, Args...> ||
+            !detail::is_detected_v<detail::step_t, O, GradientFactor, Args...>,
         "headroom: this step takes a GradientFactor: say `static constexpr bool takes_gradient_factor = true;` in the "
         "optimizer or in its optimizer_traits");
     auto&& gradients = F::Traits::gradients(optimizer);
@@ -155,9 +156,9 @@ class GradScaler {
     const GradientFactor factor = state != nullptr ? state->factor : GradientFactor();
     return take<typename F::Traits>(state, gradients, [&]() -> decltype(auto) {
       if constexpr (F::is_deferred) {
-        return detail::CallStep()(optimizer, factor, std::forward<Args>(args)...);
+        return F::Traits::step(optimizer, factor, std::forward<Args>(args)...);
       } else {
-        return detail::CallStep()(optimizer, std::forward<Args>(args)...);
+        return F::Traits::step(optimizer, std::forward<Args>(args)...);
       }
     });
   }

@@ -26,26 +26,6 @@ struct GradientFactor {
   double value = 1.0;
 };
 
-namespace detail {
-
-template <class Optimizer>
-using member_gradients_t = decltype(std::declval<Optimizer&>().gradients());
-
-template <class Optimizer, bool = is_detected_v<member_gradients_t, Optimizer>>
-struct member_optimizer_traits {
-  using not_specialized = void;
-};
-template <class Optimizer>
-struct member_optimizer_traits<Optimizer, true> {
-  static decltype(auto) gradients(Optimizer& optimizer) { return optimizer.gradients(); }
-  template <class... Args>
-  static auto step(Optimizer& optimizer, Args&&... args) -> decltype(optimizer.step(std::forward<Args>(args)...)) {
-    return optimizer.step(std::forward<Args>(args)...);
-  }
-};
-
-}  // namespace detail
-
 /// How a GradScaler reaches the gradients of an optimizer and lets it step. An optimizer with members `gradients()`, which
 /// returns a reference to a tree (or a tree of views), and `step(...)` needs no specialisation. For others write
 ///
@@ -77,36 +57,38 @@ struct member_optimizer_traits<Optimizer, true> {
 ///
 /// The second parameter is for specialising families by std::enable_if_t. A specialisation comes before an optimizer's members.
 template <class Optimizer, class Enable = void>
-struct optimizer_traits : detail::member_optimizer_traits<Optimizer> {};
+struct optimizer_traits {
+  template <class O>
+  static auto gradients(O& optimizer) -> decltype(optimizer.gradients()) {
+    return optimizer.gradients();
+  }
+  template <class O, class... Args>
+  static auto step(O& optimizer, Args&&... args) -> decltype(optimizer.step(std::forward<Args>(args)...)) {
+    return optimizer.step(std::forward<Args>(args)...);
+  }
+};
 
 namespace detail {
 
 template <class Optimizer>
-using not_specialized_t = typename optimizer_traits<Optimizer>::not_specialized;
+using gradients_t = decltype(optimizer_traits<Optimizer>::gradients(std::declval<Optimizer&>()));
+template <class Optimizer, class... Args>
+using step_t = decltype(optimizer_traits<Optimizer>::step(std::declval<Optimizer&>(), std::declval<Args>()...));
 
 template <class Optimizer>
 constexpr bool check_is_optimizer() {
-  constexpr bool is_optimizer = !is_detected_v<not_specialized_t, Optimizer>;
+  constexpr bool is_optimizer = is_detected_v<gradients_t, Optimizer>;
   static_assert(is_optimizer,
                 "headroom: this is no optimizer: give it members gradients(), which returns a reference to the tree of its "
                 "gradients, and step(...), or specialise headroom::optimizer_traits<T>");
   if constexpr (is_optimizer) {
-    using Gradients = decltype(optimizer_traits<Optimizer>::gradients(std::declval<Optimizer&>()));
+    using Gradients = gradients_t<Optimizer>;
     static_assert(std::is_lvalue_reference_v<Gradients> || !owns_elements_v<Gradients>,
                   "headroom: the gradients of this optimizer come as a copy, so that what is done to them would be lost: "
                   "return a reference to them, or a tree of views");
   }
   return is_optimizer;
 }
-
-/// The optimizer's step, as something std::is_invocable can ask about.
-struct CallStep {
-  template <class Optimizer, class... Args>
-  auto operator()(Optimizer& optimizer, Args&&... args) const
-      -> decltype(optimizer_traits<Optimizer>::step(optimizer, std::forward<Args>(args)...)) {
-    return optimizer_traits<Optimizer>::step(optimizer, std::forward<Args>(args)...);
-  }
-};
 
 // ---- what an optimizer, or its traits, may say ----
 
@@ -145,7 +127,7 @@ template <class Tree>
   GradientsSeen seen;
   headroom::for_each_leaf(gradients, [&seen](auto& leaf) {
     seen.has_leaf = true;
-    if (has_narrow_leaf_v<decltype(leaf)>) seen.has_narrow_leaf = true;
+    seen.has_narrow_leaf = seen.has_narrow_leaf || has_narrow_leaf_v<decltype(leaf)>;
     if (seen.has_elements || detail::size_of(leaf) == 0) return;
     seen.has_elements = true;
     seen.first = detail::data_of(leaf);
@@ -248,7 +230,7 @@ template <class Optimizer, bool IsNoop>
 struct OptimizerFacts {
   static_assert(check_is_optimizer<Optimizer>());
   using Traits = optimizer_traits<Optimizer>;
-  using Tree = std::remove_reference_t<decltype(Traits::gradients(std::declval<Optimizer&>()))>;
+  using Tree = std::remove_reference_t<gradients_t<Optimizer>>;
   template <bool Clips>
   using Passes = detail::Passes<Traits, Tree, Clips>;
   static constexpr bool is_deferred = says_v<takes_factor_t, Optimizer>;
