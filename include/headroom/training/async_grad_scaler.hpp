@@ -202,17 +202,14 @@ class AsyncGradScaler {
 #endif
     main_scale_ = decided_.loss_scale();
   }
-  /// From here on scaler_ and error_ belong to this thread, until something is pushed.
+  /// From here on scaler_ belongs to this thread, until something is pushed.
   void wait_until_idle() {
-    push([] {}).wait();
+    const std::exception_ptr error = push([this] { return std::exchange(error_, nullptr); }).get();
     decided_ = scaler_.policy();
-    if (!error_) return;
-    [[maybe_unused]] const std::exception_ptr error = std::exchange(error_, nullptr);
+    if (!error) return;
     restart();
     if (!has_scaled_) main_scale_ = decided_.loss_scale();  // otherwise a loss has this scale
-#if HEADROOM_EXCEPTIONS
     std::rethrow_exception(error);
-#endif
   }
   /// Begins anew with the policy as it is. The other thread is idle.
   void restart() {
@@ -240,8 +237,8 @@ class AsyncGradScaler {
   template <class Work>
   auto enqueue(Work work) {
     return push([this, work = std::move(work)]() mutable {
-#if HEADROOM_EXCEPTIONS
       if (error_) std::rethrow_exception(error_);
+#if HEADROOM_EXCEPTIONS
       try {
         return work();
       } catch (...) {

@@ -305,7 +305,7 @@ class GradScaler {
   /// The state of an optimizer that has been unscaled, or is unscaled now. `optimizer`: its address, or null.
   template <class Passes>
   detail::OptimizerState& state_of(const void* optimizer, Passes& passes, const How& how) {
-    const detail::GradientsSeen seen = passes.seen();
+    const detail::GradientsSeen& seen = passes.seen;
     for (detail::OptimizerState& state : states_) {
       if (state.optimizer == nullptr || state.optimizer != optimizer) continue;
       if (how.is_step && !state.stepped) {

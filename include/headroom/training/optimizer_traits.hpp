@@ -161,19 +161,20 @@ class Passes {
 
  public:
   static constexpr bool clips = Clips;
+  GradientsSeen seen;
 
   template <bool Writes>
   Passes(const ParallelExecutor& executor, Tree& gradients, std::bool_constant<Writes>)
       : executor_(executor), gradients_(gradients) {
     if constexpr (!are_own) detail::plan_one<PassOps, Writes>(plan_, gradients);
-    if constexpr (are_own || has_dynamic_node_v<Tree>) seen_ = detail::look_at(gradients);
+    if constexpr (are_own || has_dynamic_node_v<Tree>) {
+      seen = detail::look_at(gradients);
+    } else {
+      const void* const first = plan_.first_element();
+      seen = {plan_.pieces().size() != 0, first != nullptr, false, first};
+    }
   }
 
-  [[nodiscard]] GradientsSeen seen() const noexcept {
-    if (are_own || has_dynamic_node_v<Tree>) return seen_;
-    const void* const first = plan_.first_element();
-    return {plan_.pieces().size() != 0, first != nullptr, false, first};
-  }
   [[nodiscard]] GradientNorm measure() const {
     GradientNorm found;
     if constexpr (are_own) {
@@ -203,7 +204,6 @@ class Passes {
   const ParallelExecutor& executor_;
   Tree& gradients_;
   Plan plan_;
-  GradientsSeen seen_;
 };
 
 /// `Traits`: of the optimizer, or void.
