@@ -185,7 +185,8 @@ void add_stores(const std::string& work, std::size_t size, std::size_t elements,
   const auto streams = [=] { benchmark::DoNotOptimize(policy.unscale_into(*source, *destination).finite); };
   const auto stores = [=] {  // as in trees that are too small for streaming stores
     headroom::detail::Plan plan;
-    headroom::detail::plan_two<headroom::detail::UnscaleOps>(plan, *source, *destination, false);
+    headroom::detail::make_plan<headroom::detail::UnscaleOps, headroom::detail::Access::into>(plan, std::as_const(*source),
+                                                                                              *destination);
     const auto pass = headroom::detail::unscale_pass(policy.loss_scale());
     benchmark::DoNotOptimize(headroom::detail::run(headroom::sequential, plan, pass).largest);
   };

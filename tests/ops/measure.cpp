@@ -92,9 +92,9 @@ void fill(Leaf& leaf, std::size_t size, std::mt19937& random) {
 template <class Executor, class Tree>
 std::uint64_t sum_of_squares(const Executor& executor, const Tree& tree) {
   using headroom::detail::Op;
-  return bits_of(
-      headroom::detail::plan_and_run<headroom::detail::Ops<Op::measure>, false>(executor, headroom::detail::Pass{0}, tree)
-          .sum_of_squares);
+  return bits_of(headroom::detail::plan_and_run<headroom::detail::Ops<Op::measure>, headroom::detail::Access::read>(
+                     executor, headroom::detail::Pass{0}, tree)
+                     .sum_of_squares);
 }
 
 }  // namespace

@@ -110,9 +110,9 @@ struct Leaves {
       for (float& element : leaves.back()) element = uniform(random);
     }
     for (float& element : store) element = uniform(random);
-    plan_one<MeasureOps, false>(plan, leaves);
+    make_plan<MeasureOps, Access::read>(plan, leaves);
     const support::Strided<float> strided{store.data(), {2, 70001}, {3 * 70001, 3}};
-    plan_one<MeasureOps, false>(plan, strided);
+    make_plan<MeasureOps, Access::read>(plan, strided);
   }
 };
 
@@ -156,7 +156,7 @@ TEST_CASE("a pass that may stop ends at a chunk that is not finite; others go on
   std::vector<float> tree(4 * chunk_size, 1.0F);
   support::set_bits(tree[chunk_size], headroom::binary32::infinity_bits);
   Plan plan;
-  plan_one<MeasureOps, false>(plan, tree);
+  make_plan<MeasureOps, Access::read>(plan, tree);
   Pass pass{1};
   Sums to_the_end, to_the_first;
   CHECK_FALSE(is_finite(Share(plan, pass, 0, Share::everything - 1, &to_the_end).run()));
@@ -174,7 +174,7 @@ TEST_CASE("every element of many leaves is worked on once, whatever the shares")
     for (const std::size_t large : {3U, 100U, 499U})
       leaves[large].assign(headroom::detail::chunk_size + random() % 100000, 1.0F);
     Plan plan;
-    headroom::detail::plan_one<headroom::detail::ScaleOps, true>(plan, leaves);
+    headroom::detail::make_plan<headroom::detail::ScaleOps, headroom::detail::Access::in_place>(plan, leaves);
     const Pass twice{0, 2.0};
     CHECK(run_shares(Backwards(), plan, twice, count).largest == bits_of(2.0));
     long faults = 0;
@@ -200,7 +200,7 @@ TEST_CASE("a pass with streaming stores leaves the bits of one without, on any n
       Pass pass = unscale_pass(loss_scale);
       pass.streaming = streams;
       Plan plan;
-      plan_two<UnscaleOps>(plan, source, destination, false);
+      make_plan<UnscaleOps, Access::into>(plan, source, destination);
       return run(parallel(threads), plan, pass);
     };
     const Found ordinary = unscale(1, false, expected);

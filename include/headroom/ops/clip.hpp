@@ -47,7 +47,7 @@ GradientReport scale_by_any(const Executor& executor, const Plan& plan, std::siz
 template <class Executor, class Tree>
 GradientReport scale_and_report(const Executor& executor, Tree& tree, double factor) {
   Plan plan;
-  detail::plan_one<UnscaleOps, true>(plan, tree);  // the plan of unscale_in_place
+  detail::make_plan<UnscaleOps, Access::in_place>(plan, tree);  // the plan of unscale_in_place
   return detail::scale_by_any(executor, plan, 0, factor);
 }
 
@@ -58,7 +58,7 @@ GradientNorm unscale_and_clip(const Executor& executor, Tree& tree, const float&
   const Pass unscaling = unscale_pass(loss_scale);
   const auto scale = static_cast<double>(loss_scale);
   Plan plan;
-  detail::plan_one<Ops<Op::scale, Op::unscale, Op::measure>, true>(plan, tree);
+  detail::make_plan<Ops<Op::scale, Op::unscale, Op::measure>, Access::in_place>(plan, tree);
   const GradientNorm measured = unscaled(norm_of(detail::run(executor, plan, Pass{2})), scale);
   const double factor = clip_factor(measured, max_norm);
   if (factor == 1.0 && scale == 1.0) return measured;

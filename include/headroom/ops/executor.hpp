@@ -14,6 +14,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -43,40 +44,6 @@ inline void pause_or_yield(unsigned i) {
   std::this_thread::yield();
 }
 
-/// The tasks of one call, and the first error among them.
-template <class Task>
-class Job {
- public:
-  explicit Job(Task& task) : task_(task) {}
-
-  /// Task number i of the Job that `job` points to.
-  static void call(void* job, std::size_t i) noexcept {
-    auto& self = *static_cast<Job*>(job);
-#if HEADROOM_EXCEPTIONS
-    try {
-      self.task_(i);
-    } catch (...) {
-      if (!self.has_failed_.exchange(true)) self.error_ = std::current_exception();
-    }
-#else
-    self.task_(i);
-#endif
-  }
-  /// When no task runs any more.
-  void throw_error() const {
-#if HEADROOM_EXCEPTIONS
-    if (error_ != nullptr) std::rethrow_exception(error_);
-#endif
-  }
-
- private:
-  Task& task_;
-#if HEADROOM_EXCEPTIONS
-  std::atomic<bool> has_failed_{false};
-  std::exception_ptr error_;
-#endif
-};
-
 /// The threads of parallel(n). They are started when first needed, as many as the largest n has asked for. After a call they
 /// spin for 100 microseconds, because waking a thread takes about as long; then they sleep. They compute with the rounding
 /// mode, and the flushing of subnormals, of the caller. At the end of the program they are joined. After that the caller does
@@ -91,9 +58,7 @@ class Workers {
       for (std::size_t i = 0; i < n; ++i) task(i);
       return;
     }
-    Job<Task> job(task);
-    all().run_job(n, (n < n_threads ? n : n_threads) - 1, &Job<Task>::call, &job);
-    job.throw_error();
+    all().run_job(n, (n < n_threads ? n : n_threads) - 1, std::ref(task));
   }
 
  private:
@@ -122,10 +87,9 @@ class Workers {
     open(0);
     for (std::thread& thread : threads_) thread.join();
   }
-  void run_job(std::size_t n, std::size_t workers, void (*call)(void*, std::size_t), void* job) {
+  void run_job(std::size_t n, std::size_t workers, const std::function<void(std::size_t)>& task) {
     start_threads(workers);
-    call_ = call;
-    job_ = job;
+    task_ = &task;
     std::fegetenv(&environment_);
     tasks_ = n;
     next_task_.store(0, std::memory_order_relaxed);
@@ -136,7 +100,14 @@ class Workers {
       seats_ = 0;  // a worker that wakes up now takes no part
     }
     for (unsigned i = 0; busy_.load(std::memory_order_acquire) != 0; ++i) pause_or_yield(i);
+#if HEADROOM_EXCEPTIONS
+    has_failed_ = false;
+    const std::exception_ptr error = std::exchange(error_, nullptr);
     is_taken_.store(false, std::memory_order_release);
+    if (error != nullptr) std::rethrow_exception(error);
+#else
+    is_taken_.store(false, std::memory_order_release);
+#endif
   }
   /// Goes on with fewer if the system has no more threads or no more memory.
   void start_threads(std::size_t wanted) {
@@ -164,7 +135,15 @@ class Workers {
     for (;;) {
       const std::size_t i = next_task_.fetch_add(1, std::memory_order_relaxed);
       if (i >= tasks_) return;
-      call_(job_, i);
+#if HEADROOM_EXCEPTIONS
+      try {
+        (*task_)(i);
+      } catch (...) {
+        if (!has_failed_.exchange(true)) error_ = std::current_exception();
+      }
+#else
+      (*task_)(i);
+#endif
     }
   }
   /// The life of a worker.
@@ -200,11 +179,14 @@ class Workers {
   std::vector<std::thread> threads_;   // of the call that has taken the workers
 
   // The job. Written before it opens, read by workers that have a seat.
-  void (*call_)(void* job, std::size_t task) = nullptr;
-  void* job_ = nullptr;
+  const std::function<void(std::size_t)>* task_ = nullptr;
   std::fenv_t environment_{};
   std::size_t tasks_ = 0;
   std::atomic<std::size_t> next_task_{0}, busy_{0};  // the first task not yet taken; how many workers are running tasks
+#if HEADROOM_EXCEPTIONS
+  std::atomic<bool> has_failed_{false};
+  std::exception_ptr error_;  // the first
+#endif
 
   std::mutex mutex_;
   std::condition_variable opened_;
@@ -258,13 +240,12 @@ struct AnyTask {
   void operator()(std::size_t) const {}
 };
 template <class T>
-using run_t = decltype(std::declval<const T&>().run(std::size_t{}, std::declval<AnyTask>()));
-template <class T>
-using concurrency_t = std::enable_if_t<std::is_convertible_v<decltype(std::declval<const T&>().concurrency()), std::size_t>>;
+using executor_t =
+    decltype(std::declval<const T&>().run(static_cast<std::size_t>(std::declval<const T&>().concurrency()), AnyTask()));
 
 template <class Executor>
 constexpr bool check_is_executor() {
-  constexpr bool is_executor = is_detected_v<run_t, Executor> && is_detected_v<concurrency_t, Executor>;
+  constexpr bool is_executor = is_detected_v<executor_t, Executor>;
   static_assert(is_executor,
                 "headroom: the first argument of a verb, before its trees, is an executor: headroom::sequential, "
                 "headroom::parallel(n_threads), or one of your own, with concurrency() and run(n, task)");

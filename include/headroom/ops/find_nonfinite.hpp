@@ -56,7 +56,7 @@ struct FindOps {
 template <class Tree>
 [[nodiscard]] std::optional<NonFinite> find_nonfinite(const Tree& tree) {
   detail::Plan plan;
-  detail::plan_one<detail::FindOps, false>(plan, tree);
+  detail::make_plan<detail::FindOps, detail::Access::read>(plan, tree);
   detail::NonFiniteCounts counts{};
   for (const auto& run : plan.runs()) {
     for (const detail::Piece* piece = plan.begin(run); piece != plan.end(run); ++piece) {

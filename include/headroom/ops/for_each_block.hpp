@@ -2,12 +2,10 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/bits.hpp>
-#include <headroom/detail/error.hpp>
 #include <headroom/dtype/span.hpp>
 #include <headroom/ops/run.hpp>
 
 #include <cstddef>
-#include <string>
 
 namespace headroom {
 inline namespace HEADROOM_BUILD {
@@ -15,10 +13,8 @@ namespace detail {
 
 /// Casts into float, whatever is read.
 struct BlockOps {
-  template <class In>
-  static constexpr const Kernel* list[] = {kernels<Op::cast, In, binary32>};
   template <class In, class>
-  static constexpr PieceKind kind = {list<In>, sizeof(typename In::bits_type), sizeof(float)};
+  static constexpr const PieceKind& kind = Ops<Op::cast>::kind<In, binary32>;
 };
 
 /// Floats of a block. 4 KiB: small beside a first cache, which the other streams of an optimizer go through as well, and large
@@ -32,7 +28,7 @@ inline void read_block(const Plan& plan, const Plan::Run& run, const Piece& piec
   const std::size_t bytes = run.kind->source_bytes;
   const unsigned char* from = static_cast<const unsigned char*>(piece.source) + begin * bytes;
   if (run.depth != 0) {
-    sources_of(plan, run, piece, begin).copy<true>(gathered, n);
+    StridedElements(plan, run, &Dimension::source_stride, piece.source, begin).copy<true>(gathered, n);
     from = gathered;
   } else {  // the next block comes from memory while the caller works on this one
     for (std::size_t i = n * bytes; i < 2 * n * bytes; i += cache_line) prefetch(from, i);
@@ -50,7 +46,7 @@ void run_blocks(const Plan& plan, std::size_t begin, std::size_t end, F& f) {
   std::size_t position = 0;  // of the leaf
   for (const Plan::Run& run : plan.runs()) {
     const Kernel kernel = run.kind->kernels[0][isa_index()];
-    const bool is_as_it_lies = run.depth == 0 && run.kind == &BlockOps::kind<binary32, binary32>;
+    const bool is_as_it_lies = run.depth == 0 && run.kind == &Ops<Op::cast>::kind<binary32, binary32>;
     for (const Piece* piece = plan.begin(run); piece != plan.end(run) && position < end; position += piece++->size) {
       const std::size_t last = up(end - position) < piece->size ? up(end - position) : piece->size;
       for (std::size_t at = begin > position ? up(begin - position) : 0, n = 0; at < last; at += n) {
@@ -63,20 +59,6 @@ void run_blocks(const Plan& plan, std::size_t begin, std::size_t end, F& f) {
   }
 }
 
-/// A tensor that repeats elements, as a broadcast one does, has them in no order that an offset could mean.
-template <class Tree>
-void check_has_offsets(const Plan& plan, const Tree& tree) {
-  for (const Plan::Run& run : plan.runs()) {
-    Layout layout;
-    for (int i = 0; i < run.depth; ++i) layout.push(plan.dimensions(run)[i].size, plan.dimensions(run)[i].source_stride);
-    if (!layout.repeats_elements()) continue;
-    const std::string path = detail::path_of(tree, run.begin);
-    throw_invalid_argument(
-        {(path.empty() ? "the tree" : path),
-         " repeats elements (its strides lead to some more than once), so they have no offsets: copy it first"});
-  }
-}
-
 }  // namespace detail
 
 /// Calls `f(leaf, offset, block)` for all elements of the tree as floats: what an optimizer with a loop of its own needs to
@@ -86,29 +68,23 @@ void check_has_offsets(const Plan& plan, const Tree& tree) {
 ///       for (std::size_t i = 0; i < block.size(); ++i) weights[leaf][offset + i] -= rate * (block[i] * factor.value);
 ///     });
 ///
-/// - `std::size_t leaf` counts the floating-point leaves in the order of for_each_leaf, from 0 up to leaf_count(tree) - 1. One
-///   without elements counts, and `f` is not called for it; what is absent (an empty optional, an undefined tensor) does not
-///   count. A tensor that the tree reaches twice is two leaves.
-/// - `std::size_t offset` is the place in the leaf of the block's first element. Elements are counted in the order they lie in,
-///   without gaps between them: the dimension with the longest stride is the outermost one. So they are data()[offset],
-///   data()[offset + 1], … where a leaf has no gaps, whether by rows or by columns. A leaf that repeats elements, as a
-///   broadcast tensor does, has no such order and is a std::invalid_argument.
-/// - `headroom::span<const float> block` of a float leaf without gaps is its own memory, all of it. Otherwise it is a copy of 1
-///   to 1,024 elements, cast to float (doubles beyond float are Inf), at a multiple of 64 bytes, good until `f` returns.
+/// - `leaf` counts the floating-point leaves in the order of for_each_leaf, from 0; one without elements counts, too.
+/// - `offset` is the place of the block's first element in the leaf. Elements are counted without gaps, the dimension with the
+///   longest stride outermost: they are data()[offset], data()[offset + 1], … if the leaf has no gaps. A leaf that repeats
+///   elements, as a broadcast tensor does, has no offsets: std::invalid_argument.
+/// - `block` is a headroom::span<const float>. For a float leaf without gaps it is the leaf's own memory, all of it; otherwise
+///   a copy of 1 to 1,024 elements, cast to float (doubles beyond float are Inf), 64-byte aligned, valid until `f` returns.
 ///
-/// Without an executor blocks come in order, leaf by leaf. With `parallel(n)` a float leaf may come in several blocks, which
-/// begin at multiples of 1,024; each comes once, in any order, and `f` is called by several threads at the same time, for
-/// different blocks: results are the same if a call writes only what belongs to its block.
+/// Blocks come in order, leaf by leaf. With `parallel(n)` they come in any order and `f` is called by several threads at once;
+/// float leaves may be split at multiples of 1,024. Results are the same if a call writes only what belongs to its block.
 ///
-/// What `f` returns is ignored. What it throws is passed on: with `parallel(n)` the first error, after all threads have ended
-/// their shares; an executor of your own has to do the same. Throws std::invalid_argument before the first call if a leaf
-/// cannot be walked.
+/// What `f` throws is passed on; with `parallel(n)` the first error, once no task is running. Throws std::invalid_argument
+/// before the first call if a leaf cannot be walked.
 template <class Executor, class Tree, class F>
 void for_each_block(const Executor& executor, const Tree& tree, F&& f) {
   if constexpr (detail::check_is_executor<Executor>()) {
     detail::Plan plan;
-    detail::plan_one<detail::BlockOps, false>(plan, tree);
-    detail::check_has_offsets(plan, tree);
+    detail::make_plan<detail::BlockOps, detail::Access::read_by_offset>(plan, tree);
     const std::size_t elements = plan.elements(), shares = detail::count_shares(executor, elements);
     if (shares == 1) return detail::run_blocks(plan, 0, elements, f);
     executor.run(shares, [&, each = elements / shares](std::size_t i) {

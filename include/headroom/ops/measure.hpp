@@ -15,7 +15,8 @@ inline namespace HEADROOM_BUILD {
 /// below 2^-538.
 template <class Executor, class Tree>
 [[nodiscard]] GradientNorm measure(const Executor& executor, const Tree& tree) {
-  return detail::norm_of(detail::plan_and_run<detail::Ops<detail::Op::measure>, false>(executor, detail::Pass{0}, tree));
+  using Ops = detail::Ops<detail::Op::measure>;
+  return detail::norm_of(detail::plan_and_run<Ops, detail::Access::read>(executor, detail::Pass{0}, tree));
 }
 template <class Tree>
 [[nodiscard]] GradientNorm measure(const Tree& tree) {
@@ -39,7 +40,7 @@ template <class Executor, class Tree>
 GradientReport max_abs_of(const Executor& executor, const Tree& tree, bool may_stop) {
   Pass pass{0};
   pass.may_stop = may_stop;
-  return report_of(detail::plan_and_run<Ops<Op::max_abs>, false>(executor, pass, tree));
+  return report_of(detail::plan_and_run<Ops<Op::max_abs>, Access::read>(executor, pass, tree));
 }
 
 }  // namespace detail

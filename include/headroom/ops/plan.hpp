@@ -248,9 +248,7 @@ template <class Leaf>
 }
 inline void check_distinct_elements(const Path& path, const Layout& layout) {
   if (!layout.repeats_elements()) return;
-  throw_bad_leaf(
-      path, "",
-      {"repeats elements (its strides lead to some more than once), so it cannot be written one by one: copy it first"});
+  throw_bad_leaf(path, "", {"repeats elements (its strides lead to some more than once): copy it first"});
 }
 template <class Element>
 constexpr bool check_is_writable() {
@@ -258,16 +256,17 @@ constexpr bool check_is_writable() {
   return !std::is_const_v<Element>;
 }
 
-/// Whether one is flat and the other, without gaps, has as many elements. Throws if neither that nor the shape is the same.
-inline bool are_flat_and_dense(const Path& path, const Layout& source, const Layout& destination) {
-  if (source.same_shape(destination)) return false;
+/// The loop nest of two leaves. They have one shape, or one is flat and the other, without gaps, has as many elements.
+inline LoopNest common_nest(const Path& path, const Layout& source, const Layout& destination) {
+  check_distinct_elements(path, destination);
+  const bool both_empty = source.size() == 0 && destination.size() == 0;
+  if (source.same_shape(destination) && !both_empty) return {source, destination};
   const bool dense = (source.rank() <= 1 || destination.rank() <= 1) && LoopNest(source, source).is_contiguous() &&
                      LoopNest(destination, destination).is_contiguous();
-  const bool both_empty = source.size() == 0 && destination.size() == 0;
   if (!both_empty && (source.size() != destination.size() || !dense)) {
     throw_structure_differs(path, {"the source is ", source.shape_text(), ", the destination is ", destination.shape_text()});
   }
-  return true;
+  return {Layout(), Layout()};
 }
 
 template <class A, class B>
@@ -298,8 +297,9 @@ inline void check_apart(const Path& path, const void* source, const void* destin
   if (meets && (is_new || from != to || kind.source_bytes != kind.destination_bytes)) throw_overlap(path);
 }
 /// Of leaves with gaps only the start is looked at: parts of one matrix may lie between each other without meeting.
-inline void check_apart(const Path& path, const void* source, const void* destination, const LoopNest& nest,
+inline void check_apart(const Path& path, const void* source, const void* destination, std::size_t size, const LoopNest& nest,
                         const PieceKind& kind, bool is_new) {
+  if (nest.is_contiguous()) return check_apart(path, source, destination, size, kind, is_new);
   bool same = !is_new && kind.source_bytes == kind.destination_bytes;
   for (int i = 0; i < nest.depth; ++i) {
     same = same && nest.dimensions[i].source_stride == nest.dimensions[i].destination_stride;
@@ -307,11 +307,20 @@ inline void check_apart(const Path& path, const void* source, const void* destin
   if (source == destination && !same) throw_overlap(path);
 }
 
-// ---- the walks ----
+// ---- the walk ----
 
-/// One tree, which is read or worked on in place. `Pieces` is the writer of a plan or what takes its place.
-template <class VerbOps, bool Writes, class Pieces>
-struct PlanOneTree {
+/// What a verb does with its tree, or with two.
+enum class Access {
+  read,
+  read_by_offset,  ///< no leaf may repeat elements
+  in_place,
+  into,     ///< from one tree into another
+  into_new  ///< the same; the user knows of one tree only
+};
+
+/// Adds the leaves of one tree or two to `plan`: the writer of a plan, or what takes its place.
+template <class VerbOps, Access access, class Pieces>
+struct PlanLeaves {
   Pieces& plan;
 
   template <class Leaf>
@@ -320,27 +329,19 @@ struct PlanOneTree {
     using Element = std::remove_pointer_t<decltype(data)>;
     const std::size_t size = detail::size_of(leaf);
     detail::check_walkable(path, "", leaf, data, size);
-    using Format = format_of<Element>;
     void* destination = nullptr;
-    if constexpr (Writes) {
+    if constexpr (access == Access::in_place) {
       if constexpr (check_is_writable<Element>()) destination = data;
     }
-    constexpr auto& kind = VerbOps::template kind<Format, Format>;
+    constexpr auto& kind = VerbOps::template kind<format_of<Element>, format_of<Element>>;
     if constexpr (has_layout_v<std::remove_const_t<Leaf>>) {
       const Layout layout = detail::checked_layout_of(path, "", leaf);
-      if (Writes) check_distinct_elements(path, layout);
+      if (access != Access::read) check_distinct_elements(path, layout);
       plan.add(data, destination, size, LoopNest(layout, layout), kind);
     } else {
       plan.add(data, destination, size, kind);
     }
   }
-};
-
-/// From one tree into another.
-template <class VerbOps, class Pieces>
-struct PlanTwoTrees {
-  Pieces& plan;
-  bool is_new;  // the destination: the user knows of one tree only
 
   template <class From, class To>
   void operator()(const Path& path, From& source, To& destination) const {
@@ -348,37 +349,23 @@ struct PlanTwoTrees {
     auto* const to = detail::data_of(destination);
     using Element = std::remove_pointer_t<decltype(to)>;
     const std::size_t size = detail::size_of(source), size_there = detail::size_of(destination);
-    const char* const source_name = is_new ? "" : "the source";
+    constexpr const char* source_name = access == Access::into_new ? "" : "the source";
     detail::check_walkable(path, source_name, source, from, size);
     detail::check_walkable(path, "the destination", destination, to, size_there);
     if constexpr (check_is_writable<Element>()) {
       constexpr auto& kind = VerbOps::template kind<format_of<std::remove_pointer_t<decltype(from)>>, format_of<Element>>;
       if constexpr (has_layout_v<std::remove_const_t<From>> || has_layout_v<std::remove_const_t<To>>) {
-        add(path, from, detail::checked_layout_of(path, source_name, source), to,
-            detail::checked_layout_of(path, "the destination", destination), kind);
+        const LoopNest nest = common_nest(path, detail::checked_layout_of(path, source_name, source),
+                                          detail::checked_layout_of(path, "the destination", destination));
+        check_apart(path, from, to, size_there, nest, kind, access == Access::into_new);
+        plan.add(from, to, size_there, nest, kind);
       } else {
         if (size != size_there) throw_sizes_differ(path, size, size_there);
-        add(path, from, to, size, kind);
+        check_apart(path, from, to, size, kind, access == Access::into_new);
+        plan.add(from, to, size, kind);
       }
       detail::check_same_structure<std::remove_const_t<From>, std::remove_const_t<To>>(path, source, destination);
     }
-  }
-
- private:
-  void add(const Path& path, const void* from, void* to, std::size_t size, const PieceKind& kind) const {
-    check_apart(path, from, to, size, kind, is_new);
-    plan.add(from, to, size, kind);
-  }
-  void add(const Path& path, const void* from, const Layout& from_layout, void* to, const Layout& to_layout,
-           const PieceKind& kind) const {
-    const bool as_flat = are_flat_and_dense(path, from_layout, to_layout);
-    const auto size = static_cast<std::size_t>(to_layout.size());
-    check_distinct_elements(path, to_layout);
-    if (as_flat || size == 0) return add(path, from, to, size, kind);
-    const LoopNest nest(from_layout, to_layout);
-    if (nest.is_contiguous()) return add(path, from, to, size, kind);
-    check_apart(path, from, to, nest, kind, is_new);
-    plan.add(from, to, size, nest, kind);
   }
 };
 
@@ -411,31 +398,17 @@ void check_listed_once(const Plan& plan, const Tree& tree) {
   throw_invalid_argument({paths, " share elements, which would be worked on twice: leave one of them out of the tree"});
 }
 
-template <class VerbOps, bool Writes, class Pieces, class Tree>
-void walk_trees(Pieces& pieces, Tree& tree) {
-  const PlanOneTree<VerbOps, Writes, Pieces> visit{pieces};
-  if constexpr (check_has_floats<bare<Tree>>()) detail::walk(root, visit, tree);
+template <class VerbOps, Access access, class Pieces, class... Trees>
+void walk_trees(Pieces& pieces, Trees&... trees) {
+  const PlanLeaves<VerbOps, access, Pieces> visit{pieces};
+  if constexpr ((check_has_floats<bare<Trees>>() && ...)) detail::walk(root, visit, trees...);
 }
-template <class VerbOps, class Pieces, class Source, class Destination>
-void walk_trees(Pieces& pieces, const Source& source, Destination& destination, bool is_new) {
-  const PlanTwoTrees<VerbOps, Pieces> visit{pieces, is_new};
-  if constexpr (check_has_floats<bare<Source>>() && check_has_floats<bare<Destination>>()) {
-    detail::walk(root, visit, source, destination);
-  }
-}
-
-template <class VerbOps, bool Writes, class Tree>
-void plan_one(Plan& plan, Tree& tree) {
+template <class VerbOps, Access access, class... Trees>
+void make_plan(Plan& plan, Trees&... trees) {
   Plan::Writer writer(plan);
-  detail::walk_trees<VerbOps, Writes>(writer, tree);
+  detail::walk_trees<VerbOps, access>(writer, trees...);
   writer.close();
-  if constexpr (Writes && !owns_elements_v<Tree>) detail::check_listed_once(plan, tree);
-}
-template <class VerbOps, class Source, class Destination>
-void plan_two(Plan& plan, const Source& source, Destination& destination, bool is_new) {
-  Plan::Writer writer(plan);
-  detail::walk_trees<VerbOps>(writer, source, destination, is_new);
-  writer.close();
+  if constexpr (access == Access::in_place && !(owns_elements_v<Trees> && ...)) detail::check_listed_once(plan, trees...);
 }
 
 }  // namespace detail

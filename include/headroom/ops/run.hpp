@@ -46,17 +46,18 @@ struct Pass {
 class StridedElements {
  public:
   /// `stride` says which of the two; `first` is the address of element 0, and the next element number `begin`.
-  StridedElements(const Dimension* dimensions, int depth, std::ptrdiff_t Dimension::*stride, const void* first,
-                  std::size_t bytes, std::size_t begin) noexcept
-      : dimensions_(dimensions),
-        inner_(depth - 1),
+  StridedElements(const Plan& plan, const Plan::Run& run, std::ptrdiff_t Dimension::*stride, const void* first,
+                  std::size_t begin) noexcept
+      : dimensions_(plan.dimensions(run)),
+        inner_(run.depth - 1),
         stride_(stride),
-        bytes_(static_cast<std::ptrdiff_t>(bytes)),
+        bytes_(static_cast<std::ptrdiff_t>(stride == &Dimension::source_stride ? run.kind->source_bytes
+                                                                               : run.kind->destination_bytes)),
         at_(static_cast<unsigned char*>(const_cast<void*>(first))) {
     auto rest = static_cast<std::ptrdiff_t>(begin);
-    for (int i = inner_; i >= 0; rest /= dimensions[i--].size) {
+    for (int i = inner_; i >= 0; rest /= dimensions_[i--].size) {
       index_[i] = 0;
-      move(i, rest % dimensions[i].size);
+      move(i, rest % dimensions_[i].size);
     }
   }
   /// The next `n` elements, one beside the other, into a buffer; or from it.
@@ -109,10 +110,6 @@ class StridedElements {
   unsigned char* at_;
   std::ptrdiff_t index_[Layout::max_rank];
 };
-[[nodiscard]] inline StridedElements sources_of(const Plan& plan, const Plan::Run& run, const Piece& piece,
-                                                std::size_t begin) noexcept {
-  return {plan.dimensions(run), run.depth, &Dimension::source_stride, piece.source, run.kind->source_bytes, begin};
-}
 
 /// A pass over elements [begin, end) of a leaf with strides: they are gathered into a buffer, worked on there, and scattered.
 [[gnu::noinline]] inline void run_strided(const Plan& plan, const Plan::Run& run, const Piece& piece, const Pass& pass,
@@ -121,10 +118,8 @@ class StridedElements {
   alignas(64) unsigned char source[elements * 8], other[elements * 8];
   unsigned char* const destination = piece.source == piece.destination ? source : other;
   const void* const there = piece.destination == nullptr ? piece.source : piece.destination;
-  StridedElements from = sources_of(plan, run, piece, begin);
-  StridedElements to(plan.dimensions(run), run.depth, &Dimension::destination_stride, there, run.kind->destination_bytes,
-                     begin);
-  StridedElements old = to;
+  StridedElements from(plan, run, &Dimension::source_stride, piece.source, begin);
+  StridedElements to(plan, run, &Dimension::destination_stride, there, begin), old = to;
   for (std::size_t n = 0; begin < end; begin += n) {
     n = end - begin < elements ? end - begin : elements;
     from.copy<true>(source, n);
@@ -291,45 +286,26 @@ inline constexpr bool is_lone_piece_v = (node_kind_v<Tree> == node_kind::scalar 
 /// cache has. Ordinary stores also load what they are about to overwrite.
 inline constexpr std::size_t least_streamed_pass = std::size_t{32} << 20;
 
-template <class VerbOps, bool Writes, class Executor, class Tree>
-[[gnu::noinline]] Found plan_then_run(const Executor& executor, const Pass& pass, Tree& tree) {
+/// Apart from the function below, whose frame stays small.
+template <class VerbOps, Access access, class Executor, class... Trees>
+[[gnu::noinline]] Found plan_then_run(const Executor& executor, const Pass& pass, Trees&... trees) {
   Plan plan;
-  detail::plan_one<VerbOps, Writes>(plan, tree);
-  return detail::run(executor, plan, pass);
-}
-template <class VerbOps, class Executor, class Source, class Destination>
-[[gnu::noinline]] Found plan_then_run(const Executor& executor, const Pass& pass, const Source& source,
-                                      Destination& destination, bool is_new) {
-  Plan plan;
-  detail::plan_two<VerbOps>(plan, source, destination, is_new);
+  detail::make_plan<VerbOps, access>(plan, trees...);
   Pass its_pass = pass;
-  its_pass.streaming = plan.bytes() >= least_streamed_pass;
+  its_pass.streaming = sizeof...(Trees) == 2 && plan.bytes() >= least_streamed_pass;
   return detail::run(executor, plan, its_pass);
 }
-
-/// A verb that reads one tree or works on it in place.
-template <class VerbOps, bool Writes, class Executor, class Tree>
-Found plan_and_run(const Executor& executor, const Pass& pass, Tree& tree) {
-  if constexpr (is_lone_piece_v<Tree> && check_is_executor<Executor>()) {
-    if (detail::size_of(tree) <= chunk_size) {
+/// A verb on one tree or on two.
+template <class VerbOps, Access access, class Executor, class... Trees>
+Found plan_and_run(const Executor& executor, const Pass& pass, Trees&... trees) {
+  if constexpr ((is_lone_piece_v<Trees> && ...) && check_is_executor<Executor>()) {
+    if (((detail::size_of(trees) <= chunk_size) && ...)) {
       LonePiece lone;
-      detail::walk_trees<VerbOps, Writes>(lone, tree);
+      detail::walk_trees<VerbOps, access>(lone, trees...);
       return lone.run(pass);
     }
   }
-  return detail::plan_then_run<VerbOps, Writes>(executor, pass, tree);
-}
-/// A verb that works from one tree into another, which is the user's or a new one.
-template <class VerbOps, class Executor, class Source, class Destination>
-Found plan_and_run(const Executor& executor, const Pass& pass, const Source& source, Destination& destination, bool is_new) {
-  if constexpr (is_lone_piece_v<Source> && is_lone_piece_v<Destination> && check_is_executor<Executor>()) {
-    if (detail::size_of(source) <= chunk_size && detail::size_of(destination) <= chunk_size) {
-      LonePiece lone;
-      detail::walk_trees<VerbOps>(lone, source, destination, is_new);
-      return lone.run(pass);
-    }
-  }
-  return detail::plan_then_run<VerbOps>(executor, pass, source, destination, is_new);
+  return detail::plan_then_run<VerbOps, access>(executor, pass, trees...);
 }
 
 }  // namespace detail

@@ -45,11 +45,11 @@ using SaturatingCastOps = Saturating<CastOps>;
 
 template <class VerbOps, class Executor, class Tree>
 GradientReport transform_in_place(const Executor& executor, const Pass& pass, Tree& tree) {
-  return report_of(detail::plan_and_run<VerbOps, true>(executor, pass, tree));
+  return report_of(detail::plan_and_run<VerbOps, Access::in_place>(executor, pass, tree));
 }
 template <class VerbOps, class Executor, class Source, class Destination>
 GradientReport transform_into(const Executor& executor, const Pass& pass, const Source& source, Destination& destination) {
-  return report_of(detail::plan_and_run<VerbOps>(executor, pass, source, destination, false));
+  return report_of(detail::plan_and_run<VerbOps, Access::into>(executor, pass, source, destination));
 }
 
 /// Whether an argument `Tree&&` is about to be destroyed together with its elements, so that they can be overwritten.
@@ -69,7 +69,8 @@ auto transform(const Executor& executor, const Pass& pass, Tree&& tree) {
     return Unscaled<Result>{std::forward<Tree>(tree), report};
   } else {
     Unscaled<Result> result{detail::make_like<To>(std::as_const(tree)), {}};
-    result.report = report_of(detail::plan_and_run<VerbOps>(executor, pass, std::as_const(tree), result.grads, true));
+    result.report =
+        report_of(detail::plan_and_run<VerbOps, Access::into_new>(executor, pass, std::as_const(tree), result.grads));
     return result;
   }
 }

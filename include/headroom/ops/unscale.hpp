@@ -77,7 +77,7 @@ template <class Executor, class Source, class Destination>
   detail::Pass pass = detail::unscale_pass(loss_scale);
   pass.adds = true;
   using AddOps = detail::Ops<detail::Op::add_scaled, detail::Op::add_unscaled>;
-  return detail::report_of(detail::plan_and_run<AddOps>(executor, pass, source, destination, false));
+  return detail::report_of(detail::plan_and_run<AddOps, detail::Access::into>(executor, pass, source, destination));
 }
 template <class Source, class Destination>
 [[nodiscard]] GradientReport accumulate_into(const Source& source, Destination&& destination, const float& loss_scale) {

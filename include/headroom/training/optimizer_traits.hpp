@@ -166,7 +166,7 @@ class Passes {
   template <bool Writes>
   Passes(const ParallelExecutor& executor, Tree& gradients, std::bool_constant<Writes>)
       : executor_(executor), gradients_(gradients) {
-    if constexpr (!are_own) detail::plan_one<PassOps, Writes>(plan_, gradients);
+    if constexpr (!are_own) detail::make_plan<PassOps, Writes ? Access::in_place : Access::read>(plan_, gradients);
     if constexpr (are_own || has_dynamic_node_v<Tree>) {
       seen = detail::look_at(gradients);
     } else {
