@@ -78,12 +78,7 @@ class ExponentHistogram {
     while (count(exponent) == 0) ++exponent;
     return exponent;
   }
-  [[nodiscard]] int highest_exponent() const noexcept {
-    if (max_bits_ == 0) return -1;
-    int exponent = highest;
-    while (count(exponent) == 0) --exponent;
-    return exponent;
-  }
+  [[nodiscard]] int highest_exponent() const noexcept { return max_bits_ == 0 ? -1 : max_exponent(); }
   [[nodiscard]] std::uint64_t nonzeros() const noexcept {  ///< finite and not zero: all that have an exponent
     std::uint64_t sum = 0;
     for (const std::uint64_t each : counts_) sum += each;
@@ -155,6 +150,9 @@ class ExponentHistogram {
   static constexpr int highest_of = static_cast<int>(Format::largest_finite_bits >> Format::mantissa_bits) - Format::bias;
 
   [[nodiscard]] std::uint64_t max_as_double() const noexcept { return detail::convert_bits<binary32, binary64>(max_bits_); }
+  [[nodiscard]] int max_exponent() const noexcept {
+    return static_cast<int>(max_as_double() >> binary64::mantissa_bits) - binary64::bias;
+  }
   /// How often max_abs can be doubled without overflow.
   template <class Format>
   [[nodiscard]] int doublings() const noexcept {
@@ -163,8 +161,7 @@ class ExponentHistogram {
     constexpr std::uint64_t unit = std::uint64_t{1} << (binary64::mantissa_bits - Format::mantissa_bits);
     constexpr std::uint64_t tie = (Format::largest_finite_bits & Format::mantissa_mask) * unit + unit / 2;
     constexpr std::uint64_t first_beyond = tie + (Format::largest_finite_bits % 2 == 0 ? 1 : 0);
-    const int exponent = static_cast<int>(max_as_double() >> binary64::mantissa_bits) - binary64::bias;
-    return highest_of<Format> - exponent - ((max_as_double() & binary64::mantissa_mask) >= first_beyond ? 1 : 0);
+    return highest_of<Format> - max_exponent() - ((max_as_double() & binary64::mantissa_mask) >= first_beyond ? 1 : 0);
   }
 
   std::uint64_t elements_ = 0, infs_ = 0, nans_ = 0;

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <type_traits>
@@ -70,20 +69,19 @@ template <class Dtype = half, class Policy, class Real>
   using Format = detail::format_of<Dtype>;
   static_assert(!std::is_same_v<Dtype, double>, "headroom: no loss scale is for gradients in double");
   constexpr auto largest = detail::bit_cast<double>(detail::convert_bits<Format, binary64>(Format::largest_finite_bits));
+  constexpr double largest_at_any_scale = largest / static_cast<double>(smallest_loss_scale);
   constexpr double rounds_to_zero = detail::bit_cast<double>(detail::convert_bits<Format, binary64>(1)) / 2;
   GradientSimulation simulation;
   simulation.final_scale = policy.loss_scale();
   std::size_t measured = 0;
   for (const Real& recorded : max_abs) {
     const auto each = static_cast<double>(recorded);
-    const auto bits = detail::bit_cast<std::uint64_t>(each);
-    if (bits > binary64::sign_mask && bits <= (binary64::sign_mask | binary64::infinity_bits)) {
+    if (detail::is_within(each, -detail::infinity, -detail::smallest_double)) {
       detail::throw_bad_value(("max_abs[" + std::to_string(simulation.steps) + "]").c_str(), each, "0 or more");
     }
     const auto scale = static_cast<double>(policy.loss_scale());
-    // By bits, because -ffast-math knows no Inf. What is below 2^256 times a scale is finite.
-    constexpr std::uint64_t bits_of_2_to_256 = std::uint64_t{256 + binary64::bias} << binary64::mantissa_bits;
-    const bool finite = (bits & binary64::abs_mask) < bits_of_2_to_256 && each * scale <= largest;
+    // What overflows at any scale is judged by its bits, because -ffast-math knows no Inf.
+    const bool finite = detail::is_within(each, 0.0, largest_at_any_scale) && each * scale <= largest;
     if (finite && !detail::is_zero(each)) {
       const int spare =
           std::min(std::ilogb(largest / (each * scale)), std::ilogb(static_cast<double>(largest_loss_scale) / scale));
