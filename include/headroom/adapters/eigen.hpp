@@ -70,8 +70,7 @@ struct elements {
   template <class Self>
   static auto* data(Self& self) {
     // A view is as const as what it looks at, not as its own variable.
-    using Element = std::remove_pointer_t<decltype(std::declval<std::conditional_t<is_view, T, Self>&>().data())>;
-    return const_cast<Element*>(self.data());
+    return const_cast<std::conditional_t<is_view, T, Self>&>(self).data();
   }
   static std::size_t size(const T& self) { return static_cast<std::size_t>(self.size()); }
 };

@@ -74,8 +74,8 @@ struct tensor_traits<T, std::enable_if_t<xt::is_xexpression<T>::value>> {
   template <class Tensor>
   static auto* data(Tensor& tensor) {
     // A view is as const as what it looks at, not as its own variable.
-    using Element = std::remove_pointer_t<decltype(std::declval<std::conditional_t<is_view, T, Tensor>&>().data())>;
-    return const_cast<Element*>(tensor.data() + static_cast<std::ptrdiff_t>(tensor.data_offset()));
+    auto& self = const_cast<std::conditional_t<is_view, T, Tensor>&>(tensor);
+    return self.data() + static_cast<std::ptrdiff_t>(self.data_offset());
   }
   static std::size_t size(const T& tensor) { return static_cast<std::size_t>(tensor.size()); }
   static Layout layout(const T& tensor) {
