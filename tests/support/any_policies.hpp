@@ -32,6 +32,8 @@ struct SetOwnFields {
   }
 };
 template <class Policy>
+using config_t = typename Policy::Config;
+template <class Policy>
 Policy adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set) {
   typename Policy::Config config;
   headroom::detail::loss_scale_config(config) = scale;
@@ -69,7 +71,7 @@ void for_each_adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set,
   std::vector<std::string> used;
   const auto use_one = [&](auto type) {
     using Policy = typename decltype(type)::type;
-    if constexpr (headroom::detail::is_detected_v<headroom::detail::own_config_t, Policy>) {
+    if constexpr (headroom::detail::is_detected_v<config_t, Policy>) {
       if (std::find(used.begin(), used.end(), Policy::policy_name()) != used.end()) return;
       used.push_back(Policy::policy_name());
       use(adaptive<Policy>(scale, set));

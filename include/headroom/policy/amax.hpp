@@ -11,12 +11,10 @@ inline namespace HEADROOM_BUILD {
 
 namespace detail {
 
-inline constexpr std::int32_t log2_unit = 1 << 20;
 /// The logarithm to base 2 of a positive number in units of 2^-20: rounded down, of the straight line between powers of two,
 /// which lies below the true one by at most 0.087.
 [[nodiscard]] constexpr std::int32_t log2_below(const double& value) noexcept {
-  return static_cast<std::int32_t>(bit_cast<std::uint64_t>(value) >> (binary64::mantissa_bits - 20)) -
-         binary64::bias * log2_unit;
+  return static_cast<std::int32_t>(bit_cast<std::uint64_t>(value) >> (binary64::mantissa_bits - 20)) - (binary64::bias << 20);
 }
 
 }  // namespace detail
@@ -90,7 +88,7 @@ class FollowPeak {
   }
 
  private:
-  static constexpr std::int64_t bit = detail::log2_unit, bound = std::int64_t{1} << 49;
+  static constexpr std::int64_t bit = 1 << 20, bound = std::int64_t{1} << 49;
 
   std::int64_t peak_ = 0, mean_ = 0, margin_ = 0;  // in 2^-20 bits; margin 0: no magnitude yet
   std::uint8_t since_ = 0;                         // finite steps since the last overflow, up to 65

@@ -175,29 +175,27 @@ struct NamedLossScale {
 };
 /// What configuration files may name, each with settings of its own. (A template, as is what uses it: see from_state_dict.)
 template <class>
-struct NamedLossScales {
-  static constexpr NamedLossScale all[] = {
-      {"noop", [] { return AnyLossScale(NoOpLossScale()); }},
-      {"constant", [] { return AnyLossScale(ConstantLossScale(LossScaleConfig{}.initial_scale)); }},
-      {"dynamic", [] { return AnyLossScale(DynamicLossScale()); }},
-      {"hysteresis", [] { return AnyLossScale(HysteresisScale()); }},
-      {"hysteresis_refill_on_growth", [] { return AnyLossScale(BasicHysteresisScale<RefillOnGrowth>()); }},
-      {"hysteresis_refill_on_backoff", [] { return AnyLossScale(BasicHysteresisScale<RefillOnBackoff>()); }},
-      {"amax", [] { return AnyLossScale(AmaxLossScale()); }},
-      {"torch", [] { return AnyLossScale(presets::torch()); }},
-      {"apex", [] { return AnyLossScale(presets::apex()); }},
-      {"megatron", [] { return AnyLossScale(presets::megatron()); }},
-      {"deepspeed", [] { return AnyLossScale(presets::deepspeed()); }},
-      {"cerebras_fp16", [] { return AnyLossScale(presets::cerebras_fp16()); }},
-      {"cerebras_cbfloat16", [] { return AnyLossScale(presets::cerebras_cbfloat16()); }},
-      {"fairseq", [] { return AnyLossScale(presets::fairseq()); }},
-      {"jmp", [] { return AnyLossScale(presets::jmp()); }},
-      {"eformer", [] { return AnyLossScale(presets::eformer()); }},
-      {"emily", [] { return AnyLossScale(presets::emily()); }},
-      {"flax", [] { return AnyLossScale(presets::flax()); }},
-      {"keras", [] { return AnyLossScale(presets::keras()); }},
-      {"paddle", [] { return AnyLossScale(presets::paddle()); }},
-  };
+inline constexpr NamedLossScale named_loss_scales[] = {
+    {"noop", [] { return AnyLossScale(NoOpLossScale()); }},
+    {"constant", [] { return AnyLossScale(ConstantLossScale(LossScaleConfig{}.initial_scale)); }},
+    {"dynamic", [] { return AnyLossScale(DynamicLossScale()); }},
+    {"hysteresis", [] { return AnyLossScale(HysteresisScale()); }},
+    {"hysteresis_refill_on_growth", [] { return AnyLossScale(BasicHysteresisScale<RefillOnGrowth>()); }},
+    {"hysteresis_refill_on_backoff", [] { return AnyLossScale(BasicHysteresisScale<RefillOnBackoff>()); }},
+    {"amax", [] { return AnyLossScale(AmaxLossScale()); }},
+    {"torch", [] { return AnyLossScale(presets::torch()); }},
+    {"apex", [] { return AnyLossScale(presets::apex()); }},
+    {"megatron", [] { return AnyLossScale(presets::megatron()); }},
+    {"deepspeed", [] { return AnyLossScale(presets::deepspeed()); }},
+    {"cerebras_fp16", [] { return AnyLossScale(presets::cerebras_fp16()); }},
+    {"cerebras_cbfloat16", [] { return AnyLossScale(presets::cerebras_cbfloat16()); }},
+    {"fairseq", [] { return AnyLossScale(presets::fairseq()); }},
+    {"jmp", [] { return AnyLossScale(presets::jmp()); }},
+    {"eformer", [] { return AnyLossScale(presets::eformer()); }},
+    {"emily", [] { return AnyLossScale(presets::emily()); }},
+    {"flax", [] { return AnyLossScale(presets::flax()); }},
+    {"keras", [] { return AnyLossScale(presets::keras()); }},
+    {"paddle", [] { return AnyLossScale(presets::paddle()); }},
 };
 
 }  // namespace detail
@@ -207,7 +205,7 @@ struct NamedLossScales {
 template <class Table = void>
 [[nodiscard]] std::vector<std::string> loss_scale_names() {
   std::vector<std::string> names;
-  for (const auto& named : detail::NamedLossScales<Table>::all) names.emplace_back(named.name);
+  for (const auto& named : detail::named_loss_scales<Table>) names.emplace_back(named.name);
   return names;
 }
 
@@ -217,7 +215,7 @@ template <class Table = void>
 template <class Table = void>
 [[nodiscard]] AnyLossScale make_loss_scale(std::string_view name, const StateDict& settings = StateDict()) {
   std::string known;
-  for (const auto& named : detail::NamedLossScales<Table>::all) {
+  for (const auto& named : detail::named_loss_scales<Table>) {
     if (name == named.name) return settings.empty() ? named.make() : named.make().with_settings(settings);
     known += detail::concat({known.empty() ? "" : ", ", named.name});
   }
@@ -228,7 +226,7 @@ template <class Table>
 AnyLossScale AnyLossScale::from_state_dict(const StateDict& dict) {
   const StateValue* found = dict.find("policy");
   if (found == nullptr) return DynamicLossScale::from_state_dict(dict);  // which says what is missing
-  for (const auto& named : detail::NamedLossScales<Table>::all) {
+  for (const auto& named : detail::named_loss_scales<Table>) {
     const AnyLossScale policy = named.make();
     if (*found == StateValue(policy.policy_name())) return policy.held_->from_state_dict(dict);
   }

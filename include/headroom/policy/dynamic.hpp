@@ -48,13 +48,6 @@ struct LossScaleConfig {
 
 namespace detail {
 
-struct AnyVisit {
-  template <class... Args>
-  constexpr void operator()(const Args&...) const {}
-};
-template <class Config>
-using if_settings_t = decltype(Config::fields(AnyVisit()));
-
 /// Counters stop here, so that none overflows. At one step per nanosecond that takes 146 years.
 inline constexpr std::int64_t largest_counter = std::int64_t{1} << 62;
 [[nodiscard]] constexpr std::int64_t one_more(std::int64_t counter) noexcept {
@@ -68,6 +61,8 @@ template <class Config>
 [[nodiscard]] constexpr auto loss_scale_config(Config&& config) noexcept -> decltype((config.scale)) {
   return config.scale;
 }
+template <class Config>
+using if_config_t = decltype(detail::loss_scale_config(std::declval<const Config&>()));
 
 /// Throws std::invalid_argument naming both if `value`, which is a number, is above `bound`.
 template <class Number>
@@ -141,11 +136,11 @@ constexpr void check(const Config& config) {
 }  // namespace detail
 
 /// Configurations are compared by the fields that they list.
-template <class Config, class = detail::if_settings_t<Config>>
+template <class Config, class = detail::if_config_t<Config>>
 [[nodiscard]] constexpr bool operator==(const Config& a, const Config& b) noexcept {
   return detail::same_fields(detail::loss_scale_config(a), detail::loss_scale_config(b)) && detail::same_fields(a, b);
 }
-template <class Config, class = detail::if_settings_t<Config>>
+template <class Config, class = detail::if_config_t<Config>>
 [[nodiscard]] constexpr bool operator!=(const Config& a, const Config& b) noexcept {
   return !(a == b);
 }
@@ -241,14 +236,13 @@ struct IgnoreMagnitudes {
 
 namespace detail {
 
+/// The settings that a piece uses: its Config if it has one.
 template <class Piece>
-using own_config_t = typename Piece::Config;
-/// What holds the settings a piece uses as `Config`: the piece itself, or else SharedSettings.
-struct SharedSettings {
-  using Config = LossScaleConfig;
-};
+typename Piece::Config settings_of(int);
 template <class Piece>
-using piece_config_t = own_config_t<std::conditional_t<is_detected_v<own_config_t, Piece>, Piece, SharedSettings>>;
+LossScaleConfig settings_of(...);
+template <class Piece>
+using piece_config_t = decltype(detail::settings_of<Piece>(0));
 
 /// The settings of two pieces together: those of the piece with more of them.
 template <class A, class B, class OfA = piece_config_t<A>, class OfB = piece_config_t<B>>

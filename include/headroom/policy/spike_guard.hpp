@@ -50,7 +50,7 @@ class SpikeGuard {
 
   /// Whether the step of this value should be skipped.
   [[nodiscard]] bool is_spike(const double& value) const noexcept {
-    if (!is_finite(value)) return true;
+    if (!detail::is_within(value, -detail::largest_double, detail::largest_double)) return true;
     const auto seen = static_cast<std::int64_t>(values_.size());
     if (seen < (is_llm_c_ ? window_ : window_ / 2 - 1)) return false;
     const std::size_t first = is_llm_c_ ? 1 : 0;  // under llm.c's rule this value takes the place of the oldest
@@ -69,7 +69,7 @@ class SpikeGuard {
   /// The guard after a step with this value.
   [[nodiscard]] SpikeGuard adjust(const double& value) const {
     SpikeGuard next = *this;
-    if (!is_finite(value)) return next;
+    if (!detail::is_within(value, -detail::largest_double, detail::largest_double)) return next;
     if (static_cast<std::int64_t>(values_.size()) == window_) next.values_.erase(next.values_.begin());
     next.values_.push_back(value);
     return next;
@@ -105,10 +105,6 @@ class SpikeGuard {
   }
 
  private:
-  [[nodiscard]] static bool is_finite(const double& value) noexcept {
-    return detail::is_within(value, -detail::largest_double, detail::largest_double);
-  }
-
   std::int64_t window_;
   double sigmas_;
   bool is_llm_c_;

@@ -110,7 +110,6 @@ class StateReader {
 
  private:
   [[nodiscard]] StateValue take(const char* key) {
-    if (!rest_.contains(key)) throw_invalid_argument({"the key '", key, "' is missing"});
     StateValue taken = rest_.at(key);
     (void)rest_.erase(key);
     return taken;
