@@ -1,4 +1,4 @@
-// expect: headroom_tree_takes_at_most_64_members
+// expect: headroom: HEADROOM_TREE takes at most 64 members
 #include <headroom/tree/tree_traits.hpp>
 
 struct Model {

@@ -107,12 +107,6 @@ struct Ops {
   template <class In, class Out>
   static constexpr PieceKind kind = {list<In, Out>, sizeof(typename In::bits_type), sizeof(typename Out::bits_type)};
 };
-/// The same, but what is stored saturates.
-template <class VerbOps>
-struct Saturating : VerbOps {
-  template <class In, class Out>
-  static constexpr PieceKind kind = VerbOps::template kind<In, saturating<Out>>;
-};
 
 // ---- the list ----
 

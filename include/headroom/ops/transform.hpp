@@ -33,7 +33,10 @@ namespace detail {
 using ScaleOps = Ops<Op::scale>;
 using UnscaleOps = Ops<Op::scale, Op::unscale>;
 using CastOps = Ops<Op::cast>;
-using SaturatingCastOps = Saturating<CastOps>;
+struct SaturatingCastOps {
+  template <class In, class Out>
+  static constexpr PieceKind kind = CastOps::kind<In, saturating<Out>>;
+};
 
 /// The pass of UnscaleOps, and of the two ops that add: the first multiplies by the exact reciprocal of a power of two, the
 /// second divides. Throws std::invalid_argument if loss_scale is not in [2^-126, 2^126].

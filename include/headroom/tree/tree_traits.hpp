@@ -154,6 +154,7 @@ struct Fields {
 };
 template <class Owner, bool Owns, class... Members>
 constexpr auto make_fields(const char* names, Members&... members) {
+  static_assert(sizeof...(Members) <= 64, "headroom: HEADROOM_TREE takes at most 64 members; put some of them into a struct");
   return Fields<Owner, Owns, Members&...>{{members...}, names};
 }
 
@@ -175,26 +176,17 @@ constexpr auto make_fields(const char* names, Members&... members) {
 #define HEADROOM_DETAIL_AND_NO_REFERENCE(m) &&(!::std::is_reference_v<decltype(self.m)>)
 #define HEADROOM_DETAIL_MEMBER(m) , self.m
 
-// "f(a) f(b)" from "a, b". The members are followed by 64 times (), and each of the first 64 slots expands to f(member) or, if
-// it is (), to nothing: `STOP ()` is a call that expands to a comma and NOTHING, which PICK then takes in place of f.
-// clang-format off
-#define HEADROOM_DETAIL_EACH(f, ...)                                                                                          \
-  HEADROOM_DETAIL_SLOTS(f, __VA_ARGS__, (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (),   \
-  (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (), (),     \
-  (), (), (), (), (), (), (), (), (), (), (), (), (), (), )
-#define HEADROOM_DETAIL_SLOTS(f, m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19,    \
-  m20, m21, m22, m23, m24, m25, m26, m27, m28, m29, m30, m31, m32, m33, m34, m35, m36, m37, m38, m39, m40, m41, m42, m43,     \
-  m44, m45, m46, m47, m48, m49, m50, m51, m52, m53, m54, m55, m56, m57, m58, m59, m60, m61, m62, m63, more, ...)              \
-  HEADROOM_DETAIL_8(f, m0, m1, m2, m3, m4, m5, m6, m7) HEADROOM_DETAIL_8(f, m8, m9, m10, m11, m12, m13, m14, m15)             \
-  HEADROOM_DETAIL_8(f, m16, m17, m18, m19, m20, m21, m22, m23) HEADROOM_DETAIL_8(f, m24, m25, m26, m27, m28, m29, m30, m31)   \
-  HEADROOM_DETAIL_8(f, m32, m33, m34, m35, m36, m37, m38, m39) HEADROOM_DETAIL_8(f, m40, m41, m42, m43, m44, m45, m46, m47)   \
-  HEADROOM_DETAIL_8(f, m48, m49, m50, m51, m52, m53, m54, m55) HEADROOM_DETAIL_8(f, m56, m57, m58, m59, m60, m61, m62, m63)   \
-  HEADROOM_DETAIL_PICK(HEADROOM_DETAIL_STOP more, headroom_tree_takes_at_most_64_members, )()
-#define HEADROOM_DETAIL_8(f, a, b, c, d, e, g, h, i)                                                                          \
-  HEADROOM_DETAIL_SLOT(f, a) HEADROOM_DETAIL_SLOT(f, b) HEADROOM_DETAIL_SLOT(f, c) HEADROOM_DETAIL_SLOT(f, d)                 \
-  HEADROOM_DETAIL_SLOT(f, e) HEADROOM_DETAIL_SLOT(f, g) HEADROOM_DETAIL_SLOT(f, h) HEADROOM_DETAIL_SLOT(f, i)
-// clang-format on
-#define HEADROOM_DETAIL_SLOT(f, m) HEADROOM_DETAIL_PICK(HEADROOM_DETAIL_STOP m, f, )(m)
+// "f(a) f(b)" from "a, b" and an end mark, (). STEP is STEP's own successor, so each must wait for another scan: AGAIN is not a
+// call until NOTHING() has gone, and 4 x 16 and more scans are made. `STOP ()` is a call that expands to a comma and NOTHING,
+// which PICK then takes in place of NEXT.
+#define HEADROOM_DETAIL_EACH(f, ...) \
+  HEADROOM_DETAIL_16(HEADROOM_DETAIL_16(HEADROOM_DETAIL_16(HEADROOM_DETAIL_16(HEADROOM_DETAIL_STEP(f, __VA_ARGS__, (), )))))
+#define HEADROOM_DETAIL_16(...) HEADROOM_DETAIL_4(HEADROOM_DETAIL_4(HEADROOM_DETAIL_4(HEADROOM_DETAIL_4(__VA_ARGS__))))
+#define HEADROOM_DETAIL_4(...) HEADROOM_DETAIL_1(HEADROOM_DETAIL_1(HEADROOM_DETAIL_1(HEADROOM_DETAIL_1(__VA_ARGS__))))
+#define HEADROOM_DETAIL_1(...) __VA_ARGS__
+#define HEADROOM_DETAIL_STEP(f, m, ...) HEADROOM_DETAIL_PICK(HEADROOM_DETAIL_STOP m, HEADROOM_DETAIL_NEXT, )(f, m, __VA_ARGS__)
+#define HEADROOM_DETAIL_NEXT(f, m, ...) f(m) HEADROOM_DETAIL_AGAIN HEADROOM_DETAIL_NOTHING()()(f, __VA_ARGS__)
+#define HEADROOM_DETAIL_AGAIN() HEADROOM_DETAIL_STEP
 #define HEADROOM_DETAIL_STOP() , HEADROOM_DETAIL_NOTHING
 #define HEADROOM_DETAIL_NOTHING(...)
 #define HEADROOM_DETAIL_PICK(...) HEADROOM_DETAIL_SECOND(__VA_ARGS__)
