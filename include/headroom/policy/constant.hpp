@@ -85,11 +85,7 @@ class ConstantLossScale : public LossScaleVerbs<ConstantLossScale> {
 
   /// The same with the "initial_scale" of these settings, if they have one.
   [[nodiscard]] ConstantLossScale with_settings(const StateDict& settings) const {
-    float scale = scale_;
-    detail::StateReader read(settings);
-    read.read_scale("initial_scale", scale);
-    read.finish();
-    return ConstantLossScale(scale);
+    return read_from(detail::StateReader(settings), "initial_scale", scale_);
   }
 
   [[nodiscard]] static std::string policy_name() { return "constant"; }
@@ -100,11 +96,7 @@ class ConstantLossScale : public LossScaleVerbs<ConstantLossScale> {
   }
   /// Throws std::invalid_argument naming key and value if one is missing, unknown, of another type or out of range.
   [[nodiscard]] static ConstantLossScale from_state_dict(const StateDict& dict) {
-    detail::StateReader read(dict, policy_name());
-    float scale = 0.0F;
-    read.read_scale("loss_scale", scale);
-    read.finish();
-    return ConstantLossScale(scale);
+    return read_from(detail::StateReader(dict, policy_name()), "loss_scale", 1.0F);
   }
 
   friend constexpr bool operator==(const ConstantLossScale& a, const ConstantLossScale& b) noexcept {
@@ -113,6 +105,12 @@ class ConstantLossScale : public LossScaleVerbs<ConstantLossScale> {
   friend constexpr bool operator!=(const ConstantLossScale& a, const ConstantLossScale& b) noexcept { return !(a == b); }
 
  private:
+  [[nodiscard]] static ConstantLossScale read_from(detail::StateReader read, const char* key, float scale) {
+    read.read_scale(key, scale);
+    read.finish();
+    return ConstantLossScale(scale);
+  }
+
   float scale_;
 };
 

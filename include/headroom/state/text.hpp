@@ -50,7 +50,8 @@ class TextReader {
       text_.remove_prefix(line_.size() < text_.size() ? line_.size() + 1 : line_.size());
       rest_ = line_;
       if (is_at_end()) continue;
-      std::string key = rest_.front() == '"' ? read_quoted() : read_key();
+      if (rest_.front() == '=') fail("expected a key");
+      std::string key = rest_.front() == '"' ? read_quoted() : std::string(read_word());
       if (!take('=')) fail("expected '=' after the key '" + key + "'");
       StateValue value = read_value();
       if (!is_at_end()) fail("more than a value");
@@ -74,11 +75,6 @@ class TextReader {
     const bool is_there = !rest_.empty() && rest_.front() == c;
     if (is_there) rest_.remove_prefix(1);
     return is_there;
-  }
-  std::string read_key() {
-    const std::string_view key = read_word();
-    if (key.empty()) fail("expected a key");
-    return std::string(key);
   }
   std::string_view read_word() {
     std::size_t length = 0;
