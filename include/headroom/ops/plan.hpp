@@ -53,10 +53,8 @@ class Buffer {
   [[nodiscard]] T* limit() noexcept { return limit_; }
   void end_at(T* end) noexcept { end_ = end; }
   [[nodiscard]] std::size_t size() const noexcept { return static_cast<std::size_t>(end_ - begin_); }
-  [[nodiscard]] T* begin() noexcept { return begin_; }
-  [[nodiscard]] T* end() noexcept { return end_; }
-  [[nodiscard]] const T* begin() const noexcept { return begin_; }
-  [[nodiscard]] const T* end() const noexcept { return end_; }
+  [[nodiscard]] T* begin() const noexcept { return begin_; }
+  [[nodiscard]] T* end() const noexcept { return end_; }
 
  private:
   struct alignas(std::max_align_t) Block {

@@ -243,7 +243,13 @@ struct branch<branch_kind::dynamic> {
   template <class Visit, class First, class Second>
   static void walk(const Path& path, Visit& visit, First& first, Second& second) {
     with_view(first, [&](auto&& source) {
-      with_view(second, [&](auto&& destination) { walk_views(path, visit, source, destination); });
+      with_view(second, [&](auto&& destination) {
+        if constexpr (node_kind_v<decltype(source)> == node_kind_v<decltype(destination)>) {
+          detail::walk(path, visit, source, destination);
+        } else {
+          throw_structure_differs(path, {"a floating-point tensor faces something else"});
+        }
+      });
     });
   }
   template <class To, class T>
@@ -259,14 +265,6 @@ struct branch<branch_kind::dynamic> {
       tree_traits<bare<Node>>::with_view(node, std::forward<F>(f));
     } else {
       f(node);
-    }
-  }
-  template <class Visit, class Source, class Destination>
-  static void walk_views(const Path& path, Visit& visit, Source& source, Destination& destination) {
-    if constexpr (node_kind_v<Source> != node_kind_v<Destination>) {
-      throw_structure_differs(path, {"a floating-point tensor faces something else"});
-    } else {
-      detail::walk(path, visit, source, destination);
     }
   }
 };
