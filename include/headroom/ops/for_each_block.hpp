@@ -14,7 +14,7 @@ namespace detail {
 /// Casts into float, whatever is read.
 struct BlockOps {
   template <class In, class>
-  static constexpr const PieceKind& kind = Ops<Op::cast>::kind<In, binary32>;
+  static constexpr PieceKind kind = Ops<Op::cast>::kind<In, binary32>;
 };
 
 /// Floats of a block. 4 KiB: small beside a first cache, which the other streams of an optimizer go through as well, and large
@@ -46,7 +46,7 @@ void run_blocks(const Plan& plan, std::size_t begin, std::size_t end, F& f) {
   std::size_t position = 0;  // of the leaf
   for (const Plan::Run& run : plan.runs()) {
     const Kernel kernel = run.kind->kernels[0][isa_index()];
-    const bool is_as_it_lies = run.depth == 0 && run.kind == &Ops<Op::cast>::kind<binary32, binary32>;
+    const bool is_as_it_lies = run.depth == 0 && run.kind == &BlockOps::kind<binary32, binary32>;
     for (const Piece* piece = plan.begin(run); piece != plan.end(run) && position < end; position += piece++->size) {
       const std::size_t last = up(end - position) < piece->size ? up(end - position) : piece->size;
       for (std::size_t at = begin > position ? up(begin - position) : 0, n = 0; at < last; at += n) {
