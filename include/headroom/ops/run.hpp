@@ -271,6 +271,12 @@ struct LonePiece {
     piece = {source, destination, size};
     kind = &its_kind;
   }
+  /// Apart from the walk: in one function with it, a single vector took half a nanosecond longer.
+  [[nodiscard]] Found run(const Pass& pass) const {
+    Found found{0, 0.0};
+    kind->kernels[pass.op][isa_index()](&piece, &piece + 1, pass.factor, false, found);
+    return found;
+  }
 };
 /// Whether a tree is, by its type, one leaf whose elements lie side by side.
 template <class Tree>
@@ -297,9 +303,7 @@ Found plan_and_run(const Executor& executor, const Pass& pass, Trees&... trees) 
     if (((detail::size_of(trees) <= chunk_size) && ...)) {
       LonePiece lone;
       detail::walk_trees<VerbOps, access>(lone, trees...);
-      Found found{0, 0.0};
-      lone.kind->kernels[pass.op][isa_index()](&lone.piece, &lone.piece + 1, pass.factor, false, found);
-      return found;
+      return lone.run(pass);
     }
   }
   return detail::plan_then_run<VerbOps, access>(executor, pass, trees...);
