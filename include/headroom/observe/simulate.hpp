@@ -43,7 +43,6 @@ void simulate_step(Policy& policy, bool finite, const Found& found, Simulation& 
   simulation.skipped += finite ? 0U : 1U;
   simulation.scales.push_back(policy.loss_scale());
   policy = policy.adjust(found);
-  simulation.final_scale = policy.loss_scale();
 }
 
 }  // namespace detail
@@ -53,8 +52,8 @@ template <class Policy>
 [[nodiscard]] Simulation simulate(Policy policy, const std::vector<bool>& grads_finite) {
   static_assert(is_loss_scale_v<Policy>, "headroom: simulate takes a loss scale as its first argument (see is_loss_scale_v)");
   Simulation simulation;
-  simulation.final_scale = policy.loss_scale();
   for (const bool finite : grads_finite) detail::simulate_step(policy, finite, finite, simulation);
+  simulation.final_scale = policy.loss_scale();
   return simulation;
 }
 
@@ -72,7 +71,6 @@ template <class Dtype = half, class Policy, class Real>
   constexpr double largest_at_any_scale = largest / static_cast<double>(smallest_loss_scale);
   constexpr double rounds_to_zero = detail::bit_cast<double>(detail::convert_bits<Format, binary64>(1)) / 2;
   GradientSimulation simulation;
-  simulation.final_scale = policy.loss_scale();
   std::size_t measured = 0;
   for (const Real& recorded : max_abs) {
     const auto each = static_cast<double>(recorded);
@@ -92,6 +90,7 @@ template <class Dtype = half, class Policy, class Real>
     const double seen = !finite ? detail::infinity : each * scale <= rounds_to_zero ? 0.0 : each;
     detail::simulate_step(policy, finite, GradientReport{finite, seen}, simulation);
   }
+  simulation.final_scale = policy.loss_scale();
   if (measured > 0) simulation.wasted_bits /= static_cast<double>(measured);
   return simulation;
 }

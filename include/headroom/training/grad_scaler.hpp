@@ -281,12 +281,6 @@ class GradScaler {
 
   /// The scale of the gradients of this iteration.
   [[nodiscard]] float gradient_scale() const { return iteration_scale_ > 0.0F ? iteration_scale_ : get_scale(); }
-  void check_has_scale(const detail::GradientsSeen& seen) const {
-    if (!needs_scale_ || has_scaled_ || !seen.has_elements) return;
-    detail::throw_logic_error(
-        {"no loss has been scaled since the last update, so these gradients are of an earlier iteration: call scale and "
-         "backward first, or leave out the step of this batch; call update when all optimizers have been stepped"});
-  }
   [[nodiscard]] std::optional<GradientReport> report_of_all() const {
     std::optional<GradientReport> all;
     for (const detail::OptimizerState& state : states_) {
@@ -331,7 +325,11 @@ class GradScaler {
   }
   /// The gradients count as an overflow until `decide` has returned, and if a pass or the reducer throws.
   detail::OptimizerState& add_state(const void* optimizer, const detail::GradientsSeen& seen) {
-    check_has_scale(seen);
+    if (needs_scale_ && !has_scaled_ && seen.has_elements) {
+      detail::throw_logic_error(
+          {"no loss has been scaled since the last update, so these gradients are of an earlier iteration: call scale and "
+           "backward first, or leave out the step of this batch; call update when all optimizers have been stepped"});
+    }
     iteration_scale_ = gradient_scale();
     detail::OptimizerState& state = states_.emplace_back();
     state.optimizer = optimizer;

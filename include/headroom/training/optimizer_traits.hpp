@@ -75,21 +75,6 @@ using gradients_t = decltype(optimizer_traits<Optimizer>::gradients(std::declval
 template <class Optimizer, class... Args>
 using step_t = decltype(optimizer_traits<Optimizer>::step(std::declval<Optimizer&>(), std::declval<Args>()...));
 
-template <class Optimizer>
-constexpr bool check_is_optimizer() {
-  constexpr bool is_optimizer = is_detected_v<gradients_t, Optimizer>;
-  static_assert(is_optimizer,
-                "headroom: this is no optimizer: give it members gradients(), which returns a reference to the tree of its "
-                "gradients, and step(...), or specialise headroom::optimizer_traits<T>");
-  if constexpr (is_optimizer) {
-    using Gradients = gradients_t<Optimizer>;
-    static_assert(std::is_lvalue_reference_v<Gradients> || !owns_elements_v<Gradients>,
-                  "headroom: the gradients of this optimizer come as a copy, so that what is done to them would be lost: "
-                  "return a reference to them, or a tree of views");
-  }
-  return is_optimizer;
-}
-
 // ---- what an optimizer, or its traits, may say ----
 
 template <class T>
@@ -228,9 +213,15 @@ struct HowToUnscale {
 /// What the type of an optimizer tells. `IsNoop`: its gradients are never scaled.
 template <class Optimizer, bool IsNoop>
 struct OptimizerFacts {
-  static_assert(check_is_optimizer<Optimizer>());
+  static_assert(is_detected_v<gradients_t, Optimizer>,
+                "headroom: this is no optimizer: give it members gradients(), which returns a reference to the tree of its "
+                "gradients, and step(...), or specialise headroom::optimizer_traits<T>");
   using Traits = optimizer_traits<Optimizer>;
-  using Tree = std::remove_reference_t<gradients_t<Optimizer>>;
+  using Gradients = gradients_t<Optimizer>;
+  using Tree = std::remove_reference_t<Gradients>;
+  static_assert(std::is_lvalue_reference_v<Gradients> || !owns_elements_v<Gradients>,
+                "headroom: the gradients of this optimizer come as a copy, so that what is done to them would be lost: "
+                "return a reference to them, or a tree of views");
   template <bool Clips>
   using Passes = detail::Passes<Traits, Tree, Clips>;
   static constexpr bool is_deferred = says_v<takes_factor_t, Optimizer>;
