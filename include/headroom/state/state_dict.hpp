@@ -52,14 +52,14 @@ class StateValue {
   StateValue(std::string value) : value_(std::move(value)) {}
   StateValue(std::string_view value) : value_(std::string(value)) {}
   StateValue(const char* value) : value_(std::string(value)) {}
-  StateValue(std::vector<double> value) : value_(std::move(value)) {}
+  StateValue(std::vector<double> value) : value_(List{std::move(value)}) {}
   StateValue(std::nullptr_t) = delete;
 
   [[nodiscard]] bool is_integer() const noexcept { return is<std::int64_t>(); }
   [[nodiscard]] bool is_real() const noexcept { return is<double>(); }
   [[nodiscard]] bool is_text() const noexcept { return is<std::string>(); }
   [[nodiscard]] bool is_boolean() const noexcept { return is<bool>(); }
-  [[nodiscard]] bool is_list() const noexcept { return is<std::vector<double>>(); }
+  [[nodiscard]] bool is_list() const noexcept { return is<List>(); }
 
   /// The integer. Throws std::invalid_argument saying what the value is if it is of another kind; so do the others.
   [[nodiscard]] std::int64_t integer() const { return as<std::int64_t>("a whole number"); }
@@ -67,13 +67,17 @@ class StateValue {
   [[nodiscard]] const double& real() const { return as<double>("a real number"); }
   [[nodiscard]] const std::string& text() const { return as<std::string>("a text"); }
   [[nodiscard]] bool boolean() const { return as<bool>("true or false"); }
-  [[nodiscard]] const std::vector<double>& list() const { return as<std::vector<double>>("a list of numbers"); }
+  [[nodiscard]] const std::vector<double>& list() const { return as<List>("a list of numbers").numbers; }
 
   /// Equal if their texts are, or as true and 1 are: 1 differs from 1.0, 0.0 from -0.0, and a NaN equals itself.
   friend bool operator==(const StateValue& a, const StateValue& b) { return a.compared() == b.compared(); }
   friend bool operator!=(const StateValue& a, const StateValue& b) { return !(a == b); }
 
  private:
+  /// A type of headroom's, so that units with unlike flags do not share the code of the variant.
+  struct List {
+    std::vector<double> numbers;
+  };
   template <class T>
   [[nodiscard]] bool is() const noexcept {
     return std::holds_alternative<T>(value_);
@@ -85,7 +89,7 @@ class StateValue {
   }
   [[nodiscard]] std::string compared() const { return is_boolean() ? (boolean() ? "1" : "0") : detail::to_text(*this); }
 
-  std::variant<std::int64_t, double, std::string, bool, std::vector<double>> value_;
+  std::variant<std::int64_t, double, std::string, bool, List> value_;
 };
 
 namespace detail {
