@@ -14,7 +14,6 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace headroom {
@@ -40,56 +39,54 @@ class StateValue {
  public:
   StateValue() = default;  ///< the integer 0
   template <class Number, std::enable_if_t<detail::is_state_integer<Number>, int> = 0>
-  StateValue(Number value) : value_(static_cast<std::int64_t>(value)) {
-    if (std::is_unsigned_v<Number> && integer() < 0) {
+  StateValue(Number value) : integer_(static_cast<std::int64_t>(value)) {
+    if (std::is_unsigned_v<Number> && integer_ < 0) {
       detail::throw_invalid_argument({std::to_string(value), " is too large for a StateValue"});
     }
   }
   template <class Flag, std::enable_if_t<std::is_same_v<Flag, bool>, int> = 0>  // no pointer becomes one
-  StateValue(Flag value) : value_(value) {}
-  StateValue(float value) : value_(static_cast<double>(value)) {}
-  StateValue(double value) : value_(value) {}
-  StateValue(std::string value) : value_(std::move(value)) {}
-  StateValue(std::string_view value) : value_(std::string(value)) {}
-  StateValue(const char* value) : value_(std::string(value)) {}
-  StateValue(std::vector<double> value) : value_(List{std::move(value)}) {}
+  StateValue(Flag value) : kind_(Kind::boolean), integer_(value ? 1 : 0) {}
+  StateValue(float value) : kind_(Kind::real), real_(static_cast<double>(value)) {}
+  StateValue(double value) : kind_(Kind::real), real_(value) {}
+  StateValue(std::string value) : kind_(Kind::text), text_(std::move(value)) {}
+  StateValue(std::string_view value) : kind_(Kind::text), text_(value) {}
+  StateValue(const char* value) : kind_(Kind::text), text_(value) {}
+  StateValue(std::vector<double> value) : kind_(Kind::list), list_(std::move(value)) {}
   StateValue(std::nullptr_t) = delete;
 
-  [[nodiscard]] bool is_integer() const noexcept { return is<std::int64_t>(); }
-  [[nodiscard]] bool is_real() const noexcept { return is<double>(); }
-  [[nodiscard]] bool is_text() const noexcept { return is<std::string>(); }
-  [[nodiscard]] bool is_boolean() const noexcept { return is<bool>(); }
-  [[nodiscard]] bool is_list() const noexcept { return is<List>(); }
+  [[nodiscard]] bool is_integer() const noexcept { return kind_ == Kind::integer; }
+  [[nodiscard]] bool is_real() const noexcept { return kind_ == Kind::real; }
+  [[nodiscard]] bool is_text() const noexcept { return kind_ == Kind::text; }
+  [[nodiscard]] bool is_boolean() const noexcept { return kind_ == Kind::boolean; }
+  [[nodiscard]] bool is_list() const noexcept { return kind_ == Kind::list; }
 
   /// The integer. Throws std::invalid_argument saying what the value is if it is of another kind; so do the others.
-  [[nodiscard]] std::int64_t integer() const { return as<std::int64_t>("a whole number"); }
+  [[nodiscard]] std::int64_t integer() const { return expect(Kind::integer, "a whole number"), integer_; }
   /// A reference into this value.
-  [[nodiscard]] const double& real() const { return as<double>("a real number"); }
-  [[nodiscard]] const std::string& text() const { return as<std::string>("a text"); }
-  [[nodiscard]] bool boolean() const { return as<bool>("true or false"); }
-  [[nodiscard]] const std::vector<double>& list() const { return as<List>("a list of numbers").numbers; }
+  [[nodiscard]] const double& real() const { return expect(Kind::real, "a real number"), real_; }
+  [[nodiscard]] const std::string& text() const { return expect(Kind::text, "a text"), text_; }
+  [[nodiscard]] bool boolean() const { return expect(Kind::boolean, "true or false"), integer_ != 0; }
+  [[nodiscard]] const std::vector<double>& list() const { return expect(Kind::list, "a list of numbers"), list_; }
 
   /// Equal if their texts are, or as true and 1 are: 1 differs from 1.0, 0.0 from -0.0, and a NaN equals itself.
   friend bool operator==(const StateValue& a, const StateValue& b) { return a.compared() == b.compared(); }
   friend bool operator!=(const StateValue& a, const StateValue& b) { return !(a == b); }
 
  private:
-  /// A type of headroom's, so that units with unlike flags do not share the code of the variant.
-  struct List {
-    std::vector<double> numbers;
-  };
-  template <class T>
-  [[nodiscard]] bool is() const noexcept {
-    return std::holds_alternative<T>(value_);
-  }
-  template <class T>
-  [[nodiscard]] const T& as(const char* expected) const {
-    if (const T* value = std::get_if<T>(&value_)) return *value;
+  // Not a std::variant: including that costs a policy by itself a third of its compile time.
+  enum class Kind : unsigned char { integer, real, text, boolean, list };
+
+  [[nodiscard]] std::string compared() const { return is_boolean() ? std::to_string(integer_) : detail::to_text(*this); }
+  void expect(Kind kind, const char* expected) const {
+    if (kind_ == kind) return;
     detail::throw_invalid_argument({"a value of a state is ", detail::to_text(*this), "; it must be ", expected});
   }
-  [[nodiscard]] std::string compared() const { return is_boolean() ? (boolean() ? "1" : "0") : detail::to_text(*this); }
 
-  std::variant<std::int64_t, double, std::string, bool, List> value_;
+  Kind kind_ = Kind::integer;
+  std::int64_t integer_ = 0;
+  double real_ = 0.0;
+  std::string text_;
+  std::vector<double> list_;
 };
 
 namespace detail {
