@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/bits.hpp"
@@ -38,6 +39,16 @@ constexpr LossScaleConfig with_bounds(float initial, float min, float max) {
   return config;
 }
 constexpr DynamicLossScale start(every_third_step());
+
+/// Of the namespace headroom by its argument, with a scale that is no LossScaleConfig.
+template <class T>
+struct Quantized {
+  float scale;
+};
+template <class T>
+using equality_t = decltype(std::declval<const T&>() == std::declval<const T&>());
+template <class T>
+using inequality_t = decltype(std::declval<const T&>() != std::declval<const T&>());
 
 // Rule 1: growth after growth_interval finite steps, and a new count.
 static_assert(start.loss_scale() == 32768.0F && start.counter() == 0);
@@ -326,4 +337,12 @@ TEST_CASE("settings are equal where every field is") {
   CHECK(HysteresisConfig{config, 2} != HysteresisConfig{config, 3});
   CHECK(headroom::DelayedShiftConfig{config, 1, false} != headroom::DelayedShiftConfig{config, 1, true});
   CHECK(headroom::ToleranceConfig{config, 0.0} != headroom::ToleranceConfig{config, 0.25});
+}
+
+TEST_CASE("settings are compared, and no other type that has a scale") {
+  using headroom::detail::is_detected_v;
+  static_assert(is_detected_v<equality_t, HysteresisConfig> && is_detected_v<inequality_t, HysteresisConfig>);
+  static_assert(!is_detected_v<equality_t, Quantized<GradientReport>>);
+  static_assert(!is_detected_v<inequality_t, Quantized<GradientReport>>);
+  SUCCEED();
 }

@@ -61,8 +61,8 @@ template <class Config>
 [[nodiscard]] constexpr auto loss_scale_config(Config&& config) noexcept -> decltype((config.scale)) {
   return config.scale;
 }
-template <class Config>
-using if_config_t = decltype(detail::loss_scale_config(std::declval<const Config&>()));
+template <class Config, class Found = decltype(detail::loss_scale_config(std::declval<const Config&>()))>
+using if_config_t = std::enable_if_t<std::is_same_v<Found, const LossScaleConfig&>>;
 
 /// Throws std::invalid_argument naming both if `value`, which is a number, is above `bound`.
 template <class Number>
