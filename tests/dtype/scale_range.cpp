@@ -57,6 +57,9 @@ TEST_CASE("is_within judges doubles by their bits", "[kernel]") {
 }
 
 TEST_CASE("is_power_of_two over all exponents", "[kernel]") {
+  using headroom::detail::power_of_two;
+  static_assert(power_of_two(127) == largest_loss_scale && power_of_two(-127) == smallest_loss_scale &&
+                power_of_two(3) == 8.0F);
   static_assert(is_power_of_two(1.0F) && is_power_of_two(smallest_loss_scale) && is_power_of_two(largest_loss_scale));
   static_assert(!is_power_of_two(3.0F) && !is_power_of_two(1000.0F) && !is_power_of_two(0x1.000002p5F) &&
                 !is_power_of_two(65504.0F));

@@ -188,6 +188,7 @@ TEST_CASE("histograms of leaves add up to that of the tree") {
   std::mt19937 random(support::seed);
   std::vector<float> many(3000);
   for (float& element : many) support::set_bits(element, static_cast<std::uint32_t>(random()));
+  many[0] = 0x1p-149F, many[1] = 0x1p127F;  // the first and the last exponent that are counted
   const auto tree = std::make_tuple(many, 1, std::map<std::string, std::vector<half>>{{"b", {half(3.0F)}}, {"c", {}}}, 1e30);
   std::vector<ExponentHistogram> leaves;
   headroom::for_each_leaf(tree, [&](const auto& leaf) { leaves.push_back(exponent_histogram(leaf)); });

@@ -313,6 +313,7 @@ TEST_CASE("a matrix and its transpose; parts of one matrix lie between each othe
   float* const data = memory.data();
   const Strided<float> matrix{data, {6, 6}, {6, 1}}, transpose{data, {6, 6}, {1, 6}};
   check_overlap(memory, matrix, transpose);
+  check_overlap(memory, Strided<half>{reinterpret_cast<half*>(data), {18}, {2}}, Strided<float>{data, {18}, {2}});
   check_overlap(memory, Strided<float>{data, {18}, {2}}, Strided<float>{data, {18}, {1}});
   check_overlap(memory, Strided<float>{data, {5, 6}, {6, 1}}, span<float>(data + 6, 30));  // flat and dense
   headroom::cast_into(Strided<float>{data, {6, 2}, {6, 1}}, Strided<float>{data + 2, {6, 2}, {6, 1}});

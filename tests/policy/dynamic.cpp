@@ -80,6 +80,7 @@ static_assert(after(DynamicLossScale(by_a_tenth()), "-").loss_scale() == static_
 // A report says the same as its `finite`.
 static_assert(start.adjust(GradientReport{false, 1.0}) == start.adjust(false));
 static_assert(start.adjust(GradientReport{true, 0.0}) == start.adjust(true));
+static_assert(start.with_loss_scale(2.0F) != start && above_floor != start);
 
 static_assert(noexcept(start.adjust(true)) && noexcept(start.adjust(GradientReport{})));
 static_assert(std::is_trivially_copyable_v<DynamicLossScale>);

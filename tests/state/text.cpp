@@ -128,7 +128,10 @@ TEST_CASE("what cannot be read is refused with its line") {
   CHECK_THAT(error_of("a = 1\na = 2"), ContainsSubstring("line 2 of a state, 'a = 2': the key 'a' is there twice"));
   CHECK_THAT(error_of("a = \"x"), ContainsSubstring("a quote is not closed"));
   CHECK_THAT(error_of("a = \"\\x41"), ContainsSubstring("a quote is not closed"));
-  CHECK_THAT(error_of("a = \"\\n\""), ContainsSubstring("two hexadecimal digits"));
+  for (const char* bad : {"\\n", "\\n41", "\\x4", "\\x4g"}) {
+    CHECK_THAT(error_of("a = \"" + std::string(bad) + '"'), ContainsSubstring("two hexadecimal digits"));
+  }
+  CHECK_THAT(error_of("a = " + std::string(300, 'x')), ContainsSubstring("'a = " + std::string(196, 'x') + "': "));
   CHECK_THAT(error_of("a = 1 2"), ContainsSubstring("more than a value"));
   CHECK_THAT(error_of("a = 9223372036854775808"), ContainsSubstring("'9223372036854775808' is beyond 64 bits"));
   for (const char* bad : {"1.2.3", "1e", "1x", "-", "--1", "+1", "1e999", "0x", "0x1p", "0x.p1", "0xgp1", "0x1p1x", "-0x-0p0",

@@ -218,10 +218,9 @@ TEST_CASE("what is thrown over there arrives here, and the next iteration begins
   const auto calls = {+[](AsyncGradScaler<>& s, Throws&) { s.synchronize(); },
                       +[](AsyncGradScaler<>& s, Throws&) { (void)s.policy(true); },
                       +[](AsyncGradScaler<>& s, Throws& o) {
-                        for (int i = 0; i < 1000000; ++i) {  // a submit does not wait
-                          (void)s.submit(o);
-                          s.update();
-                        }
+                        s.update();  // does not wait for it, nor does a submit
+                        (void)s.submit(o);
+                        s.update();
                       }};
   for (const auto call : calls) {
     optimizer.throws = true;
@@ -234,8 +233,6 @@ TEST_CASE("what is thrown over there arrives here, and the next iteration begins
       CHECK(false);
     } catch (const std::runtime_error& error) {
       CHECK(std::string(error.what()) == "disk full");
-    } catch (const std::logic_error&) {  // the last one: submitted twice, before the error was seen
-      CHECK_THROWS_AS(scaler.synchronize(), std::runtime_error);
     }
     CHECK_THROWS_AS(thrown.get(), std::runtime_error);
     CHECK_THROWS_AS(dropped.get(), std::runtime_error);

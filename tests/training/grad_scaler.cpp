@@ -550,6 +550,12 @@ TEST_CASE("a policy that is set is that of the next iteration, and knows nothing
     CHECK(scaler.step(b).loss_scale == 32.0F);
     scaler.update();
     CHECK(scaler.get_scale() == 16.0F);
+    scaler.update(0.5F);
+    b.grads = {scaler.scale(infinity())};
+    CHECK(scaler.step(b).loss_scale == 0.5F);
+    scaler.set_policy(presets::torch(64.0));
+    scaler.update();
+    CHECK(scaler.get_scale() == 64.0F);
   }
 }
 
@@ -575,6 +581,10 @@ TEST_CASE("on_floor is called for an overflow at the floor, after the update") {
   overflow();
   CHECK(calls == 0);
   overflow();
+  CHECK(calls == 1);
+  Sgd finite{{1.0F}, {1.0F}};
+  CHECK_FALSE(scaler.step(finite).skipped);
+  scaler.update();
   CHECK(calls == 1);
   CHECK_THROWS_AS(overflow(), std::runtime_error);
   CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: no optimizer"));  // it was done

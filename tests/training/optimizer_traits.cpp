@@ -130,6 +130,12 @@ TEST_CASE("traits of a user's own, a tree of views, a step that returns nothing,
   CHECK(result.report.max_abs == 1.0);
 }
 
+TEST_CASE("gradients begin with the first leaf that has elements") {
+  std::vector<Weights> some{{}, {1.0F}, {2.0F}}, none{{}, {}};
+  CHECK(headroom::detail::look_at(some).first == some[1].data());
+  CHECK_FALSE(headroom::detail::look_at(none).has_elements);
+}
+
 TEST_CASE("arguments of a step go through, by value and by reference") {
   struct Optimizer : Sgd {
     void step(std::unique_ptr<int> number, Weights& log, const std::string& name) {

@@ -64,7 +64,11 @@ TEST_CASE("a loop nest reaches the elements of both tensors, each with its own c
     std::vector<Dimension> dimensions(static_cast<std::size_t>(in(0, 4)));
     for (Dimension& dimension : dimensions) dimension = {in(1, 4), in(-12, 12), in(-12, 12)};
     const LoopNest nest = nest_of(dimensions);
-    wrong += places_of({nest.dimensions, nest.dimensions + nest.depth}) != places_of(dimensions) ? 1U : 0U;
+    const Places places = places_of(dimensions);
+    wrong += places_of({nest.dimensions, nest.dimensions + nest.depth}) != places ? 1U : 0U;
+    Places side_by_side;
+    for (std::ptrdiff_t k = 0; side_by_side.size() < places.size(); ++k) side_by_side.emplace_back(k, k);
+    wrong += nest.is_contiguous() != (places == side_by_side) ? 1U : 0U;
     for (int j = 1; j < nest.depth; ++j) {
       unsorted +=
           std::abs(nest.dimensions[j - 1].destination_stride) < std::abs(nest.dimensions[j].destination_stride) ? 1U : 0U;

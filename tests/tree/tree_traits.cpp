@@ -120,6 +120,8 @@ TEST_CASE("HEADROOM_TREE in a class template, in a struct and after it and of pr
 }
 
 TEST_CASE("HEADROOM_TREE takes 64 members, in their order") {
+  using headroom::detail::are_members;
+  static_assert(are_members("a, b") && !are_members("a, b.c") && !are_members("b->c") && !are_members("b()"));
   users::SixtyFour tree{};
   float count = 0.0F;
   headroom::for_each_leaf(tree, [&](float& leaf) { leaf = count++; });
