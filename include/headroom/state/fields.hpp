@@ -57,7 +57,12 @@ constexpr void check_fields(const T& object, const Args&... args) {
             args...);
 }
 
-[[nodiscard]] inline StateDict new_state(std::string_view kind) { return {{"version", state_version}, {"policy", kind}}; }
+[[nodiscard]] inline StateDict new_state(std::string_view kind) {
+  StateDict state;
+  state.set("version", state_version);
+  state.set("policy", kind);
+  return state;
+}
 template <class T, class... Args>
 void write_fields(StateDict& state, const T& object, const Args&... args) {
   T::fields([&](const char* key, auto member, const auto&...) { state.set(key, object.*member); }, args...);
@@ -68,10 +73,10 @@ void write_fields(StateDict& state, const T& object, const Args&... args) {
 class StateReader {
  public:
   /// Of settings, of which any may be missing.
-  explicit StateReader(const StateDict& settings) : rest_(settings) {}
+  explicit StateReader(StateDict settings) : rest_(std::move(settings)) {}
   /// Of a state of this kind. The scale that an AsyncGradScaler had in flight is no policy's, but must be one.
-  StateReader(const StateDict& state, std::string_view kind) : rest_(state) {
-    if (state.empty())
+  StateReader(StateDict state, std::string_view kind) : rest_(std::move(state)) {
+    if (rest_.empty())
       throw_invalid_argument({"the key 'version' is missing: the state is empty, as that of a disabled scaler is"});
     float main_scale = 1.0F;
     read_scale("main_scale", main_scale);
@@ -103,14 +108,15 @@ class StateReader {
 
   /// Call after the last field: throws if there is an entry that none of them asked for.
   void finish() const {
-    for (const auto& [key, value] : rest_) {
-      throw_invalid_argument({"the key '", key, "' is unknown; its value is ", to_text(value)});
+    for (const StateDict::Entry& entry : rest_) {
+      throw_invalid_argument({"the key '", entry.first, "' is unknown; its value is ", to_text(entry.second)});
     }
   }
 
  private:
   [[nodiscard]] StateValue take(const char* key) {
-    StateValue taken = rest_.at(key);
+    (void)rest_.at(key);  // throws if it is missing
+    StateValue taken = std::move(rest_[key]);
     (void)rest_.erase(key);
     return taken;
   }

@@ -137,11 +137,11 @@ class StateDict {
   }
 
   /// Adds an entry. Throws std::invalid_argument if the key exists already.
-  void add(std::string key, StateValue value) {
+  void add(std::string_view key, StateValue value) {
     if (contains(key)) {
       detail::throw_invalid_argument({"the key '", key, "' is there twice, the second time with ", detail::to_text(value)});
     }
-    entries_.push_back({std::move(key), std::move(value)});
+    set(key, std::move(value));
   }
   /// The value of a key, which is added with the value 0 if it does not exist.
   StateValue& operator[](std::string_view key) {
@@ -152,9 +152,10 @@ class StateDict {
   void set(std::string_view key, StateValue value) { (*this)[key] = std::move(value); }
   /// Whether there was such a key.
   bool erase(std::string_view key) {
-    const std::size_t i = position(key);
+    std::size_t i = position(key);
     if (i == size()) return false;
-    entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
+    while (++i < size()) entries_[i - 1] = std::move(entries_[i]);
+    entries_.pop_back();
     return true;
   }
 
@@ -210,8 +211,9 @@ inline constexpr std::uint64_t first_digest = 0xcbf29ce484222325;
 /// cryptographic.
 [[nodiscard]] inline std::uint64_t digest(const StateDict& state) {
   std::uint64_t result = detail::first_digest;
-  for (const auto& [key, value] : state) {
-    result = detail::digest_with(result, key);
+  for (const StateDict::Entry& entry : state) {
+    const StateValue& value = entry.second;
+    result = detail::digest_with(result, entry.first);
     result = value.is_real() ? detail::digest_with(result, detail::bit_cast<std::uint64_t>(value.real()))
                              : detail::digest_with(result, detail::to_text(value));
   }
