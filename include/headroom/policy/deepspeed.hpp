@@ -2,8 +2,8 @@
 
 #include <headroom/config.hpp>
 #include <headroom/policy/dynamic.hpp>
+#include <headroom/policy/hysteresis.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -37,36 +37,21 @@ struct DelayedShiftConfig {
   }
 };
 
-/// DeepSpeed's hysteresis: an overflow uses up one of `delayed_shift` while more than one is left. With one left it backs off,
-/// and that one stays. `consecutive_hysteresis` says which steps refill it.
-class BackOffAfterDelayedShift {
- public:
+namespace detail {
+
+/// Of `delayed_shift` one is never used up: the one that backs off. `consecutive_hysteresis` says which steps refill it.
+struct RefillOfDelayedShift {
   using Config = DelayedShiftConfig;
   static constexpr const char* name = "delayed_shift";
-  constexpr explicit BackOffAfterDelayedShift(const Config& config) noexcept : left_(config.delayed_shift) {}
-
-  /// At least 1.
-  [[nodiscard]] constexpr std::int32_t hysteresis_left() const noexcept { return left_; }
-  [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t, const Config& config) noexcept {
-    if (grads_finite) {
-      if (config.consecutive_hysteresis) left_ = config.delayed_shift;
-      return false;
-    }
-    if (left_ == 1) return true;
-    --left_;
-    return false;
-  }
-  constexpr void grow(const Config& config) noexcept { left_ = config.delayed_shift; }
-  constexpr void configure(const Config& config) noexcept { left_ = std::min(left_, config.delayed_shift); }
-
-  template <class Visit>
-  static constexpr void fields(Visit&& visit, const Config& config) {
-    visit("hysteresis_left", &BackOffAfterDelayedShift::left_, 1, config.delayed_shift);
-  }
-
- private:
-  std::int32_t left_;
+  static constexpr bool on_backoff = false;
+  static constexpr std::int32_t least = 1;
+  [[nodiscard]] static constexpr bool on_clean_step(const Config& config) noexcept { return config.consecutive_hysteresis; }
+  [[nodiscard]] static constexpr std::int32_t all(const Config& config) noexcept { return config.delayed_shift; }
 };
+
+}  // namespace detail
+
+using BackOffAfterDelayedShift = BackOffAfterHysteresis<detail::RefillOfDelayedShift>;
 
 /// DeepSpeed's rule: presets::deepspeed.
 using DeepSpeedLossScale = BasicDynamicLossScale<GrowEveryIntervalSinceOverflow, BackOffAfterDelayedShift>;

@@ -21,20 +21,31 @@ struct HysteresisConfig {
   }
 };
 
+namespace detail {
+
+/// When hysteresis is restored besides growth, and where its settings say how much there is.
+template <bool CleanStep, bool Backoff>
+struct RefillOn {
+  using Config = HysteresisConfig;
+  static constexpr bool on_backoff = Backoff;
+  static constexpr std::int32_t least = 0;  // that is left after a backoff without a refill
+  [[nodiscard]] static constexpr bool on_clean_step(const Config&) noexcept { return CleanStep; }
+  [[nodiscard]] static constexpr std::int32_t all(const Config& config) noexcept { return config.hysteresis; }
+};
+
+}  // namespace detail
+
 /// Any finite step refills the hysteresis, so only overflows in a row back off: apex's kernel, and Megatron's documentation.
-struct RefillOnCleanStep {
+struct RefillOnCleanStep : detail::RefillOn<true, false> {
   static constexpr const char* name = "hysteresis";
-  static constexpr bool on_clean_step = true, on_backoff = false;
 };
 /// Only growth refills it: Megatron's code. An overflow every third step walks the scale down to the floor.
-struct RefillOnGrowth {
+struct RefillOnGrowth : detail::RefillOn<false, false> {
   static constexpr const char* name = "hysteresis_refill_on_growth";
-  static constexpr bool on_clean_step = false, on_backoff = false;
 };
 /// Growth refills it, and so does a backoff: every `hysteresis` overflows back off once.
-struct RefillOnBackoff {
+struct RefillOnBackoff : detail::RefillOn<false, true> {
   static constexpr const char* name = "hysteresis_refill_on_backoff";
-  static constexpr bool on_clean_step = false, on_backoff = true;
 };
 
 /// An overflow uses up one of `hysteresis`; when none is left the scale backs off, on that overflow and on every further one
@@ -42,27 +53,23 @@ struct RefillOnBackoff {
 template <class Refill = RefillOnCleanStep>
 class BackOffAfterHysteresis {
  public:
-  using Config = HysteresisConfig;
+  using Config = typename Refill::Config;
   static constexpr const char* name = Refill::name;
-  constexpr explicit BackOffAfterHysteresis(const Config& config) noexcept : left_(config.hysteresis) {}
+  constexpr explicit BackOffAfterHysteresis(const Config& config) noexcept : left_(Refill::all(config)) {}
 
   [[nodiscard]] constexpr std::int32_t hysteresis_left() const noexcept { return left_; }
   [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t, const Config& config) noexcept {
-    if (grads_finite) {
-      if (Refill::on_clean_step) left_ = config.hysteresis;
-      return false;
-    }
-    if (left_ > 0) --left_;
-    if (left_ > 0) return false;
-    if (Refill::on_backoff) left_ = config.hysteresis;
-    return true;
+    const bool is_last = !grads_finite && left_ <= 1;
+    if (!grads_finite) left_ = is_last ? Refill::least : left_ - 1;
+    if (grads_finite ? Refill::on_clean_step(config) : is_last && Refill::on_backoff) grow(config);
+    return is_last;
   }
-  constexpr void grow(const Config& config) noexcept { left_ = config.hysteresis; }
-  constexpr void configure(const Config& config) noexcept { left_ = std::min(left_, config.hysteresis); }
+  constexpr void grow(const Config& config) noexcept { left_ = Refill::all(config); }
+  constexpr void configure(const Config& config) noexcept { left_ = std::min(left_, Refill::all(config)); }
 
   template <class Visit>
   static constexpr void fields(Visit&& visit, const Config& config) {
-    visit("hysteresis_left", &BackOffAfterHysteresis::left_, 0, config.hysteresis);
+    visit("hysteresis_left", &BackOffAfterHysteresis::left_, Refill::least, Refill::all(config));
   }
 
  private:

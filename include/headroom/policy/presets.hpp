@@ -61,9 +61,8 @@ template <class Policy, class Config>
 
 /// Any finite step refills the hysteresis, and so does a backoff: every `hysteresis` overflows in a row back off once. Paddle's
 /// rule.
-struct RefillOnCleanStepAndBackoff {
+struct RefillOnCleanStepAndBackoff : detail::RefillOn<true, true> {
   static constexpr const char* name = "hysteresis_refill_on_clean_step_and_backoff";
-  static constexpr bool on_clean_step = true, on_backoff = true;
 };
 using PaddleLossScale = BasicHysteresisScale<RefillOnCleanStepAndBackoff>;
 
