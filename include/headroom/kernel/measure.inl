@@ -30,7 +30,7 @@ inline constexpr auto power_bits(int exponent) noexcept {
 
 /// The register in which squares are formed.
 template <class In>
-using float_lanes = compute_for<In, In>;
+using float_lanes = wide_compute_for<In, In>;
 
 /// Whether the squares of the format's numbers are floats, so that adding them fused is adding them.
 template <class In>

@@ -156,6 +156,9 @@ inline f32s plus_exact_square(f32s sum, f32s value) noexcept {
 inline f64s to_doubles(f32s value) noexcept {
   return {_mm256_cvtps_pd(_mm256_castps256_ps128(value.lanes)), _mm256_cvtps_pd(_mm256_extractf128_ps(value.lanes, 1))};
 }
+inline even_odd_f64s to_doubles(f32_pair<Order::even_odd> value) noexcept {
+  return {to_doubles(value.first), to_doubles(value.second)};
+}
 inline double sum_of(f64_lanes sums) noexcept { return sum_of_four(sums); }
 
 #include <headroom/kernel/kernels.inl>

@@ -141,6 +141,13 @@ inline f64s to_doubles(f32s value) noexcept {
   return {_mm512_maskz_cvtps_pd(0xff, (__m256)half_of<0>(value.lanes)),
           _mm512_maskz_cvtps_pd(0xff, (__m256)half_of<1>(value.lanes))};
 }
+// Of the thirty-two sums of a pair, i is added to i + 16 on the way.
+inline f64s halves_added(f32s sums) noexcept {
+  return {_mm512_maskz_cvtps_pd(0xff, hidden((__m256)half_of<0>(sums.lanes) + (__m256)half_of<1>(sums.lanes))), f64_lanes{}};
+}
+inline even_odd_f64s to_doubles(f32_pair<Order::even_odd> value) noexcept {
+  return {halves_added(value.first), halves_added(value.second)};
+}
 inline double sum_of(f64_lanes sums) noexcept {
   return sum_of_four(hidden((__m256d)half_of<0>(sums) + (__m256d)half_of<1>(sums)));
 }

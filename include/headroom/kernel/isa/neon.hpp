@@ -91,6 +91,9 @@ inline f64s to_doubles(f32s value) noexcept {
   const auto floats = (float32x4_t)value.lanes;
   return {(f64_lanes)vcvt_f64_f32(vget_low_f32(floats)), (f64_lanes)vcvt_high_f64_f32(floats)};
 }
+inline even_odd_f64s to_doubles(f32_pair<Order::even_odd> value) noexcept {
+  return {to_doubles(value.first), to_doubles(value.second)};
+}
 inline double sum_of(f64_lanes sums) noexcept { return vaddvq_f64((float64x2_t)sums); }
 
 #include <headroom/kernel/kernels.inl>

@@ -153,6 +153,10 @@ inline f32_pair<order> divided(f32_pair<order> value, f32_pair<order> divisor) n
   return {divided(value.first, divisor.first), divided(value.second, divisor.second)};
 }
 inline f32s plus(f32s value, f32s product) noexcept { return {hidden(value.lanes + hidden(product.lanes))}; }
+template <Order order>
+inline f32_pair<order> plus(f32_pair<order> value, f32_pair<order> product) noexcept {
+  return {plus(value.first, product.first), plus(value.second, product.second)};
+}
 
 // ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top; as signed
 // integers, which more CPUs can compare, or with more units ----
@@ -176,3 +180,14 @@ inline Bits max_of_abs(Format, Bits largest, Bits bits) noexcept {
 inline f64s added(f64s a, f64s b) noexcept { return {hidden(a.low + b.low), hidden(a.high + b.high)}; }
 inline double sum_of(f64_lanes sums) noexcept;  // each file's own
 inline double sum_of(f64s sums) noexcept { return sum_of(hidden(sums.low + sums.high)); }
+
+inline f32s plus_exact_square(f32s sum, f32s value) noexcept;  // each file's own
+template <Order order>
+inline f32_pair<order> plus_exact_square(f32_pair<order> sum, f32_pair<order> value) noexcept {
+  return {plus_exact_square(sum.first, value.first), plus_exact_square(sum.second, value.second)};
+}
+struct even_odd_f64s {
+  f64s even, odd;
+};
+inline even_odd_f64s added(even_odd_f64s a, even_odd_f64s b) noexcept { return {added(a.even, b.even), added(a.odd, b.odd)}; }
+inline double sum_of(even_odd_f64s sums) noexcept { return hide_from_optimizer(sum_of(sums.even) + sum_of(sums.odd)); }
