@@ -10,13 +10,13 @@
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
+#include "support/own_formats.hpp"
 #include "support/reference.hpp"
 #include "support/samples.hpp"
 
-namespace {
+using support::own8;
 
-struct e3m4 : headroom::ieee_format<std::uint8_t, 3, 4> {};
-using float8_e3m4 = headroom::storage_float<e3m4>;
+namespace {
 
 /// Six bits in a byte, several NaNs and no Inf; the bits above the sign are not used.
 struct e3m2 : headroom::float_format<std::uint8_t, 3, 2, 3, 0x1C, false> {};
@@ -62,12 +62,12 @@ static_assert(headroom::binary64::infinity_bits == 0x7FF0000000000000 &&
 static_assert(headroom::binary64::quiet_nan_bits == 0x7FF8000000000000 && headroom::binary64::bias == 1023);
 
 TEST_CASE("a user's own formats in the manner of IEEE 754 and with NaNs alone", "[dtype]") {
-  CHECK(wrong_round_trips<float8_e3m4>() == 0);
+  CHECK(wrong_round_trips<own8>() == 0);
   CHECK(wrong_round_trips<float6>() == 0);
-  static_assert(headroom::is_dtype_v<float8_e3m4> && std::is_same_v<headroom::detail::format_of<float8_e3m4>, e3m4>);
-  static_assert(static_cast<float>(std::numeric_limits<float8_e3m4>::max()) == 15.5F);
-  static_assert(static_cast<float>(std::numeric_limits<float8_e3m4>::epsilon()) == 0.0625F, "a subnormal number");
-  static_assert(float8_e3m4(15.75).bits() == 0x70 && float8_e3m4(15.75, headroom::saturate).bits() == 0x6F);
+  static_assert(headroom::is_dtype_v<own8> && std::is_same_v<headroom::detail::format_of<own8>, support::e3m4>);
+  static_assert(static_cast<float>(std::numeric_limits<own8>::max()) == 15.5F);
+  static_assert(static_cast<float>(std::numeric_limits<own8>::epsilon()) == 0.0625F, "a subnormal number");
+  static_assert(own8(15.75).bits() == 0x70 && own8(15.75, headroom::saturate).bits() == 0x6F);
   static_assert(static_cast<float>(std::numeric_limits<float6>::max()) == 16.0F);
   static_assert(float6(18.0F).bits() == 0x1C && float6(18.5F).bits() == 0x1F &&
                 float6(1000, headroom::saturate).bits() == 0x1C);

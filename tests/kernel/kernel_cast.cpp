@@ -10,6 +10,7 @@
 #include "support/catch.hpp"
 #include "support/flush.hpp"
 #include "support/isa.hpp"
+#include "support/own_formats.hpp"
 #include "support/reference.hpp"
 #include "support/samples.hpp"
 
@@ -20,16 +21,11 @@ using support::bits_type;
 using support::hex;
 using support::Mismatches;
 using support::name_of;
+using support::own14;
+using support::own16;
+using support::own8;
 
 namespace {
-
-// One line each is all that a format of the user's own takes.
-struct e3m4 : headroom::ieee_format<std::uint8_t, 3, 4> {};
-struct e5m8 : headroom::float_format<std::uint16_t, 5, 8, 20, 0x1F7F, false> {};  ///< 14 bits; no Inf, and many NaNs
-struct e8m5 : headroom::ieee_format<std::uint16_t, 8, 5> {};                      ///< subnormal where floats are
-using own8 = headroom::storage_float<e3m4>;
-using own14 = headroom::storage_float<e5m8>;
-using own16 = headroom::storage_float<e8m5>;
 
 template <class In, class Out>
 bits_type<Out> nearest(bits_type<In> bits) {

@@ -11,6 +11,7 @@
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/isa.hpp"
+#include "support/own_formats.hpp"
 #include "support/reference.hpp"
 #include "support/samples.hpp"
 
@@ -20,8 +21,6 @@ using headroom::FormatShares;
 using headroom::half;
 
 namespace {
-
-struct e3m4 : headroom::ieee_format<std::uint8_t, 3, 4> {};
 
 /// Element by element, from their values.
 template <class T>
@@ -129,7 +128,7 @@ TEST_CASE("shares by a power of two are those of a conversion of every element")
   check_format<headroom::cbfloat16>(random);
   check_format<headroom::float8_e4m3>(random);
   check_format<headroom::float8_e5m2>(random);
-  check_format<headroom::storage_float<e3m4>>(random);
+  check_format<support::own8>(random);
 }
 
 TEST_CASE("shares at ties, and as numbers from 0 to 1 of what is finite and not zero") {

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <headroom/dtype/format.hpp>
+#include <headroom/dtype/storage_float.hpp>
+
+#include <cstdint>
+
+namespace support {
+
+// One line each is all that a format of the user's own takes.
+struct e3m4 : headroom::ieee_format<std::uint8_t, 3, 4> {};
+struct e5m8 : headroom::float_format<std::uint16_t, 5, 8, 20, 0x1F7F, false> {};  ///< 14 bits; no Inf, and many NaNs
+struct e8m5 : headroom::ieee_format<std::uint16_t, 8, 5> {};                      ///< subnormal where floats are
+using own8 = headroom::storage_float<e3m4>;
+using own14 = headroom::storage_float<e5m8>;
+using own16 = headroom::storage_float<e8m5>;
+
+}  // namespace support
