@@ -79,7 +79,9 @@ namespace detail {
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_isa_unavailable(const char* asked_by, const char* asked_for) {
   std::string names;
-  for (const Isa isa : available_isas()) names.append(" ").append(to_string(isa));
+  for (int isa = 0; isa < isa_count; ++isa) {
+    if (can_run(static_cast<Isa>(isa))) names.append(" ").append(isa_names[isa]);
+  }
   throw_invalid_argument({asked_by, asked_for, " is not available; this program on this CPU has:", names});
 }
 

@@ -66,80 +66,65 @@ inline void transform_register(const unsigned char* source, unsigned char* desti
   if constexpr (op != Op::cast) largest = max_of_abs(reported_format<op, In, Out>{}, largest, bits);  // else nobody asks
 }
 
-/// Four registers of floats at a time, as many as there are, each with a maximum of its own, so that no round waits for the one
-/// before. Returns how many elements that is.
-template <Op op, class In, class Out, Stored stored, class Compute, class Bits>
-inline std::size_t transform_fours(const unsigned char* from, unsigned char* to, std::size_t n, Compute factor,
-                                   Bits (&largest)[4]) noexcept {
-  constexpr std::size_t width = lanes_of<Compute>, block = 4 * lanes_of<compute_for<In, Out>>;
-  constexpr std::size_t in_step = width * sizeof(typename In::bits_type), out_step = width * sizeof(typename Out::bits_type);
-  std::size_t left = n;
-  for (; left >= block; left -= block, from += block / width * in_step, to += block / width * out_step) {
-    if constexpr (stored == Stored::past_caches) prefetch(from, 1024);  // further ahead is no faster
-    transform_register<op, In, Out, stored>(from, to, width, factor, largest[0]);
-    transform_register<op, In, Out, stored>(from + in_step, to + out_step, width, factor, largest[1]);
-    if constexpr (block == 4 * width) {
-      transform_register<op, In, Out, stored>(from + 2 * in_step, to + 2 * out_step, width, factor, largest[2]);
-      transform_register<op, In, Out, stored>(from + 3 * in_step, to + 3 * out_step, width, factor, largest[3]);
-    }
+/// Registers by blocks, as long as there are as many, with four maxima, so that none waits for the one before.
+template <Op op, Stored stored, class In, class Out, class Compute, class Bits, std::size_t... Register>
+inline void transform_blocks(Rest<In, Out>& rest, Compute factor, Bits (&largest)[4],
+                             std::index_sequence<Register...>) noexcept {
+  constexpr std::size_t width = lanes_of<Compute>, block = width * sizeof...(Register);
+  for (; rest.size >= block; rest.skip(block)) {
+    if constexpr (stored == Stored::past_caches) prefetch(rest.from, 1024);  // further ahead is no faster
+    (transform_register<op, In, Out, stored>(rest.from + Register * width * rest.in_size,
+                                             rest.to + Register * width * rest.out_size, width, factor, largest[Register % 4]),
+     ...);
   }
-  return n - left;
+}
+/// A block has four registers of floats. Of AVX2's it has eight in the caches: there a loop of four takes a fifth longer at one
+/// of four places that it may get in the program. Two pairs are enough.
+template <Op op, Stored stored, class In, class Out, class Compute, class Bits>
+inline void transform_blocks(Rest<In, Out>& rest, Compute factor, Bits (&largest)[4]) noexcept {
+  constexpr bool is_pair = sizeof(Compute) > sizeof(compute_for<In, Out>);
+  constexpr std::size_t registers = is_pair ? 2 : lanes_of<Compute> == 8 && stored == Stored::whole ? 8 : 4;
+  transform_blocks<op, stored>(rest, factor, largest, std::make_index_sequence<registers>{});
 }
 
 template <Op op, class In, class Out>
 void transform(const Piece* piece, const Piece* last, double factor, bool streaming, Found& found) noexcept {
   using Compute = compute_for<In, Out>;
-  using Format = reported_format<op, In, Out>;
-  constexpr std::size_t width = lanes_of<Compute>, in_size = sizeof(typename In::bits_type),
-                        out_size = sizeof(typename Out::bits_type);
-  constexpr bool by_destination = out_size > in_size;
-  constexpr bool begins_at_line = width * (by_destination ? out_size : in_size) >= cache_line / 2;
-  constexpr bool may_stream = has_streaming_stores && !adds<op>;
   using Wide = loop_register<op, In, Out>;
+  using Format = reported_format<op, In, Out>;
+  constexpr std::size_t width = lanes_of<Compute>;
+  constexpr bool may_stream = has_streaming_stores && !adds<op>;
   // Not worth the code for one float at a time, nor where the CPU's divider takes longer than all the rest.
   constexpr bool divides = op == Op::unscale || op == Op::add_unscaled;
-  constexpr bool goes_in_fours = sizeof(Compute) > sizeof(float) && !(divides && std::is_same_v<Compute, Wide>);
+  constexpr bool goes_in_blocks = width > 1 && !(divides && std::is_same_v<Compute, Wide>);
   const Compute lanes = broadcast<Compute>(factor);
   const Wide wide_lanes = broadcast<Wide>(factor);
   decltype(narrow(Format{}, Compute{})) largest{};
-  decltype(narrow(Format{}, Wide{})) largest_of_fours[4] = {};
-  bool has_streamed = false;
+  decltype(narrow(Format{}, Wide{})) of_blocks[4] = {};
   for (; piece != last; ++piece) {
-    const auto* from = static_cast<const unsigned char*>(piece->source);
-    auto* to = static_cast<unsigned char*>(piece->destination);
-    std::size_t n = piece->size, done = 0;
-    const bool streams = streaming && may_stream && goes_past_caches<Out>(*piece);
-    if ((begins_at_line || streams) && n >= worth_a_head) {  // streaming stores have to be aligned
-      done = streams || by_destination ? elements_to_multiple<width * out_size, out_size>(to)
-                                       : elements_to_multiple<width * in_size, in_size>(from);
-      if (done > 0) transform_register<op, In, Out, Stored::in_part>(from, to, done, lanes, largest);
-    }
-    if constexpr (may_stream) {
-      if (streams) {
-        done += transform_fours<op, In, Out, Stored::past_caches>(from + done * in_size, to + done * out_size, n - done,
-                                                                  wide_lanes, largest_of_fours);
-        has_streamed = true;
+    const bool streams = may_stream && streaming && goes_past_caches<Out>(*piece);
+    std::size_t part = elements_before_line<width, In, Out>(*piece, streams);
+    Rest<In, Out> rest(*piece);
+    do {  // a part of a register, then whole ones; first the part before a line, if any, then that at the end
+      if (part > 0) transform_register<op, In, Out, Stored::in_part>(rest.from, rest.to, part, lanes, largest);
+      rest.skip(part);
+      if constexpr (may_stream) {
+        if (streams) transform_blocks<op, Stored::past_caches>(rest, wide_lanes, of_blocks);
       }
-    }
-    if constexpr (goes_in_fours) {
-      done += transform_fours<op, In, Out, Stored::whole>(from + done * in_size, to + done * out_size, n - done, wide_lanes,
-                                                          largest_of_fours);
-    }
-    from += done * in_size;
-    to += done * out_size;
-    for (n -= done; n >= width; n -= width, from += width * in_size, to += width * out_size) {
-      transform_register<op, In, Out, Stored::whole>(from, to, width, lanes, largest);
-    }
-    if (n > 0) transform_register<op, In, Out, Stored::in_part>(from, to, n, lanes, largest);
+      if constexpr (goes_in_blocks) transform_blocks<op, Stored::whole>(rest, wide_lanes, of_blocks);
+      for (; rest.size >= width; rest.skip(width)) {
+        transform_register<op, In, Out, Stored::whole>(rest.from, rest.to, width, lanes, largest);
+      }
+      part = rest.size;
+    } while (part > 0);
   }
-  if (has_streamed) finish_streaming();
-  const auto of_fours =
-      larger(larger(largest_of_fours[0], largest_of_fours[1]), larger(largest_of_fours[2], largest_of_fours[3]));
+  if (may_stream && streaming) finish_streaming();
+  const auto of_all_blocks = larger(larger(of_blocks[0], of_blocks[1]), larger(of_blocks[2], of_blocks[3]));
   if constexpr (std::is_same_v<Compute, Wide>) {
-    add_largest<Format>(found, largest_lane(larger(largest, of_fours)));
+    add_largest<Format>(found, largest_lane(larger(largest, of_all_blocks)));
   } else {
     add_largest<Format>(found, largest_lane(largest));
-    add_largest<Format>(found, largest_lane(of_fours));
+    add_largest<Format>(found, largest_lane(of_all_blocks));
   }
 }
 

@@ -131,9 +131,14 @@ inline u16_half upper_halves(u32_lanes bits) noexcept {
 inline u16_lanes saturating_difference(u16_lanes a, u16_lanes b) noexcept {
   return (u16_lanes)_mm256_subs_epu16((__m256i)a, (__m256i)b);
 }
+inline u16_lanes by_turns(u32_lanes lower, u32_lanes upper) noexcept {
+  return (u16_lanes)_mm256_blend_epi16((__m256i)lower, (__m256i)upper, 0xaa);
+}
 inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept {
-  const __m256i packed = _mm256_packus_epi32((__m256i)(rounded_number(first) >> 16), (__m256i)(rounded_number(second) >> 16));
-  return {(u16_lanes)_mm256_permute4x64_epi64(packed, 0xd8)};
+  const auto mixed = (__m256i)rounded(by_turns(first >> 16, second), by_turns(first, second << 16)).lanes;
+  const __m256i first_first = _mm256_setr_epi32(0x05040100, 0x0d0c0908, 0x07060302, 0x0f0e0b0a,  //
+                                                0x05040100, 0x0d0c0908, 0x07060302, 0x0f0e0b0a);
+  return {(u16_lanes)_mm256_permute4x64_epi64(_mm256_shuffle_epi8(mixed, first_first), 0xd8)};
 }
 
 // ---- magnitudes ----

@@ -108,6 +108,9 @@ inline u16_half upper_halves(u32_lanes bits) noexcept {
 inline u16_lanes saturating_difference(u16_lanes a, u16_lanes b) noexcept {
   return (u16_lanes)_mm512_subs_epu16((__m512i)a, (__m512i)b);
 }
+inline u16_lanes by_turns(u32_lanes lower, u32_lanes upper) noexcept {
+  return (u16_lanes)_mm512_mask_blend_epi16(0xaaaaaaaa, (__m512i)lower, (__m512i)upper);
+}
 inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept {
   const __m512i lower = _mm512_setr_epi32(0x020000, 0x060004, 0x0a0008, 0x0e000c, 0x120010, 0x160014, 0x1a0018, 0x1e001c,  //
                                           0x220020, 0x260024, 0x2a0028, 0x2e002c, 0x320030, 0x360034, 0x3a0038, 0x3e003c);

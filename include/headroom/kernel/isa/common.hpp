@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 // What the instruction sets have in common. Each of their files defines, in a namespace of its own, about 25 names, some of
 // them by including kernel/isa/registers.inl, and then includes kernel/kernels.inl, whose loops are made of them:
@@ -75,13 +76,34 @@ inline bool goes_past_caches(const Piece& piece) noexcept {
 inline constexpr bool has_streaming_stores = false;
 inline void finish_streaming() noexcept {}
 
-/// A piece of at least this many elements begins with a part of a register, so that no later register lies across two cache
-/// lines.
-inline constexpr std::size_t worth_a_head = 96;
-/// How many elements there are before the next multiple of `Step` bytes; fewer than a register has.
-template <std::size_t Step, std::size_t Size>
-inline std::size_t elements_to_multiple(const void* from) noexcept {
-  return (0 - reinterpret_cast<std::uintptr_t>(from)) % Step / Size;
+/// What is still to be done of a piece.
+template <class In, class Out>
+struct Rest {
+  static constexpr std::size_t in_size = sizeof(typename In::bits_type), out_size = sizeof(typename Out::bits_type);
+  const unsigned char* from;
+  unsigned char* to;
+  std::size_t size;
+
+  explicit Rest(const Piece& piece) noexcept
+      : from(static_cast<const unsigned char*>(piece.source)),
+        to(static_cast<unsigned char*>(piece.destination)),
+        size(piece.size) {}
+  void skip(std::size_t n) noexcept {
+    from += n * in_size;
+    to += n * out_size;
+    size -= n;
+  }
+};
+/// How many elements, fewer than a register has, to begin with as part of one, so that no later register lies across two cache
+/// lines, and streaming stores are aligned. That is not worth it for short registers, nor for a small piece, unless it is all
+/// of it.
+template <std::size_t Width, class In, class Out>
+inline std::size_t elements_before_line(const Piece& piece, bool streams) noexcept {
+  constexpr std::size_t in = sizeof(typename In::bits_type), out = sizeof(typename Out::bits_type);
+  if (piece.size < Width) return piece.size;
+  if (piece.size < 192 || !(streams || Width * (out > in ? out : in) >= cache_line / 2)) return 0;
+  if (streams || out > in) return (0 - reinterpret_cast<std::uintptr_t>(piece.destination)) % (Width * out) / out;
+  return (0 - reinterpret_cast<std::uintptr_t>(piece.source)) % (Width * in) / in;
 }
 
 /// Adds one after the other: -ffast-math would choose an order of its own, and a different one for each number of threads.

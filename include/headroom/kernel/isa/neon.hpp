@@ -59,6 +59,9 @@ inline u16_half upper_halves(u32_lanes bits) noexcept { return {(u16_half_lanes)
 inline u16_lanes saturating_difference(u16_lanes a, u16_lanes b) noexcept {
   return (u16_lanes)vqsubq_u16((uint16x8_t)a, (uint16x8_t)b);
 }
+inline u16_lanes by_turns(u32_lanes lower, u32_lanes upper) noexcept {
+  return (u16_lanes)((lower & 0xffff) | (upper & 0xffff0000));
+}
 inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept {
   const uint16x4_t low_u16x4 = vshrn_n_u32((uint32x4_t)rounded_number(first), 16);
   return {(u16_lanes)vshrn_high_n_u32(low_u16x4, (uint32x4_t)rounded_number(second), 16)};

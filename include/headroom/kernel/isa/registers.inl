@@ -107,6 +107,7 @@ inline u32_lanes rounded(u32_lanes bits) noexcept {
 // Each file's own:
 inline bool any_nan(u32_lanes a, u32_lanes b) noexcept;
 inline u16_half upper_halves(u32_lanes bits) noexcept;
+inline u16_lanes by_turns(u32_lanes lower, u32_lanes upper) noexcept;  // the lower halves of one, the upper ones of the other
 inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept;  // of numbers; NaNs may become something else
 /// `a - b`, or 0 if b is larger.
 inline u16_lanes saturating_difference(u16_lanes a, u16_lanes b) noexcept;
@@ -128,7 +129,7 @@ inline u16s narrow(brain16, f32_pair<Order::of_memory> value) noexcept {
 // The lower half of a NaN is zero here, whether it was widened from bf16 or is the CPU's own.
 inline u16s narrow(brain16, f32_pair<Order::even_odd> value) noexcept {
   const u32_lanes even = narrow(binary32{}, value.first).lanes, odd = narrow(binary32{}, value.second).lanes;
-  return rounded((u16_lanes)((even >> 16) | (odd & 0xffff0000)), (u16_lanes)((even & 0xffff) | (odd << 16)));
+  return rounded(by_turns(even >> 16, odd), by_turns(even, odd << 16));
 }
 
 // ---- arithmetic ----
