@@ -30,22 +30,8 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 namespace detail {
 
-/// Waits a moment for another thread. Now and then the core is given to others: the thread may be waiting for this one.
-inline void pause_or_yield(unsigned i) {
-  if (i % 65536 == 65535) return std::this_thread::sleep_for(std::chrono::microseconds(50));
-#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
-  if (i % 64 != 0) return __builtin_ia32_pause();
-#elif defined(__GNUC__) && defined(__aarch64__)
-  if (i % 64 != 0) {
-    __asm__ volatile("yield");
-    return;
-  }
-#endif
-  std::this_thread::yield();
-}
-
 /// The threads of parallel(n). They are started when first needed, as many as the largest n has asked for. After a call they
-/// spin for 100 microseconds, because waking a thread takes about as long; then they sleep. They compute with the rounding
+/// yield for 100 microseconds, because waking a thread takes about as long; then they sleep. They compute with the rounding
 /// mode, and the flushing of subnormals, of the caller. At the end of the program they are joined. After that the caller does
 /// all work. So it does in a child of fork(), which has none of its parent's threads.
 class Workers {
@@ -99,7 +85,7 @@ class Workers {
       const std::lock_guard<std::mutex> lock(mutex_);
       seats_ = 0;  // a worker that wakes up now takes no part
     }
-    for (unsigned i = 0; busy_.load(std::memory_order_acquire) != 0; ++i) pause_or_yield(i);
+    while (busy_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
 #if HEADROOM_EXCEPTIONS
     has_failed_ = false;
     const std::exception_ptr error = std::exchange(error_, nullptr);
@@ -166,10 +152,7 @@ class Workers {
   void await_job_after(unsigned seen) {
     const auto is_there = [&] { return job_number_.load(std::memory_order_relaxed) != seen; };
     const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(100);
-    for (unsigned i = 0; i % 64 != 0 || std::chrono::steady_clock::now() < end; ++i) {
-      if (is_there()) return;
-      pause_or_yield(i);
-    }
+    while (!is_there() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
     std::unique_lock<std::mutex> lock(mutex_);
     opened_.wait(lock, is_there);
   }
