@@ -152,10 +152,12 @@ struct Fields {
   std::tuple<Parts...> parts;
   const char* names;
 };
-template <class Owner, bool Owns, class... Members>
-constexpr auto make_fields(const char* names, Members&... members) {
+/// From the members as forwarded rvalues, except those that are references.
+template <class Owner, bool AreMembers, class... Members>
+constexpr auto make_fields(const char* names, Members&&... members) {
   static_assert(sizeof...(Members) <= 64, "headroom: HEADROOM_TREE takes at most 64 members; put some of them into a struct");
-  return Fields<Owner, Owns, Members&...>{{members...}, names};
+  constexpr bool owns = AreMembers && !(std::is_reference_v<Members> || ...);
+  return Fields<Owner, owns, std::remove_reference_t<Members>&...>{{members...}, names};
 }
 
 }  // namespace detail
@@ -165,16 +167,12 @@ constexpr auto make_fields(const char* names, Members&... members) {
 /// Makes a struct a branch whose members appear by name in paths: `HEADROOM_TREE(Type, member, member, ...)` with up to 64
 /// members, in the body of the struct (also of a class template) or after it in its namespace. Members without gradients need
 /// not be named; tree_traits says what they are in a new struct. Do not name static members: each struct would scale them.
-#define HEADROOM_TREE(Type, ...)                                                                                           \
-  [[maybe_unused]] constexpr auto headroom_tree(Type& self) {                                                              \
-    constexpr bool owns =                                                                                                  \
-        ::headroom::detail::are_members(#__VA_ARGS__) HEADROOM_DETAIL_EACH(HEADROOM_DETAIL_AND_NO_REFERENCE, __VA_ARGS__); \
-    return ::headroom::detail::make_fields<Type, owns>(                                                                    \
-        #__VA_ARGS__ HEADROOM_DETAIL_EACH(HEADROOM_DETAIL_MEMBER, __VA_ARGS__));                                           \
+#define HEADROOM_TREE(Type, ...)                                                                 \
+  [[maybe_unused]] constexpr auto headroom_tree(Type& self) {                                    \
+    return ::headroom::detail::make_fields<Type, ::headroom::detail::are_members(#__VA_ARGS__)>( \
+        #__VA_ARGS__ HEADROOM_DETAIL_EACH(HEADROOM_DETAIL_MEMBER, __VA_ARGS__));                 \
   }
-
-#define HEADROOM_DETAIL_AND_NO_REFERENCE(m) &&(!::std::is_reference_v<decltype(self.m)>)
-#define HEADROOM_DETAIL_MEMBER(m) , self.m
+#define HEADROOM_DETAIL_MEMBER(m) , static_cast<decltype(self.m)&&>(self.m)
 
 // "f(a) f(b)" from "a, b" and an end mark, (). STEP is STEP's own successor, so each must wait for another scan: AGAIN is not a
 // call until NOTHING() has gone, and 4 x 16 and more scans are made. `STOP ()` is a call that expands to a comma and NOTHING,
