@@ -75,10 +75,8 @@ inline void check_same_size(const Path& path, std::size_t source, std::size_t de
 
 // ---- sequences ----
 
-template <class>
-inline constexpr bool is_array_v = false;
-template <class T, std::size_t N>
-inline constexpr bool is_array_v<std::array<T, N>> = true;
+template <class T>
+using push_back_t = decltype(std::declval<T&>().push_back(*std::begin(std::declval<T&>())));
 
 template <>
 struct branch<branch_kind::sequence> {
@@ -93,11 +91,11 @@ struct branch<branch_kind::sequence> {
   template <class To, class T>
   static rebuilt_t<T, To> make_like(const T& node) {
     rebuilt_t<T, To> result{};
-    if constexpr (is_array_v<rebuilt_t<T, To>>) {
+    if constexpr (is_detected_v<push_back_t, rebuilt_t<T, To>>) {
+      for (const auto& element : node) result.push_back(detail::make_like<To>(element));
+    } else {
       auto place = std::begin(result);
       for (const auto& element : node) *place++ = detail::make_like<To>(element);
-    } else {
-      for (const auto& element : node) result.push_back(detail::make_like<To>(element));
     }
     return result;
   }
@@ -152,9 +150,11 @@ struct branch<branch_kind::pointer> {
   template <class T>
   using subtrees = types<typename tree_traits<T>::element_type>;
 
-  template <class Visit, class... Nodes>
-  static void walk(const Path& path, Visit& visit, Nodes&... nodes) {
-    walk_pointees(path, visit, pointee(nodes)...);
+  template <class Visit, class First, class... Second>
+  static void walk(const Path& path, Visit& visit, First& first, Second&... second) {
+    auto* const subtree = pointee(first);
+    (check_same_emptiness(path, subtree != nullptr, pointee(second) != nullptr), ...);
+    if (subtree != nullptr) detail::walk(path, visit, *subtree, *pointee(second)...);
   }
   template <class To, class T>
   static rebuilt_t<T, To> make_like(const T& node) {
@@ -182,11 +182,6 @@ struct branch<branch_kind::pointer> {
   }
   static void check_same_emptiness(const Path& path, bool source, bool destination) {
     if (source != destination) throw_structure_differs(path, {source ? "the destination is empty" : "the source is empty"});
-  }
-  template <class Visit, class First, class... Second>
-  static void walk_pointees(const Path& path, Visit& visit, First* first, Second*... second) {
-    (check_same_emptiness(path, first != nullptr, second != nullptr), ...);
-    if (first != nullptr) detail::walk(path, visit, *first, *second...);
   }
 };
 
