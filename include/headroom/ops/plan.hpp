@@ -238,8 +238,8 @@ template <class Leaf>
   }
   return layout;
 }
-inline void check_distinct_elements(const Path& path, const Layout& layout) {
-  if (!layout.repeats_elements()) return;
+inline void check_distinct_elements(const Path& path, std::size_t size, const LoopNest& nest) {
+  if (size == 0 || !nest.repeats_elements()) return;
   throw_bad_leaf(path, "", {"repeats elements (its strides lead to some more than once): copy it first"});
 }
 template <class Element>
@@ -250,12 +250,13 @@ constexpr bool check_is_writable() {
 
 /// The loop nest of two leaves. They have one shape, or one is flat and the other, without gaps, has as many elements.
 inline LoopNest common_nest(const Path& path, const Layout& source, const Layout& destination) {
-  check_distinct_elements(path, destination);
-  const bool both_empty = source.size() == 0 && destination.size() == 0;
-  if (source.same_shape(destination) && !both_empty) return {source, destination};
-  const bool dense = (source.rank() <= 1 || destination.rank() <= 1) && LoopNest(source, source).is_contiguous() &&
-                     LoopNest(destination, destination).is_contiguous();
-  if (!both_empty && (source.size() != destination.size() || !dense)) {
+  const LoopNest nest(destination, destination);
+  const std::ptrdiff_t size = destination.size();
+  check_distinct_elements(path, static_cast<std::size_t>(size), nest);
+  if (size != 0 && source.same_shape(destination)) return {source, destination};
+  const bool dense =
+      (source.rank() <= 1 || destination.rank() <= 1) && LoopNest(source, source).is_contiguous() && nest.is_contiguous();
+  if (source.size() != size || (size != 0 && !dense)) {
     throw_structure_differs(path, {"the source is ", source.shape_text(), ", the destination is ", destination.shape_text()});
   }
   return {Layout(), Layout()};
@@ -282,21 +283,18 @@ void check_same_structure(const Path& path, const Source& source, const Destinat
 }
 /// A leaf may be its own destination if its elements keep their size and their places, except in a new tree: if children() of a
 /// struct reaches through a pointer, the copy of the struct shares the source's elements.
+/// Of leaves with gaps (`nest`) only the start is looked at: parts of one matrix may lie between each other without meeting.
 inline void check_apart(const Path& path, const void* source, const void* destination, std::size_t size, const PieceKind& kind,
-                        bool is_new) {
+                        bool is_new, const LoopNest* nest = nullptr) {
   const auto from = reinterpret_cast<std::uintptr_t>(source), to = reinterpret_cast<std::uintptr_t>(destination);
-  const bool meets = from < to + size * kind.destination_bytes && to < from + size * kind.source_bytes;
-  if (meets && (is_new || from != to || kind.source_bytes != kind.destination_bytes)) throw_overlap(path);
-}
-/// Of leaves with gaps only the start is looked at: parts of one matrix may lie between each other without meeting.
-inline void check_apart(const Path& path, const void* source, const void* destination, std::size_t size, const LoopNest& nest,
-                        const PieceKind& kind, bool is_new) {
-  if (nest.is_contiguous()) return check_apart(path, source, destination, size, kind, is_new);
-  bool same = !is_new && kind.source_bytes == kind.destination_bytes;
-  for (int i = 0; i < nest.depth; ++i) {
-    same = same && nest.dimensions[i].source_stride == nest.dimensions[i].destination_stride;
+  bool meets = from < to + size * kind.destination_bytes && to < from + size * kind.source_bytes;
+  bool stays = !is_new && from == to && kind.source_bytes == kind.destination_bytes;
+  if (nest != nullptr && !nest->is_contiguous()) {
+    meets = from == to;
+    for (int i = 0; i < nest->depth; ++i)
+      stays = stays && nest->dimensions[i].source_stride == nest->dimensions[i].destination_stride;
   }
-  if (source == destination && !same) throw_overlap(path);
+  if (meets && !stays) throw_overlap(path);
 }
 
 // ---- the walk ----
@@ -328,8 +326,9 @@ struct PlanLeaves {
     constexpr auto& kind = VerbOps::template kind<format_of<Element>, format_of<Element>>;
     if constexpr (has_layout_v<std::remove_const_t<Leaf>>) {
       const Layout layout = detail::checked_layout_of(path, "", leaf);
-      if (access != Access::read) check_distinct_elements(path, layout);
-      plan.add(data, destination, size, LoopNest(layout, layout), kind);
+      const LoopNest nest(layout, layout);
+      if (access != Access::read) check_distinct_elements(path, size, nest);
+      plan.add(data, destination, size, nest, kind);
     } else {
       plan.add(data, destination, size, kind);
     }
@@ -349,7 +348,7 @@ struct PlanLeaves {
       if constexpr (has_layout_v<std::remove_const_t<From>> || has_layout_v<std::remove_const_t<To>>) {
         const LoopNest nest = common_nest(path, detail::checked_layout_of(path, source_name, source),
                                           detail::checked_layout_of(path, "the destination", destination));
-        check_apart(path, from, to, size_there, nest, kind, access == Access::into_new);
+        check_apart(path, from, to, size_there, kind, access == Access::into_new, &nest);
         plan.add(from, to, size_there, nest, kind);
       } else {
         if (size != size_there) throw_sizes_differ(path, size, size_there);

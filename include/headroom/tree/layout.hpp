@@ -47,25 +47,6 @@ class Layout {
     return same;
   }
 
-  /// Whether two positions may be the same element, as in a broadcast tensor, or in a window that slides by less than its
-  /// width. Such a tensor cannot be written element by element. Nothing is shared if each stride is longer than all that the
-  /// shorter ones span; strides that interleave in other ways count as sharing.
-  [[nodiscard]] bool repeats_elements() const noexcept {
-    if (size() == 0) return false;
-    bool done[max_rank] = {};
-    std::ptrdiff_t span = 0;  // from the first to the last element along the dimensions so far
-    for (int n = 0; n < rank_; ++n) {
-      int shortest = -1;
-      for (int i = 0; i < rank_; ++i) {
-        if (!done[i] && (shortest < 0 || std::abs(strides_[i]) < std::abs(strides_[shortest]))) shortest = i;
-      }
-      if (std::abs(strides_[shortest]) <= span) return true;
-      span += (shape_[shortest] - 1) * std::abs(strides_[shortest]);
-      done[shortest] = true;
-    }
-    return false;
-  }
-
   /// As people write it, 2x3; "scalar" if there are no dimensions.
   [[nodiscard]] std::string shape_text() const {
     std::string text;
@@ -102,6 +83,18 @@ struct LoopNest {
   [[nodiscard]] bool is_contiguous() const noexcept {
     const auto& inner = dimensions[0];
     return depth == 0 || (depth == 1 && (inner.size == 1 || (inner.source_stride == 1 && inner.destination_stride == 1)));
+  }
+  /// Whether two positions of the destination, which has elements, may be the same one, as in a broadcast tensor, or in a
+  /// window that slides by less than its width. Such a tensor cannot be written element by element. Nothing is shared if each
+  /// stride is longer than all that the shorter ones span; strides that interleave in other ways count as sharing.
+  [[nodiscard]] bool repeats_elements() const noexcept {
+    std::ptrdiff_t span = 0;  // from the first to the last element along the dimensions so far
+    for (int i = depth - 1; i >= 0; --i) {
+      const std::ptrdiff_t stride = std::abs(dimensions[i].destination_stride);
+      if (stride <= span) return true;
+      span += (dimensions[i].size - 1) * stride;
+    }
+    return false;
   }
 
  private:
