@@ -28,7 +28,7 @@ inline void read_block(const Plan& plan, const Plan::Run& run, const Piece& piec
   const std::size_t bytes = run.kind->source_bytes;
   const unsigned char* from = static_cast<const unsigned char*>(piece.source) + begin * bytes;
   if (run.depth != 0) {
-    StridedElements(plan, run, &Dimension::source_stride, piece.source, begin).copy<true>(gathered, n);
+    StridedElements(plan, run, &Dimension::source_stride, piece.source, begin).copy(gathered, n, true);
     from = gathered;
   } else {  // the next block comes from memory while the caller works on this one
     for (std::size_t i = n * bytes; i < 2 * n * bytes; i += cache_line) prefetch(from, i);

@@ -7,9 +7,10 @@
 #include <headroom/report.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
-#include <memory>
+#include <vector>
 
 // A pass of a kernel over a plan, by one thread or several. The results have the same bits: magnitudes do not depend on the
 // order, squares are summed as kernel/measure.inl says, and their sums in the order of the tree.
@@ -61,11 +62,12 @@ class StridedElements {
     }
   }
   /// The next `n` elements, one beside the other, into a buffer; or from it.
-  template <bool Gathers>
-  void copy(unsigned char* buffer, std::size_t n) noexcept {
+  void copy(unsigned char* buffer, std::size_t n, bool gathers) noexcept {
+    const std::ptrdiff_t stride = dimensions_[inner_].*stride_ * bytes_;
     for (auto left = static_cast<std::ptrdiff_t>(n); left > 0;) {
       const std::ptrdiff_t stretch = dimensions_[inner_].size - index_[inner_], count = left < stretch ? left : stretch;
-      copy_stretch<Gathers>(buffer, count);
+      if (gathers) copy_stretch(buffer, bytes_, at_, stride, count);
+      if (!gathers) copy_stretch(at_, stride, buffer, bytes_, count);
       buffer += count * bytes_;
       left -= count;
       int i = inner_;
@@ -83,24 +85,19 @@ class StridedElements {
     at_ += n * dimensions_[i].*stride_ * bytes_;
   }
   /// Elements of 1, 2, 4 or 8 bytes.
-  template <bool Gathers>
-  void copy_stretch(unsigned char* buffer, std::ptrdiff_t count) const noexcept {
-    if (bytes_ == 1) return copy_stretch<Gathers, 1>(buffer, count);
-    if (bytes_ == 2) return copy_stretch<Gathers, 2>(buffer, count);
-    if (bytes_ == 4) return copy_stretch<Gathers, 4>(buffer, count);
-    copy_stretch<Gathers, 8>(buffer, count);
-  }
-  template <bool Gathers, std::size_t Bytes>
-  void copy_stretch(unsigned char* buffer, std::ptrdiff_t count) const noexcept {
-    const std::ptrdiff_t stride = dimensions_[inner_].*stride_;
-    if (stride == 1) {
-      std::memcpy(Gathers ? buffer : at_, Gathers ? at_ : buffer, static_cast<std::size_t>(count) * Bytes);
+  void copy_stretch(unsigned char* to, std::ptrdiff_t to_step, const unsigned char* from, std::ptrdiff_t from_step,
+                    std::ptrdiff_t count) const noexcept {
+    if (to_step == from_step) {
+      std::memcpy(to, from, static_cast<std::size_t>(count * bytes_));
       return;
     }
-    unsigned char* at = at_;
-    for (std::ptrdiff_t i = 0; i < count; ++i, at += stride * static_cast<std::ptrdiff_t>(Bytes), buffer += Bytes) {
-      std::memcpy(Gathers ? buffer : at, Gathers ? at : buffer, Bytes);
-    }
+    const auto copy_each = [&](auto bytes) {
+      for (; count > 0; --count, to += to_step, from += from_step) std::memcpy(to, from, sizeof bytes);
+    };
+    if (bytes_ == 1) return copy_each(std::uint8_t{});
+    if (bytes_ == 2) return copy_each(std::uint16_t{});
+    if (bytes_ == 4) return copy_each(std::uint32_t{});
+    copy_each(std::uint64_t{});
   }
 
   const Dimension* dimensions_;
@@ -122,11 +119,11 @@ class StridedElements {
   StridedElements to(plan, run, &Dimension::destination_stride, there, begin), old = to;
   for (std::size_t n = 0; begin < end; begin += n) {
     n = end - begin < elements ? end - begin : elements;
-    from.copy<true>(source, n);
-    if (pass.adds) old.copy<true>(destination, n);
+    from.copy(source, n, true);
+    if (pass.adds) old.copy(destination, n, true);
     const Piece gathered{source, destination, n};
     kernel(&gathered, &gathered + 1, pass.factor, false, found);
-    if (piece.destination != nullptr) to.copy<false>(destination, n);
+    if (piece.destination != nullptr) to.copy(destination, n, false);
   }
 }
 /// A pass over elements [begin, end) of a leaf.
@@ -142,17 +139,12 @@ inline void run_part(const Plan& plan, const Plan::Run& run, const Piece& piece,
 
 // ---- a thread's share ----
 
-/// The sums of squares of groups.
-using Sums = Buffer<double, 32>;
-
 /// The groups that begin at elements [begin, end) of a plan. A group is as many pieces of a run as have no more than
-/// `chunk_size` elements together, or a chunk of a longer piece: what has one sum of squares. With `sums`, the sum of each
-/// group goes there.
+/// `chunk_size` elements together, or a chunk of a longer piece: what has one sum of squares. With `sums`, one of several
+/// threads: the sum of each group goes there.
 class Share {
  public:
-  static constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
-
-  Share(const Plan& plan, const Pass& pass, std::size_t begin, std::size_t end, Sums* sums)
+  Share(const Plan& plan, const Pass& pass, std::size_t begin, std::size_t end, std::vector<double>* sums)
       : plan_(plan), pass_(pass), isa_(isa_index()), begin_(begin), end_(end), sums_(sums) {}
 
   [[nodiscard]] Found run() {
@@ -163,10 +155,12 @@ class Share {
         behind = run.depth == 0 ? end_of_group(piece, last) : piece;
         if (behind == piece) {
           add_chunks(run, *behind++, kernel);
-        } else if (end_ == everything) {
+        } else if (sums_ == nullptr) {
           kernel(piece, behind, pass_.factor, pass_.streaming, found_);
         } else {
-          add_group(piece, behind, kernel);
+          std::size_t elements = 0;
+          for (const Piece* each = piece; each != behind; ++each) elements += each->size;
+          add_group(elements, [&](Found& found) { kernel(piece, behind, pass_.factor, pass_.streaming, found); });
         }
       }
     }
@@ -175,36 +169,26 @@ class Share {
 
  private:
   [[nodiscard]] bool is_done() const noexcept { return pass_.may_stop && !is_finite(found_); }
-  /// Whether the next so many elements are of this share.
-  [[nodiscard]] bool takes(std::size_t elements) noexcept {
-    const bool takes = begin_ <= position_ && position_ < end_;
-    position_ += elements;
-    return takes;
-  }
   /// One thread that must not stop early takes all pieces in one call.
   [[nodiscard]] const Piece* end_of_group(const Piece* piece, const Piece* last) const noexcept {
-    if (end_ == everything && !pass_.may_stop) return last;
+    if (sums_ == nullptr && !pass_.may_stop) return last;
     for (std::size_t n = 0; piece != last && n + piece->size <= chunk_size; ++piece) n += piece->size;
     return piece;
-  }
-  void add_group(const Piece* piece, const Piece* last, Kernel kernel) {
-    std::size_t elements = 0;
-    for (const Piece* each = piece; each != last; ++each) elements += each->size;
-    if (!takes(elements)) return;
-    Found group{0, 0.0};
-    kernel(piece, last, pass_.factor, pass_.streaming, group);
-    add(group);
   }
   void add_chunks(const Plan::Run& run, const Piece& piece, Kernel kernel) {
     for (std::size_t begin = 0; begin < piece.size; begin += chunk_size) {
       const std::size_t n = piece.size - begin < chunk_size ? piece.size - begin : chunk_size;
-      if (!takes(n) || is_done()) continue;
-      Found chunk{0, 0.0};
-      run_part(plan_, run, piece, pass_, kernel, begin, begin + n, chunk);
-      add(chunk);
+      add_group(n, [&](Found& found) { run_part(plan_, run, piece, pass_, kernel, begin, begin + n, found); });
     }
   }
-  void add(const Found& group) {
+  /// The next so many elements, if they are of this share.
+  template <class RunGroup>
+  void add_group(std::size_t elements, const RunGroup& run_group) {
+    const bool is_ours = begin_ <= position_ && position_ < end_ && !is_done();
+    position_ += elements;
+    if (!is_ours) return;
+    Found group{0, 0.0};
+    run_group(group);
     add_largest(found_, group.largest);
     if (sums_ == nullptr) return add_to_sum(found_, group.sum_of_squares);
     sums_->push_back(group.sum_of_squares);
@@ -213,13 +197,14 @@ class Share {
   const Plan& plan_;
   const Pass& pass_;
   std::size_t isa_, begin_, end_;
-  Sums* sums_;
+  std::vector<double>* sums_;
   std::size_t position_ = 0;
   Found found_{0, 0.0};
 };
 
 // ---- several threads ----
 
+inline constexpr std::size_t all_elements = std::numeric_limits<std::size_t>::max();
 /// With fewer elements than this, a thread is not worth waking up.
 inline constexpr std::size_t least_share = std::size_t{1} << 17;
 
@@ -235,12 +220,12 @@ template <class Executor>
 [[nodiscard]] Found run_shares(const Executor& executor, const Plan& plan, const Pass& pass, std::size_t count) {
   struct alignas(64) Result {  // several threads write to them, each to a cache line of its own
     Found found{0, 0.0};
-    Sums sums;
+    std::vector<double> sums;
   };
   (void)isa_index();  // chosen here, where an error can be thrown
-  const std::unique_ptr<Result[]> results(new Result[count]);
+  std::vector<Result> results(count);
   executor.run(count, [&, share = plan.elements() / count](std::size_t i) {
-    const std::size_t end = i + 1 == count ? Share::everything - 1 : share * (i + 1);
+    const std::size_t end = i + 1 == count ? all_elements : share * (i + 1);
     results[i].found = Share(plan, pass, share * i, end, &results[i].sums).run();
   });
   Found all{0, 0.0};
@@ -257,7 +242,7 @@ template <class Executor>
     const std::size_t count = detail::count_shares(executor, plan.elements());
     if (count > 1) return detail::run_shares(executor, plan, pass, count);
   }
-  return Share(plan, pass, 0, Share::everything, nullptr).run();
+  return Share(plan, pass, 0, all_elements, nullptr).run();
 }
 
 // ---- a whole verb ----
