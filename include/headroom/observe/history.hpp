@@ -146,8 +146,8 @@ class History {
 
   /// The loss, or one of several, of the step that is recorded next, not scaled: all that is kept is whether it is finite.
   void record_loss(const double& loss) noexcept {
-    const bool is_finite = (detail::bit_cast<std::uint64_t>(loss) & binary64::abs_mask) < binary64::infinity_bits;
-    next_loss_finite_ = is_finite && next_loss_finite_.value_or(true);
+    next_loss_finite_ =
+        detail::is_within(loss, -detail::largest_double, detail::largest_double) && next_loss_finite_.value_or(true);
   }
   /// Called at the end of each `record` that changes the verdict, which is warming_up at first. What it throws goes to the
   /// caller of `record`; the step has been recorded.
@@ -169,21 +169,24 @@ class History {
     if (totals_.steps == 0) return Verdict::warming_up;
     const StepRecord& last = (*this)[size() - 1];
     if (!last.loss_finite.value_or(true)) return Verdict::loss_is_not_finite;
-    if (last.loss_scale <= config_.min_scale && count(64, [this](const StepRecord& step) {
-                                                  return !step.report.finite && step.loss_scale <= config_.min_scale;
-                                                }) >= 2) {
-      return Verdict::at_floor;
-    }
-    if (totals_.steps < config_.warm_up) return Verdict::warming_up;
-    const auto since_warm_up = static_cast<double>(count(size(), [this](const StepRecord& step) { return is_warm(step); }));
-    const auto skips = static_cast<double>(
-        count(size(), [this](const StepRecord& step) { return is_warm(step) && step.reason == SkipReason::not_finite; }));
-    if (skips > config_.skip_tolerance * std::max<double>(since_warm_up, 100.0)) return Verdict::too_many_skips;
-    const std::size_t finite = count(size(), is_measured);
-    const std::size_t low = count(size(), [this](const StepRecord& step) {
+    std::size_t at_floor = 0, warm = 0, skips = 0, finite = 0, low = 0;
+    for (std::size_t i = 0; i < size(); ++i) {
+      const StepRecord& step = (*this)[i];
+      if (i + 64 >= size() && !step.report.finite && step.loss_scale <= config_.min_scale) ++at_floor;
+      if (step.reason == SkipReason::no_gradients) continue;
+      if (step.step >= config_.warm_up) {
+        ++warm;
+        skips += step.reason == SkipReason::not_finite ? 1U : 0U;
+      }
+      if (!step.report.finite) continue;
+      ++finite;
       // Not as a product, which may overflow.
-      return is_measured(step) && step.report.max_abs < config_.lowest_peak / static_cast<double>(step.loss_scale);
-    });
+      low += step.report.max_abs < config_.lowest_peak / static_cast<double>(step.loss_scale) ? 1U : 0U;
+    }
+    if (last.loss_scale <= config_.min_scale && at_floor >= 2) return Verdict::at_floor;
+    if (totals_.steps < config_.warm_up) return Verdict::warming_up;
+    const double most = config_.skip_tolerance * std::max<double>(static_cast<double>(warm), 100.0);
+    if (static_cast<double>(skips) > most) return Verdict::too_many_skips;
     return finite >= 64 && 2 * low > finite ? Verdict::underflowing : Verdict::healthy;
   }
 
@@ -199,7 +202,8 @@ class History {
     if (totals_.steps == 0) return "no step has been recorded";
     const Verdict found = verdict();
     const StepRecord& last = (*this)[size() - 1];
-    const std::size_t skips = count(size(), [](const StepRecord& step) { return step.reason == SkipReason::not_finite; });
+    std::size_t skips = 0;
+    for (std::size_t i = 0; i < size(); ++i) skips += (*this)[i].reason == SkipReason::not_finite ? 1U : 0U;
     std::string text =
         detail::concat({"step ", std::to_string(last.step), ", ", to_string(found), ": ", std::to_string(skips),
                         " of the last ", std::to_string(size()), " steps were not finite, and the loss scale is ",
@@ -244,19 +248,6 @@ class History {
     std::string text(1, '"');
     for (const char c : field) text.append(c == '"' ? 2 : 1, c);
     return text + '"';
-  }
-  [[nodiscard]] static bool is_measured(const StepRecord& step) noexcept {
-    return step.report.finite && step.reason != SkipReason::no_gradients;
-  }
-  [[nodiscard]] bool is_warm(const StepRecord& step) const noexcept {
-    return step.step >= config_.warm_up && step.reason != SkipReason::no_gradients;
-  }
-  /// Of the last `n` kept steps.
-  template <class Is>
-  [[nodiscard]] std::size_t count(std::size_t n, Is is) const noexcept {
-    std::size_t found = 0;
-    for (std::size_t i = size() - std::min(n, size()); i < size(); ++i) found += is((*this)[i]) ? 1U : 0U;
-    return found;
   }
 
   void add(const float& loss_scale, const GradientReport& report, SkipReason reason,
