@@ -49,7 +49,7 @@ template <class To, class Tree>
 ///   in memory: a row-major matrix goes into a std::vector row by row, and from there into a column-major one by columns.
 template <class Executor, class Source, class Destination, detail::unless_saturate<Destination> = 0>
 void cast_into(const Executor& executor, const Source& source, Destination&& destination) {
-  (void)detail::transform_into<detail::CastOps>(executor, detail::Pass{0}, source, destination);
+  (void)detail::plan_and_run<detail::CastOps, detail::Access::into>(executor, detail::Pass{0}, source, destination);
 }
 template <class Source, class Destination>
 void cast_into(const Source& source, Destination&& destination) {
@@ -57,7 +57,8 @@ void cast_into(const Source& source, Destination&& destination) {
 }
 template <class Executor, class Source, class Destination>
 void cast_into(const Executor& executor, const Source& source, Destination&& destination, saturate_t) {
-  (void)detail::transform_into<detail::SaturatingCastOps>(executor, detail::Pass{0}, source, destination);
+  using Ops = detail::SaturatingCastOps;
+  (void)detail::plan_and_run<Ops, detail::Access::into>(executor, detail::Pass{0}, source, destination);
 }
 template <class Source, class Destination>
 void cast_into(const Source& source, Destination&& destination, saturate_t) {

@@ -36,7 +36,7 @@ struct ScaleNodes {
     if constexpr (is_dynamic_node<Old>()) {
       new_node = tree_traits<Old>::scaled(old_node, static_cast<float>(factor));
     } else {
-      (void)detail::transform_into<ScaleOps>(executor, Pass{0, factor}, old_node, new_node);
+      (void)detail::plan_and_run<ScaleOps, Access::into>(executor, Pass{0, factor}, old_node, new_node);
     }
   }
 };
@@ -80,7 +80,7 @@ template <class Tree>
 template <class Executor, class Tree>
 void scale_in_place(const Executor& executor, Tree&& tree, const double& factor) {
   detail::check_factor(factor);
-  (void)detail::transform_in_place<detail::ScaleOps>(executor, detail::Pass{0, factor}, tree);
+  (void)detail::plan_and_run<detail::ScaleOps, detail::Access::in_place>(executor, detail::Pass{0, factor}, tree);
 }
 template <class Tree>
 void scale_in_place(Tree&& tree, const double& factor) {

@@ -46,15 +46,6 @@ struct SaturatingCastOps {
   return is_power_of_two(loss_scale) ? Pass{0, 1.0 / scale} : Pass{1, scale};
 }
 
-template <class VerbOps, class Executor, class Tree>
-GradientReport transform_in_place(const Executor& executor, const Pass& pass, Tree& tree) {
-  return report_of(detail::plan_and_run<VerbOps, Access::in_place>(executor, pass, tree));
-}
-template <class VerbOps, class Executor, class Source, class Destination>
-GradientReport transform_into(const Executor& executor, const Pass& pass, const Source& source, Destination& destination) {
-  return report_of(detail::plan_and_run<VerbOps, Access::into>(executor, pass, source, destination));
-}
-
 /// Whether an argument `Tree&&` is about to be destroyed together with its elements, so that they can be overwritten.
 template <class Tree>
 inline constexpr bool is_expiring =
@@ -67,9 +58,10 @@ auto transform(const Executor& executor, const Pass& pass, Tree&& tree) {
   if constexpr (!check_has_floats<bare<Tree>>()) {
     return Unscaled<bare<Tree>>{tree, {}};
   } else if constexpr (is_expiring<Tree> && std::is_same_v<Result, bare<Tree>>) {
-    GradientReport report{};
-    if constexpr (!std::is_same_v<VerbOps, CastOps>) report = detail::transform_in_place<VerbOps>(executor, pass, tree);
-    return Unscaled<Result>{std::forward<Tree>(tree), report};
+    Found found{0, 0.0};
+    if constexpr (!std::is_same_v<VerbOps, CastOps>)
+      found = detail::plan_and_run<VerbOps, Access::in_place>(executor, pass, tree);
+    return Unscaled<Result>{std::forward<Tree>(tree), report_of(found)};
   } else {
     Unscaled<Result> result{detail::make_like<To>(std::as_const(tree)), {}};
     result.report =

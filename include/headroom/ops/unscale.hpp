@@ -45,7 +45,8 @@ auto unscale_by_1(Tree&& tree) {
 /// Unscales the gradients in place. 16-bit gradients are rounded, and may underflow, in their own dtype.
 template <class Executor, class Tree>
 [[nodiscard]] GradientReport unscale_in_place(const Executor& executor, Tree&& tree, const float& loss_scale) {
-  return detail::transform_in_place<detail::UnscaleOps>(executor, detail::unscale_pass(loss_scale), tree);
+  const detail::Pass pass = detail::unscale_pass(loss_scale);
+  return detail::report_of(detail::plan_and_run<detail::UnscaleOps, detail::Access::in_place>(executor, pass, tree));
 }
 template <class Tree>
 [[nodiscard]] GradientReport unscale_in_place(Tree&& tree, const float& loss_scale) {
@@ -57,7 +58,9 @@ template <class Tree>
 template <class Executor, class Source, class Destination>
 [[nodiscard]] GradientReport unscale_into(const Executor& executor, const Source& source, Destination&& destination,
                                           const float& loss_scale) {
-  return detail::transform_into<detail::UnscaleOps>(executor, detail::unscale_pass(loss_scale), source, destination);
+  const detail::Pass pass = detail::unscale_pass(loss_scale);
+  using Ops = detail::UnscaleOps;
+  return detail::report_of(detail::plan_and_run<Ops, detail::Access::into>(executor, pass, source, destination));
 }
 template <class Source, class Destination>
 [[nodiscard]] GradientReport unscale_into(const Source& source, Destination&& destination, const float& loss_scale) {

@@ -89,7 +89,8 @@ void run(Verb verb, const In* source, Out* destination, std::size_t n, std::uint
   if (verb == Verb::cast) headroom::cast_into(from, to);
   if (verb == Verb::scale) {
     const headroom::detail::Pass by{0, static_cast<double>(factor)};
-    (void)headroom::detail::transform_into<headroom::detail::ScaleOps>(headroom::sequential, by, from, to);
+    (void)headroom::detail::plan_and_run<headroom::detail::ScaleOps, headroom::detail::Access::into>(headroom::sequential, by,
+                                                                                                     from, to);
   }
   if (verb == Verb::unscale) check_report<Out>(headroom::unscale_into(from, to, factor), expected, n);
 }
