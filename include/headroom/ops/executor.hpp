@@ -53,7 +53,9 @@ class Workers {
     static Workers& workers = *new Workers;
     static const struct End {
       ~End() {
-        if (workers.take()) workers.end();
+        if (!workers.take()) return;
+        workers.open(0);
+        for (std::thread& thread : workers.threads_) thread.join();
       }
     } at_the_end;
     return workers;
@@ -69,10 +71,6 @@ class Workers {
   [[nodiscard]] bool take() noexcept {
     return process_ == this_process() && !is_taken_.exchange(true, std::memory_order_acquire);
   }
-  void end() {
-    open(0);
-    for (std::thread& thread : threads_) thread.join();
-  }
   void run_job(std::size_t n, std::size_t workers, const std::function<void(std::size_t)>& task) {
     start_threads(workers);
     task_ = &task;
@@ -86,14 +84,9 @@ class Workers {
       seats_ = 0;  // a worker that wakes up now takes no part
     }
     while (busy_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
-#if HEADROOM_EXCEPTIONS
-    has_failed_ = false;
     const std::exception_ptr error = std::exchange(error_, nullptr);
     is_taken_.store(false, std::memory_order_release);
     if (error != nullptr) std::rethrow_exception(error);
-#else
-    is_taken_.store(false, std::memory_order_release);
-#endif
   }
   /// Goes on with fewer if the system has no more threads or no more memory.
   void start_threads(std::size_t wanted) {
@@ -125,7 +118,8 @@ class Workers {
       try {
         (*task_)(i);
       } catch (...) {
-        if (!has_failed_.exchange(true)) error_ = std::current_exception();
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (error_ == nullptr) error_ = std::current_exception();
       }
 #else
       (*task_)(i);
@@ -166,10 +160,7 @@ class Workers {
   std::fenv_t environment_{};
   std::size_t tasks_ = 0;
   std::atomic<std::size_t> next_task_{0}, busy_{0};  // the first task not yet taken; how many workers are running tasks
-#if HEADROOM_EXCEPTIONS
-  std::atomic<bool> has_failed_{false};
-  std::exception_ptr error_;  // the first
-#endif
+  std::exception_ptr error_;                         // the first
 
   std::mutex mutex_;
   std::condition_variable opened_;
