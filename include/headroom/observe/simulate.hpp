@@ -39,6 +39,7 @@ namespace detail {
 /// `found` is what the policy is told: a report, or only whether gradients were finite.
 template <class Policy, class Found>
 void simulate_step(Policy& policy, bool finite, const Found& found, Simulation& simulation) {
+  static_assert(is_loss_scale_v<Policy>, "headroom: simulate takes a loss scale as its first argument (see is_loss_scale_v)");
   ++simulation.steps;
   simulation.skipped += finite ? 0U : 1U;
   simulation.scales.push_back(policy.loss_scale());
@@ -50,7 +51,6 @@ void simulate_step(Policy& policy, bool finite, const Found& found, Simulation& 
 /// Takes a policy through steps whose gradients were finite (true) or not (false), whatever the scale, by adjust(bool).
 template <class Policy>
 [[nodiscard]] Simulation simulate(Policy policy, const std::vector<bool>& grads_finite) {
-  static_assert(is_loss_scale_v<Policy>, "headroom: simulate takes a loss scale as its first argument (see is_loss_scale_v)");
   Simulation simulation;
   for (const bool finite : grads_finite) detail::simulate_step(policy, finite, finite, simulation);
   simulation.final_scale = policy.loss_scale();
@@ -64,7 +64,6 @@ template <class Policy>
 /// sooner, is not simulated. Throws std::invalid_argument naming the step if max_abs is negative.
 template <class Dtype = half, class Policy, class Real>
 [[nodiscard]] GradientSimulation simulate(Policy policy, const std::vector<Real>& max_abs) {
-  static_assert(is_loss_scale_v<Policy>, "headroom: simulate takes a loss scale as its first argument (see is_loss_scale_v)");
   using Format = detail::format_of<Dtype>;
   static_assert(!std::is_same_v<Dtype, double>, "headroom: no loss scale is for gradients in double");
   constexpr auto largest = detail::bit_cast<double>(detail::convert_bits<Format, binary64>(Format::largest_finite_bits));

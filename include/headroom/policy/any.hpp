@@ -200,8 +200,7 @@ inline constexpr NamedLossScale named_loss_scales[] = {
 
 }  // namespace detail
 
-/// The names make_loss_scale knows: "noop", "constant", "dynamic", "hysteresis", "hysteresis_refill_on_growth",
-/// "hysteresis_refill_on_backoff", "amax" and the presets.
+/// The names make_loss_scale knows: those of headroom's own policies and of the presets.
 template <class Table = void>
 [[nodiscard]] std::vector<std::string> loss_scale_names() {
   std::vector<std::string> names;

@@ -110,18 +110,14 @@ constexpr void check(const Config& config) {
   return config;
 }
 
-/// Whether a scale times a growth factor is Inf in float.
-[[nodiscard]] constexpr bool grows_to_infinity(float scale, double growth_factor) noexcept {
-  // Factors that overflow even the smallest scale are never multiplied by: under -ffast-math no product may exceed double.
-  return growth_factor >= rounds_to_infinity / static_cast<double>(smallest_loss_scale) ||
-         static_cast<double>(scale) * growth_factor >= rounds_to_infinity;
-}
-
 /// `scale` times the growth factor, not above the maximum. Compared before it is multiplied: under -ffast-math a test of the
 /// product for Inf would be folded away. The product is formed in double and rounded once.
 [[nodiscard]] constexpr float grown(float scale, const LossScaleConfig& config) noexcept {
-  if (config.refuse_infinite_growth && grows_to_infinity(scale, config.growth_factor)) return scale;
   const auto now = static_cast<double>(scale), most = static_cast<double>(config.max_scale);
+  // Factors that overflow even the smallest scale are never multiplied by: under -ffast-math no product may exceed double.
+  const bool is_infinite = config.growth_factor >= rounds_to_infinity / static_cast<double>(smallest_loss_scale) ||
+                           now * config.growth_factor >= rounds_to_infinity;
+  if (config.refuse_infinite_growth && is_infinite) return scale;
   if (now > most / config.growth_factor) return config.max_scale;
   const float product = rounded_to_float(now * config.growth_factor);
   return product < config.max_scale ? product : config.max_scale;
