@@ -94,13 +94,11 @@ template <class Leaf>
 
 template <class Leaf>
 [[nodiscard]] Layout layout_of(const Leaf& leaf) {
-  if constexpr (is_dtype_v<Leaf>) {
-    return {};
-  } else if constexpr (has_layout_v<Leaf>) {
+  if constexpr (has_layout_v<Leaf>) {
     return tensor_traits<Leaf>::layout(leaf);
   } else {
     Layout layout;
-    layout.push(static_cast<std::ptrdiff_t>(tensor_traits<Leaf>::size(leaf)), 1);
+    layout.push(static_cast<std::ptrdiff_t>(detail::size_of(leaf)), 1);
     return layout;
   }
 }
