@@ -138,10 +138,10 @@ template <class In>
   return sum_of(sum_of_registers<0, 1>(doubles)) * power_of_two(-2 * exponent);
 }
 
-/// Adds up squares; the largest magnitude is kept from one sum to the next.
+/// One sum of squares.
 template <class In, class Bits>
 struct Squares {
-  Bits (&largest)[2];
+  Bits largest[2] = {};
   DoubleSums<In> doubles = {};
   double rescaled = 0.0;
 
@@ -172,31 +172,22 @@ struct Squares {
     }
     return 0;
   }
-  [[nodiscard]] double sum() const noexcept { return hide_from_optimizer(sum_of(sum_of_registers<0, 1>(doubles)) + rescaled); }
+  void add_to(Found& found) const noexcept {
+    add_to_sum(found, hide_from_optimizer(sum_of(sum_of_registers<0, 1>(doubles)) + rescaled));
+    add_largest<In>(found, largest_lane(larger(largest[0], largest[1])));
+  }
 };
 
-/// A sum is of as many pieces as together have no more than `chunk_size` elements, or of a chunk of a longer one. Sums are
-/// added in their order, which is the same however the pieces are shared out among threads.
+/// The pieces, no more than a group (Share in ops/run.hpp), have one sum.
 template <class In>
 void measure(const Piece* piece, const Piece* last, double, bool, Found& found) noexcept {
-  using Bits = decltype(load<read_lanes<In>>(In{}, nullptr));
-  Bits largest[2] = {};
-  std::size_t done = 0;  // of the piece
-  while (piece != last) {
-    Squares<In, Bits> squares{largest};
-    std::size_t room = chunk_size;
-    do {
-      const bool is_long = piece->size > chunk_size;
-      const auto* source = static_cast<const unsigned char*>(piece->source) + done * sizeof(typename In::bits_type);
-      const std::size_t rest = piece->size - done, n = rest < room ? rest : room;
-      for (std::size_t begin = 0; begin < n; begin += square_block) {
-        squares.add(source + begin * sizeof(typename In::bits_type), n - begin < square_block ? n - begin : square_block);
-      }
-      done = n < rest ? done + n : 0;
-      piece += n < rest ? 0 : 1;
-      room = is_long ? 0 : room - n;
-    } while (piece != last && piece->size - done <= room);
-    add_to_sum(found, squares.sum());
+  Squares<In, decltype(load<read_lanes<In>>(In{}, nullptr))> squares;
+  for (; piece != last; ++piece) {
+    const auto* source = static_cast<const unsigned char*>(piece->source);
+    for (std::size_t left = piece->size, n = 0; left > 0; left -= n, source += n * sizeof(typename In::bits_type)) {
+      n = left < square_block ? left : square_block;
+      squares.add(source, n);
+    }
   }
-  add_largest<In>(found, largest_lane(larger(largest[0], largest[1])));
+  squares.add_to(found);
 }

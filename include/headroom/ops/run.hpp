@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <vector>
 
 // A pass of a kernel over a plan, by one thread or several. The results have the same bits: magnitudes do not depend on the
@@ -151,16 +150,14 @@ class Share {
     for (const Plan::Run& run : plan_.runs()) {
       const Kernel kernel = run.kind->kernels[pass_.op][isa_];
       const Piece* const last = plan_.end(run);
-      for (const Piece *piece = plan_.begin(run), *behind; piece != last && position_ < end_ && !is_done(); piece = behind) {
-        behind = run.depth == 0 ? end_of_group(piece, last) : piece;
-        if (behind == piece) {
-          add_chunks(run, *behind++, kernel);
-        } else if (sums_ == nullptr) {
-          kernel(piece, behind, pass_.factor, pass_.streaming, found_);
+      for (const Piece* piece = plan_.begin(run); piece != last && position_ < end_ && !is_done();) {
+        const Piece* const first = piece;
+        std::size_t elements = 0;
+        for (; run.depth == 0 && piece != last && elements + piece->size <= chunk_size; ++piece) elements += piece->size;
+        if (piece == first) {
+          add_chunks(run, *piece++, kernel);
         } else {
-          std::size_t elements = 0;
-          for (const Piece* each = piece; each != behind; ++each) elements += each->size;
-          add_group(elements, [&](Found& found) { kernel(piece, behind, pass_.factor, pass_.streaming, found); });
+          add_group(elements, [&](Found& found) { kernel(first, piece, pass_.factor, pass_.streaming, found); });
         }
       }
     }
@@ -169,12 +166,6 @@ class Share {
 
  private:
   [[nodiscard]] bool is_done() const noexcept { return pass_.may_stop && !is_finite(found_); }
-  /// One thread that must not stop early takes all pieces in one call.
-  [[nodiscard]] const Piece* end_of_group(const Piece* piece, const Piece* last) const noexcept {
-    if (sums_ == nullptr && !pass_.may_stop) return last;
-    for (std::size_t n = 0; piece != last && n + piece->size <= chunk_size; ++piece) n += piece->size;
-    return piece;
-  }
   void add_chunks(const Plan::Run& run, const Piece& piece, Kernel kernel) {
     for (std::size_t begin = 0; begin < piece.size; begin += chunk_size) {
       const std::size_t n = piece.size - begin < chunk_size ? piece.size - begin : chunk_size;
@@ -204,7 +195,6 @@ class Share {
 
 // ---- several threads ----
 
-inline constexpr std::size_t all_elements = std::numeric_limits<std::size_t>::max();
 /// With fewer elements than this, a thread is not worth waking up.
 inline constexpr std::size_t least_share = std::size_t{1} << 17;
 
@@ -225,7 +215,7 @@ template <class Executor>
   (void)isa_index();  // chosen here, where an error can be thrown
   std::vector<Result> results(count);
   executor.run(count, [&, share = plan.elements() / count](std::size_t i) {
-    const std::size_t end = i + 1 == count ? all_elements : share * (i + 1);
+    const std::size_t end = i + 1 == count ? plan.elements() : share * (i + 1);
     results[i].found = Share(plan, pass, share * i, end, &results[i].sums).run();
   });
   Found all{0, 0.0};
@@ -242,7 +232,7 @@ template <class Executor>
     const std::size_t count = detail::count_shares(executor, plan.elements());
     if (count > 1) return detail::run_shares(executor, plan, pass, count);
   }
-  return Share(plan, pass, 0, all_elements, nullptr).run();
+  return Share(plan, pass, 0, plan.elements(), nullptr).run();
 }
 
 // ---- a whole verb ----
