@@ -42,8 +42,8 @@ struct Shard {
 
 /// As two ranks that hold different gradients.
 GradientSums combined(const GradientSums& a, const GradientSums& b) {
-  RankMessage all(a, 0);
-  all.combine(RankMessage(b, 0));
+  RankMessage all(a, 0, 1);
+  all.combine(RankMessage(b, 0, 1));
   return all.sums(1);
 }
 GradientSums random_sums(std::mt19937& random) {
@@ -69,7 +69,7 @@ TEST_CASE("messages combine to the largest magnitude and the sum, in whatever or
     const std::uint64_t digest = random() % 2 - 1U;
     for (std::size_t n = 1 + random() % 8; n > 0; --n) {
       const GradientSums here = random_sums(random);
-      ranks.emplace_back(here, digest);
+      ranks.emplace_back(here, digest, 1);
       expected.finite = expected.finite && here.finite;
       expected.max_abs = std::max(expected.max_abs, here.max_abs);
       expected.sum_of_squares += here.sum_of_squares;
@@ -86,7 +86,7 @@ TEST_CASE("messages combine to the largest magnitude and the sum, in whatever or
     REQUIRE(bits_of(all.sum_of_squares) == bits_of(expected.sum_of_squares));
     REQUIRE(bits_of(ranks[0].sums(4).sum_of_squares) == bits_of(expected.sum_of_squares / 4.0));
     REQUIRE(ranks[0].agree());
-    ranks[0].combine(RankMessage({}, digest ^ (std::uint64_t{1} << random() % 64)));
+    ranks[0].combine(RankMessage({}, digest ^ (std::uint64_t{1} << random() % 64), 1));
     REQUIRE_FALSE(ranks[0].agree());
   }
   for (const GradientSums& here :

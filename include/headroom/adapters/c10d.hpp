@@ -2,7 +2,6 @@
 
 #include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
-#include <headroom/state/state_dict.hpp>
 #include <headroom/training/reducer.hpp>
 
 #include <ATen/ATen.h>
@@ -44,7 +43,7 @@ class C10dReducer {
 
   /// The sums of all ranks. If their digests differ, every rank throws ReductionError.
   GradientSums operator()(const GradientSums& here, std::uint64_t digest = 0) {
-    const detail::RankMessage own(here, detail::digest_with(digest, static_cast<std::uint64_t>(replicas_)));
+    const detail::RankMessage own(here, digest, replicas_);
     const at::Tensor message = at::empty({sizeof own / sizeof(std::int64_t)}, at::kLong);
     std::memcpy(message.data_ptr(), &own, sizeof own);
     detail::RankMessage all;

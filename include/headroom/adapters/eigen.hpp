@@ -22,13 +22,9 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 template <>
-struct dtype_traits<Eigen::half> {
-  using format = binary16;
-};
+struct dtype_traits<Eigen::half> : detail::has_format<binary16> {};
 template <>
-struct dtype_traits<Eigen::bfloat16> {
-  using format = brain16;
-};
+struct dtype_traits<Eigen::bfloat16> : detail::has_format<brain16> {};
 
 namespace detail::eigen {
 
@@ -73,10 +69,17 @@ struct elements {
     return const_cast<std::conditional_t<is_view, T, Self>&>(self).data();
   }
   static std::size_t size(const T& self) { return static_cast<std::size_t>(self.size()); }
+  template <class To>
+  static rebind<To> like(const T& self) {
+    rebind<To> result;
+    if constexpr (is_detected_v<dense_t, T>) {
+      result.resizeLike(self);
+    } else if constexpr (std::is_constructible_v<rebind<To>, decltype(self.dimensions())>) {  // its sizes are no constants
+      result.resize(self.dimensions());
+    }
+    return result;
+  }
 };
-
-template <class Result, class T>
-using resize_t = decltype(std::declval<Result&>().resize(std::declval<const T&>().dimensions()));
 
 }  // namespace detail::eigen
 
@@ -87,18 +90,10 @@ struct tensor_traits<T, std::enable_if_t<detail::is_detected_v<detail::eigen::de
       detail::is_detected_v<detail::eigen::strided_t, T>,
       "headroom: an Eigen expression has no elements in memory to work on, or not at regular distances: call .eval() on it");
   static Layout layout(const T& dense) {
-    const auto inner = static_cast<std::ptrdiff_t>(dense.innerStride()),
-               outer = static_cast<std::ptrdiff_t>(dense.outerStride());
     Layout layout;
-    layout.push(static_cast<std::ptrdiff_t>(dense.rows()), T::IsRowMajor ? outer : inner);
-    layout.push(static_cast<std::ptrdiff_t>(dense.cols()), T::IsRowMajor ? inner : outer);
+    layout.push(dense.rows(), T::IsRowMajor ? dense.outerStride() : dense.innerStride());
+    layout.push(dense.cols(), T::IsRowMajor ? dense.innerStride() : dense.outerStride());
     return layout;
-  }
-  template <class To>
-  static auto like(const T& dense) {
-    typename tensor_traits::template rebind<To> result;
-    result.resize(dense.rows(), dense.cols());
-    return result;
   }
 };
 
@@ -113,16 +108,10 @@ struct tensor_traits<T, std::enable_if_t<detail::is_detected_v<detail::eigen::te
     Layout layout;
     for (unsigned i = 0; i < rank; ++i) {
       std::ptrdiff_t stride = 1;
-      for (unsigned j = row_major ? i + 1 : 0; j < (row_major ? rank : i); ++j) stride *= static_cast<std::ptrdiff_t>(sizes[j]);
-      layout.push(static_cast<std::ptrdiff_t>(sizes[i]), stride);
+      for (unsigned j = row_major ? i + 1 : 0; j < (row_major ? rank : i); ++j) stride *= sizes[j];
+      layout.push(sizes[i], stride);
     }
     return layout;
-  }
-  template <class To>
-  static auto like(const T& tensor) {
-    typename tensor_traits::template rebind<To> result;
-    if constexpr (detail::is_detected_v<detail::eigen::resize_t, decltype(result), T>) result.resize(tensor.dimensions());
-    return result;
   }
 };
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/state/state_dict.hpp>
 #include <headroom/training/reducer.hpp>
 
 #define OMPI_SKIP_MPICXX 1   // the C++ bindings, which MPI 3 removed and which
@@ -66,8 +65,7 @@ class MpiReducer {
 
   /// The sums of all ranks. If their digests differ, every rank throws ReductionError.
   GradientSums operator()(const GradientSums& here, std::uint64_t digest = 0) {
-    digest = detail::digest_with(digest, static_cast<std::uint64_t>(group_->replicas));
-    const detail::RankMessage own(here, digest);
+    const detail::RankMessage own(here, digest, group_->replicas);
     detail::RankMessage all;
     // By default MPI ends the job if it fails, but the communicator may have MPI_ERRORS_RETURN.
     if (MPI_Allreduce(&own, &all, 1, group_->type, group_->op, group_->comm) != MPI_SUCCESS) {
@@ -75,7 +73,7 @@ class MpiReducer {
     }
     if (!all.agree()) {
       std::vector<std::uint64_t> digests(static_cast<std::size_t>(group_->size));
-      MPI_Allgather(&digest, 1, MPI_UINT64_T, digests.data(), 1, MPI_UINT64_T, group_->comm);
+      MPI_Allgather(&own.digest, 1, MPI_UINT64_T, digests.data(), 1, MPI_UINT64_T, group_->comm);
       detail::throw_out_of_step(digests);
     }
     return all.sums(group_->replicas);

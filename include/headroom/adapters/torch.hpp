@@ -1,9 +1,7 @@
 #pragma once
 
 #include <headroom/config.hpp>
-#include <headroom/detail/detect.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
-#include <headroom/ops/clip.hpp>
 #include <headroom/ops/find_nonfinite.hpp>
 #include <headroom/ops/unscale.hpp>
 #include <headroom/training/optimizer_traits.hpp>
@@ -34,13 +32,9 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 template <>
-struct dtype_traits<c10::Half> {
-  using format = binary16;
-};
+struct dtype_traits<c10::Half> : detail::has_format<binary16> {};
 template <>
-struct dtype_traits<c10::BFloat16> {
-  using format = brain16;
-};
+struct dtype_traits<c10::BFloat16> : detail::has_format<brain16> {};
 
 namespace detail::aten {
 
@@ -81,9 +75,7 @@ struct tensor_traits<detail::aten::View<T>> {
   static std::size_t size(const view& leaf) { return static_cast<std::size_t>(leaf.tensor.numel()); }
   static Layout layout(const view& leaf) {
     Layout layout;
-    for (std::int64_t i = 0; i < leaf.tensor.dim(); ++i) {
-      layout.push(static_cast<std::ptrdiff_t>(leaf.tensor.size(i)), static_cast<std::ptrdiff_t>(leaf.tensor.stride(i)));
-    }
+    for (std::int64_t i = 0; i < leaf.tensor.dim(); ++i) layout.push(leaf.tensor.size(i), leaf.tensor.stride(i));
     return layout;
   }
   static const char* obstacle(const view& leaf) { return leaf.obstacle; }
@@ -204,8 +196,8 @@ struct Passes {
   }
   static GradientReport scale(const ParallelExecutor& executor, const Tensors& gradients, double factor) {
     const Places all(gradients);
-    const GradientReport report = scale_and_report(executor, all.here, factor);
-    return combined(report, scale_elsewhere(all.elsewhere, factor));
+    detail::Passes<void, const Tensors, true> here(executor, all.here, std::true_type());
+    return combined(here.scale(factor), scale_elsewhere(all.elsewhere, factor));
   }
   static GradientNorm measure(const ParallelExecutor& executor, const Tensors& gradients) {
     const Places places(gradients);

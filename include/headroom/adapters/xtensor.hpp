@@ -36,9 +36,7 @@ namespace headroom {
 inline namespace HEADROOM_BUILD {
 
 template <>
-struct dtype_traits<xtl::half_float> {
-  using format = binary16;
-};
+struct dtype_traits<xtl::half_float> : detail::has_format<binary16> {};
 
 namespace detail::xtensor {
 

@@ -43,13 +43,6 @@ GradientReport scale_by_any(const Executor& executor, const Plan& plan, std::siz
   for (; factor > 0.0 && factor < least; factor /= part) (void)detail::run(executor, plan, Pass{op, part});
   return report_of(detail::run(executor, plan, Pass{op, factor}));
 }
-/// The same for a tree. The report describes the result.
-template <class Executor, class Tree>
-GradientReport scale_and_report(const Executor& executor, Tree& tree, double factor) {
-  Plan plan;
-  detail::make_plan<UnscaleOps, Access::in_place>(plan, tree);  // the plan of unscale_in_place
-  return detail::scale_by_any(executor, plan, 0, factor);
-}
 
 /// Returns what there was before clipping. If there is nothing to do, nothing is written.
 template <class Executor, class Tree>

@@ -58,8 +58,6 @@ class AsyncGradScaler {
       : config_(config), main_scale_(policy.loss_scale()), decided_(policy), scaler_(policy, config.enabled), thread_([this] {
           run();
         }) {}
-  AsyncGradScaler(const AsyncGradScaler&) = delete;
-  AsyncGradScaler& operator=(const AsyncGradScaler&) = delete;
   ~AsyncGradScaler() {
     (void)push([this] { is_ending_ = true; });
     thread_.join();
@@ -73,8 +71,7 @@ class AsyncGradScaler {
   }
 
   /// Has the other thread do `step(optimizer, args...)` of a GradScaler, with copies of `args`; by std::ref they are not
-  /// copied. Returns a future of its StepResult, which may be ignored. Once per optimizer and iteration. If the optimizer has
-  /// only one set of gradients, do not write to it, nor read the weights, before a `synchronize`.
+  /// copied. Returns a future of its StepResult, which may be ignored. Once per optimizer and iteration.
   template <class Optimizer, class... Args>
   auto submit(Optimizer& optimizer, Args... args) {
     const auto step = [this, &optimizer](auto&&... each) {
@@ -145,8 +142,7 @@ class AsyncGradScaler {
     });
   }
 
-  /// As of a GradScaler, up to date, with the scale of this iteration as "main_scale". Throws std::logic_error if something has
-  /// been submitted since the last update.
+  /// As of a GradScaler, up to date, with the scale of this iteration as "main_scale". Call `update` before.
   [[nodiscard]] StateDict state_dict() {
     if (!submitted_.empty()) detail::throw_logic_error({"state_dict: call update before"});
     wait_until_idle();
@@ -158,10 +154,8 @@ class AsyncGradScaler {
   void load_state_dict(StateDict state) {
     if (!is_enabled()) return;
     float main_scale = 0.0F;  // none
-    if (state.contains("main_scale")) {
-      detail::StateReader(state).read_scale("main_scale", main_scale);
-      (void)state.erase("main_scale");
-    }
+    detail::StateReader(state).read_scale("main_scale", main_scale);
+    (void)state.erase("main_scale");
     wait_until_idle();
     scaler_.load_state_dict(state);
     restart();

@@ -44,13 +44,6 @@ struct StepResult : StepResult<void> {
   std::optional<Value> value{};
 };
 
-namespace detail {
-
-template <class Policy>
-using has_config_t = decltype(std::declval<const Policy&>().has_config());
-
-}  // namespace detail
-
 /// Loss scaling around the steps of optimizers, with the interface of torch.amp.GradScaler:
 ///
 ///     headroom::GradScaler scaler;
@@ -262,7 +255,7 @@ class GradScaler {
   /// further, so something else is wrong. It may throw. Without it training continues, as in torch.
   void set_on_floor(std::function<void(const Policy&)> on_floor) {
     on_floor_ = [on_floor = std::move(on_floor)](const Policy& policy, float used) {
-      if constexpr (detail::is_detected_v<detail::has_config_t, Policy>) {
+      if constexpr (detail::is_detected_v<has_config_t, Policy>) {
         if (!policy.has_config()) return;
       }
       if (on_floor && used <= detail::loss_scale_config(policy.config()).min_scale) on_floor(policy);
@@ -275,6 +268,8 @@ class GradScaler {
   template <class>
   friend class AsyncGradScaler;
 
+  template <class P>
+  using has_config_t = decltype(std::declval<const P&>().has_config());
   using How = detail::HowToUnscale;
   template <class Optimizer>
   using Facts = detail::OptimizerFacts<Optimizer, std::is_same_v<Policy, NoOpLossScale>>;
@@ -386,7 +381,8 @@ class GradScaler {
       // They may have been set to none after `unscale_`, to sit the step out.
       if (state->reason == SkipReason::none && !state->seen.has_leaf && !reducer_) result.reason = SkipReason::no_gradients;
       result.skipped = result.reason != SkipReason::none;
-      if (result.reason == SkipReason::not_finite) result.nonfinite = detail::find_nonfinite_by<Traits>(executor_, gradients);
+      if (result.reason == SkipReason::not_finite)
+        result.nonfinite = detail::Passes<Traits, Tree, false>::find_nonfinite(executor_, gradients);
     }
     if (result.skipped) return result;
     if constexpr (std::is_void_v<Value>) {

@@ -90,8 +90,6 @@ template <class Traits, class Tree>
 using calls_unscale_t = decltype(Traits::unscale(std::declval<const ParallelExecutor&>(), std::declval<Tree&>(), 1.0F));
 template <class Traits, class Tree>
 using finds_t = decltype(Traits::find_nonfinite(std::declval<const ParallelExecutor&>(), std::declval<Tree&>()));
-template <class Traits, class Tree>
-inline constexpr bool has_own_passes_v = is_detected_v<names_unscale_t, Traits> || is_detected_v<calls_unscale_t, Traits, Tree>;
 
 template <class Optimizer>
 using traits_duplicates_t = decltype(optimizer_traits<Optimizer>::duplicate_gradients(std::declval<Optimizer&>()));
@@ -141,7 +139,7 @@ struct OptimizerState {
 /// `Clips`: whether the gradients may be clipped, which needs their norm.
 template <class Traits, class Tree, bool Clips>
 class Passes {
-  static constexpr bool are_own = has_own_passes_v<Traits, Tree>;
+  static constexpr bool are_own = is_detected_v<names_unscale_t, Traits> || is_detected_v<calls_unscale_t, Traits, Tree>;
   using PassOps = Ops<Op::scale, Op::unscale, Clips ? Op::measure : Op::max_abs>;
 
  public:
@@ -161,28 +159,27 @@ class Passes {
   }
 
   [[nodiscard]] GradientNorm measure() const {
-    GradientNorm found;
     if constexpr (are_own) {
-      found = Traits::measure(executor_, gradients_);
-    } else {
-      found = norm_of(detail::run(executor_, plan_, Pass{2}));
+      const GradientNorm found = Traits::measure(executor_, gradients_);
+      return {found, Clips ? found.norm : 0.0};
     }
-    if (!Clips) found.norm = 0.0;
-    return found;
+    return norm_of(detail::run(executor_, plan_, Pass{2}));
   }
   GradientReport unscale(float loss_scale) {
-    if constexpr (are_own) {
-      return Traits::unscale(executor_, gradients_, loss_scale);
-    } else {
-      return report_of(detail::run(executor_, plan_, unscale_pass(loss_scale)));
-    }
+    if constexpr (are_own) return Traits::unscale(executor_, gradients_, loss_scale);
+    return report_of(detail::run(executor_, plan_, unscale_pass(loss_scale)));
   }
   GradientReport scale(double factor) {
-    if constexpr (are_own) {
-      return Traits::scale(executor_, gradients_, factor);
-    } else {
-      return detail::scale_by_any(executor_, plan_, 0, factor);
+    if constexpr (are_own) return Traits::scale(executor_, gradients_, factor);
+    return detail::scale_by_any(executor_, plan_, 0, factor);
+  }
+  [[nodiscard]] static std::optional<NonFinite> find_nonfinite(const ParallelExecutor& executor, const Tree& gradients) {
+    if constexpr (is_detected_v<finds_t, Traits, const Tree>) {
+      return Traits::find_nonfinite(executor, gradients);
+    } else if constexpr (!are_own) {
+      return headroom::find_nonfinite(executor, gradients);
     }
+    return std::nullopt;
   }
 
  private:
@@ -190,18 +187,6 @@ class Passes {
   Tree& gradients_;
   Plan plan_;
 };
-
-/// `Traits`: of the optimizer, or void.
-template <class Traits, class Tree>
-[[nodiscard]] std::optional<NonFinite> find_nonfinite_by(const ParallelExecutor& executor, const Tree& gradients) {
-  if constexpr (is_detected_v<finds_t, Traits, const Tree>) {
-    return Traits::find_nonfinite(executor, gradients);
-  } else if constexpr (has_own_passes_v<Traits, Tree>) {
-    return std::nullopt;
-  } else {
-    return headroom::find_nonfinite(executor, gradients);
-  }
-}
 
 struct HowToUnscale {
   bool is_deferred = false, allows_narrow = true;

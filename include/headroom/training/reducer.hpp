@@ -78,11 +78,11 @@ struct RankMessage {
   std::uint64_t digest = 0, complement = 0;  // of the digest
 
   RankMessage() = default;
-  RankMessage(const GradientSums& here, std::uint64_t digest_here) noexcept
+  RankMessage(const GradientSums& here, std::uint64_t digest_here, int replicas) noexcept
       : max_abs(here.finite ? bit_cast<std::uint64_t>(here.max_abs) : binary64::infinity_bits),
         sum_of_squares(here.sum_of_squares),
-        digest(digest_here),
-        complement(~digest_here) {}
+        digest(digest_with(digest_here, static_cast<std::uint64_t>(replicas))),
+        complement(~digest) {}
 
   void combine(const RankMessage& other) noexcept {
     max_abs = std::max(max_abs, other.max_abs);
