@@ -112,3 +112,9 @@
 #define HEADROOM_BUILD                                                                                              \
   HEADROOM_DETAIL_NAME(HEADROOM_VERSION_MAJOR, HEADROOM_VERSION_MINOR, HEADROOM_VERSION_PATCH, HEADROOM_DETAIL_AVX, \
                        HEADROOM_DETAIL_MATH, HEADROOM_DETAIL_ERRORS, HEADROOM_DETAIL_KERNELS, HEADROOM_DETAIL_LIBRARY)
+#define HEADROOM_DETAIL_BEGIN_NAMESPACE \
+  namespace headroom {                  \
+  inline namespace HEADROOM_BUILD {
+#define HEADROOM_DETAIL_END_NAMESPACE \
+  }                                   \
+  }

@@ -5,8 +5,7 @@
 #include <cstddef>
 #include <string>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// What one pass over gradients found: in the values that it stored or, if it stored none, read. accumulate_into reports the
 /// values that it added.
@@ -48,5 +47,4 @@ enum class SkipReason {
   return i < sizeof names / sizeof *names ? names[i] : "unknown";  // of no enumerator
 }
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

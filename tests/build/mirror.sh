@@ -13,7 +13,7 @@ faults=0
 fault() { printf '%s\n' "$1" && faults=$((faults + 1)); }
 
 # Whether a header has something besides includes, declarations of macros, comments and empty lines.
-has_logic() { [[ -n $(sed -E 's,//.*,,' "$1" | grep -vE '^[[:space:]]*($|#|namespace |inline namespace |\}|using )') ]]; }
+has_logic() { [[ -n $(sed -E 's,//.*,,' "$1" | grep -vE '^[[:space:]]*($|#|HEADROOM_DETAIL_|namespace |\}|using )') ]]; }
 
 while IFS= read -r header; do
   has_logic "include/headroom/$header" || continue

@@ -12,8 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// Combines what the ranks of a process group of libtorch's c10d (1.13 or 2) found, by one all-gather of 32 bytes a call:
 ///
@@ -64,5 +63,4 @@ class C10dReducer {
   std::function<std::vector<at::Tensor>(const at::Tensor&)> all_gather_;
 };
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -18,8 +18,7 @@
 // .eval(). Of sparse types the stored values are walked. New tensors are Matrix, Array, Tensor, SparseMatrix or
 // SparseVector of the same storage order.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 template <>
 struct dtype_traits<Eigen::half> : detail::has_format<binary16> {};
@@ -157,5 +156,4 @@ struct tensor_traits<Sparse<S, Options, Index>,
   }
 };
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -11,8 +11,7 @@
 #include <memory>
 #include <vector>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail::mpi {
 
 inline void combine(void* from, void* into, int* count, MPI_Datatype*) {
@@ -83,5 +82,4 @@ class MpiReducer {
   std::shared_ptr<detail::mpi::Group> group_;
 };
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -14,8 +14,7 @@
 // States as JSON: `json j = policy.state_dict();` and `j.get<headroom::StateDict>()`, with nlohmann::json or, to keep the order
 // of the keys, nlohmann::ordered_json. Numbers are written with enough digits to read the same double back.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 template <class Json>
 auto to_json(Json& json, const StateDict& dict) -> decltype(Json::object(), void()) {
@@ -58,5 +57,4 @@ auto from_json(const Json& json, StateDict& dict) -> decltype(Json::object(), vo
   dict = std::move(read);
 }
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

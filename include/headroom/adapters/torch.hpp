@@ -28,8 +28,7 @@
 // place work behind autograd's back: use them on gradients, and on parameters under torch::NoGradGuard. `scale(loss)` is
 // recorded, so the result can be differentiated.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 template <>
 struct dtype_traits<c10::Half> : detail::has_format<binary16> {};
@@ -236,5 +235,4 @@ struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::o
   }
 };
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -32,8 +32,7 @@
 // dtype. Anything without a data pointer and strides (an expression, a view through a list of indices) is refused at compile
 // time: make it a container with xt::eval. New tensors are containers of the same rank.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 template <>
 struct dtype_traits<xtl::half_float> : detail::has_format<binary16> {};
@@ -95,5 +94,4 @@ struct tensor_traits<T, std::enable_if_t<xt::is_xexpression<T>::value>> {
   }
 };
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -7,8 +7,7 @@
 
 // What C++17 cannot say: bits, what the optimizer may know, and what the caches should have.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
 /// std::bit_cast, which C++17 does not have.
@@ -46,5 +45,4 @@ inline void prefetch(const unsigned char* from, std::size_t bytes_ahead) noexcep
 }
 
 }  // namespace detail
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -6,8 +6,7 @@
 
 // Whether an expression or a member type exists: the detection idiom, as in std::experimental::is_detected.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
 template <class, template <class...> class Op, class... Args>
@@ -24,5 +23,4 @@ template <class>
 inline char address_of_type = 0;
 
 }  // namespace detail
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -13,8 +13,7 @@
 #include <cstdlib>
 #endif
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
 /// The parts one after another. Calls compile to less code than those of std::operator+.
@@ -45,5 +44,4 @@ namespace detail {
 #endif
 
 }  // namespace detail
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

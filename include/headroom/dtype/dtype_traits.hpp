@@ -6,8 +6,7 @@
 
 #include <type_traits>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// Which bit format a C++ type has. A specialisation makes the type an element type of headroom, with no conversion:
 ///
@@ -75,5 +74,4 @@ template <class T>
 
 }  // namespace detail
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -3,8 +3,7 @@
 #include <headroom/config.hpp>
 #include <headroom/dtype/storage_float.hpp>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 struct e4m3 : float_format<std::uint8_t, 4, 3, 7, 0x7E, false> {};  ///< 0x7F and 0xFF are its only NaNs
 struct e5m2 : ieee_format<std::uint8_t, 5, 2> {};                   ///< the upper half of a binary16
@@ -18,5 +17,4 @@ using float8_e4m3 = storage_float<e4m3>;
 /// smallest subnormal 2^-16: the range of fp16 with less than one significant decimal digit; for gradients.
 using float8_e5m2 = storage_float<e5m2>;
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

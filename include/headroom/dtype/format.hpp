@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// A binary floating-point format: a sign, `ExponentBits` of exponent, `MantissaBits` of fraction, gradual underflow. Without
 /// the sign, patterns up to `LargestFinite` are finite numbers. Above them come Inf, if the format has one, and the NaNs.
@@ -129,5 +128,4 @@ template <class From, class To>
 
 }  // namespace detail
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -10,8 +10,7 @@
 
 // The formats of 16 bits.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// IEEE 754 binary16, "fp16": 1 sign, 5 exponent, 10 fraction bits. Largest finite 65504, smallest normal 2^-14, smallest
 /// subnormal 2^-24. Magnitudes below 2^-25 round to zero, which is why loss scaling exists.
@@ -51,5 +50,4 @@ template <class Bits>
   return detail::as_elements<bfloat16>(bits, size);
 }
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

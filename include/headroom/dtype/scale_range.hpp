@@ -14,8 +14,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// A loss scale lives in [2^-126, 2^126], where it and its reciprocal are normal floats.
 inline constexpr float smallest_loss_scale = 0x1p-126F;
@@ -116,5 +115,4 @@ inline void check_factor(const double& factor) {
 
 }  // namespace detail
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

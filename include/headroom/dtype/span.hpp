@@ -6,8 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// `size` contiguous elements starting at `data`: as much of C++20's std::span as headroom needs. It owns nothing. A null
 /// pointer is fine if the size is 0. The elements need no alignment.
@@ -50,5 +49,4 @@ span(T (&)[N]) -> span<T>;
 template <class Container>
 span(Container&&) -> span<std::remove_pointer_t<decltype(std::declval<Container&>().data())>>;
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

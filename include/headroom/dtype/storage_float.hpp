@@ -7,8 +7,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -101,8 +100,7 @@ class storage_float {
   bits_type bits_;
 };
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE
 
 /// As for float, except where the format differs.
 template <class Format>

@@ -23,8 +23,7 @@ struct CompiledKernels {
 
 }  // namespace headroom::boundary_v2
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
 /// The formats of headroom's own. Their places are fixed for ever: another one goes to the end.
@@ -49,8 +48,7 @@ inline constexpr bool is_compiled = compiled_place<In> >= 0 && compiled_place<Ou
 using CompiledKernels = boundary_v2::CompiledKernels<boundary_v2::op_count, CompiledFormats::size, isa_count>;
 
 }  // namespace detail
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE
 
 /// Defined in the library.
 template <>

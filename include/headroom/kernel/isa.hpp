@@ -22,8 +22,7 @@ inline std::atomic<int> chosen_isa{-1};
 
 }  // namespace headroom::shared_v1
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// The instruction sets there are kernels for. Each is named by its largest part: avx2 means AVX2 with F16C and FMA, avx512
 /// means F, BW, VL and DQ of AVX-512.
@@ -116,5 +115,4 @@ inline void force_isa(Isa isa) {
   shared_v1::chosen_isa.store(static_cast<int>(isa), std::memory_order_relaxed);
 }
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -13,8 +13,7 @@
 
 #include <cstddef>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
 /// An instruction set that is not compiled in runs as scalar.
@@ -49,5 +48,4 @@ inline constexpr const Kernel* kernels = find_kernels<op, In, Out>();
 [[nodiscard]] inline std::size_t isa_index() { return static_cast<std::size_t>(active_isa()); }
 
 }  // namespace detail
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

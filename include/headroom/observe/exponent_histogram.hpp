@@ -17,8 +17,7 @@
 #include <cstring>
 #include <string>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// What becomes of elements that are multiplied by a power of two and then rounded to a format, to the nearest, ties to even.
 struct FormatShares {
@@ -210,5 +209,4 @@ template <class Tree>
   return text;
 }
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

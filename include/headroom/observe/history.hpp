@@ -20,8 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// What a History keeps of a step.
 struct StepRecord {
@@ -280,5 +279,4 @@ class History {
   std::function<void(const History&)> on_verdict_;
 };
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -16,8 +16,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// What a policy did over a training run.
 struct Simulation {
@@ -104,5 +103,4 @@ template <class Policy, class Boolean>
   return headroom::simulate(policy, std::vector<bool>(grads_finite));
 }
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -7,8 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -65,5 +64,4 @@ void cast_into(const Source& source, Destination&& destination, saturate_t) {
   headroom::cast_into(sequential, source, destination, saturate);
 }
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

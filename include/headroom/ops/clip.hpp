@@ -7,8 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -89,5 +88,4 @@ GradientNorm clip_by_global_norm(Tree&& tree, const double& max_norm) {
   return headroom::clip_by_global_norm(sequential, tree, max_norm);
 }
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -26,8 +26,7 @@
 // task)`, which calls task(0) … task(n - 1), in any order and at the same time if it likes, and returns when all are done. An
 // error of a task is for run() to pass on. Results do not depend on the executor.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
 /// The threads of parallel(n). They are started when first needed, as many as the largest n has asked for. After a call they
@@ -228,5 +227,4 @@ constexpr bool check_is_executor() {
 
 }  // namespace detail
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

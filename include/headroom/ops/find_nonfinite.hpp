@@ -8,8 +8,7 @@
 #include <cstring>
 #include <optional>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -74,5 +73,4 @@ template <class Executor, class Tree>
   return detail::check_is_executor<Executor>() ? headroom::find_nonfinite(tree) : std::nullopt;
 }
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -7,8 +7,7 @@
 
 #include <cstddef>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
 /// Casts into float, whatever is read.
@@ -97,5 +96,4 @@ void for_each_block(const Tree& tree, F&& f) {
   headroom::for_each_block(sequential, tree, f);
 }
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

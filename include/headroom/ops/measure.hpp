@@ -5,8 +5,7 @@
 
 // The verbs that only read a tree and say something about all of it.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// Finite, largest magnitude and L2 norm over all floating-point elements, in one read-only pass. Squares are summed in a
 /// fixed order, in float over blocks of 512 elements and in double from there on: the norm of a tree is the same, bit for bit,
@@ -57,5 +56,4 @@ template <class Tree>
   return headroom::all_finite(sequential, tree);
 }
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -23,8 +23,7 @@
 // same pair of dtypes form a run, which a kernel takes in one call. A leaf with strides is one piece in a run of its own.
 // Everything after the walk is a loop over the plan and knows no types.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
 // ---- lists ----
@@ -403,5 +402,4 @@ void make_plan(Plan& plan, Trees&... trees) {
 }
 
 }  // namespace detail
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -14,8 +14,7 @@
 // A pass of a kernel over a plan, by one thread or several. The results have the same bits: magnitudes do not depend on the
 // order, squares are summed as kernel/measure.inl says, and their sums in the order of the tree.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
 // ---- what a pass is and what it finds ----
@@ -285,5 +284,4 @@ Found plan_and_run(const Executor& executor, const Pass& pass, Trees&... trees) 
 }
 
 }  // namespace detail
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -13,8 +13,7 @@
 // The three ways to apply a verb that writes: in place, into a tree of the user's, into a new tree. All of them check first: if
 // they throw, nothing has been written.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// A tree of unscaled gradients and what the pass over it found: `auto [grads, report] = unscale<float>(tree, loss_scale);`
 template <class Tree>
@@ -71,5 +70,4 @@ auto transform(const Executor& executor, const Pass& pass, Tree&& tree) {
 }
 
 }  // namespace detail
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

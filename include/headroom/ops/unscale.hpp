@@ -7,8 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// New gradients, divided by the scale in one pass that widens, unscales, checks and measures. Multiplies by the exact
 /// reciprocal if the scale is a power of two and divides otherwise, never multiplying by a rounded reciprocal. `unscale<float>`
@@ -87,5 +86,4 @@ template <class Source, class Destination>
   return headroom::accumulate_into(sequential, source, destination, loss_scale);
 }
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -103,5 +102,4 @@ class FollowPeak {
 /// bits. More than one in 600 brings the scale down to min_scale, as it does DynamicLossScale's.
 using AmaxLossScale = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffAtOnce, FollowPeak>;
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -21,8 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -233,5 +232,4 @@ AnyLossScale AnyLossScale::from_state_dict(const StateDict& dict) {
   detail::throw_invalid_argument({"policy is ", detail::to_text(*found), ", which is none of headroom's"});
 }
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -7,8 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -114,5 +113,4 @@ class ConstantLossScale : public LossScaleVerbs<ConstantLossScale> {
   float scale_;
 };
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

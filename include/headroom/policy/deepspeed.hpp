@@ -7,8 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// Grows on the finite steps `growth_interval` + 1, 2 `growth_interval` + 1, … since the last overflow. The counter counts all
 /// of them and is not reset by growth.
@@ -56,5 +55,4 @@ using BackOffAfterDelayedShift = BackOffAfterHysteresis<detail::RefillOfDelayedS
 /// DeepSpeed's rule: presets::deepspeed.
 using DeepSpeedLossScale = BasicDynamicLossScale<GrowEveryIntervalSinceOverflow, BackOffAfterDelayedShift>;
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -15,8 +15,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// The settings of a loss scale that adapts: the fields of eformer's LossScaleConfig, with separate factors as in torch.
 /// The presets fill them in this order.
@@ -400,5 +399,4 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
 
 using DynamicLossScale = BasicDynamicLossScale<>;
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -7,8 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// The settings of a scale with hysteresis.
 struct HysteresisConfig {
@@ -83,5 +82,4 @@ using BasicHysteresisScale = BasicDynamicLossScale<Growth, BackOffAfterHysteresi
 
 using HysteresisScale = BasicHysteresisScale<>;
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

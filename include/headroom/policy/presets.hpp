@@ -10,8 +10,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -233,5 +232,4 @@ namespace presets {
 
 }  // namespace presets
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

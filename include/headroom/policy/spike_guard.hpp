@@ -10,8 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// Whose rule a SpikeGuard follows. Under both a spike is more than `sigmas` standard deviations above the mean, and enters the
 /// window like any other value.
@@ -111,5 +110,4 @@ class SpikeGuard {
   std::vector<double> values_;
 };
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -5,8 +5,7 @@
 
 #include <cstdint>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// The settings of a rule that tolerates a share of overflows.
 struct ToleranceConfig {
@@ -98,5 +97,4 @@ using CerebrasLossScale = BasicDynamicLossScale<GrowAfterAllSteps, BackOffWhenSh
 /// presets::fairseq
 using FairseqLossScale = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffWhenShareReachesTolerance>;
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

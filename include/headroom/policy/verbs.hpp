@@ -6,8 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -117,5 +116,4 @@ class LossScaleVerbs {
   [[nodiscard]] constexpr float own_scale() const { return static_cast<const Policy&>(*this).loss_scale(); }
 };
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -24,8 +24,7 @@
 // A member is a number, a boolean, or a std::vector<double>. If bounds depend on something else, a piece's on its settings,
 // that is a further argument.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
 /// The version of what state_dict writes; incremented by a change that an older headroom would misread.
@@ -164,5 +163,4 @@ class StateReader {
 };
 
 }  // namespace detail
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

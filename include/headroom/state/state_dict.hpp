@@ -16,8 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 class StateValue;
 
@@ -240,5 +239,4 @@ template <class Policy>
 
 }  // namespace detail
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -15,8 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -167,5 +166,4 @@ class TextReader {
 /// exponent is an integer. Throws std::invalid_argument naming the line and what is wrong with it.
 [[nodiscard]] inline StateDict from_text(std::string_view text) { return detail::TextReader(text).read(); }
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

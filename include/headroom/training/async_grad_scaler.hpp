@@ -21,8 +21,7 @@
 #include <utility>
 #include <vector>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 struct AsyncGradScalerConfig {
   bool enabled = true;
@@ -276,5 +275,4 @@ class AsyncGradScaler {
   std::thread thread_;  // last: it uses all of the above
 };
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

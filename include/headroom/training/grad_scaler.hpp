@@ -22,8 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// What GradScaler::step did. `value` is what the optimizer's own step returned; it is empty if the step was skipped.
 template <class Value>
@@ -417,5 +416,4 @@ template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
 explicit GradScaler(T init_scale, double growth_factor = 2.0, double backoff_factor = 0.5, std::int64_t growth_interval = 2000,
                     bool enabled = true) -> GradScaler<>;
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -14,8 +14,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// What a deferred optimizer multiplies each gradient by: the inverse loss scale times the clip factor.
 ///
@@ -237,5 +236,4 @@ template <class Optimizer>
 }
 
 }  // namespace detail
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -19,8 +19,7 @@
 
 // What ranks combine before they decide. docs/distributed.md shows it in use.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// What one rank found in the unscaled gradients of an optimizer, or all ranks together: see GradScaler::set_reducer.
 struct GradientSums {
@@ -121,5 +120,4 @@ inline void check_replicas(int replicas, int size) {
 }
 
 }  // namespace detail
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

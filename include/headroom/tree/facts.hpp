@@ -7,8 +7,7 @@
 
 // What a tree's type tells, without looking at its values.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
 template <class Fact, class... Ancestors, class... Ts>
@@ -122,5 +121,4 @@ constexpr bool check_has_floats() {
 }
 
 }  // namespace detail
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -7,8 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// Shape and strides of a tensor in elements, with the dimensions in their logical order. Dimensions of one element are left
 /// out, because they do not affect the positions of elements: a 5 x 1 matrix has the layout of a vector of 5.
@@ -123,5 +122,4 @@ struct LoopNest {
 };
 
 }  // namespace detail
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

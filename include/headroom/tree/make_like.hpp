@@ -13,8 +13,7 @@
 // New trees with the structure and sizes of another, with elements of another dtype. The caller fills their floating-point
 // elements; everything else is copied.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -143,5 +142,4 @@ auto make_like(const T& tree) {
 }
 
 }  // namespace detail
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

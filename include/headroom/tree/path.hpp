@@ -8,8 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
 /// The position of a walk: a list from the leaf back to the root, on the walk's stack. A branch makes one step for all its
@@ -92,5 +91,4 @@ void append_key(std::string& text, const Path& step) {
 }
 
 }  // namespace detail
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

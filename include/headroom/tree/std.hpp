@@ -27,8 +27,7 @@
 // container, add one specialisation. `rebuilt<To>` is its type with subtrees of type To; a new one is default constructed, so
 // the state of an allocator or a comparator is lost. tree/visit.hpp walks each kind of branch.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
@@ -172,5 +171,4 @@ struct tree_traits<T, std::enable_if_t<std::is_same_v<T, std::string> || std::is
   static constexpr bool holds_only_integers = true;
 };
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -18,8 +18,7 @@
   template <class HeadroomElement> \
   struct headroom::tensor_traits<Tensor<HeadroomElement>> : ::headroom::detail::owning_tensor<Tensor, HeadroomElement> {};
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// How to reach the elements of a tensor type; a specialisation makes the type a leaf.
 ///
@@ -131,5 +130,4 @@ struct owning_tensor : contiguous_tensor<T> {
 };
 
 }  // namespace detail
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

@@ -9,8 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// What a branch is made of.
 enum class branch_kind {
@@ -161,8 +160,7 @@ constexpr auto make_fields(const char* names, Members&&... members) {
 }
 
 }  // namespace detail
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE
 
 /// Makes a struct a branch whose members appear by name in paths: `HEADROOM_TREE(Type, member, member, ...)` with up to 64
 /// members, in the body of the struct (also of a class template) or after it in its namespace. Members without gradients need

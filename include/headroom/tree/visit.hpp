@@ -26,8 +26,7 @@
 //     template <class To, class T>
 //     static auto make_like(const T& node);                                // see tree/make_like.hpp
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
 // The functions over all kinds of node, which strategies call for subtrees; the last four are in tree/make_like.hpp.
@@ -447,5 +446,4 @@ template <class Tree>
   return count;
 }
 
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE

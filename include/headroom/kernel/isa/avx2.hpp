@@ -20,8 +20,7 @@
 
 HEADROOM_DETAIL_BEGIN_TARGET("avx2,f16c,fma")
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail::avx2 {
 
 inline constexpr std::size_t vector_bytes = 32;
@@ -171,8 +170,7 @@ inline double sum_of(f64_lanes sums) noexcept { return sum_of_four(sums); }
 }  // namespace detail::avx2
 template <>
 struct detail::IsaKernels<Isa::avx2> : detail::avx2::Kernels {};
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE
 
 HEADROOM_DETAIL_END_TARGET
 

@@ -21,8 +21,7 @@
 
 HEADROOM_DETAIL_BEGIN_TARGET("avx512f,avx512bw,avx512vl,avx512dq")
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail::avx512 {
 
 inline constexpr std::size_t vector_bytes = 64;
@@ -160,8 +159,7 @@ inline double sum_of(f64_lanes sums) noexcept {
 }  // namespace detail::avx512
 template <>
 struct detail::IsaKernels<Isa::avx512> : detail::avx512::Kernels {};
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE
 
 HEADROOM_DETAIL_END_TARGET
 

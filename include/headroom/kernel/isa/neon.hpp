@@ -14,8 +14,7 @@
 // NEON as every aarch64 CPU has it, with the fp16 conversions (FCVTN, FCVTL) of the baseline: no target region is needed. Four
 // floats a register; sixteen-bit formats are loaded four at a time as half a register.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail::neon {
 
 inline constexpr std::size_t vector_bytes = 16;
@@ -104,7 +103,6 @@ inline double sum_of(f64_lanes sums) noexcept { return vaddvq_f64((float64x2_t)s
 }  // namespace detail::neon
 template <>
 struct detail::IsaKernels<Isa::neon> : detail::neon::Kernels {};
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE
 
 #endif

@@ -15,8 +15,7 @@
 // Under -ffast-math a compiler may assume that a float it computed is finite, and that dividing by s is multiplying by 1/s. The
 // empty asm statements hide the origin of a value from it, so that neither reaches the bits that are stored or classified.
 
-namespace headroom {
-inline namespace HEADROOM_BUILD {
+HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail::scalar {
 
 template <class In, class Out>
@@ -122,5 +121,4 @@ inline double sum_of(f64x1 sums) noexcept { return sums.lane0; }
 }  // namespace detail::scalar
 template <>
 struct detail::IsaKernels<Isa::scalar> : detail::scalar::Kernels {};
-}  // namespace HEADROOM_BUILD
-}  // namespace headroom
+HEADROOM_DETAIL_END_NAMESPACE
