@@ -137,12 +137,15 @@ inline void run_part(const Plan& plan, const Plan::Run& run, const Piece& piece,
 
 // ---- a thread's share ----
 
+/// The sums of squares of groups. No std::vector<double>, whose code units with unlike flags would share.
+using Sums = Buffer<double, 32>;
+
 /// The groups that begin at elements [begin, end) of a plan. A group is as many pieces of a run as have no more than
 /// `chunk_size` elements together, or a chunk of a longer piece: what has one sum of squares. With `sums`, one of several
 /// threads: the sum of each group goes there.
 class Share {
  public:
-  Share(const Plan& plan, const Pass& pass, std::size_t begin, std::size_t end, std::vector<double>* sums)
+  Share(const Plan& plan, const Pass& pass, std::size_t begin, std::size_t end, Sums* sums)
       : plan_(plan), pass_(pass), isa_(isa_index()), begin_(begin), end_(end), sums_(sums) {}
 
   [[nodiscard]] Found run() {
@@ -187,7 +190,7 @@ class Share {
   const Plan& plan_;
   const Pass& pass_;
   std::size_t isa_, begin_, end_;
-  std::vector<double>* sums_;
+  Sums* sums_;
   std::size_t position_ = 0;
   Found found_{0, 0.0};
 };
@@ -209,7 +212,7 @@ template <class Executor>
 [[nodiscard]] Found run_shares(const Executor& executor, const Plan& plan, const Pass& pass, std::size_t count) {
   struct alignas(64) Result {  // several threads write to them, each to a cache line of its own
     Found found{0, 0.0};
-    std::vector<double> sums;
+    Sums sums;
   };
   (void)isa_index();  // chosen here, where an error can be thrown
   std::vector<Result> results(count);
