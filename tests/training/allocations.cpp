@@ -77,6 +77,23 @@ TEST_CASE("iterations after the first allocate nothing") {
         }) == 0);
 }
 
+TEST_CASE("what is called at the floor is not copied while gradients are finite") {
+  headroom::GradScaler<> scaler;
+  Empty optimizer;
+  const double large[8] = {};
+  scaler.set_on_floor([large](const auto&) { CHECK(large[0] == 0.0); });
+  CHECK(allocations_after_first([&] {
+          (void)scaler.step(optimizer);
+          scaler.update();
+        }) == 0);
+}
+
+TEST_CASE(
+    "a verb that writes allocates nothing for its groups, with several threads either: it may throw before it has written") {
+  std::vector<float> tree(std::size_t{1} << 23, 1.0F);
+  CHECK(allocations_after_first([&] { headroom::scale_in_place(headroom::parallel(2), tree, 1.0); }) == 20);  // for both shares
+}
+
 TEST_CASE("a history allocates nothing, but for a path the first time that it is longer than those before in its place") {
   headroom::History history(4);
   const headroom::NonFinite place{"a path that is longer than fifteen characters", 0, headroom::NonFiniteKind::nan, 1, 0};

@@ -17,8 +17,8 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 /// Combines what the ranks of a process group of libtorch's c10d (1.13 or 2) found, by one all-gather of 32 bytes a call:
 ///
 ///     scaler.set_reducer(headroom::C10dReducer(group));  // a c10::intrusive_ptr<c10d::ProcessGroup>
+///     report = headroom::all_reduce(report, reducer, loss_scale);  // with a policy instead
 ///
-/// or, with a policy, by all_reduce.
 /// All ranks get the same result, and have to call it equally often and in the same order as everything else on that group.
 /// Give each AsyncGradScaler a group of its own. If a rank is gone, the others get an exception of c10d, or over Gloo the
 /// signal SIGPIPE: ignore it.

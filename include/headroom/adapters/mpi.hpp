@@ -49,10 +49,10 @@ struct Group {
 /// Combines what the ranks of a communicator found, by one MPI_Allreduce of 32 bytes a call:
 ///
 ///     scaler.set_reducer(headroom::MpiReducer(MPI_COMM_WORLD));  // each rank has a part of the gradients
+///     report = headroom::all_reduce(report, reducer, loss_scale);  // with a policy instead
 ///
-/// or, with a policy, by all_reduce.
-/// All ranks have to call it equally often, and get the same result: of `finite` and `max_abs` always, of the sum of squares if
-/// MPI adds in the same order on all ranks, which its standard only recommends. A rank that cannot go on calls MPI_Abort;
+/// All ranks have to call it equally often. `finite` and `max_abs` are the same on all; the sum of squares is if MPI adds in
+/// the same order on all ranks, which its standard only recommends. A rank that cannot go on calls MPI_Abort;
 /// otherwise the others wait for it. Give each AsyncGradScaler a reducer of its own, and initialise MPI with
 /// MPI_THREAD_MULTIPLE.
 class MpiReducer {

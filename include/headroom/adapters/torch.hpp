@@ -219,9 +219,9 @@ struct Passes {
 
 }  // namespace detail::aten
 
-/// Every optimizer of libtorch. Gradients on the CPU are unscaled and checked by headroom's kernels, those on other devices by
-/// ATen, in one multiplication and a maximum of each; a step waits for the devices once. A gradient without elements is a
-/// gradient; an undefined one is not.
+/// Every optimizer of libtorch but LBFGS. Gradients on the CPU are unscaled and checked by headroom's kernels, those on other
+/// devices by ATen, in one multiplication, and a maximum and a norm of each; a step waits for the devices once. A gradient
+/// without elements is a gradient; an undefined one is not.
 template <class Optimizer>
 struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::optim::Optimizer, Optimizer>>>
     : detail::aten::Passes<> {

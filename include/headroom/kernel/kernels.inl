@@ -23,7 +23,7 @@ inline constexpr bool adds = op == Op::add_scaled || op == Op::add_unscaled;
 /// The format of the magnitudes that an op reports.
 template <Op op, class In, class Out>
 using reported_format = std::conditional_t<adds<op>, compute_format<compute_for<In, Out>>, Out>;
-/// The register of loops over whole registers. Sums take another one, from and to memory.
+/// The register of loops over whole registers. Ops that add take one of floats.
 template <Op op, class In, class Out>
 using loop_register = std::conditional_t<adds<op>, compute_for<In, Out>, wide_compute_for<In, Out>>;
 
@@ -78,8 +78,8 @@ inline void transform_blocks(Rest<In, Out>& rest, Compute factor, Bits (&largest
      ...);
   }
 }
-/// A block has four registers of floats. Of AVX2's it has eight in the caches: there a loop of four takes a fifth longer at one
-/// of four places that it may get in the program. Two pairs are enough.
+/// A block has four registers of floats, or two pairs. With AVX2 and ordinary stores it has eight: a loop of four is a fifth
+/// slower at one of four alignments of its code.
 template <Op op, Stored stored, class In, class Out, class Compute, class Bits>
 inline void transform_blocks(Rest<In, Out>& rest, Compute factor, Bits (&largest)[4]) noexcept {
   constexpr bool is_pair = sizeof(Compute) > sizeof(compute_for<In, Out>);

@@ -115,8 +115,8 @@ struct HistoryConfig {
 ///     }
 ///
 /// The last `capacity` steps are kept; totals are of the whole run. Memory is allocated at construction, and afterwards only
-/// for long paths of tensors, after an overflow. Of several optimizers record one, or each in a history of its own; of a
-/// disabled scaler, nothing. With an AsyncGradScaler, record the result from the future of its submit.
+/// for long paths of tensors, after an overflow, and for a copy of the callback. Of several optimizers record one, or each in a
+/// history of its own; of a disabled scaler, nothing. With an AsyncGradScaler, record the result from the future of its submit.
 ///
 /// The defaults are for gradients in fp16; otherwise write `History history(HistoryConfig::for_dtype<bfloat16>());`.
 class History {

@@ -20,8 +20,8 @@
 
 // A plan is what a verb has to do: for each leaf, in the order of the tree, a piece {source, destination, size}. The one walk
 // of a verb makes it and checks every leaf; if that throws, nothing has been written to the trees. Neighbouring pieces with the
-// same pair of dtypes form a run, which a kernel takes in one call. A leaf with strides is one piece in a run of its own.
-// Everything after the walk is a loop over the plan and knows no types.
+// same pair of dtypes form a run, of which a kernel takes a group at a time. A leaf with strides is one piece in a run of its
+// own. Everything after the walk is a loop over the plan and knows no types.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
@@ -237,9 +237,9 @@ template <class Leaf>
   }
   return layout;
 }
-inline void check_distinct_elements(const Path& path, std::size_t size, const LoopNest& nest) {
+inline void check_distinct_elements(const Path& path, const char* which, std::size_t size, const LoopNest& nest) {
   if (size == 0 || !nest.repeats_elements()) return;
-  throw_bad_leaf(path, "", {"repeats elements (its strides lead to some more than once): copy it first"});
+  throw_bad_leaf(path, which, {"repeats elements: its strides lead to some more than once. Copy it into a dense tensor first"});
 }
 template <class Element>
 constexpr bool check_is_writable() {
@@ -251,7 +251,7 @@ constexpr bool check_is_writable() {
 inline LoopNest common_nest(const Path& path, const Layout& source, const Layout& destination) {
   const LoopNest nest(destination, destination);
   const std::ptrdiff_t size = destination.size();
-  check_distinct_elements(path, static_cast<std::size_t>(size), nest);
+  check_distinct_elements(path, "the destination", static_cast<std::size_t>(size), nest);
   if (size != 0 && source.same_shape(destination)) return {source, destination};
   const bool dense =
       (source.rank() <= 1 || destination.rank() <= 1) && LoopNest(source, source).is_contiguous() && nest.is_contiguous();
@@ -326,7 +326,7 @@ struct PlanLeaves {
     if constexpr (has_layout_v<std::remove_const_t<Leaf>>) {
       const Layout layout = detail::checked_layout_of(path, "", leaf);
       const LoopNest nest(layout, layout);
-      if (access != Access::read) check_distinct_elements(path, size, nest);
+      if (access != Access::read) check_distinct_elements(path, "", size, nest);
       plan.add(data, destination, size, nest, kind);
     } else {
       plan.add(data, destination, size, kind);

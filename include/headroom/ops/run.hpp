@@ -184,7 +184,7 @@ class Share {
     run_group(group);
     add_largest(found_, group.largest);
     if (sums_ == nullptr) return add_to_sum(found_, group.sum_of_squares);
-    sums_->push_back(group.sum_of_squares);
+    if (group.sum_of_squares != 0.0) sums_->push_back(group.sum_of_squares);  // none in passes that write: this may throw
   }
 
   const Plan& plan_;

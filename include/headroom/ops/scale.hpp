@@ -55,7 +55,8 @@ constexpr Tree pass_through(const Executor&, Tree&& tree) {
 
 /// A copy of the tree times the factor. Dtypes are kept, except that a 16-bit scalar, usually a loss, becomes float. A
 /// temporary that is known to own its elements (containers, tensors, structs by HEADROOM_TREE) is scaled in place and returned.
-/// The factor is rounded to float for elements that are computed in float. Throws std::invalid_argument if it is beyond float.
+/// The factor is rounded to float for elements that are computed in float, and for tensors whose dtype is known only at run
+/// time. Throws std::invalid_argument if it is beyond float.
 template <class Executor, class Tree>
 [[nodiscard]] auto scale(const Executor& executor, Tree&& tree, const double& factor) {
   detail::check_factor(factor);

@@ -34,7 +34,8 @@ struct RefillOn {
 
 }  // namespace detail
 
-/// Any finite step refills the hysteresis, so only overflows in a row back off: apex's kernel, and Megatron's documentation.
+/// Any finite step refills the hysteresis, so only `hysteresis` overflows in a row back off: apex's kernel, and Megatron's
+/// documentation.
 struct RefillOnCleanStep : detail::RefillOn<true, false> {
   static constexpr const char* name = "hysteresis";
 };

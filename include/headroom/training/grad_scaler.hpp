@@ -194,8 +194,9 @@ class GradScaler {
     const bool adjusts = all && !is_new_policy_;
     if (adjusts) policy_ = policy_.adjust(*all);
     end_iteration(false);
+    if (!adjusts || all->finite || !on_floor_) return;
     const auto on_floor = on_floor_;  // it may set another
-    if (adjusts && !all->finite && on_floor) on_floor(policy_, used);
+    on_floor(policy_, used);
   }
   /// Sets the scale instead of adjusting it, and ends the iteration if an optimizer has been unscaled in it; otherwise the
   /// iteration keeps the scale of its losses. Throws std::invalid_argument if the policy cannot have this scale.

@@ -81,7 +81,7 @@ struct LoopNest {
   /// One element, or elements that lie side by side in both.
   [[nodiscard]] bool is_contiguous() const noexcept {
     const auto& inner = dimensions[0];
-    return depth == 0 || (depth == 1 && (inner.size == 1 || (inner.source_stride == 1 && inner.destination_stride == 1)));
+    return depth == 0 || (depth == 1 && inner.source_stride == 1 && inner.destination_stride == 1);
   }
   /// Whether two positions of the destination, which has elements, may be the same one, as in a broadcast tensor, or in a
   /// window that slides by less than its width. Such a tensor cannot be written element by element. Nothing is shared if each

@@ -151,6 +151,11 @@ struct Fields {
   std::tuple<Parts...> parts;
   const char* names;
 };
+template <class T>
+constexpr T& member(T&& member) noexcept {
+  static_assert(std::is_lvalue_reference_v<T>, "headroom: HEADROOM_TREE lists members, not what a function returns by value");
+  return member;
+}
 /// From the members as forwarded rvalues, except those that are references.
 template <class Owner, bool AreMembers, class... Members>
 constexpr auto make_fields(const char* names, Members&&... members) {
@@ -170,7 +175,7 @@ HEADROOM_DETAIL_END_NAMESPACE
     return ::headroom::detail::make_fields<Type, ::headroom::detail::are_members(#__VA_ARGS__)>( \
         #__VA_ARGS__ HEADROOM_DETAIL_EACH(HEADROOM_DETAIL_MEMBER, __VA_ARGS__));                 \
   }
-#define HEADROOM_DETAIL_MEMBER(m) , static_cast<decltype(self.m)&&>(self.m)
+#define HEADROOM_DETAIL_MEMBER(m) , static_cast<decltype(self.m)&&>(::headroom::detail::member(self.m))
 
 // "f(a) f(b)" from "a, b" and an end mark, (). STEP is STEP's own successor, so each must wait for another scan: AGAIN is not a
 // call until NOTHING() has gone, and 4 x 16 and more scans are made. `STOP ()` is a call that expands to a comma and NOTHING,

@@ -75,7 +75,7 @@ inline void check_same_size(const Path& path, std::size_t source, std::size_t de
 // ---- sequences ----
 
 template <class T>
-using push_back_t = decltype(std::declval<T&>().push_back(*std::begin(std::declval<T&>())));
+using fixed_size_t = decltype(std::tuple_size<T>::value);
 
 template <>
 struct branch<branch_kind::sequence> {
@@ -90,11 +90,11 @@ struct branch<branch_kind::sequence> {
   template <class To, class T>
   static rebuilt_t<T, To> make_like(const T& node) {
     rebuilt_t<T, To> result{};
-    if constexpr (is_detected_v<push_back_t, rebuilt_t<T, To>>) {
-      for (const auto& element : node) result.push_back(detail::make_like<To>(element));
-    } else {
+    if constexpr (is_detected_v<fixed_size_t, rebuilt_t<T, To>>) {
       auto place = std::begin(result);
       for (const auto& element : node) *place++ = detail::make_like<To>(element);
+    } else {
+      for (const auto& element : node) result.push_back(detail::make_like<To>(element));
     }
     return result;
   }

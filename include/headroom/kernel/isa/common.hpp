@@ -16,6 +16,7 @@
 // them by including kernel/isa/registers.inl, and then includes kernel/kernels.inl, whose loops are made of them:
 //
 //   compute_for<In, Out>         the register that elements are computed in, from one format to another
+//   wide_compute_for<In, Out>    the same for whole registers; it may be a pair of them
 //   compute_format<Compute>      the format of one lane of it
 //   lanes_of<Compute>            how many elements it has
 //   read_lanes<In>               how many are loaded at once if nothing is computed
