@@ -158,7 +158,7 @@ TEST_CASE("a pass that may stop ends at a chunk that is not finite; others go on
   Plan plan;
   make_plan<MeasureOps, Access::read>(plan, tree);
   Pass pass{1};
-  std::vector<double> to_the_end, to_the_first;
+  Sums to_the_end, to_the_first;
   CHECK_FALSE(is_finite(Share(plan, pass, 0, plan.elements(), &to_the_end).run()));
   CHECK(to_the_end.size() == 4);
   pass.may_stop = true;
