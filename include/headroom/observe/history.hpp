@@ -202,7 +202,7 @@ class History {
     const Verdict found = verdict();
     const StepRecord& last = (*this)[size() - 1];
     std::size_t skips = 0;
-    for (std::size_t i = 0; i < size(); ++i) skips += (*this)[i].reason == SkipReason::not_finite ? 1U : 0U;
+    for (std::size_t i = 0; i < size(); ++i) skips += (*this)[i].report.finite ? 0U : 1U;
     std::string text =
         detail::concat({"step ", std::to_string(last.step), ", ", to_string(found), ": ", std::to_string(skips),
                         " of the last ", std::to_string(size()), " steps were not finite, and the loss scale is ",
