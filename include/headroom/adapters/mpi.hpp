@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/training/reducer.hpp>
 
 #define OMPI_SKIP_MPICXX 1   // the C++ bindings, which MPI 3 removed and which

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/ops/find_nonfinite.hpp>
 #include <headroom/ops/unscale.hpp>

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/dtype/format.hpp>
 #include <headroom/dtype/storage_float.hpp>
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/dtype/storage_float.hpp>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/half.hpp>
 #include <headroom/kernel/boundary.hpp>

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/kernel/isa.hpp>
 #include <headroom/kernel/isa/scalar.hpp>
 #if HEADROOM_COMPILED

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/detail/bits.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/dtype/dtype_traits.hpp>

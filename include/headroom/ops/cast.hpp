@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/dtype/format.hpp>
 #include <headroom/ops/transform.hpp>
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/ops/run.hpp>
 #include <headroom/report.hpp>
 

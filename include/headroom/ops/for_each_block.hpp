@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/detail/bits.hpp>
 #include <headroom/dtype/span.hpp>
 #include <headroom/ops/run.hpp>

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/ops/run.hpp>
 
 // The verbs that only read a tree and say something about all of it.

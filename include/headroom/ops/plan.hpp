@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/kernel/table.hpp>
 #include <headroom/tree/facts.hpp>

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/dtype/scale_range.hpp>
 #include <headroom/ops/executor.hpp>
 #include <headroom/ops/plan.hpp>

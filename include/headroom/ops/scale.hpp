@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/ops/transform.hpp>
 
 #include <memory>

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/dtype/scale_range.hpp>
 #include <headroom/ops/find_nonfinite.hpp>
 #include <headroom/ops/run.hpp>

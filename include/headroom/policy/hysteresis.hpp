@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/policy/dynamic.hpp>
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/policy/deepspeed.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/hysteresis.hpp>

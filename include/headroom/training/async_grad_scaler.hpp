@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/ops/scale.hpp>
 #include <headroom/state/fields.hpp>

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/ops/clip.hpp>
 #include <headroom/ops/scale.hpp>

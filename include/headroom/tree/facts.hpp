@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/tree/visit.hpp>
 
 #include <type_traits>

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/tree/tensor_traits.hpp>
 #include <headroom/tree/tree_traits.hpp>
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/detail/detect.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/dtype/span.hpp>

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/detail/bits.hpp>
 #include <headroom/dtype/format.hpp>
 #include <headroom/kernel/boundary.hpp>

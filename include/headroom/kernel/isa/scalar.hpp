@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/config.hpp>
 #include <headroom/kernel/isa/common.hpp>
 
 #include <cstddef>
