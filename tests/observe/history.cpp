@@ -304,3 +304,11 @@ TEST_CASE("settings by dtype") {
   CHECK(HistoryConfig::for_dtype<float>().min_scale == headroom::smallest_loss_scale);
   (void)History(HistoryConfig::for_dtype<double>());
 }
+
+TEST_CASE("a history counts overflows by their reports, also of records without a reason") {
+  History history;
+  headroom::StepRecord overflow;
+  overflow.report = {false, 0.0};
+  for (int i = 0; i < 3; ++i) history.record(overflow);
+  CHECK_THAT(history.explanation(), ContainsSubstring("3 of the last 3 steps were not finite"));
+}

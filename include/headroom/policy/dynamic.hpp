@@ -278,8 +278,8 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   [[nodiscard]] constexpr const Config& config() const noexcept { return config_; }
   /// Steps towards the next growth: with the usual rule, finite steps since the scale last changed or a step overflowed.
   [[nodiscard]] constexpr std::int64_t counter() const noexcept { return growth_.counter(); }
-  /// With hysteresis: how many overflows are left, including the one that backs off; after that 0, with
-  /// DeepSpeed's rule 1, until the refill.
+  /// With hysteresis: how many overflows are left, including the one that backs off. After that it is 0 until the refill, or 1
+  /// by DeepSpeed's rule.
   template <class B = Backoff>
   [[nodiscard]] constexpr auto hysteresis_left() const noexcept -> decltype(std::declval<const B&>().hysteresis_left()) {
     return backoff_.hysteresis_left();
