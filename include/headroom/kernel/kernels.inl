@@ -47,12 +47,13 @@ inline void store_up_to(unsigned char* destination, Bits bits, std::size_t n) no
   }
 }
 
-/// The `n` elements of a register. `largest` takes what is reported of them.
+/// The `n` elements of a register, from element `first` of a piece on. `largest` takes what is reported of them.
 template <Op op, class In, class Out, Stored stored, class Compute, class Bits>
-inline void transform_register(const unsigned char* source, unsigned char* destination, std::size_t n, Compute factor,
-                               Bits& largest) noexcept {
+inline void transform_register(const Piece& piece, std::size_t first, std::size_t n, Compute factor, Bits& largest) noexcept {
   constexpr std::size_t width = lanes_of<Compute>;
   constexpr bool whole = stored != Stored::in_part;
+  const unsigned char* const source = element_at<In>(piece.source, first);
+  unsigned char* const destination = element_at<Out>(piece.destination, first);
   const auto elements = load_up_to<width, whole>(In{}, source, n);
   if constexpr (op == Op::cast && std::is_same_v<In, Out>) return store_up_to<stored>(destination, elements, n);
   const Compute value = applied<op>(widen<Compute>(In{}, elements), factor);
@@ -67,24 +68,31 @@ inline void transform_register(const unsigned char* source, unsigned char* desti
 }
 
 /// Registers by blocks, as long as there are as many, with four maxima, so that none waits for the one before.
-template <Op op, Stored stored, class In, class Out, class Compute, class Bits, std::size_t... Register>
-inline void transform_blocks(Rest<In, Out>& rest, Compute factor, Bits (&largest)[4],
-                             std::index_sequence<Register...>) noexcept {
+template <Op op, class In, class Out, Stored stored, class Compute, class Bits, std::size_t... Register>
+inline void transform_blocks(Piece& rest, Compute factor, Bits (&largest)[4], std::index_sequence<Register...>) noexcept {
   constexpr std::size_t width = lanes_of<Compute>, block = width * sizeof...(Register);
-  for (; rest.size >= block; rest.skip(block)) {
-    if constexpr (stored == Stored::past_caches) prefetch(rest.from, 1024);  // further ahead is no faster
-    (transform_register<op, In, Out, stored>(rest.from + Register * width * rest.in_size,
-                                             rest.to + Register * width * rest.out_size, width, factor, largest[Register % 4]),
-     ...);
+  for (; rest.size >= block; rest = after<In, Out>(rest, block)) {
+    if constexpr (stored == Stored::past_caches) prefetch(element_at<In>(rest.source, 0), 1024);  // further ahead is no faster
+    (transform_register<op, In, Out, stored>(rest, Register * width, width, factor, largest[Register % 4]), ...);
   }
 }
 /// A block has four registers of floats, or two pairs. With AVX2 and ordinary stores it has eight: a loop of four is a fifth
 /// slower at one of four alignments of its code.
-template <Op op, Stored stored, class In, class Out, class Compute, class Bits>
-inline void transform_blocks(Rest<In, Out>& rest, Compute factor, Bits (&largest)[4]) noexcept {
+template <Op op, class In, class Out, Stored stored, class Compute, class Bits>
+inline void transform_blocks(Piece& rest, Compute factor, Bits (&largest)[4]) noexcept {
   constexpr bool is_pair = sizeof(Compute) > sizeof(compute_for<In, Out>);
   constexpr std::size_t registers = is_pair ? 2 : lanes_of<Compute> == 8 && stored == Stored::whole ? 8 : 4;
-  transform_blocks<op, stored>(rest, factor, largest, std::make_index_sequence<registers>{});
+  transform_blocks<op, In, Out, stored>(rest, factor, largest, std::make_index_sequence<registers>{});
+}
+
+/// A piece of whole blocks whose destination is aligned.
+template <Op op, class In, class Out>
+void transform_past_caches(const Piece* piece, const Piece*, double factor, bool, Found& found) noexcept {
+  using Wide = loop_register<op, In, Out>;
+  decltype(narrow(Out{}, Wide{})) largest[4] = {};
+  Piece rest = *piece;
+  transform_blocks<op, In, Out, Stored::past_caches>(rest, broadcast<Wide>(factor), largest);
+  add_largest<Out>(found, largest_lane(larger(larger(largest[0], largest[1]), larger(largest[2], largest[3]))));
 }
 
 template <Op op, class In, class Out>
@@ -93,7 +101,14 @@ void transform(const Piece* piece, const Piece* last, double factor, bool stream
   using Wide = loop_register<op, In, Out>;
   using Format = reported_format<op, In, Out>;
   constexpr std::size_t width = lanes_of<Compute>;
-  constexpr bool may_stream = has_streaming_stores && !adds<op>;
+  if constexpr (has_streaming_stores && !adds<op>) {
+    if (streaming) {
+      static constexpr Streaming kernels{
+          &transform<op, In, Out>, &transform_past_caches<op, In, Out>, bytes_each<In>, bytes_each<Out>, width, 4 * width};
+      kernels.run(piece, last, factor, found);
+      return finish_streaming();
+    }
+  }
   // Not worth the code for one float at a time, nor where the CPU's divider takes longer than all the rest.
   constexpr bool divides = op == Op::unscale || op == Op::add_unscaled;
   constexpr bool goes_in_blocks = width > 1 && !(divides && std::is_same_v<Compute, Wide>);
@@ -101,24 +116,22 @@ void transform(const Piece* piece, const Piece* last, double factor, bool stream
   const Wide wide_lanes = broadcast<Wide>(factor);
   decltype(narrow(Format{}, Compute{})) largest{};
   decltype(narrow(Format{}, Wide{})) of_blocks[4] = {};
-  for (; piece != last; ++piece) {
-    const bool streams = may_stream && streaming && goes_past_caches<Out>(*piece);
-    std::size_t part = elements_before_line<width, In, Out>(*piece, streams);
-    Rest<In, Out> rest(*piece);
-    do {  // a part of a register, then whole ones; first the part before a line, if any, then that at the end
-      if (part > 0) transform_register<op, In, Out, Stored::in_part>(rest.from, rest.to, part, lanes, largest);
-      rest.skip(part);
-      if constexpr (may_stream) {
-        if (streams) transform_blocks<op, Stored::past_caches>(rest, wide_lanes, of_blocks);
-      }
-      if constexpr (goes_in_blocks) transform_blocks<op, Stored::whole>(rest, wide_lanes, of_blocks);
-      for (; rest.size >= width; rest.skip(width)) {
-        transform_register<op, In, Out, Stored::whole>(rest.from, rest.to, width, lanes, largest);
-      }
-      part = rest.size;
-    } while (part > 0);
+  Piece rest{};
+  while (rest.size > 0 || piece != last) {
+    std::size_t n = rest.size;  // after whole registers, the end of a piece
+    if (n == 0) {
+      rest = *piece++;
+      n = elements_before_line<width, In, Out>(rest);
+    }
+    if (n > 0) {
+      transform_register<op, In, Out, Stored::in_part>(rest, 0, n, lanes, largest);
+      rest = after<In, Out>(rest, n);
+    }
+    if constexpr (goes_in_blocks) transform_blocks<op, In, Out, Stored::whole>(rest, wide_lanes, of_blocks);
+    for (; rest.size >= width; rest = after<In, Out>(rest, width)) {
+      transform_register<op, In, Out, Stored::whole>(rest, 0, width, lanes, largest);
+    }
   }
-  if (may_stream && streaming) finish_streaming();
   const auto of_all_blocks = larger(larger(of_blocks[0], of_blocks[1]), larger(of_blocks[2], of_blocks[3]));
   if constexpr (std::is_same_v<Compute, Wide>) {
     add_largest<Format>(found, largest_lane(larger(largest, of_all_blocks)));

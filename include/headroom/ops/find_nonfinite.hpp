@@ -44,7 +44,7 @@ struct FindOps {
   template <class In>
   static constexpr const Kernel* list[] = {add<In>};
   template <class In, class>
-  static constexpr PieceKind kind = {list<In>, sizeof(typename In::bits_type), sizeof(typename In::bits_type)};
+  static constexpr PieceKind kind = {list<In>, bytes_each<In>, bytes_each<In>};
 };
 
 }  // namespace detail

@@ -93,6 +93,7 @@ class Buffer {
 struct PieceKind {
   const Kernel* const* kernels;
   std::size_t source_bytes, destination_bytes;
+  bool may_sum = false;  ///< whether one of them sums squares
 };
 
 /// The ops of a verb; a Pass names one of them by its place in this list.
@@ -101,7 +102,7 @@ struct Ops {
   template <class In, class Out>
   static constexpr const Kernel* list[] = {kernels<ops, In, Out>...};
   template <class In, class Out>
-  static constexpr PieceKind kind = {list<In, Out>, sizeof(typename In::bits_type), sizeof(typename Out::bits_type)};
+  static constexpr PieceKind kind = {list<In, Out>, bytes_each<In>, bytes_each<Out>, ((ops == Op::measure) || ...)};
 };
 
 // ---- the list ----

@@ -151,6 +151,10 @@ class Share {
     for (const Plan::Run& run : plan_.runs()) {
       const Kernel kernel = run.kind->kernels[pass_.op][isa_];
       const Piece* const last = plan_.end(run);
+      if (sums_ == nullptr && run.depth == 0 && !run.kind->may_sum && !pass_.may_stop) {  // no need of groups
+        kernel(plan_.begin(run), last, pass_.factor, pass_.streaming, found_);
+        continue;
+      }
       for (const Piece* piece = plan_.begin(run); piece != last && position_ < end_ && !is_done();) {
         const Piece* const first = piece;
         std::size_t elements = 0;

@@ -64,45 +64,63 @@ inline constexpr std::size_t square_block = 512;
 /// Pieces whose destination has fewer bytes do not stream. Streaming stores pay from 1 KiB on; from 2 KiB on they save an
 /// eighth or more.
 inline constexpr std::size_t least_streamed = 2048;
-/// Whether a piece is, in a pass that streams. In place nothing is gained.
-template <class Out>
-inline bool goes_past_caches(const Piece& piece) noexcept {
-  constexpr std::size_t size = sizeof(typename Out::bits_type);
-  return piece.size >= least_streamed / size && piece.source != piece.destination &&
-         reinterpret_cast<std::uintptr_t>(piece.destination) % size == 0;
-}
+/// How a pass that streams runs its pieces: `past_caches` takes the large ones but for their ends, in whole blocks, whose
+/// destinations are at multiples of `width` elements; `ordinary` takes the rest. In place nothing is gained.
+struct Streaming {
+  Kernel ordinary, past_caches;
+  std::size_t in_size, out_size, width, block;
+
+  [[nodiscard]] bool is_large(const Piece& piece) const noexcept {
+    return piece.size >= least_streamed / out_size && piece.source != piece.destination &&
+           reinterpret_cast<std::uintptr_t>(piece.destination) % out_size == 0;
+  }
+  /// Once for all kernels; in each it would cost small pieces half a nanosecond.
+  [[gnu::noinline]] void run(const Piece* piece, const Piece* last, double factor, Found& found) const {
+    for (const Piece* large = piece; large != last; ++large) {
+      if (!is_large(*large)) continue;
+      const auto part = [&](std::size_t first, std::size_t size) {
+        return Piece{static_cast<const unsigned char*>(large->source) + first * in_size,
+                     static_cast<unsigned char*>(large->destination) + first * out_size, size};
+      };
+      const std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(large->destination)) / out_size % width;
+      const std::size_t tail = (large->size - head) % block, middle = large->size - head - tail;
+      const Piece parts[] = {part(0, head), part(head + middle, tail), part(head, middle)};
+      ordinary(piece, large, factor, false, found);
+      ordinary(parts, parts + 2, factor, false, found);
+      past_caches(parts + 2, parts + 3, factor, true, found);
+      piece = large + 1;
+    }
+    ordinary(piece, last, factor, false, found);
+  }
+};
 // A file of an instruction set may have its own of these, which hides the one here.
 inline constexpr bool has_streaming_stores = false;
 inline void finish_streaming() noexcept {}
 
-/// What is still to be done of a piece.
-template <class In, class Out>
-struct Rest {
-  static constexpr std::size_t in_size = sizeof(typename In::bits_type), out_size = sizeof(typename Out::bits_type);
-  const unsigned char* from;
-  unsigned char* to;
-  std::size_t size;
+template <class Format>
+inline constexpr std::size_t bytes_each = sizeof(typename Format::bits_type);
 
-  explicit Rest(const Piece& piece) noexcept
-      : from(static_cast<const unsigned char*>(piece.source)),
-        to(static_cast<unsigned char*>(piece.destination)),
-        size(piece.size) {}
-  void skip(std::size_t n) noexcept {
-    from += n * in_size;
-    to += n * out_size;
-    size -= n;
-  }
-};
+template <class Format>
+inline const unsigned char* element_at(const void* first, std::size_t i) noexcept {
+  return static_cast<const unsigned char*>(first) + i * bytes_each<Format>;
+}
+template <class Format>
+inline unsigned char* element_at(void* first, std::size_t i) noexcept {
+  return static_cast<unsigned char*>(first) + i * bytes_each<Format>;
+}
+/// What is left of a piece after its first `n` elements.
+template <class In, class Out>
+inline Piece after(const Piece& piece, std::size_t n) noexcept {
+  return {element_at<In>(piece.source, n), element_at<Out>(piece.destination, n), piece.size - n};
+}
 /// How many elements, fewer than a register has, to begin with as part of one, so that no later register lies across two cache
-/// lines, and streaming stores are aligned. That is not worth it for short registers, nor for a small piece, unless it is all
-/// of it.
+/// lines. That is not worth it for short registers, nor for a small piece.
 template <std::size_t Width, class In, class Out>
-inline std::size_t elements_before_line(const Piece& piece, bool streams) noexcept {
-  constexpr std::size_t in = sizeof(typename In::bits_type), out = sizeof(typename Out::bits_type);
-  if (piece.size < Width) return piece.size;
-  if (piece.size < 192 || !(streams || Width * (out > in ? out : in) >= cache_line / 2)) return 0;
-  if (streams || out > in) return (0 - reinterpret_cast<std::uintptr_t>(piece.destination)) % (Width * out) / out;
-  return (0 - reinterpret_cast<std::uintptr_t>(piece.source)) % (Width * in) / in;
+inline std::size_t elements_before_line(const Piece& piece) noexcept {
+  constexpr bool by_destination = bytes_each < Out >> bytes_each<In>;
+  constexpr std::size_t size = by_destination ? bytes_each<Out> : bytes_each<In>;
+  if (piece.size < 192 || Width * size < cache_line / 2) return 0;
+  return (0 - reinterpret_cast<std::uintptr_t>(by_destination ? piece.destination : piece.source)) / size % Width;
 }
 
 /// Adds one after the other: -ffast-math would choose an order of its own, and a different one for each number of threads.
