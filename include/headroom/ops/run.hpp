@@ -263,9 +263,9 @@ template <class Tree>
 inline constexpr bool is_lone_piece_v = (node_kind_v<Tree> == node_kind::scalar || node_kind_v<Tree> == node_kind::tensor) &&
                                         !has_layout_v<bare<Tree>>;
 
-/// From how many bytes, read and written, stores that bypass the caches pay for a pass that is not in place: as many as a large
-/// cache has. Ordinary stores also load what they are about to overwrite.
-inline constexpr std::size_t least_streamed_pass = std::size_t{32} << 20;
+/// From how many bytes, read and written, stores that bypass the caches pay for a pass that is not in place: from three
+/// quarters of a cache of 32 MiB on. Ordinary stores also load what they are about to overwrite.
+inline constexpr std::size_t least_streamed_pass = std::size_t{24} << 20;
 
 /// Apart from the function below, whose frame stays small.
 template <class VerbOps, Access access, class Executor, class... Trees>

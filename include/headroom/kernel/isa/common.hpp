@@ -113,13 +113,13 @@ template <class In, class Out>
 inline Piece after(const Piece& piece, std::size_t n) noexcept {
   return {element_at<In>(piece.source, n), element_at<Out>(piece.destination, n), piece.size - n};
 }
-/// How many elements, fewer than a register has, to begin with as part of one, so that no later register lies across two cache
-/// lines. That is not worth it for short registers, nor for a small piece.
+/// How many elements, fewer than a register has, to begin with as part of one: all of a piece that is smaller than a register,
+/// and of a large piece so many that no later register lies across two cache lines. Not worth it for short registers.
 template <std::size_t Width, class In, class Out>
 inline std::size_t elements_before_line(const Piece& piece) noexcept {
   constexpr bool by_destination = bytes_each < Out >> bytes_each<In>;
   constexpr std::size_t size = by_destination ? bytes_each<Out> : bytes_each<In>;
-  if (piece.size < 192 || Width * size < cache_line / 2) return 0;
+  if (piece.size < 192 || Width * size < cache_line / 2) return piece.size < Width ? piece.size : 0;
   return (0 - reinterpret_cast<std::uintptr_t>(by_destination ? piece.destination : piece.source)) / size % Width;
 }
 
