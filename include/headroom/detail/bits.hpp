@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// What C++17 cannot say: bits, what the optimizer may know, and what the caches should have.
+// Compiler builtins: bit casts, a barrier to optimization, prefetching.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
@@ -17,8 +17,8 @@ template <class To, class From>
   return __builtin_bit_cast(To, source);
 }
 
-/// The value itself. The compiler no longer knows how it was computed, so it keeps a rounding before this call and a comparison
-/// after it, even under -ffast-math.
+/// Returns `value`. The compiler cannot see how the result was computed. So it keeps a rounding before this call and a
+/// comparison after it, even under -ffast-math.
 template <class Value>
 inline Value hide_from_optimizer(Value value) noexcept {
 #if defined(__x86_64__)
@@ -26,20 +26,20 @@ inline Value hide_from_optimizer(Value value) noexcept {
 #elif defined(__aarch64__)
   __asm__ volatile("" : "+w"(value));
 #else
-  __asm__ volatile("" : "+m"(value));  // memory holds every type; the registers of floats may not
+  __asm__ volatile("" : "+m"(value));  // in memory, which holds every type of value
 #endif
   return value;
 }
 
-/// A double rounded to float. Under -ffast-math the compiler may drop a cast to float and back.
+/// Rounds to float. Under -ffast-math the compiler may drop a plain cast to float and back.
 [[nodiscard]] constexpr float rounded_to_float(double value) noexcept {
   return __builtin_is_constant_evaluated() ? static_cast<float>(value) : hide_from_optimizer(static_cast<float>(value));
 }
 
 inline constexpr std::size_t cache_line = 64;  // bytes, as most CPUs have it
 
-/// Fetches the line that many bytes ahead into all caches. It may lie beyond the array: the instruction ignores an invalid
-/// address. The sum is computed in integers, because C++ allows no pointer beyond the end of an array.
+/// Prefetches the cache line `bytes_ahead` bytes after `from`. The address may be beyond the array: the instruction ignores an
+/// invalid one. It is computed as an integer, because C++ allows no pointer beyond the end of an array.
 inline void prefetch(const unsigned char* from, std::size_t bytes_ahead) noexcept {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + bytes_ahead));
 }

@@ -18,7 +18,7 @@ struct detector<std::void_t<Op<Args...>>, Op, Args...> : std::true_type {};
 template <template <class...> class Op, class... Args>
 inline constexpr bool is_detected_v = detector<void, Op, Args...>::value;
 
-/// Its address stands for a type. Not constant, because linkers may fold equal constants into one.
+/// The address of this variable identifies a type. It is not const, because linkers may merge equal constants.
 template <class>
 inline char address_of_type = 0;
 

@@ -16,14 +16,14 @@
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
-/// The parts one after another. Calls compile to less code than those of std::operator+.
+/// Concatenates the parts. A call compiles to less code than a chain of operator+.
 [[nodiscard, gnu::cold, gnu::noinline]] inline std::string concat(std::initializer_list<std::string_view> parts) {
   std::string text;
   for (const std::string_view& part : parts) text.append(part.data(), part.size());
   return text;
 }
 
-// Cold and never inlined, so that a check costs its caller one compare and a jump never taken. The message is in parts.
+// Cold and never inlined, so that a check costs its caller one comparison and one branch. The message is passed in parts.
 
 #if HEADROOM_EXCEPTIONS
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_invalid_argument(std::initializer_list<std::string_view> message) {

@@ -7,16 +7,16 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// Which bit format a C++ type has. A specialisation makes the type an element type of headroom, with no conversion:
+/// The bit format of a C++ type. Specialise it to make a type of your own an element type of headroom:
 ///
 ///     template <> struct headroom::dtype_traits<my_half> { using format = headroom::binary16; };
 ///
-/// The type must be trivially copyable and of the size of the format's bits. The format must be binary64, or one whose values
-/// are all floats.
+/// The type must be trivially copyable and as large as `format::bits_type`. The format must be binary64, or one whose values
+/// are all exact in float.
 template <class T, class = void>
 struct dtype_traits {};
 
-/// In place of a verb's dtype: each leaf keeps its own.
+/// The default of `To` in `unscale<To>`: each leaf keeps its dtype.
 struct same_dtype {};
 
 namespace detail {
@@ -64,7 +64,7 @@ namespace detail {
 template <class T>
 using format_of = typename dtype_traits<std::remove_cv_t<T>>::format;
 
-/// The value of any element type up to 32 bits as float; exact.
+/// Converts an element of up to 32 bits to float. The result is exact.
 template <class T>
 [[nodiscard]] constexpr float to_float(const T& value) noexcept {
   using Format = format_of<T>;

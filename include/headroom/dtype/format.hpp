@@ -7,8 +7,8 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// A binary floating-point format: a sign, `ExponentBits` of exponent, `MantissaBits` of fraction, gradual underflow. Without
-/// the sign, patterns up to `LargestFinite` are finite numbers. Above them come Inf, if the format has one, and the NaNs.
+/// A binary floating-point format: one sign bit, `ExponentBits` of exponent, `MantissaBits` of fraction, gradual underflow.
+/// Without the sign, patterns up to `LargestFinite` are finite. The next one is Inf if the format has Inf. All others are NaN.
 template <class Bits, int ExponentBits, int MantissaBits, int Bias, Bits LargestFinite, bool HasInfinity>
 struct float_format {
   using bits_type = Bits;
@@ -22,7 +22,7 @@ struct float_format {
   static constexpr bool has_infinity = HasInfinity;
   static constexpr Bits smallest_nan_bits = static_cast<Bits>(LargestFinite + (HasInfinity ? 2 : 1));
   static constexpr Bits quiet_nan_bits = static_cast<Bits>((LargestFinite + 1) | (Bits{1} << (MantissaBits - 1)));
-  /// What Inf and numbers that are too large become in a cast: Inf, or NaN if the format has no Inf.
+  /// The result of a cast of Inf or of a number that is too large: Inf, or NaN if the format has no Inf.
   static constexpr Bits overflow_bits = HasInfinity ? static_cast<Bits>(LargestFinite + 1) : quiet_nan_bits;
   static_assert(LargestFinite < quiet_nan_bits && smallest_nan_bits <= quiet_nan_bits && quiet_nan_bits <= abs_mask);
 };
@@ -39,8 +39,8 @@ struct brain16 : ieee_format<std::uint16_t, 8, 7> {};     ///< bfloat16: the upp
 struct binary32 : ieee_format<std::uint32_t, 8, 23> {};   ///< float
 struct binary64 : ieee_format<std::uint64_t, 11, 52> {};  ///< double
 
-/// Asks a conversion to saturate: `float8_e4m3(x, saturate)`. Inf and numbers that are too large become the largest finite
-/// value of their sign instead of Inf or NaN; NaN stays NaN.
+/// Makes a conversion saturate: `float8_e4m3(x, saturate)`. Inf and numbers that are too large become the largest finite value
+/// of their sign. NaN stays NaN.
 struct saturate_t {
   explicit saturate_t() = default;
 };
@@ -48,7 +48,7 @@ inline constexpr saturate_t saturate{};
 
 namespace detail {
 
-/// Whether each value of the format is a float.
+/// Whether float represents every value of the format exactly.
 template <class Format>
 constexpr bool fits_float() {
   constexpr int largest_exponent = static_cast<int>(Format::largest_finite_bits >> Format::mantissa_bits) - Format::bias;
@@ -56,7 +56,7 @@ constexpr bool fits_float() {
          largest_exponent <= binary32::bias && Format::bias + Format::mantissa_bits <= binary32::bias + binary32::mantissa_bits;
 }
 
-/// `Format` as the destination of a conversion that saturates.
+/// `Format` as the destination of a saturating conversion.
 template <class Format>
 struct saturating : Format {
   static constexpr auto overflow_bits = Format::largest_finite_bits;
@@ -67,34 +67,33 @@ struct saturating : Format {
 /// `significand / 2^shift`, rounded to the nearest integer, ties to even; `shift` may be negative. significand < 2^62.
 [[nodiscard]] constexpr std::uint64_t shift_right_to_nearest_even(std::uint64_t significand, int shift) noexcept {
   if (shift <= 0) return significand << -shift;
-  if (shift > 62) return 0;  // less than half a unit is left
-  // Adding just under half a unit carries everything above a tie; one more carries a tie of an odd quotient.
+  if (shift > 62) return 0;  // the quotient is below one half
+  // Adding just under half a unit rounds up everything above a tie. One more rounds up a tie if the quotient is odd.
   const std::uint64_t odd = (significand >> shift) & 1;
   return (significand + (std::uint64_t{1} << (shift - 1)) - 1 + odd) >> shift;
 }
 
-/// The bits of the magnitude nearest to significand * 2^exponent; 0 < significand < 2^62. Ties to even, gradual underflow. What
-/// rounds beyond the largest finite value overflows.
+/// The magnitude of format `To` nearest to significand * 2^exponent, as bits. Requires 0 < significand < 2^62. Ties go to even;
+/// underflow is gradual. If the result is beyond the largest finite value, it is `overflow_bits`.
 template <class To>
 [[nodiscard]] constexpr std::uint64_t nearest_magnitude(std::uint64_t significand, int exponent) noexcept {
   const int leading_one = 63 - __builtin_clzll(significand);
   const int target_exponent = exponent + leading_one + To::bias;
   const int below_normal = target_exponent < 1 ? 1 - target_exponent : 0;
   const std::uint64_t rounded = shift_right_to_nearest_even(significand, leading_one - To::mantissa_bits + below_normal);
-  // The implicit one adds itself to the exponent field, and so does a carry out of rounding: from subnormal to normal, from one
-  // binade to the next.
+  // `rounded` contains the implicit one, which adds 1 to the exponent field. A carry out of rounding also adds 1.
   const std::uint64_t exponent_field = below_normal != 0 ? 0 : static_cast<std::uint64_t>(target_exponent - 1);
   const std::uint64_t magnitude = (exponent_field << To::mantissa_bits) + rounded;
   return magnitude > To::largest_finite_bits ? To::overflow_bits : magnitude;
 }
 
-/// The bits of a normal number in a format that has its exponent and its digits.
+/// Converts the bits of a normal number to a format that has its exponent and its digits.
 template <class From, class To>
 [[nodiscard]] constexpr std::uint64_t rebiased(std::uint64_t magnitude) noexcept {
   constexpr auto bias = static_cast<std::uint64_t>(To::bias - From::bias);
   return (magnitude << (To::mantissa_bits - From::mantissa_bits)) + (bias << To::mantissa_bits);
 }
-/// Whether all normal numbers of `From` are normal numbers of `To`.
+/// Whether every normal number of `From` is a normal number of `To`.
 template <class From, class To>
 [[nodiscard]] constexpr bool holds_normals() noexcept {
   if constexpr (To::mantissa_bits < From::mantissa_bits || To::bias < From::bias)
@@ -103,9 +102,9 @@ template <class From, class To>
     return rebiased<From, To>(From::largest_finite_bits) <= To::largest_finite_bits;
 }
 
-/// The bits of the value of format `To` nearest to the value of format `From` with these bits, rounded once. Inf overflows, NaN
-/// becomes a quiet NaN: the casts of the OCP OFP8 specification, revision 1.0, section 5.2. In integers throughout, so it is
-/// constexpr and means the same under -ffast-math and flush-to-zero. Every SIMD conversion is tested against it.
+/// Converts the bits of a `From` to the nearest `To`, rounded once. Inf becomes `overflow_bits` and NaN a quiet NaN, as in the
+/// casts of the OCP OFP8 specification, revision 1.0, section 5.2. It uses integers only, so it is constexpr, and -ffast-math
+/// and flush-to-zero do not change it. Tests compare every SIMD conversion with it.
 template <class From, class To>
 [[nodiscard]] constexpr typename To::bits_type convert_bits(typename From::bits_type source) noexcept {
   using Result = typename To::bits_type;

@@ -15,27 +15,27 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// A loss scale lives in [2^-126, 2^126], where it and its reciprocal are normal floats.
+/// Every loss scale is in [2^-126, 2^126]. In this range the scale and its reciprocal are normal floats.
 inline constexpr float smallest_loss_scale = 0x1p-126F;
 inline constexpr float largest_loss_scale = 0x1p126F;
 
 namespace detail {
 
-// The edges of float and double, as doubles. Not written as literals, which -fsingle-precision-constant would turn into floats.
+// Limits of float and double, as doubles. They are no literals, because -fsingle-precision-constant makes literals floats.
 inline constexpr double smallest_normal_float = static_cast<double>(std::numeric_limits<float>::min());
 inline constexpr double largest_float = static_cast<double>(std::numeric_limits<float>::max());
-inline constexpr double rounds_to_infinity = bit_cast<double>(std::uint64_t{0x47EFFFFFF0000000});  // the least, in float
+inline constexpr double rounds_to_infinity = bit_cast<double>(std::uint64_t{0x47EFFFFFF0000000});  // as float
 inline constexpr double smallest_double = std::numeric_limits<double>::denorm_min();
 inline constexpr double largest_double = std::numeric_limits<double>::max();
 inline constexpr double infinity = bit_cast<double>(binary64::infinity_bits);
 inline constexpr double just_above_1 = 1.0 + std::numeric_limits<double>::epsilon();
 inline constexpr double just_below_1 = 1.0 - std::numeric_limits<double>::epsilon() / 2.0;
 
-// Settings are judged by their bits and passed by reference: under -ffast-math the compiler may assume that neither an operand
-// of a comparison nor an argument passed by value is NaN.
+// Settings are compared by their bits and passed by reference. Under -ffast-math the compiler may assume that neither an
+// operand of a comparison nor an argument passed by value is NaN.
 
-/// Whether low <= value <= high; false for NaN. The bounds have the type of the value, because -fsingle-precision-constant
-/// makes floats of literals.
+/// Whether low <= value <= high; false for NaN. The bounds are converted to the type of the value, because
+/// -fsingle-precision-constant makes literals floats.
 template <class T>
 [[nodiscard]] constexpr bool is_within(const T& value, const std::common_type_t<T>& low,
                                        const std::common_type_t<T>& high) noexcept {
@@ -43,7 +43,7 @@ template <class T>
     return value >= low && value <= high;
   } else {
     using Bits = std::conditional_t<sizeof(T) == sizeof(float), std::int32_t, std::int64_t>;
-    const auto ordered = [](const T& number) {  // as the numbers are
+    const auto ordered = [](const T& number) {  // an integer that orders as the number does
       const auto bits = bit_cast<Bits>(number);
       return bits < 0 ? std::numeric_limits<Bits>::min() - bits : bits;
     };
@@ -55,17 +55,17 @@ template <class T>
   return (bit_cast<std::uint64_t>(value) & binary64::abs_mask) == 0;
 }
 [[nodiscard]] constexpr bool is_power_of_two(const float& value) noexcept {
-  return (bit_cast<std::uint32_t>(value) & binary32::mantissa_mask) == 0;  // for normal numbers, as scales are
+  return (bit_cast<std::uint32_t>(value) & binary32::mantissa_mask) == 0;  // correct for normal numbers, as scales are
 }
 
-/// 2^exponent, or the end of the range of scales.
+/// 2^exponent, clamped to the range of loss scales.
 [[nodiscard]] constexpr float power_of_two(std::int32_t exponent) noexcept {
   const std::int32_t in_range = exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
   return bit_cast<float>(static_cast<std::uint32_t>(in_range + 127) << 23U);
 }
 
-/// The shortest text that is read back as this number, with a decimal point in every locale. Not by <charconv>, which every
-/// policy would have to include.
+/// The shortest text that reads back as this number, with a decimal point in every locale. It does not use <charconv>, because
+/// every policy header would have to include it.
 template <class Number>
 [[nodiscard, gnu::cold, gnu::noinline]] inline std::string to_text(Number value) {
   if constexpr (std::is_integral_v<Number>) {
@@ -95,7 +95,7 @@ template <class Number>
   throw_invalid_argument({field, " is ", to_text(value), "; it must be ", expected});
 }
 
-/// Throws std::invalid_argument naming the field, its value and what is expected if it is not within the bounds.
+/// Throws std::invalid_argument if `value` is not in [low, high]. The message names the field, the value and what is expected.
 template <class T>
 constexpr void check_in(const char* field, const T& value, const std::common_type_t<T>& low, const std::common_type_t<T>& high,
                         const char* expected = nullptr) {
@@ -107,7 +107,7 @@ constexpr void check_loss_scale(const char* field, const float& value) {
   check_in(field, value, smallest_loss_scale, largest_loss_scale, "in [2^-126, 2^126]");
 }
 
-/// Judged by its bits: under -ffast-math a comparison may assume that there are no NaNs.
+/// Throws std::invalid_argument if `factor` is NaN or beyond float. Compares bits, so -ffast-math does not change it.
 inline void check_factor(const double& factor) {
   check_in("factor", factor, -largest_float, largest_float, "finite, as a float");
 }

@@ -8,11 +8,12 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// `size` contiguous elements starting at `data`: as much of C++20's std::span as headroom needs. It owns nothing. A null
-/// pointer is fine if the size is 0. The elements need no alignment.
+/// `size` contiguous elements starting at `data`: a subset of C++20's std::span. It does not own them. `data` may be null if
+/// `size` is 0. The elements need no alignment.
 template <class T>
 class span {
-  // Pointers to arrays convert only if at most `const` is added. Pointers to elements would let a Derived[] pass as a Base[].
+  // Compares pointers to arrays, which convert only by adding const. Pointers to elements would let a Derived[] pass as a
+  // Base[].
   template <class Pointer>
   static constexpr bool is_same_or_const = std::is_convertible_v<std::remove_pointer_t<Pointer> (*)[], T (*)[]>;
 

@@ -10,7 +10,7 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
-/// The bits of the value of format `To` nearest to the integer, rounded once.
+/// Converts an integer to the nearest value of format `To`, rounded once. Returns its bits.
 template <class To, class Integer>
 [[nodiscard]] constexpr typename To::bits_type convert_integer(Integer value) noexcept {
   using Bits = typename To::bits_type;
@@ -19,7 +19,7 @@ template <class To, class Integer>
   if (negative) magnitude = ~magnitude + 1;
   if (magnitude == 0) return 0;
   int exponent = 0;
-  // What is shifted out stays in the last digit ("rounding to odd"), which is enough to tell a tie from more than a tie.
+  // The last bit records whether a one was shifted out ("rounding to odd"). So more than a tie still differs from a tie.
   for (; magnitude >> 62 != 0; ++exponent) magnitude = (magnitude >> 1) | (magnitude & 1);
   const std::uint64_t bits = nearest_magnitude<To>(magnitude, exponent);
   return static_cast<Bits>((negative ? To::sign_mask : 0) | bits);
@@ -27,8 +27,8 @@ template <class To, class Integer>
 
 }  // namespace detail
 
-/// A floating-point number stored in the bits of `Format`. It converts and compares but has no arithmetic: compute in float.
-/// Trivially copyable, of the size of its bits; conversions round to nearest-even.
+/// A floating-point number stored as the bits of `Format`. It converts and compares but has no arithmetic: compute in float. It
+/// is trivially copyable and as large as its bits. Conversions round to nearest-even.
 template <class Format>
 class storage_float {
   template <class T>
@@ -42,14 +42,14 @@ class storage_float {
 
   storage_float() = default;
 
-  /// The value nearest to a float, double or integer. What has more digits than a float is rounded once, not by way of float.
+  /// The value nearest to a float, double or integer. Doubles and integers are rounded once, not by way of float.
   template <class Number, std::enable_if_t<is_number<Number>, int> = 0>
   constexpr explicit storage_float(Number value) noexcept : bits_(nearest<Format>(value)) {}
   /// The same, but Inf and values that are too large become the largest finite value of their sign.
   template <class Number, std::enable_if_t<is_number<Number>, int> = 0>
   constexpr storage_float(Number value, saturate_t) noexcept : bits_(nearest<detail::saturating<Format>>(value)) {}
 
-  /// float and double hold every value exactly; an integer type gets what float gives it.
+  /// Exact for float and double. An integer gets the value that a conversion from float gives.
   template <class Number, std::enable_if_t<is_number<Number>, int> = 0>
   constexpr explicit operator Number() const noexcept {
     if constexpr (std::is_same_v<Number, double>) {
@@ -68,7 +68,7 @@ class storage_float {
 
   constexpr storage_float operator-() const noexcept { return from_bits(static_cast<bits_type>(bits_ ^ Format::sign_mask)); }
 
-  // Comparisons compare values: NaN is unordered, -0 equals +0. They are done in integers, so they hold under -ffast-math too.
+  // Compares values: NaN is unordered, -0 equals +0. Integers are compared, so -ffast-math does not change the result.
   friend constexpr bool operator==(storage_float a, storage_float b) noexcept { return ordered(a, b) && a.rank() == b.rank(); }
   friend constexpr bool operator!=(storage_float a, storage_float b) noexcept { return !(a == b); }
   friend constexpr bool operator<(storage_float a, storage_float b) noexcept { return ordered(a, b) && a.rank() < b.rank(); }
@@ -87,7 +87,7 @@ class storage_float {
       return detail::convert_integer<To>(value);
     }
   }
-  // An integer that orders values as the values themselves: both zeros are 0, negative numbers count downwards.
+  // An integer that orders as the value does. Both zeros are 0.
   constexpr std::int32_t rank() const noexcept {
     const auto magnitude = static_cast<std::int32_t>(bits_ & Format::abs_mask);
     return (bits_ & Format::sign_mask) != 0 ? -magnitude : magnitude;
@@ -101,16 +101,16 @@ class storage_float {
 
 HEADROOM_DETAIL_END_NAMESPACE
 
-/// As for float, except where the format differs.
+/// numeric_limits<float>, with the members that depend on the format.
 template <class Format>
 class std::numeric_limits<headroom::storage_float<Format>> : public std::numeric_limits<float> {
   using T = headroom::storage_float<Format>;
   using Bits = typename Format::bits_type;
-  // Decimal digits from binary ones, as C defines them; 30103/100000 is log10(2) from above.
+  // Rounded towards zero, as in C's definition of decimal digits. 30103/100000 is log10(2), rounded up.
   static constexpr int log10_of_2_to(int exponent) { return exponent * 30103 / 100000; }
 
  public:
-  // Not float's own: -ffast-math denies its Inf, NaN and subnormals, but these are bits.
+  // Not inherited, because under -ffast-math float claims to have no Inf, NaN and subnormals. Stored bits always have them.
   static constexpr bool has_infinity = Format::has_infinity;
   static constexpr bool has_quiet_NaN = true;
   static constexpr bool has_signaling_NaN = Format::smallest_nan_bits != Format::quiet_nan_bits;
