@@ -1,5 +1,5 @@
-// headroom::compiled: the kernels of all formats of headroom's own, compiled once.
-#undef HEADROOM_COMPILED  // this is what the others are spared
+// headroom::compiled: the kernels of headroom's own formats, compiled once.
+#undef HEADROOM_COMPILED  // this file compiles the kernels itself
 
 #include <headroom/kernel/compiled.hpp>
 #include <headroom/kernel/table.hpp>
@@ -11,7 +11,7 @@ namespace {
 
 using namespace headroom::detail;
 
-/// Whether an op only reads: then it has one format.
+/// Whether an op only reads. Then it has one format.
 constexpr bool reads(Op op) { return op == Op::max_abs || op == Op::measure; }
 
 template <Op op, class In, class Out>

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
-/// How everything above sees the kernels: as functions on lists of contiguous pieces. This is data only, outside the inline
-/// namespace that carries the flags, so that kernels compiled elsewhere with other flags look the same to a caller. Any change
-/// here needs a namespace with another number.
+/// The interface of the kernels: functions on lists of contiguous pieces. It is outside the inline namespace that encodes the
+/// compiler flags, because a caller and a compiled kernel may have different flags. After any change here, increase the number
+/// in the namespace's name.
 namespace headroom::boundary_v2 {
 
 /// `size` contiguous elements of any alignment. In place, source and destination are the same. A kernel that only reads ignores
@@ -18,27 +18,27 @@ struct Piece {
   std::size_t size;
 };
 
-/// What the kernels have found so far, over all pieces.
+/// What kernels have found in all pieces so far.
 struct Found {
-  std::uint64_t largest;  ///< the largest magnitude, as the bits of a double, which order as the values do; not finite: Inf's
-  double sum_of_squares;  ///< meaningless if not finite
+  std::uint64_t largest;  ///< the largest magnitude, as the bits of a double; those of Inf if an element is Inf or NaN
+  double sum_of_squares;  ///< meaningless if an element is Inf or NaN
 };
 
-/// What a kernel does to each element, with the factor it is given. It computes in float, or in double if source or destination
-/// is double, and rounds to nearest-even when it stores; magnitudes are of what has been stored.
+/// What a kernel does to each element. It computes in float, or in double if source or destination is double, and rounds to
+/// nearest-even when it stores. Magnitudes are those of the stored values, unless stated otherwise.
 enum class Op : int {
   scale,         ///< destination = source * factor
   unscale,       ///< destination = source / factor, divided, not multiplied by a reciprocal
-  cast,          ///< destination = source; finds nothing
-  add_scaled,    ///< destination += source * factor; magnitudes are of what is added
-  add_unscaled,  ///< destination += source / factor; the same
-  max_abs,       ///< reads
-  measure        ///< reads, and adds up squares
+  cast,          ///< destination = source; leaves Found as it is
+  add_scaled,    ///< destination += source * factor; magnitudes are those of the addends
+  add_unscaled,  ///< destination += source / factor; magnitudes are those of the addends
+  max_abs,       ///< only reads; finds the largest magnitude
+  measure        ///< only reads; finds the largest magnitude and the sum of squares
 };
 inline constexpr int op_count = static_cast<int>(Op::measure) + 1;
 
-/// Works on the pieces of [first, last) and adds to `found`. If `streaming`, scale, unscale and cast store large pieces past
-/// the caches.
+/// Processes the pieces [first, last) and adds to `found`. With `streaming`, scale, unscale and cast write large pieces with
+/// stores that bypass the caches.
 using Kernel = void (*)(const Piece* first, const Piece* last, double factor, bool streaming, Found& found);
 
 }  // namespace headroom::boundary_v2

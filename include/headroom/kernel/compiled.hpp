@@ -7,13 +7,13 @@
 
 #include <type_traits>
 
-// The kernels that headroom::compiled has. Casts that saturate and formats of a user's own are left to the scalar kernels of
-// the headers.
+// The kernels in the library headroom::compiled. Saturating casts and user-defined formats use the scalar kernels of the
+// headers.
 
 namespace headroom::boundary_v2 {
 
-/// By op, format of the source, format of the destination and instruction set. Null: there is none. Units and a library that
-/// disagree on the numbers do not link.
+/// Kernels by op, source format, destination format and instruction set; null if there is none. A translation unit and a
+/// library with different counts do not link.
 template <int Ops, int Formats, int Isas>
 struct CompiledKernels {
   Kernel kernels[Ops][Formats][Formats][Isas];
@@ -25,11 +25,11 @@ struct CompiledKernels {
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
-/// The formats of headroom's own. Their places are fixed for ever: another one goes to the end.
+/// headroom's own formats. Their positions index the table and never change: append new formats at the end.
 template <class... Formats>
 struct FormatList {
   static constexpr int size = sizeof...(Formats);
-  /// -1: there is no such format.
+  /// The index of `Format`, or -1.
   template <class Format>
   static constexpr int place_of() noexcept {
     int place = 0;
@@ -49,6 +49,6 @@ using CompiledKernels = boundary_v2::CompiledKernels<boundary_v2::op_count, Comp
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE
 
-/// Defined in the library.
+/// Defined in src/headroom.cpp.
 template <>
 const headroom::detail::CompiledKernels headroom::detail::CompiledKernels::compiled;

@@ -12,31 +12,30 @@
 #include <cpuid.h>
 #endif
 
-/// All units of a program share the choice, whatever their flags, so this never changes: anything different goes into a
+/// All translation units of a program share this, whatever their flags. So it never changes: a different variable goes into a
 /// namespace with another number.
 namespace headroom::shared_v1 {
 
-/// The instruction set in use, an Isa as its number; negative until first asked for.
+/// The instruction set in use, an Isa as an integer; negative before the first use.
 inline std::atomic<int> chosen_isa{-1};
 
 }  // namespace headroom::shared_v1
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// The instruction sets there are kernels for. Each is named by its largest part: avx2 means AVX2 with F16C and FMA, avx512
-/// means F, BW, VL and DQ of AVX-512.
+/// The instruction sets that have kernels. avx2 means AVX2, F16C and FMA. avx512 means the parts F, BW, VL and DQ of AVX-512.
 enum class Isa { scalar, avx2, avx512, neon };
 
 namespace detail {
 
-/// In the order of Isa; of those a CPU has, the last is the fastest. To add an instruction set: a name here, a line in
-/// `can_run`, and a file in kernel/isa/, which kernel/table.hpp includes and lists.
+/// In the order of Isa. Of those that a CPU has, the last is the fastest. To add an instruction set, add it to Isa, to this
+/// list and to `can_run`, and write a file in kernel/isa/ that kernel/table.hpp includes and lists.
 inline constexpr const char* isa_names[] = {"scalar", "avx2", "avx512", "neon"};
 inline constexpr int isa_count = sizeof isa_names / sizeof *isa_names;
 
 #if HEADROOM_DETAIL_HAS_X86
-/// The best that the CPU has and whose registers the operating system saves (XCR0: 6 = XMM and YMM, 0xe0 = ZMM and masks). By
-/// hand, because __builtin_cpu_supports adds 4.5 kB of the compiler's library to a program.
+/// The best instruction set that the CPU has and whose registers the operating system saves (XCR0: 6 = XMM and YMM, 0xe0 = ZMM
+/// and masks). __builtin_cpu_supports would add 4.5 kB of the compiler's library to a program.
 [[nodiscard]] inline Isa best_isa_of_cpu() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0, saved = 0;
   constexpr unsigned fma = 1U << 12, osxsave = 1U << 27, f16c = 1U << 29, with_avx2 = fma | osxsave | f16c;
@@ -48,7 +47,7 @@ inline constexpr int isa_count = sizeof isa_names / sizeof *isa_names;
 }
 #endif
 
-/// Whether it is compiled into this program, the CPU has it, and the operating system saves its registers.
+/// Whether `isa` is compiled into this program, the CPU has it, and the operating system saves its registers.
 [[nodiscard]] inline bool can_run(Isa isa) {
 #if HEADROOM_DETAIL_HAS_X86
   if (isa == Isa::avx2 || isa == Isa::avx512) return isa <= best_isa_of_cpu();
@@ -58,13 +57,13 @@ inline constexpr int isa_count = sizeof isa_names / sizeof *isa_names;
 
 }  // namespace detail
 
-/// The name HEADROOM_ISA takes.
+/// The name, as in the environment variable HEADROOM_ISA; "unknown" for a value that Isa does not have.
 [[nodiscard]] constexpr const char* to_string(Isa isa) noexcept {
   const auto index = static_cast<int>(isa);
   return index >= 0 && index < detail::isa_count ? detail::isa_names[index] : "unknown";
 }
 
-/// Those compiled into this program that this CPU has, slowest first; the first is always `scalar`.
+/// The instruction sets that are compiled into this program and that this CPU has, slowest first. The first is always `scalar`.
 [[nodiscard]] inline std::vector<Isa> available_isas() {
   std::vector<Isa> result;
   for (int isa = 0; isa < detail::isa_count; ++isa) {
@@ -83,7 +82,7 @@ namespace detail {
   throw_invalid_argument({asked_by, asked_for, " is not available; this program on this CPU has:", names});
 }
 
-/// The last that can run is the fastest; HEADROOM_ISA in the environment overrides it.
+/// Chooses the fastest instruction set that can run, or the one named by HEADROOM_ISA in the environment.
 [[gnu::cold, gnu::noinline]] inline Isa choose_isa() {
   const char* asked_for = std::getenv("HEADROOM_ISA");
   const bool overridden = asked_for != nullptr && *asked_for != '\0';
@@ -98,17 +97,17 @@ namespace detail {
 
 }  // namespace detail
 
-/// The instruction set the kernels use now. Chosen at first use: the best one this CPU has, or the one named by the environment
-/// variable HEADROOM_ISA (scalar, avx2, avx512, neon). Throws std::invalid_argument if the named one is unknown or not
-/// available. If HEADROOM_SIMD is 0, always `scalar`.
+/// The instruction set that the kernels use. It is chosen at first use: the fastest one of this CPU, or the one named by the
+/// environment variable HEADROOM_ISA (scalar, avx2, avx512, neon). Throws std::invalid_argument if the named one is unknown or
+/// not available. Always `scalar` if HEADROOM_SIMD is 0.
 [[nodiscard]] inline Isa active_isa() {
   if (!HEADROOM_SIMD) return Isa::scalar;  // other translation units of the program may use SIMD
   const int chosen = shared_v1::chosen_isa.load(std::memory_order_relaxed);
   return chosen >= 0 ? static_cast<Isa>(chosen) : detail::choose_isa();
 }
 
-/// Makes all kernels of the program use `isa`, for tests and measurements: all instruction sets give the same results. Throws
-/// std::invalid_argument, and changes nothing, if it is not compiled in or the CPU lacks it.
+/// Makes all kernels of the program use `isa`, for tests and measurements. All instruction sets give the same results. Throws
+/// std::invalid_argument, and changes nothing, if `isa` is not compiled in or the CPU lacks it.
 inline void force_isa(Isa isa) {
   if (!detail::can_run(isa)) detail::throw_isa_unavailable("force_isa: ", to_string(isa));
   shared_v1::chosen_isa.store(static_cast<int>(isa), std::memory_order_relaxed);

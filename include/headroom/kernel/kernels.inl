@@ -1,10 +1,10 @@
-// The loops over elements, once. Included again by each instruction set's file inside its namespace and its target region, with
-// its registers in scope; hence no include guard, no intrinsics and no macros here.
+// The loops over elements. Each file of kernel/isa/ includes this file inside its namespace and its target region, with its own
+// registers in scope. So there is no include guard here, no intrinsic and no macro.
 //
-// Elements are read and written as bytes: they may be of any C++ type with the format, aligned or not, and source and
-// destination may be the same memory where the formats are of one size. What is left over after whole registers is loaded into
-// a register, too, and goes through the same instructions, so an element's result does not depend on where it lies. The lanes
-// after it are zeros: they change no maximum and no sum. Maxima stay in registers from piece to piece.
+// Elements are accessed as bytes: they may have any C++ type of the format and any alignment. Source and destination may be the
+// same memory if the formats have the same size. Elements left over after whole registers go through the same instructions, so
+// a result does not depend on an element's position. Unused lanes are zero, which changes no maximum and no sum. Maxima stay in
+// registers from piece to piece.
 
 // ---- scale, unscale, cast, add: load, widen, apply, narrow, store ----
 
@@ -23,7 +23,7 @@ inline constexpr bool adds = op == Op::add_scaled || op == Op::add_unscaled;
 /// The format of the magnitudes that an op reports.
 template <Op op, class In, class Out>
 using reported_format = std::conditional_t<adds<op>, compute_format<compute_for<In, Out>>, Out>;
-/// The register of loops over whole registers. Ops that add take one of floats.
+/// The register type of loops over whole registers. Ops that add never use a pair.
 template <Op op, class In, class Out>
 using loop_register = std::conditional_t<adds<op>, compute_for<In, Out>, wide_compute_for<In, Out>>;
 
@@ -47,7 +47,7 @@ inline void store_up_to(unsigned char* destination, Bits bits, std::size_t n) no
   }
 }
 
-/// The `n` elements of a register, from element `first` of a piece on. `largest` takes what is reported of them.
+/// Processes `n` elements of a piece, from element `first` on, in one register. Updates `largest` with their magnitudes.
 template <Op op, class In, class Out, Stored stored, class Compute, class Bits>
 inline void transform_register(const Piece& piece, std::size_t first, std::size_t n, Compute factor, Bits& largest) noexcept {
   constexpr std::size_t width = lanes_of<Compute>;
@@ -64,20 +64,20 @@ inline void transform_register(const Piece& piece, std::size_t first, std::size_
   } else {
     store_up_to<stored>(destination, bits, n);
   }
-  if constexpr (op != Op::cast) largest = max_of_abs(reported_format<op, In, Out>{}, largest, bits);  // else nobody asks
+  if constexpr (op != Op::cast) largest = max_of_abs(reported_format<op, In, Out>{}, largest, bits);  // a cast reports none
 }
 
-/// Registers by blocks, as long as there are as many, with four maxima, so that none waits for the one before.
+/// Processes as many whole blocks of registers as there are. With four maxima, no register waits for the one before.
 template <Op op, class In, class Out, Stored stored, class Compute, class Bits, std::size_t... Register>
 inline void transform_blocks(Piece& rest, Compute factor, Bits (&largest)[4], std::index_sequence<Register...>) noexcept {
   constexpr std::size_t width = lanes_of<Compute>, block = width * sizeof...(Register);
   for (; rest.size >= block; rest = after<In, Out>(rest, block)) {
-    if constexpr (stored == Stored::past_caches) prefetch(element_at<In>(rest.source, 0), 1024);  // further ahead is no faster
+    if constexpr (stored == Stored::past_caches) prefetch(element_at<In>(rest.source, 0), 1024);  // more is no faster
     (transform_register<op, In, Out, stored>(rest, Register * width, width, factor, largest[Register % 4]), ...);
   }
 }
-/// A block has four registers of floats, or two pairs. With AVX2 and ordinary stores it has eight: a loop of four is a fifth
-/// slower at one of four alignments of its code.
+/// A block has four registers, or two pairs. With AVX2 and ordinary stores it has eight registers: at one of four alignments of
+/// its code, a loop of four is a fifth slower.
 template <Op op, class In, class Out, Stored stored, class Compute, class Bits>
 inline void transform_blocks(Piece& rest, Compute factor, Bits (&largest)[4]) noexcept {
   constexpr bool is_pair = sizeof(Compute) > sizeof(compute_for<In, Out>);
@@ -85,7 +85,7 @@ inline void transform_blocks(Piece& rest, Compute factor, Bits (&largest)[4]) no
   transform_blocks<op, In, Out, stored>(rest, factor, largest, std::make_index_sequence<registers>{});
 }
 
-/// A piece of whole blocks whose destination is aligned.
+/// Processes one piece, which consists of whole blocks and has an aligned destination: see Streaming.
 template <Op op, class In, class Out>
 void transform_past_caches(const Piece* piece, const Piece*, double factor, bool, Found& found) noexcept {
   using Wide = loop_register<op, In, Out>;
@@ -109,7 +109,8 @@ void transform(const Piece* piece, const Piece* last, double factor, bool stream
       return finish_streaming();
     }
   }
-  // Not worth the code for one float at a time, nor where the CPU's divider takes longer than all the rest.
+  // Blocks are not worth their code for one float at a time, nor for divisions in single registers, which the CPU's divider
+  // limits.
   constexpr bool divides = op == Op::unscale || op == Op::add_unscaled;
   constexpr bool goes_in_blocks = width > 1 && !(divides && std::is_same_v<Compute, Wide>);
   const Compute lanes = broadcast<Compute>(factor);
@@ -118,7 +119,7 @@ void transform(const Piece* piece, const Piece* last, double factor, bool stream
   decltype(narrow(Format{}, Wide{})) of_blocks[4] = {};
   Piece rest{};
   while (rest.size > 0 || piece != last) {
-    std::size_t n = rest.size;  // after whole registers, the end of a piece
+    std::size_t n = rest.size;  // the end of a piece, after its whole registers
     if (n == 0) {
       rest = *piece++;
       n = elements_before_line<width, In, Out>(rest);
@@ -143,7 +144,7 @@ void transform(const Piece* piece, const Piece* last, double factor, bool stream
 
 // ---- reading ----
 
-/// Register by register.
+/// The largest of `largest` and the magnitudes of `n` elements, register by register.
 template <class In, class Bits>
 inline Bits largest_in(const unsigned char* source, std::size_t n, Bits largest) noexcept {
   constexpr std::size_t width = read_lanes<In>, step = width * sizeof(typename In::bits_type);

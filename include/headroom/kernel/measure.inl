@@ -1,26 +1,26 @@
-// The kernel of `measure`: the largest magnitude and the sum of squares. Included by kernels.inl, as it is by each file of
-// kernel/isa/: no include guard, no intrinsics and no macros here either.
+// The kernel of `measure`: the largest magnitude and the sum of squares. kernels.inl includes this file, so there is no include
+// guard here, no intrinsic and no macro.
 //
-// Squares are summed in float over blocks of 512 elements, in double from there on. Element i of a block adds to the i-mod-64th
-// of 64 sums, whatever the width of a register, and the sums are added in one fixed order, i to i + 32 and to i + 16 in float,
-// then block by block in double, and in the end i to i + 8, and so on: every instruction set rounds alike.
+// Squares are summed in float within a block of 512 elements, and in double from block to block. The order is fixed, so every
+// instruction set rounds alike. Element i of a block is added to sum i mod 64, whatever the width of a register. At the end of
+// a block, sum i + 32 is added to sum i, then i + 16 to i, in float. Sixteen sums in double take the results. In the end i + 8
+// is added to i, then i + 4, and so on.
 
-/// A block whose largest magnitude is above 2^most_exponent, or not above 2^least_exponent, is multiplied by 2^down_exponent or
-/// 2^up_exponent before it is squared.
+/// If the largest magnitude of a block is above 2^most_exponent, its elements are multiplied by 2^down_exponent before they are
+/// squared. If it is at most 2^least_exponent, they are multiplied by 2^up_exponent.
 inline constexpr int least_exponent = -40, most_exponent = 60, up_exponent = 101, down_exponent = -70;
 static_assert(2 * most_exponent + 5 < 128 && 2 * (least_exponent + up_exponent) + 5 < 128 &&
                   2 * (128 + down_exponent) + 5 < 128,
               "32 squares, which are added up in float, may be more than a float can be");
 
-/// Whether a block of the format's numbers may have squares whose sums overflow in float, and squares that lose digits there
-/// though none is much larger.
+/// Whether sums of squares of the format's numbers may overflow in float; whether the squares may underflow there.
 template <class In>
 inline constexpr bool may_overflow =
     !std::is_same_v<In, binary64> && (In::largest_finite_bits >> In::mantissa_bits) >= In::bias + most_exponent;
 template <class In>
 inline constexpr bool may_vanish = !std::is_same_v<In, binary64> && In::bias + In::mantissa_bits > 62;
-/// The format's pattern of 2^exponent; 0 if it has only larger normal numbers, and above all patterns if it has only smaller
-/// ones.
+/// 2^exponent as bits of the format: 0 if the format has only larger normal numbers, above all its patterns if it has only
+/// smaller ones.
 template <class In>
 inline constexpr auto power_bits(int exponent) noexcept {
   constexpr int beyond = (In::abs_mask >> In::mantissa_bits) + 1;
@@ -28,11 +28,12 @@ inline constexpr auto power_bits(int exponent) noexcept {
   return static_cast<typename In::bits_type>((field < 0 ? 0 : field > beyond ? beyond : field) << In::mantissa_bits);
 }
 
-/// The register in which squares are formed.
+/// The register type in which squares are computed.
 template <class In>
 using float_lanes = wide_compute_for<In, In>;
 
-/// Whether the squares of the format's numbers are floats, so that adding them fused is adding them.
+/// Whether float has enough digits for the squares of the format's numbers. Then a fused multiply-add rounds as an addition
+/// does.
 template <class In>
 inline constexpr bool squares_are_floats = 2 * (In::mantissa_bits + 1) <= binary32::mantissa_bits + 1;
 
@@ -45,13 +46,13 @@ inline Compute plus_square(Compute sum, Compute value, Compute factor) noexcept 
     return plus(sum, multiplied(value, value));
   }
 }
-/// `sum_lanes` elements, a register at a time: by recursion, because a loop that is not unrolled keeps the sums in memory. Two
-/// maxima, so that only every other one waits for the same.
+/// Adds `sum_lanes` elements, one register at a time. It recurses, because a loop that is not unrolled keeps the sums in
+/// memory. With two maxima, no register waits for the one before.
 template <class In, bool Scaled, std::size_t Register, class Bits, class Compute, std::size_t Count>
 inline void add_group(const unsigned char* source, Compute factor, Bits (&largest)[2], Compute (&sums)[Count]) noexcept {
   constexpr std::size_t width = lanes_of<Compute>, size = sizeof(typename In::bits_type);
   const unsigned char* const from = source + Register * width * size;
-  // Arithmetic keeps the CPU from running far enough ahead to read at the speed of memory; 4 KiB ahead was too little.
+  // The arithmetic keeps the CPU from reading far enough ahead by itself. Prefetching only 4 KiB ahead was too little.
   if constexpr (Register * width * size % cache_line == 0) prefetch(from, 8192);
   const auto bits = load<width>(In{}, from);
   Bits& max = largest[Register * width / read_lanes<In> % 2];
@@ -63,7 +64,8 @@ inline void add_group(const unsigned char* source, Compute factor, Bits (&larges
   sums[Register] = plus_square<In, Scaled>(sums[Register], widen<Compute>(In{}, bits), factor);
   if constexpr (Register + 1 < Count) add_group<In, Scaled, Register + 1>(source, factor, largest, sums);
 }
-/// The `n` elements, fewer than `sum_lanes`, at the end. The maximum of shorter elements is left to `largest_in`.
+/// Adds the last `n` elements, fewer than `sum_lanes`. If a register for reading has more lanes, the caller finds their
+/// maximum.
 template <class In, bool Scaled, std::size_t Register, class Bits, class Compute, std::size_t Count>
 inline void add_part_of_group(const unsigned char* source, std::size_t n, Compute factor, Bits (&largest)[2],
                               Compute (&sums)[Count]) noexcept {
@@ -87,7 +89,7 @@ inline void add_block(const unsigned char* source, std::size_t n, Compute factor
   add_part_of_group<In, Scaled, 0>(source, n, factor, largest, sums);
 }
 
-/// The registers of `sum_lanes` floats, and of the sixteen doubles that they become.
+/// The number of registers for `sum_lanes` sums in float, and for sixteen in double.
 template <class In>
 inline constexpr std::size_t sum_registers = sum_lanes / lanes_of<float_lanes<In>>;
 template <class In>
@@ -111,7 +113,7 @@ inline void add_in_double(const Compute (&sums)[Count], Doubles (&doubles)[Doubl
     if constexpr (Register + 1 < Count) add_in_double<Register + 1>(sums, doubles);
   }
 }
-/// The sums in `Begin` and every `Step`-th register after it; first of all those are added that are furthest from each other.
+/// The sum of register `Begin` and every `Step`-th one after it. Registers that are furthest apart are added first.
 template <std::size_t Begin, std::size_t Step, class Doubles, std::size_t Count>
 inline Doubles sum_of_registers(const Doubles (&doubles)[Count]) noexcept {
   if constexpr (Step == Count) {
@@ -121,12 +123,12 @@ inline Doubles sum_of_registers(const Doubles (&doubles)[Count]) noexcept {
   }
 }
 
-/// Not from literals, which -fsingle-precision-constant would make floats.
+/// Computed from bits, because -fsingle-precision-constant makes literals floats.
 inline double power_of_two(int exponent) noexcept {
   return bit_cast<double>(static_cast<std::uint64_t>(binary64::bias + exponent) << binary64::mantissa_bits);
 }
-/// Of a block whose squares would overflow or lose digits in float: they are those of its elements times a power of two. That
-/// takes away what is too small to matter beside the largest.
+/// The sum of squares of a block whose squares overflow or underflow in float. The elements are multiplied by 2^exponent first.
+/// Those that this makes zero are too small to matter beside the largest.
 template <class In>
 [[gnu::noinline]] inline double sum_of_rescaled(const unsigned char* source, std::size_t n, int exponent) noexcept {
   using Compute = float_lanes<In>;
@@ -138,14 +140,14 @@ template <class In>
   return sum_of(sum_of_registers<0, 1>(doubles)) * power_of_two(-2 * exponent);
 }
 
-/// One sum of squares.
+/// Computes one sum of squares.
 template <class In, class Bits>
 struct Squares {
   Bits largest[2] = {};
   DoubleSums<In> doubles = {};
   double rescaled = 0.0;
 
-  /// Up to `square_block` elements.
+  /// Adds up to `square_block` elements.
   void add(const unsigned char* source, std::size_t n) noexcept {
     float_lanes<In> sums[sum_registers<In>] = {};
     if constexpr (!may_overflow<In> && !may_vanish<In>) {
@@ -162,7 +164,7 @@ struct Squares {
     }
     add_in_double<0>(sums, doubles);
   }
-  /// That of the power of two by which the numbers of a block are to be multiplied, by their largest magnitude; 0 mostly.
+  /// The exponent of the power of two that a block is to be multiplied by, from its largest magnitude; usually 0.
   [[nodiscard]] static int exponent_to_fit(Bits of_block) noexcept {
     if constexpr (may_overflow<In>) {
       if (any_above(of_block, power_bits<In>(most_exponent))) return down_exponent;
@@ -178,7 +180,7 @@ struct Squares {
   }
 };
 
-/// The pieces, no more than a group (Share in ops/run.hpp), have one sum.
+/// The pieces, at most one group (see Share in ops/run.hpp), have one sum.
 template <class In>
 void measure(const Piece* piece, const Piece* last, double, bool, Found& found) noexcept {
   Squares<In, decltype(load<read_lanes<In>>(In{}, nullptr))> squares;

@@ -15,7 +15,7 @@
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
-/// An instruction set that is not compiled in runs as scalar.
+/// An instruction set that is not compiled in uses the scalar kernels.
 template <Isa isa>
 struct IsaKernels : IsaKernels<Isa::scalar> {};
 
@@ -43,7 +43,7 @@ constexpr const Kernel* find_kernels() noexcept {
 template <Op op, class In, class Out = In>
 inline constexpr const Kernel* kernels = find_kernels<op, In, Out>();
 
-/// The place of the active instruction set in `kernels`.
+/// The index of the active instruction set in `kernels`.
 [[nodiscard]] inline std::size_t isa_index() { return static_cast<std::size_t>(active_isa()); }
 
 }  // namespace detail

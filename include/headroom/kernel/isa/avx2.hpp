@@ -12,11 +12,11 @@
 #include <headroom/kernel/isa/common.hpp>
 #include <type_traits>
 
-// AVX2 with F16C and FMA: Intel since Haswell (2013), AMD since Excavator (2015). Eight floats a register; sixteen-bit formats
-// are loaded eight at a time as half a register and widened, by VCVTPH2PS for fp16 and by a byte shuffle for bf16.
+// AVX2 with F16C and FMA: Intel since Haswell (2013), AMD since Excavator (2015). A register has eight floats. 16-bit formats
+// are loaded eight at a time as half a register. VCVTPH2PS widens fp16, a byte shuffle bf16.
 //
-// Everything up to the end of the file is compiled for this CPU, so nothing here may be a lambda or a friend (g++ leaves those
-// out of the region), and __AVX2__ says nothing.
+// The rest of the file is compiled for this CPU. Use no lambdas and no friends here: g++ leaves them out of the target region.
+// Do not test __AVX2__, which depends on the compiler flags only.
 
 HEADROOM_DETAIL_BEGIN_TARGET("avx2,f16c,fma")
 
@@ -27,8 +27,8 @@ inline constexpr std::size_t vector_bytes = 32;
 
 #include <headroom/kernel/isa/x86.inl>
 
-// ---- fewer elements than a register has, in steps of 16, 8, 4 and 2 bytes. A copy by way of memory takes four times as long:
-// a load waits until all the smaller stores that it covers have left the CPU ----
+// ---- partial registers, in steps of 16, 8, 4 and 2 bytes. A copy through memory takes four times as long, because a load
+// waits for the smaller stores that it covers ----
 
 inline __m128i load_bytes(const unsigned char* source, std::size_t bytes) noexcept {
   const unsigned char* end = source + bytes;
@@ -96,7 +96,7 @@ inline void store_streaming(unsigned char* destination, u16_half bits) noexcept 
 inline void store_streaming(unsigned char* destination, u32s bits) noexcept {
   _mm256_stream_si256(reinterpret_cast<__m256i*>(destination), (__m256i)bits.lanes);
 }
-inline void store_streaming(unsigned char* destination, u16s bits) noexcept {  // of which the halves are aligned
+inline void store_streaming(unsigned char* destination, u16s bits) noexcept {  // only its halves are aligned
   _mm_stream_si128(reinterpret_cast<__m128i*>(destination), _mm256_castsi256_si128((__m256i)bits.lanes));
   _mm_stream_si128(reinterpret_cast<__m128i*>(destination + 16), _mm256_extracti128_si256((__m256i)bits.lanes, 1));
 }
@@ -109,16 +109,16 @@ inline f32s widen(binary16, u16_half bits) noexcept {
 }
 template <class Compute>
 inline f32s widen(brain16, u16_half bits) noexcept {
-  // One byte shuffle of two copies, which cost nothing where the elements come from memory; -1 makes zeros.
+  // A byte shuffle of two copies; -1 makes zeros. The copies cost nothing if the elements come from memory.
   const __m256i copies_u16x16 = _mm256_broadcastsi128_si256((__m128i)bits.lanes);
   const __m256i upper_halves = _mm256_setr_epi16(-1, 0x0100, -1, 0x0302, -1, 0x0504, -1, 0x0706,  //
                                                  -1, 0x0908, -1, 0x0b0a, -1, 0x0d0c, -1, 0x0f0e);
   return {(f32_lanes)_mm256_shuffle_epi8(copies_u16x16, upper_halves)};
 }
-inline u16_half narrow(binary16, f32s value) noexcept {  // hidden, else clang converts once more to store
+inline u16_half narrow(binary16, f32s value) noexcept {  // hidden, or clang converts again for the store
   return {(u16_half_lanes)hidden(_mm256_cvtps_ph(value.lanes, _MM_FROUND_TO_NEAREST_INT))};
 }
-inline bool any_nan(u32_lanes a, u32_lanes b) noexcept {  // not by the intrinsic, which -ffast-math makes false
+inline bool any_nan(u32_lanes a, u32_lanes b) noexcept {  // -ffast-math would make the intrinsic false
   __m256 is_nan;
   __asm__("vcmpunordps {%2, %1, %0|%0, %1, %2}" : "=x"(is_nan) : "x"(a), "x"(b));
   return _mm256_movemask_ps(is_nan) != 0;

@@ -12,12 +12,12 @@
 #include <headroom/kernel/isa/common.hpp>
 #include <type_traits>
 
-// AVX-512 with F, BW, VL and DQ: Intel since Skylake-X (2017), AMD since Zen 4 (2022). Sixteen floats a register; fp16
-// is loaded sixteen at a time as half a register and widened by VCVTPH2PS, bf16 the same and by a shift. AVX512-FP16 is not
-// used, for it would compute in fp16, nor is AVX512_BF16: VCVTNEPS2BF16 makes zeros of subnormals.
+// AVX-512 with F, BW, VL and DQ: Intel since Skylake-X (2017), AMD since Zen 4 (2022). A register has sixteen floats. fp16 is
+// loaded sixteen at a time as half a register and widened by VCVTPH2PS; bf16 likewise and by a permutation. AVX512-FP16 is not
+// used, because it computes in fp16. AVX512_BF16 is not used, because VCVTNEPS2BF16 makes subnormals zero.
 //
-// What avx2.hpp says about its target region holds here too. g++ 12 warns that the unmasked forms of some intrinsics read an
-// uninitialised register: where it does, the maskz form with all lanes is the same instruction.
+// What avx2.hpp says about its target region applies here, too. g++ 12 warns that the unmasked forms of some intrinsics read an
+// uninitialised register. Their maskz forms with a full mask are the same instructions.
 
 HEADROOM_DETAIL_BEGIN_TARGET("avx512f,avx512bw,avx512vl,avx512dq")
 
@@ -28,7 +28,7 @@ inline constexpr std::size_t vector_bytes = 64;
 
 #include <headroom/kernel/isa/x86.inl>
 
-// ---- fewer elements than a register has: lanes that are masked out are not touched in memory, and zero in the register ----
+// ---- partial registers: lanes that are masked out are not accessed in memory, and are zero in the register ----
 
 template <class Mask>
 inline Mask first_lanes(std::size_t n) noexcept {
@@ -44,8 +44,8 @@ inline auto load_part(Format, const unsigned char* source, std::size_t n) noexce
     return u16s{(u16_lanes)_mm512_maskz_loadu_epi16(first_lanes<__mmask32>(n), source)};
   }
 }
-// By registers no wider than needed: to the CPU a masked store covers all of its width, and a load from there, of the beginning
-// of the next leaf, has to wait until it has been done.
+// Stores are no wider than needed. To the CPU a masked store covers its whole width, so a load of the next leaf's first
+// elements would wait for it.
 inline void store_bytes(unsigned char* destination, __m256i bits, std::size_t n) noexcept {
   __m128i last = _mm256_castsi256_si128(bits);
   if (n > 16) {
@@ -76,7 +76,7 @@ inline void store_streaming(unsigned char* destination, u16_half bits) noexcept 
 inline void store_streaming(unsigned char* destination, u32s bits) noexcept {
   _mm512_stream_si512(reinterpret_cast<__m512i*>(destination), (__m512i)bits.lanes);
 }
-inline void store_streaming(unsigned char* destination, u16s bits) noexcept {  // of which the halves are aligned
+inline void store_streaming(unsigned char* destination, u16s bits) noexcept {  // only its halves are aligned
   _mm256_stream_si256(reinterpret_cast<__m256i*>(destination), half_of<0>(bits.lanes));
   _mm256_stream_si256(reinterpret_cast<__m256i*>(destination + 32), half_of<1>(bits.lanes));
 }
@@ -93,10 +93,10 @@ inline f32s widen(brain16, u16_half bits) noexcept {
                                            0x80000, 0x90000, 0xa0000, 0xb0000, 0xc0000, 0xd0000, 0xe0000, 0xf0000);
   return {(f32_lanes)_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, places, _mm512_castsi256_si512((__m256i)bits.lanes))};
 }
-inline u16_half narrow(binary16, f32s value) noexcept {  // hidden, else clang converts once more to store
+inline u16_half narrow(binary16, f32s value) noexcept {  // hidden, or clang converts again for the store
   return {(u16_half_lanes)hidden(_mm512_maskz_cvtps_ph(0xffff, value.lanes, _MM_FROUND_TO_NEAREST_INT))};
 }
-inline bool any_nan(u32_lanes a, u32_lanes b) noexcept {  // not by the intrinsic, which -ffast-math makes false
+inline bool any_nan(u32_lanes a, u32_lanes b) noexcept {  // -ffast-math would make the intrinsic false
   __mmask16 is_nan;
   __asm__("vcmpunordps {%2, %1, %0|%0, %1, %2}" : "=k"(is_nan) : "v"(a), "v"(b));
   return is_nan != 0;
@@ -143,7 +143,7 @@ inline f64s to_doubles(f32s value) noexcept {
   return {_mm512_maskz_cvtps_pd(0xff, (__m256)half_of<0>(value.lanes)),
           _mm512_maskz_cvtps_pd(0xff, (__m256)half_of<1>(value.lanes))};
 }
-// Of the thirty-two sums of a pair, i is added to i + 16 on the way.
+// A pair has thirty-two sums. This adds sum i + 16 to sum i.
 inline f64s halves_added(f32s sums) noexcept {
   return {_mm512_maskz_cvtps_pd(0xff, hidden((__m256)half_of<0>(sums.lanes) + (__m256)half_of<1>(sums.lanes))), f64_lanes{}};
 }

@@ -11,28 +11,27 @@
 #include <type_traits>
 #include <utility>
 
-// What the instruction sets have in common. Each of their files defines, in a namespace of its own, about 25 names, some of
-// them by including kernel/isa/registers.inl, and then includes kernel/kernels.inl, whose loops are made of them:
+// What the instruction sets share. Each of their files defines the names below in a namespace of its own, some of them by
+// including kernel/isa/registers.inl. Then it includes kernel/kernels.inl, whose loops use these names:
 //
-//   compute_for<In, Out>         the register that elements are computed in, from one format to another
-//   wide_compute_for<In, Out>    the same for whole registers; it may be a pair of them
-//   compute_format<Compute>      the format of one lane of it
-//   lanes_of<Compute>            how many elements it has
-//   read_lanes<In>               how many are loaded at once if nothing is computed
+//   compute_for<In, Out>         the register type that elements are computed in, from one format to another
+//   wide_compute_for<In, Out>    the same in loops over whole registers; may be a pair of registers
+//   compute_format<Compute>      the format of a lane
+//   lanes_of<Compute>            the number of lanes
+//   read_lanes<In>               the number of elements that are loaded at once if only magnitudes are needed
 //   load<Lanes>(Format, source), store(destination, bits)
 //   load_part<Lanes>(Format, source, n), store_part(destination, bits, n)
-//                                n < Lanes elements; no byte beyond is touched, lanes beyond are loaded as zeros
+//                                n < Lanes elements; accesses no byte beyond them; loads zeros into the other lanes
 //   widen<Compute>(Format, bits), narrow(Format, value)      exact; rounded to nearest-even
-//   broadcast<Compute>(factor), multiplied, divided, plus    plus(a, product) is rounded twice: never a fused multiply-add
-//   plus_exact_square(sum, value)                            of a value whose square is a float: that makes no difference
-//   max_of_abs, larger, largest_lane, any_above              magnitudes as integers
-//   to_doubles, added, sum_of    of sixteen sums in one or more registers; i is added to i + 8, then to i + 4, and so on
+//   broadcast<Compute>(factor), multiplied, divided, plus    plus(a, product) is never fused with the multiplication
+//   plus_exact_square(sum, value)                            sum + value * value, with one rounding; the square is exact
+//   max_of_abs, larger, largest_lane, any_above              compare magnitudes as integers
+//   to_doubles, added, sum_of    sixteen sums in double, in one or more registers; sum_of adds i + 8 to i, then i + 4, …
 //   has_streaming_stores, store_streaming(destination, bits), finish_streaming
-//                                past the caches, if at all; of whole registers
+//                                stores of whole registers that bypass the caches, if there are any
 
 #if HEADROOM_DETAIL_HAS_X86
-// What lies between BEGIN and END is compiled for CPUs that have these instruction sets, whatever the flags of the including
-// file are.
+// Code between BEGIN and END is compiled for these instruction sets, whatever the compiler flags are.
 #define HEADROOM_DETAIL_PRAGMA(...) _Pragma(#__VA_ARGS__)
 #if defined(__clang__)
 #define HEADROOM_DETAIL_BEGIN_TARGET(isa) \
@@ -52,20 +51,19 @@ using boundary_v2::Kernel;
 using boundary_v2::Op;
 using boundary_v2::Piece;
 
-/// Elements whose squares are summed separately, and that one thread takes at a time.
+/// The most elements that have one sum of squares. Longer pieces are split into chunks of this size.
 inline constexpr std::size_t chunk_size = 65536;
 
-/// The number of sums that squares are spread over in float: enough to keep the additions of AVX2's registers from waiting for
-/// each other.
+/// The number of sums that squares are spread over in float, so that additions of AVX2 registers do not wait for each other.
 inline constexpr std::size_t sum_lanes = 64;
-/// Elements whose squares are summed in float, eight in each of those sums: the error of a sum is that of ten roundings.
+/// The number of elements whose squares are summed in float: eight in each of those sums. The error is that of ten roundings.
 inline constexpr std::size_t square_block = 512;
 
-/// Pieces whose destination has fewer bytes do not stream. Streaming stores pay from 1 KiB on; from 2 KiB on they save an
-/// eighth or more.
+/// Pieces with fewer bytes of destination do not stream. From 2 KiB on, streaming stores save an eighth of the time or more.
 inline constexpr std::size_t least_streamed = 2048;
-/// How a pass that streams runs its pieces: `past_caches` takes the large ones but for their ends, in whole blocks, whose
-/// destinations are at multiples of `width` elements; `ordinary` takes the rest. In place nothing is gained.
+/// How a streaming pass runs its pieces. `past_caches` takes the middle of large pieces: whole blocks, with the destination
+/// aligned to `width` elements. `ordinary` takes the rest. A piece that is its own destination does not stream, because it
+/// gains nothing.
 struct Streaming {
   Kernel ordinary, past_caches;
   std::size_t in_size, out_size, width, block;
@@ -74,7 +72,7 @@ struct Streaming {
     return piece.size >= least_streamed / out_size && piece.source != piece.destination &&
            reinterpret_cast<std::uintptr_t>(piece.destination) % out_size == 0;
   }
-  /// Once for all kernels; in each it would cost small pieces half a nanosecond.
+  /// One function for all kernels. Inlined in each kernel, it would cost small pieces half a nanosecond.
   [[gnu::noinline]] void run(const Piece* piece, const Piece* last, double factor, Found& found) const {
     for (const Piece* large = piece; large != last; ++large) {
       if (!is_large(*large)) continue;
@@ -93,7 +91,7 @@ struct Streaming {
     ordinary(piece, last, factor, false, found);
   }
 };
-// A file of an instruction set may have its own of these, which hides the one here.
+// Defaults. A file of kernel/isa/ may define its own, which hide these.
 inline constexpr bool has_streaming_stores = false;
 inline void finish_streaming() noexcept {}
 
@@ -113,8 +111,8 @@ template <class In, class Out>
 inline Piece after(const Piece& piece, std::size_t n) noexcept {
   return {element_at<In>(piece.source, n), element_at<Out>(piece.destination, n), piece.size - n};
 }
-/// How many elements, fewer than a register has, to begin with as part of one: all of a piece that is smaller than a register,
-/// and of a large piece so many that no later register lies across two cache lines. Not worth it for short registers.
+/// How many elements to process in a partial register first. All of a piece that is smaller than a register; of a large piece,
+/// as many as align the later registers, so that none crosses a cache line. For short registers alignment is not worth it.
 template <std::size_t Width, class In, class Out>
 inline std::size_t elements_before_line(const Piece& piece) noexcept {
   constexpr bool by_destination = bytes_each < Out >> bytes_each<In>;
@@ -123,7 +121,8 @@ inline std::size_t elements_before_line(const Piece& piece) noexcept {
   return (0 - reinterpret_cast<std::uintptr_t>(by_destination ? piece.destination : piece.source)) / size % Width;
 }
 
-/// Adds one after the other: -ffast-math would choose an order of its own, and a different one for each number of threads.
+/// Adds in the given order. Under -ffast-math the compiler would choose an order, and a different one for each number of
+/// threads.
 inline void add_to_sum(Found& found, double sum) noexcept {
   found.sum_of_squares = hide_from_optimizer(found.sum_of_squares + sum);
 }
@@ -131,7 +130,8 @@ inline void add_to_sum(Found& found, double sum) noexcept {
 inline void add_largest(Found& found, std::uint64_t magnitude) noexcept {
   found.largest = magnitude > found.largest ? magnitude : found.largest;
 }
-/// Takes a magnitude of a format. Compares integers: under -ffast-math a floating-point Inf may be assumed not to exist.
+/// The same for a magnitude in a format. Compares integers, because under -ffast-math the compiler may assume that no float is
+/// Inf.
 template <class Format>
 inline void add_largest(Found& found, typename Format::bits_type magnitude) noexcept {
   std::uint64_t bits = binary64::infinity_bits;
@@ -143,8 +143,7 @@ inline void add_largest(Found& found, typename Format::bits_type magnitude) noex
 template <Isa isa>
 struct IsaKernels;
 
-/// Whether the SIMD instruction sets have instructions for the format. Others run on the scalar kernels: 8-bit formats,
-/// cbfloat16, double, and formats of a user's own.
+/// Whether the format has SIMD kernels. 8-bit formats, cbfloat16, double and user-defined formats use the scalar kernels.
 template <class Format>
 inline constexpr bool has_registers =
     std::is_same_v<Format, binary16> || std::is_same_v<Format, brain16> || std::is_same_v<Format, binary32>;

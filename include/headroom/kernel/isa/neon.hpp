@@ -11,8 +11,8 @@
 #include <cstring>
 #include <headroom/kernel/isa/common.hpp>
 
-// NEON as every aarch64 CPU has it, with the fp16 conversions (FCVTN, FCVTL) of the baseline: no target region is needed. Four
-// floats a register; sixteen-bit formats are loaded four at a time as half a register.
+// NEON, which every aarch64 CPU has, with the fp16 conversions (FCVTN, FCVTL) of the baseline. It needs no target region. A
+// register has four floats. 16-bit formats are loaded four at a time as half a register.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail::neon {
@@ -27,7 +27,7 @@ inline Lanes hidden(Lanes lanes) noexcept {
 
 #include <headroom/kernel/isa/registers.inl>
 
-// ---- fewer elements than a register has, by way of memory ----
+// ---- partial registers, through memory ----
 
 template <std::size_t Lanes, class Format>
 inline auto load_part(Format, const unsigned char* source, std::size_t n) noexcept {
@@ -53,7 +53,7 @@ inline f32s widen(brain16, u16_half bits) noexcept {
 inline u16_half narrow(binary16, f32s value) noexcept {
   return {hidden((u16_half_lanes)vcvt_f16_f32((float32x4_t)value.lanes))};
 }
-inline bool any_nan(u32_lanes, u32_lanes) noexcept { return true; }  // to look takes longer
+inline bool any_nan(u32_lanes, u32_lanes) noexcept { return true; }  // a test would take longer than it saves
 inline u16_half upper_halves(u32_lanes bits) noexcept { return {(u16_half_lanes)vshrn_n_u32((uint32x4_t)bits, 16)}; }
 inline u16_lanes saturating_difference(u16_lanes a, u16_lanes b) noexcept {
   return (u16_lanes)vqsubq_u16((uint16x8_t)a, (uint16x8_t)b);
@@ -66,7 +66,7 @@ inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept {
   return {(u16_lanes)vshrn_high_n_u32(low_u16x4, (uint32x4_t)rounded_number(second), 16)};
 }
 
-// Not by the operator: -ffast-math allows an approximate reciprocal and Newton steps for it.
+// Inline assembly, because -ffast-math lets compilers turn the operator into an approximate reciprocal and Newton steps.
 inline f32s divided(f32s value, f32s divisor) noexcept {
   f32s quotient;
   __asm__("fdiv %0.4s, %1.4s, %2.4s" : "=w"(quotient.lanes) : "w"(value.lanes), "w"(divisor.lanes));

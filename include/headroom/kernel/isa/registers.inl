@@ -1,10 +1,10 @@
-// What the SIMD instruction sets do alike: registers of `vector_bytes` bytes as vectors of the language (the vector_size of g++
-// and clang), and what becomes the same instructions in the language as by intrinsics. Included by each of their files inside
-// its namespace and its target region. Before that the file has
+// What the SIMD instruction sets share: registers of `vector_bytes` bytes as vector types of g++ and clang (vector_size), and
+// the operations on them that compile to the same instructions as intrinsics. Each SIMD file includes this file inside its
+// namespace and its target region. Before that it defines
 //
-//   hidden(lanes)   the lanes themselves, a vector of any kind, but the compiler does not know where they come from. Under
-//                   -ffast-math that would count as proof that they are not those of Inf or NaN, and the check of them would
-//                   be folded away; sums would be added in another order, and products become parts of fused multiply-adds
+//   hidden(lanes)   the same vector, without the compiler knowing how it was computed. Under -ffast-math it would take an
+//                   arithmetic result as proof that no lane is Inf or NaN, and drop the check for them. It would also reorder
+//                   sums and turn products into parts of fused multiply-adds
 
 typedef float f32_lanes __attribute__((vector_size(vector_bytes)));
 typedef double f64_lanes __attribute__((vector_size(vector_bytes)));
@@ -15,7 +15,7 @@ typedef std::int16_t i16_lanes __attribute__((vector_size(vector_bytes)));
 typedef std::uint16_t u16_half_lanes __attribute__((vector_size(vector_bytes / 2)));
 typedef std::int16_t i16_half_lanes __attribute__((vector_size(vector_bytes / 2)));
 
-// Structs, because a raw register loses its alignment attribute as a template argument.
+// Structs, because a raw vector type loses its alignment attribute as a template argument.
 struct f32s {
   f32_lanes lanes;
 };
@@ -26,16 +26,16 @@ struct u16s {
   u16_lanes lanes;
 };
 struct u16_half {
-  u16_half_lanes lanes;  // as many as floats
+  u16_half_lanes lanes;  // as many lanes as f32s
 };
 struct f64s {
-  f64_lanes low, high;  // as many as floats
+  f64_lanes low, high;  // as many lanes as f32s
 };
 struct u32_pair {
   u32s first, second;
 };
-/// Two registers of floats that become one of bf16, which takes half the instructions. The first has the first half of the
-/// elements, or the even ones.
+/// Two registers of floats that become one of bf16, which takes half the instructions. The first register has the first half of
+/// the elements, or the even ones.
 enum class Order { of_memory, even_odd };
 template <Order>
 struct f32_pair {
@@ -54,13 +54,13 @@ inline constexpr std::size_t lanes_of = sizeof(Compute) / sizeof(float);
 template <class In>
 inline constexpr std::size_t read_lanes = vector_bytes / sizeof(typename In::bits_type);
 
-// ---- load and store: always unaligned, and always as integers, so that no compiler may think a NaN cannot be there ----
+// ---- load and store: unaligned, and as integers, so that the compiler cannot assume that there is no NaN ----
 
 template <class Lanes>
 inline Lanes loaded(const unsigned char* source) noexcept {
   Lanes lanes;
   std::memcpy(&lanes, source, sizeof lanes);
-  // Else g++ loads 64 bytes once for each use, and each time from two lines, unless the array is aligned to them.
+  // Otherwise g++ repeats a load of 64 bytes for each use, and an unaligned load reads two cache lines each time.
   return sizeof lanes == cache_line ? hidden(lanes) : lanes;
 }
 template <std::size_t Lanes, class Format>
@@ -97,18 +97,18 @@ inline Compute widen(brain16, u16s bits) noexcept {
   const auto both = (u32_lanes)bits.lanes;
   return {{(f32_lanes)(both << 16)}, {(f32_lanes)(both & 0xffff0000)}};
 }
-// To bf16, nearest-even, in the upper half of each lane: by adding just under half a unit, and one more if the upper half is
-// odd. The sum would carry a NaN to Inf or even to -0: it keeps its upper half instead, made quiet.
+// Rounds to bf16, nearest-even, in the upper half of each lane: adds just under half a unit, and one more if the upper half is
+// odd. This would make some NaNs Inf or -0. So a NaN keeps its upper half and becomes quiet.
 inline u32_lanes rounded_number(u32_lanes bits) noexcept { return bits + 0x7fff + ((bits >> 16) & 1); }
 inline u32_lanes rounded(u32_lanes bits) noexcept {
   const i32_lanes magnitudes = (i32_lanes)(bits & binary32::abs_mask), infinity = i32_lanes{} + binary32::infinity_bits;
   return magnitudes > infinity ? bits | 0x00400000 : rounded_number(bits);
 }
-// Each file's own:
+// Each SIMD file defines these:
 inline bool any_nan(u32_lanes a, u32_lanes b) noexcept;
 inline u16_half upper_halves(u32_lanes bits) noexcept;
-inline u16_lanes by_turns(u32_lanes lower, u32_lanes upper) noexcept;  // the lower halves of one, the upper ones of the other
-inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept;  // of numbers; NaNs may become something else
+inline u16_lanes by_turns(u32_lanes lower, u32_lanes upper) noexcept;  // the lower halves of `lower`, the upper ones of `upper`
+inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept;  // not for NaNs
 /// `a - b`, or 0 if b is larger.
 inline u16_lanes saturating_difference(u16_lanes a, u16_lanes b) noexcept;
 
@@ -121,12 +121,12 @@ inline u16_half narrow(brain16, f32s value) noexcept { return upper_halves(round
 inline u16s narrow(brain16, f32_pair<Order::of_memory> value) noexcept {
   u32_lanes first = narrow(binary32{}, value.first).lanes, second = narrow(binary32{}, value.second).lanes;
   if (__builtin_expect(any_nan(first, second), 0)) {
-    first = rounded(first) & 0xffff0000;  // which is not rounded again
+    first = rounded(first) & 0xffff0000;  // rounding these again changes nothing
     second = rounded(second) & 0xffff0000;
   }
   return rounded_upper_halves(first, second);
 }
-// The lower half of a NaN is zero here, whether it was widened from bf16 or is the CPU's own.
+// A NaN has a zero lower half here, because it was widened from bf16 or is the CPU's default NaN. So rounding keeps it.
 inline u16s narrow(brain16, f32_pair<Order::even_odd> value) noexcept {
   const u32_lanes even = narrow(binary32{}, value.first).lanes, odd = narrow(binary32{}, value.second).lanes;
   return rounded(by_turns(even >> 16, odd), by_turns(even, odd << 16));
@@ -144,7 +144,7 @@ inline Compute broadcast(double factor) noexcept {
   }
 }
 inline f32s multiplied(f32s value, f32s factor) noexcept { return {value.lanes * factor.lanes}; }
-inline f32s divided(f32s value, f32s divisor) noexcept;  // each file's own
+inline f32s divided(f32s value, f32s divisor) noexcept;  // in each SIMD file
 template <Order order>
 inline f32_pair<order> multiplied(f32_pair<order> value, f32_pair<order> factor) noexcept {
   return {multiplied(value.first, factor.first), multiplied(value.second, factor.second)};
@@ -159,8 +159,8 @@ inline f32_pair<order> plus(f32_pair<order> value, f32_pair<order> product) noex
   return {plus(value.first, product.first), plus(value.second, product.second)};
 }
 
-// ---- the largest magnitude, in integers: the bits without the sign order as the values do, Inf and NaN on top; as signed
-// integers, which more CPUs can compare, or with more units ----
+// ---- the largest magnitude: without the sign, bits order as values do, with Inf and NaN on top. Compared as signed integers,
+// which more CPUs support, or with more units ----
 
 template <class Lanes>
 inline Lanes larger_lanes(Lanes a, Lanes b) noexcept {
@@ -179,10 +179,10 @@ inline Bits max_of_abs(Format, Bits largest, Bits bits) noexcept {
 // ---- sums of squares ----
 
 inline f64s added(f64s a, f64s b) noexcept { return {hidden(a.low + b.low), hidden(a.high + b.high)}; }
-inline double sum_of(f64_lanes sums) noexcept;  // each file's own
+inline double sum_of(f64_lanes sums) noexcept;  // in each SIMD file
 inline double sum_of(f64s sums) noexcept { return sum_of(hidden(sums.low + sums.high)); }
 
-inline f32s plus_exact_square(f32s sum, f32s value) noexcept;  // each file's own
+inline f32s plus_exact_square(f32s sum, f32s value) noexcept;  // in each SIMD file
 template <Order order>
 inline f32_pair<order> plus_exact_square(f32_pair<order> sum, f32_pair<order> value) noexcept {
   return {plus_exact_square(sum.first, value.first), plus_exact_square(sum.second, value.second)};

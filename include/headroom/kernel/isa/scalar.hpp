@@ -7,12 +7,11 @@
 #include <cstring>
 #include <type_traits>
 
-// One element at a time, in the language itself: what every CPU can do, and the kernels of double and of formats that the other
-// instruction sets have no instructions for. A "register" holds one element; it is computed with as float, or as double if
-// source or destination is double.
+// The kernels in plain C++, one element at a time: for every CPU, for double, and for all formats without SIMD kernels. A
+// "register" holds one element, as float, or as double if source or destination is double.
 //
-// Under -ffast-math a compiler may assume that a float it computed is finite, and that dividing by s is multiplying by 1/s. The
-// empty asm statements hide the origin of a value from it, so that neither reaches the bits that are stored or classified.
+// Under -ffast-math a compiler may assume that a computed float is finite, and that dividing by s is multiplying by 1/s.
+// hide_from_optimizer keeps both assumptions from the bits that are stored and classified.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail::scalar {
@@ -41,7 +40,7 @@ inline void store(unsigned char* destination, Bits bits) noexcept {
   std::memcpy(destination, &bits, sizeof bits);
 }
 
-// A register of one element is never filled in part.
+// Never called, because a register of one element is never partial.
 template <std::size_t Lanes, class Format>
 inline typename Format::bits_type load_part(Format, const unsigned char*, std::size_t) noexcept {
   return 0;
@@ -72,16 +71,16 @@ template <class Compute>
 inline Compute plus(Compute value, Compute product) noexcept {
   return hide_from_optimizer(value + hide_from_optimizer(product));  // in this order, and no fused multiply-add
 }
-// As a fused multiply-add rounds. The square has at most 24 digits: it is a float if it is a normal one; and where the sum in
-// double is not exact, it is not near the middle between two floats.
+// Rounds as a fused multiply-add does. The square has at most 24 significant bits, so it is exact in float if it is normal.
+// Otherwise the sum is computed in double. If that is inexact, it is not near the middle between two floats.
 inline float plus_exact_square(float sum, float value) noexcept {
   const float square = hide_from_optimizer(value * value);
   if (square >= 0x1p-126F) return hide_from_optimizer(sum + square);
   const auto wide = static_cast<double>(value);
   return hide_from_optimizer(static_cast<float>(hide_from_optimizer(static_cast<double>(sum) + wide * wide)));
 }
-// In double, of which -mrecip makes no approximation; the quotient of two floats rounded to double and then to float is the
-// nearest float.
+// Divides in double, which -mrecip does not approximate. The quotient of two floats, rounded to double and then to float, is
+// the nearest float.
 template <class Compute>
 inline Compute divided(Compute value, Compute divisor) noexcept {
   return static_cast<Compute>(static_cast<double>(value) / hide_from_optimizer(static_cast<double>(divisor)));
