@@ -29,7 +29,7 @@ check_cpp() {
     program=$tests/docs/${surroundings:-statements}.cpp
     [[ -f $program ]] || { echo "$document:$line: there is no $program" && exit 1; }
   fi
-  if grep -qE 'adapters/torch|torch::' "$program" "$block"; then
+  if grep -qE 'adapters/(torch|c10d)|torch::' "$program" "$block"; then
     [[ -n ${TORCH_LIBRARIES:-} ]] || { echo "Skipped: libtorch was not found." && exit 77; }
     read -ra libraries <<<"$TORCH_LIBRARIES"
   fi
