@@ -11,8 +11,7 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 ///
 ///     template <> struct headroom::dtype_traits<my_half> { using format = headroom::binary16; };
 ///
-/// The type must be trivially copyable and as large as `format::bits_type`. The format must be binary64, or one whose values
-/// are all exact in float.
+/// The type must be trivially copyable and as large as the format's bits. The format must be binary64 or fit into float.
 template <class T, class = void>
 struct dtype_traits {};
 

@@ -40,7 +40,7 @@ struct binary32 : ieee_format<std::uint32_t, 8, 23> {};   ///< float
 struct binary64 : ieee_format<std::uint64_t, 11, 52> {};  ///< double
 
 /// Makes a conversion saturate: `float8_e4m3(x, saturate)`. Inf and numbers that are too large become the largest finite value
-/// of their sign. NaN stays NaN.
+/// of their sign; NaN stays NaN.
 struct saturate_t {
   explicit saturate_t() = default;
 };

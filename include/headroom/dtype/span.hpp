@@ -12,8 +12,7 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 /// `size` is 0. The elements need no alignment.
 template <class T>
 class span {
-  // Compares pointers to arrays, which convert only by adding const. Pointers to elements would let a Derived[] pass as a
-  // Base[].
+  // Pointers to arrays convert only by adding const. Pointers to elements would let a Derived[] pass as a Base[].
   template <class Pointer>
   static constexpr bool is_same_or_const = std::is_convertible_v<std::remove_pointer_t<Pointer> (*)[], T (*)[]>;
 

@@ -5,9 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-/// The interface of the kernels: functions on lists of contiguous pieces. It is outside the inline namespace that encodes the
-/// compiler flags, because a caller and a compiled kernel may have different flags. After any change here, increase the number
-/// in the namespace's name.
+/// The interface of the kernels: functions on lists of contiguous pieces. It is outside the inline namespace that encodes
+/// compiler flags, because callers and compiled kernels may have different ones. After a change it needs a new number.
 namespace headroom::boundary_v2 {
 
 /// `size` contiguous elements of any alignment. In place, source and destination are the same. A kernel that only reads ignores
@@ -37,8 +36,7 @@ enum class Op : int {
 };
 inline constexpr int op_count = static_cast<int>(Op::measure) + 1;
 
-/// Processes the pieces [first, last) and adds to `found`. With `streaming`, scale, unscale and cast write large pieces with
-/// stores that bypass the caches.
+/// Processes the pieces [first, last). If `streaming`, scale, unscale and cast store large pieces past the caches.
 using Kernel = void (*)(const Piece* first, const Piece* last, double factor, bool streaming, Found& found);
 
 }  // namespace headroom::boundary_v2

@@ -12,8 +12,7 @@
 #include <cpuid.h>
 #endif
 
-/// All translation units of a program share this, whatever their flags. So it never changes: a different variable goes into a
-/// namespace with another number.
+/// All translation units of a program share this, whatever their flags. So it never changes; a successor needs a new number.
 namespace headroom::shared_v1 {
 
 /// The instruction set in use, an Isa as an integer; negative before the first use.

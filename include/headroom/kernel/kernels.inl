@@ -109,8 +109,7 @@ void transform(const Piece* piece, const Piece* last, double factor, bool stream
       return finish_streaming();
     }
   }
-  // Blocks are not worth their code for one float at a time, nor for divisions in single registers, which the CPU's divider
-  // limits.
+  // Blocks do not pay for one float at a time, nor for divisions in single registers, which are limited by the CPU's divider.
   constexpr bool divides = op == Op::unscale || op == Op::add_unscaled;
   constexpr bool goes_in_blocks = width > 1 && !(divides && std::is_same_v<Compute, Wide>);
   const Compute lanes = broadcast<Compute>(factor);

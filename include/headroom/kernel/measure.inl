@@ -19,8 +19,7 @@ inline constexpr bool may_overflow =
     !std::is_same_v<In, binary64> && (In::largest_finite_bits >> In::mantissa_bits) >= In::bias + most_exponent;
 template <class In>
 inline constexpr bool may_vanish = !std::is_same_v<In, binary64> && In::bias + In::mantissa_bits > 62;
-/// 2^exponent as bits of the format: 0 if the format has only larger normal numbers, above all its patterns if it has only
-/// smaller ones.
+/// 2^exponent as bits of the format: 0 if its normal numbers are all larger, above all its patterns if they are all smaller.
 template <class In>
 inline constexpr auto power_bits(int exponent) noexcept {
   constexpr int beyond = (In::abs_mask >> In::mantissa_bits) + 1;
@@ -32,8 +31,7 @@ inline constexpr auto power_bits(int exponent) noexcept {
 template <class In>
 using float_lanes = wide_compute_for<In, In>;
 
-/// Whether float has enough digits for the squares of the format's numbers. Then a fused multiply-add rounds as an addition
-/// does.
+/// Whether float has enough digits for the squares of the format's numbers. If so, fused and separate operations round alike.
 template <class In>
 inline constexpr bool squares_are_floats = 2 * (In::mantissa_bits + 1) <= binary32::mantissa_bits + 1;
 
@@ -64,8 +62,7 @@ inline void add_group(const unsigned char* source, Compute factor, Bits (&larges
   sums[Register] = plus_square<In, Scaled>(sums[Register], widen<Compute>(In{}, bits), factor);
   if constexpr (Register + 1 < Count) add_group<In, Scaled, Register + 1>(source, factor, largest, sums);
 }
-/// Adds the last `n` elements, fewer than `sum_lanes`. If a register for reading has more lanes, the caller finds their
-/// maximum.
+/// Adds the last `n` elements, fewer than `sum_lanes`. The caller finds their maximum if a register for reading has more lanes.
 template <class In, bool Scaled, std::size_t Register, class Bits, class Compute, std::size_t Count>
 inline void add_part_of_group(const unsigned char* source, std::size_t n, Compute factor, Bits (&largest)[2],
                               Compute (&sums)[Count]) noexcept {

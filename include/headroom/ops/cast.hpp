@@ -10,15 +10,15 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
-/// Sets `cast(executor, tree)` apart from `cast(tree, saturate)`.
+/// Distinguishes `cast(executor, tree)` from `cast(tree, saturate)`.
 template <class T>
 using unless_saturate = std::enable_if_t<!std::is_same_v<std::decay_t<T>, saturate_t>, int>;
 
 }  // namespace detail
 
-/// The tree with every floating-point leaf converted to `To`: to the nearest value, ties to even, or to Inf if too large (NaN
-/// if `To` has no Inf); NaN stays NaN. Integers are copied. The structure stays the same: std::vector<float> becomes
-/// std::vector<To>, Model<float> becomes Model<To>; views become tensors that own their elements.
+/// Returns a new tree with every floating-point element converted to `To`, rounded to nearest-even. Values that are too large
+/// become Inf, or NaN if `To` has no Inf. NaN stays NaN. Integers are copied. The structure stays the same: std::vector<float>
+/// becomes std::vector<To>, Model<float> becomes Model<To>. Views become tensors that own their elements.
 template <class To, class Executor, class Tree, detail::unless_saturate<Tree> = 0>
 [[nodiscard]] auto cast(const Executor& executor, Tree&& tree) {
   return detail::transform<To, detail::CastOps>(executor, detail::Pass{0}, std::forward<Tree>(tree)).grads;
@@ -38,13 +38,15 @@ template <class To, class Tree>
   return headroom::cast<To>(sequential, std::forward<Tree>(tree), saturate);
 }
 
-/// The same into an existing tree of any floating-point dtypes. Integers in the destination are left alone. Throws
-/// std::invalid_argument naming the path, before anything is written, if structure or shapes differ.
-/// - A leaf may be its own destination if its elements keep their size, each in its place. Otherwise a destination must not
-///   overlap any source, nor reach an element twice. Only a leaf without gaps that meets its own destination in part, and one
-///   with gaps that starts where its destination does, is noticed: std::invalid_argument.
-/// - A flat leaf (std::vector, span) can stand for a tensor of any shape without gaps, with its elements in the order they have
-///   in memory: a row-major matrix goes into a std::vector row by row, and from there into a column-major one by columns.
+/// Casts into an existing tree of the same structure and shapes, with any floating-point dtypes. Integers in the destination
+/// stay as they are. Throws std::invalid_argument, naming the path, if structure or shapes differ. Then nothing has been
+/// written.
+/// - A leaf may be its own destination if its elements keep their size and places. Otherwise no destination may overlap a
+///   source or reach an element twice. Throws std::invalid_argument if a leaf without gaps overlaps its own destination, or if
+///   one with gaps starts where its destination does. Other overlaps are not noticed.
+/// - A flat leaf (std::vector, span) matches a tensor of any shape that has no gaps and the same size. Elements correspond in
+///   the order of memory: a row-major matrix goes into a std::vector row by row, a std::vector into a column-major matrix by
+///   columns.
 template <class Executor, class Source, class Destination, detail::unless_saturate<Destination> = 0>
 void cast_into(const Executor& executor, const Source& source, Destination&& destination) {
   (void)detail::plan_and_run<detail::CastOps, detail::Access::into>(executor, detail::Pass{0}, source, destination);

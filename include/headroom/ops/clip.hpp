@@ -17,24 +17,23 @@ inline void check_max_norm(const double& max_norm) {
 [[nodiscard]] inline bool is_infinite(const double& magnitude) noexcept {
   return bit_cast<std::uint64_t>(magnitude) == binary64::infinity_bits;
 }
-/// a / b, whatever a compiler may do with divisions.
+/// a / b. Under -ffast-math, too, the compiler does not combine it with other operations.
 [[nodiscard]] inline double divided(double a, double b) noexcept { return hide_from_optimizer(a / hide_from_optimizer(b)); }
 
-/// The factor that brings the norm down to `max_norm`; 1 if it is small enough already or not finite. As in
-/// optax.clip_by_global_norm, nothing is added to the norm.
+/// The factor that reduces the norm to `max_norm`; 1 if the norm is small enough or not finite. As in
+/// optax.clip_by_global_norm, no epsilon is added to the norm.
 [[nodiscard]] inline double clip_factor(const GradientNorm& measured, const double& max_norm) noexcept {
   const bool clips = measured.finite && !is_infinite(measured.norm) && !is_infinite(max_norm) && measured.norm > max_norm;
-  return clips ? divided(__builtin_fabs(max_norm), measured.norm) : 1.0;  // -0.0 would turn the signs of all elements
+  return clips ? divided(__builtin_fabs(max_norm), measured.norm) : 1.0;  // -0.0 would change the signs of all elements
 }
 
-/// The unscaled counterpart of what was measured on scaled gradients. A norm beyond double cannot be clipped, so it is an
-/// overflow.
+/// Divides what was measured on scaled gradients by the scale. A norm beyond double cannot be clipped: it is an overflow.
 [[nodiscard]] inline GradientNorm unscaled(const GradientNorm& scaled, double scale) noexcept {
   if (!scaled.finite || is_infinite(scaled.norm)) return overflow();
   return {{true, divided(scaled.max_abs, scale)}, divided(scaled.norm, scale)};
 }
 
-/// Multiplies by a factor that may be too small for a normal float; if so, in several passes.
+/// Multiplies by `factor`. If that is too small for a normal float, several passes multiply by parts of it.
 template <class Executor>
 GradientReport scale_by_any(const Executor& executor, const Plan& plan, std::size_t op, double factor) {
   constexpr double part = 0x1p-100, least = 0x1p-125;
@@ -42,7 +41,7 @@ GradientReport scale_by_any(const Executor& executor, const Plan& plan, std::siz
   return report_of(detail::run(executor, plan, Pass{op, factor}));
 }
 
-/// Returns what there was before clipping. If there is nothing to do, nothing is written.
+/// Returns what was measured before clipping. Writes nothing if there is nothing to do.
 template <class Executor, class Tree>
 GradientNorm unscale_and_clip(const Executor& executor, Tree& tree, const float& loss_scale, const double& max_norm) {
   check_max_norm(max_norm);
@@ -60,11 +59,11 @@ GradientNorm unscale_and_clip(const Executor& executor, Tree& tree, const float&
 
 }  // namespace detail
 
-/// Unscales in place and clips the unscaled gradients to an L2 norm of at most `max_norm`. Two passes: one reads, the other
-/// multiplies by inverse scale times clip factor. Returns finite, max_abs and norm of the unscaled gradients before clipping.
-/// Non-finite gradients are unscaled but not clipped. The norm is measured before unscaling. If it is too large for `measure`,
-/// as it can be with doubles, the gradients count as not finite; if it is too small, as zero. Throws std::invalid_argument if
-/// max_norm is negative or NaN, or loss_scale is not in [2^-126, 2^126].
+/// Unscales in place and clips the unscaled gradients to an L2 norm of at most `max_norm`. Returns finite, max_abs and norm of
+/// the unscaled gradients before clipping. Makes two passes: one reads, the other multiplies by clip factor / loss scale.
+/// Non-finite gradients are unscaled but not clipped. The norm is measured before unscaling. If `measure` overflows, as it can
+/// with doubles, the gradients count as not finite. If it underflows, they count as zero. Throws std::invalid_argument if
+/// max_norm is negative or NaN, or if loss_scale is not in [2^-126, 2^126].
 template <class Executor, class Tree>
 [[nodiscard]] GradientNorm unscale_and_clip_in_place(const Executor& executor, Tree&& tree, const float& loss_scale,
                                                      const double& max_norm) {
@@ -75,9 +74,9 @@ template <class Tree>
   return headroom::unscale_and_clip_in_place(sequential, tree, loss_scale, max_norm);
 }
 
-/// Multiplies the tree by max_norm / norm if its L2 norm is finite and above `max_norm`; otherwise leaves it as it is. Returns
-/// what was measured before clipping. Two passes: read, then multiply. Throws std::invalid_argument if max_norm is negative or
-/// NaN.
+/// Multiplies the tree by max_norm / norm if its L2 norm is finite and above `max_norm`. Otherwise leaves it as it is. Returns
+/// finite, max_abs and norm before clipping. Makes two passes: one reads, the other multiplies. Throws std::invalid_argument if
+/// max_norm is negative or NaN.
 template <class Executor, class Tree>
 GradientNorm clip_by_global_norm(const Executor& executor, Tree&& tree, const double& max_norm) {
   return detail::unscale_and_clip(executor, tree, 1.0F, max_norm);

@@ -21,21 +21,21 @@
 #include <utility>
 #include <vector>
 
-// An executor does the work of a verb. It has `concurrency()`, the number of tasks that large work is split into, and `run(n,
-// task)`, which calls task(0) … task(n - 1), in any order and at the same time if it likes, and returns when all are done. An
-// error of a task is for run() to pass on. Results do not depend on the executor.
+// An executor runs the work of a verb. `concurrency()` is the number of tasks that large work is split into. `run(n, task)`
+// calls task(0) … task(n - 1), in any order or at the same time, and returns when all are done. It passes exceptions of tasks
+// on. Results do not depend on the executor.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
-/// The threads of parallel(n). They are started when first needed, as many as the largest n has asked for. After a call they
-/// yield for 100 microseconds, because waking a thread takes about as long; then they sleep. They compute with the rounding
-/// mode, and the flushing of subnormals, of the caller. At the end of the program they are joined. After that the caller does
-/// all work. So it does in a child of fork(), which has none of its parent's threads.
+/// The threads of parallel(n). They are started when a call first needs them. After a call they yield for 100 microseconds,
+/// because waking a thread takes about as long. Then they sleep. They compute with the caller's rounding mode and flush-to-zero
+/// setting. They are joined at the end of the program. After that the caller does all work. In a child of fork(), which has
+/// none of these threads, the caller does all work, too.
 class Workers {
  public:
-  /// Calls task(0) ... task(n - 1), here and on `n_threads` - 1 workers, or on those there are. While another call is running,
-  /// or from within a task, all of it is done here.
+  /// Calls task(0) … task(n - 1) in this thread and on up to `n_threads` - 1 workers. If another call is running, or if a task
+  /// makes this call, this thread does all of it.
   template <class Task>
   static void run(std::size_t n, std::size_t n_threads, Task& task) {
     if (n < 2 || n_threads < 2 || !all().take()) {
@@ -46,7 +46,7 @@ class Workers {
   }
 
  private:
-  /// Never destroyed: static objects may use it until the end. If a task calls exit(), the threads are not joined.
+  /// Never destroyed, because destructors of static objects may use it. If a task calls exit(), the threads are not joined.
   static Workers& all() {
     static Workers& workers = *new Workers;
     static const struct End {
@@ -79,14 +79,14 @@ class Workers {
     work();
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      seats_ = 0;  // a worker that wakes up now takes no part
+      seats_ = 0;  // a worker that wakes up later takes no part
     }
     while (busy_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
     const std::exception_ptr error = std::exchange(error_, nullptr);
     is_taken_.store(false, std::memory_order_release);
     if (error != nullptr) std::rethrow_exception(error);
   }
-  /// Goes on with fewer if the system has no more threads or no more memory.
+  /// Starts fewer threads if the system has no more threads or no more memory.
   void start_threads(std::size_t wanted) {
 #if HEADROOM_EXCEPTIONS
     try {
@@ -107,7 +107,7 @@ class Workers {
     opened_.notify_all();
   }
 
-  /// Takes tasks until there are none.
+  /// Takes tasks until none is left.
   void work() {
     for (;;) {
       const std::size_t i = next_task_.fetch_add(1, std::memory_order_relaxed);
@@ -124,7 +124,7 @@ class Workers {
 #endif
     }
   }
-  /// The life of a worker.
+  /// The main function of a worker.
   void serve() {
     for (unsigned seen = 0;;) {
       await_job_after(seen);
@@ -150,15 +150,15 @@ class Workers {
   }
 
   const long process_ = this_process();
-  std::atomic<bool> is_taken_{false};  // by the call that is running; in the end for good. No mutex: a task may call again
-  std::vector<std::thread> threads_;   // of the call that has taken the workers
+  std::atomic<bool> is_taken_{false};  // by a running call, and at the end. No mutex, because a task may call run()
+  std::vector<std::thread> threads_;   // used only by the call that has taken the workers
 
-  // The job. Written before it opens, read by workers that have a seat.
+  // The job: written before open(), read by workers that have a seat.
   const std::function<void(std::size_t)>* task_ = nullptr;
   std::fenv_t environment_{};
   std::size_t tasks_ = 0;
   std::atomic<std::size_t> next_task_{0}, busy_{0};  // the first task not yet taken; how many workers are running tasks
-  std::exception_ptr error_;                         // the first
+  std::exception_ptr error_;                         // of the first task that failed
 
   std::mutex mutex_;
   std::condition_variable opened_;
@@ -181,9 +181,9 @@ struct SequentialExecutor {
 /// The default executor of every verb.
 inline constexpr SequentialExecutor sequential{};
 
-/// Up to `n_threads` threads, including the calling one. The others are shared by all executors. Small trees are left to the
-/// calling thread, and so is all work while the others are busy with another call. Do not fork, and do not unload a library
-/// that uses them, while a call is running.
+/// Up to `n_threads` threads, including the calling one. All executors share the others. The calling thread does all work on
+/// trees of fewer than 262,144 elements, and while the others are busy with another call. While a call is running, do not fork,
+/// and do not unload a library that uses headroom.
 class ParallelExecutor {
  public:
   explicit ParallelExecutor(int n_threads) : n_threads_(n_threads) {
@@ -202,12 +202,12 @@ class ParallelExecutor {
   int n_threads_;
 };
 
-/// An executor of `n_threads` threads. Throws std::invalid_argument below 1.
+/// An executor of `n_threads` threads. Throws std::invalid_argument if n_threads is below 1.
 [[nodiscard]] inline ParallelExecutor parallel(int n_threads) { return ParallelExecutor(n_threads); }
 
 namespace detail {
 
-/// Of class type and not noexcept, as what verbs have executors do.
+/// A task like those of verbs: of class type and not noexcept.
 struct AnyTask {
   void operator()(std::size_t) const {}
 };

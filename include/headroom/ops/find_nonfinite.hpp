@@ -11,14 +11,14 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
-/// Counts leaf by leaf. A leaf with strides comes in several parts.
+/// Counts Inf and NaN leaf by leaf. The elements of a strided leaf come in several parts.
 struct NonFiniteCounts : Found {
   NonFinite all{};
   std::size_t seen = 0;  // elements of the leaf so far
 
   [[nodiscard]] std::size_t count() const noexcept { return all.nan_count + all.inf_count; }
 
-  /// The loop is the same on every instruction set.
+  /// The same loop for every instruction set.
   template <class Format>
   static void add(const Piece* piece, const Piece*, double, bool, Found& found) noexcept {
     auto& self = static_cast<NonFiniteCounts&>(found);
@@ -49,8 +49,8 @@ struct FindOps {
 
 }  // namespace detail
 
-/// Where the first Inf or NaN of a tree is, and how many there are; nothing if all elements are finite. Reads every element, in
-/// the calling thread: it is meant for after an overflow.
+/// Finds the first Inf or NaN of a tree and counts both: path, index in the leaf, kind, counts. Empty if all elements are
+/// finite. Reads every element in the calling thread. Call it after an overflow, not at each step.
 template <class Tree>
 [[nodiscard]] std::optional<NonFinite> find_nonfinite(const Tree& tree) {
   detail::Plan plan;
@@ -66,7 +66,7 @@ template <class Tree>
   }
   return counts.count() == 0 ? std::nullopt : std::optional(counts.all);
 }
-/// With an executor, as all verbs; it is not needed here.
+/// Accepts an executor, as all verbs do, but does not use it.
 template <class Executor, class Tree>
 [[nodiscard]] std::optional<NonFinite> find_nonfinite(const Executor&, const Tree& tree) {
   return detail::check_is_executor<Executor>() ? headroom::find_nonfinite(tree) : std::nullopt;

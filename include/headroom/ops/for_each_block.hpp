@@ -9,17 +9,17 @@
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
-/// Casts into float, whatever is read.
+/// Casts every dtype to float.
 struct BlockOps {
   template <class In, class>
   static constexpr PieceKind kind = Ops<Op::cast>::kind<In, binary32>;
 };
 
-/// Floats of a block. 4 KiB: small beside a first cache, which the other streams of an optimizer go through as well, and large
-/// beside the call of a kernel.
+/// The number of floats in a block, 4 KiB: small beside a first-level cache, which an optimizer's other arrays need as well,
+/// and large enough to hide the cost of a kernel call.
 inline constexpr std::size_t floats_per_block = 1024;
 
-/// `n` elements of a leaf from number `begin` on.
+/// Reads `n` elements of a leaf into `block`, from element `begin` on.
 inline void read_block(const Plan& plan, const Plan::Run& run, const Piece& piece, Kernel kernel, std::size_t begin,
                        std::size_t n, float* block) {
   alignas(64) unsigned char gathered[floats_per_block * sizeof(double)];
@@ -28,7 +28,7 @@ inline void read_block(const Plan& plan, const Plan::Run& run, const Piece& piec
   if (run.depth != 0) {
     StridedElements(plan, run, &Dimension::source_stride, piece.source, begin).copy(gathered, n, true);
     from = gathered;
-  } else {  // the next block comes from memory while the caller works on this one
+  } else {  // fetch the next block while the caller works on this one
     for (std::size_t i = n * bytes; i < 2 * n * bytes; i += cache_line) prefetch(from, i);
   }
   const Piece part{from, block, n};
@@ -36,12 +36,12 @@ inline void read_block(const Plan& plan, const Plan::Run& run, const Piece& piec
   kernel(&part, &part + 1, 1.0, false, unused);
 }
 
-/// Calls `f` for the blocks that begin at elements [begin, end) of the plan, which are numbered through all leaves.
+/// Calls `f` for the blocks that begin at elements [begin, end) of the plan, numbered through all leaves.
 template <class F>
 void run_blocks(const Plan& plan, std::size_t begin, std::size_t end, F& f) {
   alignas(64) float block[floats_per_block];
   const auto up = [](std::size_t i) { return (i + floats_per_block - 1) / floats_per_block * floats_per_block; };
-  std::size_t position = 0;  // of the leaf
+  std::size_t position = 0;  // of the leaf's first element
   for (const Plan::Run& run : plan.runs()) {
     const Kernel kernel = run.kind->kernels[0][isa_index()];
     const bool is_as_it_lies = run.depth == 0 && run.kind == &BlockOps::kind<binary32, binary32>;
@@ -59,24 +59,25 @@ void run_blocks(const Plan& plan, std::size_t begin, std::size_t end, F& f) {
 
 }  // namespace detail
 
-/// Calls `f(leaf, offset, block)` for all elements of the tree as floats: what an optimizer with a loop of its own needs to
-/// read scaled gradients, 16-bit ones without a second copy of them. The loop multiplies:
+/// Calls `f(leaf, offset, block)` for all elements of the tree, as floats. An optimizer with a loop of its own can read scaled
+/// gradients this way, without a second copy of 16-bit ones. The loop multiplies:
 ///
 ///     headroom::for_each_block(grads16, [&](std::size_t leaf, std::size_t offset, auto block) {
 ///       for (std::size_t i = 0; i < block.size(); ++i) weights[leaf][offset + i] -= rate * (block[i] * factor.value);
 ///     });
 ///
-/// - `leaf` counts the floating-point leaves in the order of for_each_leaf, from 0; one without elements counts, too.
-/// - `offset` is the place of the block's first element in the leaf. Elements are counted without gaps, the dimension with the
-///   longest stride outermost: they are data()[offset], data()[offset + 1], … if the leaf has no gaps. A leaf that repeats
-///   elements, as a broadcast tensor does, has no offsets: std::invalid_argument.
-/// - `block` is a headroom::span<const float>. For a float leaf without gaps it is the leaf's own memory, all of it; otherwise
-///   a copy of 1 to 1,024 elements, cast to float (doubles beyond float are Inf), 64-byte aligned, valid until `f` returns.
+/// - `leaf` is the index of the floating-point leaf in the order of for_each_leaf. Leaves without elements count.
+/// - `offset` is the index of the block's first element in the leaf. If the leaf has no gaps, the elements are data()[offset],
+///   data()[offset + 1], …. If it has gaps, elements are counted with the longest stride outermost. Throws
+///   std::invalid_argument if a leaf repeats elements, as a broadcast tensor does.
+/// - `block` is a headroom::span<const float>. For a float leaf without gaps it is all of the leaf's own memory. Otherwise it
+///   is a copy of 1 to 1,024 elements, cast to float, 64-byte aligned, valid until `f` returns. Doubles beyond float become
+///   Inf.
 ///
-/// Blocks come in order, leaf by leaf. With `parallel(n)` they come in any order and `f` is called by several threads at once;
-/// float leaves may be split at multiples of 1,024. Results are the same if a call writes only what belongs to its block.
+/// Blocks come in order, leaf by leaf. With `parallel(n)` several threads call `f` at once and in any order, and float leaves
+/// may be split at multiples of 1,024. Results are the same if each call writes only what belongs to its block.
 ///
-/// What `f` throws is passed on; with `parallel(n)` the first error, once no task is running. Throws std::invalid_argument
+/// Exceptions of `f` are passed on; with `parallel(n)` the first one, when no task is running. Throws std::invalid_argument
 /// before the first call if a leaf cannot be walked.
 template <class Executor, class Tree, class F>
 void for_each_block(const Executor& executor, const Tree& tree, F&& f) {

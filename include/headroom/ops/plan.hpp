@@ -17,17 +17,17 @@
 #include <string_view>
 #include <type_traits>
 
-// A plan is what a verb has to do: for each leaf, in the order of the tree, a piece {source, destination, size}. The one walk
-// of a verb makes it and checks every leaf; if that throws, nothing has been written to the trees. Neighbouring pieces with the
-// same pair of dtypes form a run, of which a kernel takes a group at a time. A leaf with strides is one piece in a run of its
-// own. Everything after the walk is a loop over the plan and knows no types.
+// A plan lists the work of a verb: for each leaf, in the order of the tree, a piece {source, destination, size}. A verb makes
+// one walk, which checks every leaf and makes the plan. If it throws, nothing has been written. Adjacent pieces with the same
+// pair of dtypes form a run. A kernel call takes a run, or a group of it. A strided leaf is one piece in a run of its own.
+// Everything after the walk is a loop over the plan and knows no types.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
 // ---- lists ----
 
-/// A list of trivial elements. Up to `Few` lie in the object itself, more in a block of memory.
+/// A list of trivially copyable elements. The object itself has room for `Few`. More go into a block of memory.
 template <class T, std::size_t Few>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::max_align_t));
@@ -44,7 +44,7 @@ class Buffer {
     make_room();
     ::new (static_cast<void*>(end_++)) T(value);
   }
-  /// From end() to limit() there is room, for one element at least, to be written before end_at() says where they end.
+  /// Makes room for at least one element from end() to limit(). Write elements there, then call end_at().
   void make_room() {
     if (end_ == limit_) grow();
   }
@@ -56,7 +56,7 @@ class Buffer {
 
  private:
   struct alignas(std::max_align_t) Block {
-    std::size_t bytes;  // of the elements behind it
+    std::size_t bytes;  // of the elements that follow
   };
 
   [[gnu::cold, gnu::noinline]] void grow() {
@@ -74,12 +74,12 @@ class Buffer {
     end_ = elements + count;
     limit_ = elements + larger->bytes / sizeof(T);
   }
-  /// Static: with `this` as an argument each leaf of an in-place walk took half a nanosecond longer.
+  /// Static, because passing `this` costs each leaf of an in-place walk half a nanosecond.
   [[gnu::cold, gnu::noinline]] static void give_back(Block* block) noexcept {
     ::operator delete(spare_.exchange(block, std::memory_order_acq_rel));
   }
 
-  /// The block of the last list that was destroyed, for the next one that grows: repeated calls of a verb allocate nothing.
+  /// The block of the last destroyed list. The next list that grows takes it, so repeated calls of a verb allocate nothing.
   static inline std::atomic<Block*> spare_{nullptr};
 
   T *begin_, *end_, *limit_;
@@ -89,14 +89,14 @@ class Buffer {
 
 // ---- what a verb does ----
 
-/// What the pieces of a run have in common: the kernels the verb may need, each by instruction set, and the bytes per element.
+/// What the pieces of a run share: the kernels that the verb may need, each by instruction set, and the bytes per element.
 struct PieceKind {
   const Kernel* const* kernels;
   std::size_t source_bytes, destination_bytes;
   bool may_sum = false;  ///< whether one of them sums squares
 };
 
-/// The ops of a verb; a Pass names one of them by its place in this list.
+/// The ops of a verb. A Pass has the index of one of them.
 template <Op... ops>
 struct Ops {
   template <class In, class Out>
@@ -105,17 +105,17 @@ struct Ops {
   static constexpr PieceKind kind = {list<In, Out>, bytes_each<In>, bytes_each<Out>, ((ops == Op::measure) || ...)};
 };
 
-// ---- the list ----
+// ---- the plan ----
 
 class Plan {
  public:
   class Writer;
   struct Run {
     const PieceKind* kind;
-    std::size_t begin;  // its first piece
-    std::size_t first;  // of its dimensions
+    std::size_t begin;  // index of its first piece
+    std::size_t first;  // index of its first dimension
     std::size_t elements;
-    int depth;  // 0: elements lie side by side
+    int depth;  // of its loop nest; 0 for contiguous leaves
   };
 
   [[nodiscard]] const Buffer<Piece, 32>& pieces() const noexcept { return pieces_; }
@@ -125,7 +125,7 @@ class Plan {
     return &run + 1 == runs_.end() ? pieces_.end() : pieces_.begin() + (&run)[1].begin;
   }
   [[nodiscard]] const Dimension* dimensions(const Run& run) const noexcept { return dimensions_.begin() + run.first; }
-  /// The number of a leaf.
+  /// The index of a leaf in the order of the tree.
   [[nodiscard]] std::size_t place_of(const Piece& piece) const noexcept {
     return static_cast<std::size_t>(&piece - pieces_.begin());
   }
@@ -141,7 +141,7 @@ class Plan {
     for (const Run& run : runs_) sum += run.elements;
     return sum;
   }
-  /// All that is read and written where no leaf is its own destination.
+  /// Bytes read and written by a pass from one tree into another.
   [[nodiscard]] std::size_t bytes() const noexcept {
     std::size_t sum = 0;
     for (const Run& run : runs_) sum += run.elements * (run.kind->source_bytes + run.kind->destination_bytes);
@@ -154,19 +154,18 @@ class Plan {
   Buffer<Dimension, 4> dimensions_;
 };
 
-/// Adds the leaves of a walk to a plan, which has them when the writer is closed. What each leaf needs is in the writer, so
-/// that it can stay in registers.
+/// Adds the leaves of a walk to a plan, which is complete after close(). Members that change with each leaf stay in registers.
 class Plan::Writer {
  public:
   explicit Writer(Plan& plan) noexcept : plan_(plan) {}
 
-  /// A leaf: read (the destination is null), worked on in place, or going into another.
+  /// Adds a contiguous leaf. The destination is null if the leaf is only read.
   void add(const void* source, void* destination, std::size_t size, const PieceKind& kind) {
     if (kind_ != &kind || at_ == limit_) open(kind, 0);
     ::new (static_cast<void*>(at_++)) Piece{source, destination, size};
     elements_ += size;
   }
-  /// One with strides.
+  /// Adds a leaf with strides.
   void add(const void* source, void* destination, std::size_t size, const LoopNest& nest, const PieceKind& kind) {
     if (nest.is_contiguous() || size == 0) return add(source, destination, size, kind);
     open(kind, nest.depth);
@@ -183,7 +182,7 @@ class Plan::Writer {
   }
 
  private:
-  /// Inlined, because a call would need the writer in memory: another nanosecond a leaf.
+  /// Inlined, because a call would keep the writer in memory, which costs each leaf another nanosecond.
   [[gnu::always_inline]] void open(const PieceKind& kind, int depth) {
     close();
     const Run* const last = plan_.runs_.size() == 0 ? nullptr : plan_.runs_.end() - 1;
@@ -197,13 +196,13 @@ class Plan::Writer {
 
   Plan& plan_;
   Piece *at_ = nullptr, *limit_ = nullptr;
-  const PieceKind* kind_ = nullptr;  // of the run that is being written; null: none
-  std::size_t elements_ = 0;         // of its pieces since it was opened
+  const PieceKind* kind_ = nullptr;  // of the open run; null if none is open
+  std::size_t elements_ = 0;         // added since it was opened
 };
 
 // ---- what can be wrong with a leaf ----
 
-/// Names the leaf: "the source", "the source's [2]"; if there is only one tree, "the tree" or "[2]".
+/// Names the leaf: "the source", "the source's [2]". If there is only one tree: "the tree", "[2]".
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_leaf(const Path& path, const char* which,
                                                                   std::initializer_list<std::string_view> what) {
   const bool is_only_tree = *which == '\0';
@@ -216,7 +215,7 @@ using obstacle_t = decltype(tensor_traits<T>::obstacle(std::declval<const T&>())
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_null_leaf(const Path& path, const char* which, std::size_t size) {
   throw_bad_leaf(path, which, {"is null, with a size of ", std::to_string(size)});
 }
-/// Comes before the layout of the leaf is asked for.
+/// Must be called before the layout of the leaf is asked for.
 template <class Leaf>
 void check_walkable(const Path& path, const char* which, [[maybe_unused]] const Leaf& leaf, const void* data,
                     std::size_t size) {
@@ -247,7 +246,7 @@ constexpr bool check_is_writable() {
   return !std::is_const_v<Element>;
 }
 
-/// The loop nest of two leaves. They have one shape, or one is flat and the other, without gaps, has as many elements.
+/// The loop nest of two leaves. Their shapes are the same; or one is flat, both have no gaps, and their sizes are the same.
 inline LoopNest common_nest(const Path& path, const Layout& source, const Layout& destination) {
   const LoopNest nest(destination, destination);
   const std::ptrdiff_t size = destination.size();
@@ -280,9 +279,9 @@ void check_same_structure(const Path& path, const Source& source, const Destinat
        ": source and destination overlap, so elements of the source would be overwritten (a verb that returns "
        "a new tree copies structs, and a copied pointer still leads to the source)"});
 }
-/// A leaf may be its own destination if its elements keep their size and their places, except in a new tree: if children() of a
-/// struct reaches through a pointer, the copy of the struct shares the source's elements.
-/// Of leaves with gaps (`nest`) only the start is looked at: parts of one matrix may lie between each other without meeting.
+/// Throws if a leaf overlaps its destination. It may be its own destination if its elements keep their size and places, but not
+/// in a new tree: there children() of a struct reached through a pointer, so its copy shares the source's elements. Of a leaf
+/// with gaps (`nest`) only the first elements are compared, because parts of one matrix may interleave without overlapping.
 inline void check_apart(const Path& path, const void* source, const void* destination, std::size_t size, const PieceKind& kind,
                         bool is_new, const LoopNest* nest = nullptr) {
   const auto from = reinterpret_cast<std::uintptr_t>(source), to = reinterpret_cast<std::uintptr_t>(destination);
@@ -298,16 +297,16 @@ inline void check_apart(const Path& path, const void* source, const void* destin
 
 // ---- the walk ----
 
-/// What a verb does with its tree, or with two.
+/// How a verb accesses its tree or trees.
 enum class Access {
   read,
   read_by_offset,  ///< no leaf may repeat elements
   in_place,
   into,     ///< from one tree into another
-  into_new  ///< the same; the user knows of one tree only
+  into_new  ///< the same into a tree that the verb makes
 };
 
-/// Adds the leaves of one tree or two to `plan`: the writer of a plan, or what takes its place.
+/// Checks the leaves of one tree or two and adds them to `plan`, a Plan::Writer or a LonePiece.
 template <class VerbOps, Access access, class Pieces>
 struct PlanLeaves {
   Pieces& plan;
@@ -359,7 +358,7 @@ struct PlanLeaves {
   }
 };
 
-/// The path of a leaf by its place in the plan.
+/// The path of a leaf by its index in the plan.
 template <class Tree>
 [[nodiscard]] std::string path_of(const Tree& tree, std::size_t leaf) {
   std::string text;
@@ -370,7 +369,7 @@ template <class Tree>
   return text;
 }
 
-/// In place, a leaf that is listed twice would be worked on twice.
+/// Throws if two leaves start at the same address, because in place their elements would be changed twice.
 template <class Tree>
 void check_listed_once(const Plan& plan, const Tree& tree) {
   Buffer<std::uintptr_t, 64> starts;

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <vector>
 
-// A pass of a kernel over a plan, by one thread or several. The results have the same bits: magnitudes do not depend on the
-// order, squares are summed as kernel/measure.inl says, and their sums in the order of the tree.
+// A pass runs one op over a plan, in one thread or several. The number of threads changes no bit of the result: a maximum does
+// not depend on the order, squares are summed as kernel/measure.inl says, and these sums are added in the order of the tree.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
@@ -20,11 +20,11 @@ namespace detail {
 
 /// What kernels do with all pieces of a plan.
 struct Pass {
-  std::size_t op;  ///< its place among the Ops of the plan
+  std::size_t op;  ///< its index in the Ops of the plan
   double factor = 1.0;
   bool adds = false;       ///< the op reads its destination as well
-  bool may_stop = false;   ///< at the first chunk that is not finite
-  bool streaming = false;  ///< stores past the caches
+  bool may_stop = false;   ///< stops at the first chunk that is not finite
+  bool streaming = false;  ///< uses stores that bypass the caches
 };
 
 [[nodiscard]] inline bool is_finite(const Found& found) noexcept { return found.largest < binary64::infinity_bits; }
@@ -40,10 +40,10 @@ struct Pass {
 
 // ---- leaves with strides ----
 
-/// The sources or the destinations of a leaf with strides, in the order of its loop nest.
+/// Iterates over the sources or the destinations of a strided leaf, in the order of its loop nest.
 class StridedElements {
  public:
-  /// `stride` says which of the two; `first` is the address of element 0, and the next element number `begin`.
+  /// `stride` selects sources or destinations. `first` is the address of element 0. The first element copied is number `begin`.
   StridedElements(const Plan& plan, const Plan::Run& run, std::ptrdiff_t Dimension::*stride, const void* first,
                   std::size_t begin) noexcept
       : dimensions_(plan.dimensions(run)),
@@ -58,7 +58,7 @@ class StridedElements {
       move(i, rest % dimensions_[i].size);
     }
   }
-  /// The next `n` elements, one beside the other, into a buffer; or from it.
+  /// Copies the next `n` elements into a contiguous buffer, or out of it if `gathers` is false.
   void copy(unsigned char* buffer, std::size_t n, bool gathers) noexcept {
     const std::ptrdiff_t stride = dimensions_[inner_].*stride_ * bytes_;
     for (auto left = static_cast<std::ptrdiff_t>(n); left > 0;) {
@@ -69,7 +69,7 @@ class StridedElements {
       left -= count;
       int i = inner_;
       move(i, count);
-      while (i > 0 && index_[i] == dimensions_[i].size) {  // as on a mileage counter
+      while (i > 0 && index_[i] == dimensions_[i].size) {  // carry into the next dimension
         move(i, -index_[i]);
         move(--i, 1);
       }
@@ -105,7 +105,7 @@ class StridedElements {
   std::ptrdiff_t index_[Layout::max_rank];
 };
 
-/// A pass over elements [begin, end) of a leaf with strides: they are gathered into a buffer, worked on there, and scattered.
+/// A pass over elements [begin, end) of a strided leaf. The kernel works in a buffer that elements are copied to and from.
 [[gnu::noinline]] inline void run_strided(const Plan& plan, const Plan::Run& run, const Piece& piece, const Pass& pass,
                                           Kernel kernel, std::size_t begin, std::size_t end, Found& found) noexcept {
   constexpr std::size_t elements = 256;
@@ -136,12 +136,12 @@ inline void run_part(const Plan& plan, const Plan::Run& run, const Piece& piece,
 
 // ---- a thread's share ----
 
-/// The sums of squares of groups. No std::vector<double>, whose code units with unlike flags would share.
+/// Sums of squares, one for each group. Not a std::vector<double>, because units with different flags would share its code.
 using Sums = Buffer<double, 32>;
 
-/// The groups that begin at elements [begin, end) of a plan. A group is as many pieces of a run as have no more than
-/// `chunk_size` elements together, or a chunk of a longer piece: what has one sum of squares. With `sums`, one of several
-/// threads: the sum of each group goes there.
+/// What one thread runs: the groups that begin at elements [begin, end) of a plan. A group has one sum of squares. It consists
+/// of pieces of a run with at most `chunk_size` elements together, or of a chunk of a longer piece. If there are several
+/// threads, `sums` receives the sum of each group; otherwise it is null.
 class Share {
  public:
   Share(const Plan& plan, const Pass& pass, std::size_t begin, std::size_t end, Sums* sums)
@@ -151,7 +151,7 @@ class Share {
     for (const Plan::Run& run : plan_.runs()) {
       const Kernel kernel = run.kind->kernels[pass_.op][isa_];
       const Piece* const last = plan_.end(run);
-      if (sums_ == nullptr && run.depth == 0 && !run.kind->may_sum && !pass_.may_stop) {  // no need of groups
+      if (sums_ == nullptr && run.depth == 0 && !run.kind->may_sum && !pass_.may_stop) {  // groups are not needed
         kernel(plan_.begin(run), last, pass_.factor, pass_.streaming, found_);
         continue;
       }
@@ -177,7 +177,7 @@ class Share {
       add_group(n, [&](Found& found) { run_part(plan_, run, piece, pass_, kernel, begin, begin + n, found); });
     }
   }
-  /// The next so many elements, if they are of this share.
+  /// Runs the next group, which has `elements` elements, if it begins in this share.
   template <class RunGroup>
   void add_group(std::size_t elements, const RunGroup& run_group) {
     const bool is_ours = begin_ <= position_ && position_ < end_ && !is_done();
@@ -187,7 +187,7 @@ class Share {
     run_group(group);
     add_largest(found_, group.largest);
     if (sums_ == nullptr) return add_to_sum(found_, group.sum_of_squares);
-    if (group.sum_of_squares != 0.0) sums_->push_back(group.sum_of_squares);  // none in passes that write: this may throw
+    if (group.sum_of_squares != 0.0) sums_->push_back(group.sum_of_squares);  // may throw; passes that write have no sums
   }
 
   const Plan& plan_;
@@ -200,10 +200,10 @@ class Share {
 
 // ---- several threads ----
 
-/// With fewer elements than this, a thread is not worth waking up.
+/// The fewest elements that are worth waking a thread.
 inline constexpr std::size_t least_share = std::size_t{1} << 17;
 
-/// How many shares so many elements are worth: 1, or up to one for each thread.
+/// The number of shares to split `elements` into: 1, or at most one for each thread.
 template <class Executor>
 [[nodiscard]] std::size_t count_shares(const Executor& executor, std::size_t elements) {
   const std::size_t threads = executor.concurrency(), worth_it = elements / least_share;
@@ -213,11 +213,11 @@ template <class Executor>
 
 template <class Executor>
 [[nodiscard]] Found run_shares(const Executor& executor, const Plan& plan, const Pass& pass, std::size_t count) {
-  struct alignas(64) Result {  // several threads write to them, each to a cache line of its own
+  struct alignas(64) Result {  // aligned, so that each thread writes to a cache line of its own
     Found found{0, 0.0};
     Sums sums;
   };
-  (void)isa_index();  // chosen here, where an error can be thrown
+  (void)isa_index();  // chooses the instruction set, which may throw
   std::vector<Result> results(count);
   executor.run(count, [&, share = plan.elements() / count](std::size_t i) {
     const std::size_t end = i + 1 == count ? plan.elements() : share * (i + 1);
@@ -242,7 +242,7 @@ template <class Executor>
 
 // ---- a whole verb ----
 
-/// Takes the place of a plan for a single small leaf.
+/// Replaces the plan if the tree is a single small leaf.
 struct LonePiece {
   Piece piece;
   const PieceKind* kind;
@@ -251,32 +251,32 @@ struct LonePiece {
     piece = {source, destination, size};
     kind = &its_kind;
   }
-  /// Apart from the walk: in one function with it, a single vector took half a nanosecond longer.
+  /// Separate from the walk, which saves half a nanosecond for a single vector.
   [[nodiscard]] Found run(const Pass& pass) const {
     Found found{0, 0.0};
     kind->kernels[pass.op][isa_index()](&piece, &piece + 1, pass.factor, false, found);
     return found;
   }
 };
-/// Whether a tree is, by its type, one leaf whose elements lie side by side.
+/// Whether the type of a tree is that of one leaf without strides.
 template <class Tree>
 inline constexpr bool is_lone_piece_v = (node_kind_v<Tree> == node_kind::scalar || node_kind_v<Tree> == node_kind::tensor) &&
                                         !has_layout_v<bare<Tree>>;
 
-/// From how many bytes, read and written, stores that bypass the caches pay for a pass that is not in place: from three
-/// quarters of a cache of 32 MiB on. Ordinary stores also load what they are about to overwrite.
+/// A pass that is not in place streams from this many bytes on, read and written: three quarters of a cache of 32 MiB.
+/// Streaming stores bypass the caches. Ordinary stores also load the cache lines that they overwrite.
 inline constexpr std::size_t least_streamed_pass = std::size_t{24} << 20;
 
-/// Apart from the function below, whose frame stays small.
+/// Separate from plan_and_run, whose stack frame stays small.
 template <class VerbOps, Access access, class Executor, class... Trees>
-[[gnu::noinline]] Found plan_then_run(const Executor& executor, const Pass& pass, Trees&... trees) {
+[[gnu::noinline]] Found plan_and_run_all(const Executor& executor, const Pass& pass, Trees&... trees) {
   Plan plan;
   detail::make_plan<VerbOps, access>(plan, trees...);
   Pass its_pass = pass;
   its_pass.streaming = sizeof...(Trees) == 2 && plan.bytes() >= least_streamed_pass;
   return detail::run(executor, plan, its_pass);
 }
-/// A verb on one tree or on two.
+/// Walks one tree, or two side by side, and runs the pass over them.
 template <class VerbOps, Access access, class Executor, class... Trees>
 Found plan_and_run(const Executor& executor, const Pass& pass, Trees&... trees) {
   if constexpr ((is_lone_piece_v<Trees> && ...) && check_is_executor<Executor>()) {
@@ -286,7 +286,7 @@ Found plan_and_run(const Executor& executor, const Pass& pass, Trees&... trees) 
       return lone.run(pass);
     }
   }
-  return detail::plan_then_run<VerbOps, access>(executor, pass, trees...);
+  return detail::plan_and_run_all<VerbOps, access>(executor, pass, trees...);
 }
 
 }  // namespace detail

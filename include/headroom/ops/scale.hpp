@@ -10,7 +10,7 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
-/// 16-bit scalars become float first: 1.0 times 65536 is already Inf in fp16.
+/// 16-bit scalars become float first, because 1.0 times 65536 is Inf in fp16.
 template <class Scalar>
 [[nodiscard]] constexpr auto scaled_scalar(const Scalar& value, double factor) noexcept {
   if constexpr (std::is_same_v<Scalar, double>) {
@@ -20,8 +20,8 @@ template <class Scalar>
   }
 }
 
-/// A tree with nodes of dynamic dtype and a new one like it. The nodes are replaced, because their libraries record what was
-/// computed from what.
+/// Scales a tree with dynamic nodes into a new one. tree_traits<T>::scaled makes the new nodes, so that their library can
+/// record the operation for the backward pass.
 template <class Executor>
 struct ScaleNodes {
   static constexpr bool takes_dynamic_nodes = true;
@@ -39,7 +39,7 @@ struct ScaleNodes {
   }
 };
 
-/// Trees that are not scaled stay as they are, those of NoOpLossScale.
+/// What NoOpLossScale returns as the scaled tree: the tree itself.
 template <class Tree>
 constexpr Tree pass_through(Tree&& tree) {
   check_has_floats<bare<Tree>>();
@@ -52,10 +52,10 @@ constexpr Tree pass_through(const Executor&, Tree&& tree) {
 
 }  // namespace detail
 
-/// A copy of the tree times the factor. Dtypes are kept, except that a 16-bit scalar, usually a loss, becomes float. A
-/// temporary that is known to own its elements (containers, tensors, structs by HEADROOM_TREE) is scaled in place and returned.
+/// Returns a copy of the tree, multiplied by the factor. Dtypes are kept, except that a 16-bit scalar, usually a loss, becomes
+/// float. A temporary that owns its elements (containers, tensors, structs with HEADROOM_TREE) is scaled in place and returned.
 /// The factor is rounded to float for elements that are computed in float, and for tensors whose dtype is known only at run
-/// time. Throws std::invalid_argument if it is beyond float.
+/// time. Throws std::invalid_argument if the factor is NaN or beyond float.
 template <class Executor, class Tree>
 [[nodiscard]] auto scale(const Executor& executor, Tree&& tree, const double& factor) {
   detail::check_factor(factor);
@@ -75,7 +75,7 @@ template <class Tree>
   return headroom::scale(sequential, std::forward<Tree>(tree), factor);
 }
 
-/// Scales the tree itself; each element is rounded to its own dtype, which 16-bit scalars keep, too.
+/// Multiplies the tree by the factor in place. Each element keeps its dtype, also a 16-bit scalar. Throws as `scale` does.
 template <class Executor, class Tree>
 void scale_in_place(const Executor& executor, Tree&& tree, const double& factor) {
   detail::check_factor(factor);

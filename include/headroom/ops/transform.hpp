@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <utility>
 
-// The three ways to apply a verb that writes: in place, into a tree of the user's, into a new tree. All of them check first: if
-// they throw, nothing has been written.
+// The three ways to apply a verb that writes: in place, into a tree of the user, into a new tree. All of them check before they
+// write: if they throw, nothing has been written.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
@@ -20,7 +20,7 @@ struct Unscaled {
   Tree grads;
   GradientReport report;
 
-  /// Where the first Inf or NaN of `grads` is, and how many there are; nothing, at no cost, if the report says finite.
+  /// Finds the first Inf or NaN of `grads` and counts both. Empty, and nothing is read, if the report says finite.
   [[nodiscard]] std::optional<NonFinite> find_nonfinite() const {
     return report.finite ? std::nullopt : headroom::find_nonfinite(grads);
   }
@@ -36,20 +36,20 @@ struct SaturatingCastOps {
   static constexpr PieceKind kind = CastOps::kind<In, saturating<Out>>;
 };
 
-/// The pass of UnscaleOps, and of the two ops that add: the first multiplies by the exact reciprocal of a power of two, the
-/// second divides. Throws std::invalid_argument if loss_scale is not in [2^-126, 2^126].
+/// The pass that unscales. For a power of two it is the first op, which multiplies by the exact reciprocal. Otherwise it is the
+/// second, which divides. Throws std::invalid_argument if loss_scale is not in [2^-126, 2^126].
 [[nodiscard]] inline Pass unscale_pass(const float& loss_scale) {
   check_loss_scale("loss_scale", loss_scale);
   const auto scale = static_cast<double>(loss_scale);
   return is_power_of_two(loss_scale) ? Pass{0, 1.0 / scale} : Pass{1, scale};
 }
 
-/// Whether an argument `Tree&&` is about to be destroyed together with its elements, so that they can be overwritten.
+/// Whether an argument `Tree&&` is a temporary that owns its elements, so that they may be overwritten.
 template <class Tree>
 inline constexpr bool is_expiring =
     !std::is_lvalue_reference_v<Tree> && !std::is_const_v<Tree> && !std::is_array_v<Tree> && owns_elements_v<Tree>;
 
-/// A new tree with elements of To (or same_dtype). An expiring tree that has that type already is used itself.
+/// Returns a tree with elements of To (or same_dtype): a new one, or an expiring argument itself if it has that type.
 template <class To, class VerbOps, class Executor, class Tree>
 auto transform(const Executor& executor, const Pass& pass, Tree&& tree) {
   using Result = rebound_t<Tree, To>;

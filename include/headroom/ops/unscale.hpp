@@ -8,10 +8,10 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// New gradients, divided by the scale in one pass that widens, unscales, checks and measures. Multiplies by the exact
-/// reciprocal if the scale is a power of two and divides otherwise, never multiplying by a rounded reciprocal. `unscale<float>`
-/// returns float gradients whatever comes in, which is what 16-bit gradients need: in fp16 a true gradient below 2^-25 rounds
-/// to zero again. Throws std::invalid_argument if loss_scale is not in [2^-126, 2^126].
+/// Returns new gradients, divided by the loss scale, and a report: `auto [grads, report] = unscale<float>(tree, loss_scale)`.
+/// One pass widens, unscales, checks and measures. If the scale is a power of two, it multiplies by the exact reciprocal.
+/// Otherwise it divides. `unscale<float>` returns float gradients for every dtype. Use it for 16-bit gradients: in fp16 a true
+/// gradient below 2^-25 rounds to zero again. Throws std::invalid_argument if loss_scale is not in [2^-126, 2^126].
 template <class To = same_dtype, class Executor, class Tree>
 [[nodiscard]] auto unscale(const Executor& executor, Tree&& tree, const float& loss_scale) {
   return detail::transform<To, detail::UnscaleOps>(executor, detail::unscale_pass(loss_scale), std::forward<Tree>(tree));
@@ -23,7 +23,7 @@ template <class To = same_dtype, class Tree>
 
 namespace detail {
 
-/// Trees that have that dtype already stay as they are: NoOpLossScale only measures them.
+/// For NoOpLossScale: a tree that has the dtype already is only measured.
 template <class To, class Executor, class Tree>
 auto unscale_by_1(const Executor& executor, Tree&& tree) {
   if constexpr (std::is_same_v<To, same_dtype> || every_leaf_is_v<Tree, To>) {
@@ -40,7 +40,8 @@ auto unscale_by_1(Tree&& tree) {
 
 }  // namespace detail
 
-/// Unscales the gradients in place. 16-bit gradients are rounded, and may underflow, in their own dtype.
+/// Unscales the gradients in place. Each element is rounded to its own dtype, so 16-bit gradients may underflow. Throws as
+/// `unscale` does.
 template <class Executor, class Tree>
 [[nodiscard]] GradientReport unscale_in_place(const Executor& executor, Tree&& tree, const float& loss_scale) {
   const detail::Pass pass = detail::unscale_pass(loss_scale);
@@ -51,8 +52,8 @@ template <class Tree>
   return headroom::unscale_in_place(sequential, tree, loss_scale);
 }
 
-/// Unscales into an existing tree of the same structure and shapes, with any floating-point dtypes, under the conditions of
-/// cast_into.
+/// Unscales into an existing tree of the same structure and shapes, with any floating-point dtypes. The conditions of cast_into
+/// apply. Throws as `unscale` and cast_into do.
 template <class Executor, class Source, class Destination>
 [[nodiscard]] GradientReport unscale_into(const Executor& executor, const Source& source, Destination&& destination,
                                           const float& loss_scale) {
@@ -65,11 +66,9 @@ template <class Source, class Destination>
   return headroom::unscale_into(sequential, source, destination, loss_scale);
 }
 
-/// destination += source / loss_scale, in one pass that widens, unscales, checks, measures and adds. For micro-batches whose
-/// 16-bit gradients are summed in float, like Megatron's main_grad. The report describes what was added, as float (double if
-/// source or destination is double), before rounding to a 16-bit destination; a sum beyond the destination's dtype shows when
-/// you measure the destination. Everything is added even if something is not finite: clear the destination when you skip the
-/// step.
+/// destination += source / loss_scale, in one pass. Use it to sum the 16-bit gradients of micro-batches in float, as Megatron
+/// does in main_grad. The report describes the addends, in float (in double if source or destination is double). To find a sum
+/// that overflows, measure the destination. Inf and NaN are added, too: clear the destination when you skip the step.
 ///
 /// Takes the same trees as unscale_into and throws the same errors. A leaf may be its own destination.
 template <class Executor, class Source, class Destination>

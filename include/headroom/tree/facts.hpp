@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-// What a tree's type tells, without looking at its values.
+// Properties of a tree's type.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
@@ -12,8 +12,8 @@ namespace detail {
 template <class Fact, class... Ancestors, class... Ts>
 constexpr unsigned facts_below(types<Ts...>);
 
-/// What Fact::of<T>() says of T and, if T is a branch, of all types below it, as bits combined by OR. `Ancestors` are the types
-/// on the way down: a struct that holds a vector of itself is not looked at twice.
+/// The bits of Fact::of<T>() for T and, if T is a branch, for all types below it, combined by OR. `Ancestors` are the types
+/// above T. They end the recursion if a struct holds a vector of itself.
 template <class Fact, class T, class... Ancestors>
 constexpr unsigned facts_of() {
   if constexpr ((std::is_same_v<T, Ancestors> || ...)) {
@@ -31,10 +31,10 @@ constexpr unsigned facts_below(types<Ts...>) {
 
 struct Holds {
   static constexpr unsigned floats = 1, integers = 2, unknown_types = 4, dynamic_nodes = 8;
-  static constexpr unsigned narrow_floats = 16;    // with fewer exponents than float: fp16, 8 bits
+  static constexpr unsigned narrow_floats = 16;    // exponents smaller than float's: fp16, 8-bit formats
   static constexpr unsigned shared_elements = 32;  // a copy has the same elements: views, references, shared pointers
   static constexpr unsigned unknown_owners = 64;   // a copy may have the same elements
-  static constexpr unsigned unique_owners = 128;   // a std::unique_ptr: no copy
+  static constexpr unsigned unique_owners = 128;   // a std::unique_ptr, which has no copy
 
   template <class T>
   static constexpr unsigned of() {
@@ -78,7 +78,7 @@ inline constexpr unsigned holds_v = facts_of<Holds, bare<T>>();
 template <class T>
 inline constexpr bool owns_elements_v = (holds_v<T> &
                                          (Holds::shared_elements | Holds::unknown_owners | Holds::dynamic_nodes)) == 0;
-/// Whether it is known to share them.
+/// Whether a copy of the tree is known to share its elements.
 template <class T>
 inline constexpr bool shares_elements_v = (holds_v<T> & (Holds::shared_elements | Holds::dynamic_nodes)) != 0;
 template <class T>
@@ -103,7 +103,7 @@ struct HasOther {
     }
   }
 };
-/// Whether every leaf has one of the dtypes, or could have it without a change of type.
+/// Whether every leaf has one of the dtypes, or may have it at run time.
 template <class T, class... Dtypes>
 inline constexpr bool every_leaf_can_be_v = facts_of<HasOther<Dtypes...>, bare<T>>() == 0;
 template <class T, class... Dtypes>

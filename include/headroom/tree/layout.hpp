@@ -8,13 +8,13 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// Shape and strides of a tensor in elements, with the dimensions in their logical order. Dimensions of one element are left
-/// out, because they do not affect the positions of elements: a 5 x 1 matrix has the layout of a vector of 5.
+/// Shape and strides of a tensor in elements, with the dimensions in their logical order. Dimensions of size 1 are left out,
+/// because they do not change the positions of elements: a 5 x 1 matrix has the layout of a vector of 5.
 class Layout {
  public:
   static constexpr int max_rank = 16;
 
-  /// Appends a dimension. Beyond max_rank it is only counted, and verbs throw std::invalid_argument, naming the leaf.
+  /// Appends a dimension. Dimensions beyond max_rank are only counted. Verbs then throw std::invalid_argument, naming the leaf.
   void push(std::ptrdiff_t size, std::ptrdiff_t stride) noexcept {
     if (size == 1) return;
     if (rank_ == max_rank) {
@@ -45,7 +45,7 @@ class Layout {
     return same;
   }
 
-  /// As people write it, 2x3; "scalar" if there are no dimensions.
+  /// The shape as text, such as 2x3; "scalar" if there are no dimensions.
   [[nodiscard]] std::string shape_text() const {
     std::string text;
     for (int i = 0; i < rank_; ++i) text += detail::concat({i == 0 ? "" : "x", std::to_string(shape_[i])});
@@ -60,13 +60,13 @@ class Layout {
 
 namespace detail {
 
-/// A dimension common to two tensors; strides are in elements of each.
+/// A dimension of two tensors, with the strides of both in elements.
 struct Dimension {
   std::ptrdiff_t size, source_stride, destination_stride;
 };
 
-/// The dimensions of two tensors of one shape as a loop nest, the largest stride of the destination outermost. Two dimensions
-/// become one if there is no gap between them in either tensor. For a single tensor, pass its layout twice.
+/// The dimensions of two tensors of one shape as a loop nest, with the largest stride of the destination outermost. Two
+/// dimensions are merged if neither tensor has a gap between them. For a single tensor, pass its layout twice.
 struct LoopNest {
   int depth = 0;
   Dimension dimensions[Layout::max_rank];
@@ -77,14 +77,14 @@ struct LoopNest {
     }
     merge();
   }
-  /// One element, or elements that lie side by side in both.
+  /// Whether the elements are contiguous in both tensors.
   [[nodiscard]] bool is_contiguous() const noexcept {
     const auto& inner = dimensions[0];
     return depth == 0 || (depth == 1 && inner.source_stride == 1 && inner.destination_stride == 1);
   }
-  /// Whether two positions of the destination, which has elements, may be the same one, as in a broadcast tensor, or in a
-  /// window that slides by less than its width. Such a tensor cannot be written element by element. Nothing is shared if each
-  /// stride is longer than all that the shorter ones span; strides that interleave in other ways count as sharing.
+  /// Whether two positions of the destination may be the same element, as in a broadcast tensor or in overlapping windows. Such
+  /// a tensor cannot be written element by element. False only if each stride is longer than the span of all shorter ones. So a
+  /// few layouts that repeat nothing count as repeating. The destination must have elements.
   [[nodiscard]] bool repeats_elements() const noexcept {
     std::ptrdiff_t span = 0;  // from the first to the last element along the dimensions so far
     for (int i = depth - 1; i >= 0; --i) {

@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <utility>
 
-// New trees with the structure and sizes of another, with elements of another dtype. The caller fills their floating-point
-// elements; everything else is copied.
+// New trees with the structure and sizes of another tree, and elements of another dtype. The caller fills the floating-point
+// elements. Everything else is copied.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
@@ -67,11 +67,11 @@ constexpr auto rebound_struct() {
 
 // ---- the tree ----
 
-/// Gives a part of a new struct the shape of the old one's. A part may follow the struct's dtype or have its own: a `double` in
-/// a Model<T> stays double.
+/// Gives a part of a new struct the shape of the old one. It may have a dtype of its own: a `double` in a Model<T> stays
+/// double.
 template <class To, class Old, class New>
 void assign_part(const Old& old_part, New& new_part) {
-  // A copied struct may reach its parts through a pointer. They belong to the old one, too: leave them alone.
+  // A copied struct may reach its parts through a pointer. Then it shares them with the old struct: leave them alone.
   if (static_cast<const void*>(std::addressof(old_part)) == static_cast<const void*>(std::addressof(new_part))) return;
   if constexpr (std::is_array_v<New>) {
     for (std::size_t i = 0; i < std::extent_v<New>; ++i) detail::assign_part<To>(old_part[i], new_part[i]);
@@ -109,7 +109,7 @@ Result make_struct(const T& tree) {
 template <class To, class T>
 auto make_struct_like(const T& tree) {
   using Result = typename decltype(detail::rebound_struct<T, To>())::type;
-  return detail::make_struct<Result, To>(tree);  // apart from this, so that a struct that holds others of its type knows Result
+  return detail::make_struct<Result, To>(tree);  // states its return type, because a struct may hold others of its type
 }
 
 /// A tree with the structure and sizes of `tree` and elements of To.

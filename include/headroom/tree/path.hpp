@@ -10,12 +10,12 @@
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
-/// The position of a walk: a list from the leaf back to the root, on the walk's stack. A branch makes one step for all its
-/// subtrees and moves it from one to the next. A leaf costs one store; the text is made only for a message.
+/// The position of a walk: a linked list from the leaf back to the root, on the walk's stack. A branch makes one step and
+/// updates it for each subtree, so a leaf costs one store. The text is made only if it is asked for.
 struct Path {
   const Path* parent = nullptr;
   void (*append)(std::string& text, const Path& step) = nullptr;
-  const void* what = nullptr;  // the names or the key, as `append` takes them
+  const void* what = nullptr;  // the names or the key that `append` reads
   std::size_t index = 0;       // of the subtree
 
   /// As in C++: layers[2].weight, ["encoder"], <1>; empty at the root.
@@ -25,7 +25,7 @@ struct Path {
     append(result, *this);
     return result;
   }
-  /// For messages: the text, or a name for the root.
+  /// For messages: the text, or "the tree" for the root.
   [[nodiscard]] std::string name() const {
     std::string result = text();
     return result.empty() ? "the tree" : result;

@@ -22,9 +22,9 @@
 #include <span>  // empty before C++20
 #endif
 
-// The standard containers: leaves if they are contiguous and their elements are scalars, branches otherwise. To add a
-// container, add one specialisation. `rebuilt<To>` is its type with subtrees of type To; a new one is default constructed, so
-// the state of an allocator or a comparator is lost. tree/visit.hpp walks each kind of branch.
+// The standard containers. They are leaves if they are contiguous and their elements are scalars, and branches otherwise. To
+// add a container, add one specialisation. `rebuilt<To>` is its type with subtrees of type To. A new container is default
+// constructed, so the state of an allocator or a comparator is lost. tree/visit.hpp walks each kind of branch.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
@@ -43,8 +43,7 @@ struct sequence_of : branch_of<branch_kind::sequence, T> {
   template <class To>
   using rebuilt = Container<To, allocator_of<Allocator, To>>;
 };
-/// `get` returns a pointer to the subtree, null if there is none. `is_shared`: a copy has the same subtree, and a const pointer
-/// does not make it const.
+/// `get` returns a pointer to the subtree, or null. `is_shared`: copies share the subtree, and const does not reach it.
 template <template <class...> class Pointer, class T, bool Shared>
 struct pointer_to : branch_of<branch_kind::pointer, T> {
   static constexpr bool is_shared = Shared;
@@ -85,11 +84,11 @@ struct tensor_traits<std::array<T, N>, std::enable_if_t<is_dtype_v<T>>> : detail
     return {};
   }
 };
-/// A C array of scalars; new ones are std::arrays.
+/// A C array of scalars. In a new tree it becomes a std::array.
 template <class T, std::size_t N>
 struct tensor_traits<T[N], std::enable_if_t<is_dtype_v<T>>> : tensor_traits<std::array<T, N>> {};
 
-/// A span is a view; new tensors of its size are std::vectors.
+/// A span is a view. In a new tree it becomes a std::vector.
 template <class T>
 struct tensor_traits<span<T>> : detail::owning_tensor<std::vector, std::remove_cv_t<T>> {
   static constexpr bool is_view = true;
@@ -114,7 +113,7 @@ struct tree_traits<std::array<T, N>, std::enable_if_t<!is_dtype_v<T>>> : detail:
   template <class To>
   using rebuilt = std::array<To, N>;
 };
-/// An array of trees; new ones are std::arrays.
+/// An array of trees. In a new tree it becomes a std::array.
 template <class T, std::size_t N>
 struct tree_traits<T[N], std::enable_if_t<!is_dtype_v<T>>> : tree_traits<std::array<T, N>> {};
 
@@ -138,15 +137,15 @@ struct tree_traits<std::pair<First, Second>> : detail::tuple_of<std::pair, First
 
 template <class T>
 struct tree_traits<std::optional<T>> : detail::pointer_to<std::optional, T, false> {};
-/// Not for T[], because the pointer does not know its size: put a span of it into the tree. If it points to an object of a
-/// class derived from T, only its T is walked, and a new tree has a T. So do std::shared_ptr and std::reference_wrapper.
+/// Not for T[], whose size is not known: put a span of it into the tree. If it points to an object of a class derived from T,
+/// only the T is walked, and a new tree has a T. The same holds for std::shared_ptr and std::reference_wrapper.
 template <class T, class Deleter>
 struct tree_traits<std::unique_ptr<T, Deleter>, std::enable_if_t<!std::is_array_v<T>>>
     : detail::pointer_to<std::unique_ptr, T, false> {};
-/// A tree behind two pointers is visited twice: put only one of them into the tree.
+/// A subtree behind two pointers is visited twice: put only one of them into the tree.
 template <class T>
 struct tree_traits<std::shared_ptr<T>, std::enable_if_t<!std::is_array_v<T>>> : detail::pointer_to<std::shared_ptr, T, true> {};
-/// A reference; new trees hold the value itself.
+/// A reference. In a new tree it becomes the value itself.
 template <class T>
 struct tree_traits<std::reference_wrapper<T>> : detail::pointer_to<std::reference_wrapper, T, true> {
   static T* get(const std::reference_wrapper<T>& self) { return std::addressof(self.get()); }

@@ -10,16 +10,16 @@
 #include <type_traits>
 #include <utility>
 
-/// Makes a class template Tensor<T> a leaf: `HEADROOM_TENSOR(users::Tensor)`, in the global namespace. It has data(), also of a
-/// const tensor, size(), and a constructor from that size, and its copies have elements of their own. A new tensor of another
-/// dtype is Tensor<To>(tensor.size()). Tensors with a shape or with strides need a tensor_traits specialisation instead.
+/// Makes a class template Tensor<T> a leaf: write `HEADROOM_TENSOR(users::Tensor)` in the global namespace. Tensor<T> needs
+/// data(), also for a const tensor, size(), and a constructor from a size. Its copies must have elements of their own. A new
+/// tensor of another dtype is Tensor<To>(tensor.size()). For tensors with a shape or strides, specialise tensor_traits instead.
 #define HEADROOM_TENSOR(Tensor)    \
   template <class HeadroomElement> \
   struct headroom::tensor_traits<Tensor<HeadroomElement>> : ::headroom::detail::owning_tensor<Tensor, HeadroomElement> {};
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// How to reach the elements of a tensor type; a specialisation makes the type a leaf.
+/// How to reach the elements of a tensor type. A specialisation makes the type a leaf:
 ///
 ///     template <> struct headroom::tensor_traits<MyTensor> {
 ///       using value_type = float;                                          // without const
@@ -37,10 +37,10 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 ///     static bool same_structure(const MyTensor&, const Other&);     // more than the layout: the pattern of a sparse matrix
 ///     static const char* obstacle(const MyTensor&);     // why this one cannot be walked, null if it can; asked before layout
 ///
-/// If is_view is not said, copies are taken to have elements of their own, but a temporary is copied all the same, and verbs in
-/// place check that no two leaves start at one address.
+/// Without is_view, headroom assumes that copies have elements of their own. To be safe, it does not overwrite temporaries, and
+/// verbs in place check that no two leaves start at one address.
 ///
-/// The second parameter is for specialising whole families by std::enable_if_t.
+/// The second parameter is for std::enable_if_t, to specialise families of types.
 template <class T, class Enable = void>
 struct tensor_traits {
   using not_specialized = void;
@@ -103,7 +103,7 @@ template <class Leaf>
 
 // ---- to derive a specialisation from ----
 
-/// For types that std::data and std::size take.
+/// For types that std::data and std::size accept.
 template <class T>
 struct contiguous_tensor {
   using value_type = std::remove_cv_t<T>;
@@ -117,7 +117,7 @@ struct contiguous_tensor {
     return static_cast<std::size_t>(std::size(tensor));
   }
 };
-/// See HEADROOM_TENSOR. New tensors are of type Tensor<To>, also those of a view.
+/// See HEADROOM_TENSOR. New tensors have the type Tensor<To>, also those of a view.
 template <template <class...> class Tensor, class T>
 struct owning_tensor : contiguous_tensor<T> {
   template <class To>

@@ -17,10 +17,10 @@ enum class branch_kind {
   map,       ///< begin(), end(), size(), find(): keys are left alone, values are trees
   pointer,   ///< one tree or none
   variant,   ///< one of several
-  dynamic    ///< one tensor whose dtype is known at run time only
+  dynamic    ///< one tensor whose dtype is known only at run time
 };
 
-/// How to reach the subtrees of a type; a specialisation makes the type a branch. For a struct it is
+/// How to reach the subtrees of a type. A specialisation makes the type a branch. For a struct:
 ///
 ///     template <> struct headroom::tree_traits<Model> {
 ///       template <class Self> static auto children(Self& self) { return std::tie(self.weight, self.bias); }
@@ -28,32 +28,40 @@ enum class branch_kind {
 ///       template <class To> using rebind = ...;                                         // optional: for verbs that return
 ///     };                                                                                // another dtype
 ///
-/// A member or free function `children`, or the macro HEADROOM_TREE, is shorter. children(T&) must return all parts by
-/// reference (views may be returned by value) and must not change the struct, because it is called for a const one, too. A
-/// derived struct needs its own: it inherits children() of its base like any function, without the members it adds.
+/// The macro HEADROOM_TREE, or a member or free function `children`, is shorter. children(T&) must return all parts by
+/// reference; views may be returned by value. It must not change the struct, because it is called for const structs, too. A
+/// derived struct needs its own, because the inherited children() lacks the members that the derived struct adds.
 ///
-/// A new struct of the same type is a copy, with the members that are not children. One of another dtype, or of a type that
-/// cannot be copied because of a std::unique_ptr in it, is default constructed and its children are assigned; members that are
-/// not children keep their defaults. The children must be parts that a copy of the struct does not share: list a
-/// std::shared_ptr itself, not what it points to. A verb throws std::invalid_argument if the copy has the same elements. The
-/// _in_place and _into forms make no new tree.
+/// A verb that returns a new tree copies a struct if its type stays the same. If the dtype changes, or if the struct contains a
+/// std::unique_ptr, the new struct is default constructed and its children are assigned; other members keep their defaults.
+/// Copies of a struct must not share its children: list a std::shared_ptr itself, not what it points to. If they share
+/// elements, the verb throws std::invalid_argument. The _in_place and _into forms make no new tree.
 ///
-/// A walk calls itself for each level of the tree. A list of tens of thousands of nodes that own each other by std::unique_ptr
+/// A walk recurses for each level of the tree. A list of tens of thousands of nodes that own each other by std::unique_ptr
 /// overflows the stack, as its destructor does: keep them in a std::vector.
 ///
-/// A container of your own is
+/// For a container of your own:
 ///
 ///     template <class T> struct headroom::tree_traits<Ring<T>> {
 ///       static constexpr branch_kind kind = branch_kind::sequence;
 ///       template <class To> using rebuilt = Ring<To>;        // the container with subtrees of type To; it has push_back
 ///     };
 ///
-/// The other kinds are those of the standard containers: see tree/std.hpp. A tensor whose dtype is known only at run time has
-/// the kind branch_kind::dynamic and
+/// The other kinds are those of the standard containers: see tree/std.hpp. For a tensor whose dtype is known only at run time:
 ///
-///       template <class F> static void with_view(const T&, F&& f);      // f(view): a leaf of static dtype; f(nullptr): none
-///       template <class To> static T like(const T&);                    // a new one with elements of To (or same_dtype)
-///       static T scaled(const T&, float factor);                        // a new one, as its library records it
+///     template <> struct headroom::tree_traits<Array> {
+///       static constexpr branch_kind kind = branch_kind::dynamic;
+///       template <class F> static void with_view(const Array& array, F&& f) {     // calls f once, with a leaf of static dtype
+///         if (array.dtype == F32) return f(headroom::span<float>(array.floats(), array.size()));
+///         if (array.dtype == F16) return f(headroom::as_half(array.data(), array.size()));
+///         f(nullptr);                                              // no floating-point elements: skipped
+///       }
+///       template <class To> static Array like(const Array&);       // for verbs that return a new tree: an array of the same
+///                                                                  // shape with elements of To, or a copy if it is skipped
+///       static Array scaled(const Array&, float factor);           // for `scale`, besides `like`: array * factor, recorded
+///     };                                                           // by the engine for the backward pass
+///
+/// To may be same_dtype. Verbs that write need a view whose elements are not const. docs/recipes.md has a whole program.
 template <class T, class Enable = void>
 struct tree_traits {
   using not_specialized = void;
@@ -83,7 +91,7 @@ using member_fields_t = decltype(std::declval<T&>().headroom_tree(std::declval<T
 template <class T>
 using free_fields_t = decltype(headroom_tree(std::declval<T&>()));
 
-/// What a type is to a walk. `integers`: anything without floating-point elements. A walk passes over it.
+/// How a walk treats a type. It skips `integers`, which are all types without floating-point elements.
 enum class node_kind { scalar, tensor, branch, integers, unknown };
 
 template <class T>
@@ -123,8 +131,7 @@ constexpr bool is_branch() {
     return false;
   }
 }
-/// A node of dynamic dtype has no elements of its own: tree_traits<T>::with_view(node, f) calls f with a view that is a tensor
-/// of a static dtype, or with a nullptr_t if there are no floating-point elements.
+/// A node of dynamic dtype has no elements of its own, only views: see tree_traits.
 template <class T>
 constexpr bool is_dynamic_node() {
   return is_branch<T, branch_kind::dynamic>();
@@ -132,7 +139,7 @@ constexpr bool is_dynamic_node() {
 
 // ---- HEADROOM_TREE ----
 
-/// Whether all names in HEADROOM_TREE are members. The parts of an expression (`net.weight`) may belong to another struct.
+/// Whether HEADROOM_TREE lists only names. An expression such as `net.weight` may belong to another struct.
 constexpr bool are_members(const char* names) {
   for (; *names != '\0'; ++names) {
     if (*names == '.' || *names == '>' || *names == '(') return false;
@@ -140,8 +147,8 @@ constexpr bool are_members(const char* names) {
   return true;
 }
 
-/// The parts of a product: a tuple of references to its members (or views), and their names as passed to HEADROOM_TREE,
-/// "weight, bias"; null if there are none. `Owns`: a copy of the owner is known to have parts of its own.
+/// The parts of a product: a tuple of references to its members (or views). `names` is the list passed to HEADROOM_TREE, such
+/// as "weight, bias", or null. `Owns`: a copy of the owner is known to have parts of its own.
 template <class Owner, bool Owns, class... Parts>
 struct Fields {
   static constexpr bool owns = Owns;
@@ -155,7 +162,7 @@ constexpr T& member(T&& member) noexcept {
   static_assert(std::is_lvalue_reference_v<T>, "headroom: HEADROOM_TREE lists members, not what a function returns by value");
   return member;
 }
-/// From the members as forwarded rvalues, except those that are references.
+/// Members that are references arrive as lvalues, all others as rvalues.
 template <class Owner, bool AreMembers, class... Members>
 constexpr auto make_fields(const char* names, Members&&... members) {
   static_assert(sizeof...(Members) <= 64, "headroom: HEADROOM_TREE takes at most 64 members; put some of them into a struct");
@@ -166,9 +173,9 @@ constexpr auto make_fields(const char* names, Members&&... members) {
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE
 
-/// Makes a struct a branch whose members appear by name in paths: `HEADROOM_TREE(Type, member, member, ...)` with up to 64
-/// members, in the body of the struct (also of a class template) or after it in its namespace. Members without gradients need
-/// not be named; tree_traits says what they are in a new struct. Do not name static members: each struct would scale them.
+/// Makes a struct a branch, with its members by name in paths. Write `HEADROOM_TREE(Type, member, member, ...)` with up to 64
+/// members in the struct (also in a class template), or after it in its namespace. Members without gradients may be left out:
+/// tree_traits says what they are in a new struct. Do not list static members, because each struct would scale them.
 #define HEADROOM_TREE(Type, ...)                                                                 \
   [[maybe_unused]] constexpr auto headroom_tree(Type& self) {                                    \
     return ::headroom::detail::make_fields<Type, ::headroom::detail::are_members(#__VA_ARGS__)>( \
@@ -176,9 +183,9 @@ HEADROOM_DETAIL_END_NAMESPACE
   }
 #define HEADROOM_DETAIL_MEMBER(m) , static_cast<decltype(self.m)&&>(::headroom::detail::member(self.m))
 
-// "f(a) f(b)" from "a, b" and an end mark, (). STEP is STEP's own successor, so each must wait for another scan: AGAIN is not a
-// call until NOTHING() has gone, and 4 x 16 and more scans are made. `STOP ()` is a call that expands to a comma and NOTHING,
-// which PICK then takes in place of NEXT.
+// Expands EACH(f, a, b) to f(a) f(b). A macro does not expand inside itself, so each STEP defers the next one to another scan:
+// AGAIN is followed by NOTHING(), and is a call only after that is gone. The macros with numbers make more than 64 scans. The
+// list ends with a mark, (): `STOP ()` becomes a comma and NOTHING, which PICK returns in place of NEXT.
 #define HEADROOM_DETAIL_EACH(f, ...) \
   HEADROOM_DETAIL_16(HEADROOM_DETAIL_16(HEADROOM_DETAIL_16(HEADROOM_DETAIL_16(HEADROOM_DETAIL_STEP(f, __VA_ARGS__, (), )))))
 #define HEADROOM_DETAIL_16(...) HEADROOM_DETAIL_4(HEADROOM_DETAIL_4(HEADROOM_DETAIL_4(HEADROOM_DETAIL_4(__VA_ARGS__))))

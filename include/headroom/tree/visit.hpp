@@ -15,11 +15,11 @@
 #include <utility>
 #include <variant>
 
-// The visitor: one walk over one tree, or over two of the same structure side by side (source and destination, whose element
-// and container types may differ). It calls visit(path, leaf...) for every leaf and passes over everything that is not
-// floating-point. There is one strategy for each kind of branch:
+// Walks one tree, or two of the same structure side by side: source and destination, whose element and container types may
+// differ. Calls visit(path, leaf...) for every leaf and skips everything that is not floating-point. Each kind of branch has a
+// `branch`:
 //
-//     template <class T> using subtrees = types<...>;                      // of a T
+//     template <class T> using subtrees = types<...>;                      // the types below a T
 //     template <class Visit, class... Nodes>
 //     static void walk(const Path&, Visit&, Nodes&... nodes);              // one node, or two side by side
 //     template <class To, class T>
@@ -28,7 +28,7 @@
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
-// The functions over all kinds of node, which strategies call for subtrees; the last four are in tree/make_like.hpp.
+// Specialisations of `branch` call these for subtrees. make_like and make_struct_like are defined in tree/make_like.hpp.
 template <class Visit, class... Nodes>
 void walk(const Path& path, Visit& visit, Nodes&... nodes);
 template <class To, class T>
@@ -44,12 +44,13 @@ struct branch;
 template <class T>
 using subtrees_t = typename branch<kind_of_branch<T>()>::template subtrees<T>;
 
-/// A type that a function can return without making one: it may not be default constructible.
+/// Carries a type, which need not be default constructible.
 template <class T>
 struct type_tag {
   using type = T;
 };
-/// A container or tuple with each subtree rebound. `Rebuilt` is a parameter because an alias of one parameter takes no pack.
+/// The type of a container or tuple with each subtree rebound. `Rebuilt` is a template parameter, because an alias template
+/// with one parameter takes no pack.
 template <class To, template <class...> class Rebuilt, class... Ts>
 constexpr auto rebuild(types<Ts...>) {
   return type_tag<Rebuilt<rebound_t<Ts, To>...>>{};
@@ -103,7 +104,7 @@ struct branch<branch_kind::sequence> {
   static void walk_elements(const Path& path, Visit& visit, At at, const End end, Others... others) {
     Path here{&path, append_index};
     for (std::size_t index = 0; at != end; ++at) {
-      here.index = index++;  // a store only: `here` is in memory, and incrementing it there takes longer
+      here.index = index++;  // a store, which is faster than an increment in memory
       detail::walk(here, visit, *at, *others++...);
     }
   }
@@ -160,7 +161,7 @@ struct branch<branch_kind::pointer> {
     using Subtree = rebound_t<typename tree_traits<T>::element_type, To>;
     const auto* subtree = tree_traits<T>::get(node);
     if constexpr (std::is_same_v<Result, Subtree>) {
-      return detail::make_like<To>(*subtree);  // a reference, which is never empty
+      return detail::make_like<To>(*subtree);  // a std::reference_wrapper, which is never empty
     } else if constexpr (std::is_constructible_v<Result, Subtree>) {
       return subtree != nullptr ? Result(detail::make_like<To>(*subtree)) : Result();
     } else {
@@ -169,7 +170,7 @@ struct branch<branch_kind::pointer> {
   }
 
  private:
-  /// The tree behind a pointer branch, or the node itself; null if there is none.
+  /// The tree behind a pointer, which may be null, or the node itself if it is no pointer.
   template <class Node>
   static auto* pointee(Node& node) {
     if constexpr (is_branch<Node, branch_kind::pointer>()) {
@@ -251,7 +252,7 @@ struct branch<branch_kind::dynamic> {
   }
 
  private:
-  /// f(view of a dynamic node), or f(node).
+  /// Calls f with the view of a dynamic node, or with any other node itself.
   template <class Node, class F>
   static void with_view(Node& node, F&& f) {
     if constexpr (is_dynamic_node<Node>()) {
@@ -271,7 +272,7 @@ using traits_subtrees_t = typename tree_traits<T>::subtrees;
 template <class T>
 using names_t = decltype(tree_traits<T>::names[0]);
 
-/// What a route of T led to, as Fields: those of HEADROOM_TREE, or the tuple that children(T&) returned.
+/// The result of HEADROOM_TREE or of children(T&), as Fields.
 template <class T, class Owner, bool Owns, class... Parts>
 constexpr auto as_fields(const Fields<Owner, Owns, Parts...>& fields) {
   static_assert(std::is_same_v<T, Owner>,
@@ -305,8 +306,8 @@ constexpr auto fields_of(T& node) {
 template <class T>
 using fields_t = decltype(detail::fields_of(std::declval<T&>()));
 
-/// A product with its parts. They are const if the product is; the references in `fields` are not, because children(T&) is
-/// called without const.
+/// A struct or tuple with its parts. The parts are const if the node is. `fields` has references without const, because
+/// children(T&) is called without const.
 template <class Node>
 struct Product {
   using Owner = std::remove_const_t<Node>;
@@ -380,7 +381,7 @@ constexpr bool check_is_tree() {
   return known;
 }
 
-/// A visit that is called with nodes of dynamic dtype themselves, not with their views.
+/// A visitor that takes dynamic nodes themselves, not their views.
 template <class Visit>
 using takes_dynamic_t = std::enable_if_t<Visit::takes_dynamic_nodes>;
 
@@ -414,8 +415,8 @@ void walk(const Path& path, Visit& visit, Nodes&... nodes) {
 
 }  // namespace detail
 
-/// Calls `f(leaf)` for every leaf of `tree`, depth first, members and elements in order. A leaf is passed as what it is: a
-/// scalar, a std::vector<float>, an Eigen matrix; const if the tree is. Integers are not leaves.
+/// Calls `f(leaf)` for every floating-point leaf of `tree`, depth first, members and elements in order. A leaf is passed as it
+/// is: a scalar, a std::vector<float>, an Eigen matrix; const if the tree is const. Integers are skipped.
 template <class Tree, class F>
 void for_each_leaf(Tree&& tree, F&& f) {
   const auto visit = [&f](const detail::Path&, auto& leaf) { f(leaf); };
@@ -430,6 +431,7 @@ void for_each_leaf_with_path(Tree&& tree, F&& f) {
   detail::walk(detail::root, visit, tree);
 }
 
+/// Number of floating-point leaves.
 template <class Tree>
 [[nodiscard]] std::size_t leaf_count(const Tree& tree) {
   std::size_t count = 0;

@@ -44,8 +44,7 @@ inline auto load_part(Format, const unsigned char* source, std::size_t n) noexce
     return u16s{(u16_lanes)_mm512_maskz_loadu_epi16(first_lanes<__mmask32>(n), source)};
   }
 }
-// Stores are no wider than needed. To the CPU a masked store covers its whole width, so a load of the next leaf's first
-// elements would wait for it.
+// Stores are no wider than needed: loads of the next leaf's first elements wait for all that a masked store covers.
 inline void store_bytes(unsigned char* destination, __m256i bits, std::size_t n) noexcept {
   __m128i last = _mm256_castsi256_si128(bits);
   if (n > 16) {

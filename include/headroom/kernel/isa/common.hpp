@@ -62,8 +62,7 @@ inline constexpr std::size_t square_block = 512;
 /// Pieces with fewer bytes of destination do not stream. From 2 KiB on, streaming stores save an eighth of the time or more.
 inline constexpr std::size_t least_streamed = 2048;
 /// How a streaming pass runs its pieces. `past_caches` takes the middle of large pieces: whole blocks, with the destination
-/// aligned to `width` elements. `ordinary` takes the rest. A piece that is its own destination does not stream, because it
-/// gains nothing.
+/// aligned to `width` elements. `ordinary` takes the rest. Pieces in place do not stream, because it gains nothing.
 struct Streaming {
   Kernel ordinary, past_caches;
   std::size_t in_size, out_size, width, block;
@@ -121,8 +120,7 @@ inline std::size_t elements_before_line(const Piece& piece) noexcept {
   return (0 - reinterpret_cast<std::uintptr_t>(by_destination ? piece.destination : piece.source)) / size % Width;
 }
 
-/// Adds in the given order. Under -ffast-math the compiler would choose an order, and a different one for each number of
-/// threads.
+/// Adds in the given order. -ffast-math would choose an order of its own, and a different one for each number of threads.
 inline void add_to_sum(Found& found, double sum) noexcept {
   found.sum_of_squares = hide_from_optimizer(found.sum_of_squares + sum);
 }
@@ -130,8 +128,7 @@ inline void add_to_sum(Found& found, double sum) noexcept {
 inline void add_largest(Found& found, std::uint64_t magnitude) noexcept {
   found.largest = magnitude > found.largest ? magnitude : found.largest;
 }
-/// The same for a magnitude in a format. Compares integers, because under -ffast-math the compiler may assume that no float is
-/// Inf.
+/// The same for a magnitude in a format. Compares integers, because -ffast-math assumes that no float is Inf.
 template <class Format>
 inline void add_largest(Found& found, typename Format::bits_type magnitude) noexcept {
   std::uint64_t bits = binary64::infinity_bits;

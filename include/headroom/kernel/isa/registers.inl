@@ -34,8 +34,8 @@ struct f64s {
 struct u32_pair {
   u32s first, second;
 };
-/// Two registers of floats that become one of bf16, which takes half the instructions. The first register has the first half of
-/// the elements, or the even ones.
+/// Two registers of floats that become one of bf16, in half the instructions. The first has the first half of the elements
+/// (of_memory), or the even ones.
 enum class Order { of_memory, even_odd };
 template <Order>
 struct f32_pair {
