@@ -1,4 +1,4 @@
-// Without exceptions the message goes to a handler, which may end in its own way.
+// Without exceptions the message goes to a handler, which may end the program in its own way.
 #define HEADROOM_EXCEPTIONS 0
 #define HEADROOM_ERROR_HANDLER(message) throw handled(message)
 #include <string>
@@ -15,7 +15,7 @@ using namespace headroom::detail;
 
 namespace {
 
-/// What the handler is given.
+/// The message that the handler receives.
 template <class F>
 std::string message_of(F fails) {
   try {

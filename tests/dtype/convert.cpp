@@ -28,8 +28,8 @@ using support::Mismatches;
 
 namespace {
 
-/// The nearest value by definition: that of the two neighbours which is less far away, the even one where both are as far.
-/// What is nearer to the value that would come after the largest finite one overflows.
+/// The nearest value by definition: the nearer of the two neighbours, or the even one at a tie. Values nearer to the number
+/// that would follow the largest finite one overflow.
 template <class Format>
 typename Format::bits_type nearest_by_search(const std::vector<long double>& magnitudes, const support::Number& x) {
   using Bits = typename Format::bits_type;
@@ -44,7 +44,7 @@ typename Format::bits_type nearest_by_search(const std::vector<long double>& mag
   return static_cast<Bits>(sign | (up ? upper : lower));
 }
 
-/// What a cast of any bits is to give.
+/// The expected result of a cast of any bits.
 template <class From, class To>
 typename To::bits_type cast_by_search(const std::vector<long double>& magnitudes, typename From::bits_type bits) {
   const auto sign = static_cast<typename To::bits_type>((bits & From::sign_mask) != 0 ? To::sign_mask : 0);
@@ -53,7 +53,7 @@ typename To::bits_type cast_by_search(const std::vector<long double>& magnitudes
   return static_cast<typename To::bits_type>(sign | (is_nan ? To::quiet_nan_bits : support::overflow<To>()));
 }
 
-/// The same where casts saturate.
+/// The same for saturating casts.
 template <class From, class To>
 typename To::bits_type saturated(typename From::bits_type source, typename To::bits_type result) {
   if (support::is_finite<To>(result) || support::is_nan<From>(source)) return result;
@@ -77,7 +77,7 @@ TEST_CASE("narrowing finds the nearest value by definition", "[dtype]") {
       wrong_from_float.expect(convert_bits<binary32, Format>(wide) == expected, describe);
       wrong_reference.expect(support::nearest<Format>(number) == expected, describe);
     }
-    // Doubles in the middle of the format's range, where most random patterns of double would be 0 or Inf.
+    // Doubles in the middle of the format's range, because most random patterns of double would become 0 or Inf.
     for (int i = 0; i < support::cases(300'000); ++i) {
       auto number = support::decode<binary64>(support::random_finite_bits<binary64>(random));
       number.exponent = static_cast<int>(random() % (2U * Format::bias + 20U)) - Format::bias - Format::mantissa_bits - 8 - 52;
@@ -126,7 +126,7 @@ TEST_CASE("every boundary between two neighbours, from float and from double", "
       const auto narrow = convert_bits<binary32, saturating<Format>>(boundary.wide);
       wrong_saturated.expect(narrow == saturated<binary32, Format>(boundary.wide, boundary.nearest), describe);
     }
-    // Just above a midpoint of double is that midpoint in float: by way of float, half of these go astray.
+    // Numbers just above a midpoint. As floats they would be the midpoint, and half of them would be rounded wrongly.
     for (const auto& boundary : support::boundaries<binary64, Format>()) {
       const auto describe = [&] { return hex(boundary.wide) + " to " + hex(boundary.nearest); };
       wrong_from_double.expect(convert_bits<binary64, Format>(boundary.wide) == boundary.nearest, describe);
@@ -156,7 +156,7 @@ TEST_CASE("a double is rounded once, not by way of float", "[dtype]") {
 }
 
 TEST_CASE("an integer of more digits than a double has is rounded once, too", "[dtype]") {
-  // Just above a tie of bfloat16 at 2^62, where neighbours are 2^55 apart; as a double it would be the tie itself.
+  // Just above a tie of bfloat16 at 2^62, where neighbours are 2^55 apart. As a double it would be the tie.
   constexpr std::int64_t above_a_tie = (std::int64_t{1} << 62) + (std::int64_t{1} << 54) + 1;
   CHECK(static_cast<double>(bfloat16(above_a_tie)) == 0x1.02p62);
   CHECK(static_cast<double>(bfloat16(-above_a_tie)) == -0x1.02p62);

@@ -1,5 +1,4 @@
-// Eigen's conversions are an independent implementation of the same rule. Where Eigen is not installed nothing here is
-// compiled.
+// Eigen's conversions are an independent implementation of the same rule. Without Eigen this file is empty.
 #if __has_include(<Eigen/Core>)
 #include <Eigen/Core>
 #define HAS_EIGEN 1
@@ -32,7 +31,7 @@ std::uint16_t rounded_by_eigen(bfloat16, const float& value) {
   return Eigen::bfloat16_impl::float_to_bfloat16_rtne<false>(value).value;
 }
 
-/// Compares one narrowing. NaNs are left to convert.cpp: under -ffast-math Eigen's own test for them is gone.
+/// Compares one narrowing conversion. convert.cpp tests NaNs, because under -ffast-math Eigen's own test for them is gone.
 template <class T>
 void compare(Mismatches& wrong, std::uint32_t bits) {
   if (support::is_nan<binary32>(bits)) return;

@@ -13,7 +13,7 @@
 
 namespace {
 
-/// A 16-bit float of somebody else, who has never heard of headroom.
+/// A 16-bit float of a library that knows nothing of headroom.
 struct ForeignHalf {
   std::uint16_t stored;
 };

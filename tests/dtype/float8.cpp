@@ -13,7 +13,7 @@ using headroom::float8_e4m3;
 using headroom::float8_e5m2;
 using headroom::saturate;
 
-// The layout that the reference of all other tests is built on: table 1 of the OCP OFP8 specification.
+// The reference of all other tests relies on this layout: table 1 of the OCP OFP8 specification.
 static_assert(e4m3::sign_mask == 0x80 && e4m3::abs_mask == 0x7F && e4m3::mantissa_mask == 0x07 && e4m3::bias == 7);
 static_assert(e4m3::largest_finite_bits == 0x7E && !e4m3::has_infinity && e4m3::smallest_nan_bits == 0x7F);
 static_assert(e4m3::quiet_nan_bits == 0x7F && e4m3::overflow_bits == 0x7F);

@@ -1,4 +1,4 @@
-// A format of the user's own: one line is all that it takes.
+// A user-defined format takes one line.
 #include <headroom/dtype/format.hpp>
 
 #include <headroom/dtype/dtype_traits.hpp>
@@ -18,17 +18,17 @@ using support::own8;
 
 namespace {
 
-/// Six bits in a byte, several NaNs and no Inf; the bits above the sign are not used.
+/// Six bits in a byte, several NaNs and no Inf. The bits above the sign are unused.
 struct e3m2 : headroom::float_format<std::uint8_t, 3, 2, 3, 0x1C, false> {};
 using float6 = headroom::storage_float<e3m2>;
 
-/// Of four bits of exponent and three of fraction, from 2^(-bias - 2) to a little less than 2^(16 - bias).
+/// Four bits of exponent and three of fraction, from 2^(-bias - 2) to a little less than 2^(16 - bias).
 template <int Bias>
 constexpr bool fits = headroom::detail::fits_float<headroom::float_format<std::uint8_t, 4, 3, Bias, 0x7E, false>>();
 static_assert(fits<147> && !fits<148>);    // 2^-149 is the smallest float
 static_assert(fits<-112> && !fits<-113>);  // 2^127 is the largest power of two
 static_assert(headroom::detail::fits_float<headroom::binary32>() && !headroom::detail::fits_float<headroom::binary64>());
-static_assert(!headroom::detail::fits_float<headroom::ieee_format<std::uint32_t, 7, 24>>());  // of 25 digits
+static_assert(!headroom::detail::fits_float<headroom::ieee_format<std::uint32_t, 7, 24>>());  // 25 digits are too many
 
 template <class T>
 std::size_t wrong_round_trips() {

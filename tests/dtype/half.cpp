@@ -1,4 +1,4 @@
-// The types of 16 bits.
+// The 16-bit types.
 #include <headroom/dtype/half.hpp>
 
 #include <headroom/headroom.hpp>
@@ -32,7 +32,7 @@ using Half = decltype(as_half(static_cast<Bits*>(nullptr), 0));
 template <class Bits>
 using Bfloat16 = decltype(as_bfloat16(static_cast<Bits*>(nullptr), 0));
 
-/// What all of them have in common.
+/// Tests for all of them.
 template <class T>
 constexpr bool is_storage_of_16_bits() {
   using Limits = std::numeric_limits<T>;
@@ -61,7 +61,7 @@ static_assert(!std::is_same_v<bfloat16, half>);
 
 }  // namespace
 
-// The layouts that the reference of all other tests is built on.
+// The reference of all other tests relies on these layouts.
 static_assert(binary16::sign_mask == 0x8000 && binary16::abs_mask == 0x7FFF && binary16::mantissa_mask == 0x03FF);
 static_assert(binary16::infinity_bits == 0x7C00 && binary16::quiet_nan_bits == 0x7E00 && binary16::bias == 15);
 static_assert(brain16::sign_mask == 0x8000 && brain16::abs_mask == 0x7FFF && brain16::mantissa_mask == 0x007F);

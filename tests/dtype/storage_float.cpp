@@ -32,7 +32,7 @@ TEST_CASE("every pattern of every narrow format widens exactly and comes back", 
     for (const std::uint32_t pattern : support::sample_bits<Format>()) {
       const auto value = with_pattern<T>(pattern);
       const auto describe = [&] { return hex(pattern); };
-      // The bits at once: a returned NaN is not to be held as a float.
+      // Takes the bits at once, because a NaN that is returned as a float may change.
       const auto as_float = bits_of(static_cast<float>(value));
       const auto as_double = bits_of(static_cast<double>(value));
       const std::uint32_t magnitude = pattern & Format::abs_mask;
@@ -47,11 +47,11 @@ TEST_CASE("every pattern of every narrow format widens exactly and comes back", 
         wrong_round_trip.expect(same, describe);
         continue;
       }
-      // Both results are decoded from their bits, since comparing subnormal floats would see zeros under flush-to-zero.
+      // Both results are decoded from their bits, because under flush-to-zero a comparison of subnormal floats sees zeros.
       const long double expected = pattern == magnitude ? magnitudes[magnitude] : -magnitudes[magnitude];
       const auto from_float = support::decode<binary32>(as_float);
       const auto from_double = support::decode<binary64>(as_double);
-      const bool negative = pattern != magnitude;  // told apart from the value because of -0
+      const bool negative = pattern != magnitude;  // not taken from the value, because of -0
       wrong_float.expect(support::to_long_double(from_float) == expected && from_float.negative == negative, describe);
       wrong_double.expect(support::to_long_double(from_double) == expected && from_double.negative == negative, describe);
       const bool same =
@@ -85,7 +85,7 @@ TEST_CASE("comparisons of all kinds of value", "[dtype]") {
   support::for_each_storage_float([](auto type) {
     using T = typename decltype(type)::type;
     using Format = typename T::format;
-    // In ascending order, with the place of each: both zeros share one.
+    // In ascending order, with a rank for each; both zeros have the same.
     struct Placed {
       std::uint32_t bits;
       int place;

@@ -14,7 +14,7 @@ using headroom::half;
 
 namespace {
 
-/// Converts magnitude and, where there is one, its negative, if Integer has them.
+/// Converts the magnitude and its negative, if Integer has them.
 template <class T, class Integer>
 bool becomes(std::uint64_t magnitude, std::uint32_t expected) {
   if (magnitude > static_cast<std::uint64_t>(std::numeric_limits<Integer>::max())) return true;

@@ -1,5 +1,4 @@
-// Writes a state of every policy and of a SpikeGuard into a directory, for the fuzzer to begin with:
-// make_seeds DIRECTORY
+// Writes a state of every policy and of a SpikeGuard into a directory, as the first inputs of the fuzzer:
 #include <headroom/policy/any.hpp>
 #include <headroom/policy/spike_guard.hpp>
 #include <headroom/state/text.hpp>

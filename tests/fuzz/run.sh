@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Looks for a text that from_text or from_state_dict mishandles: libFuzzer with the address and undefined-behaviour sanitizers. What
-# breaks it is kept in the build directory. Needs clang, and is skipped (77) where there is none.
-#   bash tests/fuzz/run.sh [seconds, 60 [build directory, build/fuzz]]
+# Searches for a text that from_text or from_state_dict mishandles, by libFuzzer with the address and undefined-behaviour
+# sanitizers. Inputs that fail are kept in the build directory. Needs clang; without it the test is skipped (77).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 seconds=${1:-60}

@@ -1,6 +1,5 @@
-// For libFuzzer: whatever text is read, it is an error of ours or a state that its own text gives again; and a policy whose
-// state it is stays in its range and comes back from what it writes. So do a SpikeGuard and a
-// histogram.
+// For libFuzzer. Every text gives either an error of headroom, or a state that its own text gives again. A policy with that
+// state stays in its range, and resumes from what it writes. So do a SpikeGuard and a histogram.
 #include <headroom/policy/any.hpp>
 #include <headroom/policy/spike_guard.hpp>
 #include <headroom/state/text.hpp>
@@ -61,7 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!dict) return 0;
   const std::string written = to_text(*dict);
   expect(to_text(headroom::from_text(written)) == written);
-  if (!has_nan(*dict)) expect(headroom::from_text(written) == *dict);  // of NaNs there is one
+  if (!has_nan(*dict)) expect(headroom::from_text(written) == *dict);  // the text of every NaN is the same
   if (const auto policy = unless_refused([&] { return headroom::AnyLossScale::from_state_dict(*dict); })) check(*policy);
   if (const auto guard = unless_refused([&] { return headroom::SpikeGuard::from_state_dict(*dict); })) check(*guard);
   return 0;

@@ -12,7 +12,7 @@ using boundary_v2::Op;
 
 namespace {
 
-/// A format that the library knows nothing of.
+/// A format that the library does not have.
 struct binary24 : ieee_format<std::uint32_t, 7, 16> {};
 
 }  // namespace

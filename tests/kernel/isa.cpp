@@ -28,8 +28,7 @@ bool is_available(Isa isa) {
   return std::find(isas.begin(), isas.end(), isa) != isas.end();
 }
 
-/// HEADROOM_ISA with another value, or unset where that is null, and the choice still to be made; everything is as before at
-/// the end.
+/// Sets HEADROOM_ISA to a value, or removes it for null, and resets the choice. The destructor restores both.
 class WithEnvironment {
  public:
   explicit WithEnvironment(const char* value) : chosen_(headroom::shared_v1::chosen_isa.exchange(-1)) {
@@ -59,7 +58,7 @@ class WithEnvironment {
   std::string old_;
 };
 
-/// What the first use says of the environment, or "" where it is content.
+/// The error of the first use under this environment; empty if there is none.
 std::string complaint_of_first_use() {
   try {
     (void)active_isa();
@@ -69,7 +68,7 @@ std::string complaint_of_first_use() {
   return "";
 }
 
-/// What Linux lists, after it has asked the processor and has decided which registers it saves.
+/// The CPU flags that Linux lists. It has asked the processor and decided which registers to save.
 std::set<std::string> flags_of_this_cpu() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -110,7 +109,7 @@ TEST_CASE("T10: an instruction set is available if it was compiled in and the op
           "[kernel]") {
   CHECK(is_available(Isa::neon) == (HEADROOM_DETAIL_HAS_NEON != 0));
   const auto flags = flags_of_this_cpu();
-  if (flags.empty()) return;  // no Linux, or an emulator on a machine of another kind
+  if (flags.empty()) return;  // not Linux, or an emulator on another kind of machine
   const auto has_all = [&](std::initializer_list<const char*> names) {
     return std::all_of(names.begin(), names.end(), [&](const char* name) { return flags.count(name) != 0; });
   };
@@ -198,7 +197,7 @@ TEST_CASE("an unknown or unavailable HEADROOM_ISA is refused with its value and 
     CHECK(complaint.find("HEADROOM_ISA=" + value) != std::string::npos);
     for (const Isa isa : available_isas()) CHECK(complaint.find(to_string(isa)) != std::string::npos);
     CHECK(complaint_of_first_use() == complaint);
-    if (available_isas().size() == 1) continue;  // kernels that have no choice may not ask
+    if (available_isas().size() == 1) continue;  // kernels without a choice need not ask
     float values[] = {1.0F};
     CHECK_THROWS_AS(headroom::unscale_in_place(values, 2.0F), std::invalid_argument);
     CHECK(values[0] == 1.0F);

@@ -49,7 +49,7 @@ void compare(const AnyBits& elements, const AnyBits& expected, const AnyBits& ac
   CHECK(wrong_sign.count() == 0);
 }
 
-/// Casts never flush subnormals: they are done in integers, or by instructions that do not look at that mode.
+/// Casts never flush subnormals: they use integers, or instructions that ignore that mode.
 template <class In, class Out>
 void check_cast(const std::vector<bits_type<In>>& elements) {
   const AnyBits any_elements(elements.begin(), elements.end());
@@ -64,7 +64,7 @@ void check_cast(const std::vector<bits_type<In>>& elements) {
   });
 }
 
-/// The expected bits are those of the definition, not of the reference.
+/// The expected bits come from the definition, not from the reference conversion.
 template <class Wide, class Narrow>
 void check_boundaries() {
   std::vector<bits_type<Wide>> elements;
@@ -122,7 +122,8 @@ TEST_CASE("cast of a million random floats to 16 bits", "[kernel]") {
 }
 
 TEST_CASE("T15: cast of a NaN of every kind to bfloat16 is a NaN", "[kernel]") {
-  // Rounding by adding turns 0x7fffffff into -0, and the payload of 0x7f800001 is lost when its upper half is kept.
+  // Rounding by an addition alone would turn 0x7fffffff into -0. Keeping only the upper half would lose the payload of
+  // 0x7f800001.
   check_cast<float, headroom::bfloat16>({0x7FFFFFFF, 0xFFFFFFFF, 0x7FFF8000, 0x7F800001, 0xFF800001, 0x7F80FFFF, 0x7FC00000});
 }
 

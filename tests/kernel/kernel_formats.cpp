@@ -1,5 +1,4 @@
-// Formats for which no instruction set has instructions, the user's own among them: on every instruction set the same bits as
-// exact integer arithmetic gives.
+// Formats without SIMD kernels, user-defined ones among them. Every instruction set gives the bits of exact integer arithmetic.
 #include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/half.hpp>
 #include <headroom/headroom.hpp>
@@ -36,7 +35,7 @@ using support::own8;
 
 namespace {
 
-/// Whether the report says of what was stored what its bits say.
+/// Whether the report describes the stored bits.
 template <class T>
 bool describes(const headroom::GradientReport& report, const std::vector<T>& stored) {
   using Format = format_of<T>;
@@ -79,7 +78,7 @@ void check_values(const std::vector<bits_type<In>>& elements, float factor) {
     CHECK(describes(report, destination));
   });
 }
-/// By powers of two and others: all elements at once, and the finite ones, too, of which the report says more.
+/// Scales by powers of two and by other factors: all elements at once, and the finite ones alone, whose report says more.
 template <class In, class Out>
 void check_values() {
   auto elements = support::sample_bits<format_of<In>>();

@@ -48,13 +48,13 @@ long double norm_in_long_double(const std::vector<T>& values) {
   return std::sqrt(sum);
 }
 
-/// Ten roundings to float, of a square and of sums, on the way of an element into a sum in double; the root halves the error.
+/// An element goes through at most ten roundings to float, of its square and of sums. The root halves the error.
 template <class T>
 constexpr long double tolerance = std::is_same_v<T, double> ? 1e-12L : 5.01L * 0x1p-24L;
 
 template <class T>
 bool near(const double& actual, long double expected) {
-  // Under -ffast-math the comparison alone may be taken to hold for a NaN.
+  // Under -ffast-math the compiler may take the comparison alone to be true for a NaN.
   return support::is_finite<binary64>(bits_of(actual)) &&
          std::fabs(static_cast<long double>(actual) - expected) <= tolerance<T> * expected;
 }
@@ -164,7 +164,7 @@ TEST_CASE("norms at every power of two of a float, alone and beside smaller ones
 }
 
 TEST_CASE("squares are summed in the documented order, to the bit", "[kernel]") {
-  // Volatile: no flag may change what is added to what, or fuse it.
+  // Volatile, so that no flag changes the order of additions or fuses them.
   const auto reference = [](const std::vector<float>& values) {
     volatile double all = 0.0;
     for (std::size_t chunk = 0; chunk < values.size(); chunk += 65'536) {

@@ -1,5 +1,4 @@
-// That nothing outside of a span is read or written: the elements lie against pages whose touch ends the program, on either
-// side.
+// Nothing outside a span is read or written: elements lie against pages that end the program when accessed, on both sides.
 #include <headroom/headroom.hpp>
 
 #include <algorithm>
@@ -21,7 +20,7 @@ namespace {
 constexpr std::size_t most_elements = 100;
 constexpr unsigned char untouched = 0xA5;
 
-/// Whether all bytes of the memory but those of the `n` elements are as they were filled.
+/// Whether all bytes of the memory, except those of the `n` elements, are still as they were filled.
 template <class T>
 bool rest_is_untouched(const GuardedMemory& memory, const T* elements, std::size_t n) {
   const auto* begin = reinterpret_cast<const unsigned char*>(elements);
@@ -39,7 +38,7 @@ bool all_are(float value, const T* elements, std::size_t n) {
   return std::all_of(elements, elements + n, [&](const T& element) { return element == T(value); });
 }
 
-/// All verbs from one place to another, each with a result that no element may miss.
+/// Runs all verbs from one place to another. Each has a result that depends on every element.
 template <class In, class Out>
 bool transforms_stay_inside(const GuardedMemory& out_memory, const In* source, Out* destination, std::size_t n) {
   const span from(source, n);
@@ -65,7 +64,7 @@ bool reads_are_right(const In* source, std::size_t n) {
 template <class In, class Out>
 void check_pair(Mismatches& wrong) {
   const GuardedMemory in_memory(most_elements * sizeof(In)), out_memory(most_elements * sizeof(Out));
-  // What lies beside the elements would be found if it were read: Inf and NaN of every format.
+  // The neighbours of the elements are Inf and NaN in every format, so a read of them would show.
   std::fill(in_memory.begin(), in_memory.end(), static_cast<unsigned char>(0xFF));
   for (std::size_t n = 0; n <= most_elements; ++n) {
     for (const bool at_the_end : {false, true}) {

@@ -1,4 +1,4 @@
-// That no Inf and no NaN is missed, wherever it is, and that nothing finite is taken for one.
+// Every Inf and NaN is found, wherever it is, and nothing finite counts as one.
 #include <headroom/headroom.hpp>
 
 #include <string>
@@ -30,7 +30,7 @@ void fill(std::vector<T>& values, float value) {
   for (T& element : values) element = T(value);
 }
 
-/// What unscale finds in `source`, out of place.
+/// The report of unscaling `source` out of place.
 template <class Out, class In>
 headroom::GradientReport unscaled(const std::vector<In>& source, float loss_scale) {
   std::vector<Out> destination(source.size());
@@ -43,7 +43,7 @@ headroom::GradientReport unscaled_in_place(std::vector<T> values, float loss_sca
 
 bool says_not_finite(const headroom::GradientReport& report) { return !report.finite && bits_of(report.max_abs) == infinity; }
 
-/// Whether every reading kernel says of `values` that they are not finite.
+/// Whether every kernel that reads reports that `values` are not finite.
 template <class T>
 bool all_find_it(const std::vector<T>& values) {
   const headroom::GradientNorm norm = headroom::measure(values);
@@ -119,7 +119,7 @@ TEST_CASE("every non-finite pattern is found, and no finite one is taken for it"
 }
 
 TEST_CASE("T2: an Inf that arithmetic of this very function made is found", "[kernel]") {
-  // A compiler that may assume finite results knows them here, where it sees both how the values come about and the check.
+  // Here the compiler sees how the values are computed and the check. So under -ffast-math it may assume that they are finite.
   const volatile float large = 3e38F, tiny = 1e-38F;
   const volatile double large_double = 1e308;
   support::for_each_isa([&](headroom::Isa) {
@@ -130,7 +130,7 @@ TEST_CASE("T2: an Inf that arithmetic of this very function made is found", "[ke
     double overflowed_doubles[] = {1.0, large_double * large_double};
     CHECK_FALSE(headroom::all_finite(overflowed_doubles));
     CHECK(says_not_finite(headroom::unscale_in_place(overflowed_doubles, 1024.0F)));
-    // And the kernel's own arithmetic: finite before, not after.
+    // The kernel's own arithmetic: finite before, not after.
     std::vector<float> overflowing{1.0F, large};
     CHECK(headroom::all_finite(overflowing));
     CHECK(says_not_finite(headroom::unscale_in_place(overflowing, 0x1p-10F)));

@@ -1,5 +1,5 @@
-// What scale and unscale store for each element, and what their report says of it: every pattern of the 16-bit formats and a
-// sample of the wider ones, for a range of scales, from each dtype to each, against exact integer arithmetic.
+// What scale and unscale store and report, compared with exact integer arithmetic: every pattern of the 16-bit formats and a
+// sample of the wider ones, for a range of scales, from each dtype to each.
 #include <headroom/headroom.hpp>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ using support::name_of;
 
 namespace {
 
-/// Elements a call: small enough that most calls hold only finite values, and no multiple of a register.
+/// Elements for each call: few enough that most calls have only finite values, and no multiple of a register.
 constexpr std::size_t small_chunk = 250;
 
 template <class T>
@@ -38,7 +38,7 @@ span<T> chunk_of(std::vector<T>& values, std::size_t begin, std::size_t chunk) {
   return {values.data() + begin, std::min(chunk, values.size() - begin)};
 }
 
-/// Whether the report says of the stored elements what their bits say.
+/// Whether the report describes the stored bits.
 template <class T>
 bool describes(const headroom::GradientReport& report, span<T> stored) {
   bool finite = true;
@@ -71,9 +71,9 @@ struct Unscale {
   }
 };
 
-/// What one run over all elements gave.
+/// The results of one run over all elements.
 struct Results {
-  AnyBits stored, stored_in_place;  ///< the second is empty where source and destination differ in dtype
+  AnyBits stored, stored_in_place;  ///< the second is empty if the dtypes differ
   std::size_t wrong_reports = 0;
 };
 
@@ -141,7 +141,7 @@ void check_all_values(const std::vector<float>& factors) {
     const auto elements = support::sample_bits<format_of<In>>();
     support::for_each_dtype([&](auto out) {
       for (const float factor : factors) {
-        // Flushed to zero, such a factor is another one.
+        // Under flush-to-zero such a factor would be 0.
         const bool is_subnormal =
             (bits_of(factor) & binary32::abs_mask) < (1U << binary32::mantissa_bits) && bits_of(factor) != 0;
         if (is_subnormal && support::flushes_subnormals()) continue;

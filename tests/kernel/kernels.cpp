@@ -30,11 +30,11 @@ using support::run_kernel;
 
 namespace {
 
-/// Every tail of registers of up to 16 elements, after none, one and several whole ones, and after a whole unrolled round.
+/// Every tail of registers of up to 16 elements: after no whole register, one, several, and a whole unrolled round.
 constexpr std::size_t most_elements = 3 * 16 + 17;
 constexpr unsigned char untouched = 0xA5;
 
-/// Bytes at any address, between others that are watched. Pointers into them are only ever handed on: the kernels read bytes.
+/// Bytes at any address, with watched bytes around them. The kernels access bytes, so the pointers need no alignment.
 class Unaligned {
  public:
   Unaligned(std::size_t size, std::size_t offset)
@@ -76,7 +76,7 @@ std::string describe(const std::string& types, std::size_t n, std::size_t offset
   return types + ", n = " + std::to_string(n) + ", offsets " + std::to_string(offset) + " and " + std::to_string(out_offset);
 }
 
-/// Random finite elements but for an Inf near the end, so that both kinds of report occur.
+/// Random finite elements, in some cases with an Inf near the end, so that both kinds of report occur.
 template <class T>
 std::vector<T> some_elements() {
   std::mt19937 random(support::seed);
@@ -86,7 +86,7 @@ std::vector<T> some_elements() {
   return support::values_with<T>(elements);
 }
 
-/// What each element becomes when it is alone in a span, by the scalar kernel.
+/// The result for each element alone in a span, by the scalar kernel.
 template <class Verb, class In, class Out>
 std::vector<Out> one_by_one(const std::vector<In>& elements) {
   const support::ScopedIsa scoped(headroom::Isa::scalar);
@@ -109,7 +109,7 @@ void check_transform(Mismatches& wrong) {
   for (std::size_t n = 0; n <= most_elements; ++n) {
     const GradientReport expected_report = report_by_scalar<Verb, In, Out>(elements, n);
     for (std::size_t offset = 0; offset <= 4 * sizeof(In); ++offset) {
-      // By a stride that meets every offset of the destination with every one of the source in the course of all n.
+      // The stride covers every pair of source and destination offsets over all n.
       const std::size_t out_offset = (offset + n) % (4 * sizeof(Out) + 1);
       Unaligned source(n * sizeof(In), offset, elements.data()), destination(n * sizeof(Out), out_offset);
       const GradientReport report = Verb::run(static_cast<const In*>(source.as<In>()), destination.as<Out>(), n);
@@ -143,13 +143,13 @@ void check_reads(Mismatches& wrong) {
   }
 }
 
-/// Long spans, of which kernels take the first elements by themselves, to go on where a cache line begins.
+/// Long spans: kernels process the first elements separately, so that the rest begins at a cache line.
 template <class Verb, class In, class Out>
 void check_long_spans(Mismatches& wrong) {
   std::mt19937 random(support::seed);
   std::vector<bits_type<In>> bits(1300);
   for (auto& element : bits) element = support::random_finite_bits<format_of<In>>(random);
-  bits.front() = format_of<In>::largest_finite_bits;  // so that it is missed if the first elements are
+  bits.front() = format_of<In>::largest_finite_bits;  // so that it shows if the first elements are left out
   const auto elements = support::values_with<In>(bits);
   for (const std::size_t n : {191U, 192U, 260U, 1023U, 1024U, 1300U}) {
     for (const std::size_t offset : {0U, 1U, 2U, 4U, 16U, 30U, 48U, 60U, 62U}) {

@@ -1,4 +1,4 @@
-// Streaming stores: the same bits as ordinary ones, for any length at any address, and nothing written beside them.
+// Streaming stores write the same bits as ordinary ones, for any length at any address, and nothing beside them.
 #include <headroom/headroom.hpp>
 #include <headroom/kernel/table.hpp>
 
@@ -20,7 +20,7 @@ using headroom::detail::Piece;
 
 namespace {
 
-/// Pieces of sizes on both sides of where they begin to stream, in one block of memory, with some bytes between them.
+/// Pieces smaller and larger than the first size that streams, in one block of memory, with some bytes between them.
 template <class In, class Out>
 struct Pieces {
   using InBits = typename In::bits_type;
@@ -57,7 +57,7 @@ struct Pieces {
     }
   }
 
-  /// The whole block, afterwards.
+  /// The whole block after the pass.
   template <Op op>
   [[nodiscard]] std::vector<unsigned char> run(double factor, bool streaming, Found& found) const {
     std::vector<unsigned char> block(bytes + 64, 0xA5);

@@ -1,8 +1,8 @@
 #pragma once
 
-// Included first by every mutated header. The environment variable HEADROOM_MUTANT names the mutant that is switched on; where
-// HEADROOM_MUTANT_REACHED names a file, its byte n becomes 1 when mutant n is passed, in this process or its children, however
-// they end. What the compiler computes is mutated only where the macro HEADROOM_MUTANT_OF_CONSTANTS is the number.
+// Every mutated header includes this file first. The environment variable HEADROOM_MUTANT is the number of the active mutant.
+// If HEADROOM_MUTANT_REACHED names a file, its byte n becomes 1 when mutant n is reached, in this process or its children,
+// however they end. Code that the compiler evaluates is mutated only if the macro HEADROOM_MUTANT_OF_CONSTANTS is the number.
 
 #include <fcntl.h>
 #include <sys/mman.h>

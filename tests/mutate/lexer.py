@@ -12,7 +12,7 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-# What follows in parentheses is not executed, or only by the compiler.
+# The parentheses after these are not executed, or only by the compiler.
 UNEXECUTED = {"decltype", "noexcept", "sizeof", "alignof", "alignas", "static_assert", "explicit", "__asm__", "__attribute__"}
 
 

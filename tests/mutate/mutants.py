@@ -10,7 +10,7 @@ from clang.cindex import Index, TranslationUnit, TypeKind
 
 from lexer import Source
 
-# Of two replacements one is drawn for each place.
+# Of two replacements, one is drawn for each place.
 OPERATORS = {
     "<": ["<=", ">="], "<=": ["<", ">"], ">": [">=", "<="], ">=": [">", "<"], "==": ["!="], "!=": ["=="],
     "&&": ["||"], "||": ["&&"], "+": ["-"], "-": ["+"], "*": ["/"], "/": ["*"], "%": ["/"],
@@ -148,7 +148,7 @@ class Finder:
             return False
         source = self.sources[self.file_of(cursor)]
         last = first = source.token_at(cursor.location.offset)
-        while source.tokens[first - 1][2] not in ";{}":  # more may be declared before it
+        while source.tokens[first - 1][2] not in ";{}":  # other names may be declared before it
             first -= 1
         return any(token == "constexpr" for _, _, token in source.tokens[first:last])
 
@@ -160,7 +160,7 @@ class Finder:
         if end <= begin or is_macro or source.has_directive(begin, end) or not source.is_executed(begin):
             return
         original = source.words(begin, end)
-        if not original:  # of a defaulted function, whose body is in no file
+        if not original:  # a defaulted function, whose body is in no file
             return
         line, context = source.line(begin)
         choices = self.replacements(source, cursor, children, parent, function, original)

@@ -16,9 +16,9 @@ from programs import Tests, read_programs
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent.parent
-# What these do depends on the CPU, and a test sees but one.
+# The effect of these depends on the CPU, and a test runs on one.
 SKIPPED_FILES = {f"kernel/isa/{isa}.hpp" for isa in ("avx2", "avx512", "neon")}
-GOAL = 0.89  # what a run has measured; half of the rest changes nothing that a test could see: speed, or a value that is overwritten
+GOAL = 0.89  # measured; half of the rest changes nothing that a test can see: speed, or a value that is overwritten
 
 
 def write_if_other(path, data):
@@ -46,7 +46,7 @@ def copy_project(to):
 
 
 def configure(build):
-    flags = "-O0 -w -Wno-narrowing"  # a constant that may be another number is not a constant
+    flags = "-O0 -w -Wno-narrowing"  # a constant that a mutant may change is not a constant
     subprocess.run(
         ["cmake", "-S", build / "source", "-B", build / "tests", "-G", "Ninja", "-DCMAKE_CXX_COMPILER=g++",
          f"-DCMAKE_CXX_FLAGS={flags}", "-DHEADROOM_EXHAUSTIVE_TEST_FLAGS=-O1", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MOST_MUTANTS = 1 << 16  # as in headroom_mutant.hpp
-QUICK = 0.5  # seconds: such tests of a program run in one process
-READ_HEADERS = {"policy"}  # in which tests go through the text of the presets, which mutants change
+QUICK = 0.5  # seconds; tests of a program that are faster run in one process
+READ_HEADERS = {"policy"}  # tests of these modules read the text of the presets, which mutants change
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def run(program, arguments, limit, **environment):
     try:
         return process.wait(limit) == 0
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # its children, too
+        os.killpg(process.pid, signal.SIGKILL)  # with its children
         process.wait()
         return False
 

@@ -1,4 +1,4 @@
-// The values cast gives; the types are in tests/tree/rebind.cpp, trees that do not match in check.cpp.
+// The values that cast gives. The types are in tests/tree/make_like.cpp, trees that do not match in plan.cpp.
 #include <headroom/dtype/float8.hpp>
 #include <headroom/headroom.hpp>
 
@@ -26,7 +26,7 @@ using support::bits_of;
 
 namespace {
 
-/// Elements of `result` that are not what one conversion of the source gives.
+/// The number of elements of `result` that differ from a single conversion of the source.
 template <class To, class From>
 std::size_t wrong_casts(const std::vector<From>& source, const std::vector<To>& result, bool saturates) {
   using In = format_of<From>;
@@ -77,7 +77,7 @@ TEST_CASE("cast of a scalar") {
   CHECK(cast<double>(bfloat16(-2.0F)) == -2.0);
 }
 
-// ---- casts that saturate, and leaves of 8 bits ----
+// ---- saturating casts, and 8-bit leaves ----
 
 TEST_CASE("casts that saturate, on every instruction set") {
   support::for_each_isa([](headroom::Isa) {

@@ -23,7 +23,7 @@ using headroom::parallel;
 
 namespace {
 
-/// Takes what the verbs give it, which is of class type, and nothing else; and may have no thread to give.
+/// An executor that accepts only tasks of class type, as verbs pass them. Its concurrency may be 0.
 struct ClassesOnly {
   std::size_t threads;
   [[nodiscard]] std::size_t concurrency() const { return threads; }
@@ -118,9 +118,9 @@ TEST_CASE("calls from several threads at once, and from within a task") {
   CHECK(runs == 4 * 100 * 4 * 2);
 }
 
-#if !defined(__SANITIZE_THREAD__)  // it takes the child's threads for the parent's
+#if !defined(__SANITIZE_THREAD__)  // it confuses the child's threads with the parent's
 TEST_CASE("a child of fork does the work itself") {
-  for (int round = 0; round < 20; ++round) {  // the parent's workers are caught in all states
+  for (int round = 0; round < 20; ++round) {  // so that fork meets the parent's workers in every state
     std::atomic<int> runs{0};
     parallel(4).run(4, [&](std::size_t) { ++runs; });
     const pid_t child = fork();

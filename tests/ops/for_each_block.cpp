@@ -45,7 +45,7 @@ constexpr std::size_t block_size = 1024;
 
 std::vector<float> floats_of(span<const float> block) { return std::vector<float>(block.begin(), block.end()); }
 
-/// The elements of each leaf as they come. Checks that they come in order.
+/// The elements of each leaf, in the order of the calls. Checks that blocks come in order.
 template <class Tree>
 std::vector<Bits> blocks_of(const Tree& tree) {
   std::vector<Bits> leaves(headroom::leaf_count(tree));
@@ -61,7 +61,7 @@ std::vector<Bits> blocks_of(const Tree& tree) {
   return leaves;
 }
 
-/// The same by other ways: each leaf of a tree of floats.
+/// The same without for_each_block: each leaf of a tree of floats.
 template <class Tree>
 std::vector<Bits> leaves_of(const Tree& tree) {
   std::vector<Bits> leaves;
@@ -83,7 +83,7 @@ std::size_t unlike(const Bits& found, const Bits& expected) {
   return unlike;
 }
 
-/// Some of any dtype, Inf and NaN among them.
+/// Elements of any dtype, Inf and NaN among them.
 template <class T>
 std::vector<T> some(std::size_t size, std::mt19937& random) {
   std::vector<support::bits_type<T>> bits(size);
@@ -91,7 +91,7 @@ std::vector<T> some(std::size_t size, std::mt19937& random) {
   return support::values_with<T>(bits);
 }
 
-/// Blocks against a cast, without strides and with them.
+/// Compares blocks with a cast, for leaves with and without strides.
 template <class T>
 void check_dtype(std::mt19937& random) {
   for (const std::size_t size : {0U, 1U, 7U, 1023U, 1024U, 1025U, 5000U}) {
@@ -119,7 +119,7 @@ struct ThreadEach {
   }
 };
 
-/// Enough for several threads, its leaves no multiples of a block.
+/// Enough elements for several threads, in leaves whose sizes are no multiples of a block.
 template <class T>
 std::vector<std::vector<T>> large_tree() {
   std::vector<std::vector<T>> tree;
@@ -127,7 +127,7 @@ std::vector<std::vector<T>> large_tree() {
   return tree;
 }
 
-/// What is to be written where, each element by one call.
+/// Records writes: each element must be written by exactly one call.
 template <class T, class Executor>
 std::size_t wrong_elements(const Executor& executor) {
   const auto tree = large_tree<T>();
@@ -175,7 +175,7 @@ TEST_CASE("a float leaf without gaps is one block, which is its own memory; othe
 
 TEST_CASE("blocks of trees: each leaf has its number, in the order of for_each_leaf") {
   using headroom::bfloat16;
-  const auto tied = std::make_shared<std::vector<half>>(1500, half(2.0F));  // two leaves, as everywhere
+  const auto tied = std::make_shared<std::vector<half>>(1500, half(2.0F));  // counts as two leaves, as in every verb
   const auto mixed = std::make_tuple(
       std::vector<half>(2500, half(1.5F)), 7, std::vector<float>(), std::optional<double>(0.1), std::optional<float>(),
       std::map<std::string, std::vector<bfloat16>>{{"a", {}}, {"b", std::vector<bfloat16>(1030, bfloat16(3.0F))}},
@@ -262,8 +262,8 @@ TEST_CASE("an error of the function is passed on, with several threads when all 
                                      --inside;
                                    }),
                     "there");
-  CHECK(inside == 1);                                       // that one
-  CHECK(wrong_elements<half>(headroom::parallel(3)) == 0);  // and the threads are there for the next call
+  CHECK(inside == 1);                                       // only the call that throws
+  CHECK(wrong_elements<half>(headroom::parallel(3)) == 0);  // the threads work in the next call
 }
 
 TEST_CASE("anything that can be called with a block") {

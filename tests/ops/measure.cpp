@@ -34,8 +34,8 @@ static_assert(std::is_same_v<decltype(measure(std::vector<half>{})), GradientNor
 static_assert(std::is_same_v<decltype(global_norm(std::vector<half>{})), double>);
 static_assert(std::is_base_of_v<headroom::GradientReport, GradientNorm>);
 
-/// The norm in units of `unit`, multiplied by a power of two first: under -ffast-math neither 1 / unit nor a difference from it
-/// may be what it should, at either end of double.
+/// The norm in units of `unit`. Multiplies both by a power of two first, because under -ffast-math neither 1 / unit nor a
+/// difference from it is reliable near the limits of double.
 double relative(const GradientNorm& found, double unit) {
   const volatile double norm = found.norm, power = std::ldexp(1.0, -std::ilogb(unit) / 2);
   const volatile double norm_once = norm * power, unit_once = unit * power;
@@ -58,8 +58,8 @@ TEST_CASE("the norm is over all leaves together") {
 }
 
 TEST_CASE("the error of a norm does not grow with the tree") {
-  // A hundred million elements, as leaves that are one and the same memory. Of their squares, those of 0.1 and of 1 + 2^-12 +
-  // 2^-23 are rounded to one side, and so are sums of them.
+  // A hundred million elements, as leaves that share one piece of memory. The squares of 0.1 and of 1 + 2^-12 + 2^-23 are
+  // always rounded in the same direction, and so are their sums.
   for (const auto& [a, b] : {std::pair(0.1F, 0.1F), std::pair(0x1.001002p0F, 0x1.001002p0F), std::pair(1e-20F, 1e-20F),
                              std::pair(1e19F, 1e19F), std::pair(7e-21F, 1e-10F)}) {
     std::vector<float> block(40'000, a);
@@ -88,7 +88,7 @@ void fill(Leaf& leaf, std::size_t size, std::mt19937& random) {
     value = typename Leaf::value_type(std::ldexp(whole, -static_cast<int>(random() % 20)));
   }
 }
-/// The bits of it.
+/// The bits of the sum of squares.
 template <class Executor, class Tree>
 std::uint64_t sum_of_squares(const Executor& executor, const Tree& tree) {
   using headroom::detail::Op;
@@ -100,8 +100,8 @@ std::uint64_t sum_of_squares(const Executor& executor, const Tree& tree) {
 }  // namespace
 
 TEST_CASE("the sum of squares of small and large leaves together is the same for any number of threads") {
-  // Not the norm, for the root hides the last digits. Some leaves, and some groups of leaves, have the 65,536 elements of one
-  // sum, or one more or less.
+  // Not the norm, because the root hides the last digits. Some leaves and some groups of leaves have the 65,536 elements of one
+  // sum, or one more, or one less.
   std::mt19937 random(support::seed);
   for (int run = 0; run < support::cases(20); ++run) {
     std::tuple<std::vector<std::vector<float>>, std::vector<half>, std::vector<std::vector<float>>> tree;

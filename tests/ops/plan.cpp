@@ -1,4 +1,4 @@
-// The list of what a verb has to do; and what is wrong with trees: refused with the path, before anything is written.
+// The plan of a verb, and trees that verbs refuse with the path, before anything is written.
 #include <headroom/headroom.hpp>
 
 #include <array>
@@ -40,7 +40,7 @@ LoopNest nest_of(std::vector<std::ptrdiff_t> shape, std::vector<std::ptrdiff_t> 
   for (std::size_t i = 0; i < shape.size(); ++i) layout.push(shape[i], strides[i]);
   return {layout, layout};
 }
-/// A plan that is written leaf by leaf.
+/// A plan that the test writes leaf by leaf.
 struct Leaves : Plan {
   void add(const void* source, void* destination, std::size_t size, const PieceKind& kind) {
     Writer writer(*this);
@@ -53,7 +53,7 @@ struct Leaves : Plan {
     writer.close();
   }
 };
-/// How many pieces each run has.
+/// The number of pieces of each run.
 std::vector<std::ptrdiff_t> run_lengths(const Plan& plan) {
   std::vector<std::ptrdiff_t> lengths;
   for (const Plan::Run& run : plan.runs()) lengths.push_back(plan.end(run) - plan.begin(run));
@@ -92,7 +92,7 @@ TEST_CASE("a leaf with strides is a run of its own, with its loop nest; one with
   plan.add(memory, 6, nest_of({2, 3}, {16, 2}));
   plan.add(memory, 6, nest_of({2, 3}, {3, 1}));
   plan.add(memory, memory, 5, floats);
-  plan.add(memory, 0, nest_of({0, 3}, {16, 2}));  // no elements, so none with gaps
+  plan.add(memory, 0, nest_of({0, 3}, {16, 2}));  // no elements, so no gaps
   CHECK(run_lengths(plan) == std::vector<std::ptrdiff_t>{1, 1, 1, 3});
   const Plan::Run* const runs = plan.runs().begin();
   CHECK(runs[0].depth == 0);
@@ -142,7 +142,7 @@ namespace {
 using Floats = std::vector<float>;
 const headroom::ConstantLossScale two(2.0F);
 
-/// The bits of every leaf, one after the other.
+/// The bits of every leaf, concatenated.
 template <class Tree>
 std::vector<std::uint32_t> bits_of_tree(const Tree& tree) {
   std::vector<std::uint32_t> bits;
@@ -156,7 +156,7 @@ std::vector<std::uint32_t> bits_of_tree(const Tree& tree) {
   return bits;
 }
 
-/// No verb takes `source` into `destination`; the message ends with `words`, and the destination is as before.
+/// Checks that every verb refuses `source` and `destination` with a message that ends with `words`, and writes nothing.
 template <class Source, class Destination>
 void check_differ(const Source& source, Destination& destination, const std::string& words) {
   const auto before = bits_of_tree(destination);
@@ -236,7 +236,7 @@ TEST_CASE("null spans are named, unless they are empty") {
 
 namespace {
 
-/// Tensors that say nothing, or something, of whether their copies share elements.
+/// Tensors with and without a statement of whether copies share elements.
 struct Silent {
   float* begin;
   std::size_t n;
@@ -287,7 +287,7 @@ TEST_CASE("a leaf that meets its own destination in part") {
   check_overlap(memory, as<float>(memory, 0, 50), as<float>(memory, 4, 50));
   check_overlap(memory, as<float>(memory, 4, 50), as<float>(memory, 0, 50));
   check_overlap(memory, as<float>(memory, 0, 50), as<float>(memory, 198, 50));
-  check_overlap(memory, as<half>(memory, 0, 50), as<float>(memory, 0, 50));  // the same start, but larger elements
+  check_overlap(memory, as<half>(memory, 0, 50), as<float>(memory, 0, 50));  // the same first address, but larger elements
   check_overlap(memory, as<double>(memory, 0, 25), as<float>(memory, 196, 25));
   check_overlap(memory, std::make_pair(1.0F, as<half>(memory, 0, 50)), std::make_pair(1.0F, as<float>(memory, 0, 50)),
                 "second");
@@ -335,7 +335,7 @@ TEST_CASE("a leaf that is in a tree twice is not written twice") {
   CHECK_THAT(message_of([&] { headroom::scale_in_place(tied, 2.0); }), ContainsSubstring(message));
   CHECK_THAT(message_of([&] { (void)headroom::clip_by_global_norm(tied, 1.0); }), ContainsSubstring(message));
   CHECK(*shared == Floats{8.0F, 8.0F});
-  CHECK(headroom::measure(tied).max_abs == 8.0);  // to read it twice is no harm
+  CHECK(headroom::measure(tied).max_abs == 8.0);  // reading a leaf twice is allowed
   (void)headroom::unscale_in_place(apart, 2.0F);
   (void)headroom::unscale_in_place(reversed, 2.0F);
   CHECK(*shared == Floats{2.0F, 2.0F});

@@ -1,4 +1,4 @@
-// Passes shared out: every verb gives the same bits on any number of threads.
+// Passes on several threads: every verb gives the same bits for any number of threads.
 #include <headroom/headroom.hpp>
 
 #include <cstddef>
@@ -20,13 +20,13 @@ using support::bits_of;
 
 namespace {
 
-// More than a MiB, for less is left to one thread; sizes that are no multiple of a piece; and a strided leaf.
+// More than a MiB, because one thread does less than that. Sizes are no multiples of a piece, and one leaf is strided.
 struct Big {
   std::vector<std::vector<half>> leaves;
   std::vector<float> store;
   support::Strided<float> strided;
   std::vector<double> last;
-  half end = half(3.0F);  // in the two bytes that are left over where the bytes are divided among three threads
+  half end = half(3.0F);  // in the two bytes left over when three threads divide the bytes
   HEADROOM_TREE(Big, leaves, strided, last, end)
 
   Big() : store(200003 * 2) {
@@ -96,7 +96,7 @@ using namespace headroom::detail;
 using headroom::binary64;
 using MeasureOps = Ops<Op::max_abs, Op::measure>;
 
-/// Floats in leaves of many sizes, one with strides among them, and the plan to read them.
+/// Floats in leaves of many sizes, one of them strided, and the plan that reads them.
 struct Leaves {
   std::vector<std::vector<float>> leaves;
   std::vector<float> store = std::vector<float>(6 * 70001);
@@ -190,7 +190,7 @@ TEST_CASE("a pass with streaming stores leaves the bits of one without, on any n
   std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
   std::vector<std::vector<half>> source(400);
   std::vector<std::vector<float>> expected;
-  for (auto& leaf : source) {  // on both sides of where they begin to stream
+  for (auto& leaf : source) {  // smaller and larger than the first size that streams
     leaf.resize(random() % 50 == 0 ? 70000 + random() % 70000 : random() % 2 == 0 ? random() % 40 : 500 + random() % 600);
     for (half& element : leaf) element = half(uniform(random));
     expected.emplace_back(leaf.size());

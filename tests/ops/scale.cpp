@@ -1,4 +1,4 @@
-// What `scale` makes of scalars and trees.
+// The results of `scale` for scalars and trees.
 #include <headroom/headroom.hpp>
 
 #include <functional>
@@ -44,7 +44,7 @@ TEST_CASE("float and double losses keep their dtype") {
 }
 
 TEST_CASE("scaling a tree keeps its type, its structure and what is no floating-point number") {
-  const auto network = support::network_of(0.25F);  // has a name, so it is copied
+  const auto network = support::network_of(0.25F);  // an lvalue, so it is copied
   const auto scaled = headroom::scale(network, 8.0);
   static_assert(std::is_same_v<decltype(scaled), const support::Network<float>>);
   CHECK(is_network_of(scaled, 2.0F));
@@ -72,7 +72,7 @@ TEST_CASE("scale_in_place writes where the elements lie") {
 }
 
 TEST_CASE("scaling rounds once, to nearest even, into the dtype of the leaf") {
-  // 2049 * 3 = 6147 lies between the halves 6144 and 6148; 1 + 2^-10 times 1 + 2^-23 is closer to itself in half.
+  // 2049 * 3 = 6147 is between the halves 6144 and 6148. In half, 1 + 2^-10 times 1 + 2^-23 rounds to 1 + 2^-10.
   CHECK(headroom::scale(std::vector<half>{half(2050.0F)}, 3.0)[0] == half(6150.0F));
   CHECK(headroom::scale(std::vector<double>{1.0}, static_cast<double>(1.0F / 3.0F))[0] == static_cast<double>(1.0F / 3.0F));
   CHECK(headroom::scale(std::vector<half>{half(2.0F)}, large)[0].bits() == headroom::binary16::infinity_bits);

@@ -1,4 +1,4 @@
-// Flat leaves that stand for tensors of more dimensions, and those that cannot.
+// Flat leaves that match tensors of more dimensions, and those that do not.
 #include <headroom/headroom.hpp>
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace {
 using Floats = std::vector<float>;
 const headroom::ConstantLossScale two(2.0F);
 
-/// Memory of 1, 2, 3, ... and tensors in it.
+/// Memory filled with 1, 2, 3, ... and tensors in it.
 struct Memory {
   Floats values = Floats(64);
   Memory() { std::iota(values.begin(), values.end(), 1.0F); }
@@ -51,10 +51,10 @@ TEST_CASE("a flat leaf has the elements of a matrix in the order in which they l
   Memory other;
   (void)two.unscale_into(flat, other.tensor({2, 3}, {1, 2}, 10));
   CHECK(Floats(other.values.begin() + 10, other.values.begin() + 16) == Floats{0.5F, 1.0F, 1.5F, 2.0F, 2.5F, 3.0F});
-  // Between two matrices elements keep their indices.
+  // From matrix to matrix, elements keep their indices.
   headroom::cast_into(by_rows, other.tensor({2, 3}, {1, 2}, 20));
   CHECK(Floats(other.values.begin() + 20, other.values.begin() + 26) == Floats{1.0F, 4.0F, 2.0F, 5.0F, 3.0F, 6.0F});
-  // A matrix of one column has as few dimensions as a vector, and may have gaps.
+  // A matrix of one column has as many dimensions as a vector, and may have gaps.
   headroom::cast_into(memory.tensor({6, 1}, {7, 1}), flat);
   CHECK(flat == Floats{1.0F, 8.0F, 15.0F, 22.0F, 29.0F, 36.0F});
 }
@@ -70,7 +70,7 @@ TEST_CASE("a flat leaf does not stand for a tensor with gaps, or backwards") {
     if (strides[0] != 0) check_differ(memory, flat, with_gaps, words + "6, the destination is 2x3");
     CHECK(destination == Floats(6));
   }
-  // nor does a flat one with gaps stand for a matrix
+  // a flat leaf with gaps does not match a matrix either
   check_differ(memory, memory.tensor({6}, {2}), memory.tensor({2, 3}, {3, 1}, 20), words + "6, the destination is 2x3");
   check_differ(memory, memory.tensor({2, 3}, {3, 1}), memory.tensor({6}, {2}, 20), words + "2x3, the destination is 6");
 }

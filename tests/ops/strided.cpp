@@ -16,7 +16,7 @@ using headroom::Layout;
 
 namespace {
 
-/// The offsets of all elements in the order of a loop nest, counted through one by one.
+/// The offsets of all elements in the order of a loop nest, one by one.
 std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> offsets_of(const LoopNest& nest) {
   std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> offsets = {{0, 0}};
   for (int i = 0; i < nest.depth; ++i) {
@@ -32,7 +32,7 @@ std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> offsets_of(const LoopNest
   return offsets;
 }
 
-/// A tensor of random shape whose elements lie apart from each other, in memory of `span` elements; some strides negative.
+/// A tensor of random shape with gaps between its elements, in memory of `span` elements. Some strides are negative.
 struct RandomTensor {
   Layout layout;
   std::ptrdiff_t first = 0, span = 1;
@@ -59,7 +59,7 @@ std::vector<std::ptrdiff_t> random_shape(std::mt19937& random) {
   return shape;
 }
 
-/// A kernel that can be followed: destination = source * factor, or that added, in int32.
+/// A simple kernel: destination = source * factor, or += source * factor, in int32.
 template <bool Adds>
 void multiply(const Piece* first, const Piece* last, double factor, bool, Found& found) {
   for (const Piece* piece = first; piece != last; ++piece) {
@@ -72,7 +72,7 @@ void multiply(const Piece* first, const Piece* last, double factor, bool, Found&
   }
 }
 
-/// Elements [begin, end) of a pass over two random tensors of one shape, against the same by hand.
+/// Compares a pass over elements [begin, end) of two random tensors of one shape with a loop by hand.
 template <bool Adds>
 void check_pass(std::mt19937& random) {
   const auto shape = random_shape(random);

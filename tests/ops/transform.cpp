@@ -1,4 +1,4 @@
-// Whose elements a verb that returns a tree may take: those of a temporary that can be shown to own them, and nobody else's.
+// A verb that returns a tree may reuse the elements of a temporary, if it is known to own them, and no others.
 #include <headroom/headroom.hpp>
 
 #include <functional>
@@ -30,13 +30,13 @@ struct Pointers {
   Floats* bias;
   auto children() { return std::tie(*weight, *bias); }
 };
-/// Children that are members, which nobody can tell from the outside.
+/// Children that are members, which headroom cannot know.
 struct Members {
   Floats weight;
   int step = 0;
   auto children() { return std::tie(weight, step); }
 };
-/// Shares one child with its copies, and would share the other if it were not made anew.
+/// Shares one child with its copies. It would also share the other one if a new tree did not replace it.
 struct Mixed {
   std::shared_ptr<Floats> shared;
   Floats* pointer;
@@ -50,20 +50,20 @@ struct Layers {
   Floats* end() const { return first + count; }
   std::size_t size() const { return count; }
 };
-/// What HEADROOM_TREE names may lead anywhere.
+/// HEADROOM_TREE with expressions, which may lead to any object.
 struct Elsewhere {
   Pointers there;
   HEADROOM_TREE(Elsewhere, there.weight[0])
 };
 
-/// A tensor that cannot be walked if it lies on a device.
+/// A tensor that cannot be walked if it is on a device.
 struct OnDevice {
   Floats elements;
   bool is_here;
 };
 
-/// Both verbs, twice, on a temporary from `make`: each time the same result or the same error, and the user's `values`
-/// untouched.
+/// Runs both verbs twice on a temporary from `make`. Each time the result or the error is the same, and the user's `values` do
+/// not change.
 template <class Make>
 void check_never_taken(const Floats& values, const Make& make) {
   const Floats before = values;
@@ -125,7 +125,7 @@ TEST_CASE("a temporary of views, references or shared pointers is not the owner 
   check_never_taken(a, [&] { return std::map<int, std::reference_wrapper<Floats>>{{1, a}}; });
   check_never_taken(*shared, [&] { return std::shared_ptr<Floats>(shared); });
   check_never_taken(*shared, [&] { return std::vector<std::shared_ptr<Floats>>{shared}; });
-  using Both = std::variant<float, span<float>>;  // or a part of which is
+  using Both = std::variant<float, span<float>>;  // one alternative is a view
   check_never_taken(a, [&] { return std::tuple<Floats, Floats&>({1.0F}, a); });
   check_never_taken(a, [&] { return std::pair<Floats&, Floats>(a, {1.0F}); });
   check_never_taken(a, [&] { return std::vector<Both>{1.0F, span<float>(a)}; });

@@ -47,7 +47,7 @@ TEST_CASE("a scale that is no power of two divides: a rounded reciprocal would d
   CHECK(grads[4] == 1.0F);
   CHECK(report.max_abs == static_cast<double>(85.0F / 41.0F));
   volatile float reciprocal = 1.0F / 41.0F, product = 41.0F * reciprocal;
-  CHECK(product != 1.0F);  // so there is something to differ in
+  CHECK(product != 1.0F);  // so that the two ways differ
 }
 
 TEST_CASE("every scale that is a power of two multiplies by its exact reciprocal, its neighbours divide") {
@@ -143,7 +143,7 @@ TEST_CASE("what an unscaled tree holds that is not finite is found on request, f
   const std::vector<std::vector<half>> grads16 = {{half(1.0F)}, {half(2.0F), half(60000.0F)}};
   const auto good = headroom::unscale<float>(grads16, 1024.0F);
   CHECK_FALSE(good.find_nonfinite().has_value());
-  const auto narrow = headroom::unscale(grads16, 0.5F);  // 120000 is beyond fp16: what is stored is what counts
+  const auto narrow = headroom::unscale(grads16, 0.5F);  // 120000 is beyond fp16; the report describes the stored values
   const auto found = narrow.find_nonfinite();
   REQUIRE(found.has_value());
   CHECK(found->path == "[1]");
@@ -154,12 +154,12 @@ TEST_CASE("what an unscaled tree holds that is not finite is found on request, f
   CHECK(report.finite);
   support::set_bits(grads[0][0], headroom::binary32::quiet_nan_bits);
   const headroom::Unscaled<std::vector<std::vector<float>>> unread{grads, report};
-  CHECK_FALSE(unread.find_nonfinite().has_value());  // by the report
+  CHECK_FALSE(unread.find_nonfinite().has_value());  // the report says finite, so nothing is read
 }
 
 namespace {
 
-/// Correctly rounded: in double, which no flag makes a multiplication by a reciprocal of, and from there to Compute.
+/// Correctly rounded: divides in double, which no flag turns into a multiplication by a reciprocal, and rounds to Compute.
 template <class Compute, class In>
 Compute quotient_of(In value, float loss_scale) {
   using headroom::detail::hide_from_optimizer;
@@ -167,8 +167,8 @@ Compute quotient_of(In value, float loss_scale) {
       hide_from_optimizer(static_cast<double>(value) / hide_from_optimizer(static_cast<double>(loss_scale))));
 }
 
-/// Element by element, in the order of the roundings: the quotient to float (double where one side is double), the sum to the
-/// same, and that to the destination. Volatile, for no compiler may fuse them.
+/// Element by element, in the order of the roundings: the quotient to float (to double if one side is double), the sum
+/// likewise, and the result to the destination. Volatile, so that no compiler fuses them.
 template <class In, class Out>
 void accumulate_slowly(const std::vector<In>& source, std::vector<Out>& destination, float loss_scale) {
   using Compute = std::conditional_t<std::is_same_v<In, double> || std::is_same_v<Out, double>, double, float>;
@@ -207,7 +207,7 @@ void check_pair(std::mt19937& random) {
   }
 }
 
-/// Has its elements in the places that a pattern says, as a sparse matrix has.
+/// Has its elements in the places of a pattern, as a sparse matrix does.
 struct Patterned {
   int pattern;
   std::vector<float> values;
@@ -267,7 +267,7 @@ TEST_CASE("the report is of what is added, not of the sum") {
       CHECK_FALSE(report.finite);
       CHECK(bits_of(report.max_abs) == binary64::infinity_bits);
       CHECK(destination[0] == 2.0F);
-      CHECK(destination[39] == 2.0F);  // everything is done, whatever an earlier element held
+      CHECK(destination[39] == 2.0F);  // every element is added, also after Inf and NaN
     }
     const std::vector<float> source{1.0F};
     std::vector<float> destination{std::numeric_limits<float>::max()};
@@ -286,14 +286,14 @@ TEST_CASE("trees, tensors with strides, threads") {
   (void)accumulate_into(many, expected, 2.0F);
   CHECK(by_threads == expected);
   CHECK(by_threads.back() == 2.0F);
-  std::vector<float> self{1.0F, 2.0F};  // a leaf may be added to itself
+  std::vector<float> self{1.0F, 2.0F};  // a leaf may be its own destination
   CHECK(accumulate_into(self, self, 2.0F).max_abs == 1.0);
   CHECK(self == std::vector<float>{1.5F, 3.0F});
 }
 
 namespace {
 
-/// A 16-bit float of somebody else.
+/// A 16-bit float of another library.
 struct ForeignHalf {
   std::uint16_t stored;
 };

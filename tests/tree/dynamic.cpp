@@ -1,4 +1,4 @@
-// Tensors whose dtype is known at run time only, as those of libtorch are: branch_kind::dynamic, without a library.
+// Tensors whose dtype is known only at run time, as in libtorch: branch_kind::dynamic, without a library.
 
 #include <headroom/headroom.hpp>
 
@@ -23,11 +23,11 @@ using support::message_of;
 
 namespace {
 
-/// Elements of one of three types, which copies share; null is undefined.
+/// Elements of one of three types, which copies share. Null is an undefined array.
 struct Array {
   using Elements = std::variant<std::vector<float>, std::vector<half>, std::vector<int>>;
   std::shared_ptr<Elements> elements;
-  int scaled = 0;  // how often it has been made by scaling another
+  int scaled = 0;  // the number of `scaled` calls that led to it
 
   template <class T>
   Array(std::vector<T> values) : elements(std::make_shared<Elements>(std::move(values))) {}

@@ -1,4 +1,4 @@
-// What is known of a tree from its type: whether it owns its elements.
+// What the type of a tree tells: whether it owns its elements.
 #include <headroom/tree/facts.hpp>
 
 #include <headroom/dtype/float8.hpp>
@@ -80,7 +80,7 @@ template <Fact Expected, class... Ts>
 constexpr bool are_known() {
   return ((owns_elements_v<Ts> == (Expected == Fact::owns) && shares_elements_v<Ts> == (Expected == Fact::does_not)) && ...);
 }
-/// By itself, as a part of every kind of branch, and one level below.
+/// The type itself, as a part of every kind of branch, and one level below.
 template <class T, Fact Expected>
 constexpr bool is_known() {
   return are_known<Expected, T, T&&, std::tuple<T, Floats>, std::pair<Floats, T>, Member<T>, std::vector<T>, std::list<T>,

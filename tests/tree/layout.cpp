@@ -16,7 +16,7 @@ using headroom::detail::LoopNest;
 
 namespace {
 
-using Places = std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>>;  // of an element, in source and destination
+using Places = std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>>;  // offsets of an element in source and destination
 
 void add_places(Places& places, const std::vector<Dimension>& dimensions, std::size_t i, std::ptrdiff_t from,
                 std::ptrdiff_t to) {
@@ -80,7 +80,7 @@ TEST_CASE("a loop nest reaches the elements of both tensors, each with its own c
 
 TEST_CASE("dimensions without a gap between them are one") {
   CHECK(nest_of({{2, 12, 12}, {3, 4, 4}, {4, 1, 1}}).is_contiguous());
-  CHECK(nest_of({{4, 1, 1}, {2, 12, 12}, {3, 4, 4}}).is_contiguous());  // in any order that both have
+  CHECK(nest_of({{4, 1, 1}, {2, 12, 12}, {3, 4, 4}}).is_contiguous());  // in any order, if both have the same
   CHECK(nest_of({}).is_contiguous());
   CHECK_FALSE(nest_of({{3, 4, 1}, {4, 1, 3}}).is_contiguous());
   CHECK_FALSE(nest_of({{3, 2, 2}}).is_contiguous());

@@ -1,4 +1,4 @@
-// New trees like others, seen through cast: their type, their structure, elements of their own and everything else copied.
+// New trees like others, made by cast: their type, their structure, elements of their own, and copies of everything else.
 #include <headroom/tree/make_like.hpp>
 
 #include <headroom/headroom.hpp>
@@ -33,7 +33,7 @@ template <class Tree, class Expected>
 constexpr bool becomes = std::is_same_v<rebound_t<Tree, half>, Expected>;
 template <class T>
 using Vector = std::vector<T>;
-/// As libraries have it: with an integer among its parameters.
+/// A class template as libraries have it, with an integer among its parameters.
 template <class T, std::size_t Alignment = 64>
 struct Aligned : std::allocator<T> {
   template <class To>
@@ -67,10 +67,10 @@ static_assert(becomes<std::tuple<float, Vector<bool>, Vector<int>, std::string, 
 static_assert(becomes<support::Network<float>, support::Network<half>>);
 static_assert(becomes<Vector<support::Layer<float>>, Vector<support::Layer<half>>>);
 
-/// A tree of its own kind, with owners that cannot be copied.
+/// A recursive tree with owners that cannot be copied.
 struct Owners {
   std::unique_ptr<std::vector<float>> weight;
-  std::vector<std::unique_ptr<Owners>> next;  // this claims to be copyable
+  std::vector<std::unique_ptr<Owners>> next;  // std::is_copy_constructible says yes
   HEADROOM_TREE(Owners, weight, next)
 };
 struct Named {
@@ -97,19 +97,19 @@ struct References {
   HEADROOM_TREE(References, weight)
 };
 
-/// With an integer in its type, and a member that has a dtype of its own.
+/// Has an integer in its type, and a member with a dtype of its own.
 template <class T, int Width, bool Biased>
 struct Dense {
   std::array<T, Width> weight{};
   double loss_of_last_step = 0.0;
   std::optional<T> bias;
   int shape[2][3] = {};
-  std::string name;  // no child: neither walked nor in a tree of another dtype
+  std::string name;  // not a child: not walked, and not copied to another dtype
   HEADROOM_TREE(Dense, weight, loss_of_last_step, bias, shape)
 };
 static_assert(becomes<Dense<float, 3, true>, Dense<half, 3, true>>);
 
-/// A class template of its tensor.
+/// A class template over its tensor type.
 template <class Tensor>
 struct OfTensor {
   Tensor weight, bias;
@@ -126,7 +126,7 @@ struct Rebindable16 {
   int step = 0;
   HEADROOM_TREE(Rebindable16, weight, step)
 };
-// Already all half: itself, though it has no counterpart of another dtype.
+// All leaves are half already, so the type stays, though it has no counterpart of another dtype.
 static_assert(becomes<Rebindable16, Rebindable16>);
 
 }  // namespace
@@ -152,7 +152,7 @@ TEST_CASE("cast keeps the values and the structure of every container") {
   CHECK(std::get<std::vector<half>>(std::get<3>(narrow)) == std::vector<half>{half(6.0F)});
   CHECK(std::get<4>(narrow) == std::deque<half>{half(7.0F), half(8.0F)});
   CHECK(std::get<5>(narrow)[0] == std::vector<half>{half(9.0F)});
-  const float matrix[2][2] = {{1.0F, 2.0F}, {3.0F, 4.0F}};  // becomes std::arrays
+  const float matrix[2][2] = {{1.0F, 2.0F}, {3.0F, 4.0F}};  // becomes a std::array of std::arrays
   CHECK(cast<half>(matrix)[1][0] == half(3.0F));
   CHECK(cast<half>(std::unique_ptr<float>()) == nullptr);
   CHECK_FALSE(cast<half>(std::optional<float>()).has_value());
@@ -183,7 +183,7 @@ TEST_CASE("traits say what a struct becomes") {
   const auto narrow = cast<half>(Rebindable32{{1.0F, 2.0F}, 3});
   CHECK(narrow.weight == std::vector<half>{half(1.0F), half(2.0F)});
   CHECK(narrow.step == 3);
-  CHECK(cast<half>(narrow).weight == narrow.weight);  // which needs no counterpart
+  CHECK(cast<half>(narrow).weight == narrow.weight);  // needs no counterpart
 }
 
 TEST_CASE("owners that cannot be copied are copied in depth") {
@@ -240,7 +240,7 @@ TEST_CASE("integers are copied as they are") {
 }
 
 namespace {
-/// Takes elements by rvalue only.
+/// Accepts elements by rvalue only.
 template <class T>
 class Taking {
  public:

@@ -1,4 +1,4 @@
-// Paths, as they are written for people: the names of members, keys, indices.
+// Paths as text: the names of members, keys, indices.
 #include <headroom/headroom.hpp>
 
 #include <array>
@@ -15,7 +15,7 @@ using Paths = std::vector<std::string>;
 
 namespace {
 
-/// What HEADROOM_TREE names need not be members.
+/// HEADROOM_TREE may list expressions that are not members.
 struct Layers {
   std::array<float, 128> by_number{};
   float last = 1.0F;

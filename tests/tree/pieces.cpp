@@ -1,4 +1,4 @@
-// Tensors with gaps, in any order, walked by the verbs: every element once, nothing between them.
+// Verbs on tensors with gaps and any order of dimensions reach every element once, and nothing between them.
 #include <headroom/headroom.hpp>
 
 #include <cmath>
@@ -20,7 +20,7 @@ using support::Strided;
 
 namespace {
 
-constexpr std::ptrdiff_t base = 4000;  // of the first element, in a store that reaches far to both sides
+constexpr std::ptrdiff_t base = 4000;  // of the first element; the store has space on both sides
 constexpr float gap = -1.0F;
 
 struct Case {
@@ -46,7 +46,7 @@ const Case cases[] = {
     {"five dimensions", {2, 1, 2, 3, 2}, {60, 5, 30, 7, 3}},
 };
 
-/// A tensor of the case's layout, elements numbered from 1 in row-major order, in a store full of `gap`.
+/// A tensor of the case's layout in a store filled with `gap`. Elements are numbered from 1 in row-major order.
 template <class T>
 struct Filled {
   std::vector<T> store = std::vector<T>(2 * base, T(gap));
@@ -58,7 +58,7 @@ struct Filled {
   Filled(const Filled&) = delete;
   Filled& operator=(const Filled&) = delete;
 
-  /// Whether the elements are factor * (1, 2, 3, …), and all between them still `gap`.
+  /// Whether the elements are factor * (1, 2, 3, …), and everything between them is still `gap`.
   [[nodiscard]] bool holds(float factor) const {
     Filled expected({"", tensor.shape, tensor.strides});
     for (std::size_t i = 0; i < tensor.size(); ++i) expected.tensor.at(i) = T(factor * static_cast<float>(i + 1));
@@ -68,7 +68,7 @@ struct Filled {
 
 const headroom::ConstantLossScale two(2.0F);
 
-/// The reversed layout over the same shape: a matrix that is row major here is column major there.
+/// The reversed layout for the same shape: a row-major matrix becomes column-major.
 Case transposed(const Case& layout) {
   Case result{layout.name, layout.shape, std::vector<std::ptrdiff_t>(layout.shape.size())};
   std::ptrdiff_t stride = 2;
@@ -111,7 +111,7 @@ TEST_CASE("a strided tensor is only read by the verbs that read") {
       if (support::bits_of(element) == support::bits_of(gap)) support::set_bits(element, headroom::binary32::infinity_bits);
     }
     CHECK(headroom::all_finite(filled.tensor));
-    // At each element it is found.
+    // Inf is found at each element.
     std::size_t missed = 0;
     for (std::size_t i = 0; i < filled.tensor.size(); ++i) {
       const auto before = support::bits_of(filled.tensor.at(i));
@@ -154,12 +154,12 @@ TEST_CASE("a tensor that repeats elements is read, and refused where it would be
   CHECK_THAT(support::message_of([&] { two.scale_in_place(broadcast); }), says_so);
   CHECK_THAT(support::message_of([&] { headroom::cast_into(broadcast, broadcast); }), says_so);
   CHECK(store == std::vector<float>{1.0F, 2.0F, 3.0F});
-  // A stride of 0 says nothing where there is only one element.
+  // A stride of 0 does not matter if there is only one element.
   CHECK(support::message_of([&] { two.scale_in_place(Strided<float>{store.data(), {1, 3}, {0, 1}}); }) == "");
 }
 
 TEST_CASE("no tensor that reaches an element twice is written, and every view of a dense one is") {
-  // All shapes and strides of three dimensions within these bounds, against a set of the elements reached.
+  // All shapes and strides of three dimensions within these bounds, compared with a set of the elements that they reach.
   int written = 0;
   for (int code = 0; code < 3 * 3 * 3 * 17 * 17 * 17; ++code) {
     std::ptrdiff_t shape[3], stride[3];

@@ -1,4 +1,4 @@
-// The standard containers: which are leaves, which are branches and by what path, and which are passed by.
+// The standard containers: which are leaves, which are branches, with what paths, and which are skipped.
 #include <headroom/tree/std.hpp>
 
 #include <headroom/dtype/half.hpp>

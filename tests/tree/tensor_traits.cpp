@@ -1,4 +1,4 @@
-// Leaves: what a specialisation of tensor_traits says of them.
+// Leaves, and what a specialisation of tensor_traits says about them.
 #include <headroom/tree/tensor_traits.hpp>
 
 #include <headroom/headroom.hpp>
@@ -20,7 +20,7 @@ using headroom::detail::size_of;
 
 namespace users {
 
-/// As small as HEADROOM_TENSOR takes it.
+/// The least that HEADROOM_TENSOR needs.
 template <class T>
 class Tensor {
  public:
@@ -74,7 +74,7 @@ template <class Leaf>
 constexpr bool is_read_only = std::is_const_v<std::remove_pointer_t<decltype(data_of(std::declval<Leaf&>()))>>;
 static_assert(is_read_only<const Matrix> && is_read_only<const float> && is_read_only<const float[3]>);
 static_assert(!is_read_only<Matrix> && !is_read_only<float> && !is_read_only<std::vector<half>>);
-static_assert(is_read_only<span<const float>> && !is_read_only<const span<float>>);  // as const as what it looks at
+static_assert(is_read_only<span<const float>> && !is_read_only<const span<float>>);  // const follows the elements, not the span
 
 }  // namespace
 
@@ -102,7 +102,7 @@ TEST_CASE("HEADROOM_TENSOR makes a class template a leaf, and new ones of its si
   const float* const elements = tensor.data();
   CHECK(two.scale(tensor).data()[1] == 2.0F);
   CHECK(tensor.data()[1] == 1.0F);
-  CHECK(two.scale(std::move(tensor)).data() == elements);  // its copies own their elements, so a temporary is used itself
+  CHECK(two.scale(std::move(tensor)).data() == elements);  // its copies own their elements, so a temporary is reused
   CHECK(headroom::element_count(users::Layer<float>()) == 3);
   CHECK(headroom::cast<half>(users::Layer<float>()).weight.size() == 3);
 }

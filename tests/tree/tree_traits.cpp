@@ -43,13 +43,13 @@ class Private {
  private:
   float a_;
 };
-/// Views, as returned by value.
+/// Views, which children() returns by value.
 struct WithViews {
   float* data;
   std::size_t size;
   [[nodiscard]] auto children() const { return std::make_tuple(headroom::span<float>(data, size)); }
 };
-/// Every route at once: the specialisation counts first.
+/// Every route at once: the specialisation comes first.
 struct Everything {
   float traits = 1.0F, member = 2.0F, function = 3.0F, macro = 4.0F;
   auto children() { return std::tie(member); }
@@ -95,7 +95,7 @@ std::vector<float> values_of(Tree& tree) {
   });
   return values;
 }
-/// The same leaves, writable or const as the tree is.
+/// The same leaves, const if the tree is.
 template <class Tree>
 void check_paths(Tree tree, const Paths& expected) {
   CHECK(paths_of(tree) == expected);

@@ -1,5 +1,4 @@
-// The walk: what it meets, by what path, const where the tree is; and two trees side by side. Containers by themselves:
-// std.cpp.
+// The walk over one tree (leaves, paths, const) and over two trees side by side. std.cpp tests the containers one by one.
 #include <headroom/tree/visit.hpp>
 
 #include <headroom/dtype/half.hpp>
@@ -56,7 +55,7 @@ void check_differ(const Source& source, const Destination& destination, const st
   CHECK(message_of([&] { (void)pairs_of(source, destination); }) == "headroom: " + message);
 }
 
-/// Its copies throw: how a variant loses its value.
+/// Copies of it throw, which makes a variant lose its value.
 struct Throws {
   Throws() = default;
   Throws(const Throws&) { headroom::detail::throw_invalid_argument({"copied"}); }
@@ -65,24 +64,24 @@ struct Throws {
   HEADROOM_TREE(Throws, value)
 };
 
-/// A container of a user's own, with no more than a sequence needs.
+/// A user-defined container with no more than a sequence needs.
 template <class T>
 struct Ring : private std::deque<T> {
   using std::deque<T>::deque, std::deque<T>::begin, std::deque<T>::end, std::deque<T>::size, std::deque<T>::push_back;
 };
 int calls = 0;
 
-/// By a member function.
+/// With a member function.
 struct Member {
   Floats a, b;
   auto children() { return ++calls, std::tie(a, b); }
 };
-/// By a free function.
+/// With a free function.
 struct Function {
   Floats a, b;
 };
 auto children(Function& self) { return ++calls, std::tie(self.a, self.b); }
-/// By a specialisation.
+/// With a specialisation.
 struct Traits {
   Floats a, b;
 };
