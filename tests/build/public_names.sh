@@ -1,35 +1,64 @@
 #!/usr/bin/env bash
-# public_names.sh PROJECT: what is public is what docs/reference.md lists in the first columns of its tables: the names in the
-# namespaces headroom, headroom::kernel and headroom::presets, and the macros without DETAIL in their names. Adapters
-# are left out: each needs its library, and most only specialise what others declare.
+# public_names.sh PROJECT: docs/reference.md declares what the headers do. declarations.pl reads both.
+#
+# - Each declaration of the reference is in the header under which it stands, word for word.
+# - Each declaration of a header is in the reference: functions, classes, macros, and the members of a class that is shown with a body.
+#   Exceptions are overloads with an executor, comparisons, specialisations, `fields`, and members that BasicDynamicLossScale has too.
+#   Classes may be shown without their bases.
+# - Each name that clang sees in the namespaces headroom and headroom::presets is in the reference, and each macro without DETAIL in its
+#   name. Adapters are left out of this: each needs its library.
 set -euo pipefail
 export LC_ALL=C
 project=$1
 reference=$project/docs/reference.md
-compiler=$(command -v clang++ || command -v clang++-19) || { echo "Skipped: there is no clang++." && exit 77; }
+tests=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-(cd "$project/include" && find headroom -name '*.hpp' -not -path 'headroom/adapters/*' -not -path 'headroom/kernel/isa/*' |
-  sort | sed 's,.*,#include <&>,') >"$work/all.cpp"
-compile=("$compiler" -std=c++17 "-I$project/include" "$work/all.cpp")
-"${compile[@]}" -fsyntax-only -Xclang -ast-list -Xclang -ast-dump-filter -Xclang headroom:: >"$work/names"
-"${compile[@]}" -dM -E >"$work/macros"
-
-# The parameters of alias and variable templates are in no scope of their own, and clang lists them among the names.
-parameters='T|P|To|Tree|Type|Policy|Growth|Backoff|Refill'
-{
-  sed -nE 's/^headroom::(v[0-9][a-z0-9_]*::)?//p' "$work/names" | grep -vE '^(v[0-9][a-z0-9_]*|detail|shared_v1|boundary_v2)?(::.*)?$' |
-    grep -oE '^((kernel|presets)::)?[A-Za-z_0-9]+' | grep -vxE "kernel|presets|operator|boundary_v2|$parameters"
-  grep -oE '^#define HEADROOM_[A-Z0-9_]+' "$work/macros" | sed 's/#define //' | grep -v '^HEADROOM_DETAIL_'
-} | sort -u >"$work/found"
-
-# In the first column: `name`, `name`. The heads of the tables name folders and headers.
-sed -nE 's/^\| (`[^|]*`) \|.*/\1/p' "$reference" | grep -oE '`[^`]+`' | tr -d '`' | grep -vE '/$|\.hpp$' | sort >"$work/listed"
+(cd "$project/include/headroom" && find . -name '*.hpp' -not -path './kernel/isa/*' -printf '%P\n' | sort) >"$work/headers"
+while read -r header; do perl "$tests/declarations.pl" "$header" "$project/include/headroom"; done <"$work/headers" >"$work/declared"
+perl "$tests/declarations.pl" "$reference" >"$work/documented"
 
 faults=0
 fault() { printf '%s\n' "$1" && faults=$((faults + 1)); }
-while read -r name; do fault "$name is public, and not in docs/reference.md: put it into detail, or document it"; done < <(comm -13 "$work/listed" "$work/found")
-while read -r name; do fault "$name is in docs/reference.md, and not there, or twice"; done < <(comm -23 "$work/listed" "$work/found")
-echo "$faults faults"
+
+awk -F '\t' '
+  function place() { return $1 FS $2 FS without_base() }
+  function without_base() { return $4 ~ /^(template <.*> )?(class|struct) / ? cut($4) : $4 }
+  function cut(text) { sub(/ : .*/, "", text); return text }
+  function shown() { return ($2 == "" ? "" : $2 ": ") $4 }
+  FILENAME ~ /declared$/ && pass == 1 { exact[$0]; plain[place()]; next }
+  FILENAME ~ /documented$/ {
+    if (!($0 in exact) && !($4 == without_base() && place() in plain)) print "docs/reference.md has what " $1 " has not: " shown()
+    if ($0 in documented) print "docs/reference.md has this twice: " shown()
+    documented[$0]; known[place()]; has_body[$1, $2]; next
+  }
+  $2 != "" && !(($1, $2) in has_body) { next }
+  $3 ~ /^(fields|not_specialized|std|operator [=!<>].*|~.*)$/ || $4 ~ /const Executor&/ || $4 ~ /^template <.*> (class|struct) [a-zA-Z_0-9]+</ { next }
+  { generic = $4; gsub($2, "BasicDynamicLossScale", generic) }
+  $2 != "" && ("policy/dynamic.hpp" FS "BasicDynamicLossScale" FS generic) in known { next }
+  !(place() in known) { print $1 " has what docs/reference.md has not: " shown() }
+' pass=1 "$work/declared" "$work/documented" pass=2 "$work/declared" >"$work/differences"
+while IFS= read -r difference; do fault "$difference"; done <"$work/differences"
+
+compiler=$(command -v clang++ || command -v clang++-19 || true)
+if [[ -n $compiler ]]; then
+  grep -v '^adapters/' "$work/headers" | sed 's,.*,#include <headroom/&>,' >"$work/all.cpp"
+  compile=("$compiler" -std=c++17 "-I$project/include" "$work/all.cpp")
+  "${compile[@]}" -fsyntax-only -Xclang -ast-list -Xclang -ast-dump-filter -Xclang headroom:: >"$work/names"
+  "${compile[@]}" -dM -E >"$work/macros"
+  # The parameters of alias and variable templates are in no scope of their own, and clang lists them among the names.
+  parameters='T|P|To|Tree|Type|Policy|Growth|Backoff|Refill'
+  {
+    sed -nE 's/^headroom::(v[0-9][a-z0-9_]*::)?//p' "$work/names" | grep -vE '^(v[0-9][a-z0-9_]*|detail|shared_v1|boundary_v2)?(::.*)?$' |
+      sed 's/^presets:://' | grep -oE '^[A-Za-z_0-9]+' | grep -vxE "presets|operator|$parameters"
+    grep -oE '^#define HEADROOM_[A-Z0-9_]+' "$work/macros" | sed 's/#define //' | grep -v '^HEADROOM_DETAIL_'
+  } | sort -u >"$work/found"
+  awk -F '\t' '$1 !~ /^adapters/ && ($2 == "" || $2 == "presets") { print $3 }' "$work/documented" | sort -u >"$work/listed"
+  while read -r name; do fault "$name is public, and not in docs/reference.md: put it into detail, or document it"; done < <(comm -13 "$work/listed" "$work/found")
+  while read -r name; do fault "$name is in docs/reference.md, and clang does not see it"; done < <(comm -23 "$work/listed" "$work/found")
+else
+  echo "Without clang++, names are taken from the text of the headers alone."
+fi
+echo "$(wc -l <"$work/documented") declarations, $faults faults"
 ((faults == 0))

@@ -10,6 +10,7 @@
 # sh     Goes through in a copy of the project with train.cpp in it; $HOME is empty, and pkg-config and CMake find headroom installed.
 #        Of a line `bash SCRIPT ...` the script must be there; it is not run. What installs headroom and asks pkg-config for it goes
 #        through a second time for headroom::compiled.
+# c++    Declarations, which tests/build/public_names.sh compares with the headers.
 # python, other text, and what has no language: not tested.
 set -euo pipefail
 document=$1 line=$2 build=$3
