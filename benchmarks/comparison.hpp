@@ -9,19 +9,19 @@
 #include <string>
 #include <vector>
 
-// Google Benchmark, with one table at the end: a line for each work, done by headroom and by somebody else; milliseconds, and
-// how many times as fast headroom is.
+// Google Benchmark with one table at the end: a line for each work, with the milliseconds of headroom and of another contender,
+// and the ratio.
 
 namespace benchmarks {
 
-/// Registers `run`: `work` done by `contender`. What counts is the processor's time: these runs are long enough that others get
-/// the processor in between.
+/// Registers `run`: `work` done by `contender`. It measures CPU time, because other processes get the CPU during runs this
+/// long.
 inline void add_contender(const std::string& work, const std::string& contender,
                           const std::function<void(benchmark::State&)>& run) {
   benchmark::RegisterBenchmark((work + '|' + contender).c_str(), run)->MeasureProcessCPUTime()->Unit(benchmark::kMillisecond);
 }
 
-/// Gathers the repetitions; prints nothing but the table at the end.
+/// Collects the repetitions. Prints only the table at the end.
 class Comparison : public benchmark::BenchmarkReporter {
  public:
   explicit Comparison(std::string other) : other_(std::move(other)) {}

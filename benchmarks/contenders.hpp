@@ -20,15 +20,15 @@
 #include "torch.hpp"
 #endif
 
-// What headroom's kernels are measured against. The limits do less than the work asked for: what memory and the conversion
-// instructions allow. The others do the same work as somebody would write it who has no headroom.
+// What headroom's kernels are compared with. The limits do less than the whole work: they show what memory and the conversion
+// instructions allow. The others do the same work, as a user writes it without headroom.
 
 namespace contenders {
 
 using headroom::bfloat16;
 using headroom::half;
 
-// ---- limits: compiled for AVX2, whatever the flags; elsewhere whatever the compiler makes of the plain loops ----
+// ---- limits: compiled for AVX2 on x86, whatever the flags; plain loops elsewhere ----
 
 #if HEADROOM_DETAIL_HAS_X86
 #define BENCHMARK_TARGET __attribute__((target("avx2,f16c"), noinline))
@@ -149,7 +149,7 @@ struct eigen_scalar<bfloat16> {
 template <class T>
 using EigenArray = Eigen::Array<typename eigen_scalar<T>::type, Eigen::Dynamic, 1>;
 
-/// The same memory as Eigen's type with the same bits.
+/// The same memory as Eigen's type of the same bits.
 template <class T>
 auto eigen(T* values, std::size_t n) {
   using Scalar = typename eigen_scalar<T>::type;

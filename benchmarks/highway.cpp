@@ -1,4 +1,4 @@
-// Google's Highway at the same work: the loops that one writes with it, compiled for every instruction set that it knows.
+// The same work with Google's Highway, compiled for every instruction set that it supports.
 #include "highway.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -25,7 +25,7 @@ inline void store(Floats, hn::Vec<Floats> value, T* destination) {
   hn::StoreU(hn::DemoteTo(d, value), d, destination);
 }
 
-/// n is a multiple of every register's size.
+/// n is a multiple of every register's number of lanes.
 template <class In, class Out>
 bool unscale(const In* source, Out* destination, std::size_t n, float inverse_scale) {
   const Floats d;

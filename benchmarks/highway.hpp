@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <headroom/headroom.hpp>
 
-// Loops written with Google's Highway, which chooses the instruction set at run time, too. n is a multiple of 64.
+// Loops with Google's Highway, which also chooses the instruction set at run time. n is a multiple of 64.
 
 namespace contenders {
 

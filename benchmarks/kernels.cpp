@@ -1,6 +1,5 @@
-// The kernels against the limits of the machine and against other ways to do the same work, over sizes from the first cache to
-// memory, in one process, one thread, and in random order. Prints a table of GB/s read and written (medians), and writes it for
-// plot_kernels.gp.
+// The kernels beside the limits of the machine and other ways to do the same work: sizes from the first-level cache to memory,
+// one process, one thread, random order. Prints a table of GB/s read and written (medians), and writes it for plot_kernels.gp.
 //
 //   benchmark_kernels table.tsv [flags of Google Benchmark]
 
@@ -21,7 +20,7 @@ using headroom::span;
 constexpr std::size_t most_bytes = std::size_t{256} << 20;
 const std::vector<std::size_t> sizes = {8U << 10, 64U << 10, 512U << 10, 4U << 20, 32U << 20, most_bytes};
 
-/// Ones, as many as anybody needs, and as much memory to write to.
+/// Ones for all sizes, and as much memory to write to.
 template <class T>
 std::vector<T>& ones() {
   static std::vector<T> values(most_bytes / sizeof(T), T(1.0F));
@@ -33,13 +32,14 @@ std::vector<T>& target() {
   return values;
 }
 
-/// Multiplication by 1 leaves the ones what they are; the compiler does not know.
+/// A multiplication by 1 keeps the ones, and the compiler does not know the factor.
 float inverse_scale() {
   static volatile float one = 1.0F;
   return one;
 }
 
-/// One line of the table: `work` done by `contender`, for `n` elements that are `bytes` each, read and written together.
+/// Adds a line of the table: `work` done by `contender` for each size. Each element is `bytes_per_element`, read and written
+/// together.
 void add(const std::string& work, const std::string& contender, std::size_t bytes_per_element,
          const std::function<void(std::size_t)>& run) {
   for (const std::size_t bytes : sizes) {
@@ -48,7 +48,7 @@ void add(const std::string& work, const std::string& contender, std::size_t byte
   }
 }
 
-/// headroom on every instruction set that this CPU has. One that was chosen stays so until the next contender chooses.
+/// headroom on every instruction set of this CPU. force_isa remains in effect until the next contender calls it.
 void add_headroom(const std::string& work, std::size_t bytes_per_element, const std::function<void(std::size_t)>& run) {
   for (const headroom::Isa isa : headroom::available_isas()) {
     add(work, std::string("headroom ") + to_string(isa), bytes_per_element, [=](std::size_t n) {
@@ -91,7 +91,7 @@ void add_in_place(const std::string& dtype) {
 #endif
 }
 
-/// Numbers of fp16 that are subnormal, as many unscaled gradients are: they take the slower of two ways.
+/// Subnormal fp16 numbers, as many scaled gradients are: conversions of these are slower.
 void add_subnormal_halves() {
   static std::vector<half> values(most_bytes / sizeof(half), half(0x1p-20F));
   const std::string work = "unscale fp16 in place, subnormal";
@@ -133,7 +133,7 @@ void add_widening(const std::string& dtype) {
 #endif
 }
 
-/// Reads both and writes one; the limit neither scales nor checks.
+/// Reads both and writes one. The limit neither scales nor checks.
 template <class T>
 void add_accumulation(const std::string& dtype) {
   const std::string work = "accumulate " + dtype + " into float";
@@ -228,7 +228,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s table.tsv [flags of Google Benchmark]\n", argv[0]);
     return 1;
   }
-  // Memory is got here, and not while something is measured.
+  // Allocates the memory here, not during a measurement.
   for (const void* memory :
        {static_cast<const void*>(ones<float>().data()), static_cast<const void*>(ones<half>().data()),
         static_cast<const void*>(ones<bfloat16>().data()), static_cast<const void*>(target<float>().data()),

@@ -1,5 +1,5 @@
-// What it costs that ranks decide together: microseconds of a reduction by MpiReducer, of other ways to the same decision, and
-// of the least that MPI can do. Prints a column of a table; with the argument `names`, also what stands before it.
+// The cost of a common decision of ranks: microseconds of a reduction by MpiReducer, of other ways to the same decision, and of
+// the cheapest MPI call. Prints a column of a table; with the argument `names`, also the first columns.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -18,7 +18,7 @@ struct Way {
   std::function<void()> decide;
 };
 
-// Microseconds a call, on the slowest rank; the median of many rounds, between which the ranks wait for each other.
+// Microseconds for each call on the slowest rank: the median of many rounds, with a barrier between them.
 double microseconds(const Way& way, int calls) {
   constexpr int rounds = 51;
   std::vector<double> times;
@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
            MPI_Allreduce(here, all, 4, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
          }},
         {"MPI_Allgather of 32 bytes",
-         [&] {  // as an engine without operations of one's own has to
+         [&] {  // for an engine without user-defined reductions
            const char here[32] = {};
            MPI_Allgather(here, 32, MPI_BYTE, messages.data(), 32, MPI_BYTE, MPI_COMM_WORLD);
          }},
@@ -69,7 +69,7 @@ int main(int argc, char** argv) {
            }
          }},
     };
-    // %.0s prints nothing of the name.
+    // %.0s prints nothing.
     const bool prints_names = argc > 1 && std::strcmp(argv[1], "names") == 0;
     if (rank == 0) std::printf(prints_names ? "%-40s%11d\n" : "%.0s%11d\n", "Microseconds of a decision, by ranks", size);
     for (const Way& way : ways) {

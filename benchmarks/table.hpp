@@ -13,13 +13,13 @@
 #include <utility>
 #include <vector>
 
-// Google Benchmark, with one table at the end: a block for each work, a line for each contender, a column for each size;
-// medians of the repetitions.
+// Google Benchmark with one table at the end: a block for each work, a line for each contender, a column for each size. Figures
+// are medians of the repetitions.
 
 namespace benchmarks {
 
-/// Registers `run`: `work` done by `contender` at one `size`, for which it reads and writes `bytes` in all; `times` in a row
-/// where it is too short for the clock.
+/// Registers `run`: `work` done by `contender` at one `size`, reading and writing `bytes` together. `run` does the work `times`
+/// times if once is too short for the clock.
 inline void add(const std::string& work, const std::string& contender, std::size_t size, std::size_t bytes,
                 const std::function<void()>& run, int times = 1) {
   const auto measure = [=](benchmark::State& state) {
@@ -42,10 +42,10 @@ inline std::string size_text(std::size_t bytes) {
   return std::to_string(bytes >> 20) + " MiB";
 }
 
-/// Gathers the repetitions; prints nothing but the table at the end.
+/// Collects the repetitions. Prints only the table at the end.
 class Table : public benchmark::BenchmarkReporter {
  public:
-  /// With a `reference`, a contender, the others' figures are ratios to its.
+  /// With a `reference`, the figures of the other contenders are ratios to it.
   explicit Table(Unit unit, std::string reference = "") : unit_(unit), reference_(std::move(reference)) {}
 
   bool ReportContext(const Context&) override { return true; }
@@ -63,7 +63,7 @@ class Table : public benchmark::BenchmarkReporter {
       figures_[{line, size}].push_back(unit_ == Unit::nanoseconds ? nanoseconds : run.counters.at("bytes_per_second") / 1e9);
     }
   }
-  /// To the terminal, and as blocks of tab-separated columns: sizes, then a column for each contender.
+  /// Prints the table, and writes it as blocks of tab-separated columns: sizes, then a column for each contender.
   void print(const std::string& file) {
     std::ofstream tsv(file);
     std::sort(lines_.begin(), lines_.end());

@@ -1,4 +1,4 @@
-// libtorch at the same work, as a training loop in C++ writes it: by its tensor operations, one thread.
+// The same work with libtorch's tensor operations, as a training loop in C++ does it, on one thread.
 #include "torch.hpp"
 
 #include <torch/torch.h>

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <headroom/headroom.hpp>
 
-// libtorch's tensor operations on plain memory; apart from the rest, because its headers take a minute to compile.
+// libtorch's tensor operations on plain memory. Separate from the rest, because its headers take a minute to compile.
 
 namespace contenders {
 

@@ -1,7 +1,7 @@
 // headroom beside the fused operators of torch 2, on the gradients of 100 tensors of 100,000 elements, in one process, one
-// thread and random order: unscaling, norms, clipping, and whole steps of AdamW. torch's side is what torch.amp.GradScaler,
-// torch.nn.utils.clip_grad_norm_ and torch.optim.AdamW(fused=True) call, without Python around it. Prints a table; ends with
-// an error before it if both do not come to the same results.
+// thread and random order: unscaling, norms, clipping, and whole steps of AdamW. torch's side calls what torch.amp.GradScaler,
+// torch.nn.utils.clip_grad_norm_ and torch.optim.AdamW(fused=True) call, without Python. If the results of both sides differ,
+// it ends with an error. Otherwise it prints a table.
 //
 //   benchmark_torch_fused [flags of Google Benchmark]
 
@@ -28,7 +28,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-/// What gradients are clipped to. The norm of ten million normal numbers is 3162.
+/// The norm to clip to. The norm of ten million normal numbers is 3162.
 constexpr double max_norm = 3000.0;
 
 Tensors normal_tensors() {
@@ -46,13 +46,13 @@ Tensors copied(Tensors tensors) {
   return tensors;
 }
 
-/// Gradients that are made anew before each run, so that runs neither overflow nor vanish, and all find the same.
+/// Makes the gradients anew before each run, so that they neither overflow nor vanish and are the same in all runs.
 class Gradients {
  public:
   explicit Gradients(Tensors originals) : originals_(std::move(originals)), current_(copied(originals_)) {}
   Tensors& times(double factor) {
     at::_foreach_copy_(current_, originals_);
-    at::_foreach_mul_(current_, factor);  // a pass of its own: from here on the caches have what they have room for
+    at::_foreach_mul_(current_, factor);  // a separate pass, so that the caches are in the same state for all
     return current_;
   }
   [[nodiscard]] Tensors& current() { return current_; }
@@ -141,23 +141,23 @@ class AdamW {
 struct Contender {
   SharedGradients gradients;
   std::function<double(Tensors& gradients)> run;
-  std::function<Tensors()> result;  // what it has left behind
+  std::function<Tensors()> result;  // the tensors that it has changed
 };
-/// A line of the table. Gradients are `factor` times what they were before.
+/// A line of the table. Gradients are multiplied by `factor` before each run.
 struct Work {
   std::string name;
   double factor;
   Contender headroom, torch;
 };
 
-/// What rounding may do; torch rounds even the norms of tensors to their dtype.
+/// The tolerance for rounding. torch rounds even the norms of tensors to their dtype.
 struct Tolerance {
   double relative, absolute;
 };
-/// Whether both come to the same.
+/// Whether both sides have the same results.
 bool agree(const Work& work, const Tolerance& tolerance) {
   const auto outcome = [&](const Contender& contender) {
-    double number = 0.0;  // three steps, for in the first one the bias corrections cancel what they correct
+    double number = 0.0;  // three steps, because in the first one the bias corrections cancel
     for (int step = 0; step < 3; ++step) number = contender.run(contender.gradients->times(work.factor));
     Tensors all = contender.result();
     all.push_back(at::scalar_tensor(number, at::kDouble));
@@ -181,7 +181,7 @@ void add(const Work& work, const std::string& name, const Contender& contender) 
   });
 }
 
-/// Ends the program if they do not agree.
+/// Ends the program if the results differ.
 void add_checked(const Work& work, const Tolerance& tolerance) {
   if (!agree(work, tolerance)) {
     std::fprintf(stderr, "%s: headroom and torch do not come to the same\n", work.name.c_str());
@@ -191,7 +191,7 @@ void add_checked(const Work& work, const Tolerance& tolerance) {
   add(work, "torch", work.torch);
 }
 
-/// What is done to gradients alone.
+/// Work on the gradients alone.
 std::vector<Work> gradient_works(const std::string& dtype, const SharedGradients& gradients) {
   std::vector<Work> all;
   const auto add = [&](const std::string& name, double factor, auto headroom, auto torch) {
@@ -216,14 +216,14 @@ std::vector<Work> gradient_works(const std::string& dtype, const SharedGradients
   return all;
 }
 
-/// Whole steps, with float weights. torch takes gradients of their dtype alone, so it gets floats.
+/// Whole steps with float weights. torch takes gradients of the weights' dtype only, so it gets floats.
 std::vector<Work> step_works(const std::string& dtype, const SharedGradients& ours, const SharedGradients& theirs) {
   std::vector<Work> all;
   for (const bool clips : {true, false}) {
     const auto optimizer = std::make_shared<by_headroom::AdamW>(ours->current());
     const auto scaler = std::make_shared<headroom::GradScaler<>>(2.0);
     const auto step = [=](Tensors&) {
-      benchmark::DoNotOptimize(scaler->scale(1.0F));  // else these would be the gradients of the step before
+      benchmark::DoNotOptimize(scaler->scale(1.0F));  // starts a new iteration
       const double norm = clips ? scaler->unscale_and_clip_(*optimizer, max_norm).norm : 0.0;
       (void)scaler->step(*optimizer);
       scaler->update(2.0);
@@ -231,7 +231,7 @@ std::vector<Work> step_works(const std::string& dtype, const SharedGradients& ou
     };
     const auto fused = std::make_shared<by_torch::AdamW>(theirs->current());
     const auto torch_step = [=](Tensors& gradients) {
-      // Unless they are to be clipped, GradScaler only looks at them, which costs as much, and AdamW unscales them.
+      // Without clipping, GradScaler only checks the gradients, which costs as much, and AdamW unscales them.
       const at::Tensor found_inf = by_torch::unscale(gradients, clips ? 2.0 : 1.0);
       const double norm = clips ? by_torch::clip(gradients) : 0.0;
       fused->step(gradients, found_inf, clips ? std::nullopt : std::optional<at::Tensor>(at::full({}, 2.0)));

@@ -1,5 +1,5 @@
-// What is around the kernels: calls on a few elements, trees of many small leaves, one large leaf on several threads, streaming
-// stores of leaves of all sizes. Tables of medians: nanoseconds, GB/s read and written, ratios.
+// The cost around the kernels: calls on a few elements, trees of many small leaves, one large leaf on several threads,
+// streaming stores of leaves of all sizes. Tables of medians: nanoseconds, GB/s read and written, ratios.
 //
 //   benchmark_trees calls.tsv threads.tsv streaming.tsv [flags of Google Benchmark]
 
@@ -23,7 +23,7 @@
 
 namespace {
 
-/// A scale of 1 leaves the ones what they are; the compiler does not know.
+/// A scale of 1 keeps the ones, and the compiler does not know it.
 float inverse_scale() {
   static volatile float one = 1.0F;
   return one;
@@ -32,7 +32,7 @@ const headroom::ConstantLossScale policy(inverse_scale());
 
 // ---- calls ----
 
-/// `calls` in a row are one run, for the clock is too coarse for one.
+/// A run is `calls` calls, because the clock is too coarse for one.
 constexpr int calls = 64;
 
 void add_call(const std::string& work, const std::string& contender, std::size_t size, const std::function<void()>& run,
@@ -69,7 +69,7 @@ struct EmptyOptimizer {
   std::vector<std::vector<float>>& gradients() { return leaves; }
   void step() {}
 };
-/// An iteration of a GradScaler around it: the loss is scaled, the gradients are unscaled and checked, the scale is adjusted.
+/// A GradScaler iteration around it: scale the loss, unscale and check the gradients, adjust the scale.
 void add_step() {
   const auto optimizer = std::make_shared<EmptyOptimizer>();
   const auto scaler = std::make_shared<headroom::GradScaler<headroom::ConstantLossScale>>(policy);
@@ -121,7 +121,7 @@ void add_leaves(std::size_t leaves, std::size_t size) {
 
 // ---- threads ----
 
-/// What parallel(n) would be without threads that wait for work.
+/// parallel(n) as it would be if each call started its threads.
 struct ThreadsPerCall {
   static constexpr std::size_t concurrency() { return 2; }
   template <class Task>
@@ -134,7 +134,7 @@ struct ThreadsPerCall {
 };
 
 #if BENCHMARK_TBB
-/// Any pool of threads becomes an executor like this.
+/// An executor made of a thread pool.
 class TbbExecutor {
  public:
   explicit TbbExecutor(int n_threads) : arena_(n_threads) {}
@@ -183,7 +183,7 @@ void add_stores(const std::string& work, std::size_t size, std::size_t elements,
                 const Destination& destination) {
   const int times = static_cast<int>(elements);
   const auto streams = [=] { benchmark::DoNotOptimize(policy.unscale_into(*source, *destination).finite); };
-  const auto stores = [=] {  // as in trees that are too small for streaming stores
+  const auto stores = [=] {  // as in trees that are too small to stream
     headroom::detail::Plan plan;
     headroom::detail::make_plan<headroom::detail::UnscaleOps, headroom::detail::Access::into>(plan, std::as_const(*source),
                                                                                               *destination);
@@ -194,7 +194,7 @@ void add_stores(const std::string& work, std::size_t size, std::size_t elements,
   add_call(work, ordinary, size, stores, times);
 }
 
-/// Elements for leaves that are some bytes apart, as an allocator puts them; all of one dtype in the same memory.
+/// Elements for leaves with some bytes between them, as an allocator places them. All leaves of a dtype share the memory.
 template <class T, bool IsDestination>
 T* leaf_at(std::size_t i, std::size_t size, std::size_t total) {
   static std::vector<T> elements(2 * total, T(1.0F));
@@ -213,7 +213,7 @@ void add_streaming(const std::string& work) {
     }
     add_stores(work + ", leaves of as many", size, total / size * size, source, destination);
   }
-  // Blocks of a matrix: their columns are apart from each other.
+  // Blocks of a matrix: there are gaps between their columns.
   using Stride = Eigen::OuterStride<>;
   using From = Eigen::Map<Eigen::Matrix<In, Eigen::Dynamic, Eigen::Dynamic>, 0, Stride>;
   using To = Eigen::Map<Eigen::Matrix<Out, Eigen::Dynamic, Eigen::Dynamic>, 0, Stride>;
@@ -230,7 +230,7 @@ void add_streaming(const std::string& work) {
   }
 }
 
-/// Runs what has been registered since the last time.
+/// Runs the benchmarks registered since the last call.
 void run_table(benchmarks::Unit unit, const char* title, const char* file, const char* reference = "") {
   benchmarks::Table table(unit, reference);
   benchmark::RunSpecifiedBenchmarks(&table);

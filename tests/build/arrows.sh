@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Which room may include which, and what else the headers keep to. `bash arrows.sh include/headroom` prints each line that does not.
+# Which module may include which, and other rules for headers. `bash arrows.sh include/headroom` prints each line that breaks
+# one.
 set -euo pipefail
 cd "$1"
 
-# What a room reaches by the arrows of the architecture; only kernel/ reaches kernel/isa. A room may also include itself, except
-# adapters/: an adapter knows one library and no other adapter.
+# What a module may include, by the arrows of the architecture. Only kernel/ includes kernel/isa. A module may also include
+# itself, except adapters/: an adapter knows one library and no other adapter.
 base="config.hpp report.hpp detail"
 declare -A may_include=(
   [version.hpp]=""
@@ -32,8 +33,9 @@ fault() {
   faults=$((faults + 1))
 }
 
-# A header's room is its folder, or itself where it lies at the top; the loops are a room too, which each instruction set includes.
-room_of() {
+# A header's module is its folder, or the header itself at the top level. The loops are a module, too: each instruction set
+# includes them.
+module_of() {
   case $1 in
     kernel/boundary.hpp | kernel/isa.hpp) echo "$1" ;;
     kernel/*.inl) echo kernel/kernels.inl ;;
@@ -42,7 +44,7 @@ room_of() {
   esac
 }
 
-# The project's headers that file $1 includes, each as "line path", the path relative to include/headroom.
+# The project's headers that file $1 includes, each as "line path". Paths are relative to include/headroom.
 own_includes() {
   grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*("|<headroom/)' "$1" | while IFS= read -r line; do
     path=$(sed -E 's/.*include[[:space:]]*["<]([^">]*)[">].*/\1/' <<<"$line")
@@ -55,22 +57,22 @@ own_includes() {
 }
 
 check_includes() {
-  local file=$1 room number path target
-  room=$(room_of "$file")
-  if [[ ! -v may_include[$room] ]]; then
-    fault "$file: no room of this name"
+  local file=$1 module number path target
+  module=$(module_of "$file")
+  if [[ ! -v may_include[$module] ]]; then
+    fault "$file: no module of this name"
     return
   fi
   while read -r number path; do
     [[ -n $path ]] || continue
     [[ -f $path ]] || fault "$file:$number: no such header: $path"
-    target=$(room_of "$path")
-    if [[ $target == "$room" && $room != adapters ]]; then continue; fi
-    [[ " ${may_include[$room]} " == *" $target "* ]] || fault "$file:$number: $room may not include $target ($path)"
+    target=$(module_of "$path")
+    if [[ $target == "$module" && $module != adapters ]]; then continue; fi
+    [[ " ${may_include[$module]} " == *" $target "* ]] || fault "$file:$number: $module may not include $target ($path)"
   done < <(own_includes "$file")
 }
 
-# Prints the lines of $1 that match the pattern $2 outside // comments, each as "number:line".
+# Prints the lines of $1 whose code matches the pattern $2, each as "number:line". Ignores // comments.
 code_matching() { sed -E 's,//.*,,' "$1" | grep -nE "$2" || true; }
 
 check_code() {
@@ -80,7 +82,7 @@ check_code() {
   done < <(code_matching "$file" "$pattern")
 }
 
-# The umbrella is a sorted list of the project's headers and nothing else, and has no adapter in it.
+# The umbrella is a sorted list of the project's headers without adapters, and nothing else.
 check_umbrella() {
   local own line list
   own='^[[:space:]]*($|#[[:space:]]*(pragma once|ifndef HEADROOM_|define HEADROOM_|endif|include[[:space:]]*("|<headroom/)))'
@@ -97,7 +99,7 @@ while IFS= read -r file; do
   check_code "$file" 'std::(cout|cerr|clog)|\b(f|v|vf)?printf[[:space:]]*\(|\bputs[[:space:]]*\(' "library code does not print"
   [[ $file == detail/* ]] || check_code "$file" '\b(exit|abort)[[:space:]]*\(' "library code does not exit"
   [[ $file == kernel/isa[./]* ]] || check_code "$file" 'include.*<(immintrin|x86intrin|cpuid|arm_neon)\.h>' "SIMD outside kernel/isa"
-  # These cost every unit that includes the umbrella; with most of them a few lines of our own do.
+  # Every unit that includes the umbrella pays for these. A few lines of our own replace most of them.
   [[ $file =~ ^(adapters/|observe/|ops/executor\.hpp|training/async_grad_scaler\.hpp|state/text\.hpp) ]] ||
     check_code "$file" 'include.*<(iterator|numeric|iostream|sstream|charconv|chrono|thread|mutex|future|regex)>' "a heavy header of the standard library"
   [[ $file == headroom.hpp ]] || check_includes "$file"

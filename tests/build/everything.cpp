@@ -43,18 +43,18 @@ double every_policy(Tree<headroom::half>& tree) {
          step(headroom::HysteresisScale(), tree).loss_scale();
 }
 
-/// Growth to Inf is refused: the edges of float are right under flags that make floats of double literals, too.
+/// Growth to Inf is refused. The limits of float are right even under flags that make double literals floats.
 static_assert(headroom::presets::torch(0x1p125, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p125F);
 static_assert(headroom::presets::torch(0x1p125, 7.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
 
-/// What is seen of every dtype.
+/// Uses every dtype.
 std::string every_histogram(Tree<headroom::half>& halves, Tree<double>& doubles) {
   const auto histogram = headroom::exponent_histogram(halves) + headroom::exponent_histogram(doubles);
   return headroom::histogram_text(histogram) +
          std::to_string(histogram.shares<headroom::bfloat16>(histogram.recommended_scale<headroom::half>()).underflow_share());
 }
 
-/// Every preset, as text and back, resumed, simulated.
+/// Every preset: to text and back, resumed, simulated.
 float every_state(Tree<headroom::half>& tree) {
   float sum = step(headroom::AnyLossScale(), tree).loss_scale();
   for (const char* name : {"jmp", "megatron", "apex", "deepspeed", "cerebras_fp16", "fairseq"}) {

@@ -1,4 +1,4 @@
-// Makes a program of everything.cpp.
+// Makes everything.cpp a program.
 double every_dtype();
 
 int main() { return every_dtype() > 0.0 ? 0 : 1; }

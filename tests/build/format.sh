@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every C++ file is as clang-format 14 lays it out; skipped (77) where that version is missing, since others differ.
+# Checks every C++ file with clang-format 14. Without that version it is skipped (77), because others format differently.
 set -euo pipefail
 cd "$1"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# header_alone.sh HEADER [FLAG ...]: HEADER compiles with nothing before it, and twice, with the last of $COMPILERS and in the newest
-# standard, or $STANDARD: there the standard library includes least by itself. (The oldest is that of all tests.)
+# header_alone.sh HEADER [FLAG ...]: compiles HEADER with nothing before it, and twice, by the last of $COMPILERS and in the
+# newest standard, or $STANDARD. There the standard library includes least by itself. (All tests use the oldest standard.)
 set -euo pipefail
 header=$1
 shift

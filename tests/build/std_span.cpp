@@ -1,4 +1,4 @@
-// A std::span is a leaf, whether <span> comes after headroom, as here, or before.
+// A std::span is a leaf, whether <span> is included after headroom, as here, or before.
 #include <headroom/headroom.hpp>
 
 #include <span>

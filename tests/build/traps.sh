@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# traps.sh include/headroom: traps of compilers that a target region falls into, found in the source of kernel/isa and the loops.
-# What tests of behaviour can see is tested there, under the number of the trap: T1 ... T3, T7, T8, T10 ... T12, T15 ... T23.
+# traps.sh include/headroom: finds compiler traps of target regions in the source of kernel/isa and of the loops. Tests of
+# behaviour cover the others, under the number of the trap: T1 ... T3, T7, T8, T10 ... T12, T15 ... T23.
 set -euo pipefail
 cd "$1/kernel"
 
 faults=0
-# refuse TRAP WHY PATTERN FILE ...: no line of code of the files has the pattern.
+# refuse TRAP WHY PATTERN FILE ...: fails if a line of code of the files matches the pattern.
 refuse() {
   local trap=$1 why=$2 pattern=$3
   shift 3
@@ -24,7 +24,7 @@ refuse T9 "__AVX2__ and its like say nothing inside a region" '__(AVX|SSE|F16C|F
 refuse T13 "a raw register loses its alignment as a template argument: wrap it in a struct" '<[^<>]*__m(128|256|512)[id]?[ ,>]' "${loops[@]}"
 refuse T18 "a constant outside of functions may be initialised with another instruction set" '^(inline |static |constexpr |const )+__m(128|256|512)[id]? [a-z_0-9]+ *[={]' "${loops[@]}"
 
-# T14: clang warns of a region without a function, so one opens only where functions follow, and ends before the next.
+# T14: clang warns about a region without a function. So open a region only before functions, and end it before the next.
 refuse T14 "a region is opened by HEADROOM_DETAIL_BEGIN_TARGET" '#pragma (clang attribute|GCC (push_options|target))' isa/*.hpp *.inl
 for file in isa/*.hpp; do
   regions=$(grep -oE '^HEADROOM_DETAIL_(BEGIN|END)_TARGET' "$file" | tr -d '\n' || true)

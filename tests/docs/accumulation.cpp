@@ -1,4 +1,4 @@
-// Two micro-batches, whose gradients are 1 and 2 without the scale.
+// Two micro-batches whose gradients are 1 and 2 without the scale.
 #include <algorithm>
 #include <headroom/headroom.hpp>
 #include <vector>

@@ -1,7 +1,5 @@
 #!/usr/bin/env bash
-# The code blocks of a Markdown file. Which blocks there may be, and what is done with them, is written down in check.sh.
-#   bash blocks.sh FILE.md         prints "LINE TAG SURROUNDINGS" for each, LINE being that of its opening fence
-#   bash blocks.sh FILE.md LINE    prints the one that opens there
+# Lists the code blocks of a Markdown file. check.sh says what blocks there may be and how they are tested.
 set -euo pipefail
 
 awk -v wanted="${2:-}" '

@@ -1,4 +1,4 @@
-// A process group of one rank, which has no gradients: with a reducer it steps when the other ranks do.
+// A process group of one rank without gradients: with a reducer it steps when the other ranks do.
 #define USE_C10D_GLOO 1
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>

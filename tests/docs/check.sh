@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# check.sh FILE.md LINE BUILD [FLAG ...]: tests the code block of FILE.md that opens in LINE. BUILD is headroom's own build directory, the
-# flags are for the libraries behind the adapters.
+# check.sh FILE.md LINE BUILD [FLAG ...]: tests the code block of FILE.md that opens in LINE. BUILD is headroom's build directory. The
+# flags are for the libraries that adapters need.
 #
-# cpp    With `int main` it is a program: it compiles without warnings, and ends with 0. If the next block is `text` after the line
-#        `<!-- test: output -->`, that is what it prints, but for where lines are folded. Otherwise it is compiled and run where
-#        tests/docs/NAME.cpp has `#include BLOCK`; NAME stands before the block as `<!-- test: NAME -->`, or else is `statements`.
-# cmake  A CMakeLists.txt, or what follows its first two lines (cmake_minimum_required, project). It builds `train` of train.cpp, which is
-#        examples/minimal.cpp, and may find headroom installed, in third_party/headroom, or by FetchContent under the name `headroom`.
-# sh     Goes through in a copy of the project with train.cpp in it; $HOME is empty, and pkg-config and CMake find headroom installed.
-#        Of a line `bash SCRIPT ...` the script must be there; it is not run. What installs headroom and asks pkg-config for it goes
-#        through a second time for headroom::compiled.
-# c++    Declarations, which tests/build/public_names.sh compares with the headers.
-# python, other text, and what has no language: not tested.
+# cpp    With `int main` the block is a program. It must compile without warnings and exit with 0. If the next block is `text` after the
+#        line `<!-- test: output -->`, the program must print that; line breaks may differ. Without `int main` the block is compiled and
+#        run in tests/docs/NAME.cpp, in place of `#include BLOCK`. NAME stands before the block as `<!-- test: NAME -->`; the default is
+#        `statements`.
+# cmake  A CMakeLists.txt, with or without its first two lines (cmake_minimum_required, project). It builds `train` from train.cpp, which is
+#        examples/minimal.cpp. It may find headroom installed, in third_party/headroom, or by FetchContent under the name `headroom`.
+# sh     Must succeed in a copy of the project with train.cpp in it. $HOME is empty. pkg-config and CMake find headroom installed. Scripts
+#        in lines `bash SCRIPT ...` must exist, but are not run. A block that installs headroom and asks pkg-config for it runs a second
+#        time for headroom::compiled.
+# c++    Declarations. tests/build/public_names.sh compares them with the headers.
+# Blocks in python, in other languages and without a language are not tested.
 set -euo pipefail
 document=$1 line=$2 build=$3
 flags=("${@:4}")

@@ -1,4 +1,4 @@
-// Where a code block stands that declares types and functions.
+// Surrounds a code block that declares types and functions.
 #include <cstdio>
 #include <headroom/headroom.hpp>
 #include <stdexcept>
@@ -9,7 +9,7 @@
 
 static_assert(headroom::tensor_traits<Buffer>::is_view, "or scale(buffer, factor) would scale the elements of its source");
 
-/// Tied gradients, two of its tensors with the same elements, are noticed.
+/// Two of its tensors share elements, which headroom notices.
 int main() {
   float element = 1.0F;
   std::vector<Buffer> tied{{&element, 1}, {&element, 1}};

@@ -1,4 +1,4 @@
-// Stands for a loop whose gradients are out of headroom's reach: what is launched works on an array behind its back.
+// A loop whose gradients headroom cannot reach: the "kernels" work on an array of their own.
 #include <headroom/policy/dynamic.hpp>
 
 static float device_gradient;

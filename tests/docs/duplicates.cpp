@@ -1,4 +1,4 @@
-// The optimizer of rank 1, where all of its gradients are held by rank 0 too.
+// The optimizer of rank 1 if rank 0 holds all of its gradients, too.
 #include <headroom/headroom.hpp>
 #include <vector>
 

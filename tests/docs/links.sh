@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# links.sh PROJECT: what README.md, CONTRIBUTING.md and docs/ point to is there: files that are linked, with the heading after a #, and
-# paths in backquotes. Each trap that docs/numerics.md lists is named in every place that is said to hold it, and no test names another.
+# links.sh PROJECT: the targets of README.md, CONTRIBUTING.md and docs/ exist: linked files, headings after a #, and paths in
+# backquotes. Every place that docs/numerics.md gives for a trap names the trap, and no test names another one.
 set -euo pipefail
 cd "$1"
 shopt -s nullglob
@@ -8,7 +8,7 @@ shopt -s nullglob
 faults=0
 fault() { printf '%s\n' "$1" && faults=$((faults + 1)); }
 
-# The anchors that headings get: lower case, no punctuation, a hyphen for each space.
+# The anchors of headings: lower case, no punctuation, a hyphen for each space.
 anchors() { sed -nE '/^#+ /{s/^#+ +//; s/\[([^]]*)\]\([^)]*\)/\1/g; p}' "$1" | tr '[:upper:]' '[:lower:]' | sed -E 's/[^a-z0-9 _-]//g; s/ /-/g'; }
 
 for document in README.md CONTRIBUTING.md docs/*.md; do
@@ -27,7 +27,7 @@ for document in README.md CONTRIBUTING.md docs/*.md; do
   done < <(grep -oE '\]\([^) ]+\)' <<<"$prose" | sed -E 's/^\]\(|\)$//g')
 
   while read -r path; do
-    [[ $path != *'<'* && $path != */NAME.* ]] || continue # stands for any name
+    [[ $path != *'<'* && $path != */NAME.* ]] || continue # a placeholder
     found=($path)
     [[ ${#found[@]} -gt 0 && -e ${found[0]} ]] || fault "$document: there is no $path"
   done < <({

@@ -1,4 +1,4 @@
-// One rank, whose gradients are those of a loss w * batch.
+// One rank whose gradients are those of a loss w * batch.
 #include <cstdio>
 #include <exception>
 #include <headroom/adapters/mpi.hpp>

@@ -1,4 +1,4 @@
-// An engine of two ranks, whose other one has found 12 and 144.
+// An engine of two ranks. The other rank has found 12 and 144.
 #include <algorithm>
 #include <cstdint>
 #include <headroom/headroom.hpp>

@@ -1,4 +1,4 @@
-// A spike, an overflow and an ordinary norm, after norms of about 1. Only the last one is stepped by.
+// A spike, an overflow and an ordinary norm, after norms of about 1. Only the last one leads to a step.
 #include <headroom/headroom.hpp>
 #include <limits>
 #include <vector>

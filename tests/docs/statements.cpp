@@ -1,4 +1,4 @@
-// Where a code block stands that has no main function and names no other surroundings: statements.
+// Surrounds a code block of statements, which has no main function and names no other surroundings.
 #include <cstdio>
 #include <fstream>
 #include <headroom/headroom.hpp>

@@ -47,7 +47,7 @@ class Mutant:
     nth: int = 1  # of those with the same text
 
     @property
-    def room(self):
+    def module(self):
         return self.file.split("/")[0] if "/" in self.file else "top"
 
     @property
@@ -253,14 +253,14 @@ def parse(headers, include, flags):
 
 
 def draw(mutants, number):
-    """So many of them, from each room by its size, but not few from any; the same as long as their text is."""
-    rooms = {}
+    """So many of them, from each module by its size, but not few from any; the same as long as their text is."""
+    modules = {}
     for mutant in mutants:
-        rooms.setdefault(mutant.room, []).append(mutant)
+        modules.setdefault(mutant.module, []).append(mutant)
     result = []
-    for of_room in rooms.values():
-        share = max(number * len(of_room) // len(mutants), number // (2 * len(rooms)))
-        result += sorted(of_room, key=lambda mutant: (drawn(*mutant.key), mutant.begin))[:share]
+    for of_module in modules.values():
+        share = max(number * len(of_module) // len(mutants), number // (2 * len(modules)))
+        result += sorted(of_module, key=lambda mutant: (drawn(*mutant.key), mutant.begin))[:share]
     return in_order(result)
 
 

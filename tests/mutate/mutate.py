@@ -83,12 +83,12 @@ def write_headers(to, include, sources, numbered):
     remove_others(to / "headroom", include)
 
 
-def targets_of(rooms, build):
-    if not rooms:
+def targets_of(modules, build):
+    if not modules:
         return []
     listed = subprocess.run(["ninja", "-C", build, "-t", "targets", "all"], check=True, stdout=subprocess.PIPE, text=True)
-    is_of_room = re.compile(f"(test_({'|'.join(rooms)})(_[a-z_]+)?|tests/({'|'.join(rooms)})/.*all): phony")
-    return [line.split(":")[0] for line in listed.stdout.split("\n") if is_of_room.fullmatch(line)]
+    is_of_module = re.compile(f"(test_({'|'.join(modules)})(_[a-z_]+)?|tests/({'|'.join(modules)})/.*all): phony")
+    return [line.split(":")[0] for line in listed.stdout.split("\n") if is_of_module.fullmatch(line)]
 
 
 def in_errors(output, include):
@@ -128,7 +128,7 @@ def run_all(tests, numbered):
     def run(number):
         nonlocal done
         mutant = numbered[number]
-        noticed = tests.notice(number, mutant.room) or tests.notice_in_constants(number, mutant.file)
+        noticed = tests.notice(number, mutant.module) or tests.notice_in_constants(number, mutant.file)
         done += 1
         if done % 50 == 0:
             print(f"{done} of {len(numbered)} mutants run", flush=True)
@@ -146,17 +146,17 @@ def shown(text):
 
 
 def report(numbered, survivors, reached):
-    rooms = sorted({mutant.room for mutant in numbered.values()})
+    modules = sorted({mutant.module for mutant in numbered.values()})
     survived = {number: numbered[number] for number in survivors}
     for number, mutant in sorted(survived.items(), key=lambda item: (item[1].file, item[1].line)):
         how = "" if number in reached else " (no test comes here)"
         print(f"\n{mutant.file}:{mutant.line}{how}\n  {shown(mutant.context)}")
         print(f"  {shown(mutant.original)} -> {shown(mutant.mutated)}")
-    print(f"\n{'room':10} {'mutants':>8} {'killed':>8} {'survived':>8}")
-    for room in [*rooms, "all"]:
-        of_room = [number for number, mutant in numbered.items() if room in (mutant.room, "all")]
-        lost = sum(number in survived for number in of_room)
-        print(f"{room:10} {len(of_room):8} {len(of_room) - lost:8} {lost:8}")
+    print(f"\n{'module':10} {'mutants':>8} {'killed':>8} {'survived':>8}")
+    for module in [*modules, "all"]:
+        of_module = [number for number, mutant in numbered.items() if module in (mutant.module, "all")]
+        lost = sum(number in survived for number in of_module)
+        print(f"{module:10} {len(of_module):8} {len(of_module) - lost:8} {lost:8}")
     share = 1 - len(survived) / max(1, len(numbered))
     print(f"{100 * share:.1f} % are noticed.")
     return share >= GOAL
@@ -164,7 +164,7 @@ def report(numbered, survivors, reached):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("rooms", nargs="*")
+    parser.add_argument("modules", nargs="*")
     parser.add_argument("--number", type=int, default=400)
     parser.add_argument("--survivors", action="store_true")
     parser.add_argument("--build", type=Path, default=PROJECT / "build/mutate")
@@ -176,15 +176,15 @@ def main():
     copy_project(build / "source")
     flags = configure(build)
     found, sources = find(include, flags)
-    chosen = mutants.draw([m for m in found if not options.rooms or m.room in options.rooms], options.number)
+    chosen = mutants.draw([m for m in found if not options.modules or m.module in options.modules], options.number)
     numbered = dict(enumerate(chosen, 1))
     print(f"{len(found)} places to mutate, {len(numbered)} mutants; {time.time() - start:.0f} s", flush=True)
 
     write = lambda of: write_headers(build / "source/include", include, sources, of)
-    build_tests(build, targets_of(options.rooms, build / "tests"), write, numbered)
+    build_tests(build, targets_of(options.modules, build / "tests"), write, numbered)
     print(f"built; {time.time() - start:.0f} s", flush=True)
 
-    tests = Tests(read_programs(build / "tests", options.rooms), build)
+    tests = Tests(read_programs(build / "tests", options.modules), build)
     reached = tests.reach()
     print(f"{len(tests.cases)} tests reach {len(reached & numbered.keys())} mutants; {time.time() - start:.0f} s", flush=True)
 

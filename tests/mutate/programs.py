@@ -24,7 +24,7 @@ class Program:
     environment: tuple = ()  # "name=value"
 
     @property
-    def room(self):
+    def module(self):
         return self.name.split("/")[0]
 
 
@@ -36,15 +36,15 @@ class Case:
     reached: frozenset
 
 
-def read_programs(build, rooms):
-    """The tests that CMake knows, of these rooms or of all."""
+def read_programs(build, modules):
+    """The tests that CMake knows, of these modules or of all."""
     listed = json.loads(subprocess.run(["ctest", "--show-only=json-v1"], cwd=build, check=True, stdout=subprocess.PIPE).stdout)
     result = []
     for test in listed["tests"]:
         properties = {item["name"]: item["value"] for item in test["properties"]}
         environment = tuple(properties.get("ENVIRONMENT", ()))
         program = Program(test["name"], tuple(test.get("command", ())), properties["WORKING_DIRECTORY"], environment)
-        if not rooms or program.room in rooms:
+        if not modules or program.module in modules:
             result.append(program)
     return result
 
@@ -122,11 +122,11 @@ class Tests:
             return []
         return ["--abort", "--warn", "NoTests", ",".join('"' + re.sub(r'(["\\,\[])', r"\\\1", name) + '"' for name in names)]
 
-    def notice(self, number, room):
-        """Whether a test fails with this mutant. The quick ones come first, and first those of its own room."""
+    def notice(self, number, module):
+        """Whether a test fails with this mutant. The quick ones come first, and first those of its own module."""
         cases = [case for case in self.cases if number in case.reached]
         rounds = {}
-        for case in sorted(cases, key=lambda case: (case.seconds > QUICK, case.program.room != room, case.seconds)):
+        for case in sorted(cases, key=lambda case: (case.seconds > QUICK, case.program.module != module, case.seconds)):
             key = (case.program, case.name if case.seconds > QUICK else "")
             rounds.setdefault(key, []).append(case)
         for (program, _), together in rounds.items():
@@ -137,7 +137,7 @@ class Tests:
 
     def notice_in_constants(self, number, file):
         """Whether the test of this path no longer compiles, or fails, with the mutant in constants, too. The other tests of the
-        room are asked about what is not executed."""
+        module are asked about what is not executed."""
         tests = self.build / "source/tests"
         mirrored = (tests / file).with_suffix(".cpp")
         others = [] if any(number in case.reached for case in self.cases) else mirrored.parent.glob("*.cpp")
