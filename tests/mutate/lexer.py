@@ -1,4 +1,4 @@
-"""As much of C++ as mutants.py needs to see in the text itself, which is formatted by clang-format."""
+"""The part of C++ that mutants.py needs to read in the text itself, which clang-format has formatted."""
 import bisect
 import re
 
@@ -17,7 +17,7 @@ UNEXECUTED = {"decltype", "noexcept", "sizeof", "alignof", "alignas", "static_as
 
 
 class Source:
-    """A source file: its tokens, and the stretches of it that are not executed."""
+    """A source file: its tokens, and the parts that are not executed."""
 
     def __init__(self, text):
         self.text = text
@@ -32,7 +32,7 @@ class Source:
         self.unexecuted = sorted(self._template_arguments() + self._operands())
 
     def _template_arguments(self):
-        """Unlike a comparison, an angle bracket has no space before it, but after `template`."""
+        """Unlike a comparison, an angle bracket has no space before it, except after `template`."""
         found, stack = [], []
         previous = ""
         for begin, kind, token in self.tokens:

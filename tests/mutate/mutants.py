@@ -1,4 +1,4 @@
-"""Finds in headers what can be mutated, and writes headers with all mutants in them, to be switched on one at a time."""
+"""Finds what can be mutated in headers, and writes headers that contain all mutants. A test switches on one at a time."""
 import hashlib
 import re
 from collections import Counter
@@ -52,7 +52,7 @@ class Mutant:
 
     @property
     def key(self):
-        """Known by its text, so it stays the same mutant when it moves."""
+        """A mutant is known by its text, so it stays the same when it moves."""
         return (self.file, self.context, self.original + (f" [{self.nth}]" if self.nth > 1 else ""), self.mutated)
 
     @property
@@ -61,7 +61,7 @@ class Mutant:
 
 
 def drawn(*of):
-    """A number that depends on nothing but this text."""
+    """A number that depends on this text only."""
     return int.from_bytes(hashlib.sha256("\0".join(map(str, of)).encode()).digest()[:8], "big")
 
 
@@ -70,7 +70,7 @@ def negated(condition):
 
 
 def children_of(cursor):
-    """Those of kinds that the bindings know."""
+    """The children of kinds that the bindings know."""
     result = []
     for child in cursor.get_children():
         try:
@@ -82,7 +82,7 @@ def children_of(cursor):
 
 
 def in_order(mutants):
-    """As they are in the files, the outer one before the inner ones."""
+    """In the order of the files, an outer one before its inner ones."""
     return sorted(mutants, key=lambda mutant: (mutant.file, mutant.begin, -mutant.end))
 
 
@@ -137,7 +137,7 @@ class Finder:
             self.visit(child, cursor, function)
 
     def is_bound(self, declaration, child):
-        """Of an array."""
+        """Whether the child is the size of an array."""
         if declaration.kind not in (Kind.VAR_DECL, Kind.FIELD_DECL):
             return False
         source = self.sources[self.file_of(declaration)]
@@ -172,7 +172,7 @@ class Finder:
 
     @staticmethod
     def is_statement(cursor, parent, source):
-        """An expression that stands by itself, and has no value that anybody asks for."""
+        """A statement that is an expression, whose value is not used."""
         end = source.token_at(cursor.extent.end.offset)
         if cursor.kind not in STATEMENTS or source.tokens[end][2] != ";":
             return False
@@ -253,7 +253,7 @@ def parse(headers, include, flags):
 
 
 def draw(mutants, number):
-    """So many of them, from each module by its size, but not few from any; the same as long as their text is."""
+    """`number` mutants, from each module by its size, with a minimum for each. The choice depends on their text only."""
     modules = {}
     for mutant in mutants:
         modules.setdefault(mutant.module, []).append(mutant)
@@ -265,7 +265,7 @@ def draw(mutants, number):
 
 
 def mutated_source(source, mutants):
-    """The text with these mutants in it: pairs of a number and a mutant of this file, the outer one before the inner ones."""
+    """The text with these mutants: pairs of a number and a mutant of this file, an outer one before its inner ones."""
 
     def rendered(begin, end, inner):
         result, at = "", begin

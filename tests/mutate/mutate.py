@@ -28,14 +28,14 @@ def write_if_other(path, data):
 
 
 def remove_others(copy, original):
-    """The files of a folder that the one it is a copy of no longer has."""
+    """Files of a copied folder that the original no longer has."""
     for path in copy.rglob("*"):
         if path.is_file() and not (original / path.relative_to(copy)).exists():
             path.unlink()
 
 
 def copy_project(to):
-    """What the tests are built from; the headers only where there are none yet. What has not changed is not built again."""
+    """Copies the sources of the tests, and the headers if there are none yet. Unchanged files are not built again."""
     if not (to / "include").exists():
         shutil.copytree(PROJECT / "include", to / "include")
     for part in ("CMakeLists.txt", "cmake", "src", "tests", "examples", "docs"):
@@ -92,7 +92,7 @@ def targets_of(modules, build):
 
 
 def in_errors(output, include):
-    """The numbers of the mutants in lines with errors; where there are none, in lines whose instantiation has one."""
+    """The numbers of the mutants in lines with errors; if there are none, in lines whose instantiation has one."""
     lines = {}
     for kind in (" error", "   required from"):
         numbers = set()
@@ -106,7 +106,7 @@ def in_errors(output, include):
 
 
 def build_tests(build, targets, write, numbered):
-    """Leaves out mutants that do not compile: what a template is instantiated with is not known before."""
+    """Leaves out mutants that do not compile: the arguments of templates are not known before."""
     while True:
         write(numbered)
         result = subprocess.run(["ninja", "-C", build / "tests", "-k", "0", *targets], stdout=subprocess.PIPE, text=True)
@@ -122,7 +122,7 @@ def build_tests(build, targets, write, numbered):
 
 
 def run_all(tests, numbered):
-    """The numbers of those that survive."""
+    """The numbers of the mutants that survive."""
     survivors, done = [], 0
 
     def run(number):

@@ -37,7 +37,7 @@ class Case:
 
 
 def read_programs(build, modules):
-    """The tests that CMake knows, of these modules or of all."""
+    """The tests that CMake knows, of these modules or of all modules."""
     listed = json.loads(subprocess.run(["ctest", "--show-only=json-v1"], cwd=build, check=True, stdout=subprocess.PIPE).stdout)
     result = []
     for test in listed["tests"]:
@@ -54,7 +54,7 @@ def variables_of(program):
 
 
 def run(program, arguments, limit, **environment):
-    """Whether it passes, within so many seconds."""
+    """Whether the test passes within `limit` seconds."""
     process = subprocess.Popen(
         [*program.command, *arguments], cwd=program.directory, env={**variables_of(program), **environment},
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -74,8 +74,8 @@ class Tests:
         self.cases = []
 
     def reach(self):
-        """Runs each test case once, without mutants; returns the numbers of the mutants that any of them passes. Of the programs in
-        READ_HEADERS some fail, and are left out."""
+        """Runs each test case once, without mutants. Returns the numbers of the mutants that any of them reaches. Programs in
+        READ_HEADERS that fail are left out."""
 
         def case_of(program_and_name):
             program, name = program_and_name
@@ -101,7 +101,7 @@ class Tests:
 
     @staticmethod
     def names(program):
-        """Of the test cases, as Catch2 lists them, version 3 or 2; of a program without Catch, one without a name."""
+        """The test cases as Catch2 lists them, version 3 or 2. A program without Catch is one test case without a name."""
         if "Catch" not in Tests.output(program, "--help"):
             return [""]
         listed = Tests.output(program, "--list-tests", "--verbosity", "quiet")
@@ -123,7 +123,7 @@ class Tests:
         return ["--abort", "--warn", "NoTests", ",".join('"' + re.sub(r'(["\\,\[])', r"\\\1", name) + '"' for name in names)]
 
     def notice(self, number, module):
-        """Whether a test fails with this mutant. The quick ones come first, and first those of its own module."""
+        """Whether a test fails with this mutant. Quick tests run first, those of the mutant's own module before others."""
         cases = [case for case in self.cases if number in case.reached]
         rounds = {}
         for case in sorted(cases, key=lambda case: (case.seconds > QUICK, case.program.module != module, case.seconds)):
@@ -136,8 +136,8 @@ class Tests:
         return False
 
     def notice_in_constants(self, number, file):
-        """Whether the test of this path no longer compiles, or fails, with the mutant in constants, too. The other tests of the
-        module are asked about what is not executed."""
+        """Whether the test of this path fails, or does not compile, with the mutant in constants, too. If no test reaches the
+        mutant, the other tests of its module are compiled as well."""
         tests = self.build / "source/tests"
         mirrored = (tests / file).with_suffix(".cpp")
         others = [] if any(number in case.reached for case in self.cases) else mirrored.parent.glob("*.cpp")

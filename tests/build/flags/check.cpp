@@ -1,4 +1,4 @@
-// Every kernel of every instruction set, compiled with the flags under test, against the references compiled without them.
+// Compares every kernel of every instruction set, compiled with the flags under test, with references compiled without them.
 #include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/half.hpp>
 #include <headroom/headroom.hpp>
@@ -29,8 +29,7 @@ constexpr Format format_of<headroom::float8_e4m3> = Format::e4m3;
 template <>
 constexpr Format format_of<float> = Format::binary32;
 
-/// Elements that go through a kernel at a time: all its loops, and a rest. Short enough that most of the samples are measured
-/// without an Inf beside them.
+/// The number of elements for each call: enough for all loops and a rest, and so few that most calls have no Inf.
 constexpr std::size_t chunk = 109;
 
 int faults = 0;
@@ -43,7 +42,7 @@ void expect(bool right, const char* what, std::uint64_t in, std::uint64_t actual
               static_cast<unsigned long long>(expected));
 }
 
-// Through memory, for some flags let a compiler know too much of a value it has seen.
+// Through memory, because some flags let a compiler assume too much about a value that it has seen.
 template <class T>
 std::uint64_t bits_of(const T& value) {
   __asm__ volatile("" : : "r"(&value) : "memory");
@@ -63,7 +62,7 @@ std::vector<T> elements_of(const std::uint64_t* bits, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) set_bits(elements[i], bits[i]);
   return elements;
 }
-/// The same bits, or two NaNs; in the x87 unit, which rounds doubles twice, neighbours.
+/// The same bits, or two NaNs. With the x87 unit, which rounds doubles twice, neighbours count as the same.
 template <class T>
 bool same(std::uint64_t a, std::uint64_t b) {
   using F = headroom::detail::format_of<T>;
@@ -144,7 +143,7 @@ void check_measure() {
   }
 }
 
-/// What is not finite is seen wherever it lies.
+/// Inf and NaN are found wherever they are.
 template <class T>
 void check_all_finite() {
   using F = headroom::detail::format_of<T>;

@@ -31,7 +31,7 @@ void with_format(Format format, Body body) {
 template <class Wide, class Narrow>
 void add_boundaries(std::vector<std::uint64_t>& samples) {
   const auto boundaries = support::boundaries<Wide, Narrow>();
-  for (std::size_t i = 0; i < boundaries.size(); i += 5) samples.push_back(boundaries[i].wide);  // of each kind: they are six
+  for (std::size_t i = 0; i < boundaries.size(); i += 5) samples.push_back(boundaries[i].wide);  // takes all six kinds in turn
 }
 
 const std::vector<std::uint64_t>& samples_of(Format format) {
@@ -63,9 +63,9 @@ std::uint64_t outcome(Verb verb, typename In::bits_type element, std::uint32_t f
   return support::compute<In, Out>(operation, element, __builtin_bit_cast(float, factor)).bits;
 }
 
-/// The order is part of what is promised, here for no more than a block: element i adds to sum i mod 64, in float but for
-/// doubles, the sums to the sixteen first of them, and those, in double, to the first. Of large and of small numbers, times a
-/// power of two.
+/// The order is part of the contract. Here it is that of at most one block: element i is added to sum i mod 64, in float except
+/// for doubles; these are folded to sixteen sums, and those, in double, to one. For large and for small numbers the elements
+/// are multiplied by a power of two.
 template <class Float>
 double plain_norm(const std::vector<double>& values, bool is_fused) {
   double largest = 0.0;
@@ -129,7 +129,7 @@ std::uint64_t norm(Format format, const std::uint64_t* elements, std::size_t n) 
       values[i] = static_cast<double>(support::to_long_double(value));
     }
   });
-  // The squares of short formats are floats, so fused or not is the same, unless they are subnormal.
+  // The squares of short formats are exact in float, so a fused operation makes no difference, unless they are subnormal.
   const bool is_short = format != Format::binary32;
   return __builtin_bit_cast(
       std::uint64_t, format == Format::binary64 ? plain_norm<double>(values, false) : plain_norm<float>(values, is_short));

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# run.sh reference OBJECT PROJECT: compiles the reference, without any flags that matter.
-# run.sh check OBJECT PROJECT [g++|clang++] FLAG ...: each of $COMPILERS, or the one that is named, compiles the check with the flags, and
-# it runs. They are not for linking: -ffast-math would switch on flush-to-zero there.
+# run.sh reference OBJECT PROJECT: compiles the reference without any of the flags under test.
+# run.sh check OBJECT PROJECT [g++|clang++] FLAG ...: compiles the check with these flags, by each of $COMPILERS or by the named one, and
+# runs it. The flags are not used for linking, because -ffast-math would switch on flush-to-zero there.
 set -euo pipefail
 what=$1 reference=$2 flags_folder=$3/tests/build/flags
 includes=("-I$3/include" "-I$3/tests")
@@ -27,6 +27,6 @@ for compiler in "${compilers[@]}"; do
   echo "$compiler $*"
   "$compiler" -std=c++17 "$@" "${includes[@]}" -c "$flags_folder/check.cpp" -o "$check/check.o"
   "$compiler" "$check/check.o" "$reference" -o "$check/check"
-  if [[ " $* " == *" -mavx512f "* ]] && ! grep -q avx512f /proc/cpuinfo; then continue; fi # compiled is all that this CPU can do
+  if [[ " $* " == *" -mavx512f "* ]] && ! grep -q avx512f /proc/cpuinfo; then continue; fi # this CPU can compile it but not run it
   "$check/check"
 done

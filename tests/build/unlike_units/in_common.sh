@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# in_common.sh OBJECT ...: objects compiled with unlike flags have nothing of headroom in common, of which the linker would keep one
-# for all, but the chosen instruction set.
+# in_common.sh OBJECT ...: objects compiled with different flags share nothing of headroom, except the chosen instruction set.
+# Of anything shared, the linker would keep one copy for all.
 set -euo pipefail
 in_common=$(for object in "$@"; do
   nm --demangle --defined-only "$object" | sed -nE 's/^[0-9a-f]+ [VWuw] //p' | sort -u

@@ -1,5 +1,5 @@
-// Units with unlike flags in one program: each computes the right thing with its own code, on a CPU that has not what the
-// others were compiled for, and the chosen instruction set is one for all of them.
+// Units with different flags in one program. Each computes the right results with its own code, on a CPU without the
+// instructions that the others were compiled for. All share the chosen instruction set.
 #include <cstdio>
 #include <vector>
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# one_definition.sh INCLUDE FOLDER: g++ sees nothing in two units with unlike flags that has one name and two definitions; and
-# what of it is code is not in common even where nothing is inlined.
+# one_definition.sh INCLUDE FOLDER: g++ finds no name with two definitions in two units with different flags. The units share no
+# code of headroom, even if nothing is inlined.
 set -euo pipefail
 command -v g++ >/dev/null || { echo "g++ was not found" && exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Fat: there is machine code beside what the linker optimises.
+# Fat objects: they contain machine code besides what the linker optimises.
 flags=(-std=c++17 -O0 -fPIC -flto -ffat-lto-objects -I"$1")
 g++ "${flags[@]}" -DUNIT=plain -c "$2/unit.cpp" -o "$work/plain.o"
 g++ "${flags[@]}" -DUNIT=avx512 -march=skylake-avx512 -ffast-math -fno-exceptions -c "$2/unit.cpp" -o "$work/avx512.o"

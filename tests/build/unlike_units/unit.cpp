@@ -1,4 +1,4 @@
-// Compiled several times with unlike flags; UNIT is the name of the one.
+// Compiled several times with different flags. UNIT is the name of the copy.
 #include "unit.hpp"
 
 #include <headroom/headroom.hpp>
@@ -39,7 +39,7 @@ headroom::DynamicLossScale scale_of_1024() {
   return headroom::DynamicLossScale(config);
 }
 
-// `planted` stands at `place`, or nowhere where place == size; everything else is 1.
+// `planted` is at `place`, or nowhere if place == size. Everything else is 1.
 void check_planted(std::size_t size, std::size_t place, std::uint16_t planted) {
   std::vector<half> gradients(size, half::from_bits(half_one));
   if (place < size) gradients[place] = half::from_bits(planted);

@@ -1,10 +1,9 @@
 #pragma once
 
-// What a translation unit of this program shows of itself: nothing that takes a type of headroom's, which the others' flags
-// give another name.
+// The interface of a translation unit of this program. It has no type of headroom, whose name depends on the flags.
 struct Unit {
   const char* name;
-  /// The number of checks that failed, each of which has been printed.
+  /// The number of failed checks. Each has been printed.
   int (*check)();
   int (*active_isa)();
   void (*force_scalar)();

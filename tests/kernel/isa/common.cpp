@@ -15,7 +15,7 @@ using support::bits_of;
 
 namespace {
 
-/// All magnitudes of a format, against its value as a double.
+/// All magnitudes of a format, compared with its values as doubles.
 template <class T>
 std::size_t wrong_magnitudes() {
   using Format = format_of<T>;
@@ -41,7 +41,7 @@ TEST_CASE("the largest magnitude is kept, and sums add up", "[kernel]") {
   CHECK(found.largest == 9);
   add_to_sum(found, 1.0);
   add_to_sum(found, 0x1p-53);
-  add_to_sum(found, 0x1p-53);  // each by itself is lost
+  add_to_sum(found, 0x1p-53);  // lost if added to 1 alone
   CHECK(bits_of(found.sum_of_squares) == bits_of(1.0));
 }
 

@@ -1,4 +1,4 @@
-// ends WAY: the ways in which a program with workers ends, each of which has to come to its end with the status 0.
+// ends WAY: the ways in which a program with workers ends. Each must end with status 0.
 #include <headroom/ops/executor.hpp>
 
 #include <sys/wait.h>
@@ -14,7 +14,7 @@
 
 namespace {
 
-/// Whether each of three tasks is run once.
+/// Whether each of three tasks runs once.
 bool threads_work() {
   std::atomic<int> runs{0};
   headroom::parallel(3).run(3, [&](std::size_t) { ++runs; });
@@ -24,7 +24,7 @@ void need(bool holds) {
   if (!holds) _exit(1);
 }
 
-/// Uses threads when it is destroyed.
+/// Uses threads in its destructor.
 struct UsesThreadsAtTheEnd {
   ~UsesThreadsAtTheEnd() {
     for (int call = 0; call < 3; ++call) need(threads_work());
@@ -49,12 +49,12 @@ int end_in_a_task(std::size_t ending_task) {
   headroom::parallel(3).run(3, [&](std::size_t) {
     const bool is_main = std::this_thread::get_id() == main_thread;
     if (is_main == (ending_task == 0)) std::exit(0);
-    std::this_thread::sleep_for(std::chrono::seconds(20));  // must not be waited for
+    std::this_thread::sleep_for(std::chrono::seconds(20));  // the program must not wait for this
   });
   return 1;
 }
 
-/// A child ends as programs do: it neither has its parent's threads nor waits for them.
+/// A child process ends normally. It does not have its parent's threads, and does not wait for them.
 int end_after_a_fork() {
   need(threads_work());
   const pid_t child = fork();

@@ -1,4 +1,4 @@
-// The system has no more threads, or no more memory for them: parallel(n) goes on with those there are.
+// If the system has no more threads, or no more memory for them, parallel(n) uses those that there are.
 #include <headroom/ops/executor.hpp>
 
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ void* operator new(std::size_t bytes) {
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
-/// The system's own, which this stands before, where there are to be threads.
+/// Replaces the system's function, and calls it if threads are to be available.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
   if (no_more_threads) return EAGAIN;
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
@@ -39,7 +39,7 @@ bool threads_work(int n) {
 
 int main() {
   for (int call = 0; call < 3; ++call) {
-    no_more_threads = call != 1;  // none; one; no second
+    no_more_threads = call != 1;  // no worker; one; no second one
     if (!threads_work(call + 1) || !threads_work(4)) return 1;
   }
   no_more_threads = false;
