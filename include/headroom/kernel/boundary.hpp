@@ -6,7 +6,7 @@
 #include <cstdint>
 
 /// The interface of the kernels: functions on lists of contiguous pieces. It is outside the inline namespace that encodes
-/// compiler flags, because callers and compiled kernels may have different ones. After a change it needs a new number.
+/// compiler flags, because callers and compiled kernels may have different ones. A change needs a new number in its name.
 namespace headroom::boundary_v2 {
 
 /// `size` contiguous elements of any alignment. In place, source and destination are the same. A kernel that only reads ignores

@@ -18,7 +18,7 @@ namespace detail {
 
 // ---- what a pass is and what it finds ----
 
-/// What kernels do with all pieces of a plan.
+/// One op for all pieces of a plan.
 struct Pass {
   std::size_t op;  ///< its index in the Ops of the plan
   double factor = 1.0;

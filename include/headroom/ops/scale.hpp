@@ -75,7 +75,8 @@ template <class Tree>
   return headroom::scale(sequential, std::forward<Tree>(tree), factor);
 }
 
-/// Multiplies the tree by the factor in place. Each element keeps its dtype, also a 16-bit scalar. Throws as `scale` does.
+/// Multiplies the tree by the factor in place. Each element keeps its dtype, also a 16-bit scalar. Throws std::invalid_argument
+/// if the factor is NaN or beyond float, or if two views or shared pointers lead to one address.
 template <class Executor, class Tree>
 void scale_in_place(const Executor& executor, Tree&& tree, const double& factor) {
   detail::check_factor(factor);

@@ -41,7 +41,7 @@ auto unscale_by_1(Tree&& tree) {
 }  // namespace detail
 
 /// Unscales the gradients in place. Each element is rounded to its own dtype, so 16-bit gradients may underflow. Throws as
-/// `unscale` does.
+/// `unscale` does, and if two views or shared pointers lead to one address.
 template <class Executor, class Tree>
 [[nodiscard]] GradientReport unscale_in_place(const Executor& executor, Tree&& tree, const float& loss_scale) {
   const detail::Pass pass = detail::unscale_pass(loss_scale);

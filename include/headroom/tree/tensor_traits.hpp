@@ -40,7 +40,8 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 /// Without is_view, headroom assumes that copies have elements of their own. To be safe, it does not overwrite temporaries, and
 /// verbs in place check that no two leaves start at one address.
 ///
-/// The second parameter is for std::enable_if_t, to specialise families of types.
+/// A verb throws std::invalid_argument, naming the path, if data() is null and the size is not 0, if there are more than 16
+/// dimensions, or if there is an obstacle. The second parameter is for std::enable_if_t, to specialise families of types.
 template <class T, class Enable = void>
 struct tensor_traits {
   using not_specialized = void;
