@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# mpi_decision.sh PROGRAM [RANKS ...]: what it costs that ranks of this machine decide together, a column for each number of ranks.
-# With more ranks than cores, they wait for each other's turn rather than for messages.
+# mpi_decision.sh PROGRAM [RANKS ...]: the cost of a common decision of ranks on this machine, a column for each number of
+# ranks. With more ranks than cores, the ranks wait for a core rather than for messages.
 set -euo pipefail
 program=$1
 shift

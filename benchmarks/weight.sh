@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the headers weigh: CPU seconds of a compiler (-O2 -c, best of 5) as ratios to a file that only includes what headroom stands on,
-# bytes of the main example, lines by room. Compare ratios of one run only.
+# The weight of the headers: CPU seconds of a compiler (-O2 -c, best of 5) as ratios to a file that includes only the standard
+# headers that headroom needs, bytes of the main example, lines by module. Compare only ratios of one run.
 #   bash benchmarks/weight.sh [checkout to compare with ...]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -47,10 +47,10 @@ for checkout in "${checkouts[@]}"; do
   strip "$work/minimal"
   size -A "$work/minimal" | awk '$1 ~ "^\\.(text|rodata|eh_frame)$" { sum += $2; text = $1 == ".text" ? $2 : text } END { printf "minimal.cpp, stripped: %d bytes in .text, %d with constants and unwinding\n", text, sum }'
 
-  # Lines of headers by room: all, and the share of those that hold only a comment.
+  # Lines of headers by module: all, and the share of those that hold only a comment.
   (cd "$checkout/include/headroom" && find . -name '*.hpp' -o -name '*.inl' | xargs awk '
-    FNR == 1 { room = FILENAME; sub(/^\.\//, "", room); if (!sub(/\/.*/, "", room)) room = "top" }
-    { lines[room]++; lines["all"]++ }
-    /^ *\/\// { comments[room]++; comments["all"]++ }
-    END { for (room in lines) printf "%-12s %6d lines, %4.1f %% comments\n", room, lines[room], 100 * comments[room] / lines[room] }' | sort -k 2n)
+    FNR == 1 { module = FILENAME; sub(/^\.\//, "", module); if (!sub(/\/.*/, "", module)) module = "top" }
+    { lines[module]++; lines["all"]++ }
+    /^ *\/\// { comments[module]++; comments["all"]++ }
+    END { for (module in lines) printf "%-12s %6d lines, %4.1f %% comments\n", module, lines[module], 100 * comments[module] / lines[module] }' | sort -k 2n)
 done

@@ -15,7 +15,7 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 template <class T, class = void>
 struct dtype_traits {};
 
-/// The default of `To` in `unscale<To>`: each leaf keeps its dtype.
+/// Stands for the dtype of a verb, as in `unscale<To>`: each leaf keeps its own. It is the default.
 struct same_dtype {};
 
 namespace detail {

@@ -36,7 +36,7 @@ enum class Op : int {
 };
 inline constexpr int op_count = static_cast<int>(Op::measure) + 1;
 
-/// Processes the pieces [first, last). If `streaming`, scale, unscale and cast store large pieces past the caches.
+/// Processes [first, last) and adds to `found`. If `streaming`, scale, unscale and cast store large pieces past the caches.
 using Kernel = void (*)(const Piece* first, const Piece* last, double factor, bool streaming, Found& found);
 
 }  // namespace headroom::boundary_v2

@@ -303,7 +303,7 @@ enum class Access {
   read_by_offset,  ///< no leaf may repeat elements
   in_place,
   into,     ///< from one tree into another
-  into_new  ///< the same into a tree that the verb makes
+  into_new  ///< the same, into a new tree that the verb makes
 };
 
 /// Checks the leaves of one tree or two and adds them to `plan`, a Plan::Writer or a LonePiece.

@@ -14,7 +14,7 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// A tree of unscaled gradients and what the pass over it found: `auto [grads, report] = unscale<float>(tree, loss_scale);`
+/// A tree of unscaled gradients, and the report of the pass over it: `auto [grads, report] = unscale<float>(tree, loss_scale);`
 template <class Tree>
 struct Unscaled {
   Tree grads;
