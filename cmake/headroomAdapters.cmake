@@ -1,4 +1,4 @@
-# Used by the build and by the installed package alike, so that an adapter's target is the same in both.
+# The build and the installed package both use this file, so an adapter's target is the same in both.
 
 set(headroom_adapters c10d eigen mpi nlohmann_json torch xtensor)
 set(headroom_c10d_package Torch)
@@ -14,15 +14,15 @@ set(headroom_torch_library torch)
 set(headroom_xtensor_package xtensor)
 set(headroom_xtensor_library xtensor)
 
-# Looks for the adapter's library where nobody has found it before. Its targets stay in the directory of the caller: made global,
-# they would be in the way of a user's own, which may come later.
+# Looks for the adapter's library if it has no target yet. The targets it finds stay in the caller's directory: global ones could
+# conflict with targets that a user creates later.
 macro(headroom_find_library adapter)
   if(NOT TARGET ${headroom_${adapter}_library})
     find_package(${headroom_${adapter}_package} QUIET)
   endif()
 endmacro()
 
-# Makes headroom::<adapter>, which links headroom and the adapter's library, where that library has a target. GLOBAL as in
+# Makes headroom::<adapter>, which links headroom and the adapter's library, if that library has a target. GLOBAL as in
 # add_library(IMPORTED).
 function(headroom_add_adapter adapter)
   set(library ${headroom_${adapter}_library})

@@ -1,11 +1,11 @@
-# find_package(headroom 0.2 REQUIRED COMPONENTS eigen) looks for Eigen and gives headroom::headroom and headroom::eigen. Without
-# components it looks for nothing; libraries that have been found before have their targets here all the same. For the components
-# torch and c10d call find_package(Torch) before.
+# find_package(headroom 0.2 REQUIRED COMPONENTS eigen) looks for Eigen and defines headroom::headroom and headroom::eigen. Without
+# components it looks for no library. Libraries that were found before get their targets in any case. Before you ask for the
+# components torch or c10d, call find_package(Torch).
 include("${CMAKE_CURRENT_LIST_DIR}/headroomTargets.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/headroomAdapters.cmake")
 
 foreach(headroom_component IN LISTS headroom_FIND_COMPONENTS)
-  # Where libtorch is built for CUDA, looking for it is an error on a machine that has none.
+  # A libtorch built for CUDA makes find_package(Torch) fail on a machine without CUDA.
   if(headroom_component IN_LIST headroom_adapters AND NOT headroom_component MATCHES "^(c10d|torch)$")
     headroom_find_library(${headroom_component})
   endif()

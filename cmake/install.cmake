@@ -1,7 +1,7 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-# Headers are the same on every machine, the library is not.
+# Headers do not depend on the architecture; the library does.
 set(headroom_targets headroom)
 set(headroom_independent ARCH_INDEPENDENT)
 set(headroom_package_dir ${CMAKE_INSTALL_DATADIR}/cmake/headroom)
@@ -21,7 +21,7 @@ write_basic_package_version_file(headroomConfigVersion.cmake COMPATIBILITY SameM
 install(FILES cmake/headroomConfig.cmake cmake/headroomAdapters.cmake ${CMAKE_CURRENT_BINARY_DIR}/headroomConfigVersion.cmake
         DESTINATION ${headroom_package_dir})
 
-# For pkg-config, relative to where they lie: the installation can be moved. Headers are found in one place, with the library or without.
+# pkg-config files have paths relative to their own place, so the installation can be moved. Headers are always in include/.
 function(headroom_install_pc name dir)
   file(RELATIVE_PATH headroom_prefix_from_pkgconfig /${dir}/pkgconfig /)
   configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)

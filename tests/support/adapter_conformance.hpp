@@ -8,18 +8,18 @@
 
 #include "support/catch.hpp"
 
-// What every adapter owes, for a tensor type with rows and columns. A case names
+// The checks that every adapter has to pass, for a tensor type with rows and columns. A case defines
 //
 //   value_type            the element type
 //   rows, cols
-//   make()                a tensor (or a view of one that lives on), its elements undefined
+//   make()                a tensor with undefined elements, or a view of a tensor that stays alive
 //   at(tensor, i, j)      a reference to an element
 //
-// Elements are written and read through `at`, the library's own indexing, so that a stride mistaken by the adapter shows.
+// The checks access elements through `at`, the library's own indexing. So they find an adapter that reads strides wrongly.
 
 namespace conformance {
 
-/// Distinct, exact in every dtype.
+/// Distinct values, exact in every dtype.
 inline float value_at(std::size_t i, std::size_t j) { return static_cast<float>(i * 16 + j + 1); }
 
 template <class Case, class Tensor>
@@ -29,7 +29,7 @@ void fill(Tensor& tensor) {
   }
 }
 
-/// How many elements are not value_at times `factor`.
+/// The number of elements that differ from value_at * factor.
 template <class Case, class Tensor>
 std::size_t wrong_elements(Tensor& tensor, float factor) {
   std::size_t wrong = 0;
@@ -79,7 +79,7 @@ void check_every_element_is_seen() {
   CHECK(missed == 0);
 }
 
-/// New tensors, and existing ones of another dtype and storage order.
+/// Destinations of another dtype: new tensors, and existing ones that may have another storage order.
 template <class Case, class Other>
 void check_other_dtype() {
   auto tensor = Case::make();

@@ -14,7 +14,7 @@
 
 namespace support {
 
-/// Sets what a configuration has besides a LossScaleConfig.
+/// Sets the fields of a configuration that are not in its LossScaleConfig.
 struct SetOwnFields {
   std::int32_t count;
   double share;
@@ -55,7 +55,7 @@ constexpr bool is_among(TypeList<Policies...>) {
   return (std::is_same_v<Policy, Policies> || ...);
 }
 
-/// Calls `use` with the policy that is held, if it is one of headroom's, and says whether it is.
+/// Calls `use` with the policy in `any`. Returns false, without a call, if its type is not in the list.
 template <class Use, class... Policies>
 bool visit(const headroom::AnyLossScale& any, Use use, TypeList<Policies...>) {
   return ((any.holds<Policies>() && (use(any.get<Policies>()), true)) || ...);
@@ -65,7 +65,7 @@ void visit(const headroom::AnyLossScale& any, Use use) {
   REQUIRE(visit(any, use, PolicyTypes()));
 }
 
-/// Calls `use` with a policy of each type that adapts, with these settings.
+/// Calls `use` with one policy of each type that has a configuration, with these settings.
 template <class Use, class... Policies>
 void for_each_adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set, Use use, TypeList<Policies...>) {
   std::vector<std::string> used;
@@ -84,7 +84,7 @@ void for_each_adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set,
   for_each_adaptive(scale, set, use, PolicyTypes());
 }
 
-/// One of each kind of policy, every setting away from its default and every counter soon away from 0.
+/// One policy of each kind. No setting has its default value, and every counter leaves 0 within a few steps.
 inline std::vector<headroom::AnyLossScale> every_policy() {
   headroom::LossScaleConfig scale;
   scale.initial_scale = 1000.0F;

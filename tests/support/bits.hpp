@@ -13,11 +13,11 @@
 #include <type_traits>
 #include <vector>
 
-// Tests make, hold and compare floating-point values as bits. Under -ffast-math a value that passes through a variable, an
-// argument or a return value of floating-point type may be assumed to be neither Inf nor NaN, and every test of it to be true.
+// Tests make, store and compare floating-point values as bits. Under -ffast-math the compiler assumes that a floating-point
+// variable, argument or return value is neither Inf nor NaN, and folds tests of it.
 
-// Newer clangs warn under -ffast-math of any function called infinity or quiet_NaN, though those of the 16-bit types return
-// integers.
+// Under -ffast-math newer versions of clang warn about every function named infinity or quiet_NaN, also about those of the
+// 16-bit types, which return integers.
 #if defined(__clang__)
 #if __has_warning("-Wnan-infinity-disabled")
 #pragma clang diagnostic ignored "-Wnan-infinity-disabled"
@@ -29,8 +29,8 @@ namespace support {
 template <class T>
 using bits_type = typename headroom::detail::format_of<T>::bits_type;
 
-/// The empty asm hides where the bits come from: newer clangs fold tests of bits that they saw as a floating-point value
-/// before.
+/// The empty asm hides where the bits come from. Without it, newer versions of clang fold tests of bits if they saw the
+/// floating-point value.
 template <class T>
 bits_type<T> bits_of(const T& value) {
   __asm__ volatile("" : : "r"(&value) : "memory");
@@ -46,7 +46,7 @@ std::vector<bits_type<T>> bits_of(const std::vector<T>& values) {
 }
 template <class T>
 void set_bits(T& value, bits_type<T> bits) {
-  std::memcpy(static_cast<void*>(&value), &bits, sizeof bits);  // void: g++ warns of bytes copied over a class
+  std::memcpy(static_cast<void*>(&value), &bits, sizeof bits);  // void*, because g++ warns about memcpy into a class
 }
 template <class T>
 std::vector<T> values_with(const std::vector<bits_type<T>>& bits) {
@@ -63,13 +63,13 @@ template <class Format>
 constexpr bool is_finite(typename Format::bits_type bits) {
   return (bits & Format::abs_mask) <= Format::largest_finite_bits;
 }
-/// The same bits, or two NaNs: payload and quietness are free.
+/// True for equal bits and for two NaNs, whose payload and quietness may differ.
 template <class Format>
 constexpr bool same_bits(typename Format::bits_type a, typename Format::bits_type b) {
   return a == b || (is_nan<Format>(a) && is_nan<Format>(b));
 }
 
-/// Bits of any format, zero-extended: what is compared in functions that are compiled once for all formats.
+/// Bits of any format, zero-extended, for functions that are compiled once for all formats.
 using AnyBits = std::vector<std::uint64_t>;
 
 template <class T>
@@ -78,7 +78,7 @@ AnyBits any_bits_of(const std::vector<T>& values) {
   return AnyBits(bits.begin(), bits.end());
 }
 
-/// As much of a format as it takes to compare its bits.
+/// The part of a format that is needed to compare its bits.
 struct Layout {
   std::uint64_t sign_mask, smallest_nan_bits;
   [[nodiscard]] bool is_nan(std::uint64_t bits) const { return (bits & ~sign_mask) >= smallest_nan_bits; }
@@ -87,7 +87,7 @@ struct Layout {
 template <class Format>
 inline constexpr Layout layout_of{Format::sign_mask, Format::smallest_nan_bits};
 
-/// +Inf, -Inf, quiet and signalling NaN of both signs, as far as the format has them.
+/// Inf and a quiet NaN with both signs, a signalling NaN, and the NaN of all ones. Only NaNs if the format has no Inf.
 template <class Format>
 std::vector<typename Format::bits_type> nonfinite_bits() {
   using Bits = typename Format::bits_type;
@@ -122,7 +122,7 @@ void for_each_storage_float(F f, headroom::detail::FormatList<Formats...>) {
   };
   for_each_type<Formats...>(unless_built_in);
 }
-/// All of headroom's own: half, bfloat16, …
+/// All storage types of headroom: half, bfloat16, …
 template <class F>
 void for_each_storage_float(F f) {
   for_each_storage_float(f, headroom::detail::CompiledFormats());
@@ -138,7 +138,7 @@ std::string name_of() {
   return "e" + std::to_string(Format::exponent_bits) + "m" + std::to_string(Format::mantissa_bits);
 }
 
-/// Counts what is wrong in a loop too hot for CHECK, and keeps the words for the first:
+/// Counts mismatches in a loop in which CHECK would be too slow, and keeps the description of the first one:
 ///
 ///     INFO(wrong.first());
 ///     CHECK(wrong.count() == 0);

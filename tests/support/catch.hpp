@@ -1,6 +1,6 @@
 #pragma once
 
-// Catch2, version 3 or 2, under the names of version 3.
+// Catch2 version 3 or 2, with the names of version 3.
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 #else

@@ -5,7 +5,7 @@
 
 namespace support {
 
-/// What the std::invalid_argument that `f` throws says; empty where it throws none.
+/// The message of the std::invalid_argument that `f` throws; empty if it throws nothing.
 template <class F>
 std::string message_of(F f) {
   try {
@@ -16,7 +16,7 @@ std::string message_of(F f) {
   return {};
 }
 
-/// The same of a std::logic_error that is none.
+/// The message of the std::logic_error that `f` throws; empty if it throws nothing; "std::invalid_argument" if it throws one.
 template <class F>
 std::string logic_error_of(F f) {
   try {

@@ -5,9 +5,9 @@
 
 namespace support {
 
-/// Whether this program computes with flush-to-zero: linking with -ffast-math switches it on at start-up, for the whole
-/// program. A float or double that is subnormal then counts as zero wherever arithmetic reads it or would make it. Casts,
-/// comparisons of 16-bit values and finite checks are done in integers and do not change.
+/// Whether this program runs with flush-to-zero. Linking with -ffast-math switches it on at start-up, for the whole program.
+/// Arithmetic then reads subnormal floats and doubles as zero, and returns zero instead of them. Casts, comparisons of 16-bit
+/// values and finite checks use integers, so they give the same results.
 inline bool flushes_subnormals() {
   static const bool flushes = [] {
     volatile float smallest_normal = 0x1p-126F, one_half = 0.5F;

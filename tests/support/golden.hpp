@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-// Recorded loss-scale sequences: tests/golden/README.md says what a file looks like.
+// Recorded loss-scale sequences. tests/golden/README.md describes the format of the files.
 
 namespace support {
 
@@ -23,7 +23,7 @@ struct Trace {
   std::map<std::string, double> config;
   std::vector<bool> overflow;
   std::map<std::string, std::vector<double>> scales;  ///< by the name of the line: scale, scale_main, …
-  std::vector<std::int64_t> growth;                   ///< empty where the system has no counter
+  std::vector<std::int64_t> growth;                   ///< empty if the system has no counter
 
   [[nodiscard]] double config_or(const std::string& key, double otherwise) const {
     const auto found = config.find(key);
@@ -31,7 +31,7 @@ struct Trace {
   }
 };
 
-/// Reads traces from a stream. Throws std::runtime_error naming the file and the line where it is not what the README says.
+/// Reads traces from a stream. Throws std::runtime_error that names file and line if the format is wrong.
 class TraceReader {
  public:
   TraceReader(std::istream& in, std::string file) : in_(in), file_(std::move(file)) {}
@@ -71,7 +71,7 @@ class TraceReader {
   void read_line(Trace& trace, const std::string& key, std::istream& words) {
     if (key == "config") {
       const std::string name = word(words), value = word(words);
-      // The only values that are no numbers are those of half_type, which no loss scale of ours has.
+      // Only values of half_type are not numbers. No policy of headroom has that setting.
       if (name != "half_type" && !trace.config.emplace(name, number(value)).second) fail(name + " is there twice");
     } else if (key == "overflow") {
       for (const double bit : repeated(words)) {
@@ -160,7 +160,7 @@ struct has_counter : std::false_type {};
 template <class Policy>
 struct has_counter<Policy, std::void_t<decltype(std::declval<const Policy&>().counter())>> : std::true_type {};
 
-/// Takes `policy` along the trace, and says where scale or counter first differ from it; empty where they never do.
+/// Runs `policy` along the trace. Returns a message about the first scale or counter that differs; empty if none does.
 template <class Policy>
 std::string first_difference(Policy policy, const Trace& trace) {
   const std::vector<double>& scales = trace.scales.at("scale");

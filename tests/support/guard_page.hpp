@@ -8,7 +8,7 @@
 
 namespace support {
 
-/// Whole pages of memory, at least `size` bytes, between two pages whose touch ends the program.
+/// Whole pages of memory, at least `size` bytes, between two guard pages. Access to a guard page ends the program.
 class GuardedMemory {
  public:
   explicit GuardedMemory(std::size_t size) : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
@@ -26,12 +26,12 @@ class GuardedMemory {
   [[nodiscard]] unsigned char* end() const { return begin() + size_; }
   [[nodiscard]] std::size_t size() const { return size_; }
 
-  /// Elements of which the first lies against the guard below.
+  /// Elements that begin directly after the lower guard page.
   template <class T>
   [[nodiscard]] T* first() const {
     return reinterpret_cast<T*>(begin());
   }
-  /// `n` elements of which the last lies against the guard above.
+  /// `n` elements that end directly before the upper guard page.
   template <class T>
   [[nodiscard]] T* last(std::size_t n) const {
     return reinterpret_cast<T*>(end() - n * sizeof(T));

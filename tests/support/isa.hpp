@@ -9,7 +9,7 @@
 
 namespace support {
 
-/// Makes the kernels use `isa` for as long as it lives.
+/// Makes the kernels use `isa` during its lifetime.
 class ScopedIsa {
  public:
   explicit ScopedIsa(headroom::Isa isa) : before_(headroom::active_isa()) { headroom::force_isa(isa); }
@@ -21,9 +21,9 @@ class ScopedIsa {
   headroom::Isa before_;
 };
 
-/// Runs `body(isa)` once for each instruction set of this CPU, the scalar one first, which many compare the others with; where
-/// the environment variable HEADROOM_TEST_ISA is set, only for that one and the scalar one. A failed check names the one in
-/// use.
+/// Runs `body(isa)` for each instruction set of this CPU. The scalar one comes first, because many tests compare the others
+/// with it. The environment variable HEADROOM_TEST_ISA limits the loop to the scalar instruction set and the named one. A
+/// failed check names the instruction set.
 template <class Body>
 void for_each_isa(Body body) {
   const char* const only = std::getenv("HEADROOM_TEST_ISA");

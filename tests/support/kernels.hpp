@@ -8,11 +8,11 @@
 
 namespace support {
 
-/// A kernel of the active instruction set on `n` contiguous elements.
+/// Runs a kernel of the active instruction set on `n` contiguous elements.
 template <headroom::detail::Op op, class In, class Out>
 headroom::detail::Found run_kernel(const In* source, Out* destination, std::size_t n, double factor = 1.0) {
   using namespace headroom::detail;
-  const Piece piece{source, const_cast<std::remove_const_t<Out>*>(destination), n};  // those that only read ignore it
+  const Piece piece{source, const_cast<std::remove_const_t<Out>*>(destination), n};  // ignored if the kernel only reads
   Found found{0, 0.0};
   kernels<op, format_of<In>, format_of<Out>>[isa_index()](&piece, &piece + 1, factor, false, found);
   return found;

@@ -13,7 +13,7 @@
 
 namespace support {
 
-/// A tree with a bit of everything, a class template of its scalar.
+/// A tree with leaves and branches of many kinds; a class template of its scalar.
 template <class T>
 struct Layer {
   std::vector<T> weight;
@@ -32,7 +32,7 @@ struct Network {
   HEADROOM_TREE(Network, layers, heads, temperature, tokens, frozen)
 };
 
-/// Every element is `value`, converted.
+/// A network in which every floating-point element is `value`.
 template <class T>
 Network<T> network_of(const T& value) {
   Network<T> network;
@@ -45,7 +45,7 @@ Network<T> network_of(const T& value) {
 }
 inline constexpr std::size_t network_leaves = 7, network_elements = 13;
 
-/// Whether every element has exactly these bits, and what is no floating-point number is as it was.
+/// Whether every floating-point element has exactly these bits, and all other members are unchanged.
 template <class T>
 bool is_network_of(const Network<T>& network, const T& value) {
   const auto bits = bits_of(value);

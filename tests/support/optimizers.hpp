@@ -10,12 +10,12 @@ namespace support {
 
 using Weights = std::vector<float>;
 
-/// Plain gradient descent, by the traits that every class with these two members has. Returns the number of steps.
+/// Gradient descent. Its members gradients() and step() are all that a scaler needs. `step` returns the number of steps.
 struct Sgd {
   Weights weights;
   Weights grads;
   int steps = 0;
-  std::thread::id thread{};  ///< of the last step
+  std::thread::id thread{};  ///< the thread of the last step
 
   Weights& gradients() { return grads; }
   int step(float rate = 1.0F) {
@@ -25,7 +25,7 @@ struct Sgd {
   }
 };
 
-/// An optimizer that is handed its gradients.
+/// An optimizer that gets its gradients as an argument.
 struct Stateless {
   Weights weights;
   int steps = 0;

@@ -8,11 +8,11 @@
 #include <stdexcept>
 #include <string>
 
-// Policies as users write them, from one that is no more than a policy to one with everything.
+// Policies of a user's own, from the least a policy needs to one with settings and counters.
 
 namespace support {
 
-/// No more than a policy: the scale that takes the largest gradient seen to 1024, by its report; by a flag it halves.
+/// The least a policy needs. A report sets the scale that makes its largest gradient 1024; an overflow halves the scale.
 struct FollowsMax {
   float scale = 1024.0F;
 
@@ -23,7 +23,7 @@ struct FollowsMax {
   }
 };
 
-/// One with a state, in its own words.
+/// A policy with a state dictionary of its own.
 struct Stairs {
   double height = 2.0;
   std::int64_t stair = 10;
@@ -44,7 +44,7 @@ struct Stairs {
   }
 };
 
-/// A growth piece with settings of its own: it has to be patient after each overflow.
+/// The settings of a growth piece that waits after each overflow.
 struct PatientConfig {
   headroom::LossScaleConfig scale;
   std::int32_t patience = 3;
@@ -54,7 +54,7 @@ struct PatientConfig {
     visit("patience", &PatientConfig::patience, 0, 1000);
   }
 };
-/// Grows on every `growth_interval`th finite step, but only `patience` steps after the last overflow.
+/// Grows on every `growth_interval`th step. It does not count the first `patience` steps of all and after a backoff.
 class GrowPatiently {
  public:
   using Config = PatientConfig;

@@ -20,7 +20,7 @@ constexpr Policy after(Policy policy, const char* steps) {
   return policy;
 }
 
-/// `config` with what a trace says of it. `factor` is jmp's: growth multiplies by it and backoff divides by it.
+/// `config` with the settings that a trace names. `factor` is jmp's: growth multiplies by it and backoff divides by it.
 inline headroom::LossScaleConfig config_of(const Trace& trace, headroom::LossScaleConfig config) {
   config.initial_scale = static_cast<float>(trace.config_or("initial_scale", static_cast<double>(config.initial_scale)));
   config.growth_interval =
@@ -38,13 +38,13 @@ inline headroom::HysteresisConfig config_of(const Trace& trace, headroom::Hyster
   return config;
 }
 
-/// Whether a scale is one: judged by its bits, in [low, high] of normal floats.
+/// Whether `scale` is in [low, high], compared as bits. `low` and `high` are positive normal floats.
 inline bool is_within(const float& scale, const float& low, const float& high) {
   const auto bits = bits_of(scale);
   return bits >= bits_of(low) && bits <= bits_of(high);
 }
 
-/// Settings anywhere in their ranges, the corners among them.
+/// Random settings within their ranges, often at the bounds.
 inline headroom::LossScaleConfig random_config(std::mt19937& random) {
   const auto power = [&random](int low, int high) {
     return std::ldexp(1.0F, low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1)));

@@ -1,6 +1,6 @@
 #pragma once
 
-// What nearly every test includes, precompiled. The tests do not rely on it: each includes what it uses.
+// The precompiled header of the tests. Each test includes what it uses and does not rely on this file.
 #include "support/catch.hpp"
 
 #include <algorithm>

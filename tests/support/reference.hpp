@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <vector>
 
-// Slow and exact references for rounding and arithmetic. They share nothing with the headers but the layout of the formats, and
-// work on integers and long doubles only, which neither -ffast-math nor flush-to-zero touches here.
+// Slow and exact references for rounding and arithmetic. From the headers they use only the layout of the formats. They compute
+// in integers and long doubles, which -ffast-math and flush-to-zero do not change here.
 
 namespace support {
 
@@ -32,10 +32,10 @@ inline long double to_long_double(const Number& x) {
   return x.negative ? -magnitude : magnitude;
 }
 
-/// The exponent of the leading one; x is not zero.
+/// The exponent of the leading 1 bit. x is not zero.
 inline int floor_log2(const Number& x) { return x.exponent + 63 - __builtin_clzll(x.significand); }
 
-/// The same number with the leading one of its significand at bit `top`; x is not zero and no bit is lost.
+/// The same number with the leading 1 bit of its significand at bit `top`. x is not zero, and no bit may be lost.
 inline Number with_leading_one_at(int top, Number x) {
   const int shift = top - (floor_log2(x) - x.exponent);
   x.significand = shift >= 0 ? x.significand << shift : x.significand >> -shift;
@@ -43,8 +43,8 @@ inline Number with_leading_one_at(int top, Number x) {
   return x;
 }
 
-/// x / y for x of at most 53 and y of at most 24 significant bits, cut off after more than 60 bits. Where something was cut
-/// off, the lowest bit of the significand is set: enough to round correctly into any narrower format.
+/// x / y, truncated after more than 60 bits. x has at most 53 significant bits, and y at most 24. If truncation loses anything,
+/// the lowest bit of the result's significand is 1. This is enough to round correctly to any narrower format.
 inline Number quotient(Number x, Number y) {
   const bool negative = x.negative != y.negative;
   if (x.significand == 0) return {negative, 0, 0};
@@ -56,7 +56,7 @@ inline Number quotient(Number x, Number y) {
   return {negative, (((high << 32) + low) << 1) + (cut_off ? 1 : 0), x.exponent - y.exponent - 33};
 }
 
-/// x * y, under the same terms.
+/// x * y, with the same limits and the same truncation.
 inline Number product(Number x, Number y) {
   const bool negative = x.negative != y.negative;
   if (x.significand == 0 || y.significand == 0) return {negative, 0, 0};
@@ -67,7 +67,7 @@ inline Number product(Number x, Number y) {
   return {negative, (((high << 8) + (low >> 16)) << 1) + (cut_off ? 1 : 0), x.exponent + y.exponent + 15};
 }
 
-/// What Inf and too large a number become: Inf, or the NaN of a format that has no Inf.
+/// The result of an overflow: Inf, or NaN if the format has no Inf.
 template <class Format>
 typename Format::bits_type overflow() {
   const auto above = static_cast<typename Format::bits_type>(Format::largest_finite_bits + 1);
@@ -93,15 +93,15 @@ typename Format::bits_type nearest(const Number& x) {
     const std::uint64_t below = x.significand - (units << dropped), half_unit = std::uint64_t{1} << (dropped - 1);
     if (below > half_unit || (below == half_unit && units % 2 == 1)) ++units;
   }
-  // Adding units to the bits of the binade's first value walks up the values, over the edges to the next binade.
+  // The leading 1 bit of a normal number's `units` adds one to the exponent. So does a carry into the next binade.
   const std::uint64_t binade = log2 < smallest_normal ? 0 : static_cast<std::uint64_t>(log2 + Format::bias - 1);
   const std::uint64_t magnitude = (binade << Format::mantissa_bits) + units;
   const bool overflows = binade >= std::uint64_t{1} << Format::exponent_bits || magnitude > Format::largest_finite_bits;
   return static_cast<Bits>(sign | (overflows ? overflow<Format>() : magnitude));
 }
 
-/// The magnitudes of all finite values of a format of 8 or 16 bits in order, indexed by their bits, and at last the one that
-/// would come next, beyond which a number overflows when it is rounded.
+/// The magnitudes of all finite values of an 8-bit or 16-bit format, indexed by their bits. One more element is the next
+/// magnitude that the format would have.
 template <class Format>
 std::vector<long double> all_magnitudes() {
   std::vector<long double> magnitudes;
@@ -114,15 +114,14 @@ std::vector<long double> all_magnitudes() {
   return magnitudes;
 }
 
-/// What a kernel is to store for one element.
+/// What a kernel has to store for one element.
 struct Outcome {
   std::uint64_t bits = 0;
-  /// The computation met a subnormal number on its way in or out. In a program that flushes those, a zero of the same sign is
-  /// right as well.
+  /// The operand or the result is subnormal. In a program that flushes subnormals, a zero of the same sign is right as well.
   bool met_subnormal = false;
 };
 
-/// Kernels compute in float, or in double where source or destination is double.
+/// Kernels compute in float, or in double if source or destination is double.
 template <class In, class Out>
 using compute_format = std::conditional_t<std::is_same_v<In, headroom::binary64> || std::is_same_v<Out, headroom::binary64>,
                                           headroom::binary64, headroom::binary32>;
@@ -132,7 +131,7 @@ bool is_subnormal_or_least(const Number& x) {
   return x.significand != 0 && floor_log2(x) <= 1 - Compute::bias;
 }
 
-/// operation(element, factor) rounded once to the compute format, and that once to `Out`. `operation` is `quotient` or
+/// operation(element, factor), rounded to the compute format, and then rounded to `Out`. `operation` is `quotient` or
 /// `product`.
 template <class In, class Out>
 Outcome compute(Number (*operation)(Number, Number), typename In::bits_type element, float factor) {

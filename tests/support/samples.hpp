@@ -12,7 +12,7 @@
 
 namespace support {
 
-/// One seed for all random bits of a test, so that every run is the same.
+/// The seed of all random bits, so that every run is the same.
 inline constexpr std::uint32_t seed = 20240607;
 
 template <class Format>
@@ -20,18 +20,18 @@ typename Format::bits_type random_bits(std::mt19937& random) {
   const std::uint64_t high = random();
   return static_cast<typename Format::bits_type>(sizeof(typename Format::bits_type) > 4 ? high << 32 | random() : high);
 }
-/// Whether every pattern of 16 bits is gone through. The sanitizers look at what instructions do, not at values, and make them
-/// many times as slow: with them a seeded sample stands for all, here and nowhere else.
+/// Whether tests go through all patterns of 16 bits. With a sanitizer they take a seeded sample instead, because sanitizers are
+/// slow and look at instructions, not at values.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool is_exhaustive = false;
 #else
 inline constexpr bool is_exhaustive = true;
 #endif
 
-/// How many of `count` random cases are tried: the same with less patience.
+/// How many of `count` random cases to try. With a sanitizer it is a twentieth of them.
 constexpr int cases(int count) { return is_exhaustive ? count : (count + 19) / 20; }
 
-/// Any bits but those of Inf and NaN.
+/// Random bits that are neither Inf nor NaN.
 template <class Format>
 typename Format::bits_type random_finite_bits(std::mt19937& random) {
   for (;;) {
@@ -40,7 +40,7 @@ typename Format::bits_type random_finite_bits(std::mt19937& random) {
   }
 }
 
-/// A positive number of magnitude 2^low to 2^(high + 1), which are normal numbers of the format.
+/// A positive number in [2^low, 2^(high + 1)). All numbers in that range are normal in the format.
 template <class Format>
 typename Format::bits_type random_magnitude(std::mt19937& random, int low, int high) {
   using Bits = typename Format::bits_type;
@@ -49,8 +49,8 @@ typename Format::bits_type random_magnitude(std::mt19937& random, int low, int h
   return static_cast<Bits>((static_cast<Bits>(exponent + Format::bias) << Format::mantissa_bits) | fraction);
 }
 
-/// Every pattern of a format of 8 or 16 bits. Of a wider one, and where not all are gone through: for each exponent and sign
-/// the edges of its fraction (Inf and NaNs are among them), and as many random patterns.
+/// Every pattern of an 8-bit format, and of a 16-bit format if tests are exhaustive. Otherwise, for each exponent and sign, the
+/// edges of the fraction, which include Inf and NaNs, and as many random patterns.
 template <class Format>
 std::vector<typename Format::bits_type> sample_bits() {
   using Bits = typename Format::bits_type;
@@ -63,7 +63,7 @@ std::vector<typename Format::bits_type> sample_bits() {
     const Bits fractions[] = {
         0, 1, static_cast<Bits>(half_way - 1), half_way, static_cast<Bits>(half_way + 1), Format::mantissa_mask};
     const std::uint32_t step =
-        is_exhaustive || Format::exponent_bits < 11 ? 1 : 23;  // of double's 2047, the last one among them
+        is_exhaustive || Format::exponent_bits < 11 ? 1 : 23;  // a step of 23 includes the last of double's exponents, 2047
     for (std::uint32_t field = 0; field < 1U << Format::exponent_bits; field += step) {
       for (const Bits fraction : fractions) {
         const auto magnitude = static_cast<Bits>((static_cast<Bits>(field) << Format::mantissa_bits) | fraction);
@@ -85,9 +85,9 @@ struct Boundary {
   typename Narrow::bits_type nearest;
 };
 
-/// Where rounding changes its mind: between every two neighbours of a narrow format, Inf among them, the midpoint and the
-/// values of the wide format just below and just above it, with both signs. A midpoint goes to the neighbour whose lowest bit
-/// is 0.
+/// The values at which rounding changes: the midpoint between two neighbours of a narrow format, including Inf, and the values
+/// of the wide format just below and just above it, with both signs. A midpoint is rounded to the neighbour whose lowest bit is
+/// 0.
 template <class Wide, class Narrow>
 std::vector<Boundary<Wide, Narrow>> boundaries() {
   using WideBits = typename Wide::bits_type;
@@ -96,7 +96,7 @@ std::vector<Boundary<Wide, Narrow>> boundaries() {
   std::mt19937 random(seed);
   for (std::uint32_t lower = 0; lower <= Narrow::largest_finite_bits;) {
     const auto even = static_cast<NarrowBits>(lower + lower % 2), upper = static_cast<NarrowBits>(lower + 1);
-    // The format with one more bit of fraction has every midpoint; its neighbours' bits are twice those of the narrow one.
+    // In half units the lower neighbour is 2 * significand, and the midpoint is one more.
     Number midpoint = decode<Narrow>(static_cast<NarrowBits>(lower));
     midpoint.significand = 2 * midpoint.significand + 1;
     midpoint.exponent -= 1;

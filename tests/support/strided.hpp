@@ -28,7 +28,7 @@ struct Strided {
   }
 };
 
-/// A tensor type with the least a specialisation may have: it cannot be made anew.
+/// A tensor type whose traits have only what is required. It has no `rebind`, so verbs cannot make new ones.
 template <class T>
 struct Bare {
   std::vector<T> elements;

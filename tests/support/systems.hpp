@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 
-// The rules of other systems, each written down from its own source in its own arithmetic, one statement after the other and
-// with none of headroom's code: what the presets are compared with over random sequences. `scale` is what the next step uses.
-// Without arguments they have the system's own defaults.
+// The rules of other systems, for comparison with the presets over random sequences. Each is written from the system's source,
+// statement by statement, in the system's own arithmetic and without headroom's code. `scale` is the scale of the next step.
+// The defaults are the system's own.
 
 namespace systems {
 
-/// A division that -ffast-math neither makes a multiplication of nor unites with what is done to its quotient.
+/// A division that -ffast-math does not turn into a multiplication and does not merge with later operations.
 template <class T>
 T divided(T dividend, T divisor) {
   const volatile T opaque = divisor;
@@ -17,7 +17,7 @@ T divided(T dividend, T divisor) {
   return quotient;
 }
 
-/// Whether a product of floats is Inf when it is rounded to float.
+/// Whether a product of floats becomes Inf when it is rounded to float.
 inline bool is_infinite_float(double product) { return product >= 0x1.ffffffp127; }
 
 /// torch.amp.GradScaler: _amp_update_scale_ of ATen.
@@ -177,7 +177,7 @@ struct Cerebras {
   }
 };
 
-/// DynamicLossScaler of fairseq, in double. What happens at the floor is beyond what is compared.
+/// DynamicLossScaler of fairseq, in double. What happens at the floor is not compared.
 struct Fairseq {
   double scale = 32768.0, scale_factor = 2.0;
   std::int64_t scale_window = 2000;

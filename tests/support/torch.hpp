@@ -1,10 +1,10 @@
 #pragma once
 
-// What tests need, one by one: <torch/torch.h> takes half as long again.
+// Only the headers that the tests need: including <torch/torch.h> takes half as long again.
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
 #include <torch/utils.h>
-// CHECK is a macro of libtorch's too.
+// libtorch defines a macro CHECK too.
 #undef CHECK
 
 #include <cstring>
@@ -22,7 +22,7 @@ inline bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
   return x.numel() == 0 || std::memcmp(x.data_ptr(), y.data_ptr(), x.nbytes()) == 0;
 }
 
-/// Of magnitudes that every dtype has.
+/// A tensor of values that are exact in every dtype.
 inline torch::Tensor some(torch::IntArrayRef shape, torch::ScalarType dtype = torch::kFloat) {
   return torch::randint(-100, 100, shape, torch::kFloat).div(64).to(dtype);
 }

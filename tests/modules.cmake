@@ -1,4 +1,4 @@
-# headroom_add_test, and the programs of tests.
+# The function headroom_add_test, and the test programs.
 
 find_package(Catch2 3 QUIET)
 if(NOT Catch2_FOUND)
@@ -11,11 +11,11 @@ if(HEADROOM_TEST_COMPILED)
   set(headroom headroom::compiled)
 endif()
 
-# The face of both: support/catch.hpp and a main function.
+# What all test programs link: headroom, Catch2 and a main function. support/catch.hpp hides which version of Catch2 it is.
 add_library(test_support INTERFACE)
 target_include_directories(test_support INTERFACE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(test_support INTERFACE HEADROOM_TEST_DATA_DIR="${CMAKE_CURRENT_SOURCE_DIR}/golden")
-if(TARGET Catch2::Catch2WithMain AND NOT CMAKE_CROSSCOMPILING) # the library is one for this machine
+if(TARGET Catch2::Catch2WithMain AND NOT CMAKE_CROSSCOMPILING) # the library is compiled for this machine
   target_link_libraries(test_support INTERFACE ${headroom} Catch2::Catch2WithMain)
 else()
   add_library(test_main OBJECT support/main.cpp)
@@ -25,12 +25,12 @@ else()
   target_sources(test_support INTERFACE $<TARGET_OBJECTS:test_main>)
 endif()
 
-# Optimising takes longer than it saves, but where tests go through every number there is.
-set(HEADROOM_EXHAUSTIVE_TEST_FLAGS "" CACHE STRING "Compiler flags of the rooms dtype and kernel and of headroom::compiled, after those of all")
+# Optimisation takes longer than it saves, except in tests that go through all numbers.
+set(HEADROOM_EXHAUSTIVE_TEST_FLAGS "" CACHE STRING "Compiler flags for the modules dtype and kernel and for headroom::compiled, in addition to those of all")
 separate_arguments(exhaustive_flags UNIX_COMMAND "${HEADROOM_EXHAUSTIVE_TEST_FLAGS}")
 target_compile_options(headroom_compiled PRIVATE ${exhaustive_flags})
 
-# Catch2 and the standard library are read once for all sources of the same flags, and so is headroom, but for dtype and kernel.
+# One precompiled header for all sources with the same flags: Catch2, the standard library and, except in dtype and kernel, headroom.
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/nothing.cpp "")
 function(headroom_precompile target headers)
   add_library(${target} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/nothing.cpp)
@@ -50,35 +50,35 @@ function(headroom_add_test name)
   if(arg_EXHAUSTIVE)
     target_compile_options(${target} PRIVATE ${exhaustive_flags})
     target_precompile_headers(${target} REUSE_FROM test_precompiled_exhaustive)
-  elseif(NOT arg_LIBRARIES MATCHES "headroom::(c10d|torch)") # libtorch comes with a definition that the standard library knows
+  elseif(NOT arg_LIBRARIES MATCHES "headroom::(c10d|torch)") # libtorch adds a definition that changes the standard library
     target_precompile_headers(${target} REUSE_FROM test_precompiled)
   endif()
   if(arg_LAUNCHER)
     add_test(NAME ${name} COMMAND ${arg_LAUNCHER} $<TARGET_FILE:${target}>)
   else()
-    add_test(NAME ${name} COMMAND ${target}) # by its name, so that CMake runs those for other CPUs with an emulator
+    add_test(NAME ${name} COMMAND ${target}) # the target's name, so that CMake runs it with an emulator if cross-compiled
   endif()
 endfunction()
 
-set_source_files_properties(detail/error_handler.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON) # it defines macros before
+set_source_files_properties(detail/error_handler.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON) # it defines macros before it includes headroom
 
 file(GLOB sources CONFIGURE_DEPENDS *.cpp)
 if(sources)
   headroom_add_test(top SOURCES ${sources})
 endif()
-foreach(room IN ITEMS detail dtype kernel tree ops policy training observe state)
-  file(GLOB sources CONFIGURE_DEPENDS ${room}/*.cpp)
+foreach(module IN ITEMS detail dtype kernel tree ops policy training observe state)
+  file(GLOB sources CONFIGURE_DEPENDS ${module}/*.cpp)
   set(exhaustive)
-  if(room MATCHES "^(dtype|kernel)$")
+  if(module MATCHES "^(dtype|kernel)$")
     set(exhaustive EXHAUSTIVE)
-    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${room}/*.cpp) # kernel/isa is one with kernel
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${module}/*.cpp) # includes kernel/isa
   endif()
   if(sources)
-    headroom_add_test(${room} ${exhaustive} SOURCES ${sources})
+    headroom_add_test(${module} ${exhaustive} SOURCES ${sources})
   endif()
 endforeach()
 if(CMAKE_SYSTEM_NAME STREQUAL Linux)
-  headroom_add_test(examples/checkpoint SOURCES examples/checkpoint.cpp) # alone, for it has calls of the system of its own
+  headroom_add_test(examples/checkpoint SOURCES examples/checkpoint.cpp) # a program of its own, because it replaces system calls
 endif()
 headroom_add_test(examples/fused_adamw SOURCES examples/fused_adamw.cpp)
 headroom_add_test(examples/compare_policies SOURCES examples/compare_policies.cpp)
@@ -87,7 +87,7 @@ if(TARGET headroom::eigen)
   headroom_add_test(examples/evidence SOURCES examples/evidence.cpp LIBRARIES headroom::eigen)
 endif()
 if(TARGET test_dtype AND TARGET headroom::eigen)
-  target_link_libraries(test_dtype PRIVATE headroom::eigen) # its conversions are compared with ours
+  target_link_libraries(test_dtype PRIVATE headroom::eigen) # to compare its conversions with ours
 endif()
 
 # One program for each file of adapters/, because each needs its own library: eigen.cpp and eigen_blocks.cpp need headroom::eigen.
