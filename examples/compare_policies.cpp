@@ -160,9 +160,17 @@ std::ofstream create(const std::filesystem::path& file) {
   return out;
 }
 
-/// One trace: a row of the table and of `summary` for each policy, and the scales by step in a file of its own.
-void compare(const Trace& trace, const std::vector<Policy>& policies, const std::filesystem::path& output,
-             std::ofstream& summary) {
+bool is_in_summary(const Trace& trace) {
+  for (const char* name : {"digits", "calm", "spikes", "drift", "tails"}) {
+    if (trace.name == name) return true;
+  }
+  return false;
+}
+
+/// One trace: a row of the table and of `summary` for each policy, and the scales by step in a file of its own. Returns what
+/// each policy did.
+std::vector<headroom::GradientSimulation> compare(const Trace& trace, const std::vector<Policy>& policies,
+                                                  const std::filesystem::path& output, std::ofstream& summary) {
   std::printf("\n%s: %s, %zu steps\n", trace.name.c_str(), trace.description.c_str(), trace.max_abs.size());
   std::printf("  %-28s %8s %14s %12s %12s\n", "", "skipped", "below best", "bits wasted", "last scale");
   std::ofstream csv = create(output / ("policies_" + trace.name + ".csv"));
@@ -183,6 +191,26 @@ void compare(const Trace& trace, const std::vector<Policy>& policies, const std:
     for (const auto& found : simulations) csv << ',' << found.scales[step];
     csv << '\n';
   }
+  return simulations;
+}
+
+/// The policies that people choose from, on five of the traces. `results` has a row per trace.
+void print_summary(const std::vector<Trace>& traces, const std::vector<Policy>& policies,
+                   const std::vector<std::vector<headroom::GradientSimulation>>& results) {
+  std::printf("\n%-16s", "skipped, bits wasted");
+  for (const Trace& trace : traces) {
+    if (is_in_summary(trace)) std::printf(" %14s", trace.name.c_str());
+  }
+  for (const char* name : {"dynamic", "torch", "hysteresis", "megatron", "amax", "largest of 64"}) {
+    std::printf("\n%-20s", name);
+    for (std::size_t i = 0; i < traces.size(); ++i) {
+      for (std::size_t k = 0; k < policies.size(); ++k) {
+        if (!is_in_summary(traces[i]) || policies[k].name != name) continue;
+        std::printf(" %8zu %5.2f", results[i][k].skipped, results[i][k].wasted_bits);
+      }
+    }
+  }
+  std::printf("\n");
 }
 
 }  // namespace
@@ -206,7 +234,9 @@ int main(int argc, char** argv) {
     for (Trace& trace : make_up(steps)) traces.push_back(std::move(trace));
     for (Trace& trace : make_up_others(steps)) traces.push_back(std::move(trace));
     const std::vector<Policy> policies = make_policies();
-    for (const Trace& trace : traces) compare(trace, policies, output, summary);
+    std::vector<std::vector<headroom::GradientSimulation>> results;
+    for (const Trace& trace : traces) results.push_back(compare(trace, policies, output, summary));
+    print_summary(traces, policies, results);
 
     std::printf(
         "\nBelow best: steps that fp16 would have taken with twice the scale. Bits wasted: how often it could have been "

@@ -9,9 +9,11 @@ install_packages g++ cmake ninja-build libeigen3-dev
 install_packages gnuplot-nox || echo "Going on without gnuplot: no picture is drawn."
 
 output=${1:-build/examples}
+mkdir -p "$output"
+echo "Building takes half a minute, the trainings about 20 seconds."
 cmake -S . -B build/release -G Ninja -DCMAKE_BUILD_TYPE=Release -DHEADROOM_BUILD_TESTS=OFF -DHEADROOM_BUILD_EXAMPLES=ON
 cmake --build build/release --target example_digits
-build/release/examples/example_digits examples/data/digits.csv "$output" "${@:2}"
+build/release/examples/example_digits examples/data/digits.csv "$output" "${@:2}" | tee "$output/digits.log"
 
 if command -v gnuplot >/dev/null; then
   gnuplot -e "csv='$output/digits.csv'; png='$output/digits.png'" examples/plot_digits.gp

@@ -32,8 +32,7 @@ namespace evidence {
 struct Schedule {
   int steps = 0, warm_up = 0;
   float peak = 0.0F;
-  float epsilon = 1e-8F;     // Adam's
-  int growth_interval = 20;  // of a dynamic loss scale that suits so few steps
+  float epsilon = 1e-8F;  // Adam's
 
   [[nodiscard]] float rate(int step) const {
     const double rise = step < warm_up ? (step + 1.0) / (warm_up + 1.0) : 1.0;
@@ -54,7 +53,7 @@ class Digits {
   using Model = digits::Model<Scalar>;
   using Batch = digits::Images;
   struct Settings {
-    Schedule schedule{800, 0, 0.02F, 1e-12F};
+    Schedule schedule{2400, 0, 0.02F, 1e-12F};
     std::size_t training_images = 1400, batch = 700;
     int hidden_layers = 6, hidden_width = 64;
   };
@@ -110,9 +109,9 @@ class Language {
   using Model = Transformer<Scalar>;
   using Batch = std::vector<Sequence>;
   struct Settings {
-    Schedule schedule{60, 12, 0.01F, 1e-8F, 5};
+    Schedule schedule{2400, 240, 0.01F};
     TransformerShape shape;
-    std::size_t batch = 16, test_batches = 4;  // sequences a batch
+    std::size_t batch = 8, test_batches = 8;  // sequences a batch
   };
 
   /// Throws std::invalid_argument if the text is too short for a sequence.
@@ -169,7 +168,7 @@ class Adding {
   using Model = Recurrent<Scalar>;
   using Batch = Sequences;
   struct Settings {
-    Schedule schedule{1000, 0, 0.01F};
+    Schedule schedule{3000, 0, 0.01F};
     int length = 40, width = 32, batch = 64, test_examples = 2000;
   };
 

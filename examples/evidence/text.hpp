@@ -1,72 +1,42 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <stdexcept>
-#include <string>
-#include <system_error>
-#include <unordered_map>
-#include <utility>
+#include <iterator>
 #include <vector>
+
+#include "numbers.hpp"
 
 namespace evidence {
 
-/// A text as numbers of its words: the most frequent word is 1, and 0 stands for all that are not in the vocabulary.
+/// Words by number, the most frequent first.
 struct Text {
-  std::vector<int> training, test;  // of every ten blocks of 1024 words, the last is test text
+  std::vector<int> training, test;
   int vocabulary = 0;
-  std::uint64_t digest = 0;  // FNV-1a of the words, each with a line feed after it: the licences differ from system to system
-
-  [[nodiscard]] std::size_t words() const { return training.size() + test.size(); }
 };
 
-/// The licences that a Debian system has in any case: /usr/share/common-licenses and /usr/share/doc/*/copyright, in the order
-/// of their paths. Links are left out, as what they lead to is there too.
-inline std::vector<std::filesystem::path> licence_files(const std::filesystem::path& share = "/usr/share") {
-  namespace fs = std::filesystem;
-  std::vector<fs::path> files;
-  const auto add = [&files](const fs::path& file) {
-    std::error_code ignored;
-    if (!fs::is_symlink(file, ignored) && fs::is_regular_file(file, ignored)) files.push_back(file);
+/// Made-up text, the same on every machine: the standard fixes the bits of the generator, and the probabilities are sums of
+/// quotients. One word in 17 is drawn by Zipf's law, the n-th with a probability proportional to 1/n. The others are one of
+/// four that may follow the word before. The last tenth is test text.
+inline Text make_text(int vocabulary, std::size_t length = 1000000) {
+  Random random(1);
+  std::vector<double> cumulative;
+  for (int n = 1; n <= vocabulary; ++n) cumulative.push_back((n == 1 ? 0.0 : cumulative.back()) + 1.0 / n);
+  const auto draw = [&] {
+    const auto found = std::upper_bound(cumulative.begin(), cumulative.end() - 1, random.uniform() * cumulative.back());
+    return static_cast<int>(std::distance(cumulative.begin(), found));
   };
-  std::error_code missing;  // leaves the iterator at its end
-  for (const auto& entry : fs::directory_iterator(share / "common-licenses", missing)) add(entry.path());
-  for (const auto& entry : fs::directory_iterator(share / "doc", missing)) add(entry.path() / "copyright");
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-/// Words are what white space separates; those equally frequent are numbered in alphabetical order. Throws std::runtime_error
-/// if there are fewer different words than `vocabulary`.
-inline Text read_text(const std::vector<std::filesystem::path>& files, int vocabulary) {
-  std::vector<std::string> words;
-  for (const auto& file : files) {
-    std::ifstream stream(file);
-    for (std::string word; stream >> word;) words.push_back(word);
-  }
-  std::unordered_map<std::string, int> counts;
-  for (const std::string& word : words) ++counts[word];
-  const auto needed = static_cast<std::size_t>(vocabulary) - 1;
-  if (counts.size() < needed) {
-    throw std::runtime_error(std::to_string(files.size()) + " files have " + std::to_string(counts.size()) +
-                             " different words, but " + std::to_string(needed) +
-                             " are needed; the text is that of /usr/share/common-licenses and /usr/share/doc/*/copyright");
-  }
-  std::vector<std::pair<int, std::string>> order;
-  for (const auto& [word, count] : counts) order.emplace_back(-count, word);
-  std::sort(order.begin(), order.end());
-  for (auto& [word, number] : counts) number = 0;
-  for (std::size_t i = 0; i < needed; ++i) counts[order[i].second] = static_cast<int>(i) + 1;
+  std::vector<std::array<int, 4>> followers(static_cast<std::size_t>(vocabulary));
+  for (auto& words : followers) std::generate(words.begin(), words.end(), draw);
 
   Text text;
   text.vocabulary = vocabulary;
-  text.digest = 0xcbf29ce484222325U;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    (i / 1024 % 10 == 9 ? text.test : text.training).push_back(counts.at(words[i]));
-    for (const char byte : words[i] + '\n') text.digest = (text.digest ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
+  int word = 0;
+  for (std::size_t i = 0; i < length; ++i) {
+    const double choice = 4.25 * random.uniform();
+    word = choice < 4.0 ? followers[static_cast<std::size_t>(word)][static_cast<std::size_t>(choice)] : draw();
+    (i < length / 10 * 9 ? text.training : text.test).push_back(word);
   }
   return text;
 }

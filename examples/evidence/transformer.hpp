@@ -14,8 +14,8 @@
 namespace evidence {
 
 struct TransformerShape {
-  int vocabulary = 16384;
-  int width = 32;
+  int vocabulary = 8192;
+  int width = 16;
   int heads = 2;
   int blocks = 2;
   int context = 32;              // words that a sequence has

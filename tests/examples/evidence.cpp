@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -13,7 +14,6 @@
 
 #include "support/catch.hpp"
 
-using Catch::Matchers::ContainsSubstring;
 using evidence::Random;
 
 namespace {
@@ -349,22 +349,18 @@ TEST_CASE("a recorded training has the largest gradient of each step") {
   CHECK(max_abs == evidence::record(small_language(text)));
 }
 
-TEST_CASE("words are numbered by how frequent they are, then by the alphabet") {
-  const auto directory = std::filesystem::temp_directory_path() / "headroom_evidence_text";
-  std::filesystem::create_directories(directory);
-  const auto file = directory / "text";
-  std::ofstream(file) << "the zebra and the\nant and the end";
-  const evidence::Text text = evidence::read_text({file}, 4);
-  CHECK(text.training == std::vector<int>{1, 0, 2, 1, 3, 2, 1, 0});
-  CHECK(text.test.empty());
-  CHECK(text.words() == 8);
-  std::ofstream(file) << "the  zebra and\nthe ant and the end\n";
-  CHECK(evidence::read_text({file}, 4).digest == text.digest);
-  std::ofstream(file) << "the zebra and the ant and then d";
-  CHECK(evidence::read_text({file}, 4).digest != text.digest);
-  std::ofstream(file) << "a";
-  CHECK(evidence::read_text({file}, 2).digest == 0x089bdc07b544e7b2U);  // of "a\n"
-  std::ofstream(file) << "the zebra and the\nant and the end";
-  CHECK_THROWS_WITH(evidence::read_text({file}, 7), ContainsSubstring("1 files have 5 different words, but 6 are needed"));
-  std::filesystem::remove_all(directory);
+TEST_CASE("the made-up text is the same on every machine, and follows Zipf's law") {
+  const evidence::Text text = evidence::make_text(1000, 100000);
+  CHECK(text.vocabulary == 1000);
+  CHECK(text.training.size() == 90000);
+  CHECK(text.test.size() == 10000);
+  std::uint64_t digest = 0xcbf29ce484222325U;  // FNV-1a
+  std::vector<int> counts(1000);
+  for (const int word : text.training) {
+    digest = (digest ^ static_cast<std::uint64_t>(word)) * 0x100000001b3U;
+    ++counts.at(static_cast<std::size_t>(word));
+  }
+  CHECK(digest == 0x8a5da4774ba5e189U);
+  CHECK_THAT(counts[0] / 90000.0, Catch::Matchers::WithinAbs(1.0 / 7.485, 0.05));  // 1 + 1/2 + … + 1/1000 = 7.485
+  CHECK(counts[0] > counts[99]);
 }
