@@ -1,7 +1,6 @@
 # What gradient_histogram wrote: gnuplot -e "directory='…'; png='…/gradients.png'" examples/plot_gradients.gp
-set datafile separator comma
+load "examples/style.gp"
 set datafile columnheaders
-set datafile missing NaN
 set terminal pngcairo size 1200,1000 font "sans,12" background "white"
 set output png
 all = directory . "/gradients.csv"
@@ -15,15 +14,14 @@ set multiplot layout 2,1 title "Gradients of handwritten digits, by binary expon
 set xrange [-46:18]
 set xtics 5
 set format x "2^{%g}"
-set border 3
-set tics nomirror
+unset grid
 set style fill solid 1.0 noborder
 set boxwidth 0.9
 # What is shaded rounds to zero in fp16; from there on numbers are subnormal up to 2^-14.
 set style rect fs solid 1.0 noborder
 set object 1 rect from graph 0, graph 0 to first -25.5, graph 1 fc rgb "#f4c9c9" behind
 set object 2 rect from first -25.5, graph 0 to first -14.5, graph 1 fc rgb "#fbeecb" behind
-set object 3 rect from first 15.5, graph 0 to graph 1, graph 1 fc rgb "#dddddd" behind
+set object 3 rect from first 15.5, graph 0 to graph 1, graph 1 fc rgb overflow behind
 set label 1 "become zero in fp16" at first -35.5, graph 0.95 center
 set label 2 "subnormal in fp16" at first -20, graph 0.95 center
 set label 3 "normal in fp16" at first 0.5, graph 0.95 center
@@ -40,6 +38,6 @@ set ylabel "gradients of a tensor, thousands"
 set yrange [0:*]
 set xlabel "|gradient|"
 set key inside right top opaque box lc rgb "#cccccc"
-array colors[7] = ["#d62728", "#ff7f0e", "#bcbd22", "#2ca02c", "#17becf", "#1f77b4", "#9467bd"]
+array colors[7] = [red, orange, "#bcbd22", green, "#17becf", blue, purple]
 plot for [i=0:6] leaves using (of(leaf(i))):(column("count") / 1000.0) with linespoints pt 7 ps 0.5 lw 2 lc rgb colors[i + 1] title leaf(i)
 unset multiplot

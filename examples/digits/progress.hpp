@@ -9,18 +9,17 @@
 
 namespace digits {
 
-/// A bar on a terminal, and elsewhere nothing: logs need no animation.
+/// A bar on a terminal, on stderr, and elsewhere nothing: logs need no animation.
 class Progress {
  public:
-  explicit Progress(int total, int done = 0) : total_(total), is_terminal_(isatty(STDOUT_FILENO) != 0), done_(done) {}
+  explicit Progress(int total, int done = 0) : total_(total), is_terminal_(isatty(STDERR_FILENO) != 0), done_(done) {}
   void tick() {
     const int done = ++done_;
     const int before = (done - 1) * width / total_, now = done * width / total_;
     if (!is_terminal_ || before == now) return;
-    std::printf("\r[%s%s] %3d %%%s", std::string(static_cast<std::size_t>(now), '#').c_str(),
-                std::string(static_cast<std::size_t>(width - now), ' ').c_str(), 100 * done / total_,
-                done == total_ ? "\n" : "");
-    std::fflush(stdout);
+    std::fprintf(stderr, "\r[%s%s] %3d %%%s", std::string(static_cast<std::size_t>(now), '#').c_str(),
+                 std::string(static_cast<std::size_t>(width - now), ' ').c_str(), 100 * done / total_,
+                 done == total_ ? "\n" : "");
   }
 
  private:
