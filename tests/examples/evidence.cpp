@@ -28,7 +28,7 @@ evidence::Text small_text() {
 
 evidence::Language small_language(const evidence::Text& text) {
   evidence::Language::Settings settings;
-  settings.schedule.steps = 30;
+  settings.schedule = {30, 12, 0.01F};
   settings.shape = {text.vocabulary, 8, 2, 2, 5, 0.2F};
   settings.batch = 4;
   settings.test_batches = 2;
