@@ -1,4 +1,4 @@
-# headroom_add_check, and the checks. They go through both compilers by themselves.
+# The function headroom_add_check, and the checks. Each check runs both compilers itself.
 
 set(compilers)
 foreach(compiler IN ITEMS g++ clang++)
@@ -14,7 +14,7 @@ function(headroom_add_check name)
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT "COMPILERS=${compilers}")
 endfunction()
 
-# The libraries behind the adapters, as flags for a compiler that CMake does not call.
+# The include directories of the adapters' libraries, as compiler flags for the scripts.
 set(adapter_flags)
 set(libraries xtl) # xtensor's own
 foreach(adapter IN LISTS headroom_adapters)
@@ -23,7 +23,7 @@ endforeach()
 foreach(library IN LISTS libraries)
   if(TARGET ${library})
     get_target_property(directories ${library} INTERFACE_INCLUDE_DIRECTORIES)
-    list(REMOVE_ITEM directories ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES} /usr/include) # naming these again upsets include_next
+    list(REMOVE_ITEM directories ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES} /usr/include) # naming these again breaks include_next
     list(TRANSFORM directories PREPEND -isystem)
     list(APPEND adapter_flags ${directories})
   endif()
