@@ -18,7 +18,7 @@ style(name) = name[1:5] eq "limit" ? 1 : name eq "headroom avx2" ? 2 : name eq "
   name eq "Highway" ? 5 : name[1:5] eq "Eigen" ? 6 : name[1:8] eq "libtorch" ? 7 : name eq "xtensor" ? 8 : 9
 works = int(system("grep -c '^[a-z]' '" . tsv . "'"))
 rows = (works + 3) / 3 # one place is for the legend
-set multiplot layout rows, 3 margins 0.05, 0.99, 0.04, 0.975 spacing 0.05, 0.05
+set multiplot layout rows, 3 margins 0.05, 0.97, 0.04, 0.975 spacing 0.06, 0.06
 set logscale x 2
 set logscale y 10
 set xtics ("8 KiB" 2**13, "64 KiB" 2**16, "512 KiB" 2**19, "4 MiB" 2**22, "32 MiB" 2**25, "256 MiB" 2**28)
@@ -29,14 +29,18 @@ set grid lc rgb "#dddddd" lt 1 dt solid lw 1
 set border 3
 set tics nomirror
 set ylabel "GB/s" offset 1,0
-set xlabel "size: what is read and written"
+set xlabel "size: what is read and written" offset 0,0.4
 unset key
 do for [block = 0:works - 1] {
   columns = words(system(sprintf("grep '^[a-z]' '%s' | sed -n %dp | tr ' ' '_'", tsv, block + 1)))
   set title field(block, 1)
+  ours = ""
+  others = ""
+  do for [i = 2:columns] {
+    if (field(block, i)[1:8] eq "headroom") { ours = ours . " " . i } else { others = others . " " . i }
+  }
   # headroom's wide lines first, so that the others stay visible on top of them
-  plot for [rest = 0:1] for [i = 2:columns] tsv index block every ::1 \
-    using 1:((field(block, i)[1:8] ne "headroom") == rest ? column(i) : NaN) with linespoints ls style(field(block, i))
+  plot for [i in ours . others] tsv index block every ::1 using 1:int(i) with linespoints ls style(field(block, int(i)))
 }
 
 # The legend: each contender that the table has.
@@ -58,8 +62,8 @@ unset ylabel
 unset grid
 unset logscale
 set title "GB/s read and written by one thread; medians"
-set key center center spacing 1.5 font ",12"
+set key center center maxcols 1 spacing 1.4 font ",12"
 set xrange [0:1]
 set yrange [0:1]
-plot for [i = 1:shown] NaN with linespoints ls style(names[i]) title names[i]
+plot NaN notitle, for [i = 1:shown] keyentry with linespoints ls style(names[i]) title names[i]
 unset multiplot
