@@ -96,6 +96,7 @@ sub scope {
 sub parse {
   (my $text, $header) = @_;
   my $string = qr/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)+'/;
+  $text =~ s{// …$}{more;}gm if $is_reference;
   $text =~ s{($string)|//[^\n]*|/\*.*?\*/}{$1 // ''}gse;
   $text =~ s/\\\n/ /g;
   print join("\t", $header, '', $1, $1 . ($2 // '')), "\n" while $text =~ /^#define (HEADROOM_(?!DETAIL)\w+)(\([^)]*\))?/gm;

@@ -2,7 +2,8 @@
 # public_names.sh PROJECT: docs/reference.md declares what the headers do. declarations.pl reads both.
 #
 # - Each declaration of the reference is in the header under which it stands, word for word.
-# - Each declaration of a header is in the reference: functions, classes, macros, and the members of a class that is shown with a body.
+# - Each declaration of a header is in the reference: functions, classes, macros, and the members of a class that is shown with a body,
+#   unless it ends with `// …`.
 #   Exceptions are overloads with an executor, comparisons, specialisations, `fields`, and members that BasicDynamicLossScale has too.
 #   Classes may be shown without their bases.
 # - Each name that clang sees in the namespaces headroom and headroom::presets is in the reference, and each macro without DETAIL in its
@@ -28,12 +29,13 @@ awk -F '\t' '
   function cut(text) { sub(/ : .*/, "", text); return text }
   function shown() { return ($2 == "" ? "" : $2 ": ") $4 }
   FILENAME ~ /declared$/ && pass == 1 { exact[$0]; plain[place()]; next }
+  FILENAME ~ /documented$/ && $4 == "more" { has_more[$1, $2]; next }
   FILENAME ~ /documented$/ {
     if (!($0 in exact) && !($4 == without_base() && place() in plain)) print "docs/reference.md has what " $1 " has not: " shown()
     if ($0 in documented) print "docs/reference.md has this twice: " shown()
     documented[$0]; known[place()]; has_body[$1, $2]; next
   }
-  $2 != "" && !(($1, $2) in has_body) { next }
+  $2 != "" && (!(($1, $2) in has_body) || ($1, $2) in has_more) { next }
   $3 ~ /^(fields|not_specialized|std|operator [=!<>].*|~.*)$/ || $4 ~ /const Executor&/ || $4 ~ /^template <.*> (class|struct) [a-zA-Z_0-9]+</ { next }
   { generic = $4; gsub($2, "BasicDynamicLossScale", generic) }
   $2 != "" && ("policy/dynamic.hpp" FS "BasicDynamicLossScale" FS generic) in known { next }
