@@ -1,13 +1,16 @@
-# To be sourced by bash scripts: install_packages, for Debian and its descendants.
+# Functions for bash scripts, on Debian and its descendants.
 
-# Installs those of the named Debian packages that are missing; touches no network when none is. Where it may not install, prints the
-# line to type and returns 1. On a system without dpkg it leaves finding what is needed to whoever builds.
+# Whether the Debian package $1 is installed.
+has_package() { [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
+
+# Installs those of the named Debian packages that are missing. Does not use the network if none is. If it may not install them, it
+# prints the command to type and returns 1. Does nothing on a system without dpkg.
 install_packages() {
   command -v dpkg-query >/dev/null || return 0
 
   local package missing=()
   for package in "$@"; do
-    [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
+    has_package "$package" || missing+=("$package")
   done
   ((${#missing[@]})) || return 0
 

@@ -3,18 +3,30 @@
 #   bash tests/run.sh                     what headroom does, with g++: a few minutes
 #   bash tests/run.sh all                 everything else: checks, other flags, compilers and CPUs, sanitizers
 #   bash tests/run.sh clang asan-ubsan    these presets of CMakePresets.json
+#   bash tests/run.sh --torch ...         the same, and installs libtorch (hundreds of MB) for the tests of its adapters
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source cmake/install_packages.sh
 
-presets=("$@")
+presets=() installs_torch=
+for argument in "$@"; do
+  case $argument in
+    --torch) installs_torch=yes ;;
+    -*) sed -n '2,/^[^#]/s/^# //p' tests/run.sh && exit 2 ;;
+    *) presets+=("$argument") ;;
+  esac
+done
 if ((${#presets[@]} == 0)); then presets=(gcc); fi
 if [[ ${presets[*]} == all ]]; then
   presets=(checks fast-math aarch64 clang asan-ubsan tsan)
 fi
 
 install_packages g++ cmake ninja-build catch2 libeigen3-dev libxtensor-dev nlohmann-json3-dev
-install_packages libtorch-dev libgloo-dev || echo "Going on without libtorch: what needs it is skipped."
+if [[ -n $installs_torch ]]; then
+  install_packages libtorch-dev libgloo-dev || echo "Going on without libtorch: what needs it is skipped."
+elif ! has_package libtorch-dev; then
+  echo "libtorch-dev is not installed. To install it and test adapters/torch and adapters/c10d: bash tests/run.sh --torch"
+fi
 install_packages libopenmpi-dev openmpi-bin || echo "Going on without Open MPI: what needs it is skipped."
 for preset in "${presets[@]}"; do
   case $preset in

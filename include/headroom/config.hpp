@@ -2,13 +2,14 @@
 
 #include <headroom/version.hpp>
 
+#if __cplusplus < 201703L
+#error "headroom needs C++17"
+#endif
 #include <cstddef>  // for the standard library's own macros
 
-// Every macro of headroom except the version. You may define those in the first part before including any header, with the same
-// value in every translation unit. Those in the second part follow from the compiler.
+// The macros of headroom. Those of the first part may be defined before including any header, alike in every translation unit.
 
-// 1: errors are exceptions. 0: the message goes to HEADROOM_ERROR_HANDLER, then the program aborts. 0 by default under
-// -fno-exceptions.
+// 1: errors are exceptions. 0, the default under -fno-exceptions: HEADROOM_ERROR_HANDLER gets the message, then abort().
 #ifndef HEADROOM_EXCEPTIONS
 #if defined(__cpp_exceptions)
 #define HEADROOM_EXCEPTIONS 1
@@ -17,17 +18,17 @@
 #endif
 #endif
 
-// Called with a `const char*` message before abort() if exceptions are off. It need not return.
+// Called with a `const char*` message before abort(), if HEADROOM_EXCEPTIONS is 0. It may return or not.
 #ifndef HEADROOM_ERROR_HANDLER
 #define HEADROOM_ERROR_HANDLER(message) ::std::fputs(message, stderr)
 #endif
 
-// 0: no SIMD code is compiled, only the scalar kernels. For compilers without target attributes, and to see the difference.
+// 0: only the scalar kernels are compiled. For compilers without target attributes, and for comparisons.
 #ifndef HEADROOM_SIMD
 #define HEADROOM_SIMD 1
 #endif
 
-// 1: the kernels are those of the library headroom::compiled, which the program is linked with, and which sets this by itself.
+// 1: the kernels come from the library headroom::compiled. Its CMake target and its pkg-config file set this.
 #ifndef HEADROOM_COMPILED
 #define HEADROOM_COMPILED 0
 #endif
@@ -45,8 +46,7 @@
 #define HEADROOM_DETAIL_HAS_NEON 0
 #endif
 
-// _Float16 is std::float16_t wherever the latter exists, so recognising one recognises both. g++ 12 has it only on x86,
-// although its macro says otherwise.
+// _Float16, which is std::float16_t if that exists. g++ 12 has it only on x86, although its macro says otherwise.
 #if defined(__FLT16_MANT_DIG__) && (!defined(__x86_64__) || defined(__SSE2__)) && \
     (defined(__x86_64__) || defined(__clang__) || !defined(__GNUC__) || __GNUC__ >= 13)
 #define HEADROOM_DETAIL_HAS_FLOAT16 1
@@ -54,7 +54,7 @@
 #define HEADROOM_DETAIL_HAS_FLOAT16 0
 #endif
 
-// g++ announces __bf16 (and std::bfloat16_t, the same type) with a macro; clang only with its version.
+// __bf16, which is std::bfloat16_t if that exists. g++ has a macro for it; clang is judged by its version.
 #if defined(__BFLT16_MANT_DIG__) || defined(__ARM_FEATURE_BF16) || \
     (defined(__clang__) && __clang_major__ >= 17 && defined(__SSE2__) && !defined(__apple_build_version__))
 #define HEADROOM_DETAIL_HAS_BF16 1
@@ -64,12 +64,10 @@
 
 // ---- the inline namespace around all of headroom ----
 
-// Two translation units built with different flags, or against different versions, compile the same inline function to
-// different code, and the linker keeps one copy for both: perhaps one with instructions the CPU lacks, or one that assumes
-// there are no NaNs. With version and flags in the namespace's name they are different functions, and each unit keeps its own.
-// This also means that the linker does not find a function of yours that takes one of headroom's types if it is defined in a
-// unit with other flags than its caller's. Instances of the standard library's templates, std::vector<float> say, are still
-// shared.
+// The linker keeps one copy of an inline function that several units have compiled, each with its own flags. That copy might
+// use instructions the CPU lacks, or assume that there are no NaNs. So the namespace's name has version and flags in it, and
+// each unit calls its own copy. Functions of yours that take headroom's types link only between units with equal flags.
+// Instances of the standard library's templates, such as std::vector<float>, are still shared.
 
 #if defined(__AVX512F__)
 #define HEADROOM_DETAIL_AVX _avx512

@@ -53,7 +53,6 @@ TEST_CASE("scale and unscale of a tree with a name return that very object") {
   CHECK(&const_grads == &tree);
   CHECK(const_report.max_abs == 2.0);
   CHECK(&policy.unscale(headroom::parallel(2), tree).grads == &tree);
-  CHECK(&policy.unscale<half>(tree).grads == &tree);  // that dtype already
   CHECK(tree == small_tree);
 }
 
@@ -70,6 +69,20 @@ TEST_CASE("what has no name is moved through") {
 
   auto owner = policy.scale(std::make_unique<std::vector<float>>(3, 1.0F));
   CHECK(owner->size() == 3);
+}
+
+TEST_CASE("unscale to a dtype returns what other policies return") {
+  const headroom::ConstantLossScale by_1(1.0F);
+  Tree tree = small_tree;
+  static_assert(std::is_same_v<decltype(policy.unscale<half>(tree)), decltype(by_1.unscale<half>(tree))>);
+  const std::vector<float> grads = {1.0F, -2.0F};
+  for (const bool chooses_noop : {true, false}) {
+    auto [unscaled, report] = chooses_noop ? policy.unscale<float>(grads) : by_1.unscale<float>(grads);
+    CHECK(unscaled == grads);
+    CHECK(unscaled.data() != grads.data());
+    CHECK(report.max_abs == 2.0);
+  }
+  CHECK(policy.unscale<half>(tree).grads == small_tree);
 }
 
 TEST_CASE("the check runs where a report is asked for") {

@@ -214,11 +214,17 @@ struct AnyTask {
 template <class T>
 using executor_t =
     decltype(std::declval<const T&>().run(static_cast<std::size_t>(std::declval<const T&>().concurrency()), AnyTask()));
+template <class T>
+using concurrency_t = decltype(std::declval<const T&>().concurrency());
 
 template <class Executor>
 constexpr bool check_is_executor() {
   constexpr bool is_executor = is_detected_v<executor_t, Executor>;
-  static_assert(is_executor,
+  constexpr bool may_be_tree = !std::is_integral_v<Executor> && !is_detected_v<concurrency_t, Executor>;
+  static_assert(is_executor || !may_be_tree,
+                "headroom: the first argument is no executor (it has no concurrency()), so there is an argument too many. In "
+                "a call of a policy's member, drop the loss scale: the policy knows it");
+  static_assert(is_executor || may_be_tree,
                 "headroom: the first argument of a verb, before its trees, is an executor: headroom::sequential, "
                 "headroom::parallel(n_threads), or one of your own, with concurrency() and run(n, task)");
   return is_executor;

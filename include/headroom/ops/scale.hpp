@@ -47,6 +47,7 @@ constexpr Tree pass_through(Tree&& tree) {
 }
 template <class Executor, class Tree>
 constexpr Tree pass_through(const Executor&, Tree&& tree) {
+  check_is_executor<Executor>();
   return detail::pass_through(std::forward<Tree>(tree));
 }
 
@@ -59,6 +60,7 @@ constexpr Tree pass_through(const Executor&, Tree&& tree) {
 template <class Executor, class Tree>
 [[nodiscard]] auto scale(const Executor& executor, Tree&& tree, const double& factor) {
   detail::check_factor(factor);
+  detail::check_is_executor<Executor>();
   if constexpr (is_dtype_v<detail::bare<Tree>>) {
     return detail::scaled_scalar(tree, factor);
   } else if constexpr (detail::has_dynamic_node_v<Tree>) {

@@ -23,10 +23,11 @@ template <class To = same_dtype, class Tree>
 
 namespace detail {
 
-/// For NoOpLossScale: a tree that has the dtype already is only measured.
+/// For NoOpLossScale: without a `To`, only measures the tree and returns it. Otherwise returns a tree of the type that other
+/// policies return.
 template <class To, class Executor, class Tree>
 auto unscale_by_1(const Executor& executor, Tree&& tree) {
-  if constexpr (std::is_same_v<To, same_dtype> || every_leaf_is_v<Tree, To>) {
+  if constexpr (std::is_same_v<To, same_dtype>) {
     const GradientReport report = detail::max_abs_of(executor, tree, false);
     return Unscaled<Tree>{std::forward<Tree>(tree), report};
   } else {

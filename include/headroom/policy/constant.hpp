@@ -22,10 +22,9 @@ auto unscale_by_1(const Executor& executor, Tree&& tree);
 
 }  // namespace detail
 
-/// No loss scale, for training in float or bfloat16 with the same loop: jmp's NoOpLossScale. `scale` and `unscale` return the
-/// tree itself, a reference to it if it is an lvalue, or for another dtype a converted tree; gradients are still checked if a
-/// report is asked for. A 16-bit loss keeps its dtype, while other policies return float: write
-/// static_cast<float>(loss_scale.scale(loss)) to fit all of them.
+/// No loss scale: jmp's NoOpLossScale, for float or bfloat16 in the same loop. Verbs that return a report still check
+/// gradients. `scale(tree)` and `unscale(tree)` return a reference to an lvalue, or move an rvalue; `unscale<To>(tree)` returns
+/// a new tree, as other policies do. `scale` keeps the dtype of a 16-bit loss. With other policies it becomes float.
 class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
  public:
   [[nodiscard]] constexpr float loss_scale() const noexcept { return 1.0F; }

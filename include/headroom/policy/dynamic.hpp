@@ -16,15 +16,14 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// The settings of a loss scale that adapts: the fields of eformer's LossScaleConfig, with separate factors as in torch.
-/// The presets fill them in this order.
+/// The settings of a loss scale that adapts: those of eformer's LossScaleConfig, with two factors as in torch.
 struct LossScaleConfig {
   float initial_scale = 32768.0F;       ///< 2^15; in [2^-126, 2^126], like the other two scales
   std::int64_t growth_interval = 2000;  ///< finite steps before growth; at least 1
   double growth_factor = 2.0;           ///< above 1
   double backoff_factor = 0.5;          ///< in (0, 1)
-  /// Backoff stops here. A scale that starts below its floor, or is set below it, is raised to it by the next backoff, as in
-  /// jmp, Emily and DeepSpeed. To keep a scale below 1, set this as well.
+  /// Backoff stops here. The next backoff raises a scale below it to it, as in jmp, Emily and DeepSpeed. To keep a scale below
+  /// 1, set this as well.
   float min_scale = 1.0F;
   float max_scale = 0x1p126F;  ///< growth stops here
   /// What happens if growth would exceed the largest float: true keeps the scale, as torch and jmp do; false goes to max_scale.
@@ -46,13 +45,13 @@ struct LossScaleConfig {
 
 namespace detail {
 
-/// Counters stop here, so that none overflows. At one step per nanosecond that takes 146 years.
+/// Counters stop here, so that none overflows.
 inline constexpr std::int64_t largest_counter = std::int64_t{1} << 62;
 [[nodiscard]] constexpr std::int64_t one_more(std::int64_t counter) noexcept {
   return counter < largest_counter ? counter + 1 : counter;
 }
 
-/// A policy's configuration is a LossScaleConfig, or has a member `scale` that is one.
+/// A configuration is a LossScaleConfig, or has a member `scale` that is one.
 [[nodiscard]] constexpr const LossScaleConfig& loss_scale_config(const LossScaleConfig& config) noexcept { return config; }
 [[nodiscard]] constexpr LossScaleConfig& loss_scale_config(LossScaleConfig& config) noexcept { return config; }
 template <class Config>
@@ -74,7 +73,7 @@ constexpr void check_count(const char* field, std::int64_t value) {
   if (value < 1) throw_bad_value(field, value, "at least 1");
 }
 
-/// Calls use(part) for the settings that all policies share, and for those that a configuration adds to them.
+/// Calls use(part) for the LossScaleConfig, and for the configuration if it has more settings.
 template <class Config, class Use>
 constexpr void for_each_part(Config& config, Use use) {
   use(detail::loss_scale_config(config));
@@ -88,13 +87,13 @@ constexpr void check(const Config& config) {
   const LossScaleConfig& common = detail::loss_scale_config(config);
   check_order("initial_scale", common.initial_scale, "max_scale", common.max_scale);
   check_order("min_scale", common.min_scale, "max_scale", common.max_scale);
-  // The default floor does not stand in the way of a start below it.
+  // A start below the default floor is allowed.
   if (common.min_scale != LossScaleConfig().min_scale) {
     check_order("min_scale", common.min_scale, "initial_scale", common.initial_scale);
   }
 }
 
-/// A scale as an argument with a name of its own. Throws std::invalid_argument with `expected` if it is out of range.
+/// The scale in argument `name`. Throws std::invalid_argument with `expected` if it is out of range.
 [[nodiscard]] constexpr float scale_argument(const char* name, const double& value,
                                              const char* expected = "in [2^-126, 2^126]") {
   check_in(name, value, static_cast<double>(smallest_loss_scale), static_cast<double>(largest_loss_scale), expected);
@@ -108,11 +107,11 @@ constexpr void check(const Config& config) {
   return config;
 }
 
-/// `scale` times the growth factor, not above the maximum. Compared before it is multiplied: under -ffast-math a test of the
-/// product for Inf would be folded away. The product is formed in double and rounded once.
+/// `scale` times growth_factor, at most max_scale. The product is formed in double and rounded once. Compares before it
+/// multiplies, because -ffast-math would drop a test of the product for Inf.
 [[nodiscard]] constexpr float grown(float scale, const LossScaleConfig& config) noexcept {
   const auto now = static_cast<double>(scale), most = static_cast<double>(config.max_scale);
-  // Factors that overflow even the smallest scale are never multiplied by: under -ffast-math no product may exceed double.
+  // A factor that overflows even the smallest scale is not used: under -ffast-math no product may exceed double.
   const bool is_infinite = config.growth_factor >= rounds_to_infinity / static_cast<double>(smallest_loss_scale) ||
                            now * config.growth_factor >= rounds_to_infinity;
   if (config.refuse_infinite_growth && is_infinite) return scale;
@@ -121,7 +120,7 @@ constexpr void check(const Config& config) {
   return product < config.max_scale ? product : config.max_scale;
 }
 
-/// `scale` times the backoff factor, not below the minimum.
+/// `scale` times backoff_factor, at least min_scale.
 [[nodiscard]] constexpr float backed_off(float scale, const LossScaleConfig& config) noexcept {
   const double product = static_cast<double>(scale) * config.backoff_factor;
   return product > static_cast<double>(config.min_scale) ? rounded_to_float(product) : config.min_scale;
@@ -129,7 +128,7 @@ constexpr void check(const Config& config) {
 
 }  // namespace detail
 
-/// Configurations are compared by the fields that they list.
+/// Compares the fields that the configurations list.
 template <class Config, class = detail::if_config_t<Config>>
 [[nodiscard]] constexpr bool operator==(const Config& a, const Config& b) noexcept {
   return detail::same_fields(detail::loss_scale_config(a), detail::loss_scale_config(b)) && detail::same_fields(a, b);
@@ -154,26 +153,26 @@ template <class Config, class = detail::if_config_t<Config>>
 //
 // A backoff piece says when it backs off:
 //
-//     constexpr bool backs_off(bool grads_finite, std::int64_t counter, const Config&);  // on every step; the growth piece's
-//     constexpr void grow(const Config&);       // the scale has grown                      // counter before the step
+//     constexpr bool backs_off(bool grads_finite, std::int64_t counter, const Config&);  // counter: the growth piece's
+//     constexpr void grow(const Config&);       // the scale has grown
 //     constexpr void configure(const Config&);  // the settings have changed, to valid ones
 //
-// A magnitude piece says what adjust(report) makes of the largest |gradient|:
+// A magnitude piece chooses the scale that follows a report:
 //
-//     constexpr float next_scale(const GradientReport&, float scale, const Config&);  // after a step with this scale; brought
-//                                                                  // into [min_scale, max_scale]. 0: as after adjust(bool)
+//     constexpr float next_scale(const GradientReport&, float scale, const Config&);  // `scale`: that of the step
 //
-// All are noexcept. Settings of a piece are an aggregate with
+// The result is clamped to [min_scale, max_scale]; 0 means: as adjust(bool) does. All functions are noexcept. A piece's
+// settings are an aggregate with
 //
 //     LossScaleConfig scale;
 //     template <class Visit> static constexpr void fields(Visit&&);  // those beside `scale`, with their bounds
 //
-// If several pieces of a policy have some, the one Config derives from the others, and its `fields` calls theirs. tolerance.hpp
-// and deepspeed.hpp have other pieces for growth and backoff, hysteresis.hpp for backoff, and amax.hpp for magnitudes.
+// If several pieces have settings, one Config derives from the others, and its `fields` calls theirs. Other pieces are in
+// tolerance.hpp and deepspeed.hpp (growth and backoff), hysteresis.hpp (backoff) and amax.hpp (magnitudes).
 
 namespace detail {
 
-/// What headroom's growth pieces have in common: a counter.
+/// The base of headroom's growth pieces.
 class StepCounter {
  public:
   [[nodiscard]] constexpr std::int64_t counter() const noexcept { return counter_; }
@@ -190,7 +189,7 @@ class StepCounter {
 }  // namespace detail
 
 /// Grows after `growth_interval` finite steps since the last change or overflow: the rule of jmp, torch.amp, Emily, apex and
-/// Megatron. Compares with `>=`, as Emily does, so a counter beyond the interval grows on the next finite step.
+/// Megatron. If the counter exceeds the interval, the next finite step grows the scale, as in Emily.
 class GrowAfterFiniteSteps : public detail::StepCounter {
  public:
   static constexpr const char* name = "";
@@ -204,7 +203,7 @@ class GrowAfterFiniteSteps : public detail::StepCounter {
   }
 };
 
-/// Every overflow backs off at once, as in jmp, torch.amp and Emily.
+/// Backs off on every overflow, as jmp, torch.amp and Emily do.
 struct BackOffAtOnce {
   static constexpr const char* name = "";
   constexpr explicit BackOffAtOnce(const LossScaleConfig&) noexcept {}
@@ -218,7 +217,7 @@ struct BackOffAtOnce {
   static constexpr void fields(Visit&&, const Config&) {}
 };
 
-/// Only whether gradients were finite counts, as in jmp, torch.amp and most others.
+/// Only `finite` counts, as in jmp, torch.amp and most others.
 struct IgnoreMagnitudes {
   static constexpr const char* name = "";
   constexpr explicit IgnoreMagnitudes(const LossScaleConfig&) noexcept {}
@@ -238,7 +237,7 @@ LossScaleConfig settings_of(...);
 template <class Piece>
 using piece_config_t = decltype(detail::settings_of<Piece>(0));
 
-/// The settings of two pieces together: those of the piece with more of them.
+/// The settings of two pieces together: the Config that derives from the other.
 template <class A, class B, class OfA = piece_config_t<A>, class OfB = piece_config_t<B>>
 struct Pieces {
   static constexpr bool is_of_b = std::is_same_v<OfA, LossScaleConfig> || std::is_base_of_v<OfA, OfB>;
@@ -255,14 +254,14 @@ struct Pieces {
 ///                     if counter >= growth_interval:  scale = min(scale * growth_factor, max_scale);  counter = 0
 ///     adjust(false):  counter = 0;  scale = max(scale * backoff_factor, min_scale)
 ///
-/// An immutable value: adjust returns the next one. What its three pieces need is said above.
+/// An immutable value: `adjust` returns the next one. For pieces of your own see above.
 template <class Growth = GrowAfterFiniteSteps, class Backoff = BackOffAtOnce, class Magnitude = IgnoreMagnitudes>
 class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth, Backoff, Magnitude>> {
  public:
   /// LossScaleConfig, or a struct with one in it if a piece has more settings.
   using Config = typename detail::Pieces<detail::Pieces<Growth, Backoff>, Magnitude>::Config;
 
-  /// With the default configuration. Not explicit, so that a policy can be a member of an aggregate initialised by {}.
+  /// Not explicit, so that `{}` initialises an aggregate that has a policy.
   constexpr BasicDynamicLossScale() : BasicDynamicLossScale(Config()) {}
   /// Throws std::invalid_argument naming the field and its value if the configuration is out of range.
   constexpr explicit BasicDynamicLossScale(const Config& config)
@@ -278,8 +277,8 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   [[nodiscard]] constexpr const Config& config() const noexcept { return config_; }
   /// Steps towards the next growth: with the usual rule, finite steps since the scale last changed or a step overflowed.
   [[nodiscard]] constexpr std::int64_t counter() const noexcept { return growth_.counter(); }
-  /// With hysteresis: how many overflows are left, including the one that backs off. After that it is 0 until the refill, or 1
-  /// by DeepSpeed's rule.
+  /// With hysteresis: how many overflows are left, including the one that backs off. After the backoff it is 0 until the
+  /// refill; by DeepSpeed's rule it is 1.
   template <class B = Backoff>
   [[nodiscard]] constexpr auto hysteresis_left() const noexcept -> decltype(std::declval<const B&>().hysteresis_left()) {
     return backoff_.hysteresis_left();
@@ -305,8 +304,8 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     return next;
   }
 
-  /// The same policy with another scale; counters stay. Throws std::invalid_argument if `scale` is not in [2^-126, max_scale];
-  /// it may be below min_scale, to which the next backoff brings it.
+  /// The same policy with another scale; counters stay. Throws std::invalid_argument if `scale` is not in [2^-126, max_scale].
+  /// The next backoff raises a scale below min_scale to it.
   [[nodiscard]] constexpr BasicDynamicLossScale with_loss_scale(const float& scale) const {
     detail::check_loss_scale("loss_scale", scale);
     detail::check_order("loss_scale", scale, "max_scale", common().max_scale);
@@ -314,7 +313,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     next.scale_ = scale;
     return next;
   }
-  /// The same policy with other settings. Scale and counters stay; a hysteresis in progress is cut down to the new one. Throws
+  /// The same policy with other settings. Scale and counters stay; hysteresis_left() is at most the new hysteresis. Throws
   /// std::invalid_argument naming the field and its value if one is out of range, or the scale is above the new max_scale.
   [[nodiscard]] constexpr BasicDynamicLossScale with_config(const Config& config) const {
     detail::check(config);
@@ -323,9 +322,8 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     next.backoff_.configure(next.template config_for<Backoff>());
     return next.with_loss_scale(scale_);
   }
-  /// The policy as it starts with other settings, by their names in the configuration: {{"growth_interval", 500}}. Settings
-  /// that are not named stay. Throws std::invalid_argument naming key and value if there is no such setting or the value is out
-  /// of range.
+  /// A new policy with some settings changed by name, such as {{"growth_interval", 500}}; its scale and counters start anew.
+  /// Throws std::invalid_argument naming key and value if there is no such setting or the value is out of range.
   [[nodiscard]] BasicDynamicLossScale with_settings(const StateDict& settings) const {
     Config config = config_;
     detail::StateReader read(settings);
@@ -342,7 +340,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     }
     return name.empty() ? "dynamic" : name;
   }
-  /// Configuration, scale and counters: everything a later step depends on.
+  /// Configuration, scale and counters.
   [[nodiscard]] StateDict state_dict() const {
     StateDict state = detail::new_state(policy_name());
     detail::for_each_part(config_, [&](const auto& part) { detail::write_fields(state, part); });
@@ -352,9 +350,8 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     detail::write_fields(state, magnitude_, config_for<Magnitude>());
     return state;
   }
-  /// The policy of this state, which goes on as the saved one would have. The additional scale in an AsyncGradScaler's state is
-  /// ignored. Throws std::invalid_argument naming key and value if one is missing, unknown, of another type, out of range, or
-  /// at odds with the others.
+  /// Continues like the policy that was saved. Ignores "main_scale" in an AsyncGradScaler's state. Throws std::invalid_argument
+  /// naming key and value if one is missing, unknown, of another type, out of range, or contradicts another.
   [[nodiscard]] static BasicDynamicLossScale from_state_dict(const StateDict& dict) {
     detail::StateReader read(dict, policy_name());
     Config config;
@@ -380,7 +377,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
 
  private:
   [[nodiscard]] constexpr const LossScaleConfig& common() const noexcept { return detail::loss_scale_config(config_); }
-  /// The settings as one of the pieces takes them.
+  /// The settings in the type that `Piece` takes.
   template <class Piece>
   [[nodiscard]] constexpr const detail::piece_config_t<Piece>& config_for() const noexcept {
     if constexpr (std::is_base_of_v<detail::piece_config_t<Piece>, Config>) {

@@ -20,14 +20,13 @@ inline constexpr bool
 
 }  // namespace detail
 
-/// What a policy is: a value with
+/// Whether P is a policy: a value with
 ///
 ///     float loss_scale() const;                     // the factor, in [2^-126, 2^126]
 ///     P adjust(bool grads_finite) const;            // the policy of the next step
 ///     P adjust(const GradientReport&) const;
 ///
-/// A type of your own with these three is as good as one of headroom's; inheriting LossScaleVerbs<P> gives it the verbs (scale,
-/// unscale, …). The interface is that of jmp.LossScale.
+/// This is the interface of jmp.LossScale. Derive your own policy from LossScaleVerbs<P> to give it the verbs.
 template <class P>
 inline constexpr bool is_loss_scale_v = detail::is_loss_scale<P>;
 
@@ -63,10 +62,9 @@ GradientNorm unscale_and_clip_in_place(Tree&& tree, const float& loss_scale, con
 template <class Executor, class Tree>
 GradientNorm unscale_and_clip_in_place(const Executor& executor, Tree&& tree, const float& loss_scale, const double& max_norm);
 
-/// The verbs of a policy and the inverse of its scale, inherited by a class that has `loss_scale()`: `class MyPolicy : public
-/// LossScaleVerbs<MyPolicy>`. Each calls the free verb of the same name with the policy's scale, takes an executor as an
-/// optional first argument, and leaves the policy as it is. To call them, include the headers of the free verbs, or
-/// <headroom/headroom.hpp>.
+/// The verbs of a policy that has `loss_scale()`: `class MyPolicy : public LossScaleVerbs<MyPolicy>`. Each passes its arguments
+/// and the policy's scale to the free verb of the same name. An executor may come first. The policy stays as it is. Include the
+/// headers of the free verbs, or <headroom/headroom.hpp>, to call them.
 template <class Policy>
 class LossScaleVerbs {
  public:

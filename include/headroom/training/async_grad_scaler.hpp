@@ -31,8 +31,8 @@ struct AsyncGradScalerConfig {
 
 /// A GradScaler whose optimizers run in another thread than forward and backward, one iteration behind:
 ///
-///     Optimizer optimizer;                   // before the scaler, whose destructor finishes what was submitted
-///     headroom::AsyncGradScaler<> scaler;
+///     Optimizer optimizer;                 // outlives the scaler, whose destructor finishes what was submitted
+///     headroom::AsyncGradScaler<> scaler;  // a backward by hand starts from scaler.scale(1.0F)
 ///     for (int k = 0; …; ++k) {
 ///       backward(weights, scaler.scale(loss), gradients[k % 2]);         // the weights after step k - 2
 ///       scaler.submit_gradients(optimizer, std::ref(gradients[k % 2]));  // unscale, check and step over there

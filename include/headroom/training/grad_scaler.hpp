@@ -46,23 +46,22 @@ struct StepResult : StepResult<void> {
 ///
 ///     headroom::GradScaler scaler;
 ///     for (…) {
-///       backward(scaler.scale(loss));                // scaled gradients
+///       backward(scaler.scale(loss));                // scaled gradients; by hand: start from scaler.scale(1.0F)
 ///       const auto result = scaler.step(optimizer);  // unscales, checks, and steps unless a gradient is Inf or NaN
 ///       scaler.update();                             // adjusts the scale
 ///     }
 ///
-/// An iteration lasts from one `update` to the next. All its losses get the scale of its first `scale`, and its gradients are
-/// divided by that scale, even if you set another scale meanwhile. To accumulate, repeat `scale` and backward; call `unscale_`
-/// or `step` after the last backward.
+/// An iteration lasts from one `update` to the next. All its losses get the scale of its first `scale`. Its gradients are
+/// divided by that scale, even if you set another one meanwhile. To accumulate, repeat `scale` and backward. Call `unscale_` or
+/// `step` after the last backward.
+///
+/// A plain `step` needs gradients in float, double or bfloat16. The parameters may have any dtype. fp16 and 8-bit gradients
+/// would become 0 in place: use step_gradients or a deferred optimizer (see GradientFactor). A scaler belongs to one thread.
 ///
 /// Optimizers are identified by address. Do not move or destroy one between `unscale_` and `step`, or before `update` if it is
 /// not stepped. After `step` the address of its first gradient counts too, so adapters made in a loop may share an address.
 /// Temporaries are not remembered. Calls in the wrong order throw std::logic_error and change nothing: a second `unscale_` or
-/// `step`; `update` without either; and, once losses have been scaled by `scale`, `unscale_` or `step` in an iteration without
-/// one.
-///
-/// fp16 and 8-bit gradients need step_gradients or a deferred optimizer (see GradientFactor): unscaled in place, most of them
-/// would become 0. A scaler belongs to one thread.
+/// `step`; `update` without either; in an iteration without `scale`, `unscale_` or `step` if losses were scaled before.
 template <class Policy = DynamicLossScale>
 class GradScaler {
   static_assert(is_loss_scale_v<Policy>, "headroom: a GradScaler needs a loss scale (see is_loss_scale_v)");
