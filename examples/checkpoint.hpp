@@ -1,13 +1,13 @@
 #pragma once
 
-// Checkpoints that survive whatever ends the process: named sections of bytes in one file. Standard library and POSIX alone, so
-// that this file can be copied; the file system has to know hard links.
+// Checkpoints that survive a kill or a power failure: named sections of bytes in one file. This file needs only the standard
+// library and POSIX, so you can copy it. The file system must support hard links.
 //
-// save(path) writes path.tmp, syncs it and moves it to path; what was there becomes path.previous. At every moment path is a
-// complete checkpoint, the last or the one before. One process at a time may save to a path.
+// save(path) writes path.tmp, syncs it and renames it to path. The checkpoint before it becomes path.previous. At any moment
+// path is a complete checkpoint, the last or the one before. Only one process at a time may save to a path.
 //
-// The file: a magic of 8 bytes; version, bytes of the file, number of sections; for each section bytes of its name, bytes of
-// its content, name, content; at the end the FNV-1a checksum of all before it. Numbers have 8 bytes, the lowest first.
+// File format: a magic of 8 bytes; version; size of the file; number of sections; for each section the size of its name, the
+// size of its content, the name and the content; the FNV-1a checksum of everything before it. Numbers are 64-bit little-endian.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -32,12 +32,12 @@ using Sections = std::map<std::string, std::string>;  // name and bytes
 struct Loaded {
   Sections sections;
   std::string path;     // of the file that they were read from
-  std::string warning;  // what is wrong with the newest; empty if this is it
+  std::string warning;  // what is wrong with the newest file; empty if the newest was read
 };
 
 namespace detail {
 
-inline const std::string magic = "\x89HRCKPT\n";  // no text begins like this, and a conversion of line ends changes it
+inline const std::string magic = "\x89HRCKPT\n";  // not text; a conversion of line ends changes it
 inline constexpr std::uint64_t version = 1, header_size = 32, checksum_size = 8;
 
 [[noreturn]] inline void fail(const std::string& path, const std::string& what) {
@@ -47,7 +47,7 @@ inline constexpr std::uint64_t version = 1, header_size = 32, checksum_size = 8;
   fail(path, what + ": " + std::generic_category().message(errno));
 }
 
-/// An open file, and the checksum of what went through it.
+/// An open file, and the checksum of all bytes read or written so far.
 class File {
  public:
   File(const std::string& path, int flags) : path_(path), descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
@@ -85,7 +85,7 @@ class File {
       next += count;
       left -= static_cast<std::size_t>(count);
     }
-    // FNV-1a: a change of any one byte always changes it.
+    // FNV-1a: changing any one byte changes the checksum.
     for (const char byte : bytes) checksum_ = (checksum_ ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
   }
 
@@ -128,20 +128,20 @@ inline std::uint64_t read_header(File& file, const std::string& path, std::uint6
     fail(path, "has version " + std::to_string(found) + "; this program reads version " + std::to_string(version));
   }
   const std::uint64_t written = number_at(header, 16);
-  const std::string sizes = std::to_string(size) + " bytes, where " + std::to_string(written) + " were written";
+  const std::string sizes = std::to_string(size) + " bytes, but " + std::to_string(written) + " were written";
   if (size < written) fail(path, "is truncated: " + sizes);
-  if (size > written) fail(path, "has something after its end: " + sizes);
+  if (size > written) fail(path, "has extra bytes at its end: " + sizes);
   return number_at(header, 24);
 }
 
 }  // namespace detail
 
-/// The sections of this very file. Throws std::runtime_error naming the path and what is wrong with the file.
+/// Reads this file only, not path.previous. Throws std::runtime_error naming the path and the fault.
 [[nodiscard]] inline Sections load_file(const std::string& path) {
   detail::File file(path, O_RDONLY);
   const std::uint64_t size = file.size(), count = detail::read_header(file, path, size);
   std::uint64_t left = size - detail::header_size - detail::checksum_size;
-  const auto take = [&](std::uint64_t bytes) {  // compared with what is left before memory of that size is asked for
+  const auto take = [&](std::uint64_t bytes) {  // checks the size before it allocates
     if (bytes > left) detail::fail(path, "is damaged: its sections are larger than the file");
     left -= bytes;
     return file.read(bytes);
@@ -158,9 +158,9 @@ inline std::uint64_t read_header(File& file, const std::string& path, std::uint6
   return sections;
 }
 
-/// The newest good checkpoint of path and path.previous; nothing if neither exists. A damaged one is renamed to path.damaged,
-/// if it can be, so that the next save does not keep it in place of the good one. Throws std::runtime_error naming both, and
-/// what is wrong with them, if neither is good.
+/// Reads path, or path.previous if path is missing or damaged. Empty if neither file exists. Tries to rename a damaged path to
+/// path.damaged, so that the next save does not replace the good path.previous by it. Throws std::runtime_error naming both
+/// files and their faults if neither can be read.
 [[nodiscard]] inline std::optional<Loaded> load(const std::string& path) {
   const std::string previous = path + ".previous";
   const auto is_missing = [](const std::string& file) { return ::access(file.c_str(), F_OK) != 0 && errno == ENOENT; };
@@ -178,22 +178,23 @@ inline std::uint64_t read_header(File& file, const std::string& path, std::uint6
   }
 }
 
-/// Throws std::runtime_error naming the file and the system's reason. What could be loaded before still can be, and nothing
-/// half written is left.
+/// Throws std::runtime_error naming the file and the system's reason. The earlier checkpoint can then still be loaded, and no
+/// partly written file is left.
 inline void save(const std::string& path, const Sections& sections) {
   const std::string written = path + ".tmp", kept = path + ".old";
   try {
     detail::write(written, sections);
-    // The old one has a second name before it loses its first, and path.previous goes only when the new one is in its place.
+    // A hard link keeps the old file while path is replaced. path.previous is overwritten only after that.
     if (::unlink(kept.c_str()) != 0 && errno != ENOENT) detail::fail_errno(kept, "cannot be removed");
     const bool is_first = ::link(path.c_str(), kept.c_str()) != 0;
     if (is_first && errno != ENOENT) detail::fail_errno(path, "cannot be linked to " + kept);
     if (::rename(written.c_str(), path.c_str()) != 0) detail::fail_errno(path, "cannot be replaced");
     if (!is_first && ::rename(kept.c_str(), (path + ".previous").c_str()) != 0) {
-      detail::fail_errno(path, "was written, but the one before it cannot be kept");
+      detail::fail_errno(path, "was written, but the checkpoint before it cannot be kept");
     }
     const std::string folder = std::filesystem::path(path).parent_path();
-    detail::File(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY).sync();  // else a power failure may undo the renames
+    detail::File(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY)
+        .sync();  // otherwise a power failure may undo the renames
   } catch (...) {
     ::unlink(written.c_str());
     ::unlink(kept.c_str());

@@ -1,12 +1,12 @@
-// Three ways to bring your own types: a simple tensor class by HEADROOM_TENSOR, one with a shape by tensor_traits, and a struct
-// of raw arrays in the style of llm.c, pointers into one allocation, as spans.
+// Three ways to use your own types with headroom: HEADROOM_TENSOR for a simple tensor class, tensor_traits for a tensor with a
+// shape, and spans for a struct of pointers into one allocation, as in llm.c.
 
 #include <cstdio>
 #include <headroom/headroom.hpp>
 #include <memory>
 #include <vector>
 
-/// A tensor that owns its elements, made of their number: one line is enough.
+/// A tensor that owns its elements and has a constructor from their number: HEADROOM_TENSOR is all it needs.
 template <class T>
 struct Vector {
   explicit Vector(std::size_t size) : elements(size) {}
@@ -17,7 +17,7 @@ struct Vector {
 };
 HEADROOM_TENSOR(Vector)
 
-/// A tensor of somebody's own: rows with padding after each, as image and BLAS libraries have them.
+/// A tensor with padding after each row, as image and BLAS libraries have them.
 template <class T>
 class Image {
  public:
@@ -40,15 +40,15 @@ struct headroom::tensor_traits<Image<T>> {
   static T* data(Image<T>& image) { return image.data(); }
   static const T* data(const Image<T>& image) { return image.data(); }
   static std::size_t size(const Image<T>& image) { return image.rows() * image.cols(); }
-  // Optional: the padding is not to be touched, so say where the elements lie.
+  // Optional: shape and strides, so that headroom leaves the padding alone.
   static Layout layout(const Image<T>& image) {
     Layout layout;
     layout.push(static_cast<std::ptrdiff_t>(image.rows()), static_cast<std::ptrdiff_t>(image.pitch()));
     layout.push(static_cast<std::ptrdiff_t>(image.cols()), 1);
     return layout;
   }
-  static constexpr bool is_view = false;  // an Image copies its elements: no two of a tree share any
-  // Optional: for the verbs that return a tensor of another dtype.
+  static constexpr bool is_view = false;  // a copy of an Image has its own elements
+  // Optional: for verbs that return a tensor of another dtype.
   template <class To>
   using rebind = Image<To>;
   template <class To>
@@ -93,7 +93,7 @@ int main() {
   grads16.wte[42] = headroom::half(2.0F);
   grads16.fcw[7] = std::numeric_limits<headroom::half>::infinity();
   const headroom::GradientReport overflow =
-      loss_scale.unscale_into(grads16, grads);  // no allocation; the spans are where they were
+      loss_scale.unscale_into(grads16, grads);  // writes to the memory of `grads`; allocates nothing
   std::printf("llm.c: finite %d\n", overflow.finite);
   const auto culprit = headroom::find_nonfinite(grads);
   if (culprit) std::printf("llm.c: first non-finite gradient in %s[%zu]\n", culprit->path.c_str(), culprit->index);

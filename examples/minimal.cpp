@@ -5,7 +5,7 @@
 
 using headroom::half;
 
-// Learns whether 2a > b. The trained weights are float; forward and backward see fp16.
+// Learns whether 2a > b. The master weights are float. Forward and backward use fp16.
 struct Example {
   float a, b, label;
 };
@@ -17,14 +17,14 @@ float score(const std::vector<half>& weights, const Example& x) {
   return static_cast<float>(weights[0]) * x.a + static_cast<float>(weights[1]) * x.b;
 }
 
-// One term of a mean over 8192 tokens times 50,000 words. Its gradients are below 2^-25, so that fp16 rounds them to zero.
+// One term of a mean over 8192 tokens times 50,000 words. Its gradients are below 2^-25, which fp16 rounds to zero.
 float exponential_loss(const std::vector<half>& weights, const Example& x) {
   return std::exp(-x.label * score(weights, x)) / (8192.0F * 50000.0F);
 }
-// The derivative of exp is exp: all that backward needs is the loss, and a scaled loss gives scaled gradients.
+// The derivative of exp is exp, so the gradients are multiples of the loss. A scaled loss gives scaled gradients.
 std::vector<half> backward(const Example& x, float loss) { return {half(-x.label * loss * x.a), half(-x.label * loss * x.b)}; }
 
-// RMSprop: like Adam's, its steps do not depend on the size of the gradients.
+// RMSprop. Its steps do not depend on the size of the gradients; Adam's do not either.
 struct Optimizer {
   std::vector<float> squares{0.0F, 0.0F};
   void step(std::vector<float>& weights, const std::vector<float>& grads) {
@@ -35,7 +35,7 @@ struct Optimizer {
   }
 };
 
-// Returns how many of 1000 new examples are told right after training.
+// Trains, and returns how many of 1000 new examples are classified correctly.
 int train(headroom::DynamicLossScale loss_scale) {
   std::vector<float> weights{0.0F, 0.0F};
   Optimizer optimizer;
@@ -43,8 +43,8 @@ int train(headroom::DynamicLossScale loss_scale) {
     const auto weights16 = headroom::cast<half>(weights);
     const float loss = exponential_loss(weights16, example(i));
     const auto grads16 = backward(example(i), loss_scale.scale(loss));  // large enough for fp16
-    const auto [grads, report] = loss_scale.unscale<float>(grads16);    // in one pass: to float, unscaled, checked
-    if (report.finite) optimizer.step(weights, grads);                  // a step that overflowed is skipped
+    const auto [grads, report] = loss_scale.unscale<float>(grads16);    // one pass: to float, unscaled, checked
+    if (report.finite) optimizer.step(weights, grads);                  // skips a step that overflowed
     loss_scale = loss_scale.adjust(report);                             // halves on overflow, doubles after 2000 finite steps
   }
   int right = 0;

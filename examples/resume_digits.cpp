@@ -1,5 +1,5 @@
-// A training that may be stopped at any moment, by kill -9 or a power failure, and goes on from its last checkpoint: it ends
-// with the same bits as one that was never stopped. Trains handwritten digits in fp16; run it again to go on.
+// Trains handwritten digits in fp16, and saves a checkpoint every few steps. Stop it at any moment, even by kill -9 or a power
+// failure, and run it again to resume. It ends with the same bits as a training that was never stopped.
 //
 //   resume_digits <digits.csv> <directory of the checkpoint> [epochs [steps between checkpoints [images in a batch]]]
 
@@ -18,14 +18,14 @@
 
 namespace {
 
-/// From the newest good checkpoint; from the beginning if there is none at all.
+/// Loads the newest good checkpoint. Without a checkpoint the training starts from the beginning.
 void resume(digits::Session& session, const std::string& path) {
   const auto loaded = checkpoint::load(path);
   if (!loaded) {
     std::printf("no checkpoint yet: %s\n", path.c_str());
     return;
   }
-  if (!loaded->warning.empty()) std::fprintf(stderr, "%s; going on from %s\n", loaded->warning.c_str(), loaded->path.c_str());
+  if (!loaded->warning.empty()) std::fprintf(stderr, "%s; resuming from %s\n", loaded->warning.c_str(), loaded->path.c_str());
   session.restore(loaded->sections);
   std::printf("resumed after step %d: %s\n", session.step(), loaded->path.c_str());
 }
@@ -42,7 +42,7 @@ int run(int argc, char** argv) {
     return 2;
   }
   headroom::LossScaleConfig config;
-  config.initial_scale = 0x1p30F;  // too much, so that the first steps are skipped
+  config.initial_scale = 0x1p30F;  // too large, so that the first steps are skipped
   config.growth_interval = 20;
 
   const digits::Images images = digits::read_images(argv[1]);

@@ -1,6 +1,6 @@
-// A libtorch training loop with headroom::GradScaler: float master weights, 16-bit forward and backward. Trains handwritten
-// digits in float, in fp16 without and with scaling, and once more with a stop halfway: written to a checkpoint and read from
-// it, the training ends with the same bits.
+// A libtorch training loop with headroom::GradScaler: float master weights, forward and backward in 16 bits. Trains handwritten
+// digits in float, in fp16 without scaling, and in fp16 with scaling. Then stops the last training halfway, resumes it from a
+// checkpoint, and compares the final weights bit by bit.
 //
 //   example_torch_loop <digits.csv> <directory for the checkpoint> [epochs]
 
@@ -26,8 +26,8 @@ namespace {
 
 constexpr int training_images = 1400, batches_per_epoch = 2;
 
-/// Sigmoid layers, whose gradients get small on the way back. Activations and gradients are of `dtype`, as are the weights that
-/// they meet; those that are trained are float.
+/// Sigmoid layers, whose gradients shrink from layer to layer in backward. Activations and gradients have the dtype `dtype`.
+/// The master weights are float and are rounded to `dtype` where they are used.
 struct NetworkImpl : torch::nn::Module {
   explicit NetworkImpl(torch::ScalarType dtype) : dtype_(dtype) {
     for (int i = 0; i <= 6; ++i) {
@@ -44,10 +44,10 @@ struct NetworkImpl : torch::nn::Module {
   std::vector<torch::nn::Linear> layers;
 
  private:
-  /// Forward to `dtype` and back, and so does backward: what is computed in float is stored in 16 bits.
+  /// Rounds to `dtype` and returns float. Backward rounds the gradient in the same way.
   [[nodiscard]] torch::Tensor rounded(const torch::Tensor& x) const { return x.to(dtype_).to(torch::kFloat); }
-  /// One layer as a tensor core computes it: operands and result in 16 bits, sums in float. (On a GPU `torch::linear` of fp16
-  /// tensors is the same; on the CPU libtorch 1.13 has no fp16 product.)
+  /// One layer as a tensor core computes it: operands and result in 16 bits, sums in float. On a GPU `torch::linear` does this
+  /// for fp16 tensors. On the CPU libtorch 1.13 cannot multiply fp16 matrices.
   [[nodiscard]] torch::Tensor linear(const torch::Tensor& x, torch::nn::Linear& layer) const {
     return rounded(torch::linear(x, rounded(layer->weight), rounded(layer->bias)));
   }
@@ -60,7 +60,7 @@ struct Data {
   torch::Tensor images, labels;
 };
 
-/// Everything that a training goes on from.
+/// A training that can be saved and resumed.
 class Training {
  public:
   Training(torch::ScalarType dtype, bool enabled, int epochs)
@@ -69,13 +69,13 @@ class Training {
   void run(const Data& data, int until_epoch) {
     const auto batch_size = data.images.size(0) / batches_per_epoch;
     for (; epoch_ < until_epoch; ++epoch_) {
-      torch::manual_seed(epoch_);  // the order depends on the epoch alone
+      torch::manual_seed(epoch_);  // so the order depends on the epoch alone
       const auto order = torch::randperm(data.images.size(0));
       set_rate(0.02 * (0.5 + 0.5 * std::cos(3.14159265358979 * epoch_ / epochs_)));
       for (int batch = 0; batch < batches_per_epoch; ++batch) {
         const auto rows = order.narrow(0, batch * batch_size, batch_size);
         const auto logits = network_->forward(data.images.index_select(0, rows)).to(torch::kFloat);
-        // The mean over images and classes, as many losses are means over all their elements.
+        // The mean over images and classes.
         const auto loss = torch::cross_entropy_loss(logits, data.labels.index_select(0, rows)) / digits::classes;
 
         optimizer_.zero_grad();
@@ -91,7 +91,7 @@ class Training {
     torch::save(network_, directory + "/network.pt");
     torch::save(optimizer_, directory + "/optimizer.pt");
     headroom::StateDict state = scaler_.state_dict();
-    state.add("epoch", epoch_);  // whatever else the training has to know
+    state.add("epoch", epoch_);  // other values may be added to the state
     std::ofstream(directory + "/scaler.txt") << headroom::to_text(state);
   }
   void load(const std::string& directory) {
@@ -108,7 +108,7 @@ class Training {
   [[nodiscard]] double accuracy(const Data& data) {
     const torch::NoGradGuard no_grad;
     const torch::Tensor outputs = network_->forward(data.images).to(torch::kFloat);
-    const torch::Tensor right = outputs.argmax(1).eq(data.labels) & outputs.isfinite().all(1);  // NaN is no answer
+    const torch::Tensor right = outputs.argmax(1).eq(data.labels) & outputs.isfinite().all(1);  // NaN counts as wrong
     return 100.0 * right.to(torch::kDouble).mean().item<double>();
   }
   [[nodiscard]] bool same_bits(const Training& other) const {
@@ -137,7 +137,7 @@ class Training {
   int epochs_, epoch_ = 0, skipped_ = 0;
   double loss_ = 0.0;
   Network network_;
-  // Gradients are small, and Adam's usual epsilon of 1e-8 would be as large as they are.
+  // Adam's default epsilon of 1e-8 would be as large as the gradients.
   torch::optim::Adam optimizer_{network_->parameters(), torch::optim::AdamOptions().eps(1e-12)};
 };
 
@@ -152,7 +152,7 @@ int run(int argc, char** argv) {
   const auto pixels = torch::from_blob(images.pixels.data(), {count, digits::pixels}).clone();
   const auto labels = torch::from_blob(images.labels.data(), {count}, torch::kInt).to(torch::kLong);
   torch::manual_seed(8);
-  const auto order = torch::randperm(count);  // the last digits of the file are by other hands than the first
+  const auto order = torch::randperm(count);  // because the last digits of the file were written by other people than the first
   const auto subset = [&](std::int64_t begin, std::int64_t end) {
     const auto rows = order.slice(0, begin, end);
     return Data{pixels.index_select(0, rows), labels.index_select(0, rows)};
@@ -181,7 +181,7 @@ int run(int argc, char** argv) {
   second_half.print("fp16, GradScaler, resumed", test);
 
   const bool same = whole.same_bits(second_half);
-  std::printf("\nThe resumed training has ended with %s.\n", same ? "the same bits" : "OTHER BITS");
+  std::printf("\nThe resumed training ended with %s.\n", same ? "the same bits" : "OTHER BITS");
   return same ? 0 : 1;
 }
 

@@ -1,4 +1,4 @@
-// Logistic regression over xtensor arrays: float master weights, fp16 forward and backward, one line per verb of headroom.
+// Logistic regression with xtensor arrays: float master weights, forward and backward in fp16.
 
 #include <cmath>
 #include <cstdio>
@@ -7,7 +7,7 @@
 
 using Half = xtl::half_float;
 
-/// One struct for the weights of every dtype and for their gradients.
+/// Weights of any dtype, or their gradients.
 template <class T>
 struct Model {
   xt::xtensor<T, 1> weight = xt::zeros<T>({2});
@@ -15,7 +15,7 @@ struct Model {
   HEADROOM_TREE(Model, weight, bias)
 };
 
-/// One loss of several, with a small weight: its gradients are below what fp16 can hold.
+/// The weight of this loss among several. It is so small that fp16 rounds the gradients to zero.
 constexpr float loss_weight = 1e-8F;
 
 struct Data {
@@ -23,7 +23,7 @@ struct Data {
   xt::xtensor<float, 1> labels;  // 0 or 1
 };
 
-/// Points on a spiral, told apart by a line.
+/// Points on a spiral. The label says on which side of a line a point lies.
 Data make_data(std::size_t n) {
   Data data{xt::zeros<float>({n, std::size_t{2}}), xt::zeros<float>({n})};
   for (std::size_t i = 0; i < n; ++i) {
@@ -42,7 +42,7 @@ xt::xtensor<float, 1> probabilities(const Model<Half>& model, const Data& data) 
   return 1.0F / (1.0F + xt::exp(-logits));
 }
 
-/// Gradients of loss_weight times the mean cross-entropy, times `loss_scale`, rounded to fp16 as they leave the backward pass.
+/// The gradients of loss_scale * loss_weight * (mean cross-entropy), rounded to fp16.
 Model<Half> backward(const Model<Half>& model, const Data& data, float loss_scale) {
   const float factor = loss_scale * loss_weight / static_cast<float>(data.labels.size());
   const xt::xtensor<float, 1> errors = (probabilities(model, data) - data.labels) * factor;

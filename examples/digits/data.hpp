@@ -23,7 +23,7 @@ struct Images {
 
   [[nodiscard]] std::size_t size() const { return labels.size(); }
 
-  /// The images with these numbers.
+  /// The images numbers[begin] … numbers[end - 1].
   [[nodiscard]] Images subset(const std::vector<int>& numbers, std::size_t begin, std::size_t end) const {
     Images part;
     part.pixels.resize(pixels.rows(), static_cast<Eigen::Index>(end - begin));
@@ -33,7 +33,7 @@ struct Images {
     }
     return part;
   }
-  /// One of `parts` that are as large as each other, but for one image.
+  /// Part `number` of `parts`. Their sizes differ by at most one image.
   [[nodiscard]] Images part(std::size_t number, std::size_t parts) const {
     const std::size_t begin = size() * number / parts, end = size() * (number + 1) / parts;
     Images part;
@@ -43,7 +43,7 @@ struct Images {
   }
 };
 
-/// An integer of [0, largest]; the error names file, line and text.
+/// An integer in [0, largest]. Throws std::runtime_error naming file, line and text.
 inline int parse_number(const std::string& text, int largest, const std::string& file, int line) {
   char* end = nullptr;
   const long value = std::strtol(text.c_str(), &end, 10);
@@ -54,7 +54,7 @@ inline int parse_number(const std::string& text, int largest, const std::string&
   return static_cast<int>(value);
 }
 
-/// Rows of 64 pixels (0 … 16) and a label. Throws std::runtime_error naming file and line where one is not that.
+/// Reads rows of 64 pixels (0 … 16) and a label. Throws std::runtime_error naming file and line if a row is not like that.
 inline Images read_images(const std::string& file) {
   std::ifstream stream(file);
   if (!stream) throw std::runtime_error(file + ": cannot be read");
@@ -73,7 +73,7 @@ inline Images read_images(const std::string& file) {
       throw std::runtime_error(file + ", line " + std::to_string(line) + ": " + std::to_string(count) + " fields, not 65");
     }
   }
-  if (line < 2) throw std::runtime_error(file + ": holds no images");
+  if (line < 2) throw std::runtime_error(file + ": has fewer than two images");
   images.pixels = Eigen::Map<const Matrix<float>>(values.data(), pixels, static_cast<Eigen::Index>(images.size()));
   return images;
 }

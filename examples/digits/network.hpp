@@ -25,7 +25,7 @@ struct Layer {
   HEADROOM_TREE(Layer, weight, bias)
 };
 
-// Sigmoid layers, the last one without the sigmoid. Parameters and gradients are both a Model: a tree in headroom's words.
+// Sigmoid layers; the last layer has no sigmoid. Parameters and gradients are both a Model, which is a tree for headroom.
 template <class Scalar>
 struct Model {
   std::vector<Layer<Scalar>> layers;
@@ -33,7 +33,7 @@ struct Model {
   HEADROOM_TREE(Model, layers)
 };
 
-// Variance 1 / fan_in, biases 0. `widths` counts the inputs first and the classes last.
+// Weights with variance 1 / fan_in, biases 0. `widths`: inputs, the hidden layers, classes.
 inline Model<float> random_model(const std::vector<Eigen::Index>& widths, Random& random) {
   Model<float> model;
   for (std::size_t i = 1; i < widths.size(); ++i) {
@@ -45,8 +45,8 @@ inline Model<float> random_model(const std::vector<Eigen::Index>& widths, Random
   return model;
 }
 
-// Whatever is computed leaves the arithmetic unit through one of these two: operands are widened to float, sums are
-// formed in float and rounded once, as a tensor core does. With Scalar = float both are plain copies.
+// As on a tensor core: operands are widened to float, and results are summed in float and rounded once. With Scalar = float
+// both functions copy.
 template <class Scalar, int Columns>
 auto widen(const Eigen::Matrix<Scalar, Eigen::Dynamic, Columns>& operand) {
   return headroom::cast<float>(operand);
@@ -58,7 +58,7 @@ Matrix<Scalar> rounded(const Matrix<float>& result) {
 
 inline Matrix<float> sigmoid(const Matrix<float>& x) { return (1.0F + (-x.array()).exp()).inverse(); }
 
-// The input of every layer, and the logits at the end; one column per image.
+// Returns the input of every layer, and the logits as the last element. One column per image.
 template <class Scalar>
 std::vector<Matrix<Scalar>> forward(const Model<Scalar>& model, const Matrix<float>& images) {
   std::vector<Matrix<Scalar>> activations = {rounded<Scalar>(images)};
@@ -73,7 +73,7 @@ std::vector<Matrix<Scalar>> forward(const Model<Scalar>& model, const Matrix<flo
   return activations;
 }
 
-// `logit_gradient` is already multiplied by the loss scale, so every gradient here is, down to the first layer.
+// `logit_gradient` has been multiplied by the loss scale, so all gradients are scaled.
 template <class Scalar>
 Model<Scalar> backward(const Model<Scalar>& model, const std::vector<Matrix<Scalar>>& activations,
                        const Matrix<Scalar>& logit_gradient) {
@@ -97,8 +97,8 @@ struct Loss {
   Matrix<float> logit_gradient;  // of the mean, multiplied by `loss_scale`
 };
 
-// Softmax and cross-entropy stay in float, as every mixed-precision recipe has them: the gradient is multiplied by the
-// loss scale before it is rounded to 16 bits for the first time.
+// Softmax and cross-entropy are computed in float, as usual in mixed precision. The gradient is multiplied by the loss scale
+// before it is first rounded to 16 bits.
 inline Loss cross_entropy(const Matrix<float>& logits, const std::vector<int>& labels, float loss_scale) {
   Loss loss;
   Matrix<float> shifted = logits.rowwise() - logits.colwise().maxCoeff();

@@ -9,7 +9,7 @@
 
 namespace digits {
 
-/// A bar on a terminal, on stderr, and elsewhere nothing: logs need no animation.
+/// A progress bar on stderr. Prints nothing if stderr is not a terminal.
 class Progress {
  public:
   explicit Progress(int total, int done = 0) : total_(total), is_terminal_(isatty(STDERR_FILENO) != 0), done_(done) {}

@@ -18,8 +18,8 @@
 
 namespace digits {
 
-/// A training in fp16 that can stop after any step. What its sections() hold is all that later steps depend on: a session that
-/// restores them goes on with the same bits. One step is
+/// A training in fp16 that can stop after any step. sections() has everything that later steps depend on. A session that
+/// restores them continues with the same bits. One step:
 ///
 ///     const Images batch = session.next_batch();
 ///     const auto grads16 = session.scaled_gradients(batch);
@@ -27,7 +27,7 @@ namespace digits {
 ///     session.update(grads, report);
 class Session {
  public:
-  /// Throws std::invalid_argument if a batch is larger than the training set, or that than there are images.
+  /// Throws std::invalid_argument if a batch has no images or is larger than the training set, or if no test images are left.
   Session(const Images& images, const Settings& settings, const headroom::DynamicLossScale& loss_scale)
       : images_(images), settings_(settings), random_(settings.seed), loss_scale_(loss_scale), order_(images.size()) {
     if (settings.batch == 0 || settings.batch > settings.training_images || settings.training_images >= images.size()) {
@@ -49,24 +49,24 @@ class Session {
   [[nodiscard]] bool is_done() const { return step_ >= settings_.steps(); }
   [[nodiscard]] const headroom::DynamicLossScale& loss_scale() const { return loss_scale_; }
   [[nodiscard]] const Model<float>& model() const { return model_; }
-  /// In percent of the images that no batch has.
+  /// Test images classified correctly, in percent.
   [[nodiscard]] double test_accuracy() const { return accuracy<Eigen::half>(model_, test_); }
 
-  /// Once a step: an epoch begins with a new order.
+  /// Call once a step. Shuffles the images at the beginning of each epoch.
   [[nodiscard]] Images next_batch() {
     const std::size_t batches = settings_.training_images / settings_.batch;
     const std::size_t begin = static_cast<std::size_t>(step_) % batches * settings_.batch;
     if (begin == 0) random_.shuffle(order_);
     return images_.subset(order_, begin, begin + settings_.batch);
   }
-  /// Of the mean loss over these images, times the loss scale.
+  /// Gradients of the mean loss over these images, times the loss scale.
   [[nodiscard]] Model<Eigen::half> scaled_gradients(const Images& batch) const {
     const auto params = headroom::cast<Eigen::half>(model_);
     const auto activations = forward(params, batch.pixels);
     const Loss loss = cross_entropy(widen(activations.back()), batch.labels, loss_scale_.scale(1.0F));
     return backward(params, activations, rounded<Eigen::half>(loss.logit_gradient));
   }
-  /// Ends the step. `grads` are unscaled; they are not looked at if the report is not finite.
+  /// Ends the step. `grads` are unscaled. They are not used if the report is not finite.
   void update(const Model<float>& grads, const headroom::GradientReport& report) {
     if (report.finite) {
       adam_.step(model_, grads, settings_.rate(step_));
@@ -77,7 +77,7 @@ class Session {
     ++step_;
   }
 
-  /// Numbers are in the byte order of this machine.
+  /// For a checkpoint. Weights and order are in the byte order of this machine.
   [[nodiscard]] checkpoint::Sections sections() const {
     const Adam::State& adam = adam_.state();
     const headroom::StateDict progress = {{"step", step_}, {"skipped", skipped_}, {"adam_steps", adam.steps}};
@@ -90,7 +90,7 @@ class Session {
             {"order", std::string(reinterpret_cast<const char*>(order_.data()), sizeof(int) * order_.size())},
             {"random", random_.state()}};
   }
-  /// Throws std::runtime_error or std::invalid_argument, naming the section, if they are not of a session with these settings.
+  /// Throws std::runtime_error or std::invalid_argument if the sections are not of a session with these settings.
   void restore(const checkpoint::Sections& sections) {
     const std::string& settings = section(sections, "settings");
     if (settings != settings_text()) {
@@ -153,7 +153,7 @@ class Session {
   Random random_;
   headroom::DynamicLossScale loss_scale_;
   Images test_;
-  std::vector<int> order_;  // of the training images in this epoch
+  std::vector<int> order_;  // order of the training images in this epoch
   Model<float> model_;
   Adam adam_{model_};
   int step_ = 0, skipped_ = 0;

@@ -31,23 +31,23 @@ struct Settings {
   }
 };
 
-/// What a training leaves for the table and the picture.
+/// The results of a training, for the table and the picture.
 struct Result {
   std::string name;
   std::vector<float> losses;    // training loss of every step's batch
   std::vector<float> scales;    // loss scale of every step
-  std::vector<double> max_abs;  // the largest |gradient| of every step, unscaled; Inf where it overflowed
+  std::vector<double> max_abs;  // the largest unscaled |gradient| of every step; Inf if it overflowed
   int skipped = 0;
-  double lost_share = 0.0;     // of weight gradients: zero here, not zero in float at the same weights; mean over the counts
+  double lost_share = 0.0;     // see lost_share(); mean over the steps that were counted
   double test_accuracy = 0.0;  // in percent
 };
 
 /// Adam over float master weights.
 class Adam {
  public:
-  /// All that its next steps depend on, for a checkpoint.
+  /// Everything that later steps depend on, for a checkpoint.
   struct State {
-    Model<float> mean, square;  // of the gradients, decaying
+    Model<float> mean, square;  // moving averages of the gradients and their squares
     int steps = 0;
   };
 
@@ -83,7 +83,7 @@ class Adam {
   State state_;
 };
 
-/// Share of the weight gradients that are not zero in float but are in `grads`.
+/// Of the weight gradients that are not zero in float at these weights, the share that is zero in `grads`.
 inline double lost_share(const Model<float>& model, const Images& batch, const Model<float>& grads) {
   const auto activations = forward(model, batch.pixels);
   const auto exact = backward(model, activations, cross_entropy(activations.back(), batch.labels, 1.0F).logit_gradient);
@@ -96,7 +96,7 @@ inline double lost_share(const Model<float>& model, const Images& batch, const M
   return present == 0 ? 0.0 : static_cast<double>(lost) / static_cast<double>(present);
 }
 
-/// Share of images recognised, in percent. Where a logit is NaN or the largest Inf, softmax is NaN, and the image counts as
+/// Images classified correctly, in percent. If a logit is NaN or the largest is Inf, softmax is NaN and the image counts as
 /// wrong.
 template <class Scalar>
 double accuracy(const Model<float>& model, const Images& images) {
@@ -110,8 +110,8 @@ double accuracy(const Model<float>& model, const Images& images) {
   return 100.0 * right / static_cast<double>(images.size());
 }
 
-/// One training with parameters, activations and gradients in Scalar. Weights, order of the images and everything else that is
-/// drawn depend on the seed alone. `tick` is called once a step.
+/// Trains with parameters, activations and gradients in Scalar. All random numbers depend on the seed alone. Calls `tick` after
+/// each step.
 template <class Scalar, class Policy>
 Result train(const std::string& name, Policy loss_scale, const Images& images, const Settings& settings,
              const std::function<void()>& tick) {

@@ -229,7 +229,7 @@ TEST_CASE("a truncated checkpoint is refused at every length, and the previous o
     CHECK(loaded->warning == error);
   }
   put(path, whole + '\0');
-  CHECK_THAT(load_error(path), ContainsSubstring(path + ": has something after its end: "));
+  CHECK_THAT(load_error(path), ContainsSubstring(path + ": has extra bytes at its end: "));
   CHECK(step_of(path) == 1);
 }
 
