@@ -246,7 +246,7 @@ TEST_CASE("a checkpoint is refused with any bit flipped, and the previous one is
     const std::string error = load_error(path);
     const char* expected = bit < 64    ? "is not a checkpoint"
                            : bit < 128 ? "this program reads version 1"
-                           : bit < 192 ? " bytes, where "
+                           : bit < 192 ? " bytes, but "
                                        : "is damaged: ";
     CHECK_THAT(error, ContainsSubstring(path + ": "));
     CHECK_THAT(error, ContainsSubstring(expected));
