@@ -1,6 +1,6 @@
-// What AdamW's step costs with scaled gradients: unscaled and clipped first and then read by AdamW, one after the other; and
-// fused, where they are measured and AdamW multiplies them on the way (fused_adamw.hpp). Both give the same weights. Compiled
-// with -O2 -fno-math-errno.
+// Times two steps of AdamW with scaled gradients. One unscales and clips them in passes of their own. The other is fused: it
+// measures them, and AdamW multiplies them as it reads them (fused_adamw.hpp). Ends with 1 if the weights differ, or if a step
+// with Inf is not skipped. Compile with -O2 -fno-math-errno.
 //
 //   example_fused_adamw [leaves [elements of each [steps]]]
 
@@ -25,7 +25,7 @@ namespace {
 template <class T>
 using Leaves = std::vector<std::vector<T>>;
 
-constexpr float loss_scale = 1000.0F;  // no power of two, so that the two ways round differently
+constexpr float loss_scale = 1000.0F;  // no power of two, so that the two steps round differently
 constexpr double max_norm = 1.0;
 
 struct Size {
@@ -38,11 +38,12 @@ Leaves<T> leaves_of(const Size& size, float value) {
   return Leaves<T>(size.leaves, std::vector<T>(size.elements, T(value)));
 }
 
-/// Unscales and clips in passes of their own. What is in 16 bits goes into floats, or small gradients would be lost again.
+/// Unscales, clips and updates in separate passes. 16-bit gradients are unscaled to float: in 16 bits small ones would
+/// underflow.
 template <class T>
-class OneAfterTheOther {
+class Separate {
  public:
-  explicit OneAfterTheOther(const Size& size) : weights(leaves_of<float>(size, 1.0F)) {
+  explicit Separate(const Size& size) : weights(leaves_of<float>(size, 1.0F)) {
     state_.first = state_.second = leaves_of<float>(size, 0.0F);
     if (!std::is_same_v<T, float>) unscaled_ = leaves_of<float>(size, 0.0F);
   }
@@ -76,17 +77,17 @@ class OneAfterTheOther {
   fused::AdamWState state_;
 };
 
-/// Measures, and leaves the rest to the optimizer.
+/// Only measures; the optimizer does the rest.
 template <class T>
 class Fused {
  public:
   Fused(const Size& size, Leaves<T>& scaled)
       : weights(leaves_of<float>(size, 1.0F)), optimizer_(weights, scaled), scaler_(loss_scale) {}
-  Fused(const Fused&) = delete;  // the optimizer knows where the weights are
+  Fused(const Fused&) = delete;  // the optimizer has the address of the weights
   Fused& operator=(const Fused&) = delete;
 
   bool step() {
-    (void)scaler_.scale(1.0F);  // backward begins here
+    (void)scaler_.scale(1.0F);  // stands for backward
     (void)scaler_.unscale_and_clip_(optimizer_, max_norm);
     const bool steps = !scaler_.step(optimizer_).skipped;
     scaler_.update();
@@ -100,7 +101,7 @@ class Fused {
   headroom::GradScaler<> scaler_;
 };
 
-/// What the memory alone takes: gradients are read twice, weights and moments read and written, in loops that do nothing else.
+/// Plain loops over the same memory: they read gradients twice, and read and write weights and moments.
 template <class T>
 class MemoryAlone {
  public:
@@ -110,7 +111,7 @@ class MemoryAlone {
   void step() {
     std::uint64_t sum = 0;
     for (const auto& leaf : gradients_) sum += read(leaf.data(), leaf.size());
-    const auto factor = static_cast<float>(sum);  // 0, which the compiler does not know
+    const auto factor = static_cast<float>(sum);  // 0, but the compiler does not know it
     for (std::size_t i = 0; i < gradients_.size(); ++i) {
       write(written_[0][i].data(), written_[1][i].data(), written_[2][i].data(), gradients_[i].data(), gradients_[i].size(),
             factor);
@@ -176,7 +177,7 @@ double largest_difference(const Leaves<float>& a, const Leaves<float>& b) {
   return largest;
 }
 
-/// Prints a line; returns whether both ways have come to the same weights, and have skipped the step that overflowed.
+/// Prints a line. Returns whether both have the same weights and skip a step with Inf.
 template <class T>
 bool compare(const char* name, const Size& size) {
   std::mt19937 random(5);
@@ -186,7 +187,7 @@ bool compare(const char* name, const Size& size) {
 
   Leaves<T> scaled = leaves_of<T>(size, 0.0F);
   const auto backward = [&] { std::fill(scaled.begin(), scaled.end(), noise); };
-  OneAfterTheOther<T> one_after_the_other(size);
+  Separate<T> separate(size);
   Fused<T> fused(size, scaled);
   MemoryAlone<T> memory_alone(size);
   double in_turn = std::numeric_limits<double>::max(), at_once = in_turn, least = in_turn;
@@ -194,7 +195,7 @@ bool compare(const char* name, const Size& size) {
   for (int step = 0; step < size.steps; ++step) {
     std::shuffle(noise.begin(), noise.end(), random);
     backward();
-    in_turn = std::min(in_turn, milliseconds([&] { right = one_after_the_other.step(scaled) && right; }));
+    in_turn = std::min(in_turn, milliseconds([&] { right = separate.step(scaled) && right; }));
     backward();
     at_once = std::min(at_once, milliseconds([&] { right = fused.step() && right; }));
     least = std::min(least, milliseconds([&] { memory_alone.step(); }));
@@ -202,13 +203,13 @@ bool compare(const char* name, const Size& size) {
   const auto before = fused.weights;
   noise.back() = T(std::numeric_limits<float>::infinity());
   backward();
-  right = right && !one_after_the_other.step(scaled);
+  right = right && !separate.step(scaled);
   backward();
   right = right && !fused.step() && fused.weights == before;
 
-  const double difference = largest_difference(one_after_the_other.weights, fused.weights);
+  const double difference = largest_difference(separate.weights, fused.weights);
   right = right && difference < 1e-6;
-  std::printf("%-10s %20.2f %10.2f %15.2f %10.2f %19.1e\n", name, in_turn, at_once, in_turn / at_once, least, difference);
+  std::printf("%-10s %15.2f %10.2f %15.2f %10.2f %19.1e\n", name, in_turn, at_once, in_turn / at_once, least, difference);
   return right;
 }
 
@@ -219,13 +220,16 @@ int main(int argc, char** argv) {
   if (argc > 1) size.leaves = static_cast<std::size_t>(std::max(1, std::atoi(argv[1])));
   if (argc > 2) size.elements = static_cast<std::size_t>(std::max(1, std::atoi(argv[2])));
   if (argc > 3) size.steps = std::max(1, std::atoi(argv[3]));
-  std::printf("AdamW over %zu leaves of %zu elements, clipped by norm: milliseconds a step, the fastest of %d\n\n", size.leaves,
-              size.elements, size.steps);
-  std::printf("gradients   one after the other      fused   times as fast     memory  largest difference\n");
+  std::printf(
+      "A step of AdamW with %zu leaves of %zu elements, clipped by norm: milliseconds, the fastest of %d, one thread, %s\n\n",
+      size.leaves, size.elements, size.steps, headroom::to_string(headroom::active_isa()));
+  std::printf("gradients  separate passes      fused   times as fast     memory  largest difference\n");
   bool right = compare<float>("float", size);
   right = compare<headroom::bfloat16>("bf16", size) && right;
   right = compare<headroom::half>("fp16", size) && right;
   std::printf(
-      "\nMemory: plain loops over as much of it, with the gradients read twice, the weights and moments read and written.\n");
+      "\nMemory: plain loops that read the gradients twice, and read and write the weights and moments. How much the fused "
+      "step\n"
+      "saves depends on the CPU and on what else runs.\n");
   return right ? 0 : 1;
 }

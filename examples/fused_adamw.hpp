@@ -1,10 +1,10 @@
 #pragma once
 
-// A whole step of AdamW in one pass over the weights: gradients of any dtype, still scaled, are read in blocks that
-// headroom::for_each_block widens, and multiplied on the way. To be copied and changed.
+// A whole step of AdamW in one pass over the weights. It reads gradients of any dtype, still scaled, in blocks that
+// headroom::for_each_block casts to float, and multiplies them as it reads them. Copy it and change it.
 //
-// The loop is plain C++, which g++ 12 and clang 14 vectorise with -O2 -fno-math-errno (without the latter std::sqrt may have to
-// set errno). -march=native is not needed: there is a copy for each of the usual instruction sets of x86-64.
+// The loop is plain C++. g++ 12 and clang 14 vectorise it with -O2 -fno-math-errno; without the latter std::sqrt may have to
+// set errno. It needs no -march=native: there is a copy for AVX2 and one for AVX-512.
 
 #include <cmath>
 #include <cstddef>
@@ -24,20 +24,20 @@ struct AdamWOptions {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
 };
 
-/// Both moments of each parameter, and how many steps were taken.
+/// Both moments of each parameter, and the number of steps taken.
 struct AdamWState {
   std::vector<std::vector<float>> first, second;
   std::int64_t steps = 0;
 };
 
-/// What is the same for all elements of a step.
+/// The factors that all elements of a step share.
 struct AdamWFactors {
   float beta1, rest1, beta2, rest2;  // rest: 1 - beta
   float decay;                       // 1 - lr * weight_decay
   float rate;                        // lr / (1 - beta1^t)
   float correction;                  // 1 / sqrt(1 - beta2^t)
   float eps;
-  float gradient;  // what gradients are multiplied by
+  float gradient;  // the factor of the gradients
 
   AdamWFactors(const AdamWOptions& by, std::int64_t step, double factor = 1.0)
       : beta1(static_cast<float>(by.beta1)),
@@ -51,8 +51,7 @@ struct AdamWFactors {
         gradient(static_cast<float>(factor)) {}
 };
 
-/// The loop itself, over n elements. (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", algorithm 2, as in
-/// torch.)
+/// The loop over n elements: Loshchilov and Hutter, "Decoupled Weight Decay Regularization", algorithm 2, as in torch.
 [[gnu::always_inline]] inline void adamw_plain_loop(float* __restrict weights, float* __restrict first,
                                                     float* __restrict second, const float* __restrict gradients, std::size_t n,
                                                     const AdamWFactors& by) {
@@ -66,8 +65,8 @@ struct AdamWFactors {
   }
 }
 
-/// The same, and what comes next is on its way from memory meanwhile: roots and divisions fill the processor up, so that by
-/// itself it does not look far enough ahead. (Fetching what lies behind the end does no harm, but pointers must not go there.)
+/// The same with prefetches. Roots and divisions fill the window of the processor, so it does not look far enough ahead in
+/// memory by itself. A prefetch behind the end does no harm, but a pointer must not point there: hence the integers.
 [[gnu::always_inline]] inline void adamw_loop(float* weights, float* first, float* second, const float* gradients,
                                               std::size_t n, const AdamWFactors& by) {
   constexpr std::size_t stretch = 64, ahead = 512, line = 16;  // floats
@@ -84,8 +83,7 @@ struct AdamWFactors {
   adamw_plain_loop(weights, first, second, gradients, n, by);
 }
 
-// The same loop for newer processors, whatever the rest of the program is compiled for. From memory all three are about as
-// fast.
+// The same loop for AVX2 and AVX-512, also if the program is compiled for less.
 #if defined(__x86_64__)
 [[gnu::target("avx2,fma")]] inline void adamw_avx2(float* weights, float* first, float* second, const float* gradients,
                                                    std::size_t n, const AdamWFactors& by) {
@@ -120,12 +118,12 @@ void check_sizes(const Weights& weights, const AdamWState& state, const Gradient
   throw std::invalid_argument("leaf " + std::to_string(leaf) + ": weights, moments and gradients differ in number or size");
 }
 
-/// One step with `gradients`, any tree of any dtypes, times `factor`: the inverse loss scale, times the clip factor if any, as
-/// a GradientFactor has it. `weights[leaf]` are the floats that belong to a leaf of it, in the order of for_each_leaf: a
-/// std::vector<float>, a headroom::span<float>, … In a new AdamWState moments are made. Throws std::invalid_argument before
-/// anything is written if sizes differ.
+/// One step with `gradients`, a tree of any dtypes, times `factor`. The factor is the inverse loss scale, times the clip factor
+/// if there is one, as in a GradientFactor. `weights[leaf]` are the floats of the leaf with that number in the order of
+/// for_each_leaf: a std::vector<float>, a headroom::span<float>, … The first step makes the moments. Throws
+/// std::invalid_argument before anything is written if sizes differ.
 ///
-/// Whether the gradients are finite has to be known by now: `headroom::measure(gradients)` says it, and the norm to clip by.
+/// Check first that the gradients are finite: `headroom::measure(gradients)` says so, and gives the norm to clip by.
 template <class Weights, class Gradients>
 void adamw_step(Weights&& weights, const Gradients& gradients, AdamWState& state, const AdamWOptions& options, double factor) {
   if (state.steps == 0 && state.first.empty()) {
@@ -141,7 +139,7 @@ void adamw_step(Weights&& weights, const Gradients& gradients, AdamWState& state
   ++state.steps;
 }
 
-/// For a GradScaler, which only measures the gradients and leaves the rest to the optimizer.
+/// An optimizer for a GradScaler, which only measures the gradients and passes the factor.
 template <class Gradients>
 class AdamW {
  public:

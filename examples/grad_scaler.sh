@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The examples of GradScaler and AsyncGradScaler, alone, on a bare Debian 12: a libtorch loop that is stopped and resumed, and an
-# optimizer in a background thread. Installs what is missing, builds, trains on real digits.
+# The examples of GradScaler and AsyncGradScaler: a libtorch loop that is stopped and resumed, and an optimizer in a background thread.
+# Runs alone on a bare Debian 12: installs what is missing, builds, and trains on handwritten digits. Ends with 1 if the resumed training
+# or the background thread changes a bit of the weights.
 #   bash examples/grad_scaler.sh [output directory]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
