@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tables and pictures of README.md and docs/evidence.md, all from one run on one machine.
+# The tables and pictures of README.md, docs/evidence.md and its notes, all from one run on one machine.
 #   bash docs/figures.sh                  makes them: build/figures/NAME.txt and build/figures/*.png
 #   bash docs/figures.sh --write          makes them, and puts them into the documents and into docs/
 #   bash docs/figures.sh --check [NAME…]  compares the tables of the documents with those that are in build/figures
@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 output=build/figures
-documents=(README.md docs/evidence.md)
+documents=(README.md docs/evidence.md docs/notes/evidence.md)
 
 # table NAME LOG FIRST [ROWS]: the lines of a log from the one that has FIRST to the next empty one; with ROWS, those that match.
 table() {
@@ -22,7 +22,9 @@ tables() {
   table evidence_digits evidence "digits recognised in the test set, %"
   table evidence_transformer evidence "test loss, nats a word"
   table evidence_recurrent evidence "log10 of the test error"
-  table evidence_faults evidence "with faults"
+  table evidence_policies evidence "difference, p, skipped"
+  table evidence_faults evidence "right answers with faults, %"
+  table evidence_mistakes evidence "faults: difference"
 }
 
 make() {

@@ -217,15 +217,30 @@ class Table {
                   columns.c_str(), static_cast<int>(diverged), ten_below(network, difference).c_str(),
                   mean("%.2f %%", &Run::skipped, 100.0).c_str(), mean("%.2f %%", &Run::lost, 100.0).c_str(),
                   mean("%.2f", &Run::wasted, 1.0).c_str());
+      if (i > 0) {
+        if (rows_.size() < i) rows_.push_back(text("  %-28s", variants[i].c_str()));
+        rows_[i - 1] +=
+            text(" %9.4f", evidence::median(difference)) + text(" %7.2g", p[i - 1]) + mean(" %6.2f %%", &Run::skipped, 100.0);
+      }
       for (std::size_t seed = 0; seed < difference.size(); ++seed) {
         csv_ << network << ',' << kind << ',' << i << ',' << variants[i] << ',' << seed + 1 << ',' << difference[seed] << '\n';
       }
     }
   }
 
+  /// Of the tables since the last summary: how far their rows are from the first one, and how many steps were skipped.
+  void summarise(const std::string& title, const std::vector<std::string>& columns) {
+    std::printf("\n%-30s", title.c_str());
+    for (const std::string& column : columns) std::printf(" %26s", column.c_str());
+    std::printf("\n");
+    for (const std::string& row : rows_) std::printf("%s\n", row.c_str());
+    rows_.clear();
+  }
+
  private:
-  static std::string text(const char* format, double value) {
-    char buffer[32];
+  template <class Value>
+  static std::string text(const char* format, Value value) {
+    char buffer[64];
     std::snprintf(buffer, sizeof buffer, format, value);
     return buffer;
   }
@@ -246,6 +261,7 @@ class Table {
   const Runs& runs_;
   std::ofstream& csv_;
   int seeds_;
+  std::vector<std::string> rows_;
 };
 
 void print_tables(const Runs& runs, const Settings& settings, const std::filesystem::path& output) {
@@ -259,7 +275,9 @@ void print_tables(const Runs& runs, const Settings& settings, const std::filesys
   table.print("digits", settings.digits.schedule.steps, "policy", names, accuracy);
   table.print("transformer", settings.language.schedule.steps, "policy", names, "test loss, nats a word");
   table.print("recurrent", settings.adding.schedule.steps, "policy", names, "log10 of the test error");
+  table.summarise("difference, p, skipped", {"digits, points", "transformer, nats", "recurrent, log10"});
   table.print("digits", settings.fault_steps, "fault", faults, "right answers with faults, %");
+  table.summarise("faults: difference, p, skipped", {"digits, points"});
   std::printf(
       "\nDifference: median of the differences from the first row with the same seed. p: Wilcoxon's signed-rank test of them,\n"
       "two-sided, exact, with Holm's correction in each table. Diverged: networks whose loss in the last step is Inf or NaN;\n"

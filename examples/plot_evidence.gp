@@ -6,11 +6,11 @@ networks = kind eq "policy" ? 3 : 1
 array names[3] = ["digits", "transformer", "recurrent"]
 array titles[3] = ["digits", "transformer", "recurrent"]
 array units[3] = ["right answers, percentage points (right is better)", "test loss, nats a word (left is better)", "log_{10} of the test error (left is better)"]
-array lowest[3] = [-12, -0.2, -0.6]
+array lowest[3] = [(kind eq "policy" ? -12 : -100), -0.2, -0.6]
 array highest[3] = [12, 0.2, 0.6]
-array step[3] = [4, 0.1, 0.2]
+array step[3] = [(kind eq "policy" ? 4 : 20), 0.1, 0.2]
 array colors[6] = [0x999999, 0xd62728, 0xff9f1c, 0x1f77b4, 0x1a7a1a, 0x9467bd]
-color(number) = kind eq "policy" ? colors[int(number)] : 0x1f77b4
+color(number) = kind eq "policy" && number > 0 && number < 7 ? colors[int(number)] : 0x1f77b4
 set terminal pngcairo size (kind eq "policy" ? 1500 : 900),440 font "sans,12" background "white"
 set output png
 set multiplot layout 1,networks title (kind eq "policy" ? "Difference from float with the same seed, a point per seed" : "Difference from the right step with the same seed, a point per seed") font ",15" margins (kind eq "policy" ? 0.095 : 0.27),0.985,0.15,0.82 spacing 0.1,0
