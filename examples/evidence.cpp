@@ -230,7 +230,7 @@ class Table {
 
   /// Of the tables since the last summary: how far their rows are from the first one, and how many steps were skipped.
   void summarise(const std::string& title, const std::vector<std::string>& columns) {
-    std::printf("\n%-30s", title.c_str());
+    std::printf("\n%s, %d seeds\n%-30s", title.c_str(), seeds_, "");
     for (const std::string& column : columns) std::printf(" %26s", column.c_str());
     std::printf("\n");
     for (const std::string& row : rows_) std::printf("%s\n", row.c_str());

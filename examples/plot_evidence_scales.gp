@@ -12,10 +12,10 @@ set ylabel "loss scale"
 set xlabel "step"
 set logscale y 2
 set format y "2^{%L}"
-set yrange [2**8:2**36]
+set yrange [2**4:2**36]
 set ytics 16
 set xrange [0:*]
-set key top left Left reverse
+set key bottom right Left reverse
 do for [i=1:3] {
   set title networks[i]
   file(policy) = directory . "/steps_" . networks[i] . "_" . policy . ".csv"
