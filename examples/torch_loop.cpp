@@ -181,7 +181,7 @@ int run(int argc, char** argv) {
   second_half.print("fp16, GradScaler, resumed", test);
 
   const bool same = whole.same_bits(second_half);
-  std::printf("\nThe resumed training ended with %s.\n", same ? "the same bits" : "OTHER BITS");
+  std::printf("\nThe resumed training has ended with %s.\n", same ? "the same bits" : "OTHER BITS");
   return same ? 0 : 1;
 }
 
