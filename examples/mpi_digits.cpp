@@ -1,17 +1,17 @@
-// Data-parallel training under MPI, in fp16: each rank computes the gradients of its part of each batch, and all ranks decide
-// as one whether to step and what the loss scale becomes. Trains handwritten digits; goes on from its last checkpoint, also
+// Data-parallel training under MPI, in fp16. Each rank computes the gradients of its part of each batch. All ranks decide
+// together whether to step, and what the loss scale becomes. Trains handwritten digits. Resumes from its last checkpoint, also
 // with another number of ranks. `bash examples/mpi.sh` shows what happens when ranks overflow, fail or are killed.
 //
-//   mpirun -np 4 mpi_digits <digits.csv> <directory> [options]      the directory has to be one that all ranks see
+//   mpirun -np 4 mpi_digits <digits.csv> <directory> [options]      all ranks must see the directory
 //
 //   --epochs N, --seed N         400, 8
 //   --every N                    25 steps from one checkpoint to the next
-//   --micro-batches N            1; how many parts of the batch a rank takes, one after the other
-//   --stop-after STEP            ends early, with a checkpoint
+//   --micro-batches N            1; a rank computes its part of the batch in so many pieces
+//   --stop-after STEP            saves a checkpoint at this step and ends
 //   --overflow STEP:RANK         this rank's gradients have an Inf in this step
 //   --fail STEP:RANK             this rank cannot compute its gradients in this step
 //   --kill STEP:RANK             this rank dies by kill -9 in this step
-//   --progress                   draws a bar
+//   --progress                   draws a progress bar
 //
 // Each rank writes steps.RANK.csv: the loss scale of every step, and whether it was skipped.
 
@@ -134,7 +134,7 @@ class Rank {
   static headroom::LossScaleConfig config() {
     headroom::LossScaleConfig config;
     config.initial_scale = 0x1p16F;
-    config.growth_interval = 20;  // not 2000: the whole training has 800 steps
+    config.growth_interval = 20;  // not 2000, because the training has only 800 steps
     return config;
   }
   [[nodiscard]] bool is_at(const Place& place) const { return session_.step() == place.step && rank_ == place.rank; }
@@ -154,9 +154,9 @@ class Rank {
     compute_scaled_gradients(scaled);
     sum_over_ranks(scaled);
 
-    // The mean over the parts: unscaling divides by their number as well. After a sum in float each rank sees every overflow;
-    // that they decide as one matters where ranks hold different gradients, and the digest tells of a rank in another step or
-    // state.
+    // Unscaling divides by the number of parts as well, so the sum becomes a mean. After a sum in float each rank sees every
+    // overflow, so here the ranks would decide alike anyway. If ranks hold different gradients, they need the reducer. Its
+    // digest finds a rank in another step or state.
     const auto loss_scale = session_.loss_scale();
     const auto [grads, report] = headroom::unscale<float>(scaled, loss_scale.loss_scale() * static_cast<float>(parts_));
     headroom::StateDict state = loss_scale.state_dict();
@@ -175,17 +175,17 @@ class Rank {
       const int part = rank_ * options_.micro_batches + i;
       auto grads16 = session_.scaled_gradients(batch.part(static_cast<std::size_t>(part), static_cast<std::size_t>(parts_)));
       if (is_at(options_.overflow)) grads16.layers[0].weight(0, 0) = std::numeric_limits<Eigen::half>::infinity();
-      (void)headroom::accumulate_into(grads16, sum, 1.0F);  // whether it is finite is asked of the sum over all ranks
+      (void)headroom::accumulate_into(grads16, sum, 1.0F);  // the sum over all ranks is checked instead
     }
   }
-  /// In float: sums of fp16 numbers in fp16 would overflow where none of them does. An error of MPI ends the job, as is its
+  /// Sums in float, because a sum in fp16 can overflow although none of its terms does. An error in MPI ends the job by
   /// default.
   static void sum_over_ranks(digits::Model<float>& model) {
     headroom::for_each_leaf(model, [](auto& leaf) {
       MPI_Allreduce(MPI_IN_PLACE, leaf.data(), static_cast<int>(leaf.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     });
   }
-  /// Throws std::logic_error if they are not the same on all ranks, to the bit.
+  /// Throws std::logic_error if two ranks have weights with different bits.
   void check_weights() const {
     const std::string here = session_.sections().at("weights");
     std::string first = here;
@@ -211,7 +211,7 @@ int main(int argc, char** argv) {
     const Options options = read_options(argc, argv);
     const digits::Images images = digits::read_images(options.images);
     Rank(options, images).train();
-  } catch (const std::exception& error) {  // the others may wait for this rank
+  } catch (const std::exception& error) {  // ends the other ranks, which may wait for this one
     std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);
   }

@@ -1,7 +1,7 @@
-// Thousands of ranks that decide together, in a discrete simulation: the ranks run headroom's own code, while time, the wire
-// and the launcher are simulated. Ranks are late, overflow alone, die at any moment, abort, or start from an older checkpoint.
-// Ends with 0 if no two ranks ever decided otherwise, none waited for ever, and training ended in the state of one process that
-// saw all gradients.
+// Thousands of ranks that decide together, in a discrete simulation. The ranks run headroom's own code. Time, the network and
+// the launcher are simulated. Ranks are late, overflow alone, die at any moment, abort, or start from an older checkpoint.
+// Ends with 0 if no two ranks decided differently, no rank waited forever, and each training ended in the state of one process
+// that sees all gradients.
 //   rank_simulation [STEPS [RANKS ...]]
 #include "rank_simulation/job.hpp"
 
@@ -42,7 +42,7 @@ struct SingleProcess {
   }
 };
 
-// Training that is launched again after each fault, from what rank 0 has saved last.
+// A training. After each fault it is launched again, from the last checkpoint of rank 0.
 class Training {
  public:
   Training(const World& world, const char* policy, std::uint32_t steps, int faults)
@@ -95,17 +95,16 @@ class Training {
     Job job(settings(launch), newest_, fault);
     job.run();
     is_done_ = job.ranks_finished() == world_.ranks;
-    check(is_done_ == (fault == nullptr || fault->step >= steps_),
-          "no fault goes unnoticed, and nothing else is taken for one");
+    check(is_done_ == (fault == nullptr || fault->step >= steps_), "a job ends early if and only if a rank fails");
     if (!is_done_ && fault != nullptr) {
-      check(job.ranks_stopped() + job.ranks_finished() == world_.ranks - 1, "the launcher stops all that live");
+      check(job.ranks_stopped() + job.ranks_finished() == world_.ranks - 1, "the launcher stops all ranks that still run");
       ++count_[fault->kind];
       --faults_;
     }
     end(job);
   }
   void end(const Job& job) {
-    check(job.ranks_hung() == 0, "nobody waits for ever");
+    check(job.ranks_hung() == 0, "no rank waits forever");
     check(job.split() == 0, "all ranks decide alike");
     for (const Checkpoint& saved : job.saved()) {
       check(saved.state == single_.states[saved.step], "a checkpoint has the state of one process");
@@ -165,7 +164,7 @@ void print_costs(const World& world) {
   }
 }
 
-// What the checks above would see without the protocol.
+// Shows that the checks fail without the protocol.
 void show_that_it_is_needed(const World& world) {
   const Checkpoint start{0, AnyLossScale(headroom::DynamicLossScale().with_loss_scale(0x1p20F)).state_dict()};
   Job alone({world, networks[0], nothing, 0, 20, 100}, start);
@@ -175,10 +174,9 @@ void show_that_it_is_needed(const World& world) {
   silent.run();
   std::printf("\nWithout a reduction %u of %u decisions in 20 steps differ from those of another rank.\n", alone.split(),
               20 * world.ranks);
-  std::printf("Where a rank throws and does not call MPI_Abort, %u of %u ranks wait for ever.\n", silent.ranks_hung(),
-              world.ranks);
+  std::printf("If a rank throws and does not call MPI_Abort, %u of %u ranks wait forever.\n", silent.ranks_hung(), world.ranks);
   check(alone.split() > 0, "ranks that decide alone come apart");
-  check(silent.ranks_hung() == world.ranks - 1, "a rank that leaves is waited for");
+  check(silent.ranks_hung() == world.ranks - 1, "the others wait for a rank that leaves");
 }
 
 }  // namespace
@@ -190,8 +188,10 @@ int main(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) sizes.push_back(number(i));
   if (sizes.empty()) sizes = {1000, 10000};
 
-  std::printf("\nLaunched again after each fault:\n%6s  %-11s %6s %9s %7s %5s %7s %6s %10s %7s %10s %12s\n", "ranks", "policy",
-              "steps", "+ redone", "killed", "lost", "aborted", "stale", "overflows", "of one", "latest, s", "decision, us");
+  std::printf(
+      "Takes about 20 seconds.\n\nLaunched again after each fault:\n%6s  %-11s %6s %9s %7s %5s %7s %6s %10s %7s %10s %12s\n",
+      "ranks", "policy", "steps", "+ redone", "killed", "lost", "aborted", "stale", "overflows", "of one", "latest, s",
+      "decision, us");
   for (const std::uint32_t ranks : sizes) {
     Training training({ranks, ranks}, "dynamic", steps, static_cast<int>(steps) / 5);
     training.run();
@@ -205,7 +205,7 @@ int main(int argc, char** argv) {
   std::printf("and %d trainings of 3 to %u ranks with other policies\n", trainings, most);
   for (const std::uint32_t ranks : sizes) print_costs({1, ranks});
   show_that_it_is_needed({3, sizes.front()});
-  std::printf(failures == 0 ? "\nAll ranks always decided alike, and none waited for ever.\n" : "\n%d checks failed.\n",
+  std::printf(failures == 0 ? "\nAll ranks always decided alike, and none waited forever.\n" : "\n%d checks failed.\n",
               failures);
   return failures == 0 ? 0 : 1;
 }

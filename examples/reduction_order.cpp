@@ -1,7 +1,7 @@
-// In which order should ranks scale, sum and unscale their gradients? Trains the network of the digits for a while in float.
-// Then the images of a batch are spread over ranks, each computes scaled gradients in fp16, and these are summed in five ways:
-// the first three are orders that people use, the others are faults. For each the largest loss scale that does not overflow,
-// and what is lost at that scale.
+// In which order should ranks scale, sum and unscale their gradients? Trains a network on handwritten digits for a few steps in
+// float. Then it distributes the images of a batch over simulated ranks. Each rank computes scaled gradients in fp16. They are
+// summed in five ways: the first three are in use, the other two are faults. Prints for each the largest loss scale that does
+// not overflow, and what is lost at that scale.
 //
 //   reduction_order [data.csv]
 
@@ -47,10 +47,10 @@ float in_half(float value) { return static_cast<float>(half(value)); }
 /// The weights of the first layer, whose gradients are the smallest.
 constexpr std::size_t first_layer = 64 * digits::pixels;
 
-/// What the ranks end up with, unscaled and averaged, from each rank's scaled gradients.
+/// A way to get the unscaled mean from the scaled gradients of the ranks.
 struct Way {
   const char* name;
-  /// What is sent, from a scaled gradient; what a partial sum is rounded to; what is left to divide the sum by.
+  /// The number a rank sends for a scaled gradient, the rounding of a partial sum, and the divisor of the sum.
   std::function<float(float gradient, float scale, float ranks)> sent;
   float (*summed)(float);
   std::function<float(float scale, float ranks)> left;

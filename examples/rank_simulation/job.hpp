@@ -14,8 +14,8 @@
 
 namespace simulation {
 
-// One launch: from a checkpoint to the last step, or to an error on every rank. The ranks run headroom's own code; time, the
-// wire and the launcher are simulated.
+// One launch, from a checkpoint to the last step or to an error on every rank. The ranks run headroom's own code. Time, the
+// network and the launcher are simulated.
 class Job {
  public:
   struct Settings {
@@ -25,7 +25,7 @@ class Job {
     std::uint32_t launch, last_step, steps_per_checkpoint;
   };
 
-  // One rank, `stale`, may have loaded an older checkpoint.
+  // If there is an `older` checkpoint, rank `stale` starts from it.
   Job(const Settings& settings, const Checkpoint& newest, const Fault* fault = nullptr, const Checkpoint* older = nullptr,
       std::uint32_t stale = 0)
       : settings_(settings), fault_(fault), saved_{newest}, reports_(settings.world.ranks) {
@@ -38,7 +38,7 @@ class Job {
           Rank{settings.algorithm(rank, size), AnyLossScale::from_state_dict(start.state), digest(start.state), start.step});
     }
   }
-  // Until nothing happens any more.
+  // Runs until no event is left.
   void run() {
     for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) compute(rank);
     while (!events_.empty()) {
@@ -53,21 +53,21 @@ class Job {
     }
   }
 
-  // Ranks that wait for ever.
+  // Ranks that wait forever.
   [[nodiscard]] std::uint32_t ranks_hung() const { return count(Rank::waiting); }
   [[nodiscard]] std::uint32_t ranks_finished() const { return count(Rank::finished); }
-  // Ranks that know that one is out of step, or were stopped by the launcher.
+  // Ranks that threw because one is out of step; ranks that the launcher stopped.
   [[nodiscard]] std::uint32_t ranks_threw() const { return count(Rank::threw); }
   [[nodiscard]] std::uint32_t ranks_stopped() const { return count(Rank::stopped); }
-  // Decisions that are not those of the first rank that made one in the same step, bit for bit.
+  // Decisions with other bits than the first decision of the same step.
   [[nodiscard]] std::uint32_t split() const { return split_; }
-  // The first rank in another state than rank 0, as all are told.
+  // The first rank in another state than rank 0, as the error on all ranks says.
   [[nodiscard]] std::uint32_t first_that_differs() const { return first_that_differs_; }
-  // What rank 0 has saved, the newest last, after the one it began with.
+  // The checkpoint it started with, then those that rank 0 saved, in order.
   [[nodiscard]] const std::vector<Checkpoint>& saved() const { return saved_; }
   [[nodiscard]] const AnyLossScale& policy(std::uint32_t rank) const { return ranks_[rank].policy; }
   [[nodiscard]] std::uint64_t messages() const { return messages_; }
-  // From the last rank's report to the last rank's decision, on average over the steps that all have decided.
+  // The mean time from the last rank's report to the last rank's decision, over the steps that all ranks decided.
   [[nodiscard]] double microseconds_of_decision() const {
     double sum = 0.0, steps = 0.0;
     for (const Decision& decision : decisions_) {
@@ -97,10 +97,10 @@ class Job {
     std::uint32_t step;
     std::uint32_t reduction = 0;  // how many it has begun
     std::size_t move = 0;         // of this one
-    bool is_gathering = false;    // all know that somebody differs; they ask who it is
+    bool is_gathering = false;    // the digests differ: the ranks gather them to find the first
     State state = computing;
     Report report{};
-    Message box[2][slots] = {};  // for this reduction and the next: nobody is further ahead
+    Message box[2][slots] = {};  // for this reduction and the next; no rank is further ahead
   };
   struct Event {
     enum Kind : std::uint8_t { go_on, end, stop };
@@ -123,7 +123,7 @@ class Job {
   }
   static bool is_active(const Rank& rank) { return rank.state <= Rank::receiving; }
   void at(double time, std::uint32_t rank, typename Event::Kind kind) { events_.push({time, serial_++, rank, kind}); }
-  // A message takes a tenth longer on average than the published time, sometimes much.
+  // A message takes a tenth longer on average than the published time, and sometimes much longer.
   [[nodiscard]] double latency() {
     return settings_.network.microseconds * (1.0 + 0.1 * Random(settings_.world.seed, 3, messages_).exponential());
   }
@@ -204,13 +204,13 @@ class Job {
       step(number);
     }
   }
-  // The reports that have been gathered are the same everywhere, and so is what is thrown.
+  // All ranks gathered the same reports, so all throw the same error.
   void fail(Rank& rank) {
     rank.state = Rank::threw;
-    if (decisions_[rank.step].ranks != 0) ++split_;  // somebody has made the step
+    if (decisions_[rank.step].ranks != 0) ++split_;  // a rank has made the step
     const auto differs = [&](const Report& report) { return report.digest != reports_[0].digest; };
     const auto first = std::find_if(reports_.begin(), reports_.end(), differs);
-    if (first == reports_.end()) ++split_;  // a rank that would go on
+    if (first == reports_.end()) ++split_;  // this rank would not throw
     first_that_differs_ = static_cast<std::uint32_t>(first - reports_.begin());
   }
   void step(std::uint32_t number) {
@@ -234,7 +234,7 @@ class Job {
     return a.finite == b.finite && std::memcmp(&a.max_abs, &b.max_abs, 2 * sizeof a.max_abs) == 0;
   }
 
-  // The launcher notices, and tells everybody.
+  // The launcher notices the end of a rank, and stops the others.
   void end(std::uint32_t rank) {
     ranks_[rank].state = Rank::dead;
     const double noticed = now_ + (fault_->kind == Fault::lost ? until_heartbeat_is_missed : until_end_is_noticed);

@@ -7,8 +7,8 @@
 
 namespace simulation {
 
-// Numbers that depend on what they are for and on nothing else, so that a step that is computed again has the same ones.
-// The mixing is that of splitmix64.
+// Random numbers that depend on the seed and the two keys only, so a repeated step gets the same ones. Mixes as splitmix64
+// does.
 inline std::uint64_t mixed(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9;
@@ -29,15 +29,15 @@ class Random {
   std::uint64_t state_;
 };
 
-// From one rank to another, for a message of a few bytes, as MPI's users measure it. docs/distributed.md has the sources.
+// The time of a message of a few bytes between two ranks. docs/notes/distributed.md has the sources.
 struct Network {
   const char* name;
   double microseconds;
 };
 constexpr Network networks[] = {{"InfiniBand HDR", 1.2}, {"Slingshot", 1.6}, {"Ethernet, TCP", 10.0}};
 
-// What one rank does in an all-reduce, one after the other. Whoever sends does not wait; whoever receives does, and combines
-// the message with what it has, or goes on with the message instead. A message lies in a slot of the receiver until then.
+// A step of one rank in an all-reduce. `send` does not wait. `combine` waits for a message and combines it with the rank's own
+// report. `replace` waits for a message, which replaces the report. Until then the message stays in a slot of the receiver.
 struct Move {
   enum Kind : std::uint8_t { send, combine, replace };
   Kind kind;
@@ -50,8 +50,8 @@ constexpr std::size_t slots = 24;
 // The moves of `rank` among `size`.
 using Algorithm = Moves (*)(std::uint32_t rank, std::uint32_t size);
 
-// As in MPICH. In each round everybody exchanges with a partner twice as far away; the ranks beyond a power of two are
-// represented by a neighbour. floor(log2(size)) messages one after the other, and two more if size is no power of two.
+// As in MPICH. In each round every rank exchanges with a partner, and the distance doubles. A neighbour represents each rank
+// beyond a power of two. Takes floor(log2(size)) messages in a row, and two more if size is no power of two.
 inline Moves recursive_doubling(std::uint32_t rank, std::uint32_t size) {
   std::uint32_t power = 1;
   std::uint8_t rounds = 0;
@@ -74,7 +74,7 @@ inline Moves recursive_doubling(std::uint32_t rank, std::uint32_t size) {
   return moves;
 }
 
-// A binomial tree to rank 0, and back: 2 ceil(log2(size)) messages one after the other.
+// A binomial tree to rank 0, and back: 2 ceil(log2(size)) messages in a row.
 inline Moves tree(std::uint32_t rank, std::uint32_t size) {
   Moves moves;
   std::uint8_t level = 0;
@@ -93,8 +93,8 @@ inline Moves tree(std::uint32_t rank, std::uint32_t size) {
   return moves;
 }
 
-// Once around to sum up and once to tell: 2 (size - 1) messages one after the other. 32 bytes cannot be cut into a piece a
-// rank, which is what makes rings fast for gradients.
+// Once around to sum, and once to distribute: 2 (size - 1) messages in a row. Rings are fast for gradients because each rank
+// sends a share of them. 32 bytes cannot be shared out.
 inline Moves ring(std::uint32_t rank, std::uint32_t size) {
   if (size == 1) return {};
   const std::uint32_t next = (rank + 1) % size, before = (rank + size - 1) % size;
@@ -106,7 +106,7 @@ inline Moves ring(std::uint32_t rank, std::uint32_t size) {
   return moves;
 }
 
-// Everybody for itself.
+// No communication.
 inline Moves nothing(std::uint32_t, std::uint32_t) { return {}; }
 
 }  // namespace simulation

@@ -12,7 +12,7 @@ namespace simulation {
 
 using headroom::AnyLossScale;
 
-// The message of a rank in a reduction, as that of MpiReducer. Default constructed, it changes nothing.
+// The message of a rank in a reduction, as in MpiReducer. The default value is neutral.
 struct Report {
   bool finite = true;
   double max_abs = 0.0, sum_of_squares = 0.0;
@@ -35,7 +35,7 @@ struct Report {
   [[nodiscard]] bool agree() const { return digest == ~complement; }
 };
 
-// What happens on the ranks of a training run whoever asks, and however often.
+// What happens on the ranks. The same call always returns the same value.
 struct World {
   std::uint64_t seed;
   std::uint32_t ranks;
@@ -62,7 +62,7 @@ struct World {
 
 struct Fault {
   enum Kind : std::uint8_t {
-    killed,  // the launcher sees its process end
+    killed,  // its process ends, and the launcher notices
     lost,    // its node falls silent, and the launcher misses its heartbeat
     aborts,  // throws and calls MPI_Abort
     leaves,  // throws and does not call MPI_Abort; its process lives on

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# mpi_digits.sh PROGRAM DIGITS.CSV [EPOCHS, 100 [SEEDS, "8"]]: what examples/mpi_digits, which is PROGRAM, promises, each in a training of
-# its own with 1 to 4 ranks; EPOCHS are those of the trainings whose accuracy is shown. Ends with 1 if a promise is not kept. A job of
-# ranks that wait for each other would be ended after five minutes, which is a promise not kept.
+# mpi_digits.sh PROGRAM DIGITS.CSV [EPOCHS, 100 [SEEDS, "8"]]: checks what examples/mpi_digits.cpp promises. PROGRAM is its executable. Each
+# promise has trainings of its own, with 1 to 4 ranks. EPOCHS and SEEDS are those of the trainings whose accuracy is shown. Ends with 1 if a
+# promise is not kept. Each promise is about bits, steps or messages, never about chance. A job whose ranks wait for each other forever is
+# ended after ten minutes.
 set -euo pipefail
 program=$1 images=$2 epochs=${3:-100} seeds=${4:-8}
 command -v mpirun >/dev/null || { echo "Skipped: there is no mpirun." && exit 77; }
 if ((EUID == 0)); then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
-# More ranks than cores; and in containers the other way to copy is forbidden, which Open MPI would remark on.
+# Allows more ranks than cores. Containers forbid the single-copy mechanism, and Open MPI would warn about that.
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 progress=()
 if [[ -t 1 ]]; then progress=(--progress); fi
@@ -16,17 +17,17 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 
 failed=0
-# promise TEXT COMMAND ...: prints whether the command says so.
+# promise TEXT COMMAND ...: prints whether the command succeeds.
 promise() {
   local answer=kept
   "${@:2}" || { answer="NOT KEPT" failed=1; }
   printf '%-8s  %s\n' "$answer" "$1"
 }
-# train RANKS DIRECTORY OPTION ...: its status; what it printed is in DIRECTORY.log.
-train() { timeout 300 mpirun -np "$1" "$program" "$images" "$2" "${@:3}" >"$2.log" 2>&1; }
-# The same, seen on a terminal, and expected to succeed.
+# train RANKS DIRECTORY OPTION ...: returns the status of the training; its output is in DIRECTORY.log.
+train() { timeout 600 mpirun -np "$1" "$program" "$images" "$2" "${@:3}" >"$2.log" 2>&1; }
+# The same with its output shown; it must succeed.
 train_all() {
-  timeout 300 mpirun -np "$1" "$program" "$images" "$2" "${@:3}" "${progress[@]}" 2>&1 | tee "$2.log"
+  timeout 600 mpirun -np "$1" "$program" "$images" "$2" "${@:3}" "${progress[@]}" 2>&1 | tee "$2.log"
   grep -q 'test accuracy' "$2.log"
 }
 train_short() { train "$@" --epochs 20 --every 5 || { cat "$2.log" && exit 1; }; } # 40 steps
@@ -55,7 +56,8 @@ printf 'test accuracy   one process   in four parts   four ranks\n'
 for seed in $seeds; do
   printf 'seed %-11s %8s %% %13s %% %10s %%\n' "$seed" "$(accuracy "one$seed")" "$(accuracy "parts$seed")" "$(accuracy "four$seed")"
 done | tee table
-# Not judged: these trainings come apart where a float sum in another order is rounded otherwise, and by chance some seeds learn worse.
+# The accuracies are not judged. A float sum in another order is rounded otherwise, so the trainings differ, and some seeds learn worse by
+# chance.
 echo
 
 train_short 2 two
@@ -67,7 +69,7 @@ train_short 4 calm
 train_short 4 overflow --overflow 12:2
 promise "without an overflow no step is skipped" skipped_only calm ""
 promise "an overflow on rank 2 makes all ranks skip that step, and no other" skipped_only overflow 12
-promise "they back off once" halved_at overflow 12
+promise "all ranks back off once" halved_at overflow 12
 promise "all ranks have the same scales" same_steps_on_ranks overflow
 
 # ---- a rank that is killed
@@ -75,16 +77,16 @@ status=0
 train 4 killed --epochs 20 --every 5 --kill 13:2 || status=$?
 promise "kill -9 of a rank ends the job with a message" ended_with "$status" killed 'rank 2.*signal 9|SIGNAL: 9'
 train_short 4 killed
-promise "it goes on from its checkpoint" grep -q 'resumed after step 10' killed.log
-promise "it ends with the bits of a training that was never killed" same_checkpoint calm killed
+promise "the next launch resumes from the checkpoint" grep -q 'resumed after step 10' killed.log
+promise "and ends with the bits of a training that was never killed" same_checkpoint calm killed
 
 # ---- another number of ranks
 train_short 2 overflows --overflow 7:1
 train_short 2 grown --overflow 7:1 --stop-after 20
 train_short 4 grown
 same_scales() { [[ -n $(steps grown/steps.3.csv) ]] && cmp <(steps overflows/steps.0.csv 20) <(steps grown/steps.3.csv); }
-promise "from 2 ranks to 4 the loss scale goes on as it would have, to its growth in step $((7 + 1 + 20))" same_scales
-promise "and it does grow" test "$(scale_at grown 28)" = $((2 * $(scale_at grown 27)))
+promise "a training that resumes with 4 ranks instead of 2 has the same loss scales, up to the growth in step $((7 + 1 + 20))" same_scales
+promise "and the scale grows there" test "$(scale_at grown 28)" = $((2 * $(scale_at grown 27)))
 
 # ---- a rank with an older checkpoint
 train_short 4 older --stop-after 20
@@ -92,16 +94,16 @@ cp -r older newer
 train_short 4 newer --stop-after 25
 options=(--epochs 20 --every 5)
 status=0
-timeout 300 mpirun -np 3 "$program" "$images" newer "${options[@]}" : -np 1 "$program" "$images" older "${options[@]}" >mixed.log 2>&1 || status=$?
-promise "a rank that goes on from an older checkpoint is noticed" ended_with "$status" mixed 'out of step: 1 of 4 differ from rank 0, the first is rank 3'
+timeout 600 mpirun -np 3 "$program" "$images" newer "${options[@]}" : -np 1 "$program" "$images" older "${options[@]}" >mixed.log 2>&1 || status=$?
+promise "a rank that resumes from an older checkpoint is an error on all ranks" ended_with "$status" mixed 'out of step: 1 of 4 differ from rank 0, the first is rank 3'
 
 # ---- ranks that fail
 status=0
 train 4 fails --epochs 20 --fail 13:2 || status=$?
 promise "a rank that fails ends the job with a message" ended_with "$status" fails 'rank 2: its gradients could not be computed'
-mkdir -p full/digits.checkpoint.tmp # so that no checkpoint can be written
+mkdir -p full/digits.checkpoint.tmp # a directory of this name makes each save fail
 status=0
 train 4 full --epochs 20 --every 5 || status=$?
-promise "and so does one that fails between two steps" ended_with "$status" full 'rank 0: .*cannot be created'
+promise "and so does a rank that fails between two steps" ended_with "$status" full 'rank 0: .*cannot be created'
 
 exit $failed
