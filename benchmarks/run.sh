@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Measures the kernels against the limits of the machine, against Eigen, xtensor, libtorch, Highway and plain loops; small calls,
-# trees of small leaves, and threads; gradients and whole steps against the fused operators of torch 2; and the decision of MPI's
-# ranks. Prints tables, and writes JSON and a picture. Each program but the last runs everything in random order; figures of
-# different runs or machines are not to be compared. Installs what is missing on Debian 12, and torch 2 from PyPI into the build
-# directory (540 MB to load, 1.3 GB installed). Takes six minutes.
+# Runs all benchmarks: kernels beside the limits of the machine and beside Eigen, xtensor, libtorch, Highway and plain loops; small calls,
+# trees of small leaves, and threads; steps beside the fused operators of torch 2; and the decision of MPI's ranks. Prints tables, and writes
+# JSON and a picture. Each program except the last runs its contenders in random order. Compare only figures of one run. Installs what is
+# missing on Debian 12, and torch 2 from PyPI into the build directory (540 MB to download, 1.3 GB installed).
 #   bash benchmarks/run.sh [output directory [flags of Google Benchmark]]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source cmake/install_packages.sh
+echo "Takes about six minutes on two idle cores, and more to install torch 2. Other work on the machine makes the figures useless."
 install_packages g++ cmake ninja-build libeigen3-dev libxtensor-dev libbenchmark-dev
 install_packages libhwy-dev || echo "Going on without Highway."
 install_packages libtbb-dev || echo "Going on without oneTBB."
 install_packages libtorch-dev || echo "Going on without libtorch."
 install_packages libopenmpi-dev openmpi-bin || echo "Going on without MPI."
 install_packages gnuplot-nox || echo "Going on without gnuplot: no picture is drawn."
-# Debian's libtorch is 1.13. Of the libraries for GPUs that pip would install, several GB, torch's for the CPU links these two.
+# Debian's libtorch is 1.13. Of the libraries for GPUs that pip would install, several GB, torch needs these two on the CPU as well.
 torch_packages=(torch==2.15.0 nvidia-cuda-cupti==13.2.86 nvidia-cuda-runtime==13.2.86)
 environment=build/benchmarks/python
 torch=
@@ -32,6 +32,7 @@ cmake -S . -B build/benchmarks -G Ninja -DCMAKE_BUILD_TYPE=Release -DHEADROOM_BU
   -DHEADROOM_BUILD_TESTS=OFF -DHEADROOM_BUILD_EXAMPLES=OFF -DHEADROOM_BENCHMARK_TORCH="$torch"
 cmake --build build/benchmarks --parallel "$(nproc)"
 programs=build/benchmarks/benchmarks
+lscpu | sed -nE 's/^(Model name|CPU\(s\)|L[123].? cache): */\1: /p' || true
 "$programs/benchmark_kernels" "$output/kernels.tsv" --benchmark_out="$output/kernels.json" "${flags[@]}"
 "$programs/benchmark_trees" "$output/calls.tsv" "$output/threads.tsv" "$output/streaming.tsv" "${flags[@]}"
 if [[ -x $programs/benchmark_torch_step ]]; then

@@ -1,4 +1,5 @@
-// Run by mpirun with 4 ranks; each goes through all test cases in the same order. With one rank everything holds too.
+// mpirun starts this with 4 ranks. Each rank runs all test cases in the same order. The tests also pass with one rank. The
+// ranks sleep while they wait: see support/sleeping_yield.cpp.
 
 #include <headroom/adapters/mpi.hpp>
 #include <headroom/policy/amax.hpp>
@@ -26,13 +27,13 @@
 
 namespace {
 
-/// What goes to MPI is counted, and may be made to fail, on its way there.
+/// Counts the calls of MPI, and makes them fail if `breaks`.
 struct Wire {
   int reductions = 0, bytes = 0, gathers = 0;
   bool breaks = false;
 } wire;
 
-/// From the first test to the end of the program.
+/// Lives from the first test to the end of the program.
 struct World {
   int rank = 0, size = 1;
   World() {
@@ -40,7 +41,7 @@ struct World {
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    const char* const launched = std::getenv("HEADROOM_TEST_RANKS");  // else each could be alone, and see nothing
+    const char* const launched = std::getenv("HEADROOM_TEST_RANKS");  // otherwise each rank could be alone, and compare nothing
     if (launched != nullptr && std::to_string(size) != launched) {
       std::fprintf(stderr, "%s ranks were launched, but this is one of %d\n", launched, size);
       std::exit(1);
@@ -162,7 +163,7 @@ TEST_CASE("a rank in another state is an error on all ranks, which names it") {
   const auto says_so = ContainsSubstring("out of step: 1 of " + size + " differ from rank 0, the first is rank 1;");
   MpiReducer reducer(MPI_COMM_WORLD);
   CHECK_THAT(reduction_error_of([&] { (void)reducer(GradientSums(), is_odd_one ? 8 : 7); }), says_so);
-  CHECK(reducer(GradientSums(), 7).finite);  // what they do then is theirs to decide
+  CHECK(reducer(GradientSums(), 7).finite);  // the communicator still works
   MpiReducer other_replicas(MPI_COMM_WORLD, is_odd_one ? world().size : 1);
   CHECK_THAT(reduction_error_of([&] { (void)other_replicas(GradientSums()); }), says_so);
   const headroom::DynamicLossScale policy;
@@ -181,7 +182,7 @@ TEST_CASE("a rank in another state is an error on all ranks, which names it") {
   one.grads = {{scaler.scale(1.0F)}};
   (void)scaler.step(one);
   const auto go_on = [&] {
-    if (!is_odd_one) (void)scaler.step(two);  // which the other steps one iteration later
+    if (!is_odd_one) (void)scaler.step(two);  // the odd one steps it one iteration later
     scaler.update();
     one.grads = {{scaler.scale(1.0F)}};
     (void)scaler.step(one);
@@ -189,7 +190,7 @@ TEST_CASE("a rank in another state is an error on all ranks, which names it") {
   CHECK_THAT(reduction_error_of(go_on), says_so);
 }
 
-TEST_CASE("where MPI returns its errors they are exceptions") {
+TEST_CASE("an error that MPI returns is thrown") {
   MpiReducer reducer((world(), MPI_COMM_WORLD));
   wire.breaks = true;
   CHECK(reduction_error_of([&] { (void)reducer(GradientSums()); }) == "headroom: MPI_Allreduce failed");
@@ -198,8 +199,8 @@ TEST_CASE("where MPI returns its errors they are exceptions") {
 
 namespace {
 
-/// A run with a policy: every rank has its own gradients of every optimizer, now and then none, and some overflow. Each rank
-/// also does it all alone, with all gradients, and compares. Returns the number of differences.
+/// Runs a policy on ranks that have gradients of their own, sometimes none, and sometimes with Inf. Each rank also runs it
+/// alone with the gradients of all. Returns the number of differences.
 template <class Policy>
 int differences_in_run(const MpiReducer& reducer, const Policy& policy, std::uint32_t seed) {
   std::mt19937 random(seed);
@@ -248,7 +249,7 @@ TEST_CASE("ranks decide alike: the scales are those of one process that sees all
     CAPTURE(run);
     const auto seed = static_cast<std::uint32_t>(random());
     REQUIRE(differences_in_run(reducer, headroom::DynamicLossScale(config), seed) == 0);
-    REQUIRE(differences_in_run(reducer, headroom::AmaxLossScale(), seed) == 0);  // which looks at the magnitudes
+    REQUIRE(differences_in_run(reducer, headroom::AmaxLossScale(), seed) == 0);  // uses the magnitudes
   }
 }
 
