@@ -7,7 +7,7 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// What one pass over gradients found: in the values that it stored or, if it stored none, read. accumulate_into reports the
+/// What one pass over gradients found in the values that it stored, or read if it stored none. accumulate_into reports the
 /// values that it added.
 struct GradientReport {
   bool finite = true;    ///< no Inf and no NaN; true if there are no gradients
@@ -19,16 +19,16 @@ struct GradientReport {
 
 /// The report of a pass that also measures the norm.
 struct GradientNorm : GradientReport {
-  double norm = 0.0;  ///< L2 norm over all elements, see `measure`; +Inf if not finite, or beyond double
+  double norm = 0.0;  ///< L2 norm over all elements, see `measure`; +Inf if not finite or beyond double
 };
 
 enum class NonFiniteKind { inf, nan };
 
 /// The non-finite elements of a tree.
 struct NonFinite {
-  std::string path;           ///< of the first leaf that has one, as for_each_leaf_with_path gives it
-  std::size_t index = 0;      ///< of the first one there, in the order its elements lie in: data()[index] where it has no gaps
-  NonFiniteKind kind{};       ///< of that one
+  std::string path;           ///< of the first leaf that has one, as in for_each_leaf_with_path
+  std::size_t index = 0;      ///< of its first one, in memory order: data()[index] in a leaf without gaps
+  NonFiniteKind kind{};       ///< the kind of that element
   std::size_t nan_count = 0;  ///< in the whole tree
   std::size_t inf_count = 0;
 };
@@ -36,9 +36,8 @@ struct NonFinite {
 /// Why a step was not taken.
 enum class SkipReason {
   none,         ///< it was taken
-  not_finite,   ///< an unscaled gradient, here or on another rank, is Inf or NaN; or their norm, where it is needed, exceeds
-                ///< double
-  no_gradients  ///< there are none: no leaf in the optimizer's tree, as before the first backward
+  not_finite,   ///< an unscaled gradient on some rank is Inf or NaN, or the norm for clipping exceeds double
+  no_gradients  ///< the optimizer's tree has no leaf, as before the first backward
 };
 
 [[nodiscard]] constexpr const char* to_string(SkipReason reason) noexcept {

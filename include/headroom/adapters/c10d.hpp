@@ -13,18 +13,19 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// Combines what the ranks of a process group of libtorch's c10d (1.13 or 2) found, by one all-gather of 32 bytes a call:
+/// A reducer for a process group of libtorch's c10d (1.13 or 2). Each call is one all-gather of 32 bytes:
 ///
 ///     scaler.set_reducer(headroom::C10dReducer(group));  // a c10::intrusive_ptr<c10d::ProcessGroup>
 ///     report = headroom::all_reduce(report, reducer, loss_scale);  // with a policy instead
 ///
-/// All ranks get the same result, and have to call it equally often and in the same order as everything else on that group.
-/// Give each AsyncGradScaler a group of its own. If a rank is gone, the others get an exception of c10d, or over Gloo the
-/// signal SIGPIPE: ignore it.
+/// All ranks get the same result. They must make the same calls in the same order, including all other calls on the group. Give
+/// each AsyncGradScaler its own group. If a rank ends, the others get an exception of c10d. With Gloo they may get the signal
+/// SIGPIPE: ignore it.
 class C10dReducer {
  public:
-  /// `group` may also be of a single backend, as ProcessGroupGloo. `replicas`: see MpiReducer. `device`: of the tensors that
-  /// the group sends; a GPU for NCCL. Throws std::invalid_argument if `group` is null, or `replicas` does not divide its size.
+  /// `group` may also be a single backend, such as ProcessGroupGloo. `replicas`: see MpiReducer. `device`: that of the tensors
+  /// that the group sends; a GPU for NCCL. Throws std::invalid_argument if `group` is null or `replicas` does not divide its
+  /// size.
   template <class ProcessGroup>
   explicit C10dReducer(c10::intrusive_ptr<ProcessGroup> group, int replicas = 1, at::Device device = at::kCPU)
       : replicas_(replicas), device_(device) {
@@ -39,14 +40,14 @@ class C10dReducer {
     };
   }
 
-  /// The sums of all ranks. If their digests differ, every rank throws ReductionError.
+  /// The sums over all ranks. Every rank throws ReductionError if the digests differ.
   GradientSums operator()(const GradientSums& here, std::uint64_t digest = 0) {
     const detail::RankMessage own(here, digest, replicas_);
     const at::Tensor message = at::empty({sizeof own / sizeof(std::int64_t)}, at::kLong);
     std::memcpy(message.data_ptr(), &own, sizeof own);
     detail::RankMessage all;
     std::vector<std::uint64_t> digests;
-    for (const at::Tensor& sent : all_gather_(message.to(device_))) {  // in the order of the ranks: the same bits on all
+    for (const at::Tensor& sent : all_gather_(message.to(device_))) {  // in the order of ranks, so that all get the same bits
       detail::RankMessage rank;
       std::memcpy(&rank, sent.to(at::kCPU).data_ptr(), sizeof rank);
       all.combine(rank);

@@ -2,8 +2,8 @@
 
 #include <headroom/training/reducer.hpp>
 
-#define OMPI_SKIP_MPICXX 1   // the C++ bindings, which MPI 3 removed and which
-#define MPICH_SKIP_MPICXX 1  // do not compile without warnings
+#define OMPI_SKIP_MPICXX 1   // leaves out the C++ bindings, which MPI 3 removed and
+#define MPICH_SKIP_MPICXX 1  // which compile with warnings
 #include <mpi.h>
 #include <cstddef>
 #include <cstdint>
@@ -17,9 +17,9 @@ inline void combine(void* from, void* into, int* count, MPI_Datatype*) {
   for (int i = 0; i < *count; ++i) static_cast<RankMessage*>(into)[i].combine(static_cast<const RankMessage*>(from)[i]);
 }
 
-/// What the copies of a reducer share.
+/// Shared by the copies of a reducer.
 struct Group {
-  MPI_Comm comm = MPI_COMM_NULL;  // a duplicate, so that no collective of the user's is mistaken for a reduction
+  MPI_Comm comm = MPI_COMM_NULL;  // a duplicate, so that reductions do not meet the caller's collectives
   MPI_Datatype type = MPI_DATATYPE_NULL;
   MPI_Op op = MPI_OP_NULL;
   int size = 0, replicas = 1;
@@ -34,7 +34,7 @@ struct Group {
   }
   Group& operator=(Group&&) = delete;
   ~Group() {
-    int is_finalized = 0;  // a scaler that lives to the end of main outlives MPI_Finalize
+    int is_finalized = 0;  // a scaler may outlive MPI_Finalize
     MPI_Finalized(&is_finalized);
     if (is_finalized != 0) return;
     MPI_Op_free(&op);
@@ -45,27 +45,26 @@ struct Group {
 
 }  // namespace detail::mpi
 
-/// Combines what the ranks of a communicator found, by one MPI_Allreduce of 32 bytes a call:
+/// A reducer for an MPI communicator. Each call is one MPI_Allreduce of 32 bytes:
 ///
 ///     scaler.set_reducer(headroom::MpiReducer(MPI_COMM_WORLD));  // each rank has a part of the gradients
 ///     report = headroom::all_reduce(report, reducer, loss_scale);  // with a policy instead
 ///
-/// All ranks have to call it equally often. `finite` and `max_abs` are the same on all; the sum of squares is if MPI adds in
-/// the same order on all ranks, which its standard only recommends. A rank that cannot go on calls MPI_Abort;
-/// otherwise the others wait for it. Give each AsyncGradScaler a reducer of its own, and initialise MPI with
-/// MPI_THREAD_MULTIPLE.
+/// All ranks must make the same calls in the same order. `finite` and `max_abs` are equal on all. The sum of squares is equal
+/// if MPI adds in the same order on all ranks, which its standard recommends. A rank that cannot go on must call MPI_Abort, or
+/// the others wait for it. Give each AsyncGradScaler its own reducer, and initialise MPI with MPI_THREAD_MULTIPLE.
 class MpiReducer {
  public:
-  /// Called by every rank of the communicator, after MPI_Init. `replicas`: how many ranks hold the same gradient, from 1 (each
-  /// has a shard of the model) to the size of the communicator (after an all-reduce of the gradients). It matters to the norm
-  /// alone. Throws std::invalid_argument if it does not divide the size.
+  /// Call this on every rank of the communicator, after MPI_Init. `replicas`: how many ranks hold the same gradient, from 1
+  /// (each has a shard of the model) to the size of the communicator (after an all-reduce of the gradients). Only the norm
+  /// depends on it. Throws std::invalid_argument if it does not divide the size.
   explicit MpiReducer(MPI_Comm comm, int replicas = 1) : group_(std::make_shared<detail::mpi::Group>(comm, replicas)) {}
 
-  /// The sums of all ranks. If their digests differ, every rank throws ReductionError.
+  /// The sums over all ranks. Every rank throws ReductionError if the digests differ.
   GradientSums operator()(const GradientSums& here, std::uint64_t digest = 0) {
     const detail::RankMessage own(here, digest, group_->replicas);
     detail::RankMessage all;
-    // By default MPI ends the job if it fails, but the communicator may have MPI_ERRORS_RETURN.
+    // A failure ends the job by default, but not if the communicator has MPI_ERRORS_RETURN.
     if (MPI_Allreduce(&own, &all, 1, group_->type, group_->op, group_->comm) != MPI_SUCCESS) {
       detail::throw_reduction_error("MPI_Allreduce failed");
     }

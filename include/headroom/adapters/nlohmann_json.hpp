@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-// States as JSON: `json j = policy.state_dict();` and `j.get<headroom::StateDict>()`, with nlohmann::json or, to keep the order
-// of the keys, nlohmann::ordered_json. Numbers are written with enough digits to read the same double back.
+// States as JSON: `json j = policy.state_dict();` and `j.get<headroom::StateDict>()`, with nlohmann::json, or with
+// nlohmann::ordered_json to keep the order of the keys. Doubles are written with enough digits to be read back exactly.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 

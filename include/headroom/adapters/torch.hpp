@@ -22,10 +22,10 @@
 
 // libtorch, 1.13 or 2: torch::Tensor in trees, and its optimizers in a GradScaler.
 //
-// A torch::Tensor is a leaf of the dtype it has at run time; an undefined one, or one of integers, is no leaf. The verbs work
-// on the elements of strided tensors on the CPU and of coalesced sparse ones; others are refused with their path. Verbs in
-// place work behind autograd's back: use them on gradients, and on parameters under torch::NoGradGuard. `scale(loss)` is
-// recorded, so the result can be differentiated.
+// A torch::Tensor is a leaf of the dtype that it has at run time. It is no leaf if it is undefined or has integers. The verbs
+// work on strided and on coalesced sparse tensors on the CPU; others are errors that name the path. autograd does not record
+// verbs in place: use them on gradients, or on parameters under torch::NoGradGuard. It does record `scale(loss)`, so that you
+// can call backward on the result.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
@@ -36,7 +36,7 @@ struct dtype_traits<c10::BFloat16> : detail::has_format<brain16> {};
 
 namespace detail::aten {
 
-/// What a walk makes of a torch::Tensor: a leaf of static dtype.
+/// A torch::Tensor as a leaf of static dtype.
 template <class T>
 struct View {
   const at::Tensor& tensor;
@@ -68,7 +68,7 @@ struct tensor_traits<detail::aten::View<T>> {
   using value_type = T;
   static constexpr bool is_view = true;
 
-  /// On other devices too: a GradScaler compares addresses.
+  /// Also for other devices, because a GradScaler compares addresses.
   static T* data(const view& leaf) { return static_cast<T*>(leaf.tensor.has_storage() ? leaf.tensor.data_ptr() : nullptr); }
   static std::size_t size(const view& leaf) { return static_cast<std::size_t>(leaf.tensor.numel()); }
   static Layout layout(const view& leaf) {
@@ -127,8 +127,8 @@ struct tree_traits<at::Tensor> {
 
 namespace detail::aten {
 
-/// Each gradient once, however many parameter groups share it, and undefined ones not at all. Sparse ones are coalesced first,
-/// so that the sums are checked.
+/// The defined gradients, each once, even if several parameters share it. Coalesces sparse ones first, so that the sums are
+/// checked.
 [[nodiscard]] inline std::vector<at::Tensor> gradients_of(::torch::optim::Optimizer& optimizer) {
   const c10::NoGradGuard no_grad;
   std::vector<at::Tensor> gradients;
@@ -147,7 +147,8 @@ namespace detail::aten {
 [[nodiscard]] inline bool is_on_cpu(const at::Tensor& tensor) { return tensor.device().is_cpu(); }
 [[nodiscard]] inline at::Tensor elements_of(const at::Tensor& tensor) { return tensor.is_sparse() ? tensor._values() : tensor; }
 
-/// On other devices than the CPU, which are waited for once. In double, if the device has it.
+/// Measures gradients on other devices than the CPU, and waits for them once. Computes in double, except on MPS, which has
+/// none.
 [[nodiscard]] inline GradientNorm measure_elsewhere(const std::vector<at::Tensor>& gradients) {
   if (gradients.empty()) return {};
   const c10::Device device = gradients[0].device();
@@ -168,7 +169,7 @@ namespace detail::aten {
   return measure_elsewhere(gradients);
 }
 
-/// Gradients on the CPU are for headroom's kernels, the others for ATen. `is_here` tells which; tests have no other device.
+/// headroom's kernels work on gradients for which `is_here` is true, ATen on the others. Tests replace `is_here`.
 template <bool (*is_here)(const at::Tensor&) = is_on_cpu>
 struct Passes {
   using Tensors = std::vector<at::Tensor>;
@@ -203,8 +204,7 @@ struct Passes {
     const GradientNorm all{combined(a, b), std::hypot(a.norm, b.norm)};
     return all.finite ? all : overflow();
   }
-  /// The path is the number among the defined gradients, each counted once. A gradient elsewhere is copied only if it has an
-  /// Inf or NaN.
+  /// The path is the index in gradients_of(optimizer). A gradient on another device is copied only if it has an Inf or NaN.
   static std::optional<NonFinite> find_nonfinite(const ParallelExecutor& executor, Tensors gradients) {
     const c10::NoGradGuard no_grad;
     for (at::Tensor& gradient : gradients) {
@@ -218,16 +218,16 @@ struct Passes {
 
 }  // namespace detail::aten
 
-/// Every optimizer of libtorch but LBFGS. Gradients on the CPU are unscaled and checked by headroom's kernels, those on other
-/// devices by ATen, in one multiplication, and a maximum and a norm of each; a step waits for the devices once. A gradient
-/// without elements is a gradient; an undefined one is not.
+/// All optimizers of libtorch except LBFGS. headroom's kernels unscale and check gradients on the CPU. On other devices ATen
+/// does it by one multiplication, and a maximum and a norm of each gradient; a step waits for the devices once. A gradient
+/// without elements counts as a gradient, an undefined one does not.
 template <class Optimizer>
 struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::optim::Optimizer, Optimizer>>>
     : detail::aten::Passes<> {
   static std::vector<at::Tensor> gradients(::torch::optim::Optimizer& optimizer) {
     return detail::aten::gradients_of(optimizer);
   }
-  /// Not with a closure, which would compute gradients that stay scaled.
+  /// Takes no closure, because gradients that it computes would stay scaled.
   template <class O, class... Factor, std::enable_if_t<(std::is_same_v<Factor, GradientFactor> && ...), int> = 0>
   static auto step(O& optimizer, Factor... factor) -> decltype(optimizer.step(factor...)) {
     return optimizer.step(factor...);

@@ -18,12 +18,12 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// What becomes of elements that are multiplied by a power of two and then rounded to a format, to the nearest, ties to even.
+/// The effect of multiplying elements by a power of two and rounding them to a format, to the nearest, ties to even.
 struct FormatShares {
-  std::uint64_t elements = 0;    ///< those that are finite and not zero; shares are of these
+  std::uint64_t elements = 0;    ///< those that are finite and not zero; the denominator of all shares
   std::uint64_t underflows = 0;  ///< that become zero
   std::uint64_t subnormals = 0;  ///< that become subnormal: not zero, but below the smallest normal number before rounding
-  std::uint64_t overflows = 0;   ///< that become Inf. A lower bound: of those with the highest exponent only the largest counts
+  std::uint64_t overflows = 0;   ///< that become Inf; a lower bound, because of the highest exponent only the largest counts
 
   [[nodiscard]] constexpr double underflow_share() const noexcept { return share(underflows); }
   [[nodiscard]] constexpr double subnormal_share() const noexcept { return share(subnormals); }
@@ -35,19 +35,19 @@ struct FormatShares {
   }
 };
 
-/// How many elements have which binary exponent: how gradients lie in a format, and what a loss scale would do to them. Signs
-/// do not count. A value; the sum of two is the histogram of all elements together.
+/// The number of elements per binary exponent, regardless of sign. It shows how gradients fit into a format, and what a loss
+/// scale would do to them. The sum of two histograms is that of all elements together.
 ///
 ///     const auto histogram = headroom::exponent_histogram(grads);
-///     histogram.shares<headroom::half>(1024.0F).underflow_share();  // of those that are not zero, in fp16 after scaling
+///     histogram.shares<headroom::half>(1024.0F).underflow_share();  // in fp16, scaled by 1024
 ///     histogram.recommended_scale<headroom::half>(2);
 class ExponentHistogram {
  public:
-  /// Counts these elements, too.
+  /// Adds the elements to the counts.
   void add(span<const float> elements) noexcept {
     elements_ += elements.size();
     for (const float& element : elements) {
-      std::uint32_t bits;  // not through a float, which -ffast-math takes for finite
+      std::uint32_t bits;  // copied, because -ffast-math assumes that a float is finite
       std::memcpy(&bits, &element, sizeof bits);
       const std::uint32_t magnitude = bits & binary32::abs_mask, field = magnitude >> 23U;
       if (magnitude == 0) continue;
@@ -65,11 +65,11 @@ class ExponentHistogram {
 
   /// All elements.
   [[nodiscard]] std::uint64_t size() const noexcept { return elements_; }
-  /// Those x with 2^exponent <= |x| < 2^(exponent + 1), by value: the smallest subnormal number of fp16 has exponent -24.
+  /// Elements x with 2^exponent <= |x| < 2^(exponent + 1). The smallest subnormal number of fp16 has exponent -24.
   [[nodiscard]] std::uint64_t count(int exponent) const noexcept {
     return exponent < lowest || exponent > highest ? 0 : counts_[index(exponent)];
   }
-  /// The lowest and highest exponent that any element has; 0 and -1 if all are zeros, Inf or NaN.
+  /// The lowest and highest exponent of any element; 0 and -1 if all are zero, Inf or NaN.
   [[nodiscard]] int lowest_exponent() const noexcept {
     if (max_bits_ == 0) return 0;
     int exponent = lowest;
@@ -88,8 +88,8 @@ class ExponentHistogram {
   /// The largest finite |x|, exactly; 0 if there is none.
   [[nodiscard]] double max_abs() const noexcept { return detail::bit_cast<double>(max_as_double()); }
 
-  /// What would become of the elements in dtype T, if they were multiplied by the scale first. A scale that is no power of two
-  /// counts as the next lower one. Throws std::invalid_argument if the scale is not in [2^-126, 2^126].
+  /// The effect of multiplying the elements by the scale and rounding them to dtype T. Rounds the scale down to a power of two.
+  /// Throws std::invalid_argument if it is not in [2^-126, 2^126].
   template <class T>
   [[nodiscard]] FormatShares shares(const float& scale = 1.0F) const {
     using Format = detail::format_of<T>;
@@ -101,7 +101,7 @@ class ExponentHistogram {
     for (int exponent = lowest; exponent <= highest; ++exponent) {
       const int scaled = exponent + up;
       const std::uint64_t all = counts_[index(exponent)], powers = powers_of_two_[index(exponent)];
-      // Half the smallest number is a tie and becomes zero; what lies above it becomes the smallest number.
+      // Half the smallest number is a tie, which becomes zero. Anything above it becomes the smallest number.
       const std::uint64_t zeros = scaled < smallest - 1 ? all : scaled == smallest - 1 ? powers : 0;
       found.underflows += zeros;
       if (scaled < normal) found.subnormals += all - zeros;
@@ -111,10 +111,9 @@ class ExponentHistogram {
     return found;
   }
 
-  /// The largest power of two by which max_abs() can be multiplied, and then by 2^headroom_bits, without overflow in dtype T;
-  /// within [2^-126, 2^126]. 1 if there is nothing but zeros, Inf and NaN. Inf and NaN are passed over, so do not go by a
-  /// histogram of gradients that have overflowed. For gradients that were scaled already this is a further factor. Throws
-  /// std::invalid_argument if headroom_bits is negative.
+  /// The largest power of two in [2^-126, 2^126] for which max_abs() * scale * 2^headroom_bits does not overflow dtype T; 1 if
+  /// all elements are zero, Inf or NaN. Inf and NaN are ignored, so do not use gradients that have overflowed. For scaled
+  /// gradients the result is an additional factor. Throws std::invalid_argument if headroom_bits is negative.
   template <class T>
   [[nodiscard]] float recommended_scale(int headroom_bits = 0) const {
     if (headroom_bits < 0) detail::throw_bad_value("headroom_bits", std::int64_t{headroom_bits}, "0 or more");
@@ -151,11 +150,11 @@ class ExponentHistogram {
   [[nodiscard]] int max_exponent() const noexcept {
     return static_cast<int>(max_as_double() >> binary64::mantissa_bits) - binary64::bias;
   }
-  /// How often max_abs can be doubled without overflow.
+  /// The number of times that max_abs can be doubled without overflow.
   template <class Format>
   [[nodiscard]] int doublings() const noexcept {
     static_assert(sizeof(typename Format::bits_type) <= 4, "headroom: no loss scale is for gradients in double");
-    // Halfway from the largest finite number to the next one, where the even one of them takes the tie. In double's digits.
+    // Halfway from the largest finite number to the next one; a tie goes to the even one. In the digits of a double.
     constexpr std::uint64_t unit = std::uint64_t{1} << (binary64::mantissa_bits - Format::mantissa_bits);
     constexpr std::uint64_t tie = (Format::largest_finite_bits & Format::mantissa_mask) * unit + unit / 2;
     constexpr std::uint64_t first_beyond = tie + (Format::largest_finite_bits % 2 == 0 ? 1 : 0);
@@ -167,8 +166,8 @@ class ExponentHistogram {
   std::array<std::uint64_t, highest - lowest + 1> counts_{}, powers_of_two_{};  // from `lowest` on
 };
 
-/// The binary exponents of all floating-point elements of a tree, or of one leaf. Elements of double count as they are in
-/// float. Throws std::invalid_argument if a leaf cannot be walked or repeats elements, as for_each_block does.
+/// The histogram of all floating-point elements of a tree, or of one leaf. Doubles are rounded to float. Throws
+/// std::invalid_argument if a leaf cannot be walked or repeats elements, as for_each_block does.
 template <class Tree>
 [[nodiscard]] ExponentHistogram exponent_histogram(const Tree& tree) {
   ExponentHistogram histogram;
@@ -176,9 +175,9 @@ template <class Tree>
   return histogram;
 }
 
-/// The histogram as lines for a terminal, from the largest numbers to zero: exponent, elements, their share of all, and a bar,
-/// which has `width` characters for the most frequent exponent, and at least one for any. Of several empty exponents in a row
-/// only the first has a line.
+/// The histogram as lines for a terminal, from the largest numbers to zero: exponent, elements, their share of all, and a bar.
+/// The longest bar has `width` characters, and every bar at least one. Only the first of several empty exponents in a row has a
+/// line.
 ///
 ///         2^-9             120   1.20 %  ###
 ///        2^-10            2310  23.10 %  ############################################################

@@ -21,28 +21,28 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// What a History keeps of a step.
+/// One step of a History.
 struct StepRecord {
   std::int64_t step = 0;
-  float loss_scale = 1.0F;  ///< that the step ran with
+  float loss_scale = 1.0F;  ///< during the step
   GradientReport report{};
   SkipReason reason = SkipReason::none;
-  std::optional<bool> loss_finite{};  ///< whether the recorded loss was; nothing if none was recorded
-  NonFinite nonfinite{};              ///< counts of 0 and no path if it is not known
+  std::optional<bool> loss_finite{};  ///< whether the loss was finite; empty if none was recorded
+  NonFinite nonfinite{};              ///< counts of 0 and an empty path if unknown
   [[nodiscard]] bool skipped() const noexcept { return reason != SkipReason::none; }
   [[nodiscard]] bool has_place() const noexcept { return nonfinite.nan_count + nonfinite.inf_count > 0; }
 };
 
-/// Of the whole run, not only of the steps that are kept.
+/// Totals of the whole run, not only of the kept steps.
 struct HistoryTotals {
   std::int64_t steps = 0;
-  std::int64_t skipped = 0;      ///< for whatever reason
-  std::int64_t not_finite = 0;   ///< those skipped because a gradient was Inf or NaN
-  std::int64_t run = 0;          ///< steps skipped in a row, up to the last
-  std::int64_t longest_run = 0;  ///< in a row, at most
+  std::int64_t skipped = 0;      ///< for any reason
+  std::int64_t not_finite = 0;   ///< skipped because of Inf or NaN
+  std::int64_t run = 0;          ///< the last steps in a row that were skipped
+  std::int64_t longest_run = 0;  ///< the most steps in a row that were skipped
 };
 
-/// What a history says about the training: the first of these that holds, from the top.
+/// The verdict of a History on the training: the first of these that holds.
 enum class Verdict {
   /// The loss recorded with the last step is Inf or NaN.
   loss_is_not_finite,
@@ -63,22 +63,22 @@ enum class Verdict {
   return i < sizeof names / sizeof *names ? names[i] : "unknown";  // of no enumerator
 }
 
-/// When a History gives which verdict.
+/// The limits of a History's verdicts.
 struct HistoryConfig {
-  std::size_t capacity = 1024;  ///< steps that are kept, from which the verdict is taken; in [1, 2^24]
-  /// The floor of your policy, LossScaleConfig::min_scale, or else the scale at which you want to hear that it is low.
+  std::size_t capacity = 1024;  ///< the number of steps kept for the verdict; in [1, 2^24]
+  /// The floor of your policy, LossScaleConfig::min_scale. Without one: the scale that you consider too low.
   float min_scale = 1.0F;
-  /// In so many steps, from the first of the run, a scale that starts too high comes down; 0 or more.
+  /// The number of first steps in which a scale that starts too high comes down; 0 or more.
   std::int64_t warm_up = 100;
-  /// The share of steps that may be not finite; in [0, 1]. A rule that doubles the scale after n finite steps skips at most
-  /// about one in n + 1 once the scale has settled.
+  /// The share of steps that may not be finite; in [0, 1]. A rule that doubles the scale after n finite steps skips at most
+  /// about one in n + 1 steps once the scale has settled.
   double skip_tolerance = 0.05;
-  /// What the largest gradient times the scale should reach; above 0. By default 16 octaves above the smallest half.
+  /// The largest gradient times the scale should reach this; above 0. The default is 16 octaves above the smallest half.
   double lowest_peak = 0x1p-8;
 
-  /// The defaults for gradients of dtype T: `lowest_peak` is 16 octaves above the smallest number of T, or in the middle of its
-  /// octaves if it has fewer than 32. If T has the range of float, a loss scale of 1 is no floor: `min_scale` is
-  /// smallest_loss_scale.
+  /// The defaults for gradients of dtype T. `lowest_peak` is 16 octaves above the smallest number of T, or in the middle of its
+  /// octaves if it has fewer than 32. If T has the range of float, `min_scale` is smallest_loss_scale, because a loss scale of
+  /// 1 is not too low.
   template <class T>
   [[nodiscard]] static constexpr HistoryConfig for_dtype() noexcept {
     using Format = detail::format_of<T>;
@@ -88,7 +88,7 @@ struct HistoryConfig {
                                    detail::bit_cast<double>((binary64::bias + up) << binary64::mantissa_bits);
     HistoryConfig config;
     config.lowest_peak = lowest_peak;
-    if (octaves >= 252) config.min_scale = smallest_loss_scale;  // as many as loss scales have
+    if (octaves >= 252) config.min_scale = smallest_loss_scale;  // the octaves of loss scales
     return config;
   }
 
@@ -103,7 +103,7 @@ struct HistoryConfig {
   }
 };
 
-/// What happened to the loss scale, step by step, and what that says about the training:
+/// Records the loss scale and the reports of a training, step by step, and gives a verdict:
 ///
 ///     headroom::History history;
 ///     history.set_on_verdict([](const headroom::History& h) { log(h.explanation()); });
@@ -113,11 +113,11 @@ struct HistoryConfig {
 ///       scaler.update();
 ///     }
 ///
-/// The last `capacity` steps are kept; totals are of the whole run. Memory is allocated at construction, and afterwards only
-/// for long paths of tensors, after an overflow, and for a copy of the callback. Of several optimizers record one, or each in a
-/// history of its own; of a disabled scaler, nothing. With an AsyncGradScaler, record the result from the future of its submit.
+/// Keeps the last `capacity` steps; totals are of the whole run. Allocates memory at construction. Later only long paths after
+/// an overflow and a copy of the callback need memory. If there are several optimizers, record one, or use a history for each.
+/// Do not record a disabled scaler. With an AsyncGradScaler, record the result from the future of its submit.
 ///
-/// The defaults are for gradients in fp16; otherwise write `History history(HistoryConfig::for_dtype<bfloat16>());`.
+/// The defaults are for gradients in fp16. For others write `History history(HistoryConfig::for_dtype<bfloat16>());`.
 class History {
  public:
   History() : History(HistoryConfig()) {}
@@ -130,32 +130,32 @@ class History {
 
   [[nodiscard]] const HistoryConfig& config() const noexcept { return config_; }
 
-  /// Records a step that GradScaler::step took or skipped, from its StepResult. Throws std::invalid_argument if the scale is
-  /// not in [2^-126, 2^126], before anything is recorded, and what the callback throws, after.
+  /// Records a StepResult of GradScaler::step. Throws std::invalid_argument, before anything is recorded, if the scale is not
+  /// in [2^-126, 2^126]. Passes on what the callback throws, after the step is recorded.
   template <class Result>
   auto record(const Result& result) -> decltype(void(result.reason), void(result.loss_scale)) {
     add(result.loss_scale, result.report, result.reason, result.nonfinite);
   }
-  /// The same without a GradScaler, of a step that is taken if the report is finite. `nonfinite` is what find_nonfinite found,
-  /// if it was called.
+  /// The same without a GradScaler. The step counts as taken if the report is finite. Pass the result of find_nonfinite as
+  /// `nonfinite` if you have one.
   void record(const float& loss_scale, const GradientReport& report, const std::optional<NonFinite>& nonfinite = std::nullopt) {
     add(loss_scale, report, report.finite ? SkipReason::none : SkipReason::not_finite, nonfinite);
   }
 
-  /// The loss, or one of several, of the step that is recorded next, not scaled: all that is kept is whether it is finite.
+  /// An unscaled loss of the step that is recorded next. Call it for each loss. Only whether it is finite is kept.
   void record_loss(const double& loss) noexcept {
     next_loss_finite_ =
         detail::is_within(loss, -detail::largest_double, detail::largest_double) && next_loss_finite_.value_or(true);
   }
-  /// Called at the end of each `record` that changes the verdict, which is warming_up at first. What it throws goes to the
-  /// caller of `record`; the step has been recorded.
+  /// Calls `on_verdict` at the end of each `record` that changes the verdict, which is warming_up at first. The callback may
+  /// throw; the step has been recorded.
   void set_on_verdict(std::function<void(const History&)> on_verdict) {
     on_verdict_ = std::move(on_verdict);
     told_ = verdict();
   }
 
   [[nodiscard]] const HistoryTotals& totals() const noexcept { return totals_; }
-  /// How many steps are kept, and those: 0 is the oldest, size() - 1 the last.
+  /// The number of kept steps, and the steps: 0 is the oldest, size() - 1 the last.
   [[nodiscard]] std::size_t size() const noexcept {
     return static_cast<std::size_t>(std::min(totals_.steps, static_cast<std::int64_t>(ring_.size())));
   }
@@ -188,7 +188,7 @@ class History {
     return finite >= 64 && 2 * low > finite ? Verdict::underflowing : Verdict::healthy;
   }
 
-  /// A sentence for a log: the verdict, what to do, and where the last element that is not finite was, if that is known.
+  /// A sentence for a log: the verdict, what to do, and the place of the last Inf or NaN, if it is known.
   [[nodiscard]] std::string explanation() const {
     constexpr const char* advice[] = {
         "; no loss scale helps: see whether the loss and the weights are finite, and look at this batch",
@@ -219,8 +219,8 @@ class History {
     return text;
   }
 
-  /// The kept steps, the oldest first, as CSV with a line of names. What is not known is empty, and so is the max_abs of
-  /// gradients that are not finite. `path`, `index` and `is_nan` are those of the first element that is not finite.
+  /// The kept steps as CSV, the oldest first, after a line of names. Unknown values are empty, and so is the max_abs of
+  /// gradients that are not finite. `path`, `index` and `is_nan` are those of the first Inf or NaN.
   [[nodiscard]] std::string csv() const {
     std::string csv = "step,loss_scale,finite,max_abs,skipped,reason,loss_finite,path,index,is_nan,nan_count,inf_count\n";
     for (std::size_t i = 0; i < size(); ++i) {
@@ -240,7 +240,7 @@ class History {
   }
 
  private:
-  /// As RFC 4180 has it.
+  /// A field of CSV by RFC 4180.
   [[nodiscard]] static std::string quoted(std::string_view field) {
     if (field.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(field);
     std::string text(1, '"');
@@ -253,7 +253,7 @@ class History {
     detail::check_loss_scale("loss_scale", loss_scale);
     StepRecord& step = ring_[static_cast<std::size_t>(totals_.steps) % ring_.size()];
     const NonFinite nowhere{};
-    // First, because it can throw. Copied, not moved: a path reuses the memory of an earlier one that was as long.
+    // First, because it can throw. Copied, not moved, so that the path reuses the memory of an earlier one.
     step.nonfinite = nonfinite ? *nonfinite : nowhere;
     step.step = totals_.steps++;
     step.loss_scale = loss_scale;
@@ -266,7 +266,7 @@ class History {
     totals_.longest_run = std::max(totals_.longest_run, totals_.run);
     if (!on_verdict_ || verdict() == told_) return;
     told_ = verdict();
-    const std::function<void(const History&)> called = on_verdict_;  // it may set another
+    const std::function<void(const History&)> called = on_verdict_;  // a copy, because the callback may replace itself
     called(*this);
   }
 

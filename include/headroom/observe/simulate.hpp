@@ -17,24 +17,24 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// What a policy did over a training run.
+/// The result of a simulated training.
 struct Simulation {
   std::size_t steps = 0;
   std::size_t skipped = 0;    ///< steps that overflowed
   float final_scale = 0.0F;   ///< after the last step
-  std::vector<float> scales;  ///< the scale each step ran with
+  std::vector<float> scales;  ///< the scale of each step
 };
 
-/// The same for known gradients, which also show how far each step was from the best scale: the largest one, reached by
-/// doubling the scale it had, that would not have overflowed.
+/// The same for known gradients. Compares each step's scale with the best one: the scale doubled as often as possible without
+/// an overflow.
 struct GradientSimulation : Simulation {
-  std::size_t below_best = 0;  ///< steps that were not skipped but ran below the best scale
+  std::size_t below_best = 0;  ///< steps that were not skipped and had less than the best scale
   double wasted_bits = 0.0;    ///< log2(best scale / scale), mean over the steps that had a gradient and were not skipped
 };
 
 namespace detail {
 
-/// `found` is what the policy is told: a report, or only whether gradients were finite.
+/// `found` is the argument of adjust: a report, or whether gradients were finite.
 template <class Policy, class Found>
 void simulate_step(Policy& policy, bool finite, const Found& found, Simulation& simulation) {
   static_assert(is_loss_scale_v<Policy>, "headroom: simulate takes a loss scale as its first argument (see is_loss_scale_v)");
@@ -46,7 +46,7 @@ void simulate_step(Policy& policy, bool finite, const Found& found, Simulation& 
 
 }  // namespace detail
 
-/// Takes a policy through steps whose gradients were finite (true) or not (false), whatever the scale, by adjust(bool).
+/// Simulates steps whose gradients were finite (true) or not (false), regardless of the scale. Calls adjust(bool).
 template <class Policy>
 [[nodiscard]] Simulation simulate(Policy policy, const std::vector<bool>& grads_finite) {
   Simulation simulation;
@@ -55,11 +55,11 @@ template <class Policy>
   return simulation;
 }
 
-/// Takes a policy through steps with these largest unscaled |gradients|, as max_abs of a short training in float or bf16 (in
-/// fp16 leave out what overflowed). A step overflows if its largest gradient times the scale exceeds the largest finite value
-/// of `Dtype`, or is not finite itself; rounding would tolerate an excess of less than half a unit in the last place. If it
-/// underflows to zero, the policy is told so. That the scaled loss or the gradient of an activation overflows, which may come
-/// sooner, is not simulated. Throws std::invalid_argument naming the step if max_abs is negative.
+/// Simulates steps with these largest unscaled |gradients|, such as max_abs of a short training in float or bf16. From an fp16
+/// training leave out steps that overflowed. A step overflows if the gradient is not finite, or if its product with the scale
+/// exceeds the largest finite value of `Dtype`; rounding would tolerate another half unit in the last place. If the product
+/// underflows to zero, the report says 0. Overflows of the scaled loss or of activations' gradients, which may come at a lower
+/// scale, are not simulated. Throws std::invalid_argument naming the step if max_abs is negative.
 template <class Dtype = half, class Policy, class Real>
 [[nodiscard]] GradientSimulation simulate(Policy policy, const std::vector<Real>& max_abs) {
   using Format = detail::format_of<Dtype>;
@@ -75,7 +75,7 @@ template <class Dtype = half, class Policy, class Real>
       detail::throw_bad_value(("max_abs[" + std::to_string(simulation.steps) + "]").c_str(), each, "0 or more");
     }
     const auto scale = static_cast<double>(policy.loss_scale());
-    // What overflows at any scale is judged by its bits, because -ffast-math knows no Inf.
+    // Judged by bits, because -ffast-math assumes that there is no Inf.
     const bool finite = detail::is_within(each, 0.0, largest_at_any_scale) && each * scale <= largest;
     if (finite && !detail::is_zero(each)) {
       const int spare =
@@ -95,7 +95,7 @@ template <class Dtype = half, class Policy>
 [[nodiscard]] GradientSimulation simulate(Policy policy, std::initializer_list<double> max_abs) {
   return headroom::simulate<Dtype>(policy, std::vector<double>(max_abs));
 }
-// A template, so that {} is not ambiguous between this list and that of doubles.
+// A template, so that an argument {} is not ambiguous between the two overloads.
 template <class Policy, class Boolean>
 [[nodiscard]] auto simulate(Policy policy, std::initializer_list<Boolean> grads_finite)
     -> std::enable_if_t<std::is_same_v<Boolean, bool>, Simulation> {

@@ -9,21 +9,21 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
-/// The logarithm to base 2 of a positive number in units of 2^-20: rounded down, of the straight line between powers of two,
-/// which lies below the true one by at most 0.087.
+/// log2 of a positive number, in units of 2^-20. Interpolates linearly between powers of two and rounds down, which is below
+/// the true value by at most 0.087.
 [[nodiscard]] constexpr std::int32_t log2_below(const double& value) noexcept {
   return static_cast<std::int32_t>(bit_cast<std::uint64_t>(value) >> (binary64::mantissa_bits - 20)) - (binary64::bias << 20);
 }
 
 }  // namespace detail
 
-/// The settings of AmaxLossScale. The growth and backoff of `scale` are for adjust(bool), which knows no magnitudes.
+/// The settings of AmaxLossScale. Only adjust(bool) uses the growth and backoff of `scale`.
 struct AmaxConfig {
   LossScaleConfig scale;
-  /// The share of steps that may overflow while large gradients keep returning, in [2^-20, 2^-3]. By default one step in 5,000;
+  /// The share of steps that may overflow while large gradients recur, in [2^-20, 2^-3]. The default is one step in 5,000;
   /// torch's rule skips 3 or 4 in 10,000.
   double target_skip_rate = 0.0002;
-  float largest_finite = 65504.0F;  ///< of the dtype that gradients are computed in: half; in [1, 2^127]
+  float largest_finite = 65504.0F;  ///< of the dtype in which gradients are computed, by default half; in [1, 2^127]
 
   template <class Visit>
   static constexpr void fields(Visit&& visit) {
@@ -32,19 +32,19 @@ struct AmaxConfig {
   }
 };
 
-/// Follows the largest |gradient|: a piece of BasicDynamicLossScale, and headroom's own rule. All in logarithms to base 2.
+/// A piece of BasicDynamicLossScale that follows the largest |gradient|. The rule is headroom's own; its units are log2.
 ///
-///     scale    the largest power of two that leaves 1 bit above `peak` and `margin` bits above `mean`; after an overflow, 2^8
-///              times smaller for one step, to see how large gradients are now
-///     mean     moves 1/64 of the way to each step's largest |gradient|; `peak` falls the same way, but rises to it at once
-///     margin   a bit more with each overflow that teaches, target_skip_rate less with each finite step, at least 2
+///     scale    the largest power of two that leaves 1 bit above `peak` and `margin` bits above `mean`; for the step after an
+///              overflow it is 2^8 times smaller, to measure how large gradients are now
+///     mean     moves 1/64 of the way to each step's largest |gradient|; `peak` falls in the same way, but rises to it at once
+///     margin   each overflow that counts adds a bit, each finite step subtracts target_skip_rate; at least 2
 ///
-/// An overflow teaches unless it directly follows another one, no magnitude is known yet, or the scale is at min_scale. When
-/// the margin is 12 bits or more, only an overflow within 64 steps of the last one teaches, so that a bad step now and then
-/// does not bring the scale down for good. Of n steps at most target_skip_rate * n + margin - 2 teach.
+/// An overflow counts unless it directly follows another one, no magnitude is known yet, or the scale is at min_scale. At a
+/// margin of 12 bits or more, only an overflow within 64 steps of the last one counts, so that an occasional bad step does not
+/// lower the scale for good. Of n steps at most target_skip_rate * n + margin - 2 overflows count.
 ///
-/// When all gradients are zero, peak and mean fall by target_skip_rate a step. All arithmetic is in integers, so the rule gives
-/// the same scales on all machines, with all compilers and flags.
+/// If all gradients are zero, peak and mean fall by target_skip_rate a step. All arithmetic is in integers, so the scales are
+/// equal on all machines, with all compilers and flags.
 class FollowPeak {
  public:
   using Config = AmaxConfig;
@@ -88,17 +88,16 @@ class FollowPeak {
  private:
   static constexpr std::int64_t bit = 1 << 20, bound = std::int64_t{1} << 49;
 
-  std::int64_t peak_ = 0, mean_ = 0, margin_ = 0;  // in 2^-20 bits; margin 0: no magnitude yet
+  std::int64_t peak_ = 0, mean_ = 0, margin_ = 0;  // in 2^-20 bits; margin 0: no magnitude known yet
   std::uint8_t since_ = 0;                         // finite steps since the last overflow, up to 65
 };
 
-/// Keeps the scale a bit below where the largest recent gradient would overflow, and further below after overflows, which it
-/// forgets at a target rate: see FollowPeak. adjust(bool), which knows no magnitudes, follows DynamicLossScale's rule. The
-/// magnitudes are those of GradientReport: of unscaled gradients. A scale that is set (with_loss_scale,
-/// GradScaler::update(new_scale)) is replaced as soon as the rule chooses the next one.
+/// Keeps the scale below the one at which the largest recent gradient would overflow, and lower after overflows: see
+/// FollowPeak. Uses the max_abs of GradientReport, which is that of unscaled gradients. adjust(bool) follows DynamicLossScale's
+/// rule. A scale that you set (with_loss_scale, GradScaler::update(new_scale)) lasts until the rule chooses the next one.
 ///
-/// It is at its worst where steps are NaN at any scale. More than one in 5,000 (target_skip_rate) asks for a margin of up to 12
-/// bits. More than one in 600 brings the scale down to min_scale, as it does DynamicLossScale's.
+/// Steps that are NaN at any scale lower it. If more than one step in 5,000 (target_skip_rate) is, the margin grows to up to 12
+/// bits. If more than one in 600 is, the scale falls to min_scale, as DynamicLossScale's does.
 using AmaxLossScale = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffAtOnce, FollowPeak>;
 
 HEADROOM_DETAIL_END_NAMESPACE

@@ -31,16 +31,15 @@ using with_settings_t = decltype(std::declval<const P&>().with_settings(StateDic
 
 }  // namespace detail
 
-/// Any policy, chosen at run time: one of headroom's or of your own. With a NoOpLossScale in it, scaling multiplies by 1, while
-/// NoOpLossScale by itself does nothing.
+/// Holds any policy, chosen at run time: one of headroom's or of your own. If it holds a NoOpLossScale, verbs multiply by 1.
 ///
-/// A policy of your own only has to be one (is_loss_scale_v) whose functions throw nothing. If it has them, `with_settings` is
-/// used, and `state_dict()` with `from_state_dict`, by the keys of headroom's own policies: settings, counter, scale, name and
-/// `==` come from the state. A policy without a state equals no other. Copies share the policy, which never changes; each
-/// adjust allocates the next one.
+/// A policy of your own must meet is_loss_scale_v, and its functions must not throw. The members below need `with_settings`, or
+/// `state_dict` and `from_state_dict`, of the held policy. They read settings, counter, scale and name from its state, under
+/// the keys of headroom's policies. `==` compares the states; policies without one are never equal. Copies share the held
+/// policy, which never changes. Each `adjust` allocates the next one.
 class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
  public:
-  // Two conditions, so that the second one is never asked of a copy.
+  // Two conditions: a copy must not evaluate the second one.
   template <class Policy = DynamicLossScale, std::enable_if_t<!std::is_same_v<Policy, AnyLossScale>, int> = 0,
             std::enable_if_t<is_loss_scale_v<Policy>, int> = 0>
   AnyLossScale(const Policy& policy = Policy()) : held_(std::make_shared<HeldAs<Policy>>(policy)) {}
@@ -49,12 +48,12 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   [[nodiscard]] AnyLossScale adjust(bool grads_finite) const noexcept { return held_->adjust(grads_finite); }
   [[nodiscard]] AnyLossScale adjust(const GradientReport& report) const noexcept { return held_->adjust(report); }
 
-  /// Whether it holds a policy with settings, as all that adapt have. NoOpLossScale and ConstantLossScale have none.
+  /// Whether the policy has a LossScaleConfig. NoOpLossScale and ConstantLossScale have none.
   [[nodiscard]] bool has_config() const { return held_->state_dict().contains("growth_interval"); }
 
   // The following members throw std::logic_error naming the policy if it has no settings, counter, or scale to set.
 
-  /// The settings that all policies share. Others, a hysteresis say, are in get<Policy>().config().
+  /// The LossScaleConfig of the policy. For other settings, such as hysteresis, use get<Policy>().config().
   [[nodiscard]] LossScaleConfig config() const {
     LossScaleConfig config;
     detail::StateReader(state_with("config", "growth_interval")).read(config);
@@ -67,13 +66,13 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
     state.set("loss_scale", scale);
     return held_->from_state_dict(state);
   }
-  /// The same policy with other shared settings; the rest stays. Throws std::invalid_argument if one is out of range.
+  /// The same policy with this LossScaleConfig; the rest stays. Throws std::invalid_argument if a setting is out of range.
   [[nodiscard]] AnyLossScale with_config(const LossScaleConfig& config) const {
     StateDict state = state_with("with_config", "growth_interval");
     detail::write_fields(state, config);
     return held_->from_state_dict(state);
   }
-  /// The policy as it starts with other settings, by name: see BasicDynamicLossScale::with_settings.
+  /// A new policy with some settings changed: see BasicDynamicLossScale::with_settings.
   [[nodiscard]] AnyLossScale with_settings(const StateDict& settings) const { return held_->with_settings(settings); }
 
   /// Whether the policy is of this type.
@@ -81,14 +80,14 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   [[nodiscard]] bool holds() const noexcept {
     return held_->type() == &detail::address_of_type<Policy>;
   }
-  /// The policy itself. Throws std::invalid_argument if it is of another type.
+  /// A copy of the held policy. Throws std::invalid_argument if it is of another type.
   template <class Policy>
   [[nodiscard]] Policy get() const {
     if (!holds<Policy>()) detail::throw_invalid_argument({"the policy is '", policy_name(), "', not of the type asked for"});
     return static_cast<const HeldAs<Policy>&>(*held_).policy;
   }
 
-  /// The "policy" of its state, or "(of your own)".
+  /// The text under "policy" in its state, or "(of your own)".
   [[nodiscard]] std::string policy_name() const { return name_in(held_->state_dict()); }
   /// The policy's own state.
   [[nodiscard]] StateDict state_dict() const {
@@ -96,14 +95,14 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
     if (state.empty()) throw_none("state_dict", state);
     return state;
   }
-  /// Of the policy's own state, or of its scale if it has none: what ranks compare.
+  /// The digest of the policy's state, or of its scale if it has no state. Ranks compare it.
   [[nodiscard]] std::uint64_t state_digest() const {
     const StateDict state = held_->state_dict();
     return digest(state.empty() ? StateDict{{"loss_scale", loss_scale()}} : state);
   }
-  /// The policy of this state, which may be of any of headroom's policies, or of a scaler. Throws std::invalid_argument naming
-  /// key and value if one is missing, unknown, of another type or out of range. A policy of your own is read by its own
-  /// from_state_dict. (A template, so that only its callers compile all policies.)
+  /// Continues from the state of any of headroom's policies, or of a scaler. Use your own policy's from_state_dict for its
+  /// states. Throws std::invalid_argument naming key and value if one is missing, unknown, of another type or out of range. A
+  /// template, so that only callers compile all policies.
   template <class Table = void>
   [[nodiscard]] static AnyLossScale from_state_dict(const StateDict& dict);
 
@@ -114,7 +113,7 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   friend bool operator!=(const AnyLossScale& a, const AnyLossScale& b) { return !(a == b); }
 
  private:
-  /// A policy of any kind. What it lacks throws std::logic_error naming it.
+  /// Functions that the policy lacks throw std::logic_error naming it.
   struct Held {
     virtual ~Held() = default;
     [[nodiscard]] virtual const void* type() const noexcept = 0;
@@ -171,7 +170,7 @@ struct NamedLossScale {
   const char* name;
   AnyLossScale (*make)();
 };
-/// What configuration files may name, each with settings of its own. (A template, as is what uses it: see from_state_dict.)
+/// The policies that make_loss_scale knows. A template for the reason given at from_state_dict.
 template <class>
 inline constexpr NamedLossScale named_loss_scales[] = {
     {"noop", [] { return AnyLossScale(NoOpLossScale()); }},
@@ -198,7 +197,7 @@ inline constexpr NamedLossScale named_loss_scales[] = {
 
 }  // namespace detail
 
-/// The names make_loss_scale knows: those of headroom's own policies and of the presets.
+/// The names that make_loss_scale knows: headroom's own policies and the presets.
 template <class Table = void>
 [[nodiscard]] std::vector<std::string> loss_scale_names() {
   std::vector<std::string> names;
@@ -206,9 +205,9 @@ template <class Table = void>
   return names;
 }
 
-/// A policy by name, for configuration files, with its own settings except those given by their names in the configuration:
-/// make_loss_scale("deepspeed", {{"growth_interval", 500}}). Throws std::invalid_argument listing the names if `name` is none
-/// of them, and naming key and value if the policy has no such setting or it is out of range.
+/// A policy by name, with some of its settings changed: make_loss_scale("deepspeed", {{"growth_interval", 500}}). Throws
+/// std::invalid_argument listing all names if `name` is unknown, or naming key and value if a setting is unknown or out of
+/// range.
 template <class Table = void>
 [[nodiscard]] AnyLossScale make_loss_scale(std::string_view name, const StateDict& settings = StateDict()) {
   std::string known;
@@ -222,12 +221,12 @@ template <class Table = void>
 template <class Table>
 AnyLossScale AnyLossScale::from_state_dict(const StateDict& dict) {
   const StateValue* found = dict.find("policy");
-  if (found == nullptr) return DynamicLossScale::from_state_dict(dict);  // which says what is missing
+  if (found == nullptr) return DynamicLossScale::from_state_dict(dict);  // throws: the key is missing
   for (const auto& named : detail::named_loss_scales<Table>) {
     const AnyLossScale policy = named.make();
     if (*found == StateValue(policy.policy_name())) return policy.held_->from_state_dict(dict);
   }
-  (void)detail::StateReader(dict, name_in(dict));  // throws if the version is the cause
+  (void)detail::StateReader(dict, name_in(dict));  // throws if the version is wrong
   detail::throw_invalid_argument({"policy is ", detail::to_text(*found), ", which is none of headroom's"});
 }
 

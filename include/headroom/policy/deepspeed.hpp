@@ -8,8 +8,8 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// Grows on the finite steps `growth_interval` + 1, 2 `growth_interval` + 1, … since the last overflow. The counter counts all
-/// of them and is not reset by growth.
+/// Grows on the finite steps `growth_interval` + 1, 2 `growth_interval` + 1, … since the last overflow. Growth does not reset
+/// the counter.
 class GrowEveryIntervalSinceOverflow : public detail::StepCounter {
  public:
   static constexpr const char* name = "stable_interval";
@@ -26,7 +26,7 @@ class GrowEveryIntervalSinceOverflow : public detail::StepCounter {
 struct DelayedShiftConfig {
   LossScaleConfig scale;
   std::int32_t delayed_shift = 1;       ///< overflows before the scale backs off; at least 1
-  bool consecutive_hysteresis = false;  ///< whether any finite step refills, or only growth
+  bool consecutive_hysteresis = false;  ///< true: every finite step refills; false: only growth does
 
   template <class Visit>
   static constexpr void fields(Visit&& visit) {
@@ -37,7 +37,7 @@ struct DelayedShiftConfig {
 
 namespace detail {
 
-/// Of `delayed_shift` one is never used up: the one that backs off. `consecutive_hysteresis` says which steps refill it.
+/// The last of `delayed_shift` is never used up, so that every overflow backs off until a refill.
 struct RefillOfDelayedShift {
   using Config = DelayedShiftConfig;
   static constexpr const char* name = "delayed_shift";
@@ -51,7 +51,7 @@ struct RefillOfDelayedShift {
 
 using BackOffAfterDelayedShift = BackOffAfterHysteresis<detail::RefillOfDelayedShift>;
 
-/// DeepSpeed's rule: presets::deepspeed.
+/// The policy of presets::deepspeed.
 using DeepSpeedLossScale = BasicDynamicLossScale<GrowEveryIntervalSinceOverflow, BackOffAfterDelayedShift>;
 
 HEADROOM_DETAIL_END_NAMESPACE

@@ -8,7 +8,7 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// The settings of a scale with hysteresis.
+/// The settings of HysteresisScale.
 struct HysteresisConfig {
   LossScaleConfig scale;
   std::int32_t hysteresis = 2;  ///< overflows before the scale backs off; at least 1
@@ -21,34 +21,34 @@ struct HysteresisConfig {
 
 namespace detail {
 
-/// When hysteresis is restored besides growth, and where its settings say how much there is.
+/// Which events besides growth refill the hysteresis, and the setting to which they do.
 template <bool CleanStep, bool Backoff>
 struct RefillOn {
   using Config = HysteresisConfig;
   static constexpr bool on_backoff = Backoff;
-  static constexpr std::int32_t least = 0;  // that is left after a backoff without a refill
+  static constexpr std::int32_t least = 0;  // what is left after a backoff that does not refill
   [[nodiscard]] static constexpr bool on_clean_step(const Config&) noexcept { return CleanStep; }
   [[nodiscard]] static constexpr std::int32_t all(const Config& config) noexcept { return config.hysteresis; }
 };
 
 }  // namespace detail
 
-/// Any finite step refills the hysteresis, so only `hysteresis` overflows in a row back off: apex's kernel, and Megatron's
-/// documentation.
+/// Every finite step refills the hysteresis, so only `hysteresis` overflows in a row back off. The rule of apex's kernel and of
+/// Megatron's documentation.
 struct RefillOnCleanStep : detail::RefillOn<true, false> {
   static constexpr const char* name = "hysteresis";
 };
-/// Only growth refills it: Megatron's code. An overflow every third step walks the scale down to the floor.
+/// Only growth refills it, as in Megatron's code. If every third step overflows, the scale falls to the floor.
 struct RefillOnGrowth : detail::RefillOn<false, false> {
   static constexpr const char* name = "hysteresis_refill_on_growth";
 };
-/// Growth refills it, and so does a backoff: every `hysteresis` overflows back off once.
+/// Growth and backoffs refill it, so every `hysteresis` overflows back off once.
 struct RefillOnBackoff : detail::RefillOn<false, true> {
   static constexpr const char* name = "hysteresis_refill_on_backoff";
 };
 
-/// An overflow uses up one of `hysteresis`; when none is left the scale backs off, on that overflow and on every further one
-/// until the refill. A piece of BasicDynamicLossScale.
+/// A piece of BasicDynamicLossScale. Backs off on the `hysteresis`th overflow, and on every further one until the hysteresis is
+/// refilled.
 template <class Refill = RefillOnCleanStep>
 class BackOffAfterHysteresis {
  public:
@@ -75,8 +75,8 @@ class BackOffAfterHysteresis {
   std::int32_t left_;
 };
 
-/// A dynamic loss scale that tolerates overflows (see BackOffAfterHysteresis) and otherwise works like DynamicLossScale. For
-/// gradients with rare spikes: skipping those steps is enough, and the scale need not fall.
+/// A DynamicLossScale that tolerates a few overflows: see BackOffAfterHysteresis. For gradients with rare spikes, for which
+/// skipping the step is enough and the scale need not fall.
 template <class Refill = RefillOnCleanStep, class Growth = GrowAfterFiniteSteps>
 using BasicHysteresisScale = BasicDynamicLossScale<Growth, BackOffAfterHysteresis<Refill>>;
 

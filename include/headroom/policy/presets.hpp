@@ -13,27 +13,27 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
-// What presets do with their arguments. Each is checked before it is rounded or combined with others, so that an error has the
-// preset's own name for it and the value that the caller wrote.
+// The arguments of presets are checked before they are rounded or combined, so that errors name the preset's own parameter and
+// the value that the caller wrote.
 
-/// A floor. 0 means none, and so does any other value below our range.
+/// A floor. 0 and any other value below 2^-126 mean none.
 [[nodiscard]] constexpr float floor_argument(const char* name, const double& value) {
   if (is_zero(value) || is_within(value, smallest_double, smallest_normal_float)) return smallest_loss_scale;
   return scale_argument(name, value, "in [0, 2^126]");
 }
-/// A factor that growth multiplies by and backoff divides by. Its inverse is normal: -ffast-math makes other inverses 0.
+/// A factor for growth whose inverse is that for backoff. The inverse must be normal, because -ffast-math flushes others to 0.
 [[nodiscard]] constexpr double factor_argument(const char* name, const double& value) {
   check_in(name, value, just_above_1, 1.0 / std::numeric_limits<double>::min(), "above 1 and at most 2^1022");
   return value;
 }
-/// A factor of growth in a system that rounds it to float.
+/// A growth factor that the system rounds to float.
 [[nodiscard]] constexpr double float_factor_argument(const char* name, const double& value) {
   if (!is_within(value, just_above_1, largest_float) || rounded_to_float(value) <= 1.0F) {
     throw_bad_value(name, value, "above 1 and finite as a float");
   }
   return static_cast<double>(rounded_to_float(value));
 }
-/// A factor of backoff in a system that rounds it to float.
+/// A backoff factor that the system rounds to float.
 [[nodiscard]] constexpr double float_backoff_argument(const char* name, const double& value) {
   if (!is_within(value, smallest_normal_float, just_below_1) || rounded_to_float(value) >= 1.0F) {
     throw_bad_value(name, value, "at least 2^-126 and below 1 as a float");
@@ -41,7 +41,7 @@ namespace detail {
   return static_cast<double>(rounded_to_float(value));
 }
 
-/// A policy that may start below its floor, as some systems allow. The first backoff takes it there.
+/// A policy that may start below its floor, as some systems allow. The first backoff raises it to the floor.
 template <class Policy, class Config>
 [[nodiscard]] constexpr Policy starting_anywhere(Config config) {
   LossScaleConfig& common = detail::loss_scale_config(config);
@@ -50,25 +50,24 @@ template <class Policy, class Config>
   return Policy(config).with_loss_scale(start);
 }
 
-/// Cerebras' defaults: an argument of 0 stands for one, as None does there.
+/// An argument of Cerebras' scaler, in which 0 and None select the default.
 [[nodiscard]] constexpr double or_default(const double& value, const double& otherwise) noexcept {
   return is_zero(value) ? otherwise : value;
 }
 
 }  // namespace detail
 
-/// Any finite step refills the hysteresis, and so does a backoff: every `hysteresis` overflows in a row back off once. Paddle's
-/// rule.
+/// Paddle's rule: every `hysteresis` overflows in a row back off once, because finite steps and backoffs refill the hysteresis.
 struct RefillOnCleanStepAndBackoff : detail::RefillOn<true, true> {
   static constexpr const char* name = "hysteresis_refill_on_clean_step_and_backoff";
 };
 using PaddleLossScale = BasicHysteresisScale<RefillOnCleanStepAndBackoff>;
 
 /// Policies that follow other systems step by step, as long as the system's own scale stays in [2^-126, 2^126]. Beyond that
-/// range ours stays at the bound, and theirs reaches 0 or Inf. Arguments, their order and their defaults are the system's own;
-/// 0 stands for no floor. All throw std::invalid_argument if an argument is out of range, with the name it has here and its
-/// value. Emily, DeepSpeed and fairseq keep their scale as a double; ours is rounded to float after each change, which makes no
-/// difference with factors of 2. docs/systems.md has all rules, with the versions that they were read in.
+/// range headroom's scale stays at the bound, while the system's reaches 0 or Inf. Arguments, their order and their defaults
+/// are the system's own. A floor of 0 means none. All throw std::invalid_argument naming the argument and its value if one is
+/// out of range. Emily, DeepSpeed and fairseq keep their scale as a double; headroom rounds it to float after each change,
+/// which makes no difference with factors of 2. docs/systems.md has all rules and the versions in which they were read.
 namespace presets {
 
 /// torch.amp.GradScaler (torch/amp/grad_scaler.py, _amp_update_scale_ of ATen), and RoundPipe's when it is synchronous. Grows
@@ -78,9 +77,9 @@ namespace presets {
   return DynamicLossScale(detail::torch_config("init_scale", init_scale, growth_factor, backoff_factor, growth_interval));
 }
 
-/// apex's update_scale_hysteresis kernel (csrc/update_scale_hysteresis.cu): torch's rule, but only `hysteresis` overflows in a
-/// row back off, and then every further one until a finite step. apex has no defaults; these are torch's, and a hysteresis
-/// of 2.
+/// apex's update_scale_hysteresis kernel (csrc/update_scale_hysteresis.cu): torch's rule with hysteresis. The `hysteresis`th
+/// overflow in a row backs off, and so does every further one until a finite step. apex has no defaults. These are torch's,
+/// with a hysteresis of 2.
 [[nodiscard]] constexpr HysteresisScale apex(const double& scale = 65536.0, const double& growth_factor = 2.0,
                                              const double& backoff_factor = 0.5, std::int64_t growth_interval = 2000,
                                              std::int32_t hysteresis = 2) {
@@ -88,7 +87,7 @@ namespace presets {
 }
 
 /// Megatron-core's DynamicGradScaler (megatron/core/optimizer/grad_scaler.py), with the defaults of Megatron's command line.
-/// Only growth refills the hysteresis, which is not what its documentation says. Factors are rounded to float, as there.
+/// Only growth refills the hysteresis; its documentation says otherwise. Factors are rounded to float, as there.
 [[nodiscard]] constexpr BasicHysteresisScale<RefillOnGrowth> megatron(
     const double& initial_scale = 0x1p32, const double& min_scale = 1.0, const double& growth_factor = 2.0,
     const double& backoff_factor = 0.5, std::int64_t growth_interval = 1000, std::int32_t hysteresis = 2) {
@@ -96,14 +95,14 @@ namespace presets {
                               detail::float_factor_argument("growth_factor", growth_factor),
                               detail::float_backoff_argument("backoff_factor", backoff_factor),
                               detail::floor_argument("min_scale", min_scale)};
-  if (scale.min_scale != 1.0F) detail::check_order("min_scale", min_scale, "initial_scale", initial_scale);  // as given
+  if (scale.min_scale != 1.0F) detail::check_order("min_scale", min_scale, "initial_scale", initial_scale);  // unrounded
   return BasicHysteresisScale<RefillOnGrowth>(HysteresisConfig{scale, hysteresis});
 }
 
 /// DeepSpeed's DynamicLossScaler since 0.17.1, and its FP16 optimizers before that (deepspeed/runtime/fp16/loss_scaler.py).
-/// Grows on clean step `scale_window` + 1 since the last overflow, and then every `scale_window` steps. The defaults are the
-/// scaler's up to 0.17.0; it has had none since. Those of the "fp16" section of a configuration are deepspeed(65536.0, 2.0,
-/// 1000, 1.0, 2). At the floor DeepSpeed can end the training (raise_error_at_min_scale); this policy goes on.
+/// Grows on finite step `scale_window` + 1 since the last overflow, and then every `scale_window` steps. The defaults are the
+/// scaler's up to 0.17.0; later versions have none. The "fp16" section of a configuration has the defaults deepspeed(65536.0,
+/// 2.0, 1000, 1.0, 2). At the floor DeepSpeed can end the training (raise_error_at_min_scale); this policy continues.
 [[nodiscard]] constexpr DeepSpeedLossScale deepspeed(const double& init_scale = 0x1p32, const double& scale_factor = 2.0,
                                                      std::int64_t scale_window = 1000, const double& min_scale = 1.0,
                                                      std::int32_t delayed_shift = 1, bool consecutive_hysteresis = false) {
@@ -114,9 +113,9 @@ namespace presets {
   return detail::starting_anywhere<DeepSpeedLossScale>(DelayedShiftConfig{scale, delayed_shift, consecutive_hysteresis});
 }
 
-/// cerebras.pytorch.amp.GradScaler with loss_scale="dynamic" (cerebras/pytorch/amp/grad_scaler.py), for fp16: from 2^15, in
-/// [2^-14, 2^15]; by the share of overflows, see tolerance.hpp. 0 stands for the default, as None and 0 do in Cerebras. An
-/// `init_scale` outside [min_loss_scale, max_loss_scale] starts at the bound, where Cerebras gets after the first step.
+/// cerebras.pytorch.amp.GradScaler with loss_scale="dynamic" (cerebras/pytorch/amp/grad_scaler.py), for fp16. Starts at 2^15
+/// and stays in [2^-14, 2^15]. Backs off by the share of overflows, see tolerance.hpp. 0 selects the default, as None and 0 do
+/// in Cerebras. An `init_scale` outside [min_loss_scale, max_loss_scale] becomes the bound, as after Cerebras' first step.
 [[nodiscard]] constexpr CerebrasLossScale cerebras_fp16(const double& init_scale = 0.0, std::int64_t steps_per_increase = 0,
                                                         const double& min_loss_scale = 0.0, const double& max_loss_scale = 0.0,
                                                         const double& overflow_tolerance = 0.0) {
@@ -133,7 +132,7 @@ namespace presets {
   const LossScaleConfig scale{std::max(least, std::min(start, most)), interval, 2.0, 0.5, least, most};
   return CerebrasLossScale(ToleranceConfig{scale, overflow_tolerance});
 }
-/// The same for cbfloat16: from 2^31, in [2^-14, 2^31].
+/// The same for cbfloat16: starts at 2^31 and stays in [2^-14, 2^31].
 [[nodiscard]] constexpr CerebrasLossScale cerebras_cbfloat16(const double& init_scale = 0.0,
                                                              std::int64_t steps_per_increase = 0,
                                                              const double& min_loss_scale = 0.0,
@@ -144,8 +143,8 @@ namespace presets {
 }
 
 /// fairseq's DynamicLossScaler (fairseq/optim/dynamic_loss_scaler.py): backs off by the share of overflows, see tolerance.hpp.
-/// A `threshold` of 0 stands for its None. The floor is the larger of `threshold` and `min_loss_scale`; at min_loss_scale
-/// fairseq ends the training, and this policy goes on.
+/// A `threshold` of 0 is fairseq's None. The floor is the larger of `threshold` and `min_loss_scale`. At min_loss_scale fairseq
+/// ends the training; this policy continues.
 [[nodiscard]] constexpr FairseqLossScale fairseq(const double& init_scale = 32768.0, const double& scale_factor = 2.0,
                                                  std::int64_t scale_window = 2000, const double& tolerance = 0.0,
                                                  const double& threshold = 0.0, const double& min_loss_scale = 1e-4) {
@@ -160,9 +159,9 @@ namespace presets {
 }
 
 /// jmp.DynamicLossScale (jmp/_src/loss_scale.py). Grows after `period` finite steps in a row and refuses growth to Inf.
-/// `factor` multiplies on growth and divides on overflow; it is rounded to float, as in jmp. Compiled by jax.jit, jmp and
-/// eformer multiply by 1 / factor rounded to float; this divides, as they do uncompiled. For a factor that is not a power of
-/// two the last bit can differ.
+/// `factor` multiplies on growth and divides on overflow; it is rounded to float, as in jmp. Under jax.jit, jmp and eformer
+/// multiply by 1 / factor rounded to float. This policy divides, as they do without jax.jit, so the last bit can differ unless
+/// the factor is a power of two.
 [[nodiscard]] constexpr DynamicLossScale jmp(const double& loss_scale = 32768.0, std::int64_t period = 2000,
                                              const double& factor = 2.0, const double& min_loss_scale = 1.0) {
   detail::check_count("period", period);
@@ -180,7 +179,7 @@ namespace presets {
              static_cast<double>(detail::floor_argument("min_scale", min_scale)));
 }
 
-/// Emily.MixedPrecision.LossScaler (lib/emily/mixed_precision.ex): DynamicLossScale's rule, with `>=` for the interval.
+/// Emily.MixedPrecision.LossScaler (lib/emily/mixed_precision.ex): DynamicLossScale's rule.
 [[nodiscard]] constexpr DynamicLossScale emily(const double& scale = 65536.0, const double& growth_factor = 2.0,
                                                const double& backoff_factor = 0.5, std::int64_t growth_interval = 2000,
                                                const double& min_scale = 1.0) {
@@ -189,9 +188,9 @@ namespace presets {
                                                                      detail::floor_argument("min_scale", min_scale)});
 }
 
-/// flax.training.dynamic_scale.DynamicScale. It grows on the step after `growth_interval` finite ones, so our interval is one
-/// longer. Factors and scale are rounded to float, as in flax under jax.jit; uncompiled, flax forms the product of the first
-/// step in double. A `minimum_scale` of 0 stands for its None. Its largest scale is the largest float, ours 2^126.
+/// flax.training.dynamic_scale.DynamicScale. It grows on the step after `growth_interval` finite ones, so config() has an
+/// interval one longer. Factors and scale are rounded to float, as in flax under jax.jit; without it, flax forms the product of
+/// the first step in double. A `minimum_scale` of 0 is flax's None. The largest scale is 2^126; flax's is the largest float.
 [[nodiscard]] constexpr DynamicLossScale flax(const double& growth_factor = 2.0, const double& backoff_factor = 0.5,
                                               std::int64_t growth_interval = 2000, const double& scale = 65536.0,
                                               const double& minimum_scale = 0x1p-126) {
@@ -205,9 +204,8 @@ namespace presets {
                       detail::floor_argument("minimum_scale", minimum_scale)});
 }
 
-/// keras.optimizers.LossScaleOptimizer of Keras 3 (keras/src/optimizers/loss_scale_optimizer.py), on all of its backends:
-/// doubles after `dynamic_growth_steps` finite steps in a row, halves on every overflow. There is neither a floor nor a
-/// ceiling.
+/// keras.optimizers.LossScaleOptimizer of Keras 3 (keras/src/optimizers/loss_scale_optimizer.py), on all its backends. Doubles
+/// after `dynamic_growth_steps` finite steps in a row and halves on every overflow. There is no floor and no ceiling.
 [[nodiscard]] constexpr DynamicLossScale keras(const double& initial_scale = 0x1p15, std::int64_t dynamic_growth_steps = 2000) {
   detail::check_count("dynamic_growth_steps", dynamic_growth_steps);
   return DynamicLossScale(LossScaleConfig{detail::scale_argument("initial_scale", initial_scale), dynamic_growth_steps, 2.0,
@@ -215,9 +213,9 @@ namespace presets {
 }
 
 /// paddle.amp.GradScaler since 2.5, in dynamic graphs (python/paddle/amp/grad_scaler.py), without its first argument, `enable`.
-/// Every `decr_every_n_nan_or_inf` overflows in a row back off once; up to 2.4 the defaults were paddle(32768.0, 2.0, 0.5,
-/// 1000, 2). Factors are rounded to float, as there. There is neither a floor nor a ceiling; in static graphs Paddle's floor is
-/// 1, and growth to Inf is refused.
+/// Every `decr_every_n_nan_or_inf` overflows in a row back off once. Up to 2.4 the defaults were paddle(32768.0, 2.0, 0.5,
+/// 1000, 2). Factors are rounded to float, as there. There is no floor and no ceiling. (In static graphs Paddle has a floor of
+/// 1 and refuses growth to Inf.)
 [[nodiscard]] constexpr PaddleLossScale paddle(const double& init_loss_scaling = 0x1p16, const double& incr_ratio = 2.0,
                                                const double& decr_ratio = 0.5, std::int64_t incr_every_n_steps = 2000,
                                                std::int32_t decr_every_n_nan_or_inf = 1) {

@@ -11,30 +11,30 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// Whose rule a SpikeGuard follows. Under both a spike is more than `sigmas` standard deviations above the mean, and enters the
-/// window like any other value.
+/// The rule of a SpikeGuard. By both rules a value is a spike if it is more than `sigmas` standard deviations above the mean.
+/// It enters the window like any other value.
 enum class SpikeRule {
-  /// allenai/OLMo-core 2.5, SkipStepOptimizer: mean and deviation (with n - 1) of up to `window` values before this one, from
-  /// the (window / 2)th value on.
+  /// allenai/OLMo-core 2.5, SkipStepOptimizer: mean and deviation (with n - 1) of up to `window` values before this one. The
+  /// first value that can be a spike is the (window / 2)th.
   olmo_core,
-  /// karpathy/llm.c at f1e2ace, outlier_detector.h: mean and deviation (with n) of the last `window` values including this one,
-  /// once there have been `window` before. No z-score is above sqrt(window - 1), so `sigmas` must be smaller.
+  /// karpathy/llm.c at f1e2ace, outlier_detector.h: mean and deviation (with n) of the last `window` values including this one.
+  /// The first `window` values are no spikes. No z-score exceeds sqrt(window - 1), so choose a smaller `sigmas`.
   llm_c
 };
 
-/// Notices a gradient norm, or a loss, far above those of the last steps. An immutable value, as policies are:
+/// Tells whether a gradient norm or a loss is far above those of the last steps. An immutable value, as policies are:
 ///
 ///     const GradientNorm norm = scaler.unscale_and_clip_(optimizer, max_norm);  // the norm before clipping
 ///     if (!guard.is_spike(norm.norm)) scaler.step(optimizer);
 ///     guard = guard.adjust(norm.norm);                                          // spike or not
 ///     scaler.update();
 ///
-/// Inf and NaN are spikes from the first step on, and never enter the window. Pass values whose magnitude is 0 or in [1e-150,
-/// 1e150], because deviations are squared.
+/// Inf and NaN are spikes, also on the first step, and never enter the window. Magnitudes must be 0 or in [1e-150, 1e150],
+/// because deviations are squared.
 class SpikeGuard {
  public:
-  /// The defaults are OLMo-core's; llm.c's window is 128, and its runs used 7 sigmas. Throws std::invalid_argument if `window`
-  /// is not in [8, 65536], or `sigmas` not above 0 and at most 1e6.
+  /// The defaults are OLMo-core's. llm.c's window is 128, and its runs used 7 sigmas. Throws std::invalid_argument if `window`
+  /// is not in [8, 65536], or `sigmas` is not above 0 and at most 1e6.
   explicit SpikeGuard(std::int64_t window = 128, const double& sigmas = 6.0, SpikeRule rule = SpikeRule::olmo_core)
       : window_(window), sigmas_(sigmas), is_llm_c_(rule == SpikeRule::llm_c) {
     detail::check_fields(*this);
@@ -51,9 +51,9 @@ class SpikeGuard {
     if (!detail::is_within(value, -detail::largest_double, detail::largest_double)) return true;
     const auto seen = static_cast<std::int64_t>(values_.size());
     if (seen < (is_llm_c_ ? window_ : window_ / 2 - 1)) return false;
-    const std::size_t first = is_llm_c_ ? 1 : 0;  // under llm.c's rule this value takes the place of the oldest
+    const std::size_t first = is_llm_c_ ? 1 : 0;  // in llm.c this value replaces the oldest
     const auto count = static_cast<double>(seen);
-    double sum = 0.0;  // of differences from this value, so that those of equal values are exactly 0
+    double sum = 0.0;  // of differences from this value: exactly 0 for equal values
     for (std::size_t i = first; i < values_.size(); ++i) sum += value - values_[i];
     const double above = sum / count;
     double squares = is_llm_c_ ? above * above : 0.0;

@@ -6,10 +6,10 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// The settings of a rule that tolerates a share of overflows.
+/// The settings of CerebrasLossScale and FairseqLossScale.
 struct ToleranceConfig {
   LossScaleConfig scale;
-  double overflow_tolerance = 0.0;  ///< share of the steps that may overflow; 0 or more
+  double overflow_tolerance = 0.0;  ///< the share of steps that may overflow; 0 or more
 
   template <class Visit>
   static constexpr void fields(Visit&& visit) {
@@ -17,8 +17,8 @@ struct ToleranceConfig {
   }
 };
 
-/// Grows after more than `growth_interval` steps since the last change, finite or not. An overflow that is tolerated counts
-/// too, and the scale can grow on one. Cerebras' rule (steps_per_increase).
+/// Grows after more than `growth_interval` steps since the last change, finite or not: Cerebras' rule (steps_per_increase). The
+/// scale can grow on an overflow that is tolerated.
 class GrowAfterAllSteps : public detail::StepCounter {
  public:
   static constexpr const char* name = "steps";
@@ -32,9 +32,9 @@ class GrowAfterAllSteps : public detail::StepCounter {
   }
 };
 
-/// Backs off when more than a share of `overflow_tolerance` of the steps since the last change, as the growth piece counts
-/// them, have overflowed. An early overflow is a large share and backs off at once; a late one is tolerated. With
-/// GrowAfterAllSteps this is Cerebras' rule; the share is formed in float, as there.
+/// Backs off when the share of overflows since the last change exceeds `overflow_tolerance`. The growth piece counts the steps.
+/// An overflow soon after the last change is a large share and backs off at once. With GrowAfterAllSteps this is Cerebras'
+/// rule. The share is formed in float, as there.
 class BackOffWhenShareExceedsTolerance {
  public:
   using Config = ToleranceConfig;
@@ -61,9 +61,9 @@ class BackOffWhenShareExceedsTolerance {
   std::int64_t overflows_ = 0;  // since the last change of the scale
 };
 
-/// Backs off on an overflow if at least a share of `overflow_tolerance` of the steps since the scale last changed, including
-/// this one, have overflowed. Growth resets the count of steps, but not that of overflows. fairseq's rule; the share is formed
-/// in double, as there.
+/// fairseq's rule. Backs off on an overflow if overflows / steps is at least `overflow_tolerance`, including this step. The
+/// overflows are those since the last backoff, and the steps those since the last change. The share is formed in double, as in
+/// fairseq.
 class BackOffWhenShareReachesTolerance {
  public:
   using Config = ToleranceConfig;
@@ -88,12 +88,12 @@ class BackOffWhenShareReachesTolerance {
   }
 
  private:
-  std::int64_t steps_ = 0, overflows_ = 0;  // since the last change of the scale, and since the last backoff
+  std::int64_t steps_ = 0, overflows_ = 0;  // since the last change; since the last backoff
 };
 
-/// presets::cerebras_fp16 and presets::cerebras_cbfloat16
+/// The policy of presets::cerebras_fp16 and presets::cerebras_cbfloat16.
 using CerebrasLossScale = BasicDynamicLossScale<GrowAfterAllSteps, BackOffWhenShareExceedsTolerance>;
-/// presets::fairseq
+/// The policy of presets::fairseq.
 using FairseqLossScale = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffWhenShareReachesTolerance>;
 
 HEADROOM_DETAIL_END_NAMESPACE

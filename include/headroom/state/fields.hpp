@@ -12,21 +12,21 @@
 #include <utility>
 #include <vector>
 
-// What a class keeps is listed once, by name, member and, if it has any, bounds. States, checks and equality follow from it:
+// A class lists its members once, each by name, member and optional bounds. States, checks and equality use this list:
 //
 //     template <class Visit>
 //     static constexpr void fields(Visit&& visit) {
 //       visit("hysteresis", &HysteresisConfig::hysteresis, 1, 1000);
-//       visit("rate", &HysteresisConfig::rate, 0x1p-20, 0x1p-3, "in [2^-20, 2^-3]");  // if the message should say it so
+//       visit("rate", &HysteresisConfig::rate, 0x1p-20, 0x1p-3, "in [2^-20, 2^-3]");  // with a text for errors
 //     }
 //
-// A member is a number, a boolean, or a std::vector<double>. If bounds depend on something else, a piece's on its settings,
-// that is a further argument.
+// A member is a number, a boolean, or a std::vector<double>. `fields` takes further arguments if bounds depend on them, such as
+// the settings of a piece.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
-/// The version of what state_dict writes; incremented by a change that an older headroom would misread.
+/// The version of the states that state_dict writes. Increment it with a change that an older headroom would misread.
 inline constexpr std::int64_t state_version = 2;
 
 template <class T, class... Args>
@@ -36,7 +36,7 @@ template <class T, class... Args>
   return same;
 }
 
-/// Throws std::invalid_argument naming the field and its value, or that of one of its numbers, if it is out of bounds.
+/// Throws std::invalid_argument naming the field and its value if a number of it is out of bounds.
 template <class Field>
 constexpr void check_field(const char*, const Field&) {}
 template <class Field, class Low, class High>
@@ -67,12 +67,12 @@ void write_fields(StateDict& state, const T& object, const Args&... args) {
 }
 
 /// Reads the fields of objects from a state. Throws std::invalid_argument naming key and value if one is missing, of another
-/// type, out of bounds or, at the end, not asked for.
+/// type, out of bounds or, in `finish`, unknown.
 class StateReader {
  public:
-  /// Of settings, of which any may be missing.
+  /// Reads settings. Any of them may be missing.
   explicit StateReader(StateDict settings) : rest_(std::move(settings)) {}
-  /// Of a state of this kind. The scale that an AsyncGradScaler had in flight is no policy's, but must be one.
+  /// Reads a state of this kind. Ignores an AsyncGradScaler's "main_scale", which must be a valid scale.
   StateReader(StateDict state, std::string_view kind) : rest_(std::move(state)) {
     if (rest_.empty())
       throw_invalid_argument({"the key 'version' is missing: the state is empty, as that of a disabled scaler is"});
@@ -104,7 +104,7 @@ class StateReader {
     if (all_needed_ || rest_.contains(key)) set(key, take(key), field, bounds...);
   }
 
-  /// Call after the last field: throws if there is an entry that none of them asked for.
+  /// Call after the last field. Throws if an entry has not been read.
   void finish() const {
     for (const StateDict::Entry& entry : rest_) {
       throw_invalid_argument({"the key '", entry.first, "' is unknown; its value is ", to_text(entry.second)});
@@ -126,8 +126,8 @@ class StateReader {
     field = value == StateValue(true);  // or 1
     if (!field && value != StateValue(false)) bad(key, value, "true or false");
   }
-  /// Checked before it is rounded to its type. A whole real number is an integer, too: writers of JSON need not distinguish 2
-  /// from 2.0, and people write 5e2.
+  /// Checks the bounds before it rounds. An integer may also be written as a whole real number, such as 2.0 by a writer of
+  /// JSON, or 5e2.
   template <class Number, class... Bounds>
   void set(const char* key, const StateValue& value, Number& field, const Bounds&... bounds) const {
     using Limits = std::numeric_limits<Number>;
@@ -157,7 +157,7 @@ class StateReader {
     return is_within(value, -0x1p62, 0x1p62) && static_cast<double>(static_cast<std::int64_t>(value)) == value;
   }
 
-  StateDict rest_;  // what has not been read yet
+  StateDict rest_;  // entries that have not been read
   bool all_needed_ = false;
 };
 

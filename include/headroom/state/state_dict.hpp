@@ -24,7 +24,7 @@ namespace detail {
 /// A value as text, the same in files and in messages: see state/text.hpp.
 [[nodiscard]] inline std::string to_text(const StateValue& value);
 
-/// Not a character, which would become a number where a text is meant.
+/// Excludes characters, which would become numbers instead of texts.
 template <class T>
 inline constexpr bool is_state_integer =
     std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> && !std::is_same_v<T, wchar_t> &&
@@ -42,7 +42,7 @@ class StateValue {
       detail::throw_invalid_argument({std::to_string(value), " is too large for a StateValue"});
     }
   }
-  template <class Flag, std::enable_if_t<std::is_same_v<Flag, bool>, int> = 0>  // no pointer becomes one
+  template <class Flag, std::enable_if_t<std::is_same_v<Flag, bool>, int> = 0>  // excludes pointers
   StateValue(Flag value) : kind_(Kind::boolean), integer_(value ? 1 : 0) {}
   StateValue(float value) : kind_(Kind::real), real_(static_cast<double>(value)) {}
   StateValue(double value) : kind_(Kind::real), real_(value) {}
@@ -58,7 +58,7 @@ class StateValue {
   [[nodiscard]] bool is_boolean() const noexcept { return kind_ == Kind::boolean; }
   [[nodiscard]] bool is_list() const noexcept { return kind_ == Kind::list; }
 
-  /// The integer. Throws std::invalid_argument saying what the value is if it is of another kind; so do the others.
+  /// The integer. This and the next four throw std::invalid_argument naming the value if it is of another kind.
   [[nodiscard]] std::int64_t integer() const { return expect(Kind::integer, "a whole number"), integer_; }
   /// A reference into this value.
   [[nodiscard]] const double& real() const { return expect(Kind::real, "a real number"), real_; }
@@ -66,12 +66,12 @@ class StateValue {
   [[nodiscard]] bool boolean() const { return expect(Kind::boolean, "true or false"), integer_ != 0; }
   [[nodiscard]] const std::vector<double>& list() const { return expect(Kind::list, "a list of numbers"), list_; }
 
-  /// Equal if their texts are, or as true and 1 are: 1 differs from 1.0, 0.0 from -0.0, and a NaN equals itself.
+  /// Compares the texts, except that true equals 1. So 1 differs from 1.0, 0.0 from -0.0, and a NaN equals itself.
   friend bool operator==(const StateValue& a, const StateValue& b) { return a.compared() == b.compared(); }
   friend bool operator!=(const StateValue& a, const StateValue& b) { return !(a == b); }
 
  private:
-  // Not a std::variant: including that costs a policy by itself a third of its compile time.
+  // Not a std::variant, whose header takes a third of the time to compile a policy.
   enum class Kind : unsigned char { integer, real, text, boolean, list };
 
   [[nodiscard]] std::string compared() const { return is_boolean() ? std::to_string(integer_) : detail::to_text(*this); }
@@ -89,8 +89,8 @@ class StateValue {
 
 namespace detail {
 
-/// With a point or an exponent in it, which tells 500.0 from the integer 500. Subnormal numbers may lose
-/// digits on a processor that flushes them.
+/// Has a point or an exponent, which distinguishes 500.0 from the integer 500. Subnormal numbers may lose digits if the CPU
+/// flushes them.
 [[nodiscard]] inline std::string real_text(const double& value) {
   std::string text = to_text(value);
   return text.find_first_of(".en") == std::string::npos ? text += ".0" : text;
@@ -122,8 +122,8 @@ inline std::string to_text(const StateValue& value) {
 
 }  // namespace detail
 
-/// The state of a policy or a scaler: keys and values, in the order in which they were added. No file format is assumed:
-/// iterate over it and write the pairs to your own; state/text.hpp turns it into text, adapters/nlohmann_json.hpp into JSON.
+/// The state of a policy or a scaler: keys and values in the order in which they were added. Iterate over the pairs to write
+/// them to a file. state/text.hpp converts it to text, adapters/nlohmann_json.hpp to JSON.
 class StateDict {
  public:
   using Entry = std::pair<std::string, StateValue>;
@@ -141,14 +141,14 @@ class StateDict {
     }
     set(key, std::move(value));
   }
-  /// The value of a key, which is added with the value 0 if it does not exist.
+  /// The value of a key. Adds a key that does not exist, with the value 0.
   StateValue& operator[](std::string_view key) {
     const std::size_t i = position(key);
     if (i == size()) entries_.push_back({std::string(key), StateValue()});
     return entries_[i].second;
   }
   void set(std::string_view key, StateValue value) { (*this)[key] = std::move(value); }
-  /// Whether there was such a key.
+  /// Returns whether the key existed.
   bool erase(std::string_view key) {
     std::size_t i = position(key);
     if (i == size()) return false;
@@ -180,7 +180,7 @@ class StateDict {
   friend bool operator!=(const StateDict& a, const StateDict& b) { return !(a == b); }
 
  private:
-  /// The size if there is no such key.
+  /// The index of the key; size() if it does not exist.
   [[nodiscard]] std::size_t position(std::string_view key) const noexcept {
     std::size_t i = 0;
     while (i < size() && entries_[i].first != key) ++i;
@@ -193,7 +193,7 @@ class StateDict {
 namespace detail {
 
 inline constexpr std::uint64_t first_digest = 0xcbf29ce484222325;
-/// FNV-1a, a word at a time, and shifted so that high bits reach the low ones.
+/// FNV-1a over words, with a shift so that high bits affect the low ones.
 [[nodiscard]] constexpr std::uint64_t digest_with(std::uint64_t digest, std::uint64_t word) noexcept {
   digest = (digest ^ word) * 0x100000001b3;
   return digest ^ (digest >> 32U);
@@ -205,7 +205,7 @@ inline constexpr std::uint64_t first_digest = 0xcbf29ce484222325;
 
 }  // namespace detail
 
-/// A hash of keys and values, the same on every machine, by which ranks compare their states: see GradScaler::set_reducer. Not
+/// A hash of keys and values, equal on all machines. Ranks compare their states by it: see GradScaler::set_reducer. It is not
 /// cryptographic.
 [[nodiscard]] inline std::uint64_t digest(const StateDict& state) {
   std::uint64_t result = detail::first_digest;
@@ -224,7 +224,7 @@ template <class Policy>
 using state_digest_t = decltype(std::uint64_t{std::declval<const Policy&>().state_digest()});
 template <class Policy>
 using state_dict_t = decltype(std::declval<const Policy&>().state_dict());
-/// What ranks compare of their policies.
+/// The digest by which ranks compare their policies.
 template <class Policy>
 [[nodiscard]] std::uint64_t state_digest(const Policy& policy) {
   if constexpr (is_detected_v<state_digest_t, Policy>) {

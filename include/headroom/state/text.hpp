@@ -18,8 +18,8 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 namespace detail {
 
-/// Reads all of `word` as a double, the nearest there is, decimal or hexadecimal: 0x1.8p-4. False if it is none, or out of
-/// range. (Not by from_chars, which libc++ before 20 has for integers only.)
+/// Reads all of `word` as the nearest double. It may be decimal or hexadecimal (0x1.8p-4). False if it is no number or out of
+/// range. Does not use from_chars, which libc++ before 20 has for integers only.
 [[nodiscard]] inline bool read_double(std::string word, double& value) {
   const bool is_named = word.find('n') != std::string::npos;  // inf and nan
   const auto point = word.find('.');
@@ -30,12 +30,12 @@ namespace detail {
 }
 
 [[nodiscard]] constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-/// What needs no quotes in a key.
+/// The characters that need no quotes in a key.
 [[nodiscard]] constexpr bool is_key_char(char c) noexcept {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' || c == '-' || c == '/';
 }
 
-/// Reads what to_text writes, also after people have edited it.
+/// Reads the output of to_text, edited or not.
 class TextReader {
  public:
   explicit TextReader(std::string_view text) : text_(text) {}
@@ -67,7 +67,7 @@ class TextReader {
     skip_spaces();
     return rest_.empty() || rest_.front() == '#';
   }
-  /// After spaces.
+  /// Skips spaces first.
   bool take(char c) {
     skip_spaces();
     const bool is_there = !rest_.empty() && rest_.front() == c;
@@ -91,7 +91,7 @@ class TextReader {
     rest_.remove_prefix(1);
     return text;
   }
-  /// \" or \\ or \x1f; stops at its last character.
+  /// Reads \", \\ or \x1f, and stops at its last character.
   char read_escape() {
     rest_.remove_prefix(1);
     if (!rest_.empty() && (rest_.front() == '"' || rest_.front() == '\\')) return rest_.front();
@@ -122,7 +122,7 @@ class TextReader {
     }
     return list;
   }
-  /// Digits alone are an integer, anything else the nearest double.
+  /// Digits alone are an integer. Anything else is the nearest double.
   StateValue read_number(std::string_view word) {
     const std::string_view digits = word.substr(!word.empty() && word.front() == '-' ? 1 : 0);
     const char* const end = word.data() + word.size();
@@ -149,8 +149,8 @@ class TextReader {
 
 }  // namespace detail
 
-/// A state as text: one line "key = value" per entry, exact for every number and independent of the locale. NaNs lose their
-/// payload.
+/// A state as text: one line "key = value" per entry. Numbers are exact, except that NaNs lose their payload. Independent of
+/// the locale.
 [[nodiscard]] inline std::string to_text(const StateDict& dict) {
   std::string text;
   for (const auto& [key, value] : dict) {
@@ -161,8 +161,8 @@ class TextReader {
   return text;
 }
 
-/// The state written in `text`. Empty lines and anything after a '#' outside quotes are ignored; a number without point and
-/// exponent is an integer. Throws std::invalid_argument naming the line and what is wrong with it.
+/// The state in `text`. Ignores empty lines and anything after a '#' outside quotes. A number without a point and an exponent
+/// is an integer. Throws std::invalid_argument naming the line and what is wrong with it.
 [[nodiscard]] inline StateDict from_text(std::string_view text) { return detail::TextReader(text).read(); }
 
 HEADROOM_DETAIL_END_NAMESPACE

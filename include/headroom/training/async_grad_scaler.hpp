@@ -24,8 +24,8 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 struct AsyncGradScalerConfig {
   bool enabled = true;
-  /// While one iteration is found to have overflowed, the next is already in flight with the same scale and overflows as well.
-  /// False: the scale backs off once. True: twice, as in RoundPipe.
+  /// When an overflow is found, the next iteration has already begun with the same scale and overflows too. False: the scale
+  /// backs off once. True: twice, as in RoundPipe.
   bool backs_off_twice = false;
 };
 
@@ -35,18 +35,18 @@ struct AsyncGradScalerConfig {
 ///     headroom::AsyncGradScaler<> scaler;  // a backward by hand starts from scaler.scale(1.0F)
 ///     for (int k = 0; …; ++k) {
 ///       backward(weights, scaler.scale(loss), gradients[k % 2]);         // the weights after step k - 2
-///       scaler.submit_gradients(optimizer, std::ref(gradients[k % 2]));  // unscale, check and step over there
-///       scaler.update();                                                 // waits for iteration k - 1, no longer
+///       scaler.submit_gradients(optimizer, std::ref(gradients[k % 2]));  // unscales, checks and steps in the other thread
+///       scaler.update();                                                 // waits for iteration k - 1
 ///     }
 ///     scaler.synchronize();
 ///
-/// What is submitted, and what a step changes, belongs to the other thread until two more calls of `update`, or one of
-/// `synchronize`, have returned. So keep two sets of gradients, and weights that step k - 1 may write while those of step k - 2
-/// are read: see examples/async_optimizer.cpp. RoundPipe's GradScaler has the same interface and timing.
+/// Do not touch submitted gradients, or weights that a step changes, until `update` has returned twice more or `synchronize`
+/// once. So keep two sets of gradients, and two sets of weights: step k - 1 writes one while forward reads that of step k - 2.
+/// See examples/async_optimizer.cpp. RoundPipe's GradScaler has the same interface and timing.
 ///
-/// An exception thrown in the other thread is rethrown by the future of its step, and by the next `update`, `synchronize` or
-/// other call here that waits for it; work queued behind it is dropped, and an iteration begins. Make all calls from one
-/// thread, and none from an optimizer's step. Reducers and other callbacks run in the other thread.
+/// The future of a step rethrows what the step throws. So does the next `update`, `synchronize` or other call that waits for
+/// it; it drops the work queued behind the error and begins an iteration. Make all calls from one thread, and none from an
+/// optimizer's step. Reducers and other callbacks run in the other thread.
 template <class Policy = DynamicLossScale>
 class AsyncGradScaler {
  public:
@@ -61,15 +61,15 @@ class AsyncGradScaler {
     thread_.join();
   }
 
-  /// The outputs times the scale of this iteration: see GradScaler::scale.
+  /// The outputs, usually the loss, times the scale of this iteration: see GradScaler::scale.
   template <class Tree>
   [[nodiscard]] auto scale(Tree&& outputs) {
     has_scaled_ = is_enabled();
     return headroom::scale(std::forward<Tree>(outputs), static_cast<double>(get_scale()));
   }
 
-  /// Has the other thread do `step(optimizer, args...)` of a GradScaler, with copies of `args`; by std::ref they are not
-  /// copied. Returns a future of its StepResult, which may be ignored. Once per optimizer and iteration.
+  /// Has the other thread call GradScaler::step(optimizer, args...) with copies of `args`; std::ref avoids a copy. Returns a
+  /// future of the StepResult, which you may ignore. Once per optimizer and iteration.
   template <class Optimizer, class... Args>
   auto submit(Optimizer& optimizer, Args... args) {
     const auto step = [this, &optimizer](auto&&... each) {
@@ -77,7 +77,7 @@ class AsyncGradScaler {
     };
     return submit_step(std::addressof(optimizer), step, std::move(args)...);
   }
-  /// The same with gradients of the caller's: a tree, or a std::ref to one, that is moved or copied to the other thread.
+  /// The same with your own tree of gradients. A tree is moved or copied to the other thread; a std::ref to one is not.
   /// Unscales it as GradScaler::step_gradients does, and calls `optimizer.step(gradients, args...)`.
   template <class Optimizer, class Tree, class... Args>
   auto submit_gradients(Optimizer& optimizer, Tree gradients, Args... args) {
@@ -89,9 +89,9 @@ class AsyncGradScaler {
     return submit_step(std::addressof(optimizer), step, std::move(gradients), std::move(args)...);
   }
 
-  /// Ends the iteration: waits for the previous one, whose scale the next one gets, and has the other thread adjust the policy
-  /// when it is done with this one. If not `is_async`, waits for this one as well, and the next one gets its scale. Throws
-  /// std::logic_error if nothing has been submitted, and what was thrown in the other thread.
+  /// Ends the iteration. Waits for the previous one, whose scale the next one gets. The other thread adjusts the policy when it
+  /// has finished this one. If not `is_async`, waits for this one too, and the next one gets its scale. Throws std::logic_error
+  /// if nothing has been submitted, and rethrows errors of the other thread.
   void update(bool is_async = true) {
     if (is_enabled() && submitted_.empty()) {
       detail::throw_logic_error({"update: nothing has been submitted since the last update; call submit(optimizer) first"});
@@ -100,7 +100,7 @@ class AsyncGradScaler {
     start_iteration();
     updated_ = enqueue([this] {
       const std::optional<GradientReport> all = scaler_.report_of_all();
-      // The policy has answered an overflow already if it has lowered its scale since that of the losses.
+      // If the policy's scale is below that of the losses, it has already backed off for this overflow.
       const bool is_answered = !config_.backs_off_twice && scaler_.gradient_scale() > scaler_.get_scale();
       if (!all || (!all->finite && is_answered)) scaler_.abandon();
       scaler_.update();
@@ -108,30 +108,30 @@ class AsyncGradScaler {
     });
     if (!is_async) wait_for_update();
   }
-  /// Not update(new_scale): `configure` sets a scale.
+  /// To set a scale use `configure`.
   template <class T, std::enable_if_t<!std::is_same_v<T, bool>, int> = 0>
   void update(T) = delete;
 
-  /// Waits until the other thread has done everything. The next iteration has the scale decided last; so does this one, unless
-  /// a `scale` or `submit` has begun it.
+  /// Waits until the other thread has finished all work. The next iteration gets the latest scale. So does this one, unless
+  /// `scale` or `submit` has begun it.
   void synchronize() {
     wait_until_idle();
     if (!submitted_.empty() || has_scaled_) return;
     main_scale_ = decided_.loss_scale();
-    scaler_.is_new_policy_ = false;  // one that `configure` has set knows this iteration
+    scaler_.is_new_policy_ = false;  // this iteration may adjust a policy that `configure` has set
   }
 
   /// The scale of this iteration; 1 if disabled.
   [[nodiscard]] float get_scale() const noexcept { return is_enabled() ? main_scale_ : 1.0F; }
   [[nodiscard]] bool is_enabled() const noexcept { return scaler_.is_enabled(); }
-  /// As the last update that this thread has waited for left it; with `up_to_date`, waits for everything.
+  /// The policy after the last update that this thread has waited for. With `up_to_date`, waits for all work.
   [[nodiscard]] const Policy& policy(bool up_to_date = false) {
     if (up_to_date) wait_until_idle();
     return decided_;
   }
-  /// Calls f(GradScaler<Policy>&) in the other thread, after what has been submitted: set_growth_factor, set_reducer,
-  /// set_on_floor, update(new_scale), … A scale or policy that is set there is for the losses after two more calls of `update`,
-  /// or after a `synchronize` if no loss has been scaled since the last `update`.
+  /// Calls f(GradScaler<Policy>&) in the other thread after the work submitted so far, for set_reducer, update(new_scale) and
+  /// other members. Losses get a scale or policy that `f` sets after two more calls of `update`, or after a `synchronize` if no
+  /// loss has been scaled since the last `update`.
   template <class F>
   void configure(F f) {
     (void)enqueue([this, f = std::move(f), scale = get_scale()]() mutable {
@@ -140,7 +140,8 @@ class AsyncGradScaler {
     });
   }
 
-  /// As of a GradScaler, up to date, with the scale of this iteration as "main_scale". Call `update` before.
+  /// A GradScaler's state after all submitted work, and this iteration's scale as "main_scale". Throws std::logic_error if
+  /// something has been submitted since the last `update`.
   [[nodiscard]] StateDict state_dict() {
     if (!submitted_.empty()) detail::throw_logic_error({"state_dict: call update before"});
     wait_until_idle();
@@ -148,7 +149,8 @@ class AsyncGradScaler {
     if (is_enabled()) state.add("main_scale", main_scale_);
     return state;
   }
-  /// Begins an iteration from such a state, or a GradScaler's. Throws as that does, and then changes nothing.
+  /// Begins an iteration from such a state, or from a GradScaler's. Throws as GradScaler::load_state_dict does, and then
+  /// changes nothing.
   void load_state_dict(StateDict state) {
     if (!is_enabled()) return;
     float main_scale = 0.0F;  // none
@@ -187,23 +189,23 @@ class AsyncGradScaler {
     try {
       if (updated_.valid()) decided_ = updated_.get();
     } catch (...) {
-      wait_until_idle();  // throws it
+      wait_until_idle();  // rethrows the error
     }
 #else
     if (updated_.valid()) decided_ = updated_.get();
 #endif
     main_scale_ = decided_.loss_scale();
   }
-  /// From here on scaler_ belongs to this thread, until something is pushed.
+  /// Afterwards this thread may use scaler_ until it pushes work.
   void wait_until_idle() {
     const std::exception_ptr error = push([this] { return std::exchange(error_, nullptr); }).get();
     decided_ = scaler_.policy();
     if (!error) return;
     restart();
-    if (!has_scaled_) main_scale_ = decided_.loss_scale();  // otherwise a loss has this scale
+    if (!has_scaled_) main_scale_ = decided_.loss_scale();  // a scaled loss keeps its scale
     std::rethrow_exception(error);
   }
-  /// Begins anew with the policy as it is. The other thread is idle.
+  /// Begins an iteration with the current policy. The other thread must be idle.
   void restart() {
     scaler_.abandon();
     decided_ = scaler_.policy();
@@ -225,7 +227,7 @@ class AsyncGradScaler {
     changed_.notify_one();
     return result;
   }
-  /// The same, but work behind an error is not done.
+  /// The same, but skips the work if earlier work has thrown.
   template <class Work>
   auto enqueue(Work work) {
     return push([this, work = std::move(work)]() mutable {
@@ -257,21 +259,21 @@ class AsyncGradScaler {
   AsyncGradScalerConfig config_;
   bool has_scaled_ = false, needs_scale_ = false;  // as in GradScaler
   float main_scale_;                               // of the iteration
-  std::vector<const void*> submitted_;             // optimizers, in the iteration
-  std::future<Policy> updated_;                    // by the update that is not waited for yet
-  Policy decided_;                                 // as far as this thread knows
+  std::vector<const void*> submitted_;             // the iteration's optimizers
+  std::future<Policy> updated_;                    // of the last update, if this thread has not waited for it
+  Policy decided_;                                 // the latest that this thread has received
 
   // Of the other thread, unless it is idle.
   GradScaler<Policy> scaler_;
   std::exception_ptr error_;
   bool is_ending_ = false;
 
-  // Of both.
+  // Of both threads.
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::packaged_task<void()>> jobs_;
 
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // declared last, because it uses the members above
 };
 
 HEADROOM_DETAIL_END_NAMESPACE

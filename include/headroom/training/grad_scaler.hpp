@@ -23,7 +23,7 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// What GradScaler::step did. `value` is what the optimizer's own step returned; it is empty if the step was skipped.
+/// What GradScaler::step did. `value` is the result of the optimizer's own step, or empty if the step was skipped.
 template <class Value>
 struct StepResult;
 template <>
@@ -31,11 +31,11 @@ struct StepResult<void> {
   bool skipped = false;     ///< reason != SkipReason::none
   GradientReport report{};  ///< of the unscaled gradients, on all ranks
   SkipReason reason = SkipReason::none;
-  /// After an overflow: the first Inf or NaN in the gradients as the optimizer has them, and how many there are. One more pass
-  /// finds it, so finite steps pay nothing. Empty if there is none here, but on another rank or only in the norm, and if
-  /// optimizer_traits has passes of its own but no find_nonfinite.
+  /// After an overflow: the first Inf or NaN in the optimizer's gradients, and the counts of both. Costs one more pass, and
+  /// nothing on finite steps. Empty if this rank's gradients have none (it is on another rank, or only the norm overflowed), or
+  /// if optimizer_traits has its own passes without find_nonfinite.
   std::optional<NonFinite> nonfinite{};
-  float loss_scale = 1.0F;  ///< what the gradients were divided by; 1 if the scaler is disabled
+  float loss_scale = 1.0F;  ///< the divisor of the gradients; 1 if the scaler is disabled
 };
 template <class Value>
 struct StepResult : StepResult<void> {
@@ -68,25 +68,25 @@ class GradScaler {
 
  public:
   GradScaler() : GradScaler(Policy()) {}
-  /// If not `enabled`, losses are not scaled, gradients are not checked, and every step is taken.
+  /// If not `enabled`, the scale is 1, gradients are not checked, and every step is taken.
   explicit GradScaler(const Policy& policy, bool enabled = true) : policy_(policy), enabled_(enabled) {}
-  /// The arguments, defaults and rule of torch.amp.GradScaler: no floor, and no growth to Inf. For policies that are configured
-  /// by a LossScaleConfig. Throws std::invalid_argument if an argument is out of range.
+  /// The arguments, defaults and rule of torch.amp.GradScaler: no floor, and no growth to Inf. The policy must be constructible
+  /// from a LossScaleConfig. Throws std::invalid_argument if an argument is out of range.
   template <class P = Policy, std::enable_if_t<std::is_constructible_v<P, const LossScaleConfig&>, int> = 0>
   explicit GradScaler(const double& init_scale, const double& growth_factor = 2.0, const double& backoff_factor = 0.5,
                       std::int64_t growth_interval = 2000, bool enabled = true)
       : GradScaler(P(detail::torch_config("init_scale", init_scale, growth_factor, backoff_factor, growth_interval)), enabled) {
   }
-  /// GradScaler(true) would be a scale of 1; `enabled` is the last argument.
+  /// GradScaler(true) would mean a scale of 1. `enabled` is the last argument.
   template <class T, std::enable_if_t<std::is_same_v<T, bool>, int> = 0>
   explicit GradScaler(T enabled) = delete;
 
-  /// Returns the outputs (usually the loss; any tree) times the scale, as headroom::scale does.
+  /// The outputs, usually the loss, times the scale: see headroom::scale. Takes any tree.
   template <class Tree>
   [[nodiscard]] auto scale(Tree&& outputs) {
     using Result = decltype(headroom::scale(std::forward<Tree>(outputs), 1.0));
     if constexpr (detail::has_dynamic_node_v<Tree> && std::is_same_v<Result, detail::bare<Tree>>) {
-      if (!enabled_) return Result(std::forward<Tree>(outputs));  // the library has nothing to record
+      if (!enabled_) return Result(std::forward<Tree>(outputs));  // adds no node to the library's autograd graph
     }
     iteration_scale_ = gradient_scale();
     has_scaled_ = enabled_;
@@ -94,8 +94,8 @@ class GradScaler {
     return headroom::scale(executor_, std::forward<Tree>(outputs), static_cast<double>(iteration_scale_));
   }
 
-  /// Unscales the gradients of an optimizer, so that you can look at them or change them before `step`, which otherwise does
-  /// it itself. What is found counts at `update`, even if `step` is not called.
+  /// Unscales the gradients of an optimizer in place, so that you can read or change them before `step`. `update` takes the
+  /// report into account, even without a `step`.
   template <class Optimizer>
   GradientReport unscale_(Optimizer& optimizer) {
     using F = Facts<Optimizer>;
@@ -107,8 +107,8 @@ class GradScaler {
     typename F::template Passes<false> passes(executor_, gradients, F::writes);
     return state_of(std::addressof(optimizer), passes, F::how()).found;
   }
-  /// Unscales the gradients and clips them to an L2 norm of at most `max_norm`. Returns the norm before clipping. Those of a
-  /// deferred optimizer are clipped by its GradientFactor. Throws std::invalid_argument if max_norm is negative or NaN.
+  /// Unscales the gradients and clips them to an L2 norm of at most `max_norm`. Returns the norm before clipping. The
+  /// GradientFactor clips those of a deferred optimizer. Throws std::invalid_argument if max_norm is negative or NaN.
   template <class Optimizer>
   GradientNorm unscale_and_clip_(Optimizer& optimizer, const double& max_norm) {
     using F = Facts<Optimizer>;
@@ -125,9 +125,9 @@ class GradScaler {
     return state.found;
   }
 
-  /// Unscales the gradients unless `unscale_` has, and calls the optimizer's `step(args...)` unless they overflowed. What the
-  /// optimizer throws is passed on and counts as its step. An optimizer without gradients (no leaf in its tree) is skipped and
-  /// leaves the policy alone; with a reducer it steps when the other ranks do.
+  /// Unscales the gradients unless `unscale_` has, and calls the optimizer's `step(args...)` unless they overflowed. Passes on
+  /// what the optimizer throws; the step counts. An optimizer without gradients (no leaf in its tree) is skipped and does not
+  /// affect the policy; with a reducer it steps when the other ranks do.
   template <class Optimizer, class... Args>
   auto step(Optimizer&& optimizer, Args&&... args) {
     using O = std::remove_reference_t<Optimizer>;
@@ -153,9 +153,9 @@ class GradScaler {
     });
   }
 
-  /// Unscales a tree of gradients and calls `f(gradients)` unless they overflowed: for a lambda, the update function of a
-  /// library, an optimizer without traits. A tree of floats and doubles is unscaled in place; if it is const, `f` gets a new
-  /// one. For other trees `f` gets a new tree of floats. The tree is not remembered: call this once per tree and iteration.
+  /// Unscales a tree of gradients and calls `f(gradients)` unless they overflowed. `f` can be a lambda that calls an optimizer
+  /// without traits. Trees of floats and doubles are unscaled in place; if they are const, `f` gets a new one. For other trees
+  /// `f` gets a new tree of floats. The tree is not remembered: call this once per tree and iteration.
   template <class Tree, class F>
   auto step_gradients(Tree&& gradients, F&& f) {
     detail::OptimizerState* state = nullptr;
@@ -178,8 +178,8 @@ class GradScaler {
     }
   }
 
-  /// Ends the iteration: adjusts the policy once, by what was found in the gradients of all optimizers together. Directly after
-  /// `abandon`, or a load_state_dict that has abandoned an iteration, it does nothing.
+  /// Ends the iteration: adjusts the policy once, by the gradients of all optimizers together. Does nothing directly after
+  /// `abandon`, or after a load_state_dict that has abandoned an iteration.
   void update() {
     if (!enabled_) return;
     if (states_.empty() && !is_abandoned_) {
@@ -193,11 +193,11 @@ class GradScaler {
     if (adjusts) policy_ = policy_.adjust(*all);
     end_iteration(false);
     if (!adjusts || all->finite || !on_floor_) return;
-    const auto on_floor = on_floor_;  // it may set another
+    const auto on_floor = on_floor_;  // a copy, because the callback may replace itself
     on_floor(policy_, used);
   }
-  /// Sets the scale instead of adjusting it, and ends the iteration if an optimizer has been unscaled in it; otherwise the
-  /// iteration keeps the scale of its losses. Throws std::invalid_argument if the policy cannot have this scale.
+  /// Sets the scale instead of adjusting it. Ends the iteration if an optimizer has been unscaled in it; if none has, losses
+  /// that were scaled keep their scale. Throws std::invalid_argument if the policy cannot have this scale.
   void update(const float& new_scale) {
     if (!enabled_) return;
     policy_ = policy_.with_loss_scale(new_scale);
@@ -206,7 +206,7 @@ class GradScaler {
   /// Ends the iteration without a decision, for example after an exception. Clear the gradients before the next backward.
   void abandon() noexcept { end_iteration(true); }
 
-  /// The scale of the policy, which the losses of the next iteration get; 1 if disabled.
+  /// The scale of the next iteration's losses; 1 if disabled.
   [[nodiscard]] float get_scale() const { return enabled_ ? policy_.loss_scale() : 1.0F; }
   [[nodiscard]] bool is_enabled() const noexcept { return enabled_; }
   [[nodiscard]] const Policy& policy() const noexcept { return policy_; }
@@ -224,33 +224,33 @@ class GradScaler {
   void set_backoff_factor(const double& factor) { set(&LossScaleConfig::backoff_factor, factor); }
   void set_growth_interval(std::int64_t interval) { set(&LossScaleConfig::growth_interval, interval); }
 
-  /// The policy's state; empty if disabled. Save it after `update`: it has nothing of an iteration in progress.
+  /// The policy's state; empty if disabled. Save it after `update`, because it leaves out an iteration in progress.
   [[nodiscard]] StateDict state_dict() const { return enabled_ ? policy_.state_dict() : StateDict(); }
-  /// Continues with the policy of this state, and abandons the iteration in progress. Does nothing if disabled. Throws
-  /// std::invalid_argument as Policy::from_state_dict does, and then changes nothing.
+  /// Continues from this state and abandons the iteration in progress. Does nothing if disabled. Throws std::invalid_argument
+  /// as Policy::from_state_dict does, and then changes nothing.
   void load_state_dict(const StateDict& state) {
     if (!enabled_) return;
     policy_ = Policy::from_state_dict(state);
     end_iteration(is_abandoned_ || !states_.empty());
   }
 
-  /// `reducer(sums)` gets the GradientSums of each optimizer's unscaled gradients on this rank and returns those over all
-  /// ranks, before anything is decided. Ranks must unscale or step the same optimizers in the same order. If the reducer
+  /// `reducer(sums)` gets the GradientSums of one optimizer's unscaled gradients on this rank and returns those over all ranks.
+  /// It is called once per optimizer and iteration. Ranks must unscale or step the same optimizers in the same order. If it
   /// throws, the gradients count as an overflow until the iteration ends. nullptr removes it.
   void set_reducer(std::function<GradientSums(const GradientSums&)> reducer) {
     reducer_ = nullptr;
     if (reducer) reducer_ = [reducer = std::move(reducer)](const GradientSums& here, auto&&...) { return reducer(here); };
   }
-  /// A reducer with a second parameter gets a digest that is equal on ranks in step: of the policy, the scale, max_norm, and
-  /// how many optimizers the iteration has had.
+  /// A reducer with a second parameter gets a digest of the policy, the scale, max_norm, and the number of optimizers so far in
+  /// the iteration. It is equal on ranks that are in step.
   template <class Reducer, std::enable_if_t<std::is_invocable_v<Reducer&, const GradientSums&, std::uint64_t>, int> = 0>
   void set_reducer(Reducer reducer) {
     reducer_ = [reducer = std::move(reducer)](const GradientSums& here, const Policy& policy, std::uint64_t digest) mutable {
       return reducer(here, detail::digest_with(digest, detail::state_digest(policy)));
     };
   }
-  /// `on_floor(policy)` is called at the end of `update` after an overflow at the policy's min_scale: the scale cannot fall
-  /// further, so something else is wrong. It may throw. Without it training continues, as in torch.
+  /// Calls `on_floor(policy)` at the end of `update` after an overflow at the policy's min_scale. The scale cannot fall
+  /// further, so something else is wrong. The callback may throw. Without it training continues, as in torch.
   void set_on_floor(std::function<void(const Policy&)> on_floor) {
     on_floor_ = [on_floor = std::move(on_floor)](const Policy& policy, float used) {
       if constexpr (detail::is_detected_v<has_config_t, Policy>) {
@@ -272,7 +272,7 @@ class GradScaler {
   template <class Optimizer>
   using Facts = detail::OptimizerFacts<Optimizer, std::is_same_v<Policy, NoOpLossScale>>;
 
-  /// The scale of the gradients of this iteration.
+  /// The scale of this iteration's gradients.
   [[nodiscard]] float gradient_scale() const { return iteration_scale_ > 0.0F ? iteration_scale_ : get_scale(); }
   [[nodiscard]] std::optional<GradientReport> report_of_all() const {
     std::optional<GradientReport> all;
@@ -289,7 +289,7 @@ class GradScaler {
     states_.clear();
   }
 
-  /// The state of an optimizer that has been unscaled, or is unscaled now. `optimizer`: its address, or null.
+  /// The state of the optimizer at this address (null: it is not remembered). Unscales its gradients unless that has been done.
   template <class Passes>
   detail::OptimizerState& state_of(const void* optimizer, Passes& passes, const How& how) {
     const detail::GradientsSeen& seen = passes.seen;
@@ -316,7 +316,7 @@ class GradScaler {
     unscale(state, passes, how);
     return state;
   }
-  /// The gradients count as an overflow until `decide` has returned, and if a pass or the reducer throws.
+  /// Until `decide` returns, or if a pass or the reducer throws, the gradients count as an overflow.
   detail::OptimizerState& add_state(const void* optimizer, const detail::GradientsSeen& seen) {
     if (needs_scale_ && !has_scaled_ && seen.has_elements) {
       detail::throw_logic_error(
@@ -333,10 +333,10 @@ class GradScaler {
   template <class Passes>
   void unscale(detail::OptimizerState& state, Passes& passes, const How& how) {
     const float scale = gradient_scale();
-    double divisor = static_cast<double>(scale);  // of gradients as they are
+    double divisor = static_cast<double>(scale);  // of the gradients as they are now
     GradientNorm here;
-    // To clip, they are measured first, and then multiplied once. But below a scale of 1 they may overflow when they are
-    // unscaled, which has to be known before they are clipped.
+    // With clipping, the gradients are measured first and then multiplied once. At a scale below 1 unscaling may overflow, so
+    // they are unscaled first.
     if (!how.is_deferred && (Passes::clips ? scale < 1.0F : scale != 1.0F)) {
       static_cast<GradientReport&>(here) = passes.unscale(scale);
       divisor = 1.0;
@@ -366,7 +366,7 @@ class GradScaler {
     return detail::norm_of_all(here, reducer_(sums, policy_, digest));
   }
 
-  /// Calls the optimizer unless there is a reason not to. `state` is null if the scaler is disabled.
+  /// Calls the optimizer unless `state` has a reason to skip. `state` is null if the scaler is disabled.
   template <class Traits, class Tree, class Call>
   auto take(detail::OptimizerState* state, Tree& gradients, const Call& call) const {
     using Value = std::decay_t<decltype(call())>;
@@ -376,7 +376,7 @@ class GradScaler {
       result.loss_scale = gradient_scale();
       result.report = state->found;
       result.reason = state->reason;
-      // They may have been set to none after `unscale_`, to sit the step out.
+      // The caller may have removed all gradients after `unscale_` to skip the step.
       if (state->reason == SkipReason::none && !state->seen.has_leaf && !reducer_) result.reason = SkipReason::no_gradients;
       result.skipped = result.reason != SkipReason::none;
       if (result.reason == SkipReason::not_finite)
@@ -401,9 +401,9 @@ class GradScaler {
   Policy policy_;
   bool enabled_;
   bool has_scaled_ = false;       // a loss, in this iteration
-  bool needs_scale_ = false;      // some iteration before had a scaled loss
-  bool is_abandoned_ = false;     // `update` has nothing to decide
-  bool is_new_policy_ = false;    // set in this iteration, of which it knows nothing
+  bool needs_scale_ = false;      // an earlier iteration had a scaled loss
+  bool is_abandoned_ = false;     // `update` does nothing
+  bool is_new_policy_ = false;    // set during this iteration, which does not adjust it
   float iteration_scale_ = 0.0F;  // of losses and gradients; 0 if none has been scaled or unscaled so far
   std::vector<detail::OptimizerState> states_;
   ParallelExecutor executor_{1};

@@ -15,17 +15,17 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// What a deferred optimizer multiplies each gradient by: the inverse loss scale times the clip factor.
+/// The factor by which a deferred optimizer multiplies each gradient: the inverse loss scale times the clip factor.
 ///
 /// An optimizer is deferred if it, or its optimizer_traits, says `static constexpr bool takes_gradient_factor = true;`. A
-/// GradScaler only measures its gradients and passes a GradientFactor as the first argument of its step, so that it can
-/// multiply them in the loop it has anyway. Multiply in float, or in double if the gradients are doubles.
+/// GradScaler only measures its gradients and passes a GradientFactor as the first argument of its step, whose loop multiplies
+/// them. Multiply in float, or in double if the gradients are doubles.
 struct GradientFactor {
   double value = 1.0;
 };
 
-/// How a GradScaler reaches the gradients of an optimizer and lets it step. An optimizer with members `gradients()`, which
-/// returns a reference to a tree (or a tree of views), and `step(...)` needs no specialisation. For others write
+/// Tells a GradScaler how to reach an optimizer's gradients and how to call its step. An optimizer needs no specialisation if
+/// it has members `step(...)` and `gradients()`, which returns a reference to a tree, or a tree of views. For others write
 ///
 ///     template <> struct headroom::optimizer_traits<MyOptimizer> {
 ///       static auto& gradients(MyOptimizer& optimizer) { return optimizer.grads; }
@@ -39,21 +39,21 @@ struct GradientFactor {
 ///
 ///       static constexpr bool takes_gradient_factor = true;  // see GradientFactor
 ///       static constexpr bool allow_fp16_gradients = true;   // unscale fp16 and 8-bit gradients in place; small ones become 0
-///       static auto duplicate_gradients(MyOptimizer&);       // as a member without parameter: the gradients that another
-///                                                            // rank counts in the norm, because it has them too
+///       static auto duplicate_gradients(MyOptimizer&);       // gradients that another rank has too and counts in the norm;
+///                                                            // a member has no parameter
 ///
-/// Gradients outside the CPU's memory need these three in place of headroom's verbs (`gradients` still returns a tree; no leaf
-/// means no gradients). Each returns a report of the values it has stored:
+/// Gradients outside the CPU's memory need these three instead of headroom's verbs. `gradients` still returns a tree; if it has
+/// no leaf, there are no gradients. Each returns a report of the values it has stored:
 ///
 ///       static GradientReport unscale(const ParallelExecutor&, Gradients&, float loss_scale);
 ///       static GradientNorm measure(const ParallelExecutor&, const Gradients&);
 ///       static GradientReport scale(const ParallelExecutor&, Gradients&, double factor);
 ///
-/// and, to fill StepResult::nonfinite after an overflow,
+/// A fourth function, which is optional, fills StepResult::nonfinite after an overflow:
 ///
 ///       static std::optional<NonFinite> find_nonfinite(const ParallelExecutor&, const Gradients&);
 ///
-/// The second parameter is for specialising families by std::enable_if_t. A specialisation comes before an optimizer's members.
+/// The second parameter allows specialisations by std::enable_if_t. A specialisation takes precedence over members.
 template <class Optimizer, class Enable = void>
 struct optimizer_traits {
   template <class O>
@@ -118,23 +118,23 @@ template <class Tree>
 
 /// What has been done to one optimizer in an iteration.
 struct OptimizerState {
-  const void* optimizer = nullptr;  // its address; null: it need not be found again
-  GradientsSeen seen;               // when it was unscaled, and again when it was stepped
+  const void* optimizer = nullptr;  // its address; null if it is not remembered
+  GradientsSeen seen;               // at `unscale_`, then at `step`
   bool stepped = false;
-  SkipReason reason = SkipReason::not_finite;  // until a pass and the reducer have said otherwise
+  SkipReason reason = SkipReason::not_finite;  // until GradScaler::decide
   GradientNorm found = overflow();             // in the unscaled gradients of all ranks
-  GradientFactor factor{};                     // what a deferred optimizer multiplies by
+  GradientFactor factor{};                     // for a deferred optimizer
 };
 
-/// What gradients measured as `scaled` will be once they are divided by the scale. An overflow if a deferred optimizer, which
-/// multiplies in float, would make one of them Inf.
+/// The norm after division by the scale of gradients measured as `scaled`. An overflow if a multiplication in float by the
+/// inverse scale, as in a deferred optimizer, would make one of them Inf.
 [[nodiscard]] inline GradientNorm once_unscaled(const GradientNorm& scaled, double scale) noexcept {
   const double factor = scale < 1.0 ? static_cast<double>(rounded_to_float(divided(1.0, scale))) : 1.0;
   return scaled.max_abs * factor >= rounds_to_infinity && scale < 1.0 ? overflow() : detail::unscaled(scaled, scale);
 }
 
-/// The passes over gradients: those of `Traits` (void: none), or headroom's verbs, which all use the plan of one walk.
-/// `Clips`: whether the gradients may be clipped, which needs their norm.
+/// The passes over gradients: those of `Traits`, or headroom's verbs, which share the plan of one walk. `Traits` may be void.
+/// `Clips`: whether the gradients may be clipped, for which their norm is measured.
 template <class Traits, class Tree, bool Clips>
 class Passes {
   static constexpr bool are_own = is_detected_v<names_unscale_t, Traits> || is_detected_v<calls_unscale_t, Traits, Tree>;
@@ -190,10 +190,10 @@ struct HowToUnscale {
   bool is_deferred = false, allows_narrow = true;
   bool is_step = true, is_temporary = true;
   double max_norm = -1.0;   // below 0: no clipping
-  double duplicates = 0.0;  // the norm of scaled gradients here that another rank counts
+  double duplicates = 0.0;  // norm of the scaled gradients that another rank counts
 };
 
-/// What the type of an optimizer tells. `IsNoop`: its gradients are never scaled.
+/// What an optimizer's type says. `IsNoop`: the policy is NoOpLossScale, so gradients are not scaled.
 template <class Optimizer, bool IsNoop>
 struct OptimizerFacts {
   static_assert(is_detected_v<gradients_t, Optimizer>,
@@ -218,7 +218,7 @@ struct OptimizerFacts {
   }
 };
 
-/// The norm of the gradients that another rank counts.
+/// The norm of duplicate_gradients, which another rank counts; 0 if there are none.
 template <class Optimizer>
 [[nodiscard]] double duplicates_norm(const ParallelExecutor& executor, Optimizer& optimizer) {
   using Traits = optimizer_traits<Optimizer>;

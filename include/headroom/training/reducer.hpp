@@ -16,35 +16,34 @@
 #include <type_traits>
 #include <vector>
 
-// What ranks combine before they decide. docs/distributed.md shows it in use.
+// What ranks combine before they decide on a step: see docs/distributed.md.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// What one rank found in the unscaled gradients of an optimizer, or all ranks together: see GradScaler::set_reducer.
+/// Measurements of an optimizer's unscaled gradients, on one rank or on all: see GradScaler::set_reducer.
 struct GradientSums {
   bool finite = true;           ///< combined by AND
   double max_abs = 0.0;         ///< combined by maximum; +Inf if not finite
-  double sum_of_squares = 0.0;  ///< combined by sum, if each rank holds a part of the gradients; +Inf if not finite, 0 if
-                                ///< the gradients are not clipped
+  double sum_of_squares = 0.0;  ///< combined by sum if each rank holds a part of the gradients; +Inf if not finite, 0 without
+                                ///< clipping
 };
 
 [[nodiscard]] inline GradientSums gradient_sums(const GradientReport& here) noexcept {
   return {here.finite, here.max_abs, here.finite ? 0.0 : detail::overflow().norm};
 }
-/// With the sum of squares, so that all ranks can clip by one norm.
+/// Includes the sum of squares, so that all ranks clip by the same norm.
 [[nodiscard]] inline GradientSums gradient_sums(const GradientNorm& here) noexcept {
   return {here.finite, here.max_abs, here.finite ? here.norm * here.norm : detail::overflow().norm};
 }
 
-/// Thrown by reducers: the ranks are out of step, or their messages did not get through.
+/// Thrown by reducers if the ranks are out of step, or if communication failed.
 struct ReductionError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 namespace detail {
 
-/// The norm over all ranks. An overflow here is one, whatever the reducer returns; so is a norm that is Inf or NaN, by which
-/// gradients cannot be clipped.
+/// The norm over all ranks. The result is an overflow if this rank or the reducer reports one, or if the norm is Inf or NaN.
 [[nodiscard]] inline GradientNorm norm_of_all(const GradientNorm& here, const GradientSums& all) noexcept {
   const double norm = __builtin_sqrt(all.sum_of_squares);
   const bool finite = here.finite && all.finite && bit_cast<std::uint64_t>(norm) < binary64::infinity_bits;
@@ -57,9 +56,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// What all ranks found, for a policy: `loss_scale = loss_scale.adjust(all_reduce(report, reducer, loss_scale))`. `report`: a
-/// GradientReport or GradientNorm; `reducer`: an MpiReducer, a C10dReducer, or any function that takes GradientSums and a
-/// digest.
+/// The report over all ranks: `loss_scale = loss_scale.adjust(all_reduce(report, reducer, loss_scale))`. `report` is a
+/// GradientReport or GradientNorm. `reducer` is an MpiReducer, a C10dReducer, or a function of GradientSums and a digest.
 template <class Report, class Reducer, class Policy, std::enable_if_t<is_loss_scale_v<Policy>, int> = 0>
 [[nodiscard]] Report all_reduce(const Report& here, Reducer& reducer, const Policy& loss_scale) {
   return detail::norm_of_all(GradientNorm{here}, reducer(gradient_sums(here), detail::state_digest(loss_scale)));
@@ -69,9 +67,9 @@ template <class Report, class Reducer, class Policy, std::enable_if_t<is_loss_sc
 
 namespace detail {
 
-/// The message of a rank: 32 bytes, copied as they are. Default constructed, it changes nothing it is combined with.
+/// The message of a rank: 32 bytes, sent as they lie in memory. A default-constructed one is neutral in `combine`.
 struct RankMessage {
-  std::uint64_t max_abs = 0;  // bits, whose order is that of the magnitudes; those of Inf and NaN are above all others
+  std::uint64_t max_abs = 0;  // the bits, ordered like the magnitudes; Inf and NaN are above all others
   double sum_of_squares = 0.0;
   std::uint64_t digest = 0, complement = 0;  // of the digest
 
@@ -88,7 +86,7 @@ struct RankMessage {
     digest = std::max(digest, other.digest);
     complement = std::max(complement, other.complement);
   }
-  /// Whether the digests of all that have been combined are equal: the largest is the smallest.
+  /// Whether all combined digests are equal, which means that the largest is the smallest.
   [[nodiscard]] bool agree() const noexcept { return digest == ~complement; }
   [[nodiscard]] GradientSums sums(int replicas) const noexcept {
     if (max_abs >= binary64::infinity_bits) return gradient_sums(overflow());
@@ -103,7 +101,7 @@ struct RankMessage {
   throw_logic_error({message});
 #endif
 }
-/// `digests`: of all ranks; not all are equal.
+/// `digests` are those of all ranks. They must not all be equal.
 [[noreturn]] inline void throw_out_of_step(const std::vector<std::uint64_t>& digests) {
   const auto differs = [&](std::uint64_t digest) { return digest != digests[0]; };
   const auto count = std::count_if(digests.begin(), digests.end(), differs);
