@@ -246,10 +246,11 @@ void print_overlap(const Epochs& turn, const Epochs& background, const Unrelated
     std::printf("\nThis machine is too busy, or has too few cores, to tell how much time the overlap saves.\n");
     return;
   }
-  std::printf("\nThe overlap saves %.0f %% of the time. The optimizer takes %.0f %% of it.\n", 100.0 * saved, 100.0 * share);
+  std::printf("\nThe overlap saves %.0f %% of an epoch in turn, of which the optimizer takes %.0f %%.\n", 100.0 * saved,
+              100.0 * share);
   std::printf(
-      "Two threads that share no data save %.0f %%: forward and backward take %.2f times as long as alone, the optimizer\n"
-      "%.2f times.\n",
+      "Two threads that share no data save %.0f %%. Beside each other, forward and backward take %.2f times as long as alone,\n"
+      "and the optimizer %.2f times.\n",
       100.0 * saved_at_best, bound.gradients_beside / bound.gradients, bound.steps_beside / bound.steps);
 }
 

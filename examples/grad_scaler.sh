@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source cmake/install_packages.sh
 
+echo "Takes about three minutes on two idle cores, and more if libtorch has to be installed (510 MB)."
 install_packages g++ cmake ninja-build libeigen3-dev libtorch-dev
 
 output=${1:-build/examples}
