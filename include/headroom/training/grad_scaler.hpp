@@ -55,13 +55,14 @@ struct StepResult : StepResult<void> {
 /// divided by that scale, even if you set another one meanwhile. To accumulate, repeat `scale` and backward. Call `unscale_` or
 /// `step` after the last backward.
 ///
-/// A plain `step` needs gradients in float, double or bfloat16. The parameters may have any dtype. fp16 and 8-bit gradients
-/// would become 0 in place: use step_gradients or a deferred optimizer (see GradientFactor). A scaler belongs to one thread.
+/// A plain `step` needs gradients in float, double or bfloat16. The parameters may have any dtype. Most fp16 and 8-bit
+/// gradients would become 0 in place: use step_gradients or a deferred optimizer (see GradientFactor). A scaler belongs to one
+/// thread.
 ///
 /// Optimizers are identified by address. Do not move or destroy one between `unscale_` and `step`, or before `update` if it is
 /// not stepped. After `step` the address of its first gradient counts too, so adapters made in a loop may share an address.
 /// Temporaries are not remembered. Calls in the wrong order throw std::logic_error and change nothing: a second `unscale_` or
-/// `step`; `update` without either; in an iteration without `scale`, `unscale_` or `step` if losses were scaled before.
+/// `step`; `update` without either; and `unscale_` or `step` without `scale`, if an earlier iteration has used `scale`.
 template <class Policy = DynamicLossScale>
 class GradScaler {
   static_assert(is_loss_scale_v<Policy>, "headroom: a GradScaler needs a loss scale (see is_loss_scale_v)");
