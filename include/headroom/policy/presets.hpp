@@ -67,7 +67,7 @@ using PaddleLossScale = BasicHysteresisScale<RefillOnCleanStepAndBackoff>;
 /// range headroom's scale stays at the bound, while the system's reaches 0 or Inf. Arguments, their order and their defaults
 /// are the system's own. A floor of 0 means none. All throw std::invalid_argument naming the argument and its value if one is
 /// out of range. Emily, DeepSpeed and fairseq keep their scale as a double; headroom rounds it to float after each change,
-/// which makes no difference with factors of 2. docs/systems.md has all rules and the versions in which they were read.
+/// which makes no difference with factors of 2. docs/systems.md has all rules, its notes the versions.
 namespace presets {
 
 /// torch.amp.GradScaler (torch/amp/grad_scaler.py, _amp_update_scale_ of ATen), and RoundPipe's when it is synchronous. Grows
