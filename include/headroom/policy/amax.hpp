@@ -17,7 +17,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// The settings of AmaxLossScale. Only adjust(bool) uses the growth and backoff of `scale`.
+/// The settings of AmaxLossScale. It uses the growth and backoff of `scale` in adjust(bool), and until it knows a magnitude.
 struct AmaxConfig {
   LossScaleConfig scale;
   /// The share of steps that may overflow while large gradients recur, in [2^-20, 2^-3]. The default is one step in 5,000;
