@@ -39,7 +39,7 @@ sub show {
   s/ -> decltype \(.*//;
   s/ noexcept(?: \( .* \))?$//;
   return if /= delete$/ || /^static_assert\b/ || /-> / || /\w (?:$angles )?:: ~?\w+ \(/ || /\b(?:class|struct) std ::/;
-  my ($name) = (my $rest = s/^(?:template $angles )+//r) =~ /^(?:class|struct|enum class|using) (\w+)/;
+  my ($name) = (my $rest = s/^(?:template $angles )+(?:decltype \( auto \) )?//r) =~ /^(?:class|struct|enum class|using) (\w+)/;
   ($name) = $rest =~ /(operator \W+?|~ \w+|\w+) \(/ if !$name && $rest !~ /^[^(]* = /;
   ($name) = $rest =~ /(\w+)(?: \[.*\])?(?: [={].*)?$/ unless $name;
   s/ (?=[,;)>\]])//g; s/(?<=[(<[]) //g; s/ ?:: ?/::/g; s/ (?=[(<])//g; s/ (?=&|\*)//g; s/^template(?=<)/template /;
@@ -96,7 +96,6 @@ sub scope {
 sub parse {
   (my $text, $header) = @_;
   my $string = qr/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)+'/;
-  $text =~ s{// …$}{more;}gm if $is_reference;
   $text =~ s{($string)|//[^\n]*|/\*.*?\*/}{$1 // ''}gse;
   $text =~ s/\\\n/ /g;
   print join("\t", $header, '', $1, $1 . ($2 // '')), "\n" while $text =~ /^#define (HEADROOM_(?!DETAIL)\w+)(\([^)]*\))?/gm;

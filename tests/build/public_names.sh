@@ -2,9 +2,11 @@
 # public_names.sh PROJECT: docs/reference.md declares what the headers do. declarations.pl reads both.
 #
 # - Each declaration of the reference is in the header under which it stands, word for word.
-# - Each declaration of a header is in the reference: functions, classes, macros, and the members of a class that is shown with a body,
-#   unless it ends with `// …`.
-#   Exceptions are overloads with an executor, comparisons, specialisations, `fields`, and members that BasicDynamicLossScale has too.
+# - Each declaration of a header is in the reference: functions, classes, macros, and all public members. Exceptions are overloads with
+#   an executor, comparisons, specialisations, `fields`, and members of
+#     - policies, if BasicDynamicLossScale has them too, or if they are verbs: free functions, with an argument more
+#     - pieces of BasicDynamicLossScale, which policy/dynamic.hpp explains
+#     - formats, which are constants
 #   Classes may be shown without their bases.
 # - Each name that clang sees in the namespaces headroom and headroom::presets is in the reference, and each macro without DETAIL in its
 #   name. Adapters are left out of this: each needs its library.
@@ -29,16 +31,19 @@ awk -F '\t' '
   function cut(text) { sub(/ : .*/, "", text); return text }
   function shown() { return ($2 == "" ? "" : $2 ": ") $4 }
   FILENAME ~ /declared$/ && pass == 1 { exact[$0]; plain[place()]; next }
-  FILENAME ~ /documented$/ && $4 == "more" { has_more[$1, $2]; next }
   FILENAME ~ /documented$/ {
     if (!($0 in exact) && !($4 == without_base() && place() in plain)) print "docs/reference.md has what " $1 " has not: " shown()
     if ($0 in documented) print "docs/reference.md has this twice: " shown()
-    documented[$0]; known[place()]; has_body[$1, $2]; next
+    documented[$0]; known[place()]; if ($1 ~ /^ops/ && $2 == "") verb[$3]; next
   }
-  $2 != "" && (!(($1, $2) in has_body) || ($1, $2) in has_more) { next }
   $3 ~ /^(fields|not_specialized|std|operator [=!<>].*|~.*)$/ || $4 ~ /const Executor&/ || $4 ~ /^template <.*> (class|struct) [a-zA-Z_0-9]+</ { next }
-  { generic = $4; gsub($2, "BasicDynamicLossScale", generic) }
-  $2 != "" && ("policy/dynamic.hpp" FS "BasicDynamicLossScale" FS generic) in known { next }
+  $2 ~ /</ || $2 ~ /^(float|ieee)_format$/ || $1 ~ /^policy/ && $2 ~ /^(Grow|BackOff|Refill|IgnoreMagnitudes|FollowPeak)/ { next }
+  $1 ~ /^policy/ && $2 != "" && $2 != "presets" {
+    if ($2 ~ /^(LossScaleVerbs|NoOpLossScale)$/ && $3 in verb) next
+    generic = $4
+    gsub($2, "BasicDynamicLossScale", generic)
+    if (("policy/dynamic.hpp" FS "BasicDynamicLossScale" FS generic) in known) next
+  }
   !(place() in known) { print $1 " has what docs/reference.md has not: " shown() }
 ' pass=1 "$work/declared" "$work/documented" pass=2 "$work/declared" >"$work/differences"
 while IFS= read -r difference; do fault "$difference"; done <"$work/differences"
