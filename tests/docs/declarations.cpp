@@ -3,10 +3,12 @@
 #include <headroom/headroom.hpp>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include BLOCK
 
+static_assert(std::is_same_v<decltype(headroom::cast<headroom::half>(Layer<float>())), Layer<headroom::half>>);
 static_assert(headroom::tensor_traits<Buffer>::is_view, "or scale(buffer, factor) would scale the elements of its source");
 
 /// Two of its tensors share elements, which headroom notices.
