@@ -18,7 +18,9 @@ document=$1 line=$2 build=$3
 flags=("${@:4}")
 tests=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source=$(dirname "$tests")
-read -r _ tag surroundings < <(bash "$tests/docs/blocks.sh" "$document" | grep "^$line ")
+read -r _ tag surroundings < <(bash "$tests/docs/blocks.sh" "$document" | grep "^$line ") || {
+  echo "$document:$line: no block opens in this line" && exit 1
+}
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
