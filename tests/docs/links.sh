@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # links.sh PROJECT: the targets of README.md, CONTRIBUTING.md and docs/ exist: linked files, headings after a #, and paths in
-# backquotes. Every place that docs/numerics.md gives for a trap names the trap, and no test names another one.
+# backquotes. Every test that docs/notes/numerics.md gives for a trap names the trap, and no test names another one.
 set -euo pipefail
 cd "$1"
 shopt -s nullglob
@@ -41,11 +41,11 @@ while IFS='|' read -r _ trap _ _ held _; do
   trap=${trap// /}
   listed[$trap]=1
   while read -r path; do
-    grep -rqE "\\b$trap([^0-9]|\$)" "$path" || fault "docs/numerics.md: $path does not name $trap"
+    grep -rqE "\\b$trap([^0-9]|\$)" "$path" || fault "docs/notes/numerics.md: $path does not name $trap"
   done < <(grep -oE '`tests/[^`]*`' <<<"$held" | tr -d '`')
-done < <(grep -E '^\| T[0-9]+ \|' docs/numerics.md)
+done < <(grep -E '^\| T[0-9]+ \|' docs/notes/numerics.md)
 for trap in $(grep -rohE '\bT[0-9]+[:_]' tests | tr -d ':_' | sort -u); do
-  [[ -n ${listed[$trap]:-} ]] || fault "docs/numerics.md: does not list $trap, which tests name"
+  [[ -n ${listed[$trap]:-} ]] || fault "docs/notes/numerics.md: does not list $trap, which tests name"
 done
 
 echo "$faults faults"
