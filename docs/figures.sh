@@ -46,7 +46,7 @@ make() {
   tables
 }
 
-# insert DOCUMENT: with each table in place of the block that has its name.
+# insert DOCUMENT: replaces each block by the table of its name, if there is one.
 insert() {
   awk -v output="$output" '
     /^<!-- figure: / { name = $3; sub(/,.*/, "", name) }
@@ -54,8 +54,8 @@ insert() {
     { print }
     /^```/ && inside { inside = 0; next }
     /^```text$/ && name {
-      while ((getline line <(output "/" name ".txt")) > 0) print line
-      inside = 1; name = ""
+      while ((getline line <(output "/" name ".txt")) > 0) { print line; inside = 1 }
+      name = ""
     }' "$1" >"$output/document.md"
   cp "$output/document.md" "$1"
 }

@@ -1,6 +1,6 @@
 // Trains a network on real handwritten digits six times: in float, in fp16 without and with three kinds of loss scale, in bf16.
-// The network (six hidden layers of sigmoids) is one whose gradients shrink by about four a layer, so that in fp16 those of
-// the first layers become zero, and it learns nothing unless the loss is scaled.
+// The network has six hidden layers of sigmoids. Its gradients shrink by a factor of about four from layer to layer: in fp16
+// those of the first layers become zero, and without a loss scale it learns nothing.
 //
 //   digits [data.csv [output directory [epochs [seed]]]]
 //
@@ -67,17 +67,16 @@ void print_table(const std::vector<Result>& results) {
   std::printf("%-25s %13s %10s %15s %13s %10s\n", "", "test accuracy", "final loss", "gradients lost", "steps skipped",
               "last scale");
   for (const Result& result : results) {
-    std::printf("%-25s %11.1f %% %10.4f %13.1f %% %13d %10.0f\n", result.name.c_str(), result.test_accuracy,
-                static_cast<double>(result.losses.back()), 100.0 * result.lost_share, result.skipped,
-                static_cast<double>(result.scales.back()));
+    std::printf("%-25s %11.1f %% %10.4f %13.1f %% %13d %10.0f\n", result.name.c_str(), result.test_accuracy, result.final_loss,
+                100.0 * result.lost_share, result.skipped, static_cast<double>(result.scales.back()));
   }
   std::printf(
-      "\nGradients lost: weight gradients that are zero, but are not when computed in float at the same weights and batch; "
-      "counted\nevery 25 steps, skipped ones left out.\n");
+      "\nFinal loss: training loss, mean of the last epoch. Gradients lost: weight gradients that are zero, but are not when\n"
+      "computed in float at the same weights and batch; counted every 25 steps, skipped ones left out.\n");
 }
 
-/// digits.csv of the output directory. Opened before the trainings, so that a bad directory costs none of them; written beside
-/// its place and moved there, so that a file that is there is whole.
+/// digits.csv of the output directory. The constructor throws if it cannot be written, before any training. `write` fills a
+/// file beside it and renames that, so that digits.csv is always complete.
 class Csv {
  public:
   explicit Csv(const std::filesystem::path& directory) : file_(directory / "digits.csv"), part_(file_.string() + ".part") {

@@ -37,6 +37,7 @@ struct Result {
   std::vector<float> losses;    // training loss of every step's batch
   std::vector<float> scales;    // loss scale of every step
   std::vector<double> max_abs;  // the largest unscaled |gradient| of every step; Inf if it overflowed
+  double final_loss = 0.0;      // mean of the last epoch
   int skipped = 0;
   double lost_share = 0.0;     // see lost_share(); mean over the steps that were counted
   double test_accuracy = 0.0;  // in percent
@@ -133,6 +134,7 @@ Result train(const std::string& name, Policy loss_scale, const Images& images, c
   int counted = 0, step = 0;
   for (int epoch = 0; epoch < settings.epochs; ++epoch) {
     random.shuffle(order);
+    result.final_loss = 0.0;
     for (std::size_t begin = 0; begin + settings.batch <= order.size(); begin += settings.batch, ++step) {
       const Images batch = images.subset(order, begin, begin + settings.batch);
 
@@ -143,6 +145,7 @@ Result train(const std::string& name, Policy loss_scale, const Images& images, c
 
       const auto [grads, report] = loss_scale.template unscale<float>(grads16);
       result.losses.push_back(static_cast<float>(loss.mean));
+      result.final_loss += loss.mean / static_cast<double>(settings.training_images / settings.batch);
       result.scales.push_back(loss_scale.loss_scale());
       result.max_abs.push_back(report.max_abs);
       if (report.finite) {
