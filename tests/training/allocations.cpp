@@ -1,4 +1,4 @@
-// Steps around an optimizer, and verbs that read a tree or work on it in place, allocate nothing once they have been called.
+// A GradScaler's calls, and verbs that read a tree or change it in place, allocate nothing after their first call.
 #include <headroom/headroom.hpp>
 #include <headroom/observe/history.hpp>
 
@@ -13,11 +13,11 @@
 
 namespace {
 
-std::atomic<std::size_t> allocations{0};  // of all threads, those of other tests too
+std::atomic<std::size_t> allocations{0};  // in all threads, also by other tests
 
 }  // namespace
 
-// Not inline: g++ 12 would take new and free for a pair that does not match.
+// Not inline, because g++ 12 would warn that new and free do not match.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
   void* const memory = std::malloc(size == 0 ? 1 : size);
@@ -37,7 +37,7 @@ struct Empty {
   void step() {}
 };
 
-/// How many allocations there are in the calls of `f` after the first.
+/// The number of allocations in 20 calls of `f` after the first.
 template <class F>
 std::size_t allocations_after_first(F f) {
   f();
@@ -48,9 +48,9 @@ std::size_t allocations_after_first(F f) {
 
 }  // namespace
 
-TEST_CASE("what is allocated is counted") {
+TEST_CASE("allocations are counted") {
   CHECK(allocations_after_first([] { ::operator delete(::operator new(3)); }) ==
-        20);  // no new-expression, which may be left out
+        20);  // the compiler may remove a new-expression
 }
 
 TEST_CASE("iterations after the first allocate nothing") {
@@ -72,12 +72,12 @@ TEST_CASE("iterations after the first allocate nothing") {
   CHECK(allocations_after_first([&] {
           one.leaves[1][2] = support::infinity();
           (void)scaler.scale(1.0F);
-          (void)scaler.step(one);  // names "[1]", which fits into a string
+          (void)scaler.step(one);  // the path "[1]" fits into a string without an allocation
           scaler.update();
         }) == 0);
 }
 
-TEST_CASE("what is called at the floor is not copied while gradients are finite") {
+TEST_CASE("the on_floor callback is not copied while gradients are finite") {
   headroom::GradScaler<> scaler;
   Empty optimizer;
   const double large[8] = {};
@@ -88,12 +88,12 @@ TEST_CASE("what is called at the floor is not copied while gradients are finite"
         }) == 0);
 }
 
-TEST_CASE("a verb that writes allocates nothing for its groups") {
+TEST_CASE("a verb in place with two threads allocates nothing for its groups of pieces") {
   std::vector<float> tree(std::size_t{1} << 23, 1.0F);
   CHECK(allocations_after_first([&] { headroom::scale_in_place(headroom::parallel(2), tree, 1.0); }) == 0);
 }
 
-TEST_CASE("a history allocates nothing, but for a path the first time that it is longer than those before in its place") {
+TEST_CASE("a history allocates only if a path is longer than all paths before it in the same slot") {
   headroom::History history(4);
   const headroom::NonFinite place{"a path that is longer than fifteen characters", 0, headroom::NonFiniteKind::nan, 1, 0};
   headroom::StepResult<void> overflow{true, {false, 0.0}, headroom::SkipReason::not_finite, place};
@@ -104,7 +104,7 @@ TEST_CASE("a history allocates nothing, but for a path the first time that it is
   CHECK(allocations_after_first([&] { history.record(overflow); }) == 0);
 }
 
-TEST_CASE("verbs that read a tree or work on it in place allocate nothing after the first call") {
+TEST_CASE("verbs that read a tree or change it in place allocate nothing after the first call") {
   std::vector<std::vector<float>> tree(1000, std::vector<float>(5, 1.0F));
   const headroom::ConstantLossScale policy(2.0F);
   CHECK(allocations_after_first([&] { (void)policy.unscale_in_place(tree); }) == 0);

@@ -42,7 +42,7 @@ void wait_a_moment(std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE("the optimizer unscales and steps in another thread, by the scale of its loss") {
+TEST_CASE("another thread unscales by the scale of the loss, and steps") {
   Sgd optimizer{{1.0F, 2.0F}, {}};
   AsyncGradScaler scaler(presets::torch());
   const float loss = scaler.scale(1.0F);
@@ -60,7 +60,7 @@ TEST_CASE("the optimizer unscales and steps in another thread, by the scale of i
   CHECK(scaler.policy(true) == presets::torch().adjust(true));
 }
 
-TEST_CASE("RoundPipe's recorded sequences are followed, asynchronous and synchronous") {
+TEST_CASE("an AsyncGradScaler follows RoundPipe's recorded sequences, asynchronous and synchronous") {
   std::size_t followed = 0, differences = 0;
   for (const auto& trace : support::golden("roundpipe.trace")) {
     const bool is_async = trace.config_or("is_async", 0.0) != 0.0;
@@ -88,7 +88,7 @@ TEST_CASE("RoundPipe's recorded sequences are followed, asynchronous and synchro
   CHECK(followed == 25);
 }
 
-TEST_CASE("one scale that is too large backs off once, or twice as in RoundPipe") {
+TEST_CASE("two overflows at one scale lower it once, or twice as in RoundPipe") {
   for (const bool twice : {false, true}) {
     AsyncGradScalerConfig config;
     config.backs_off_twice = twice;
@@ -108,7 +108,7 @@ TEST_CASE("one scale that is too large backs off once, or twice as in RoundPipe"
   }
 }
 
-TEST_CASE("an iteration keeps the scale that its loss was scaled with, whoever waits meanwhile") {
+TEST_CASE("gradients are divided by the scale of their loss, also after a synchronize in between") {
   Stateless optimizer{{1.0F}};
   AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));  // grows every step
   (void)scaler.submit_gradients(optimizer, Weights{1024.0F});
@@ -120,7 +120,7 @@ TEST_CASE("an iteration keeps the scale that its loss was scaled with, whoever w
   (void)scaler.submit_gradients(optimizer, Weights{loss});
   scaler.update();
   scaler.synchronize();
-  CHECK(optimizer.weights == Weights{-1.0F});  // two steps by 1
+  CHECK(optimizer.weights == Weights{-1.0F});  // two steps of 1
 }
 
 TEST_CASE("a hundred thousand iterations with random delays") {
@@ -153,11 +153,12 @@ TEST_CASE("a hundred thousand iterations with random delays") {
   skipped += last.get().skipped ? 1 : 0;
   scaler.synchronize();
   CHECK(optimizer.steps + skipped == steps);
-  CHECK(optimizer.sum == static_cast<double>(optimizer.steps));  // each unscaled by its own scale, to exactly 1
+  CHECK(optimizer.sum ==
+        static_cast<double>(optimizer.steps));  // each gradient was divided by its own scale, which gives exactly 1
   CHECK(skipped > steps / 200);
 }
 
-TEST_CASE("what std::ref refers to stays where it is; what is copied is moved on") {
+TEST_CASE("submit passes std::ref arguments by reference, and moves the others into step") {
   struct Logs {
     Weights grads;
     std::vector<std::string> seen{};
@@ -178,17 +179,17 @@ TEST_CASE("what std::ref refers to stays where it is; what is copied is moved on
   CHECK(optimizer.seen == log);
 }
 
-TEST_CASE("an iteration that begins with a synchronize has the scale decided last, one that has begun keeps its own") {
+TEST_CASE("synchronize before an iteration makes the newest scale current, and during one keeps its scale") {
   Stateless optimizer{{1.0F}};
   AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));
   (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
   scaler.update();
   scaler.synchronize();
-  CHECK(scaler.get_scale() == 2048.0F);  // nobody has scaled a loss since the update
+  CHECK(scaler.get_scale() == 2048.0F);  // no loss has been scaled since the update
   (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
   scaler.configure([](auto& there) { there.update(16.0F); });
   scaler.synchronize();
-  CHECK(scaler.get_scale() == 2048.0F);  // something has been submitted
+  CHECK(scaler.get_scale() == 2048.0F);  // gradients have been submitted, so the iteration keeps its scale
   scaler.update();
   scaler.synchronize();
   (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
@@ -202,7 +203,7 @@ TEST_CASE("an iteration that begins with a synchronize has the scale decided las
   CHECK(scaler.get_scale() == 64.0F);
 }
 
-TEST_CASE("what is thrown over there arrives here, and the next iteration begins anew") {
+TEST_CASE("an exception in the other thread is thrown by the next call that waits, and abandons the iteration") {
   struct Throws {
     Weights grads{1.0F};
     bool throws = true;
@@ -218,7 +219,7 @@ TEST_CASE("what is thrown over there arrives here, and the next iteration begins
   const auto calls = {+[](AsyncGradScaler<>& s, Throws&) { s.synchronize(); },
                       +[](AsyncGradScaler<>& s, Throws&) { (void)s.policy(true); },
                       +[](AsyncGradScaler<>& s, Throws& o) {
-                        s.update();  // does not wait for it, nor does a submit
+                        s.update();  // neither update nor submit waits for the exception
                         (void)s.submit(o);
                         s.update();
                       }};
@@ -247,14 +248,14 @@ TEST_CASE("what is thrown over there arrives here, and the next iteration begins
   }
 }
 
-TEST_CASE("several optimizers are handed gradients of their own, each once an iteration") {
+TEST_CASE("submit_gradients takes several optimizers, each once an iteration") {
   Stateless a{{1000.0F}}, b{{1000.0F}};
   AsyncGradScaler scaler(presets::torch(1024.0));
   std::vector<std::future<headroom::StepResult<void>>> results;
   for (int step = 0; step < 300; ++step) {
     for (Stateless* optimizer : {&a, &b}) {
       results.push_back(scaler.submit_gradients(*optimizer, Weights{scaler.scale(1.0F)}));
-      results.back().wait();  // what has been handed over is gone, and its place in memory free
+      results.back().wait();  // the submitted gradients are freed, and their address may be reused
       if (optimizer == &b) {
         CHECK_THAT(logic_error_of([&] { (void)scaler.submit_gradients(b, Weights{1.0F}); }), ContainsSubstring("already"));
       }
@@ -279,7 +280,7 @@ TEST_CASE("calls in the wrong order are logic errors") {
   scaler.synchronize();
 }
 
-TEST_CASE("fp16 gradients that are handed over come as floats, and an overflow is named by its path in the tree") {
+TEST_CASE("submitted fp16 gradients arrive as floats, and an overflow is reported by path") {
   AsyncGradScaler scaler(presets::torch(1024.0));
   struct Sums {
     float sum = 0.0F;
@@ -303,7 +304,7 @@ TEST_CASE("fp16 gradients that are handed over come as floats, and an overflow i
   CHECK(scaler.policy() == presets::torch(1024.0).adjust(false));
 }
 
-TEST_CASE("destruction finishes what was submitted") {
+TEST_CASE("the destructor finishes all submitted steps") {
   struct Slow {
     std::atomic<int> steps{0};
     void step(Weights&) {
@@ -322,7 +323,7 @@ TEST_CASE("destruction finishes what was submitted") {
   { const AsyncGradScaler<> idle; }
 }
 
-TEST_CASE("what a piece of work holds is gone when a synchronize returns") {
+TEST_CASE("when synchronize returns, submitted functions have been destroyed") {
   struct Slow {
     std::atomic<bool>& is_gone;
     ~Slow() {
@@ -337,7 +338,7 @@ TEST_CASE("what a piece of work holds is gone when a synchronize returns") {
   CHECK(is_gone);
 }
 
-TEST_CASE("gradients of the iteration before are refused where they are submitted") {
+TEST_CASE("submit_gradients refuses gradients of the previous iteration") {
   for (const bool loads : {false, true}) {
     Stateless a{{1.0F}}, b{{1.0F}};
     AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));
@@ -354,7 +355,7 @@ TEST_CASE("gradients of the iteration before are refused where they are submitte
   }
 }
 
-TEST_CASE("a scale that is set over there counts from the next update on, whoever is faster") {
+TEST_CASE("a scale set by configure applies from the next update on, whichever thread is faster") {
   for (const bool waits : {false, true}) {
     Stateless optimizer{{1.0F}};
     AsyncGradScaler scaler(presets::torch(1024.0));
@@ -369,7 +370,7 @@ TEST_CASE("a scale that is set over there counts from the next update on, whoeve
   }
 }
 
-TEST_CASE("a resumed run is equal to one that never stopped") {
+TEST_CASE("a resumed training equals one that was never stopped") {
   const auto policy = presets::torch(65536.0, 2.0, 0.5, 3);
   Stateless a{{1.0F}}, b{{1.0F}};
   AsyncGradScaler scaler(policy);
@@ -397,7 +398,7 @@ TEST_CASE("a resumed run is equal to one that never stopped") {
   CHECK(resumed->get_scale() == 8.0F);
 }
 
-TEST_CASE("disabled, everything passes through, over there") {
+TEST_CASE("a disabled scaler neither scales nor skips, and steps in the other thread") {
   AsyncGradScalerConfig config;
   config.enabled = false;
   AsyncGradScaler scaler(presets::torch(), config);
@@ -408,7 +409,7 @@ TEST_CASE("disabled, everything passes through, over there") {
   CHECK(optimizer.weights == Weights{0.75F});
   CHECK(scaler.get_scale() == 1.0F);
   CHECK(scaler.state_dict().empty());
-  scaler.update();  // as a GradScaler that is disabled
+  scaler.update();  // no error, as in a disabled GradScaler
   struct Keeps {
     float first = 0.0F;
     void step(Weights& grads) { first = grads[0]; }
@@ -418,7 +419,7 @@ TEST_CASE("disabled, everything passes through, over there") {
   scaler.synchronize();
 }
 
-TEST_CASE("configure changes settings, in the middle of an iteration too, and nothing else") {
+TEST_CASE("configure changes only settings, also in the middle of an iteration") {
   const GradScaler saved(presets::torch(8.0));
   for (const bool loads : {false, true}) {
     Stateless optimizer{{1.0F}};
@@ -428,7 +429,7 @@ TEST_CASE("configure changes settings, in the middle of an iteration too, and no
     scaler.update();
     scaler.synchronize();
     CHECK(scaler.get_scale() == 8.0F);
-    CHECK(scaler.policy(true).counter() == 0);  // of the next iteration
+    CHECK(scaler.policy(true).counter() == 0);  // the new scale is for the next iteration, so nothing has adjusted it
     (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
     scaler.update();
     scaler.synchronize();
@@ -442,7 +443,7 @@ TEST_CASE("configure changes settings, in the middle of an iteration too, and no
   CHECK(scaler.get_scale() == 64.0F);
 }
 
-TEST_CASE("a policy that is set between two updates is not adjusted by gradients of the scale before") {
+TEST_CASE("a policy set between two updates is not adjusted by gradients of the previous scale") {
   for (const bool waits : {false, true}) {
     Stateless optimizer{{1.0F}};
     AsyncGradScaler scaler(presets::torch(1024.0));
@@ -459,7 +460,7 @@ TEST_CASE("a policy that is set between two updates is not adjusted by gradients
   }
 }
 
-TEST_CASE("each scaler and the policy itself go on from the state of any of them") {
+TEST_CASE("both scalers and the policy can load each other's states") {
   const auto policy = presets::torch(1024.0, 2.0, 0.5, 2);
   Stateless optimizer{{1.0F}};
   AsyncGradScaler async(policy);

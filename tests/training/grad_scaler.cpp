@@ -33,13 +33,13 @@ namespace presets = headroom::presets;
 
 namespace {
 
-/// Adds what backward would: the gradient of the unscaled loss times the loss.
+/// Adds what a backward would add: the gradient of the unscaled loss times the scale in `loss`.
 void backward(float loss, const Weights& true_grads, Weights& grads) {
   grads.resize(true_grads.size());
   for (std::size_t i = 0; i < grads.size(); ++i) grads[i] += true_grads[i] * loss;
 }
 
-/// Any tree as gradients.
+/// An optimizer whose gradients are any tree.
 template <class Tree>
 struct Owner {
   Tree grads;
@@ -57,7 +57,7 @@ const std::string needs_scale = "no loss has been scaled since the last update";
 
 // ---- an iteration ----
 
-TEST_CASE("a step unscales, checks and steps; an update adjusts") {
+TEST_CASE("step unscales, checks and steps; update adjusts the policy") {
   GradScaler scaler(presets::torch());
   Sgd optimizer{{1.0F, 2.0F}, {}};
   const float loss = scaler.scale(1.0F);
@@ -77,7 +77,7 @@ TEST_CASE("a step unscales, checks and steps; an update adjusts") {
   CHECK(scaler.policy() == presets::torch().adjust(true));
 }
 
-TEST_CASE("an overflow skips the step, says where, and backs off") {
+TEST_CASE("an overflow skips the step, is reported by path, and lowers the scale") {
   GradScaler<> scaler;
   Owner optimizer{std::vector<Weights>{{1.0F}, {1.0F, infinity(), -infinity()}}};
   const auto result = scaler.step(optimizer);
@@ -95,7 +95,7 @@ TEST_CASE("an overflow skips the step, says where, and backs off") {
   CHECK(scaler.get_scale() == 16384.0F);
 }
 
-TEST_CASE("each optimizer is skipped by its own gradients, and the policy changes once") {
+TEST_CASE("each optimizer is skipped for its own gradients only, and the policy changes once") {
   GradScaler<> scaler;
   Sgd good{{1.0F}, {32768.0F}}, bad{{1.0F}, {infinity()}}, other_bad{{1.0F}, {infinity()}};
   CHECK_FALSE(scaler.step(good).skipped);
@@ -113,7 +113,7 @@ TEST_CASE("each optimizer is skipped by its own gradients, and the policy change
   CHECK(scaler.policy().counter() == 1);
 }
 
-TEST_CASE("what an optimizer throws is passed on, and was its step") {
+TEST_CASE("an exception of an optimizer's step is passed on, and the step counts as taken") {
   struct Throws {
     Weights grads;
     Weights& gradients() { return grads; }
@@ -127,11 +127,11 @@ TEST_CASE("what an optimizer throws is passed on, and was its step") {
   CHECK(scaler.policy().counter() == 1);
 }
 
-TEST_CASE("all losses of an iteration have one scale, and its gradients are divided by that") {
+TEST_CASE("all losses of an iteration have one scale, and its gradients are divided by it") {
   GradScaler scaler(presets::torch());
   Sgd optimizer{{1.0F, 1.0F}, {}};
   backward(scaler.scale(1.0F), {0.5F, 0.0F}, optimizer.grads);
-  scaler.update(1024.0F);  // of the next iteration
+  scaler.update(1024.0F);  // applies from the next iteration on
   CHECK(scaler.get_scale() == 1024.0F);
   backward(scaler.scale(3.0F), {0.0F, 0.25F}, optimizer.grads);
   const auto result = scaler.step(optimizer);
@@ -142,7 +142,7 @@ TEST_CASE("all losses of an iteration have one scale, and its gradients are divi
   CHECK(scaler.scale(1.0F) == 1024.0F);
 }
 
-TEST_CASE("update(new_scale) ends an iteration with optimizers, and adjusts nothing") {
+TEST_CASE("update(new_scale) ends an iteration that has steps, and does not adjust the policy") {
   GradScaler<> scaler;
   Sgd optimizer{{1.0F}, {infinity()}};
   scaler.step(optimizer);
@@ -158,7 +158,7 @@ TEST_CASE("clipping comes after unscaling, by hand or by the scaler") {
   backward(scaler.scale(1.0F), {3.0F, -4.0F}, by_hand.grads);
   by_scaler.grads = loose.grads = by_hand.grads;
   scaler.unscale_(by_hand);
-  CHECK(headroom::clip_by_global_norm(by_hand.grads, 1.0).norm == 5.0);  // before unscaling it would be 163840
+  CHECK(headroom::clip_by_global_norm(by_hand.grads, 1.0).norm == 5.0);  // 163840 before unscaling
   const headroom::GradientNorm norm = scaler.unscale_and_clip_(by_scaler, 1.0);
   CHECK(norm.norm == 5.0);
   CHECK(norm.max_abs == 4.0);
@@ -172,7 +172,7 @@ TEST_CASE("clipping comes after unscaling, by hand or by the scaler") {
   CHECK_THROWS_AS(scaler.unscale_and_clip_(by_scaler, -1.0), std::invalid_argument);
 }
 
-TEST_CASE("below a scale of 1, what overflows when it is unscaled is an overflow, clipped or not") {
+TEST_CASE("with a scale below 1, a gradient that unscaling makes Inf is an overflow, clipped or not") {
   for (const bool clips : {false, true}) {
     GradScaler scaler(headroom::ConstantLossScale(0.5F));
     Sgd optimizer{{0.0F}, {0x1.8p127F}};
@@ -182,7 +182,7 @@ TEST_CASE("below a scale of 1, what overflows when it is unscaled is an overflow
   }
 }
 
-TEST_CASE("a norm beyond double is an overflow if gradients are clipped, and otherwise not") {
+TEST_CASE("a norm beyond double is an overflow only if gradients are clipped") {
   const std::vector<double> beyond(16, 1.7e308);
   for (const bool reduces : {false, true}) {
     GradScaler scaler(presets::torch(1024.0));
@@ -220,7 +220,7 @@ TEST_CASE("calls in the wrong order are logic errors that say what to do, and ch
   CHECK(optimizer.steps == 2);
 }
 
-TEST_CASE("once a loss has been scaled by scale, each iteration needs a scale before its gradients are unscaled") {
+TEST_CASE("after the first call of scale, each iteration must call scale before it unscales gradients") {
   for (const bool sets_scale : {false, true}) {
     GradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));
     Sgd a{{1.0F}, {}}, b = a;
@@ -240,7 +240,7 @@ TEST_CASE("once a loss has been scaled by scale, each iteration needs a scale be
     scaler.step(b);
     CHECK(b.weights == Weights{-1.0F});
   }
-  GradScaler scaler(presets::torch(1024.0));  // who multiplies by get_scale() may do as he likes
+  GradScaler scaler(presets::torch(1024.0));  // a loop that multiplies by get_scale() need not call scale
   for (int step = 0; step < 3; ++step) {
     Sgd optimizer{{1.0F}, {scaler.get_scale()}};
     scaler.step(optimizer);
@@ -249,7 +249,7 @@ TEST_CASE("once a loss has been scaled by scale, each iteration needs a scale be
   }
 }
 
-TEST_CASE("an optimizer without gradients is skipped, and leaves the policy and the others alone") {
+TEST_CASE("an optimizer without gradients is skipped, which changes neither the policy nor other optimizers") {
   for (int call = 0; call < 3; ++call) {
     GradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 2));
     Owner optimizer{std::vector<Weights>()}, other{std::vector<Weights>()};
@@ -264,7 +264,7 @@ TEST_CASE("an optimizer without gradients is skipped, and leaves the policy and 
     CHECK_FALSE(result.nonfinite.has_value());
     scaler.update();
     CHECK(scaler.policy() == presets::torch(1024.0, 2.0, 0.5, 2));
-    CHECK(scaler.step(optimizer).reason == SkipReason::no_gradients);  // nothing that would need a loss
+    CHECK(scaler.step(optimizer).reason == SkipReason::no_gradients);  // no gradients, so no scale is needed
     scaler.update();
 
     (void)scaler.scale(1.0F);
@@ -284,7 +284,7 @@ TEST_CASE("an optimizer without gradients is skipped, and leaves the policy and 
   }
 }
 
-TEST_CASE("gradients without elements are a step with nothing to unscale") {
+TEST_CASE("gradients without elements are finite, and the step is taken") {
   GradScaler scaler(presets::torch(1024.0));
   Owner frozen{std::vector<Weights>{{}, {}}};
   const auto result = scaler.step(frozen);
@@ -295,7 +295,7 @@ TEST_CASE("gradients without elements are a step with nothing to unscale") {
   CHECK(scaler.policy().counter() == 1);
 }
 
-TEST_CASE("gradients set to none after unscale_ are a step that is skipped, but what was found counts") {
+TEST_CASE("if gradients are removed after unscale_, the step is skipped, but the result of unscale_ counts") {
   for (const bool finite : {true, false}) {
     GradScaler scaler(presets::torch(1024.0));
     Owner optimizer{std::vector<Weights>{{finite ? 1024.0F : infinity()}}};
@@ -311,7 +311,7 @@ TEST_CASE("gradients set to none after unscale_ are a step that is skipped, but 
   }
 }
 
-TEST_CASE("a temporary optimizer is not remembered, but one that has been unscaled may be moved into step") {
+TEST_CASE("a temporary optimizer is not remembered, and one that has been unscaled may be moved into step") {
   GradScaler scaler(presets::torch(1024.0));
   int steps = 0;
   struct Adapter {
@@ -331,12 +331,12 @@ TEST_CASE("a temporary optimizer is not remembered, but one that has been unscal
   CHECK(scaler.policy().counter() == 1);
 }
 
-TEST_CASE("an abandoned iteration decides nothing, and the next one starts as any") {
+TEST_CASE("an abandoned iteration does not change the policy, and the next iteration starts as usual") {
   GradScaler scaler(presets::torch(1024.0));
   Sgd optimizer{{1.0F}, {infinity()}};
   (void)scaler.scale(1.0F);
-  scaler.abandon();  // backward has thrown, say
-  scaler.update();   // at the end of the loop's body
+  scaler.abandon();  // for example after an exception in backward
+  scaler.update();   // the end of the loop's body
   CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: no optimizer"));
   (void)scaler.scale(1.0F);
   scaler.unscale_(optimizer);
@@ -351,7 +351,7 @@ TEST_CASE("an abandoned iteration decides nothing, and the next one starts as an
   CHECK(scaler.get_scale() == 512.0F);
 }
 
-TEST_CASE("a state that is loaded abandons the iteration, and an update right after it does nothing") {
+TEST_CASE("load_state_dict abandons the iteration, and an update right after it does nothing") {
   for (const bool unscales : {false, true}) {
     GradScaler scaler(presets::torch(1024.0));
     const GradScaler other(presets::torch(32.0));
@@ -374,7 +374,7 @@ TEST_CASE("a state that is loaded abandons the iteration, and an update right af
 
 // ---- step_gradients ----
 
-TEST_CASE("step_gradients unscales floats and doubles in place, and calls the function unless they overflow") {
+TEST_CASE("step_gradients unscales floats and doubles in place, and calls the function if they are finite") {
   GradScaler scaler(presets::torch(1024.0));
   Weights floats{2048.0F};
   std::vector<double> doubles{0x1p40};
@@ -398,7 +398,7 @@ TEST_CASE("step_gradients unscales floats and doubles in place, and calls the fu
   CHECK(scaler.get_scale() == 512.0F);
 }
 
-TEST_CASE("step_gradients gives a new tree if gradients are const, and one of floats if they are narrower") {
+TEST_CASE("step_gradients makes a new tree if gradients are const, and a tree of floats if they are narrower") {
   GradScaler scaler(presets::torch(1024.0));
   const std::vector<std::vector<half>> halves{{half(0x1p-14F)}, {half(2.0F)}};
   const auto expect = [](const std::vector<Weights>& grads) { return grads[0][0] == 0x1p-24F && grads[1][0] == 2.0F / 1024; };
@@ -422,7 +422,7 @@ TEST_CASE("step_gradients gives a new tree if gradients are const, and one of fl
 
 // ---- settings ----
 
-TEST_CASE("disabled, everything passes through") {
+TEST_CASE("a disabled scaler neither scales nor skips") {
   GradScaler scaler(presets::torch(), false);
   Sgd optimizer{{1.0F}, {infinity()}};
   CHECK(scaler.scale(3.0F) == 3.0F);
@@ -472,7 +472,7 @@ TEST_CASE("a scaler made with torch's arguments has torch's rule and defaults") 
   CHECK_THAT(support::message_of([] { (void)GradScaler(1.0, 2.0, 0.5, 0); }), ContainsSubstring("growth_interval is 0"));
 }
 
-TEST_CASE("it takes any policy, and follows torch's recorded sequences") {
+TEST_CASE("a GradScaler takes any policy, and follows torch's recorded sequences") {
   for (const auto& trace : support::golden("torch.trace")) {
     GradScaler scaler(headroom::AnyLossScale(presets::torch(
         trace.config_or("initial_scale", 65536.0), trace.config_or("growth_factor", 2.0),
@@ -505,7 +505,7 @@ TEST_CASE("settings are read and set as in torch") {
   CHECK(hysteresis.policy() == presets::apex(65536.0, 2.0, 0.5, 7));
 }
 
-TEST_CASE("a GradScaler of AnyLossScale goes on where the policy has no settings, and says so where one is asked for") {
+TEST_CASE("a GradScaler of AnyLossScale runs if its policy has no settings, and reading or setting one is an error") {
   for (const headroom::AnyLossScale& policy :
        {headroom::AnyLossScale(headroom::NoOpLossScale()), headroom::AnyLossScale(headroom::ConstantLossScale(8.0F))}) {
     GradScaler<headroom::AnyLossScale> scaler(policy);
@@ -527,14 +527,14 @@ TEST_CASE("a GradScaler of AnyLossScale goes on where the policy has no settings
   CHECK_THAT(logic_error_of([&] { noop.update(4.0F); }), ContainsSubstring("the policy 'noop' has none"));
 }
 
-TEST_CASE("a policy that is set is that of the next iteration, and knows nothing of this one") {
+TEST_CASE("set_policy applies from the next iteration on, and the current one does not adjust the new policy") {
   for (const bool scales : {true, false}) {
     GradScaler scaler(presets::torch(1024.0));
     Sgd a{{1.0F}, {infinity()}}, b{{1.0F}, {1024.0F}};
     if (scales) (void)scaler.scale(1.0F);
     scaler.step(a);
     scaler.set_policy(presets::torch(64.0, 4.0));
-    CHECK(scaler.get_scale() == 64.0F);  // of the next loss
+    CHECK(scaler.get_scale() == 64.0F);  // for the next iteration
     const auto result = scaler.step(b);
     CHECK(result.loss_scale == 1024.0F);
     CHECK(b.weights == Weights{0.0F});
@@ -564,7 +564,7 @@ TEST_CASE("on_floor is called for an overflow at the floor, after the update") {
   int calls = 0;
   const auto overflow = [&] {
     Sgd optimizer{{1.0F}, {infinity()}};
-    CHECK(scaler.step(optimizer).skipped);  // at the floor as well
+    CHECK(scaler.step(optimizer).skipped);  // also at the floor
     CHECK(optimizer.weights == Weights{1.0F});
     scaler.update();
   };
@@ -587,15 +587,16 @@ TEST_CASE("on_floor is called for an overflow at the floor, after the update") {
   scaler.update();
   CHECK(calls == 1);
   CHECK_THROWS_AS(overflow(), std::runtime_error);
-  CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: no optimizer"));  // it was done
+  CHECK_THAT(logic_error_of([&] { scaler.update(); }),
+             ContainsSubstring("update: no optimizer"));  // the update before was complete
   scaler.update(4.0F);
   (void)scaler.scale(1.0F);
-  scaler.update(1.0F);  // after the loss: its overflow is not at the floor
+  scaler.update(1.0F);  // after the loss was scaled, so its overflow is not at the floor
   overflow();
   CHECK(calls == 2);
 }
 
-TEST_CASE("a reducer decides for all ranks, once per optimizer, before anything else") {
+TEST_CASE("the reducer is called once per optimizer, and its result decides on all ranks") {
   GradScaler<> scaler;
   int calls = 0;
   bool other_rank_is_finite = false;
@@ -607,7 +608,7 @@ TEST_CASE("a reducer decides for all ranks, once per optimizer, before anything 
   CHECK_FALSE(scaler.unscale_(optimizer).finite);
   const auto result = scaler.step(optimizer);
   CHECK(result.skipped);
-  CHECK_FALSE(result.nonfinite.has_value());  // it is not here
+  CHECK_FALSE(result.nonfinite.has_value());  // it is on the other rank
   CHECK(calls == 1);
   scaler.update();
   CHECK(scaler.get_scale() == 16384.0F);
@@ -616,7 +617,7 @@ TEST_CASE("a reducer decides for all ranks, once per optimizer, before anything 
   CHECK_FALSE(scaler.step(optimizer).skipped);
   CHECK(calls == 2);
   scaler.update();
-  CHECK_FALSE(scaler.step(Owner{std::vector<Weights>()}).skipped);  // no gradients here, but elsewhere
+  CHECK_FALSE(scaler.step(Owner{std::vector<Weights>()}).skipped);  // this rank has no gradients, but others have
   CHECK(scaler.step_gradients(std::vector<std::vector<half>>(), [](auto&) { return 1; }).value == 1);
   CHECK(calls == 4);
   scaler.update();
@@ -625,7 +626,7 @@ TEST_CASE("a reducer decides for all ranks, once per optimizer, before anything 
   CHECK(calls == 4);
 }
 
-TEST_CASE("a scaler that was saved and loaded continues as the other one") {
+TEST_CASE("a scaler that is saved and loaded continues as the original") {
   GradScaler scaler(presets::torch(65536.0, 2.0, 0.5, 3)), resumed(presets::torch());
   for (int step = 0; step < 50; ++step) {
     Sgd optimizer{{1.0F}, {step % 7 == 3 ? infinity() : 1.0F}}, same = optimizer;

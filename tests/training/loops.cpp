@@ -1,4 +1,4 @@
-// Loops that ordinary users write: they run without an exception, and every gradient is divided once.
+// Loops that users write. They run without an exception, and every gradient is divided once.
 #include <headroom/ops/clip.hpp>
 #include <headroom/policy/spike_guard.hpp>
 #include <headroom/training/grad_scaler.hpp>
@@ -19,7 +19,7 @@ using support::Weights;
 
 namespace {
 
-/// Steps by what a layer has, and is made where it is needed.
+/// Steps one layer. The loop makes an adapter where it needs one.
 struct Adapter {
   Weights& weights;
   Weights& grads;
@@ -32,7 +32,7 @@ struct Layer {
   Weights weights{0.0F}, grads{0.0F};
 };
 
-/// Gradients that lie in the optimizer.
+/// Its gradients are part of the object.
 struct Inline {
   std::array<float, 2> weights{}, grads{};
   std::array<float, 2>& gradients() { return grads; }
@@ -43,7 +43,7 @@ struct Inline {
 
 }  // namespace
 
-TEST_CASE("gradients replaced between unscale_ and step") {
+TEST_CASE("gradients are replaced between unscale_ and step") {
   GradScaler<> scaler(1024.0);
   Sgd optimizer{{0.0F}, {}};
   for (int step = 1; step <= 3; ++step) {
@@ -58,7 +58,7 @@ TEST_CASE("gradients replaced between unscale_ and step") {
   }
 }
 
-TEST_CASE("an adapter for each layer, made on the stack in a loop, clipped or not") {
+TEST_CASE("each layer has an adapter on the stack, with and without clipping") {
   for (const bool unscales : {false, true}) {
     GradScaler<> scaler(1024.0);
     std::vector<Layer> layers(5);
@@ -77,14 +77,14 @@ TEST_CASE("an adapter for each layer, made on the stack in a loop, clipped or no
   }
 }
 
-TEST_CASE("weight decay, normalising and noise on gradients that lie in the optimizer, with another loss in between") {
+TEST_CASE("gradients inside the optimizer are changed after unscale_, and another loss is scaled before the step") {
   GradScaler<> scaler(1024.0);
   Inline generator, discriminator;
   for (int step = 0; step < 3; ++step) {
     discriminator.grads = {scaler.scale(1.0F), scaler.scale(2.0F)};
     scaler.unscale_(discriminator);
     for (std::size_t i = 0; i < 2; ++i) discriminator.grads[i] = 100.0F * discriminator.grads[i] + discriminator.weights[i];
-    generator.grads = {scaler.scale(1.0F), scaler.scale(1.0F)};  // another loss, before the step
+    generator.grads = {scaler.scale(1.0F), scaler.scale(1.0F)};  // another loss before the step
     CHECK_FALSE(scaler.step(discriminator).skipped);
     CHECK(scaler.step(generator).report.max_abs == 1.0);
     scaler.update();
@@ -92,7 +92,7 @@ TEST_CASE("weight decay, normalising and noise on gradients that lie in the opti
   CHECK(generator.weights == std::array<float, 2>{-3.0F, -3.0F});
 }
 
-TEST_CASE("optimizers that are added by emplace_back, and a spike guard for each") {
+TEST_CASE("optimizers are added to a vector during training, each with a spike guard") {
   GradScaler<> scaler(1024.0);
   std::vector<Sgd> optimizers;
   std::vector<headroom::SpikeGuard> guards;
@@ -117,7 +117,7 @@ TEST_CASE("optimizers that are added by emplace_back, and a spike guard for each
   CHECK(scaler.policy().counter() == 100);
 }
 
-TEST_CASE("a batch that throws is abandoned, and one with a NaN loss is left out") {
+TEST_CASE("an iteration that throws is abandoned") {
   GradScaler<> scaler(1024.0);
   Sgd optimizer{{0.0F}, {}};
   int taken = 0;
@@ -138,7 +138,7 @@ TEST_CASE("a batch that throws is abandoned, and one with a NaN loss is left out
   CHECK(scaler.policy().counter() == 4);
 }
 
-TEST_CASE("an iteration without a step, by unscale_ and a decision of one's own") {
+TEST_CASE("a loop decides after unscale_ not to step") {
   GradScaler<> scaler(1024.0);
   Sgd optimizer{{0.0F}, {}};
   for (int step = 0; step < 4; ++step) {
@@ -149,7 +149,7 @@ TEST_CASE("an iteration without a step, by unscale_ and a decision of one's own"
   CHECK(optimizer.weights == Weights{-3.0F});
   optimizer.grads = {scaler.scale(1.0F)};
   scaler.unscale_(optimizer);
-  optimizer.grads = {scaler.scale(1.0F)};  // without the update
+  optimizer.grads = {scaler.scale(1.0F)};  // the loop forgot update
   CHECK_THAT(support::logic_error_of([&] { scaler.unscale_(optimizer); }),
              ContainsSubstring("call update in every iteration, also when you decide not to step"));
 }

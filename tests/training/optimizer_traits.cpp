@@ -35,13 +35,13 @@ namespace presets = headroom::presets;
 
 namespace {
 
-/// A foreign optimizer, with 16-bit gradients.
+/// A class of another library, with fp16 gradients.
 struct Foreign {
   std::vector<half> flat;
   bool applied = false;
 };
 
-/// A deferred optimizer of any tree.
+/// Multiplies its gradients by the factor in its own step.
 template <class Tree>
 struct Fused {
   static constexpr bool takes_gradient_factor = true;
@@ -61,7 +61,7 @@ struct Remote {
   std::vector<std::string> calls{};
   std::size_t threads = 0;
 };
-/// A Remote without a find_nonfinite.
+/// A Remote whose traits have no find_nonfinite.
 struct Blind : Remote {};
 
 struct RemoteTraits {
@@ -86,7 +86,7 @@ struct RemoteTraits {
   }
 };
 
-/// Its pass ends halfway.
+/// Its unscale throws after the first element.
 struct Breaking {
   Weights grads;
 };
@@ -120,7 +120,7 @@ struct headroom::optimizer_traits<Remote> : RemoteTraits {
   }
 };
 
-TEST_CASE("traits of a user's own, a tree of views, a step that returns nothing, fp16 gradients that are allowed") {
+TEST_CASE("a user's traits return a tree of views, step returns void, and fp16 gradients are allowed") {
   GradScaler scaler(headroom::ConstantLossScale(8.0F));
   Foreign optimizer{{half(8.0F), half(-4.0F)}};
   const auto result = scaler.step(optimizer);
@@ -130,13 +130,13 @@ TEST_CASE("traits of a user's own, a tree of views, a step that returns nothing,
   CHECK(result.report.max_abs == 1.0);
 }
 
-TEST_CASE("gradients begin with the first leaf that has elements") {
+TEST_CASE("the first gradient is that of the first leaf with elements") {
   std::vector<Weights> some{{}, {1.0F}, {2.0F}}, none{{}, {}};
   CHECK(headroom::detail::look_at(some).first == some[1].data());
   CHECK_FALSE(headroom::detail::look_at(none).has_elements);
 }
 
-TEST_CASE("arguments of a step go through, by value and by reference") {
+TEST_CASE("arguments of step are passed on, by value and by reference") {
   struct Optimizer : Sgd {
     void step(std::unique_ptr<int> number, Weights& log, const std::string& name) {
       log.push_back(static_cast<float>(*number) * static_cast<float>(name.size()));
@@ -149,7 +149,7 @@ TEST_CASE("arguments of a step go through, by value and by reference") {
   CHECK(log == Weights{8.0F});
 }
 
-TEST_CASE("bfloat16 has the exponents of float, and may be unscaled in place; so may anything that is not scaled") {
+TEST_CASE("bfloat16 gradients may be unscaled in place, and fp16 gradients if the policy does not scale") {
   struct Brain {
     std::vector<headroom::bfloat16> grads;
     std::vector<headroom::bfloat16>& gradients() { return grads; }
@@ -166,9 +166,9 @@ TEST_CASE("bfloat16 has the exponents of float, and may be unscaled in place; so
   CHECK(narrow.grads[0] == half(2.0F));
 }
 
-// ---- deferred ----
+// ---- takes_gradient_factor ----
 
-TEST_CASE("deferred: gradients stay as they are, and the optimizer gets the factor") {
+TEST_CASE("takes_gradient_factor: gradients stay as they are, and the optimizer gets the factor") {
   for (const double max_norm : {1e9, 2.5}) {
     for (const float size : {1.0F, infinity()}) {
       GradScaler scaler(presets::torch(4096.0)), deferred(presets::torch(4096.0));
@@ -203,7 +203,7 @@ TEST_CASE("deferred: gradients stay as they are, and the optimizer gets the fact
   CHECK(floats.factor == 1.0);
 }
 
-TEST_CASE("a step that can do without a factor gets none unless it asks for one") {
+TEST_CASE("a step with a GradientFactor as default argument gets the default without takes_gradient_factor") {
   struct Optional : Sgd {
     double factor = 0.0;
     void step(GradientFactor by = {}) { factor = by.value; }
@@ -214,7 +214,7 @@ TEST_CASE("a step that can do without a factor gets none unless it asks for one"
   CHECK(optimizer.grads[0] == 1.0F);
 }
 
-TEST_CASE("deferred: finite is what is finite once it is multiplied in float, at the edge of every scale") {
+TEST_CASE("takes_gradient_factor: a gradient is finite if its product in float is finite, at the edge for every scale") {
   std::mt19937 random(support::seed);
   int overflows = 0, runs = 0;
   for (int run = 0; run < support::cases(400); ++run) {
@@ -242,9 +242,9 @@ TEST_CASE("deferred: finite is what is finite once it is multiplied in float, at
   CHECK(overflows < runs * 3 / 4);
 }
 
-// ---- passes of one's own ----
+// ---- passes in the user's traits ----
 
-TEST_CASE("gradients elsewhere are left to the functions of their optimizer_traits") {
+TEST_CASE("unscale, measure, scale and find_nonfinite of optimizer_traits replace headroom's passes") {
   using Calls = std::vector<std::string>;
   GradScaler scaler(presets::torch(1024.0));
   Remote optimizer{{2048.0F}};
@@ -274,7 +274,7 @@ TEST_CASE("gradients elsewhere are left to the functions of their optimizer_trai
   CHECK_FALSE(unseen.nonfinite.has_value());
 }
 
-TEST_CASE("gradients that a pass has left half unscaled are not unscaled again") {
+TEST_CASE("if a pass throws halfway, the gradients are not unscaled again, and the step is skipped") {
   GradScaler scaler(headroom::ConstantLossScale(2.0F));
   Breaking optimizer{{8.0F, 8.0F}};
   CHECK_THROWS_AS(scaler.unscale_(optimizer), std::runtime_error);
@@ -283,7 +283,7 @@ TEST_CASE("gradients that a pass has left half unscaled are not unscaled again")
   CHECK(optimizer.grads == Weights{4.0F, 8.0F});
 }
 
-TEST_CASE("a call that was refused before anything was written can be repeated") {
+TEST_CASE("a call that throws before it writes anything can be repeated") {
   const auto shared = std::make_shared<Weights>(Weights{8.0F});
   struct Tied {
     std::vector<std::shared_ptr<Weights>> grads;

@@ -40,7 +40,7 @@ struct Shard {
   int steps = 0;
 };
 
-/// As two ranks that hold different gradients.
+/// The sums of two ranks with different gradients.
 GradientSums combined(const GradientSums& a, const GradientSums& b) {
   RankMessage all(a, 0, 1);
   all.combine(RankMessage(b, 0, 1));
@@ -61,7 +61,7 @@ std::string error_of(const std::vector<std::uint64_t>& digests) {
 
 }  // namespace
 
-TEST_CASE("messages combine to the largest magnitude and the sum, in whatever order, and notice another digest") {
+TEST_CASE("messages combine to the largest magnitude and the sum in any order, and notice a different digest") {
   std::mt19937 random(support::seed);
   for (int run = 0; run < 2000; ++run) {
     std::vector<RankMessage> ranks(1);
@@ -75,7 +75,7 @@ TEST_CASE("messages combine to the largest magnitude and the sum, in whatever or
       expected.sum_of_squares += here.sum_of_squares;
     }
     std::shuffle(ranks.begin(), ranks.end(), random);
-    while (ranks.size() > 1) {  // in the shape of a random tree
+    while (ranks.size() > 1) {  // combined along a random tree
       const RankMessage last = ranks.back();
       ranks.pop_back();
       ranks[random() % ranks.size()].combine(last);
@@ -97,7 +97,7 @@ TEST_CASE("messages combine to the largest magnitude and the sum, in whatever or
   }
 }
 
-TEST_CASE("ranks that are out of step are named, and replicas divide the number of ranks") {
+TEST_CASE("the error for ranks out of step names them, and the number of replicas must divide the number of ranks") {
   CHECK_THAT(error_of({3, 3, 4}), ContainsSubstring("out of step: 1 of 3 differ from rank 0, the first is rank 2;"));
   CHECK_THAT(error_of({1, 2}), ContainsSubstring("1 of 2 differ from rank 0, the first is rank 1;"));
   CHECK_THAT(error_of({5, 4, 4, 4}), ContainsSubstring("3 of 4 differ from rank 0, the first is rank 1;"));
@@ -109,7 +109,7 @@ TEST_CASE("ranks that are out of step are named, and replicas divide the number 
   }
 }
 
-TEST_CASE("all ranks clip by one norm, that of all gradients, and say so") {
+TEST_CASE("all ranks clip by the norm of all gradients, and return it") {
   std::mt19937 random(support::seed);
   for (int run = 0; run < 300; ++run) {
     const float scale = std::ldexp(1.0F, static_cast<int>(random() % 12) - 1);
@@ -128,7 +128,7 @@ TEST_CASE("all ranks clip by one norm, that of all gradients, and say so") {
     if (whole.grads.empty()) continue;
     GradScaler one(scale);
     const GradientNorm expected = one.unscale_and_clip_(whole, max_norm);
-    // What each rank says: the reducer is asked before anything is written.
+    // The sums of each rank. The reducer is called before anything is written.
     GradientSums all;
     for (Shard copy : shards) {
       GradScaler scaler(scale);
@@ -159,7 +159,7 @@ TEST_CASE("all ranks clip by one norm, that of all gradients, and say so") {
   }
 }
 
-TEST_CASE("a rank without gradients takes part, and steps where all do") {
+TEST_CASE("a rank without gradients takes part in the reduction, and steps if the others do") {
   for (const bool others_finite : {true, false}) {
     for (const bool clips : {true, false}) {
       GradScaler scaler(1024.0);
@@ -182,10 +182,12 @@ TEST_CASE("a rank without gradients takes part, and steps where all do") {
   }
 }
 
-TEST_CASE("an overflow here or elsewhere is one for all, and nothing is clipped") {
+TEST_CASE("an overflow on any rank is an overflow on all, and nothing is clipped") {
   for (const bool is_here : {true, false}) {
     GradScaler scaler(1024.0);
-    scaler.set_reducer([&](const GradientSums&) { return GradientSums{is_here, 4.0, 25.0}; });  // whatever the reducer says
+    scaler.set_reducer([&](const GradientSums&) {
+      return GradientSums{is_here, 4.0, 25.0};
+    });  // a local overflow counts even if the reducer says finite
     Shard optimizer{{{is_here ? infinity() : 3072.0F, 4096.0F}}};
     const GradientNorm norm = scaler.unscale_and_clip_(optimizer, 1.0);
     CHECK((!norm.finite && bits_of(norm.norm) == infinity_bits && bits_of(norm.max_abs) == infinity_bits));
@@ -209,7 +211,7 @@ TEST_CASE("if the reducer throws, the gradients count as an overflow until the i
   CHECK_FALSE(scaler.step(optimizer).skipped);
 }
 
-TEST_CASE("what overflows when it is unscaled is known before the reducer is asked") {
+TEST_CASE("an overflow by unscaling is found before the reducer is called") {
   GradScaler scaler(headroom::ConstantLossScale(0.5F));
   scaler.set_reducer([](const GradientSums& here) {
     CHECK_FALSE(here.finite);
@@ -219,7 +221,7 @@ TEST_CASE("what overflows when it is unscaled is known before the reducer is ask
   CHECK_FALSE(scaler.unscale_and_clip_(optimizer, 1.0).finite);
 }
 
-TEST_CASE("an answer that is no norm is an overflow") {
+TEST_CASE("a reducer's NaN, Inf or negative sum is an overflow") {
   for (const double sum : {std::numeric_limits<double>::quiet_NaN(), -1.0, std::numeric_limits<double>::infinity()}) {
     Shard optimizer{{{3.0F, 4.0F}}};
     GradScaler scaler(1.0);
@@ -227,11 +229,11 @@ TEST_CASE("an answer that is no norm is an overflow") {
     CHECK_FALSE(scaler.unscale_and_clip_(optimizer, 1.0).finite);
     CHECK(scaler.step(optimizer).skipped);
   }
-  const GradientNorm here{{true, 1e200}, 1e200};  // squared, it is beyond double
+  const GradientNorm here{{true, 1e200}, 1e200};  // its square is beyond double
   CHECK_FALSE(headroom::detail::norm_of_all(here, headroom::gradient_sums(here)).finite);
 }
 
-TEST_CASE("a disabled scaler clips by the norm of all ranks too") {
+TEST_CASE("a disabled scaler also clips by the norm of all ranks") {
   Shard optimizer{{{3.0F, 4.0F}}};
   GradScaler scaler(headroom::DynamicLossScale(), false);
   scaler.set_reducer([](const GradientSums& here) { return combined(here, {true, 12.0, 144.0}); });
@@ -245,11 +247,11 @@ TEST_CASE("a disabled scaler clips by the norm of all ranks too") {
 
 namespace {
 
-/// Half of its gradients are held by another rank too, which counts them.
+/// Another rank also holds the first of its gradients, and counts them.
 struct Tied : Shard {
   auto duplicate_gradients() { return std::vector<headroom::span<float>>{{grads[0].data(), grads[0].size()}}; }
 };
-/// The same by optimizer_traits.
+/// The same with optimizer_traits.
 struct TiedByTraits : Shard {};
 
 }  // namespace
@@ -259,7 +261,7 @@ struct headroom::optimizer_traits<TiedByTraits> : headroom::optimizer_traits<Sha
   static auto& duplicate_gradients(TiedByTraits& optimizer) { return optimizer.grads[0]; }
 };
 
-TEMPLATE_TEST_CASE("the squares of gradients that another rank counts are left out of the sum, and nothing else is", "", Tied,
+TEMPLATE_TEST_CASE("gradients that another rank counts are left out of the sum of squares, and of nothing else", "", Tied,
                    TiedByTraits) {
   for (const bool enabled : {true, false}) {
     const float scale = enabled ? 1024.0F : 1.0F;
@@ -279,7 +281,7 @@ TEMPLATE_TEST_CASE("the squares of gradients that another rank counts are left o
 namespace {
 
 using Digests = std::vector<std::uint64_t>;
-/// The digests that a reducer gets while `calls(scaler)` runs.
+/// The digests passed to the reducer while `calls(scaler)` runs.
 template <class Scaler, class Calls>
 Digests digests_in(Scaler& scaler, const Calls& calls) {
   Digests digests;
@@ -291,8 +293,8 @@ Digests digests_in(Scaler& scaler, const Calls& calls) {
 
 }  // namespace
 
-TEST_CASE("the digest changes with all that a decision depends on, and with nothing else") {
-  // The digests of the second iteration of a scaler whose first one was like that of all others.
+TEST_CASE("the digest changes with everything that a decision depends on, and with nothing else") {
+  // The digests of a scaler's second iteration. The first iteration is always the same.
   const auto digests_of = [](const auto& iteration) {
     GradScaler<> scaler;
     Shard one{{{scaler.scale(1.0F)}}}, two{{{2.0F, 3.0F}, {}}};
@@ -310,7 +312,7 @@ TEST_CASE("the digest changes with all that a decision depends on, and with noth
   const Digests usual = after([](auto&) {});
   REQUIRE(usual.size() == 1);
   CHECK(after([](auto& scaler) { scaler.load_state_dict(scaler.state_dict()); }) == usual);
-  CHECK(after([](auto& scaler) { scaler.load_state_dict(GradScaler<>().state_dict()); }) != usual);  // another step
+  CHECK(after([](auto& scaler) { scaler.load_state_dict(GradScaler<>().state_dict()); }) != usual);  // a different step
   CHECK(after([](auto& scaler) { scaler.set_growth_interval(1999); }) != usual);
   CHECK(after([](auto& scaler) { scaler.update(1024.0F); }) != usual);
   const auto clipped = [&](double max_norm, bool both) {
@@ -322,16 +324,16 @@ TEST_CASE("the digest changes with all that a decision depends on, and with noth
   };
   CHECK(clipped(1.0, false) != usual);
   CHECK(clipped(2.0, false) != clipped(1.0, false));
-  CHECK(clipped(1.0, true)[0] == clipped(1.0, false)[0]);  // other gradients
-  CHECK(clipped(1.0, true)[1] != clipped(1.0, false)[0]);  // the second optimizer
-  CHECK(digests_of([](auto& scaler, Shard& one, Shard&) {  // gradients of another scale than that of the policy
+  CHECK(clipped(1.0, true)[0] == clipped(1.0, false)[0]);  // different gradients, same digest
+  CHECK(clipped(1.0, true)[1] != clipped(1.0, false)[0]);  // the second optimizer of the iteration
+  CHECK(digests_of([](auto& scaler, Shard& one, Shard&) {  // the gradients' scale is not the policy's
           (void)scaler.scale(1.0F);
           scaler.update(2.0F * scaler.get_scale());
           (void)scaler.step(one);
         }) != after([](auto& scaler) { scaler.update(2.0F * scaler.get_scale()); }));
 }
 
-TEST_CASE("a policy takes what all ranks found, and one without states is compared by its scale") {
+TEST_CASE("all_reduce gives a policy the report of all ranks; a policy without states is compared by its scale") {
   struct Own {
     float s = 8.0F;
     [[nodiscard]] float loss_scale() const { return s; }

@@ -1,5 +1,5 @@
-// Random orders of calls, beside a slow model of torch.amp.GradScaler (torch/amp/grad_scaler.py): what is an error there is one
-// here, and everything else has the same outcome, but for what docs/systems.md says and the comments with "ours" below.
+// Compares random orders of calls with a slow model of torch.amp.GradScaler (torch/amp/grad_scaler.py). Both refuse the same
+// calls, and the others have the same outcome, except where docs/systems.md or a comment with "ours" says otherwise.
 #include <headroom/policy/presets.hpp>
 #include <headroom/training/grad_scaler.hpp>
 
@@ -24,7 +24,7 @@ namespace {
 constexpr int growth_interval = 3;
 constexpr std::size_t optimizers = 3;
 
-/// Gradient descent on one weight, whose gradient may be none.
+/// Gradient descent on one weight, which may have no gradient.
 struct Optimizer {
   float gradient = 0.0F, weight = 0.0F;
   std::vector<headroom::span<float>> grads{};
@@ -36,7 +36,7 @@ struct OutOfOrder : std::runtime_error {
   OutOfOrder() : std::runtime_error("RuntimeError, or AssertionError") {}
 };
 
-/// torch's scaler, one optimizer for each number, gradients and weights in float.
+/// torch's scaler. Optimizers are numbered and have one weight each; gradients and weights are float.
 class Torch {
  public:
   std::array<std::optional<float>, optimizers> grads{};
@@ -44,7 +44,7 @@ class Torch {
   double scale = 1024.0;
 
   double scale_loss() {
-    if (iteration_scale_ == 0.0) iteration_scale_ = scale;  // ours: losses of one iteration have one scale
+    if (iteration_scale_ == 0.0) iteration_scale_ = scale;  // ours: all losses of an iteration have one scale
     has_loss_ = true;
     is_over_ = false;
     return iteration_scale_;
@@ -62,12 +62,12 @@ class Torch {
     return !*states_[i].found_inf;
   }
   SkipReason step(std::size_t i) {
-    if (states_[i].stepped && !grads[i]) return SkipReason::no_gradients;  // ours, as above
+    if (states_[i].stepped && !grads[i]) return SkipReason::no_gradients;  // ours, as in unscale
     if (states_[i].stepped) throw OutOfOrder();
     if (!states_[i].unscaled) unscale(i);
     const bool has_inf = states_[i].found_inf.value_or(false);
     states_[i].stepped = states_[i].unscaled;
-    if (!grads[i]) {  // ours: not an AssertionError, and not remembered
+    if (!grads[i]) {  // ours: no AssertionError, and not remembered
       found_infs_.push_back(states_[i].found_inf);
       states_[i] = {};
       return has_inf ? SkipReason::not_finite : SkipReason::no_gradients;
@@ -99,7 +99,7 @@ class Torch {
   void load(double saved_scale, int tracker) {
     scale = saved_scale;
     tracker_ = tracker;
-    end(began_ || is_over_);  // ours: an update right after it decides nothing
+    end(began_ || is_over_);  // ours: an update right after a load adjusts nothing
   }
   [[nodiscard]] int tracker() const { return tracker_; }
 
@@ -118,8 +118,8 @@ class Torch {
   }
 
   std::array<State, optimizers> states_{};
-  std::vector<std::optional<bool>> found_infs_{};  // of those that are not remembered
-  double iteration_scale_ = 0.0;                   // 0: none yet
+  std::vector<std::optional<bool>> found_infs_{};  // of optimizers that are not remembered
+  double iteration_scale_ = 0.0;                   // 0: not known yet
   int tracker_ = 0;
   bool has_loss_ = false, needs_loss_ = false, began_ = false, is_over_ = false;
 };
@@ -136,7 +136,7 @@ bool is_refused(F f) {
   return false;
 }
 
-/// One training by both. Returns how many calls were refused.
+/// Runs one training with both scalers. Returns the number of calls that were refused.
 int refused_in(std::mt19937& random, bool scales) {
   GradScaler scaler(presets::torch(1024.0, 2.0, 0.5, growth_interval));
   std::array<Optimizer, optimizers> ours{};
@@ -154,7 +154,7 @@ int refused_in(std::mt19937& random, bool scales) {
     switch (random() % 16) {
       case 0:
       case 1:
-      case 2: {  // zero_grad and backward, of all
+      case 2: {  // zero_grad and backward of all optimizers
         const double scale = scales ? torch.scale_loss() : torch.scale;
         const float loss = scales ? scaler.scale(1.0F) : scaler.get_scale();
         REQUIRE(static_cast<double>(loss) == scale);
@@ -214,7 +214,7 @@ int refused_in(std::mt19937& random, bool scales) {
 
 }  // namespace
 
-TEST_CASE("random orders of calls have the outcome of torch's scaler") {
+TEST_CASE("random orders of calls have the same outcome as in torch's scaler") {
   std::mt19937 random(support::seed);
   const int runs = support::cases(2000);
   int refused = 0;
