@@ -22,7 +22,7 @@ using headroom::half;
 
 namespace {
 
-/// Element by element, from their values.
+/// Compares a histogram with counts made element by element.
 template <class T>
 void check_counts(const std::vector<T>& elements) {
   using Format = headroom::detail::format_of<T>;
@@ -52,7 +52,7 @@ void check_counts(const std::vector<T>& elements) {
   }
 }
 
-/// What becomes of each element, by the exact product, in integers.
+/// Compares shares with the exact product of each element and the scale, rounded to T in integers.
 template <class T, class Element>
 void check_shares(const std::vector<Element>& elements, float scale) {
   using Format = headroom::detail::format_of<T>;
@@ -78,7 +78,7 @@ void check_shares(const std::vector<Element>& elements, float scale) {
   CHECK((shares.overflows == 0) == (exact.overflows == 0));
 }
 
-/// Around the edges of a format, many of them exactly there.
+/// Checks shares for values around the edges of a format, many of them exactly at an edge.
 template <class T>
 void check_format(std::mt19937& random) {
   using Format = headroom::detail::format_of<T>;
@@ -105,7 +105,7 @@ void check_format(std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE("every pattern of 16 bits, and random ones of 8 and 32, are counted as their values say") {
+TEST_CASE("every pattern of 8 and 16 bits, and random ones of 32, are counted by their values") {
   std::mt19937 random(support::seed);
   support::for_each_type<half, headroom::bfloat16, headroom::cbfloat16, headroom::float8_e4m3, headroom::float8_e5m2, float>(
       [&](auto tag) {
@@ -121,7 +121,7 @@ TEST_CASE("every pattern of 16 bits, and random ones of 8 and 32, are counted as
   CHECK(exponent_histogram(std::vector<double>{0x1p-140, 0x1p-300, 0x1.5p9}).count(-140) == 1);
 }
 
-TEST_CASE("shares by a power of two are those of a conversion of every element") {
+TEST_CASE("shares equal those of scaling and converting every element") {
   std::mt19937 random(support::seed);
   check_format<half>(random);
   check_format<headroom::bfloat16>(random);
@@ -131,7 +131,7 @@ TEST_CASE("shares by a power of two are those of a conversion of every element")
   check_format<support::own8>(random);
 }
 
-TEST_CASE("shares at ties, and as numbers from 0 to 1 of what is finite and not zero") {
+TEST_CASE("shares at ties, and as a part of the elements that are finite and not zero") {
   const FormatShares ties =
       exponent_histogram(std::vector<float>{0x1p-25F, 0x1.8p-25F, 0x1p-24F, 65504.0F, 65520.0F}).shares<half>();
   CHECK(ties.underflows == 1);
@@ -152,7 +152,7 @@ TEST_CASE("shares at ties, and as numbers from 0 to 1 of what is finite and not 
   CHECK_THROWS_WITH((void)ExponentHistogram().shares<half>(0.0F), "headroom: scale is 0; it must be in [2^-126, 2^126]");
 }
 
-TEST_CASE("the recommended scale is the largest that is safe") {
+TEST_CASE("the recommended scale is the largest power of two that leaves the bits asked for") {
   std::mt19937 random(support::seed);
   support::for_each_type<half, headroom::bfloat16, headroom::float8_e4m3, headroom::float8_e5m2, float>([&random](auto tag) {
     using T = typename decltype(tag)::type;
@@ -183,11 +183,11 @@ TEST_CASE("the recommended scale is the largest that is safe") {
   CHECK_THROWS_WITH((void)of(1.0F).recommended_scale<half>(-1), "headroom: headroom_bits is -1; it must be 0 or more");
 }
 
-TEST_CASE("histograms of leaves add up to that of the tree") {
+TEST_CASE("histograms of leaves add up to the histogram of the tree") {
   std::mt19937 random(support::seed);
   std::vector<float> many(3000);
   for (float& element : many) support::set_bits(element, static_cast<std::uint32_t>(random()));
-  many[0] = 0x1p-149F, many[1] = 0x1p127F;  // the first and the last exponent that are counted
+  many[0] = 0x1p-149F, many[1] = 0x1p127F;  // the lowest and the highest exponent of float
   const auto tree = std::make_tuple(many, 1, std::map<std::string, std::vector<half>>{{"b", {half(3.0F)}}, {"c", {}}}, 1e30);
   std::vector<ExponentHistogram> leaves;
   headroom::for_each_leaf(tree, [&](const auto& leaf) { leaves.push_back(exponent_histogram(leaf)); });
@@ -201,7 +201,7 @@ TEST_CASE("histograms of leaves add up to that of the tree") {
   CHECK_THROWS_WITH(exponent_histogram(bad), "headroom: [0] is null, with a size of 3");
 }
 
-TEST_CASE("bars for a terminal") {
+TEST_CASE("histogram_text draws bars") {
   std::vector<float> elements = {3.0F, -2.0F, 3.0F, -2.0F, 3.0F, -2.0F, 3.0F, -2.0F, 0.25F, 1e-3F, 0, 0, 0, 0, 0, 0};
   support::set_bits(elements[10], 0x7F800000U);
   support::set_bits(elements[11], 0xFFC00000U);

@@ -47,7 +47,7 @@ void skip(History& history, int steps, float loss_scale = 1024.0F, std::size_t n
   const auto found = nans + infs > 0 ? std::optional<NonFinite>(place) : std::nullopt;
   for (int i = 0; i < steps; ++i) history.record(loss_scale, overflow, found);
 }
-/// Beyond the warm-up.
+/// A history after its warm-up.
 History warm(HistoryConfig config = {}) {
   History history(config);
   take(history, 100);
@@ -56,7 +56,7 @@ History warm(HistoryConfig config = {}) {
 
 }  // namespace
 
-TEST_CASE("the last steps are kept, the oldest first, and numbered; totals are of all") {
+TEST_CASE("a history keeps the last steps, oldest first and numbered, and totals of all steps") {
   History history(3);
   CHECK(history.size() == 0);
   for (int i = 0; i < 8; ++i) {
@@ -83,7 +83,7 @@ TEST_CASE("the last steps are kept, the oldest first, and numbered; totals are o
   CHECK(History(1).size() == 0);
 }
 
-TEST_CASE("a history beside a GradScaler, an AsyncGradScaler and a policy") {
+TEST_CASE("a history records the steps of a GradScaler, an AsyncGradScaler and a policy") {
   Optimizer optimizer;
   headroom::GradScaler<> scaler(1024.0);
   History history;
@@ -120,7 +120,7 @@ TEST_CASE("a history beside a GradScaler, an AsyncGradScaler and a policy") {
   CHECK(alone[0].reason == SkipReason::not_finite);
 }
 
-TEST_CASE("what is out of range is refused, and nothing recorded") {
+TEST_CASE("values out of range are refused, and nothing is recorded") {
   History history(2);
   for (const float scale : {0.0F, -1.0F, headroom::largest_loss_scale * 2, static_cast<float>(quiet_nan)}) {
     CHECK_THAT(support::message_of([&] { history.record(scale, overflow); }), ContainsSubstring("loss_scale is "));
@@ -140,7 +140,7 @@ TEST_CASE("what is out of range is refused, and nothing recorded") {
   CHECK_THAT(message([](HistoryConfig& c) { c.lowest_peak = 0.0; }), ContainsSubstring("lowest_peak is 0"));
 }
 
-TEST_CASE("CSV: every kept step, quoted as in RFC 4180") {
+TEST_CASE("the CSV has every kept step, quoted as in RFC 4180") {
   History history(5);
   take(history, 1);  // overwritten
   history.record_loss(2.5);
@@ -179,7 +179,7 @@ TEST_CASE("the callback is called when the verdict changes, may throw, and may s
   history.set_on_verdict([](const History& h) { throw std::runtime_error(h.explanation()); });
   CHECK_THROWS_WITH(take(history, 1, 1.0, 8.0F), ContainsSubstring("step 13, too_many_skips"));
   CHECK(history.totals().steps == 14);
-  take(history, 1, 1.0, 8.0F);  // it has been told
+  take(history, 1, 1.0, 8.0F);  // the callback was called for this verdict before it threw
   int calls = 0;
   history.set_on_verdict([&](const History&) { history.set_on_verdict([&calls](const History&) { ++calls; }); });
   skip(history, 2, 1.0F);
@@ -190,12 +190,12 @@ TEST_CASE("the callback is called when the verdict changes, may throw, and may s
   History late = warm();
   late.set_on_verdict([&calls](const History&) { ++calls; });
   take(late, 1);
-  CHECK(calls == 0);  // it was healthy before
+  CHECK(calls == 0);  // the verdict was healthy before
   skip(late, 6);
   CHECK(calls == 1);
 }
 
-TEST_CASE("warming_up and healthy") {
+TEST_CASE("the verdicts warming_up and healthy") {
   History history;
   CHECK(history.verdict() == Verdict::warming_up);
   CHECK(history.explanation() == "no step has been recorded");
@@ -211,7 +211,7 @@ TEST_CASE("warming_up and healthy") {
   CHECK(history.explanation() == "step 99, healthy: 15 of the last 100 steps were not finite, and the loss scale is 1024");
 }
 
-TEST_CASE("too_many_skips: of the steps since the warm-up, or of 100") {
+TEST_CASE("too_many_skips: more than 5 % of the kept steps since the warm-up, or of 100 if there are fewer") {
   History history = warm();
   skip(history, 5);
   CHECK(history.verdict() == Verdict::healthy);
@@ -221,7 +221,7 @@ TEST_CASE("too_many_skips: of the steps since the warm-up, or of 100") {
         "step 105, too_many_skips: 6 of the last 106 steps were not finite, and the loss scale is 512; let the loss scale grow "
         "less often or not so high, or lower the learning rate; at step 105 layers[3].weight had an Inf at index 17, of 0 NaN "
         "and 3 Inf in all");
-  for (int i = 0; i < 500; ++i) history.record(no_gradients);  // which do not count
+  for (int i = 0; i < 500; ++i) history.record(no_gradients);  // these do not count
   CHECK(history.verdict() == Verdict::too_many_skips);
   take(history, 113);
   CHECK(history.verdict() == Verdict::too_many_skips);
@@ -232,11 +232,11 @@ TEST_CASE("too_many_skips: of the steps since the warm-up, or of 100") {
   History strict = warm(none);
   skip(strict, 1);
   CHECK(strict.verdict() == Verdict::too_many_skips);
-  take(strict, 1024);  // until it is no longer kept
+  take(strict, 1024);  // the skipped step is no longer kept
   CHECK(strict.verdict() == Verdict::healthy);
 }
 
-TEST_CASE("at_floor: the last step ran there, and two of the last 64 were not finite there") {
+TEST_CASE("at_floor: the last step ran at the floor, and two of the last 64 overflowed there") {
   History history = warm();
   skip(history, 1, 1.0F);
   CHECK(history.verdict() == Verdict::healthy);
@@ -254,12 +254,12 @@ TEST_CASE("at_floor: the last step ran there, and two of the last 64 were not fi
   CHECK(history.verdict() == Verdict::at_floor);
   take(history, 1, 1.0, 2.0F);
   CHECK(history.verdict() != Verdict::at_floor);
-  History wide = warm(HistoryConfig::for_dtype<headroom::bfloat16>());  // where a scale of 1 is no floor
+  History wide = warm(HistoryConfig::for_dtype<headroom::bfloat16>());  // its floor is below 1
   skip(wide, 4, 1.0F);
   CHECK(wide.verdict() == Verdict::healthy);
 }
 
-TEST_CASE("loss_is_not_finite: the loss recorded with the last step") {
+TEST_CASE("loss_is_not_finite: the loss of the last step was Inf or NaN") {
   History history = warm();
   history.record_loss(infinity);
   take(history, 1);
@@ -269,7 +269,7 @@ TEST_CASE("loss_is_not_finite: the loss recorded with the last step") {
   history.record_loss(1.0);
   take(history, 1);
   CHECK(history.verdict() == Verdict::healthy);
-  skip(history, 20, 1024.0F, 2);  // NaN alone says nothing about the loss
+  skip(history, 20, 1024.0F, 2);  // NaN gradients alone do not mean that the loss is NaN
   CHECK(history.verdict() == Verdict::too_many_skips);
 }
 
@@ -305,7 +305,7 @@ TEST_CASE("settings by dtype") {
   (void)History(HistoryConfig::for_dtype<double>());
 }
 
-TEST_CASE("a history counts overflows by their reports, also of records without a reason") {
+TEST_CASE("a record without a reason counts as an overflow if its report is not finite") {
   History history;
   headroom::StepRecord overflow;
   overflow.report = {false, 0.0};

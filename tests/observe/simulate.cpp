@@ -33,7 +33,7 @@ double with_bits(std::uint64_t bits) {
 
 }  // namespace
 
-TEST_CASE("an open loop follows the recorded sequences") {
+TEST_CASE("a simulation of given overflows follows the recorded sequences") {
   for (const auto& trace : support::golden("jmp_dynamic.trace")) {
     std::vector<bool> grads_finite;
     std::size_t overflows = 0;
@@ -45,7 +45,7 @@ TEST_CASE("an open loop follows the recorded sequences") {
                                      static_cast<std::int64_t>(trace.config_or("growth_interval", 2000.0)),
                                      trace.config_or("factor", 2.0), trace.config_or("min_scale", 1.0));
     const headroom::Simulation found = simulate(policy, grads_finite);
-    const std::vector<double>& scales = trace.scales.at("scale");  // after each step; ours are before
+    const std::vector<double>& scales = trace.scales.at("scale");  // after each step; found.scales are before
     CHECK(found.steps == scales.size());
     CHECK(found.skipped == overflows);
     CHECK(static_cast<double>(found.final_scale) == scales.back());
@@ -55,7 +55,7 @@ TEST_CASE("an open loop follows the recorded sequences") {
   }
 }
 
-TEST_CASE("a policy is told what is known: whether gradients were finite, or also how large") {
+TEST_CASE("a policy gets adjust(bool) for a list of bools, and adjust(report) for a list of magnitudes") {
   struct Watching {
     std::vector<double>* seen;
     float loss_scale() const { return 1.0F; }
@@ -76,11 +76,11 @@ TEST_CASE("a policy is told what is known: whether gradients were finite, or als
   CHECK(support::bits_of(seen[3]) == headroom::binary64::infinity_bits);
 }
 
-TEST_CASE("a step overflows where the gradient times the scale is beyond the format") {
+TEST_CASE("a step overflows if the gradient times the scale is beyond the dtype's largest finite value") {
   const ConstantLossScale policy(1024.0F);
   CHECK(simulate(policy, MaxAbs{65504.0 / 1024.0}).skipped == 0);
   CHECK(simulate(policy, MaxAbs{65505.0 / 1024.0}).skipped == 1);
-  CHECK(simulate<headroom::float8_e4m3>(policy, MaxAbs{448.0 / 1024.0}).skipped == 0);  // it has no Inf in its top binade
+  CHECK(simulate<headroom::float8_e4m3>(policy, MaxAbs{448.0 / 1024.0}).skipped == 0);  // 448 is its largest finite value
   CHECK(simulate<headroom::float8_e4m3>(policy, MaxAbs{449.0 / 1024.0}).skipped == 1);
   const double largest = 0x1.FEp127;
   CHECK(simulate<headroom::bfloat16>(policy, MaxAbs{largest / 1024.0}).skipped == 0);
@@ -95,19 +95,20 @@ TEST_CASE("a step overflows where the gradient times the scale is beyond the for
   CHECK(simulate(policy, MaxAbs{-0.0}).skipped == 0);
 }
 
-TEST_CASE("the best scale is the largest one, going by doublings, that does not overflow") {
+TEST_CASE("the best scale is the policy's scale, doubled as often as the gradient does not overflow") {
   const ConstantLossScale policy(1024.0F);
   const auto found =
       simulate(policy, MaxAbs{65504.0 / 1024.0, 65504.0 / 2048.0, 65504.0 / 2047.0, 1e6, 0.0, 65504.0 / 65536.0});
   CHECK(found.steps == 6);
   CHECK(found.skipped == 1);
   CHECK(found.below_best == 2);                               // the second and the last
-  CHECK(found.wasted_bits == Approx((0.0 + 1 + 0 + 6) / 4));  // a step without gradient says nothing
+  CHECK(found.wasted_bits == Approx((0.0 + 1 + 0 + 6) / 4));  // a step with gradient 0 is left out
   CHECK(found.scales == std::vector<float>(6, 1024.0F));
-  CHECK(simulate(ConstantLossScale(headroom::largest_loss_scale / 2), MaxAbs{1e-300}).wasted_bits == 1.0);  // there is no more
+  CHECK(simulate(ConstantLossScale(headroom::largest_loss_scale / 2), MaxAbs{1e-300}).wasted_bits ==
+        1.0);  // one doubling reaches the largest scale
 }
 
-TEST_CASE("a closed loop answers what the policy does") {
+TEST_CASE("in a simulation of magnitudes, overflows depend on the policy's scale") {
   headroom::LossScaleConfig config;
   config.initial_scale = 65536.0F;
   config.growth_interval = 3;
@@ -121,7 +122,7 @@ TEST_CASE("a closed loop answers what the policy does") {
   CHECK(found.final_scale == 16384.0F);
 }
 
-TEST_CASE("every policy can be simulated, and a closed loop is the open one of its own overflows") {
+TEST_CASE("for every policy, a simulation of magnitudes equals one of the overflows that they cause") {
   std::mt19937 random(support::seed);
   std::vector<double> max_abs;
   for (int step = 0; step < 2000; ++step)
@@ -136,7 +137,7 @@ TEST_CASE("every policy can be simulated, and a closed loop is the open one of i
     }
     CHECK(closed.skipped == skipped);
     const std::string name = policy.policy_name();
-    if (name == "amax") continue;  // the closed loop shows them magnitudes
+    if (name == "amax") continue;  // it also follows magnitudes
     const auto open = simulate(policy, grads_finite);
     CHECK(open.scales == closed.scales);
     CHECK(open.final_scale == closed.final_scale);
@@ -144,13 +145,13 @@ TEST_CASE("every policy can be simulated, and a closed loop is the open one of i
   }
 }
 
-TEST_CASE("a few steps may be written down") {
+TEST_CASE("steps may be given as a braced list") {
   CHECK(simulate(presets::torch(), {true, false}).skipped == 1);
   CHECK(simulate(presets::torch(1024.0), {0.5, 0.25, 64.0}).skipped == 1);
   CHECK(simulate<headroom::bfloat16>(presets::torch(1024.0), {0.5, 0.25, 64.0}).skipped == 0);
 }
 
-TEST_CASE("an empty list of steps is one, and gradients may be recorded in float") {
+TEST_CASE("an empty braced list compiles, and magnitudes may be floats") {
   CHECK(simulate(presets::torch(), {}).steps == 0);
   CHECK(simulate<headroom::bfloat16>(presets::torch(), {}).final_scale == 65536.0F);
   const std::vector<float> recorded = {0.5F, 0.25F, 64.0F, 0.1F};
@@ -163,11 +164,11 @@ TEST_CASE("an empty list of steps is one, and gradients may be recorded in float
   CHECK(simulate(presets::torch(1024.0), {0.5F, 64.0F}).skipped == 1);
 }
 
-TEST_CASE("nothing to simulate is no step; a negative gradient is an error") {
+TEST_CASE("an empty list gives no steps, and a negative magnitude is an error") {
   CHECK(simulate(presets::torch(), MaxAbs()).steps == 0);
   CHECK(simulate(presets::torch(), MaxAbs()).final_scale == 65536.0F);
   CHECK(simulate(presets::torch(), std::vector<bool>()).final_scale == 65536.0F);
-  // No mean where there is nothing to take it of.
+  // The mean of no steps is 0.
   CHECK(support::bits_of(simulate(presets::torch(), MaxAbs()).wasted_bits) == 0);
   CHECK(support::bits_of(simulate(presets::torch(), MaxAbs{0.0, 1e300}).wasted_bits) == 0);
   CHECK_THAT(support::message_of([] {
@@ -178,8 +179,8 @@ TEST_CASE("nothing to simulate is no step; a negative gradient is an error") {
              ContainsSubstring("max_abs[0] is -inf"));
 }
 
-TEST_CASE("what underflows is zero to the policy") {
-  // 1e-12 in half at a scale of 32768 is 3.3e-8, above half of the smallest half, 2^-25 or 2.98e-8; at 16384 it is below.
+TEST_CASE("the policy gets 0 as magnitude if the scaled gradient underflows") {
+  // In half, values up to 2^-25 = 2.98e-8 become 0. 1e-12 * 32768 is 3.3e-8, above that; 1e-12 * 16384 is below.
   const headroom::AmaxLossScale amax;
   CHECK(simulate(amax.with_loss_scale(32768.0F), MaxAbs{1e-12}).final_scale == 0x1p53F);
   CHECK(simulate(amax.with_loss_scale(16384.0F), MaxAbs{1e-12}).final_scale == 16384.0F);

@@ -59,7 +59,7 @@ double with_bits(std::uint64_t bits) {
 
 }  // namespace
 
-TEST_CASE("what is written is read again") {
+TEST_CASE("written fields are read back") {
   const StateDict expected = {{"version", 2}, {"policy", "fields"}, {"real", 0.5},  {"scale", 2.0},
                               {"counter", 3}, {"small", 4},         {"flag", true}, {"list", std::vector<double>{0.25}}};
   CHECK(Fields().state() == expected);
@@ -73,7 +73,7 @@ TEST_CASE("what is written is read again") {
   CHECK_FALSE(same_fields(read, other, 100));
 }
 
-TEST_CASE("a field of another type or out of its range is refused, by key and value") {
+TEST_CASE("a field of another type or out of range is an error that names key and value") {
   CHECK_THAT(refused("real", "text"), ContainsSubstring("real is \"text\"; it must be a number"));
   CHECK_THAT(refused("real", true), ContainsSubstring("real is true; it must be a number"));
   CHECK_THAT(refused("real", -1.5), ContainsSubstring("real is -1.5; it must be in [-1, 1]"));
@@ -98,7 +98,7 @@ TEST_CASE("a field of another type or out of its range is refused, by key and va
   CHECK(refused("flag", 0).empty());
 }
 
-TEST_CASE("the version comes first, and only states of this one are read") {
+TEST_CASE("the version is checked first, and other versions are refused") {
   CHECK_THAT(message_of([] { Fields().read({}); }), ContainsSubstring("the state is empty, as that of a disabled"));
   CHECK_THAT(message_of([] { Fields().read({{"policy", "x"}}); }), ContainsSubstring("the key 'version' is missing"));
   CHECK_THAT(refused("version", 0), ContainsSubstring("version is 0; it must be at least 1"));
@@ -108,12 +108,12 @@ TEST_CASE("the version comes first, and only states of this one are read") {
   CHECK_THAT(refused("version", 1), ContainsSubstring("version is 1; the state was written by headroom 0.1"));
 }
 
-TEST_CASE("the scale that an AsyncGradScaler had in flight is checked and left out") {
+TEST_CASE("main_scale of an AsyncGradScaler is checked and ignored") {
   CHECK(refused("main_scale", 2.0).empty());
   CHECK_THAT(refused("main_scale", 0.0), ContainsSubstring("main_scale is 0"));
 }
 
-TEST_CASE("of settings only those that are there are read") {
+TEST_CASE("a reader of settings leaves missing fields as they are") {
   Fields fields;
   StateReader read(StateDict{{"small", 9}, {"other", 1}});
   read.read(fields, 100);

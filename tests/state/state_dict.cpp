@@ -35,7 +35,7 @@ TEST_CASE("a StateDict keeps its entries in order") {
   CHECK(StateDict().empty());
 }
 
-TEST_CASE("values are equal where kind and bits are") {
+TEST_CASE("values are equal if their kinds and bits are equal") {
   double nan = 0.0;
   support::set_bits(nan, headroom::binary64::quiet_nan_bits);
   CHECK(StateValue(nan) == StateValue(nan));
@@ -55,7 +55,7 @@ TEST_CASE("values are equal where kind and bits are") {
   CHECK(StateValue(std::vector<double>()) != StateValue(0));
 }
 
-TEST_CASE("a value of another kind is refused, and named") {
+TEST_CASE("reading a value as another kind is an error that names the value") {
   const StateValue integer = 7, real = 2.5, text = "seven", flag = true;
   const auto refused = [](auto ask) { return support::message_of([&] { (void)ask(); }); };
   CHECK(refused([&] { return integer.real(); }) == "headroom: a value of a state is 7; it must be a real number");
@@ -72,7 +72,7 @@ TEST_CASE("a value of another kind is refused, and named") {
   CHECK_THAT(refused([&] { return (void)real.list(), 0; }), ContainsSubstring("it must be a list of numbers"));
 }
 
-// A character is a mistake: as a rule a text of one was meant. A pointer is no flag.
+// A char is refused because it is usually meant as a text. A pointer does not convert to bool.
 template <class T>
 constexpr bool is_value = std::is_constructible_v<StateValue, T>;
 static_assert(!is_value<char> && !is_value<wchar_t> && !is_value<char16_t> && !is_value<char32_t>);
@@ -86,7 +86,7 @@ TEST_CASE("the largest whole number is 2^63 - 1") {
   CHECK(StateValue(std::numeric_limits<std::uint32_t>::max()).integer() == 4294967295);
 }
 
-TEST_CASE("what a StateDict cannot hold is refused") {
+TEST_CASE("a repeated key, a missing key and a number that is too large are errors") {
   StateDict dict = {{"a", 1}};
   CHECK_THAT(support::message_of([&] { dict.add("a", 2); }),
              ContainsSubstring("the key 'a' is there twice, the second time with 2"));
@@ -97,7 +97,7 @@ TEST_CASE("what a StateDict cannot hold is refused") {
   CHECK(dict == StateDict{{"a", 1}});
 }
 
-TEST_CASE("states are equal exactly where their digests are") {
+TEST_CASE("states are equal if and only if their digests are equal") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const StateValue values[] = {0,        1,    -1,   2,    std::numeric_limits<std::int64_t>::min(),
                                0.0,      -0.0, 1.0,  2.0,  0x1p63,
@@ -121,7 +121,7 @@ TEST_CASE("states are equal exactly where their digests are") {
   CHECK(faults == 0);
 }
 
-TEST_CASE("a digest is the same everywhere") {  // ranks may be built differently
+TEST_CASE("a digest is the same on every platform") {  // ranks may be built differently
   CHECK(digest({}) == 0xcbf29ce484222325);
   CHECK(digest({{"version", 1}, {"policy", "x"}, {"scale", 0.5}, {"flag", true}}) == 0xf512ec9c03f87a66);
 }

@@ -42,14 +42,14 @@ struct Comma : std::numpunct<char> {
 
 }  // namespace
 
-TEST_CASE("every float comes back from its text, bit for bit") {
+TEST_CASE("every number is read back from its text with the same bits, NaN and subnormals excepted") {
   std::mt19937 random(support::seed);
   for (std::uint64_t upper = 0; upper < 0x10000; ++upper) {  // every sign and exponent, with four bits of fraction
     const std::uint64_t low = upper % 3 == 0 ? 0 : (std::uint64_t{random()} << 16U | (random() & 0xFFFFU)) & 0xFFFFFFFFFFFFU;
     const double value = with_bits(upper << 48U | (upper % 3 == 1 ? low & ~std::uint64_t{0xFFFFFF} : low));
     const std::uint64_t magnitude = support::bits_of(value) & binary64::abs_mask;
     const StateDict dict = {{"x", value}};
-    if (magnitude <= binary64::mantissa_mask && magnitude != 0) continue;  // see real_text
+    if (magnitude <= binary64::mantissa_mask && magnitude != 0) continue;  // subnormals are not kept: see real_text
     if (magnitude > binary64::infinity_bits) {
       REQUIRE_THAT(to_text(dict), ContainsSubstring("nan"));
     } else {
@@ -58,7 +58,7 @@ TEST_CASE("every float comes back from its text, bit for bit") {
   }
 }
 
-TEST_CASE("numbers are written so that people can read them") {
+TEST_CASE("numbers are written in decimal") {
   CHECK(to_text({{"x", 32768.0}}) == "x = 32768.0\n");
   CHECK(to_text({{"x", -0.5}}) == "x = -0.5\n");
   CHECK(to_text({{"x", 0x1p-14}}) == "x = 6.103515625e-05\n");
@@ -73,7 +73,7 @@ TEST_CASE("numbers are written so that people can read them") {
   CHECK(value_of("9223372036854775807") == StateValue(std::numeric_limits<std::int64_t>::max()));
 }
 
-TEST_CASE("texts and keys come back, whatever bytes they have") {
+TEST_CASE("texts and keys with any bytes are read back") {
   std::string all;
   for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
   const StateDict dict = {{all, all}, {"", ""}, {"a key", "a # \"value\" \\ = 3"}, {"plain.key-1/x", "\n"}};
@@ -81,7 +81,7 @@ TEST_CASE("texts and keys come back, whatever bytes they have") {
   CHECK(to_text({{"a b", "x\n"}}) == "\"a b\" = \"x\\x0a\"\n");
 }
 
-TEST_CASE("a key is quoted where it has a character that is no part of a name, and only there") {
+TEST_CASE("a key is quoted only if it has a character that a name cannot have") {
   const std::string name = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/";
   for (int byte = 0; byte < 256; ++byte) {
     const std::string key(1, static_cast<char>(byte));
@@ -104,7 +104,7 @@ TEST_CASE("a list of numbers is in brackets") {
   }
 }
 
-TEST_CASE("what people write is read") {
+TEST_CASE("comments, spaces and other forms of numbers are read") {
   const StateDict dict =
       from_text("# a comment\n\n  growth_interval=500  # another\r\n\tgrowth_factor\t=\t1.5\nname = \"#\" #\nlast = 1e3");
   CHECK(dict == StateDict{{"growth_interval", 500}, {"growth_factor", 1.5}, {"name", "#"}, {"last", 1000.0}});
@@ -119,7 +119,7 @@ TEST_CASE("what people write is read") {
   CHECK(from_text("\n\n").empty());
 }
 
-TEST_CASE("what cannot be read is refused with its line") {
+TEST_CASE("a line that cannot be read is an error that quotes it") {
   CHECK_THAT(error_of("a = 1\nb = 2,5\n"), ContainsSubstring("line 2 of a state, 'b = 2,5': more than a value"));
   CHECK_THAT(error_of("a"), ContainsSubstring("line 1 of a state, 'a': expected '=' after the key 'a'"));
   CHECK_THAT(error_of("= 1"), ContainsSubstring("expected a key"));
@@ -140,11 +140,11 @@ TEST_CASE("what cannot be read is refused with its line") {
   }
 }
 
-TEST_CASE("no locale changes a text") {
+TEST_CASE("a text does not depend on the locale") {
   const StateDict dict = {{"x", 0.5}, {"y", 1234567}, {"z", 1e-3}, {"w", 1234567.25}};
   const std::string text = to_text(dict);
   const std::locale before = std::locale::global(std::locale(std::locale::classic(), new Comma));
-  const char* const c_locale = std::setlocale(LC_ALL, "de_DE.UTF-8");  // where there is one
+  const char* const c_locale = std::setlocale(LC_ALL, "de_DE.UTF-8");  // null if it is not installed
   CHECK(to_text(dict) == text);
   CHECK(from_text(text) == dict);
   CHECK(value_of("1.5") == StateValue(1.5));
@@ -153,7 +153,7 @@ TEST_CASE("no locale changes a text") {
   std::locale::global(before);
 }
 
-TEST_CASE("true and false stay what they are, and are equal to 1 and 0") {
+TEST_CASE("true and false are read as booleans, and equal 1 and 0") {
   const StateDict flags = from_text("a = true\nb = false # no\n");
   CHECK(flags == StateDict{{"a", 1}, {"b", 0}});
   CHECK(flags.at("a").is_boolean());
