@@ -29,7 +29,7 @@ static_assert(std::is_trivially_copyable_v<AmaxLossScale> && sizeof(AmaxLossScal
 constexpr AmaxLossScale start;
 static_assert(noexcept(start.adjust(overflow)) && headroom::is_loss_scale_v<AmaxLossScale>);
 
-// The rule is constexpr. 65504 / 2^6 is below 2^10, less the two bits of the margin.
+// The rule is constexpr. 65504 / 2^6 is just below 2^10; two bits of margin leave 2^7.
 static_assert(AmaxLossScale().adjust(GradientReport{true, 64.0}).loss_scale() == 128.0F);
 static_assert(AmaxLossScale().adjust(overflow).loss_scale() == 128.0F);
 static_assert(AmaxLossScale().adjust(overflow).adjust(overflow).loss_scale() == 1.0F);
@@ -45,7 +45,7 @@ AmaxLossScale after(AmaxLossScale policy, const GradientReport& report, int step
 }
 std::int64_t number(const AmaxLossScale& policy, const char* key) { return policy.state_dict().at(key).integer(); }
 
-/// Magnitudes with a trend, noise, spikes, bursts, jumps, zeros and Infs.
+/// Made-up magnitudes with a trend, noise, spikes, bursts, jumps, zeros and Infs.
 std::vector<double> course(unsigned seed, int steps) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
@@ -63,12 +63,12 @@ std::vector<double> course(unsigned seed, int steps) {
   return max_abs;
 }
 
-/// The same rule in bits, in double: checks the whole numbers, not the rule.
+/// The same rule in doubles. It checks the arithmetic in whole numbers, not the rule itself.
 struct Reference {
   double peak = 0.0, mean = 0.0, margin = 0.0;
   int since = 0;
 
-  static double log2(double value) {  // by straight lines between powers of two
+  static double log2(double value) {  // linear between powers of two
     int exponent = 0;
     const double fraction = std::frexp(value, &exponent);
     return exponent - 1 + (2.0 * fraction - 1.0);
@@ -97,7 +97,7 @@ struct Reference {
   [[nodiscard]] double spare() const { return log2(65504.0) - std::max(peak + 1.0, mean + margin); }
 };
 
-/// A magnitude piece of one's own: the scale that brings the largest gradient to 1.
+/// A user's magnitude piece: the scale that makes the largest gradient 1.
 struct Normalise {
   using Config = headroom::LossScaleConfig;
   static constexpr const char* name = "normalise";
@@ -112,7 +112,7 @@ using Normalised = headroom::BasicDynamicLossScale<headroom::GrowAfterFiniteStep
 
 }  // namespace
 
-TEST_CASE("AmaxLossScale follows its rule as a slow reference does") {
+TEST_CASE("AmaxLossScale equals a slow reference of its rule") {
   for (unsigned seed = 0; seed < 6; ++seed) {
     AmaxLossScale policy;
     Reference reference;
@@ -125,7 +125,7 @@ TEST_CASE("AmaxLossScale follows its rule as a slow reference does") {
       INFO("seed " << seed << ", step " << step++ << ", max_abs " << max_abs);
       if (!report.finite) REQUIRE(policy.loss_scale() == std::max(scale / 256.0F, 1.0F));
       if (!report.finite || reference.margin == 0.0) continue;
-      // In whole numbers each of these is off by a hundredth of a bit at most, so a scale may be the next one at an edge.
+      // The whole numbers are off by a few hundredths of a bit, so at an edge the scale may differ by a factor of 2.
       const auto in_bits = [&policy](const char* key) { return static_cast<double>(number(policy, key)) / bit; };
       REQUIRE(std::fabs(in_bits("peak") - reference.peak) < 0.01);
       REQUIRE(std::fabs(in_bits("mean") - reference.mean) < 0.01);
@@ -136,7 +136,7 @@ TEST_CASE("AmaxLossScale follows its rule as a slow reference does") {
   }
 }
 
-TEST_CASE("AmaxLossScale: of n steps at most target * n + margin - 2 overflow and teach") {
+TEST_CASE("AmaxLossScale: in n steps at most target * n + margin - 2 overflows raise the margin") {
   for (const double target : {0.0002, 0.01}) {
     AmaxConfig config;
     config.target_skip_rate = target;
@@ -156,7 +156,7 @@ TEST_CASE("AmaxLossScale: of n steps at most target * n + margin - 2 overflow an
   }
 }
 
-TEST_CASE("AmaxLossScale leaves a bit above the peak, which falls by 1/64 of the way a step, and the margin above the mean") {
+TEST_CASE("AmaxLossScale leaves one bit above the peak, which decays by 1/64 a step, and the margin above the mean") {
   AmaxLossScale policy = after(AmaxLossScale(), {true, 0x1p-10}, 100);
   CHECK(policy.loss_scale() == 0x1p23F);  // 65504 is a little less than 2^16
   policy = policy.adjust(GradientReport{true, 0x1p-3});
@@ -166,26 +166,26 @@ TEST_CASE("AmaxLossScale leaves a bit above the peak, which falls by 1/64 of the
   CHECK(number(policy.adjust(GradientReport{true, 0x1p-10}), "peak") == -3 * bit - 7 * bit / 64);
   CHECK(after(policy, {true, 0x1p-10}, 300).loss_scale() == 0x1p23F);
   AmaxConfig config;
-  config.largest_finite = 448.0F;  // by the line: 0.75 above 2^8
+  config.largest_finite = 448.0F;  // its linear logarithm is 8.75
   CHECK(after(AmaxLossScale(config), {true, 0x1p-10}).loss_scale() == 0x1p16F);
   config.scale.min_scale = 0x1p-40F;
-  CHECK(after(AmaxLossScale(config), {true, 0x1p13}).loss_scale() == 0x1p-7F);  // rounded down below 1, too
+  CHECK(after(AmaxLossScale(config), {true, 0x1p13}).loss_scale() == 0x1p-7F);  // scales below 1 are rounded down too
 }
 
-TEST_CASE("AmaxLossScale: which overflows teach") {
+TEST_CASE("AmaxLossScale: which overflows raise the margin") {
   const AmaxLossScale policy = after(AmaxLossScale(), {true, 0x1p-10}, 100);
   const auto margin = [](const AmaxLossScale& of) { return number(of, "margin"); };
   CHECK(margin(policy) == 2 * bit);
   CHECK(margin(policy.adjust(overflow)) == 3 * bit);
   CHECK(policy.adjust(overflow).loss_scale() == policy.loss_scale() / 256.0F);
-  CHECK(margin(after(policy, overflow, 5)) == 3 * bit);                     // not one directly after another
-  CHECK(margin(after(AmaxLossScale(), overflow)) == 0);                     // nor one before any magnitude
-  CHECK(margin(policy.with_loss_scale(1.0F).adjust(overflow)) == 2 * bit);  // nor one at min_scale
+  CHECK(margin(after(policy, overflow, 5)) == 3 * bit);                     // not if the step before overflowed
+  CHECK(margin(after(AmaxLossScale(), overflow)) == 0);                     // not before the first magnitude
+  CHECK(margin(policy.with_loss_scale(1.0F).adjust(overflow)) == 2 * bit);  // not at min_scale
   const auto forgotten = static_cast<std::int64_t>(bit * 0.0002);
   CHECK(margin(after(policy.adjust(overflow), {true, 0x1p-10}, 10)) == 3 * bit - 10 * forgotten);
   CHECK(after(policy.adjust(overflow), {true, 0x1p-10}).loss_scale() == policy.loss_scale() / 2.0F);
   CHECK(margin(after(policy.adjust(overflow), {true, 0x1p-10}, 5100)) == 2 * bit);
-  // From 12 bits on only one within 64 steps of the last.
+  // From a margin of 12 bits on, only an overflow within 64 steps of the last one.
   auto state = policy.state_dict();
   state.set("margin", 12 * bit);
   for (const int since : {1, 64, 65}) {
@@ -196,7 +196,7 @@ TEST_CASE("AmaxLossScale: which overflows teach") {
   CHECK(margin(AmaxLossScale::from_state_dict(state).adjust(overflow)) == 13 * bit - 1);
 }
 
-TEST_CASE("AmaxLossScale: the scale is a power of two within its bounds, and leaves room for what was just seen") {
+TEST_CASE("AmaxLossScale: the scale is a power of two within its bounds, and the last magnitude could double") {
   AmaxConfig config;
   config.scale.initial_scale = 3000.0F;
   config.scale.min_scale = 0.25F;
@@ -215,7 +215,7 @@ TEST_CASE("AmaxLossScale: the scale is a power of two within its bounds, and lea
   }
 }
 
-TEST_CASE("AmaxLossScale skips few steps where gradients are calm or jump, and at its target rate where there are spikes") {
+TEST_CASE("AmaxLossScale skips few steps if gradients are calm or jump, and about its target rate if they spike") {
   std::mt19937_64 random(1);
   std::normal_distribution<double> normal;
   std::uniform_real_distribution<double> uniform;
@@ -238,7 +238,7 @@ TEST_CASE("AmaxLossScale skips few steps where gradients are calm or jump, and a
     CHECK(static_cast<double>(found.skipped) < 100000.0 * target + 12.0);
     CHECK(static_cast<double>(found.skipped) > 100000.0 * target / 3.0);
   }
-  // It makes no room for what no scale would hold, if that is seldom.
+  // Rare Infs, which overflow at every scale, do not keep the scale low.
   std::vector<double> bad = calm;
   for (std::size_t i = 0; i < bad.size(); i += 5000) bad[i] = infinity;
   CHECK(headroom::simulate(AmaxLossScale(), bad).skipped == 20);
@@ -252,10 +252,10 @@ TEST_CASE("AmaxLossScale: when all gradients are zero, peak and mean fall at the
   CHECK(after(policy, {true, 0.0}, 800).loss_scale() == policy.loss_scale() * 0x1p100F);
   CHECK(number(after(policy, {true, 0.0}, 8), "peak") == -bit);
   CHECK(number(after(policy, {true, 0.0}, 8), "mean") == -bit);
-  CHECK(AmaxLossScale().adjust(GradientReport{true, 0.0}).counter() == 1);  // before any magnitude as adjust(true)
+  CHECK(AmaxLossScale().adjust(GradientReport{true, 0.0}).counter() == 1);  // before the first magnitude: as adjust(true)
 }
 
-TEST_CASE("AmaxLossScale: what it is told by adjust(bool) is dynamic") {
+TEST_CASE("AmaxLossScale: adjust(bool) follows the rule of DynamicLossScale") {
   AmaxLossScale policy;
   headroom::DynamicLossScale dynamic;
   for (int i = 0; i < 5000; ++i) {
@@ -267,7 +267,7 @@ TEST_CASE("AmaxLossScale: what it is told by adjust(bool) is dynamic") {
   }
 }
 
-TEST_CASE("AmaxLossScale goes on from its state as the saved one would have") {
+TEST_CASE("an AmaxLossScale loaded from a state continues as the saved one") {
   AmaxConfig config;
   config.target_skip_rate = 0.001;
   config.largest_finite = 57344.0F;
@@ -282,7 +282,7 @@ TEST_CASE("AmaxLossScale goes on from its state as the saved one would have") {
   CHECK(policy.policy_name() == "amax");
 }
 
-TEST_CASE("AmaxConfig: what is out of range is named") {
+TEST_CASE("AmaxConfig: the error for a value out of range names the setting") {
   const auto message = [](auto change) {
     AmaxConfig config;
     change(config);
@@ -295,7 +295,7 @@ TEST_CASE("AmaxConfig: what is out of range is named") {
   CHECK(message([](AmaxConfig& c) { c.scale.min_scale = -1.0F; }).find("headroom: min_scale is -1") == 0);
 }
 
-TEST_CASE("a piece of one's own follows magnitudes, within bounds, and falls back") {
+TEST_CASE("a user's magnitude piece sets the scale within its bounds; without a magnitude the rule is dynamic") {
   Normalised policy;
   CHECK(policy.adjust({true, 0.25}).loss_scale() == 4.0F);
   CHECK(policy.adjust({true, 8.0}).loss_scale() == 1.0F);  // min_scale
@@ -307,7 +307,7 @@ TEST_CASE("a piece of one's own follows magnitudes, within bounds, and falls bac
   static_assert(sizeof(headroom::DynamicLossScale) <= sizeof(headroom::LossScaleConfig) + 16);
 }
 
-TEST_CASE("logarithms in 2^-20 bits are rounded down, everywhere") {
+TEST_CASE("log2_below never exceeds the logarithm") {
   using namespace headroom::detail;
   std::mt19937_64 random(1);
   std::uniform_real_distribution<double> exponent(-1020.0, 1023.0);

@@ -43,7 +43,7 @@ static_assert(noexcept(std::declval<const AnyLossScale&>().adjust(true)) && std:
 static_assert(!std::is_convertible_v<int, AnyLossScale> && !std::is_convertible_v<float, AnyLossScale>);
 static_assert(std::is_convertible_v<headroom::HysteresisScale, AnyLossScale>);
 
-TEST_CASE("AnyLossScale is what it holds, step by step") {
+TEST_CASE("an AnyLossScale follows the policy that it holds, step by step") {
   for (const AnyLossScale& any : support::every_policy()) {
     support::visit(any, [&](auto policy) {
       AnyLossScale same = any;
@@ -61,7 +61,7 @@ TEST_CASE("AnyLossScale is what it holds, step by step") {
   }
 }
 
-TEST_CASE("AnyLossScale is reconfigured as what it holds") {
+TEST_CASE("settings of an AnyLossScale are those of the policy that it holds") {
   headroom::LossScaleConfig config;
   config.growth_interval = 7;
   config.max_scale = 0x1p100F;
@@ -73,7 +73,7 @@ TEST_CASE("AnyLossScale is reconfigured as what it holds") {
         CHECK(any.config() == headroom::detail::loss_scale_config(policy.config()));
         CHECK(any.adjust(true).counter() == policy.adjust(true).counter());
         CHECK(any.with_loss_scale(2.0F) == AnyLossScale(policy.with_loss_scale(2.0F)));
-        auto changed = policy.config();  // all that it does not share with the others stays
+        auto changed = policy.config();  // settings that not all policies have stay as they are
         headroom::detail::loss_scale_config(changed) = config;
         CHECK(any.with_config(config) == AnyLossScale(policy.with_config(changed)));
         CHECK_THAT(message_of([&] { (void)any.with_loss_scale(0.0F); }), ContainsSubstring("loss_scale is 0"));
@@ -85,7 +85,7 @@ TEST_CASE("AnyLossScale is reconfigured as what it holds") {
              ContainsSubstring("growth_interval is 0"));
 }
 
-TEST_CASE("what has no settings says so by its name") {
+TEST_CASE("the error for a policy without settings names the policy") {
   for (const AnyLossScale& any : {AnyLossScale(headroom::NoOpLossScale()), AnyLossScale(headroom::ConstantLossScale(8.0F))}) {
     const std::string name = any.policy_name();
     CHECK_FALSE(any.has_config());
@@ -100,7 +100,7 @@ TEST_CASE("what has no settings says so by its name") {
              ContainsSubstring("with_loss_scale: the policy 'noop' has none"));
 }
 
-TEST_CASE("what it holds can be got back, and be replaced by another kind") {
+TEST_CASE("get returns the policy held, and assignment may change its type") {
   AnyLossScale any = presets::apex();
   REQUIRE(any.holds<headroom::HysteresisScale>());
   CHECK_FALSE(any.holds<headroom::DynamicLossScale>());
@@ -112,9 +112,9 @@ TEST_CASE("what it holds can be got back, and be replaced by another kind") {
   CHECK(any.holds<headroom::NoOpLossScale>());
 }
 
-// ---- a policy of one's own ----
+// ---- a user's policy ----
 
-TEST_CASE("a policy of one's own needs nothing but the contract") {
+TEST_CASE("a user's policy needs only loss_scale and adjust") {
   AnyLossScale any = FollowsMax{};
   CHECK(any.inv_scale() == 1.0F / 1024.0F);
   CHECK(any.adjust(GradientReport{true, 8.0}).loss_scale() == 128.0F);
@@ -124,14 +124,14 @@ TEST_CASE("a policy of one's own needs nothing but the contract") {
   CHECK_FALSE(any.has_config());
   CHECK_THAT(logic_error_of([&] { (void)any.state_dict(); }), ContainsSubstring("the policy '(of your own)' has none"));
   CHECK_THAT(logic_error_of([&] { (void)any.with_settings({{"scale", 2}}); }), ContainsSubstring("with_settings: "));
-  CHECK(any != any);  // it has no state
+  CHECK(any != any);  // policies without a state are never equal
   CHECK(AnyLossScale(Stairs{}).policy_name() == "(of your own)");
   CHECK(AnyLossScale(Stairs{}) == AnyLossScale(Stairs{}));
   CHECK(AnyLossScale(Stairs{}) != AnyLossScale(Stairs{}.adjust(false)));
   CHECK(AnyLossScale(Stairs{}) != AnyLossScale());
 }
 
-TEST_CASE("what a policy of one's own has is used") {
+TEST_CASE("AnyLossScale uses the settings and the state of a user's policy") {
   support::PatientConfig config;
   config.scale.growth_interval = 2;
   config.patience = 1;
@@ -149,7 +149,7 @@ TEST_CASE("what a policy of one's own has is used") {
 
 // ---- by name ----
 
-TEST_CASE("policies go by name, with settings of their own") {
+TEST_CASE("make_loss_scale makes a policy by name, with the settings of that policy") {
   CHECK(make_loss_scale("noop") == AnyLossScale(headroom::NoOpLossScale()));
   CHECK(make_loss_scale("constant") == AnyLossScale(headroom::ConstantLossScale(32768.0F)));
   CHECK(make_loss_scale("dynamic") == AnyLossScale(headroom::DynamicLossScale()));
@@ -164,7 +164,7 @@ TEST_CASE("policies go by name, with settings of their own") {
   }
 }
 
-TEST_CASE("an unknown name lists the known ones") {
+TEST_CASE("the error for an unknown name lists the known names") {
   for (const char* name : {"", "Dynamic", "dynamic ", "pytorch"}) {
     const std::string message = message_of([&] { (void)make_loss_scale(name); });
     CHECK_THAT(message, ContainsSubstring("there is no policy '" + std::string(name) + "'; known are noop, constant, "));
@@ -172,7 +172,7 @@ TEST_CASE("an unknown name lists the known ones") {
   }
 }
 
-TEST_CASE("a bad setting of any policy is named by its key, with its value") {
+TEST_CASE("the error for a bad setting names key and value, for every policy") {
   double nan = 0.0;
   support::set_bits(nan, headroom::binary64::quiet_nan_bits);
   const StateValue bad_values[] = {-1.0, nan, 0.0, 1e300, 1e-300, 0.5, 1e12, -1000, 0, "text", 500.5};

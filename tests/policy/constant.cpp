@@ -32,7 +32,7 @@ struct Bad {
 
 }  // namespace
 
-TEST_CASE("ConstantLossScale refuses what is no scale, naming it") {
+TEST_CASE("ConstantLossScale refuses a scale out of range, and the error has its value") {
   const Bad values[] = {{0x80000000, "is -0;"},  {0xBF800000, "is -1;"}, {0x7F800000, "is inf;"},
                         {0xFFFFFFFF, "is nan;"}, {0x007FFFFF, "is "},    {0x7E800001, "is 8.5"}};
   for (const Bad& bad : values) {

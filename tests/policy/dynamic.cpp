@@ -40,7 +40,7 @@ constexpr LossScaleConfig with_bounds(float initial, float min, float max) {
 }
 constexpr DynamicLossScale start(every_third_step());
 
-/// Of the namespace headroom by its argument, with a scale that is no LossScaleConfig.
+/// Lookup by argument finds headroom's operators for it. Its `scale` is not a LossScaleConfig.
 template <class T>
 struct Quantized {
   float scale;
@@ -50,34 +50,35 @@ using equality_t = decltype(std::declval<const T&>() == std::declval<const T&>()
 template <class T>
 using inequality_t = decltype(std::declval<const T&>() != std::declval<const T&>());
 
-// Rule 1: growth after growth_interval finite steps, and a new count.
+// Rule 1: after growth_interval finite steps the scale grows and the counter is 0.
 static_assert(start.loss_scale() == 32768.0F && start.counter() == 0);
 static_assert(after(start, "++").loss_scale() == 32768.0F && after(start, "++").counter() == 2);
 static_assert(after(start, "+++").loss_scale() == 65536.0F && after(start, "+++").counter() == 0);
 static_assert(after(start, "+++++").loss_scale() == 65536.0F && after(start, "++++++").loss_scale() == 131072.0F);
 
-// Rule 1: growth that would pass the maximum goes to it, and the counter is 0 either way.
+// Rule 1: growth stops at the maximum; the counter is 0 there too.
 constexpr DynamicLossScale below_bound(with_bounds(6.0F, 1.0F, 10.0F));
 static_assert(after(below_bound, "+").loss_scale() == 10.0F && after(below_bound, "+").counter() == 0);
 static_assert(after(below_bound, "++").loss_scale() == 10.0F && after(below_bound, "++").counter() == 0);
 
-// Rule 2: an overflow backs off at once, not below the minimum, and the count starts again.
+// Rule 2: an overflow lowers the scale at once, not below the minimum, and the counter is 0.
 static_assert(after(start, "-").loss_scale() == 16384.0F && after(start, "++-").loss_scale() == 16384.0F);
 static_assert(after(start, "++-+++").loss_scale() == 32768.0F);
 constexpr DynamicLossScale above_floor(with_bounds(3.0F, 2.0F, 10.0F));
 static_assert(after(above_floor, "-").loss_scale() == 2.0F && after(above_floor, "--").loss_scale() == 2.0F);
 
-// Rule 3: the product is formed in double and rounded once. In float, 1.1F is 1.10000002 and the product another.
+// Rule 3: the product is formed in double and rounded once. In float, 1.1F is 1.10000002 and the product differs.
 constexpr LossScaleConfig by_a_tenth() {
   LossScaleConfig config = with_bounds(1000003.0F, 1.0F, 0x1p126F);
   config.growth_factor = 1.1;
   config.backoff_factor = 0.1;
   return config;
 }
-static_assert(after(DynamicLossScale(by_a_tenth()), "+").loss_scale() == 1100003.25F);  // 1100003.3, in float 1100003.375
+static_assert(after(DynamicLossScale(by_a_tenth()), "+").loss_scale() ==
+              1100003.25F);  // of 1100003.3; with floats it would be 1100003.375
 static_assert(after(DynamicLossScale(by_a_tenth()), "-").loss_scale() == static_cast<float>(1000003.0 * 0.1));
 
-// A report says the same as its `finite`.
+// adjust(report) is adjust(report.finite).
 static_assert(start.adjust(GradientReport{false, 1.0}) == start.adjust(false));
 static_assert(start.adjust(GradientReport{true, 0.0}) == start.adjust(true));
 static_assert(start.with_loss_scale(2.0F) != start && above_floor != start);
@@ -88,7 +89,7 @@ static_assert(sizeof(DynamicLossScale) - sizeof(LossScaleConfig) <= 32);
 
 }  // namespace
 
-TEST_CASE("DynamicLossScale begins as its documentation says, and adjust leaves it alone") {
+TEST_CASE("DynamicLossScale has the documented defaults, and adjust does not change the object") {
   const DynamicLossScale scale;
   CHECK(scale.loss_scale() == 32768.0F);
   CHECK(scale.inv_scale() == 1.0F / 32768.0F);
@@ -116,7 +117,7 @@ TEST_CASE("T3: growth stops at the maximum also under -ffast-math") {
 
 namespace {
 
-/// Pieces of a user's own: grows on every finite step, and never backs off.
+/// A user's pieces: one grows on every finite step, the other never backs off.
 struct GrowEveryStep {
   static constexpr const char* name = "every_step";
   constexpr explicit GrowEveryStep(const LossScaleConfig&) noexcept {}
@@ -138,7 +139,7 @@ struct StayPut {
 
 }  // namespace
 
-TEST_CASE("when to grow and when to back off are template parameters") {
+TEST_CASE("the rules for growing and backing off are template parameters") {
   using Policy = headroom::BasicDynamicLossScale<GrowEveryStep, StayPut>;
   constexpr Policy scale;
   static_assert(after(scale, "+").loss_scale() == 65536.0F);
@@ -149,7 +150,7 @@ TEST_CASE("when to grow and when to back off are template parameters") {
 
 namespace {
 
-/// Settings for a growth piece of a user's own beside those of a hysteresis.
+/// Settings of a user's growth piece in addition to those of a hysteresis.
 struct BothConfig : headroom::HysteresisConfig {
   double steepness = 4.0;
 
@@ -171,7 +172,7 @@ struct GrowSteeply : GrowEveryStep {
 
 }  // namespace
 
-TEST_CASE("a growth piece may have settings of its own, and a backoff piece the part of them that it knows") {
+TEST_CASE("a growth piece may add settings to those of the backoff piece") {
   using Policy = headroom::BasicDynamicLossScale<GrowSteeply, headroom::BackOffAfterHysteresis<>>;
   static_assert(std::is_same_v<Policy::Config, BothConfig>);
   BothConfig config;
@@ -192,9 +193,9 @@ TEST_CASE("a growth piece may have settings of its own, and a backoff piece the 
              ContainsSubstring("the key 'steep' is unknown"));
 }
 
-TEST_CASE("with_loss_scale changes nothing but the scale") {
+TEST_CASE("with_loss_scale changes only the scale") {
   const DynamicLossScale scale = after(DynamicLossScale(every_third_step()), "++");
-  const DynamicLossScale other = scale.with_loss_scale(0.5F);  // below the floor, as long as no overflow brings it there
+  const DynamicLossScale other = scale.with_loss_scale(0.5F);  // a set scale may be below the floor until the next overflow
   CHECK(other.loss_scale() == 0.5F);
   CHECK(other.counter() == 2);
   CHECK(other.config() == scale.config());
@@ -205,7 +206,7 @@ TEST_CASE("with_loss_scale changes nothing but the scale") {
              ContainsSubstring("loss_scale is 11, above max_scale, which is 10"));
 }
 
-TEST_CASE("T3: growth to Inf is refused also under -ffast-math, and the count starts again") {
+TEST_CASE("T3: growth to Inf is refused also under -ffast-math, and the counter is 0") {
   LossScaleConfig config;
   config.growth_interval = 2;
   config.refuse_infinite_growth = true;
@@ -220,7 +221,7 @@ TEST_CASE("T3: growth to Inf is refused also under -ffast-math, and the count st
   CHECK(after(DynamicLossScale(config), "++").loss_scale() == headroom::largest_loss_scale);
 }
 
-TEST_CASE("a counter beyond its interval grows on the next finite step, and stops at the largest") {
+TEST_CASE("a counter above the interval grows the scale on the next finite step, and stays at its largest value") {
   headroom::StateDict state = DynamicLossScale().state_dict();
   state.set("counter", headroom::detail::largest_counter);
   CHECK(DynamicLossScale::from_state_dict(state).adjust(true).loss_scale() == 65536.0F);
@@ -228,7 +229,7 @@ TEST_CASE("a counter beyond its interval grows on the next finite step, and stop
   CHECK(DynamicLossScale::from_state_dict(state).adjust(true).counter() == headroom::detail::largest_counter);
 }
 
-TEST_CASE("a policy is a member of an aggregate initialised by {}") {  // clang takes no explicit default constructor there
+TEST_CASE("a policy may be a member initialised by {}") {  // clang refuses explicit default constructors there
   struct Trainer {
     DynamicLossScale scaler;
     headroom::HysteresisScale other;
@@ -243,14 +244,14 @@ TEST_CASE("a policy is a member of an aggregate initialised by {}") {  // clang 
 
 namespace {
 
-/// `config` is refused by every policy made from it, with a message that has both texts.
+/// Every policy refuses `config` with a message that has field and value.
 void check_refused(const LossScaleConfig& config, const std::string& field, const std::string& value) {
   const std::string words = field + " is " + value;
   CHECK_THAT(message_of([&] { (void)DynamicLossScale(config); }), ContainsSubstring(words));
   CHECK_THAT(message_of([&] { (void)HysteresisScale(HysteresisConfig{config, 2}); }), ContainsSubstring(words));
 }
 
-/// The values are made from bits, so that no compiler assumes that there is no NaN among them.
+/// The values are made from bits, so that the compiler cannot assume that none is NaN.
 template <class T>
 struct Bad {
   support::bits_type<T> bits;
@@ -270,7 +271,7 @@ const std::vector<Bad<double>> bad_factors = {
 
 }  // namespace
 
-TEST_CASE("a scale that is none is refused in every field") {
+TEST_CASE("scales out of range are refused in every field") {
   const std::vector<Bad<float>> bad = {{0x00000000, "0"},   {0x80000000, "-0"},  {0xC7000000, "-32768"},
                                        {0x7F800000, "inf"}, {0x7FC00000, "nan"}, {0xFFC00001, "nan"},
                                        {0x007FFFFF, ""},    {0x00000001, ""},    {0x7E800001, "8.50706e+37"}};
@@ -296,11 +297,11 @@ TEST_CASE("factors and counts out of range are refused") {
   }
 }
 
-TEST_CASE("bounds in the wrong order are refused, naming both") {
+TEST_CASE("the error for bounds in the wrong order names both") {
   LossScaleConfig config;
   config.max_scale = 1024.0F;
   check_refused(config, "initial_scale", "32768, above max_scale, which is 1024");
-  config = {};  // the default floor above the ceiling
+  config = {};  // the default floor is above this maximum
   config.initial_scale = config.max_scale = 0.5F;
   check_refused(config, "min_scale", "1, above max_scale, which is 0.5");
   config = {};
@@ -308,7 +309,7 @@ TEST_CASE("bounds in the wrong order are refused, naming both") {
   check_refused(config, "min_scale", "65536, above initial_scale, which is 32768");
 }
 
-TEST_CASE("the ends of each range are inside") {
+TEST_CASE("ranges include their ends") {
   LossScaleConfig config{32768.0F, 1, 0x1.0000000000001p0, 0x1.fffffffffffffp-1};
   CHECK(message_of([&] { (void)DynamicLossScale(config); }) == "");
   config = {32768.0F, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<double>::max(),
@@ -320,7 +321,7 @@ TEST_CASE("the ends of each range are inside") {
   }
 }
 
-TEST_CASE("settings are equal where every field is") {
+TEST_CASE("settings are equal if all fields are equal") {
   const LossScaleConfig config;
   LossScaleConfig other[7];
   other[0].initial_scale = 2.0F;
@@ -340,7 +341,7 @@ TEST_CASE("settings are equal where every field is") {
   CHECK(headroom::ToleranceConfig{config, 0.0} != headroom::ToleranceConfig{config, 0.25});
 }
 
-TEST_CASE("settings are compared, and no other type that has a scale") {
+TEST_CASE("the operators for settings apply to no other type with a member `scale`") {
   using headroom::detail::is_detected_v;
   static_assert(is_detected_v<equality_t, HysteresisConfig> && is_detected_v<inequality_t, HysteresisConfig>);
   static_assert(!is_detected_v<equality_t, Quantized<GradientReport>>);

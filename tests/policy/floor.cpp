@@ -1,4 +1,4 @@
-// The range of the scale, the same for every rule.
+// The range of the scale, which is the same for every rule.
 #include <headroom/policy/any.hpp>
 
 #include <cmath>
@@ -12,13 +12,13 @@ using headroom::LossScaleConfig;
 
 namespace {
 
-/// A policy of each rule, with these settings and the others such that the first overflow backs off.
+/// Calls `check` for a policy of each rule, with these settings. The first overflow lowers each scale.
 template <class Check>
 void for_each_rule(const LossScaleConfig& config, Check check) {
   support::for_each_adaptive(config, {1, 0x1p-10, false}, check);
 }
 
-/// Whether a finite step leaves the scale where it is.
+/// Whether a finite step keeps the scale.
 template <class Policy>
 bool is_kept(const Policy& policy) {
   return policy.adjust(true).loss_scale() == policy.loss_scale();
@@ -26,7 +26,7 @@ bool is_kept(const Policy& policy) {
 
 }  // namespace
 
-TEST_CASE("no sequence takes a scale out of its range, and no overflow raises one that is not below its floor") {
+TEST_CASE("a scale stays in its range, and an overflow does not raise a scale unless it is below its floor") {
   std::mt19937 random(support::seed);
   for (int run = 0; run < 200; ++run) {
     const LossScaleConfig config = support::random_config(random);
@@ -47,7 +47,7 @@ TEST_CASE("no sequence takes a scale out of its range, and no overflow raises on
   }
 }
 
-TEST_CASE("with a floor of its own, a scale that starts below 1 falls from there") {
+TEST_CASE("a scale that starts below 1 falls to its min_scale") {
   LossScaleConfig config;
   config.initial_scale = 0.25F;
   config.min_scale = 0.1F;
@@ -57,7 +57,7 @@ TEST_CASE("with a floor of its own, a scale that starts below 1 falls from there
   });
 }
 
-TEST_CASE("a scale that is set below the floor is taken up to it by the next backoff") {
+TEST_CASE("the next backoff raises a scale that was set below the floor to the floor") {
   for_each_rule(LossScaleConfig(), [](const auto& policy) {
     const auto lower = policy.with_loss_scale(0x1p-10F);
     CHECK(is_kept(lower));

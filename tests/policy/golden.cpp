@@ -1,4 +1,4 @@
-// The reader of recorded sequences that the other tests of this room trust.
+// The reader of recorded sequences that other tests use.
 #include <sstream>
 #include <string>
 
@@ -24,7 +24,7 @@ std::string error_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a trace is read as its README says") {
+TEST_CASE("traces are read as their README says") {
   const auto traces = read(
       "trace system/case/pattern\nconfig min_scale 0x1p-3\noverflow 0*3 1\nscale 2*2 0x1.8p1 4\ngrowth 1..2 0 7\nend\n"
       "trace second\noverflow 1\nscale_main 8\nscale_pending 4\nend\n");
@@ -38,11 +38,11 @@ TEST_CASE("a trace is read as its README says") {
   CHECK(traces[1].scales.at("scale_pending") == std::vector<double>{4.0});
 }
 
-TEST_CASE("what is wrong in a trace is reported with its line") {
+TEST_CASE("errors in a trace name the line or the trace") {
   CHECK_THAT(error_of("overflow 1\n"), ContainsSubstring("file:1: expected 'trace', found 'overflow'"));
   CHECK_THAT(error_of("trace a\noverflow 1\nscale 1\n"), ContainsSubstring("a has no end"));
   CHECK_THAT(error_of("trace a\noverflow 1*2\nscale 1\nend\n"), ContainsSubstring("a: scale has 1 values for 2 steps"));
   CHECK_THAT(error_of("trace a\ncolour 3\n"), ContainsSubstring("unknown line 'colour'"));
 }
 
-TEST_CASE("a file that is not there is reported") { CHECK_THROWS_AS(support::golden("nobody.trace"), std::runtime_error); }
+TEST_CASE("a missing file is an error") { CHECK_THROWS_AS(support::golden("nobody.trace"), std::runtime_error); }

@@ -33,26 +33,26 @@ constexpr int left_after(const char* steps) {
   return after(BasicHysteresisScale<Refill>(small_config()), steps).hysteresis_left();
 }
 
-// Rule 5: each overflow uses up one; when none is left the scale backs off, and so does every further overflow.
+// Rule 5: each overflow lowers the hysteresis by one. At 0 the scale backs off, and again on every further overflow.
 static_assert(left_after<RefillOnCleanStep>("") == 3 && left_after<RefillOnCleanStep>("-") == 2);
 static_assert(scale_after<RefillOnCleanStep>("--") == 1024.0F && scale_after<RefillOnCleanStep>("---") == 512.0F);
 static_assert(scale_after<RefillOnCleanStep>("----") == 256.0F && left_after<RefillOnCleanStep>("----") == 0);
 
-// On a clean step: only overflows in a row back off.
+// Refilled on a clean step: only overflows in a row lower the scale.
 static_assert(left_after<RefillOnCleanStep>("--+") == 3 && scale_after<RefillOnCleanStep>("--+--+--+--") == 1024.0F);
 static_assert(scale_after<RefillOnCleanStep>("---+--") == 512.0F && scale_after<RefillOnCleanStep>("---+---") == 256.0F);
 
-// On growth: clean steps in between do not help.
+// Refilled on growth: clean steps between overflows do not refill it.
 static_assert(left_after<RefillOnGrowth>("--+") == 1 && scale_after<RefillOnGrowth>("-+-+-") == 512.0F);
 static_assert(scale_after<RefillOnGrowth>("-+-+-+-+-") == 128.0F && left_after<RefillOnGrowth>("---++++") == 3);
 static_assert(scale_after<RefillOnGrowth>("---++++") == 1024.0F && scale_after<RefillOnGrowth>("---++++--") == 1024.0F);
 
-// On a backoff: every third overflow backs off, whenever it comes. Growth refills, too.
+// Refilled on a backoff: every third overflow lowers the scale. Growth refills it too.
 static_assert(scale_after<RefillOnBackoff>("---") == 512.0F && left_after<RefillOnBackoff>("---") == 3);
 static_assert(scale_after<RefillOnBackoff>("-----") == 512.0F && scale_after<RefillOnBackoff>("------") == 256.0F);
 static_assert(scale_after<RefillOnBackoff>("-+-+-+-+-") == 512.0F && left_after<RefillOnBackoff>("--++++") == 3);
 
-// Rules 1 and 2 hold as for the dynamic scale: a tolerated overflow starts the count again as well.
+// Rules 1 and 2 hold as for DynamicLossScale. A tolerated overflow also sets the counter to 0.
 static_assert(scale_after<RefillOnCleanStep>("+++-+++") == 1024.0F && scale_after<RefillOnCleanStep>("+++-++++") == 2048.0F);
 static_assert(after(HysteresisScale(small_config()), "+++").counter() == 3 &&
               after(HysteresisScale(small_config()), "+++-").counter() == 0);
@@ -69,8 +69,8 @@ static_assert(!std::is_convertible_v<HysteresisConfig, HysteresisScale>);
 
 }  // namespace
 
-// The other refills follow their systems in presets.cpp.
-TEST_CASE("with the refill on backoff it follows its recorded sequences") {
+// presets.cpp tests the other refills.
+TEST_CASE("RefillOnBackoff follows its recorded sequences") {
   HysteresisConfig defaults;
   defaults.scale.initial_scale = 65536.0F;
   const auto traces = support::golden("hysteresis_refill_on_backoff.trace");

@@ -1,4 +1,4 @@
-// Presets beside the systems that they follow: recorded sequences, and the system's own rule over random ones.
+// Compares presets with the systems that they follow: over recorded sequences, and with the system's own rule over random ones.
 #include <headroom/policy/presets.hpp>
 
 #include <cmath>
@@ -21,7 +21,7 @@ namespace presets = headroom::presets;
 
 namespace {
 
-/// The arguments of a trace, the system's default if it does not say.
+/// The arguments of a trace, or the system's default if the trace has none.
 struct Arguments {
   const support::Trace& trace;
   double operator()(const char* name, double otherwise) const { return trace.config_or(name, otherwise); }
@@ -31,7 +31,7 @@ struct Arguments {
   std::int32_t hysteresis(std::int64_t otherwise) const { return static_cast<std::int32_t>(whole("hysteresis", otherwise)); }
 };
 
-/// Follows every trace of a file, and returns how many.
+/// Checks every trace of a file. Returns their number.
 template <class MakePreset>
 std::size_t follow(const std::string& file, MakePreset make) {
   const auto traces = support::golden(file);
@@ -39,7 +39,7 @@ std::size_t follow(const std::string& file, MakePreset make) {
   return traces.size();
 }
 
-/// Random overflows: rare, frequent, and in bursts.
+/// Random overflows: rare, frequent and in bursts.
 std::vector<bool> random_overflows(std::mt19937& random, std::size_t steps) {
   static const unsigned in_1000[] = {0, 5, 30, 100, 300, 500, 900, 1000};
   std::vector<bool> overflows;
@@ -50,8 +50,7 @@ std::vector<bool> random_overflows(std::mt19937& random, std::size_t steps) {
   return overflows;
 }
 
-/// Where the preset first differs from the system's own rule; empty if it does not as long as the system's scale is one that we
-/// have.
+/// The first step at which the preset differs from the system's own rule, or "". Stops if the system's scale leaves our range.
 template <class Policy, class System>
 std::string first_difference(Policy policy, System system, std::mt19937& random, std::size_t steps = 400) {
   std::size_t step = 0;
@@ -69,7 +68,7 @@ std::string first_difference(Policy policy, System system, std::mt19937& random,
   return {};
 }
 
-/// With the defaults of both.
+/// Compares the two with their defaults.
 template <class Policy, class System>
 void check_defaults(const char* name, const Policy& policy, const System& system) {
   INFO(name);
@@ -80,7 +79,7 @@ void check_defaults(const char* name, const Policy& policy, const System& system
   }
 }
 
-/// Settings somewhere in the ranges of all systems.
+/// Random settings in the ranges of all systems.
 struct RandomSettings {
   std::mt19937& random;
   double power = std::ldexp(1.0, static_cast<int>(random() % 16)), any = std::ldexp(pick({1.0, 1.25, 1.1}), exponent(-10, 60));
@@ -96,7 +95,7 @@ struct RandomSettings {
   int exponent(int from, unsigned count) { return static_cast<int>(random() % count) + from; }
 };
 
-/// Calls `compare(settings)` for many settings. What it returns is that of first_difference.
+/// Calls `compare(settings, random)` for many settings. It returns the result of first_difference.
 template <class Compare>
 void over_settings(const char* name, Compare compare) {
   INFO(name);
@@ -106,7 +105,7 @@ void over_settings(const char* name, Compare compare) {
 
 float in_float(double value) { return static_cast<float>(value); }
 
-// The others grow to the largest scale, and without a floor fall to the smallest.
+// Unlike torch, apex and jmp, these grow to the largest scale. keras has no floor and falls to the smallest.
 static_assert(presets::emily(0x1p125, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
 static_assert(presets::megatron(0x1p125, 1.0, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
 static_assert(after(presets::keras(0x1p125, 1), "+++").loss_scale() == 0x1p126F);
@@ -114,7 +113,7 @@ static_assert(after(presets::keras(0x1p-125), "---").loss_scale() == 0x1p-126F);
 // Eformer's scale is jmp's.
 static_assert(presets::eformer() == presets::jmp());
 static_assert(presets::eformer(1024.0, 5, 3.0, 0.5) == presets::jmp(1024.0, 5, 3.0, 0.5));
-// Paddle: only overflows in a row back off, and as many again.
+// Paddle: only overflows in a row lower the scale, here every second one.
 constexpr auto paddle = presets::paddle(1024.0, 2.0, 0.5, 1000, 2);
 static_assert(after(paddle, "-").loss_scale() == 1024.0F && after(paddle, "--").loss_scale() == 512.0F);
 static_assert(after(paddle, "-+-").loss_scale() == 1024.0F && after(paddle, "---").loss_scale() == 512.0F);
@@ -122,7 +121,7 @@ static_assert(after(paddle, "----").loss_scale() == 256.0F);
 
 }  // namespace
 
-TEST_CASE("recorded sequences of the systems are followed") {
+TEST_CASE("presets follow the recorded sequences of their systems") {
   CHECK(follow("torch.trace", [](Arguments get) {
           return presets::torch(get("initial_scale", 65536.0), get("growth_factor", 2.0), get("backoff_factor", 0.5),
                                 get.whole("growth_interval", 2000));
@@ -156,7 +155,7 @@ TEST_CASE("recorded sequences of the systems are followed") {
           return presets::emily(get("initial_scale", 65536.0), get("growth_factor", 2.0), get("backoff_factor", 0.5),
                                 get.whole("growth_interval", 2000), get("min_scale", 1.0));
         }) == 20);
-  // flax's counter is that of the steps since the last change, as ours is; the interval is the one that differs.
+  // flax counts steps since the last change, as we do; only its interval differs.
   CHECK(follow("flax.trace", [](Arguments get) {
           return presets::flax(get("growth_factor", 2.0), get("backoff_factor", 0.5), get.whole("growth_interval", 2000),
                                get("initial_scale", 65536.0), get("min_scale", 0x1p-126));
@@ -170,7 +169,7 @@ TEST_CASE("recorded sequences of the systems are followed") {
         }) == 21);
 }
 
-TEST_CASE("RoundPipe's synchronous sequences are torch's") {
+TEST_CASE("RoundPipe's synchronous sequences are those of torch") {
   std::size_t synchronous = 0;
   for (support::Trace trace : support::golden("roundpipe.trace")) {
     if (trace.config_or("is_async", 1.0) != 0.0) continue;
@@ -184,14 +183,14 @@ TEST_CASE("RoundPipe's synchronous sequences are torch's") {
   CHECK(synchronous == 13);
 }
 
-TEST_CASE("each system is followed from its own defaults") {
+TEST_CASE("presets follow their systems with default arguments") {
   check_defaults("torch", presets::torch(), systems::Torch());
   check_defaults("apex", presets::apex(), systems::Apex());
   check_defaults("megatron", presets::megatron(), systems::Megatron());
   check_defaults("deepspeed", presets::deepspeed(), systems::DeepSpeed());
   check_defaults("cerebras_fp16", presets::cerebras_fp16(), systems::Cerebras());
   check_defaults("cerebras_cbfloat16", presets::cerebras_cbfloat16(), systems::Cerebras{0x1p31F, 2000, 0x1p-14F, 0x1p31F});
-  // What fairseq does at its floor is beyond what is compared.
+  // fairseq's behaviour at its floor is not compared.
   check_defaults("fairseq", presets::fairseq().with_settings({{"min_scale", 0x1p-126}}), systems::Fairseq());
   check_defaults("jmp", presets::jmp(), systems::Jmp());
   check_defaults("eformer", presets::eformer(), systems::Jmp());
@@ -201,7 +200,7 @@ TEST_CASE("each system is followed from its own defaults") {
   check_defaults("paddle", presets::paddle(), systems::Paddle());
 }
 
-TEST_CASE("each system is followed over random settings and sequences") {
+TEST_CASE("presets follow their systems over random settings and sequences") {
   over_settings("torch", [](RandomSettings s, auto& random) {
     return first_difference(presets::torch(s.any, s.growth, s.backoff, s.interval),
                             systems::Torch{in_float(s.any), s.growth, s.backoff, s.interval}, random);
@@ -217,7 +216,7 @@ TEST_CASE("each system is followed over random settings and sequences") {
         systems::Megatron{in_float(start), in_float(floor), in_float(s.growth), in_float(s.backoff), s.interval, s.hysteresis},
         random);
   });
-  // DeepSpeed's, fairseq's and Emily's scales are doubles: ours are the same as long as no product is rounded.
+  // DeepSpeed, fairseq and Emily keep the scale in double. Ours are equal unless a product is rounded.
   over_settings("deepspeed", [](RandomSettings s, auto& random) {
     return first_difference(presets::deepspeed(s.power * 1024.0, 2.0, s.interval, 2.0, s.hysteresis, s.flag),
                             systems::DeepSpeed{s.power * 1024.0, 2.0, s.interval, 2.0, s.hysteresis, s.flag}, random);
@@ -257,7 +256,7 @@ TEST_CASE("each system is followed over random settings and sequences") {
   });
 }
 
-TEST_CASE("torch, apex and jmp refuse a growth to Inf, however far below the largest scale it begins") {
+TEST_CASE("torch, apex and jmp refuse a growth to Inf from any scale") {
   static_assert(presets::torch(0x1p125, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p125F);
   static_assert(presets::torch(0x1p125, 10.0, 0.5, 1).adjust(false).adjust(true).loss_scale() == 0x1p126F);  // 1.25 * 2^127
   static_assert(presets::torch(0x1p125, 1e300, 0.5, 1).adjust(true).loss_scale() == 0x1p125F);
@@ -278,7 +277,7 @@ TEST_CASE("torch, apex and jmp refuse a growth to Inf, however far below the lar
   });
 }
 
-TEST_CASE("flax grows on the step after its interval, DeepSpeed on window + 1 and then every window steps") {
+TEST_CASE("flax grows one step after each interval, DeepSpeed after window + 1 steps and then every window steps") {
   static_assert(after(presets::flax(2.0, 0.5, 3), "+++").loss_scale() == 65536.0F);
   static_assert(after(presets::flax(2.0, 0.5, 3), "++++").loss_scale() == 131072.0F);
   static_assert(after(presets::flax(2.0, 0.5, 3), "++++++++").loss_scale() == 262144.0F);
@@ -299,15 +298,15 @@ TEST_CASE("Cerebras' scale can double on a step that overflowed") {
   CHECK(before.adjust(false).state_dict().at("overflows") == headroom::StateValue(0));
 }
 
-TEST_CASE("fairseq's share is formed in double, and its floor is the larger of its two") {
+TEST_CASE("fairseq's share of overflows is computed in double, and its floor is the larger of its two settings") {
   const auto policy = presets::fairseq(1024.0, 2.0, 2000, 0.7);
   CHECK(after(policy, "+++------").loss_scale() == 1024.0F);
-  CHECK(after(policy, "+++-------").loss_scale() == 512.0F);  // 7 of 10 are 0.7
+  CHECK(after(policy, "+++-------").loss_scale() == 512.0F);  // 7 of 10 steps: 0.7
   CHECK(presets::fairseq(1024.0, 2.0, 2000, 0.0, 8.0, 2.0).config().scale.min_scale == 8.0F);
   CHECK(presets::fairseq(1024.0, 2.0, 2000, 0.0, 2.0, 8.0).config().scale.min_scale == 8.0F);
 }
 
-TEST_CASE("a floor of 0 or below our range is none, and some scales may start below their floor") {
+TEST_CASE("a floor below our range means no floor, and jmp's and Emily's scales may start below their floor") {
   for (const double none : {0.0, -0.0, 0x1p-1074, 1e-300, 0x1p-127, 0x1.fffffffffffffp-127}) {
     CHECK(presets::jmp(1.0, 2000, 2.0, none).config().min_scale == headroom::smallest_loss_scale);
   }
@@ -317,7 +316,7 @@ TEST_CASE("a floor of 0 or below our range is none, and some scales may start be
   CHECK(presets::emily(0.25).adjust(false).loss_scale() == 1.0F);
 }
 
-TEST_CASE("Cerebras' 0 means the default, and its limits hold") {
+TEST_CASE("Cerebras: 0 means the default, and the initial scale is clamped to the limits") {
   CHECK(presets::cerebras_fp16(0.0, 0, -0.0, 0.0, -0.0) == presets::cerebras_fp16());
   CHECK(presets::cerebras_fp16() == presets::cerebras_fp16(32768.0, 2000, 0x1p-14, 32768.0));
   CHECK(presets::cerebras_cbfloat16() == presets::cerebras_cbfloat16(0x1p31, 2000, 0x1p-14, 0x1p31));

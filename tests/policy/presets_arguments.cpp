@@ -1,4 +1,4 @@
-// What a bad argument of a preset is told: the argument as the preset's declaration spells it, and the value that was given.
+// Errors for bad arguments of presets have the argument's name, as in the preset's declaration, and its value.
 #include <headroom/policy/presets.hpp>
 
 #include <array>
@@ -28,7 +28,7 @@ namespace {
 struct Argument {
   const char* name;
   double usual;
-  bool takes_0 = false;  ///< for no floor, no tolerance or a default
+  bool takes_0 = false;  ///< 0 means no floor, no tolerance or the default
 };
 
 double real_of(std::uint64_t bits) {
@@ -36,7 +36,7 @@ double real_of(std::uint64_t bits) {
   support::set_bits(value, bits);
   return value;
 }
-/// What an argument of the type may be nowhere.
+/// Values that every preset rejects.
 template <class T>
 std::vector<T> bad_values() {
   if constexpr (std::is_same_v<T, bool>) {
@@ -52,7 +52,7 @@ std::vector<T> bad_values() {
     return {-1, std::numeric_limits<T>::min()};
   }
 }
-/// What it may be in some places.
+/// Values that some presets take and others reject.
 template <class T>
 std::vector<T> odd_values() {
   if constexpr (std::is_same_v<T, bool>) {
@@ -111,7 +111,7 @@ class Arguments {
     std::get<i>(values) = T();
     if (!std::is_same_v<T, bool>) CHECK(message(values).empty() == arguments_[i].takes_0);
   }
-  /// Whatever is refused, the message has an argument and its value.
+  /// Changes several arguments. An error has the name and value of one of them.
   template <std::size_t... i>
   void check_together(std::mt19937& random, std::index_sequence<i...>) const {
     Values values = usual_;
@@ -190,7 +190,7 @@ void for_each_preset(Visit visit) {
 
 }  // namespace
 
-TEST_CASE("a preset takes its system's arguments, and names the one that is bad, with the value that was given") {
+TEST_CASE("a preset takes its system's arguments, and its errors have an argument's name and value") {
   std::mt19937 random(support::seed);
   for_each_preset([&](const auto& preset, const auto& arguments) {
     CHECK(preset == arguments.with_defaults());
@@ -199,7 +199,7 @@ TEST_CASE("a preset takes its system's arguments, and names the one that is bad,
   });
 }
 
-TEST_CASE("what an argument must be is said as the preset takes it") {
+TEST_CASE("errors state the range that the preset takes") {
   CHECK(message_of([] { (void)presets::jmp(1.0, 2000, 1.00000001); }) ==
         "headroom: factor is 1.00000001; it must be above 1 and finite as a float");
   CHECK(message_of([] { (void)presets::paddle(1.0, 2.0, 0.99999999); }) ==

@@ -30,8 +30,8 @@ double from_bits(std::uint64_t bits) {
   return value;
 }
 
-/// The two rules as their systems write them, over everything so far and in long double: above 0 the value is a spike, and the
-/// larger, the clearer.
+/// The two rules as their systems define them, in long double over all values so far. If the result is above 0, the value is a
+/// spike. The distance from 0 says how far the value is from the threshold.
 long double excess(const std::vector<double>& before, double value, const SpikeGuard& guard) {
   const auto window = static_cast<std::size_t>(guard.window());
   const bool is_llm_c = guard.rule() == SpikeRule::llm_c;
@@ -51,8 +51,8 @@ long double excess(const std::vector<double>& before, double value, const SpikeG
 
 }  // namespace
 
-TEST_CASE("each rule skips where its system would") {
-  // As Python's statistics.stdev and pstdev say over the windows that the systems have.
+TEST_CASE("each rule skips the same steps as its system") {
+  // Computed with Python's statistics.stdev and pstdev over the systems' windows.
   const std::vector<std::pair<SpikeGuard, std::vector<int>>> cases = {
       {SpikeGuard(), {264, 317, 370, 529, 582, 635, 688, 741, 953, 1059, 1112, 1324, 1377, 1430, 1483}},
       {SpikeGuard(128, 3.0),
@@ -78,7 +78,7 @@ TEST_CASE("each rule skips where its system would") {
   }
 }
 
-TEST_CASE("the rules, against a slow reference over all values so far") {
+TEST_CASE("the rules equal a slow reference over all values so far") {
   std::mt19937 random(support::seed);
   int spikes = 0;
   for (int run = 0; run < support::cases(60); ++run) {
@@ -105,7 +105,7 @@ TEST_CASE("the rules, against a slow reference over all values so far") {
   CHECK(spikes > support::cases(60));
 }
 
-TEST_CASE("a spike counts from the step on that each system begins with, and equal values have no deviation") {
+TEST_CASE("spikes are found from the step on at which each system begins, and equal values have no deviation") {
   for (const auto& [rule, first] : {std::pair{SpikeRule::olmo_core, 63}, std::pair{SpikeRule::llm_c, 128}}) {
     SpikeGuard guard(128, 6.0, rule), equal(16, 1e-3, rule);
     for (int step = 0; step < 200; ++step) {
@@ -119,7 +119,7 @@ TEST_CASE("a spike counts from the step on that each system begins with, and equ
   }
 }
 
-TEST_CASE("Inf and NaN are spikes at once, and never enter the window") {
+TEST_CASE("Inf and NaN are always spikes, and never enter the window") {
   SpikeGuard guard(8);
   for (int i = 0; i < 12; ++i) guard = guard.adjust(1.0 + i % 3);
   for (const std::uint64_t bits : not_numbers) {
@@ -129,7 +129,7 @@ TEST_CASE("Inf and NaN are spikes at once, and never enter the window") {
   }
 }
 
-TEST_CASE("settings of a guard that are out of range are errors that name the field") {
+TEST_CASE("errors for settings out of range name the setting") {
   CHECK_THAT(message_of([] { (void)SpikeGuard(7); }), ContainsSubstring("window is 7; it must be in [8, 65536]"));
   CHECK_THAT(message_of([] { (void)SpikeGuard(65537); }), ContainsSubstring("window is 65537"));
   for (const double sigmas : {0.0, -1.0, 1.1e6, from_bits(not_numbers[0]), from_bits(not_numbers[1])}) {
@@ -137,7 +137,7 @@ TEST_CASE("settings of a guard that are out of range are errors that name the fi
   }
 }
 
-TEST_CASE("a state of a guard has everything, and a bad one is refused") {
+TEST_CASE("a guard continues from its state, and bad states are refused") {
   std::mt19937 random(support::seed);
   SpikeGuard guard(9, 0.1 + 0.2, SpikeRule::llm_c);
   for (int step = 0; step < 30; ++step) {

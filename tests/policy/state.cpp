@@ -1,4 +1,4 @@
-// What state_dict and from_state_dict of every policy have to do.
+// state_dict and from_state_dict of every policy.
 #include <headroom/policy/any.hpp>
 #include <headroom/state/text.hpp>
 
@@ -33,7 +33,7 @@ const double infinity = with_bits(headroom::binary64::infinity_bits);
 std::string error_of(const StateDict& dict) {
   return support::message_of([&] { (void)AnyLossScale::from_state_dict(dict); });
 }
-/// The error names the key and the value.
+/// Checks that the error has the key and the value.
 void check_refused(StateDict dict, const std::string& key, const StateValue& value) {
   dict.set(key, value);
   INFO(to_text(dict));
@@ -59,12 +59,12 @@ void check_resumes(Policy policy, std::mt19937& random) {
     if (!same) FAIL("step " << step << " from the state\n" << text);
     seen.insert(text);
   }
-  CHECK((seen.size() > 5 || policy.state_dict().size() <= 3));  // counters and scale did go through many values
+  CHECK((seen.size() > 5 || policy.state_dict().size() <= 3));  // counters and scales took many values
 }
 
 }  // namespace
 
-TEST_CASE("a run resumed at every step is equal to one that never stopped, for every policy") {
+TEST_CASE("a policy saved and loaded at every step equals one that was not, for every policy") {
   std::mt19937 random(support::seed);
   for (const AnyLossScale& any : support::every_policy()) {
     check_resumes(any, random);
@@ -72,7 +72,7 @@ TEST_CASE("a run resumed at every step is equal to one that never stopped, for e
   }
 }
 
-TEST_CASE("a state says what it is of, and has every setting") {
+TEST_CASE("a state has the name of its policy and every setting") {
   const StateDict state = headroom::presets::deepspeed(1024.0, 2.0, 100, 4.0, 3, true).adjust(false).state_dict();
   CHECK(to_text(state) ==
         "version = 2\npolicy = \"stable_interval_delayed_shift\"\ninitial_scale = 1024.0\ngrowth_interval = 100\n"
@@ -83,7 +83,7 @@ TEST_CASE("a state says what it is of, and has every setting") {
   CHECK(to_text(headroom::ConstantLossScale(3.0F).state_dict()) == "version = 2\npolicy = \"constant\"\nloss_scale = 3.0\n");
 }
 
-TEST_CASE("every field is needed, has a type and is checked") {
+TEST_CASE("a missing, unknown or bad field is an error") {
   for (const AnyLossScale& policy : support::every_policy()) {
     const StateDict state = policy.adjust(false).state_dict();
     for (const auto& [key, value] : state) {
@@ -133,7 +133,7 @@ TEST_CASE("a state of a newer version, or of another policy, is refused") {
   CHECK_THAT(error_of(state), ContainsSubstring("the key 'version' is missing"));
 }
 
-TEST_CASE("policies are equal where every entry of their states is") {
+TEST_CASE("policies differ if any entry of their states differs") {
   for (const AnyLossScale& like : support::every_policy()) {
     const headroom::GradientReport finite{true, 1.0}, overflow{false, infinity};
     const AnyLossScale policy = like.adjust(finite).adjust(overflow).adjust(finite);
@@ -161,12 +161,12 @@ TEST_CASE("policies are equal where every entry of their states is") {
   }
 }
 
-TEST_CASE("what cannot be together is refused") {
+TEST_CASE("values that contradict each other are refused") {
   StateDict state = headroom::presets::deepspeed(0x1p32, 2.0, 1000, 1.0, 3).state_dict();
-  check_refused(state, "hysteresis_left", 0);  // the last one stays
+  check_refused(state, "hysteresis_left", 0);  // it is at least 1
   check_refused(state, "hysteresis_left", 4);
   state = headroom::HysteresisScale().state_dict();
-  check_refused(state, "hysteresis_left", 3);  // of 2
+  check_refused(state, "hysteresis_left", 3);  // hysteresis is 2
   state.set("max_scale", 1024.0);
   CHECK_THAT(error_of(state), ContainsSubstring("initial_scale is 32768, above max_scale, which is 1024"));
   state.set("initial_scale", 512.0);

@@ -1,4 +1,4 @@
-// Whatever a policy has gone through, its state is one that it can be read from: every growth piece with every backoff piece.
+// Every policy, of every growth piece and every backoff piece, can be read from its own state.
 #include <headroom/policy/any.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/hysteresis.hpp>
@@ -31,7 +31,7 @@ using Backoffs =
          headroom::BackOffAfterHysteresis<headroom::RefillOnBackoff>,
          headroom::BackOffAfterHysteresis<headroom::RefillOnCleanStepAndBackoff>, headroom::BackOffAfterDelayedShift>;
 
-/// Settings in range, whose largest scale is at least `scale`.
+/// Random settings. Their max_scale is at least `scale`.
 template <class Config>
 Config random_settings(std::mt19937& random, float scale) {
   Config config;
@@ -57,7 +57,7 @@ Policy random_step(const Policy& policy, std::mt19937& random) {
   }
 }
 
-/// Whether the policy that is read from `policy`'s state is equal, and stays so.
+/// Whether the policy read from `policy`'s state is equal to it, now and in later steps.
 template <class Policy>
 bool comes_back(Policy policy, std::mt19937 random) {
   const headroom::StateDict state = policy.state_dict();

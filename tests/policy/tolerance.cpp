@@ -12,7 +12,8 @@ using headroom::ToleranceConfig;
 
 namespace {
 
-/// For each step of '+' (finite) and '-' (an overflow), '!' where it backs off; the growth piece counts all since.
+/// For each step, '+' (finite) or '-' (an overflow): '!' if it backs off, else '.'. The counter counts the steps since a
+/// backoff.
 template <class Piece>
 std::string backoffs_over(const std::string& steps, double tolerance) {
   const ToleranceConfig config{{}, tolerance};
@@ -35,24 +36,24 @@ std::string reaching(const std::string& steps, double tolerance) {
 
 }  // namespace
 
-TEST_CASE("a share that is the tolerance backs off where it has to be reached, and not where it has to be exceeded") {
+TEST_CASE("a share equal to the tolerance reaches it and does not exceed it") {
   CHECK(exceeding("+-", 0.5) == "..");
   CHECK(reaching("+-", 0.5) == ".!");
   CHECK(exceeding("+-", 0.49) == ".!");
   CHECK(reaching("+-", 0.51) == "..");
 }
 
-TEST_CASE("an early overflow is a large share") {
+TEST_CASE("an overflow in the first step is a large share") {
   CHECK(exceeding("-++++-", 0.3) == "!.....");
   CHECK(reaching("-++++-", 0.3) == "!.....");
 }
 
-TEST_CASE("without a tolerance every overflow backs off") {
+TEST_CASE("with a tolerance of 0 every overflow backs off") {
   CHECK(exceeding("-+--", 0.0) == "!.!!");
   CHECK(reaching("-+--", 0.0) == "!.!!");
 }
 
-TEST_CASE("the steps begin anew with a growth, the overflows only where they have to exceed") {
+TEST_CASE("growth resets the steps, and the overflows only in BackOffWhenShareExceedsTolerance") {
   const ToleranceConfig config{{}, 0.5};
   headroom::BackOffWhenShareExceedsTolerance exceeds(config);
   headroom::BackOffWhenShareReachesTolerance reaches(config);
@@ -65,7 +66,7 @@ TEST_CASE("the steps begin anew with a growth, the overflows only where they hav
   CHECK(reaches.backs_off(false, 0, config));  // 2 of 4
 }
 
-TEST_CASE("a tolerance is 0 or more and finite") {
+TEST_CASE("a tolerance that is negative, Inf or NaN is refused") {
   const auto refused = [](const double& tolerance) {
     const ToleranceConfig config{{}, tolerance};
     return support::message_of([&] { headroom::detail::check(config); });

@@ -1,5 +1,5 @@
-// What a policy is, and its verbs, which are the free ones with its scale. What those do is tested in ops/; that NoOpLossScale
-// passes trees through, in policy/noop.cpp.
+// What is a policy, and the verbs of policies, which call the free verbs with the policy's scale. Tests of ops/ test the free
+// verbs. policy/noop.cpp tests that NoOpLossScale returns trees unchanged.
 #include <headroom/headroom.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/hysteresis.hpp>
@@ -27,7 +27,7 @@ bool same(const headroom::GradientReport& a, const headroom::GradientReport& b) 
   return a.finite == b.finite && bits_of(a.max_abs) == bits_of(b.max_abs);
 }
 
-/// Each verb, with `executor...` before its tree: one executor or none.
+/// Checks each verb that returns a tree. `executor...` is one executor or none.
 template <class Policy, class... Executor>
 void check_verbs(const Policy& policy, const Executor&... executor) {
   const float scale = policy.loss_scale();
@@ -75,13 +75,13 @@ void check_policy(const Policy& policy) {
 
 }  // namespace
 
-TEST_CASE("the verbs of a policy are the free ones with its scale, with an executor and without") {
+TEST_CASE("a policy's verbs equal the free verbs with its scale, with and without an executor") {
   check_policy(headroom::ConstantLossScale(3.0F));
   check_policy(headroom::DynamicLossScale());
   check_policy(headroom::AnyLossScale(headroom::ConstantLossScale(41.0F)));
 }
 
-TEST_CASE("the scale of a verb is the one that the policy has then") {
+TEST_CASE("after adjust the verbs use the new scale") {
   headroom::HysteresisScale policy({{8.0F}, 1});
   CHECK(policy.scale(1.0F) == 8.0F);
   policy = policy.adjust(policy.unscale(std::vector<float>{1.0F, 0.0F}).report).adjust(false);
@@ -92,7 +92,7 @@ TEST_CASE("the scale of a verb is the one that the policy has then") {
 
 namespace {
 
-/// A policy of a user's own: three overflows in all, and the scale is 1 for ever.
+/// A user's policy: after three overflows in all, the scale stays 1.
 class GivesUp : public headroom::LossScaleVerbs<GivesUp> {
  public:
   [[nodiscard]] float loss_scale() const { return overflows_ < 3 ? 1024.0F : 1.0F; }
@@ -114,7 +114,7 @@ struct Plain {
   [[nodiscard]] Plain adjust(const GradientReport&) const { return *this; }
 };
 
-// Near misses, each Plain but for one thing.
+// Near misses: each differs from Plain in one thing.
 struct ScaleIsDouble : Plain {
   [[nodiscard]] static double loss_scale() { return 1.0; }
   [[nodiscard]] ScaleIsDouble adjust(bool) const { return *this; }
@@ -125,7 +125,7 @@ struct AdjustsItself {
   void adjust(bool) {}
   void adjust(const GradientReport&) {}
 };
-struct ReturnsAnother : Plain {};  // adjust gives a Plain
+struct ReturnsAnother : Plain {};  // adjust returns a Plain
 struct TakesOnlyBool {
   [[nodiscard]] static float loss_scale() { return 1.0F; }
   [[nodiscard]] TakesOnlyBool adjust(bool) const { return *this; }
@@ -143,7 +143,7 @@ static_assert(!is_loss_scale_v<ReturnsAnother> && !is_loss_scale_v<TakesOnlyBool
 
 }  // namespace
 
-TEST_CASE("a policy of a user's own has the verbs of the built-in ones") {
+TEST_CASE("a user's policy has the verbs of LossScaleVerbs") {
   GivesUp policy;
   const std::vector<half> scaled = {half(1024.0F), half(-512.0F)};
   const auto unscaled = policy.unscale<float>(scaled);

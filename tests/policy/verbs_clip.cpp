@@ -21,7 +21,7 @@ namespace {
 
 const ConstantLossScale policy(8.0F);
 
-/// 3 and 4 in two leaves, scaled.
+/// 3 and -4 in two leaves, times the scale.
 std::vector<std::vector<float>> three_and_four() { return {{24.0F}, {}, {-32.0F}}; }
 
 }  // namespace
@@ -39,7 +39,7 @@ TEST_CASE("non-finite gradients are unscaled, not clipped") {
   }
 }
 
-TEST_CASE("clipped trees have the norm asked for, in every dtype and whatever the scale") {
+TEST_CASE("clipped trees have the norm asked for, for every scale") {
   support::for_each_isa([](headroom::Isa) {
     std::mt19937 random(support::seed);
     std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
@@ -58,14 +58,15 @@ TEST_CASE("clipped trees have the norm asked for, in every dtype and whatever th
       fill(std::get<0>(tree));
       fill(std::get<1>(tree));
       const GradientNorm found = ConstantLossScale(scale).unscale_and_clip_in_place(tree, 0.5);
-      CHECK(found.norm == Approx(static_cast<double>(std::sqrt(squares))).epsilon(3e-7));  // of the floats; see measure
+      CHECK(found.norm ==
+            Approx(static_cast<double>(std::sqrt(squares))).epsilon(3e-7));  // squares of floats are summed in float
       CHECK(found.max_abs == Approx(static_cast<double>(largest)).epsilon(1e-12));
       CHECK(headroom::global_norm(tree) == Approx(0.5).epsilon(1e-7));
     }
   });
 }
 
-TEST_CASE("doubles that unscaling makes infinite are an overflow, whatever they would be clipped to") {
+TEST_CASE("doubles that unscaling makes Inf are an overflow, for every max_norm") {
   for (const double max_norm : {0.0, 1.0, 1e308}) {
     std::vector<double> grads = {1e308, 1.0};
     const GradientNorm found = ConstantLossScale(0x1p-4F).unscale_and_clip_in_place(grads, max_norm);
