@@ -1,12 +1,12 @@
-// Ranks are processes that the tests fork, over Gloo on the loopback interface. The process of the tests itself starts no
-// thread of libtorch's, so that it can be forked.
+// The tests fork a process for each rank. Ranks talk by Gloo over the loopback interface. The parent starts no thread of
+// libtorch, because a process with threads cannot be forked safely.
 
 #ifndef USE_C10D_GLOO
 #define USE_C10D_GLOO 1
 #endif
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-// CHECK is a macro of libtorch's too.
+// libtorch defines CHECK too.
 #undef CHECK
 
 #include <headroom/adapters/c10d.hpp>
@@ -36,7 +36,7 @@ namespace {
 
 using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
 
-/// In a rank, where Catch2 has no say.
+/// A check inside a rank, whose process does not run Catch2.
 void require(bool holds, const std::string& what) {
   if (!holds) throw std::runtime_error("not so: " + what);
 }
@@ -49,11 +49,11 @@ Group join(const std::string& folder, int rank, int size) {
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface("lo"));
   const auto store = c10::make_intrusive<c10d::FileStore>(folder + "/store", size);
   auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
-  group->barrier()->wait();  // a rank that leaves early would close connections that another is still making
+  group->barrier()->wait();  // a rank that leaves early would close connections that others are still opening
   return group;
 }
 int run_rank(const std::function<void(Group, int)>& run, const std::string& folder, int rank, int size) {
-  std::signal(SIGPIPE, SIG_IGN);  // or Gloo, which may write to a rank that is gone, ends this one without an exception
+  std::signal(SIGPIPE, SIG_IGN);  // else a write of Gloo to a rank that has ended kills this process
   try {
     run(join(folder, rank, size), rank);
     return 0;
@@ -63,7 +63,7 @@ int run_rank(const std::function<void(Group, int)>& run, const std::string& fold
   }
 }
 
-/// Runs `run` in as many processes, and returns how many of them have failed.
+/// Runs `run` in `size` processes. Returns the number of processes that failed.
 int failed_ranks(int size, const std::function<void(Group, int)>& run) {
   std::string folder = "/tmp/headroom_c10d_XXXXXX";
   REQUIRE(mkdtemp(folder.data()) != nullptr);
@@ -94,7 +94,7 @@ TEST_CASE("all ranks get the same sums") {
       CHECK(failed_ranks(size, [&](const Group& group, int rank) {
               C10dReducer reducer(group, replicas);
               for (int step = 0; step < 50; ++step) {
-                const int overflows = step % (size + 1);  // this rank, if there is one
+                const int overflows = step % (size + 1);  // the rank that overflows; none if it is `size`
                 const GradientSums all = reducer({rank != overflows, 1.0 * step + rank, 2.0 * rank}, 5);
                 require(all.finite == (overflows == size), "whether all are finite");
                 if (!all.finite) continue;
@@ -106,7 +106,7 @@ TEST_CASE("all ranks get the same sums") {
   }
 }
 
-TEST_CASE("a rank in another state is an error on all ranks, which names it") {
+TEST_CASE("if a rank's digest differs, all ranks throw an error that names the rank") {
   CHECK(failed_ranks(3, [](const Group& group, int rank) {
           C10dReducer reducer(group), other_replicas(group, rank == 2 ? 3 : 1);
           const auto error_of = [](C10dReducer& of, std::uint64_t digest) -> std::string {
@@ -123,7 +123,7 @@ TEST_CASE("a rank in another state is an error on all ranks, which names it") {
         }) == 0);
 }
 
-TEST_CASE("a policy and a GradScaler take what all ranks found") {
+TEST_CASE("a policy and a GradScaler use the report of all ranks") {
   CHECK(failed_ranks(2, [](const Group& group, int rank) {
           C10dReducer reducer(group);
           const headroom::GradientReport here{rank != 0, rank != 0 ? 2.0 : support::infinity()};
@@ -138,7 +138,7 @@ TEST_CASE("a policy and a GradScaler take what all ranks found") {
         }) == 0);
 }
 
-TEST_CASE("what makes no reducer") {
+TEST_CASE("a null group and a bad number of replicas are refused") {
   CHECK_THAT(support::message_of([] { C10dReducer reducer((Group())); }), Catch::Matchers::ContainsSubstring("null"));
   CHECK(failed_ranks(3, [](const Group& group, int) {
           for (const int replicas : {0, 2, -3, 4}) {

@@ -42,7 +42,7 @@ struct Fixed : Indexed<Dense> {
 template <class S, int Order>
 using Dynamic = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Order>;
 
-/// A block with a gap between its columns (or rows).
+/// A block with a gap after each column (or row).
 template <class S, int Order>
 struct BlockCase : Indexed<Dynamic<S, Order>> {
   static auto make() {
@@ -51,7 +51,7 @@ struct BlockCase : Indexed<Dynamic<S, Order>> {
   }
 };
 
-/// Every third element of every row that follows the fifth.
+/// A map of every third element, with 40 elements from one column (or row) to the next.
 template <class S, int Order>
 struct StridedMap : Indexed<Dynamic<S, Order>> {
   using strides = Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>;
@@ -91,7 +91,7 @@ using ColFloat = Plain<Dynamic<float, Eigen::ColMajor>>;
 using ColDouble = Plain<Dynamic<double, Eigen::ColMajor>>;
 using TensorHalf = TensorCase<Eigen::half, Eigen::ColMajor>;
 
-// They own their elements, so no two leaves of a tree are compared; of views they are.
+// Leaves that own their elements are not compared for overlap; views are.
 static_assert(headroom::detail::owns_elements_v<Eigen::MatrixXf> && headroom::detail::owns_elements_v<Eigen::Vector3f>);
 static_assert(headroom::detail::owns_elements_v<Eigen::Tensor<float, 3>>);
 static_assert(!headroom::detail::owns_elements_v<Eigen::Map<Eigen::VectorXf>> &&
@@ -99,7 +99,7 @@ static_assert(!headroom::detail::owns_elements_v<Eigen::Map<Eigen::VectorXf>> &&
 
 }  // namespace
 
-TEST_CASE("Eigen matrices and arrays, fixed and dynamic, of both storage orders") {
+TEST_CASE("fixed and dynamic Eigen matrices and arrays in both storage orders conform") {
   conformance::check_all<ColFloat, ColHalf>();
   conformance::check_all<ColFloat, RowHalf>();
   conformance::check_all<Plain<Dynamic<float, Eigen::RowMajor>>, ColHalf>();
@@ -111,7 +111,7 @@ TEST_CASE("Eigen matrices and arrays, fixed and dynamic, of both storage orders"
   conformance::check_all<Fixed<Eigen::Array<float, n_rows, n_cols, Eigen::RowMajor>>, ColHalf>();
 }
 
-TEST_CASE("Eigen views with gaps") {
+TEST_CASE("Eigen views with gaps conform") {
   conformance::check_all<BlockCase<float, Eigen::ColMajor>, ColHalf>();
   conformance::check_all<BlockCase<float, Eigen::RowMajor>, ColHalf>();
   conformance::check_all<BlockCase<Eigen::half, Eigen::RowMajor>, ColFloat>();
@@ -120,14 +120,14 @@ TEST_CASE("Eigen views with gaps") {
   conformance::check_all<RefCase<float>, ColHalf>();
 }
 
-TEST_CASE("Eigen tensors") {
+TEST_CASE("Eigen tensors conform") {
   conformance::check_all<TensorCase<float, Eigen::ColMajor>, TensorHalf>();
   conformance::check_all<TensorCase<float, Eigen::RowMajor>, TensorHalf>();
   conformance::check_all<FixedTensorCase<float>, TensorHalf>();
   conformance::check_all<TensorMapCase<float>, TensorHalf>();
 }
 
-TEST_CASE("what lies between the elements of a view is not touched") {
+TEST_CASE("memory between the elements of a view is not changed") {
   Eigen::MatrixXf whole = Eigen::MatrixXf::Constant(9, 8, 3.0F);
   headroom::ConstantLossScale(2.0F).scale_in_place(whole.block(2, 1, 4, 5));
   CHECK((whole.array() == 6.0F).count() == 20);
@@ -142,10 +142,10 @@ TEST_CASE("what lies between the elements of a view is not touched") {
   CHECK((whole.array() == 6.0F).count() == 8);
 }
 
-TEST_CASE("new trees of views own their elements") {
+TEST_CASE("a new tree made from a view owns its elements") {
   Eigen::MatrixXf whole = Eigen::MatrixXf::Constant(4, 4, 1.0F);
   const headroom::ConstantLossScale scale(8.0F);
-  auto scaled = scale.scale(whole.topRows(2));  // a temporary view, but not a temporary matrix
+  auto scaled = scale.scale(whole.topRows(2));  // the view is a temporary, the matrix is not
   static_assert(std::is_same_v<decltype(scaled), Eigen::MatrixXf>);
   CHECK((whole.array() == 1.0F).all());
   CHECK((scaled.array() == 8.0F).all());
@@ -166,7 +166,7 @@ TEST_CASE("shapes of Eigen matrices must match") {
   Eigen::MatrixXf destination = Eigen::MatrixXf::Constant(3, 2, 7.0F);
   CHECK_THROWS_WITH(headroom::cast_into(source, destination), ContainsSubstring("2x3") && ContainsSubstring("3x2"));
   CHECK((destination.array() == 7.0F).all());
-  // A row is as good a place for three numbers as a column, and a flat span as good as a matrix without gaps.
+  // A row may be copied into a column of the same size, and a matrix without gaps into a flat vector.
   Eigen::RowVector3f row;
   headroom::cast_into(source.row(0).eval(), row);
   std::vector<headroom::half> flat(6);
@@ -203,7 +203,7 @@ void check_refused(const Source& source, Destination destination) {
 
 }  // namespace
 
-TEST_CASE("sparse matrices and vectors that differ in one thing only") {
+TEST_CASE("sparse matrices and vectors must have their elements in the same places") {
   const auto matrix = with<Matrix>(4, 4, {{0, 0, 2.0F}, {2, 1, 3.0F}});
   auto same = with<Matrix>(4, 4, {{0, 0, 1.0F}, {2, 1, 1.0F}});
   headroom::cast_into(matrix, same);
@@ -211,8 +211,8 @@ TEST_CASE("sparse matrices and vectors that differ in one thing only") {
   check_refused(matrix, with<Matrix>(5, 4, {{0, 0, 1.0F}, {2, 1, 1.0F}}));  // rows
   check_refused(matrix, with<Matrix>(4, 5, {{0, 0, 1.0F}, {2, 1, 1.0F}}));  // columns
   check_refused(matrix, with<Matrix>(4, 4, {{0, 0, 1.0F}, {2, 2, 1.0F}}));  // outer index
-  check_refused(matrix, with<Matrix>(4, 4, {{0, 0, 1.0F}, {3, 1, 1.0F}}));  // inner index, of the last element
-  // The same numbers in all arrays, by rows: the transpose.
+  check_refused(matrix, with<Matrix>(4, 4, {{0, 0, 1.0F}, {3, 1, 1.0F}}));  // inner index of the last element
+  // The transpose, stored by rows: its arrays are the same.
   check_refused(matrix, with<ByRows>(4, 4, {{0, 0, 1.0F}, {1, 2, 1.0F}}));
 
   check_refused(vector_with(6, 4), vector_with(7, 4));
@@ -222,7 +222,7 @@ TEST_CASE("sparse matrices and vectors that differ in one thing only") {
   CHECK(vector.coeff(4) == 3.0F);
 }
 
-TEST_CASE("the stored values of sparse matrices") {
+TEST_CASE("the elements of a sparse matrix are its stored values, and it must be compressed") {
   Matrix sparse(4, 5);
   sparse.insert(1, 1) = 2.0F;
   sparse.insert(3, 4) = -6.0F;
@@ -245,7 +245,7 @@ struct Bias : Eigen::VectorXf {
 };
 }  // namespace
 
-TEST_CASE("a class derived from a matrix is one; new trees have the matrix") {
+TEST_CASE("a class derived from a matrix works as the matrix, and new trees have the matrix") {
   Bias bias(3);
   bias.setConstant(4.0F);
   CHECK(headroom::ConstantLossScale(2.0F).unscale_in_place(bias).max_abs == 2.0);

@@ -19,7 +19,7 @@ using headroom::StateDict;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-TEST_CASE("every policy comes back from JSON, whatever the order of its keys") {
+TEST_CASE("every policy is read back from JSON, with its keys in any order") {
   for (AnyLossScale policy : support::every_policy()) {
     for (int step = 0; step < 50; ++step) {
       const json unordered = policy.state_dict();
@@ -35,7 +35,7 @@ TEST_CASE("a number keeps its kind and every bit") {
   std::mt19937 random(support::seed);
   for (int i = 0; i < support::cases(20000); ++i) {
     double value = 0.0;
-    // nlohmann computes with the number, which where subnormals are flushed makes a zero of one; no state has any.
+    // No subnormals: nlohmann does arithmetic with the number, which makes them 0 if the CPU flushes them. No state has any.
     support::set_bits(value, support::random_magnitude<headroom::binary64>(random, -1022, 1023) |
                                  (random() % 2 == 0 ? headroom::binary64::sign_mask : 0));
     const StateDict dict = {{"x", value}, {"n", static_cast<std::int64_t>(random()) - (std::int64_t{1} << 31)}};
@@ -50,7 +50,7 @@ TEST_CASE("a number keeps its kind and every bit") {
   CHECK(ordered_json::parse(ordered_json(whole).dump()).get<StateDict>() == whole);
 }
 
-TEST_CASE("what is no state is refused by its key, and nothing is changed") {
+TEST_CASE("JSON that is not a state is an error that names the key, and changes nothing") {
   StateDict dict = {{"a", 1}};
   const auto refuse = [&](const char* text) { return support::message_of([&] { json::parse(text).get_to(dict); }); };
   CHECK_THAT(refuse(R"({"b": 2, "c": null})"),
@@ -62,7 +62,7 @@ TEST_CASE("what is no state is refused by its key, and nothing is changed") {
   CHECK(dict == StateDict{{"a", 1}});
 }
 
-TEST_CASE("true and false stay what they are, and are equal to 1 and 0") {
+TEST_CASE("JSON's true and false are read as booleans, and equal 1 and 0") {
   const auto state = nlohmann::json::parse(R"({"a": true, "b": false})").get<StateDict>();
   CHECK(state == StateDict{{"a", 1}, {"b", 0}});
   CHECK((state.at("a").is_boolean() && state.at("b").is_boolean()));

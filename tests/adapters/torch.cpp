@@ -8,7 +8,7 @@
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adam.h>
-// CHECK is a macro of libtorch's too.
+// libtorch defines CHECK too.
 #undef CHECK
 #include <cstring>
 #include <limits>
@@ -27,7 +27,7 @@ using support::same_bits;
 using support::some;
 using torch::Tensor;
 
-TEST_CASE("an optimizer of libtorch steps with unscaled gradients, and not where they overflow") {
+TEST_CASE("an optimizer of libtorch steps with unscaled gradients, and is skipped if they overflow") {
   torch::manual_seed(4);
   for (const auto dtype : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
     Tensor weight = parameter({4, 3}, dtype), bias = parameter({3}, dtype), unused = parameter({2}, dtype);
@@ -67,7 +67,7 @@ TEST_CASE("gradients are clipped by their norm") {
   }
 }
 
-TEST_CASE("each parameter is unscaled once, however many groups have it") {
+TEST_CASE("a parameter in several groups is unscaled once") {
   Tensor shared = parameter({3}), other = parameter({2});
   torch::optim::SGD optimizer({torch::optim::OptimizerParamGroup({shared, other}), torch::optim::OptimizerParamGroup({shared})},
                               torch::optim::SGDOptions(1.0));
@@ -80,7 +80,7 @@ TEST_CASE("each parameter is unscaled once, however many groups have it") {
   CHECK(report.max_abs == 2.0);
 }
 
-TEST_CASE("sparse gradients are coalesced, so that their sums are what is checked") {
+TEST_CASE("sparse gradients are coalesced before they are checked") {
   for (const bool overflows : {false, true}) {
     Tensor weight = parameter({4});
     const float large = overflows ? 3e38F : 512.0F;
@@ -91,7 +91,7 @@ TEST_CASE("sparse gradients are coalesced, so that their sums are what is checke
     CHECK(scaler.unscale_(optimizer).finite == !overflows);
     if (!overflows) CHECK(weight.grad()._values().equal(torch::tensor({1.0F, 2.0F})));
   }
-  // As nn::Embedding makes them.
+  // Sparse gradients of an nn::Embedding.
   torch::nn::Embedding embedding(torch::nn::EmbeddingOptions(10, 3).sparse(true));
   torch::optim::SGD optimizer(embedding->parameters(), 1.0);
   GradScaler<> scaler(1024.0);
@@ -103,7 +103,7 @@ TEST_CASE("sparse gradients are coalesced, so that their sums are what is checke
   CHECK(torch::allclose(embedding->weight[1], before[1]));
 }
 
-TEST_CASE("training with a scale of a power of two is training without, bit for bit") {
+TEST_CASE("a training with a power of two as scale has the same bits as one without") {
   const auto train = [](bool enabled) {
     torch::manual_seed(6);
     torch::nn::Sequential model(torch::nn::Linear(5, 8), torch::nn::Tanh(), torch::nn::Linear(8, 1));
@@ -157,10 +157,10 @@ bool has_dimensions(const Tensor& tensor) {
 }
 }  // namespace
 
-TEST_CASE("the gradient that overflowed is named by its number, wherever it lies") {
+TEST_CASE("the first gradient that overflowed is reported by its number, on the CPU and elsewhere") {
   std::vector<Tensor> parameters = {parameter({2}), parameter({3}), parameter({2, 2}), parameter({4})};
   torch::optim::SGD optimizer(parameters, 1.0);
-  parameters[0].mutable_grad() = torch::ones({2});  // that of [1] stays undefined
+  parameters[0].mutable_grad() = torch::ones({2});  // the gradient of parameter 1 stays undefined
   parameters[2].mutable_grad() = torch::ones({2, 2});
   parameters[3].mutable_grad() = torch::ones({4});
   parameters[2].mutable_grad()[1][0] = std::numeric_limits<float>::infinity();
@@ -175,7 +175,7 @@ TEST_CASE("the gradient that overflowed is named by its number, wherever it lies
   };
   check(*result.nonfinite);
   std::vector<Tensor> gradients = {parameters[0].grad(), parameters[2].grad(), parameters[3].grad()};
-  const auto find = [&gradients](auto dimensions) {  // those of other gradients are elsewhere
+  const auto find = [&gradients](auto dimensions) {  // gradients with other dimensions take the path for other devices
     return headroom::detail::aten::Passes<has_dimensions<decltype(dimensions)::value>>::find_nonfinite(headroom::parallel(2),
                                                                                                        gradients);
   };
@@ -191,7 +191,7 @@ TEST_CASE("the gradient that overflowed is named by its number, wherever it lies
   CHECK_FALSE(find(nowhere).has_value());
 }
 
-TEST_CASE("a gradient without elements is a step, and the other parameters are not left out") {
+TEST_CASE("a gradient without elements does not skip the step, and other parameters are unscaled") {
   Tensor frozen = parameter({0, 3}), weight = parameter({2});
   torch::optim::SGD head({frozen}, 1.0), all({frozen, weight}, 1.0);
   GradScaler<> scaler(1024.0);
@@ -214,12 +214,12 @@ struct Fused : torch::optim::SGD {
   void step(headroom::GradientFactor factor) { last = factor.value; }
   double last = 0.0;
 };
-// A closure would compute gradients that stay scaled.
+// step(closure) is refused, because gradients that the closure computes would stay scaled.
 static_assert(headroom::detail::is_detected_v<headroom::detail::step_t, torch::optim::SGD> &&
               !headroom::detail::is_detected_v<headroom::detail::step_t, torch::optim::SGD, Tensor (*)()>);
 }  // namespace
 
-TEST_CASE("an optimizer of one's own multiplies in its own loop") {
+TEST_CASE("a libtorch optimizer with takes_gradient_factor gets the factor and scaled gradients") {
   Tensor weight = parameter({2});
   weight.mutable_grad() = torch::full({2}, 1024.0F);
   Fused optimizer({weight}, torch::optim::SGDOptions(1.0));

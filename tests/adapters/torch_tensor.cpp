@@ -54,7 +54,7 @@ TEST_CASE("the verbs work on tensors of any dtype") {
   }
 }
 
-TEST_CASE("new trees are of tensors, of the dtype asked for") {
+TEST_CASE("new trees have tensors of the dtype asked for") {
   torch::manual_seed(2);
   for (const auto dtype : dtypes) {
     const std::vector<Tensor> source = {some({4, 3}, dtype), Tensor(), torch::arange(3)};
@@ -78,7 +78,7 @@ TEST_CASE("new trees are of tensors, of the dtype asked for") {
   CHECK(same_bits(torch::from_blob(flat.data(), {4, 3}), weight));
 }
 
-TEST_CASE("strides are followed, and repeated elements refused") {
+TEST_CASE("strides are followed, and repeated elements are refused") {
   torch::manual_seed(3);
   const Tensor base = some({6, 7, 8}, torch::kBFloat16);
   for (const Tensor& view : {base.transpose(0, 2), base.slice(1, 1, 6, 2), base.permute({2, 0, 1}).select(1, 3)}) {
@@ -95,7 +95,7 @@ TEST_CASE("strides are followed, and repeated elements refused") {
              ContainsSubstring("repeats elements"));
 }
 
-TEST_CASE("what cannot be reached is refused by its path, before anything is written") {
+TEST_CASE("unsupported tensors are errors that name the path, before anything is written") {
   const auto refused = [](const Tensor& bad) {
     const Tensor good = torch::ones({3});
     const std::vector<Tensor> tree = {good, bad};
@@ -120,7 +120,7 @@ TEST_CASE("what cannot be reached is refused by its path, before anything is wri
              ContainsSubstring("the source is 3, the destination is 4"));
 }
 
-TEST_CASE("coalesced sparse tensors are their values") {
+TEST_CASE("the elements of a coalesced sparse tensor are its values") {
   const Tensor indices = torch::tensor({{0, 2}}, torch::kLong);
   const Tensor sparse = torch::sparse_coo_tensor(indices, torch::tensor({2.0F, 4.0F}), {3}).coalesce();
   CHECK(headroom::element_count(sparse) == 2);
@@ -137,7 +137,7 @@ TEST_CASE("a scaled loss can be differentiated") {
   scaler.scale((weight * weight).sum()).backward();
   CHECK(weight.grad().equal(weight.detach() * 2 * 1024));
 
-  // All of several, whatever tree they are in; what is no tensor is scaled as well, what is no floating-point number is not.
+  // scale takes a tree of losses. It scales floats beside tensors, and leaves integers as they are.
   weight.mutable_grad() = Tensor();
   const auto [losses, number, index] = scaler.scale(std::make_tuple(std::vector<Tensor>{weight[0], weight[1] * 2}, 3.0F, 7));
   (losses[0] + losses[1]).backward();
@@ -147,7 +147,7 @@ TEST_CASE("a scaled loss can be differentiated") {
   CHECK(scaler.scale(torch::arange(3)).equal(torch::arange(3)));
   CHECK_FALSE(scaler.scale(Tensor()).defined());
 
-  // fp16 has no 100000: a single number becomes float.
+  // A tensor of one fp16 number becomes float, because 102400 is beyond fp16.
   const Tensor loss = scaler.scale(torch::tensor(100.0F).to(torch::kHalf));
   CHECK(loss.scalar_type() == torch::kFloat);
   CHECK(loss.item<float>() == 102400.0F);
@@ -159,8 +159,8 @@ TEST_CASE("a scaled loss can be differentiated") {
   CHECK(ConstantLossScale(2.0F).scale(same).item<float>() == 2 * same.item<float>());
 }
 
-TEST_CASE("gradients in several places are measured, unscaled and clipped together") {
-  // On other devices than the CPU ATen unscales; the 16-bit ones stand for those.
+TEST_CASE("gradients on several devices are measured, unscaled and clipped together") {
+  // ATen unscales gradients that are not on the CPU. Here bf16 gradients take its path.
   using Passes = headroom::detail::aten::Passes<is_float>;
   const auto make = [] { return std::vector{torch::full({9}, 3.0F), torch::full({16}, 4.0F).to(torch::kBFloat16)}; };
   const auto executor = headroom::parallel(1);
@@ -177,12 +177,12 @@ TEST_CASE("gradients in several places are measured, unscaled and clipped togeth
     CHECK((!Passes::measure(executor, tensors).finite && Passes::measure(executor, tensors).norm == infinity));
     CHECK_FALSE(Passes::unscale(executor, tensors, 2.0F).finite);
     CHECK_FALSE(Passes::scale(executor, tensors, 2.0).finite);
-    CHECK(tensors[1 - bad][0].item<float>() == (bad == 0 ? 4.0F : 3.0F));  // halved and doubled: none is left out
+    CHECK(tensors[1 - bad][0].item<float>() == (bad == 0 ? 4.0F : 3.0F));  // both tensors are halved and doubled
   }
 }
 
-TEST_CASE("a second step is noticed by the first gradient, on other devices too") {
-  // This one stands for those: headroom's verbs refuse it as well.
+TEST_CASE("the address of the first gradient is found on other devices too") {
+  // A negated view stands for a tensor on another device: headroom's verbs refuse both.
   const std::vector<Tensor> gradients = {torch::_neg_view(torch::ones({3}))};
   CHECK_THROWS_AS((void)headroom::measure(gradients), std::invalid_argument);
   CHECK(headroom::detail::look_at(gradients).first == gradients[0].data_ptr());
@@ -190,8 +190,8 @@ TEST_CASE("a second step is noticed by the first gradient, on other devices too"
   CHECK(headroom::detail::look_at(others).has_elements);
 }
 
-// The route of other devices, on the CPU.
-TEST_CASE("gradients elsewhere: measured and scaled by ATen") {
+// The path for other devices, run on the CPU.
+TEST_CASE("ATen measures and scales gradients that are not on the CPU") {
   using headroom::detail::aten::measure_elsewhere;
   using headroom::detail::aten::scale_elsewhere;
   torch::manual_seed(7);

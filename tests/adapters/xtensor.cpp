@@ -61,7 +61,7 @@ struct ViewCase : Indexed<S> {
     return xt::view(whole, xt::range(1, 1 + n_rows), xt::range(2, 2 + n_cols));
   }
 };
-/// Every other row, and the columns backwards.
+/// Every second row, with the columns in reverse order.
 template <class S>
 struct StridedView : Indexed<S> {
   static auto make() {
@@ -74,14 +74,14 @@ constexpr auto row_major = xt::layout_type::row_major;
 constexpr auto column_major = xt::layout_type::column_major;
 using HalfArray = ArrayCase<xtl::half_float, row_major>;
 
-// They own their elements, so no two leaves of a tree are compared.
+// Leaves that own their elements are not compared for overlap.
 static_assert(headroom::detail::owns_elements_v<xt::xarray<float>> &&
               headroom::detail::owns_elements_v<xt::xtensor<float, 2>> &&
               headroom::detail::owns_elements_v<xt::xtensor_fixed<float, xt::xshape<2, 3>>>);
 
 }  // namespace
 
-TEST_CASE("xtensor containers of both layouts") {
+TEST_CASE("xtensor containers of both layouts conform") {
   conformance::check_all<ArrayCase<float, row_major>, HalfArray>();
   conformance::check_all<ArrayCase<float, column_major>, HalfArray>();
   conformance::check_all<TensorCase<float, row_major>, TensorCase<xtl::half_float, column_major>>();
@@ -91,7 +91,7 @@ TEST_CASE("xtensor containers of both layouts") {
   conformance::check_all<ArrayCase<headroom::bfloat16, row_major>, ArrayCase<float, column_major>>();
 }
 
-TEST_CASE("xtensor adaptors and strided views") {
+TEST_CASE("xtensor adaptors and strided views conform") {
   conformance::check_all<AdaptedPointer<float>, HalfArray>();
   conformance::check_all<AdaptedVector<float>, HalfArray>();
   conformance::check_all<ViewCase<float>, HalfArray>();
@@ -99,7 +99,7 @@ TEST_CASE("xtensor adaptors and strided views") {
   conformance::check_all<StridedView<float>, HalfArray>();
 }
 
-TEST_CASE("what lies between the elements of an xtensor view is not touched") {
+TEST_CASE("memory between the elements of an xtensor view is not changed") {
   xt::xarray<float> whole = xt::ones<float>({9, 8});
   auto view = xt::strided_view(whole, {xt::range(0, 9, 2), xt::range(1, 8, 3)});
   headroom::ConstantLossScale(2.0F).scale_in_place(view);
@@ -108,7 +108,7 @@ TEST_CASE("what lies between the elements of an xtensor view is not touched") {
   CHECK(doubled == 15);
 }
 
-TEST_CASE("new trees of xtensor views own their elements, of the rank that is known") {
+TEST_CASE("a new tree made from an xtensor view owns its elements and has the view's rank") {
   xt::xtensor<float, 3> whole = xt::ones<float>({2, 3, 4});
   auto halves = headroom::cast<headroom::half>(xt::view(whole, 1, xt::all(), xt::all()));
   static_assert(std::is_same_v<decltype(halves), xt::xtensor<headroom::half, 2>>);
@@ -124,7 +124,7 @@ TEST_CASE("shapes of xtensor arrays must match") {
   CHECK(headroom::measure(destination).max_abs == 0.0);
 }
 
-TEST_CASE("integer and empty xtensor arrays") {
+TEST_CASE("integer arrays are no leaves, and empty arrays are finite") {
   xt::xarray<int> integers = {1, 2, 3};
   CHECK(headroom::leaf_count(integers) == 0);
   xt::xarray<float> none = xt::zeros<float>({0, 3});

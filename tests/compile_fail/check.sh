@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# check.sh precompile FOLDER [FLAG ...]: each of $COMPILERS reads headroom once, into FOLDER.
+# check.sh precompile FOLDER [FLAG ...]: each of $COMPILERS precompiles headroom into FOLDER.
 # check.sh SNIPPET FOLDER [FLAG ...]: SNIPPET
-# - compiles with -DHEADROOM_CONTROL and the first of $COMPILERS, so that it is right but for the one thing it does wrong,
-# - does not compile without, and each of the compilers prints the text of each leading line `// expect: text`.
+# - compiles with -DHEADROOM_CONTROL and the first of $COMPILERS, which shows that it has no other mistake,
+# - does not compile without that flag, and each compiler prints the text of each leading line `// expect: text`.
 set -euo pipefail
 export LC_ALL=C # plain quotes in the compilers' messages
 snippet=$1 folder=$2
@@ -16,7 +16,7 @@ if [[ $snippet == precompile ]]; then
     header=$(precompiled "$compiler")
     mkdir -p "$(dirname "$header")"
     printf '#include <headroom/%s>\n' headroom.hpp training/async_grad_scaler.hpp >"$header"
-    "$compiler" -std=c++17 "$@" -x c++-header "$header" -o "$header.gch" # clang finds it under this name, too
+    "$compiler" -std=c++17 "$@" -x c++-header "$header" -o "$header.gch" # clang finds it under this name too
   done
   exit
 fi

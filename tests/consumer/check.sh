@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check.sh WAY SOURCE BUILD: builds and runs project/ or vendored/ against the headroom in SOURCE, that has been configured in BUILD.
+# check.sh WAY SOURCE BUILD: builds and runs project/ or vendored/ with the headroom in SOURCE, which is configured in BUILD.
 set -euo pipefail
 way=$1 source=$2 build=$3
 consumer=$source/tests/consumer
@@ -39,7 +39,7 @@ case $way in
     g++ -std=c++17 -O2 "$consumer/project/use_headroom.cpp" "${flags[@]}" -o "$work/use_headroom"
     "$work/use_headroom"
     ;;
-  compiled) # installed, by find_package and by pkg-config; then as a subproject, which builds the library because it is linked
+  compiled) # installed, with find_package and pkg-config; then as a subproject, which builds the library because a target links it
     cmake -S "$source" -B "$work/headroom" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DHEADROOM_COMPILED=ON -DHEADROOM_BUILD_TESTS=OFF \
       -DHEADROOM_BUILD_EXAMPLES=OFF -DCMAKE_INSTALL_LIBDIR=lib
     cmake --build "$work/headroom"
@@ -49,17 +49,17 @@ case $way in
     rm -r "$work/build"
     if command -v pkg-config >/dev/null; then
       export PKG_CONFIG_PATH=$work/prefix/share/pkgconfig
-      pkg-config --print-errors --exists headroom # where it is without the library, too
+      pkg-config --print-errors --exists headroom # found also if only the headers are installed there
       PKG_CONFIG_PATH+=:$work/prefix/lib/pkgconfig
       read -ra flags < <(pkg-config --cflags --libs headroom-compiled)
-      # Of unlike flags, which the boundary of the library does not know.
+      # Flags that differ from the library's.
       g++ -std=c++17 -O2 -ffast-math -march=native -fno-exceptions "$consumer/project/use_headroom.cpp" "${flags[@]}" -o "$work/use_headroom"
       "$work/use_headroom"
     fi
     build_and_run project -DHEADROOM_SOURCE_DIR="$source" -DCOMPONENT=compiled
     ;;
-  optimised) # headroom::compiled, where nobody has said how: at the top, as a subproject and fetched; what has been said counts
-    level() { # of optimisation, which is the last that the compiler is told: PROJECT FLAG ...
+  optimised) # headroom::compiled has -O2 by default, at the top, as a subproject and fetched; flags and build types of the user win
+    level() { # PROJECT FLAG ...: prints the last -O flag in the compiler's command
       rm -rf "$work/build"
       cmake -S "$1" -B "$work/build" -G Ninja -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_CXX_FLAGS= -DCMAKE_BUILD_TYPE= "${@:2}" >&2
       sed -nE '/"command".*src\/headroom\.cpp/{s/.* -(O[0-9a-z]*) .*/\1/; s/.*"command".*/none/; p}' "$work/build/compile_commands.json"

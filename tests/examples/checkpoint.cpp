@@ -26,13 +26,17 @@ using checkpoint::Sections;
 
 namespace {
 
-// The calls of the system that save and load make come through the functions below, which can make the n-th fail or be the
-// last.
+// The functions below replace the system calls of save and load. They can make the n-th call fail, or end the process there.
 struct System {
-  enum class Fault { none, error, death, half };  // half: a write of half the bytes, then death; a read at the end of the file
+  enum class Fault {
+    none,
+    error,
+    death,
+    half
+  };  // half: writes half the bytes and ends the process, or reads the end of the file
   bool is_watched = false;
   Fault fault = Fault::none;
-  std::size_t at = 0;  // which call
+  std::size_t at = 0;  // the number of the call with the fault
   int error = 0;
   std::vector<std::string> calls = {};
 
@@ -131,11 +135,11 @@ std::string load_error(const std::string& path) {
   return error_of([&] { (void)checkpoint::load_file(path); });
 }
 
-/// What a training has saved after `step`.
+/// The sections that a training saves after `step`.
 Sections sections_of(int step) {
   return {{"weights", std::string(40, static_cast<char>(step))}, {"step", std::to_string(step)}, {"empty", ""}};
 }
-/// The step that a load finds; -1 where there is no checkpoint.
+/// The step of the checkpoint that load finds; -1 if there is none.
 int step_of(const std::string& path) {
   const auto loaded = checkpoint::load(path);
   if (!loaded) return -1;
@@ -148,7 +152,7 @@ void check_no_leftovers(const std::string& path) {
   CHECK_FALSE(std::filesystem::exists(path + ".old"));
 }
 
-/// What may lie in a folder before step 9 is saved, and the step that a load finds there.
+/// The content of a folder before step 9 is saved, and the step that load finds there.
 struct Situation {
   const char* name;
   int step;
@@ -183,7 +187,7 @@ const std::vector<Situation> situations = {
      }},
 };
 
-/// Saves step 9 with a fault at a call. The error; empty where there is none.
+/// Saves step 9 with a fault at call `at`. Returns the error, or "".
 std::string save_with(System::Fault fault, std::size_t at, int error, const std::string& path) {
   the_system = {true, fault, at, error};
   const std::string message = error_of([&] { checkpoint::save(path, sections_of(9)); });
@@ -193,7 +197,7 @@ std::string save_with(System::Fault fault, std::size_t at, int error, const std:
 
 }  // namespace
 
-TEST_CASE("what is saved is loaded") {
+TEST_CASE("a saved checkpoint is loaded") {
   const Folder folder;
   const std::string path = folder.file("a");
   std::string all_bytes;
@@ -212,7 +216,7 @@ TEST_CASE("what is saved is loaded") {
   CHECK(checkpoint::load_file(path + ".previous") == large);
 }
 
-TEST_CASE("a truncated checkpoint is refused at every length, and the previous one is used") {
+TEST_CASE("a checkpoint truncated to any length is refused, and the previous one is used") {
   const Folder folder;
   const std::string path = folder.file("a");
   checkpoint::save(path, sections_of(1));
@@ -233,7 +237,7 @@ TEST_CASE("a truncated checkpoint is refused at every length, and the previous o
   CHECK(step_of(path) == 1);
 }
 
-TEST_CASE("a checkpoint is refused with any bit flipped, and the previous one is used") {
+TEST_CASE("a checkpoint with any bit flipped is refused, and the previous one is used") {
   const Folder folder;
   const std::string path = folder.file("a");
   checkpoint::save(path, sections_of(1));
@@ -254,7 +258,7 @@ TEST_CASE("a checkpoint is refused with any bit flipped, and the previous one is
   }
 }
 
-TEST_CASE("what is no checkpoint of this version is refused") {
+TEST_CASE("other files and other versions are refused") {
   const Folder folder;
   const std::string path = folder.file("a");
   put(path, "{\"weights\": [0.5, 0.25], \"step\": 7, \"a JSON file\": true}");
@@ -273,7 +277,7 @@ TEST_CASE("what is no checkpoint of this version is refused") {
   CHECK_THAT(load_error(folder.file("b")), ContainsSubstring("b: cannot be opened: No such file"));
 }
 
-TEST_CASE("no good checkpoint is an error that names both, and none at all is no error") {
+TEST_CASE("two bad checkpoints are an error that names both; no checkpoint is not an error") {
   const Folder folder;
   const std::string path = folder.file("a");
   CHECK_FALSE(checkpoint::load(path));
@@ -286,7 +290,7 @@ TEST_CASE("no good checkpoint is an error that names both, and none at all is no
   CHECK_THAT(error_of([&] { (void)checkpoint::load(path + "/b"); }), ContainsSubstring("Not a directory"));
 }
 
-TEST_CASE("the new one is synced before it takes the place of the old one, and the folder at the end") {
+TEST_CASE("save syncs the new file before it replaces the old one, and the folder at the end") {
   const Folder folder;
   const std::string path = folder.file("a");
   CHECK(save_with(System::Fault::none, 0, 0, path).empty());
@@ -302,7 +306,7 @@ TEST_CASE("the new one is synced before it takes the place of the old one, and t
                                  "open " + name, "fsync " + name});
 }
 
-TEST_CASE("any call of the system may fail: the error says so and nothing is lost") {
+TEST_CASE("if any system call fails, the error says so and nothing is lost") {
   for (const Situation& situation : situations) {
     bool has_failed = true;
     for (std::size_t at = 0; has_failed; ++at) {
@@ -330,7 +334,7 @@ TEST_CASE("any call of the system may fail: the error says so and nothing is los
   }
 }
 
-TEST_CASE("a checkpoint that cannot be read, or gets shorter meanwhile, is refused") {
+TEST_CASE("a checkpoint that cannot be read, or becomes shorter during the read, is refused") {
   const Folder folder;
   const std::string path = folder.file("a");
   checkpoint::save(path, sections_of(1));
@@ -349,10 +353,10 @@ TEST_CASE("a checkpoint that cannot be read, or gets shorter meanwhile, is refus
   }
 }
 
-TEST_CASE("the process may end at any call of the system, or within a write, and nothing is lost") {
+TEST_CASE("if the process ends at any system call, or within a write, nothing is lost") {
   for (const Situation& situation : situations) {
     for (const auto fault : {System::Fault::death, System::Fault::half}) {
-      bool has_ended = false;  // by itself
+      bool has_ended = false;  // without a fault
       for (std::size_t at = 0; !has_ended; ++at) {
         const Folder folder;
         const std::string path = folder.file("a");

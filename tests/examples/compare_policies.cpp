@@ -24,7 +24,7 @@ compare_policies::Trace read_text(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a trace is the column max_abs") {
+TEST_CASE("a trace is read from the column max_abs") {
   const auto trace = read_text("step,max_abs\n0,0.5\n1,inf\n2,0\n");
   CHECK(trace.name == "headroom_compare_policies");
   CHECK(trace.max_abs == std::vector<double>{0.5, HUGE_VAL, 0.0});
@@ -50,7 +50,7 @@ TEST_CASE("the CSV of a History is a trace") {
   CHECK_THAT(trace.description, ContainsSubstring("passed over: 1)"));
 }
 
-TEST_CASE("what is no trace is refused with the line") {
+TEST_CASE("errors in a trace name the line") {
   CHECK_THROWS_WITH(read_text("step,loss\n0,1\n"), ContainsSubstring("line 1: there is no column max_abs"));
   CHECK_THROWS_WITH(read_text("step,max_abs\n0,1\n1\n"), ContainsSubstring("line 3: there are fewer columns than in line 1"));
   CHECK_THROWS_WITH(read_text("step,max_abs\n0,-1\n"), ContainsSubstring("line 2: max_abs is '-1'"));
@@ -60,12 +60,12 @@ TEST_CASE("what is no trace is refused with the line") {
   CHECK_THROWS_WITH(read_text("step,max_abs\n"), ContainsSubstring("no row of it has a max_abs"));
 }
 
-TEST_CASE("the pieces follow their published rules, within bounds, and their states are whole") {
+TEST_CASE("the policies for comparison follow their published rules, and can be saved") {
   compare_policies::HistogramLossScale histogram;  // an eighth of the largest half is 8188
   CHECK(histogram.adjust(headroom::GradientReport{true, 8184.0 / 32768.0}).loss_scale() == 65536.0F);
   CHECK(histogram.adjust(headroom::GradientReport{true, 8188.0 / 32768.0}).loss_scale() == 16384.0F);
   CHECK(histogram.adjust(headroom::GradientReport{false, HUGE_VAL}).loss_scale() == 16384.0F);
-  compare_policies::LogMaxLossScale log_max;  // without a deviation 2^16 over the magnitude
+  compare_policies::LogMaxLossScale log_max;  // without deviation its scale is 2^16 / magnitude
   for (int i = 0; i < 100; ++i) log_max = log_max.adjust(headroom::GradientReport{true, 0x1p-4});
   CHECK(log_max.loss_scale() > 0x1.fffp19F);
   CHECK(log_max.adjust(headroom::GradientReport{true, 0.0}) == log_max.adjust(true));

@@ -44,7 +44,7 @@ evidence::Adding small_adding() {
   return {settings, 3};
 }
 
-/// Along a random direction in one leaf after the other, the gradients are those that the loss itself shows.
+/// Compares the gradients with differences of the loss along a random direction in each leaf.
 template <class Network>
 void check_gradients(Network network) {
   const auto model = network.initial();
@@ -72,7 +72,7 @@ void check_gradients(Network network) {
   }
 }
 
-/// In fp16, where nothing is lost, they are the same up to rounding, times the scale.
+/// With a scale that loses nothing, fp16 gradients divided by the scale equal the float ones up to rounding.
 template <class Network>
 void check_half(Network network) {
   const auto model = network.initial();
@@ -87,7 +87,7 @@ void check_half(Network network) {
   }
 }
 
-/// Those of the halves of a batch have the gradient of the batch as their mean.
+/// The gradients of two halves of a batch, each with a scale of 1/2, add up to the gradients of the batch.
 template <class Network>
 void check_parts(Network network) {
   const auto model = network.initial();
@@ -106,7 +106,7 @@ evidence::Result train_half(const Network& network, const headroom::AnyLossScale
   return evidence::train<Eigen::half>(network, evidence::Step(policy, network.schedule()), 5, [] {});
 }
 
-/// The weights are NaN after the first step.
+/// A step that makes all weights NaN.
 struct Breaks {
   [[nodiscard]] static float loss_scale() { return 1.0F; }
   template <class Model, class Gradients>
@@ -119,12 +119,11 @@ struct Breaks {
 
 using Weights = std::vector<std::vector<float>>;
 
-/// Two weights, each owned by an optimizer or rank of its own, with gradients of 1. A step moves them by gradient / (gradient +
-/// 1).
+/// Two weights, each of another optimizer or rank, with gradients of 0.25. A step moves them by gradient / (gradient + 1).
 struct Toy {
   evidence::Schedule schedule{1, 0, 1.0F, 1.0F};
   Weights weights{{0.0F}, {0.0F}};
-  int overflows = -1;  // this leaf, in the next step
+  int overflows = -1;  // the leaf that overflows in the next step; -1: none
 
   template <class Step>
   headroom::GradientReport take(Step& step) {
@@ -147,7 +146,7 @@ evidence::FaultyStep faulty(evidence::Fault fault, int growth_interval = 100) {
 
 }  // namespace
 
-TEST_CASE("faults are the mistakes that they are called") {
+TEST_CASE("each fault makes the mistake that its name says") {
   using evidence::Fault;
   Toy toy;
   evidence::Step right(headroom::ConstantLossScale(1024.0F), toy.schedule);
@@ -166,7 +165,7 @@ TEST_CASE("faults are the mistakes that they are called") {
     (void)toy.take(early);
     CHECK_THAT(toy.moved(0), is_moved_by(std::sqrt(0.5) / 1024.0));
   }
-  SECTION("an overflow is not heeded") {
+  SECTION("an overflow is ignored") {
     toy.overflows = 0;
     auto ignored = faulty(Fault::skip_ignored);
     CHECK_FALSE(toy.take(ignored).finite);
@@ -183,7 +182,7 @@ TEST_CASE("faults are the mistakes that they are called") {
     CHECK(toy.moved(1) > 0.0);
     CHECK(not_combined.loss_scale() == 1024.0F);
   }
-  SECTION("the second one's overflow is heeded") {
+  SECTION("an overflow of the second optimizer skips both") {
     toy.overflows = 1;
     auto one_flag = faulty(Fault::one_flag);
     (void)toy.take(one_flag);
@@ -191,29 +190,29 @@ TEST_CASE("faults are the mistakes that they are called") {
     CHECK(toy.moved(1) == 0.0);
     CHECK(one_flag.loss_scale() == 512.0F);
   }
-  SECTION("ranks have scales of their own") {
+  SECTION("each rank has its own scale") {
     toy.overflows = 0;
     auto apart = faulty(Fault::ranks_apart);
     CHECK_FALSE(toy.take(apart).finite);
     CHECK(toy.moved(0) == 0.0);
     CHECK_THAT(toy.moved(1), is_moved_by(0.25));
     CHECK(apart.loss_scale() == 512.0F);
-    toy.overflows = -1;  // (512 + 1024) / 2 divided by 512 and by 1024
+    toy.overflows = -1;  // the loss is scaled by (512 + 1024) / 2, the gradients are divided by 512 and by 1024
     (void)toy.take(apart);
     CHECK_THAT(toy.moved(0), is_moved_by(0.25 * 768.0 / 512.0));
     CHECK(toy.moved(1) < 0.2);
   }
 }
 
-TEST_CASE("Wilcoxon's test is that of all signs") {
+TEST_CASE("Wilcoxon's p is the share of all choices of signs that are at least as extreme") {
   CHECK(evidence::wilcoxon({1, 2, -3, 4, 5, 6}) == 10.0 / 64.0);
   CHECK(evidence::wilcoxon({0, 0}) == 1.0);
   CHECK(evidence::wilcoxon(std::vector<double>(20, 0.5)) == 0x1p-19);
   Random random(1);
   for (int repetition = 0; repetition < 20; ++repetition) {
     std::vector<double> differences;
-    for (int i = 0; i < 8; ++i) differences.push_back(std::floor(9.0 * random.uniform()) - 3.0);  // some equal, some 0
-    const auto rank_sum = [&](unsigned signs) {  // of the positive ones, minus its middle
+    for (int i = 0; i < 8; ++i) differences.push_back(std::floor(9.0 * random.uniform()) - 3.0);  // with ties and zeros
+    const auto rank_sum = [&](unsigned signs) {  // the sum of the positive ranks, minus its mean
       double sum = 0.0;
       for (std::size_t i = 0; i < 8; ++i) {
         if (differences[i] == 0.0) continue;
@@ -234,7 +233,7 @@ TEST_CASE("Wilcoxon's test is that of all signs") {
   }
 }
 
-TEST_CASE("Holm's correction multiplies the smallest by all, and keeps the order") {
+TEST_CASE("Holm's correction multiplies the smallest p by the number of tests, and keeps the order") {
   const std::vector<double> corrected = evidence::holm({0.01, 0.04, 0.03, 0.9});
   CHECK_THAT(corrected[0], Catch::Matchers::WithinAbs(0.04, 1e-12));
   CHECK_THAT(corrected[1], Catch::Matchers::WithinAbs(0.09, 1e-12));
@@ -243,7 +242,7 @@ TEST_CASE("Holm's correction multiplies the smallest by all, and keeps the order
   CHECK(evidence::holm({0.5, 0.7}) == std::vector<double>{1.0, 1.0});
 }
 
-TEST_CASE("trainings that are in the file need not be done again") {
+TEST_CASE("trainings in the file are read back unless the program is newer") {
   const auto directory = std::filesystem::temp_directory_path() / "headroom_evidence_runs";
   std::filesystem::create_directories(directory);
   const auto program = directory / "program";
@@ -258,7 +257,7 @@ TEST_CASE("trainings that are in the file need not be done again") {
     runs.add({"a", "b c", 1, 10}, run);
     runs.add({"a", "b c", 2, 10}, run);
   }
-  std::ofstream(directory / "evidence_runs.csv", std::ios::app) << "a,b c,3,10,0.1";  // killed here
+  std::ofstream(directory / "evidence_runs.csv", std::ios::app) << "a,b c,3,10,0.1";  // as if killed within the write
   {
     const evidence::Runs runs(directory, program);
     CHECK(runs.at({"a", "b c", 2, 10}).quality == 0.125);
@@ -274,20 +273,20 @@ TEST_CASE("trainings that are in the file need not be done again") {
   std::filesystem::remove_all(directory);
 }
 
-TEST_CASE("the transformer's gradients are those of its loss") {
+TEST_CASE("the transformer's gradients are the derivatives of its loss") {
   const evidence::Text text = small_text();
   check_gradients(small_language(text));
   check_half(small_language(text));
   check_parts(small_language(text));
 }
 
-TEST_CASE("the recurrent network's gradients are those of its loss") {
+TEST_CASE("the recurrent network's gradients are the derivatives of its loss") {
   check_gradients(small_adding());
   check_half(small_adding());
   check_parts(small_adding());
 }
 
-TEST_CASE("a training learns, and its result says what happened") {
+TEST_CASE("a training learns, and its result counts skipped steps and lost gradients") {
   const evidence::Text text = small_text();
   const auto good = train_half(small_language(text), headroom::ConstantLossScale(64.0F));
   CHECK(good.losses.size() == 30);
@@ -302,7 +301,7 @@ TEST_CASE("a training learns, and its result says what happened") {
   CHECK(train_half(small_language(text), headroom::ConstantLossScale(0x1p30F)).skipped == 30);
 }
 
-TEST_CASE("what was not counted is NaN") {
+TEST_CASE("results that were not measured are NaN") {
   const auto network = small_adding();
   const auto step = [&](float scale) { return evidence::Step(headroom::ConstantLossScale(scale), network.schedule()); };
   const auto skipped = train_half(network, headroom::ConstantLossScale(0x1p40F));
@@ -315,7 +314,7 @@ TEST_CASE("what was not counted is NaN") {
   CHECK(std::isnan(bf16.wasted_bits));
 }
 
-TEST_CASE("a network that answers NaN has recognised nothing, and its loss is infinite") {
+TEST_CASE("a network that returns NaN has an accuracy of 0 and an infinite loss") {
   digits::Images images;
   images.pixels.setOnes(digits::pixels, 3);
   images.labels = {0, 0, 9};
@@ -323,9 +322,9 @@ TEST_CASE("a network that answers NaN has recognised nothing, and its loss is in
       {{digits::Matrix<float>::Zero(digits::classes, digits::pixels), digits::Vector<float>::Zero(digits::classes)}}};
   Eigen::VectorXf& bias = model.layers[0].bias;
   bias(0) = 2.0F;
-  bias(1) = -std::numeric_limits<float>::infinity();  // softmax is 0 there, which is no harm
+  bias(1) = -std::numeric_limits<float>::infinity();  // softmax is 0 there, which is a valid answer
   CHECK_THAT(digits::accuracy<Eigen::half>(model, images), Catch::Matchers::WithinAbs(200.0 / 3.0, 1e-9));
-  bias(0) = 1e6F;  // Inf in fp16 alone
+  bias(0) = 1e6F;  // Inf in fp16, finite in float
   CHECK(digits::accuracy<float>(model, images) > 60.0);
   CHECK(digits::accuracy<Eigen::half>(model, images) == 0.0);
   bias(0) = 2.0F;

@@ -40,8 +40,8 @@ Leaves<T> leaves_of(float value) {
   return leaves;
 }
 
-/// Algorithm 2 of Loshchilov and Hutter's "Decoupled Weight Decay Regularization", as in torch's documentation of AdamW, line
-/// by line, in double, with the gradients unscaled and clipped first.
+/// Unscales and clips the gradients, then does AdamW, all in double. The steps are those of torch's documentation of AdamW,
+/// which are algorithm 2 of Loshchilov and Hutter, "Decoupled Weight Decay Regularization".
 class Reference {
  public:
   Leaves<double> weights = leaves_of<double>(1.0F);
@@ -87,7 +87,7 @@ class Reference {
   int steps_ = 0;
 };
 
-/// Scaled gradients of `weights`, drawn to about 0 and back again, with some of the bits of T used.
+/// Fills `scaled` with scaled gradients: half the weight plus noise, rounded to T.
 template <class T>
 void fill(Leaves<T>& scaled, const Leaves<float>& weights, float loss_scale, float size, std::mt19937& random) {
   std::uniform_real_distribution<float> noise(-1.0F, 1.0F);
@@ -98,7 +98,7 @@ void fill(Leaves<T>& scaled, const Leaves<float>& weights, float loss_scale, flo
   }
 }
 
-/// Trains for 300 steps, of which one in fifty overflows, and follows them with the reference.
+/// Compares 300 steps with the reference. One step in fifty overflows.
 template <class T>
 void check_training(float size, double max_norm, const AdamWOptions& options) {
   INFO(support::name_of<T>() << ", gradients of " << size << ", clipped to " << max_norm);
@@ -120,27 +120,27 @@ void check_training(float size, double max_norm, const AdamWOptions& options) {
     scaler.update();
     skipped += is_skipped ? 1 : 0;
     CHECK((weights == before) == is_skipped);
-    CHECK(scaled == given);  // read, and left as they are
+    CHECK(scaled == given);  // the step does not change the gradients
     if (!is_skipped) reference.step(scaled, static_cast<double>(loss_scale), max_norm, options);
   }
   CHECK(skipped == 6);
-  CHECK(reference.largest_difference(leaves_of<float>(1.0F)) > 0.1);  // it has been trained
+  CHECK(reference.largest_difference(leaves_of<float>(1.0F)) > 0.1);  // the weights have moved
   CHECK(reference.largest_difference(weights) < 1e-5);
 }
 
 }  // namespace
 
-TEST_CASE("300 steps are those of unscaling, clipping and AdamW, one after the other, in double") {
+TEST_CASE("300 fused steps equal unscaling, clipping and AdamW in double") {
   support::for_each_isa([](headroom::Isa) {
     const AdamWOptions usual, others{3e-3, 0.8, 0.95, 1e-6, 0.1};
     support::for_each_type<float, headroom::bfloat16, half>([&](auto type) {
-      check_training<typename decltype(type)::type>(0.1F, 0.5, usual);   // less than the norm of any gradients
-      check_training<typename decltype(type)::type>(0.1F, 1e9, others);  // more
+      check_training<typename decltype(type)::type>(0.1F, 0.5, usual);   // always clips
+      check_training<typename decltype(type)::type>(0.1F, 1e9, others);  // never clips
     });
   });
 }
 
-TEST_CASE("the first step moves by the learning rate, because both means are corrected for their start") {
+TEST_CASE("the first step moves by the learning rate, because both moments are corrected for their bias") {
   for (const float gradient : {4.0F, -0.5F, 1e-3F}) {
     std::vector<std::vector<float>> weights = {{0.0F, 0.0F}};
     const std::vector<std::vector<half>> gradients = {{half(gradient), half(gradient)}};
@@ -151,7 +151,7 @@ TEST_CASE("the first step moves by the learning rate, because both means are cor
   }
 }
 
-TEST_CASE("weight decay does not go through the moments") {
+TEST_CASE("weight decay does not change the moments") {
   std::vector<std::vector<float>> weights = {{2.0F}};
   const std::vector<std::vector<half>> gradients = {{half(0.0F)}};
   AdamWState state;
@@ -163,7 +163,7 @@ TEST_CASE("weight decay does not go through the moments") {
   CHECK(state.first[0][0] == 0.0F);
 }
 
-TEST_CASE("gradients may be any tree, the weights of its leaves any list of floats") {
+TEST_CASE("gradients may be any tree, and weights any list with one span for each leaf") {
   std::vector<float> first = {1.0F, 1.0F}, second = {1.0F};
   const std::vector<span<float>> weights = {first, second};
   const auto gradients = std::make_tuple(std::vector<headroom::bfloat16>{headroom::bfloat16(1.0F), headroom::bfloat16(1.0F)}, 7,
@@ -175,7 +175,7 @@ TEST_CASE("gradients may be any tree, the weights of its leaves any list of floa
   CHECK(state.second[1][0] == Approx(0.001 * 0.0625));
 }
 
-TEST_CASE("what does not fit is an error, and nothing is written") {
+TEST_CASE("sizes that do not match are an error, and nothing is written") {
   const Leaves<half> gradients = {{half(1.0F), half(1.0F)}, {half(1.0F)}};
   const auto error_of = [&](Leaves<float> weights, AdamWState state) {
     const auto before = weights;

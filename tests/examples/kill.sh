@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# kill.sh PROGRAM DIGITS.CSV [KILLS, 20 [SEED, 1]]: kills a training by kill -9 at random moments, and lets it go on. PROGRAM is
-# examples/resume_digits. Its last checkpoint (weights, optimizer, loss scale, order of the data, step) has to have the bytes of that of a
-# training that was never stopped. After a kill the training is killed again once it has gone on, two times of three, or goes on to its end.
+# kill.sh PROGRAM DIGITS.CSV [KILLS, 20 [SEED, 1]]: kills a training with kill -9 at random moments, and resumes it. PROGRAM is
+# examples/resume_digits. Its last checkpoint (weights, optimizer, loss scale, order of the data, step) must have the same bytes as in a
+# training that was never killed. After a kill, two trainings of three are killed again; the others run to their end.
 set -euo pipefail
 program=$1 images=$2 kills=${3:-20}
 RANDOM=${4:-1}
@@ -32,14 +32,14 @@ while ((killed < kills)); do
   kill -9 $! 2>/dev/null || true
   status=0
   wait $! 2>/dev/null || status=$?
-  if ((status == 0)); then # it was faster
+  if ((status == 0)); then # it ended before the kill
     compare
     continue
   fi
   ((status == 137)) || { cat "$work/log" && exit 1; }
   killed=$((killed + 1))
   if grep -q '^resumed' "$work/log"; then resumed=$((resumed + 1)); fi
-  # A save that is under way has files by other names; from the kill before it may have some that are as they were.
+  # A save in progress has files with other names. An earlier kill may have left such files; those are unchanged.
   after=$(unfinished)
   if [[ -n $after && $after != "$before" ]]; then in_save=$((in_save + 1)); fi
   if ((RANDOM < 10923)); then compare; fi

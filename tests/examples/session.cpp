@@ -64,7 +64,7 @@ class Training {
 
 }  // namespace
 
-TEST_CASE("a session that is restored after any step goes on with the same bits") {
+TEST_CASE("a session restored after any step continues with the same bits") {
   Training whole;
   std::vector<Sections> after = {whole->sections()};
   while (!whole->is_done()) {
@@ -76,7 +76,7 @@ TEST_CASE("a session that is restored after any step goes on with the same bits"
   CHECK(whole->skipped() < 12);
   for (std::size_t start = 0; start < after.size(); ++start) {
     Training part;
-    part.step();  // whatever it was before is gone
+    part.step();  // restore replaces this state
     part->restore(after[start]);
     CHECK(part->step() == static_cast<int>(start));
     for (std::size_t step = start; step < after.size(); ++step) {
@@ -86,7 +86,7 @@ TEST_CASE("a session that is restored after any step goes on with the same bits"
   }
 }
 
-TEST_CASE("sections of another training, or not of one, are refused by name") {
+TEST_CASE("missing, damaged or foreign sections are errors that name the section") {
   Training training;
   const Sections good = training->sections();
   CHECK(training.restore_error(good).empty());
@@ -107,7 +107,7 @@ TEST_CASE("sections of another training, or not of one, are refused by name") {
   CHECK_THAT(Training(other).restore_error(good), ContainsSubstring("of another training") && ContainsSubstring("batch = 4\n"));
 }
 
-TEST_CASE("a batch that is larger than the training set is refused") {
+TEST_CASE("a batch larger than the training set, or a training set that leaves no test images, is refused") {
   digits::Settings settings = small();
   settings.batch = 13;
   CHECK_THROWS_AS(Training(settings), std::invalid_argument);
@@ -116,7 +116,7 @@ TEST_CASE("a batch that is larger than the training set is refused") {
   CHECK_THROWS_AS(Training(settings), std::invalid_argument);
 }
 
-TEST_CASE("the parts of a batch are all of it, in order") {
+TEST_CASE("the parts of a batch together are the batch, in order") {
   const digits::Images images = noise();
   for (std::size_t parts = 1; parts <= 21; ++parts) {
     std::vector<int> labels;
