@@ -1,13 +1,13 @@
-// What loss scaling is worth, and what its mistakes cost: trains handwritten digits, a transformer and a recurrent network in
-// float, bf16 and fp16 under several policies, and the digits with mistakes that other systems had, over many seeds.
+// What loss scaling is worth, and what mistakes cost: trains handwritten digits, a transformer and a recurrent network in
+// float, bf16 and fp16 under several policies, and the digits with mistakes that other systems had, each with several seeds.
 //
 //   evidence [digits.csv [output directory [seeds [steps]]]]
 //   evidence --record transformer|recurrent <steps>
 //
-// With `steps` networks are tiny and trained no longer than that, to see that all of it works. Prints tables; writes
-// evidence_runs.csv with a row per training, evidence_differences.csv with what plot_evidence.gp draws, and the steps of the
-// trainings with the first seed. Stopped and started again, it goes on. `--record` prints the largest gradient of each step of
-// one longer training in float, as CSV for compare_policies.
+// With `steps` the networks are tiny and are trained for at most that many steps, as a test. Prints tables. Writes
+// evidence_runs.csv with a row per training, evidence_differences.csv for plot_evidence.gp, and for the first seed
+// steps_<network>_<variant>.csv. `--record` prints the largest gradient of each step of one training in float, as CSV for
+// compare_policies.
 
 #include <algorithm>
 #include <atomic>
@@ -39,7 +39,6 @@ using evidence::Language;
 using evidence::Result;
 using evidence::Run;
 using evidence::Runs;
-using Tick = std::function<void()>;
 
 enum class Format { float32, bf16, fp16 };
 
@@ -49,7 +48,7 @@ struct Policy {
   headroom::AnyLossScale loss_scale;
 };
 
-/// The first is what the others are compared with. All have their defaults.
+/// All have their defaults. The others are compared with the first.
 std::vector<Policy> make_policies() {
   return {{"float", Format::float32, headroom::NoOpLossScale()},
           {"bf16 unscaled", Format::bf16, headroom::NoOpLossScale()},
@@ -60,13 +59,14 @@ std::vector<Policy> make_policies() {
           {"amax", Format::fp16, headroom::make_loss_scale("amax")}};
 }
 
-/// What has the faults: the scale grows after 20 finite steps, so that steps overflow.
+/// The variant that those with faults are compared with. The scale of all of them grows after 20 finite steps, so that some
+/// steps overflow.
 constexpr const char* right_step = "right step";
 headroom::AnyLossScale right_policy() { return headroom::make_loss_scale("dynamic", {{"growth_interval", 20}}); }
 
 struct Settings {
   Digits::Settings digits;
-  int fault_steps = 800;  // of the digits with faults
+  int fault_steps = 800;  // of the trainings with faults
   Language::Settings language;
   Adding::Settings adding;
   int seeds = 10;
@@ -90,56 +90,55 @@ struct Settings {
 
 struct Job {
   Key key;
-  std::function<Result(const Tick&)> train;
+  std::function<Result()> train;
 };
 
 template <class Network>
-Result train_under(const Policy& policy, const Network& network, const Tick& tick) {
+Result train_under(const Policy& policy, const Network& network) {
   const evidence::Step step(policy.loss_scale, network.schedule());
   const int lost_every = std::max(1, network.schedule().steps / 10);
   switch (policy.format) {
     case Format::float32:
-      return evidence::train<float>(network, step, 0, tick);
+      return evidence::train<float>(network, step, 0);
     case Format::bf16:
-      return evidence::train<Eigen::bfloat16>(network, step, lost_every, tick);
+      return evidence::train<Eigen::bfloat16>(network, step, lost_every);
     case Format::fp16:
       break;
   }
-  return evidence::train<Eigen::half>(network, step, lost_every, tick);
+  return evidence::train<Eigen::half>(network, step, lost_every);
 }
 
-/// `make(seed)` is the network.
+/// Trainings under every policy. `make(seed)` returns the network.
 template <class Make>
 void add_jobs(const std::string& name, const Make& make, int seeds, std::vector<Job>& jobs) {
   for (int seed = 1; seed <= seeds; ++seed) {
     const auto network = [make, seed] { return make(static_cast<std::uint32_t>(seed)); };
     for (const Policy& policy : make_policies()) {
-      jobs.push_back({{name, policy.name, seed, network().schedule().steps},
-                      [=](const Tick& tick) { return train_under(policy, network(), tick); }});
+      jobs.push_back({{name, policy.name, seed, network().schedule().steps}, [=] { return train_under(policy, network()); }});
     }
   }
 }
 
-/// The right step, and those with faults.
+/// Trainings with the right step, and with each fault.
 template <class Make>
 void add_faults(const std::string& name, const Make& make, const evidence::Halves& halves, int seeds, std::vector<Job>& jobs) {
   for (int seed = 1; seed <= seeds; ++seed) {
     const auto network = [make, seed] { return make(static_cast<std::uint32_t>(seed)); };
     const int steps = network().schedule().steps;
-    jobs.push_back({{name, right_step, seed, steps}, [network](const Tick& tick) {
-                      return train_under({right_step, Format::fp16, right_policy()}, network(), tick);
+    jobs.push_back({{name, right_step, seed, steps}, [network] {
+                      return train_under({right_step, Format::fp16, right_policy()}, network());
                     }});
     for (const evidence::KnownFault& fault : evidence::known_faults()) {
-      jobs.push_back({{name, fault.name, seed, steps}, [network, fault = fault.fault, halves](const Tick& tick) {
+      jobs.push_back({{name, fault.name, seed, steps}, [network, fault = fault.fault, halves] {
                         auto made = network();
                         const evidence::FaultyStep step(fault, right_policy(), made.schedule(), halves);
-                        return evidence::train<Eigen::half>(std::move(made), step, 0, tick);
+                        return evidence::train<Eigen::half>(std::move(made), step, 0);
                       }});
     }
   }
 }
 
-/// Loss, scale and largest gradient by step: steps_<network>_<variant>.csv.
+/// Writes steps_<network>_<variant>.csv: loss, scale and largest gradient of each step.
 void write_steps(const std::filesystem::path& output, const Key& key, const Result& result) {
   std::string name = "steps_" + key.network + '_' + key.variant + ".csv";
   std::replace(name.begin(), name.end(), ' ', '_');
@@ -150,32 +149,27 @@ void write_steps(const std::filesystem::path& output, const Key& key, const Resu
   }
 }
 
-/// Two at a time; of the networks in turn, so that the bar moves evenly.
-void run(const std::vector<Job>& jobs, const std::filesystem::path& output, Runs& runs) {
-  std::vector<const Job*> left;
-  for (const Job& job : jobs) {
-    if (!runs.has(job.key)) left.push_back(&job);
-  }
-  std::stable_sort(left.begin(), left.end(), [](const Job* a, const Job* b) { return a->key.seed < b->key.seed; });
-  std::printf("%zu trainings, %zu of them done already.\n", jobs.size(), jobs.size() - left.size());
+/// Two at a time, seed by seed: the trainings differ in length, and this order moves the bar evenly.
+void run(std::vector<Job> jobs, const std::filesystem::path& output, Runs& runs) {
+  std::stable_sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.key.seed < b.key.seed; });
+  std::printf("%zu trainings.\n", jobs.size());
   std::fflush(stdout);
-  if (left.empty()) return;
-  digits::Progress progress(static_cast<int>(left.size()));
+  digits::Progress progress(static_cast<int>(jobs.size()));
   std::atomic<std::size_t> next{0};
   std::exception_ptr failure;
   std::mutex mutex;
   const auto work = [&] {
     try {
-      for (std::size_t i = next++; i < left.size(); i = next++) {
-        const Result result = left[i]->train([] {});
-        if (left[i]->key.seed == 1) write_steps(output, left[i]->key, result);
-        runs.add(left[i]->key, Run(result));
+      for (std::size_t i = next++; i < jobs.size(); i = next++) {
+        const Result result = jobs[i].train();
+        if (jobs[i].key.seed == 1) write_steps(output, jobs[i].key, result);
+        runs.add(jobs[i].key, Run(result));
         progress.tick();
       }
     } catch (...) {
       const std::lock_guard<std::mutex> lock(mutex);
       failure = std::current_exception();
-      next = left.size();
+      next = jobs.size();
     }
   };
   std::thread other(work);
@@ -184,7 +178,7 @@ void run(const std::vector<Job>& jobs, const std::filesystem::path& output, Runs
   if (failure) std::rethrow_exception(failure);
 }
 
-/// A table of one network: the first variant, and what the others differ from it. Also writes the differences by seed.
+/// Prints tables that compare variants of a training with the first one, and writes the differences of each seed.
 class Table {
  public:
   Table(const Runs& runs, std::ofstream& csv, int seeds) : runs_(runs), csv_(csv), seeds_(seeds) {}
@@ -205,7 +199,7 @@ class Table {
       const std::vector<double> difference = differences(all[i], all.front());
       std::string columns = "          -         -";
       if (i > 0) columns = text("%11.4f", evidence::median(difference)) + text(" %9.2g", p[i - 1]);
-      const auto mean = [&](const char* format, double Run::*member, double factor) {  // of the runs where it is known
+      const auto mean = [&](const char* format, double Run::*member, double factor) {  // of the runs that counted it
         std::vector<double> values;
         for (const Run& run : all[i]) {
           if (!std::isnan(run.*member)) values.push_back(factor * run.*member);
@@ -228,7 +222,7 @@ class Table {
     }
   }
 
-  /// Of the tables since the last summary: how far their rows are from the first one, and how many steps were skipped.
+  /// Prints difference, p and skipped steps of the tables since the last summary, side by side.
   void summarise(const std::string& title, const std::vector<std::string>& columns) {
     std::printf("\n%s, %d seeds\n%-30s", title.c_str(), seeds_, "");
     for (const std::string& column : columns) std::printf(" %26s", column.c_str());
@@ -244,7 +238,7 @@ class Table {
     std::snprintf(buffer, sizeof buffer, format, value);
     return buffer;
   }
-  /// How many networks recognise fewer digits than that of the first row with the same seed, by more than 10 points.
+  /// Counts the networks that are more than 10 points worse than that of the first row with the same seed.
   static std::string ten_below(const std::string& network, const std::vector<double>& differences) {
     if (network != "digits") return "-";
     return std::to_string(std::count_if(differences.begin(), differences.end(), [](double d) { return d < -10.0; }));
@@ -279,20 +273,22 @@ void print_tables(const Runs& runs, const Settings& settings, const std::filesys
   table.print("digits", settings.fault_steps, "fault", faults, "right answers with faults, %");
   table.summarise("faults: difference, p, skipped", {"digits, points"});
   std::printf(
-      "\nDifference: median of the differences from the first row with the same seed. p: Wilcoxon's signed-rank test of them,\n"
-      "two-sided, exact, with Holm's correction in each table. Diverged: networks whose loss in the last step is Inf or NaN;\n"
-      "those where it is finite may be useless all the same. 10 below: networks that recognise fewer digits than that of the\n"
-      "first row with the same seed, by more than 10 points; an image of which a network makes NaN is not recognised. "
-      "Skipped:\n"
-      "share of the steps. Lost: gradients that are zero but are not in float at the same weights and batch, in at most 10\n"
-      "steps of a training. Bits: how often the scale could have been doubled in fp16, as in headroom::simulate. A dash:\n"
-      "not counted, or without a meaning there.\n\nFaults:\n");
+      "\nDifference: from the first row with the same seed, the median over the seeds. p: Wilcoxon's signed-rank test of "
+      "these\n"
+      "differences, two-sided, exact, with Holm's correction in each table. Diverged: networks whose loss in the last step is\n"
+      "Inf or NaN. 10 below: networks that recognise more than 10 points fewer digits than that of the first row with the "
+      "same\n"
+      "seed; an image counts as not recognised if the network returns NaN. Skipped: share of the steps. Lost: share of the\n"
+      "gradients that are zero but are not in float at the same weights and batch, counted in at most 10 steps. Bits: how "
+      "often\n"
+      "the scale could have been doubled in fp16, as in headroom::simulate. A dash: not counted, or without a meaning.\n\n"
+      "Systems that had the faults:\n");
   for (const evidence::KnownFault& fault : evidence::known_faults()) {
     std::printf("  %-28s %s\n", fault.name.c_str(), fault.where.c_str());
   }
 }
 
-/// max_abs by step, to stdout.
+/// Prints max_abs of each step.
 void record(const std::string& network, int steps) {
   std::vector<double> max_abs;
   Settings settings;
@@ -330,7 +326,7 @@ int main(int argc, char** argv) {
     if (images.size() <= settings.digits.training_images) throw std::runtime_error(data + ": more than 1400 images are needed");
     const evidence::Text text = evidence::make_text(settings.language.shape.vocabulary);
     std::filesystem::create_directories(output);
-    Runs runs(output, argv[0]);
+    Runs runs(output);
 
     // The last layers have the largest gradients, which overflow first.
     const evidence::Halves halves{static_cast<std::size_t>(settings.digits.hidden_layers + 1), true};
@@ -345,7 +341,7 @@ int main(int argc, char** argv) {
         "recurrent", [&](std::uint32_t seed) { return Adding(settings.adding, seed); }, settings.seeds, jobs);
     add_faults(
         "digits", [&](std::uint32_t seed) { return Digits(images, with_faults, seed); }, halves, settings.seeds, jobs);
-    run(jobs, output, runs);
+    run(std::move(jobs), output, runs);
     print_tables(runs, settings, output);
     return 0;
   } catch (const std::exception& error) {

@@ -6,7 +6,6 @@
 #include <fstream>
 #include <map>
 #include <mutex>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -16,7 +15,7 @@
 
 namespace evidence {
 
-/// A training among the others.
+/// Identifies a training.
 struct Key {
   std::string network, variant;
   int seed = 0, steps = 0;
@@ -26,7 +25,7 @@ struct Key {
   }
 };
 
-/// What is kept of a training.
+/// The results of a training that the tables need.
 struct Run {
   double quality = 0.0;
   bool diverged = false;            // the loss of the last step is Inf or NaN
@@ -49,59 +48,23 @@ inline std::ofstream create(const std::filesystem::path& file) {
   return stream;
 }
 
-/// evidence_runs.csv of the output directory, a row per training, written as soon as it has ended. A file that is younger than
-/// the program is read first: what is in there need not be done again.
+/// The trainings that have ended, and evidence_runs.csv of the output directory with a row for each.
 class Runs {
  public:
-  Runs(const std::filesystem::path& directory, const std::filesystem::path& program) {
-    const std::filesystem::path file = directory / "evidence_runs.csv";
-    std::error_code missing;
-    if (std::filesystem::last_write_time(file, missing) > std::filesystem::last_write_time(program) && !missing) read(file);
-    stream_ = create(file);
+  explicit Runs(const std::filesystem::path& directory) : stream_(create(directory / "evidence_runs.csv")) {
     stream_ << "network,variant,seed,steps,quality,diverged,skipped,lost,wasted\n";
-    for (const auto& [key, run] : runs_) write(key, run);
   }
 
-  [[nodiscard]] bool has(const Key& key) const { return runs_.count(key) != 0; }
   [[nodiscard]] const Run& at(const Key& key) const { return runs_.at(key); }
-  /// Safe for use by several threads.
+  /// Several threads may call it.
   void add(const Key& key, const Run& run) {
     const std::lock_guard<std::mutex> lock(mutex_);
     runs_[key] = run;
-    write(key, run);
-  }
-
- private:
-  void write(const Key& key, const Run& run) {
     stream_ << key.network << ',' << key.variant << ',' << key.seed << ',' << key.steps << ',' << run.quality << ','
             << run.diverged << ',' << run.skipped << ',' << run.lost << ',' << run.wasted << std::endl;
   }
-  /// A row that is not whole, because the program was stopped while it wrote it, counts as missing.
-  void read(const std::filesystem::path& file) {
-    std::ifstream stream(file);
-    std::string line;
-    std::getline(stream, line);
-    while (std::getline(stream, line) && !stream.eof()) {
-      std::istringstream row(line);
-      Key key;
-      std::string seed, steps, number[5];
-      std::getline(row, key.network, ',');
-      std::getline(row, key.variant, ',');
-      std::getline(row, seed, ',');
-      std::getline(row, steps, ',');
-      for (std::string& field : number) std::getline(row, field, ',');
-      Run run;
-      key.seed = std::stoi(seed);
-      key.steps = std::stoi(steps);
-      run.quality = std::stod(number[0]);
-      run.diverged = number[1] == "1";
-      run.skipped = std::stod(number[2]);
-      run.lost = std::stod(number[3]);
-      run.wasted = std::stod(number[4]);
-      runs_[key] = run;
-    }
-  }
 
+ private:
   std::map<Key, Run> runs_;
   std::mutex mutex_;
   std::ofstream stream_;

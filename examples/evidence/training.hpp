@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -59,10 +58,10 @@ class Adam {
   int steps_ = 0;
 };
 
-/// Gradients are clipped to this L2 norm, by the right step and by the faulty ones.
+/// All steps, the faulty ones too, clip the gradients to this L2 norm.
 constexpr double max_norm = 1.0;
 
-/// What is done with the gradients of a batch, as it should be. `gradients(loss_scale)` are those of the loss times the scale.
+/// A correct step: unscale, check, clip, Adam, adjust. `gradients(loss_scale)` computes the gradients of the scaled loss.
 class Step {
  public:
   Step(headroom::AnyLossScale loss_scale, const Schedule& schedule)
@@ -86,16 +85,16 @@ class Step {
   Adam adam_;
 };
 
-/// What a training leaves for the tables.
+/// The results of a training.
 struct Result {
-  double quality = 0.0;  ///< Inf where a loss is not a number; a share of right answers always is one
+  double quality = 0.0;  ///< Inf if the test loss is NaN
   int skipped = 0;
-  double lost_share = 0.0;   ///< see lost_share(); mean over the steps where it was counted, NaN if in none
+  double lost_share = 0.0;   ///< see lost_share(); mean over the steps that were counted, NaN if none were
   double wasted_bits = 0.0;  ///< as in headroom::GradientSimulation; NaN if not in fp16, or no step was taken
-  std::vector<double> losses, scales, max_abs;  ///< by step; max_abs is unscaled, and Inf where the step overflowed
+  std::vector<double> losses, scales, max_abs;  ///< by step; max_abs is unscaled, and Inf if the step overflowed
 };
 
-/// Of the gradients that are not zero in `exact`, the share that is zero in `grads`.
+/// The share of the gradients not zero in `exact` that is zero in `grads`.
 template <class Model, class Exact>
 double lost_share(const Model& grads, const Exact& exact) {
   const Exact widened = headroom::cast<float>(grads);
@@ -109,9 +108,9 @@ double lost_share(const Model& grads, const Exact& exact) {
 }
 
 /// One training with parameters, activations and gradients in Scalar and float master weights. Every `lost_every` steps the
-/// gradients are compared with those in float at the same weights and batch; 0 is never. `tick` is called once a step.
+/// gradients are compared with those in float at the same weights and batch; 0 is never.
 template <class Scalar, class Network, class Step>
-Result train(Network network, Step step, int lost_every, const std::function<void()>& tick) {
+Result train(Network network, Step step, int lost_every) {
   auto weights = network.initial();
   Result result;
   double wasted = 0.0, lost = 0.0;
@@ -141,7 +140,6 @@ Result train(Network network, Step step, int lost_every, const std::function<voi
       wasted += headroom::simulate(headroom::ConstantLossScale(scale), {report.max_abs}).wasted_bits;
       ++measured;
     }
-    tick();
   }
   constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
   result.lost_share = counted == 0 ? unknown : lost / counted;
@@ -155,7 +153,7 @@ Result train(Network network, Step step, int lost_every, const std::function<voi
 template <class Network>
 std::vector<double> record(Network network) {
   Step step(headroom::NoOpLossScale(), network.schedule());
-  return train<float>(std::move(network), std::move(step), 0, [] {}).max_abs;
+  return train<float>(std::move(network), std::move(step), 0).max_abs;
 }
 
 }  // namespace evidence

@@ -2,12 +2,9 @@
 #include "../../examples/evidence/runs.hpp"
 #include "../../examples/evidence/statistics.hpp"
 
-#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <string>
 #include <vector>
@@ -103,7 +100,7 @@ void check_parts(Network network) {
 
 template <class Network>
 evidence::Result train_half(const Network& network, const headroom::AnyLossScale& policy) {
-  return evidence::train<Eigen::half>(network, evidence::Step(policy, network.schedule()), 5, [] {});
+  return evidence::train<Eigen::half>(network, evidence::Step(policy, network.schedule()), 5);
 }
 
 /// A step that makes all weights NaN.
@@ -242,37 +239,6 @@ TEST_CASE("Holm's correction multiplies the smallest p by the number of tests, a
   CHECK(evidence::holm({0.5, 0.7}) == std::vector<double>{1.0, 1.0});
 }
 
-TEST_CASE("trainings in the file are read back unless the program is newer") {
-  const auto directory = std::filesystem::temp_directory_path() / "headroom_evidence_runs";
-  std::filesystem::create_directories(directory);
-  const auto program = directory / "program";
-  std::ofstream(program).put('x');
-  std::filesystem::last_write_time(program, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
-  evidence::Run run;
-  run.quality = 0.125;
-  run.diverged = true;
-  run.lost = std::numeric_limits<double>::quiet_NaN();
-  {
-    evidence::Runs runs(directory, program);
-    runs.add({"a", "b c", 1, 10}, run);
-    runs.add({"a", "b c", 2, 10}, run);
-  }
-  std::ofstream(directory / "evidence_runs.csv", std::ios::app) << "a,b c,3,10,0.1";  // as if killed within the write
-  {
-    const evidence::Runs runs(directory, program);
-    CHECK(runs.at({"a", "b c", 2, 10}).quality == 0.125);
-    CHECK(runs.at({"a", "b c", 2, 10}).diverged);
-    CHECK(std::isnan(runs.at({"a", "b c", 2, 10}).lost));
-    CHECK_FALSE(runs.has({"a", "b c", 2, 11}));
-    CHECK_FALSE(runs.has({"a", "b c", 3, 10}));
-  }
-  evidence::Runs(directory, program).add({"a", "b c", 3, 10}, run);
-  CHECK(evidence::Runs(directory, program).has({"a", "b c", 3, 10}));
-  std::filesystem::last_write_time(program, std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
-  CHECK_FALSE(evidence::Runs(directory, program).has({"a", "b c", 1, 10}));
-  std::filesystem::remove_all(directory);
-}
-
 TEST_CASE("the transformer's gradients are the derivatives of its loss") {
   const evidence::Text text = small_text();
   check_gradients(small_language(text));
@@ -308,8 +274,8 @@ TEST_CASE("results that were not measured are NaN") {
   CHECK(skipped.skipped == network.schedule().steps);
   CHECK(std::isnan(skipped.lost_share));
   CHECK(std::isnan(skipped.wasted_bits));
-  CHECK(std::isnan(evidence::train<Eigen::half>(network, step(1.0F), 0, [] {}).lost_share));
-  const auto bf16 = evidence::train<Eigen::bfloat16>(network, step(1.0F), 5, [] {});
+  CHECK(std::isnan(evidence::train<Eigen::half>(network, step(1.0F), 0).lost_share));
+  const auto bf16 = evidence::train<Eigen::bfloat16>(network, step(1.0F), 5);
   CHECK(bf16.lost_share >= 0.0);
   CHECK(std::isnan(bf16.wasted_bits));
 }
@@ -335,7 +301,7 @@ TEST_CASE("a network that returns NaN has an accuracy of 0 and an infinite loss"
     CHECK(digits::accuracy<float>(model, images) == 0.0);
   }
 
-  const auto diverged = evidence::train<Eigen::half>(small_adding(), Breaks(), 0, [] {});
+  const auto diverged = evidence::train<Eigen::half>(small_adding(), Breaks(), 0);
   CHECK(diverged.quality == std::numeric_limits<double>::infinity());
   CHECK(evidence::Run(diverged).diverged);
 }
