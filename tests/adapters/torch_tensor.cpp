@@ -161,22 +161,22 @@ TEST_CASE("a scaled loss can be differentiated") {
 
 TEST_CASE("gradients on several devices are measured, unscaled and clipped together") {
   // ATen unscales gradients that are not on the CPU. Here bf16 gradients take its path.
-  using Passes = headroom::detail::aten::Passes<is_float>;
+  using GradientVerbs = headroom::detail::aten::GradientVerbs<is_float>;
   const auto make = [] { return std::vector{torch::full({9}, 3.0F), torch::full({16}, 4.0F).to(torch::kBFloat16)}; };
   const auto executor = headroom::parallel(1);
   std::vector<Tensor> tensors = make();
-  CHECK(Passes::measure(executor, tensors).norm == Catch::Approx(std::sqrt(9 * 9.0 + 16 * 16.0)));
-  CHECK(Passes::measure(executor, tensors).max_abs == 4.0);
-  CHECK(Passes::unscale(executor, tensors, 2.0F).max_abs == 2.0);
+  CHECK(GradientVerbs::measure(executor, tensors).norm == Catch::Approx(std::sqrt(9 * 9.0 + 16 * 16.0)));
+  CHECK(GradientVerbs::measure(executor, tensors).max_abs == 4.0);
+  CHECK(GradientVerbs::unscale(executor, tensors, 2.0F).max_abs == 2.0);
   CHECK((tensors[0][0].item<float>() == 1.5F && tensors[1][0].item<float>() == 2.0F));
-  CHECK(Passes::scale(executor, tensors, 4.0).max_abs == 8.0);
+  CHECK(GradientVerbs::scale(executor, tensors, 4.0).max_abs == 8.0);
   CHECK((tensors[0][0].item<float>() == 6.0F && tensors[1][0].item<float>() == 8.0F));
   for (const std::size_t bad : {0, 1}) {
     tensors = make();
     tensors[bad][5] = infinity;
-    CHECK((!Passes::measure(executor, tensors).finite && Passes::measure(executor, tensors).norm == infinity));
-    CHECK_FALSE(Passes::unscale(executor, tensors, 2.0F).finite);
-    CHECK_FALSE(Passes::scale(executor, tensors, 2.0).finite);
+    CHECK((!GradientVerbs::measure(executor, tensors).finite && GradientVerbs::measure(executor, tensors).norm == infinity));
+    CHECK_FALSE(GradientVerbs::unscale(executor, tensors, 2.0F).finite);
+    CHECK_FALSE(GradientVerbs::scale(executor, tensors, 2.0).finite);
     CHECK(tensors[1 - bad][0].item<float>() == (bad == 0 ? 4.0F : 3.0F));  // both tensors are halved and doubled
   }
 }

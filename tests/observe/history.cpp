@@ -76,9 +76,9 @@ TEST_CASE("a history keeps the last steps, oldest first and numbered, and totals
   CHECK(history.totals().steps == 11);
   CHECK(history.totals().skipped == 6);
   CHECK(history.totals().not_finite == 5);
-  CHECK(history.totals().run == 3);
+  CHECK(history.totals().skipped_in_a_row == 3);
   take(history, 1);
-  CHECK(history.totals().run == 0);
+  CHECK(history.totals().skipped_in_a_row == 0);
   CHECK(history.totals().longest_run == 3);
   CHECK(History(1).size() == 0);
 }

@@ -50,7 +50,7 @@ struct Owner {
 template <class Tree>
 Owner(Tree) -> Owner<Tree>;
 
-const std::string also_update = "; call update in every iteration, also when you decide not to step";
+const std::string also_update = "; call update or abandon in every iteration";
 const std::string needs_scale = "no loss has been scaled since the last update";
 
 }  // namespace
@@ -204,7 +204,10 @@ TEST_CASE("calls in the wrong order are logic errors that say what to do, and ch
   CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: no optimizer has been unscaled or stepped"));
   scaler.unscale_(optimizer);
   const Weights unscaled = optimizer.grads;
-  const std::string twice = "unscale_: this optimizer has been unscaled since the last update" + also_update;
+  const std::string twice =
+      "unscale_: this optimizer has been unscaled since the last update; with several micro-batches call it once, after the "
+      "last backward" +
+      also_update;
   CHECK_THAT(logic_error_of([&] { scaler.unscale_(optimizer); }), ContainsSubstring(twice));
   CHECK_THAT(logic_error_of([&] { scaler.unscale_and_clip_(optimizer, 1.0); }), ContainsSubstring(twice));
   CHECK(optimizer.grads == unscaled);

@@ -151,5 +151,5 @@ TEST_CASE("a loop decides after unscale_ not to step") {
   scaler.unscale_(optimizer);
   optimizer.grads = {scaler.scale(1.0F)};  // the loop forgot update
   CHECK_THAT(support::logic_error_of([&] { scaler.unscale_(optimizer); }),
-             ContainsSubstring("call update in every iteration, also when you decide not to step"));
+             ContainsSubstring("call update or abandon in every iteration"));
 }

@@ -171,7 +171,7 @@ namespace detail::aten {
 
 /// headroom's kernels work on gradients for which `is_here` is true, ATen on the others. Tests replace `is_here`.
 template <bool (*is_here)(const at::Tensor&) = is_on_cpu>
-struct Passes {
+struct GradientVerbs {
   using Tensors = std::vector<at::Tensor>;
   struct Places {
     c10::NoGradGuard no_grad;
@@ -195,7 +195,7 @@ struct Passes {
   }
   static GradientReport scale(const ParallelExecutor& executor, const Tensors& gradients, double factor) {
     const Places all(gradients);
-    detail::Passes<void, const Tensors, true> here(executor, all.here, std::true_type());
+    detail::GradientVerbs<void, const Tensors, true> here(executor, all.here, std::true_type());
     return combined(here.scale(factor), scale_elsewhere(all.elsewhere, factor));
   }
   static GradientNorm measure(const ParallelExecutor& executor, const Tensors& gradients) {
@@ -223,7 +223,7 @@ struct Passes {
 /// without elements counts as a gradient, an undefined one does not.
 template <class Optimizer>
 struct optimizer_traits<Optimizer, std::enable_if_t<std::is_base_of_v<::torch::optim::Optimizer, Optimizer>>>
-    : detail::aten::Passes<> {
+    : detail::aten::GradientVerbs<> {
   static std::vector<at::Tensor> gradients(::torch::optim::Optimizer& optimizer) {
     return detail::aten::gradients_of(optimizer);
   }

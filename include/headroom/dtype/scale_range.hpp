@@ -24,7 +24,8 @@ namespace detail {
 // Limits of float and double, as doubles. They are no literals, because -fsingle-precision-constant makes literals floats.
 inline constexpr double smallest_normal_float = static_cast<double>(std::numeric_limits<float>::min());
 inline constexpr double largest_float = static_cast<double>(std::numeric_limits<float>::max());
-inline constexpr double rounds_to_infinity = bit_cast<double>(std::uint64_t{0x47EFFFFFF0000000});  // as float
+// the least double that rounds to Inf in float
+inline constexpr double rounds_to_infinity = bit_cast<double>(std::uint64_t{0x47EFFFFFF0000000});
 inline constexpr double smallest_double = std::numeric_limits<double>::denorm_min();
 inline constexpr double largest_double = std::numeric_limits<double>::max();
 inline constexpr double infinity = bit_cast<double>(binary64::infinity_bits);

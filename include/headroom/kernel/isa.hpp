@@ -27,8 +27,7 @@ enum class Isa { scalar, avx2, avx512, neon };
 
 namespace detail {
 
-/// In the order of Isa. Of those that a CPU has, the last is the fastest. To add an instruction set, add it to Isa, to this
-/// list and to `can_run`, and write a file in kernel/isa/ that kernel/table.hpp includes and lists.
+/// In the order of Isa. Of those that a CPU has, the last is the fastest.
 inline constexpr const char* isa_names[] = {"scalar", "avx2", "avx512", "neon"};
 inline constexpr int isa_count = sizeof isa_names / sizeof *isa_names;
 

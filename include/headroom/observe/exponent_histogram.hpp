@@ -23,7 +23,7 @@ struct FormatShares {
   std::uint64_t elements = 0;    ///< those that are finite and not zero; the denominator of all shares
   std::uint64_t underflows = 0;  ///< that become zero
   std::uint64_t subnormals = 0;  ///< that become subnormal: not zero, but below the smallest normal number before rounding
-  std::uint64_t overflows = 0;   ///< that become Inf; a lower bound, because of the highest exponent only the largest counts
+  std::uint64_t overflows = 0;   ///< that become Inf. A lower bound: of the highest exponent only the largest element counts
 
   [[nodiscard]] constexpr double underflow_share() const noexcept { return share(underflows); }
   [[nodiscard]] constexpr double subnormal_share() const noexcept { return share(subnormals); }

@@ -36,10 +36,10 @@ struct StepRecord {
 /// Totals of the whole run, not only of the kept steps.
 struct HistoryTotals {
   std::int64_t steps = 0;
-  std::int64_t skipped = 0;      ///< for any reason
-  std::int64_t not_finite = 0;   ///< skipped because of Inf or NaN
-  std::int64_t run = 0;          ///< the last steps in a row that were skipped
-  std::int64_t longest_run = 0;  ///< the most steps in a row that were skipped
+  std::int64_t skipped = 0;           ///< for any reason
+  std::int64_t not_finite = 0;        ///< skipped because of Inf or NaN
+  std::int64_t skipped_in_a_row = 0;  ///< the last steps in a row that were skipped
+  std::int64_t longest_run = 0;       ///< the most steps in a row that were skipped
 };
 
 /// The verdict of a History on the training: the first of these that holds.
@@ -50,9 +50,9 @@ enum class Verdict {
   at_floor,
   /// The run has had fewer than `warm_up` steps.
   warming_up,
-  /// Of the kept steps since the warm-up, or of 100 if there are fewer, a share above `skip_tolerance` was not finite.
+  /// More than `skip_tolerance` of the kept steps after the warm-up were not finite. Fewer than 100 count as 100.
   too_many_skips,
-  /// In more than half of the kept finite steps, of 64 or more, the largest gradient times the scale was below `lowest_peak`.
+  /// Of 64 or more kept finite steps, more than half have a largest gradient times the scale that is below `lowest_peak`.
   underflowing,
   healthy  ///< none of these
 };
@@ -151,7 +151,7 @@ class History {
   /// throw; the step has been recorded.
   void set_on_verdict(std::function<void(const History&)> on_verdict) {
     on_verdict_ = std::move(on_verdict);
-    told_ = verdict();
+    reported_verdict_ = verdict();
   }
 
   [[nodiscard]] const HistoryTotals& totals() const noexcept { return totals_; }
@@ -262,10 +262,10 @@ class History {
     step.loss_finite = std::exchange(next_loss_finite_, std::nullopt);
     totals_.skipped += step.skipped() ? 1 : 0;
     totals_.not_finite += reason == SkipReason::not_finite ? 1 : 0;
-    totals_.run = step.skipped() ? totals_.run + 1 : 0;
-    totals_.longest_run = std::max(totals_.longest_run, totals_.run);
-    if (!on_verdict_ || verdict() == told_) return;
-    told_ = verdict();
+    totals_.skipped_in_a_row = step.skipped() ? totals_.skipped_in_a_row + 1 : 0;
+    totals_.longest_run = std::max(totals_.longest_run, totals_.skipped_in_a_row);
+    if (!on_verdict_ || verdict() == reported_verdict_) return;
+    reported_verdict_ = verdict();
     const std::function<void(const History&)> called = on_verdict_;  // a copy, because the callback may replace itself
     called(*this);
   }
@@ -274,7 +274,7 @@ class History {
   std::vector<StepRecord> ring_;  // step n is at n modulo its size
   HistoryTotals totals_;
   std::optional<bool> next_loss_finite_;
-  Verdict told_ = Verdict::warming_up;
+  Verdict reported_verdict_ = Verdict::warming_up;
   std::function<void(const History&)> on_verdict_;
 };
 

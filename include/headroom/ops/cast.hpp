@@ -42,8 +42,8 @@ template <class To, class Tree>
 /// stay as they are. Throws std::invalid_argument, naming the path, if structure or shapes differ. Then nothing has been
 /// written.
 /// - A leaf may be its own destination if its elements keep their size and places. Otherwise no destination may overlap a
-///   source or reach an element twice. Throws std::invalid_argument if a leaf without gaps overlaps its own destination in
-///   another way, or if one with gaps starts where its destination does. Other overlaps are not noticed.
+///   source or reach an element twice. Throws if a leaf without gaps overlaps its own destination in part, or if a leaf with
+///   gaps starts where its destination does, with other strides or element sizes. Other overlaps are not noticed.
 /// - A flat leaf (std::vector, span) matches a tensor of any shape that has no gaps and the same size. Elements correspond in
 ///   the order of memory: a row-major matrix goes into a std::vector row by row, a std::vector into a column-major matrix by
 ///   columns.

@@ -61,9 +61,9 @@ GradientNorm unscale_and_clip(const Executor& executor, Tree& tree, const float&
 
 /// Unscales in place and clips the unscaled gradients to an L2 norm of at most `max_norm`. Returns finite, max_abs and norm of
 /// the unscaled gradients before clipping. Makes two passes: one reads, the other multiplies by clip factor / loss scale.
-/// Non-finite gradients are unscaled but not clipped. The norm is measured before unscaling. If `measure` overflows, as it can
-/// with doubles, the gradients count as not finite. If it underflows, the norm is 0. Throws std::invalid_argument if max_norm
-/// is negative or NaN, or if loss_scale is not in [2^-126, 2^126].
+/// Gradients with Inf or NaN are unscaled, but not clipped. The norm is measured before unscaling. If `measure` overflows, as
+/// it can with doubles, the gradients count as not finite. If it underflows, the norm is 0. Throws std::invalid_argument if
+/// max_norm is negative or NaN, or if loss_scale is not in [2^-126, 2^126].
 template <class Executor, class Tree>
 [[nodiscard]] GradientNorm unscale_and_clip_in_place(const Executor& executor, Tree&& tree, const float& loss_scale,
                                                      const double& max_norm) {

@@ -40,17 +40,17 @@ inline void read_block(const Plan& plan, const Plan::Run& run, const Piece& piec
 template <class F>
 void run_blocks(const Plan& plan, std::size_t begin, std::size_t end, F& f) {
   alignas(64) float block[floats_per_block];
-  const auto up = [](std::size_t i) { return (i + floats_per_block - 1) / floats_per_block * floats_per_block; };
+  const auto round_up_to_block = [](std::size_t i) { return (i + floats_per_block - 1) / floats_per_block * floats_per_block; };
   std::size_t position = 0;  // of the leaf's first element
   for (const Plan::Run& run : plan.runs()) {
     const Kernel kernel = run.kind->kernels[0][isa_index()];
-    const bool is_as_it_lies = run.depth == 0 && run.kind == &BlockOps::kind<binary32, binary32>;
+    const bool is_contiguous_float = run.depth == 0 && run.kind == &BlockOps::kind<binary32, binary32>;
     for (const Piece* piece = plan.begin(run); piece != plan.end(run) && position < end; position += piece++->size) {
-      const std::size_t last = up(end - position) < piece->size ? up(end - position) : piece->size;
-      for (std::size_t at = begin > position ? up(begin - position) : 0, n = 0; at < last; at += n) {
-        n = is_as_it_lies || last - at < floats_per_block ? last - at : floats_per_block;
-        if (!is_as_it_lies) read_block(plan, run, *piece, kernel, at, n, block);
-        const float* const elements = is_as_it_lies ? static_cast<const float*>(piece->source) + at : block;
+      const std::size_t limit = round_up_to_block(end - position), last = limit < piece->size ? limit : piece->size;
+      for (std::size_t at = begin > position ? round_up_to_block(begin - position) : 0, n = 0; at < last; at += n) {
+        n = is_contiguous_float || last - at < floats_per_block ? last - at : floats_per_block;
+        if (!is_contiguous_float) read_block(plan, run, *piece, kernel, at, n, block);
+        const float* const elements = is_contiguous_float ? static_cast<const float*>(piece->source) + at : block;
         (void)f(plan.place_of(*piece), at, span<const float>(elements, n));
       }
     }

@@ -247,9 +247,9 @@ struct LonePiece {
   Piece piece;
   const PieceKind* kind;
 
-  void add(const void* source, void* destination, std::size_t size, const PieceKind& its_kind) noexcept {
+  void add(const void* source, void* destination, std::size_t size, const PieceKind& kind_of_piece) noexcept {
     piece = {source, destination, size};
-    kind = &its_kind;
+    kind = &kind_of_piece;
   }
   /// Separate from the walk, which saves half a nanosecond for a single vector.
   [[nodiscard]] Found run(const Pass& pass) const {
@@ -272,9 +272,9 @@ template <class VerbOps, Access access, class Executor, class... Trees>
 [[gnu::noinline]] Found plan_and_run_all(const Executor& executor, const Pass& pass, Trees&... trees) {
   Plan plan;
   detail::make_plan<VerbOps, access>(plan, trees...);
-  Pass its_pass = pass;
-  its_pass.streaming = sizeof...(Trees) == 2 && plan.bytes() >= least_streamed_pass;
-  return detail::run(executor, plan, its_pass);
+  Pass planned = pass;
+  planned.streaming = sizeof...(Trees) == 2 && plan.bytes() >= least_streamed_pass;
+  return detail::run(executor, plan, planned);
 }
 /// Walks one tree, or two side by side, and runs the pass over them.
 template <class VerbOps, Access access, class Executor, class... Trees>

@@ -39,7 +39,7 @@ struct AmaxConfig {
 ///     mean     moves 1/64 of the way to each step's largest |gradient|; `peak` falls in the same way, but rises to it at once
 ///     margin   each overflow that counts adds a bit, each finite step subtracts target_skip_rate; at least 2
 ///
-/// An overflow counts unless it directly follows another one, no magnitude is known yet, or the scale is at min_scale. At a
+/// An overflow does not count if it directly follows another, if no magnitude is known yet, or if the scale is min_scale. At a
 /// margin of 12 bits or more, only an overflow within 64 steps of the last one counts, so that an occasional bad step does not
 /// lower the scale for good. Of n steps at most target_skip_rate * n + margin - 2 overflows count.
 ///
@@ -96,8 +96,8 @@ class FollowPeak {
 /// FollowPeak. Uses the max_abs of GradientReport, which is that of unscaled gradients. adjust(bool) follows DynamicLossScale's
 /// rule. A scale that you set (with_loss_scale, GradScaler::update(new_scale)) lasts until the rule chooses the next one.
 ///
-/// Steps that are NaN at any scale lower it. If more than one step in 5,000 (target_skip_rate) is, the margin grows to up to 12
-/// bits. If more than one in 600 is, the scale falls to min_scale, as DynamicLossScale's does.
+/// Steps that are NaN at any scale lower it. If more than one step in 5,000 (target_skip_rate) is NaN, the margin grows, to
+/// about 12 bits. If more than one in 600 is, the scale falls to min_scale, as DynamicLossScale's does.
 using AmaxLossScale = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffAtOnce, FollowPeak>;
 
 HEADROOM_DETAIL_END_NAMESPACE

@@ -29,6 +29,10 @@ using from_state_t = decltype(P::from_state_dict(std::declval<const P&>().state_
 template <class P>
 using with_settings_t = decltype(std::declval<const P&>().with_settings(StateDict()));
 
+/// The address of this variable identifies a type. It is not const, because linkers may merge equal constants.
+template <class>
+inline char address_of_type = 0;
+
 }  // namespace detail
 
 /// Holds any policy, chosen at run time: one of headroom's or of your own. If it holds a NoOpLossScale, verbs multiply by 1.
@@ -39,7 +43,7 @@ using with_settings_t = decltype(std::declval<const P&>().with_settings(StateDic
 /// policy, which never changes. Each `adjust` allocates the next one.
 class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
  public:
-  // Two conditions: a copy must not evaluate the second one.
+  // Separate conditions, so that copying an AnyLossScale does not ask is_loss_scale_v of an incomplete type.
   template <class Policy = DynamicLossScale, std::enable_if_t<!std::is_same_v<Policy, AnyLossScale>, int> = 0,
             std::enable_if_t<is_loss_scale_v<Policy>, int> = 0>
   AnyLossScale(const Policy& policy = Policy()) : held_(std::make_shared<HeldAs<Policy>>(policy)) {}

@@ -22,8 +22,8 @@ struct LossScaleConfig {
   std::int64_t growth_interval = 2000;  ///< finite steps before growth; at least 1
   double growth_factor = 2.0;           ///< above 1
   double backoff_factor = 0.5;          ///< in (0, 1)
-  /// Backoff stops here. The next backoff raises a scale below it to it, as in jmp, Emily and DeepSpeed. To keep a scale below
-  /// 1, set this as well.
+  /// Backoff stops here. The next backoff raises a lower scale to min_scale, as in jmp, Emily and DeepSpeed. To keep a scale
+  /// below 1, set this as well.
   float min_scale = 1.0F;
   float max_scale = 0x1p126F;  ///< growth stops here
   /// What happens if growth would exceed the largest float: true keeps the scale, as torch and jmp do; false goes to max_scale.

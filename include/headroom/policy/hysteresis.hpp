@@ -21,7 +21,7 @@ struct HysteresisConfig {
 
 namespace detail {
 
-/// Which events besides growth refill the hysteresis, and the setting to which they do.
+/// Which events besides growth refill the hysteresis, and to what value.
 template <bool CleanStep, bool Backoff>
 struct RefillOn {
   using Config = HysteresisConfig;

@@ -21,7 +21,7 @@ namespace detail {
   if (is_zero(value) || is_within(value, smallest_double, smallest_normal_float)) return smallest_loss_scale;
   return scale_argument(name, value, "in [0, 2^126]");
 }
-/// A factor for growth whose inverse is that for backoff. The inverse must be normal, because -ffast-math flushes others to 0.
+/// A growth factor whose inverse is the backoff factor. The inverse must be normal, because -ffast-math flushes others to 0.
 [[nodiscard]] constexpr double factor_argument(const char* name, const double& value) {
   check_in(name, value, just_above_1, 1.0 / std::numeric_limits<double>::min(), "above 1 and at most 2^1022");
   return value;
@@ -101,8 +101,8 @@ namespace presets {
 
 /// DeepSpeed's DynamicLossScaler since 0.17.1, and its FP16 optimizers before that (deepspeed/runtime/fp16/loss_scaler.py).
 /// Grows on finite step `scale_window` + 1 since the last overflow, and then every `scale_window` steps. The defaults are the
-/// scaler's up to 0.17.0; later versions have none. The "fp16" section of a configuration has the defaults deepspeed(65536.0,
-/// 2.0, 1000, 1.0, 2). At the floor DeepSpeed can end the training (raise_error_at_min_scale); this policy continues.
+/// scaler's up to 0.17.0; later versions have none. docs/systems.md has those of an "fp16" section. At the floor DeepSpeed can
+/// end the training (raise_error_at_min_scale); this policy continues.
 [[nodiscard]] constexpr DeepSpeedLossScale deepspeed(const double& init_scale = 0x1p32, const double& scale_factor = 2.0,
                                                      std::int64_t scale_window = 1000, const double& min_scale = 1.0,
                                                      std::int32_t delayed_shift = 1, bool consecutive_hysteresis = false) {
@@ -213,9 +213,7 @@ namespace presets {
 }
 
 /// paddle.amp.GradScaler since 2.5, in dynamic graphs (python/paddle/amp/grad_scaler.py), without its first argument, `enable`.
-/// Every `decr_every_n_nan_or_inf` overflows in a row back off once. Up to 2.4 the defaults were paddle(32768.0, 2.0, 0.5,
-/// 1000, 2). Factors are rounded to float, as there. There is no floor and no ceiling. (In static graphs Paddle has a floor of
-/// 1 and refuses growth to Inf.)
+/// Every `decr_every_n_nan_or_inf` overflows in a row back off once. Factors are rounded to float. It has no floor or ceiling.
 [[nodiscard]] constexpr PaddleLossScale paddle(const double& init_loss_scaling = 0x1p16, const double& incr_ratio = 2.0,
                                                const double& decr_ratio = 0.5, std::int64_t incr_every_n_steps = 2000,
                                                std::int32_t decr_every_n_nan_or_inf = 1) {

@@ -12,7 +12,7 @@
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// The rule of a SpikeGuard. By both rules a value is a spike if it is more than `sigmas` standard deviations above the mean.
-/// It enters the window like any other value.
+/// Finite spikes enter the window, too.
 enum class SpikeRule {
   /// allenai/OLMo-core 2.5, SkipStepOptimizer: mean and deviation (with n - 1) of up to `window` values before this one. The
   /// first value that can be a spike is the (window / 2)th.

@@ -45,8 +45,8 @@ struct AsyncGradScalerConfig {
 /// See examples/async_optimizer.cpp. RoundPipe's GradScaler has the same interface and timing.
 ///
 /// The future of a step rethrows what the step throws. So does the next `update`, `synchronize` or other call that waits for
-/// it; it drops the work queued behind the error and begins an iteration. Make all calls from one thread, and none from an
-/// optimizer's step. Reducers and other callbacks run in the other thread.
+/// it. That call drops the queued work and begins an iteration. Make all calls from one thread, and none from an optimizer's
+/// step. Reducers and other callbacks run in the other thread.
 template <class Policy = DynamicLossScale>
 class AsyncGradScaler {
  public:
@@ -130,8 +130,8 @@ class AsyncGradScaler {
     return decided_;
   }
   /// Calls f(GradScaler<Policy>&) in the other thread after the work submitted so far, for set_reducer, update(new_scale) and
-  /// other members. Losses get a scale or policy that `f` sets after two more calls of `update`, or after a `synchronize` if no
-  /// loss has been scaled since the last `update`.
+  /// other members. A scale or policy set by `f` applies to losses after two more calls of `update`. `synchronize` applies it
+  /// at once if no loss has been scaled since the last `update`.
   template <class F>
   void configure(F f) {
     (void)enqueue([this, f = std::move(f), scale = get_scale()]() mutable {
@@ -176,7 +176,7 @@ class AsyncGradScaler {
       detail::throw_logic_error({"submit: this optimizer has been submitted already since the last update; call update first"});
     }
     if (needs_scale_ && !has_scaled_) {
-      detail::throw_logic_error({"submit: no loss has been scaled since the last update; call scale and backward first"});
+      detail::throw_logic_error({"submit: no loss has been scaled since the last update or load_state_dict; call scale first"});
     }
     submitted_.push_back(optimizer);
     return enqueue([this, step, all = std::make_tuple(std::move(args)...), scale = get_scale()]() mutable {

@@ -62,7 +62,7 @@ struct StepResult : StepResult<void> {
 /// Optimizers are identified by address. Do not move or destroy one between `unscale_` and `step`, or before `update` if it is
 /// not stepped. After `step` the address of its first gradient counts too, so adapters made in a loop may share an address.
 /// Temporaries are not remembered. Calls in the wrong order throw std::logic_error and change nothing: a second `unscale_` or
-/// `step`; `update` without either; and `unscale_` or `step` without `scale`, if an earlier iteration has used `scale`.
+/// `step`; `update` without either; `unscale_` or `step` in an iteration that has not called `scale`, if an earlier one has.
 template <class Policy = DynamicLossScale>
 class GradScaler {
   static_assert(is_loss_scale_v<Policy>, "headroom: a GradScaler needs a loss scale (see is_loss_scale_v)");
@@ -99,30 +99,31 @@ class GradScaler {
   /// report into account, even without a `step`.
   template <class Optimizer>
   GradientReport unscale_(Optimizer& optimizer) {
-    using F = Facts<Optimizer>;
+    using F = Properties<Optimizer>;
     static_assert(
         !F::is_deferred,
         "headroom: gradients of an optimizer that takes a GradientFactor stay scaled: call step, or unscale_and_clip_");
     if (!enabled_) return {};
     auto&& gradients = F::Traits::gradients(optimizer);
-    typename F::template Passes<false> passes(executor_, gradients, F::writes);
-    return state_of(std::addressof(optimizer), passes, F::how()).found;
+    typename F::template GradientVerbs<false> verbs(executor_, gradients, F::writes);
+    return state_of(std::addressof(optimizer), verbs, F::how(false, false)).found;
   }
-  /// Unscales the gradients and clips them to an L2 norm of at most `max_norm`. Returns the norm before clipping. The
-  /// GradientFactor clips those of a deferred optimizer. Throws std::invalid_argument if max_norm is negative or NaN.
+  /// Unscales the gradients and clips them to an L2 norm of at most `max_norm`. Returns the norm before clipping, which is that
+  /// of this optimizer. Gradients with Inf or NaN are not clipped. The GradientFactor clips those of a deferred optimizer.
+  /// Throws std::invalid_argument if max_norm is negative or NaN.
   template <class Optimizer>
   GradientNorm unscale_and_clip_(Optimizer& optimizer, const double& max_norm) {
-    using F = Facts<Optimizer>;
+    using F = Properties<Optimizer>;
     detail::check_max_norm(max_norm);
     auto&& gradients = F::Traits::gradients(optimizer);
-    typename F::template Passes<true> passes(executor_, gradients, std::true_type());
-    How how = F::how();
+    typename F::template GradientVerbs<true> verbs(executor_, gradients, std::true_type());
+    How how = F::how(false, false);
     how.max_norm = max_norm;
     if (reducer_) how.duplicates = detail::duplicates_norm(executor_, optimizer);
-    if (enabled_) return state_of(std::addressof(optimizer), passes, how).found;
+    if (enabled_) return state_of(std::addressof(optimizer), verbs, how).found;
     how.is_deferred = false;  // `step` will pass a factor of 1
     detail::OptimizerState state;
-    unscale(state, passes, how);
+    unscale(state, verbs, how);
     return state.found;
   }
 
@@ -132,7 +133,7 @@ class GradScaler {
   template <class Optimizer, class... Args>
   auto step(Optimizer&& optimizer, Args&&... args) {
     using O = std::remove_reference_t<Optimizer>;
-    using F = Facts<O>;
+    using F = Properties<O>;
     static_assert(
         F::is_deferred || detail::is_detected_v<detail::step_t, O, Args...> ||
             !detail::is_detected_v<detail::step_t, O, GradientFactor, Args...>,
@@ -141,8 +142,8 @@ class GradScaler {
     auto&& gradients = F::Traits::gradients(optimizer);
     detail::OptimizerState* state = nullptr;
     if (enabled_) {
-      typename F::template Passes<false> passes(executor_, gradients, F::writes);
-      state = &state_of(std::addressof(optimizer), passes, F::how(true, !std::is_lvalue_reference_v<Optimizer>));
+      typename F::template GradientVerbs<false> verbs(executor_, gradients, F::writes);
+      state = &state_of(std::addressof(optimizer), verbs, F::how(true, !std::is_lvalue_reference_v<Optimizer>));
     }
     const GradientFactor factor = state != nullptr ? state->factor : GradientFactor();
     return take<typename F::Traits>(state, gradients, [&]() -> decltype(auto) {
@@ -163,8 +164,8 @@ class GradScaler {
     constexpr bool is_wide = detail::every_leaf_is_v<Tree, float, double>;
     if constexpr (is_wide && !std::is_const_v<std::remove_reference_t<Tree>>) {
       if (enabled_) {
-        detail::Passes<void, std::remove_reference_t<Tree>, false> passes(executor_, gradients, std::true_type());
-        state = &state_of(nullptr, passes, How());
+        detail::GradientVerbs<void, std::remove_reference_t<Tree>, false> verbs(executor_, gradients, std::true_type());
+        state = &state_of(nullptr, verbs, how_of_tree);
       }
       return take<void>(state, gradients, [&]() -> decltype(auto) { return f(gradients); });
     } else {
@@ -173,7 +174,7 @@ class GradScaler {
       auto unscaled = headroom::unscale<To>(executor_, std::forward<Tree>(gradients), gradient_scale());
       if (enabled_) {
         state = &add_state(nullptr, seen);
-        decide(*state, {unscaled.report, 0.0}, How());
+        decide(*state, {unscaled.report, 0.0}, how_of_tree);
       }
       return take<void>(state, unscaled.grads, [&]() -> decltype(auto) { return f(unscaled.grads); });
     }
@@ -197,8 +198,8 @@ class GradScaler {
     const auto on_floor = on_floor_;  // a copy, because the callback may replace itself
     on_floor(policy_, used);
   }
-  /// Sets the scale instead of adjusting it. Ends the iteration if an optimizer has been unscaled in it; if none has, losses
-  /// that were scaled keep their scale. Throws std::invalid_argument if the policy cannot have this scale.
+  /// Sets the scale instead of adjusting it. If an optimizer has been unscaled in this iteration, ends it. Otherwise losses
+  /// that were already scaled keep their scale. Throws std::invalid_argument if the policy cannot have this scale.
   void update(const float& new_scale) {
     if (!enabled_) return;
     policy_ = policy_.with_loss_scale(new_scale);
@@ -270,8 +271,9 @@ class GradScaler {
   template <class P>
   using has_config_t = decltype(std::declval<const P&>().has_config());
   using How = detail::HowToUnscale;
+  static constexpr How how_of_tree{/*is_deferred=*/false, /*allows_narrow=*/true, /*is_step=*/true, /*is_temporary=*/true};
   template <class Optimizer>
-  using Facts = detail::OptimizerFacts<Optimizer, std::is_same_v<Policy, NoOpLossScale>>;
+  using Properties = detail::OptimizerProperties<Optimizer, std::is_same_v<Policy, NoOpLossScale>>;
 
   /// The scale of this iteration's gradients.
   [[nodiscard]] float gradient_scale() const { return iteration_scale_ > 0.0F ? iteration_scale_ : get_scale(); }
@@ -291,9 +293,9 @@ class GradScaler {
   }
 
   /// The state of the optimizer at this address (null: it is not remembered). Unscales its gradients unless that has been done.
-  template <class Passes>
-  detail::OptimizerState& state_of(const void* optimizer, Passes& passes, const How& how) {
-    const detail::GradientsSeen& seen = passes.seen;
+  template <class Verbs>
+  detail::OptimizerState& state_of(const void* optimizer, Verbs& verbs, const How& how) {
+    const detail::GradientsSeen& seen = verbs.seen;
     for (detail::OptimizerState& state : states_) {
       if (state.optimizer == nullptr || state.optimizer != optimizer) continue;
       if (how.is_step && !state.stepped) {
@@ -302,10 +304,10 @@ class GradScaler {
       }
       const bool is_another = how.is_temporary || seen.first == nullptr || seen.first != state.seen.first;
       if (state.stepped && is_another) continue;
-      detail::throw_logic_error(
-          {how.is_step ? "step" : "unscale_", ": this optimizer has been ", state.stepped ? "stepped" : "unscaled",
-           " since the last update; call update in every iteration, also when you decide not to step; step an "
-           "adapter before you make the next one at its address"});
+      detail::throw_logic_error({how.is_step ? "step" : "unscale_", ": this optimizer has been ",
+                                 state.stepped ? "stepped" : "unscaled", " since the last update; ",
+                                 state.stepped ? "" : "with several micro-batches call it once, after the last backward; ",
+                                 "call update or abandon in every iteration"});
     }
     if (seen.has_narrow_leaf && !how.allows_narrow) {
       detail::throw_logic_error(
@@ -314,15 +316,15 @@ class GradScaler {
     }
     const bool is_remembered = !how.is_temporary && (seen.has_leaf || reducer_);
     detail::OptimizerState& state = add_state(is_remembered ? optimizer : nullptr, seen);
-    unscale(state, passes, how);
+    unscale(state, verbs, how);
     return state;
   }
   /// Until `decide` returns, or if a pass or the reducer throws, the gradients count as an overflow.
   detail::OptimizerState& add_state(const void* optimizer, const detail::GradientsSeen& seen) {
     if (needs_scale_ && !has_scaled_ && seen.has_elements) {
       detail::throw_logic_error(
-          {"no loss has been scaled since the last update, so these gradients are of an earlier iteration: call scale and "
-           "backward first, or leave out the step of this batch; call update when all optimizers have been stepped"});
+          {"no loss has been scaled since the last update, abandon or load_state_dict, so these gradients are of an earlier "
+           "iteration: call scale and backward first, or leave out the step of this batch; call update after all steps"});
     }
     iteration_scale_ = gradient_scale();
     detail::OptimizerState& state = states_.emplace_back();
@@ -330,27 +332,27 @@ class GradScaler {
     state.seen = seen;
     return state;
   }
-  /// Divides the gradients, and clips them if `Passes` does. Writes nothing if the optimizer is deferred.
-  template <class Passes>
-  void unscale(detail::OptimizerState& state, Passes& passes, const How& how) {
+  /// Divides the gradients, and clips them if `Verbs` does. Writes nothing if the optimizer is deferred.
+  template <class Verbs>
+  void unscale(detail::OptimizerState& state, Verbs& verbs, const How& how) {
     const float scale = gradient_scale();
     double divisor = static_cast<double>(scale);  // of the gradients as they are now
     GradientNorm here;
     // With clipping, the gradients are measured first and then multiplied once. At a scale below 1 unscaling may overflow, so
     // they are unscaled first.
-    if (!how.is_deferred && (Passes::clips ? scale < 1.0F : scale != 1.0F)) {
-      static_cast<GradientReport&>(here) = passes.unscale(scale);
+    if (!how.is_deferred && (Verbs::clips ? scale < 1.0F : scale != 1.0F)) {
+      static_cast<GradientReport&>(here) = verbs.unscale(scale);
       divisor = 1.0;
     }
-    if (Passes::clips || how.is_deferred || scale == 1.0F) here = detail::once_unscaled(passes.measure(), divisor);
+    if (Verbs::clips || how.is_deferred || scale == 1.0F) here = detail::once_unscaled(verbs.measure(), divisor);
     decide(state, here, how);
-    const double clip = Passes::clips ? detail::clip_factor(state.found, how.max_norm) : 1.0;
+    const double clip = Verbs::clips ? detail::clip_factor(state.found, how.max_norm) : 1.0;
     if (how.is_deferred) {
       state.factor.value = detail::divided(clip, divisor);
     } else if (clip < 1.0) {
-      (void)passes.scale(detail::divided(clip, divisor));
-    } else if (Passes::clips && divisor != 1.0) {
-      (void)passes.unscale(scale);
+      (void)verbs.scale(detail::divided(clip, divisor));
+    } else if (Verbs::clips && divisor != 1.0) {
+      (void)verbs.unscale(scale);
     }
   }
   void decide(detail::OptimizerState& state, const GradientNorm& here, const How& how) {
@@ -381,7 +383,7 @@ class GradScaler {
       if (state->reason == SkipReason::none && !state->seen.has_leaf && !reducer_) result.reason = SkipReason::no_gradients;
       result.skipped = result.reason != SkipReason::none;
       if (result.reason == SkipReason::not_finite)
-        result.nonfinite = detail::Passes<Traits, Tree, false>::find_nonfinite(executor_, gradients);
+        result.nonfinite = detail::GradientVerbs<Traits, Tree, false>::find_nonfinite(executor_, gradients);
     }
     if (result.skipped) return result;
     if constexpr (std::is_void_v<Value>) {

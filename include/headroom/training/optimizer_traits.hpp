@@ -133,10 +133,10 @@ struct OptimizerState {
   return scaled.max_abs * factor >= rounds_to_infinity && scale < 1.0 ? overflow() : detail::unscaled(scaled, scale);
 }
 
-/// The passes over gradients: those of `Traits`, or headroom's verbs, which share the plan of one walk. `Traits` may be void.
+/// The verbs on gradients: those of `Traits`, or headroom's own, which share the plan of one walk. `Traits` may be void.
 /// `Clips`: whether the gradients may be clipped, for which their norm is measured.
 template <class Traits, class Tree, bool Clips>
-class Passes {
+class GradientVerbs {
   static constexpr bool are_own = is_detected_v<names_unscale_t, Traits> || is_detected_v<calls_unscale_t, Traits, Tree>;
   using PassOps = Ops<Op::scale, Op::unscale, Clips ? Op::measure : Op::max_abs>;
 
@@ -145,7 +145,7 @@ class Passes {
   GradientsSeen seen;
 
   template <bool Writes>
-  Passes(const ParallelExecutor& executor, Tree& gradients, std::bool_constant<Writes>)
+  GradientVerbs(const ParallelExecutor& executor, Tree& gradients, std::bool_constant<Writes>)
       : executor_(executor), gradients_(gradients) {
     if constexpr (!are_own) detail::make_plan<PassOps, Writes ? Access::in_place : Access::read>(plan_, gradients);
     if constexpr (are_own || has_dynamic_node_v<Tree>) {
@@ -187,15 +187,14 @@ class Passes {
 };
 
 struct HowToUnscale {
-  bool is_deferred = false, allows_narrow = true;
-  bool is_step = true, is_temporary = true;
+  bool is_deferred, allows_narrow, is_step, is_temporary;
   double max_norm = -1.0;   // below 0: no clipping
   double duplicates = 0.0;  // norm of the scaled gradients that another rank counts
 };
 
 /// What an optimizer's type says. `IsNoop`: the policy is NoOpLossScale, so gradients are not scaled.
 template <class Optimizer, bool IsNoop>
-struct OptimizerFacts {
+struct OptimizerProperties {
   static_assert(is_detected_v<gradients_t, Optimizer>,
                 "headroom: this is no optimizer: give it members gradients(), which returns a reference to the tree of its "
                 "gradients, and step(...), or specialise headroom::optimizer_traits<T>");
@@ -206,14 +205,14 @@ struct OptimizerFacts {
                 "headroom: the gradients of this optimizer come as a copy, so that what is done to them would be lost: "
                 "return a reference to them, or a tree of views");
   template <bool Clips>
-  using Passes = detail::Passes<Traits, Tree, Clips>;
+  using GradientVerbs = detail::GradientVerbs<Traits, Tree, Clips>;
   static constexpr bool is_deferred = says_v<takes_factor_t, Optimizer>;
   static constexpr bool allows_narrow = IsNoop || is_deferred || says_v<allows_fp16_t, Optimizer>;
   static constexpr std::bool_constant<!is_deferred && !IsNoop> writes{};
   static_assert(allows_narrow || !has_narrow_leaf_v<Tree>,
                 "headroom: fp16 and 8-bit gradients that are unscaled in place become 0: use step_gradients, which makes them "
                 "float, let step take a GradientFactor, or say `static constexpr bool allow_fp16_gradients = true;`");
-  [[nodiscard]] static HowToUnscale how(bool is_step = false, bool is_temporary = false) {
+  [[nodiscard]] static HowToUnscale how(bool is_step, bool is_temporary) {
     return {is_deferred, allows_narrow, is_step, is_temporary};
   }
 };
@@ -223,7 +222,8 @@ template <class Optimizer>
 [[nodiscard]] double duplicates_norm(const ParallelExecutor& executor, Optimizer& optimizer) {
   using Traits = optimizer_traits<Optimizer>;
   const auto norm = [&executor](auto&& tree) {
-    return Passes<Traits, std::remove_reference_t<decltype(tree)>, true>(executor, tree, std::false_type()).measure().norm;
+    using Tree = std::remove_reference_t<decltype(tree)>;
+    return GradientVerbs<Traits, Tree, true>(executor, tree, std::false_type()).measure().norm;
   };
   if constexpr (is_detected_v<traits_duplicates_t, Optimizer>) {
     return norm(Traits::duplicate_gradients(optimizer));

@@ -108,9 +108,9 @@ struct LoopNest {
     for (int i = 1; i < depth; ++i) {
       Dimension& outer = dimensions[kept];
       const Dimension inner = dimensions[i];
-      const bool goes_on = outer.source_stride == inner.size * inner.source_stride &&
-                           outer.destination_stride == inner.size * inner.destination_stride;
-      if (goes_on) {
+      const bool is_mergeable = outer.source_stride == inner.size * inner.source_stride &&
+                                outer.destination_stride == inner.size * inner.destination_stride;
+      if (is_mergeable) {
         outer = {outer.size * inner.size, inner.source_stride, inner.destination_stride};
       } else {
         dimensions[++kept] = inner;

@@ -34,8 +34,8 @@ enum class branch_kind {
 ///
 /// A verb that returns a new tree copies a struct if its type stays the same. If the dtype changes, or if the struct contains a
 /// std::unique_ptr, the new struct is default constructed and its children are assigned; other members keep their defaults.
-/// Copies of a struct must not share its children: list a std::shared_ptr itself, not what it points to. If they share
-/// elements, the verb throws std::invalid_argument. The _in_place and _into forms make no new tree.
+/// Copies of a struct must not share its children: list a std::shared_ptr itself, not what it points to. If a struct and its
+/// copy share elements, the verb throws std::invalid_argument. The _in_place and _into forms make no new tree.
 ///
 /// A walk recurses for each level of the tree. A list of tens of thousands of nodes that own each other by std::unique_ptr
 /// overflows the stack, as its destructor does: keep them in a std::vector.

@@ -54,7 +54,7 @@ using boundary_v2::Piece;
 /// The most elements that have one sum of squares. Longer pieces are split into chunks of this size.
 inline constexpr std::size_t chunk_size = 65536;
 
-/// The number of sums that squares are spread over in float, so that additions of AVX2 registers do not wait for each other.
+/// The number of sums that squares are spread over in float. With 32, the additions of AVX-512 registers wait for each other.
 inline constexpr std::size_t sum_lanes = 64;
 /// The number of elements whose squares are summed in float: eight in each of those sums. The error is that of ten roundings.
 inline constexpr std::size_t square_block = 512;
