@@ -27,7 +27,7 @@ tables() {
   table evidence_recurrent evidence "log10 of the test error"
   table evidence_policies evidence "difference, p, skipped"
   table evidence_faults evidence "right answers with faults, %"
-  table evidence_mistakes evidence "faults: difference"
+  table speed speed "times as fast as"
 }
 
 make() {
@@ -43,6 +43,7 @@ make() {
   for script in run gradient_histogram compare_policies evidence; do
     bash "examples/$script.sh" "$output"
   done
+  bash benchmarks/run.sh --quick | tee "$output/speed.log"
   tables
 }
 

@@ -271,7 +271,6 @@ void print_tables(const Runs& runs, const Settings& settings, const std::filesys
   table.print("recurrent", settings.adding.schedule.steps, "policy", names, "log10 of the test error");
   table.summarise("difference, p, skipped", {"digits, points", "transformer, nats", "recurrent, log10"});
   table.print("digits", settings.fault_steps, "fault", faults, "right answers with faults, %");
-  table.summarise("faults: difference, p, skipped", {"digits, points"});
   std::printf(
       "\nDifference: from the first row with the same seed, the median over the seeds. p: Wilcoxon's signed-rank test of "
       "these\n"
