@@ -1,12 +1,12 @@
-// Which loss scale would have served a training better? Takes every policy through the gradients of a real training, recorded
-// here from handwritten digits in float, of made-up ones, and of your own, and says how many steps each would have skipped in
-// fp16 and how much of fp16's range it would have left unused.
+// Which loss scale suits a training? Takes every policy through recorded gradients (of handwritten digits in float), made-up
+// ones, and your own. Counts for each policy how many steps it would have skipped in fp16, and how much of fp16's range it
+// would have left unused.
 //
 //   compare_policies [data.csv [output directory [epochs [trace.csv …]]]]
 //
-// A trace of your own has a column max_abs, the largest |gradient| by step, recorded in a short training in float, like what
-// headroom::History::csv() returns. Prints a table; writes what plot_policies.gp draws: policies.csv, and policies_<trace>.csv
-// with the scales by step.
+// A trace of your own is a CSV file with a column max_abs: the largest |gradient| of each step. Record it in a short training
+// in float, for example with headroom::History::csv(). Prints tables. Writes policies.csv, and policies_<trace>.csv with the
+// scales of each step; plot_policies.gp draws both.
 
 #include <algorithm>
 #include <cmath>
@@ -35,7 +35,7 @@ using compare_policies::Trace;
 
 constexpr double largest_half = 65504.0;
 
-/// The frontier between steps skipped and bits wasted that AmaxLossScale has to offer.
+/// AmaxLossScale with other target_skip_rates than the default: a lower one skips fewer steps and wastes more bits.
 constexpr std::pair<const char*, double> amax_targets[] = {
     {"amax 0.001 %", 1e-5}, {"amax 0.01 %", 1e-4}, {"amax 0.1 %", 1e-3}, {"amax 1 %", 1e-2}};
 
@@ -44,8 +44,8 @@ struct Policy {
   headroom::AnyLossScale policy;
 };
 
-/// What AmaxLossScale has to be better than: one bit of room above the largest of 64 steps, and nothing that overflows teach.
-/// Where large steps are rarer than one in 64, nothing bounds how many are skipped.
+/// A simple rule to compare AmaxLossScale with: one bit of room above the largest of the last 64 finite steps. It does not
+/// learn from overflows, so it skips every large step that comes less often than every 64 steps.
 class LargestOf64 {
  public:
   [[nodiscard]] float loss_scale() const noexcept { return scale_; }
@@ -67,11 +67,11 @@ class LargestOf64 {
  private:
   float scale_ = 32768.0F;
   unsigned steps_ = 0;
-  std::int16_t recent_[64] = {};  // exponents: one to two bits are left below 2^16
+  std::int16_t recent_[64] = {};  // exponents; the scale leaves one to two bits below 2^16
 };
 
-/// Every one that adapts, by its name, two of those that tolerate a share of overflows, pieces of one's own, and AmaxLossScale
-/// with other targets.
+/// All that adapt by their names, two that tolerate a share of overflows, the pieces of pieces.hpp, the simple rule, and
+/// AmaxLossScale with other targets.
 std::vector<Policy> make_policies() {
   std::vector<Policy> policies;
   for (const std::string& name : headroom::loss_scale_names()) {
@@ -89,7 +89,7 @@ std::vector<Policy> make_policies() {
   return policies;
 }
 
-/// The digits in float, so that no step is lost: 25 small batches an epoch.
+/// Trains the digits in float, in which no step overflows, with 25 small batches an epoch.
 Trace record(const std::string& data, int epochs, std::uint32_t seed, const std::string& name) {
   digits::Settings settings;
   settings.seed = seed;
@@ -102,7 +102,7 @@ Trace record(const std::string& data, int epochs, std::uint32_t seed, const std:
   return {name, "recorded from a training on handwritten digits, seed " + std::to_string(seed), std::move(result.max_abs)};
 }
 
-/// Gradients that fall by a factor of 16 over the training, as those of a network that learns do, with the noise of batches.
+/// Gradients that fall by a factor of 16 over the training, with noise from batch to batch.
 std::vector<double> calm(digits::Random& random, int steps) {
   std::vector<double> max_abs;
   for (int step = 0; step < steps; ++step) {
@@ -127,7 +127,7 @@ std::vector<Trace> make_up(int steps) {
   return traces;
 }
 
-/// Slower, faster and wilder courses than those.
+/// Traces with larger changes than those of make_up.
 std::vector<Trace> make_up_others(int steps) {
   digits::Random random(2);
   std::vector<Trace> traces = {
@@ -167,8 +167,8 @@ bool is_in_summary(const Trace& trace) {
   return false;
 }
 
-/// One trace: a row of the table and of `summary` for each policy, and the scales by step in a file of its own. Returns what
-/// each policy did.
+/// Takes all policies through one trace. Prints a table, adds a row to `summary` for each policy, and writes the scales of each
+/// step to policies_<trace>.csv. Returns the simulations.
 std::vector<headroom::GradientSimulation> compare(const Trace& trace, const std::vector<Policy>& policies,
                                                   const std::filesystem::path& output, std::ofstream& summary) {
   std::printf("\n%s: %s, %zu steps\n", trace.name.c_str(), trace.description.c_str(), trace.max_abs.size());
@@ -185,7 +185,7 @@ std::vector<headroom::GradientSimulation> compare(const Trace& trace, const std:
     csv << ",\"" << name << '"';
   }
   csv << '\n';
-  const std::size_t stride = trace.max_abs.size() / 2000 + 1;  // more rows would not be seen
+  const std::size_t stride = trace.max_abs.size() / 2000 + 1;  // a picture cannot show more rows
   for (std::size_t step = 0; step < trace.max_abs.size(); step += stride) {
     csv << step << ',' << largest_half / trace.max_abs[step];
     for (const auto& found : simulations) csv << ',' << found.scales[step];
@@ -194,7 +194,7 @@ std::vector<headroom::GradientSimulation> compare(const Trace& trace, const std:
   return simulations;
 }
 
-/// The policies that people choose from, on five of the traces. `results` has a row per trace.
+/// Prints a table of six policies on five traces. `results` has a row per trace.
 void print_summary(const std::vector<Trace>& traces, const std::vector<Policy>& policies,
                    const std::vector<std::vector<headroom::GradientSimulation>>& results) {
   std::printf("\n%-16s", "skipped, bits wasted");
@@ -227,7 +227,7 @@ int main(int argc, char** argv) {
 
     std::printf("Recording the gradients of %d epochs of handwritten digits.\n", epochs);
     std::fflush(stdout);
-    // With the second seed one batch has gradients that come out far larger than all others, in every epoch.
+    // With the second seed one batch of each epoch has far larger gradients than all others.
     std::vector<Trace> traces = {record(data, epochs, 8, "digits"), record(data, epochs, 1, "digits_1")};
     for (int i = 4; i < argc; ++i) traces.push_back(compare_policies::read_trace(argv[i]));
     const int steps = std::min(100000, 250 * epochs);

@@ -71,7 +71,7 @@ struct Settings {
   Adding::Settings adding;
   int seeds = 10;
 
-  /// Tiny networks, for at most `steps` steps.
+  /// Makes the networks tiny, and trains for at most `steps` steps.
   void shrink(int steps) {
     digits.hidden_layers = 2;
     digits.hidden_width = 8;

@@ -1,6 +1,6 @@
-// Magnitude pieces of one's own: what adjust(report) makes of the largest |gradient|, as the third parameter of
-// headroom::BasicDynamicLossScale (policy/dynamic.hpp says what a piece needs). Both follow published rules, as they were
-// meant rather than as their code does. adjust(bool), which knows no magnitudes, follows DynamicLossScale's rule.
+// Magnitude pieces: the third parameter of headroom::BasicDynamicLossScale, which adjusts the scale by the largest |gradient|.
+// policy/dynamic.hpp says what a piece needs. Both pieces follow published rules as described, without the errors of their
+// code. adjust(bool) has no magnitude and follows DynamicLossScale's rule.
 #pragma once
 
 #include <algorithm>
@@ -9,15 +9,15 @@
 
 namespace compare_policies {
 
-/// Graphcore's automatic loss scaling (popart 3.4, popx/op/lossscaleupdatex.cpp): of the scaled gradients, u are at least an
-/// eighth of the largest half and l are not; the scale is halved if u > l t / (1 - t), otherwise doubled, every step. With its
-/// t of 1e-7, and up to ten million elements, a single large gradient is enough, which is the rule here for all trees.
-/// Graphcore never skips a step because its arithmetic saturates; here a step that overflows counts as large.
-class KeepBelowBinEdge {
+/// Graphcore's automatic loss scaling (popart 3.4, popx/op/lossscaleupdatex.cpp). It counts scaled gradients: u of them are at
+/// least an eighth of the largest half, and l are smaller. In every step it halves the scale if u > l t / (1 - t), and doubles
+/// it otherwise. With its t of 1e-7 and at most ten million elements, one large gradient halves the scale. This piece does so
+/// for trees of any size. Graphcore's arithmetic saturates, so it skips no step. Here a step that overflows halves the scale.
+class HalveAboveThreshold {
  public:
   using Config = headroom::LossScaleConfig;
   static constexpr const char* name = "histogram";
-  constexpr explicit KeepBelowBinEdge(const Config&) noexcept {}
+  constexpr explicit HalveAboveThreshold(const Config&) noexcept {}
 
   [[nodiscard]] static constexpr float next_scale(const headroom::GradientReport& report, float scale,
                                                   const Config& config) noexcept {
@@ -29,15 +29,15 @@ class KeepBelowBinEdge {
   static constexpr void fields(Visit&&, const Config&) {}
 };
 using HistogramLossScale =
-    headroom::BasicDynamicLossScale<headroom::GrowAfterFiniteSteps, headroom::BackOffAtOnce, KeepBelowBinEdge>;
+    headroom::BasicDynamicLossScale<headroom::GrowAfterFiniteSteps, headroom::BackOffAtOnce, HalveAboveThreshold>;
 
-/// OpenSeq2Seq's LogMax (open_seq2seq/optimizers/automatic_loss_scaler.py, 2019). With x = log2(max_abs), mu its moving
-/// average, and sigma its deviation by slower averages of x and x^2, all corrected for their beginning at zero:
+/// OpenSeq2Seq's LogMax (open_seq2seq/optimizers/automatic_loss_scaler.py, 2019). x is log2(max_abs). mu is its moving average.
+/// sigma is its standard deviation, from slower averages of x and x^2. All averages start at zero and are corrected for that:
 ///
 ///     scale = 2^(16 - mu - 3.09 * sigma)
 ///
-/// An overflow counts as x = 16; the published code has 2^16 there, so that one overflow keeps the scale at its floor for
-/// thousands of steps. A step whose gradients are all zero counts as adjust(true); there it makes the averages infinite.
+/// An overflow counts as x = 16. The published code takes x = 2^16, and one overflow keeps its scale at the floor for thousands
+/// of steps. A step whose gradients are all zero is adjust(true). In the published code it makes the averages infinite.
 class FollowLogMax {
  public:
   using Config = headroom::LossScaleConfig;
@@ -70,7 +70,7 @@ class FollowLogMax {
 
  private:
   double mean_ = 0.0, slow_mean_ = 0.0, squares_ = 0.0;  // moving averages of x, x and x^2
-  double rest_ = 1.0, slow_rest_ = 1.0;                  // what the averages still have of their zero beginning
+  double rest_ = 1.0, slow_rest_ = 1.0;                  // weight that the initial zero still has in the averages
 };
 using LogMaxLossScale = headroom::BasicDynamicLossScale<headroom::GrowAfterFiniteSteps, headroom::BackOffAtOnce, FollowLogMax>;
 

@@ -17,9 +17,9 @@ struct Trace {
   std::vector<double> max_abs;
 };
 
-/// A CSV file with a column max_abs. Rows where it is empty are passed over: headroom::History::csv() has them for gradients
-/// that were not finite, and how large those would have been under another scale is not known. Throws std::runtime_error if the
-/// file cannot be read, has no such column, has anything else in it than numbers of 0 or more, or no number at all.
+/// Reads a CSV file with a column max_abs. Ignores rows in which it is empty: headroom::History::csv() writes them for
+/// gradients that were not finite, whose size under another scale is unknown. Throws std::runtime_error if the file cannot be
+/// read, or if the column is missing, has no number, or has anything else than numbers of 0 or more.
 inline Trace read_trace(const std::filesystem::path& file) {
   std::ifstream in(file);
   if (!in) throw std::runtime_error(file.string() + ": cannot be read");

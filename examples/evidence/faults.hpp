@@ -15,10 +15,10 @@ namespace evidence {
 enum class Fault {
   updated_before_unscale,  ///< the scale is adjusted first, and the gradients are divided by the new one
   unscaled_twice,
-  one_flag,            ///< the check of the second of two optimizers overwrites that of the first, and both go by it
-  flags_not_combined,  ///< each of two optimizers goes by its own check, but only the second one's adjusts the scale
+  one_flag,            ///< the check of the second of two optimizers overwrites that of the first, and both obey it
+  flags_not_combined,  ///< each of two optimizers obeys its own check, but only the second one's adjusts the scale
   clipped_before_unscale,
-  skip_ignored,  ///< the scale backs off, but the optimizer steps all the same
+  skip_ignored,  ///< after an overflow the scale backs off, and the optimizer steps
   ranks_apart    ///< each of two ranks owns half of the parameters, checks those alone, and has a scale of its own
 };
 
@@ -37,10 +37,10 @@ inline std::vector<KnownFault> known_faults() {
           {Fault::ranks_apart, "ranks apart", "fairscale, pull request 179; torch, issue 136009"}};
 }
 
-/// Which leaves of a tree each of two optimizers or ranks has. The one with the larger gradients is the first, whose check some
-/// faults lose: were it the second, its overflows would be noticed, and the fault would not show.
+/// Divides the leaves of a tree between two optimizers or ranks. Some faults lose the check of the first. They show only if the
+/// first has the larger gradients, which overflow.
 struct Halves {
-  std::size_t split = 0;  ///< the leaves before it are a half, and the others
+  std::size_t split = 0;  ///< one half has the leaves before it, the other the rest
   bool last_layers_first = false;
 };
 
@@ -54,7 +54,7 @@ class FaultyStep {
 
   [[nodiscard]] float loss_scale() const { return halves_[0].loss_scale.loss_scale(); }
 
-  /// What it returns is true of the gradients, whatever the fault made of them.
+  /// Returns the correct report, also if the fault loses it.
   template <class Model, class Gradients>
   headroom::GradientReport operator()(Model& weights, const Gradients& gradients, float rate) {
     if (fault_ == Fault::ranks_apart) return step_apart(weights, gradients, rate);
@@ -107,7 +107,7 @@ class FaultyStep {
     }
   };
 
-  /// Each rank scales the loss of its half of the batch by its own scale. All get the mean of the scaled gradients.
+  /// Each rank scales the loss of its half of the batch by its own scale. Both get the mean of the scaled gradients.
   template <class Model, class Gradients>
   headroom::GradientReport step_apart(Model& weights, const Gradients& gradients, float rate) {
     Model mean = headroom::unscale<float>(gradients(halves_[0].loss_scale.scale(1.0F), 0, 2), 2.0F).grads;

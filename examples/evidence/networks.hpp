@@ -16,16 +16,16 @@
 #include "text.hpp"
 #include "transformer.hpp"
 
-// The three trainings. Each has
+// The three networks. Each has these members:
 //
-//     Model<Scalar>                                  parameters or gradients, a tree
-//     Batch, next_batch(), part(batch, i, n)         the i-th of n equal parts
-//     initial()                                      the weights before the first step; call it once, before next_batch()
-//     gradients(model, batch, loss_scale)            {mean loss, gradients of the loss times the loss scale}, in the
-//                                                    model's format
-//     quality(model)                                 on examples that no batch has
+//     Model<Scalar>                        a tree of parameters or gradients
+//     Batch, next_batch()                  the examples of the next step
+//     part(batch, i, n)                    the i-th of n equal parts of a batch
+//     initial()                            the initial weights; call it once, before next_batch()
+//     gradients(model, batch, loss_scale)  {mean loss, gradients of the loss times the loss scale}, in the model's format
+//     quality(model)                       on examples that are in no batch
 //
-// and draws whatever is random from its seed alone.
+// All random numbers depend on the seed alone.
 namespace evidence {
 
 /// Adam's step size: rises over the first `warm_up` steps and falls to 0 along half a cosine.
@@ -46,7 +46,7 @@ struct LossAndGradients {
   Model grads;
 };
 
-/// That of examples/digits.cpp. Quality: share of digits recognised, in percent.
+/// The network of examples/digits.cpp. Quality: share of digits recognised, in percent.
 class Digits {
  public:
   template <class Scalar>
@@ -102,7 +102,7 @@ class Digits {
   digits::Images test_;
 };
 
-/// A transformer that learns to go on with a text. Quality: cross-entropy per word of the test text, in nats.
+/// A transformer that predicts the next word. Quality: cross-entropy per word of the test text, in nats.
 class Language {
  public:
   template <class Scalar>
@@ -137,7 +137,7 @@ class Language {
   template <class Scalar>
   double quality(const Model<float>& model) const {
     const auto params = headroom::cast<Scalar>(model);
-    Random random(0);  // the same places for all
+    Random random(0);  // the same sequences for all networks
     double sum = 0.0;
     for (std::size_t i = 0; i < settings_.test_batches; ++i) sum += pass_.loss(params, draw(text_.test, random));
     return sum / static_cast<double>(settings_.test_batches);
@@ -161,7 +161,7 @@ class Language {
   TransformerPass pass_;
 };
 
-/// A recurrent network that has to remember two numbers. Quality: decimal logarithm of the mean squared error.
+/// A recurrent network that adds two marked numbers of a sequence. Quality: decimal logarithm of the mean squared error.
 class Adding {
  public:
   template <class Scalar>

@@ -5,8 +5,8 @@
 #include "../digits/network.hpp"
 #include "../digits/random.hpp"
 
-// What the networks share: matrices with one column per example, and arithmetic like that of tensor cores, whose operands and
-// results have 16 bits and whose sums are formed in float.
+// What the networks share: matrices with one column per example, and arithmetic like that of tensor cores. Operands and results
+// have 16 bits; sums are formed in float.
 namespace evidence {
 
 using digits::Matrix;

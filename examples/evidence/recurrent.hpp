@@ -13,13 +13,13 @@ namespace evidence {
 template <class Scalar>
 struct Recurrent {
   Matrix<Scalar> input, recurrent;      // 3 width × inputs, 3 width × width: update gate, reset gate, candidate
-  Vector<Scalar> bias, candidate_bias;  // 3 width; width, of what the reset gate lets through
+  Vector<Scalar> bias, candidate_bias;  // 3 width; width, added before the reset gate
   Matrix<Scalar> output;                // 1 × width
 
   HEADROOM_TREE(Recurrent, input, recurrent, bias, candidate_bias, output)
 };
 
-/// Numbers to be read one after the other, and the answers that are wanted; a column per example.
+/// The numbers of each time step, and the right answers. A column per example.
 struct Sequences {
   std::vector<Matrix<float>> inputs;
   Eigen::RowVectorXf answers;
@@ -33,8 +33,8 @@ struct Sequences {
   }
 };
 
-/// The adding problem of Hochreiter and Schmidhuber (1997): of each sequence of numbers from [0, 1), two are marked, one in
-/// either half; the answer is their sum. Whoever always answers 1 has a mean squared error of 1/6.
+/// The adding problem of Hochreiter and Schmidhuber (1997): sequences of numbers from [0, 1). One number in each half is
+/// marked. The answer is the sum of the two. The constant answer 1 has a mean squared error of 1/6.
 inline Sequences adding_problem(int examples, int length, Random& random) {
   Sequences sequences;
   for (int i = 0; i < length; ++i) {
@@ -58,7 +58,7 @@ inline Recurrent<float> random_recurrent(int inputs, int width, Random& random) 
   model.input = random_matrix(3 * width, inputs, 0.5F, random);
   model.recurrent = random_matrix(3 * width, width, deviation, random);
   model.bias = Vector<float>::Zero(3 * width);
-  model.bias.head(width).setOnes();  // remember, to begin with
+  model.bias.head(width).setOnes();  // so that the initial gates keep the state
   model.candidate_bias = Vector<float>::Zero(width);
   model.output = random_matrix(1, width, deviation, random);
   return model;
@@ -88,7 +88,7 @@ class RecurrentPass {
  private:
   struct Step {
     Matrix<Scalar> gates;    // update and reset, 2 width
-    Matrix<Scalar> carried;  // recurrent * the state before, with its bias: what the reset gate lets through
+    Matrix<Scalar> carried;  // recurrent * previous state + candidate_bias, which the reset gate multiplies
     Matrix<Scalar> candidate, state;
   };
 

@@ -8,9 +8,9 @@
 
 namespace evidence {
 
-/// Wilcoxon's signed-rank test of paired differences, two-sided and exact: how probable it is that signs drawn at random give a
-/// sum of ranks as far from its middle as this one. Differences of 0 are left out, equal ones share the mean of their ranks
-/// (Wilcoxon 1945; infinite ones are equal). 1 if nothing is left.
+/// Wilcoxon's signed-rank test of paired differences (1945), two-sided and exact. Returns the probability that random signs
+/// give a sum of ranks at least as far from its mean as these. Leaves out differences of 0. Equal ones share the mean of their
+/// ranks; infinite ones are equal. Returns 1 if none is left.
 inline double wilcoxon(std::vector<double> differences) {
   differences.erase(std::remove(differences.begin(), differences.end(), 0.0), differences.end());
   std::sort(differences.begin(), differences.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
@@ -37,8 +37,8 @@ inline double wilcoxon(std::vector<double> differences) {
   return std::min(1.0, 2.0 * std::min(below, above));
 }
 
-/// Holm's correction of the p-values of several tests: below a level, the chance that any of them is so without reason is below
-/// that level.
+/// Holm's correction of the p-values of several tests. If all null hypotheses hold, the probability that any corrected value is
+/// at most a level is at most that level.
 inline std::vector<double> holm(const std::vector<double>& p) {
   std::vector<std::size_t> order(p.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -16,9 +16,9 @@ struct Text {
   int vocabulary = 0;
 };
 
-/// Made-up text, the same on every machine: the standard fixes the bits of the generator, and the probabilities are sums of
-/// quotients. One word in 17 is drawn by Zipf's law, the n-th with a probability proportional to 1/n. The others are one of
-/// four that may follow the word before. The last tenth is test text.
+/// Makes up a text, the same on every machine: the C++ standard fixes the bits of the generator, and the probabilities need
+/// only sums and quotients. One word in 17 is drawn by Zipf's law: the n-th with a probability proportional to 1/n. The others
+/// are one of four words that may follow the word before. The last tenth is test text.
 inline Text make_text(int vocabulary, std::size_t length = 1000000) {
   Random random(1);
   std::vector<double> cumulative;

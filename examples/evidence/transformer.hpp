@@ -18,8 +18,8 @@ struct TransformerShape {
   int width = 16;
   int heads = 2;
   int blocks = 2;
-  int context = 32;              // words that a sequence has
-  float word_deviation = 0.02F;  // of the table's elements, to begin with
+  int context = 32;              // words of a sequence
+  float word_deviation = 0.02F;  // standard deviation of the initial table
 };
 
 template <class Scalar>
@@ -43,7 +43,7 @@ struct Transformer {
   HEADROOM_TREE(Transformer, words, positions, blocks, gain)
 };
 
-/// Words that follow each other; the network is asked for each from the second on. One more than the context.
+/// context + 1 successive words. The network predicts each from the second on.
 using Sequence = std::vector<int>;
 
 inline Transformer<float> random_transformer(const TransformerShape& shape, Random& random) {
@@ -62,10 +62,10 @@ inline Transformer<float> random_transformer(const TransformerShape& shape, Rand
   return model;
 }
 
-/// Gradients of parameters arrive in parts: words are at both ends of the network. The parts are added in float.
+/// Forward and backward. The table of words is input and output, so its gradient has two parts, which are added in float.
 class TransformerPass {
  public:
-  /// How attention is divided: `heads` as many times, for each sequence by itself.
+  /// Attention has `heads` heads and stays within a sequence of `context` words.
   TransformerPass(int heads, int context) : heads_(heads), context_(context) {}
 
   template <class Scalar>
@@ -74,8 +74,8 @@ class TransformerPass {
     Transformer<Scalar> grads;  // of the loss times the loss scale
   };
 
-  /// Softmax and cross-entropy are in float, as every mixed-precision recipe has them: the gradient of the logits is multiplied
-  /// by the loss scale before it is rounded to 16 bits for the first time.
+  /// Softmax and cross-entropy are in float, as usual in mixed precision. The gradient of the logits is multiplied by the loss
+  /// scale before it is first rounded to 16 bits.
   template <class Scalar>
   Result<Scalar> gradients(const Transformer<Scalar>& model, const std::vector<Sequence>& batch, float loss_scale) const {
     Result<Scalar> result;
@@ -119,7 +119,7 @@ class TransformerPass {
     Matrix<Scalar> normed;
   };
 
-  /// That of column i; a batch has its sequences one beside the other.
+  /// The word of column i. The sequences of a batch are side by side.
   [[nodiscard]] int word(const std::vector<Sequence>& batch, Eigen::Index i, int ahead = 0) const {
     return batch[static_cast<std::size_t>(i / context_)][static_cast<std::size_t>(i % context_ + ahead)];
   }
@@ -167,7 +167,7 @@ class TransformerPass {
     return sum(middle, inner);
   }
 
-  /// Every word attends to itself and to those before it in its sequence.
+  /// Every word attends to itself and to the words before it in its sequence.
   template <class Scalar>
   Matrix<Scalar> attention_forward(const Matrix<Scalar>& qkv, std::vector<Matrix<Scalar>>& kept) const {
     const Matrix<float> all = widen(qkv);
@@ -215,8 +215,8 @@ class TransformerPass {
     return rounded<Scalar>(result);
   }
 
-  /// A sequence at a time, for the logits of one to stay in the cache. Without `words`, which the gradient of the table is
-  /// added to, it finds the loss alone.
+  /// One sequence at a time, because its logits fit into the cache. Adds the gradient of the table to `words`. If `words` is
+  /// null, computes only the loss.
   template <class Scalar>
   Matrix<Scalar> head(const Transformer<Scalar>& model, const std::vector<Sequence>& batch, const Matrix<Scalar>& normed,
                       float loss_scale, double& loss, Matrix<float>* words) const {
@@ -248,7 +248,7 @@ class TransformerPass {
   static Matrix<Scalar> sum(const Matrix<Scalar>& a, const Matrix<Scalar>& b) {
     return rounded<Scalar>(widen(a) + widen(b));
   }
-  /// The gradient of weight * input: returns that of the input.
+  /// Gradients of weight * input. Returns that of `input`.
   template <class Scalar>
   static Matrix<Scalar> product_backward(const Matrix<Scalar>& weight, const Matrix<Scalar>& input, const Matrix<Scalar>& delta,
                                          Matrix<Scalar>& grad) {
