@@ -312,8 +312,7 @@ class GradScaler {
     if (seen.has_narrow_leaf && !how.allows_narrow) {
       detail::throw_logic_error(
           {"fp16 and 8-bit gradients that are unscaled in place become 0: make them float (in libtorch by parameters in "
-           "float), "
-           "or use step_gradients"});
+           "float), or use step_gradients"});
     }
     const bool is_remembered = !how.is_temporary && (seen.has_leaf || reducer_);
     detail::OptimizerState& state = add_state(is_remembered ? optimizer : nullptr, seen);
