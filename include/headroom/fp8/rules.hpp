@@ -1,0 +1,150 @@
+#pragma once
+
+#include <headroom/detail/bits.hpp>
+#include <headroom/dtype/format.hpp>
+#include <headroom/dtype/scale_range.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+// Rules for the scale by which a tensor is multiplied before it is rounded to fp8. What a rule knows of one tensor is a State,
+// which starts with scale 1. `update` takes the amax, which is the largest |element| or NaN, and the largest fp8 number. The
+// amax is that of the elements to be multiplied if `is_current`, otherwise that of the step before. `check` throws
+// std::invalid_argument naming the setting and its value if a setting is out of range.
+
+HEADROOM_DETAIL_BEGIN_NAMESPACE
+namespace detail {
+// Integers do the conversions, so that neither -ffast-math nor flush-to-zero changes a scale.
+[[nodiscard]] constexpr std::uint32_t magnitude_bits(const float& value) noexcept {
+  return bit_cast<std::uint32_t>(value) & binary32::abs_mask;
+}
+[[nodiscard]] constexpr double widened(std::uint32_t float_bits) noexcept {
+  return bit_cast<double>(convert_bits<binary32, binary64>(float_bits));
+}
+[[nodiscard]] inline std::uint32_t nearest_float_bits(double value) noexcept {
+  return convert_bits<binary64, binary32>(bit_cast<std::uint64_t>(hide_from_optimizer(value)));
+}
+/// The correctly rounded quotient of two floats: a double has so many digits that the second rounding does no harm.
+[[nodiscard]] inline std::uint32_t quotient_bits(double dividend, double divisor) noexcept {
+  return nearest_float_bits(hide_from_optimizer(dividend) / hide_from_optimizer(divisor));
+}
+/// Inf becomes the largest float.
+[[nodiscard]] constexpr float saturated_float(std::uint32_t bits) noexcept {
+  return bit_cast<float>(std::min(bits, binary32::largest_finite_bits));
+}
+/// The bits of the largest amax. Passes over NaN, as fmaxf does; 0 if there is no other.
+[[nodiscard]] inline std::uint32_t largest_of(const std::vector<float>& amaxes) noexcept {
+  constexpr std::uint32_t offset = binary32::mantissa_mask;       // makes Inf the largest std::int32_t, and NaN negative
+  std::int32_t largest[8] = {static_cast<std::int32_t>(offset)};  // eight, so that comparisons do not wait for each other
+  const auto look_at = [](const float& amax, std::int32_t& so_far) {
+    so_far = std::max(so_far, static_cast<std::int32_t>(bit_cast<std::uint32_t>(amax) + offset));
+  };
+  std::size_t i = 0;
+  for (; i < amaxes.size() % 8; ++i) look_at(amaxes[i], largest[0]);
+  for (; i < amaxes.size(); i += 8) {
+    for (std::size_t lane = 0; lane < 8; ++lane) look_at(amaxes[i + lane], largest[lane]);
+  }
+  return static_cast<std::uint32_t>(*std::max_element(largest, largest + 8)) - offset;
+}
+}  // namespace detail
+
+enum class Amax { max, most_recent };
+
+/// TransformerEngine's delayed scaling: 2^-margin * (largest fp8 number) / amax, at most the largest float. The amax is the
+/// largest or the most recent one of the last `history` steps. While it is not finite, the scale stays.
+struct DelayedScaling {
+  int history = 1024;  ///< the number of steps, in [1, 2^20]
+  Amax amax = Amax::max;
+  int margin = 0;  ///< the number of bits that stay free above the amax, in [-64, 64]
+  /// Records Inf and NaN, as TransformerEngine does. Then one Inf keeps the scale from changing for `history` steps.
+  bool record_nonfinite = false;
+  static constexpr bool is_current = false;
+  struct State {
+    float scale = 1.0F;
+    std::vector<float> history{};  ///< the amaxes that were recorded, the oldest first
+  };
+  [[nodiscard]] State start() const { return {}; }
+  void check() const {
+    detail::check_in("history", history, 1, 1 << 20, "in [1, 2^20]");
+    detail::check_in("margin", margin, -64, 64);
+  }
+
+  /// Records the amax of a step and computes the next scale. An amax of 0 changes nothing, nor does one that is not recorded.
+  void update(State& state, const float& step_amax, const float& fp8_max) const {
+    std::uint32_t bits = detail::magnitude_bits(step_amax);
+    if (bits == 0 || (bits >= binary32::infinity_bits && !record_nonfinite)) return;
+    if (state.history.size() == static_cast<std::size_t>(history)) state.history.erase(state.history.begin());
+    state.history.push_back(step_amax);
+    if (amax == Amax::max) bits = detail::largest_of(state.history);
+    if (bits == 0 || bits >= binary32::infinity_bits) return;
+    const double dividend = fp8_max * detail::power_of_two(-margin);
+    state.scale = detail::saturated_float(detail::quotient_bits(dividend, detail::widened(bits)));
+  }
+
+  /// For elements that grow by `ratio`, positive and finite, with the loss scale. Multiplies the recorded amaxes by it and
+  /// divides the scale by it. What was finite stays finite, and the scale does not become 0.
+  void rescale(State& state, const double& ratio) const {
+    for (float& amax_then : state.history) {
+      const std::uint32_t bits = detail::nearest_float_bits(detail::widened(detail::magnitude_bits(amax_then)) * ratio);
+      if (detail::magnitude_bits(amax_then) < binary32::infinity_bits) amax_then = detail::saturated_float(bits);
+    }
+    const std::uint32_t bits = detail::quotient_bits(detail::widened(detail::magnitude_bits(state.scale)), ratio);
+    state.scale = detail::saturated_float(std::max(bits, 1U << binary32::mantissa_bits));
+  }
+
+  /// The recorded amaxes, the oldest first, for a checkpoint.
+  [[nodiscard]] static std::vector<double> recorded(const State& state) {
+    std::vector<double> amaxes;
+    for (const float& recorded : state.history) amaxes.push_back(detail::widened(detail::magnitude_bits(recorded)));
+    return amaxes;
+  }
+  /// The state with this scale and these recorded amaxes. Keeps the newest if there are more than `history`.
+  [[nodiscard]] State restored(float scale, const std::vector<double>& amaxes) const {
+    State state{scale};
+    for (std::size_t i = amaxes.size() - std::min(amaxes.size(), static_cast<std::size_t>(history)); i < amaxes.size(); ++i) {
+      state.history.push_back(detail::bit_cast<float>(detail::nearest_float_bits(amaxes[i])));
+    }
+    return state;
+  }
+};
+
+/// TransformerEngine's current scaling: (largest fp8 number) / amax, at most the largest float; 1 for an amax of 0, Inf or NaN.
+struct CurrentScaling {
+  float epsilon = 0.0F;       ///< the least amax, finite and at least 0: a smaller one counts as this
+  bool power_of_two = false;  ///< rounds the scale down to a power of two
+  static constexpr bool is_current = true;
+  struct State {
+    float scale = 1.0F;
+  };
+  [[nodiscard]] State start() const { return {}; }
+  void check() const { detail::check_in("epsilon", epsilon, 0.0F, std::numeric_limits<float>::max(), "finite and at least 0"); }
+  void update(State& state, const float& amax, const float& fp8_max) const {
+    const std::uint32_t bits = std::max(detail::magnitude_bits(amax), detail::magnitude_bits(epsilon));
+    const bool is_usable = bits != 0 && bits < binary32::infinity_bits;
+    state.scale = is_usable ? detail::saturated_float(detail::quotient_bits(fp8_max, detail::widened(bits))) : 1.0F;
+    if (power_of_two) state.scale = detail::bit_cast<float>(detail::magnitude_bits(state.scale) & ~binary32::mantissa_mask);
+  }
+};
+
+/// The rule of torchao's main branch: (largest fp8 number) / max(amax, 1e-12), in double; 0 for an amax of Inf, NaN for NaN.
+struct TorchaoScaling {
+  bool power_of_two = false;  ///< rounds the scale down to a power of two
+  static constexpr bool is_current = true;
+  using State = CurrentScaling::State;
+  [[nodiscard]] State start() const { return {}; }
+  void check() const {}
+  void update(State& state, const float& amax, const float& fp8_max) const {
+    constexpr auto least = static_cast<double>(1e-12L);  // with L, because -fsingle-precision-constant makes 1e-12 a float
+    const std::uint32_t amax_bits = detail::magnitude_bits(amax);
+    const double divisor = std::max(detail::widened(std::min(amax_bits, binary32::largest_finite_bits)), least);
+    std::uint32_t bits = detail::quotient_bits(fp8_max, divisor);
+    if (power_of_two) bits &= ~binary32::mantissa_mask;
+    if (amax_bits >= binary32::infinity_bits) bits = amax_bits == binary32::infinity_bits ? 0 : binary32::quiet_nan_bits;
+    state.scale = detail::bit_cast<float>(bits);
+  }
+};
+
+HEADROOM_DETAIL_END_NAMESPACE
