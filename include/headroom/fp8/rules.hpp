@@ -137,9 +137,8 @@ struct TorchaoScaling {
   [[nodiscard]] State start() const { return {}; }
   void check() const {}
   void update(State& state, const float& amax, const float& fp8_max) const {
-    constexpr auto least = static_cast<double>(1e-12L);  // with L, because -fsingle-precision-constant makes 1e-12 a float
     const std::uint32_t amax_bits = detail::magnitude_bits(amax);
-    const double divisor = std::max(detail::widened(std::min(amax_bits, binary32::largest_finite_bits)), least);
+    const double divisor = std::max(detail::widened(std::min(amax_bits, binary32::largest_finite_bits)), 1e-12);
     std::uint32_t bits = detail::quotient_bits(fp8_max, divisor);
     if (power_of_two) bits &= ~binary32::mantissa_mask;
     if (amax_bits >= binary32::infinity_bits) bits = amax_bits == binary32::infinity_bits ? 0 : binary32::quiet_nan_bits;
