@@ -106,6 +106,28 @@ TEST_CASE("all ranks get the same sums") {
   }
 }
 
+TEST_CASE("the largest of each amax over all ranks") {
+  for (const int size : {1, 2, 4}) {
+    CAPTURE(size);
+    CHECK(failed_ranks(size, [&](const Group& group, int rank) {
+            C10dReducer reducer(group);
+            for (const std::size_t count : {0, 1, 1000}) {
+              std::vector<float> largest(count);
+              for (std::size_t i = 0; i < count; ++i) {  // on one rank Inf, on the others a subnormal number
+                const bool is_largest = static_cast<int>(i) % size == rank;
+                largest[i] =
+                    i % 3 == 0 && is_largest ? support::infinity() : static_cast<float>(i + (is_largest ? 1 : 0)) * 0x1p-149F;
+              }
+              reducer(largest);
+              for (std::size_t i = 0; i < count; ++i) {
+                require(largest[i] == (i % 3 == 0 ? support::infinity() : static_cast<float>(i + 1) * 0x1p-149F),
+                        "the largest");
+              }
+            }
+          }) == 0);
+  }
+}
+
 TEST_CASE("if a rank's digest differs, all ranks throw an error that names the rank") {
   CHECK(failed_ranks(3, [](const Group& group, int rank) {
           C10dReducer reducer(group), other_replicas(group, rank == 2 ? 3 : 1);

@@ -128,6 +128,29 @@ TEST_CASE("all ranks get the same sums, from one all-reduce of 32 bytes") {
   }
 }
 
+TEST_CASE("the largest of each amax over all ranks, from one all-reduce") {
+  std::mt19937 random(support::seed);
+  MpiReducer reducer((world(), MPI_COMM_WORLD));
+  constexpr std::uint32_t infinity = headroom::binary32::infinity_bits;
+  for (const std::size_t count : {0, 1, 7, 1000}) {
+    std::vector<std::uint32_t> expected(count, 0), own;
+    for (int rank = 0; rank < world().size; ++rank) {
+      std::vector<std::uint32_t> there(count);  // a third is 0, Inf or subnormal
+      for (std::uint32_t& bits : there) {
+        bits = static_cast<std::uint32_t>(random() % (infinity + 1ULL));
+        if (random() % 3 == 0) bits = random() % 2 == 0 ? bits % 5 : bits % 2 * infinity;
+      }
+      for (std::size_t i = 0; i < count; ++i) expected[i] = std::max(expected[i], there[i]);
+      if (rank == world().rank) own = there;
+    }
+    auto largest = support::values_with<float>(own);
+    wire = {};
+    reducer(largest);
+    CHECK(bits_of(largest) == expected);
+    CHECK((wire.reductions == 1 && wire.bytes == static_cast<int>(4 * count)));
+  }
+}
+
 TEST_CASE("replicas divide the number of ranks") {
   for (const int replicas : {0, -1, world().size + 1}) {
     const std::string expected = "replicas is " + std::to_string(replicas);
@@ -194,6 +217,8 @@ TEST_CASE("an error that MPI returns is thrown") {
   MpiReducer reducer((world(), MPI_COMM_WORLD));
   wire.breaks = true;
   CHECK(reduction_error_of([&] { (void)reducer(GradientSums()); }) == "headroom: MPI_Allreduce failed");
+  std::vector<float> amaxes{1.0F};
+  CHECK(reduction_error_of([&] { reducer(amaxes); }) == "headroom: MPI_Allreduce failed");
   wire.breaks = false;
 }
 

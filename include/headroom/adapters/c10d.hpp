@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/detail/error.hpp>
+#include <headroom/dtype/span.hpp>
 #include <headroom/training/reducer.hpp>
 
 #include <ATen/ATen.h>
@@ -17,6 +18,8 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 ///
 ///     scaler.set_reducer(headroom::C10dReducer(group));  // a c10::intrusive_ptr<c10d::ProcessGroup>
 ///     report = headroom::all_reduce(report, reducer, loss_scale);  // with a policy instead
+///
+/// For TensorScales it is one all-gather of 4 bytes for each tensor.
 ///
 /// All ranks get the same result. They must make the same calls in the same order, including all other calls on the group. Give
 /// each AsyncGradScaler its own group. If a rank ends, the others get an exception of c10d. With Gloo they may get the signal
@@ -55,6 +58,16 @@ class C10dReducer {
     }
     if (!all.agree()) detail::throw_out_of_step(digests);
     return all.sums(replicas_);
+  }
+  /// Replaces each number by the largest of all ranks. The numbers are at least 0, and not NaN. All ranks must have equally
+  /// many.
+  void operator()(span<float> largest) {
+    if (largest.empty()) return;
+    at::Tensor all =
+        at::empty({static_cast<std::int64_t>(largest.size())}, at::kInt);  // the bits, which order like the numbers
+    std::memcpy(all.data_ptr(), largest.data(), largest.size() * sizeof(float));
+    for (const at::Tensor& sent : all_gather_(all.to(device_))) all = at::maximum(all, sent.to(at::kCPU));
+    std::memcpy(largest.data(), all.data_ptr(), largest.size() * sizeof(float));
   }
 
  private:

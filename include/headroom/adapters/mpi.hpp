@@ -1,5 +1,6 @@
 #pragma once
 
+#include <headroom/dtype/span.hpp>
 #include <headroom/training/reducer.hpp>
 
 #define OMPI_SKIP_MPICXX 1   // leaves out the C++ bindings, which MPI 3 removed and
@@ -50,6 +51,8 @@ struct Group {
 ///     scaler.set_reducer(headroom::MpiReducer(MPI_COMM_WORLD));  // each rank has a part of the gradients
 ///     report = headroom::all_reduce(report, reducer, loss_scale);  // with a policy instead
 ///
+/// For TensorScales it is one MPI_Allreduce of 4 bytes for each tensor.
+///
 /// All ranks must make the same calls in the same order. `finite` and `max_abs` are equal on all. The sum of squares is equal
 /// if MPI adds in the same order on all ranks, which its standard recommends. A rank that cannot go on must call MPI_Abort, or
 /// the others wait for it. Give each AsyncGradScaler its own reducer, and initialise MPI with MPI_THREAD_MULTIPLE.
@@ -74,6 +77,15 @@ class MpiReducer {
       detail::throw_out_of_step(digests);
     }
     return all.sums(group_->replicas);
+  }
+  /// Replaces each number by the largest of all ranks. The numbers are at least 0, and not NaN. All ranks must have equally
+  /// many.
+  void operator()(span<float> largest) {
+    // The bits, which order like the numbers. A comparison of floats may flush subnormals.
+    if (MPI_Allreduce(MPI_IN_PLACE, largest.data(), static_cast<int>(largest.size()), MPI_INT32_T, MPI_MAX, group_->comm) !=
+        MPI_SUCCESS) {
+      detail::throw_reduction_error("MPI_Allreduce failed");
+    }
   }
 
  private:
