@@ -59,12 +59,11 @@ class C10dReducer {
     if (!all.agree()) detail::throw_out_of_step(digests);
     return all.sums(replicas_);
   }
-  /// Replaces each number by the largest of all ranks. The numbers are at least 0, and not NaN. All ranks must have equally
-  /// many.
+  /// Replaces each number by the largest of all ranks. It is at least 0, and not NaN. All ranks pass equally many numbers.
   void operator()(span<float> largest) {
     if (largest.empty()) return;
-    at::Tensor all =
-        at::empty({static_cast<std::int64_t>(largest.size())}, at::kInt);  // the bits, which order like the numbers
+    const auto size = static_cast<std::int64_t>(largest.size());
+    at::Tensor all = at::empty({size}, at::kInt);  // for the bits, which order like the numbers
     std::memcpy(all.data_ptr(), largest.data(), largest.size() * sizeof(float));
     for (const at::Tensor& sent : all_gather_(all.to(device_))) all = at::maximum(all, sent.to(at::kCPU));
     std::memcpy(largest.data(), all.data_ptr(), largest.size() * sizeof(float));

@@ -78,8 +78,7 @@ class MpiReducer {
     }
     return all.sums(group_->replicas);
   }
-  /// Replaces each number by the largest of all ranks. The numbers are at least 0, and not NaN. All ranks must have equally
-  /// many.
+  /// Replaces each number by the largest of all ranks. It is at least 0, and not NaN. All ranks pass equally many numbers.
   void operator()(span<float> largest) {
     // The bits, which order like the numbers. A comparison of floats may flush subnormals.
     if (MPI_Allreduce(MPI_IN_PLACE, largest.data(), static_cast<int>(largest.size()), MPI_INT32_T, MPI_MAX, group_->comm) !=
