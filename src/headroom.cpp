@@ -11,12 +11,9 @@ namespace {
 
 using namespace headroom::detail;
 
-/// Whether an op only reads. Then it has one format.
-constexpr bool reads(Op op) { return op == Op::max_abs || op == Op::measure; }
-
 template <Op op, class In, class Out>
 constexpr void add(CompiledKernels& all) {
-  if constexpr (is_compiled<In, Out> && (!reads(op) || std::is_same_v<In, Out>)) {
+  if constexpr (is_compiled<In, Out> && is_op_for<op, In, Out>()) {
     for (int isa = 0; isa < isa_count; ++isa) {
       all.kernels[static_cast<int>(op)][compiled_place<In>][compiled_place<Out>][isa] = kernels<op, In, Out>[isa];
     }

@@ -32,9 +32,17 @@ enum class Op : int {
   add_scaled,    ///< destination += source * factor; magnitudes are those of the addends
   add_unscaled,  ///< destination += source / factor; magnitudes are those of the addends
   max_abs,       ///< only reads; finds the largest magnitude
-  measure        ///< only reads; finds the largest magnitude and the sum of squares
+  measure,       ///< only reads; finds the largest magnitude and the sum of squares
+  quantize,      ///< destination = source * factor in an 8-bit format, saturated; magnitudes are those of the source
+  // For blocks of 32 elements with a scale byte (E8M0) each. Pieces come in pairs: the elements, then the scales, of which the
+  // second writes the destination, and the last reads the source.
+  mx_quantize,   ///< `factor` is an MxScale; magnitudes are those of the source, or Inf if a block becomes NaN
+  mx_dequantize  ///< destination = source * scale; leaves Found as it is
 };
-inline constexpr int op_count = static_cast<int>(Op::measure) + 1;
+inline constexpr int op_count = static_cast<int>(Op::mx_dequantize) + 1;
+
+/// How the scale of an MX block follows from its largest magnitude: see headroom::MxScale.
+enum class MxScale : int { floor, rceil, ceil, even };
 
 /// Processes [first, last) and adds to `found`. If `streaming`, scale, unscale and cast store large pieces past the caches.
 using Kernel = void (*)(const Piece* first, const Piece* last, double factor, bool streaming, Found& found);

@@ -10,7 +10,7 @@
 
 template <Op op, class Compute>
 inline Compute applied(Compute value, Compute factor) noexcept {
-  if constexpr (op == Op::scale || op == Op::add_scaled) {
+  if constexpr (op == Op::scale || op == Op::add_scaled || op == Op::quantize) {
     return multiplied(value, factor);
   } else if constexpr (op == Op::unscale || op == Op::add_unscaled) {
     return divided(value, factor);
@@ -22,7 +22,17 @@ template <Op op>
 inline constexpr bool adds = op == Op::add_scaled || op == Op::add_unscaled;
 /// The format of the magnitudes that an op reports.
 template <Op op, class In, class Out>
-using reported_format = std::conditional_t<adds<op>, compute_format<compute_for<In, Out>>, Out>;
+using reported_format =
+    std::conditional_t<adds<op>, compute_format<compute_for<In, Out>>, std::conditional_t<op == Op::quantize, In, Out>>;
+/// The type of a register with the largest of these magnitudes.
+template <Op op, class In, class Out, class Compute>
+constexpr auto no_magnitudes() noexcept {
+  if constexpr (op == Op::quantize) {
+    return decltype(load<lanes_of<compute_for<In, Out>>>(In{}, nullptr)){};
+  } else {
+    return decltype(narrow(reported_format<op, In, Out>{}, Compute{})){};
+  }
+}
 /// The register type of loops over whole registers. Ops that add never use a pair.
 template <Op op, class In, class Out>
 using loop_register = std::conditional_t<adds<op>, compute_for<In, Out>, wide_compute_for<In, Out>>;
@@ -49,7 +59,7 @@ inline void store_up_to(unsigned char* destination, Bits bits, std::size_t n) no
 
 /// Processes `n` elements of a piece, from element `first` on, in one register. Updates `largest` with their magnitudes.
 template <Op op, class In, class Out, Stored stored, class Compute, class Bits>
-inline void transform_register(const Piece& piece, std::size_t first, std::size_t n, Compute factor, Bits& largest) noexcept {
+[[gnu::always_inline]] inline void transform_register(const Piece& piece, std::size_t first, std::size_t n, Compute factor, Bits& largest) noexcept {
   constexpr std::size_t width = lanes_of<Compute>;
   constexpr bool whole = stored != Stored::in_part;
   const unsigned char* const source = element_at<In>(piece.source, first);
@@ -57,14 +67,19 @@ inline void transform_register(const Piece& piece, std::size_t first, std::size_
   const auto elements = load_up_to<width, whole>(In{}, source, n);
   if constexpr (op == Op::cast && std::is_same_v<In, Out>) return store_up_to<stored>(destination, elements, n);
   const Compute value = applied<op>(widen<Compute>(In{}, elements), factor);
-  const auto bits = narrow(reported_format<op, In, Out>{}, value);
   if constexpr (adds<op>) {
     const Compute before = widen<Compute>(Out{}, load_up_to<width, whole>(Out{}, destination, n));
     store_up_to<stored>(destination, narrow(Out{}, plus(before, value)), n);
+    largest = max_of_abs(reported_format<op, In, Out>{}, largest, narrow(reported_format<op, In, Out>{}, value));
   } else {
+    const auto bits = narrow(stored_format<op, Out>{}, value);
     store_up_to<stored>(destination, bits, n);
+    if constexpr (op == Op::quantize) {
+      largest = max_of_abs(In{}, largest, elements);
+    } else if constexpr (op != Op::cast) {  // a cast reports none
+      largest = max_of_abs(Out{}, largest, bits);
+    }
   }
-  if constexpr (op != Op::cast) largest = max_of_abs(reported_format<op, In, Out>{}, largest, bits);  // a cast reports none
 }
 
 /// Processes as many whole blocks of registers as there are. With four maxima, no register waits for the one before.
@@ -76,12 +91,16 @@ inline void transform_blocks(Piece& rest, Compute factor, Bits (&largest)[4], st
     (transform_register<op, In, Out, stored>(rest, Register * width, width, factor, largest[Register % 4]), ...);
   }
 }
-/// A block has four registers, or two pairs. With AVX2 and ordinary stores it has eight registers: at one of four alignments of
-/// its code, a loop of four is a fifth slower.
+/// A block has four registers, two pairs or two quads. With AVX2 and ordinary stores it has eight registers: at one of four
+/// alignments of its code, a loop of four is a fifth slower.
+template <class In, class Out, Stored stored, class Compute>
+constexpr std::size_t registers_per_block() noexcept {
+  constexpr bool is_single = sizeof(Compute) == sizeof(compute_for<In, Out>);
+  return !is_single ? (is_fp8<Out> ? 1 : 2) : lanes_of<Compute> == 8 && stored == Stored::whole ? 8 : 4;
+}
 template <Op op, class In, class Out, Stored stored, class Compute, class Bits>
 inline void transform_blocks(Piece& rest, Compute factor, Bits (&largest)[4]) noexcept {
-  constexpr bool is_pair = sizeof(Compute) > sizeof(compute_for<In, Out>);
-  constexpr std::size_t registers = is_pair ? 2 : lanes_of<Compute> == 8 && stored == Stored::whole ? 8 : 4;
+  constexpr std::size_t registers = registers_per_block<In, Out, stored, Compute>();
   transform_blocks<op, In, Out, stored>(rest, factor, largest, std::make_index_sequence<registers>{});
 }
 
@@ -89,10 +108,10 @@ inline void transform_blocks(Piece& rest, Compute factor, Bits (&largest)[4]) no
 template <Op op, class In, class Out>
 void transform_past_caches(const Piece* piece, const Piece*, double factor, bool, Found& found) noexcept {
   using Wide = loop_register<op, In, Out>;
-  decltype(narrow(Out{}, Wide{})) largest[4] = {};
+  decltype(no_magnitudes<op, In, Out, Wide>()) largest[4] = {};
   Piece rest = *piece;
   transform_blocks<op, In, Out, Stored::past_caches>(rest, broadcast<Wide>(factor), largest);
-  add_largest<Out>(found, largest_lane(larger(larger(largest[0], largest[1]), larger(largest[2], largest[3]))));
+  add_largest<reported_format<op, In, Out>>(found, largest_lane(larger(larger(largest[0], largest[1]), larger(largest[2], largest[3]))));
 }
 
 template <Op op, class In, class Out>
@@ -103,8 +122,10 @@ void transform(const Piece* piece, const Piece* last, double factor, bool stream
   constexpr std::size_t width = lanes_of<Compute>;
   if constexpr (has_streaming_stores && !adds<op>) {
     if (streaming) {
+      constexpr std::size_t block = registers_per_block<In, Out, Stored::past_caches, Wide>() * lanes_of<Wide>;
+      constexpr std::size_t aligned = is_fp8<Out> ? lanes_of<Wide> : width;
       static constexpr Streaming kernels{
-          &transform<op, In, Out>, &transform_past_caches<op, In, Out>, bytes_each<In>, bytes_each<Out>, width, 4 * width};
+          &transform<op, In, Out>, &transform_past_caches<op, In, Out>, bytes_each<In>, bytes_each<Out>, aligned, block};
       kernels.run(piece, last, factor, found);
       return finish_streaming();
     }
@@ -114,8 +135,8 @@ void transform(const Piece* piece, const Piece* last, double factor, bool stream
   constexpr bool goes_in_blocks = width > 1 && !(divides && std::is_same_v<Compute, Wide>);
   const Compute lanes = broadcast<Compute>(factor);
   const Wide wide_lanes = broadcast<Wide>(factor);
-  decltype(narrow(Format{}, Compute{})) largest{};
-  decltype(narrow(Format{}, Wide{})) of_blocks[4] = {};
+  auto largest = no_magnitudes<op, In, Out, Compute>();
+  decltype(no_magnitudes<op, In, Out, Wide>()) of_blocks[4] = {};
   Piece rest{};
   while (rest.size > 0 || piece != last) {
     std::size_t n = rest.size;  // the end of a piece, after its whole registers
@@ -171,6 +192,7 @@ void max_abs(const Piece* piece, const Piece* last, double, bool, Found& found) 
 }
 
 #include <headroom/kernel/measure.inl>
+#include <headroom/kernel/mx.inl>
 
 // ---- what kernel/table.hpp chooses from ----
 
@@ -180,6 +202,10 @@ constexpr Kernel find_kernel() noexcept {
     return &max_abs<In>;
   } else if constexpr (op == Op::measure) {
     return &measure<In>;
+  } else if constexpr (op == Op::mx_quantize) {
+    return &mx_quantize<In, Out>;
+  } else if constexpr (op == Op::mx_dequantize) {
+    return &mx_dequantize<In, Out>;
   } else {
     return &transform<op, In, Out>;
   }

@@ -20,8 +20,7 @@ template <Isa isa>
 struct IsaKernels : IsaKernels<Isa::scalar> {};
 
 template <Isa isa, Op op, class In, class Out>
-inline constexpr Kernel kernel_on =
-    IsaKernels<has_registers<In> && has_registers<Out> ? isa : Isa::scalar>::template kernel<op, In, Out>;
+inline constexpr Kernel kernel_on = IsaKernels<has_simd<op, In, Out>() ? isa : Isa::scalar>::template kernel<op, In, Out>;
 /// In the order of Isa.
 template <Op op, class In, class Out>
 inline constexpr Kernel kernels_by_isa[isa_count] = {kernel_on<Isa::scalar, op, In, Out>, kernel_on<Isa::avx2, op, In, Out>,

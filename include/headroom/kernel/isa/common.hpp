@@ -1,6 +1,7 @@
 #pragma once
 
 #include <headroom/detail/bits.hpp>
+#include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/format.hpp>
 #include <headroom/kernel/boundary.hpp>
 #include <headroom/kernel/isa.hpp>
@@ -48,6 +49,7 @@ namespace detail {
 
 using boundary_v2::Found;
 using boundary_v2::Kernel;
+using boundary_v2::MxScale;
 using boundary_v2::Op;
 using boundary_v2::Piece;
 
@@ -96,6 +98,8 @@ inline void finish_streaming() noexcept {}
 
 template <class Format>
 inline constexpr std::size_t bytes_each = sizeof(typename Format::bits_type);
+/// The elements of a block of the OCP Microscaling (MX) specification, which have one scale.
+inline constexpr std::size_t mx_block = 32;
 
 template <class Format>
 inline const unsigned char* element_at(const void* first, std::size_t i) noexcept {
@@ -140,10 +144,33 @@ inline void add_largest(Found& found, typename Format::bits_type magnitude) noex
 template <Isa isa>
 struct IsaKernels;
 
-/// Whether the format has SIMD kernels. 8-bit formats, cbfloat16, double and user-defined formats use the scalar kernels.
+/// Whether the format has SIMD kernels. cbfloat16, double and user-defined formats use the scalar kernels.
 template <class Format>
 inline constexpr bool has_registers =
     std::is_same_v<Format, binary16> || std::is_same_v<Format, brain16> || std::is_same_v<Format, binary32>;
+/// Whether the format has eight bits, and SIMD kernels that read it or write it with saturation.
+template <class Format>
+inline constexpr bool is_fp8 = std::is_base_of_v<e4m3, Format> || std::is_base_of_v<e5m2, Format>;
+
+/// Whether an op is meant for these formats.
+template <Op op, class In, class Out>
+constexpr bool is_op_for() {
+  if constexpr (op == Op::max_abs || op == Op::measure) {
+    return std::is_same_v<In, Out>;
+  } else {
+    return (is_fp8<Out> || (op != Op::quantize && op != Op::mx_quantize)) && (is_fp8<In> || op != Op::mx_dequantize);
+  }
+}
+/// The format in which an op stores its results.
+template <Op op, class Out>
+using stored_format = std::conditional_t<op == Op::quantize || op == Op::mx_quantize, saturating<Out>, Out>;
+/// Whether an op has SIMD kernels for these formats.
+template <Op op, class In, class Out>
+constexpr bool has_simd() {
+  constexpr bool stores_fp8 = is_fp8<Out> && stored_format<op, Out>::overflow_bits == Out::largest_finite_bits;
+  constexpr bool reads_fp8 = is_fp8<In> && op != Op::max_abs && op != Op::measure;
+  return (has_registers<In> || reads_fp8) && (has_registers<Out> || stores_fp8);
+}
 
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE

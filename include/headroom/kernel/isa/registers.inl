@@ -12,6 +12,9 @@ typedef std::uint32_t u32_lanes __attribute__((vector_size(vector_bytes)));
 typedef std::int32_t i32_lanes __attribute__((vector_size(vector_bytes)));
 typedef std::uint16_t u16_lanes __attribute__((vector_size(vector_bytes)));
 typedef std::int16_t i16_lanes __attribute__((vector_size(vector_bytes)));
+typedef std::uint8_t u8_lanes __attribute__((vector_size(vector_bytes)));
+typedef std::uint8_t u8_quarter_lanes __attribute__((vector_size(vector_bytes / 4)));
+typedef std::int8_t i8_quarter_lanes __attribute__((vector_size(vector_bytes / 4)));
 typedef std::uint16_t u16_half_lanes __attribute__((vector_size(vector_bytes / 2)));
 typedef std::int16_t i16_half_lanes __attribute__((vector_size(vector_bytes / 2)));
 
@@ -28,6 +31,12 @@ struct u16s {
 struct u16_half {
   u16_half_lanes lanes;  // as many lanes as f32s
 };
+struct u8s {
+  u8_lanes lanes;
+};
+struct u8_quarter {
+  u8_quarter_lanes lanes;  // as many lanes as f32s
+};
 struct f64s {
   f64_lanes low, high;  // as many lanes as f32s
 };
@@ -42,11 +51,20 @@ struct f32_pair {
   f32s first, second;
 };
 
+/// Four registers, in the order of memory. Those of floats become one of an 8-bit format.
+template <class Register>
+struct quad {
+  Register a, b, c, d;
+};
+using f32_quad = quad<f32s>;
+
 template <class In, class Out>
 using compute_for = f32s;
 template <class In, class Out>
-using wide_compute_for = std::conditional_t<!std::is_same_v<Out, brain16> || std::is_same_v<In, binary16>, f32s,
-                                            f32_pair<std::is_same_v<In, brain16> ? Order::even_odd : Order::of_memory>>;
+using wide_compute_for = std::conditional_t<
+    is_fp8<Out>, f32_quad,
+    std::conditional_t<!std::is_same_v<Out, brain16> || std::is_same_v<In, binary16> || is_fp8<In>, f32s,
+                       f32_pair<std::is_same_v<In, brain16> ? Order::even_odd : Order::of_memory>>>;
 template <class Compute>
 using compute_format = binary32;
 template <class Compute>
@@ -65,7 +83,14 @@ inline Lanes loaded(const unsigned char* source) noexcept {
 }
 template <std::size_t Lanes, class Format>
 inline auto load(Format, const unsigned char* source) noexcept {
-  if constexpr (std::is_same_v<Format, binary32> && Lanes == lanes_of<f32s>) {
+  if constexpr (Lanes == lanes_of<f32_quad>) {
+    constexpr std::size_t width = lanes_of<f32s>, step = width * bytes_each<Format>;
+    using Register = decltype(load<width>(Format{}, source));
+    return quad<Register>{load<width>(Format{}, source), load<width>(Format{}, source + step),
+                          load<width>(Format{}, source + 2 * step), load<width>(Format{}, source + 3 * step)};
+  } else if constexpr (is_fp8<Format>) {
+    return u8_quarter{loaded<u8_quarter_lanes>(source)};
+  } else if constexpr (std::is_same_v<Format, binary32> && Lanes == lanes_of<f32s>) {
     return u32s{loaded<u32_lanes>(source)};
   } else if constexpr (std::is_same_v<Format, binary32>) {
     return u32_pair{{loaded<u32_lanes>(source)}, {loaded<u32_lanes>(source + vector_bytes)}};
@@ -85,6 +110,10 @@ inline void store(unsigned char* destination, Bits bits) noexcept {
 template <class Compute>
 inline f32s widen(binary32, u32s bits) noexcept {
   return {(f32_lanes)bits.lanes};
+}
+template <class Compute, class Format, class Bits>
+inline f32_quad widen(Format format, quad<Bits> bits) noexcept {
+  return {widen<f32s>(format, bits.a), widen<f32s>(format, bits.b), widen<f32s>(format, bits.c), widen<f32s>(format, bits.d)};
 }
 inline u32s narrow(binary32, f32s value) noexcept { return {hidden((u32_lanes)value.lanes)}; }
 
@@ -139,6 +168,8 @@ inline Compute broadcast(double factor) noexcept {
   const f32s all = {(f32_lanes)(u32_lanes{} + bit_cast<std::uint32_t>(static_cast<float>(factor)))};
   if constexpr (std::is_same_v<Compute, f32s>) {
     return all;
+  } else if constexpr (std::is_same_v<Compute, f32_quad>) {
+    return {all, all, all, all};
   } else {
     return {all, all};
   }
@@ -152,6 +183,10 @@ inline f32_pair<order> multiplied(f32_pair<order> value, f32_pair<order> factor)
 template <Order order>
 inline f32_pair<order> divided(f32_pair<order> value, f32_pair<order> divisor) noexcept {
   return {divided(value.first, divisor.first), divided(value.second, divisor.second)};
+}
+inline f32_quad multiplied(f32_quad value, f32_quad factor) noexcept {
+  return {multiplied(value.a, factor.a), multiplied(value.b, factor.b), multiplied(value.c, factor.c),
+          multiplied(value.d, factor.d)};
 }
 inline f32s plus(f32s value, f32s product) noexcept { return {hidden(value.lanes + hidden(product.lanes))}; }
 template <Order order>
@@ -174,6 +209,80 @@ inline u16_half larger(u16_half a, u16_half b) noexcept {
 template <class Format, class Bits>
 inline Bits max_of_abs(Format, Bits largest, Bits bits) noexcept {
   return larger(largest, {bits.lanes & Format::abs_mask});
+}
+template <class Format, class Bits>
+inline Bits max_of_abs(Format format, Bits largest, quad<Bits> bits) noexcept {
+  const Bits first = max_of_abs(format, max_of_abs(format, largest, bits.a), bits.b), zero = {};
+  return larger(first, max_of_abs(format, max_of_abs(format, zero, bits.c), bits.d));
+}
+
+// ---- 8-bit formats ----
+
+// Each SIMD file defines these:
+template <class Compute>
+inline f32s widen(binary16, u16_half bits) noexcept;
+inline u16_half_lanes sign_extended(u8_quarter bytes) noexcept;
+/// The lowest bytes of all lanes; bytes with the signs of all lanes; both in the same order, which in_order makes that of memory.
+inline u8_lanes low_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept;
+inline u8_lanes sign_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept;
+inline u8_lanes in_order(u8_lanes bytes) noexcept;
+
+/// fp16 has all numbers of e5m2, with the same exponents, and those of e4m3, 2^8 times smaller.
+template <class Compute, class Format>
+inline std::enable_if_t<is_fp8<Format>, f32s> widen(Format, u8_quarter bits) noexcept {
+  const u16_half_lanes bytes = sign_extended(bits);
+  if constexpr (Format::mantissa_bits == e5m2::mantissa_bits) {
+    return widen<f32s>(binary16{}, u16_half{bytes << 8});
+  } else {
+    const u16_half_lanes shifted = bytes << 7;                              // the sign twice, exponent, mantissa, seven zeros
+    const u16_half_lanes nans = ((shifted & 0x3f80) + 0x0080) & 0x4000;     // the carry of 0x7f makes exponent 31
+    return {hidden(widen<f32s>(binary16{}, u16_half{(shifted & 0xbf80) | nans}).lanes * 256.0F)};
+  }
+}
+/// In the low byte of each lane, the code of the number's magnitude plus `code_offset`. NaN saturates like Inf. The sum with
+/// 2^(exponent + 23 - mantissa bits) rounds to the digits of the format, nearest-even; `exponents` are those of the numbers, or
+/// the smallest one of normal numbers, so that subnormal numbers round like the others. The low bits of the sum are the rounded
+/// number in units of its last digit.
+template <class Format>
+inline constexpr int smallest_exponent_field = binary32::bias + 1 - Format::bias;
+template <class Format>
+inline constexpr auto code_offset = static_cast<std::uint8_t>(smallest_exponent_field<Format> << Format::mantissa_bits);
+template <class Format>
+inline u32_lanes offset_codes(u32_lanes bits) noexcept {
+  constexpr int dropped = binary32::mantissa_bits - Format::mantissa_bits;
+  constexpr std::int32_t largest = convert_bits<Format, binary32>(Format::largest_finite_bits);
+  const i32_lanes largest_lanes = hidden(i32_lanes{} + largest);  // or g++ compares with another constant and blends
+  const auto magnitudes = (i32_lanes)(bits & binary32::abs_mask);
+  const i32_lanes limited = magnitudes < largest_lanes ? magnitudes : largest_lanes;
+  const i32_lanes exponents = larger_lanes(limited & binary32::infinity_bits,
+                                           i32_lanes{} + (smallest_exponent_field<Format> << binary32::mantissa_bits));
+  const i32_lanes unit = exponents + (dropped << binary32::mantissa_bits);
+  const auto rounded_bits = (u32_lanes)hidden((f32_lanes)limited + (f32_lanes)unit);
+  return rounded_bits + ((u32_lanes)exponents >> dropped);
+}
+inline u32_lanes nan_lanes(u32_lanes bits) noexcept {
+  return (u32_lanes)((i32_lanes)(bits & binary32::abs_mask) > (i32_lanes{} + binary32::infinity_bits));
+}
+template <class Format>
+[[gnu::always_inline]] inline u8s narrow(saturating<Format>, f32_quad value) noexcept {
+  const u32_lanes a = narrow(binary32{}, value.a).lanes, b = narrow(binary32{}, value.b).lanes;
+  const u32_lanes c = narrow(binary32{}, value.c).lanes, d = narrow(binary32{}, value.d).lanes;
+  const u8_lanes codes = low_bytes(offset_codes<Format>(a), offset_codes<Format>(b), offset_codes<Format>(c),
+                                   offset_codes<Format>(d)) - code_offset<Format>;
+  const u8_lanes signs = sign_bytes(a, b, c, d) & Format::sign_mask;
+  u8_lanes result = codes | signs;
+  if (__builtin_expect(any_nan(a, b) || any_nan(c, d), 0)) {
+    const u8_lanes nans = low_bytes(nan_lanes(a), nan_lanes(b), nan_lanes(c), nan_lanes(d));
+    result = (result & ~nans) | (nans & Format::quiet_nan_bits) | signs;
+  }
+  return {in_order(result)};
+}
+template <class Format>
+inline u8_quarter narrow(saturating<Format> format, f32s value) noexcept {
+  const u8s bytes = narrow(format, f32_quad{value, value, value, value});
+  u8_quarter result;
+  std::memcpy(&result, &bytes, sizeof result);
+  return result;
 }
 
 // ---- sums of squares ----

@@ -1,0 +1,166 @@
+// The kernels for blocks of 32 elements with one scale each: the MX formats of the OCP Microscaling specification, version 1.0.
+// kernels.inl includes this file, so there is no include guard here, no intrinsic and no macro.
+//
+// The scale 2^(byte - 127) is a float for every byte except 255, which is NaN. Pieces come in pairs: see Op. Four blocks are
+// processed at once, because their four scales take no longer than one.
+
+typedef std::uint32_t u32x4 __attribute__((vector_size(16)));
+typedef std::int32_t i32x4 __attribute__((vector_size(16)));
+typedef float f32x4 __attribute__((vector_size(16)));
+inline constexpr std::size_t mx_blocks = 4, mx_group = mx_blocks * mx_block;
+
+/// The quotients of the largest magnitudes and the largest number of the format, as floats. The CPU may flush subnormal floats,
+/// so small magnitudes are multiplied in double and rounded in integers.
+template <class Out>
+inline u32x4 mx_quotients(u32x4 largest) noexcept {
+  constexpr float max = bit_cast<float>(convert_bits<Out, binary32>(Out::largest_finite_bits)), reciprocal = 1.0F / max;
+  u32x4 quotients = (u32x4)hide_from_optimizer((f32x4)largest * reciprocal);
+  for (std::size_t i = 0; i < mx_blocks; ++i) {
+    if (__builtin_expect(largest[i] >= binary32::infinity_bits / 4, 1)) continue;
+    const auto exact = bit_cast<double>(convert_bits<binary32, binary64>(largest[i])) * static_cast<double>(reciprocal);
+    quotients[i] = convert_bits<binary64, binary32>(bit_cast<std::uint64_t>(hide_from_optimizer(exact)));
+  }
+  return quotients;
+}
+/// The bytes of the scales of four blocks, from their largest magnitudes as floats; 255 for one that is Inf or NaN, or that
+/// becomes Inf when it is rounded. The rules are those of torchao: see MxScale.
+template <class Out>
+inline u32x4 mx_scale_bytes(u32x4 largest, MxScale rule) noexcept {
+  constexpr int emax = static_cast<int>(Out::largest_finite_bits >> Out::mantissa_bits) - Out::bias;
+  constexpr int mantissa_bits = binary32::mantissa_bits;
+  if (rule == MxScale::rceil) largest = mx_quotients<Out>(largest);
+  if (rule == MxScale::even) largest += 1U << (mantissa_bits - 1 - Out::mantissa_bits);
+  const u32x4 mantissas = largest & binary32::mantissa_mask;
+  i32x4 bytes = (i32x4)(largest >> mantissa_bits);
+  if (rule == MxScale::rceil) {
+    bytes -= (i32x4)(bytes == 0 ? mantissas > 0x400000 : mantissas != 0);  // comparisons are -1 or 0
+  } else {
+    if (rule == MxScale::ceil) bytes -= (i32x4)(mantissas != 0);
+    bytes -= emax;
+    bytes = bytes > 0 ? bytes : i32x4{};
+  }
+  return (u32x4)(largest >= binary32::infinity_bits ? i32x4{} + 255 : bytes);
+}
+
+template <class In, std::size_t... Register>
+inline auto largest_of_block(const unsigned char* source, std::index_sequence<Register...>) noexcept {
+  constexpr std::size_t width = read_lanes<In>;
+  decltype(load<width>(In{}, source)) largest{};
+  ((largest = max_of_abs(In{}, largest, load<width>(In{}, element_at<In>(source, Register * width)))), ...);
+  return largest;
+}
+template <class In, class Bits>
+inline u32x4 as_floats(Bits a, Bits b, Bits c, Bits d) noexcept {
+  if constexpr (std::is_same_v<In, binary32>) {
+    return bit_cast<u32x4>(largest_lanes(a, b, c, d));
+  } else {
+    u32x4 lanes{};
+    lanes[0] = convert_bits<In, binary32>(largest_lane(a));
+    lanes[1] = convert_bits<In, binary32>(largest_lane(b));
+    lanes[2] = convert_bits<In, binary32>(largest_lane(c));
+    lanes[3] = convert_bits<In, binary32>(largest_lane(d));
+    return lanes;
+  }
+}
+/// One factor for all elements of a register, or one for each half if it is longer than a block.
+template <class Wide>
+inline Wide mx_factors(const float* factors) noexcept {
+  if constexpr (lanes_of<Wide> <= mx_block) {
+    return broadcast<Wide>(static_cast<double>(factors[0]));
+  } else {
+    using Register = decltype(Wide::a);
+    const auto a = broadcast<Register>(static_cast<double>(factors[0]));
+    const auto b = broadcast<Register>(static_cast<double>(factors[1]));
+    return {a, a, b, b};
+  }
+}
+
+/// Processes four blocks. Returns whether one of them has become NaN.
+template <class In, class Out, Stored stored, class Bits>
+inline bool mx_quantize_group(const unsigned char* source, unsigned char* codes, unsigned char* scales, MxScale rule,
+                              Bits& largest) noexcept {
+  using Wide = wide_compute_for<In, Out>;
+  constexpr std::make_index_sequence<mx_block / read_lanes<In>> all{};
+  constexpr std::size_t width = lanes_of<Wide>;
+  const Bits a = largest_of_block<In>(source, all), b = largest_of_block<In>(element_at<In>(source, mx_block), all);
+  const Bits c = largest_of_block<In>(element_at<In>(source, 2 * mx_block), all);
+  const Bits d = largest_of_block<In>(element_at<In>(source, 3 * mx_block), all);
+  largest = larger(largest, larger(larger(a, b), larger(c, d)));
+  const u32x4 bytes = mx_scale_bytes<Out>(as_floats<In>(a, b, c, d), rule);
+  const u32x4 reciprocals = (254 - bytes) << binary32::mantissa_bits;  // of the scales; no byte is 254
+  const auto is_nan = (u32x4)(bytes == 255);
+  const auto factor_lanes = (f32x4)(reciprocals | (is_nan & binary32::quiet_nan_bits));
+  for (std::size_t i = 0; i < mx_blocks; ++i) scales[i] = static_cast<unsigned char>(bytes[i]);
+  float factors[mx_blocks];
+  std::memcpy(factors, &factor_lanes, sizeof factors);
+  for (std::size_t i = 0; i < mx_group; i += width) {
+    const auto elements = load<width>(In{}, element_at<In>(source, i));
+    const Wide value = multiplied(widen<Wide>(In{}, elements), mx_factors<Wide>(factors + i / mx_block));
+    store_up_to<stored>(codes + i, narrow(saturating<Out>{}, value), width);
+  }
+  return (is_nan[0] | is_nan[1] | is_nan[2] | is_nan[3]) != 0;
+}
+/// The first blocks of a piece, as many groups as there are.
+template <class In, class Out, Stored stored, class Bits>
+inline bool mx_quantize_groups(Piece& rest, unsigned char*& scales, MxScale rule, Bits& largest) noexcept {
+  bool any_nan_block = false;
+  for (; rest.size >= mx_group; rest = after<In, Out>(rest, mx_group), scales += mx_blocks) {
+    prefetch(element_at<In>(rest.source, 0), 2048);
+    any_nan_block |= mx_quantize_group<In, Out, stored>(element_at<In>(rest.source, 0), element_at<Out>(rest.destination, 0),
+                                                        scales, rule, largest);
+  }
+  return any_nan_block;
+}
+template <class In, class Out>
+void mx_quantize(const Piece* piece, const Piece* last, double rule_number, bool streaming, Found& found) noexcept {
+  const auto rule = static_cast<MxScale>(static_cast<int>(rule_number));
+  decltype(load<read_lanes<In>>(In{}, nullptr)) largest{};
+  bool any_nan_block = false;
+  for (; piece != last; piece += 2) {
+    auto* scales = static_cast<unsigned char*>(piece[1].destination);
+    Piece rest = piece[0];
+    if constexpr (has_streaming_stores) {
+      const auto address = reinterpret_cast<std::uintptr_t>(rest.destination);
+      if (streaming && address % lanes_of<wide_compute_for<In, Out>> == 0) {
+        any_nan_block |= mx_quantize_groups<In, Out, Stored::past_caches>(rest, scales, rule, largest);
+      }
+    }
+    any_nan_block |= mx_quantize_groups<In, Out, Stored::whole>(rest, scales, rule, largest);
+    if (rest.size == 0) continue;
+    alignas(cache_line) unsigned char padded[mx_group * bytes_each<In>] = {}, codes[mx_group], bytes[mx_blocks];
+    std::memcpy(padded, rest.source, rest.size * bytes_each<In>);
+    any_nan_block |= mx_quantize_group<In, Out, Stored::whole>(padded, codes, bytes, rule, largest);
+    std::memcpy(rest.destination, codes, rest.size);
+    std::memcpy(scales, bytes, (rest.size + mx_block - 1) / mx_block);
+  }
+  add_largest<In>(found, any_nan_block ? static_cast<typename In::bits_type>(In::largest_finite_bits + 1)
+                                       : largest_lane(largest));
+  if (streaming) finish_streaming();
+}
+
+/// 2^(byte - 127), or NaN for 255.
+inline double mx_scale(unsigned char byte) noexcept {
+  const auto exponent = static_cast<std::uint64_t>(binary64::bias - 127 + byte);
+  return bit_cast<double>(byte == 255 ? binary64::quiet_nan_bits : exponent << binary64::mantissa_bits);
+}
+template <class In, class Out>
+void mx_dequantize(const Piece* piece, const Piece* last, double, bool, Found&) noexcept {
+  using Compute = compute_for<In, Out>;
+  constexpr std::size_t width = lanes_of<Compute>;
+  for (; piece != last; piece += 2) {
+    const auto* scales = static_cast<const unsigned char*>(piece[1].source);
+    for (Piece rest = piece[0]; rest.size > 0;) {
+      const auto factor = broadcast<Compute>(mx_scale(*scales++));
+      for (std::size_t block = rest.size < mx_block ? rest.size : mx_block, n = width; block > 0; block -= n) {
+        auto none = no_magnitudes<Op::scale, In, Out, Compute>();
+        if (block >= width) {
+          transform_register<Op::scale, In, Out, Stored::whole>(rest, 0, width, factor, none);
+        } else {
+          n = block;
+          transform_register<Op::scale, In, Out, Stored::in_part>(rest, 0, n, factor, none);
+        }
+        rest = after<In, Out>(rest, n);
+      }
+    }
+  }
+}
