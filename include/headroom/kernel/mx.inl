@@ -105,7 +105,9 @@ template <class In, class Out, Stored stored, class Bits>
 inline bool mx_quantize_groups(Piece& rest, unsigned char*& scales, MxScale rule, Bits& largest) noexcept {
   bool any_nan_block = false;
   for (; rest.size >= mx_group; rest = after<In, Out>(rest, mx_group), scales += mx_blocks) {
-    prefetch(element_at<In>(rest.source, 0), 2048);
+    for (std::size_t byte = 0; byte < mx_group * bytes_each<In>; byte += cache_line) {
+      prefetch(element_at<In>(rest.source, 0), 2048 + byte);
+    }
     any_nan_block |= mx_quantize_group<In, Out, stored>(element_at<In>(rest.source, 0), element_at<Out>(rest.destination, 0),
                                                         scales, rule, largest);
   }
