@@ -35,6 +35,11 @@ namespace detail {
 [[nodiscard]] constexpr float saturated_float(std::uint32_t bits) noexcept {
   return bit_cast<float>(std::min(bits, binary32::largest_finite_bits));
 }
+/// amax * ratio, at most the largest float. Inf and NaN stay as they are.
+[[nodiscard]] inline float rescaled(const float& amax, double ratio) noexcept {
+  if (magnitude_bits(amax) >= binary32::infinity_bits) return amax;
+  return saturated_float(nearest_float_bits(widened(magnitude_bits(amax)) * ratio));
+}
 /// The bits of the largest amax. Passes over NaN, as fmaxf does; 0 if there is no other.
 [[nodiscard]] inline std::uint32_t largest_of(const std::vector<float>& amaxes) noexcept {
   constexpr std::uint32_t offset = binary32::mantissa_mask;       // makes Inf the largest std::int32_t, and NaN negative
@@ -87,10 +92,7 @@ struct DelayedScaling {
   /// For elements that grow by `ratio`, positive and finite, with the loss scale. Multiplies the recorded amaxes by it and
   /// divides the scale by it. What was finite stays finite, and the scale does not become 0.
   void rescale(State& state, const double& ratio) const {
-    for (float& amax_then : state.history) {
-      const std::uint32_t bits = detail::nearest_float_bits(detail::widened(detail::magnitude_bits(amax_then)) * ratio);
-      if (detail::magnitude_bits(amax_then) < binary32::infinity_bits) amax_then = detail::saturated_float(bits);
-    }
+    for (float& recorded : state.history) recorded = detail::rescaled(recorded, ratio);
     const std::uint32_t bits = detail::quotient_bits(detail::widened(detail::magnitude_bits(state.scale)), ratio);
     state.scale = detail::saturated_float(std::max(bits, 1U << binary32::mantissa_bits));
   }

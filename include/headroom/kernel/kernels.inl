@@ -20,14 +20,17 @@ inline Compute applied(Compute value, Compute factor) noexcept {
 }
 template <Op op>
 inline constexpr bool adds = op == Op::add_scaled || op == Op::add_unscaled;
+/// Whether an op reports magnitudes of the source. (A cast reports none, and 8-bit registers have no `larger`.)
+template <Op op, class Out>
+inline constexpr bool reports_source = op == Op::quantize || (op == Op::cast && is_fp8<Out>);
 /// The format of the magnitudes that an op reports.
 template <Op op, class In, class Out>
 using reported_format =
-    std::conditional_t<adds<op>, compute_format<compute_for<In, Out>>, std::conditional_t<op == Op::quantize, In, Out>>;
+    std::conditional_t<adds<op>, compute_format<compute_for<In, Out>>, std::conditional_t<reports_source<op, Out>, In, Out>>;
 /// The type of a register with the largest of these magnitudes.
 template <Op op, class In, class Out, class Compute>
 constexpr auto no_magnitudes() noexcept {
-  if constexpr (op == Op::quantize) {
+  if constexpr (reports_source<op, Out>) {
     return decltype(load<lanes_of<compute_for<In, Out>>>(In{}, nullptr)){};
   } else {
     return decltype(narrow(reported_format<op, In, Out>{}, Compute{})){};
@@ -59,7 +62,8 @@ inline void store_up_to(unsigned char* destination, Bits bits, std::size_t n) no
 
 /// Processes `n` elements of a piece, from element `first` on, in one register. Updates `largest` with their magnitudes.
 template <Op op, class In, class Out, Stored stored, class Compute, class Bits>
-[[gnu::always_inline]] inline void transform_register(const Piece& piece, std::size_t first, std::size_t n, Compute factor, Bits& largest) noexcept {
+[[gnu::always_inline]] inline void transform_register(const Piece& piece, std::size_t first, std::size_t n, Compute factor,
+                                                      Bits& largest) noexcept {
   constexpr std::size_t width = lanes_of<Compute>;
   constexpr bool whole = stored != Stored::in_part;
   const unsigned char* const source = element_at<In>(piece.source, first);
@@ -111,7 +115,8 @@ void transform_past_caches(const Piece* piece, const Piece*, double factor, bool
   decltype(no_magnitudes<op, In, Out, Wide>()) largest[4] = {};
   Piece rest = *piece;
   transform_blocks<op, In, Out, Stored::past_caches>(rest, broadcast<Wide>(factor), largest);
-  add_largest<reported_format<op, In, Out>>(found, largest_lane(larger(larger(largest[0], largest[1]), larger(largest[2], largest[3]))));
+  add_largest<reported_format<op, In, Out>>(
+      found, largest_lane(larger(larger(largest[0], largest[1]), larger(largest[2], largest[3]))));
 }
 
 template <Op op, class In, class Out>

@@ -135,8 +135,8 @@ void mx_quantize(const Piece* piece, const Piece* last, double rule_number, bool
     std::memcpy(rest.destination, codes, rest.size);
     std::memcpy(scales, bytes, (rest.size + mx_block - 1) / mx_block);
   }
-  add_largest<In>(found, any_nan_block ? static_cast<typename In::bits_type>(In::largest_finite_bits + 1)
-                                       : largest_lane(largest));
+  add_largest<In>(found,
+                  any_nan_block ? static_cast<typename In::bits_type>(In::largest_finite_bits + 1) : largest_lane(largest));
   if (streaming) finish_streaming();
 }
 

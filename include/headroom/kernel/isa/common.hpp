@@ -169,7 +169,7 @@ template <Op op, class In, class Out>
 constexpr bool has_simd() {
   constexpr bool stores_fp8 = is_fp8<Out> && stored_format<op, Out>::overflow_bits == Out::largest_finite_bits;
   constexpr bool reads_fp8 = is_fp8<In> && op != Op::max_abs && op != Op::measure;
-  return (has_registers<In> || reads_fp8) && (has_registers<Out> || stores_fp8);
+  return has_registers<In> ? has_registers<Out> || stores_fp8 : reads_fp8 && has_registers<Out>;
 }
 
 }  // namespace detail

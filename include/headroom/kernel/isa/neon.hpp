@@ -67,7 +67,7 @@ inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept {
 }
 
 inline u16_half_lanes sign_extended(u8_quarter bytes) noexcept {
-  return (u16_half_lanes)__builtin_convertvector((i8_quarter_lanes)bytes.lanes, i16_half_lanes);
+  return (u16_half_lanes) __builtin_convertvector((i8_quarter_lanes)bytes.lanes, i16_half_lanes);
 }
 inline u8_lanes in_order(u8_lanes bytes) noexcept { return bytes; }
 inline u8_lanes low_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept {

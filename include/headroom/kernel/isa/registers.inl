@@ -61,10 +61,10 @@ using f32_quad = quad<f32s>;
 template <class In, class Out>
 using compute_for = f32s;
 template <class In, class Out>
-using wide_compute_for = std::conditional_t<
-    is_fp8<Out>, f32_quad,
-    std::conditional_t<!std::is_same_v<Out, brain16> || std::is_same_v<In, binary16> || is_fp8<In>, f32s,
-                       f32_pair<std::is_same_v<In, brain16> ? Order::even_odd : Order::of_memory>>>;
+using wide_compute_for =
+    std::conditional_t<is_fp8<Out>, f32_quad,
+                       std::conditional_t<!std::is_same_v<Out, brain16> || std::is_same_v<In, binary16> || is_fp8<In>, f32s,
+                                          f32_pair<std::is_same_v<In, brain16> ? Order::even_odd : Order::of_memory>>>;
 template <class Compute>
 using compute_format = binary32;
 template <class Compute>
@@ -222,7 +222,8 @@ inline Bits max_of_abs(Format format, Bits largest, quad<Bits> bits) noexcept {
 template <class Compute>
 inline f32s widen(binary16, u16_half bits) noexcept;
 inline u16_half_lanes sign_extended(u8_quarter bytes) noexcept;
-/// The lowest bytes of all lanes; bytes with the signs of all lanes; both in the same order, which in_order makes that of memory.
+/// The lowest bytes of all lanes; bytes with the signs of all lanes; both in the same order, which in_order makes that of
+/// memory.
 inline u8_lanes low_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept;
 inline u8_lanes sign_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept;
 inline u8_lanes in_order(u8_lanes bytes) noexcept;
@@ -234,8 +235,8 @@ inline std::enable_if_t<is_fp8<Format>, f32s> widen(Format, u8_quarter bits) noe
   if constexpr (Format::mantissa_bits == e5m2::mantissa_bits) {
     return widen<f32s>(binary16{}, u16_half{bytes << 8});
   } else {
-    const u16_half_lanes shifted = bytes << 7;                              // the sign twice, exponent, mantissa, seven zeros
-    const u16_half_lanes nans = ((shifted & 0x3f80) + 0x0080) & 0x4000;     // the carry of 0x7f makes exponent 31
+    const u16_half_lanes shifted = bytes << 7;                           // the sign twice, exponent, mantissa, seven zeros
+    const u16_half_lanes nans = ((shifted & 0x3f80) + 0x0080) & 0x4000;  // the carry of 0x7f makes exponent 31
     return {hidden(widen<f32s>(binary16{}, u16_half{(shifted & 0xbf80) | nans}).lanes * 256.0F)};
   }
 }
@@ -267,8 +268,9 @@ template <class Format>
 [[gnu::always_inline]] inline u8s narrow(saturating<Format>, f32_quad value) noexcept {
   const u32_lanes a = narrow(binary32{}, value.a).lanes, b = narrow(binary32{}, value.b).lanes;
   const u32_lanes c = narrow(binary32{}, value.c).lanes, d = narrow(binary32{}, value.d).lanes;
-  const u8_lanes codes = low_bytes(offset_codes<Format>(a), offset_codes<Format>(b), offset_codes<Format>(c),
-                                   offset_codes<Format>(d)) - code_offset<Format>;
+  const u8_lanes codes =
+      low_bytes(offset_codes<Format>(a), offset_codes<Format>(b), offset_codes<Format>(c), offset_codes<Format>(d)) -
+      code_offset<Format>;
   const u8_lanes signs = sign_bytes(a, b, c, d) & Format::sign_mask;
   u8_lanes result = codes | signs;
   if (__builtin_expect(any_nan(a, b) || any_nan(c, d), 0)) {
