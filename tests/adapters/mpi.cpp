@@ -2,6 +2,9 @@
 // ranks sleep while they wait: see support/sleeping_yield.cpp.
 
 #include <headroom/adapters/mpi.hpp>
+#include <headroom/dtype/float8.hpp>
+#include <headroom/fp8/rules.hpp>
+#include <headroom/fp8/tensor_scales.hpp>
 #include <headroom/policy/amax.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/training/async_grad_scaler.hpp>
@@ -293,4 +296,54 @@ TEST_CASE("ranks decide alike with the optimizers in other threads") {
   }
   CHECK(optimizer.steps == 17);
   CHECK(scaler.get_scale() == headroom::DynamicLossScale().loss_scale() / 8.0F);
+}
+
+namespace {
+
+/// Quantizes in several steps what this rank has of two tensors, and what all ranks have. Returns the number of differences
+/// between their scales.
+template <class Rule>
+int differences_in_scales(MPI_Comm comm) {
+  int rank = 0, size = 1;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  using Tree = std::vector<std::vector<float>>;
+  headroom::TensorScales<headroom::float8_e4m3, Rule> scales(Tree(2)), alone(Tree(2));
+  scales.set_reducer(MpiReducer(comm));
+  std::mt19937 random(support::seed);
+  int faults = 0;
+  for (int step = 0; step < 20; ++step) {
+    Tree own(2), whole(2);
+    for (int from = 0; from < size; ++from) {
+      for (std::size_t leaf = 0; leaf < 2; ++leaf) {
+        for (std::size_t left = random() % 3; left > 0; --left) {
+          const float value = random() % 20 == 0 ? support::infinity() : static_cast<float>(random() % 1000);
+          whole[leaf].push_back(value);
+          if (from == rank) own[leaf].push_back(value);
+        }
+      }
+    }
+    (void)scales.quantize(own);
+    (void)alone.quantize(whole);
+    scales.update();
+    alone.update();
+    for (std::size_t leaf = 0; leaf < 2; ++leaf) {
+      faults += bits_of(scales.scales()[leaf]) == bits_of(alone.scales()[leaf]) ? 0 : 1;
+    }
+  }
+  return faults;
+}
+
+}  // namespace
+
+TEST_CASE("the scales of tensors are those of one process that has all elements") {
+  MPI_Comm pair = MPI_COMM_NULL;
+  MPI_Comm_split((world(), MPI_COMM_WORLD), world().rank / 2, world().rank, &pair);
+  for (const MPI_Comm comm : {MPI_COMM_WORLD, pair}) {
+    wire = {};
+    CHECK(differences_in_scales<headroom::DelayedScaling>(comm) == 0);
+    CHECK(differences_in_scales<headroom::CurrentScaling>(comm) == 0);
+    CHECK(wire.reductions == 2 * 20);
+  }
+  MPI_Comm_free(&pair);
 }
