@@ -111,7 +111,7 @@ TEST_CASE("the largest of each amax over all ranks") {
     CAPTURE(size);
     CHECK(failed_ranks(size, [&](const Group& group, int rank) {
             C10dReducer reducer(group);
-            for (const std::size_t count : {0, 1, 1000}) {
+            for (const std::size_t count : {0U, 1U, 1000U}) {
               std::vector<float> largest(count);
               for (std::size_t i = 0; i < count; ++i) {  // on one rank Inf, on the others a subnormal number
                 const bool is_largest = static_cast<int>(i) % size == rank;

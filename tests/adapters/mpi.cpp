@@ -135,7 +135,7 @@ TEST_CASE("the largest of each amax over all ranks, from one all-reduce") {
   std::mt19937 random(support::seed);
   MpiReducer reducer((world(), MPI_COMM_WORLD));
   constexpr std::uint32_t infinity = headroom::binary32::infinity_bits;
-  for (const std::size_t count : {0, 1, 7, 1000}) {
+  for (const std::size_t count : {0U, 1U, 7U, 1000U}) {
     std::vector<std::uint32_t> expected(count, 0), own;
     for (int rank = 0; rank < world().size; ++rank) {
       std::vector<std::uint32_t> there(count);  // a third is 0, Inf or subnormal

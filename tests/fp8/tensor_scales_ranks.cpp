@@ -150,7 +150,7 @@ std::vector<std::uint8_t> joined(const std::vector<Result>& ranks, std::size_t l
 template <class To, class Rule>
 void compare_ranks(const Rule& rule) {
   std::mt19937 random(support::seed);
-  for (const std::size_t size : {2, 4}) {
+  for (const std::size_t size : {2U, 4U}) {
     for (int i = 0; i < support::cases(40); ++i) {
       CAPTURE(size, i);
       const std::vector<Run> runs = random_runs(random, size);
