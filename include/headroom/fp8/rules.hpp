@@ -31,7 +31,6 @@ namespace detail {
 [[nodiscard]] inline std::uint32_t quotient_bits(double dividend, double divisor) noexcept {
   return nearest_float_bits(hide_from_optimizer(dividend) / hide_from_optimizer(divisor));
 }
-/// Inf becomes the largest float.
 [[nodiscard]] constexpr float saturated_float(std::uint32_t bits) noexcept {
   return bit_cast<float>(std::min(bits, binary32::largest_finite_bits));
 }
