@@ -101,8 +101,8 @@ namespace presets {
 
 /// DeepSpeed's DynamicLossScaler since 0.17.1, and its FP16 optimizers before that (deepspeed/runtime/fp16/loss_scaler.py).
 /// Grows on finite step `scale_window` + 1 since the last overflow, and then every `scale_window` steps. The defaults are the
-/// scaler's up to 0.17.0; later versions have none. docs/systems.md has those of an "fp16" section. At the floor DeepSpeed can
-/// end the training (raise_error_at_min_scale); this policy continues.
+/// scaler's up to 0.17.0; later versions have none. docs/notes/systems.md has those of an "fp16" section. At the floor
+/// DeepSpeed can end the training (raise_error_at_min_scale); this policy continues.
 [[nodiscard]] constexpr DeepSpeedLossScale deepspeed(const double& init_scale = 0x1p32, const double& scale_factor = 2.0,
                                                      std::int64_t scale_window = 1000, const double& min_scale = 1.0,
                                                      std::int32_t delayed_shift = 1, bool consecutive_hysteresis = false) {
