@@ -4,15 +4,16 @@
 #include <headroom/detail/error.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/dtype/span.hpp>
-#include <headroom/kernel/table.hpp>
-#include <headroom/ops/run.hpp>
+#include <headroom/fp8/quantize.hpp>
 #include <headroom/report.hpp>
 #include <headroom/tree/visit.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 // Blocks of 32 elements with a scale each, as in the MXFP8 formats of the OCP Microscaling specification, version 1.0.
@@ -72,142 +73,92 @@ using MxScale = boundary_v2::MxScale;
 
 namespace detail {
 
-/// A leaf of values, its codes and its scales. A block consists of neighbours along the values' shortest stride.
+/// The blocks of a leaf. They begin anew after `row` elements.
 struct MxLeaf {
-  const unsigned char* source;
-  unsigned char* destination;
-  unsigned char* scales;
-  const PieceKind* kind;
-  std::size_t row, blocks_per_row, rows;
-  int rank;
-  Dimension dimensions[Layout::max_rank];  // the longest stride of the values first; the last one is that of rows
+  std::size_t row, size;
+  std::uint8_t* scales;
 
-  /// `values` is the layout of the values, `source` and `destination` those of the elements read and written.
-  void set_dimensions(const Layout& values, const Layout& from, const Layout& to) {
-    rank = 0;
-    std::ptrdiff_t strides[Layout::max_rank];
-    for (int i = 0; i < values.rank(); ++i) {
-      int at = rank++;
-      for (; at > 0 && strides[at - 1] < std::abs(values.stride(i)); --at) {
-        strides[at] = strides[at - 1];
-        dimensions[at] = dimensions[at - 1];
-      }
-      strides[at] = std::abs(values.stride(i));
-      dimensions[at] = {values.shape(i), from.stride(i), to.stride(i)};
-    }
-    if (rank == 0) dimensions[rank++] = {1, 1, 1};
-    const auto size = static_cast<std::size_t>(values.size());
-    row = static_cast<std::size_t>(dimensions[rank - 1].size);
-    rows = row == 0 ? 0 : size / row;
-    blocks_per_row = (row + mx_block - 1) / mx_block;
+  [[nodiscard]] std::size_t blocks_per_row() const noexcept { return (row + mx_block - 1) / mx_block; }
+  [[nodiscard]] std::size_t blocks() const noexcept { return size == 0 ? 0 : size / row * blocks_per_row(); }
+  /// The number of the first block that begins at this element or later.
+  [[nodiscard]] std::size_t block_from(std::size_t element) const noexcept {
+    return element / row * blocks_per_row() + (element % row + mx_block - 1) / mx_block;
   }
-
-  /// Processes blocks [begin, end) of a row.
-  void run(std::size_t number, std::size_t begin, std::size_t end, std::size_t op, MxScale rule, Found& found) const {
-    std::ptrdiff_t from = 0, to = 0;
-    auto rest = static_cast<std::ptrdiff_t>(number);
-    for (int i = rank - 2; i >= 0; rest /= dimensions[i--].size) {
-      from += rest % dimensions[i].size * dimensions[i].source_stride;
-      to += rest % dimensions[i].size * dimensions[i].destination_stride;
-    }
-    const Dimension& inner = dimensions[rank - 1];
-    const auto in = static_cast<std::ptrdiff_t>(kind->source_bytes), out = static_cast<std::ptrdiff_t>(kind->destination_bytes);
-    unsigned char* const of_row = scales + number * blocks_per_row;
-    constexpr std::size_t few = 8;  // blocks in a buffer
-    const bool contiguous = inner.source_stride == 1 && inner.destination_stride == 1;
-    for (std::size_t n = end - begin; begin < end; begin += n) {
-      n = contiguous || end - begin < few ? end - begin : few;
-      const std::size_t first = begin * mx_block, left = row - first;
-      const std::size_t elements = left < n * mx_block ? left : n * mx_block;
-      const auto at = static_cast<std::ptrdiff_t>(first), count = static_cast<std::ptrdiff_t>(elements);
-      const unsigned char* const read = source + (from + at * inner.source_stride) * in;
-      unsigned char* const written = destination + (to + at * inner.destination_stride) * out;
-      alignas(64) unsigned char gathered[few * mx_block * 8], results[few * mx_block * 8];
-      if (!contiguous) copy_strided(gathered, in, read, inner.source_stride * in, in, count);
-      const Piece pieces[] = {{contiguous ? read : gathered, contiguous ? written : results, elements},
-                              {of_row + begin, of_row + begin, n}};
-      kind->kernels[op][isa_index()](pieces, pieces + 2, static_cast<double>(rule), false, found);
-      if (!contiguous) copy_strided(written, inner.destination_stride * out, results, out, out, count);
+  /// Calls `f(part, scales)` for the blocks that begin in `part`: at most `most` neighbours of one row at a time.
+  template <class F>
+  void for_each_block(const LeafPart& part, std::size_t most, const F& f) const {
+    const std::size_t end = block_from(part.end);
+    for (std::size_t block = block_from(part.begin), n = 0; block < end; block += n) {
+      const std::size_t of_row = block % blocks_per_row(), left = blocks_per_row() - of_row;
+      n = std::min({most, left, end - block});
+      const std::size_t row_begin = block / blocks_per_row() * row, stop = std::min((of_row + n) * mx_block, row);
+      f(LeafPart{part.plan, part.group, part.piece, row_begin + of_row * mx_block, row_begin + stop}, scales + block);
     }
   }
 };
 
-/// Checks the leaves of three trees and lists them. With `quantizes`, the values are the source.
-template <class VerbOps, bool quantizes>
+[[nodiscard]] inline std::uint64_t mx_quantize_part(const LeafPart& part, const MxLeaf& leaf, MxScale rule) {
+  constexpr std::size_t few = 8;  // blocks of a leaf with gaps, in a buffer
+  const bool has_gaps = part.group.depth != 0;
+  Found found{0, 0.0};
+  leaf.for_each_block(part, has_gaps ? few : leaf.blocks(), [&](const LeafPart& blocks, std::uint8_t* scales) {
+    alignas(64) unsigned char values[few * mx_block * sizeof(double)], codes[few * mx_block];
+    const std::size_t n = blocks.end - blocks.begin;
+    const Piece& piece = part.piece;
+    Piece pieces[] = {{static_cast<const unsigned char*>(piece.source) + blocks.begin * part.group.kind->source_bytes,
+                       static_cast<unsigned char*>(piece.destination) + blocks.begin, n},
+                      {nullptr, scales, (n + mx_block - 1) / mx_block}};
+    if (has_gaps) {
+      StridedElements(part.plan, part.group, &Dimension::source_stride, piece.source, blocks.begin).copy(values, n, true);
+      pieces[0] = {values, codes, n};
+    }
+    part.group.kind->kernels[0][isa_index()](pieces, pieces + 2, static_cast<double>(rule), false, found);
+    if (!has_gaps) return;
+    StridedElements(part.plan, part.group, &Dimension::destination_stride, piece.destination, blocks.begin)
+        .copy(codes, n, false);
+  });
+  return found.largest;
+}
+
+/// The dimension with the shortest stride. A layout without dimensions has one element.
+[[nodiscard]] inline int inner_dimension(const Layout& layout) noexcept {
+  int inner = 0;
+  for (int i = 1; i < layout.rank(); ++i) {
+    if (std::abs(layout.stride(i)) <= std::abs(layout.stride(inner))) inner = i;
+  }
+  return inner;
+}
 struct ListMxLeaves {
   std::vector<MxLeaf>& leaves;
 
-  template <class From, class To, class Scales>
-  void operator()(const Path& path, From& source, To& destination, Scales& scales) const {
-    auto* const from = detail::data_of(source);
-    auto* const to = detail::data_of(destination);
+  template <class Values, class Codes, class Scales>
+  void operator()(const Path& path, const Values& values, const Codes& codes, Scales& scales) const {
     auto* const bytes = detail::data_of(scales);
-    using Scale = std::remove_pointer_t<decltype(bytes)>;
-    static_assert(std::is_same_v<std::remove_const_t<Scale>, e8m0>, "headroom: the scales of MX blocks are of type e8m0");
-    check_is_writable<std::remove_pointer_t<decltype(to)>>();
-    if constexpr (quantizes) check_is_writable<Scale>();
-    using In = format_of<std::remove_pointer_t<decltype(from)>>;
-    using Out = format_of<std::remove_pointer_t<decltype(to)>>;
-    static_assert(is_fp8<std::conditional_t<quantizes, Out, In>>, "headroom: MX codes are of type float8_e4m3 or float8_e5m2");
-    constexpr auto& kind = VerbOps::template kind<In, Out>;
-    detail::check_walkable(path, "the source", source, from, detail::size_of(source));
-    detail::check_walkable(path, "the destination", destination, to, detail::size_of(destination));
-    detail::check_walkable(path, "the scales", scales, bytes, detail::size_of(scales));
-    Layout read = detail::checked_layout_of(path, "the source", source);
-    Layout written = detail::checked_layout_of(path, "the destination", destination);
-    const LoopNest nest = common_nest(path, read, written);
-    check_apart(path, from, to, detail::size_of(source), kind, true, &nest);
-    if (!read.same_shape(written)) (quantizes ? written : read) = quantizes ? read : written;  // one is flat, neither has gaps
-    const Layout of_scales = detail::checked_layout_of(path, "the scales", scales);
-    if (!LoopNest(of_scales, of_scales).is_contiguous()) throw_bad_leaf(path, "the scales", {"have gaps"});
-    MxLeaf leaf{reinterpret_cast<const unsigned char*>(from),
-                reinterpret_cast<unsigned char*>(to),
-                reinterpret_cast<unsigned char*>(const_cast<e8m0*>(bytes)),
-                &kind,
-                0,
-                0,
-                0,
-                0,
-                {}};
-    leaf.set_dimensions(quantizes ? read : written, read, written);
-    if (detail::size_of(scales) != leaf.rows * leaf.blocks_per_row) {
-      throw_structure_differs(path, {std::to_string(leaf.rows), " rows of ", std::to_string(leaf.row), " elements need ",
-                                     std::to_string(leaf.rows * leaf.blocks_per_row), " scales, there are ",
-                                     std::to_string(detail::size_of(scales))});
+    using Code = std::remove_const_t<std::remove_pointer_t<decltype(detail::data_of(codes))>>;
+    static_assert(std::is_same_v<std::remove_const_t<std::remove_pointer_t<decltype(bytes)>>, e8m0> && is_fp8<format_of<Code>>,
+                  "headroom: MX codes are float8_e4m3 or float8_e5m2, and the scales of their blocks are e8m0");
+    const Layout layout = detail::layout_of(values), of_codes = detail::layout_of(codes);
+    const int inner = inner_dimension(layout);
+    if (layout.same_shape(of_codes) && inner != inner_dimension(of_codes)) {
+      throw_structure_differs(path, {"the values and the codes have different orders in memory"});
     }
-    leaves.push_back(leaf);
+    std::size_t row = layout.rank() == 0 ? 1 : static_cast<std::size_t>(layout.shape(inner));
+    const std::size_t size = detail::size_of(values), there = detail::size_of(scales);
+    if (row % mx_block == 0) row = size;  // the blocks are the same, and there are fewer rows
+    leaves.push_back({row, size, reinterpret_cast<std::uint8_t*>(const_cast<e8m0*>(bytes))});
+    if (there == leaves.back().blocks()) return;
+    throw_structure_differs(path, {"rows of ", std::to_string(row), " elements need ", std::to_string(leaves.back().blocks()),
+                                   " scales; there are ", std::to_string(there)});
   }
 };
-
-template <class VerbOps, bool quantizes, class Executor, class Source, class Destination, class Scales>
-GradientReport run_mx(const Executor& executor, const Source& source, Destination& destination, Scales& scales, MxScale rule) {
-  static_assert(!has_dynamic_node_v<Source> && !has_dynamic_node_v<Destination> && !has_dynamic_node_v<Scales>,
+template <class Values, class Codes, class Scales>
+[[nodiscard]] std::vector<MxLeaf> mx_leaves(const Values& values, const Codes& codes, Scales& scales) {
+  static_assert(!has_dynamic_node_v<Values> && !has_dynamic_node_v<Codes> && !has_dynamic_node_v<Scales>,
                 "headroom: MX verbs take trees whose dtypes are known at compile time");
   std::vector<MxLeaf> leaves;
-  const ListMxLeaves<VerbOps, quantizes> visit{leaves};
-  detail::walk(root, visit, source, destination, scales);
-  std::size_t blocks = 0;
-  for (const MxLeaf& leaf : leaves) blocks += leaf.rows * leaf.blocks_per_row;
-  const std::size_t shares = detail::count_shares(executor, blocks * mx_block);
-  std::vector<Found> found(shares, Found{0, 0.0});
-  const auto run_share = [&](std::size_t share) {
-    std::size_t begin = blocks / shares * share, end = share + 1 == shares ? blocks : begin + blocks / shares;
-    for (const MxLeaf& leaf : leaves) {
-      const std::size_t here = leaf.rows * leaf.blocks_per_row;
-      for (std::size_t at = begin, n = 0; at < end && at < here; at += n) {
-        const std::size_t first = at % leaf.blocks_per_row, left = leaf.blocks_per_row - first;
-        n = left < end - at ? left : end - at;
-        leaf.run(at / leaf.blocks_per_row, first, first + n, 0, rule, found[share]);
-      }
-      begin = begin > here ? begin - here : 0;
-      end = end > here ? end - here : 0;
-    }
-  };
-  (void)isa_index();  // chooses the instruction set, which may throw
-  if (shares == 1) run_share(0);
-  if (shares > 1) executor.run(shares, run_share);
-  for (const Found& of_share : found) add_largest(found[0], of_share.largest);
-  return report_of(found[0]);
+  const ListMxLeaves visit{leaves};
+  detail::walk(root, visit, values, codes, scales);
+  return leaves;
 }
 
 }  // namespace detail
@@ -224,7 +175,12 @@ GradientReport run_mx(const Executor& executor, const Source& source, Destinatio
 template <class Executor, class Source, class Destination, class Scales>
 GradientReport mx_quantize_into(const Executor& executor, const Source& source, Destination&& destination, Scales&& scales,
                                 MxScale rule) {
-  return detail::run_mx<detail::Ops<detail::Op::mx_quantize>, true>(executor, source, destination, scales, rule);
+  detail::Plan plan;
+  detail::make_plan<detail::Ops<detail::Op::mx_quantize>, detail::Access::into>(plan, source, destination);
+  const std::vector<detail::MxLeaf> leaves = detail::mx_leaves(source, destination, scales);
+  return detail::report_of_leaves(detail::run_leaves(executor, plan, [&](std::size_t leaf, const detail::LeafPart& part) {
+    return detail::mx_quantize_part(part, leaves[leaf], rule);
+  }));
 }
 template <class Source, class Destination, class Scales>
 GradientReport mx_quantize_into(const Source& source, Destination&& destination, Scales&& scales, MxScale rule) {
@@ -235,7 +191,15 @@ GradientReport mx_quantize_into(const Source& source, Destination&& destination,
 /// with blocks along the dimension of stride 1 of `destination`. Throws as mx_quantize_into does.
 template <class Executor, class Source, class Scales, class Destination>
 void mx_dequantize_into(const Executor& executor, const Source& source, const Scales& scales, Destination&& destination) {
-  (void)detail::run_mx<detail::Ops<detail::Op::mx_dequantize>, false>(executor, source, destination, scales, MxScale::floor);
+  detail::Plan plan;
+  detail::make_plan<detail::DequantizeOps, detail::Access::into>(plan, source, destination);
+  const std::vector<detail::MxLeaf> leaves = detail::mx_leaves(destination, source, scales);
+  (void)detail::run_leaves(executor, plan, [&](std::size_t leaf, const detail::LeafPart& part) {
+    leaves[leaf].for_each_block(part, 1, [](const detail::LeafPart& block, const std::uint8_t* scale) {
+      (void)block.run(static_cast<float>(e8m0::from_bits(*scale)), false);
+    });
+    return std::uint64_t{0};
+  });
 }
 template <class Source, class Scales, class Destination>
 void mx_dequantize_into(const Source& source, const Scales& scales, Destination&& destination) {

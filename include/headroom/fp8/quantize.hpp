@@ -74,18 +74,16 @@ void for_each_part(const Plan& plan, std::size_t begin, std::size_t end, const F
   }
 }
 
-/// Runs an op with a factor for each leaf, in as many threads as are worth it.
-template <class Executor>
-[[nodiscard]] LeafMaxima run_leaves(const Executor& executor, const Plan& plan, const float* factors) {
+/// Runs `largest = run_part(leaf, part)` for all leaves, in as many threads as are worth it.
+template <class Executor, class RunPart>
+[[nodiscard]] LeafMaxima run_leaves(const Executor& executor, const Plan& plan, const RunPart& run_part) {
   const std::size_t elements = plan.elements(), shares = detail::count_shares(executor, elements);
-  const bool streaming = plan.bytes() >= least_streamed_pass;
   std::vector<LeafMaxima> maxima(shares, LeafMaxima(plan.pieces().size()));
   const auto run_share = [&](std::size_t share) {
     const std::size_t begin = elements / shares * share, end = share + 1 == shares ? elements : begin + elements / shares;
     detail::for_each_part(plan, begin, end, [&](std::size_t leaf, const LeafPart& part) {
-      const std::uint64_t here = factors == nullptr ? part.max_abs() : part.run(factors[leaf], streaming);
-      std::uint64_t& largest = maxima[share][leaf];
-      largest = here > largest ? here : largest;
+      const std::uint64_t here = run_part(leaf, part);
+      if (here > maxima[share][leaf]) maxima[share][leaf] = here;
     });
   };
   (void)isa_index();  // chooses the instruction set, which may throw
@@ -97,6 +95,14 @@ template <class Executor>
     }
   }
   return std::move(maxima[0]);
+}
+
+/// Runs the first op with a factor for each leaf.
+template <class Executor>
+LeafMaxima run_with_factors(const Executor& executor, const Plan& plan, span<const float> factors) {
+  const bool streaming = plan.bytes() >= least_streamed_pass;
+  return detail::run_leaves(executor, plan,
+                            [&](std::size_t leaf, const LeafPart& part) { return part.run(factors[leaf], streaming); });
 }
 
 /// The largest magnitude of a leaf as a float; Inf for a double beyond its range.
@@ -145,7 +151,7 @@ GradientReport quantize_into(const Executor& executor, const Source& source, Des
   detail::make_plan<detail::QuantizeOps, detail::Access::into>(plan, source, destination);
   detail::check_factors("scales", scales, plan, source);
   detail::check_one_for_each_leaf("max_abs", max_abs.size(), scales.size());
-  const detail::LeafMaxima maxima = detail::run_leaves(executor, plan, scales.data());
+  const detail::LeafMaxima maxima = detail::run_with_factors(executor, plan, scales);
   for (std::size_t leaf = 0; leaf < max_abs.size(); ++leaf) max_abs[leaf] = detail::leaf_max_abs(maxima[leaf]);
   return detail::report_of_leaves(maxima);
 }
@@ -162,7 +168,7 @@ void dequantize_into(const Executor& executor, const Source& source, Destination
   detail::Plan plan;
   detail::make_plan<detail::DequantizeOps, detail::Access::into>(plan, source, destination);
   detail::check_factors("inverse_scales", inverse_scales, plan, source);
-  (void)detail::run_leaves(executor, plan, inverse_scales.data());
+  (void)detail::run_with_factors(executor, plan, inverse_scales);
 }
 template <class Source, class Destination>
 void dequantize_into(const Source& source, Destination&& destination, span<const float> inverse_scales) {

@@ -66,11 +66,11 @@ class TensorScales {
     if (leaves != here) detail::throw_invalid_argument({"the tree has ", leaves, " leaves, these TensorScales have ", here});
     if constexpr (Rule::is_current) {
       if (!reduce_ && detail::count_shares(executor, plan.elements()) == 1) return quantize_leaf_by_leaf(plan);
-      set_max_abs(detail::run_leaves(executor, plan, nullptr));
+      set_max_abs(detail::run_leaves(executor, plan, [](std::size_t, const detail::LeafPart& part) { return part.max_abs(); }));
       if (reduce_) reduce_(span<float>(max_abs_));
       for (std::size_t leaf = 0; leaf < paths_.size(); ++leaf) update_scale(leaf);
     }
-    const detail::LeafMaxima maxima = detail::run_leaves(executor, plan, scales_.data());
+    const detail::LeafMaxima maxima = detail::run_with_factors(executor, plan, scales_);
     if constexpr (!Rule::is_current) set_max_abs(maxima);
     set_inverse_scales();
     return detail::report_of_leaves(maxima);

@@ -34,12 +34,11 @@ enum class Op : int {
   max_abs,       ///< only reads; finds the largest magnitude
   measure,       ///< only reads; finds the largest magnitude and the sum of squares
   quantize,      ///< destination = source * factor in an 8-bit format, saturated; magnitudes are those of the source
-  // For blocks of 32 elements with a scale byte (E8M0) each. Pieces come in pairs: the elements, then the scales, of which the
-  // second writes the destination, and the last reads the source.
-  mx_quantize,   ///< `factor` is an MxScale; magnitudes are those of the source, or Inf if a block becomes NaN
-  mx_dequantize  ///< destination = source * scale; leaves Found as it is
+  /// The same for blocks of 32 elements with a scale byte (E8M0) each. Pieces come in pairs: the second has the scales as its
+  /// destination. `factor` is an MxScale. The largest magnitude is Inf if a block becomes NaN.
+  mx_quantize
 };
-inline constexpr int op_count = static_cast<int>(Op::mx_dequantize) + 1;
+inline constexpr int op_count = static_cast<int>(Op::mx_quantize) + 1;
 
 /// How the scale of an MX block follows from its largest magnitude: see headroom::MxScale.
 enum class MxScale : int { floor, rceil, ceil, even };

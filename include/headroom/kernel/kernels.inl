@@ -44,6 +44,10 @@ template <std::size_t Lanes, bool Whole, class Format>
 inline auto load_up_to(Format, const unsigned char* source, std::size_t n) noexcept {
   if constexpr (Whole) {
     return load<Lanes>(Format{}, source);
+  } else if constexpr (is_fp8<Format>) {
+    decltype(load<Lanes>(Format{}, source)) bits{};
+    std::memcpy(&bits, source, n);
+    return bits;
   } else {
     return load_part<Lanes>(Format{}, source, n);
   }
@@ -209,8 +213,6 @@ constexpr Kernel find_kernel() noexcept {
     return &measure<In>;
   } else if constexpr (op == Op::mx_quantize) {
     return &mx_quantize<In, Out>;
-  } else if constexpr (op == Op::mx_dequantize) {
-    return &mx_dequantize<In, Out>;
   } else {
     return &transform<op, In, Out>;
   }

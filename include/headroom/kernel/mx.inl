@@ -49,19 +49,6 @@ inline auto largest_of_block(const unsigned char* source, std::index_sequence<Re
   ((largest = max_of_abs(In{}, largest, load<width>(In{}, element_at<In>(source, Register * width)))), ...);
   return largest;
 }
-template <class In, class Bits>
-inline u32x4 as_floats(Bits a, Bits b, Bits c, Bits d) noexcept {
-  if constexpr (std::is_same_v<In, binary32>) {
-    return bit_cast<u32x4>(largest_lanes(a, b, c, d));
-  } else {
-    u32x4 lanes{};
-    lanes[0] = convert_bits<In, binary32>(largest_lane(a));
-    lanes[1] = convert_bits<In, binary32>(largest_lane(b));
-    lanes[2] = convert_bits<In, binary32>(largest_lane(c));
-    lanes[3] = convert_bits<In, binary32>(largest_lane(d));
-    return lanes;
-  }
-}
 /// One factor for all elements of a register, or one for each half if it is longer than a block.
 template <class Wide>
 inline Wide mx_factors(const float* factors) noexcept {
@@ -76,93 +63,53 @@ inline Wide mx_factors(const float* factors) noexcept {
 }
 
 /// Processes four blocks. Returns whether one of them has become NaN.
-template <class In, class Out, Stored stored, class Bits>
+template <class In, class Out, class Bits>
 inline bool mx_quantize_group(const unsigned char* source, unsigned char* codes, unsigned char* scales, MxScale rule,
                               Bits& largest) noexcept {
   using Wide = wide_compute_for<In, Out>;
-  constexpr std::make_index_sequence<mx_block / read_lanes<In>> all{};
   constexpr std::size_t width = lanes_of<Wide>;
-  const Bits a = largest_of_block<In>(source, all), b = largest_of_block<In>(element_at<In>(source, mx_block), all);
-  const Bits c = largest_of_block<In>(element_at<In>(source, 2 * mx_block), all);
-  const Bits d = largest_of_block<In>(element_at<In>(source, 3 * mx_block), all);
-  largest = larger(largest, larger(larger(a, b), larger(c, d)));
-  const u32x4 bytes = mx_scale_bytes<Out>(as_floats<In>(a, b, c, d), rule);
-  const u32x4 reciprocals = (254 - bytes) << binary32::mantissa_bits;  // of the scales; no byte is 254
+  u32x4 magnitudes{};
+  for (std::size_t i = 0; i < mx_blocks; ++i) {
+    const unsigned char* const block = element_at<In>(source, i * mx_block);
+    const Bits here = largest_of_block<In>(block, std::make_index_sequence<mx_block / read_lanes<In>>{});
+    magnitudes[i] = convert_bits<In, binary32>(largest_lane(here));
+    largest = larger(largest, here);
+  }
+  const u32x4 bytes = mx_scale_bytes<Out>(magnitudes, rule);
   const auto is_nan = (u32x4)(bytes == 255);
+  const u32x4 reciprocals = (254 - bytes) << binary32::mantissa_bits;  // of the scales; no byte is 254
   const auto factor_lanes = (f32x4)(reciprocals | (is_nan & binary32::quiet_nan_bits));
-  for (std::size_t i = 0; i < mx_blocks; ++i) scales[i] = static_cast<unsigned char>(bytes[i]);
   float factors[mx_blocks];
   std::memcpy(factors, &factor_lanes, sizeof factors);
+  for (std::size_t i = 0; i < mx_blocks; ++i) scales[i] = static_cast<unsigned char>(bytes[i]);
   for (std::size_t i = 0; i < mx_group; i += width) {
     const auto elements = load<width>(In{}, element_at<In>(source, i));
     const Wide value = multiplied(widen<Wide>(In{}, elements), mx_factors<Wide>(factors + i / mx_block));
-    store_up_to<stored>(codes + i, narrow(saturating<Out>{}, value), width);
+    store(codes + i, narrow(saturating<Out>{}, value));
   }
   return (is_nan[0] | is_nan[1] | is_nan[2] | is_nan[3]) != 0;
 }
-/// The first blocks of a piece, as many groups as there are.
-template <class In, class Out, Stored stored, class Bits>
-inline bool mx_quantize_groups(Piece& rest, unsigned char*& scales, MxScale rule, Bits& largest) noexcept {
-  bool any_nan_block = false;
-  for (; rest.size >= mx_group; rest = after<In, Out>(rest, mx_group), scales += mx_blocks) {
-    for (std::size_t byte = 0; byte < mx_group * bytes_each<In>; byte += cache_line) {
-      prefetch(element_at<In>(rest.source, 0), 2048 + byte);
-    }
-    any_nan_block |= mx_quantize_group<In, Out, stored>(element_at<In>(rest.source, 0), element_at<Out>(rest.destination, 0),
-                                                        scales, rule, largest);
-  }
-  return any_nan_block;
-}
 template <class In, class Out>
-void mx_quantize(const Piece* piece, const Piece* last, double rule_number, bool streaming, Found& found) noexcept {
+void mx_quantize(const Piece* piece, const Piece* last, double rule_number, bool, Found& found) noexcept {
   const auto rule = static_cast<MxScale>(static_cast<int>(rule_number));
+  constexpr std::size_t bytes_of_group = mx_group * bytes_each<In>;
   decltype(load<read_lanes<In>>(In{}, nullptr)) largest{};
-  bool any_nan_block = false;
+  bool some_nan = false;
   for (; piece != last; piece += 2) {
     auto* scales = static_cast<unsigned char*>(piece[1].destination);
     Piece rest = piece[0];
-    if constexpr (has_streaming_stores) {
-      const auto address = reinterpret_cast<std::uintptr_t>(rest.destination);
-      if (streaming && address % lanes_of<wide_compute_for<In, Out>> == 0) {
-        any_nan_block |= mx_quantize_groups<In, Out, Stored::past_caches>(rest, scales, rule, largest);
-      }
+    for (; rest.size >= mx_group; rest = after<In, Out>(rest, mx_group), scales += mx_blocks) {
+      const unsigned char* const source = element_at<In>(rest.source, 0);
+      for (std::size_t byte = 0; byte < bytes_of_group; byte += cache_line) prefetch(source, 2048 + byte);
+      some_nan |= mx_quantize_group<In, Out>(source, element_at<Out>(rest.destination, 0), scales, rule, largest);
     }
-    any_nan_block |= mx_quantize_groups<In, Out, Stored::whole>(rest, scales, rule, largest);
     if (rest.size == 0) continue;
-    alignas(cache_line) unsigned char padded[mx_group * bytes_each<In>] = {}, codes[mx_group], bytes[mx_blocks];
+    alignas(cache_line) unsigned char padded[bytes_of_group] = {}, codes[mx_group], bytes[mx_blocks];
     std::memcpy(padded, rest.source, rest.size * bytes_each<In>);
-    any_nan_block |= mx_quantize_group<In, Out, Stored::whole>(padded, codes, bytes, rule, largest);
+    some_nan |= mx_quantize_group<In, Out>(padded, codes, bytes, rule, largest);
     std::memcpy(rest.destination, codes, rest.size);
     std::memcpy(scales, bytes, (rest.size + mx_block - 1) / mx_block);
   }
-  add_largest<In>(found,
-                  any_nan_block ? static_cast<typename In::bits_type>(In::largest_finite_bits + 1) : largest_lane(largest));
-  if (streaming) finish_streaming();
-}
-
-/// 2^(byte - 127), or NaN for 255.
-inline double mx_scale(unsigned char byte) noexcept {
-  const auto exponent = static_cast<std::uint64_t>(binary64::bias - 127 + byte);
-  return bit_cast<double>(byte == 255 ? binary64::quiet_nan_bits : exponent << binary64::mantissa_bits);
-}
-template <class In, class Out>
-void mx_dequantize(const Piece* piece, const Piece* last, double, bool, Found&) noexcept {
-  using Compute = compute_for<In, Out>;
-  constexpr std::size_t width = lanes_of<Compute>;
-  for (; piece != last; piece += 2) {
-    const auto* scales = static_cast<const unsigned char*>(piece[1].source);
-    for (Piece rest = piece[0]; rest.size > 0;) {
-      const auto factor = broadcast<Compute>(mx_scale(*scales++));
-      for (std::size_t block = rest.size < mx_block ? rest.size : mx_block, n = width; block > 0; block -= n) {
-        auto none = no_magnitudes<Op::scale, In, Out, Compute>();
-        if (block >= width) {
-          transform_register<Op::scale, In, Out, Stored::whole>(rest, 0, width, factor, none);
-        } else {
-          n = block;
-          transform_register<Op::scale, In, Out, Stored::in_part>(rest, 0, n, factor, none);
-        }
-        rest = after<In, Out>(rest, n);
-      }
-    }
-  }
+  constexpr auto infinity = static_cast<typename In::bits_type>(In::largest_finite_bits + 1);
+  add_largest<In>(found, some_nan ? infinity : largest_lane(largest));
 }

@@ -72,11 +72,7 @@ inline void store_bytes(unsigned char* destination, __m128i value, std::size_t b
 }
 template <std::size_t Lanes, class Format>
 inline auto load_part(Format, const unsigned char* source, std::size_t n) noexcept {
-  if constexpr (is_fp8<Format>) {
-    std::uint64_t bytes = 0;
-    for (std::size_t i = 0; i < n; ++i) bytes |= std::uint64_t{source[i]} << 8 * i;
-    return u8_quarter{(u8_quarter_lanes)bytes};
-  } else if constexpr (std::is_same_v<Format, binary32>) {
+  if constexpr (std::is_same_v<Format, binary32>) {
     return u32s{(u32_lanes)load_bytes_of_32(source, 4 * n)};
   } else if constexpr (Lanes == lanes_of<f32s>) {
     return u16_half{(u16_half_lanes)load_bytes(source, 2 * n)};
@@ -86,10 +82,6 @@ inline auto load_part(Format, const unsigned char* source, std::size_t n) noexce
 }
 inline void store_part(unsigned char* destination, u16_half bits, std::size_t n) noexcept {
   store_bytes(destination, (__m128i)bits.lanes, 2 * n);
-}
-inline void store_part(unsigned char* destination, u8_quarter bits, std::size_t n) noexcept {
-  auto bytes = (std::uint64_t)bits.lanes;
-  for (std::size_t i = 0; i < n; ++i, bytes >>= 8) destination[i] = static_cast<unsigned char>(bytes);
 }
 inline void store_part(unsigned char* destination, u32s bits, std::size_t n) noexcept {
   const auto all = (__m256i)bits.lanes;
@@ -154,27 +146,16 @@ inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept {
 inline u16_half_lanes sign_extended(u8_quarter bytes) noexcept {
   return (u16_half_lanes)_mm_cvtepi8_epi16(_mm_cvtsi64_si128((long long)bytes.lanes));
 }
-// Packs take turns between the halves.
-inline u8_lanes in_order(u8_lanes bytes) noexcept {
-  return (u8_lanes)_mm256_permutevar8x32_epi32((__m256i)bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-}
-inline u8_lanes low_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept {
-  const __m256i ab = _mm256_packus_epi32((__m256i)(a & 0xff), (__m256i)(b & 0xff));
-  const __m256i cd = _mm256_packus_epi32((__m256i)(c & 0xff), (__m256i)(d & 0xff));
-  return (u8_lanes)_mm256_packus_epi16(ab, cd);
-}
-inline u8_lanes sign_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept {
-  const __m256i ab = _mm256_packs_epi32((__m256i)a, (__m256i)b), cd = _mm256_packs_epi32((__m256i)c, (__m256i)d);
-  return (u8_lanes)_mm256_packs_epi16(ab, cd);
+inline u8s low_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept {
+  const __m256i ab = _mm256_packus_epi32((__m256i)a, (__m256i)b), cd = _mm256_packus_epi32((__m256i)c, (__m256i)d);
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);  // packs take turns between the halves
+  return {(u8_lanes)_mm256_permutevar8x32_epi32(_mm256_packus_epi16(ab, cd), order)};
 }
 
 // ---- magnitudes ----
 
 inline std::uint32_t largest_lane(u32s bits) noexcept { return largest_u32((__m256i)bits.lanes); }
 inline std::uint16_t largest_lane(u16s bits) noexcept { return largest_u16((__m256i)bits.lanes); }
-inline __m128i largest_lanes(u32s a, u32s b, u32s c, u32s d) noexcept {
-  return largest_in_lanes((__m256i)a.lanes, (__m256i)b.lanes, (__m256i)c.lanes, (__m256i)d.lanes);
-}
 inline std::uint16_t largest_lane(u16_half bits) noexcept { return largest_u16((__m128i)bits.lanes); }
 inline bool any_above(u32s magnitudes, std::uint32_t limit) noexcept {
   return _mm256_movemask_epi8((__m256i)((i32_lanes)magnitudes.lanes > (i32_lanes)(u32_lanes{} + limit))) != 0;

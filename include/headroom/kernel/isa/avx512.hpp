@@ -36,9 +36,7 @@ inline Mask first_lanes(std::size_t n) noexcept {
 }
 template <std::size_t Lanes, class Format>
 inline auto load_part(Format, const unsigned char* source, std::size_t n) noexcept {
-  if constexpr (is_fp8<Format>) {
-    return u8_quarter{(u8_quarter_lanes)_mm_maskz_loadu_epi8(first_lanes<__mmask16>(n), source)};
-  } else if constexpr (std::is_same_v<Format, binary32>) {
+  if constexpr (std::is_same_v<Format, binary32>) {
     return u32s{(u32_lanes)_mm512_maskz_loadu_epi32(first_lanes<__mmask16>(n), source)};
   } else if constexpr (Lanes == lanes_of<f32s>) {
     return u16_half{(u16_half_lanes)_mm256_maskz_loadu_epi16(first_lanes<__mmask16>(n), source)};
@@ -60,9 +58,6 @@ inline void store_bytes(unsigned char* destination, __m256i bits, std::size_t n)
 template <int Half, class Lanes>
 inline __m256i half_of(Lanes lanes) noexcept {
   return _mm512_maskz_extracti64x4_epi64(0xf, (__m512i)lanes, Half);
-}
-inline void store_part(unsigned char* destination, u8_quarter bits, std::size_t n) noexcept {
-  _mm_mask_storeu_epi8(destination, first_lanes<__mmask16>(n), (__m128i)bits.lanes);
 }
 inline void store_part(unsigned char* destination, u16_half bits, std::size_t n) noexcept {
   store_bytes(destination, (__m256i)bits.lanes, 2 * n);
@@ -128,31 +123,17 @@ inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept {
 inline u16_half_lanes sign_extended(u8_quarter bytes) noexcept {
   return (u16_half_lanes)_mm256_cvtepi8_epi16((__m128i)bytes.lanes);
 }
-// Packs take turns between the quarters.
-inline u8_lanes in_order(u8_lanes bytes) noexcept {
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  return (u8_lanes)_mm512_maskz_permutexvar_epi32(0xffff, order, (__m512i)bytes);
-}
-inline u8_lanes low_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept {
-  const __m512i ab = _mm512_packus_epi32((__m512i)(a & 0xff), (__m512i)(b & 0xff));
-  const __m512i cd = _mm512_packus_epi32((__m512i)(c & 0xff), (__m512i)(d & 0xff));
-  return (u8_lanes)_mm512_packus_epi16(ab, cd);
-}
-inline u8_lanes sign_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept {
-  const __m512i ab = _mm512_packs_epi32((__m512i)a, (__m512i)b), cd = _mm512_packs_epi32((__m512i)c, (__m512i)d);
-  return (u8_lanes)_mm512_packs_epi16(ab, cd);
+inline u8s low_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept {
+  const __m512i ab = _mm512_packus_epi32((__m512i)a, (__m512i)b), cd = _mm512_packus_epi32((__m512i)c, (__m512i)d);
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);  // packs work in quarters
+  return {(u8_lanes)_mm512_maskz_permutexvar_epi32(0xffff, order, _mm512_packus_epi16(ab, cd))};
 }
 
 // ---- magnitudes ----
 
-template <class Lanes>
-inline __m256i larger_half(Lanes lanes) noexcept {
-  return _mm256_max_epi32(half_of<0>(lanes), half_of<1>(lanes));
+inline std::uint32_t largest_lane(u32s bits) noexcept {
+  return largest_u32(_mm256_max_epi32(half_of<0>(bits.lanes), half_of<1>(bits.lanes)));
 }
-inline __m128i largest_lanes(u32s a, u32s b, u32s c, u32s d) noexcept {
-  return largest_in_lanes(larger_half(a.lanes), larger_half(b.lanes), larger_half(c.lanes), larger_half(d.lanes));
-}
-inline std::uint32_t largest_lane(u32s bits) noexcept { return largest_u32(larger_half(bits.lanes)); }
 inline std::uint16_t largest_lane(u16s bits) noexcept {
   return largest_u16(_mm256_max_epi16(half_of<0>(bits.lanes), half_of<1>(bits.lanes)));
 }

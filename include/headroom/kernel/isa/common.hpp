@@ -158,7 +158,7 @@ constexpr bool is_op_for() {
   if constexpr (op == Op::max_abs || op == Op::measure) {
     return std::is_same_v<In, Out>;
   } else {
-    return (is_fp8<Out> || (op != Op::quantize && op != Op::mx_quantize)) && (is_fp8<In> || op != Op::mx_dequantize);
+    return is_fp8<Out> || (op != Op::quantize && op != Op::mx_quantize);
   }
 }
 /// The format in which an op stores its results.

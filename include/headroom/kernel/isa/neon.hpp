@@ -69,14 +69,9 @@ inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept {
 inline u16_half_lanes sign_extended(u8_quarter bytes) noexcept {
   return (u16_half_lanes) __builtin_convertvector((i8_quarter_lanes)bytes.lanes, i16_half_lanes);
 }
-inline u8_lanes in_order(u8_lanes bytes) noexcept { return bytes; }
-inline u8_lanes low_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept {
+inline u8s low_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept {
   const uint16x8_t ab = vuzp1q_u16((uint16x8_t)a, (uint16x8_t)b), cd = vuzp1q_u16((uint16x8_t)c, (uint16x8_t)d);
-  return (u8_lanes)vuzp1q_u8((uint8x16_t)ab, (uint8x16_t)cd);
-}
-inline u8_lanes sign_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept {
-  const uint16x8_t ab = vuzp2q_u16((uint16x8_t)a, (uint16x8_t)b), cd = vuzp2q_u16((uint16x8_t)c, (uint16x8_t)d);
-  return (u8_lanes)vuzp2q_u8((uint8x16_t)ab, (uint8x16_t)cd);
+  return {(u8_lanes)vuzp1q_u8((uint8x16_t)ab, (uint8x16_t)cd)};
 }
 
 // Inline assembly, because -ffast-math lets compilers turn the operator into an approximate reciprocal and Newton steps.
@@ -89,10 +84,6 @@ inline f32s divided(f32s value, f32s divisor) noexcept {
 // ---- magnitudes ----
 
 inline std::uint32_t largest_lane(u32s bits) noexcept { return vmaxvq_u32((uint32x4_t)bits.lanes); }
-inline uint32x4_t largest_lanes(u32s a, u32s b, u32s c, u32s d) noexcept {
-  const uint32x4_t ab = vpmaxq_u32((uint32x4_t)a.lanes, (uint32x4_t)b.lanes);
-  return vpmaxq_u32(ab, vpmaxq_u32((uint32x4_t)c.lanes, (uint32x4_t)d.lanes));
-}
 inline std::uint16_t largest_lane(u16s bits) noexcept { return vmaxvq_u16((uint16x8_t)bits.lanes); }
 inline std::uint16_t largest_lane(u16_half bits) noexcept { return vmaxv_u16((uint16x4_t)bits.lanes); }
 template <class Bits, class Limit>

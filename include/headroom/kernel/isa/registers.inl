@@ -222,11 +222,11 @@ inline Bits max_of_abs(Format format, Bits largest, quad<Bits> bits) noexcept {
 template <class Compute>
 inline f32s widen(binary16, u16_half bits) noexcept;
 inline u16_half_lanes sign_extended(u8_quarter bytes) noexcept;
-/// The lowest bytes of all lanes; bytes with the signs of all lanes; both in the same order, which in_order makes that of
-/// memory.
-inline u8_lanes low_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept;
-inline u8_lanes sign_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept;
-inline u8_lanes in_order(u8_lanes bytes) noexcept;
+inline u8s low_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept;  // the upper ones must be zero
+
+inline void store_part(unsigned char* destination, u8_quarter bits, std::size_t n) noexcept {
+  std::memcpy(destination, &bits, n);
+}
 
 /// fp16 has all numbers of e5m2, with the same exponents, and those of e4m3, 2^8 times smaller.
 template <class Compute, class Format>
@@ -240,44 +240,42 @@ inline std::enable_if_t<is_fp8<Format>, f32s> widen(Format, u8_quarter bits) noe
     return {hidden(widen<f32s>(binary16{}, u16_half{(shifted & 0xbf80) | nans}).lanes * 256.0F)};
   }
 }
-/// In the low byte of each lane, the code of the number's magnitude plus `code_offset`. NaN saturates like Inf. The sum with
-/// 2^(exponent + 23 - mantissa bits) rounds to the digits of the format, nearest-even; `exponents` are those of the numbers, or
-/// the smallest one of normal numbers, so that subnormal numbers round like the others. The low bits of the sum are the rounded
-/// number in units of its last digit.
+/// The code of each lane, saturated. The sum with `unit`, 2^(exponent + 23 - mantissa bits), rounds to the digits of the
+/// format, nearest-even. `exponents` are those of the numbers, or the smallest one of normal numbers, so that subnormal numbers
+/// round like the others. The low bits of the sum are the rounded number in units of its last digit, plus those of `unit`,
+/// which make the smallest exponent 0.
 template <class Format>
-inline constexpr int smallest_exponent_field = binary32::bias + 1 - Format::bias;
-template <class Format>
-inline constexpr auto code_offset = static_cast<std::uint8_t>(smallest_exponent_field<Format> << Format::mantissa_bits);
-template <class Format>
-inline u32_lanes offset_codes(u32_lanes bits) noexcept {
-  constexpr int dropped = binary32::mantissa_bits - Format::mantissa_bits;
+inline u32_lanes codes_of(f32s value) noexcept {
+  constexpr int dropped = binary32::mantissa_bits - Format::mantissa_bits, smallest = binary32::bias + 1 - Format::bias;
+  constexpr std::int32_t offset = -(smallest << Format::mantissa_bits) & Format::abs_mask;
   constexpr std::int32_t largest = convert_bits<Format, binary32>(Format::largest_finite_bits);
+  const u32_lanes bits = narrow(binary32{}, value).lanes;
   const i32_lanes largest_lanes = hidden(i32_lanes{} + largest);  // or g++ compares with another constant and blends
   const auto magnitudes = (i32_lanes)(bits & binary32::abs_mask);
   const i32_lanes limited = magnitudes < largest_lanes ? magnitudes : largest_lanes;
-  const i32_lanes exponents = larger_lanes(limited & binary32::infinity_bits,
-                                           i32_lanes{} + (smallest_exponent_field<Format> << binary32::mantissa_bits));
-  const i32_lanes unit = exponents + (dropped << binary32::mantissa_bits);
-  const auto rounded_bits = (u32_lanes)hidden((f32_lanes)limited + (f32_lanes)unit);
-  return rounded_bits + ((u32_lanes)exponents >> dropped);
+  const i32_lanes smallest_lanes = i32_lanes{} + (smallest << binary32::mantissa_bits);
+  const i32_lanes exponents = larger_lanes(limited & binary32::infinity_bits, smallest_lanes);
+  const i32_lanes unit = exponents + ((dropped << binary32::mantissa_bits) + offset);
+  const auto sum = (u32_lanes)hidden((f32_lanes)limited + (f32_lanes)unit);
+  return ((sum + ((u32_lanes)exponents >> dropped)) & Format::abs_mask) | (bits >> 24 & Format::sign_mask);
 }
-inline u32_lanes nan_lanes(u32_lanes bits) noexcept {
-  return (u32_lanes)((i32_lanes)(bits & binary32::abs_mask) > (i32_lanes{} + binary32::infinity_bits));
+template <class Format>
+inline u32_lanes with_nans(u32_lanes codes, f32s value) noexcept {
+  const auto magnitudes = (i32_lanes)(narrow(binary32{}, value).lanes & binary32::abs_mask);
+  const u32_lanes nans = (codes & Format::sign_mask) | Format::quiet_nan_bits;
+  return magnitudes > (i32_lanes{} + binary32::infinity_bits) ? nans : codes;
 }
 template <class Format>
 [[gnu::always_inline]] inline u8s narrow(saturating<Format>, f32_quad value) noexcept {
-  const u32_lanes a = narrow(binary32{}, value.a).lanes, b = narrow(binary32{}, value.b).lanes;
-  const u32_lanes c = narrow(binary32{}, value.c).lanes, d = narrow(binary32{}, value.d).lanes;
-  const u8_lanes codes =
-      low_bytes(offset_codes<Format>(a), offset_codes<Format>(b), offset_codes<Format>(c), offset_codes<Format>(d)) -
-      code_offset<Format>;
-  const u8_lanes signs = sign_bytes(a, b, c, d) & Format::sign_mask;
-  u8_lanes result = codes | signs;
-  if (__builtin_expect(any_nan(a, b) || any_nan(c, d), 0)) {
-    const u8_lanes nans = low_bytes(nan_lanes(a), nan_lanes(b), nan_lanes(c), nan_lanes(d));
-    result = (result & ~nans) | (nans & Format::quiet_nan_bits) | signs;
+  u32_lanes a = codes_of<Format>(value.a), b = codes_of<Format>(value.b);
+  u32_lanes c = codes_of<Format>(value.c), d = codes_of<Format>(value.d);
+  const bool some_nan = any_nan((u32_lanes)value.a.lanes, (u32_lanes)value.b.lanes) ||
+                        any_nan((u32_lanes)value.c.lanes, (u32_lanes)value.d.lanes);
+  if (__builtin_expect(some_nan, 0)) {
+    a = with_nans<Format>(a, value.a), b = with_nans<Format>(b, value.b);
+    c = with_nans<Format>(c, value.c), d = with_nans<Format>(d, value.d);
   }
-  return {in_order(result)};
+  return low_bytes(a, b, c, d);
 }
 template <class Format>
 inline u8_quarter narrow(saturating<Format> format, f32s value) noexcept {

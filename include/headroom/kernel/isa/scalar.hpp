@@ -99,12 +99,6 @@ template <class Bits>
 inline Bits largest_lane(Bits bits) noexcept {
   return bits;
 }
-struct four_lanes {
-  std::uint32_t lanes[4];
-};
-inline four_lanes largest_lanes(std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t d) noexcept {
-  return {{a, b, c, d}};
-}
 template <class Bits, class Limit>
 inline bool any_above(Bits magnitude, Limit limit) noexcept {
   return magnitude > limit;
