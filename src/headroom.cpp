@@ -11,9 +11,16 @@ namespace {
 
 using namespace headroom::detail;
 
+/// Whether an op is meant for these formats.
+template <class In, class Out>
+constexpr bool is_for(Op op) {
+  if (op == Op::max_abs || op == Op::measure) return std::is_same_v<In, Out>;
+  return is_fp8<Out> || (op != Op::quantize && op != Op::mx_quantize);
+}
+
 template <Op op, class In, class Out>
 constexpr void add(CompiledKernels& all) {
-  if constexpr (is_compiled<In, Out> && is_op_for<op, In, Out>()) {
+  if constexpr (is_compiled<In, Out> && is_for<In, Out>(op)) {
     for (int isa = 0; isa < isa_count; ++isa) {
       all.kernels[static_cast<int>(op)][compiled_place<In>][compiled_place<Out>][isa] = kernels<op, In, Out>[isa];
     }

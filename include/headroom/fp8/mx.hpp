@@ -147,8 +147,8 @@ struct ListMxLeaves {
     if (row % mx_block == 0) row = size;  // the blocks are the same, and there are fewer rows
     leaves.push_back({row, size, reinterpret_cast<std::uint8_t*>(const_cast<e8m0*>(bytes))});
     if (there == leaves.back().blocks()) return;
-    throw_structure_differs(path, {"rows of ", std::to_string(row), " elements need ", std::to_string(leaves.back().blocks()),
-                                   " scales; there are ", std::to_string(there)});
+    const std::string blocks = std::to_string(leaves.back().blocks());
+    throw_structure_differs(path, {"there are ", blocks, " blocks of 32 and ", std::to_string(there), " scales"});
   }
 };
 template <class Values, class Codes, class Scales>

@@ -10,10 +10,10 @@
 #include <limits>
 #include <vector>
 
-// Rules for the scale by which a tensor is multiplied before it is rounded to fp8. What a rule knows of one tensor is a State,
-// which starts with scale 1. `update` takes the amax, which is the largest |element| or NaN, and the largest fp8 number. The
-// amax is that of the elements to be multiplied if `is_current`, otherwise that of the step before. `check` throws
-// std::invalid_argument naming the setting and its value if a setting is out of range.
+// Rules for the scale by which a tensor is multiplied before it is rounded to fp8. It starts with 1. `update` takes the amax,
+// which is the largest |element| or NaN, and the largest fp8 number. The amax is that of the elements to be multiplied if
+// `is_current`, otherwise that of the step before. `check` throws std::invalid_argument naming the setting and its value if a
+// setting is out of range.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
@@ -55,6 +55,12 @@ namespace detail {
 }
 }  // namespace detail
 
+/// What a rule knows of one tensor.
+struct ScaleState {
+  float scale = 1.0F;
+  std::vector<float> history{};  ///< the amaxes that a delayed rule has recorded, the oldest first
+};
+
 enum class Amax { max, most_recent };
 
 /// TransformerEngine's delayed scaling: 2^-margin * (largest fp8 number) / amax, at most the largest float. The amax is the
@@ -66,10 +72,7 @@ struct DelayedScaling {
   /// Records Inf and NaN, as TransformerEngine does. Then one Inf keeps the scale from changing for `history` steps.
   bool record_nonfinite = false;
   static constexpr bool is_current = false;
-  struct State {
-    float scale = 1.0F;
-    std::vector<float> history{};  ///< the amaxes that were recorded, the oldest first
-  };
+  using State = ScaleState;
   [[nodiscard]] State start() const { return {}; }
   void check() const {
     detail::check_in("history", history, 1, 1 << 20, "in [1, 2^20]");
@@ -80,7 +83,7 @@ struct DelayedScaling {
   void update(State& state, const float& step_amax, const float& fp8_max) const {
     std::uint32_t bits = detail::magnitude_bits(step_amax);
     if (bits == 0 || (bits >= binary32::infinity_bits && !record_nonfinite)) return;
-    if (state.history.size() == static_cast<std::size_t>(history)) state.history.erase(state.history.begin());
+    while (state.history.size() >= static_cast<std::size_t>(history)) state.history.erase(state.history.begin());
     state.history.push_back(step_amax);
     if (amax == Amax::max) bits = detail::largest_of(state.history);
     if (bits == 0 || bits >= binary32::infinity_bits) return;
@@ -95,21 +98,6 @@ struct DelayedScaling {
     const std::uint32_t bits = detail::quotient_bits(detail::widened(detail::magnitude_bits(state.scale)), ratio);
     state.scale = detail::saturated_float(std::max(bits, 1U << binary32::mantissa_bits));
   }
-
-  /// The recorded amaxes, the oldest first, for a checkpoint.
-  [[nodiscard]] static std::vector<double> recorded(const State& state) {
-    std::vector<double> amaxes;
-    for (const float& recorded : state.history) amaxes.push_back(detail::widened(detail::magnitude_bits(recorded)));
-    return amaxes;
-  }
-  /// The state with this scale and these recorded amaxes. Keeps the newest if there are more than `history`.
-  [[nodiscard]] State restored(float scale, const std::vector<double>& amaxes) const {
-    State state{scale};
-    for (std::size_t i = amaxes.size() - std::min(amaxes.size(), static_cast<std::size_t>(history)); i < amaxes.size(); ++i) {
-      state.history.push_back(detail::bit_cast<float>(detail::nearest_float_bits(amaxes[i])));
-    }
-    return state;
-  }
 };
 
 /// TransformerEngine's current scaling: (largest fp8 number) / amax, at most the largest float; 1 for an amax of 0, Inf or NaN.
@@ -117,9 +105,7 @@ struct CurrentScaling {
   float epsilon = 0.0F;       ///< the least amax, finite and at least 0: a smaller one counts as this
   bool power_of_two = false;  ///< rounds the scale down to a power of two
   static constexpr bool is_current = true;
-  struct State {
-    float scale = 1.0F;
-  };
+  using State = ScaleState;
   [[nodiscard]] State start() const { return {}; }
   void check() const { detail::check_in("epsilon", epsilon, 0.0F, std::numeric_limits<float>::max(), "finite and at least 0"); }
   void update(State& state, const float& amax, const float& fp8_max) const {
@@ -134,7 +120,7 @@ struct CurrentScaling {
 struct TorchaoScaling {
   bool power_of_two = false;  ///< rounds the scale down to a power of two
   static constexpr bool is_current = true;
-  using State = CurrentScaling::State;
+  using State = ScaleState;
   [[nodiscard]] State start() const { return {}; }
   void check() const {}
   void update(State& state, const float& amax, const float& fp8_max) const {

@@ -129,10 +129,7 @@ class TensorScales {
     StateDict state = detail::new_state(kind);
     for (std::size_t leaf = 0; leaf < paths_.size(); ++leaf) {
       std::vector<double> numbers = {double{scales_[leaf]}, double{max_abs_[leaf]}};
-      if constexpr (!Rule::is_current) {
-        const std::vector<double> recorded = rule_.recorded(states_[leaf]);
-        numbers.insert(numbers.end(), recorded.begin(), recorded.end());
-      }
+      for (const float& amax : states_[leaf].history) numbers.push_back(double{amax});
       state.add(key(leaf), std::move(numbers));
     }
     return state;
@@ -145,7 +142,14 @@ class TensorScales {
     for (std::size_t leaf = 0; leaf < paths_.size(); ++leaf) {
       std::vector<double> numbers;
       reader(key(leaf).c_str(), numbers, 0.0, detail::infinity);
-      loaded.load(leaf, numbers);
+      const std::vector<float> floats(numbers.begin(), numbers.end());
+      if (floats.size() < 2 || !detail::is_positive_and_finite(floats[0])) {
+        detail::throw_invalid_argument({key(leaf), " is ", detail::to_text(StateValue(numbers)),
+                                        "; it must be a scale, positive and finite, and the largest magnitudes"});
+      }
+      loaded.scales_[leaf] = floats[0];
+      loaded.max_abs_[leaf] = floats[1];
+      loaded.states_[leaf] = {floats[0], {floats.begin() + 2, floats.end()}};
     }
     reader.finish();
     loaded.set_inverse_scales();
@@ -173,25 +177,9 @@ class TensorScales {
     rule_.update(states_[leaf], max_abs_[leaf], largest);
     scales_[leaf] = detail::is_positive_and_finite(states_[leaf].scale) ? states_[leaf].scale : 1.0F;
   }
-  /// The key of a leaf in a state: scales.layers[0].weight, scales["encoder"].
+  /// The key of a leaf in a state.
   [[nodiscard]] std::string key(std::size_t leaf) const {
-    const std::string& path = paths_[leaf];
-    const bool needs_dot = !path.empty() && path[0] != '[' && path[0] != '<';
-    return detail::concat({"scales", needs_dot ? "." : "", path});
-  }
-  void load(std::size_t leaf, const std::vector<double>& numbers) {
-    const float scale = numbers.empty() ? 0.0F : detail::leaf_max_abs(detail::bit_cast<std::uint64_t>(numbers[0]));
-    if (numbers.size() < 2 || !detail::is_positive_and_finite(scale)) {
-      detail::throw_invalid_argument({key(leaf), " is ", detail::to_text(StateValue(numbers)),
-                                      "; it must be the scale, positive and finite, and the largest magnitude, then others"});
-    }
-    scales_[leaf] = scale;
-    max_abs_[leaf] = detail::leaf_max_abs(detail::bit_cast<std::uint64_t>(numbers[1]));
-    if constexpr (Rule::is_current) {
-      states_[leaf].scale = scale;
-    } else {
-      states_[leaf] = rule_.restored(scale, std::vector<double>(numbers.begin() + 2, numbers.end()));
-    }
+    return detail::concat({"scale of ", paths_[leaf].empty() ? "the tree" : paths_[leaf]});
   }
   /// Reads a leaf the second time while it is in the cache.
   GradientReport quantize_leaf_by_leaf(const detail::Plan& plan) {

@@ -6,40 +6,24 @@
 
 typedef std::uint32_t u32x4 __attribute__((vector_size(16)));
 typedef std::int32_t i32x4 __attribute__((vector_size(16)));
-typedef float f32x4 __attribute__((vector_size(16)));
 inline constexpr std::size_t mx_blocks = 4, mx_group = mx_blocks * mx_block;
 
-/// The quotients of the largest magnitudes and the largest number of the format, as floats. The CPU may flush subnormal floats,
-/// so small magnitudes are multiplied in double and rounded in integers.
-template <class Out>
-inline u32x4 mx_quotients(u32x4 largest) noexcept {
-  constexpr float max = bit_cast<float>(convert_bits<Out, binary32>(Out::largest_finite_bits)), reciprocal = 1.0F / max;
-  u32x4 quotients = (u32x4)hide_from_optimizer((f32x4)largest * reciprocal);
-  for (std::size_t i = 0; i < mx_blocks; ++i) {
-    if (__builtin_expect(largest[i] >= binary32::infinity_bits / 4, 1)) continue;
-    const auto exact = bit_cast<double>(convert_bits<binary32, binary64>(largest[i])) * static_cast<double>(reciprocal);
-    quotients[i] = convert_bits<binary64, binary32>(bit_cast<std::uint64_t>(hide_from_optimizer(exact)));
-  }
-  return quotients;
-}
-/// The bytes of the scales of four blocks, from their largest magnitudes as floats; 255 for one that is Inf or NaN, or that
-/// becomes Inf when it is rounded. The rules are those of torchao: see MxScale.
+/// The bytes of the scales of four blocks, from their largest magnitudes as floats: see MxScale. 255 for one that is Inf or
+/// NaN, or that becomes Inf when it is rounded. With rceil, one more if the mantissa is above that of the format's largest
+/// number. torchao multiplies by a reciprocal instead; this agrees with it, and so does the one exception, because the product
+/// is subnormal there.
 template <class Out>
 inline u32x4 mx_scale_bytes(u32x4 largest, MxScale rule) noexcept {
-  constexpr int emax = static_cast<int>(Out::largest_finite_bits >> Out::mantissa_bits) - Out::bias;
+  constexpr std::uint32_t largest_number = convert_bits<Out, binary32>(Out::largest_finite_bits);
   constexpr int mantissa_bits = binary32::mantissa_bits;
-  if (rule == MxScale::rceil) largest = mx_quotients<Out>(largest);
+  constexpr int emax = static_cast<int>(largest_number >> mantissa_bits) - binary32::bias;
   if (rule == MxScale::even) largest += 1U << (mantissa_bits - 1 - Out::mantissa_bits);
   const u32x4 mantissas = largest & binary32::mantissa_mask;
-  i32x4 bytes = (i32x4)(largest >> mantissa_bits);
-  if (rule == MxScale::rceil) {
-    bytes -= (i32x4)(bytes == 0 ? mantissas > 0x400000 : mantissas != 0);  // comparisons are -1 or 0
-  } else {
-    if (rule == MxScale::ceil) bytes -= (i32x4)(mantissas != 0);
-    bytes -= emax;
-    bytes = bytes > 0 ? bytes : i32x4{};
-  }
-  return (u32x4)(largest >= binary32::infinity_bits ? i32x4{} + 255 : bytes);
+  const auto exponents = (i32x4)(largest >> mantissa_bits);
+  u32x4 limits = u32x4{} + (rule == MxScale::ceil ? 0 : binary32::mantissa_mask);
+  if (rule == MxScale::rceil) limits = (largest_number & binary32::mantissa_mask) - (u32x4)(exponents == emax);
+  const i32x4 bytes = exponents - emax - (i32x4)(mantissas > limits);  // comparisons are -1 or 0
+  return (u32x4)(largest >= binary32::infinity_bits ? i32x4{} + 255 : bytes > 0 ? bytes : i32x4{});
 }
 
 template <class In, std::size_t... Register>
@@ -78,9 +62,9 @@ inline bool mx_quantize_group(const unsigned char* source, unsigned char* codes,
   const u32x4 bytes = mx_scale_bytes<Out>(magnitudes, rule);
   const auto is_nan = (u32x4)(bytes == 255);
   const u32x4 reciprocals = (254 - bytes) << binary32::mantissa_bits;  // of the scales; no byte is 254
-  const auto factor_lanes = (f32x4)(reciprocals | (is_nan & binary32::quiet_nan_bits));
   float factors[mx_blocks];
-  std::memcpy(factors, &factor_lanes, sizeof factors);
+  for (std::size_t i = 0; i < mx_blocks; ++i)
+    factors[i] = bit_cast<float>(reciprocals[i] | (is_nan[i] & binary32::quiet_nan_bits));
   for (std::size_t i = 0; i < mx_blocks; ++i) scales[i] = static_cast<unsigned char>(bytes[i]);
   for (std::size_t i = 0; i < mx_group; i += width) {
     const auto elements = load<width>(In{}, element_at<In>(source, i));

@@ -152,15 +152,6 @@ inline constexpr bool has_registers =
 template <class Format>
 inline constexpr bool is_fp8 = std::is_base_of_v<e4m3, Format> || std::is_base_of_v<e5m2, Format>;
 
-/// Whether an op is meant for these formats.
-template <Op op, class In, class Out>
-constexpr bool is_op_for() {
-  if constexpr (op == Op::max_abs || op == Op::measure) {
-    return std::is_same_v<In, Out>;
-  } else {
-    return is_fp8<Out> || (op != Op::quantize && op != Op::mx_quantize);
-  }
-}
 /// The format in which an op stores its results.
 template <Op op, class Out>
 using stored_format = std::conditional_t<op == Op::quantize || op == Op::mx_quantize, saturating<Out>, Out>;
