@@ -14,7 +14,7 @@ using namespace headroom::detail;
 /// Whether an op is meant for these formats.
 template <class In, class Out>
 constexpr bool is_for(Op op) {
-  if (op == Op::max_abs || op == Op::measure) return std::is_same_v<In, Out>;
+  if (only_reads(op)) return std::is_same_v<In, Out>;
   return is_fp8<Out> || (op != Op::quantize && op != Op::mx_quantize);
 }
 

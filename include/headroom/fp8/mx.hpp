@@ -120,6 +120,16 @@ struct MxLeaf {
   return found.largest;
 }
 
+/// Whether two layouts of one shape have their dimensions in the same order in memory.
+[[nodiscard]] inline bool same_order(const Layout& a, const Layout& b) noexcept {
+  bool same = true;
+  for (int i = 0; i < a.rank() * a.rank(); ++i) {
+    const int one = i / a.rank(), other = i % a.rank();
+    same =
+        same && (std::abs(a.stride(one)) < std::abs(a.stride(other))) == (std::abs(b.stride(one)) < std::abs(b.stride(other)));
+  }
+  return same;
+}
 /// The dimension with the shortest stride. A layout without dimensions has one element.
 [[nodiscard]] inline int inner_dimension(const Layout& layout) noexcept {
   int inner = 0;
@@ -128,22 +138,27 @@ struct MxLeaf {
   }
   return inner;
 }
+template <bool writes_scales>
 struct ListMxLeaves {
   std::vector<MxLeaf>& leaves;
 
   template <class Values, class Codes, class Scales>
   void operator()(const Path& path, const Values& values, const Codes& codes, Scales& scales) const {
     auto* const bytes = detail::data_of(scales);
+    using Scale = std::remove_pointer_t<decltype(bytes)>;
+    if constexpr (writes_scales) check_is_writable<Scale>();
     using Code = std::remove_const_t<std::remove_pointer_t<decltype(detail::data_of(codes))>>;
-    static_assert(std::is_same_v<std::remove_const_t<std::remove_pointer_t<decltype(bytes)>>, e8m0> && is_fp8<format_of<Code>>,
+    static_assert(std::is_same_v<std::remove_const_t<Scale>, e8m0> && is_fp8<format_of<Code>>,
                   "headroom: MX codes are float8_e4m3 or float8_e5m2, and the scales of their blocks are e8m0");
     const Layout layout = detail::layout_of(values), of_codes = detail::layout_of(codes);
-    const int inner = inner_dimension(layout);
-    if (layout.same_shape(of_codes) && inner != inner_dimension(of_codes)) {
+    if (layout.same_shape(of_codes) && !same_order(layout, of_codes)) {
       throw_structure_differs(path, {"the values and the codes have different orders in memory"});
     }
-    std::size_t row = layout.rank() == 0 ? 1 : static_cast<std::size_t>(layout.shape(inner));
+    std::size_t row = layout.rank() == 0 ? 1 : static_cast<std::size_t>(layout.shape(inner_dimension(layout)));
     const std::size_t size = detail::size_of(values), there = detail::size_of(scales);
+    detail::check_walkable(path, "the scales", scales, bytes, there);
+    const Layout of_scales = detail::checked_layout_of(path, "the scales", scales);
+    if (!LoopNest(of_scales, of_scales).is_contiguous()) throw_bad_leaf(path, "the scales", {"have gaps"});
     if (row % mx_block == 0) row = size;  // the blocks are the same, and there are fewer rows
     leaves.push_back({row, size, reinterpret_cast<std::uint8_t*>(const_cast<e8m0*>(bytes))});
     if (there == leaves.back().blocks()) return;
@@ -151,12 +166,12 @@ struct ListMxLeaves {
     throw_structure_differs(path, {"there are ", blocks, " blocks of 32 and ", std::to_string(there), " scales"});
   }
 };
-template <class Values, class Codes, class Scales>
+template <bool writes_scales, class Values, class Codes, class Scales>
 [[nodiscard]] std::vector<MxLeaf> mx_leaves(const Values& values, const Codes& codes, Scales& scales) {
   static_assert(!has_dynamic_node_v<Values> && !has_dynamic_node_v<Codes> && !has_dynamic_node_v<Scales>,
                 "headroom: MX verbs take trees whose dtypes are known at compile time");
   std::vector<MxLeaf> leaves;
-  const ListMxLeaves visit{leaves};
+  const ListMxLeaves<writes_scales> visit{leaves};
   detail::walk(root, visit, values, codes, scales);
   return leaves;
 }
@@ -177,7 +192,7 @@ GradientReport mx_quantize_into(const Executor& executor, const Source& source, 
                                 MxScale rule) {
   detail::Plan plan;
   detail::make_plan<detail::Ops<detail::Op::mx_quantize>, detail::Access::into>(plan, source, destination);
-  const std::vector<detail::MxLeaf> leaves = detail::mx_leaves(source, destination, scales);
+  const std::vector<detail::MxLeaf> leaves = detail::mx_leaves<true>(source, destination, scales);
   return detail::report_of_leaves(detail::run_leaves(executor, plan, [&](std::size_t leaf, const detail::LeafPart& part) {
     return detail::mx_quantize_part(part, leaves[leaf], rule);
   }));
@@ -193,7 +208,7 @@ template <class Executor, class Source, class Scales, class Destination>
 void mx_dequantize_into(const Executor& executor, const Source& source, const Scales& scales, Destination&& destination) {
   detail::Plan plan;
   detail::make_plan<detail::DequantizeOps, detail::Access::into>(plan, source, destination);
-  const std::vector<detail::MxLeaf> leaves = detail::mx_leaves(destination, source, scales);
+  const std::vector<detail::MxLeaf> leaves = detail::mx_leaves<false>(destination, source, scales);
   (void)detail::run_leaves(executor, plan, [&](std::size_t leaf, const detail::LeafPart& part) {
     leaves[leaf].for_each_block(part, 1, [](const detail::LeafPart& block, const std::uint8_t* scale) {
       (void)block.run(static_cast<float>(e8m0::from_bits(*scale)), false);

@@ -20,18 +20,7 @@
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 
-/// The first op quantizes, the second only finds the largest magnitude of the source.
-struct QuantizeOps {
-  template <class In, class Out>
-  static constexpr const Kernel* list[] = {kernels<Op::quantize, In, Out>, kernels<Op::max_abs, In>};
-  template <class In, class Out>
-  static constexpr PieceKind make_kind() {
-    static_assert(is_fp8<Out>, "headroom: the destination of quantize_into has leaves of float8_e4m3 or float8_e5m2");
-    return {list<In, Out>, bytes_each<In>, bytes_each<Out>};
-  }
-  template <class In, class Out>
-  static constexpr PieceKind kind = make_kind<In, Out>();
-};
+using QuantizeOps = Ops<Op::quantize, Op::max_abs>;
 using DequantizeOps = Ops<Op::scale>;
 
 /// What a pass has found in each leaf: the largest magnitude, as the bits of a double.
@@ -44,21 +33,17 @@ struct LeafPart {
   const Piece& piece;
   std::size_t begin, end;
 
-  /// Runs the first op of the plan and returns the largest magnitude.
-  [[nodiscard]] std::uint64_t run(const float& factor, bool streaming) const {
-    Pass pass{0, static_cast<double>(factor)};
+  /// Runs the first op of the plan, or another one that only reads. Returns the largest magnitude.
+  [[nodiscard]] std::uint64_t run(const float& factor, bool streaming, std::size_t op = 0) const {
+    Pass pass{op, static_cast<double>(factor)};
     pass.streaming = streaming;
-    return run(piece, pass);
-  }
-  /// The largest magnitude of the source, by the second op.
-  [[nodiscard]] std::uint64_t max_abs() const { return run(Piece{piece.source, nullptr, piece.size}, Pass{1}); }
-
- private:
-  [[nodiscard]] std::uint64_t run(const Piece& part, const Pass& pass) const {
     Found found{0, 0.0};
-    run_part(plan, group, part, pass, group.kind->kernels[pass.op][isa_index()], begin, end, found);
+    const Piece part{piece.source, op == 0 ? piece.destination : nullptr, piece.size};
+    run_part(plan, group, part, pass, group.kind->kernels[op][isa_index()], begin, end, found);
     return found.largest;
   }
+  /// The largest magnitude of the source, by the second op.
+  [[nodiscard]] std::uint64_t max_abs() const { return run(1.0F, false, 1); }
 };
 
 /// Calls `f(leaf, part)` for the parts of leaves that lie in elements [begin, end) of a plan.

@@ -64,14 +64,23 @@ class TensorScales {
     static_assert(detail::every_leaf_can_be_v<Fp8Tree, To>, "headroom: the destination must have leaves of To");
     const std::string leaves = std::to_string(plan.pieces().size()), here = std::to_string(paths_.size());
     if (leaves != here) detail::throw_invalid_argument({"the tree has ", leaves, " leaves, these TensorScales have ", here});
+    const bool streaming = plan.bytes() >= detail::least_streamed_pass;
+    // One leaf after the other, so that it is read the second time while it is in the cache.
+    const bool one_by_one = Rule::is_current && !reduce_ && detail::count_shares(executor, plan.elements()) == 1;
     if constexpr (Rule::is_current) {
-      if (!reduce_ && detail::count_shares(executor, plan.elements()) == 1) return quantize_leaf_by_leaf(plan);
-      set_max_abs(detail::run_leaves(executor, plan, [](std::size_t, const detail::LeafPart& part) { return part.max_abs(); }));
+      max_abs_.assign(paths_.size(), 0.0F);
+      if (!one_by_one) record(detail::run_leaves(executor, plan, [](auto, auto& part) { return part.max_abs(); }));
       if (reduce_) reduce_(span<float>(max_abs_));
       for (std::size_t leaf = 0; leaf < paths_.size(); ++leaf) update_scale(leaf);
     }
-    const detail::LeafMaxima maxima = detail::run_with_factors(executor, plan, scales_);
-    if constexpr (!Rule::is_current) set_max_abs(maxima);
+    const auto maxima = detail::run_leaves(executor, plan, [&](std::size_t leaf, const detail::LeafPart& part) {
+      if (one_by_one) {
+        max_abs_[leaf] = detail::leaf_max_abs(part.max_abs());
+        update_scale(leaf);
+      }
+      return part.run(scales_[leaf], streaming && !one_by_one);
+    });
+    if constexpr (!Rule::is_current) record(maxima);
     set_inverse_scales();
     return detail::report_of_leaves(maxima);
   }
@@ -166,11 +175,10 @@ class TensorScales {
       inverse_scales_[leaf] = detail::saturated_float(detail::quotient_bits(1.0, scale));
     }
   }
-  void set_max_abs(const detail::LeafMaxima& maxima) noexcept {
+  void record(const detail::LeafMaxima& maxima) noexcept {
     for (std::size_t leaf = 0; leaf < maxima.size(); ++leaf) {
       const float here = detail::leaf_max_abs(maxima[leaf]);
-      const bool is_larger = detail::magnitude_bits(here) > detail::magnitude_bits(max_abs_[leaf]);
-      if (Rule::is_current || is_larger) max_abs_[leaf] = here;
+      if (detail::magnitude_bits(here) > detail::magnitude_bits(max_abs_[leaf])) max_abs_[leaf] = here;
     }
   }
   void update_scale(std::size_t leaf) {
@@ -180,20 +188,6 @@ class TensorScales {
   /// The key of a leaf in a state.
   [[nodiscard]] std::string key(std::size_t leaf) const {
     return detail::concat({"scale of ", paths_[leaf].empty() ? "the tree" : paths_[leaf]});
-  }
-  /// Reads a leaf the second time while it is in the cache.
-  GradientReport quantize_leaf_by_leaf(const detail::Plan& plan) {
-    detail::LeafMaxima maxima(paths_.size());
-    set_max_abs(maxima);
-    for (std::size_t leaf = 0; leaf < paths_.size(); ++leaf) update_scale(leaf);  // for leaves without elements
-    detail::for_each_part(plan, 0, plan.elements(), [&](std::size_t leaf, const detail::LeafPart& part) {
-      maxima[leaf] = part.max_abs();
-      max_abs_[leaf] = detail::leaf_max_abs(maxima[leaf]);
-      update_scale(leaf);
-      (void)part.run(scales_[leaf], false);
-    });
-    set_inverse_scales();
-    return detail::report_of_leaves(maxima);
   }
 
   Rule rule_;

@@ -11,6 +11,7 @@
 #endif
 
 #include <cstddef>
+#include <type_traits>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
@@ -28,6 +29,8 @@ inline constexpr Kernel kernels_by_isa[isa_count] = {kernel_on<Isa::scalar, op, 
 
 template <Op op, class In, class Out>
 constexpr const Kernel* find_kernels() noexcept {
+  static_assert(is_fp8<Out> || (op != Op::quantize && op != Op::mx_quantize),
+                "headroom: quantizing writes float8_e4m3 or float8_e5m2");
 #if HEADROOM_COMPILED
   if constexpr (is_compiled<In, Out>) {
     return CompiledKernels::compiled.kernels[static_cast<int>(op)][compiled_place<In>][compiled_place<Out>];
@@ -38,9 +41,9 @@ constexpr const Kernel* find_kernels() noexcept {
   }
 }
 
-/// The kernels of an op from one format to another, by instruction set.
+/// The kernels of an op from one format to another, by instruction set. An op that only reads ignores the other.
 template <Op op, class In, class Out = In>
-inline constexpr const Kernel* kernels = find_kernels<op, In, Out>();
+inline constexpr const Kernel* kernels = find_kernels<op, In, std::conditional_t<only_reads(op), In, Out>>();
 
 /// The index of the active instruction set in `kernels`.
 [[nodiscard]] inline std::size_t isa_index() { return static_cast<std::size_t>(active_isa()); }

@@ -152,6 +152,7 @@ inline constexpr bool has_registers =
 template <class Format>
 inline constexpr bool is_fp8 = std::is_base_of_v<e4m3, Format> || std::is_base_of_v<e5m2, Format>;
 
+constexpr bool only_reads(Op op) { return op == Op::max_abs || op == Op::measure; }
 /// The format in which an op stores its results.
 template <Op op, class Out>
 using stored_format = std::conditional_t<op == Op::quantize || op == Op::mx_quantize, saturating<Out>, Out>;
@@ -159,7 +160,7 @@ using stored_format = std::conditional_t<op == Op::quantize || op == Op::mx_quan
 template <Op op, class In, class Out>
 constexpr bool has_simd() {
   constexpr bool stores_fp8 = is_fp8<Out> && stored_format<op, Out>::overflow_bits == Out::largest_finite_bits;
-  constexpr bool reads_fp8 = is_fp8<In> && op != Op::max_abs && op != Op::measure;
+  constexpr bool reads_fp8 = is_fp8<In> && !only_reads(op);
   return has_registers<In> ? has_registers<Out> || stores_fp8 : reads_fp8 && has_registers<Out>;
 }
 
