@@ -60,18 +60,23 @@ inline bool mx_quantize_group(const unsigned char* source, unsigned char* codes,
     largest = larger(largest, here);
   }
   const u32x4 bytes = mx_scale_bytes<Out>(magnitudes, rule);
-  const auto is_nan = (u32x4)(bytes == 255);
-  const u32x4 reciprocals = (254 - bytes) << binary32::mantissa_bits;  // of the scales; no byte is 254
-  float factors[mx_blocks];
-  for (std::size_t i = 0; i < mx_blocks; ++i)
-    factors[i] = bit_cast<float>(reciprocals[i] | (is_nan[i] & binary32::quiet_nan_bits));
-  for (std::size_t i = 0; i < mx_blocks; ++i) scales[i] = static_cast<unsigned char>(bytes[i]);
+  float reciprocals[mx_blocks];  // of the scales; no byte is 254
+  for (std::size_t i = 0; i < mx_blocks; ++i) {
+    scales[i] = static_cast<unsigned char>(bytes[i]);
+    reciprocals[i] = bit_cast<float>((254 - bytes[i]) << binary32::mantissa_bits);
+  }
   for (std::size_t i = 0; i < mx_group; i += width) {
     const auto elements = load<width>(In{}, element_at<In>(source, i));
-    const Wide value = multiplied(widen<Wide>(In{}, elements), mx_factors<Wide>(factors + i / mx_block));
+    const Wide value = multiplied(widen<Wide>(In{}, elements), mx_factors<Wide>(reciprocals + i / mx_block));
     store(codes + i, narrow(saturating<Out>{}, value));
   }
-  return (is_nan[0] | is_nan[1] | is_nan[2] | is_nan[3]) != 0;
+  bool some_nan = false;
+  for (std::size_t i = 0; i < mx_blocks; ++i) {
+    if (__builtin_expect(bytes[i] != 255, 1)) continue;
+    std::memset(codes + i * mx_block, Out::quiet_nan_bits, mx_block);
+    some_nan = true;
+  }
+  return some_nan;
 }
 template <class In, class Out>
 void mx_quantize(const Piece* piece, const Piece* last, double rule_number, bool, Found& found) noexcept {
