@@ -15,7 +15,7 @@ using namespace headroom::detail;
 template <class In, class Out>
 constexpr bool is_for(Op op) {
   if (only_reads(op)) return std::is_same_v<In, Out>;
-  return is_fp8<Out> || (op != Op::quantize && op != Op::mx_quantize);
+  return is_fp8<Out> || !quantizes(op);
 }
 
 template <Op op, class In, class Out>

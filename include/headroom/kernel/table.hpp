@@ -29,8 +29,7 @@ inline constexpr Kernel kernels_by_isa[isa_count] = {kernel_on<Isa::scalar, op, 
 
 template <Op op, class In, class Out>
 constexpr const Kernel* find_kernels() noexcept {
-  static_assert(is_fp8<Out> || (op != Op::quantize && op != Op::mx_quantize),
-                "headroom: quantizing writes float8_e4m3 or float8_e5m2");
+  static_assert(is_fp8<Out> || !quantizes(op), "headroom: quantizing writes float8_e4m3 or float8_e5m2");
 #if HEADROOM_COMPILED
   if constexpr (is_compiled<In, Out>) {
     return CompiledKernels::compiled.kernels[static_cast<int>(op)][compiled_place<In>][compiled_place<Out>];

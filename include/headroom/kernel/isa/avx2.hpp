@@ -96,9 +96,6 @@ inline void store_streaming(unsigned char* destination, u16_half bits) noexcept 
 inline void store_streaming(unsigned char* destination, u32s bits) noexcept {
   _mm256_stream_si256(reinterpret_cast<__m256i*>(destination), (__m256i)bits.lanes);
 }
-inline void store_streaming(unsigned char* destination, u8s bits) noexcept {
-  _mm256_stream_si256(reinterpret_cast<__m256i*>(destination), (__m256i)bits.lanes);
-}
 inline void store_streaming(unsigned char* destination, u16s bits) noexcept {  // only its halves are aligned
   _mm_stream_si128(reinterpret_cast<__m128i*>(destination), _mm256_castsi256_si128((__m256i)bits.lanes));
   _mm_stream_si128(reinterpret_cast<__m128i*>(destination + 16), _mm256_extracti128_si256((__m256i)bits.lanes, 1));

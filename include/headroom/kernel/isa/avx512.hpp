@@ -75,9 +75,6 @@ inline void store_streaming(unsigned char* destination, u16_half bits) noexcept 
 inline void store_streaming(unsigned char* destination, u32s bits) noexcept {
   _mm512_stream_si512(reinterpret_cast<__m512i*>(destination), (__m512i)bits.lanes);
 }
-inline void store_streaming(unsigned char* destination, u8s bits) noexcept {
-  _mm512_stream_si512(reinterpret_cast<__m512i*>(destination), (__m512i)bits.lanes);
-}
 inline void store_streaming(unsigned char* destination, u16s bits) noexcept {  // only its halves are aligned
   _mm256_stream_si256(reinterpret_cast<__m256i*>(destination), half_of<0>(bits.lanes));
   _mm256_stream_si256(reinterpret_cast<__m256i*>(destination + 32), half_of<1>(bits.lanes));

@@ -148,20 +148,16 @@ struct IsaKernels;
 template <class Format>
 inline constexpr bool has_registers =
     std::is_same_v<Format, binary16> || std::is_same_v<Format, brain16> || std::is_same_v<Format, binary32>;
-/// Whether the format has eight bits, and SIMD kernels that read it or write it with saturation.
+/// Whether the format has eight bits, SIMD kernels that read it, and kernels that quantize to it.
 template <class Format>
 inline constexpr bool is_fp8 = std::is_base_of_v<e4m3, Format> || std::is_base_of_v<e5m2, Format>;
 
 constexpr bool only_reads(Op op) { return op == Op::max_abs || op == Op::measure; }
-/// The format in which an op stores its results.
-template <Op op, class Out>
-using stored_format = std::conditional_t<op == Op::quantize || op == Op::mx_quantize, saturating<Out>, Out>;
+constexpr bool quantizes(Op op) { return op == Op::quantize || op == Op::mx_quantize; }
 /// Whether an op has SIMD kernels for these formats.
 template <Op op, class In, class Out>
 constexpr bool has_simd() {
-  constexpr bool stores_fp8 = is_fp8<Out> && stored_format<op, Out>::overflow_bits == Out::largest_finite_bits;
-  constexpr bool reads_fp8 = is_fp8<In> && !only_reads(op);
-  return has_registers<In> ? has_registers<Out> || stores_fp8 : reads_fp8 && has_registers<Out>;
+  return quantizes(op) ? has_registers<In> : (has_registers<In> || (is_fp8<In> && !only_reads(op))) && has_registers<Out>;
 }
 
 }  // namespace detail

@@ -224,10 +224,6 @@ inline f32s widen(binary16, u16_half bits) noexcept;
 inline u16_half_lanes sign_extended(u8_quarter bytes) noexcept;
 inline u8s low_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept;  // the upper ones must be zero
 
-inline void store_part(unsigned char* destination, u8_quarter bits, std::size_t n) noexcept {
-  std::memcpy(destination, &bits, n);
-}
-
 /// fp16 has all numbers of e5m2, with the same exponents, and those of e4m3, 2^8 times smaller.
 template <class Compute, class Format>
 inline std::enable_if_t<is_fp8<Format>, f32s> widen(Format, u8_quarter bits) noexcept {
@@ -266,7 +262,7 @@ inline u32_lanes with_nans(u32_lanes codes, f32s value) noexcept {
   return magnitudes > (i32_lanes{} + binary32::infinity_bits) ? nans : codes;
 }
 template <class Format>
-[[gnu::always_inline]] inline u8s narrow(saturating<Format>, f32_quad value) noexcept {
+inline u8s narrow(saturating<Format>, f32_quad value) noexcept {
   u32_lanes a = codes_of<Format>(value.a), b = codes_of<Format>(value.b);
   u32_lanes c = codes_of<Format>(value.c), d = codes_of<Format>(value.d);
   const bool some_nan = any_nan((u32_lanes)value.a.lanes, (u32_lanes)value.b.lanes) ||
@@ -277,14 +273,6 @@ template <class Format>
   }
   return low_bytes(a, b, c, d);
 }
-template <class Format>
-inline u8_quarter narrow(saturating<Format> format, f32s value) noexcept {
-  const u8s bytes = narrow(format, f32_quad{value, value, value, value});
-  u8_quarter result;
-  std::memcpy(&result, &bytes, sizeof result);
-  return result;
-}
-
 // ---- sums of squares ----
 
 inline f64s added(f64s a, f64s b) noexcept { return {hidden(a.low + b.low), hidden(a.high + b.high)}; }

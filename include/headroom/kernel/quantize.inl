@@ -1,8 +1,45 @@
-// The kernels for blocks of 32 elements with one scale each: the MX formats of the OCP Microscaling specification, version 1.0.
-// kernels.inl includes this file, so there is no include guard here, no intrinsic and no macro.
+// The kernels that store 8-bit formats, with one factor for all elements, or with a scale for each block of 32, as in the MX
+// formats of the OCP Microscaling specification, version 1.0. kernels.inl includes this file, so there is no include guard
+// here, no intrinsic and no macro.
 //
-// The scale 2^(byte - 127) is a float for every byte except 255, which is NaN. Pieces come in pairs: see Op. Four blocks are
-// processed at once, because their four scales take no longer than one.
+// Registers of floats are processed four by four, because they become one of codes. The end of a piece, shorter than that, is
+// processed in a buffer. Everything is inlined, because g++ would pass quads through memory. Stores that bypass the caches
+// would gain little, because most of the traffic is reading.
+
+template <class In>
+using magnitudes_of = decltype(load<lanes_of<compute_for<In, In>>>(In{}, nullptr));
+
+/// Processes one wide register.
+template <class In, class Out, class Wide, class Bits>
+inline void quantize_register(const unsigned char* source, unsigned char* codes, Wide factor, Bits& largest) noexcept {
+  const auto elements = load<lanes_of<Wide>>(In{}, source);
+  largest = max_of_abs(In{}, largest, elements);
+  store(codes, narrow(saturating<Out>{}, multiplied(widen<Wide>(In{}, elements), factor)));
+}
+template <class In, class Out>
+[[gnu::flatten]] void quantize(const Piece* piece, const Piece* last, double factor, bool, Found& found) noexcept {
+  using Wide = wide_compute_for<In, Out>;
+  constexpr std::size_t width = lanes_of<Wide>;
+  const Wide lanes = broadcast<Wide>(factor);
+  magnitudes_of<In> largest{};
+  for (; piece != last; ++piece) {
+    Piece rest = *piece;
+    for (; rest.size >= width; rest = after<In, Out>(rest, width)) {
+      const unsigned char* const source = element_at<In>(rest.source, 0);
+      for (std::size_t byte = 0; byte < width * bytes_each<In>; byte += cache_line) prefetch(source, 1024 + byte);
+      quantize_register<In, Out>(source, element_at<Out>(rest.destination, 0), lanes, largest);
+    }
+    if (rest.size == 0) continue;
+    alignas(cache_line) unsigned char padded[width * bytes_each<In>] = {}, codes[width];
+    std::memcpy(padded, rest.source, rest.size * bytes_each<In>);
+    quantize_register<In, Out>(padded, codes, lanes, largest);
+    std::memcpy(rest.destination, codes, rest.size);
+  }
+  add_largest<In>(found, largest_lane(largest));
+}
+
+// ---- MX. The scale 2^(byte - 127) is a float for every byte except 255, which is NaN. Pieces come in pairs: see Op. Four
+// blocks are processed at once, because their four scales take no longer than one ----
 
 typedef std::uint32_t u32x4 __attribute__((vector_size(16)));
 typedef std::int32_t i32x4 __attribute__((vector_size(16)));
@@ -26,13 +63,6 @@ inline u32x4 mx_scale_bytes(u32x4 largest, MxScale rule) noexcept {
   return (u32x4)(largest >= binary32::infinity_bits ? i32x4{} + 255 : bytes > 0 ? bytes : i32x4{});
 }
 
-template <class In, std::size_t... Register>
-inline auto largest_of_block(const unsigned char* source, std::index_sequence<Register...>) noexcept {
-  constexpr std::size_t width = read_lanes<In>;
-  decltype(load<width>(In{}, source)) largest{};
-  ((largest = max_of_abs(In{}, largest, load<width>(In{}, element_at<In>(source, Register * width)))), ...);
-  return largest;
-}
 /// One factor for all elements of a register, or one for each half if it is longer than a block.
 template <class Wide>
 inline Wide mx_factors(const float* factors) noexcept {
@@ -55,7 +85,7 @@ inline bool mx_quantize_group(const unsigned char* source, unsigned char* codes,
   u32x4 magnitudes{};
   for (std::size_t i = 0; i < mx_blocks; ++i) {
     const unsigned char* const block = element_at<In>(source, i * mx_block);
-    const Bits here = largest_of_block<In>(block, std::make_index_sequence<mx_block / read_lanes<In>>{});
+    const Bits here = largest_in<In>(block, mx_block, Bits{});
     magnitudes[i] = convert_bits<In, binary32>(largest_lane(here));
     largest = larger(largest, here);
   }
@@ -79,7 +109,7 @@ inline bool mx_quantize_group(const unsigned char* source, unsigned char* codes,
   return some_nan;
 }
 template <class In, class Out>
-void mx_quantize(const Piece* piece, const Piece* last, double rule_number, bool, Found& found) noexcept {
+[[gnu::flatten]] void mx_quantize(const Piece* piece, const Piece* last, double rule_number, bool, Found& found) noexcept {
   const auto rule = static_cast<MxScale>(static_cast<int>(rule_number));
   constexpr std::size_t bytes_of_group = mx_group * bytes_each<In>;
   decltype(load<read_lanes<In>>(In{}, nullptr)) largest{};
