@@ -55,7 +55,8 @@ class e8m0 {
 
  private:
   static constexpr std::uint8_t nearest(std::uint32_t bits) noexcept {
-    const std::uint32_t rounded = (bits + (1U << 22)) >> binary32::mantissa_bits;
+    const std::uint32_t tie = bits <= binary32::mantissa_mask ? 1U << 21 : 1U << 22;  // 2^-127 is a subnormal float
+    const std::uint32_t rounded = (bits + tie) >> binary32::mantissa_bits;
     return static_cast<std::uint8_t>(bits > binary32::infinity_bits || rounded > 0xFF ? 0xFF : rounded);
   }
   std::uint8_t bits_;
