@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,26 @@ Network<T> network_of(const T& value) {
   return network;
 }
 inline constexpr std::size_t network_leaves = 7, network_elements = 13;
+
+/// A network of random structure, in which `fill` makes each floating-point element.
+template <class T, class Fill>
+Network<T> random_network(std::mt19937& random, const Fill& fill) {
+  Network<T> network;
+  const auto fill_all = [&](std::vector<T>& leaf) {
+    leaf.resize(random() % 80);
+    for (T& element : leaf) fill(element);
+  };
+  network.layers.resize(random() % 4);
+  for (Layer<T>& layer : network.layers) {
+    fill_all(layer.weight);
+    fill(layer.bias);
+  }
+  for (const char* name : {"decoder", "en coder", ""}) {
+    if (random() % 2 == 0) fill_all(network.heads[name]);
+  }
+  if (random() % 2 == 0) fill(network.temperature.emplace());
+  return network;
+}
 
 /// Whether every floating-point element has exactly these bits, and all other members are unchanged.
 template <class T>
