@@ -44,6 +44,7 @@ vgaromimage: file=/usr/share/bochs/VGABIOS-lgpl-latest
 ata0-master: type=cdrom, path=$build/tests.iso, status=inserted
 boot: cdrom
 display_library: rfb, options="timeout=0"
+sound: waveoutdrv=dummy, waveindrv=dummy, midioutdrv=dummy
 com1: enabled=1, mode=file, dev=$build/serial.txt
 log: $build/bochs.log
 panic: action=fatal
