@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Runs all benchmarks: kernels beside the limits of the machine and beside Eigen, xtensor, libtorch, Highway and plain loops; small calls,
-# trees of small leaves, and threads; steps beside the fused operators of torch 2; and the decision of MPI's ranks. Prints tables, and writes
-# JSON and a picture. Each program except the last runs its contenders in random order. Compare only figures of one run. Installs what is
-# missing on Debian 12, and torch 2 from PyPI into the build directory (540 MB to download, 1.3 GB installed).
+# trees of small leaves, and threads; fp8 beside torch 2; steps beside its fused operators; and the decision of MPI's ranks. Prints tables,
+# and writes JSON and a picture. Each program except the last runs its contenders in random order. Compare only figures of one run.
+# Installs what is missing on Debian 12, and torch 2 from PyPI into the build directory (540 MB to download, 1.3 GB installed).
 #   bash benchmarks/run.sh [output directory [flags of Google Benchmark]]
 #   bash benchmarks/run.sh --quick     the table of README, in a minute
+#   bash benchmarks/run.sh --fp8       fp8 alone, in half a minute
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source cmake/install_packages.sh
@@ -27,13 +28,20 @@ if [[ ${1:-} == --quick ]]; then
     }' build/quick/kernels.tsv
   exit
 fi
-echo "Takes about six minutes on two idle cores, and more to install torch 2. Other work on the machine makes the figures useless."
+only_fp8=
+if [[ ${1:-} == --fp8 ]]; then
+  only_fp8=yes
+  shift
+fi
 install_packages g++ cmake ninja-build libeigen3-dev libxtensor-dev libbenchmark-dev
-install_packages libhwy-dev || echo "Going on without Highway."
-install_packages libtbb-dev || echo "Going on without oneTBB."
-install_packages libtorch-dev || echo "Going on without libtorch."
-install_packages libopenmpi-dev openmpi-bin || echo "Going on without MPI."
-install_packages gnuplot-nox || echo "Going on without gnuplot: no picture is drawn."
+if [[ -z $only_fp8 ]]; then
+  echo "Takes about six minutes on two idle cores, and more to install torch 2. Other work on the machine makes the figures useless."
+  install_packages libhwy-dev || echo "Going on without Highway."
+  install_packages libtbb-dev || echo "Going on without oneTBB."
+  install_packages libtorch-dev || echo "Going on without libtorch."
+  install_packages libopenmpi-dev openmpi-bin || echo "Going on without MPI."
+  install_packages gnuplot-nox || echo "Going on without gnuplot: no picture is drawn."
+fi
 # Debian's libtorch is 1.13. Of the libraries for GPUs that pip would install, several GB, torch needs these two on the CPU as well.
 torch_packages=(torch==2.15.0 nvidia-cuda-cupti==13.2.86 nvidia-cuda-runtime==13.2.86)
 environment=build/benchmarks/python
@@ -50,9 +58,11 @@ flags+=("${@:2}")
 mkdir -p "$output"
 cmake -S . -B build/benchmarks -G Ninja -DCMAKE_BUILD_TYPE=Release -DHEADROOM_BUILD_BENCHMARKS=ON \
   -DHEADROOM_BUILD_TESTS=OFF -DHEADROOM_BUILD_EXAMPLES=OFF -DHEADROOM_BENCHMARK_TORCH="$torch"
-cmake --build build/benchmarks --parallel "$(nproc)"
+cmake --build build/benchmarks --parallel "$(nproc)" ${only_fp8:+--target benchmark_fp8}
 programs=build/benchmarks/benchmarks
 lscpu | sed -nE 's/^(Model name|CPU\(s\)|L[123].? cache): */\1: /p' || true
+"$programs/benchmark_fp8" "$output/fp8.tsv" "${flags[@]}"
+[[ -z $only_fp8 ]] || exit 0
 "$programs/benchmark_kernels" "$output/kernels.tsv" --benchmark_out="$output/kernels.json" "${flags[@]}"
 "$programs/benchmark_trees" "$output/calls.tsv" "$output/threads.tsv" "$output/streaming.tsv" "${flags[@]}"
 if [[ -x $programs/benchmark_torch_step ]]; then

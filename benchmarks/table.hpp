@@ -18,10 +18,13 @@
 
 namespace benchmarks {
 
-/// Registers `run`: `work` done by `contender` at one `size`, reading and writing `bytes` together. `run` does the work `times`
-/// times if once is too short for the clock.
+/// CPU time is steadier in one thread on a machine with other work.
+enum class Clock { real, cpu };
+
+/// Registers `run`: `work` done by `contender` at one `size`, reading and writing `bytes` together, or that many elements.
+/// `run` does the work `times` times if once is too short for the clock.
 inline void add(const std::string& work, const std::string& contender, std::size_t size, std::size_t bytes,
-                const std::function<void()>& run, int times = 1) {
+                const std::function<void()>& run, int times = 1, Clock clock = Clock::real) {
   const auto measure = [=](benchmark::State& state) {
     for (auto _ : state) {
       run();
@@ -31,10 +34,11 @@ inline void add(const std::string& work, const std::string& contender, std::size
     state.counters["times"] = times;
   };
   const std::string name = work + '|' + contender + '|' + std::to_string(size);
-  benchmark::RegisterBenchmark(name.c_str(), measure)->UseRealTime();
+  benchmark::internal::Benchmark* const added = benchmark::RegisterBenchmark(name.c_str(), measure);
+  if (clock == Clock::real) added->UseRealTime();
 }
 
-enum class Unit { gigabytes_per_second, nanoseconds };
+enum class Unit { gigabytes_per_second, gigaelements_per_second, nanoseconds };
 
 /// "16 MiB"
 inline std::string size_text(std::size_t bytes) {
@@ -45,7 +49,7 @@ inline std::string size_text(std::size_t bytes) {
 /// Collects the repetitions. Prints only the table at the end.
 class Table : public benchmark::BenchmarkReporter {
  public:
-  /// With a `reference`, the figures of the other contenders are ratios to it.
+  /// With a `reference`, the figures of the other contenders are ratios to it. Elements a second come with the ratio.
   explicit Table(Unit unit, std::string reference = "") : unit_(unit), reference_(std::move(reference)) {}
 
   bool ReportContext(const Context&) override { return true; }
@@ -83,13 +87,17 @@ class Table : public benchmark::BenchmarkReporter {
     std::sort(sizes.begin(), sizes.end());
     std::printf("\n%-34s", work.c_str());
     for (const std::size_t size : sizes) {
-      std::printf(" %10s", unit_ == Unit::nanoseconds ? std::to_string(size).c_str() : size_text(size).c_str());
+      std::printf(" %*s", has_both() ? 14 : 10,
+                  unit_ == Unit::nanoseconds ? std::to_string(size).c_str() : size_text(size).c_str());
     }
     std::printf("\n");
     tsv << work;
     for (const Line& line : lines) {
       std::printf("  %-32s", line.second.c_str());
-      for (const std::size_t size : sizes) std::printf(" %10.*f", reference_.empty() ? 1 : 2, figure(line, size));
+      for (const std::size_t size : sizes) {
+        std::printf(" %*.*f", has_both() ? 7 : 10, reference_.empty() ? 1 : 2, figure(line, size));
+        if (has_both()) std::printf(" (%4.2f)", figure(line, size) / median({line.first, reference_}, size));
+      }
       std::printf("\n");
       tsv << '\t' << line.second;
     }
@@ -101,9 +109,11 @@ class Table : public benchmark::BenchmarkReporter {
     }
     tsv << "\n\n";
   }
+  [[nodiscard]] bool has_both() const { return unit_ == Unit::gigaelements_per_second; }
   double figure(const Line& line, std::size_t size) {
     const Line reference{line.first, reference_};
-    return reference_.empty() || line == reference ? median(line, size) : median(line, size) / median(reference, size);
+    const bool is_ratio = !reference_.empty() && !has_both() && line != reference;
+    return is_ratio ? median(line, size) / median(reference, size) : median(line, size);
   }
   double median(const Line& line, std::size_t size) {
     std::vector<double>& figures = figures_[{line, size}];
