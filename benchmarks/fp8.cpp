@@ -1,6 +1,6 @@
 // Quantization to e4m3 and back beside a copy of as many bytes, two passes, and torch 2 if there is one: 512 KiB of floats, in
-// the second-level cache, and 64 MiB, in memory. One process, one thread, random order. Ends with an error if torch comes to
-// other numbers. Prints a table.
+// the caches, and 64 MiB, in memory. One process, one thread, random order. Ends with an error if torch comes to other numbers.
+// Prints a table.
 //
 //   benchmark_fp8 table.tsv [flags of Google Benchmark]
 
