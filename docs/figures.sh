@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tables and pictures of README.md, docs/evidence.md and its notes, all from one run on one machine.
+# The tables and pictures of README.md, docs/evidence.md and its notes, and of docs/fp8.md, all from one run on one machine.
 #   bash docs/figures.sh                  makes them: build/figures/NAME.txt and build/figures/*.png
 #   bash docs/figures.sh --write          makes them, and puts them into the documents and into docs/
 #   bash docs/figures.sh --check [NAME…]  compares the tables of the documents, all or those named, with build/figures/NAME.txt
@@ -41,7 +41,7 @@ make() {
     echo "has       $(grep -oE '\<(f16c|fma|avx2|avx512f|asimdhp|asimd|sve)\>' /proc/cpuinfo | sort -u | paste -sd ' ')"
     echo "compiler  $(c++ --version | head -n 1)"
   } | tee "$output/machine.txt"
-  for script in run gradient_histogram compare_policies evidence; do
+  for script in run gradient_histogram compare_policies evidence fp8_linear; do
     bash "examples/$script.sh" "$output"
   done
   bash benchmarks/run.sh --quick | tee "$output/speed.log"
