@@ -5,36 +5,38 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
-#include <stdexcept>
-#include <string>
+#include <random>
+#include <type_traits>
 #include <vector>
 
 #include "support/bits.hpp"
 #include "support/flush.hpp"
 #include "support/reference.hpp"
+#include "support/samples.hpp"
+#include "support/strided.hpp"
 
-// Slow references for 8-bit formats, from the words of the rules, with the exact numbers of support/reference.hpp.
+// Slow references for 8-bit formats, by the words of the rules and with the exact numbers of support/reference.hpp, and trees
+// to compare with them.
 
 namespace support {
 
+/// A magnitude beyond that of the largest number becomes it.
+template <class F>
+std::uint64_t saturated(std::uint64_t bits) {
+  return (bits & F::abs_mask) > F::largest_finite_bits ? (bits & F::sign_mask) | F::largest_finite_bits : bits;
+}
 /// element * factor, rounded to the compute format and then to F, saturated. A NaN keeps the sign of the element.
 template <class In, class F>
 Outcome quantized(typename In::bits_type element, float factor) {
   if (is_nan<In>(element)) return {(element & In::sign_mask) != 0 ? 0x80U | F::quiet_nan_bits : F::quiet_nan_bits, false};
-  Outcome outcome = compute<In, F>(&product, element, factor);
-  if ((outcome.bits & F::abs_mask) > F::largest_finite_bits) {
-    outcome.bits = (outcome.bits & F::sign_mask) | F::largest_finite_bits;
-  }
-  return outcome;
+  const Outcome outcome = compute<In, F>(&product, element, factor);
+  return {saturated<F>(outcome.bits), outcome.met_subnormal};
 }
 /// Equal; or two NaNs; or a zero of the same sign if the program flushes subnormals and has met one.
 template <class F>
 bool agrees(std::uint64_t actual, const Outcome& expected) {
-  using Bits = typename F::bits_type;
   const bool flushed = flushes_subnormals() && expected.met_subnormal && actual == (expected.bits & F::sign_mask);
-  return flushed || same_bits<F>(static_cast<Bits>(actual), static_cast<Bits>(expected.bits));
+  return flushed || layout_of<F>.same_bits(actual, expected.bits);
 }
 
 /// The byte of the scale of a block whose largest magnitude has these bits of a float.
@@ -43,52 +45,46 @@ int mx_scale_byte(std::uint32_t largest, headroom::MxScale rule) {
   using headroom::binary32;
   using headroom::MxScale;
   if (largest >= binary32::infinity_bits) return 255;
-  if (largest == 0) return 0;
-  const Number number = decode<binary32>(largest), max = decode<F>(F::largest_finite_bits);
-  int exponent = floor_log2(number) - floor_log2(max);
-  if (rule == MxScale::rceil) {
-    const std::uint32_t reciprocal = nearest<binary32>(quotient({false, 1, 0}, max));
-    const std::uint32_t scale = nearest<binary32>(product(number, decode<binary32>(reciprocal)));
-    if (scale == 0) return 0;
-    const Number rounded = decode<binary32>(scale);
-    exponent = floor_log2(rounded) + ((rounded.significand & (rounded.significand - 1)) != 0 ? 1 : 0);
-  } else if (rule == MxScale::ceil) {
-    exponent += (number.significand & (number.significand - 1)) != 0 ? 1 : 0;
-  } else if (rule == MxScale::even) {
-    const std::uint64_t significand = with_leading_one_at(23, number).significand;  // a subnormal one is clamped in any case
+  const Number max = decode<F>(F::largest_finite_bits);
+  Number number = decode<binary32>(largest);
+  if (rule == MxScale::rceil) {  // a * float(1 / max)
+    const Number reciprocal = decode<binary32>(nearest<binary32>(quotient({false, 1, 0}, max)));
+    number = decode<binary32>(nearest<binary32>(product(number, reciprocal)));
+  }
+  if (number.significand == 0) return 0;
+  int exponent = floor_log2(number) - (rule == MxScale::rceil ? 0 : floor_log2(max));
+  const bool is_power_of_two = (number.significand & (number.significand - 1)) == 0;
+  if (rule == MxScale::rceil || rule == MxScale::ceil) exponent += is_power_of_two ? 0 : 1;
+  if (rule == MxScale::even) {  // half a unit more, at the digits of the format, may reach the next power of two
     const std::uint64_t half_unit = std::uint64_t{1} << (22 - F::mantissa_bits);
-    if (significand + half_unit >= std::uint64_t{1} << 24) ++exponent;
+    if (with_leading_one_at(23, number).significand + half_unit >= std::uint64_t{1} << 24) ++exponent;
     if (exponent + floor_log2(max) == 128) return 255;
   }
   return std::max(exponent + 127, 0);
 }
-
-template <class F>
-struct MxBlocks {
+struct MxRow {
   std::vector<Outcome> codes;
   std::vector<int> scales;
   bool finite = true;
 };
-/// The codes and scales of one row.
-template <class F, class In>
-MxBlocks<F> mx_row(const std::vector<typename In::bits_type>& row, headroom::MxScale rule) {
+template <class In, class F>
+MxRow mx_row(const std::vector<typename In::bits_type>& row, headroom::MxScale rule) {
   using headroom::binary32;
-  MxBlocks<F> result;
+  MxRow result;
   for (std::size_t begin = 0; begin < row.size(); begin += 32) {
     const std::size_t end = std::min(begin + 32, row.size());
-    typename In::bits_type largest = 0;
-    for (std::size_t i = begin; i < end; ++i)
-      largest = std::max(largest, static_cast<typename In::bits_type>(row[i] & In::abs_mask));
-    const int byte = is_finite<In>(largest) ? mx_scale_byte<F>(nearest<binary32>(decode<In>(largest)), rule) : 255;
+    std::uint64_t largest = 0;
+    for (std::size_t i = begin; i < end; ++i) largest = std::max(largest, std::uint64_t{row[i]} & In::abs_mask);
+    const auto bits = static_cast<typename In::bits_type>(largest);
+    const int byte = is_finite<In>(bits) ? mx_scale_byte<F>(nearest<binary32>(decode<In>(bits)), rule) : 255;
     result.scales.push_back(byte);
     result.finite = result.finite && byte != 255;
     for (std::size_t i = begin; i < end; ++i) {
-      Number number = decode<In>(byte == 255 ? typename In::bits_type{0} : row[i]);
+      Number number = byte == 255 ? Number() : decode<In>(row[i]);
       const bool met_subnormal = is_subnormal_or_least<compute_format<In, F>>(number);
       number.exponent -= byte - 127;
-      std::uint64_t code = nearest<F>(number);
-      if ((code & F::abs_mask) > F::largest_finite_bits) code = (code & F::sign_mask) | F::largest_finite_bits;
-      result.codes.push_back({byte == 255 ? std::uint64_t{F::quiet_nan_bits} : code, met_subnormal});
+      const std::uint64_t code = byte == 255 ? F::quiet_nan_bits : saturated<F>(nearest<F>(number));
+      result.codes.push_back({code, met_subnormal});
     }
   }
   return result;
@@ -97,43 +93,94 @@ MxBlocks<F> mx_row(const std::vector<typename In::bits_type>& row, headroom::MxS
 template <class F, class Out>
 Outcome mx_value(std::uint8_t code, int byte) {
   if (byte == 255 || is_nan<F>(code)) return {Out::quiet_nan_bits, false};
-  if (!is_finite<F>(code)) return {std::uint64_t{nearest<Out>({(code & F::sign_mask) != 0, 1, 2000})}, false};
   Number number = decode<F>(code);
-  number.exponent += byte - 127;
-  const bool flushes = number.significand != 0 && (byte == 0 || is_subnormal_or_least<compute_format<F, Out>>(number));
-  return {nearest<Out>(number), flushes};
+  number.exponent += is_finite<F>(code) ? byte - 127 : 2000;
+  return {nearest<Out>(number), is_subnormal_or_least<compute_format<F, Out>>(number)};
 }
 
-/// The elements of each leaf, in row-major order.
+inline constexpr headroom::MxScale mx_rules[] = {headroom::MxScale::floor, headroom::MxScale::rceil, headroom::MxScale::ceil,
+                                                 headroom::MxScale::even};
+
+/// Makes an element a number between 2^low and 2^high, with any sign; one in `rarity` is Inf, NaN or any pattern.
+template <class T>
+void randomize(T& element, std::mt19937& random, int low = -9, int high = 9, unsigned rarity = 1U << 30) {
+  using Format = headroom::detail::format_of<T>;
+  auto bits = random_magnitude<Format>(random, low, high - 1);
+  if (random() % rarity == 0) {
+    const auto nonfinite = nonfinite_bits<Format>();
+    bits = random() % 2 == 0 ? nonfinite[random() % nonfinite.size()] : random_bits<Format>(random);
+  }
+  set_bits(element, static_cast<bits_type<T>>(random() % 2 == 0 ? bits : bits ^ Format::sign_mask));
+}
+
+/// Calls `f(element)` for each element of a leaf, in row-major order.
+template <class Leaf, class F>
+void for_each_element(Leaf& leaf, const F& f) {
+  for (std::size_t i = 0; i < headroom::detail::size_of(leaf); ++i) {
+    if constexpr (headroom::detail::has_layout_v<std::remove_const_t<Leaf>>) {
+      f(leaf.at(i));
+    } else {
+      f(headroom::detail::data_of(leaf)[i]);
+    }
+  }
+}
 template <class Tree>
 std::vector<AnyBits> leaves_of(const Tree& tree) {
   std::vector<AnyBits> leaves;
   headroom::for_each_leaf(tree, [&](const auto& leaf) {
     leaves.emplace_back();
-    for (std::size_t i = 0; i < headroom::detail::size_of(leaf); ++i) {
-      if constexpr (headroom::detail::has_layout_v<std::decay_t<decltype(leaf)>>) {
-        leaves.back().push_back(bits_of(leaf.at(i)));
-      } else {
-        leaves.back().push_back(bits_of(headroom::detail::data_of(leaf)[i]));
-      }
-    }
+    for_each_element(leaf, [&](const auto& element) { leaves.back().push_back(bits_of(element)); });
   });
   return leaves;
 }
 
-/// A file of tests/golden/fp8 as it is.
+using Shape = std::vector<std::ptrdiff_t>;
+/// Tensors of some shapes with random strides, some negative. Half of the tensors have gaps. The tree is `leaves`. `order` is
+/// the seed for the order of the dimensions in memory.
 template <class T>
-std::vector<T> golden_bytes(const std::string& file) {
-  std::ifstream in(std::string(HEADROOM_TEST_DATA_DIR) + "/fp8/" + file, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  if (bytes.empty()) throw std::runtime_error("cannot read " + file);
-  std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
-  return values;
-}
+struct RandomTensors {
+  std::vector<std::vector<T>> memories;
+  std::vector<Strided<T>> leaves;
 
-inline constexpr headroom::MxScale mx_rules[] = {headroom::MxScale::floor, headroom::MxScale::rceil, headroom::MxScale::ceil,
-                                                 headroom::MxScale::even};
-inline constexpr const char* mx_rule_names[] = {"floor", "rceil", "ceil", "even"};  // in the order of MxScale
+  RandomTensors(const std::vector<Shape>& shapes, std::mt19937& random, std::uint32_t order) {
+    std::mt19937 random_order(order);
+    for (const Shape& shape : shapes) {
+      std::vector<std::size_t> dimensions(shape.size());
+      for (std::size_t i = 0; i < shape.size(); ++i) dimensions[i] = i;
+      std::shuffle(dimensions.begin(), dimensions.end(), random_order);
+      Shape strides(shape.size());
+      std::ptrdiff_t first = 0, span = 1;
+      const bool has_gaps = random() % 2 == 0;
+      for (const std::size_t i : dimensions) {
+        strides[i] = span + (has_gaps ? static_cast<std::ptrdiff_t>(random() % 3) : 0);
+        if (shape[i] == 0) continue;
+        span += strides[i] * (shape[i] - 1);
+        if (random() % 4 != 0) continue;
+        first += strides[i] * (shape[i] - 1);
+        strides[i] = -strides[i];
+      }
+      memories.emplace_back(static_cast<std::size_t>(span));
+      leaves.push_back({memories.back().data() + first, shape, strides});
+    }
+    clear();
+  }
+  void clear() {
+    for (auto& memory : memories) {
+      for (T& element : memory) set_bits(element, 0x55);
+    }
+  }
+  /// Whether the memory between the elements is as it was.
+  [[nodiscard]] bool has_old_gaps() const {
+    std::ptrdiff_t changed = 0, elements = 0;
+    for (const auto& memory : memories) {
+      const auto bits = bits_of(memory);
+      changed += std::count_if(bits.begin(), bits.end(), [](auto one) { return one != 0x55; });
+    }
+    for (const auto& leaf : leaves) elements += static_cast<std::ptrdiff_t>(leaf.size());
+    return changed <= elements;
+  }
+};
+/// Enough elements for four threads.
+inline const std::vector<Shape> large_shapes = {{200000}, {1}, {0}, {5, 7, 3}, {70001}, {33}, {1000, 300}};
 
 }  // namespace support

@@ -46,23 +46,16 @@ Network<T> network_of(const T& value) {
 }
 inline constexpr std::size_t network_leaves = 7, network_elements = 13;
 
-/// A network of random structure, in which `fill` makes each floating-point element.
-template <class T, class Fill>
-Network<T> random_network(std::mt19937& random, const Fill& fill) {
+/// A network of random structure.
+template <class T>
+Network<T> random_network(std::mt19937& random) {
   Network<T> network;
-  const auto fill_all = [&](std::vector<T>& leaf) {
-    leaf.resize(random() % 80);
-    for (T& element : leaf) fill(element);
-  };
   network.layers.resize(random() % 4);
-  for (Layer<T>& layer : network.layers) {
-    fill_all(layer.weight);
-    fill(layer.bias);
-  }
+  for (Layer<T>& layer : network.layers) layer.weight.resize(random() % 80);
   for (const char* name : {"decoder", "en coder", ""}) {
-    if (random() % 2 == 0) fill_all(network.heads[name]);
+    if (random() % 2 == 0) network.heads[name].resize(random() % 80);
   }
-  if (random() % 2 == 0) fill(network.temperature.emplace());
+  if (random() % 2 == 0) network.temperature.emplace();
   return network;
 }
 
