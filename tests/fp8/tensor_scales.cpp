@@ -3,10 +3,12 @@
 #include <headroom/state/text.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/bits.hpp"
@@ -15,9 +17,9 @@
 #include "support/fp8.hpp"
 #include "support/network.hpp"
 #include "support/samples.hpp"
-#include "support/strided.hpp"
 
 using headroom::binary32;
+using headroom::binary64;
 using headroom::CurrentScaling;
 using headroom::DelayedScaling;
 using headroom::float8_e4m3;
@@ -29,155 +31,107 @@ using headroom::TorchaoScaling;
 using support::bits_of;
 using support::leaves_of;
 using support::message_of;
-using support::Network;
-using support::Strided;
 
 namespace {
 
 using Floats = std::vector<float>;
+using Bits = std::vector<std::uint32_t>;
 
-std::vector<std::uint32_t> bits_of_all(span<const float> values) { return bits_of(Floats(values.begin(), values.end())); }
+Bits bits_of_all(span<const float> values) { return bits_of(Floats(values.begin(), values.end())); }
 template <class Scales>
 std::string text_of(const Scales& scales) {
   return headroom::to_text(scales.state_dict());
 }
-/// Fills elements with random numbers, or with zeros.
-auto random_elements(std::mt19937& random, int low, bool nonfinite) {
-  return [&random, low, nonfinite](float& element) {
-    std::uint32_t bits = support::random_magnitude<binary32>(random, low, low + 4);
-    if (nonfinite && random() % 200 == 0) bits = random() % 2 == 0 ? binary32::infinity_bits : binary32::quiet_nan_bits;
-    support::set_bits(element, random() % 2 == 0 ? bits : bits | binary32::sign_mask);
-  };
+template <class Tree>
+void randomize_all(Tree& tree, std::mt19937& random, unsigned rarity = 1U << 30) {
+  headroom::for_each_leaf(tree, [&](auto& leaf) {
+    const int low = static_cast<int>(random() % 20) - 10;
+    support::for_each_element(leaf, [&](float& element) { support::randomize(element, random, low, low + 4, rarity); });
+  });
 }
-DelayedScaling random_rule(std::mt19937& random, DelayedScaling rule) {
-  rule.history = 1 + static_cast<int>(random() % 5);
-  rule.amax = random() % 2 == 0 ? headroom::Amax::max : headroom::Amax::most_recent;
-  rule.margin = static_cast<int>(random() % 3);
-  rule.record_nonfinite = random() % 4 == 0;
-  return rule;
+DelayedScaling random_rule(std::mt19937& random, const DelayedScaling&) {
+  const auto amax = random() % 2 == 0 ? headroom::Amax::max : headroom::Amax::most_recent;
+  return {1 + static_cast<int>(random() % 5), amax, static_cast<int>(random() % 3), random() % 4 == 0};
 }
-CurrentScaling random_rule(std::mt19937& random, CurrentScaling rule) {
-  rule.epsilon = random() % 2 == 0 ? 0.0F : 0.01F;
-  rule.power_of_two = random() % 2 == 0;
-  return rule;
+CurrentScaling random_rule(std::mt19937& random, const CurrentScaling&) {
+  return {random() % 2 == 0 ? 0.0F : 0.01F, random() % 2 == 0};
 }
-TorchaoScaling random_rule(std::mt19937& random, TorchaoScaling rule) {
-  rule.power_of_two = random() % 2 == 0;
-  return rule;
-}
+TorchaoScaling random_rule(std::mt19937& random, const TorchaoScaling&) { return {random() % 2 == 0}; }
 
-/// A run of some steps with some calls of `quantize` each. In another one, the state goes through text once, at a random place.
+/// Runs of five steps with two calls each. In each run, one of two TensorScales goes through text once, between two steps or
+/// within one. Counts what they do not do alike.
 template <class To, class Rule>
 std::size_t wrong_resumed_runs(int runs) {
   std::mt19937 random(support::seed);
   std::size_t wrong = 0;
   for (int run = 0; run < runs; ++run) {
-    const auto tree_from = [&](std::uint32_t structure, bool nonfinite) {
-      std::mt19937 of_structure(structure);
-      auto tree = support::random_network<float>(of_structure, [](float&) {});
-      headroom::for_each_leaf(tree, [&, low = 0](auto& leaf) mutable {
-        const auto fill = random_elements(random, (low = static_cast<int>(random() % 20) - 10), nonfinite);
-        auto* const data = headroom::detail::data_of(leaf);
-        std::for_each(data, data + headroom::detail::size_of(leaf), fill);
-      });
-      return tree;
-    };
-    const auto structure = static_cast<std::uint32_t>(random());
+    const auto like = support::random_network<float>(random);
     const Rule rule = random_rule(random, Rule());
-    const auto like = tree_from(structure, false);
     TensorScales<To, Rule> straight(like, rule), resumed(like, rule);
-    const auto resume = [&] {
-      TensorScales<To, Rule> loaded(like, rule);
-      loaded.load_state_dict(headroom::from_text(text_of(resumed)));
-      wrong += text_of(loaded) == text_of(resumed) ? 0 : 1;
-      resumed = loaded;
-    };
-    const std::uint32_t resumed_at = static_cast<std::uint32_t>(random() % 8),
-                        in_step = static_cast<std::uint32_t>(random() % 2);
-    for (std::uint32_t step = 0; step < 8; ++step) {
-      if (step == resumed_at && in_step == 0) resume();
-      for (std::size_t call = 0; call < 1 + step % 2; ++call) {
-        const auto tree = tree_from(structure, random() % 4 == 0);
-        const auto codes = straight.quantize(tree), same_codes = resumed.quantize(tree);
-        wrong += leaves_of(codes) == leaves_of(same_codes) ? 0 : 1;
-        wrong += bits_of_all(straight.inverse_scales()) == bits_of_all(resumed.inverse_scales()) ? 0 : 1;
-        if (step == resumed_at && in_step == 1 && call == 0) resume();
+    const auto resumed_at = static_cast<int>(random() % 10);
+    for (int place = 0; place < 10; ++place) {
+      if (place == resumed_at) {
+        const std::string text = text_of(resumed);
+        resumed = TensorScales<To, Rule>(like, rule);
+        resumed.load_state_dict(headroom::from_text(text));
+        wrong += text_of(resumed) == text ? 0 : 1;
       }
-      if (random() % 5 == 0) {
-        straight.loss_scale_changed(3.0F);
-        resumed.loss_scale_changed(3.0F);
+      auto tree = like;
+      randomize_all(tree, random, random() % 4 == 0 ? 200 : 1U << 30);
+      wrong += leaves_of(straight.quantize(tree)) == leaves_of(resumed.quantize(tree)) ? 0 : 1;
+      wrong += bits_of_all(straight.inverse_scales()) == bits_of_all(resumed.inverse_scales()) ? 0 : 1;
+      for (auto* const scales : {&straight, &resumed}) {
+        if (place % 5 == 4) scales->loss_scale_changed(3.0F);
+        if (place % 2 == 1) scales->update();
       }
-      straight.update();
-      resumed.update();
-      wrong += bits_of_all(straight.scales()) == bits_of_all(resumed.scales()) && text_of(straight) == text_of(resumed) ? 0 : 1;
+      wrong += bits_of_all(straight.scales()) == bits_of_all(resumed.scales()) ? 0 : 1;
     }
+    wrong += text_of(straight) == text_of(resumed) ? 0 : 1;
   }
   return wrong;
 }
 
-/// Leaves of several kinds with enough elements for four threads; one is empty, one is zero, one has an Inf.
-struct Large {
-  std::vector<Floats> layers;
-  Floats memory;
-  Strided<float> matrix;
-  HEADROOM_TREE(Large, layers, matrix)
-};
-struct LargeCodes {
-  std::vector<std::vector<float8_e4m3>> layers;
-  std::vector<float8_e4m3> memory;
-  Strided<float8_e4m3> matrix;
-  HEADROOM_TREE(LargeCodes, layers, matrix)
-};
-
+/// Leaf by leaf, with a reducer and with several threads the results are those of the rule, applied to each leaf.
 template <class Rule>
 void check_current(const Rule& rule) {
   std::mt19937 random(support::seed);
-  Large tree{{Floats(250000), Floats(), Floats(10), Floats(200000), Floats(7)}, Floats(300000), {}};
-  LargeCodes codes{{}, std::vector<float8_e4m3>(150000), {}};
-  for (Floats& layer : tree.layers) {
-    std::for_each(layer.begin(), layer.end(), random_elements(random, static_cast<int>(layer.size() % 20), false));
-    codes.layers.emplace_back(layer.size());
-  }
-  std::for_each(tree.memory.begin(), tree.memory.end(), random_elements(random, -5, false));
-  support::set_bits(tree.layers[3][199999], binary32::infinity_bits);
-  tree.layers[2].assign(10, 0.0F);
-  tree.matrix = {tree.memory.data(), {300, 500}, {2, 600}};
-  codes.matrix = {codes.memory.data(), {300, 500}, {1, 300}};
+  support::RandomTensors<float> tree(support::large_shapes, random, 1);
+  support::RandomTensors<float8_e4m3> codes(support::large_shapes, random, 2);
+  randomize_all(tree.leaves, random);
+  support::set_bits(tree.leaves[4].at(70000), binary32::infinity_bits);
+  support::for_each_element(tree.leaves[5], [](float& element) { element = 0.0F; });
 
-  TensorScales<float8_e4m3, Rule> scales(tree, rule), in_two_passes(tree, rule);
-  in_two_passes.set_reducer([](span<float>) {});
-  const headroom::GradientReport report = scales.quantize_into(tree, codes);
-  CHECK((!report.finite && bits_of(report.max_abs) == headroom::binary64::infinity_bits));
-  const auto expected_codes = leaves_of(codes);
-  std::vector<std::uint32_t> amaxes, expected_scales;
-  for (const support::AnyBits& leaf : leaves_of(tree)) {
-    std::uint64_t largest = 0;
-    for (const std::uint64_t bits : leaf) largest = std::max(largest, bits & binary32::abs_mask);
-    amaxes.push_back(static_cast<std::uint32_t>(largest));
+  const std::size_t count = support::large_shapes.size();
+  Bits amaxes, scales, inverse_scales;
+  Floats factors(count), max_abs(count);
+  for (std::size_t leaf = 0; leaf < count; ++leaf) {
+    std::uint32_t largest = 0;
+    support::for_each_element(
+        tree.leaves[leaf], [&](const float& element) { largest = std::max(largest, bits_of(element) & binary32::abs_mask); });
     auto state = rule.start();
-    rule.update(state, support::values_with<float>({amaxes.back()})[0], 448.0F);
+    rule.update(state, support::values_with<float>({largest})[0], 448.0F);
     const bool is_usable = bits_of(state.scale) - 1 < binary32::infinity_bits - 1;
-    expected_scales.push_back(is_usable ? bits_of(state.scale) : bits_of(1.0F));
+    factors[leaf] = is_usable ? state.scale : 1.0F;
+    amaxes.push_back(largest);
+    inverse_scales.push_back(bits_of(1.0F / factors[leaf]));
   }
-  CHECK(bits_of_all(scales.max_abs()) == amaxes);
-  CHECK(bits_of_all(scales.scales()) == expected_scales);
-  const auto text = text_of(scales);
-  scales.update();
-  CHECK(text_of(scales) == text);
-  Floats max_abs(6);
-  (void)headroom::quantize_into(tree, codes, scales.scales(), max_abs);
-  CHECK(leaves_of(codes) == expected_codes);
-  const auto check_same = [&](auto& others, int threads) {
-    std::fill(codes.memory.begin(), codes.memory.end(), float8_e4m3());
-    for (auto& layer : codes.layers) std::fill(layer.begin(), layer.end(), float8_e4m3());
-    CHECK(!others.quantize_into(headroom::parallel(threads), tree, codes).finite);
-    CHECK(leaves_of(codes) == expected_codes);
-    CHECK(text_of(others) == text);
-    CHECK(bits_of_all(others.inverse_scales()) == bits_of_all(scales.inverse_scales()));
-  };
-  for (int threads = 1; threads <= 4; ++threads) {
-    check_same(scales, threads);
-    check_same(in_two_passes, threads);
+  (void)headroom::quantize_into(tree.leaves, codes.leaves, factors, max_abs);
+  std::vector<std::vector<std::uint8_t>> expected;
+  for (const auto& memory : codes.memories) expected.push_back(bits_of(memory));
+
+  for (const bool has_reducer : {false, true}) {
+    TensorScales<float8_e4m3, Rule> current(tree.leaves, rule);
+    if (has_reducer) current.set_reducer([](span<float>) {});
+    for (int threads = 1; threads <= 4; ++threads) {
+      codes.clear();
+      const headroom::GradientReport report = current.quantize_into(headroom::parallel(threads), tree.leaves, codes.leaves);
+      CHECK((!report.finite && bits_of(report.max_abs) == binary64::infinity_bits));
+      for (std::size_t leaf = 0; leaf < count; ++leaf) CHECK(bits_of(codes.memories[leaf]) == expected[leaf]);
+      current.update();  // does nothing
+      CHECK(bits_of_all(current.max_abs()) == amaxes);
+      CHECK(bits_of_all(current.scales()) == bits_of(factors));
+      CHECK(bits_of_all(current.inverse_scales()) == inverse_scales);
+    }
   }
 }
 
@@ -197,11 +151,10 @@ TEST_CASE("TensorScales with a rule of the current step: one pass, two passes an
 }
 
 TEST_CASE("TensorScales, delayed: the amax of a step is the largest of all its calls") {
-  const std::vector<Floats> like = {{0.0F}, {0.0F}};
-  TensorScales<float8_e4m3> scales(like, DelayedScaling{2, headroom::Amax::most_recent});
-  const auto bits = [](float a, float b) { return std::vector<std::uint32_t>{bits_of(a), bits_of(b)}; };
+  TensorScales<float8_e4m3> scales(std::vector<Floats>(2), DelayedScaling{2, headroom::Amax::most_recent});
+  const auto bits = [](float a, float b) { return bits_of(Floats{a, b}); };
   for (const Floats& step : {Floats{7.0F, 1.0F, 3.5F, 0.875F}, Floats{1.0F, 0.4375F, 3.5F, 0.0F}}) {
-    const auto scales_before = bits_of_all(scales.scales());
+    const Bits scales_before = bits_of_all(scales.scales());
     std::vector<std::vector<float8_e4m3>> codes;
     for (std::size_t i = 0; i < 4; i += 2) codes = scales.quantize(std::vector<Floats>{{step[i]}, {step[i + 1]}});
     CHECK(bits_of_all(scales.max_abs()) == bits(std::max(step[0], step[2]), std::max(step[1], step[3])));
@@ -219,29 +172,25 @@ TEST_CASE("TensorScales, delayed: the amax of a step is the largest of all its c
 TEST_CASE("TensorScales: a change of the loss scale before update or after it gives the same scales") {
   std::mt19937 random(support::seed);
   for (int run = 0; run < 100; ++run) {
-    const auto tree = std::vector<Floats>(3, Floats(20));
+    const Floats like(20);
     const DelayedScaling rule = random_rule(random, DelayedScaling());
-    TensorScales<float8_e5m2> before(tree, rule), after(tree, rule), grown(tree, rule);
+    TensorScales<float8_e5m2> before(like, rule), after(like, rule), constant(like, rule);
     int exponent = 0;  // of the loss scale
     for (int step = 0; step < 10; ++step) {
-      auto grads = tree, grown_grads = tree;
-      for (std::size_t leaf = 0; leaf < 3; ++leaf) {
-        std::for_each(grads[leaf].begin(), grads[leaf].end(), random_elements(random, -10, false));
-        for (std::size_t i = 0; i < 20; ++i) grown_grads[leaf][i] = std::ldexp(grads[leaf][i], 20 - exponent);
-      }
+      Floats grads = like;
+      randomize_all(grads, random);
       CHECK(leaves_of(before.quantize(grads)) == leaves_of(after.quantize(grads)));
-      (void)grown.quantize(grown_grads);
+      for (float& element : grads) element = std::ldexp(element, 20 - exponent);
+      (void)constant.quantize(grads);  // as if the loss scale had always been 2^20
       const int change = static_cast<int>(random() % 5) - 2;
-      exponent += change;
       before.loss_scale_changed(std::ldexp(1.0F, change));
       before.update();
       after.update();
       after.loss_scale_changed(std::ldexp(1.0F, change));
-      grown.update();
+      constant.update();
+      exponent += change;
       CHECK(text_of(before) == text_of(after));
-      // As if the loss scale had always been 2^20.
-      for (std::size_t leaf = 0; leaf < 3; ++leaf)
-        CHECK(bits_of(after.scales()[leaf]) == bits_of(std::ldexp(grown.scales()[leaf], 20 - exponent)));
+      CHECK(bits_of(after.scales()[0]) == bits_of(std::ldexp(constant.scales()[0], 20 - exponent)));
     }
   }
   TensorScales<float8_e5m2> scales(Floats(1));
@@ -257,22 +206,22 @@ TEST_CASE("TensorScales: a change of the loss scale before update or after it gi
 TEST_CASE("TensorScales: a tree that does not fit and a bad setting are errors, and nothing has been written") {
   const auto tree = support::network_of(3.0F);
   TensorScales<float8_e4m3> scales(tree);
-  CHECK(scales.paths() == std::vector<std::string>{"layers[0].weight", "layers[0].bias", "layers[1].weight", "layers[1].bias",
-                                                   "heads[\"decoder\"]", "heads[\"encoder\"]", "temperature"});
   (void)scales.quantize(tree);
   const std::string before = text_of(scales);
-  auto other = tree;
-  other.temperature.reset();
   const auto one = float8_e4m3(1.0F);
   auto codes = support::network_of(one);
-  CHECK_THAT(message_of([&] { (void)scales.quantize_into(other, codes); }),
-             Catch::Matchers::ContainsSubstring("the trees differ at temperature"));
-  codes.layers[1].weight.resize(2, one);
-  CHECK_THAT(message_of([&] { (void)scales.quantize_into(tree, codes); }),
-             Catch::Matchers::ContainsSubstring("the trees differ at layers[1].weight"));
-  CHECK(message_of([&] { (void)scales.quantize(other); }) == "headroom: the tree has 6 leaves, these TensorScales have 7");
-  CHECK(text_of(scales) == before);
-  codes.layers[1].weight.resize(1);
+  const auto check = [&](const auto& source, auto& destination, const std::string& message) {
+    CHECK_THAT(message_of([&] { (void)scales.quantize_into(source, destination); }),
+               Catch::Matchers::ContainsSubstring(message));
+    CHECK(text_of(scales) == before);
+  };
+  auto other = tree;
+  other.temperature.reset();
+  check(other, codes, "the trees differ at temperature");
+  CHECK(support::is_network_of(codes, one));
+  codes.temperature.reset();
+  check(other, codes, "the tree has 6 leaves, these TensorScales have 7");
+  codes.temperature = one;
   CHECK(support::is_network_of(codes, one));
   CHECK(message_of([&] { TensorScales<float8_e4m3>(tree, DelayedScaling{0}); }) ==
         "headroom: history is 0; it must be in [1, 2^20]");
@@ -281,43 +230,45 @@ TEST_CASE("TensorScales: a tree that does not fit and a bad setting are errors, 
 TEST_CASE("TensorScales: a state of other paths or formats, or with bad numbers, is named and changes nothing") {
   const auto tree = support::network_of(3.0F);
   TensorScales<float8_e4m3> scales(tree);
-  for (int step = 0; step < 3; ++step) {
-    (void)scales.quantize(tree);
-    if (step < 2) scales.update();
-  }
+  (void)scales.quantize(tree);
+  scales.update();
+  (void)scales.quantize(tree);
   const std::string before = text_of(scales), key = "scale of layers[0].bias";
   const StateDict good = scales.state_dict();
   const auto check = [&](const StateDict& state, const std::string& message) {
     CHECK_THAT(message_of([&] { scales.load_state_dict(state); }), Catch::Matchers::ContainsSubstring(message));
     CHECK(text_of(scales) == before);
   };
-  const auto check_numbers = [&](const std::vector<double>& numbers) {
-    StateDict state = good;
-    state.set(key, numbers);
-    check(state, key + " is ");
-  };
-  const auto special = support::values_with<double>({headroom::binary64::infinity_bits, headroom::binary64::quiet_nan_bits});
-  for (const std::vector<double>& numbers :
-       {std::vector<double>{}, {1.0}, {0.0, 1.0}, {-1.0, 1.0}, {1e-60, 1.0}, {1e60, 1.0}, {1.0, -1.0}, {1.0, 1.0, -1.0}}) {
-    check_numbers(numbers);
-  }
-  for (const double& number : special) {
-    check_numbers({number, 1.0});
-  }
-  check_numbers({1.0, special[1]});
-  check_numbers({1.0, 1.0, special[1]});
+  // The scale and then magnitudes, as bits.
+  const std::uint64_t one = bits_of(1.0), infinity = binary64::infinity_bits, nan = binary64::quiet_nan_bits;
+  const std::vector<std::vector<std::uint64_t>> bad = {{},
+                                                       {one},
+                                                       {0, one},
+                                                       {bits_of(-1.0), one},
+                                                       {nan, one},
+                                                       {infinity, one},
+                                                       {one, nan},
+                                                       {bits_of(1e-60), one},
+                                                       {one, one, nan},
+                                                       {one, bits_of(-1.0)},
+                                                       {bits_of(1e60), one}};
   StateDict state = good;
+  for (const auto& numbers : bad) {
+    state.set(key, support::values_with<double>(numbers));
+    check(state, key + " is ");
+  }
   state.set(key, "text");
   check(state, key + " is ");
   state.erase(key);
   check(state, key);
   state = good;
-  state.set("scale of other", std::vector<double>{1.0, 1.0});
+  state.set("scale of other", support::values_with<double>({one, one}));
   check(state, "the key 'scale of other' is unknown");
   check(TensorScales<float8_e5m2>(tree).state_dict(), "policy is \"scales of e5m2\"; it must be \"scales of e4m3\"");
   check(StateDict(), "the key 'version' is missing");
+
   state = good;
-  state.set(key, std::vector<double>{2.0, special[0], special[0]});
+  state.set(key, support::values_with<double>({bits_of(2.0), infinity, infinity}));
   scales.load_state_dict(state);
   CHECK(bits_of(scales.max_abs()[1]) == binary32::infinity_bits);
   CHECK((scales.scales()[1] == 2.0F && scales.inverse_scales()[1] == 0.5F));

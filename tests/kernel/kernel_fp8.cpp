@@ -157,7 +157,7 @@ void check_places(const std::string& name, const F& f) {
   static const support::GuardedMemory source(2048), destination(2048);
   const Bits<In> elements = some_elements<In>();
   Bits<Out> expected(200);
-  f(elements.data(), expected.data(), 200);
+  f(elements.data(), expected.data(), expected.size());
   Mismatches wrong;
   for (std::size_t n = 0; n <= 200; ++n) {
     for (const std::size_t offset : {0U, 1U, 2U, 5U, 32U, 99U}) {
