@@ -23,6 +23,7 @@ rm -rf root iso serial.txt
 mkdir -p root/dev iso/boot/grub
 g++ -O2 -static -o root/init ../../tests/avx512/init.cpp
 cp tests/test_kernel root
+cp -r --parents "$(realpath ../../tests/golden/fp8)" root # the tests know its path
 mknod root/dev/console c 5 1
 (cd root && find . | cpio --quiet --create --format=newc | gzip -1) >iso/boot/initrd.gz
 cp kernel/boot/vmlinuz-* iso/boot/vmlinuz
