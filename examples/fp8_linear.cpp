@@ -165,7 +165,8 @@ long train(const char* name, Scaling scaling, const digits::Images& images, cons
       const long saturated_before = network.backwards.saturated;
       const bool finite = network.backward(loss.logit_gradient, grads);
       (void)loss_scale.unscale_in_place(grads);
-      finite ? adam.step(network.master, grads, settings.rate(step)) : void(++skipped);
+      if (finite) adam.step(network.master, grads, settings.rate(step));
+      skipped += finite ? 0 : 1;
 
       const long saturated = network.backwards.saturated - saturated_before;
       saturating_steps += saturated > 0 ? 1 : 0;

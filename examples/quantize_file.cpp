@@ -96,7 +96,8 @@ File read_file(const std::string& path) {
       auto bytes = static_cast<double>(bytes_each(tensor.dtype));  // does not overflow
       for (const std::size_t n : tensor.shape) bytes *= static_cast<double>(n);
       if (begin > end || end > data.size() || static_cast<double>(end - begin) != bytes) {
-        fail("data_offsets", "dtype and shape need " + json(bytes).dump() + " bytes of " + std::to_string(data.size()));
+        fail("data_offsets",
+             "dtype and shape need " + json(bytes).dump() + " bytes, the file has " + std::to_string(data.size()));
       }
       tensor.bytes = data.substr(begin, end - begin);
       if (begin != end) ranges[begin] = {end, name};
