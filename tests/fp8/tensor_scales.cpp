@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "support/bits.hpp"
@@ -105,14 +104,12 @@ void check_current(const Rule& rule) {
   Bits amaxes, scales, inverse_scales;
   Floats factors(count), max_abs(count);
   for (std::size_t leaf = 0; leaf < count; ++leaf) {
-    std::uint32_t largest = 0;
-    support::for_each_element(
-        tree.leaves[leaf], [&](const float& element) { largest = std::max(largest, bits_of(element) & binary32::abs_mask); });
+    const std::uint64_t largest = support::largest_of<binary32>(leaves_of(tree.leaves[leaf])[0]);
+    amaxes.push_back(headroom::detail::convert_bits<binary64, binary32>(largest));
     auto state = rule.start();
-    rule.update(state, support::values_with<float>({largest})[0], 448.0F);
+    rule.update(state, support::values_with<float>({amaxes[leaf]})[0], 448.0F);
     const bool is_usable = bits_of(state.scale) - 1 < binary32::infinity_bits - 1;
     factors[leaf] = is_usable ? state.scale : 1.0F;
-    amaxes.push_back(largest);
     inverse_scales.push_back(bits_of(1.0F / factors[leaf]));
   }
   (void)headroom::quantize_into(tree.leaves, codes.leaves, factors, max_abs);
@@ -194,12 +191,10 @@ TEST_CASE("TensorScales: a change of the loss scale before update or after it gi
     }
   }
   TensorScales<float8_e5m2> scales(Floats(1));
-  const std::pair<std::uint32_t, const char*> bad_ratios[] = {
-      {0, "0"}, {bits_of(-2.0F), "-2"}, {binary32::infinity_bits, "inf"}, {binary32::quiet_nan_bits, "nan"}};
-  for (const auto& [bits, text] : bad_ratios) {
-    const Floats ratio = support::values_with<float>({bits});
-    CHECK(message_of([&] { scales.loss_scale_changed(ratio[0]); }) ==
-          "headroom: ratio is " + std::string(text) + "; it must be positive and finite");
+  for (const float& ratio :
+       support::values_with<float>({0, bits_of(-2.0F), binary32::infinity_bits, binary32::quiet_nan_bits})) {
+    CHECK(message_of([&] { scales.loss_scale_changed(ratio); }) ==
+          "headroom: ratio is " + headroom::detail::to_text(double{ratio}) + "; it must be positive and finite");
   }
 }
 

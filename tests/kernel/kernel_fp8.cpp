@@ -35,6 +35,7 @@ using headroom::detail::Piece;
 using headroom::detail::saturating;
 using support::agrees;
 using support::hex;
+using support::largest_of;
 using support::Mismatches;
 using support::Outcome;
 
@@ -62,16 +63,6 @@ Found quantize_mx(const void* source, void* codes, void* scales, std::size_t n, 
   const auto kernel = headroom::detail::kernels<Op::mx_quantize, In, F>[headroom::detail::isa_index()];
   kernel(pieces, pieces + 2, static_cast<double>(rule), false, found);
   return found;
-}
-
-/// The largest magnitude as Found has it.
-template <class Format>
-std::uint64_t largest_of(const Bits<Format>& elements) {
-  std::uint64_t largest = 0;
-  for (const std::uint64_t bits : elements) largest = std::max(largest, bits & Format::abs_mask);
-  const auto bits = static_cast<typename Format::bits_type>(largest);
-  if (!support::is_finite<Format>(bits)) return binary64::infinity_bits;
-  return support::nearest<binary64>(support::decode<Format>(bits));
 }
 
 /// Runs an op on all instruction sets, compares with what is expected, and to the bit with the scalar kernel, except that the

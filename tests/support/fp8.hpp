@@ -39,6 +39,15 @@ bool agrees(std::uint64_t actual, const Outcome& expected) {
   return flushed || layout_of<F>.same_bits(actual, expected.bits);
 }
 
+/// The largest magnitude as the bits of a double; those of Inf if an element is Inf or NaN.
+template <class Format, class Elements>
+std::uint64_t largest_of(const Elements& elements) {
+  std::uint64_t largest = 0;
+  for (const std::uint64_t bits : elements) largest = std::max(largest, bits & Format::abs_mask);
+  const auto bits = static_cast<typename Format::bits_type>(largest);
+  return is_finite<Format>(bits) ? nearest<headroom::binary64>(decode<Format>(bits)) : headroom::binary64::infinity_bits;
+}
+
 /// The byte of the scale of a block whose largest magnitude has these bits of a float.
 template <class F>
 int mx_scale_byte(std::uint32_t largest, headroom::MxScale rule) {
