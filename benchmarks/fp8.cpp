@@ -37,18 +37,17 @@ constexpr float scale = 128.0F, inverse_scale = 1.0F / scale;  // a power of two
 const char* const copy = "limit: memcpy";
 const headroom::Isa best_isa = headroom::active_isa();
 
-/// Normal numbers, for all sizes.
-template <class T = float>
-std::vector<T>& source() {
-  static std::vector<T> values = [] {
-    std::mt19937 random(1);
-    std::normal_distribution<float> normal;
-    std::vector<T> all(most_elements);
-    for (T& value : all) value = T(normal(random));
-    return all;
-  }();
-  return values;
+template <class T>
+std::vector<T> normal_numbers() {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  std::vector<T> all(most_elements);
+  for (T& value : all) value = T(normal(random));
+  return all;
 }
+/// What the contenders read, made before anything is measured.
+template <class T>
+std::vector<T> source = normal_numbers<T>();
 /// What the contenders write.
 struct Results {
   std::vector<float> floats = std::vector<float>(most_elements, 1.0F);
@@ -72,13 +71,14 @@ void add_headroom(const std::string& work, std::size_t bytes_of_block, const Run
       run(n);
     });
   }
-  add(work, copy, [=](std::size_t n) { std::memcpy(results.floats.data(), source().data(), n / block * bytes_of_block / 2); });
+  add(work, copy,
+      [=](std::size_t n) { std::memcpy(results.floats.data(), source<float>.data(), n / block * bytes_of_block / 2); });
 }
 
 template <class T>
 void quantize(std::size_t n) {
   float amax = 0.0F;
-  const span<const T> from(source<T>().data(), n);
+  const span<const T> from(source<T>.data(), n);
   const auto report = headroom::quantize_into(from, span<float8_e4m3>(results.codes.data(), n), span<const float>(&scale, 1),
                                               span<float>(&amax, 1));
   benchmark::DoNotOptimize(report.finite);
@@ -86,16 +86,16 @@ void quantize(std::size_t n) {
 void quantize_in_two_passes(std::size_t n) {
   if (headroom::active_isa() != best_isa) headroom::force_isa(best_isa);
   const span<float> scaled(results.floats.data(), n);
-  benchmark::DoNotOptimize(headroom::unscale_into(span<const float>(source().data(), n), scaled, inverse_scale).finite);
+  benchmark::DoNotOptimize(headroom::unscale_into(span<const float>(source<float>.data(), n), scaled, inverse_scale).finite);
   headroom::cast_into(scaled, span<float8_e4m3>(results.codes.data(), n), headroom::saturate);
 }
 void dequantize(std::size_t n) {
-  headroom::dequantize_into(span<const float8_e4m3>(source<float8_e4m3>().data(), n), span<float>(results.floats.data(), n),
+  headroom::dequantize_into(span<const float8_e4m3>(source<float8_e4m3>.data(), n), span<float>(results.floats.data(), n),
                             span<const float>(&inverse_scale, 1));
 }
 void mx_quantize(std::size_t n) {
   const auto report =
-      headroom::mx_quantize_into(span<const float>(source().data(), n), span<float8_e4m3>(results.codes.data(), n),
+      headroom::mx_quantize_into(span<const float>(source<float>.data(), n), span<float8_e4m3>(results.codes.data(), n),
                                  span<headroom::e8m0>(results.scales.data(), n / block), headroom::MxScale::rceil);
   benchmark::DoNotOptimize(report.finite);
 }
@@ -109,7 +109,7 @@ struct Step {
 
   explicit Step(std::size_t n) {
     for (std::size_t i = 0; i < n; i += leaf_size) {
-      tree.emplace_back(source().data() + i, leaf_size);
+      tree.emplace_back(source<float>.data() + i, leaf_size);
       fp8_tree.emplace_back(results.codes.data() + i, leaf_size);
     }
     scales.emplace(tree);
@@ -134,13 +134,13 @@ at::Tensor tensor(std::vector<T>& values, std::size_t n, at::ScalarType dtype) {
   return at::from_blob(values.data(), {static_cast<std::int64_t>(n / block), std::int64_t{block}}, dtype);
 }
 void quantize(std::size_t n) {
-  const at::Tensor from = tensor(source(), n, at::kFloat), to = tensor(results.codes, n, at::kFloat8_e4m3fn);
+  const at::Tensor from = tensor(source<float>, n, at::kFloat), to = tensor(results.codes, n, at::kFloat8_e4m3fn);
   at::Tensor scaled = tensor(temporary, n, at::kFloat);
   benchmark::DoNotOptimize(at::abs_out(scaled, from).amax().item<float>());
   to.copy_(at::mul_out(scaled, from, at::scalar_tensor(scale)).clamp_(-448.0, 448.0));
 }
 void mx_quantize(std::size_t n) {
-  const at::Tensor from = tensor(source(), n, at::kFloat), to = tensor(results.codes, n, at::kFloat8_e4m3fn);
+  const at::Tensor from = tensor(source<float>, n, at::kFloat), to = tensor(results.codes, n, at::kFloat8_e4m3fn);
   at::Tensor scaled = tensor(temporary, n, at::kFloat);
   const at::Tensor bits = at::abs_out(scaled, from).amax(1, true).mul_(1.0F / 448.0F).view(at::kInt);
   const at::Tensor bytes = bits.bitwise_right_shift(23).add_(bits.bitwise_and(0x7FFFFF).gt(0));
@@ -149,7 +149,7 @@ void mx_quantize(std::size_t n) {
   at::from_blob(results.scales.data(), bytes.sizes(), at::kByte).copy_(bytes);
 }
 void dequantize(std::size_t n) {
-  tensor(results.floats, n, at::kFloat).copy_(tensor(source<float8_e4m3>(), n, at::kFloat8_e4m3fn)).mul_(inverse_scale);
+  tensor(results.floats, n, at::kFloat).copy_(tensor(source<float8_e4m3>, n, at::kFloat8_e4m3fn)).mul_(inverse_scale);
 }
 
 }  // namespace by_torch
