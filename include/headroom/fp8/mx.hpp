@@ -19,17 +19,6 @@
 // Blocks of 32 elements with a scale each, as in the MXFP8 formats of the OCP Microscaling specification, version 1.0.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-namespace detail {
-
-/// Eight bits of exponent: no sign, no fraction, no zero.
-struct exponent_format {
-  using bits_type = std::uint8_t;
-  static constexpr int exponent_bits = 8, mantissa_bits = 0, bias = 127;
-  static constexpr bits_type largest_finite_bits = 0xFE;
-};
-
-}  // namespace detail
-
 /// OCP E8M0: the power of two 2^(bits - 127), the scale of an MX block. 0xFF is NaN. It is an element type of trees, for
 /// mx_quantize_into and mx_dequantize_into only.
 class e8m0 {
@@ -55,6 +44,7 @@ class e8m0 {
 
  private:
   static constexpr std::uint8_t nearest(std::uint32_t bits) noexcept {
+    if (bits == binary32::sign_mask) return 0;
     const std::uint32_t tie = bits <= binary32::mantissa_mask ? 1U << 21 : 1U << 22;  // 2^-127 is a subnormal float
     const std::uint32_t rounded = (bits + tie) >> binary32::mantissa_bits;
     return static_cast<std::uint8_t>(bits > binary32::infinity_bits || rounded > 0xFF ? 0xFF : rounded);
@@ -62,7 +52,13 @@ class e8m0 {
   std::uint8_t bits_;
 };
 template <>
-struct dtype_traits<e8m0> : detail::has_format<detail::exponent_format> {};
+struct dtype_traits<e8m0> {
+  struct format {
+    using bits_type = std::uint8_t;
+    static constexpr int exponent_bits = 8, mantissa_bits = 0, bias = 127;
+    static constexpr bits_type largest_finite_bits = 0xFE;
+  };
+};
 
 /// How the scale of a block follows from its largest magnitude a, as in torchao. emax is the exponent of the largest number of
 /// the format: 8 for e4m3, 15 for e5m2. No scale is below 2^-127.
@@ -74,7 +70,7 @@ using MxScale = boundary_v2::MxScale;
 
 namespace detail {
 
-/// The blocks of a leaf. They begin anew after `row` elements.
+/// The blocks of a leaf. Every `row` elements start a new block.
 struct MxLeaf {
   std::size_t row, size;
   std::uint8_t* scales;
@@ -99,11 +95,11 @@ struct MxLeaf {
 };
 
 [[nodiscard]] inline std::uint64_t mx_quantize_part(const LeafPart& part, const MxLeaf& leaf, MxScale rule) {
-  constexpr std::size_t few = 8;  // blocks of a leaf with gaps, in a buffer
+  constexpr std::size_t most = 8;  // blocks of a leaf with gaps, in a buffer
   const bool has_gaps = part.group.depth != 0;
   Found found{0, 0.0};
-  leaf.for_each_block(part, has_gaps ? few : leaf.blocks(), [&](const LeafPart& blocks, std::uint8_t* scales) {
-    alignas(64) unsigned char values[few * mx_block * sizeof(double)], codes[few * mx_block];
+  leaf.for_each_block(part, has_gaps ? most : leaf.blocks(), [&](const LeafPart& blocks, std::uint8_t* scales) {
+    alignas(64) unsigned char values[most * mx_block * sizeof(double)], codes[most * mx_block];
     const std::size_t n = blocks.end - blocks.begin;
     const Piece& piece = part.piece;
     Piece pieces[] = {{static_cast<const unsigned char*>(piece.source) + blocks.begin * part.group.kind->source_bytes,
@@ -123,13 +119,15 @@ struct MxLeaf {
 
 /// Whether two layouts of one shape have their dimensions in the same order in memory.
 [[nodiscard]] inline bool same_order(const Layout& a, const Layout& b) noexcept {
-  bool same = true;
-  for (int i = 0; i < a.rank() * a.rank(); ++i) {
-    const int one = i / a.rank(), other = i % a.rank();
-    same =
-        same && (std::abs(a.stride(one)) < std::abs(a.stride(other))) == (std::abs(b.stride(one)) < std::abs(b.stride(other)));
+  const auto is_inside = [](const Layout& layout, int i, int j) {
+    return std::abs(layout.stride(i)) < std::abs(layout.stride(j));
+  };
+  for (int i = 0; i < a.rank(); ++i) {
+    for (int j = 0; j < a.rank(); ++j) {
+      if (is_inside(a, i, j) != is_inside(b, i, j)) return false;
+    }
   }
-  return same;
+  return true;
 }
 /// The dimension with the shortest stride. A layout without dimensions has one element.
 [[nodiscard]] inline int inner_dimension(const Layout& layout) noexcept {
@@ -139,15 +137,23 @@ struct MxLeaf {
   }
   return inner;
 }
-template <bool writes_scales>
+/// Lists the leaves in the order of the plan.
+template <bool quantizes>
 struct ListMxLeaves {
   std::vector<MxLeaf>& leaves;
 
+  template <class Source, class Destination, class Scales>
+  void operator()(const Path& path, const Source& source, const Destination& destination, Scales& scales) const {
+    if constexpr (quantizes) add(path, source, destination, scales);
+    if constexpr (!quantizes) add(path, destination, source, scales);
+  }
+
+ private:
   template <class Values, class Codes, class Scales>
-  void operator()(const Path& path, const Values& values, const Codes& codes, Scales& scales) const {
+  void add(const Path& path, const Values& values, const Codes& codes, Scales& scales) const {
     auto* const bytes = detail::data_of(scales);
     using Scale = std::remove_pointer_t<decltype(bytes)>;
-    if constexpr (writes_scales) check_is_writable<Scale>();
+    if constexpr (quantizes) check_is_writable<Scale>();
     using Code = std::remove_const_t<std::remove_pointer_t<decltype(detail::data_of(codes))>>;
     static_assert(std::is_same_v<std::remove_const_t<Scale>, e8m0> && is_fp8<format_of<Code>>,
                   "headroom: MX codes are float8_e4m3 or float8_e5m2, and the scales of their blocks are e8m0");
@@ -155,25 +161,26 @@ struct ListMxLeaves {
     if (layout.same_shape(of_codes) && !same_order(layout, of_codes)) {
       throw_structure_differs(path, {"the values and the codes have different orders in memory"});
     }
+    const std::size_t size = detail::size_of(values), scale_count = detail::size_of(scales);
+    detail::check_walkable(path, "the scale tree", scales, bytes, scale_count);
+    const Layout of_scales = detail::checked_layout_of(path, "the scale tree", scales);
+    if (!LoopNest(of_scales, of_scales).is_contiguous()) throw_bad_leaf(path, "the scale tree", {"has gaps"});
     std::size_t row = layout.rank() == 0 ? 1 : static_cast<std::size_t>(layout.shape(inner_dimension(layout)));
-    const std::size_t size = detail::size_of(values), there = detail::size_of(scales);
-    detail::check_walkable(path, "the scales", scales, bytes, there);
-    const Layout of_scales = detail::checked_layout_of(path, "the scales", scales);
-    if (!LoopNest(of_scales, of_scales).is_contiguous()) throw_bad_leaf(path, "the scales", {"have gaps"});
-    if (row % mx_block == 0) row = size;  // the blocks are the same, and there are fewer rows
+    if (row % mx_block == 0) row = size;  // the blocks are the same, and there are moster rows
     leaves.push_back({row, size, reinterpret_cast<std::uint8_t*>(const_cast<e8m0*>(bytes))});
-    if (there == leaves.back().blocks()) return;
-    const std::string blocks = std::to_string(leaves.back().blocks());
-    throw_structure_differs(path, {"there are ", blocks, " blocks of 32 and ", std::to_string(there), " scales"});
+    const std::size_t blocks = leaves.back().blocks();
+    if (blocks == scale_count) return;
+    throw_structure_differs(
+        path, {"there are ", std::to_string(blocks), " blocks of 32 and ", std::to_string(scale_count), " scales"});
   }
 };
-template <bool writes_scales, class Values, class Codes, class Scales>
-[[nodiscard]] std::vector<MxLeaf> mx_leaves(const Values& values, const Codes& codes, Scales& scales) {
-  static_assert(!has_dynamic_node_v<Values> && !has_dynamic_node_v<Codes> && !has_dynamic_node_v<Scales>,
+template <bool quantizes, class Source, class Destination, class Scales>
+[[nodiscard]] std::vector<MxLeaf> mx_leaves(const Source& source, const Destination& destination, Scales& scales) {
+  static_assert(!has_dynamic_node_v<Source> && !has_dynamic_node_v<Destination> && !has_dynamic_node_v<Scales>,
                 "headroom: MX verbs take trees whose dtypes are known at compile time");
   std::vector<MxLeaf> leaves;
-  const ListMxLeaves<writes_scales> visit{leaves};
-  detail::walk(root, visit, values, codes, scales);
+  const ListMxLeaves<quantizes> visit{leaves};
+  detail::walk(root, visit, source, destination, scales);
   return leaves;
 }
 
@@ -186,8 +193,9 @@ template <bool writes_scales, class Values, class Codes, class Scales>
 /// - `scales`: the same structure, with leaves of e8m0: ceil(length / 32) for each row or column, one after the other.
 ///
 /// Each may be a tree or a span. An element becomes element / scale, rounded once to nearest-even and saturated. All codes of a
-/// block are NaN, and its scale too, if an element is Inf or NaN, or if `rule` would round its largest magnitude to Inf. Then
-/// the report is not finite. Throws std::invalid_argument, before anything is written, if the trees do not fit.
+/// block are NaN, and its scale too, if an element is Inf, NaN or a double beyond float, or if `rule` would round its largest
+/// magnitude to Inf. Then the report is not finite. Throws std::invalid_argument, before anything is written, if the trees do
+/// not fit.
 template <class Executor, class Source, class Destination, class Scales>
 GradientReport mx_quantize_into(const Executor& executor, const Source& source, Destination&& destination, Scales&& scales,
                                 MxScale rule) {
@@ -209,7 +217,7 @@ template <class Executor, class Source, class Scales, class Destination>
 void mx_dequantize_into(const Executor& executor, const Source& source, const Scales& scales, Destination&& destination) {
   detail::Plan plan;
   detail::make_plan<detail::DequantizeOps, detail::Access::into>(plan, source, destination);
-  const std::vector<detail::MxLeaf> leaves = detail::mx_leaves<false>(destination, source, scales);
+  const std::vector<detail::MxLeaf> leaves = detail::mx_leaves<false>(source, destination, scales);
   (void)detail::run_leaves(executor, plan, [&](std::size_t leaf, const detail::LeafPart& part) {
     leaves[leaf].for_each_block(part, 1, [](const detail::LeafPart& block, const std::uint8_t* scale) {
       (void)block.run(static_cast<float>(e8m0::from_bits(*scale)), false);

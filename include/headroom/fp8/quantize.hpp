@@ -8,6 +8,7 @@
 #include <headroom/report.hpp>
 #include <headroom/tree/make_like.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -46,38 +47,28 @@ struct LeafPart {
   [[nodiscard]] std::uint64_t max_abs() const { return run(1.0F, false, 1); }
 };
 
-/// Calls `f(leaf, part)` for the parts of leaves that lie in elements [begin, end) of a plan.
-template <class F>
-void for_each_part(const Plan& plan, std::size_t begin, std::size_t end, const F& f) {
-  std::size_t position = 0;
-  for (const Plan::Run& run : plan.runs()) {
-    for (const Piece* piece = plan.begin(run); piece != plan.end(run) && position < end; position += piece++->size) {
-      const std::size_t first = begin > position ? begin - position : 0;
-      const std::size_t last = end - position < piece->size ? end - position : piece->size;
-      if (first < last) f(plan.place_of(*piece), LeafPart{plan, run, *piece, first, last});
-    }
-  }
-}
-
 /// Runs `largest = run_part(leaf, part)` for all leaves, in as many threads as are worth it.
 template <class Executor, class RunPart>
 [[nodiscard]] LeafMaxima run_leaves(const Executor& executor, const Plan& plan, const RunPart& run_part) {
+  static_assert(check_is_executor<Executor>());
   const std::size_t elements = plan.elements(), shares = detail::count_shares(executor, elements);
   std::vector<LeafMaxima> maxima(shares, LeafMaxima(plan.pieces().size()));
   const auto run_share = [&](std::size_t share) {
     const std::size_t begin = elements / shares * share, end = share + 1 == shares ? elements : begin + elements / shares;
-    detail::for_each_part(plan, begin, end, [&](std::size_t leaf, const LeafPart& part) {
-      const std::uint64_t here = run_part(leaf, part);
-      if (here > maxima[share][leaf]) maxima[share][leaf] = here;
-    });
+    std::size_t position = 0;  // of the leaf's first element
+    for (const Plan::Run& run : plan.runs()) {
+      for (const Piece* piece = plan.begin(run); piece != plan.end(run) && position < end; position += piece++->size) {
+        const std::size_t first = begin > position ? begin - position : 0, leaf = plan.place_of(*piece);
+        const std::size_t last = end - position < piece->size ? end - position : piece->size;
+        if (first < last) maxima[share][leaf] = run_part(leaf, LeafPart{plan, run, *piece, first, last});
+      }
+    }
   };
   (void)isa_index();  // chooses the instruction set, which may throw
   if (shares == 1) run_share(0);
   if (shares > 1) executor.run(shares, run_share);
-  for (std::size_t share = 1; share < shares; ++share) {
-    for (std::size_t leaf = 0; leaf < maxima[0].size(); ++leaf) {
-      if (maxima[share][leaf] > maxima[0][leaf]) maxima[0][leaf] = maxima[share][leaf];
-    }
+  for (const LeafMaxima& share : maxima) {
+    for (std::size_t leaf = 0; leaf < share.size(); ++leaf) maxima[0][leaf] = std::max(maxima[0][leaf], share[leaf]);
   }
   return std::move(maxima[0]);
 }
@@ -108,7 +99,14 @@ inline void check_one_for_each_leaf(std::string_view name, std::size_t size, std
   throw_invalid_argument({name, " has ", std::to_string(size), " elements; the tree has ", std::to_string(leaves), " leaves"});
 }
 template <class Tree>
+constexpr void check_leaf_order() {
+  static_assert((holds_v<Tree> & Holds::unordered) == 0,
+                "headroom: there is a scale for each leaf, in the order of leaves; use std::map, not std::unordered_map, whose "
+                "order differs from tree to tree");
+}
+template <class Tree>
 void check_factors(std::string_view name, span<const float> factors, const Plan& plan, const Tree& tree) {
+  check_leaf_order<Tree>();
   check_one_for_each_leaf(name, factors.size(), plan.pieces().size());
   for (std::size_t leaf = 0; leaf < factors.size(); ++leaf) {
     if (is_positive_and_finite(factors[leaf])) continue;
@@ -125,7 +123,8 @@ void check_factors(std::string_view name, span<const float> factors, const Plan&
 /// - `destination`: the same structure and shapes, with leaves of float8_e4m3 or float8_e5m2. See cast_into for what may
 /// differ.
 /// - `scales`: one for each floating-point leaf, in the order of for_each_leaf.
-/// - `max_abs`: receives the largest magnitude of each leaf of the source, before scaling; +Inf if one is Inf or NaN.
+/// - `max_abs`: receives the largest magnitude of each leaf of the source, before scaling; +Inf for Inf, NaN, and doubles
+///   beyond float.
 ///
 /// The report is that of the whole source. Throws std::invalid_argument, before anything is written, if the trees differ, if a
 /// span does not have one element for each leaf, or if a scale is not positive and finite.

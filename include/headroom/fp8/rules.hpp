@@ -34,6 +34,10 @@ namespace detail {
 [[nodiscard]] constexpr float saturated_float(std::uint32_t bits) noexcept {
   return bit_cast<float>(std::min(bits, binary32::largest_finite_bits));
 }
+/// Neither Inf nor subnormal.
+[[nodiscard]] constexpr float normal_float(std::uint32_t bits) noexcept {
+  return saturated_float(std::max(bits, 1U << binary32::mantissa_bits));
+}
 /// amax * ratio, at most the largest float. Inf and NaN stay as they are.
 [[nodiscard]] inline float rescaled(const float& amax, double ratio) noexcept {
   if (magnitude_bits(amax) >= binary32::infinity_bits) return amax;
@@ -88,7 +92,7 @@ struct DelayedScaling {
     if (amax == Amax::max) bits = detail::largest_of(state.history);
     if (bits == 0 || bits >= binary32::infinity_bits) return;
     const double dividend = fp8_max * detail::power_of_two(-margin);
-    state.scale = detail::saturated_float(detail::quotient_bits(dividend, detail::widened(bits)));
+    state.scale = detail::normal_float(detail::quotient_bits(dividend, detail::widened(bits)));
   }
 
   /// For elements that grow by `ratio`, positive and finite, with the loss scale. Multiplies the recorded amaxes by it and
@@ -96,7 +100,7 @@ struct DelayedScaling {
   void rescale(State& state, const double& ratio) const {
     for (float& recorded : state.history) recorded = detail::rescaled(recorded, ratio);
     const std::uint32_t bits = detail::quotient_bits(detail::widened(detail::magnitude_bits(state.scale)), ratio);
-    state.scale = detail::saturated_float(std::max(bits, 1U << binary32::mantissa_bits));
+    if (!state.history.empty()) state.scale = detail::normal_float(bits);
   }
 };
 

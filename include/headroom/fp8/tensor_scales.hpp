@@ -36,6 +36,7 @@ class TensorScales {
   template <class Tree>
   explicit TensorScales(const Tree& like, const Rule& rule = {}) : rule_(rule) {
     rule.check();
+    detail::check_leaf_order<Tree>();
     headroom::for_each_leaf_with_path(like, [this](const std::string& path, const auto&) { paths_.push_back(path); });
     states_.assign(paths_.size(), rule_.start());
     scales_.assign(paths_.size(), 1.0F);
@@ -64,21 +65,21 @@ class TensorScales {
     static_assert(detail::every_leaf_can_be_v<Fp8Tree, To>, "headroom: the destination must have leaves of To");
     const std::string leaves = std::to_string(plan.pieces().size()), here = std::to_string(paths_.size());
     if (leaves != here) detail::throw_invalid_argument({"the tree has ", leaves, " leaves, these TensorScales have ", here});
-    const bool streaming = plan.bytes() >= detail::least_streamed_pass;
     // One leaf after the other, so that it is read the second time while it is in the cache.
-    const bool one_by_one = Rule::is_current && !reduce_ && detail::count_shares(executor, plan.elements()) == 1;
+    const bool rereads_from_cache = Rule::is_current && !reduce_ && detail::count_shares(executor, plan.elements()) == 1;
     if constexpr (Rule::is_current) {
       max_abs_.assign(paths_.size(), 0.0F);
-      if (!one_by_one) record(detail::run_leaves(executor, plan, [](auto, auto& part) { return part.max_abs(); }));
+      if (!rereads_from_cache)
+        record(detail::run_leaves(executor, plan, [](auto, const auto& part) { return part.max_abs(); }));
       if (reduce_) reduce_(span<float>(max_abs_));
       for (std::size_t leaf = 0; leaf < paths_.size(); ++leaf) update_scale(leaf);
     }
     const auto maxima = detail::run_leaves(executor, plan, [&](std::size_t leaf, const detail::LeafPart& part) {
-      if (one_by_one) {
+      if (rereads_from_cache) {
         max_abs_[leaf] = detail::leaf_max_abs(part.max_abs());
         update_scale(leaf);
       }
-      return part.run(scales_[leaf], streaming && !one_by_one);
+      return part.run(scales_[leaf], false);
     });
     if constexpr (!Rule::is_current) record(maxima);
     set_inverse_scales();
@@ -104,7 +105,7 @@ class TensorScales {
   /// What the leaves are multiplied by: for a delayed rule in the next `quantize`, for a current one in the last.
   [[nodiscard]] span<const float> scales() const noexcept { return scales_; }
   /// 1 / scale, at most the largest float, with the scales of the last `quantize`: they dequantize what it has written, also
-  /// after `update`.
+  /// after `update`. After load_state_dict, those of `scales()`.
   [[nodiscard]] span<const float> inverse_scales() const noexcept { return inverse_scales_; }
   /// The largest magnitude of each leaf since the last `update`, or in the last `quantize` of a current rule; +Inf if it is not
   /// finite.
@@ -120,9 +121,8 @@ class TensorScales {
   /// recorded magnitudes are multiplied by `ratio`, so that the next gradients are not too large for scales of the old ones.
   /// Does nothing for rules of the current step. Throws std::invalid_argument if `ratio` is not positive and finite.
   void loss_scale_changed(float ratio) {
-    if (!detail::is_positive_and_finite(ratio)) {
-      detail::throw_invalid_argument({"ratio is ", detail::to_text(double{ratio}), "; it must be positive and finite"});
-    }
+    using Limits = std::numeric_limits<float>;
+    detail::check_in("ratio", ratio, Limits::denorm_min(), Limits::max(), "positive and finite");
     if constexpr (!Rule::is_current) {
       for (std::size_t leaf = 0; leaf < paths_.size(); ++leaf) {
         rule_.rescale(states_[leaf], ratio);
@@ -137,8 +137,10 @@ class TensorScales {
   [[nodiscard]] StateDict state_dict() const {
     StateDict state = detail::new_state(kind);
     for (std::size_t leaf = 0; leaf < paths_.size(); ++leaf) {
-      std::vector<double> numbers = {double{scales_[leaf]}, double{max_abs_[leaf]}};
-      for (const float& amax : states_[leaf].history) numbers.push_back(double{amax});
+      std::vector<double> numbers;
+      for (const float& number : {scales_[leaf], max_abs_[leaf]})
+        numbers.push_back(detail::widened(detail::magnitude_bits(number)));
+      for (const float& amax : states_[leaf].history) numbers.push_back(detail::widened(detail::magnitude_bits(amax)));
       state.add(key(leaf), std::move(numbers));
     }
     return state;
@@ -151,7 +153,8 @@ class TensorScales {
     for (std::size_t leaf = 0; leaf < paths_.size(); ++leaf) {
       std::vector<double> numbers;
       reader(key(leaf).c_str(), numbers, 0.0, detail::infinity);
-      const std::vector<float> floats(numbers.begin(), numbers.end());
+      std::vector<float> floats;
+      for (const double& number : numbers) floats.push_back(detail::leaf_max_abs(detail::bit_cast<std::uint64_t>(number)));
       if (floats.size() < 2 || !detail::is_positive_and_finite(floats[0])) {
         detail::throw_invalid_argument({key(leaf), " is ", detail::to_text(StateValue(numbers)),
                                         "; it must be a scale, positive and finite, and the largest magnitudes"});
@@ -167,7 +170,7 @@ class TensorScales {
 
  private:
   static constexpr const char* kind = std::is_same_v<typename To::format, e4m3> ? "scales of e4m3" : "scales of e5m2";
-  static constexpr float largest = detail::to_float(std::numeric_limits<To>::max());
+  static constexpr float fp8_max = detail::to_float(std::numeric_limits<To>::max());
 
   void set_inverse_scales() noexcept {
     for (std::size_t leaf = 0; leaf < paths_.size(); ++leaf) {
@@ -182,7 +185,7 @@ class TensorScales {
     }
   }
   void update_scale(std::size_t leaf) {
-    rule_.update(states_[leaf], max_abs_[leaf], largest);
+    rule_.update(states_[leaf], max_abs_[leaf], fp8_max);
     scales_[leaf] = detail::is_positive_and_finite(states_[leaf].scale) ? states_[leaf].scale : 1.0F;
   }
   /// The key of a leaf in a state.

@@ -2,7 +2,7 @@
 // formats of the OCP Microscaling specification, version 1.0. kernels.inl includes this file, so there is no include guard
 // here, no intrinsic and no macro.
 //
-// Registers of floats are processed four by four, because they become one of codes. The end of a piece, shorter than that, is
+// Four registers of floats become one register of codes. The end of a piece, shorter than that, is
 // processed in a buffer. Everything is inlined, because g++ would pass quads through memory. Stores that bypass the caches
 // would gain little, because most of the traffic is reading.
 
@@ -46,9 +46,8 @@ typedef std::int32_t i32x4 __attribute__((vector_size(16)));
 inline constexpr std::size_t mx_blocks = 4, mx_group = mx_blocks * mx_block;
 
 /// The bytes of the scales of four blocks, from their largest magnitudes as floats: see MxScale. 255 for one that is Inf or
-/// NaN, or that becomes Inf when it is rounded. With rceil, one more if the mantissa is above that of the format's largest
-/// number. torchao multiplies by a reciprocal instead; this agrees with it, and so does the one exception, because the product
-/// is subnormal there.
+/// NaN, or that becomes Inf when it is rounded. torchao's rceil multiplies by the rounded reciprocal of the largest number. The
+/// comparison of mantissas gives the same results, with one exception for the exponent whose product is subnormal.
 template <class Out>
 inline u32x4 mx_scale_bytes(u32x4 largest, MxScale rule) noexcept {
   constexpr std::uint32_t largest_number = convert_bits<Out, binary32>(Out::largest_finite_bits);

@@ -40,22 +40,6 @@ struct Pass {
 
 // ---- leaves with strides ----
 
-/// Copies `count` elements of 1, 2, 4 or 8 bytes.
-inline void copy_strided(unsigned char* to, std::ptrdiff_t to_step, const unsigned char* from, std::ptrdiff_t from_step,
-                         std::ptrdiff_t bytes, std::ptrdiff_t count) noexcept {
-  if (to_step == bytes && from_step == bytes) {
-    std::memcpy(to, from, static_cast<std::size_t>(count * bytes));
-    return;
-  }
-  const auto copy_each = [&](auto element) {
-    for (; count > 0; --count, to += to_step, from += from_step) std::memcpy(to, from, sizeof element);
-  };
-  if (bytes == 1) return copy_each(std::uint8_t{});
-  if (bytes == 2) return copy_each(std::uint16_t{});
-  if (bytes == 4) return copy_each(std::uint32_t{});
-  copy_each(std::uint64_t{});
-}
-
 /// Iterates over the sources or the destinations of a strided leaf, in the order of its loop nest.
 class StridedElements {
  public:
@@ -79,8 +63,8 @@ class StridedElements {
     const std::ptrdiff_t stride = dimensions_[inner_].*stride_ * bytes_;
     for (auto left = static_cast<std::ptrdiff_t>(n); left > 0;) {
       const std::ptrdiff_t stretch = dimensions_[inner_].size - index_[inner_], count = left < stretch ? left : stretch;
-      if (gathers) copy_strided(buffer, bytes_, at_, stride, bytes_, count);
-      if (!gathers) copy_strided(at_, stride, buffer, bytes_, bytes_, count);
+      if (gathers) copy_stretch(buffer, bytes_, at_, stride, count);
+      if (!gathers) copy_stretch(at_, stride, buffer, bytes_, count);
       buffer += count * bytes_;
       left -= count;
       int i = inner_;
@@ -97,6 +81,22 @@ class StridedElements {
     index_[i] += n;
     at_ += n * dimensions_[i].*stride_ * bytes_;
   }
+  /// Elements of 1, 2, 4 or 8 bytes.
+  void copy_stretch(unsigned char* to, std::ptrdiff_t to_step, const unsigned char* from, std::ptrdiff_t from_step,
+                    std::ptrdiff_t count) const noexcept {
+    if (to_step == from_step) {
+      std::memcpy(to, from, static_cast<std::size_t>(count * bytes_));
+      return;
+    }
+    const auto copy_each = [&](auto bytes) {
+      for (; count > 0; --count, to += to_step, from += from_step) std::memcpy(to, from, sizeof bytes);
+    };
+    if (bytes_ == 1) return copy_each(std::uint8_t{});
+    if (bytes_ == 2) return copy_each(std::uint16_t{});
+    if (bytes_ == 4) return copy_each(std::uint32_t{});
+    copy_each(std::uint64_t{});
+  }
+
   const Dimension* dimensions_;
   int inner_;
   std::ptrdiff_t Dimension::*stride_;

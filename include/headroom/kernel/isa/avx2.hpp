@@ -141,7 +141,7 @@ inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept {
 }
 
 inline u16_half_lanes sign_extended(u8_quarter bytes) noexcept {
-  return (u16_half_lanes)_mm_cvtepi8_epi16(_mm_cvtsi64_si128((long long)bytes.lanes));
+  return (u16_half_lanes)_mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(&bytes.lanes)));
 }
 inline u8s low_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcept {
   const __m256i ab = _mm256_packus_epi32((__m256i)a, (__m256i)b), cd = _mm256_packus_epi32((__m256i)c, (__m256i)d);

@@ -236,16 +236,14 @@ inline std::enable_if_t<is_fp8<Format>, f32s> widen(Format, u8_quarter bits) noe
     return {hidden(widen<f32s>(binary16{}, u16_half{(shifted & 0xbf80) | nans}).lanes * 256.0F)};
   }
 }
-/// The code of each lane, saturated. The sum with `unit`, 2^(exponent + 23 - mantissa bits), rounds to the digits of the
-/// format, nearest-even. `exponents` are those of the numbers, or the smallest one of normal numbers, so that subnormal numbers
-/// round like the others. The low bits of the sum are the rounded number in units of its last digit, plus those of `unit`,
-/// which make the smallest exponent 0.
+/// The code of each lane, saturated. Adding `unit` rounds to the digits of the format, nearest-even. The low bits of the sum
+/// are then the code; `offset` makes the smallest exponent 0. Subnormal numbers round like those of the smallest exponent.
 template <class Format>
 inline u32_lanes codes_of(f32s value) noexcept {
   constexpr int dropped = binary32::mantissa_bits - Format::mantissa_bits, smallest = binary32::bias + 1 - Format::bias;
   constexpr std::int32_t offset = -(smallest << Format::mantissa_bits) & Format::abs_mask;
   constexpr std::int32_t largest = convert_bits<Format, binary32>(Format::largest_finite_bits);
-  const u32_lanes bits = narrow(binary32{}, value).lanes;
+  const u32_lanes bits = narrow(binary32{}, value).lanes, nan = u32_lanes{} + Format::quiet_nan_bits;
   const i32_lanes largest_lanes = hidden(i32_lanes{} + largest);  // or g++ compares with another constant and blends
   const auto magnitudes = (i32_lanes)(bits & binary32::abs_mask);
   const i32_lanes limited = magnitudes < largest_lanes ? magnitudes : largest_lanes;
@@ -253,26 +251,15 @@ inline u32_lanes codes_of(f32s value) noexcept {
   const i32_lanes exponents = larger_lanes(limited & binary32::infinity_bits, smallest_lanes);
   const i32_lanes unit = exponents + ((dropped << binary32::mantissa_bits) + offset);
   const auto sum = (u32_lanes)hidden((f32_lanes)limited + (f32_lanes)unit);
-  return ((sum + ((u32_lanes)exponents >> dropped)) & Format::abs_mask) | (bits >> 24 & Format::sign_mask);
-}
-template <class Format>
-inline u32_lanes with_nans(u32_lanes codes, f32s value) noexcept {
-  const auto magnitudes = (i32_lanes)(narrow(binary32{}, value).lanes & binary32::abs_mask);
-  const u32_lanes nans = (codes & Format::sign_mask) | Format::quiet_nan_bits;
-  return magnitudes > (i32_lanes{} + binary32::infinity_bits) ? nans : codes;
+  const u32_lanes codes = (sum + ((u32_lanes)exponents >> dropped)) & Format::abs_mask;
+  const i32_lanes infinity = i32_lanes{} + binary32::infinity_bits;
+  return (magnitudes > infinity ? nan : codes) | (bits >> 24 & Format::sign_mask);
 }
 template <class Format>
 inline u8s narrow(saturating<Format>, f32_quad value) noexcept {
-  u32_lanes a = codes_of<Format>(value.a), b = codes_of<Format>(value.b);
-  u32_lanes c = codes_of<Format>(value.c), d = codes_of<Format>(value.d);
-  const bool some_nan = any_nan((u32_lanes)value.a.lanes, (u32_lanes)value.b.lanes) ||
-                        any_nan((u32_lanes)value.c.lanes, (u32_lanes)value.d.lanes);
-  if (__builtin_expect(some_nan, 0)) {
-    a = with_nans<Format>(a, value.a), b = with_nans<Format>(b, value.b);
-    c = with_nans<Format>(c, value.c), d = with_nans<Format>(d, value.d);
-  }
-  return low_bytes(a, b, c, d);
+  return low_bytes(codes_of<Format>(value.a), codes_of<Format>(value.b), codes_of<Format>(value.c), codes_of<Format>(value.d));
 }
+
 // ---- sums of squares ----
 
 inline f64s added(f64s a, f64s b) noexcept { return {hidden(a.low + b.low), hidden(a.high + b.high)}; }
