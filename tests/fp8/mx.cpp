@@ -11,6 +11,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "support/bits.hpp"
@@ -131,10 +132,26 @@ TEST_CASE("e8m0: all powers of two, the nearest of other numbers, and one NaN") 
     CHECK((bits_of(static_cast<float>(scale)) == bits && scale == scale));
     CHECK((byte_of(bits) == byte && byte_of(middle - 1) == byte && byte_of(middle) == byte + 1));
   }
-  CHECK(byte_of(0) == 0);
+  CHECK((byte_of(0) == 0 && byte_of(0x80000000) == 0));
   for (const std::uint32_t bits : {0x7F800000U, 0x7FC00000U, 0xFF800000U, bits_of(-1.0F)}) CHECK(byte_of(bits) == 0xFF);
   const e8m0 nan = e8m0::from_bits(0xFF);
   CHECK((nan != nan && !(nan == nan) && support::is_nan<binary32>(bits_of(static_cast<float>(nan)))));
+}
+
+TEST_CASE("MX verbs: maps whose orders differ") {
+  std::unordered_map<std::string, std::vector<float>> source, back;
+  std::unordered_map<std::string, std::vector<float8_e4m3>> codes;
+  std::unordered_map<std::string, Scales> scales;
+  for (std::size_t i = 0; i < 20; ++i) {
+    const std::string name = std::to_string(i), other = std::to_string(19 - i);
+    source[name] = std::vector<float>(i + 1, static_cast<float>(1U << i));
+    codes[other].resize(20 - i);
+    scales[name].resize(1);
+    back[other].resize(20 - i);
+  }
+  CHECK(mx_quantize_into(source, codes, scales, MxScale::floor).finite);
+  mx_dequantize_into(codes, scales, back);
+  CHECK(back == source);
 }
 
 TEST_CASE("MX verbs: tensors of any strides and dtypes, with blocks along the shortest stride") {
@@ -286,5 +303,5 @@ TEST_CASE("MX verbs: errors name what is wrong, and nothing has been written") {
   Scales memory(3);
   const Strided<e8m0> with_gaps{memory.data(), {2}, {2}};
   CHECK(message_of([&] { (void)mx_quantize_into(source[0], codes[0], with_gaps, MxScale::floor); }) ==
-        "headroom: the scales have gaps");
+        "headroom: the scale tree has gaps");
 }

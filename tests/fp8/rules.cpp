@@ -105,7 +105,8 @@ struct SlowDelayed {
     using headroom::binary64;
     const auto wide = headroom::detail::bit_cast<double>(headroom::detail::convert_bits<binary32, binary64>(chosen));
     const double quotient = fp8_max * std::ldexp(1.0, -rule.margin) / wide;
-    scale = std::min(largest_float, headroom::detail::convert_bits<binary64, binary32>(bits_of(quotient)));
+    const std::uint32_t rounded = headroom::detail::convert_bits<binary64, binary32>(bits_of(quotient));
+    scale = std::clamp(rounded, std::uint32_t{0x00800000}, largest_float);
   }
 };
 
