@@ -19,6 +19,14 @@
 // Blocks of 32 elements with a scale each, as in the MXFP8 formats of the OCP Microscaling specification, version 1.0.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
+namespace detail {
+struct exponent_format {
+  using bits_type = std::uint8_t;
+  static constexpr int exponent_bits = 8, mantissa_bits = 0, bias = 127;
+  static constexpr bits_type largest_finite_bits = 0xFE;
+};
+}  // namespace detail
+
 /// OCP E8M0: the power of two 2^(bits - 127), the scale of an MX block. 0xFF is NaN. It is an element type of trees, for
 /// mx_quantize_into and mx_dequantize_into only.
 class e8m0 {
@@ -52,13 +60,7 @@ class e8m0 {
   std::uint8_t bits_;
 };
 template <>
-struct dtype_traits<e8m0> {
-  struct format {
-    using bits_type = std::uint8_t;
-    static constexpr int exponent_bits = 8, mantissa_bits = 0, bias = 127;
-    static constexpr bits_type largest_finite_bits = 0xFE;
-  };
-};
+struct dtype_traits<e8m0> : detail::has_format<detail::exponent_format> {};
 
 /// How the scale of a block follows from its largest magnitude a, as in torchao. emax is the exponent of the largest number of
 /// the format: 8 for e4m3, 15 for e5m2. No scale is below 2^-127.
@@ -188,7 +190,8 @@ template <bool quantizes, class Source, class Destination, class Scales>
 
 /// Writes a tree in an MX format, in one pass: 8-bit codes, and one scale for each block of 32 elements.
 /// - A block lies along the dimension of stride 1: the rows of a row-major matrix, the columns of a column-major one. Blocks
-///   begin anew with each row or column. The last may be shorter; it counts as padded with zeros.
+///   begin anew with each row or column. The last may be shorter; it counts as padded with zeros. Dimensions of one element do
+///   not count: a 70 x 1 matrix is a flat tensor of 70.
 /// - `destination`: the same structure and shapes as `source`, with leaves of float8_e4m3 or float8_e5m2.
 /// - `scales`: the same structure, with leaves of e8m0: ceil(length / 32) for each row or column, one after the other.
 ///
@@ -212,7 +215,8 @@ GradientReport mx_quantize_into(const Source& source, Destination&& destination,
 }
 
 /// Writes code * scale into a tree of any floating-point dtypes, rounded once. Shapes and scales are those of mx_quantize_into,
-/// with blocks along the dimension of stride 1 of `destination`. Throws as mx_quantize_into does.
+/// with blocks along the dimension of stride 1 of `destination`. If the CPU flushes subnormal floats, the scale 2^-127 counts
+/// as 0. Throws as mx_quantize_into does.
 template <class Executor, class Source, class Scales, class Destination>
 void mx_dequantize_into(const Executor& executor, const Source& source, const Scales& scales, Destination&& destination) {
   detail::Plan plan;

@@ -105,7 +105,7 @@ class TensorScales {
   /// What the leaves are multiplied by: for a delayed rule in the next `quantize`, for a current one in the last.
   [[nodiscard]] span<const float> scales() const noexcept { return scales_; }
   /// 1 / scale, at most the largest float, with the scales of the last `quantize`: they dequantize what it has written, also
-  /// after `update`. After load_state_dict, those of `scales()`.
+  /// after `update`. After load_state_dict, those of `scales()`: save them with codes that you save.
   [[nodiscard]] span<const float> inverse_scales() const noexcept { return inverse_scales_; }
   /// The largest magnitude of each leaf since the last `update`, or in the last `quantize` of a current rule; +Inf if it is not
   /// finite.

@@ -34,15 +34,9 @@ using CastOps = Ops<Op::cast>;
 struct SaturatingCastOps {
   /// Quantizing with a factor of 1 has the same results, and SIMD kernels.
   template <class In, class Out>
-  static constexpr PieceKind chosen() {
-    if constexpr (is_fp8<Out> && has_registers<In>) {
-      return Ops<Op::quantize>::kind<In, Out>;
-    } else {
-      return CastOps::kind<In, saturating<Out>>;
-    }
-  }
-  template <class In, class Out>
-  static constexpr PieceKind kind = chosen<In, Out>();
+  static constexpr PieceKind kind =
+      std::conditional_t<is_fp8<Out>, Ops<Op::quantize>,
+                         CastOps>::template kind<In, std::conditional_t<is_fp8<Out>, Out, saturating<Out>>>;
 };
 
 /// The pass that unscales. For a power of two it is the first op, which multiplies by the exact reciprocal. Otherwise it is the
