@@ -24,6 +24,7 @@ declare -A may_include=(
   [policy]="$base dtype state"
   [training]="$base dtype tree kernel ops state policy"
   [observe]="$base dtype tree kernel ops state policy"
+  [fp8.hpp]="dtype fp8"
   [fp8]="$base dtype tree kernel ops state policy"
   [adapters]="$base dtype tree ops state policy training"
 )
