@@ -119,6 +119,9 @@ void check_current(const Rule& rule) {
   for (const bool has_reducer : {false, true}) {
     TensorScales<float8_e4m3, Rule> current(tree.leaves, rule);
     if (has_reducer) current.set_reducer([](span<float>) {});
+    support::RandomTensors<float> before(support::large_shapes, random, 1);  // whose maxima must not count
+    randomize_all(before.leaves, random);
+    (void)current.quantize_into(before.leaves, codes.leaves);
     for (int threads = 1; threads <= 4; ++threads) {
       codes.clear();
       const headroom::GradientReport report = current.quantize_into(headroom::parallel(threads), tree.leaves, codes.leaves);
