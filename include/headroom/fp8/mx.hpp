@@ -192,7 +192,7 @@ template <bool quantizes, class Source, class Destination, class Scales>
 /// - A block lies along the dimension of stride 1: the rows of a row-major matrix, the columns of a column-major one. Blocks
 ///   begin anew with each row or column. The last may be shorter; it counts as padded with zeros. Dimensions of one element do
 ///   not count: a 70 x 1 matrix is a flat tensor of 70.
-/// - `destination`: the same structure and shapes as `source`, with leaves of float8_e4m3 or float8_e5m2.
+/// - `destination`: structure, shapes and order in memory of `source`, with leaves of float8_e4m3 or float8_e5m2.
 /// - `scales`: the same structure, with leaves of e8m0: ceil(length / 32) for each row or column, one after the other.
 ///
 /// Each may be a tree or a span. An element becomes element / scale, rounded once to nearest-even and saturated. All codes of a
