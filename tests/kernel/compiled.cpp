@@ -49,6 +49,6 @@ TEST_CASE("No kernel is missing in the library", "[kernel]") {
     }
   }
   const int formats = detail::CompiledFormats::size;
-  CHECK(found == 5 * formats * formats + 2 * formats + 2 * formats * 2);  // quantizing writes two formats  // transforms, reads
+  CHECK(found == 5 * formats * formats + 2 * formats + 2 * formats * 2);  // transforms, reads, quantizes to two formats
 }
 #endif
