@@ -168,7 +168,7 @@ struct ListMxLeaves {
     const Layout of_scales = detail::checked_layout_of(path, "the scale tree", scales);
     if (!LoopNest(of_scales, of_scales).is_contiguous()) throw_bad_leaf(path, "the scale tree", {"has gaps"});
     std::size_t row = layout.rank() == 0 ? 1 : static_cast<std::size_t>(layout.shape(inner_dimension(layout)));
-    if (row % mx_block == 0) row = size;  // the blocks are the same, and there are moster rows
+    if (row % mx_block == 0) row = size;  // the blocks are the same, and there are fewer rows
     leaves.push_back({row, size, reinterpret_cast<std::uint8_t*>(const_cast<e8m0*>(bytes))});
     const std::size_t blocks = leaves.back().blocks();
     if (blocks == scale_count) return;
