@@ -101,7 +101,11 @@ constexpr node_kind kind_of_node() {
   } else if constexpr (has_tensor_traits_v<T>) {
     using Element = typename tensor_traits<T>::value_type;
     constexpr bool is_integer = std::is_integral_v<Element> || std::is_enum_v<Element>;
-    return is_dtype_v<Element> ? node_kind::tensor : is_integer ? node_kind::integers : node_kind::unknown;
+    constexpr bool is_dynamic = std::is_void_v<Element>;
+    return is_dtype_v<Element> ? node_kind::tensor
+           : is_integer        ? node_kind::integers
+           : is_dynamic        ? node_kind::branch
+                               : node_kind::unknown;
   } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T> || std::is_null_pointer_v<T>) {
     return node_kind::integers;
   } else if constexpr (!is_detected_v<not_tree_t, T>) {
