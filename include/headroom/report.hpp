@@ -31,6 +31,7 @@ struct NonFinite {
   NonFiniteKind kind{};       ///< the kind of that element
   std::size_t nan_count = 0;  ///< in the whole tree
   std::size_t inf_count = 0;
+  std::size_t leaf = 0;  ///< the number of that first leaf in the order of for_each_leaf
 };
 
 /// Why a step was not taken.

@@ -171,7 +171,7 @@ TEST_CASE("the first gradient that overflowed is reported by its number, on the 
   REQUIRE(result.nonfinite.has_value());
   const auto check = [](const headroom::NonFinite& found) {
     CHECK((found.path == "[1]" && found.index == 2 && found.kind == headroom::NonFiniteKind::inf));
-    CHECK((found.inf_count == 1 && found.nan_count == 1));
+    CHECK((found.inf_count == 1 && found.nan_count == 1 && found.leaf == 1));
   };
   check(*result.nonfinite);
   std::vector<Tensor> gradients = {parameters[0].grad(), parameters[2].grad(), parameters[3].grad()};

@@ -37,6 +37,7 @@ void check(const std::optional<headroom::NonFinite>& found, const headroom::NonF
   if (!found) return;
   CHECK(found->path == expected.path);
   CHECK(found->index == expected.index);
+  CHECK(found->leaf == expected.leaf);
   CHECK(found->kind == expected.kind);
   CHECK(found->nan_count == expected.nan_count);
   CHECK(found->inf_count == expected.inf_count);
@@ -94,6 +95,7 @@ TEST_CASE("any number of Inf and NaN in leaves of any size, against a count one 
           support::set_bits(tree[leaf][i], is_nan ? quiet_nan<T> : minus_infinity<T>);
           if (expected.nan_count + expected.inf_count == 0) {
             expected.path = "[" + std::to_string(leaf) + "]";
+            expected.leaf = leaf;
             expected.index = i;
             expected.kind = is_nan ? NonFiniteKind::nan : NonFiniteKind::inf;
           }

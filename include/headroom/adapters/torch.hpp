@@ -210,7 +210,7 @@ struct GradientVerbs {
     for (at::Tensor& gradient : gradients) {
       if (is_here(gradient)) continue;
       const bool finite = gradient.numel() == 0 || measure_elsewhere({elements_of(gradient)}).finite;
-      gradient = finite ? at::Tensor() : gradient.cpu();
+      gradient = finite ? at::empty({0}) : gradient.cpu();
     }
     return headroom::find_nonfinite(executor, gradients);
   }

@@ -61,7 +61,9 @@ template <class Tree>
       const bool found_before = counts.count() != 0;
       counts.seen = 0;
       detail::run_part(plan, run, *piece, detail::Pass{0}, run.kind->kernels[0][0], 0, piece->size, counts);
-      if (!found_before && counts.count() != 0) counts.all.path = detail::path_of(tree, plan.place_of(*piece));
+      if (found_before || counts.count() == 0) continue;
+      counts.all.leaf = plan.place_of(*piece);
+      counts.all.path = detail::path_of(tree, counts.all.leaf);
     }
   }
   return counts.count() == 0 ? std::nullopt : std::optional(counts.all);

@@ -24,6 +24,7 @@ template <class Scalar>
 /// record the operation for the backward pass.
 template <class Executor>
 struct ScaleNodes {
+  template <class...>
   static constexpr bool takes_dynamic_nodes = true;
   const Executor& executor;
   double factor;

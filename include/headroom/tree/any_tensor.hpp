@@ -47,59 +47,25 @@ struct any_tensor {
   /// `strides` has as many numbers as `shape`, or none. Both are views.
   any_tensor(void* first, dtype_code code, span<const std::int64_t> dimensions, span<const std::int64_t> steps = {}) noexcept
       : data(first),
-        size(dimensions.empty() ? 1 : 0),
+        size(1),
         dtype(code),
         ndim(static_cast<std::int32_t>(dimensions.size())),
         shape(dimensions.data()),
-        strides(steps.data()) {}
-};
-
-namespace detail {
-
-/// The dtypes of an any_tensor that verbs work on, and their positions in this list.
-using any_dtypes = types<float, half, bfloat16, double, float8_e4m3, float8_e5m2>;
-inline constexpr int place_of_integers = -1, place_of_unsupported = -2;
-
-[[nodiscard]] constexpr int place_of(dtype_code dtype) noexcept {
-  switch (dtype) {
-    case dtype_code::fp32:
-      return 0;
-    case dtype_code::fp16:
-      return 1;
-    case dtype_code::bf16:
-      return 2;
-    case dtype_code::fp64:
-      return 3;
-    case dtype_code::fp8_e4m3:
-      return 4;
-    case dtype_code::fp8_e5m2:
-      return 5;
-    default:
-      break;
+        strides(steps.data()) {
+    for (const std::int64_t n : dimensions) size *= static_cast<std::size_t>(n);
   }
-  const auto code = static_cast<std::uint32_t>(dtype) >> 8U;
-  return code <= 1 || code == 6 ? place_of_integers : place_of_unsupported;
-}
-
-/// Whether the product of the shape is a size.
-[[nodiscard]] inline bool has_valid_shape(const any_tensor& tensor) noexcept {
-  std::int64_t product = 1;
-  bool is_valid = true;
-  for (int i = 0; i < tensor.ndim; ++i)
-    is_valid = is_valid && tensor.shape[i] >= 0 && !__builtin_mul_overflow(product, tensor.shape[i], &product);
-  return is_valid;
-}
-
-}  // namespace detail
+};
 
 template <>
 struct tensor_traits<any_tensor> {
   using value_type = void;  // known at run time
+  using dtypes = detail::types<float, half, bfloat16, double, float8_e4m3, float8_e5m2>;
   static constexpr bool is_view = true;
 
   static void* data(const any_tensor& tensor) noexcept { return tensor.data; }
   static std::size_t size(const any_tensor& tensor) noexcept {
-    std::size_t product = tensor.ndim == 0 ? tensor.size : 1;
+    if (tensor.size != 0 || tensor.ndim == 0) return tensor.size;
+    std::size_t product = 1;
     for (int i = 0; i < tensor.ndim; ++i) product *= static_cast<std::size_t>(tensor.shape[i]);
     return product;
   }
@@ -114,32 +80,74 @@ struct tensor_traits<any_tensor> {
     }
     return layout;
   }
-  static const char* obstacle(const any_tensor& tensor) {
-    if (detail::place_of(tensor.dtype) == detail::place_of_unsupported) return "has a dtype that is not supported";
-    if (tensor.ndim == 0) return nullptr;
+  static const char* obstacle(const any_tensor& tensor) noexcept {
+    if (place(tensor) == 0 && tensor.dtype != dtype_code::fp32) return "has a dtype that is not supported";
+    return tensor.ndim == 0 ? nullptr : obstacle_of_shape(tensor);
+  }
+  /// For messages about an obstacle.
+  static std::string description(const any_tensor& tensor) {
+    const auto code = static_cast<std::uint32_t>(tensor.dtype);
+    std::string text = detail::concat({": dtype code ", std::to_string(code >> 8U), " of ", std::to_string(code & 0xFFU),
+                                       " bits, size ", std::to_string(tensor.size), ", ndim ", std::to_string(tensor.ndim)});
+    for (int i = 0; tensor.shape != nullptr && i < tensor.ndim && i < 64; ++i)
+      text += (i == 0 ? ", shape " : "x") + std::to_string(tensor.shape[i]);
+    return text;
+  }
+
+  // ---- instead of a value_type ----
+
+  /// The place of its dtype in the list; -1 for integers, 0 for dtypes that are not supported.
+  static constexpr int place(const any_tensor& tensor) noexcept {
+    if (tensor.dtype == dtype_code::fp32) return 0;
+    if (tensor.dtype == dtype_code::fp16) return 1;
+    if (tensor.dtype == dtype_code::bf16) return 2;
+    if (tensor.dtype == dtype_code::fp64) return 3;
+    if (tensor.dtype == dtype_code::fp8_e4m3) return 4;
+    if (tensor.dtype == dtype_code::fp8_e5m2) return 5;
+    const auto code = static_cast<std::uint32_t>(tensor.dtype) >> 8U;
+    return code <= 1 || code == 6 ? -1 : 0;
+  }
+  static bool is_read_only(const any_tensor& tensor) noexcept { return tensor.is_read_only; }
+  /// Row-major without gaps.
+  static bool is_dense(const any_tensor& tensor) noexcept {
+    bool is_dense = true;
+    std::int64_t stride = 1;
+    for (int i = tensor.strides == nullptr ? 0 : tensor.ndim; i-- > 0; stride *= tensor.shape[i])
+      is_dense = is_dense && (tensor.strides[i] == stride || tensor.shape[i] == 1);
+    return is_dense;
+  }
+  /// Also true if one is flat.
+  static bool same_shape(const any_tensor& a, const any_tensor& b) noexcept {
+    bool same = a.ndim == b.ndim;
+    for (int i = 0; same && i < a.ndim; ++i) same = a.shape[i] == b.shape[i];
+    return same || a.ndim == 0 || b.ndim == 0;
+  }
+
+ private:
+  static const char* obstacle_of_shape(const any_tensor& tensor) noexcept {
     if (tensor.ndim < 0 || tensor.ndim > 64) return "has an ndim that is not in [0, 64]";
     if (tensor.shape == nullptr) return "has dimensions, but no shape";
-    if (!detail::has_valid_shape(tensor)) return "has a shape that is negative or too large";
-    return tensor.size == 0 || tensor.size == size(tensor) ? nullptr : "has a size that is not the product of its shape";
+    std::int64_t product = 1;
+    for (int i = 0; i < tensor.ndim; ++i) {
+      if (tensor.shape[i] < 0) return "has a negative shape";
+      if (__builtin_mul_overflow(product, tensor.shape[i], &product)) return "has a shape that is too large";
+    }
+    const bool fits = tensor.size == 0 || tensor.size == static_cast<std::size_t>(product);
+    return fits ? nullptr : "has a size that is not the product of its shape";
   }
 };
 
 /// What for_each_leaf passes for an any_tensor of floating-point elements.
 template <class T>
-struct any_view {
-  const any_tensor& tensor;
-
-  [[nodiscard]] T* data() const noexcept { return static_cast<T*>(tensor.data); }
-  [[nodiscard]] std::size_t size() const noexcept { return tensor_traits<any_tensor>::size(tensor); }
+struct any_view : any_tensor {
+  explicit any_view(const any_tensor& tensor) noexcept : any_tensor(tensor) {}
+  [[nodiscard]] T* data() const noexcept { return static_cast<T*>(any_tensor::data); }
+  [[nodiscard]] std::size_t size() const noexcept { return tensor_traits<any_tensor>::size(*this); }
 };
-
 template <class T>
 struct tensor_traits<any_view<T>> : tensor_traits<any_tensor> {
   using value_type = T;
   static T* data(const any_view<T>& view) noexcept { return view.data(); }
-  static std::size_t size(const any_view<T>& view) noexcept { return view.size(); }
-  static Layout layout(const any_view<T>& view) noexcept { return tensor_traits<any_tensor>::layout(view.tensor); }
-  static const char* obstacle(const any_view<T>& view) { return tensor_traits<any_tensor>::obstacle(view.tensor); }
 };
 
 template <>
@@ -148,15 +156,21 @@ struct tree_traits<any_tensor> {
 
   template <class F>
   static void with_view(const any_tensor& tensor, F&& f) {
-    with_view_at(detail::place_of(tensor.dtype), tensor, f, detail::any_dtypes());
+    const int place = tensor_traits<any_tensor>::place(tensor);
+    if (place < 0) return f(nullptr);
+    with_view_of(tensor, place, f, tensor_traits<any_tensor>::dtypes());
+  }
+  template <class To>
+  static any_tensor like(const any_tensor&) {
+    static_assert(!std::is_same_v<To, To>,
+                  "headroom: an any_tensor is a view, so no new one can be made for this verb's result: use its _into or "
+                  "_in_place form");
   }
 
  private:
   template <class F, class... Ts>
-  static void with_view_at(int place, const any_tensor& tensor, F& f, detail::types<Ts...>) {
-    if (place == detail::place_of_integers) return f(nullptr);
-    if (place == detail::place_of_unsupported) return f(any_view<float>{tensor});  // whose obstacle says so
-    (void)((place-- == 0 && (f(any_view<Ts>{tensor}), true)) || ...);
+  static void with_view_of(const any_tensor& tensor, int place, F& f, detail::types<Ts...>) {
+    (void)((place-- == 0 && (f(any_view<Ts>(tensor)), true)) || ...);
   }
 };
 

@@ -101,11 +101,8 @@ constexpr node_kind kind_of_node() {
   } else if constexpr (has_tensor_traits_v<T>) {
     using Element = typename tensor_traits<T>::value_type;
     constexpr bool is_integer = std::is_integral_v<Element> || std::is_enum_v<Element>;
-    constexpr bool is_dynamic = std::is_void_v<Element>;
-    return is_dtype_v<Element> ? node_kind::tensor
-           : is_integer        ? node_kind::integers
-           : is_dynamic        ? node_kind::branch
-                               : node_kind::unknown;
+    if (std::is_void_v<Element>) return node_kind::branch;  // an any_tensor
+    return is_dtype_v<Element> ? node_kind::tensor : is_integer ? node_kind::integers : node_kind::unknown;
   } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T> || std::is_null_pointer_v<T>) {
     return node_kind::integers;
   } else if constexpr (!is_detected_v<not_tree_t, T>) {
@@ -139,6 +136,13 @@ constexpr bool is_branch() {
 template <class T>
 constexpr bool is_dynamic_node() {
   return is_branch<T, branch_kind::dynamic>();
+}
+
+/// A node of dynamic dtype that tells its dtype: an any_tensor.
+template <class T>
+constexpr bool is_any_tensor() {
+  if constexpr (has_tensor_traits_v<T>) return std::is_void_v<typename tensor_traits<T>::value_type>;
+  return false;
 }
 
 // ---- HEADROOM_TREE ----

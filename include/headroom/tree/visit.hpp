@@ -381,9 +381,9 @@ constexpr bool check_is_tree() {
   return known;
 }
 
-/// A visitor that takes dynamic nodes themselves, not their views.
-template <class Visit>
-using takes_dynamic_t = std::enable_if_t<Visit::takes_dynamic_nodes>;
+/// A visitor that takes these nodes, of which at least one is dynamic, themselves, not their views.
+template <class Visit, class... Nodes>
+using takes_dynamic_t = std::enable_if_t<Visit::template takes_dynamic_nodes<bare<Nodes>...>>;
 
 template <class Visit, class First, class... Second>
 void walk_alike(const Path& path, Visit& visit, First& first, Second&... second) {
@@ -405,7 +405,7 @@ void walk(const Path& path, Visit& visit, Nodes&... nodes) {
       branch<branch_kind::pointer>::walk(path, visit, nodes...);
     } else if constexpr (!(is_dynamic_node<Nodes>() || ...)) {
       detail::walk_alike(path, visit, nodes...);
-    } else if constexpr (is_detected_v<takes_dynamic_t, Visit>) {
+    } else if constexpr (is_detected_v<takes_dynamic_t, Visit, Nodes...>) {
       visit(path, nodes...);
     } else {
       branch<branch_kind::dynamic>::walk(path, visit, nodes...);
