@@ -62,7 +62,7 @@ class TensorScales {
   GradientReport quantize_into(const Executor& executor, const Tree& tree, Fp8Tree&& destination) {
     detail::Plan plan;
     detail::make_plan<detail::QuantizeOps, detail::Access::into>(plan, tree, destination);
-    static_assert(detail::every_leaf_can_be_v<Fp8Tree, To>, "headroom: the destination must have leaves of To");
+    static_assert(detail::every_leaf_is_v<Fp8Tree, To>, "headroom: the destination must have leaves of To");
     const std::string leaves = std::to_string(plan.pieces().size()), here = std::to_string(paths_.size());
     if (leaves != here) detail::throw_invalid_argument({"the tree has ", leaves, " leaves, these TensorScales have ", here});
     // One leaf after the other, so that it is read the second time while it is in the cache.

@@ -161,10 +161,11 @@ struct tree_traits<any_tensor> {
     with_view_of(tensor, place, f, tensor_traits<any_tensor>::dtypes());
   }
   template <class To>
-  static any_tensor like(const any_tensor&) {
+  static any_tensor like(const any_tensor& tensor) {
     static_assert(!std::is_same_v<To, To>,
                   "headroom: an any_tensor is a view, so no new one can be made for this verb's result: use its _into or "
                   "_in_place form");
+    return tensor;
   }
 
  private:
