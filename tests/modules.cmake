@@ -28,7 +28,7 @@ endif()
 # Optimisation takes longer than it saves, except in tests that go through all numbers.
 set(HEADROOM_EXHAUSTIVE_TEST_FLAGS "" CACHE STRING "Compiler flags for the modules dtype and kernel and for headroom::compiled, in addition to those of all")
 separate_arguments(exhaustive_flags UNIX_COMMAND "${HEADROOM_EXHAUSTIVE_TEST_FLAGS}")
-target_compile_options(headroom_compiled PRIVATE ${exhaustive_flags})
+target_compile_options(headroom_objects PRIVATE ${exhaustive_flags})
 
 # One precompiled header for all sources with the same flags: Catch2, the standard library and, except in dtype and kernel, headroom.
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/nothing.cpp "")
