@@ -1,16 +1,12 @@
-// headroom::c: the C interface, over the C++ one.
+// headroom::c: the C interface over the C++ one.
 #define HEADROOM_C_BUILD
 #include <headroom.h>
 
 #include <headroom/fp8/quantize.hpp>
 #include <headroom/ops/cast.hpp>
-#include <headroom/ops/clip.hpp>
-#include <headroom/ops/find_nonfinite.hpp>
 #include <headroom/ops/measure.hpp>
 #include <headroom/ops/scale.hpp>
-#include <headroom/ops/unscale.hpp>
 #include <headroom/policy/any.hpp>
-#include <headroom/policy/presets.hpp>
 #include <headroom/state/text.hpp>
 #include <headroom/training/grad_scaler.hpp>
 #include <headroom/tree/any_tensor.hpp>
@@ -29,20 +25,27 @@
 
 namespace {
 
-using headroom::any_tensor, headroom::ParallelExecutor;
-using headroom::detail::throw_invalid_argument, headroom::detail::throw_logic_error;
+using namespace headroom;
+using detail::throw_invalid_argument;
 using std::to_string;
+using Status = headroom_status;
+using Tensor = headroom_tensor;
+using Report = headroom_report;
+using Place = headroom_place;
+using Step = headroom_step;
+using Policy = headroom_loss_scale;
+using Scaler = headroom_grad_scaler;
 
 // ---- errors ----
 
-thread_local char last_error[1024];  // no std::string, whose destructor would outlive a library that is unloaded
+thread_local char last_error[1024];  // has no destructor, so threads may end after the library is unloaded
 
-headroom_status fail(headroom_status status, const char* what) noexcept {
+Status fail(Status status, const char* what) noexcept {
   std::snprintf(last_error, sizeof last_error, "%s", what);
   return status;
 }
 /// The status of the exception that is being handled.
-[[gnu::cold, gnu::noinline]] headroom_status fail_by_exception() noexcept {
+[[gnu::cold, gnu::noinline]] Status fail_by_exception() noexcept {
   try {
     throw;
   } catch (const std::invalid_argument& error) {
@@ -54,11 +57,11 @@ headroom_status fail(headroom_status status, const char* what) noexcept {
   } catch (const std::exception& error) {
     return fail(HEADROOM_RUNTIME_ERROR, error.what());
   } catch (...) {
-    return fail(HEADROOM_RUNTIME_ERROR, "headroom: an exception that is no std::exception");
+    return fail(HEADROOM_RUNTIME_ERROR, "headroom: an exception of an unknown type");
   }
 }
 template <class F>
-headroom_status guarded(const F& f) noexcept {
+Status guarded(const F& f) noexcept {
   try {
     f();
     return HEADROOM_OK;
@@ -76,8 +79,16 @@ ParallelExecutor executor_of(int32_t threads) {
   if (threads < 0) throw_invalid_argument({"threads is ", to_string(threads), "; it must be 0 or more"});
   return ParallelExecutor(threads == 0 ? 1 : threads);
 }
+/// Calls f(*handle).
+template <class Handle, class F>
+Status with(const char* name, Handle* handle, const F& f) noexcept {
+  return guarded([&] {
+    check_not_null(name, handle);
+    f(*handle);
+  });
+}
 
-/// An out-struct may be NULL, or shorter than ours, as in an older header.
+/// Out-structs may be NULL, or shorter than here, as in an older header.
 template <class Struct>
 void check_out(const char* name, const Struct* out) {
   if (out == nullptr || out->struct_size >= sizeof out->struct_size) return;
@@ -90,194 +101,139 @@ void write(Struct* out, Struct value) noexcept {
   std::memcpy(out, &value, value.struct_size);
 }
 
-/// Dtypes as bits: 1 << (place_of(dtype) + 2). The others of a list get the message `otherwise`.
+/// Allowed dtypes: the bits 1 << (place_of(dtype) + 2), and what the message says about the others.
 struct Dtypes {
   unsigned bits;
   const char* otherwise;
 };
-constexpr Dtypes all_dtypes{0xFE, "which is not supported"};
+constexpr Dtypes supported{0xFE, "which is not supported"};
 constexpr Dtypes floats{0xFC, "which is not floating-point"};
 constexpr Dtypes fp8{0xC0, "which is not HEADROOM_FLOAT8_E4M3FN or HEADROOM_FLOAT8_E5M2"};
-constexpr Dtypes wide{0x36, "and would become 0 in place: use headroom_grad_scaler_step_into"};  // and integers
+constexpr Dtypes in_place{0x36, "which would become 0 in place: use headroom_grad_scaler_step_into"};  // and integers
 
-[[nodiscard]] unsigned bit_of(headroom_dtype dtype) noexcept {
-  return 1U << static_cast<unsigned>(headroom::detail::place_of(static_cast<headroom::dtype_code>(dtype)) + 2);
+unsigned bit_of(headroom_dtype dtype) noexcept {
+  return 1U << static_cast<unsigned>(detail::place_of(static_cast<dtype_code>(dtype)) + 2);
 }
-[[nodiscard]] any_tensor to_any(const headroom_tensor& tensor) noexcept {
-  any_tensor any;
-  any.data = tensor.data;
-  any.size = static_cast<std::size_t>(tensor.size);
-  any.dtype = static_cast<headroom::dtype_code>(tensor.dtype);
+any_tensor to_any(const Tensor& tensor) noexcept {
+  any_tensor any(tensor.data, static_cast<dtype_code>(tensor.dtype), static_cast<std::size_t>(tensor.size));
   any.ndim = tensor.ndim;
   any.shape = tensor.shape;
   any.strides = tensor.strides;
   return any;
 }
 
-constexpr uint64_t most_elements = uint64_t{1} << 60;
+constexpr uint64_t most_elements = uint64_t{1} << 60U;
 
-/// Throws std::invalid_argument, naming the argument, the tensor and the value, if the tensor cannot be used.
-[[gnu::noinline]] void check_tensor(const char* name, std::size_t i, const headroom_tensor& tensor, Dtypes allowed,
+/// Throws std::invalid_argument naming argument, tensor and value if the tensor cannot be used.
+[[gnu::noinline]] void check_tensor(const char* name, std::size_t i, const Tensor& tensor, const Dtypes& allowed,
                                     bool is_written) {
   const auto reject = [&](std::initializer_list<std::string_view> what) {
-    throw_invalid_argument({name, "[", to_string(i), "] has ", headroom::detail::concat(what)});
+    throw_invalid_argument({name, "[", to_string(i), "] has ", detail::concat(what)});
   };
   const unsigned bit = bit_of(tensor.dtype);
-  if ((allowed.bits & bit) == 0) {
-    reject({"the dtype ", to_string(tensor.dtype >> 8U), " << 8 | ", to_string(tensor.dtype & 0xFFU), ", ",
-            (all_dtypes.bits & bit) == 0 ? all_dtypes.otherwise : allowed.otherwise});
+  const Dtypes& violated = (supported.bits & bit) == 0 ? supported : allowed;
+  if ((violated.bits & bit) == 0) {
+    reject(
+        {"the dtype ", to_string(tensor.dtype >> 8U), " << 8 | ", to_string(tensor.dtype & 0xFFU), ", ", violated.otherwise});
   }
-  if ((floats.bits & bit) == 0) return;
-  if (tensor.ndim < 0 || tensor.ndim > 16) reject({"ndim ", to_string(tensor.ndim), "; it must be in [0, 16]"});
-  if (tensor.ndim != 0 && tensor.shape == nullptr) reject({"ndim ", to_string(tensor.ndim), " and a shape of NULL"});
+  if ((floats.bits & bit) == 0) return;  // an integer
+  if (tensor.ndim < 0 || tensor.ndim > 16) reject({"an ndim of ", to_string(tensor.ndim), "; it must be in [0, 16]"});
+  if (tensor.ndim != 0 && tensor.shape == nullptr) reject({"an ndim of ", to_string(tensor.ndim), ", and its shape is NULL"});
   uint64_t size = tensor.ndim == 0 ? tensor.size : 1;
   for (int32_t k = 0; k < tensor.ndim; ++k) {
     const int64_t length = tensor.shape[k];
-    if (length < 0) reject({"shape[", to_string(k), "] ", to_string(length), "; it must be 0 or more"});
+    if (length < 0) reject({"a shape[", to_string(k), "] of ", to_string(length), "; it must be 0 or more"});
     if (__builtin_mul_overflow(size, static_cast<uint64_t>(length), &size)) size = ~uint64_t{0};
   }
   if (size > most_elements) reject({"more than 2^60 elements"});
   if (tensor.size != 0 && tensor.size != size)
-    reject({"size ", to_string(tensor.size), ", and a shape of ", to_string(size), " elements"});
-  if (size != 0 && tensor.data == nullptr) reject({"size ", to_string(size), " and data of NULL"});
+    reject({"a size of ", to_string(tensor.size), ", and its shape has ", to_string(size), " elements"});
+  if (size != 0 && tensor.data == nullptr) reject({"a size of ", to_string(size), ", and its data is NULL"});
   if (size == 0 || !is_written) return;
-  const headroom::Layout layout = headroom::tensor_traits<any_tensor>::layout(to_any(tensor));
-  if (headroom::detail::LoopNest(layout, layout).repeats_elements()) reject({"strides that lead to some elements twice"});
+  const Layout layout = tensor_traits<any_tensor>::layout(to_any(tensor));
+  if (detail::LoopNest(layout, layout).repeats_elements()) reject({"strides that lead to some elements twice"});
 }
-void check_tensors(const char* name, const headroom_tensor* tensors, std::size_t n, Dtypes allowed, bool is_written) {
+void check_tensors(const char* name, const Tensor* tensors, std::size_t n, const Dtypes& allowed, bool are_written) {
   if (n != 0 && tensors == nullptr) throw_invalid_argument({name, " is NULL, and n is ", to_string(n)});
   for (std::size_t i = 0; i < n; ++i) {
-    const headroom_tensor& tensor = tensors[i];
+    const Tensor& tensor = tensors[i];
     const bool is_good = tensor.ndim == 0 && tensor.data != nullptr && tensor.size <= most_elements &&
                          (allowed.bits & bit_of(tensor.dtype)) != 0;
-    if (!is_good) check_tensor(name, i, tensor, allowed, is_written);
+    if (!is_good) check_tensor(name, i, tensor, allowed, are_written);
   }
 }
 
 // ---- trees ----
 
-/// The destinations of headroom_quantize.
+/// A destination of headroom_quantize.
 struct fp8_tensor : any_tensor {
-  fp8_tensor() = default;
-  explicit fp8_tensor(const any_tensor& tensor) noexcept : any_tensor(tensor) {}
+  explicit fp8_tensor(const any_tensor& tensor = {}) noexcept : any_tensor(tensor) {}
 };
-
-/// The tensors of the caller. A walk makes an any_tensor when it comes to it.
-template <class Tensor = any_tensor>
+/// The caller's tensors. A walk makes an any_tensor of each when it comes to it.
+template <class Element = any_tensor>
 struct List {
-  struct Element {
-    Tensor tensor;
-    Tensor& operator*() noexcept { return tensor; }
-  };
   struct Iterator {
-    const headroom_tensor* at;
-    Tensor tensor{};
+    const Tensor* at;
+    Element element{};
 
-    Tensor& operator*() noexcept { return tensor = Tensor(to_any(*at)); }
+    Element& operator*() noexcept { return element = Element(to_any(*at)); }
     Iterator& operator++() noexcept { return ++at, *this; }
-    Element operator++(int) noexcept { return {Tensor(to_any(*at++))}; }
-    bool operator!=(const headroom_tensor* end) const noexcept { return at != end; }
+    Iterator operator++(int) noexcept { return {at++}; }
+    bool operator!=(const Tensor* end) const noexcept { return at != end; }
   };
 
-  const headroom_tensor* first = nullptr;
+  const Tensor* first = nullptr;
   std::size_t n = 0;
 
   [[nodiscard]] Iterator begin() const noexcept { return {first}; }
-  [[nodiscard]] const headroom_tensor* end() const noexcept { return first + n; }
+  [[nodiscard]] const Tensor* end() const noexcept { return first + n; }
   [[nodiscard]] std::size_t size() const noexcept { return n; }
 };
 
-// One for each name of an argument, which begins the paths in messages: from[2].
+// Their members begin the paths in messages: tensors[2]. For two lists the path is that of the source.
 struct Tensors {
   List<> tensors;
   HEADROOM_TREE(Tensors, tensors)
 };
-struct Source {
-  List<> from;
-  HEADROOM_TREE(Source, from)
-};
-template <class Tensor = any_tensor>
-struct Destination {
-  List<Tensor> to;
-  HEADROOM_TREE(Destination, to)
-};
-struct Gradients {
-  List<> grads;
-  HEADROOM_TREE(Gradients, grads)
+template <class Element = any_tensor>
+struct FromOrTo {
+  List<Element> from;
+  HEADROOM_TREE(FromOrTo, from)
 };
 
-/// The gradients of an optimizer, during a call, and what has been done to them in this iteration. Those of a StepInto are
-/// unscaled from `from` into `to`.
+/// An optimizer in an iteration, for step_into, which unscales `grads` into `to`.
 struct StepInto {
-  List<> from, to;
+  List<> grads, to{};
   bool is_unscaled = false, is_stepped = false;
-  HEADROOM_TREE(StepInto, from)
+  HEADROOM_TREE(StepInto, grads)
 };
-/// With the same address, by which a GradScaler knows an optimizer.
-struct StepInPlace : StepInto {};
+/// The same for the other calls. It has the same address, by which a GradScaler knows it.
+struct StepInPlace : StepInto {
+  StepInPlace& gradients() noexcept { return *this; }
+  void step() noexcept {}
+  HEADROOM_TREE(StepInPlace, grads)
+};
 
 // ---- results ----
 
-headroom_report to_c(const headroom::GradientReport& report, double norm = -1.0) noexcept {
-  return {sizeof(headroom_report), report.finite ? 1 : 0, report.max_abs, norm};
+Report to_c(const GradientReport& report, double norm = -1.0) noexcept {
+  return {sizeof(Report), report.finite ? 1 : 0, report.max_abs, norm};
 }
-headroom_report to_c(const headroom::GradientNorm& report) noexcept { return to_c(report, report.norm); }
-headroom_place to_c(const std::optional<headroom::NonFinite>& found) noexcept {
-  if (!found) return {sizeof(headroom_place), 0, 0, 0, 0, 0};
-  const auto tensor = std::strtoull(std::strchr(found->path.c_str(), '[') + 1, nullptr, 10);
-  return {sizeof(headroom_place), found->kind == headroom::NonFiniteKind::nan ? 1 : 0, tensor, found->index, found->nan_count,
-          found->inf_count};
+Report to_c(const GradientNorm& report) noexcept { return to_c(report, report.norm); }
+Place to_c(const std::optional<NonFinite>& found) noexcept {
+  if (!found) return {sizeof(Place), 0, 0, 0, 0, 0};
+  const uint64_t tensor = std::strtoull(found->path.c_str() + found->path.find('[') + 1, nullptr, 10);  // counts integers, too
+  return {sizeof(Place), found->kind == NonFiniteKind::nan, tensor, found->index, found->nan_count, found->inf_count};
 }
-headroom_step to_c(const headroom::StepResult<void>& result) noexcept {
-  return {sizeof(headroom_step), result.skipped ? 1 : 0, static_cast<int32_t>(result.reason),
-          result.loss_scale,     to_c(result.report),    to_c(result.nonfinite)};
-}
-void write_text(const std::string& value, char* text, size_t* size) {
-  const std::size_t needed = value.size() + 1;
-  if (text != nullptr && *size < needed)
-    throw_invalid_argument({"size is ", to_string(*size), "; it must be ", to_string(needed)});
-  if (text != nullptr) std::memcpy(text, value.c_str(), needed);
-  *size = needed;
-}
-
-// ---- verbs ----
-
-/// Calls verb(executor, tree), which returns a report.
-template <class Verb>
-headroom_status run(const headroom_tensor* tensors, std::size_t n, bool writes, int32_t threads, headroom_report* report,
-                    const Verb& verb) noexcept {
-  return guarded([&] {
-    check_out("report", report);
-    const ParallelExecutor executor = executor_of(threads);
-    check_tensors("tensors", tensors, n, all_dtypes, writes);
-    Tensors tree{{tensors, n}};
-    write(report, to_c(verb(executor, tree)));
-  });
-}
-/// Calls verb(executor, source, destination).
-template <class Verb>
-headroom_status run_into(const headroom_tensor* from, const headroom_tensor* to, std::size_t n, int32_t threads,
-                         headroom_report* report, const Verb& verb) noexcept {
-  return guarded([&] {
-    check_out("report", report);
-    const ParallelExecutor executor = executor_of(threads);
-    check_tensors("from", from, n, all_dtypes, false);
-    check_tensors("to", to, n, all_dtypes, true);
-    const Source source{{from, n}};
-    Destination<> destination{{to, n}};
-    write(report, to_c(verb(executor, source, destination)));
-  });
-}
-
-[[nodiscard]] headroom::span<const float> factors_of(const char* name, const float* factors, std::size_t n) {
-  if (n != 0) check_not_null(name, factors);
-  return {factors, n};
+Step to_c(const StepResult<void>& result) noexcept {
+  const auto reason = static_cast<int32_t>(result.reason);
+  return {sizeof(Step), result.skipped, reason, result.loss_scale, to_c(result.report), to_c(result.nonfinite)};
 }
 
 }  // namespace
 
-template <class Tensor>
-struct headroom::tree_traits<List<Tensor>> {
+template <class Element>
+struct headroom::tree_traits<List<Element>> {
   static constexpr branch_kind kind = branch_kind::sequence;
 };
 template <>
@@ -293,97 +249,119 @@ struct headroom::tree_traits<fp8_tensor> {
 };
 
 template <>
-struct headroom::optimizer_traits<StepInPlace> {
-  static Gradients gradients(const StepInPlace& optimizer) noexcept { return {optimizer.from}; }
-  static void step(StepInPlace&) noexcept {}
-};
-template <>
 struct headroom::optimizer_traits<StepInto> {
   static constexpr bool allow_fp16_gradients = true;  // they are not unscaled in place
   static StepInto& gradients(StepInto& optimizer) noexcept { return optimizer; }
   static void step(StepInto&) noexcept {}
 
   static GradientReport unscale(const ParallelExecutor& executor, const StepInto& lists, float loss_scale) {
-    Destination<> destination{lists.to};
-    return unscale_into(executor, Source{lists.from}, destination, loss_scale);
+    return unscale_into(executor, lists, FromOrTo<>{lists.to}, loss_scale);
   }
-  /// Called instead of `unscale` if the loss scale is 1.
+  /// A GradScaler calls this instead of `unscale` if the loss scale is 1.
   static GradientNorm measure(const ParallelExecutor& executor, const StepInto& lists) {
     return {unscale(executor, lists, 1.0F), 0.0};
   }
-  /// Not called, because nothing is clipped.
-  static GradientReport scale(const ParallelExecutor&, StepInto&, double) noexcept { return {}; }
-  /// In `to` if unscaling by a scale below 1 has overflowed.
-  static std::optional<NonFinite> find_nonfinite(const ParallelExecutor& executor, const StepInto& lists) {
-    const auto found = headroom::find_nonfinite(executor, Source{lists.from});
-    return found ? found : headroom::find_nonfinite(executor, Destination<>{lists.to});
+  /// Not called, because step_into does not clip.
+  static GradientReport scale(const ParallelExecutor&, const StepInto&, double) noexcept { return {}; }
+  /// If `grads` is finite, unscaling by a scale below 1 has overflowed in `to`.
+  static std::optional<NonFinite> find_nonfinite(const ParallelExecutor&, const StepInto& lists) {
+    const auto found = headroom::find_nonfinite(lists);
+    return found ? found : headroom::find_nonfinite(FromOrTo<>{lists.to});
   }
 };
 
 struct headroom_loss_scale {
-  headroom::AnyLossScale policy;
+  AnyLossScale cpp;
 };
 struct headroom_grad_scaler {
-  headroom::GradScaler<headroom::AnyLossScale> scaler;
+  GradScaler<AnyLossScale> cpp;
   std::map<uint64_t, StepInPlace> optimizers{};  // of this iteration
 
-  /// A GradScaler identifies a stepped optimizer by its first gradient, too. Here the id decides.
-  StepInPlace& optimizer(const char* call, bool unscales, uint64_t id, List<> from, List<> to = {}) {
+  /// Throws std::logic_error if the optimizer has been stepped, or unscaled if the call unscales. A GradScaler identifies a
+  /// stepped optimizer by its first gradient, too. Here its number decides.
+  StepInPlace& optimizer(const char* call, uint64_t id, const StepInto& lists, bool unscales) {
     StepInPlace& found = optimizers[id];
     if (found.is_stepped || (unscales && found.is_unscaled)) {
-      throw_logic_error({call, ": optimizer ", to_string(id), " has been ", found.is_stepped ? "stepped" : "unscaled",
-                         " since the last update; ",
-                         found.is_stepped
-                             ? "call headroom_grad_scaler_update or headroom_grad_scaler_abandon in every iteration"
-                             : "call headroom_grad_scaler_step"});
+      detail::throw_logic_error({call, ": optimizer ", to_string(id), " has been ", found.is_stepped ? "stepped" : "unscaled",
+                                 " since the last update; ", found.is_stepped ? "" : "call headroom_grad_scaler_step, and ",
+                                 "end each iteration by headroom_grad_scaler_update or headroom_grad_scaler_abandon"});
     }
-    found.from = from;
-    found.to = to;
+    found.grads = lists.grads;
+    found.to = lists.to;
     return found;
+  }
+  /// Calls unscale(optimizer), which returns a report.
+  template <class Unscale>
+  void unscale_optimizer(const char* call, uint64_t id, List<> grads, Report* report, const Unscale& unscale) {
+    check_out("report", report);
+    check_tensors("grads", grads.first, grads.n, in_place, true);
+    StepInPlace& found = optimizer(call, id, {grads}, true);
+    const Report result = to_c(unscale(found));
+    found.is_unscaled = true;
+    write(report, result);
+  }
+  template <class Optimizer>
+  void step_optimizer(Optimizer& found, Step* step) {
+    const Step result = to_c(cpp.step(found));
+    found.is_stepped = true;
+    write(step, result);
   }
 };
 
 namespace {
 
-/// Unscales in place by unscale(scaler, optimizer), which returns a report.
-template <class Unscale>
-headroom_status unscale_optimizer(headroom_grad_scaler* scaler, uint64_t id, const headroom_tensor* grads, std::size_t n,
-                                  headroom_report* report, const Unscale& unscale) noexcept {
+// ---- calls with the same arguments ----
+
+/// Calls verb(executor, tree), which returns a report.
+template <class Verb>
+Status run(const Tensor* tensors, size_t n, bool writes, int32_t threads, Report* report, const Verb& verb) noexcept {
   return guarded([&] {
-    check_not_null("scaler", scaler);
     check_out("report", report);
-    check_tensors("grads", grads, n, wide, true);
-    StepInPlace& optimizer = scaler->optimizer("headroom_grad_scaler_unscale", true, id, {grads, n});
-    const headroom_report found = to_c(unscale(scaler->scaler, optimizer));
-    optimizer.is_unscaled = true;
-    write(report, found);
+    const ParallelExecutor executor = executor_of(threads);
+    check_tensors("tensors", tensors, n, supported, writes);
+    write(report, to_c(verb(executor, Tensors{{tensors, n}})));
   });
 }
-
-/// A reducer in C++ may throw. Any of its exceptions is a runtime error.
-void call_reducer(headroom_reducer reducer, void* context, int32_t* finite, headroom::GradientSums& sums, uint64_t digest) {
-  headroom_status status = HEADROOM_OK;
-  try {
-    status = reducer(context, finite, &sums.max_abs, &sums.sum_of_squares, digest);
-  } catch (const std::exception& error) {
-    throw std::runtime_error(headroom::detail::concat({"headroom: the reducer has thrown: ", error.what()}));
-  }
-  if (status != HEADROOM_OK) throw std::runtime_error("headroom: the reducer has returned " + to_string(status));
+void check_lists(const Tensor* from, const Dtypes& from_dtypes, const Tensor* to, const Dtypes& to_dtypes, size_t n) {
+  check_tensors("from", from, n, from_dtypes, false);
+  check_tensors("to", to, n, to_dtypes, true);
 }
-
+/// Calls verb(executor, source, destination).
+template <class Verb>
+Status run_into(const Tensor* from, const Tensor* to, size_t n, int32_t threads, Report* report, const Verb& verb) noexcept {
+  return guarded([&] {
+    check_out("report", report);
+    const ParallelExecutor executor = executor_of(threads);
+    check_lists(from, supported, to, supported, n);
+    write(report, to_c(verb(executor, FromOrTo<>{{from, n}}, FromOrTo<>{{to, n}})));
+  });
+}
+template <class Handle>
+Status save(const char* name, const Handle* handle, char* text, size_t* size) noexcept {
+  return with(name, handle, [&](const Handle& self) {
+    check_not_null("size", size);
+    const std::string state = to_text(self.cpp.state_dict());
+    const std::size_t needed = state.size() + 1;
+    if (text != nullptr && *size < needed)
+      throw_invalid_argument({"*size is ", to_string(*size), "; the text needs ", to_string(needed)});
+    if (text != nullptr) std::memcpy(text, state.c_str(), needed);
+    *size = needed;
+  });
+}
 }  // namespace
 
 // ---- the interface ----
 
-const char* headroom_last_error(void) { return last_error; }
-const char* headroom_version(void) {
 #define HEADROOM_DETAIL_TEXT(major, minor, patch) #major "." #minor "." #patch
 #define HEADROOM_DETAIL_VERSION(...) HEADROOM_DETAIL_TEXT(__VA_ARGS__)
+
+const char* headroom_last_error(void) { return last_error; }
+const char* headroom_version(void) {
   return HEADROOM_DETAIL_VERSION(HEADROOM_VERSION_MAJOR, HEADROOM_VERSION_MINOR, HEADROOM_VERSION_PATCH);
 }
 uint32_t headroom_abi(void) { return HEADROOM_ABI; }
 
-headroom_status headroom_from_dlpack(const void* dl_tensor, headroom_tensor* out) {
+Status headroom_from_dlpack(const void* dl_tensor, Tensor* out) {
   struct DLTensor {
     void* data;
     int32_t device_type, device_id, ndim;
@@ -400,231 +378,183 @@ headroom_status headroom_from_dlpack(const void* dl_tensor, headroom_tensor* out
       throw_invalid_argument({"dl_tensor is on a device of type ", to_string(tensor.device_type), ", not in host memory"});
     if (tensor.lanes != 1) throw_invalid_argument({"dl_tensor has ", to_string(tensor.lanes), " lanes; it must have 1"});
     void* const first = tensor.data == nullptr ? nullptr : static_cast<unsigned char*>(tensor.data) + tensor.byte_offset;
-    *out = {first,
-            tensor.ndim == 0 ? 1U : 0U,
-            static_cast<headroom_dtype>(tensor.code << 8U | tensor.bits),
-            tensor.ndim,
-            tensor.shape,
-            tensor.strides};
+    const auto dtype = static_cast<headroom_dtype>(tensor.code << 8U | tensor.bits);
+    *out = {first, tensor.ndim == 0 ? 1U : 0U, dtype, tensor.ndim, tensor.shape, tensor.strides};
   });
 }
 
-headroom_status headroom_scale(const headroom_tensor* tensors, size_t n, double factor, int32_t threads) {
-  return run(tensors, n, true, threads, nullptr, [&](const auto& executor, auto& tree) {
-    headroom::scale_in_place(executor, tree, factor);
-    return headroom::GradientReport();
+Status headroom_scale(const Tensor* tensors, size_t n, double factor, int32_t threads) {
+  return run(tensors, n, true, threads, nullptr, [&](auto& on, auto&& tree) {
+    scale_in_place(on, tree, factor);
+    return GradientReport();
   });
 }
-headroom_status headroom_unscale(const headroom_tensor* tensors, size_t n, float loss_scale, int32_t threads,
-                                 headroom_report* report) {
+Status headroom_unscale(const Tensor* tensors, size_t n, float loss_scale, int32_t threads, Report* report) {
+  return run(tensors, n, true, threads, report, [&](auto& on, auto&& tree) { return unscale_in_place(on, tree, loss_scale); });
+}
+Status headroom_unscale_into(const Tensor* from, const Tensor* to, size_t n, float loss_scale, int32_t threads,
+                             Report* report) {
+  return run_into(from, to, n, threads, report, [&](auto& on, const auto& source, auto&& destination) {
+    return unscale_into(on, source, destination, loss_scale);
+  });
+}
+Status headroom_accumulate_into(const Tensor* from, const Tensor* to, size_t n, float loss_scale, int32_t threads,
+                                Report* report) {
+  return run_into(from, to, n, threads, report, [&](auto& on, const auto& source, auto&& destination) {
+    return accumulate_into(on, source, destination, loss_scale);
+  });
+}
+Status headroom_unscale_and_clip(const Tensor* tensors, size_t n, float loss_scale, double max_norm, int32_t threads,
+                                 Report* report) {
   return run(tensors, n, true, threads, report,
-             [&](const auto& executor, auto& tree) { return headroom::unscale_in_place(executor, tree, loss_scale); });
+             [&](auto& on, auto&& tree) { return unscale_and_clip_in_place(on, tree, loss_scale, max_norm); });
 }
-headroom_status headroom_unscale_into(const headroom_tensor* from, const headroom_tensor* to, size_t n, float loss_scale,
-                                      int32_t threads, headroom_report* report) {
-  return run_into(from, to, n, threads, report, [&](const auto& executor, const auto& source, auto& destination) {
-    return headroom::unscale_into(executor, source, destination, loss_scale);
+Status headroom_clip(const Tensor* tensors, size_t n, double max_norm, int32_t threads, Report* report) {
+  return run(tensors, n, true, threads, report, [&](auto& on, auto&& tree) { return clip_by_global_norm(on, tree, max_norm); });
+}
+Status headroom_measure(const Tensor* tensors, size_t n, int32_t threads, Report* report) {
+  return run(tensors, n, false, threads, report, [](auto& on, const auto& tree) { return measure(on, tree); });
+}
+Status headroom_cast(const Tensor* from, const Tensor* to, size_t n, int32_t saturate, int32_t threads) {
+  return run_into(from, to, n, threads, nullptr, [&](auto& on, const auto& source, auto&& destination) {
+    if (saturate != 0) cast_into(on, source, destination, headroom::saturate);
+    if (saturate == 0) cast_into(on, source, destination);
+    return GradientReport();
   });
 }
-headroom_status headroom_accumulate_into(const headroom_tensor* from, const headroom_tensor* to, size_t n, float loss_scale,
-                                         int32_t threads, headroom_report* report) {
-  return run_into(from, to, n, threads, report, [&](const auto& executor, const auto& source, auto& destination) {
-    return headroom::accumulate_into(executor, source, destination, loss_scale);
-  });
-}
-headroom_status headroom_unscale_and_clip(const headroom_tensor* tensors, size_t n, float loss_scale, double max_norm,
-                                          int32_t threads, headroom_report* report) {
-  return run(tensors, n, true, threads, report, [&](const auto& executor, auto& tree) {
-    return headroom::unscale_and_clip_in_place(executor, tree, loss_scale, max_norm);
-  });
-}
-headroom_status headroom_clip(const headroom_tensor* tensors, size_t n, double max_norm, int32_t threads,
-                              headroom_report* report) {
-  return run(tensors, n, true, threads, report,
-             [&](const auto& executor, auto& tree) { return headroom::clip_by_global_norm(executor, tree, max_norm); });
-}
-headroom_status headroom_measure(const headroom_tensor* tensors, size_t n, int32_t threads, headroom_report* report) {
-  return run(tensors, n, false, threads, report,
-             [](const auto& executor, const auto& tree) { return headroom::measure(executor, tree); });
-}
-headroom_status headroom_cast(const headroom_tensor* from, const headroom_tensor* to, size_t n, int32_t saturate,
-                              int32_t threads) {
-  return run_into(from, to, n, threads, nullptr, [&](const auto& executor, const auto& source, auto& destination) {
-    if (saturate != 0) headroom::cast_into(executor, source, destination, headroom::saturate);
-    if (saturate == 0) headroom::cast_into(executor, source, destination);
-    return headroom::GradientReport();
-  });
-}
-headroom_status headroom_find_nonfinite(const headroom_tensor* tensors, size_t n, int32_t threads, headroom_place* place,
-                                        int32_t* found) {
+Status headroom_find_nonfinite(const Tensor* tensors, size_t n, int32_t threads, Place* place, int32_t* found) {
   return guarded([&] {
     check_out("place", place);
     check_not_null("found", found);
-    const ParallelExecutor executor = executor_of(threads);
-    check_tensors("tensors", tensors, n, all_dtypes, false);
-    const auto first = headroom::find_nonfinite(executor, Tensors{{tensors, n}});
+    (void)executor_of(threads);
+    check_tensors("tensors", tensors, n, supported, false);
+    const auto first = find_nonfinite(Tensors{{tensors, n}});
     write(place, to_c(first));
     *found = first ? 1 : 0;
   });
 }
 
-headroom_status headroom_quantize(const headroom_tensor* from, const headroom_tensor* to, size_t n, const float* scales,
-                                  float* max_abs, int32_t threads, headroom_report* report) {
+Status headroom_quantize(const Tensor* from, const Tensor* to, size_t n, const float* scales, float* max_abs, int32_t threads,
+                         Report* report) {
   return guarded([&] {
     check_out("report", report);
     const ParallelExecutor executor = executor_of(threads);
-    check_tensors("from", from, n, floats, false);
-    check_tensors("to", to, n, fp8, true);
-    const auto factors = factors_of("scales", scales, n);
+    check_lists(from, floats, to, fp8, n);
+    if (n != 0) check_not_null("scales", scales);
     std::vector<float> unused(max_abs == nullptr ? n : 0);
-    const headroom::span<float> maxima(max_abs == nullptr ? unused.data() : max_abs, n);
-    Destination<fp8_tensor> destination{{to, n}};
-    write(report, to_c(headroom::quantize_into(executor, Source{{from, n}}, destination, factors, maxima)));
+    const span<float> maxima(max_abs == nullptr ? unused.data() : max_abs, n);
+    const FromOrTo<fp8_tensor> destination{{to, n}};
+    write(report, to_c(quantize_into(executor, FromOrTo<>{{from, n}}, destination, {scales, n}, maxima)));
   });
 }
-headroom_status headroom_dequantize(const headroom_tensor* from, const headroom_tensor* to, size_t n,
-                                    const float* inverse_scales, int32_t threads) {
+Status headroom_dequantize(const Tensor* from, const Tensor* to, size_t n, const float* inverse_scales, int32_t threads) {
   return guarded([&] {
     const ParallelExecutor executor = executor_of(threads);
-    check_tensors("from", from, n, floats, false);
-    check_tensors("to", to, n, floats, true);
-    Destination<> destination{{to, n}};
-    headroom::dequantize_into(executor, Source{{from, n}}, destination, factors_of("inverse_scales", inverse_scales, n));
+    check_lists(from, floats, to, floats, n);
+    if (n != 0) check_not_null("inverse_scales", inverse_scales);
+    dequantize_into(executor, FromOrTo<>{{from, n}}, FromOrTo<>{{to, n}}, {inverse_scales, n});
   });
 }
 
-headroom_status headroom_loss_scale_make(const char* name, const char* settings, headroom_loss_scale** out) {
-  return guarded([&] {
-    check_not_null("name", name);
+Status headroom_loss_scale_make(const char* name, const char* settings, Policy** out) {
+  return with("name", name, [&](const char&) {
     check_not_null("out", out);
-    *out = new headroom_loss_scale{headroom::make_loss_scale(name, headroom::from_text(settings == nullptr ? "" : settings))};
+    *out = new Policy{make_loss_scale(name, from_text(settings == nullptr ? "" : settings))};
   });
 }
-void headroom_loss_scale_free(headroom_loss_scale* policy) { delete policy; }
-float headroom_loss_scale_get(const headroom_loss_scale* policy) {
-  return policy == nullptr ? 1.0F : policy->policy.loss_scale();
+void headroom_loss_scale_free(Policy* policy) { delete policy; }
+float headroom_loss_scale_get(const Policy* policy) { return policy == nullptr ? 1.0F : policy->cpp.loss_scale(); }
+Status headroom_loss_scale_adjust(Policy* policy, int32_t finite, double max_abs) {
+  return with("policy", policy, [&](Policy& self) { self.cpp = self.cpp.adjust(GradientReport{finite != 0, max_abs}); });
 }
-headroom_status headroom_loss_scale_adjust(headroom_loss_scale* policy, int32_t finite, double max_abs) {
-  return guarded([&] {
-    check_not_null("policy", policy);
-    policy->policy = policy->policy.adjust(headroom::GradientReport{finite != 0, max_abs});
-  });
-}
-headroom_status headroom_loss_scale_save(const headroom_loss_scale* policy, char* text, size_t* size) {
-  return guarded([&] {
-    check_not_null("policy", policy);
-    check_not_null("size", size);
-    write_text(headroom::to_text(policy->policy.state_dict()), text, size);
-  });
-}
-headroom_status headroom_loss_scale_load(const char* text, headroom_loss_scale** out) {
-  return guarded([&] {
-    check_not_null("text", text);
+Status headroom_loss_scale_save(const Policy* policy, char* text, size_t* size) { return save("policy", policy, text, size); }
+Status headroom_loss_scale_load(const char* text, Policy** out) {
+  return with("text", text, [&](const char&) {
     check_not_null("out", out);
-    *out = new headroom_loss_scale{headroom::AnyLossScale::from_state_dict(headroom::from_text(text))};
+    *out = new Policy{AnyLossScale::from_state_dict(from_text(text))};
   });
 }
 
-headroom_status headroom_grad_scaler_make(const headroom_loss_scale* policy, headroom_grad_scaler** out) {
-  return guarded([&] {
-    check_not_null("out", out);
-    using Scaler = headroom::GradScaler<headroom::AnyLossScale>;
-    *out = new headroom_grad_scaler{Scaler(policy == nullptr ? headroom::presets::torch() : policy->policy)};
+Status headroom_grad_scaler_make(const Policy* policy, Scaler** out) {
+  return with("out", out, [&](Scaler*& made) {
+    const AnyLossScale& held = policy == nullptr ? AnyLossScale(presets::torch()) : policy->cpp;
+    made = new Scaler{GradScaler<AnyLossScale>(held)};
   });
 }
-void headroom_grad_scaler_free(headroom_grad_scaler* scaler) { delete scaler; }
-headroom_status headroom_grad_scaler_set_threads(headroom_grad_scaler* scaler, int32_t threads) {
-  return guarded([&] {
-    check_not_null("scaler", scaler);
-    scaler->scaler.set_executor(executor_of(threads));
-  });
+void headroom_grad_scaler_free(Scaler* scaler) { delete scaler; }
+Status headroom_grad_scaler_set_threads(Scaler* scaler, int32_t threads) {
+  return with("scaler", scaler, [&](Scaler& self) { self.cpp.set_executor(executor_of(threads)); });
 }
-headroom_status headroom_grad_scaler_set_reducer(headroom_grad_scaler* scaler, headroom_reducer reducer, void* context) {
-  return guarded([&] {
-    check_not_null("scaler", scaler);
-    if (reducer == nullptr) return scaler->scaler.set_reducer(nullptr);
-    scaler->scaler.set_reducer([=](const headroom::GradientSums& here, uint64_t digest) {
-      headroom::GradientSums sums = here;
-      int32_t finite = here.finite ? 1 : 0;
-      call_reducer(reducer, context, &finite, sums, digest);
+Status headroom_grad_scaler_set_reducer(Scaler* scaler, headroom_reducer reducer, void* context) {
+  return with("scaler", scaler, [&](Scaler& self) {
+    if (reducer == nullptr) return self.cpp.set_reducer(nullptr);
+    self.cpp.set_reducer([=](GradientSums sums, uint64_t digest) {
+      int32_t finite = sums.finite ? 1 : 0;
+      const Status status = guarded([&] {  // in C++ it may throw
+        const Status returned = reducer(context, &finite, &sums.max_abs, &sums.sum_of_squares, digest);
+        if (returned != HEADROOM_OK) throw std::runtime_error("headroom: the reducer returned " + to_string(returned));
+      });
+      if (status != HEADROOM_OK) throw std::runtime_error(last_error);
       sums.finite = finite != 0;
       return sums;
     });
   });
 }
-headroom_status headroom_grad_scaler_scale(headroom_grad_scaler* scaler, double loss, double* scaled) {
-  return guarded([&] {
-    check_not_null("scaler", scaler);
+Status headroom_grad_scaler_scale(Scaler* scaler, double loss, double* scaled) {
+  return with("scaler", scaler, [&](Scaler& self) {
     check_not_null("scaled", scaled);
-    *scaled = scaler->scaler.scale(loss);
+    *scaled = self.cpp.scale(loss);
   });
 }
-headroom_status headroom_grad_scaler_unscale(headroom_grad_scaler* scaler, uint64_t optimizer, const headroom_tensor* grads,
-                                             size_t n, headroom_report* report) {
-  return unscale_optimizer(scaler, optimizer, grads, n, report,
-                           [](auto& cpp, StepInPlace& found) { return cpp.unscale_(found); });
+Status headroom_grad_scaler_unscale(Scaler* scaler, uint64_t optimizer, const Tensor* grads, size_t n, Report* report) {
+  return with("scaler", scaler, [&](Scaler& self) {
+    self.unscale_optimizer("headroom_grad_scaler_unscale", optimizer, {grads, n}, report,
+                           [&](auto& found) { return self.cpp.unscale_(found); });
+  });
 }
-headroom_status headroom_grad_scaler_unscale_and_clip(headroom_grad_scaler* scaler, uint64_t optimizer,
-                                                      const headroom_tensor* grads, size_t n, double max_norm,
-                                                      headroom_report* report) {
-  return unscale_optimizer(scaler, optimizer, grads, n, report,
-                           [&](auto& cpp, StepInPlace& found) { return cpp.unscale_and_clip_(found, max_norm); });
+Status headroom_grad_scaler_unscale_and_clip(Scaler* scaler, uint64_t optimizer, const Tensor* grads, size_t n, double max_norm,
+                                             Report* report) {
+  return with("scaler", scaler, [&](Scaler& self) {
+    self.unscale_optimizer("headroom_grad_scaler_unscale_and_clip", optimizer, {grads, n}, report,
+                           [&](auto& found) { return self.cpp.unscale_and_clip_(found, max_norm); });
+  });
 }
-headroom_status headroom_grad_scaler_step(headroom_grad_scaler* scaler, uint64_t optimizer, const headroom_tensor* grads,
-                                          size_t n, headroom_step* step) {
-  return guarded([&] {
-    check_not_null("scaler", scaler);
+Status headroom_grad_scaler_step(Scaler* scaler, uint64_t optimizer, const Tensor* grads, size_t n, Step* step) {
+  return with("scaler", scaler, [&](Scaler& self) {
     check_out("step", step);
-    check_tensors("grads", grads, n, wide, true);
-    StepInPlace& found = scaler->optimizer("headroom_grad_scaler_step", false, optimizer, {grads, n});
-    const headroom_step result = to_c(scaler->scaler.step(found));
-    found.is_stepped = true;
-    write(step, result);
+    check_tensors("grads", grads, n, in_place, true);
+    self.step_optimizer(self.optimizer("headroom_grad_scaler_step", optimizer, {{grads, n}}, false), step);
   });
 }
-headroom_status headroom_grad_scaler_step_into(headroom_grad_scaler* scaler, uint64_t optimizer, const headroom_tensor* from,
-                                               const headroom_tensor* to, size_t n, headroom_step* step) {
-  return guarded([&] {
-    check_not_null("scaler", scaler);
+Status headroom_grad_scaler_step_into(Scaler* scaler, uint64_t optimizer, const Tensor* from, const Tensor* to, size_t n,
+                                      Step* step) {
+  return with("scaler", scaler, [&](Scaler& self) {
     check_out("step", step);
-    check_tensors("from", from, n, all_dtypes, false);
-    check_tensors("to", to, n, all_dtypes, true);
-    const Source source{{from, n}};
-    Destination<> destination{{to, n}};
-    headroom::detail::Plan plan;  // to find out, before the scaler changes, whether the lists fit
-    headroom::detail::make_plan<headroom::detail::UnscaleOps, headroom::detail::Access::into>(plan, source, destination);
-    StepInto& found = scaler->optimizer("headroom_grad_scaler_step_into", true, optimizer, {from, n}, {to, n});
-    const headroom_step result = to_c(scaler->scaler.step(found));
-    found.is_stepped = true;
-    write(step, result);
+    check_lists(from, supported, to, supported, n);
+    const FromOrTo<> source{{from, n}}, destination{{to, n}};
+    detail::Plan plan;  // fails here if the lists do not fit, before the scaler changes
+    detail::make_plan<detail::UnscaleOps, detail::Access::into>(plan, source, destination);
+    StepInto& found = self.optimizer("headroom_grad_scaler_step_into", optimizer, {{from, n}, {to, n}}, true);
+    self.step_optimizer(found, step);
   });
 }
-headroom_status headroom_grad_scaler_update(headroom_grad_scaler* scaler) {
-  return guarded([&] {
-    check_not_null("scaler", scaler);
-    scaler->scaler.update();
-    scaler->optimizers.clear();
+Status headroom_grad_scaler_update(Scaler* scaler) {
+  return with("scaler", scaler, [](Scaler& self) {
+    self.cpp.update();
+    self.optimizers.clear();
   });
 }
-headroom_status headroom_grad_scaler_abandon(headroom_grad_scaler* scaler) {
-  return guarded([&] {
-    check_not_null("scaler", scaler);
-    scaler->scaler.abandon();
-    scaler->optimizers.clear();
+Status headroom_grad_scaler_abandon(Scaler* scaler) {
+  return with("scaler", scaler, [](Scaler& self) {
+    self.cpp.abandon();
+    self.optimizers.clear();
   });
 }
-headroom_status headroom_grad_scaler_save(const headroom_grad_scaler* scaler, char* text, size_t* size) {
-  return guarded([&] {
-    check_not_null("scaler", scaler);
-    check_not_null("size", size);
-    write_text(headroom::to_text(scaler->scaler.state_dict()), text, size);
-  });
-}
-headroom_status headroom_grad_scaler_load(headroom_grad_scaler* scaler, const char* text) {
-  return guarded([&] {
-    check_not_null("scaler", scaler);
+Status headroom_grad_scaler_save(const Scaler* scaler, char* text, size_t* size) { return save("scaler", scaler, text, size); }
+Status headroom_grad_scaler_load(Scaler* scaler, const char* text) {
+  return with("scaler", scaler, [&](Scaler& self) {
     check_not_null("text", text);
-    scaler->scaler.load_state_dict(headroom::from_text(text));
-    scaler->optimizers.clear();
+    self.cpp.load_state_dict(from_text(text));
+    self.optimizers.clear();
   });
 }
