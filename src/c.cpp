@@ -2,6 +2,7 @@
 #define HEADROOM_C_BUILD
 #include <headroom.h>
 
+#include <headroom/adapters/dlpack.hpp>
 #include <headroom/fp8/quantize.hpp>
 #include <headroom/ops/cast.hpp>
 #include <headroom/ops/measure.hpp>
@@ -88,6 +89,13 @@ Status with(const char* name, Handle* handle, const F& f) noexcept {
   });
 }
 
+any_tensor to_any(const Tensor& tensor) noexcept {
+  any_tensor any(tensor.data, static_cast<dtype_code>(tensor.dtype), static_cast<size_t>(tensor.size));
+  any.ndim = tensor.ndim;
+  any.shape = tensor.shape;
+  any.strides = tensor.strides;
+  return any;
+}
 /// Out-structs may be NULL, or shorter than here, as in an older header.
 template <class Struct>
 void check_out(const char* name, const Struct* out) {
@@ -101,109 +109,62 @@ void write(Struct* out, Struct value) noexcept {
   std::memcpy(out, &value, value.struct_size);
 }
 
-/// Allowed dtypes: the bits 1 << (place_of(dtype) + 2), and what the message says about the others.
-struct Dtypes {
-  unsigned bits;
-  const char* otherwise;
-};
-constexpr Dtypes supported{0xFE, "which is not supported"};
-constexpr Dtypes floats{0xFC, "which is not floating-point"};
-constexpr Dtypes fp8{0xC0, "which is not HEADROOM_FLOAT8_E4M3FN or HEADROOM_FLOAT8_E5M2"};
-constexpr Dtypes in_place{0x36, "which would become 0 in place: use headroom_grad_scaler_step_into"};  // and integers
-
-unsigned bit_of(headroom_dtype dtype) noexcept {
-  return 1U << static_cast<unsigned>(detail::place_of(static_cast<dtype_code>(dtype)) + 2);
-}
-any_tensor to_any(const Tensor& tensor) noexcept {
-  any_tensor any(tensor.data, static_cast<dtype_code>(tensor.dtype), static_cast<std::size_t>(tensor.size));
-  any.ndim = tensor.ndim;
-  any.shape = tensor.shape;
-  any.strides = tensor.strides;
-  return any;
-}
-
-constexpr uint64_t most_elements = uint64_t{1} << 60U;
-
-/// Throws std::invalid_argument naming argument, tensor and value if the tensor cannot be used.
-[[gnu::noinline]] void check_tensor(const char* name, std::size_t i, const Tensor& tensor, const Dtypes& allowed,
-                                    bool is_written) {
-  const auto reject = [&](std::initializer_list<std::string_view> what) {
-    throw_invalid_argument({name, "[", to_string(i), "] has ", detail::concat(what)});
-  };
-  const unsigned bit = bit_of(tensor.dtype);
-  const Dtypes& violated = (supported.bits & bit) == 0 ? supported : allowed;
-  if ((violated.bits & bit) == 0) {
-    reject(
-        {"the dtype ", to_string(tensor.dtype >> 8U), " << 8 | ", to_string(tensor.dtype & 0xFFU), ", ", violated.otherwise});
-  }
-  if ((floats.bits & bit) == 0) return;  // an integer
-  if (tensor.ndim < 0 || tensor.ndim > 16) reject({"an ndim of ", to_string(tensor.ndim), "; it must be in [0, 16]"});
-  if (tensor.ndim != 0 && tensor.shape == nullptr) reject({"an ndim of ", to_string(tensor.ndim), ", and its shape is NULL"});
-  uint64_t size = tensor.ndim == 0 ? tensor.size : 1;
-  for (int32_t k = 0; k < tensor.ndim; ++k) {
-    const int64_t length = tensor.shape[k];
-    if (length < 0) reject({"a shape[", to_string(k), "] of ", to_string(length), "; it must be 0 or more"});
-    if (__builtin_mul_overflow(size, static_cast<uint64_t>(length), &size)) size = ~uint64_t{0};
-  }
-  if (size > most_elements) reject({"more than 2^60 elements"});
-  if (tensor.size != 0 && tensor.size != size)
-    reject({"a size of ", to_string(tensor.size), ", and its shape has ", to_string(size), " elements"});
-  if (size != 0 && tensor.data == nullptr) reject({"a size of ", to_string(size), ", and its data is NULL"});
-  if (size == 0 || !is_written) return;
-  const Layout layout = tensor_traits<any_tensor>::layout(to_any(tensor));
-  if (detail::LoopNest(layout, layout).repeats_elements()) reject({"strides that lead to some elements twice"});
-}
-void check_tensors(const char* name, const Tensor* tensors, std::size_t n, const Dtypes& allowed, bool are_written) {
-  if (n != 0 && tensors == nullptr) throw_invalid_argument({name, " is NULL, and n is ", to_string(n)});
-  for (std::size_t i = 0; i < n; ++i) {
-    const Tensor& tensor = tensors[i];
-    const bool is_good = tensor.ndim == 0 && tensor.data != nullptr && tensor.size <= most_elements &&
-                         (allowed.bits & bit_of(tensor.dtype)) != 0;
-    if (!is_good) check_tensor(name, i, tensor, allowed, are_written);
-  }
-}
-
 // ---- trees ----
 
-/// A destination of headroom_quantize.
-struct fp8_tensor : any_tensor {
-  explicit fp8_tensor(const any_tensor& tensor = {}) noexcept : any_tensor(tensor) {}
-};
-/// The caller's tensors. A walk makes an any_tensor of each when it comes to it.
-template <class Element = any_tensor>
+/// A list of the caller's tensors. A walk makes an any_tensor of each when it comes to it.
 struct List {
   struct Iterator {
     const Tensor* at;
-    Element element{};
+    any_tensor tensor{};
 
-    Element& operator*() noexcept { return element = Element(to_any(*at)); }
+    any_tensor& operator*() noexcept { return tensor = to_any(*at); }
     Iterator& operator++() noexcept { return ++at, *this; }
     Iterator operator++(int) noexcept { return {at++}; }
     bool operator!=(const Tensor* end) const noexcept { return at != end; }
   };
 
   const Tensor* first = nullptr;
-  std::size_t n = 0;
+  size_t n = 0;
 
   [[nodiscard]] Iterator begin() const noexcept { return {first}; }
   [[nodiscard]] const Tensor* end() const noexcept { return first + n; }
-  [[nodiscard]] std::size_t size() const noexcept { return n; }
+  [[nodiscard]] size_t size() const noexcept { return n; }
 };
 
-// Their members begin the paths in messages: tensors[2]. For two lists the path is that of the source.
+/// The bits 1 << (place + 1) of dtypes: see tensor_traits<any_tensor>::place.
+enum Dtypes : unsigned { all = 0x7F, floats = 0x7E, fp8 = 0x60, not_narrow = 0x1B };
+/// `otherwise` is what a message says about a tensor of another dtype. The walk checks the rest.
+List list_of(const char* name, const Tensor* tensors, size_t n, Dtypes allowed = all, const char* otherwise = "") {
+  if (n != 0 && tensors == nullptr) throw_invalid_argument({name, " is NULL, with an n of ", to_string(n)});
+  using Traits = tensor_traits<any_tensor>;
+  for (size_t i = 0; allowed != all && i < n; ++i) {
+    const any_tensor tensor = to_any(tensors[i]);
+    const auto bit = 1U << static_cast<unsigned>(Traits::place(tensor) + 1);
+    if ((allowed & bit) == 0) throw_invalid_argument({name, "[", to_string(i), "] ", otherwise, Traits::description(tensor)});
+  }
+  return {tensors, n};
+}
+List gradients_of(const Tensor* grads, size_t n) {
+  return list_of("grads", grads, n, not_narrow, "would become 0 in place: use headroom_grad_scaler_step_into");
+}
+
+// Their members begin the paths in messages: from[2].
 struct Tensors {
-  List<> tensors;
+  List tensors;
   HEADROOM_TREE(Tensors, tensors)
 };
-template <class Element = any_tensor>
-struct FromOrTo {
-  List<Element> from;
-  HEADROOM_TREE(FromOrTo, from)
+struct From {
+  List from;
+  HEADROOM_TREE(From, from)
+};
+struct To {
+  List to;
+  HEADROOM_TREE(To, to)
 };
 
 /// An optimizer in an iteration, for step_into, which unscales `grads` into `to`.
 struct StepInto {
-  List<> grads, to{};
+  List grads, to{};
   bool is_unscaled = false, is_stepped = false;
   HEADROOM_TREE(StepInto, grads)
 };
@@ -213,6 +174,19 @@ struct StepInPlace : StepInto {
   void step() noexcept {}
   HEADROOM_TREE(StepInPlace, grads)
 };
+
+/// Calls f(). If it fails because of a tensor in one list, the message is about that list.
+template <class F>
+auto run_between(const From& from, const To& to, const F& f) {
+  try {
+    return f();
+  } catch (const std::invalid_argument&) {
+    detail::Plan plan;
+    detail::make_plan<detail::CastOps, detail::Access::read>(plan, from);
+    detail::make_plan<detail::CastOps, detail::Access::read_by_offset>(plan, to);
+    throw;
+  }
+}
 
 // ---- results ----
 
@@ -232,22 +206,10 @@ Step to_c(const StepResult<void>& result) noexcept {
 
 }  // namespace
 
-template <class Element>
-struct headroom::tree_traits<List<Element>> {
+template <>
+struct headroom::tree_traits<List> {
   static constexpr branch_kind kind = branch_kind::sequence;
 };
-template <>
-struct headroom::tensor_traits<fp8_tensor> : tensor_traits<any_tensor> {};
-template <>
-struct headroom::tree_traits<fp8_tensor> {
-  static constexpr branch_kind kind = branch_kind::dynamic;
-  template <class F>
-  static void with_view(const any_tensor& tensor, F&& f) {
-    if (tensor.dtype == dtype_code::fp8_e4m3) return f(any_view<float8_e4m3>{tensor});
-    f(any_view<float8_e5m2>{tensor});
-  }
-};
-
 template <>
 struct headroom::optimizer_traits<StepInto> {
   static constexpr bool allow_fp16_gradients = true;  // they are not unscaled in place
@@ -255,7 +217,7 @@ struct headroom::optimizer_traits<StepInto> {
   static void step(StepInto&) noexcept {}
 
   static GradientReport unscale(const ParallelExecutor& executor, const StepInto& lists, float loss_scale) {
-    return unscale_into(executor, lists, FromOrTo<>{lists.to}, loss_scale);
+    return unscale_into(executor, lists, To{lists.to}, loss_scale);
   }
   /// A GradScaler calls this instead of `unscale` if the loss scale is 1.
   static GradientNorm measure(const ParallelExecutor& executor, const StepInto& lists) {
@@ -266,7 +228,7 @@ struct headroom::optimizer_traits<StepInto> {
   /// If `grads` is finite, unscaling by a scale below 1 has overflowed in `to`.
   static std::optional<NonFinite> find_nonfinite(const ParallelExecutor&, const StepInto& lists) {
     const auto found = headroom::find_nonfinite(lists);
-    return found ? found : headroom::find_nonfinite(FromOrTo<>{lists.to});
+    return found ? found : headroom::find_nonfinite(To{lists.to});
   }
 };
 
@@ -292,9 +254,8 @@ struct headroom_grad_scaler {
   }
   /// Calls unscale(optimizer), which returns a report.
   template <class Unscale>
-  void unscale_optimizer(const char* call, uint64_t id, List<> grads, Report* report, const Unscale& unscale) {
+  void unscale_optimizer(const char* call, uint64_t id, List grads, Report* report, const Unscale& unscale) {
     check_out("report", report);
-    check_tensors("grads", grads.first, grads.n, in_place, true);
     StepInPlace& found = optimizer(call, id, {grads}, true);
     const Report result = to_c(unscale(found));
     found.is_unscaled = true;
@@ -314,17 +275,12 @@ namespace {
 
 /// Calls verb(executor, tree), which returns a report.
 template <class Verb>
-Status run(const Tensor* tensors, size_t n, bool writes, int32_t threads, Report* report, const Verb& verb) noexcept {
+Status run(const Tensor* tensors, size_t n, int32_t threads, Report* report, const Verb& verb) noexcept {
   return guarded([&] {
     check_out("report", report);
     const ParallelExecutor executor = executor_of(threads);
-    check_tensors("tensors", tensors, n, supported, writes);
-    write(report, to_c(verb(executor, Tensors{{tensors, n}})));
+    write(report, to_c(verb(executor, Tensors{list_of("tensors", tensors, n)})));
   });
-}
-void check_lists(const Tensor* from, const Dtypes& from_dtypes, const Tensor* to, const Dtypes& to_dtypes, size_t n) {
-  check_tensors("from", from, n, from_dtypes, false);
-  check_tensors("to", to, n, to_dtypes, true);
 }
 /// Calls verb(executor, source, destination).
 template <class Verb>
@@ -332,8 +288,20 @@ Status run_into(const Tensor* from, const Tensor* to, size_t n, int32_t threads,
   return guarded([&] {
     check_out("report", report);
     const ParallelExecutor executor = executor_of(threads);
-    check_lists(from, supported, to, supported, n);
-    write(report, to_c(verb(executor, FromOrTo<>{{from, n}}, FromOrTo<>{{to, n}})));
+    const From source{list_of("from", from, n)};
+    const To destination{list_of("to", to, n)};
+    write(report, to_c(run_between(source, destination, [&] { return verb(executor, source, destination); })));
+  });
+}
+/// Calls verb(source, destination, factors).
+template <class Verb>
+Status run_with_factors(const Tensor* from, const Tensor* to, size_t n, Dtypes written, const char* name, const float* factors,
+                        const Verb& verb) noexcept {
+  return guarded([&] {
+    const From source{list_of("from", from, n, floats, "is not floating-point")};
+    const To destination{list_of("to", to, n, written, written == fp8 ? "is not 8-bit" : "is not floating-point")};
+    if (n != 0) check_not_null(name, factors);
+    run_between(source, destination, [&] { verb(source, destination, span<const float>(factors, n)); });
   });
 }
 template <class Handle>
@@ -341,7 +309,7 @@ Status save(const char* name, const Handle* handle, char* text, size_t* size) no
   return with(name, handle, [&](const Handle& self) {
     check_not_null("size", size);
     const std::string state = to_text(self.cpp.state_dict());
-    const std::size_t needed = state.size() + 1;
+    const size_t needed = state.size() + 1;
     if (text != nullptr && *size < needed)
       throw_invalid_argument({"*size is ", to_string(*size), "; the text needs ", to_string(needed)});
     if (text != nullptr) std::memcpy(text, state.c_str(), needed);
@@ -362,35 +330,22 @@ const char* headroom_version(void) {
 uint32_t headroom_abi(void) { return HEADROOM_ABI; }
 
 Status headroom_from_dlpack(const void* dl_tensor, Tensor* out) {
-  struct DLTensor {
-    void* data;
-    int32_t device_type, device_id, ndim;
-    uint8_t code, bits;
-    uint16_t lanes;
-    const int64_t *shape, *strides;
-    uint64_t byte_offset;
-  };
   return guarded([&] {
     check_not_null("dl_tensor", dl_tensor);
     check_not_null("out", out);
-    const auto& tensor = *static_cast<const DLTensor*>(dl_tensor);
-    if (tensor.device_type != 1 && tensor.device_type != 3 && tensor.device_type != 11)
-      throw_invalid_argument({"dl_tensor is on a device of type ", to_string(tensor.device_type), ", not in host memory"});
-    if (tensor.lanes != 1) throw_invalid_argument({"dl_tensor has ", to_string(tensor.lanes), " lanes; it must have 1"});
-    void* const first = tensor.data == nullptr ? nullptr : static_cast<unsigned char*>(tensor.data) + tensor.byte_offset;
-    const auto dtype = static_cast<headroom_dtype>(tensor.code << 8U | tensor.bits);
-    *out = {first, tensor.ndim == 0 ? 1U : 0U, dtype, tensor.ndim, tensor.shape, tensor.strides};
+    const any_tensor any = from_dlpack(*static_cast<const dlpack::DLTensor*>(dl_tensor));
+    *out = {any.data, any.size, static_cast<headroom_dtype>(any.dtype), any.ndim, any.shape, any.strides};
   });
 }
 
 Status headroom_scale(const Tensor* tensors, size_t n, double factor, int32_t threads) {
-  return run(tensors, n, true, threads, nullptr, [&](auto& on, auto&& tree) {
+  return run(tensors, n, threads, nullptr, [&](auto& on, auto&& tree) {
     scale_in_place(on, tree, factor);
     return GradientReport();
   });
 }
 Status headroom_unscale(const Tensor* tensors, size_t n, float loss_scale, int32_t threads, Report* report) {
-  return run(tensors, n, true, threads, report, [&](auto& on, auto&& tree) { return unscale_in_place(on, tree, loss_scale); });
+  return run(tensors, n, threads, report, [&](auto& on, auto&& tree) { return unscale_in_place(on, tree, loss_scale); });
 }
 Status headroom_unscale_into(const Tensor* from, const Tensor* to, size_t n, float loss_scale, int32_t threads,
                              Report* report) {
@@ -406,14 +361,14 @@ Status headroom_accumulate_into(const Tensor* from, const Tensor* to, size_t n, 
 }
 Status headroom_unscale_and_clip(const Tensor* tensors, size_t n, float loss_scale, double max_norm, int32_t threads,
                                  Report* report) {
-  return run(tensors, n, true, threads, report,
+  return run(tensors, n, threads, report,
              [&](auto& on, auto&& tree) { return unscale_and_clip_in_place(on, tree, loss_scale, max_norm); });
 }
 Status headroom_clip(const Tensor* tensors, size_t n, double max_norm, int32_t threads, Report* report) {
-  return run(tensors, n, true, threads, report, [&](auto& on, auto&& tree) { return clip_by_global_norm(on, tree, max_norm); });
+  return run(tensors, n, threads, report, [&](auto& on, auto&& tree) { return clip_by_global_norm(on, tree, max_norm); });
 }
 Status headroom_measure(const Tensor* tensors, size_t n, int32_t threads, Report* report) {
-  return run(tensors, n, false, threads, report, [](auto& on, const auto& tree) { return measure(on, tree); });
+  return run(tensors, n, threads, report, [](auto& on, const auto& tree) { return measure(on, tree); });
 }
 Status headroom_cast(const Tensor* from, const Tensor* to, size_t n, int32_t saturate, int32_t threads) {
   return run_into(from, to, n, threads, nullptr, [&](auto& on, const auto& source, auto&& destination) {
@@ -427,8 +382,7 @@ Status headroom_find_nonfinite(const Tensor* tensors, size_t n, int32_t threads,
     check_out("place", place);
     check_not_null("found", found);
     (void)executor_of(threads);
-    check_tensors("tensors", tensors, n, supported, false);
-    const auto first = find_nonfinite(Tensors{{tensors, n}});
+    const auto first = find_nonfinite(Tensors{list_of("tensors", tensors, n)});
     write(place, to_c(first));
     *found = first ? 1 : 0;
   });
@@ -436,24 +390,19 @@ Status headroom_find_nonfinite(const Tensor* tensors, size_t n, int32_t threads,
 
 Status headroom_quantize(const Tensor* from, const Tensor* to, size_t n, const float* scales, float* max_abs, int32_t threads,
                          Report* report) {
-  return guarded([&] {
-    check_out("report", report);
-    const ParallelExecutor executor = executor_of(threads);
-    check_lists(from, floats, to, fp8, n);
-    if (n != 0) check_not_null("scales", scales);
-    std::vector<float> unused(max_abs == nullptr ? n : 0);
-    const span<float> maxima(max_abs == nullptr ? unused.data() : max_abs, n);
-    const FromOrTo<fp8_tensor> destination{{to, n}};
-    write(report, to_c(quantize_into(executor, FromOrTo<>{{from, n}}, destination, {scales, n}, maxima)));
-  });
+  return run_with_factors(from, to, n, fp8, "scales", scales,
+                          [&](const From& source, const To& destination, span<const float> factors) {
+                            check_out("report", report);
+                            std::vector<float> unused(max_abs == nullptr ? n : 0);
+                            const span<float> maxima(max_abs == nullptr ? unused.data() : max_abs, n);
+                            write(report, to_c(quantize_into(executor_of(threads), source, destination, factors, maxima)));
+                          });
 }
 Status headroom_dequantize(const Tensor* from, const Tensor* to, size_t n, const float* inverse_scales, int32_t threads) {
-  return guarded([&] {
-    const ParallelExecutor executor = executor_of(threads);
-    check_lists(from, floats, to, floats, n);
-    if (n != 0) check_not_null("inverse_scales", inverse_scales);
-    dequantize_into(executor, FromOrTo<>{{from, n}}, FromOrTo<>{{to, n}}, {inverse_scales, n});
-  });
+  return run_with_factors(from, to, n, floats, "inverse_scales", inverse_scales,
+                          [&](const From& source, const To& destination, span<const float> factors) {
+                            dequantize_into(executor_of(threads), source, destination, factors);
+                          });
 }
 
 Status headroom_loss_scale_make(const char* name, const char* settings, Policy** out) {
@@ -508,33 +457,34 @@ Status headroom_grad_scaler_scale(Scaler* scaler, double loss, double* scaled) {
 }
 Status headroom_grad_scaler_unscale(Scaler* scaler, uint64_t optimizer, const Tensor* grads, size_t n, Report* report) {
   return with("scaler", scaler, [&](Scaler& self) {
-    self.unscale_optimizer("headroom_grad_scaler_unscale", optimizer, {grads, n}, report,
+    self.unscale_optimizer("headroom_grad_scaler_unscale", optimizer, gradients_of(grads, n), report,
                            [&](auto& found) { return self.cpp.unscale_(found); });
   });
 }
 Status headroom_grad_scaler_unscale_and_clip(Scaler* scaler, uint64_t optimizer, const Tensor* grads, size_t n, double max_norm,
                                              Report* report) {
   return with("scaler", scaler, [&](Scaler& self) {
-    self.unscale_optimizer("headroom_grad_scaler_unscale_and_clip", optimizer, {grads, n}, report,
+    self.unscale_optimizer("headroom_grad_scaler_unscale_and_clip", optimizer, gradients_of(grads, n), report,
                            [&](auto& found) { return self.cpp.unscale_and_clip_(found, max_norm); });
   });
 }
 Status headroom_grad_scaler_step(Scaler* scaler, uint64_t optimizer, const Tensor* grads, size_t n, Step* step) {
   return with("scaler", scaler, [&](Scaler& self) {
     check_out("step", step);
-    check_tensors("grads", grads, n, in_place, true);
-    self.step_optimizer(self.optimizer("headroom_grad_scaler_step", optimizer, {{grads, n}}, false), step);
+    self.step_optimizer(self.optimizer("headroom_grad_scaler_step", optimizer, {gradients_of(grads, n)}, false), step);
   });
 }
 Status headroom_grad_scaler_step_into(Scaler* scaler, uint64_t optimizer, const Tensor* from, const Tensor* to, size_t n,
                                       Step* step) {
   return with("scaler", scaler, [&](Scaler& self) {
     check_out("step", step);
-    check_lists(from, supported, to, supported, n);
-    const FromOrTo<> source{{from, n}}, destination{{to, n}};
-    detail::Plan plan;  // fails here if the lists do not fit, before the scaler changes
-    detail::make_plan<detail::UnscaleOps, detail::Access::into>(plan, source, destination);
-    StepInto& found = self.optimizer("headroom_grad_scaler_step_into", optimizer, {{from, n}, {to, n}}, true);
+    const From source{list_of("from", from, n)};
+    const To destination{list_of("to", to, n)};
+    run_between(source, destination, [&] {  // before the scaler changes
+      detail::Plan plan;
+      detail::make_plan<detail::UnscaleOps, detail::Access::into>(plan, source, destination);
+    });
+    StepInto& found = self.optimizer("headroom_grad_scaler_step_into", optimizer, {source.from, destination.to}, true);
     self.step_optimizer(found, step);
   });
 }
