@@ -45,10 +45,11 @@ Status fail(Status status, const char* what) noexcept {
   std::snprintf(last_error, sizeof last_error, "%s", what);
   return status;
 }
-/// The status of the exception that is being handled.
-[[gnu::cold, gnu::noinline]] Status fail_by_exception() noexcept {
+template <class F>
+Status guarded(const F& f) noexcept {
   try {
-    throw;
+    f();
+    return HEADROOM_OK;
   } catch (const std::invalid_argument& error) {
     return fail(HEADROOM_INVALID_ARGUMENT, error.what());
   } catch (const std::logic_error& error) {
@@ -59,15 +60,6 @@ Status fail(Status status, const char* what) noexcept {
     return fail(HEADROOM_RUNTIME_ERROR, error.what());
   } catch (...) {
     return fail(HEADROOM_RUNTIME_ERROR, "headroom: an exception of an unknown type");
-  }
-}
-template <class F>
-Status guarded(const F& f) noexcept {
-  try {
-    f();
-    return HEADROOM_OK;
-  } catch (...) {
-    return fail_by_exception();
   }
 }
 
@@ -116,7 +108,6 @@ struct List {
   struct Iterator {
     const Tensor* at;
     any_tensor tensor{};
-
     any_tensor& operator*() noexcept { return tensor = to_any(*at); }
     Iterator& operator++() noexcept { return ++at, *this; }
     Iterator operator++(int) noexcept { return {at++}; }
@@ -125,27 +116,25 @@ struct List {
 
   const Tensor* first = nullptr;
   size_t n = 0;
-
-  [[nodiscard]] Iterator begin() const noexcept { return {first}; }
-  [[nodiscard]] const Tensor* end() const noexcept { return first + n; }
-  [[nodiscard]] size_t size() const noexcept { return n; }
+  Iterator begin() const noexcept { return {first}; }
+  const Tensor* end() const noexcept { return first + n; }
+  size_t size() const noexcept { return n; }
 };
 
-/// The bits 1 << (place + 1) of dtypes: see tensor_traits<any_tensor>::place.
+/// Which dtypes a call takes: the bits 1 << (place + 1), see tensor_traits<any_tensor>::place. The walk checks the rest.
 enum Dtypes : unsigned { all = 0x7F, floats = 0x7E, fp8 = 0x60, not_narrow = 0x1B };
-/// `otherwise` is what a message says about a tensor of another dtype. The walk checks the rest.
-List list_of(const char* name, const Tensor* tensors, size_t n, Dtypes allowed = all, const char* otherwise = "") {
+List list_of(const char* name, const Tensor* tensors, size_t n, Dtypes taken = all) {
   if (n != 0 && tensors == nullptr) throw_invalid_argument({name, " is NULL, with an n of ", to_string(n)});
-  using Traits = tensor_traits<any_tensor>;
-  for (size_t i = 0; allowed != all && i < n; ++i) {
+  for (size_t i = 0; taken != all && i < n; ++i) {
     const any_tensor tensor = to_any(tensors[i]);
-    const auto bit = 1U << static_cast<unsigned>(Traits::place(tensor) + 1);
-    if ((allowed & bit) == 0) throw_invalid_argument({name, "[", to_string(i), "] ", otherwise, Traits::description(tensor)});
+    if ((taken >> (tensor_traits<any_tensor>::place(tensor) + 1) & 1U) != 0) continue;
+    throw_invalid_argument({name, "[", to_string(i), "] ",
+                            taken == floats ? "is not floating-point"
+                            : taken == fp8  ? "is not 8-bit floating-point"
+                                            : "would become 0 in place, use headroom_grad_scaler_step_into",
+                            tensor_traits<any_tensor>::description(tensor)});
   }
   return {tensors, n};
-}
-List gradients_of(const Tensor* grads, size_t n) {
-  return list_of("grads", grads, n, not_narrow, "would become 0 in place: use headroom_grad_scaler_step_into");
 }
 
 // Their members begin the paths in messages: from[2].
@@ -174,19 +163,6 @@ struct StepInPlace : StepInto {
   void step() noexcept {}
   HEADROOM_TREE(StepInPlace, grads)
 };
-
-/// Calls f(). If it fails because of a tensor in one list, the message is about that list.
-template <class F>
-auto run_between(const From& from, const To& to, const F& f) {
-  try {
-    return f();
-  } catch (const std::invalid_argument&) {
-    detail::Plan plan;
-    detail::make_plan<detail::CastOps, detail::Access::read>(plan, from);
-    detail::make_plan<detail::CastOps, detail::Access::read_by_offset>(plan, to);
-    throw;
-  }
-}
 
 // ---- results ----
 
@@ -241,10 +217,10 @@ struct headroom_grad_scaler {
 
   /// Throws std::logic_error if the optimizer has been stepped, or unscaled if the call unscales. A GradScaler identifies a
   /// stepped optimizer by its first gradient, too. Here its number decides.
-  StepInPlace& optimizer(const char* call, uint64_t id, const StepInto& lists, bool unscales) {
+  StepInPlace& optimizer(uint64_t id, const StepInto& lists, bool unscales) {
     StepInPlace& found = optimizers[id];
     if (found.is_stepped || (unscales && found.is_unscaled)) {
-      detail::throw_logic_error({call, ": optimizer ", to_string(id), " has been ", found.is_stepped ? "stepped" : "unscaled",
+      detail::throw_logic_error({"optimizer ", to_string(id), found.is_stepped ? " has been stepped" : " has been unscaled",
                                  " since the last update; ", found.is_stepped ? "" : "call headroom_grad_scaler_step, and ",
                                  "end each iteration by headroom_grad_scaler_update or headroom_grad_scaler_abandon"});
     }
@@ -252,12 +228,12 @@ struct headroom_grad_scaler {
     found.to = lists.to;
     return found;
   }
-  /// Calls unscale(optimizer), which returns a report.
-  template <class Unscale>
-  void unscale_optimizer(const char* call, uint64_t id, List grads, Report* report, const Unscale& unscale) {
+  /// `unscale_it(optimizer)` returns a report.
+  template <class F>
+  void unscale(uint64_t id, const StepInto& lists, Report* report, const F& unscale_it) {
     check_out("report", report);
-    StepInPlace& found = optimizer(call, id, {grads}, true);
-    const Report result = to_c(unscale(found));
+    StepInPlace& found = optimizer(id, lists, true);
+    const Report result = to_c(unscale_it(found));
     found.is_unscaled = true;
     write(report, result);
   }
@@ -278,30 +254,26 @@ template <class Verb>
 Status run(const Tensor* tensors, size_t n, int32_t threads, Report* report, const Verb& verb) noexcept {
   return guarded([&] {
     check_out("report", report);
-    const ParallelExecutor executor = executor_of(threads);
-    write(report, to_c(verb(executor, Tensors{list_of("tensors", tensors, n)})));
+    const Tensors tree{list_of("tensors", tensors, n)};
+    write(report, to_c(verb(executor_of(threads), tree)));
   });
 }
-/// Calls verb(executor, source, destination).
+/// Calls verb(executor, source, destination), which returns a report.
 template <class Verb>
-Status run_into(const Tensor* from, const Tensor* to, size_t n, int32_t threads, Report* report, const Verb& verb) noexcept {
+Status run_into(const Tensor* from, Dtypes read, const Tensor* to, Dtypes written, size_t n, int32_t threads, Report* report,
+                const Verb& verb) noexcept {
   return guarded([&] {
     check_out("report", report);
-    const ParallelExecutor executor = executor_of(threads);
-    const From source{list_of("from", from, n)};
-    const To destination{list_of("to", to, n)};
-    write(report, to_c(run_between(source, destination, [&] { return verb(executor, source, destination); })));
-  });
-}
-/// Calls verb(source, destination, factors).
-template <class Verb>
-Status run_with_factors(const Tensor* from, const Tensor* to, size_t n, Dtypes written, const char* name, const float* factors,
-                        const Verb& verb) noexcept {
-  return guarded([&] {
-    const From source{list_of("from", from, n, floats, "is not floating-point")};
-    const To destination{list_of("to", to, n, written, written == fp8 ? "is not 8-bit" : "is not floating-point")};
-    if (n != 0) check_not_null(name, factors);
-    run_between(source, destination, [&] { verb(source, destination, span<const float>(factors, n)); });
+    const From source{list_of("from", from, n, read)};
+    const To destination{list_of("to", to, n, written)};
+    try {
+      write(report, to_c(verb(executor_of(threads), source, destination)));
+    } catch (const std::invalid_argument&) {  // if a tensor of one list is wrong, name it as an argument
+      detail::Plan plan;
+      detail::make_plan<detail::CastOps, detail::Access::read>(plan, source);
+      detail::make_plan<detail::CastOps, detail::Access::read_by_offset>(plan, destination);
+      throw;
+    }
   });
 }
 template <class Handle>
@@ -316,17 +288,22 @@ Status save(const char* name, const Handle* handle, char* text, size_t* size) no
     *size = needed;
   });
 }
+
+/// Calls f(scaler), which ends the iteration.
+template <class F>
+Status end_iteration(Scaler* scaler, const F& f) noexcept {
+  return with("scaler", scaler, [&](auto& self) {
+    f(self.cpp);
+    self.optimizers.clear();
+  });
+}
+
 }  // namespace
 
 // ---- the interface ----
 
-#define HEADROOM_DETAIL_TEXT(major, minor, patch) #major "." #minor "." #patch
-#define HEADROOM_DETAIL_VERSION(...) HEADROOM_DETAIL_TEXT(__VA_ARGS__)
-
 const char* headroom_last_error(void) { return last_error; }
-const char* headroom_version(void) {
-  return HEADROOM_DETAIL_VERSION(HEADROOM_VERSION_MAJOR, HEADROOM_VERSION_MINOR, HEADROOM_VERSION_PATCH);
-}
+const char* headroom_version(void) { return HEADROOM_C_VERSION; }  // set by CMake
 uint32_t headroom_abi(void) { return HEADROOM_ABI; }
 
 Status headroom_from_dlpack(const void* dl_tensor, Tensor* out) {
@@ -339,39 +316,37 @@ Status headroom_from_dlpack(const void* dl_tensor, Tensor* out) {
 }
 
 Status headroom_scale(const Tensor* tensors, size_t n, double factor, int32_t threads) {
-  return run(tensors, n, threads, nullptr, [&](auto& on, auto&& tree) {
-    scale_in_place(on, tree, factor);
-    return GradientReport();
-  });
+  return run(tensors, n, threads, nullptr,
+             [&](const auto& on, auto& tree) { return scale_in_place(on, tree, factor), GradientReport(); });
 }
 Status headroom_unscale(const Tensor* tensors, size_t n, float loss_scale, int32_t threads, Report* report) {
-  return run(tensors, n, threads, report, [&](auto& on, auto&& tree) { return unscale_in_place(on, tree, loss_scale); });
+  return run(tensors, n, threads, report, [&](const auto& on, auto& tree) { return unscale_in_place(on, tree, loss_scale); });
 }
 Status headroom_unscale_into(const Tensor* from, const Tensor* to, size_t n, float loss_scale, int32_t threads,
                              Report* report) {
-  return run_into(from, to, n, threads, report, [&](auto& on, const auto& source, auto&& destination) {
+  return run_into(from, all, to, all, n, threads, report, [&](const auto& on, auto& source, auto& destination) {
     return unscale_into(on, source, destination, loss_scale);
   });
 }
 Status headroom_accumulate_into(const Tensor* from, const Tensor* to, size_t n, float loss_scale, int32_t threads,
                                 Report* report) {
-  return run_into(from, to, n, threads, report, [&](auto& on, const auto& source, auto&& destination) {
+  return run_into(from, all, to, all, n, threads, report, [&](const auto& on, auto& source, auto& destination) {
     return accumulate_into(on, source, destination, loss_scale);
   });
 }
 Status headroom_unscale_and_clip(const Tensor* tensors, size_t n, float loss_scale, double max_norm, int32_t threads,
                                  Report* report) {
   return run(tensors, n, threads, report,
-             [&](auto& on, auto&& tree) { return unscale_and_clip_in_place(on, tree, loss_scale, max_norm); });
+             [&](const auto& on, auto& tree) { return unscale_and_clip_in_place(on, tree, loss_scale, max_norm); });
 }
 Status headroom_clip(const Tensor* tensors, size_t n, double max_norm, int32_t threads, Report* report) {
-  return run(tensors, n, threads, report, [&](auto& on, auto&& tree) { return clip_by_global_norm(on, tree, max_norm); });
+  return run(tensors, n, threads, report, [&](const auto& on, auto& tree) { return clip_by_global_norm(on, tree, max_norm); });
 }
 Status headroom_measure(const Tensor* tensors, size_t n, int32_t threads, Report* report) {
-  return run(tensors, n, threads, report, [](auto& on, const auto& tree) { return measure(on, tree); });
+  return run(tensors, n, threads, report, [](const auto& on, auto& tree) { return measure(on, tree); });
 }
 Status headroom_cast(const Tensor* from, const Tensor* to, size_t n, int32_t saturate, int32_t threads) {
-  return run_into(from, to, n, threads, nullptr, [&](auto& on, const auto& source, auto&& destination) {
+  return run_into(from, all, to, all, n, threads, nullptr, [&](const auto& on, auto& source, auto& destination) {
     if (saturate != 0) cast_into(on, source, destination, headroom::saturate);
     if (saturate == 0) cast_into(on, source, destination);
     return GradientReport();
@@ -381,28 +356,25 @@ Status headroom_find_nonfinite(const Tensor* tensors, size_t n, int32_t threads,
   return guarded([&] {
     check_out("place", place);
     check_not_null("found", found);
-    (void)executor_of(threads);
-    const auto first = find_nonfinite(Tensors{list_of("tensors", tensors, n)});
+    const auto first = find_nonfinite(executor_of(threads), Tensors{list_of("tensors", tensors, n)});
     write(place, to_c(first));
-    *found = first ? 1 : 0;
+    *found = first.has_value();
   });
 }
-
 Status headroom_quantize(const Tensor* from, const Tensor* to, size_t n, const float* scales, float* max_abs, int32_t threads,
                          Report* report) {
-  return run_with_factors(from, to, n, fp8, "scales", scales,
-                          [&](const From& source, const To& destination, span<const float> factors) {
-                            check_out("report", report);
-                            std::vector<float> unused(max_abs == nullptr ? n : 0);
-                            const span<float> maxima(max_abs == nullptr ? unused.data() : max_abs, n);
-                            write(report, to_c(quantize_into(executor_of(threads), source, destination, factors, maxima)));
-                          });
+  return run_into(from, floats, to, fp8, n, threads, report, [&](const auto& on, auto& source, auto& destination) {
+    if (n != 0) check_not_null("scales", scales);
+    std::vector<float> unused(max_abs == nullptr ? n : 0);
+    return quantize_into(on, source, destination, {scales, n}, {max_abs == nullptr ? unused.data() : max_abs, n});
+  });
 }
 Status headroom_dequantize(const Tensor* from, const Tensor* to, size_t n, const float* inverse_scales, int32_t threads) {
-  return run_with_factors(from, to, n, floats, "inverse_scales", inverse_scales,
-                          [&](const From& source, const To& destination, span<const float> factors) {
-                            dequantize_into(executor_of(threads), source, destination, factors);
-                          });
+  return run_into(from, floats, to, floats, n, threads, nullptr, [&](const auto& on, auto& source, auto& destination) {
+    if (n != 0) check_not_null("inverse_scales", inverse_scales);
+    dequantize_into(on, source, destination, {inverse_scales, n});
+    return GradientReport();
+  });
 }
 
 Status headroom_loss_scale_make(const char* name, const char* settings, Policy** out) {
@@ -414,7 +386,7 @@ Status headroom_loss_scale_make(const char* name, const char* settings, Policy**
 void headroom_loss_scale_free(Policy* policy) { delete policy; }
 float headroom_loss_scale_get(const Policy* policy) { return policy == nullptr ? 1.0F : policy->cpp.loss_scale(); }
 Status headroom_loss_scale_adjust(Policy* policy, int32_t finite, double max_abs) {
-  return with("policy", policy, [&](Policy& self) { self.cpp = self.cpp.adjust(GradientReport{finite != 0, max_abs}); });
+  return with("policy", policy, [&](auto& self) { self.cpp = self.cpp.adjust(GradientReport{finite != 0, max_abs}); });
 }
 Status headroom_loss_scale_save(const Policy* policy, char* text, size_t* size) { return save("policy", policy, text, size); }
 Status headroom_loss_scale_load(const char* text, Policy** out) {
@@ -432,10 +404,10 @@ Status headroom_grad_scaler_make(const Policy* policy, Scaler** out) {
 }
 void headroom_grad_scaler_free(Scaler* scaler) { delete scaler; }
 Status headroom_grad_scaler_set_threads(Scaler* scaler, int32_t threads) {
-  return with("scaler", scaler, [&](Scaler& self) { self.cpp.set_executor(executor_of(threads)); });
+  return with("scaler", scaler, [&](auto& self) { self.cpp.set_executor(executor_of(threads)); });
 }
 Status headroom_grad_scaler_set_reducer(Scaler* scaler, headroom_reducer reducer, void* context) {
-  return with("scaler", scaler, [&](Scaler& self) {
+  return with("scaler", scaler, [&](auto& self) {
     if (reducer == nullptr) return self.cpp.set_reducer(nullptr);
     self.cpp.set_reducer([=](GradientSums sums, uint64_t digest) {
       int32_t finite = sums.finite ? 1 : 0;
@@ -450,61 +422,52 @@ Status headroom_grad_scaler_set_reducer(Scaler* scaler, headroom_reducer reducer
   });
 }
 Status headroom_grad_scaler_scale(Scaler* scaler, double loss, double* scaled) {
-  return with("scaler", scaler, [&](Scaler& self) {
+  return with("scaler", scaler, [&](auto& self) {
     check_not_null("scaled", scaled);
     *scaled = self.cpp.scale(loss);
   });
 }
 Status headroom_grad_scaler_unscale(Scaler* scaler, uint64_t optimizer, const Tensor* grads, size_t n, Report* report) {
-  return with("scaler", scaler, [&](Scaler& self) {
-    self.unscale_optimizer("headroom_grad_scaler_unscale", optimizer, gradients_of(grads, n), report,
-                           [&](auto& found) { return self.cpp.unscale_(found); });
+  return with("scaler", scaler, [&](auto& self) {
+    const StepInto lists{list_of("grads", grads, n, not_narrow)};
+    self.unscale(optimizer, lists, report, [&](auto& found) { return self.cpp.unscale_(found); });
   });
 }
 Status headroom_grad_scaler_unscale_and_clip(Scaler* scaler, uint64_t optimizer, const Tensor* grads, size_t n, double max_norm,
                                              Report* report) {
-  return with("scaler", scaler, [&](Scaler& self) {
-    self.unscale_optimizer("headroom_grad_scaler_unscale_and_clip", optimizer, gradients_of(grads, n), report,
-                           [&](auto& found) { return self.cpp.unscale_and_clip_(found, max_norm); });
+  return with("scaler", scaler, [&](auto& self) {
+    const StepInto lists{list_of("grads", grads, n, not_narrow)};
+    self.unscale(optimizer, lists, report, [&](auto& found) { return self.cpp.unscale_and_clip_(found, max_norm); });
   });
 }
 Status headroom_grad_scaler_step(Scaler* scaler, uint64_t optimizer, const Tensor* grads, size_t n, Step* step) {
-  return with("scaler", scaler, [&](Scaler& self) {
+  return with("scaler", scaler, [&](auto& self) {
     check_out("step", step);
-    self.step_optimizer(self.optimizer("headroom_grad_scaler_step", optimizer, {gradients_of(grads, n)}, false), step);
+    self.step_optimizer(self.optimizer(optimizer, {list_of("grads", grads, n, not_narrow)}, false), step);
   });
 }
 Status headroom_grad_scaler_step_into(Scaler* scaler, uint64_t optimizer, const Tensor* from, const Tensor* to, size_t n,
                                       Step* step) {
-  return with("scaler", scaler, [&](Scaler& self) {
+  return run_into(from, all, to, all, n, 1, nullptr, [&](const auto&, auto& source, auto& destination) {
+    check_not_null("scaler", scaler);
     check_out("step", step);
-    const From source{list_of("from", from, n)};
-    const To destination{list_of("to", to, n)};
-    run_between(source, destination, [&] {  // before the scaler changes
-      detail::Plan plan;
-      detail::make_plan<detail::UnscaleOps, detail::Access::into>(plan, source, destination);
-    });
-    StepInto& found = self.optimizer("headroom_grad_scaler_step_into", optimizer, {source.from, destination.to}, true);
-    self.step_optimizer(found, step);
+    detail::Plan plan;  // throws if the lists do not fit, before the scaler changes
+    detail::make_plan<detail::UnscaleOps, detail::Access::into>(plan, source, destination);
+    StepInto& found = scaler->optimizer(optimizer, {source.from, destination.to}, true);
+    scaler->step_optimizer(found, step);
+    return GradientReport();
   });
 }
 Status headroom_grad_scaler_update(Scaler* scaler) {
-  return with("scaler", scaler, [](Scaler& self) {
-    self.cpp.update();
-    self.optimizers.clear();
-  });
+  return end_iteration(scaler, [](auto& cpp) { cpp.update(); });
 }
 Status headroom_grad_scaler_abandon(Scaler* scaler) {
-  return with("scaler", scaler, [](Scaler& self) {
-    self.cpp.abandon();
-    self.optimizers.clear();
-  });
+  return end_iteration(scaler, [](auto& cpp) { cpp.abandon(); });
 }
 Status headroom_grad_scaler_save(const Scaler* scaler, char* text, size_t* size) { return save("scaler", scaler, text, size); }
 Status headroom_grad_scaler_load(Scaler* scaler, const char* text) {
-  return with("scaler", scaler, [&](Scaler& self) {
+  return end_iteration(scaler, [&](auto& cpp) {
     check_not_null("text", text);
-    self.cpp.load_state_dict(from_text(text));
-    self.optimizers.clear();
+    cpp.load_state_dict(from_text(text));
   });
 }
