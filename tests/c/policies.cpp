@@ -1,0 +1,320 @@
+#include <headroom.h>
+
+#include <headroom/headroom.hpp>
+#include <headroom/state/text.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/c.hpp"
+#include "support/catch.hpp"
+#include "support/samples.hpp"
+
+using headroom::half;
+using support::refuses;
+using support::World;
+
+namespace {
+
+using Policy = std::unique_ptr<headroom_loss_scale, decltype(&headroom_loss_scale_free)>;
+using Scaler = std::unique_ptr<headroom_grad_scaler, decltype(&headroom_grad_scaler_free)>;
+
+Policy make_policy(const char* name, const char* settings = nullptr) {
+  headroom_loss_scale* policy = nullptr;
+  CHECK(headroom_loss_scale_make(name, settings, &policy) == HEADROOM_OK);
+  return {policy, headroom_loss_scale_free};
+}
+Scaler make_scaler(const headroom_loss_scale* policy = nullptr) {
+  headroom_grad_scaler* scaler = nullptr;
+  CHECK(headroom_grad_scaler_make(policy, &scaler) == HEADROOM_OK);
+  return {scaler, headroom_grad_scaler_free};
+}
+template <class Handle, class Save>
+std::string text_of(const Handle& handle, Save save) {
+  std::size_t size = 0;
+  CHECK(save(handle.get(), nullptr, &size) == HEADROOM_OK);
+  std::string text(size, '?');
+  CHECK(save(handle.get(), &text[0], &size) == HEADROOM_OK);
+  CHECK(std::strlen(text.c_str()) + 1 == size);
+  return text.c_str();
+}
+float scale_of(const Scaler& scaler) {
+  double scaled = 0.0;
+  CHECK(headroom_grad_scaler_scale(scaler.get(), 1.0, &scaled) == HEADROOM_OK);
+  return static_cast<float>(scaled);
+}
+
+/// Adds a rank with gradients of 10 and 20; fails or throws if `context` says so.
+headroom_status reduce(void* context, int32_t* finite, double* max_abs, double* sum_of_squares, uint64_t digest) {
+  const auto what = *static_cast<int*>(context);
+  if (what == 1) throw std::invalid_argument("network down");
+  if (what == 2) return 77;
+  CHECK(digest != 0);
+  *finite = *finite != 0 && what != 3;
+  *max_abs = std::max(*max_abs, 20.0);
+  *sum_of_squares += 500.0;
+  return HEADROOM_OK;
+}
+
+struct Gradients {
+  std::vector<float> values;
+  std::vector<float>& gradients() { return values; }
+  void step() {}
+};
+
+}  // namespace
+
+TEST_CASE("C: versions") {
+  const std::string version = std::to_string(HEADROOM_VERSION_MAJOR) + '.' + std::to_string(HEADROOM_VERSION_MINOR) + '.' +
+                              std::to_string(HEADROOM_VERSION_PATCH);
+  CHECK(headroom_version() == version);
+  CHECK(headroom_abi() == HEADROOM_ABI);
+}
+
+TEST_CASE("C: every policy adjusts, saves and loads as in C++") {
+  std::mt19937 random(support::seed);
+  for (const std::string& name : headroom::loss_scale_names()) {
+    Policy policy = make_policy(name.c_str());
+    auto expected = headroom::make_loss_scale(name);
+    for (int i = 0; i < 50; ++i) {
+      const bool finite = random() % 4 != 0;
+      const double max_abs = finite ? std::ldexp(1.0, static_cast<int>(random() % 40) - 20) : HUGE_VAL;
+      CHECK(headroom_loss_scale_adjust(policy.get(), finite, max_abs) == HEADROOM_OK);
+      expected = expected.adjust(headroom::GradientReport{finite, max_abs});
+      REQUIRE(headroom_loss_scale_get(policy.get()) == expected.loss_scale());
+      const std::string text = text_of(policy, headroom_loss_scale_save);
+      REQUIRE(text == to_text(expected.state_dict()));
+      headroom_loss_scale* loaded = nullptr;
+      REQUIRE(headroom_loss_scale_load(text.c_str(), &loaded) == HEADROOM_OK);
+      policy.reset(loaded);
+    }
+  }
+  CHECK(headroom_loss_scale_get(make_policy("dynamic", "initial_scale = 8.0\ngrowth_interval = 5").get()) == 8.0F);
+  CHECK(headroom_loss_scale_get(nullptr) == 1.0F);
+  headroom_loss_scale_free(nullptr);
+  headroom_grad_scaler_free(nullptr);
+}
+
+TEST_CASE("C: wrong policies and states") {
+  World world;
+  const auto make = [&](const char* name, const char* settings) {
+    return [&world, name, settings] { return headroom_loss_scale_make(name, settings, &world.policy); };
+  };
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"'dynamo'", "dynamic, ", "torch, "}, make("dynamo", nullptr));
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"grow"}, make("dynamic", "grow = 5"));
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"growth_factor is 0.5"}, make("dynamic", "growth_factor = 0.5"));
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"line 1"}, make("dynamic", "growth_factor"));
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"name is NULL"}, make(nullptr, nullptr));
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"out is NULL"}, [] { return headroom_loss_scale_make("torch", "", nullptr); });
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"policy is NULL"}, [] { return headroom_loss_scale_adjust(nullptr, 1, 0.0); });
+
+  const Policy policy = make_policy("torch");
+  const Scaler scaler = make_scaler();
+  for (const char* text : {"", "policy = 5", "no state", "version = 2\npolicy = \"dynamic\""}) {
+    refuses(world, HEADROOM_INVALID_ARGUMENT, {}, [&] { return headroom_loss_scale_load(text, &world.policy); });
+    const std::string before = text_of(scaler, headroom_grad_scaler_save);
+    refuses(world, HEADROOM_INVALID_ARGUMENT, {}, [&] { return headroom_grad_scaler_load(scaler.get(), text); });
+    CHECK(text_of(scaler, headroom_grad_scaler_save) == before);
+  }
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"text is NULL"}, [&] { return headroom_loss_scale_load(nullptr, &world.policy); });
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"out is NULL"}, [] { return headroom_loss_scale_load("", nullptr); });
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"text is NULL"}, [&] { return headroom_grad_scaler_load(scaler.get(), nullptr); });
+  const auto save = [&] { return headroom_loss_scale_save(policy.get(), world.text, &world.size); };
+  world.size = 10;
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"*size is 10; the text needs 2"}, save);
+  CHECK(headroom_loss_scale_save(policy.get(), nullptr, &world.size) == HEADROOM_OK);
+  --world.size;
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"*size is "}, save);
+  ++world.size;
+  CHECK(save() == HEADROOM_OK);
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"size is NULL"},
+          [&] { return headroom_grad_scaler_save(scaler.get(), world.text, nullptr); });
+}
+
+TEST_CASE("C: a scaler takes the steps of the one in C++") {
+  std::mt19937 random(support::seed);
+  const Policy policy = make_policy("dynamic", "initial_scale = 4.0\ngrowth_interval = 3\nmin_scale = 0.25");
+  const Scaler c = make_scaler(policy.get());
+  CHECK(headroom_grad_scaler_set_threads(c.get(), 2) == HEADROOM_OK);
+  headroom::LossScaleConfig config;
+  config.initial_scale = 4.0F;
+  config.growth_interval = 3;
+  config.min_scale = 0.25F;
+  headroom::GradScaler<> cpp{headroom::DynamicLossScale(config)};
+  for (int i = 0; i < 400; ++i) {
+    Gradients expected{std::vector<float>(8, 0.0F)};
+    for (float& value : expected.values) value = static_cast<float>(static_cast<int>(random() % 2000) - 1000);
+    if (random() % 4 == 0) expected.values[random() % 8] = random() % 2 == 0 ? HUGE_VALF : NAN;
+    std::vector<float> here = expected.values;
+    const headroom_tensor grads[] = {{nullptr, 0, HEADROOM_FLOAT64, 0, nullptr, nullptr},
+                                     {here.data(), 8, HEADROOM_FLOAT32, 0, nullptr, nullptr}};
+    REQUIRE(scale_of(c) == cpp.scale(1.0F));
+    World world;
+    const unsigned way = random() % 4;
+    if (way == 0) {
+      const auto report = cpp.unscale_(expected);
+      REQUIRE(headroom_grad_scaler_unscale(c.get(), 5, grads, 2, &world.report) == HEADROOM_OK);
+      REQUIRE(world.report.max_abs == report.max_abs);
+      REQUIRE(world.report.norm == -1.0);
+    } else if (way == 1) {
+      const auto report = cpp.unscale_and_clip_(expected, 20.0);
+      REQUIRE(headroom_grad_scaler_unscale_and_clip(c.get(), 5, grads, 2, 20.0, &world.report) == HEADROOM_OK);
+      REQUIRE(world.report.norm == report.norm);
+    }
+    std::vector<float> unscaled(8, -7.0F);
+    if (way == 3) {
+      const headroom_tensor to[] = {grads[0], {unscaled.data(), 8, HEADROOM_FLOAT32, 0, nullptr, nullptr}};
+      const std::vector<float> before = here;
+      REQUIRE(headroom_grad_scaler_step_into(c.get(), 5, grads, to, 2, &world.step) == HEADROOM_OK);
+      REQUIRE(std::memcmp(before.data(), here.data(), 8 * sizeof(float)) == 0);
+    } else {
+      REQUIRE(headroom_grad_scaler_step(c.get(), 5, grads, 2, &world.step) == HEADROOM_OK);
+      unscaled = here;
+    }
+    const auto result = cpp.step(expected);
+    REQUIRE(std::memcmp(unscaled.data(), expected.values.data(), 8 * sizeof(float)) == 0);
+    REQUIRE(world.step.struct_size == sizeof world.step);
+    REQUIRE(world.step.skipped == result.skipped);
+    REQUIRE(world.step.reason == static_cast<int>(result.reason));
+    REQUIRE(world.step.loss_scale == result.loss_scale);
+    REQUIRE(world.step.report.finite == result.report.finite);
+    REQUIRE(world.step.report.max_abs == result.report.max_abs);
+    REQUIRE(world.step.nonfinite.inf_count == (result.nonfinite ? result.nonfinite->inf_count : 0));
+    REQUIRE(world.step.nonfinite.nan_count == (result.nonfinite ? result.nonfinite->nan_count : 0));
+    REQUIRE(world.step.nonfinite.index == (result.nonfinite ? result.nonfinite->index : 0));
+    REQUIRE(world.step.nonfinite.tensor == (result.nonfinite ? 1 : 0));
+    cpp.update();
+    REQUIRE(headroom_grad_scaler_update(c.get()) == HEADROOM_OK);
+    REQUIRE(text_of(c, headroom_grad_scaler_save) == to_text(cpp.state_dict()));
+  }
+}
+
+TEST_CASE("C: the number identifies an optimizer") {
+  World world;
+  const Scaler scaler = make_scaler();
+  const auto list = world.list();
+  const headroom_tensor &grads = list[0], &others = list[2];
+  const auto step = [&](uint64_t id, const headroom_tensor& tensor, size_t n = 1) {
+    return [&scaler, &world, &tensor, id, n] { return headroom_grad_scaler_step(scaler.get(), id, &tensor, n, &world.step); };
+  };
+  const auto unscale = [&](uint64_t id, const headroom_tensor& tensor, size_t n = 1) {
+    return
+        [&scaler, &world, &tensor, id, n] { return headroom_grad_scaler_unscale(scaler.get(), id, &tensor, n, &world.report); };
+  };
+  const auto step_into = [&](uint64_t id) {
+    return [&scaler, &world, id] {
+      return headroom_grad_scaler_step_into(scaler.get(), id, &world.list()[1], &world.wide()[0], 1, &world.step);
+    };
+  };
+  refuses(world, HEADROOM_LOGIC_ERROR, {"update"}, [&] { return headroom_grad_scaler_update(scaler.get()); });
+  scale_of(scaler);
+  CHECK(step(1, grads)() == HEADROOM_OK);
+  refuses(world, HEADROOM_LOGIC_ERROR, {"optimizer 1 has been stepped"}, step(1, others));
+  refuses(world, HEADROOM_LOGIC_ERROR, {"optimizer 1 has been stepped"}, unscale(1, others));
+  refuses(world, HEADROOM_LOGIC_ERROR, {"optimizer 1 has been stepped"}, step_into(1));
+  CHECK(unscale(2, others)() == HEADROOM_OK);
+  refuses(world, HEADROOM_LOGIC_ERROR, {"optimizer 2 has been unscaled"}, unscale(2, others));
+  refuses(world, HEADROOM_LOGIC_ERROR, {"optimizer 2 has been unscaled", "headroom_grad_scaler_step"}, step_into(2));
+  CHECK(step(2, others)() == HEADROOM_OK);
+  CHECK(step(3, grads, 0)() == HEADROOM_OK);
+  CHECK(world.step.reason == HEADROOM_STEP_NO_GRADIENTS);
+  refuses(world, HEADROOM_LOGIC_ERROR, {"optimizer 3 has been stepped"}, step(3, grads, 0));
+  CHECK(step_into(4)() == HEADROOM_OK);
+  CHECK(headroom_grad_scaler_update(scaler.get()) == HEADROOM_OK);
+  refuses(world, HEADROOM_LOGIC_ERROR, {"no loss has been scaled"}, step(1, grads));
+  refuses(world, HEADROOM_LOGIC_ERROR, {"no loss has been scaled"}, step_into(1));
+  CHECK(headroom_grad_scaler_abandon(scaler.get()) == HEADROOM_OK);
+  scale_of(scaler);
+  CHECK(step(1, grads)() == HEADROOM_OK);
+}
+
+TEST_CASE("C: what a scaler refuses changes nothing") {
+  World world;
+  const Scaler scaler = make_scaler();
+  scale_of(scaler);
+  const auto list = world.list(), to = world.wide();
+  for (const auto& unscale : {headroom_grad_scaler_unscale, +[](headroom_grad_scaler*self, uint64_t id,
+                                                                const headroom_tensor*grads, size_t n, headroom_report*report) {
+                                return headroom_grad_scaler_unscale_and_clip(self, id, grads, n, 1.0, report);
+                              }}) {
+    refuses(world, HEADROOM_INVALID_ARGUMENT, {"grads[1]", "headroom_grad_scaler_step_into"},
+            [&] { return unscale(scaler.get(), 1, list.data(), 4, &world.report); });
+    refuses(world, HEADROOM_INVALID_ARGUMENT, {"grads is NULL"},
+            [&] { return unscale(scaler.get(), 1, nullptr, 4, &world.report); });
+    const headroom_tensor twice[] = {list[0], list[0]};
+    refuses(world, HEADROOM_INVALID_ARGUMENT, {"grads[0] and grads[1]"},
+            [&] { return unscale(scaler.get(), 1, twice, 2, &world.report); });
+    refuses(world, HEADROOM_INVALID_ARGUMENT, {"scaler is NULL"}, [&] { return unscale(nullptr, 1, twice, 1, &world.report); });
+  }
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"max_norm"},
+          [&] { return headroom_grad_scaler_unscale_and_clip(scaler.get(), 1, list.data(), 1, NAN, &world.report); });
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"grads[1]", "headroom_grad_scaler_step_into"},
+          [&] { return headroom_grad_scaler_step(scaler.get(), 1, list.data(), 2, &world.step); });
+  const auto step_into = [&](const headroom_tensor* from, size_t n) {
+    return [&, from, n] { return headroom_grad_scaler_step_into(scaler.get(), 1, from, to.data(), n, &world.step); };
+  };
+  auto wrong = list;
+  wrong[0].size = 3;
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"from[0]", "3", "4"}, step_into(wrong.data(), 1));
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"from is NULL"}, step_into(nullptr, 1));
+  world.step.struct_size = 0;
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"step", "struct_size is 0"}, step_into(list.data(), 2));
+  world.step.struct_size = sizeof world.step;
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"scaled is NULL"},
+          [&] { return headroom_grad_scaler_scale(scaler.get(), 1.0, nullptr); });
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"threads is -1"},
+          [&] { return headroom_grad_scaler_set_threads(scaler.get(), -1); });
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"scaler is NULL"}, [] { return headroom_grad_scaler_abandon(nullptr); });
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"out is NULL"}, [] { return headroom_grad_scaler_make(nullptr, nullptr); });
+  CHECK(step_into(list.data(), 2)() == HEADROOM_OK);  // after all that
+  CHECK(world.step.skipped == 0);
+}
+
+TEST_CASE("C: step_into at a scale of 1, and where unscaling overflows") {
+  World world;
+  const auto from = world.list(), to = world.wide();
+  const Scaler one = make_scaler(make_policy("constant", "initial_scale = 1.0").get());
+  CHECK(headroom_grad_scaler_step_into(one.get(), 1, from.data(), to.data(), 2, &world.step) == HEADROOM_OK);
+  CHECK(world.step.report.max_abs == 8.0);
+  CHECK(world.wide_to[1] == -2.0F);
+  CHECK(world.wide_to[7] == 8.0F);
+  const Scaler small = make_scaler(make_policy("constant", "initial_scale = 0.5").get());
+  world.fp32[2] = 3e38F;
+  CHECK(headroom_grad_scaler_step_into(small.get(), 1, from.data(), to.data(), 2, &world.step) == HEADROOM_OK);
+  CHECK(world.step.reason == HEADROOM_STEP_NOT_FINITE);
+  CHECK(world.step.nonfinite.index == 2);
+  CHECK(world.step.nonfinite.inf_count == 1);
+}
+
+TEST_CASE("C: reducers") {
+  World world;
+  int what = 0;
+  const Scaler scaler = make_scaler(make_policy("constant", "initial_scale = 1.0").get());
+  const headroom_tensor grads = world.list()[0];
+  CHECK(headroom_grad_scaler_set_reducer(scaler.get(), reduce, &what) == HEADROOM_OK);
+  CHECK(headroom_grad_scaler_unscale_and_clip(scaler.get(), 1, &grads, 1, HUGE_VAL, &world.report) == HEADROOM_OK);
+  CHECK(world.report.max_abs == 20.0);
+  CHECK(world.report.norm == std::sqrt(1.0 + 4.0 + 9.0 + 16.0 + 500.0));
+  what = 3;
+  CHECK(headroom_grad_scaler_step(scaler.get(), 2, &grads, 1, &world.step) == HEADROOM_OK);
+  CHECK(world.step.reason == HEADROOM_STEP_NOT_FINITE);
+  CHECK(world.step.nonfinite.inf_count + world.step.nonfinite.nan_count == 0);
+  for (what = 1; what < 3; ++what) {
+    const auto id = static_cast<uint64_t>(10 + what);
+    refuses(world, HEADROOM_RUNTIME_ERROR, {what == 1 ? "network down" : "77"},
+            [&] { return headroom_grad_scaler_step(scaler.get(), id, &grads, 1, &world.step); });
+    CHECK(headroom_grad_scaler_step(scaler.get(), id, &grads, 1, &world.step) == HEADROOM_OK);
+    CHECK(world.step.reason == HEADROOM_STEP_NOT_FINITE);  // counts as an overflow
+  }
+  CHECK(headroom_grad_scaler_update(scaler.get()) == HEADROOM_OK);
+  CHECK(headroom_grad_scaler_set_reducer(scaler.get(), nullptr, nullptr) == HEADROOM_OK);
+  CHECK(headroom_grad_scaler_step(scaler.get(), 1, &grads, 1, &world.step) == HEADROOM_OK);
+  CHECK(world.step.skipped == 0);
+}
