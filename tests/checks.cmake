@@ -30,6 +30,9 @@ foreach(library IN LISTS libraries)
 endforeach()
 
 headroom_add_check(fuzz bash ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/run.sh 5 ${CMAKE_CURRENT_BINARY_DIR}/fuzz)
+if(HEADROOM_C)
+  headroom_add_check(c_interface bash ${CMAKE_CURRENT_SOURCE_DIR}/c/check.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+endif()
 
 add_subdirectory(build)
 add_subdirectory(compile_fail)

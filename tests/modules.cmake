@@ -77,6 +77,10 @@ foreach(module IN ITEMS detail dtype kernel tree ops policy training observe sta
     headroom_add_test(${module} ${exhaustive} SOURCES ${sources})
   endif()
 endforeach()
+if(HEADROOM_C)
+  file(GLOB sources CONFIGURE_DEPENDS c/*.cpp)
+  headroom_add_test(c SOURCES ${sources} LIBRARIES headroom::c)
+endif()
 if(CMAKE_SYSTEM_NAME STREQUAL Linux)
   headroom_add_test(examples/checkpoint SOURCES examples/checkpoint.cpp) # a program of its own, because it replaces system calls
 endif()

@@ -19,6 +19,6 @@ for compiler in gcc clang; do
   done
 done
 nm -D --defined-only "$build/libheadroom.so" | sed -nE 's/^[0-9a-f]+ [^A] (.*)@@HEADROOM_1$/\1/p; t; /HEADROOM_1$/!p' | sort >"$work/exported"
-grep -oE '\bheadroom_[a-z_]+\(' "$source/include/headroom.h" | tr -d '(' | sort >"$work/declared"
+grep -oE '\bheadroom_[a-z_]+\(' "$source/include/headroom.h" | tr -d '(' | sort -u >"$work/declared"
 diff "$work/declared" "$work/exported"
 (($(wc -l <"$work/declared") > 30))
