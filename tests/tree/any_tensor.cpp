@@ -1,0 +1,308 @@
+#include <headroom/fp8.hpp>
+#include <headroom/headroom.hpp>
+#include <headroom/tree/any_tensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <random>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/own_formats.hpp"
+#include "support/samples.hpp"
+#include "support/strided.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
+using headroom::any_tensor;
+using headroom::bfloat16;
+using headroom::dtype_code;
+using headroom::float8_e4m3;
+using headroom::float8_e5m2;
+using headroom::half;
+using headroom::span;
+using support::bits_of;
+using support::message_of;
+
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+
+template <class T>
+constexpr dtype_code code_of = dtype_code::fp32;
+template <>
+constexpr dtype_code code_of<half> = dtype_code::fp16;
+template <>
+constexpr dtype_code code_of<bfloat16> = dtype_code::bf16;
+template <>
+constexpr dtype_code code_of<double> = dtype_code::fp64;
+template <>
+constexpr dtype_code code_of<float8_e4m3> = dtype_code::fp8_e4m3;
+template <>
+constexpr dtype_code code_of<float8_e5m2> = dtype_code::fp8_e5m2;
+
+/// Calls f with an element of each dtype of an any_tensor.
+template <class F>
+void for_each_dtype(const F& f) {
+  std::apply([&](auto... elements) { (f(elements), ...); },
+             std::tuple<float, half, bfloat16, double, float8_e4m3, float8_e5m2>());
+}
+
+/// Dimensions and strides of a random tensor: row-major, transposed, with gaps, or flat.
+struct Shape {
+  Numbers dimensions, strides;
+  std::size_t extent = 1;  // elements from the first to the last
+  bool is_row_major;
+
+  Shape(std::mt19937& random, const Numbers& sizes)
+      : dimensions(sizes), strides(sizes.size()), is_row_major(random() % 3 == 0) {
+    std::vector<std::size_t> order;
+    for (std::size_t d = sizes.size(); d-- > 0;) order.push_back(d);
+    if (!is_row_major) std::shuffle(order.begin(), order.end(), random);
+    std::int64_t stride = 1;
+    for (const std::size_t d : order) {
+      if (!is_row_major && random() % 4 == 0) stride += static_cast<std::int64_t>(random() % 3);
+      strides[d] = stride;
+      stride *= sizes[d] == 0 ? 1 : sizes[d];
+    }
+    for (std::size_t d = 0; d < sizes.size(); ++d)
+      extent += static_cast<std::size_t>((sizes[d] - 1) * strides[d]) * (sizes[d] != 0);
+  }
+};
+Numbers random_sizes(std::mt19937& random) {
+  Numbers sizes(random() % 4);
+  for (std::int64_t& size : sizes)
+    size = random() % 12 == 0 ? static_cast<std::int64_t>(random() % 2) : 1 + static_cast<std::int64_t>(random() % 9);
+  return sizes;
+}
+
+/// One tensor in memory of its own, as a type known at compile time and as an any_tensor.
+template <class T>
+struct Both {
+  Shape shape;
+  std::vector<T> memory, copy;
+
+  Both(std::mt19937& random, const Numbers& sizes) : shape(random, sizes), memory(shape.extent) {
+    for (T& element : memory) support::set_bits(element, support::random_bits<headroom::detail::format_of<T>>(random));
+    copy = memory;
+  }
+  [[nodiscard]] support::Strided<T> typed() {
+    return {memory.data(), {shape.dimensions.begin(), shape.dimensions.end()}, {shape.strides.begin(), shape.strides.end()}};
+  }
+  [[nodiscard]] any_tensor any() {
+    if (shape.is_row_major) return {copy.data(), code_of<T>, shape.dimensions};
+    return {copy.data(), code_of<T>, shape.dimensions, shape.strides};
+  }
+  [[nodiscard]] bool are_equal() const { return bits_of(memory) == bits_of(copy); }
+};
+bool are_equal(const headroom::GradientReport& a, const headroom::GradientReport& b) {
+  return a.finite == b.finite && bits_of(a.max_abs) == bits_of(b.max_abs);
+}
+
+}  // namespace
+
+TEST_CASE("verbs on one tree do the same for an any_tensor as for a tensor of a static dtype") {
+  std::mt19937 random(support::seed);
+  for_each_dtype([&](auto element) {
+    using T = decltype(element);
+    for (int run = 0; run < support::cases(60); ++run) {
+      Both<T> a(random, random_sizes(random)), b(random, random_sizes(random));
+      std::vector<support::Strided<T>> typed = {a.typed(), b.typed()};
+      const std::map<std::string, any_tensor> any = {{"a", a.any()}, {"b", b.any()}};
+      const float scale = run % 2 == 0 ? 8.0F : 3.0F;
+      CHECK(are_equal(headroom::measure(typed), headroom::measure(any)));
+      CHECK(bits_of(headroom::global_norm(typed)) == bits_of(headroom::global_norm(any)));
+      CHECK(are_equal(headroom::unscale_in_place(typed, scale), headroom::unscale_in_place(any, scale)));
+      CHECK((a.are_equal() && b.are_equal()));
+      const auto place = headroom::find_nonfinite(typed), found = headroom::find_nonfinite(any);
+      REQUIRE(place.has_value() == found.has_value());
+      if (place)
+        CHECK(std::tie(place->leaf, place->index, place->nan_count) == std::tie(found->leaf, found->index, found->nan_count));
+      if (place) CHECK(found->path == (place->leaf == 0 ? "[\"a\"]" : "[\"b\"]"));
+    }
+  });
+}
+
+TEST_CASE("verbs from one tree into another do the same for each pair of dtypes and any strides") {
+  std::mt19937 random(support::seed);
+  for_each_dtype([&](auto from) {
+    for_each_dtype([&](auto to) {
+      for (int run = 0; run < support::cases(20); ++run) {
+        const Numbers sizes = random_sizes(random);
+        Both<decltype(from)> source(random, sizes);
+        Both<decltype(to)> destination(random, sizes);
+        const auto there = destination.any();
+        CHECK(are_equal(headroom::unscale_into(source.typed(), destination.typed(), 3.0F),
+                        headroom::unscale_into(source.any(), there, 3.0F)));
+        CHECK(destination.are_equal());
+        CHECK(are_equal(headroom::accumulate_into(source.typed(), destination.typed(), 0.5F),
+                        headroom::accumulate_into(source.any(), there, 0.5F)));
+        CHECK(destination.are_equal());
+        headroom::cast_into(source.typed(), destination.typed(), headroom::saturate);
+        headroom::cast_into(source.typed(), there, headroom::saturate);  // one of them of a static dtype
+        CHECK(destination.are_equal());
+        headroom::cast_into(source.typed(), destination.typed());
+        headroom::cast_into(source.any(), destination.typed());
+        std::swap(destination.memory, destination.copy);
+        headroom::cast_into(source.typed(), destination.typed());
+        CHECK(destination.are_equal());
+      }
+    });
+  });
+}
+
+TEST_CASE("quantize_into writes the fp8 dtype that an any_tensor has, and no other") {
+  std::vector<float> values = {1.0F, -3.0F, 1000.0F}, scales = {0.5F}, max_abs = {0.0F};
+  std::vector<float8_e5m2> expected(3), codes(3);
+  const any_tensor from(values.data(), dtype_code::fp32, 3);
+  (void)headroom::quantize_into(values, expected, scales, max_abs);
+  CHECK(headroom::quantize_into(from, any_tensor(codes.data(), dtype_code::fp8_e5m2, 3), scales, max_abs).max_abs == 1000.0);
+  CHECK(bits_of(codes) == bits_of(expected));
+  headroom::dequantize_into(any_tensor(codes.data(), dtype_code::fp8_e5m2, 3), values, std::vector<float>{2.0F});
+  CHECK(values == std::vector<float>{1.0F, -3.0F, 1024.0F});
+  CHECK_THAT(message_of([&] { (void)headroom::quantize_into(from, from, scales, max_abs); }),
+             ContainsSubstring("the destination has a dtype that this verb does not write"));
+}
+
+TEST_CASE("integers are left alone, and face only integers") {
+  std::vector<float> values = {2.0F, 4.0F}, elsewhere = {7.0F, 7.0F};
+  std::vector<std::int32_t> integers = {0x7F800000, -1};
+  for (const std::uint32_t code : {0x020U, 0x008U, 0x140U, 0x608U}) {  // int32, int8, uint64, bool
+    const auto dtype = static_cast<dtype_code>(code);
+    const std::vector<any_tensor> tree = {
+        {integers.data(), dtype, 2}, {values.data(), dtype_code::fp32, 2}, {nullptr, dtype, 9}};
+    CHECK(headroom::leaf_count(tree) == 1);
+    CHECK(headroom::unscale_in_place(tree, 1.0F).max_abs == 4.0);
+    const std::vector<any_tensor> other = {{nullptr, dtype, 1}, {elsewhere.data(), dtype_code::fp32, 2}, {nullptr, dtype, 1}};
+    CHECK(headroom::unscale_into(tree, other, 2.0F).max_abs == 2.0);
+    CHECK(elsewhere == std::vector<float>{1.0F, 2.0F});
+    const std::vector<any_tensor> turned = {tree[1], tree[0], tree[2]};
+    CHECK_THAT(message_of([&] { headroom::cast_into(tree, turned); }),
+               ContainsSubstring("the trees differ at [0]: a floating-point tensor faces something else"));
+  }
+  CHECK(integers == std::vector<std::int32_t>{0x7F800000, -1});
+  values[1] = -std::numeric_limits<float>::infinity();
+  const auto found = headroom::find_nonfinite(
+      std::pair(any_tensor(integers.data(), dtype_code::int32, 2), any_tensor(values.data(), dtype_code::fp32, 2)));
+  CHECK((found && found->path == "second" && found->leaf == 0 && found->index == 1));
+}
+
+TEST_CASE("what is wrong with an any_tensor is said by path, and nothing is written") {
+  std::vector<float> values = {2.0F, 4.0F}, more(6, 1.0F);
+  const Numbers shape = {2, 3}, negative = {2, -3}, huge = {std::int64_t{1} << 40, std::int64_t{1} << 40}, strides = {3, 0};
+  const auto message = [&](const any_tensor& wrong) {
+    const std::vector<any_tensor> tree = {{values.data(), dtype_code::fp32, 2}, wrong};
+    std::string text = message_of([&] { (void)headroom::unscale_in_place(tree, 2.0F); });
+    CHECK(values == std::vector<float>{2.0F, 4.0F});
+    CHECK(more == std::vector<float>(6, 1.0F));
+    return text;
+  };
+  any_tensor tensor(more.data(), dtype_code::fp32, shape);
+  const auto with = [&tensor](auto any_tensor::*member, auto value) {
+    any_tensor changed = tensor;
+    changed.*member = value;
+    return changed;
+  };
+  CHECK(message(with(&any_tensor::dtype, static_cast<dtype_code>(0x540))) ==
+        "headroom: [1] has a dtype that is not supported: dtype code 5 of 64 bits, size 6, ndim 2, shape 2x3");
+  CHECK_THAT(message(with(&any_tensor::dtype, static_cast<dtype_code>(0x220 | 1 << 16))),
+             StartsWith("headroom: [1] has a dtype that is not supported"));
+  CHECK_THAT(message(with(&any_tensor::ndim, -1)),
+             StartsWith("headroom: [1] has an ndim that is not in [0, 64]: dtype code 2 of 32 bits, size 6, ndim -1"));
+  CHECK_THAT(message(with(&any_tensor::ndim, 65)), StartsWith("headroom: [1] has an ndim that is not in [0, 64]"));
+  CHECK_THAT(message(with(&any_tensor::shape, nullptr)), StartsWith("headroom: [1] has dimensions, but no shape"));
+  CHECK_THAT(message(with(&any_tensor::shape, negative.data())),
+             StartsWith("headroom: [1] has a negative shape: dtype code 2 of 32 bits, size 6, ndim 2, shape 2x-3"));
+  CHECK_THAT(message(with(&any_tensor::shape, huge.data())), StartsWith("headroom: [1] has a shape that is too large"));
+  CHECK_THAT(message(with(&any_tensor::size, 5)), StartsWith("headroom: [1] has a size that is not the product of its shape"));
+  CHECK(message(with(&any_tensor::data, nullptr)) == "headroom: [1] is null, with a size of 6");
+  CHECK(message(with(&any_tensor::is_read_only, true)) == "headroom: [1] is read-only");
+  CHECK_THAT(message(with(&any_tensor::strides, strides.data())), StartsWith("headroom: [1] repeats elements"));
+  CHECK_THAT(message(any_tensor(values.data(), dtype_code::fp16, 4)), ContainsSubstring("[0] and [1] share elements"));
+
+  const any_tensor read_only = with(&any_tensor::is_read_only, true);
+  CHECK(headroom::measure(read_only).max_abs == 1.0);
+  std::vector<float> target(6, 9.0F);
+  CHECK(headroom::unscale_into(read_only, target, 1.0F).max_abs == 1.0);
+  CHECK_THAT(message_of([&] { headroom::cast_into(target, read_only); }), ContainsSubstring("the destination is read-only"));
+  const Numbers other = {3, 2};
+  CHECK_THAT(message_of([&] { headroom::cast_into(tensor, any_tensor(target.data(), dtype_code::fp32, other)); }),
+             ContainsSubstring("the source is 2x3, the destination is 3x2"));
+  CHECK_THAT(message_of([&] { headroom::cast_into(tensor, std::vector<float>(5)); }),
+             ContainsSubstring("source has 6 elements, destination has 5"));
+  CHECK_THAT(message_of([&] { headroom::cast_into(tensor, any_tensor(more.data() + 1, dtype_code::fp32, shape)); }),
+             ContainsSubstring("source and destination overlap"));
+  CHECK(more == std::vector<float>(6, 1.0F));
+}
+
+TEST_CASE("an any_tensor stands beside tensors of static dtypes, also of a user's own") {
+  std::vector<float> values = {1.5F, -2.0F}, wide(2);
+  std::vector<support::own8> own(2), expected(2);
+  headroom::cast_into(any_tensor(values.data(), dtype_code::fp32, 2), own);
+  headroom::cast_into(values, expected);
+  CHECK(bits_of(own) == bits_of(expected));
+  headroom::cast_into(own, any_tensor(wide.data(), dtype_code::fp32, 2));
+  CHECK(wide == values);
+  const auto pair = std::make_tuple(any_tensor(values.data(), dtype_code::fp32, 2), std::vector<half>{half(8.0F)}, 3);
+  CHECK(headroom::measure(pair).max_abs == 8.0);
+  float scalar = 0.0F;
+  headroom::cast_into(any_tensor(values.data(), dtype_code::fp32, 1), scalar);
+  CHECK(scalar == 1.5F);
+  CHECK_THAT(message_of([&] {
+               headroom::cast_into(any_tensor(values.data(), dtype_code::fp32, 2), std::vector<std::vector<float>>(2));
+             }),
+             ContainsSubstring("a floating-point tensor faces something else"));
+}
+
+TEST_CASE("for_each_leaf passes a view with the elements of an any_tensor") {
+  std::vector<half> values = {half(1.0F), half(2.0F)};
+  const Numbers shape = {2, 1};
+  int count = 0;
+  headroom::for_each_leaf(
+      std::vector<any_tensor>{{values.data(), dtype_code::fp16, shape}, {nullptr, dtype_code::int64, 3}}, [&](auto& leaf) {
+        using T = typename headroom::tensor_traits<std::decay_t<decltype(leaf)>>::value_type;
+        CHECK((std::is_same_v<T, half> && leaf.size() == 2 && static_cast<const void*>(leaf.data()) == values.data()));
+        ++count;
+      });
+  CHECK(count == 1);
+  double sum = 0.0;
+  headroom::for_each_block(any_tensor(values.data(), dtype_code::fp16, 2), [&](std::size_t, std::size_t, auto block) {
+    for (const float element : block) sum += static_cast<double>(element);
+  });
+  CHECK(sum == 3.0);
+}
+
+namespace {
+
+struct Engine {
+  std::vector<float> memory = {4.0F, 8.0F};
+  dtype_code dtype = dtype_code::fp32;
+  int steps = 0;
+  [[nodiscard]] std::vector<any_tensor> gradients() { return {{memory.data(), dtype, 2}, {nullptr, dtype_code::int64, 1}}; }
+  void step() { ++steps; }
+};
+
+}  // namespace
+
+TEST_CASE("a GradScaler unscales the any_tensors of an optimizer, and refuses fp16 ones") {
+  Engine engine;
+  headroom::GradScaler<> scaler(headroom::DynamicLossScale(headroom::LossScaleConfig{4.0F}));
+  CHECK(scaler.unscale_and_clip_(engine, 1.0).max_abs == 2.0);
+  CHECK_FALSE(scaler.step(engine).skipped);
+  CHECK(engine.memory[1] < 1.0F);
+  scaler.update();
+  support::set_bits(engine.memory[1], headroom::binary32::infinity_bits);
+  const auto result = scaler.step(engine);
+  CHECK((result.skipped && result.nonfinite && result.nonfinite->path == "[0]" && result.nonfinite->index == 1));
+  scaler.update();
+  CHECK((scaler.get_scale() == 2.0F && engine.steps == 1));
+  engine.dtype = dtype_code::fp16;
+  CHECK_THAT(support::logic_error_of([&] { (void)scaler.step(engine); }), ContainsSubstring("fp16 and 8-bit gradients"));
+}
