@@ -26,6 +26,7 @@
 #include <headroom/state/state_dict.hpp>
 #include <headroom/training/grad_scaler.hpp>
 #include <headroom/training/optimizer_traits.hpp>
+#include <headroom/tree/any_tensor.hpp>
 #include <headroom/tree/layout.hpp>
 #include <headroom/tree/tensor_traits.hpp>
 #include <headroom/tree/tree_traits.hpp>
