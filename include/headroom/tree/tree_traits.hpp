@@ -61,7 +61,8 @@ enum class branch_kind {
 ///       static Array scaled(const Array&, float factor);           // for `scale`, besides `like`: array * factor, recorded
 ///     };                                                           // by the engine for the backward pass
 ///
-/// To may be same_dtype. Verbs that write need a view whose elements are not const. docs/recipes.md has a whole program.
+/// To may be same_dtype. Verbs that write need a view whose elements are not const. If no verb has to return a new tree, pass
+/// any_tensor views instead: see tree/any_tensor.hpp.
 template <class T, class Enable = void>
 struct tree_traits {
   using not_specialized = void;
