@@ -121,18 +121,19 @@ struct List {
   size_t size() const noexcept { return n; }
 };
 
-/// Which dtypes a call takes: the bits 1 << (place + 1), see tensor_traits<any_tensor>::place. The walk checks the rest.
+/// Which dtypes a call takes: the bits 1 << (place + 1), see detail::place_of. The walk checks the rest.
 enum Dtypes : unsigned { all = 0x7F, floats = 0x7E, fp8 = 0x60, not_narrow = 0x1B };
 List list_of(const char* name, const Tensor* tensors, size_t n, Dtypes taken = all) {
   if (n != 0 && tensors == nullptr) throw_invalid_argument({name, " is NULL, with an n of ", to_string(n)});
   for (size_t i = 0; taken != all && i < n; ++i) {
     const any_tensor tensor = to_any(tensors[i]);
-    if ((taken >> (tensor_traits<any_tensor>::place(tensor) + 1) & 1U) != 0) continue;
+    const int place = detail::place_of(tensor.dtype);
+    if (place < -1 || (taken >> (place + 1) & 1U) != 0) continue;
     throw_invalid_argument({name, "[", to_string(i), "] ",
                             taken == floats ? "is not floating-point"
                             : taken == fp8  ? "is not 8-bit floating-point"
                                             : "would become 0 in place, use headroom_grad_scaler_step_into",
-                            tensor_traits<any_tensor>::description(tensor)});
+                            ": ", detail::description_of(tensor)});
   }
   return {tensors, n};
 }

@@ -163,8 +163,8 @@ struct ListMxLeaves {
     if (layout.same_shape(of_codes) && !same_order(layout, of_codes)) {
       throw_structure_differs(path, {"the values and the codes have different orders in memory"});
     }
-    const std::size_t size = detail::size_of(values);
-    const std::size_t scale_count = detail::checked_size_of(path, "the scale tree", scales, bytes);
+    const std::size_t size = detail::size_of(values), scale_count = detail::size_of(scales);
+    detail::check_walkable(path, "the scale tree", scales, bytes, scale_count);
     const Layout of_scales = detail::checked_layout_of(path, "the scale tree", scales);
     if (!LoopNest(of_scales, of_scales).is_contiguous()) throw_bad_leaf(path, "the scale tree", {"has gaps"});
     std::size_t row = layout.rank() == 0 ? 1 : static_cast<std::size_t>(layout.shape(inner_dimension(layout)));

@@ -2,6 +2,7 @@
 
 #include <headroom/detail/error.hpp>
 #include <headroom/kernel/table.hpp>
+#include <headroom/tree/any_tensor.hpp>
 #include <headroom/tree/facts.hpp>
 #include <headroom/tree/layout.hpp>
 #include <headroom/tree/visit.hpp>
@@ -16,7 +17,6 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 
 // A plan lists the work of a verb: for each leaf, in the order of the tree, a piece {source, destination, size}. A verb makes
 // one walk, which checks every leaf and makes the plan. If it throws, nothing has been written. Adjacent pieces with the same
@@ -216,19 +216,24 @@ using obstacle_t = decltype(tensor_traits<T>::obstacle(std::declval<const T&>())
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_null_leaf(const Path& path, const char* which, std::size_t size) {
   throw_bad_leaf(path, which, {"is null, with a size of ", std::to_string(size)});
 }
-/// The number of elements. Must be called before the layout of the leaf is asked for.
+/// Must be called before the layout of the leaf is asked for.
 template <class Leaf>
-[[nodiscard, gnu::always_inline]] inline std::size_t checked_size_of(const Path& path, const char* which, const Leaf& leaf,
-                                                                     const void* data) {
+void check_walkable(const Path& path, const char* which, [[maybe_unused]] const Leaf& leaf, const void* data,
+                    std::size_t size) {
   if constexpr (is_detected_v<obstacle_t, Leaf>) {
     const char* const obstacle = tensor_traits<Leaf>::obstacle(leaf);
-    if constexpr (is_any_tensor<Leaf>()) {
-      if (obstacle != nullptr) throw_bad_leaf(path, which, {obstacle, tensor_traits<Leaf>::description(leaf)});
-    }
     if (obstacle != nullptr) throw_bad_leaf(path, which, {obstacle});
   }
-  const std::size_t size = detail::size_of(leaf);
   if (size != 0 && data == nullptr) throw_null_leaf(path, which, size);
+}
+/// The number of elements.
+[[nodiscard, gnu::always_inline]] inline std::size_t check_walkable(const Path& path, const char* which,
+                                                                    const any_tensor& tensor, bool writes) {
+  const char* const obstacle = obstacle_of(tensor);
+  if (obstacle != nullptr) throw_bad_leaf(path, which, {obstacle, ": ", description_of(tensor)});
+  if (writes && tensor.is_read_only) throw_bad_leaf(path, which, {"is read-only"});
+  const std::size_t size = detail::size_of(tensor);
+  if (size != 0 && tensor.data == nullptr) throw_null_leaf(path, which, size);
   return size;
 }
 
@@ -301,51 +306,6 @@ inline void check_apart(const Path& path, const void* source, const void* destin
   if (meets && !stays) throw_overlap(path);
 }
 
-// ---- the kinds of pieces ----
-
-/// What is known of a leaf at run time only if it is an any_tensor.
-template <class Leaf, bool = is_any_tensor<Leaf>()>
-struct LeafFacts {
-  /// The dtypes that it may have, and the place in this list of the one that it has: below 0 if verbs leave the leaf alone.
-  using dtypes = types<std::remove_pointer_t<decltype(detail::data_of(std::declval<const Leaf&>()))>>;
-  static constexpr int place(const Leaf&) noexcept { return 0; }
-  static constexpr bool is_dense(const Leaf&) noexcept { return !has_layout_v<Leaf>; }
-  static constexpr bool is_read_only(const Leaf&) noexcept { return false; }
-};
-template <class Leaf>
-struct LeafFacts<Leaf, true> : tensor_traits<Leaf> {};
-
-/// Whether the shapes of two dense leaves are the same, or one is flat. Only an any_tensor has a shape and may be dense.
-template <class From, class To>
-[[nodiscard]] constexpr bool same_shape(const From& source, const To& destination) noexcept {
-  if constexpr (is_any_tensor<From>() && is_any_tensor<To>()) return LeafFacts<From>::same_shape(source, destination);
-  return true;
-}
-
-template <class VerbOps>
-inline constexpr bool writes_only_fp8 = false;
-template <Op... ops>
-inline constexpr bool writes_only_fp8<Ops<ops...>> = (quantizes(ops) || ...);
-
-/// The kinds of pieces by the places of two dtypes. Null if the verb cannot write what an any_tensor may have.
-template <class VerbOps, class Ins, class Outs>
-struct Kinds;
-template <class VerbOps, class... Ins, class... Outs>
-struct Kinds<VerbOps, types<Ins...>, types<Outs...>> {
-  template <class In, class Out>
-  static constexpr const PieceKind* find() {
-    if constexpr (sizeof...(Outs) > 1 && writes_only_fp8<VerbOps> && !is_fp8<format_of<Out>>) {
-      return nullptr;
-    } else {
-      return &VerbOps::template kind<format_of<In>, format_of<Out>>;
-    }
-  }
-  template <class In>
-  static constexpr const PieceKind* row[] = {find<In, Outs>()...};
-  static constexpr const PieceKind* const* rows[] = {row<Ins>...};
-  static constexpr const PieceKind* of_one_tree[] = {find<Ins, Ins>()...};
-};
-
 // ---- the walk ----
 
 /// How a verb accesses its tree or trees.
@@ -357,88 +317,133 @@ enum class Access {
   into_new  ///< the same, into a new tree that the verb makes
 };
 
+template <class VerbOps>
+inline constexpr bool writes_only_fp8 = false;
+template <Op... ops>
+inline constexpr bool writes_only_fp8<Ops<ops...>> = (quantizes(ops) || ...);
+
+/// The kinds of pieces of any_tensors, by the places of their dtypes; null if the verb does not write the second.
+template <class VerbOps, class Dtypes = any_dtypes>
+struct AnyKinds;
+template <class VerbOps, class... Ts>
+struct AnyKinds<VerbOps, types<Ts...>> {
+  template <class From, class To>
+  static constexpr const PieceKind* find() {
+    if constexpr (writes_only_fp8<VerbOps> && !is_fp8<To>) {
+      return nullptr;
+    } else {
+      return &VerbOps::template kind<From, To>;
+    }
+  }
+  template <class From>
+  static constexpr const PieceKind* from[] = {find<format_of<From>, format_of<Ts>>()...};
+  static constexpr const PieceKind* const* pair[] = {from<Ts>...};
+  static constexpr const PieceKind* same[] = {find<format_of<Ts>, format_of<Ts>>()...};
+};
+
 /// Checks the leaves of one tree or two and adds them to `plan`, a Plan::Writer or a LonePiece.
 template <class VerbOps, Access access, class Pieces>
 struct PlanLeaves {
-  /// An any_tensor comes as it is: a view for each dtype, or pair of them, would multiply the code.
-  template <class... Nodes>
-  static constexpr bool takes_dynamic_nodes =
-      ((is_any_tensor<Nodes>() || node_kind_v<Nodes> == node_kind::tensor || node_kind_v<Nodes> == node_kind::scalar) && ...);
-
   Pieces& plan;
 
   template <class Leaf>
   void operator()(const Path& path, Leaf& leaf) const {
-    using Facts = LeafFacts<std::remove_const_t<Leaf>>;
-    const int place = Facts::place(leaf);
-    if (place < 0) return;
     auto* const data = detail::data_of(leaf);
-    const std::size_t size = detail::checked_size_of(path, "", leaf, data);
+    using Element = std::remove_pointer_t<decltype(data)>;
+    const std::size_t size = detail::size_of(leaf);
+    detail::check_walkable(path, "", leaf, data, size);
     void* destination = nullptr;
     if constexpr (access == Access::in_place) {
-      if (Facts::is_read_only(leaf)) throw_bad_leaf(path, "", {"is read-only"});
-      if constexpr (check_is_writable<std::remove_pointer_t<decltype(data)>>()) destination = data;
+      if constexpr (check_is_writable<Element>()) destination = data;
     }
-    const PieceKind& kind = *Kinds<VerbOps, typename Facts::dtypes, typename Facts::dtypes>::of_one_tree[place];
-    if (Facts::is_dense(leaf)) return plan.add(data, destination, size, kind);
-    if constexpr (is_any_tensor<std::remove_const_t<Leaf>>()) return add_strided_out_of_line(path, kind, size, leaf);
-    if constexpr (has_layout_v<std::remove_const_t<Leaf>>) add_strided(path, kind, size, leaf);
+    constexpr auto& kind = VerbOps::template kind<format_of<Element>, format_of<Element>>;
+    if constexpr (has_layout_v<std::remove_const_t<Leaf>>) {
+      add_strided(path, leaf, data, destination, size, kind);
+    } else {
+      plan.add(data, destination, size, kind);
+    }
   }
 
   template <class From, class To>
   void operator()(const Path& path, From& source, To& destination) const {
-    using Source = LeafFacts<std::remove_const_t<From>>;
-    using Destination = LeafFacts<std::remove_const_t<To>>;
-    const int place = Source::place(source), place_there = Destination::place(destination);
-    if ((place < 0) != (place_there < 0)) throw_structure_differs(path, {"a floating-point tensor faces something else"});
-    if (place < 0) return;
     auto* const from = detail::data_of(source);
     auto* const to = detail::data_of(destination);
-    const std::size_t size = detail::checked_size_of(path, source_name, source, from);
-    const std::size_t size_there = detail::checked_size_of(path, "the destination", destination, to);
-    if (Destination::is_read_only(destination)) throw_bad_leaf(path, "the destination", {"is read-only"});
-    if constexpr (check_is_writable<std::remove_pointer_t<decltype(to)>>()) {
-      using AllKinds = Kinds<VerbOps, typename Source::dtypes, typename Destination::dtypes>;
-      const PieceKind* const kind = AllKinds::rows[place][place_there];
-      if (kind == nullptr) throw_bad_leaf(path, "the destination", {"has a dtype that this verb does not write"});
-      if (Source::is_dense(source) && Destination::is_dense(destination) && detail::same_shape(source, destination)) {
-        if (size != size_there) throw_sizes_differ(path, size, size_there);
-        check_apart(path, from, to, size, *kind, access == Access::into_new);
-        plan.add(from, to, size, *kind);
-      } else if constexpr (is_any_tensor<std::remove_const_t<From>>() || is_any_tensor<std::remove_const_t<To>>()) {
-        add_strided_out_of_line(path, *kind, size_there, source, destination);
-      } else if constexpr (has_layout_v<std::remove_const_t<From>> || has_layout_v<std::remove_const_t<To>>) {
-        add_strided(path, *kind, size_there, source, destination);
+    using Element = std::remove_pointer_t<decltype(to)>;
+    const std::size_t size = detail::size_of(source), size_there = detail::size_of(destination);
+    detail::check_walkable(path, source_name, source, from, size);
+    detail::check_walkable(path, "the destination", destination, to, size_there);
+    if constexpr (check_is_writable<Element>()) {
+      constexpr auto& kind = VerbOps::template kind<format_of<std::remove_pointer_t<decltype(from)>>, format_of<Element>>;
+      if constexpr (has_layout_v<std::remove_const_t<From>> || has_layout_v<std::remove_const_t<To>>) {
+        add_strided_pair(path, source, destination, from, to, size_there, kind);
+      } else {
+        add_pair(path, from, to, size, size_there, kind);
       }
       detail::check_same_structure<std::remove_const_t<From>, std::remove_const_t<To>>(path, source, destination);
+    }
+  }
+
+  // An any_tensor comes as it is, because a view for each dtype, or pair of dtypes, would multiply the code.
+
+  void visit_dynamic(const Path& path, const any_tensor& tensor) const {
+    const int place = place_of(tensor.dtype);
+    if (place == -1) return;
+    const std::size_t size = check_walkable(path, "", tensor, access == Access::in_place);
+    const PieceKind& kind = *AnyKinds<VerbOps>::same[place];
+    void* const destination = access == Access::in_place ? tensor.data : nullptr;
+    if (is_dense(tensor)) return plan.add(tensor.data, destination, size, kind);
+    add_strided_any(path, tensor, size, kind);
+  }
+  void visit_dynamic(const Path& path, const any_tensor& source, const any_tensor& destination) const {
+    const int place = place_of(source.dtype), place_there = place_of(destination.dtype);
+    if ((place == -1) != (place_there == -1)) throw_structure_differs(path, {"a floating-point tensor faces something else"});
+    if (place == -1) return;
+    const std::size_t size = check_walkable(path, source_name, source, false);
+    const std::size_t size_there = check_walkable(path, "the destination", destination, true);
+    const PieceKind* const kind = AnyKinds<VerbOps>::pair[place][place_there];
+    if (kind == nullptr) throw_bad_leaf(path, "the destination", {"has a dtype that this verb does not write"});
+    if (is_dense(source) && is_dense(destination) && same_shape(source, destination)) {
+      add_pair(path, source.data, destination.data, size, size_there, *kind);
+    } else {
+      add_strided_any(path, source, destination, *kind);
     }
   }
 
  private:
   static constexpr const char* source_name = access == Access::into_new ? "" : "the source";
 
+  void add_pair(const Path& path, const void* from, void* to, std::size_t size, std::size_t size_there,
+                const PieceKind& kind) const {
+    if (size != size_there) throw_sizes_differ(path, size, size_there);
+    check_apart(path, from, to, size, kind, access == Access::into_new);
+    plan.add(from, to, size, kind);
+  }
   template <class Leaf>
-  [[gnu::always_inline]] void add_strided(const Path& path, const PieceKind& kind, std::size_t size, Leaf& leaf) const {
+  [[gnu::always_inline]] void add_strided(const Path& path, const Leaf& leaf, const void* data, void* destination,
+                                          std::size_t size, const PieceKind& kind) const {
     const Layout layout = detail::checked_layout_of(path, "", leaf);
     const LoopNest nest(layout, layout);
     if (access != Access::read) check_distinct_elements(path, "", size, nest);
-    void* destination = nullptr;
-    if constexpr (access == Access::in_place) destination = detail::data_of(leaf);
-    plan.add(detail::data_of(leaf), destination, size, nest, kind);
+    plan.add(data, destination, size, nest, kind);
   }
   template <class From, class To>
-  [[gnu::always_inline]] void add_strided(const Path& path, const PieceKind& kind, std::size_t size, From& source,
-                                          To& destination) const {
+  [[gnu::always_inline]] void add_strided_pair(const Path& path, const From& source, const To& destination, const void* from,
+                                               void* to, std::size_t size, const PieceKind& kind) const {
     const LoopNest nest = common_nest(path, detail::checked_layout_of(path, source_name, source),
                                       detail::checked_layout_of(path, "the destination", destination));
-    check_apart(path, detail::data_of(source), detail::data_of(destination), size, kind, access == Access::into_new, &nest);
-    plan.add(detail::data_of(source), detail::data_of(destination), size, nest, kind);
+    check_apart(path, from, to, size, kind, access == Access::into_new, &nest);
+    plan.add(from, to, size, nest, kind);
   }
-  /// Keeps the stack frame of the walk small.
-  template <class... Leaves>
-  [[gnu::noinline]] void add_strided_out_of_line(const Path& path, const PieceKind& kind, std::size_t size,
-                                                 Leaves&... leaves) const {
-    add_strided(path, kind, size, leaves...);
+  // Out of line, so that the stack frame of a walk over dense tensors is small. The dtypes of the views do not matter.
+  [[gnu::noinline]] void add_strided_any(const Path& path, const any_tensor& tensor, std::size_t size,
+                                         const PieceKind& kind) const {
+    void* const destination = access == Access::in_place ? tensor.data : nullptr;
+    add_strided(path, any_view<float>(tensor), tensor.data, destination, size, kind);
+  }
+  [[gnu::noinline]] void add_strided_any(const Path& path, const any_tensor& source, const any_tensor& destination,
+                                         const PieceKind& kind) const {
+    add_strided_pair(path, any_view<float>(source), any_view<float>(destination), source.data, destination.data,
+                     detail::size_of(destination), kind);
   }
 };
 

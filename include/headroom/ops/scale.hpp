@@ -24,19 +24,23 @@ template <class Scalar>
 /// record the operation for the backward pass.
 template <class Executor>
 struct ScaleNodes {
-  template <class...>
-  static constexpr bool takes_dynamic_nodes = true;
   const Executor& executor;
   double factor;
 
   template <class Old, class New>
-  void operator()(const Path& path, const Old& old_node, New& new_node) const {
-    if (static_cast<const void*>(std::addressof(old_node)) == std::addressof(new_node)) throw_overlap(path);
-    if constexpr (is_dynamic_node<Old>()) {
-      new_node = tree_traits<Old>::scaled(old_node, static_cast<float>(factor));
-    } else {
-      (void)detail::plan_and_run<ScaleOps, Access::into>(executor, Pass{0, factor}, old_node, new_node);
-    }
+  void operator()(const Path& path, const Old& old_leaf, New& new_leaf) const {
+    check_is_new(path, &old_leaf, &new_leaf);
+    (void)detail::plan_and_run<ScaleOps, Access::into>(executor, Pass{0, factor}, old_leaf, new_leaf);
+  }
+  template <class Node>
+  void visit_dynamic(const Path& path, const Node& old_node, Node& new_node) const {
+    check_is_new(path, &old_node, &new_node);
+    new_node = tree_traits<Node>::scaled(old_node, static_cast<float>(factor));
+  }
+
+ private:
+  static void check_is_new(const Path& path, const void* old_node, const void* new_node) {
+    if (old_node == new_node) throw_overlap(path);
   }
 };
 

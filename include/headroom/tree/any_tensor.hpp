@@ -56,98 +56,91 @@ struct any_tensor {
   }
 };
 
-template <>
-struct tensor_traits<any_tensor> {
-  using value_type = void;  // known at run time
-  using dtypes = detail::types<float, half, bfloat16, double, float8_e4m3, float8_e5m2>;
-  static constexpr bool is_view = true;
+namespace detail {
 
-  static void* data(const any_tensor& tensor) noexcept { return tensor.data; }
-  static std::size_t size(const any_tensor& tensor) noexcept {
-    if (tensor.size != 0 || tensor.ndim == 0) return tensor.size;
-    std::size_t product = 1;
-    for (int i = 0; i < tensor.ndim; ++i) product *= static_cast<std::size_t>(tensor.shape[i]);
-    return product;
-  }
-  static Layout layout(const any_tensor& tensor) noexcept {
-    Layout layout;
-    auto stride = static_cast<std::ptrdiff_t>(size(tensor));
-    if (tensor.ndim == 0) layout.push(stride, 1);
-    for (int i = 0; i < tensor.ndim; ++i) {
-      const auto n = static_cast<std::ptrdiff_t>(tensor.shape[i]);
-      if (n != 0) stride /= n;
-      layout.push(n, tensor.strides != nullptr ? static_cast<std::ptrdiff_t>(tensor.strides[i]) : stride);
-    }
-    return layout;
-  }
-  static const char* obstacle(const any_tensor& tensor) noexcept {
-    if (place(tensor) == 0 && tensor.dtype != dtype_code::fp32) return "has a dtype that is not supported";
-    return tensor.ndim == 0 ? nullptr : obstacle_of_shape(tensor);
-  }
-  /// For messages about an obstacle.
-  static std::string description(const any_tensor& tensor) {
-    const auto code = static_cast<std::uint32_t>(tensor.dtype);
-    std::string text = detail::concat({": dtype code ", std::to_string(code >> 8U), " of ", std::to_string(code & 0xFFU),
-                                       " bits, size ", std::to_string(tensor.size), ", ndim ", std::to_string(tensor.ndim)});
-    for (int i = 0; tensor.shape != nullptr && i < tensor.ndim && i < 64; ++i)
-      text += (i == 0 ? ", shape " : "x") + std::to_string(tensor.shape[i]);
-    return text;
-  }
+/// The dtypes that verbs work on.
+using any_dtypes = types<float, half, bfloat16, double, float8_e4m3, float8_e5m2>;
+/// The place of a dtype in this list; -1 for integers, -2 for dtypes that are not supported.
+[[nodiscard]] constexpr int place_of(dtype_code dtype) noexcept {
+  if (dtype == dtype_code::fp32) return 0;  // faster than a jump table
+  if (dtype == dtype_code::fp16) return 1;
+  if (dtype == dtype_code::bf16) return 2;
+  if (dtype == dtype_code::fp64) return 3;
+  if (dtype == dtype_code::fp8_e4m3) return 4;
+  if (dtype == dtype_code::fp8_e5m2) return 5;
+  const auto code = static_cast<std::uint32_t>(dtype) >> 8U;
+  return code <= 1 || code == 6 ? -1 : -2;
+}
 
-  // ---- instead of a value_type ----
+[[nodiscard]] inline std::size_t size_of(const any_tensor& tensor) noexcept {
+  if (tensor.size != 0 || tensor.ndim == 0) return tensor.size;
+  std::size_t product = 1;
+  for (int i = 0; i < tensor.ndim; ++i) product *= static_cast<std::size_t>(tensor.shape[i]);
+  return product;
+}
+/// Row-major without gaps.
+[[nodiscard]] inline bool is_dense(const any_tensor& tensor) noexcept {
+  bool is_dense = true;
+  std::int64_t stride = 1;
+  for (int i = tensor.strides == nullptr ? 0 : tensor.ndim; i-- > 0; stride *= tensor.shape[i])
+    is_dense = is_dense && (tensor.strides[i] == stride || tensor.shape[i] == 1);
+  return is_dense;
+}
+[[nodiscard]] inline bool same_shape(const any_tensor& a, const any_tensor& b) noexcept {
+  bool same = a.ndim == b.ndim;
+  for (int i = 0; same && i < a.ndim; ++i) same = a.shape[i] == b.shape[i];
+  return same;
+}
+/// Why verbs cannot walk it; null if they can.
+[[nodiscard]] inline const char* obstacle_of(const any_tensor& tensor) noexcept {
+  if (place_of(tensor.dtype) < -1) return "has a dtype that is not supported";
+  if (tensor.ndim == 0) return nullptr;
+  if (tensor.ndim < 0 || tensor.ndim > 64) return "has an ndim that is not in [0, 64]";
+  if (tensor.shape == nullptr) return "has dimensions, but no shape";
+  std::int64_t product = 1;
+  for (int i = 0; i < tensor.ndim; ++i) {
+    if (tensor.shape[i] < 0) return "has a negative shape";
+    if (__builtin_mul_overflow(product, tensor.shape[i], &product)) return "has a shape that is too large";
+  }
+  const bool fits = tensor.size == 0 || tensor.size == static_cast<std::size_t>(product);
+  return fits ? nullptr : "has a size that is not the product of its shape";
+}
+[[nodiscard]] inline std::string description_of(const any_tensor& tensor) {
+  const auto code = static_cast<std::uint32_t>(tensor.dtype);
+  std::string text = concat({"dtype code ", std::to_string(code >> 8U), " of ", std::to_string(code & 0xFFU), " bits, size ",
+                             std::to_string(tensor.size), ", ndim ", std::to_string(tensor.ndim)});
+  for (int i = 0; tensor.shape != nullptr && i < tensor.ndim && i < 64; ++i)
+    text += (i == 0 ? ", shape " : "x") + std::to_string(tensor.shape[i]);
+  return text;
+}
 
-  /// The place of its dtype in the list; -1 for integers, 0 for dtypes that are not supported.
-  static constexpr int place(const any_tensor& tensor) noexcept {
-    if (tensor.dtype == dtype_code::fp32) return 0;
-    if (tensor.dtype == dtype_code::fp16) return 1;
-    if (tensor.dtype == dtype_code::bf16) return 2;
-    if (tensor.dtype == dtype_code::fp64) return 3;
-    if (tensor.dtype == dtype_code::fp8_e4m3) return 4;
-    if (tensor.dtype == dtype_code::fp8_e5m2) return 5;
-    const auto code = static_cast<std::uint32_t>(tensor.dtype) >> 8U;
-    return code <= 1 || code == 6 ? -1 : 0;
-  }
-  static bool is_read_only(const any_tensor& tensor) noexcept { return tensor.is_read_only; }
-  /// Row-major without gaps.
-  static bool is_dense(const any_tensor& tensor) noexcept {
-    bool is_dense = true;
-    std::int64_t stride = 1;
-    for (int i = tensor.strides == nullptr ? 0 : tensor.ndim; i-- > 0; stride *= tensor.shape[i])
-      is_dense = is_dense && (tensor.strides[i] == stride || tensor.shape[i] == 1);
-    return is_dense;
-  }
-  /// Also true if one is flat.
-  static bool same_shape(const any_tensor& a, const any_tensor& b) noexcept {
-    bool same = a.ndim == b.ndim;
-    for (int i = 0; same && i < a.ndim; ++i) same = a.shape[i] == b.shape[i];
-    return same || a.ndim == 0 || b.ndim == 0;
-  }
-
- private:
-  static const char* obstacle_of_shape(const any_tensor& tensor) noexcept {
-    if (tensor.ndim < 0 || tensor.ndim > 64) return "has an ndim that is not in [0, 64]";
-    if (tensor.shape == nullptr) return "has dimensions, but no shape";
-    std::int64_t product = 1;
-    for (int i = 0; i < tensor.ndim; ++i) {
-      if (tensor.shape[i] < 0) return "has a negative shape";
-      if (__builtin_mul_overflow(product, tensor.shape[i], &product)) return "has a shape that is too large";
-    }
-    const bool fits = tensor.size == 0 || tensor.size == static_cast<std::size_t>(product);
-    return fits ? nullptr : "has a size that is not the product of its shape";
-  }
-};
+}  // namespace detail
 
 /// What for_each_leaf passes for an any_tensor of floating-point elements.
 template <class T>
 struct any_view : any_tensor {
   explicit any_view(const any_tensor& tensor) noexcept : any_tensor(tensor) {}
   [[nodiscard]] T* data() const noexcept { return static_cast<T*>(any_tensor::data); }
-  [[nodiscard]] std::size_t size() const noexcept { return tensor_traits<any_tensor>::size(*this); }
+  [[nodiscard]] std::size_t size() const noexcept { return detail::size_of(static_cast<const any_tensor&>(*this)); }
 };
 template <class T>
-struct tensor_traits<any_view<T>> : tensor_traits<any_tensor> {
+struct tensor_traits<any_view<T>> {
   using value_type = T;
+  static constexpr bool is_view = true;
   static T* data(const any_view<T>& view) noexcept { return view.data(); }
+  static std::size_t size(const any_view<T>& view) noexcept { return view.size(); }
+  static Layout layout(const any_view<T>& view) noexcept {
+    Layout layout;
+    auto stride = static_cast<std::ptrdiff_t>(view.size());
+    if (view.ndim == 0) layout.push(stride, 1);
+    for (int i = 0; i < view.ndim; ++i) {
+      const auto n = static_cast<std::ptrdiff_t>(view.shape[i]);
+      if (n != 0) stride /= n;
+      layout.push(n, view.strides != nullptr ? static_cast<std::ptrdiff_t>(view.strides[i]) : stride);
+    }
+    return layout;
+  }
+  static const char* obstacle(const any_view<T>& view) noexcept { return detail::obstacle_of(view); }
 };
 
 template <>
@@ -156,9 +149,9 @@ struct tree_traits<any_tensor> {
 
   template <class F>
   static void with_view(const any_tensor& tensor, F&& f) {
-    const int place = tensor_traits<any_tensor>::place(tensor);
-    if (place < 0) return f(nullptr);
-    with_view_of(tensor, place, f, tensor_traits<any_tensor>::dtypes());
+    const int place = detail::place_of(tensor.dtype);
+    if (place == -1) return f(nullptr);
+    with_view_of(tensor, place < 0 ? 0 : place, f, detail::any_dtypes());  // an obstacle if the dtype is not supported
   }
   template <class To>
   static any_tensor like(const any_tensor& tensor) {
