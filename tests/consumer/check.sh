@@ -58,6 +58,31 @@ case $way in
     fi
     build_and_run project -DHEADROOM_SOURCE_DIR="$source" -DCOMPONENT=compiled
     ;;
+  c) # installed, with find_package and pkg-config, which link the shared library and the static one; then as a subproject
+    cmake -S "$source" -B "$work/headroom" -G Ninja -DHEADROOM_C=ON -DHEADROOM_BUILD_TESTS=OFF -DHEADROOM_BUILD_EXAMPLES=OFF \
+      -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_CXX_FLAGS=-O0
+    cmake --build "$work/headroom"
+    cmake --install "$work/headroom" --prefix "$work/first"
+    mv "$work/first" "$work/prefix"
+    loop=$source/tests/c/loop.c
+    build_and_run in_c -DCMAKE_PREFIX_PATH="$work/prefix" -DLOOP="$loop"
+    rm -r "$work/build"
+    build_and_run project -DCMAKE_PREFIX_PATH="$work/prefix" -DCOMPONENT=compiled # the archive is the same
+    rm -r "$work/build"
+    if command -v pkg-config >/dev/null; then
+      export PKG_CONFIG_PATH=$work/prefix/lib/pkgconfig:$work/prefix/share/pkgconfig
+      read -ra flags < <(pkg-config --cflags --libs headroom-c)
+      gcc -std=c99 "$loop" "${flags[@]}" -o "$work/shared"
+      LD_LIBRARY_PATH=$work/prefix/lib "$work/shared"
+      read -ra flags < <(pkg-config --static --cflags --libs headroom-c)
+      gcc -std=c99 -static "$loop" "${flags[@]}" -o "$work/static"
+      "$work/static"
+      read -ra flags < <(pkg-config --cflags --libs headroom-compiled)
+      g++ -std=c++17 "$consumer/project/use_headroom.cpp" "${flags[@]}" -o "$work/use_headroom"
+      "$work/use_headroom"
+    fi
+    build_and_run in_c -DHEADROOM_SOURCE_DIR="$source" -DHEADROOM_C=ON -DCMAKE_CXX_FLAGS=-O0 -DLOOP="$loop"
+    ;;
   optimised) # headroom::compiled has -O2 by default, at the top, as a subproject and fetched; flags and build types of the user win
     level() { # PROJECT FLAG ...: prints the last -O flag in the compiler's command
       rm -rf "$work/build"
