@@ -5,17 +5,15 @@
         optimizer.zero_grad()
         scaler.scale(loss(batch)).backward()
         step = scaler.step({name: p.grad for name, p in model.named_parameters()})
-        if step.skipped:
-            print(step.nonfinite)  # inf in "body.weight"[13]
-        else:
-            optimizer.step()
+        if step.skipped: print(step.nonfinite)  # inf in "body.weight"[13]
+        else: optimizer.step()
         scaler.update()
 
-Arrays come in a list, or in a dict with their names. Verbs write into them. A wrong argument is a ValueError, a call in the wrong order
-a RuntimeError. The library is libheadroom.so.0, or the file that HEADROOM_LIBRARY names.
+Arrays come in a list, or in a dict with their names. A wrong argument is a ValueError, calls in the wrong order a RuntimeError.
+The library is libheadroom.so.0, or the file that HEADROOM_LIBRARY names.
 
-A GradScaler remembers how it described the arrays of each optimizer. It describes them again if a call has other objects, or a tensor
-has another data_ptr(). Arrays without data_ptr, such as numpy's, stay exported until then, so that they cannot be resized.
+A GradScaler remembers how it described the arrays of each optimizer. It describes them again if a call has other objects, or if
+a tensor has another data_ptr(). Arrays without data_ptr, such as numpy's, stay exported until then, so they cannot be resized.
 """
 import collections
 import ctypes
@@ -24,68 +22,54 @@ import os
 import weakref
 from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
-# ---- headroom.h ----
-
-
 class Tensor(ctypes.Structure):
     _fields_ = [("data", c_void_p), ("size", c_uint64), ("dtype", c_uint32), ("ndim", c_int32), ("shape", POINTER(c_int64)),
                 ("strides", POINTER(c_int64))]
-
 
 class Sized(ctypes.Structure):
     def __init__(self):
         super().__init__(struct_size=ctypes.sizeof(self))
 
     def __repr__(self):
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name, _ in self._fields_[1:])})"
-
+        return str({name: getattr(self, name) for name, _ in self._fields_[1:]})
 
 class Report(Sized):
     _fields_ = [("struct_size", c_uint32), ("finite", c_int32), ("max_abs", c_double), ("norm", c_double)]
 
-
 class RawPlace(Sized):
-    _fields_ = [("struct_size", c_uint32), ("is_nan", c_int32), ("tensor", c_uint64), ("index", c_uint64), ("nan_count", c_uint64),
-                ("inf_count", c_uint64)]
-
+    _fields_ = [("struct_size", c_uint32), ("is_nan", c_int32), ("tensor", c_uint64), ("index", c_uint64),
+                ("nan_count", c_uint64), ("inf_count", c_uint64)]
 
 class RawStep(Sized):
-    _fields_ = [("struct_size", c_uint32), ("skipped", c_int32), ("reason", c_int32), ("loss_scale", c_float), ("report", Report),
-                ("nonfinite", RawPlace)]
+    _fields_ = [("struct_size", c_uint32), ("skipped", c_int32), ("reason", c_int32), ("loss_scale", c_float),
+                ("report", Report), ("nonfinite", RawPlace)]
 
-
+# All functions of headroom.h, without the names of their parameters.
 c = ctypes.CDLL(os.environ.get("HEADROOM_LIBRARY", "libheadroom.so.0"))
 c.headroom_last_error.restype, c.headroom_loss_scale_get.restype = c_char_p, c_float
 if c.headroom_abi() != 1:
     raise ImportError("headroom.py needs headroom's ABI 1")
 
-
 def _check(status, *_):
     if status != 0:
         raise {1: ValueError, 3: MemoryError}.get(status, RuntimeError)(c.headroom_last_error().decode())
 
-
-# The parameters: pointer, number of tensors, string, double, float, int32, uint64.
 _types = {"p": c_void_p, "n": c_size_t, "s": c_char_p, "d": c_double, "f": c_float, "i": c_int32, "u": c_uint64}
 for _name, _parameters in {
         "from_dlpack": "pp", "scale": "pndi", "unscale": "pnfip", "unscale_into": "ppnfip", "accumulate_into": "ppnfip",
         "unscale_and_clip": "pnfdip", "clip": "pndip", "measure": "pnip", "cast": "ppnii", "find_nonfinite": "pnipp",
-        "quantize": "ppnppip", "dequantize": "ppnpi", "loss_scale_make": "ssp", "loss_scale_adjust": "pid", "loss_scale_save": "ppp",
-        "loss_scale_load": "sp", "grad_scaler_make": "pp", "grad_scaler_set_threads": "pi", "grad_scaler_scale": "pdp",
-        "grad_scaler_unscale": "pupnp", "grad_scaler_unscale_and_clip": "pupndp", "grad_scaler_step": "pupnp",
-        "grad_scaler_step_into": "puppnp", "grad_scaler_update": "p", "grad_scaler_abandon": "p", "grad_scaler_save": "ppp",
-        "grad_scaler_load": "ps"}.items():
+        "quantize": "ppnppip", "dequantize": "ppnpi", "loss_scale_make": "ssp", "loss_scale_adjust": "pid",
+        "loss_scale_save": "ppp", "loss_scale_load": "sp", "grad_scaler_make": "pp", "grad_scaler_set_threads": "pi",
+        "grad_scaler_set_reducer": "ppp", "grad_scaler_scale": "pdp", "grad_scaler_unscale": "pupnp",
+        "grad_scaler_unscale_and_clip": "pupndp", "grad_scaler_step": "pupnp", "grad_scaler_step_into": "puppnp",
+        "grad_scaler_update": "p", "grad_scaler_abandon": "p", "grad_scaler_save": "ppp", "grad_scaler_load": "ps"}.items():
     _function = getattr(c, "headroom_" + _name)
     _function.argtypes, _function.errcheck = [_types[letter] for letter in _parameters], _check
-for _function in (c.headroom_loss_scale_get, c.headroom_loss_scale_free, c.headroom_grad_scaler_free):
-    _function.argtypes = [c_void_p]
-
-# ---- arrays ----
 
 _is_capsule = ctypes.PYFUNCTYPE(c_int32, ctypes.py_object, c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 _pointer_of = ctypes.PYFUNCTYPE(c_void_p, ctypes.py_object, c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
-_dtypes = {"float16": 0x210, "float32": 0x220, "float64": 0x240, "bfloat16": 0x410, "float8_e4m3fn": 0xA08, "float8_e5m2": 0xC08}
-
+_dtypes = {"float16": 0x210, "float32": 0x220, "float64": 0x240, "bfloat16": 0x410, "float8_e4m3fn": 0xA08,
+           "float8_e5m2": 0xC08}
 
 def _export(array):
     try:
@@ -93,48 +77,41 @@ def _export(array):
     except TypeError:
         return array.__dlpack__()  # the standard before DLPack 1.0
 
-
 def _describe(array, tensor):
     """Fills `tensor`. Returns an object that keeps it valid, and whether the array is read-only."""
     try:
         capsule = _export(array)
-    except BufferError:
-        return _describe_numpy(array, tensor)
+    except BufferError as error:
+        if hasattr(array, "__array_interface__"):
+            return _describe_numpy(array, tensor)
+        raise ValueError(str(error)) from error
     # The capsule is not consumed, so it releases the array itself.
-    if _is_capsule(capsule, b"dltensor"):
-        c.headroom_from_dlpack(_pointer_of(capsule, b"dltensor"), byref(tensor))
-        return capsule, False
-    managed = _pointer_of(capsule, b"dltensor_versioned")  # version, context, deleter (8 bytes each), flags, DLTensor
-    c.headroom_from_dlpack(managed + 32, byref(tensor))
-    return capsule, bool(c_uint64.from_address(managed + 24).value & 1)
-
+    is_versioned = not _is_capsule(capsule, b"dltensor")
+    managed = _pointer_of(capsule, b"dltensor_versioned" if is_versioned else b"dltensor")
+    c.headroom_from_dlpack(managed + 32 * is_versioned, byref(tensor))  # after version, context, deleter and flags
+    return capsule, is_versioned and c_uint64.from_address(managed + 24).value & 1
 
 def _describe_numpy(array, tensor):
     """What numpy does not export: the dtypes of ml_dtypes, and before numpy 2.1 read-only arrays."""
-    if not hasattr(array, "__array_interface__"):
-        raise ValueError(f"cannot export a {type(array).__name__}; of a torch tensor with requires_grad pass its detach()")
     if array.dtype.name not in _dtypes or not array.dtype.isnative or any(s % array.itemsize for s in array.strides):
-        raise ValueError(f"cannot export an array of {array.dtype} with strides of {array.strides} bytes")
+        raise ValueError(f"cannot use an array of {array.dtype} with strides of {array.strides} bytes")
     tensor.data, is_read_only = array.__array_interface__["data"]
     tensor.size, tensor.dtype, tensor.ndim = array.size, _dtypes[array.dtype.name], array.ndim
     tensor.shape = (c_int64 * array.ndim)(*array.shape)
     tensor.strides = (c_int64 * array.ndim)(*(s // array.itemsize for s in array.strides))
     return array, is_read_only
 
-
-def _address(array):
-    return getattr(array, "data_ptr", int)()
-
+def _items(arrays):
+    return arrays.items() if isinstance(arrays, dict) else enumerate(arrays)
 
 class Arrays:
     """A list or dict of arrays as the library sees them."""
-
     def __init__(self, arrays):
         self.tensors, self.seen, self.read_only = (Tensor * len(arrays))(), [], []
         for (name, array), tensor in zip(_items(arrays), self.tensors):
             kept, is_read_only = _describe(array, tensor)
-            self.read_only += [name] if is_read_only else []
-            address = _address(array)
+            self.read_only += [name] * is_read_only
+            address = getattr(array, "data_ptr", int)()
             if address:  # keeps the shape, but not the memory
                 self.seen.append((weakref.ref(array), address))
                 tensor.shape = (c_int64 * tensor.ndim)(*tensor.shape[:tensor.ndim])
@@ -144,90 +121,59 @@ class Arrays:
                 self.seen.append((lambda array=array, kept=kept: array, 0))
 
     def describes(self, arrays):
-        return len(arrays) == len(self.seen) and all(
-            seen() is array and address == _address(array) for (seen, address), (_, array) in zip(self.seen, _items(arrays)))
+        return len(arrays) == len(self.seen) and all(seen() is array and address == getattr(array, "data_ptr", int)()
+                                                     for (seen, address), (_, array) in zip(self.seen, _items(arrays)))
 
-    def read(self):
-        return self.tensors, len(self.tensors)
-
-    def written(self):
-        if self.read_only:
+    def list(self, writes=True):
+        if writes and self.read_only:
             raise ValueError(f"the array {self.read_only[0]!r} is read-only")
-        return self.read()
+        return self.tensors, len(self.tensors)
 
     def into(self, to):
         if len(self.tensors) != len(to.tensors):
             raise ValueError(f"{len(self.tensors)} arrays do not fit into {len(to.tensors)}")
-        return self.tensors, *to.written()
+        return self.tensors, *to.list()
 
-
-def _items(arrays):
-    return arrays.items() if isinstance(arrays, dict) else enumerate(arrays)
-
+Step = collections.namedtuple("Step", "skipped loss_scale report nonfinite")
 
 class Place(collections.namedtuple("Place", "array index is_nan nan_count inf_count")):
     """The first Inf or NaN: the key or number of its array, and the index in it, in the order of memory."""
-
     def __str__(self):
         return f"{'NaN' if self.is_nan else 'inf'} in {json.dumps(self.array)}[{self.index}]"
-
 
 def _place(raw, arrays):
     if raw.nan_count + raw.inf_count == 0:
         return None
     return Place(list(_items(arrays))[raw.tensor][0], raw.index, bool(raw.is_nan), raw.nan_count, raw.inf_count)
 
-
-# ---- verbs. `source` and `to` are lists or dicts of arrays; `to` is written. Those that do not write return a Report. ----
-
+# ---- verbs. They read `source` and write `to`, which are lists or dicts. ----
 
 def _found(function, *arguments):
     report = Report()
     function(*arguments, byref(report))
     return report
-
-
 def scale(to, factor, threads=1):
-    c.headroom_scale(*Arrays(to).written(), factor, threads)
-
-
+    c.headroom_scale(*Arrays(to).list(), factor, threads)
 def unscale(to, loss_scale, threads=1):
-    return _found(c.headroom_unscale, *Arrays(to).written(), loss_scale, threads)
-
-
+    return _found(c.headroom_unscale, *Arrays(to).list(), loss_scale, threads)
 def unscale_into(source, to, loss_scale, threads=1):
     return _found(c.headroom_unscale_into, *Arrays(source).into(Arrays(to)), loss_scale, threads)
-
-
 def accumulate_into(source, to, loss_scale, threads=1):
     return _found(c.headroom_accumulate_into, *Arrays(source).into(Arrays(to)), loss_scale, threads)
-
-
 def unscale_and_clip(to, loss_scale, max_norm, threads=1):
-    return _found(c.headroom_unscale_and_clip, *Arrays(to).written(), loss_scale, max_norm, threads)
-
-
+    return _found(c.headroom_unscale_and_clip, *Arrays(to).list(), loss_scale, max_norm, threads)
 def clip(to, max_norm, threads=1):
-    return _found(c.headroom_clip, *Arrays(to).written(), max_norm, threads)
-
-
+    return _found(c.headroom_clip, *Arrays(to).list(), max_norm, threads)
 def measure(source, threads=1):
-    return _found(c.headroom_measure, *Arrays(source).read(), threads)
-
-
+    return _found(c.headroom_measure, *Arrays(source).list(writes=False), threads)
 def cast_into(source, to, saturate=False, threads=1):
     c.headroom_cast(*Arrays(source).into(Arrays(to)), saturate, threads)
-
-
 def find_nonfinite(source, threads=1):
-    """A Place, or None."""
     raw = RawPlace()
-    c.headroom_find_nonfinite(*Arrays(source).read(), threads, byref(raw), byref(c_int32()))
+    c.headroom_find_nonfinite(*Arrays(source).list(writes=False), threads, byref(raw), byref(c_int32()))
     return _place(raw, source)
 
-
 # ---- a policy, and the scaler ----
-
 
 class _Handle:
     def __init__(self, kind, *arguments):
@@ -235,13 +181,11 @@ class _Handle:
         getattr(c, f"headroom_{kind}_make")(*arguments, byref(self._as_parameter_))
         weakref.finalize(self, getattr(c, f"headroom_{kind}_free"), self._as_parameter_)
 
-
 class LossScale(_Handle):
     """A policy by its name and settings, such as LossScale("torch", growth_interval=500)."""
-
     def __init__(self, name="dynamic", **settings):
-        lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
-        super().__init__("loss_scale", name.encode(), "\n".join(lines).encode())
+        text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in settings.items())
+        super().__init__("loss_scale", name.encode(), text.encode())
 
     def get(self):
         return c.headroom_loss_scale_get(self)
@@ -249,13 +193,8 @@ class LossScale(_Handle):
     def adjust(self, report):
         c.headroom_loss_scale_adjust(self, report.finite, report.max_abs)
 
-
-Step = collections.namedtuple("Step", "skipped loss_scale report nonfinite")
-
-
 class GradScaler(_Handle):
     """torch.amp.GradScaler for lists and dicts of gradients. Optimizers are numbers."""
-
     def __init__(self, policy=None, threads=1):
         super().__init__("grad_scaler", policy)
         c.headroom_grad_scaler_set_threads(self, threads)
@@ -273,15 +212,15 @@ class GradScaler(_Handle):
         return loss * factor.value
 
     def unscale_(self, grads, optimizer=0):
-        return _found(c.headroom_grad_scaler_unscale, self, optimizer, *self._arrays(grads, optimizer).written())
+        return _found(c.headroom_grad_scaler_unscale, self, optimizer, *self._arrays(grads, optimizer).list())
 
     def unscale_and_clip_(self, grads, max_norm, optimizer=0):
-        tensors = self._arrays(grads, optimizer).written()
+        tensors = self._arrays(grads, optimizer).list()
         return _found(c.headroom_grad_scaler_unscale_and_clip, self, optimizer, *tensors, max_norm)
 
     def step(self, grads, optimizer=0):
         """Unscales the gradients unless that has been done. If the Step says so, the caller steps its optimizer."""
-        return self._step(c.headroom_grad_scaler_step, grads, optimizer, self._arrays(grads, optimizer).written())
+        return self._step(c.headroom_grad_scaler_step, grads, optimizer, self._arrays(grads, optimizer).list())
 
     def step_into(self, source, to, optimizer=0):
         """The same for gradients of any dtype. The unscaled ones go into `to`."""
