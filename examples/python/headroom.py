@@ -107,7 +107,8 @@ def _items(arrays):
 class Arrays:
     """A list or dict of arrays as the library sees them."""
     def __init__(self, arrays):
-        self.tensors, self.seen, self.read_only = (Tensor * len(arrays))(), [], []
+        self.tensors = (Tensor * len(arrays))()
+        self.tensors.kept, self.seen, self.read_only = [], [], []
         for (name, array), tensor in zip(_items(arrays), self.tensors):
             kept, is_read_only = _describe(array, tensor)
             self.read_only += [name] * is_read_only
@@ -118,7 +119,8 @@ class Arrays:
                 if tensor.strides:
                     tensor.strides = (c_int64 * tensor.ndim)(*tensor.strides[:tensor.ndim])
             else:
-                self.seen.append((lambda array=array, kept=kept: array, 0))
+                self.seen.append((lambda array=array: array, 0))
+                self.tensors.kept.append(kept)
 
     def describes(self, arrays):
         return len(arrays) == len(self.seen) and all(seen() is array and address == getattr(array, "data_ptr", int)()
@@ -146,7 +148,7 @@ def _place(raw, arrays):
         return None
     return Place(list(_items(arrays))[raw.tensor][0], raw.index, bool(raw.is_nan), raw.nan_count, raw.inf_count)
 
-# ---- verbs. They read `source` and write `to`, which are lists or dicts. ----
+# Verbs. They read `source` and write `to`, which are lists or dicts.
 
 def _found(function, *arguments):
     report = Report()
@@ -172,8 +174,6 @@ def find_nonfinite(source, threads=1):
     raw = RawPlace()
     c.headroom_find_nonfinite(*Arrays(source).list(writes=False), threads, byref(raw), byref(c_int32()))
     return _place(raw, source)
-
-# ---- a policy, and the scaler ----
 
 class _Handle:
     def __init__(self, kind, *arguments):
