@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Builds and runs the programs that call headroom's C library, and the tests of the Python and Rust modules. Skips a language if its
+# tool is missing. Without LIBRARY it builds libheadroom.so.0 first. --install installs what is missing on Debian 12.
+#   bash examples/languages.sh [--install] [LIBRARY [c|fortran|java|python|rust ...]]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source cmake/install_packages.sh
+
+jna=/usr/share/java/jna.jar
+if [[ ${1-} == --install ]]; then
+  shift
+  install_packages gcc g++ cmake ninja-build gfortran python3-numpy rustc default-jdk-headless libjna-java
+fi
+if [[ -z ${1-} ]]; then
+  echo "Building the library takes half a minute."
+  cmake -S . -B build/release -G Ninja -DCMAKE_BUILD_TYPE=Release -DHEADROOM_BUILD_TESTS=OFF -DHEADROOM_C=ON
+  cmake --build build/release --target headroom_c
+fi
+library=$(realpath "${1:-build/release/libheadroom.so.0}")
+languages=("${@:2}")
+((${#languages[@]})) || languages=(c fortran java python rust)
+directory=$(dirname "$library")
+export LD_LIBRARY_PATH=$directory${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+has() { type -P "$@" >/dev/null || { echo "Skipped: there is no $*." && return 77; }; }
+
+run_c() {
+  has cc || return
+  cc -std=c99 -O2 -Wall -Wextra -pedantic -Werror -Iinclude examples/c/train.c -L"$directory" -lheadroom -lm -o "$work/train"
+  "$work/train"
+}
+run_fortran() {
+  has gfortran || return
+  gfortran -std=f2018 -O2 -Wall -Wextra -pedantic -Werror -J"$work" examples/fortran/{headroom,train}.f90 -L"$directory" -lheadroom -o "$work/train"
+  "$work/train"
+}
+run_java() {
+  has javac || return
+  [[ -f $jna ]] || { echo "Skipped: there is no $jna." && return 77; }
+  javac -Xlint:all -Werror -cp "$jna" -d "$work" examples/java/*.java
+  java -Dheadroom.library="$library" -cp "$jna:$work" Train
+}
+run_python() {
+  local python
+  for python in python3 /usr/bin/python3; do
+    "$python" -c 'import numpy' 2>/dev/null && break
+  done || { echo "Skipped: there is no numpy." && return 77; }
+  HEADROOM_LIBRARY=$library "$python" -B examples/python/train.py examples/data/digits.csv
+  HEADROOM_LIBRARY=$library PYTHONPATH=examples/python "$python" -B tests/examples/headroom_python.py
+}
+run_rust() {
+  has rustc rustdoc || return
+  local flags=(--edition 2021 -L "native=$directory")
+  rustc "${flags[@]}" -O -D warnings --crate-type rlib --out-dir "$work" examples/rust/headroom.rs
+  rustc "${flags[@]}" -O -D warnings --extern headroom="$work/libheadroom.rlib" examples/rust/train.rs -o "$work/train"
+  rustdoc "${flags[@]}" --test --extern headroom="$work/libheadroom.rlib" examples/rust/headroom.rs
+  "$work/train"
+}
+
+failed=0 skipped=0
+for language in "${languages[@]}"; do
+  echo "== $language"
+  set +e # after ||, set -e would have no effect in the function
+  (set -e && "run_$language") >"$work/output" 2>&1
+  status=$?
+  set -e
+  cat "$work/output"
+  if ((status == 77)); then
+    skipped=$((skipped + 1))
+  elif ((status != 0)) || ! grep -qE '^step [0-9]+ skipped: inf in "[a-z]+"[[(][0-9]+[])]' "$work/output"; then
+    echo "$language failed" && failed=1
+  fi
+done
+((failed == 0)) || exit 1
+((skipped < ${#languages[@]})) || exit 77
