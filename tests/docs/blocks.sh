@@ -11,7 +11,7 @@ awk -v wanted="${2:-}" '
     inside = !inside
     if (!inside) next
     tag = substr($0, 4) == "" ? "text" : substr($0, 4)
-    if (tag !~ /^(cpp|c\+\+|cmake|sh|python|text)$/) fault("a code block in no language that the tests know: " tag)
+    if (tag !~ /^(c|cpp|c\+\+|cmake|sh|python|text)$/) fault("a code block in no language that the tests know: " tag)
     line = NR
     if (!wanted) print line, tag, surroundings
     surroundings = ""

@@ -6,8 +6,10 @@
 #        line `<!-- test: output -->`, the program must print that; line breaks may differ. Without `int main` the block is compiled and
 #        run in tests/docs/NAME.cpp, in place of `#include BLOCK`. NAME stands before the block as `<!-- test: NAME -->`; the default is
 #        `statements`.
+# c      A program in C99, which links the C library of BUILD. The rest is as in cpp.
 # cmake  A CMakeLists.txt, with or without its first two lines (cmake_minimum_required, project). It builds `train` from train.cpp, which is
-#        examples/minimal.cpp. It may find headroom installed, in third_party/headroom, or by FetchContent under the name `headroom`.
+#        examples/minimal.cpp, or from examples/c/train.c. It may find headroom installed, in third_party/headroom, or by FetchContent
+#        under the name `headroom`.
 # sh     Must succeed in a copy of the project with train.cpp in it. $HOME is empty. pkg-config and CMake find headroom installed. Scripts
 #        in lines `bash SCRIPT ...` must exist, but are not run. A block that installs headroom and asks pkg-config for it runs a second
 #        time for headroom::compiled.
@@ -43,6 +45,9 @@ check_cpp() {
   fi
   "${CXX:-g++}" -std=c++17 -Wall -Wextra -Wpedantic -Werror -Wno-unused -I"$source/include" -I"$tests" "${flags[@]}" \
     -DBLOCK="\"$block\"" -x c++ "$program" -x none -o "$work/program" -pthread "${libraries[@]}"
+  check_output
+}
+check_output() {
   local output
   output=$(bash "$tests/docs/blocks.sh" "$document" | sed -nE "/^$line /{n; s/^([0-9]+) text output$/\1/p}")
   [[ -z $output ]] || bash "$tests/docs/blocks.sh" "$document" "$output" | one_word_a_line >"$work/expected"
@@ -50,6 +55,13 @@ check_cpp() {
   ./program | tee printed
   [[ -z $output ]] || one_word_a_line <printed | diff expected -
 }
+check_c() {
+  needs_c
+  "${CC:-cc}" -std=c99 -Wall -Wextra -pedantic -Werror -I"$source/include" -x c "$block" -x none -o "$work/program" \
+    -L"$build" -lheadroom -Wl,-rpath,"$build"
+  check_output
+}
+needs_c() { [[ -e $build/libheadroom.so ]] || { echo "Skipped: $build has no C library." && exit 77; }; }
 one_word_a_line() { tr -s ' \n' '\n'; }
 
 install() { cmake --install "$build" --prefix "$work/prefix" >/dev/null; }
@@ -59,9 +71,11 @@ check_cmake() {
   mkdir -p "$project/third_party"
   ln -s "$source" "$project/third_party/headroom"
   cp "$source/examples/minimal.cpp" "$project/train.cpp"
+  cp "$source/examples/c/train.c" "$project"
+  ! grep -q 'headroom::c\b' "$block" || needs_c
   {
     grep -q cmake_minimum_required "$block" || echo 'cmake_minimum_required(VERSION 3.16)'
-    grep -q '^project(' "$block" || echo 'project(train LANGUAGES CXX)'
+    grep -q '^project(' "$block" || echo 'project(train LANGUAGES C CXX)'
     cat "$block"
   } >"$project/CMakeLists.txt"
   install
@@ -96,5 +110,5 @@ run_script() {
 }
 
 case $tag in
-  cpp | cmake | sh) "check_$tag" ;;
+  c | cpp | cmake | sh) "check_$tag" ;;
 esac
