@@ -1,5 +1,5 @@
-/* Learns a linear model with fp16 gradients. A corrupt sample overflows in one step, which is skipped. Half-way, the state of the
- * scaler is saved and loaded, as if the program had been stopped. */
+/* Learns a linear model with fp16 gradients. A corrupt sample overflows in one step, which is skipped. Half-way, the state of
+ * the scaler is saved and loaded, as if the program had been stopped. */
 #include <headroom.h>
 #include <math.h>
 #include <stdint.h>
@@ -21,7 +21,7 @@ static const char* const names[] = {"weight", "bias"};
 
 static void check(headroom_status status) {
   if (status == HEADROOM_OK) return;
-  fprintf(stderr, "headroom: %s\n", headroom_last_error());
+  fprintf(stderr, "%s\n", headroom_last_error());
   exit(1);
 }
 
