@@ -33,7 +33,8 @@ run_c() {
 }
 run_fortran() {
   has gfortran || return
-  gfortran -std=f2018 -O2 -Wall -Wextra -pedantic -Werror -J"$work" examples/fortran/{headroom,train}.f90 -L"$directory" -lheadroom -o "$work/train"
+  gfortran -std=f2018 -O2 -Wall -Wextra -pedantic -Werror -J"$work" examples/fortran/{headroom,train}.f90 \
+    -L"$directory" -lheadroom -o "$work/train"
   "$work/train"
 }
 run_java() {
