@@ -236,7 +236,7 @@ TEST_CASE("what is wrong with an any_tensor is said by path, and nothing is writ
   CHECK_THAT(message_of([&] { headroom::cast_into(tensor, any_tensor(target.data(), dtype_code::fp32, other)); }),
              ContainsSubstring("the source is 2x3, the destination is 3x2"));
   CHECK_THAT(message_of([&] { headroom::cast_into(tensor, std::vector<float>(5)); }),
-             ContainsSubstring("source has 6 elements, destination has 5"));
+             ContainsSubstring("the source is 2x3, the destination is 5"));
   CHECK_THAT(message_of([&] { headroom::cast_into(tensor, any_tensor(more.data() + 1, dtype_code::fp32, shape)); }),
              ContainsSubstring("source and destination overlap"));
   CHECK(more == std::vector<float>(6, 1.0F));
@@ -252,9 +252,6 @@ TEST_CASE("an any_tensor stands beside tensors of static dtypes, also of a user'
   CHECK(wide == values);
   const auto pair = std::make_tuple(any_tensor(values.data(), dtype_code::fp32, 2), std::vector<half>{half(8.0F)}, 3);
   CHECK(headroom::measure(pair).max_abs == 8.0);
-  float scalar = 0.0F;
-  headroom::cast_into(any_tensor(values.data(), dtype_code::fp32, 1), scalar);
-  CHECK(scalar == 1.5F);
   CHECK_THAT(message_of([&] {
                headroom::cast_into(any_tensor(values.data(), dtype_code::fp32, 2), std::vector<std::vector<float>>(2));
              }),

@@ -372,6 +372,7 @@ struct PlanLeaves {
     const std::size_t size = detail::size_of(source), size_there = detail::size_of(destination);
     detail::check_walkable(path, source_name, source, from, size);
     detail::check_walkable(path, "the destination", destination, to, size_there);
+    if constexpr (std::is_base_of_v<any_tensor, To>) (void)check_walkable(path, "the destination", destination, true);
     if constexpr (check_is_writable<Element>()) {
       constexpr auto& kind = VerbOps::template kind<format_of<std::remove_pointer_t<decltype(from)>>, format_of<Element>>;
       if constexpr (has_layout_v<std::remove_const_t<From>> || has_layout_v<std::remove_const_t<To>>) {
