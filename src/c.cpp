@@ -12,7 +12,6 @@
 #include <headroom/training/grad_scaler.hpp>
 #include <headroom/tree/any_tensor.hpp>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -40,26 +39,21 @@ using Scaler = headroom_grad_scaler;
 // ---- errors ----
 
 thread_local char last_error[1024];  // has no destructor, so threads may end after the library is unloaded
-
-Status fail(Status status, const char* what) noexcept {
-  std::snprintf(last_error, sizeof last_error, "%s", what);
-  return status;
+Status fail(const std::exception& error) noexcept {
+  std::snprintf(last_error, sizeof last_error, "%s", error.what());
+  if (dynamic_cast<const std::invalid_argument*>(&error) != nullptr) return HEADROOM_INVALID_ARGUMENT;
+  if (dynamic_cast<const std::logic_error*>(&error) != nullptr) return HEADROOM_LOGIC_ERROR;
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? HEADROOM_OUT_OF_MEMORY : HEADROOM_RUNTIME_ERROR;
 }
 template <class F>
 Status guarded(const F& f) noexcept {
   try {
     f();
     return HEADROOM_OK;
-  } catch (const std::invalid_argument& error) {
-    return fail(HEADROOM_INVALID_ARGUMENT, error.what());
-  } catch (const std::logic_error& error) {
-    return fail(HEADROOM_LOGIC_ERROR, error.what());
-  } catch (const std::bad_alloc&) {
-    return fail(HEADROOM_OUT_OF_MEMORY, "headroom: out of memory");
   } catch (const std::exception& error) {
-    return fail(HEADROOM_RUNTIME_ERROR, error.what());
+    return fail(error);
   } catch (...) {
-    return fail(HEADROOM_RUNTIME_ERROR, "headroom: an exception of an unknown type");
+    return fail(std::exception());
   }
 }
 
@@ -80,7 +74,6 @@ Status with(const char* name, Handle* handle, const F& f) noexcept {
     f(*handle);
   });
 }
-
 any_tensor to_any(const Tensor& tensor) noexcept {
   any_tensor any(tensor.data, static_cast<dtype_code>(tensor.dtype), static_cast<size_t>(tensor.size));
   any.ndim = tensor.ndim;
@@ -97,7 +90,7 @@ void check_out(const char* name, const Struct* out) {
 template <class Struct>
 void write(Struct* out, Struct value) noexcept {
   if (out == nullptr) return;
-  value.struct_size = std::min(out->struct_size, static_cast<uint32_t>(sizeof value));
+  value.struct_size = out->struct_size < sizeof value ? out->struct_size : static_cast<uint32_t>(sizeof value);
   std::memcpy(out, &value, value.struct_size);
 }
 
@@ -113,7 +106,6 @@ struct List {
     Iterator operator++(int) noexcept { return {at++}; }
     bool operator!=(const Tensor* end) const noexcept { return at != end; }
   };
-
   const Tensor* first = nullptr;
   size_t n = 0;
   Iterator begin() const noexcept { return {first}; }
@@ -130,9 +122,8 @@ List list_of(const char* name, const Tensor* tensors, size_t n, Dtypes taken = a
     const int place = detail::place_of(tensor.dtype);
     if (place < -1 || (taken >> (place + 1) & 1U) != 0) continue;
     throw_invalid_argument({name, "[", to_string(i), "] ",
-                            taken == floats ? "is not floating-point"
-                            : taken == fp8  ? "is not 8-bit floating-point"
-                                            : "would become 0 in place, use headroom_grad_scaler_step_into",
+                            taken == not_narrow ? "would become 0 in place, use headroom_grad_scaler_step_into"
+                                                : "has a dtype that this call cannot take",
                             ": ", detail::description_of(tensor)});
   }
   return {tensors, n};
@@ -165,8 +156,6 @@ struct StepInPlace : StepInto {
   HEADROOM_TREE(StepInPlace, grads)
 };
 
-// ---- results ----
-
 Report to_c(const GradientReport& report, double norm = -1.0) noexcept {
   return {sizeof(Report), report.finite ? 1 : 0, report.max_abs, norm};
 }
@@ -192,12 +181,10 @@ struct headroom::optimizer_traits<StepInto> {
   static constexpr bool allow_fp16_gradients = true;  // they are not unscaled in place
   static StepInto& gradients(StepInto& optimizer) noexcept { return optimizer; }
   static void step(StepInto&) noexcept {}
-
   static GradientReport unscale(const ParallelExecutor& executor, const StepInto& lists, float loss_scale) {
     return unscale_into(executor, lists, To{lists.to}, loss_scale);
   }
-  /// A GradScaler calls this instead of `unscale` if the loss scale is 1.
-  static GradientNorm measure(const ParallelExecutor& executor, const StepInto& lists) {
+  static GradientNorm measure(const ParallelExecutor& executor, const StepInto& lists) {  // called at a loss scale of 1
     return {unscale(executor, lists, 1.0F), 0.0};
   }
   /// Not called, because step_into does not clip.
@@ -221,28 +208,19 @@ struct headroom_grad_scaler {
   StepInPlace& optimizer(uint64_t id, const StepInto& lists, bool unscales) {
     StepInPlace& found = optimizers[id];
     if (found.is_stepped || (unscales && found.is_unscaled)) {
-      detail::throw_logic_error({"optimizer ", to_string(id), found.is_stepped ? " has been stepped" : " has been unscaled",
-                                 " since the last update; ", found.is_stepped ? "" : "call headroom_grad_scaler_step, and ",
-                                 "end each iteration by headroom_grad_scaler_update or headroom_grad_scaler_abandon"});
+      detail::throw_logic_error({"optimizer ", to_string(id), " has been ", found.is_stepped ? "stepped" : "unscaled",
+                                 " in this iteration; call headroom_grad_scaler_", found.is_stepped ? "update" : "step",
+                                 " first"});
     }
     found.grads = lists.grads;
     found.to = lists.to;
     return found;
   }
-  /// `unscale_it(optimizer)` returns a report.
-  template <class F>
-  void unscale(uint64_t id, const StepInto& lists, Report* report, const F& unscale_it) {
-    check_out("report", report);
-    StepInPlace& found = optimizer(id, lists, true);
-    const Report result = to_c(unscale_it(found));
-    found.is_unscaled = true;
-    write(report, result);
-  }
   template <class Optimizer>
-  void step_optimizer(Optimizer& found, Step* step) {
+  void step(Optimizer& found, Step* out) {
     const Step result = to_c(cpp.step(found));
     found.is_stepped = true;
-    write(step, result);
+    write(out, result);
   }
 };
 
@@ -261,8 +239,8 @@ Status run(const Tensor* tensors, size_t n, int32_t threads, Report* report, con
 }
 /// Calls verb(executor, source, destination), which returns a report.
 template <class Verb>
-Status run_into(const Tensor* from, Dtypes read, const Tensor* to, Dtypes written, size_t n, int32_t threads, Report* report,
-                const Verb& verb) noexcept {
+Status run_into(const Tensor* from, const Tensor* to, size_t n, int32_t threads, Report* report, const Verb& verb,
+                Dtypes read = all, Dtypes written = all) noexcept {
   return guarded([&] {
     check_out("report", report);
     const From source{list_of("from", from, n, read)};
@@ -277,6 +255,7 @@ Status run_into(const Tensor* from, Dtypes read, const Tensor* to, Dtypes writte
     }
   });
 }
+/// Writes the state of a policy or a scaler.
 template <class Handle>
 Status save(const char* name, const Handle* handle, char* text, size_t* size) noexcept {
   return with(name, handle, [&](const Handle& self) {
@@ -289,7 +268,17 @@ Status save(const char* name, const Handle* handle, char* text, size_t* size) no
     *size = needed;
   });
 }
-
+/// `max_norm` may be null.
+Status unscale(Scaler* scaler, uint64_t id, const Tensor* grads, size_t n, const double* max_norm, Report* report) noexcept {
+  return with("scaler", scaler, [&](auto& self) {
+    check_out("report", report);
+    StepInPlace& found = self.optimizer(id, {list_of("grads", grads, n, not_narrow)}, true);
+    const Report result =
+        max_norm != nullptr ? to_c(self.cpp.unscale_and_clip_(found, *max_norm)) : to_c(self.cpp.unscale_(found));
+    found.is_unscaled = true;
+    write(report, result);
+  });
+}
 /// Calls f(scaler), which ends the iteration.
 template <class F>
 Status end_iteration(Scaler* scaler, const F& f) noexcept {
@@ -308,49 +297,42 @@ const char* headroom_version(void) { return HEADROOM_C_VERSION; }  // set by CMa
 uint32_t headroom_abi(void) { return HEADROOM_ABI; }
 
 Status headroom_from_dlpack(const void* dl_tensor, Tensor* out) {
-  return guarded([&] {
-    check_not_null("dl_tensor", dl_tensor);
+  return with("dl_tensor", static_cast<const dlpack::DLTensor*>(dl_tensor), [&](auto& tensor) {
     check_not_null("out", out);
-    const any_tensor any = from_dlpack(*static_cast<const dlpack::DLTensor*>(dl_tensor));
+    const any_tensor any = from_dlpack(tensor);
     *out = {any.data, any.size, static_cast<headroom_dtype>(any.dtype), any.ndim, any.shape, any.strides};
   });
 }
-
 Status headroom_scale(const Tensor* tensors, size_t n, double factor, int32_t threads) {
   return run(tensors, n, threads, nullptr,
-             [&](const auto& on, auto& tree) { return scale_in_place(on, tree, factor), GradientReport(); });
+             [&](auto&& on, auto& tree) { return scale_in_place(on, tree, factor), GradientReport(); });
 }
-Status headroom_unscale(const Tensor* tensors, size_t n, float loss_scale, int32_t threads, Report* report) {
-  return run(tensors, n, threads, report, [&](const auto& on, auto& tree) { return unscale_in_place(on, tree, loss_scale); });
+Status headroom_unscale(const Tensor* tensors, size_t n, float scale, int32_t threads, Report* report) {
+  return run(tensors, n, threads, report, [&](auto&& on, auto& tree) { return unscale_in_place(on, tree, scale); });
 }
-Status headroom_unscale_into(const Tensor* from, const Tensor* to, size_t n, float loss_scale, int32_t threads,
-                             Report* report) {
-  return run_into(from, all, to, all, n, threads, report, [&](const auto& on, auto& source, auto& destination) {
-    return unscale_into(on, source, destination, loss_scale);
-  });
+Status headroom_unscale_into(const Tensor* from, const Tensor* to, size_t n, float scale, int32_t threads, Report* report) {
+  return run_into(from, to, n, threads, report,
+                  [&](auto&& on, auto& source, auto& destination) { return unscale_into(on, source, destination, scale); });
 }
-Status headroom_accumulate_into(const Tensor* from, const Tensor* to, size_t n, float loss_scale, int32_t threads,
-                                Report* report) {
-  return run_into(from, all, to, all, n, threads, report, [&](const auto& on, auto& source, auto& destination) {
-    return accumulate_into(on, source, destination, loss_scale);
-  });
+Status headroom_accumulate_into(const Tensor* from, const Tensor* to, size_t n, float scale, int32_t threads, Report* report) {
+  return run_into(from, to, n, threads, report,
+                  [&](auto&& on, auto& source, auto& destination) { return accumulate_into(on, source, destination, scale); });
 }
-Status headroom_unscale_and_clip(const Tensor* tensors, size_t n, float loss_scale, double max_norm, int32_t threads,
+Status headroom_unscale_and_clip(const Tensor* tensors, size_t n, float scale, double max_norm, int32_t threads,
                                  Report* report) {
   return run(tensors, n, threads, report,
-             [&](const auto& on, auto& tree) { return unscale_and_clip_in_place(on, tree, loss_scale, max_norm); });
+             [&](auto&& on, auto& tree) { return unscale_and_clip_in_place(on, tree, scale, max_norm); });
 }
 Status headroom_clip(const Tensor* tensors, size_t n, double max_norm, int32_t threads, Report* report) {
-  return run(tensors, n, threads, report, [&](const auto& on, auto& tree) { return clip_by_global_norm(on, tree, max_norm); });
+  return run(tensors, n, threads, report, [&](auto&& on, auto& tree) { return clip_by_global_norm(on, tree, max_norm); });
 }
 Status headroom_measure(const Tensor* tensors, size_t n, int32_t threads, Report* report) {
-  return run(tensors, n, threads, report, [](const auto& on, auto& tree) { return measure(on, tree); });
+  return run(tensors, n, threads, report, [](auto&& on, auto& tree) { return measure(on, tree); });
 }
 Status headroom_cast(const Tensor* from, const Tensor* to, size_t n, int32_t saturate, int32_t threads) {
-  return run_into(from, all, to, all, n, threads, nullptr, [&](const auto& on, auto& source, auto& destination) {
-    if (saturate != 0) cast_into(on, source, destination, headroom::saturate);
-    if (saturate == 0) cast_into(on, source, destination);
-    return GradientReport();
+  return run_into(from, to, n, threads, nullptr, [&](auto&& on, auto& source, auto& destination) {
+    if (saturate != 0) return cast_into(on, source, destination, headroom::saturate), GradientReport();
+    return cast_into(on, source, destination), GradientReport();
   });
 }
 Status headroom_find_nonfinite(const Tensor* tensors, size_t n, int32_t threads, Place* place, int32_t* found) {
@@ -364,18 +346,19 @@ Status headroom_find_nonfinite(const Tensor* tensors, size_t n, int32_t threads,
 }
 Status headroom_quantize(const Tensor* from, const Tensor* to, size_t n, const float* scales, float* max_abs, int32_t threads,
                          Report* report) {
-  return run_into(from, floats, to, fp8, n, threads, report, [&](const auto& on, auto& source, auto& destination) {
+  const auto verb = [&](auto&& on, auto& source, auto& destination) {
     if (n != 0) check_not_null("scales", scales);
     std::vector<float> unused(max_abs == nullptr ? n : 0);
     return quantize_into(on, source, destination, {scales, n}, {max_abs == nullptr ? unused.data() : max_abs, n});
-  });
+  };
+  return run_into(from, to, n, threads, report, verb, floats, fp8);
 }
 Status headroom_dequantize(const Tensor* from, const Tensor* to, size_t n, const float* inverse_scales, int32_t threads) {
-  return run_into(from, floats, to, floats, n, threads, nullptr, [&](const auto& on, auto& source, auto& destination) {
+  const auto verb = [&](auto&& on, auto& source, auto& destination) {
     if (n != 0) check_not_null("inverse_scales", inverse_scales);
-    dequantize_into(on, source, destination, {inverse_scales, n});
-    return GradientReport();
-  });
+    return dequantize_into(on, source, destination, {inverse_scales, n}), GradientReport();
+  };
+  return run_into(from, to, n, threads, nullptr, verb, floats, floats);
 }
 
 Status headroom_loss_scale_make(const char* name, const char* settings, Policy** out) {
@@ -428,34 +411,27 @@ Status headroom_grad_scaler_scale(Scaler* scaler, double loss, double* scaled) {
     *scaled = self.cpp.scale(loss);
   });
 }
-Status headroom_grad_scaler_unscale(Scaler* scaler, uint64_t optimizer, const Tensor* grads, size_t n, Report* report) {
-  return with("scaler", scaler, [&](auto& self) {
-    const StepInto lists{list_of("grads", grads, n, not_narrow)};
-    self.unscale(optimizer, lists, report, [&](auto& found) { return self.cpp.unscale_(found); });
-  });
+Status headroom_grad_scaler_unscale(Scaler* scaler, uint64_t id, const Tensor* grads, size_t n, Report* report) {
+  return unscale(scaler, id, grads, n, nullptr, report);
 }
-Status headroom_grad_scaler_unscale_and_clip(Scaler* scaler, uint64_t optimizer, const Tensor* grads, size_t n, double max_norm,
+Status headroom_grad_scaler_unscale_and_clip(Scaler* scaler, uint64_t id, const Tensor* grads, size_t n, double max_norm,
                                              Report* report) {
-  return with("scaler", scaler, [&](auto& self) {
-    const StepInto lists{list_of("grads", grads, n, not_narrow)};
-    self.unscale(optimizer, lists, report, [&](auto& found) { return self.cpp.unscale_and_clip_(found, max_norm); });
-  });
+  return unscale(scaler, id, grads, n, &max_norm, report);
 }
-Status headroom_grad_scaler_step(Scaler* scaler, uint64_t optimizer, const Tensor* grads, size_t n, Step* step) {
+Status headroom_grad_scaler_step(Scaler* scaler, uint64_t id, const Tensor* grads, size_t n, Step* step) {
   return with("scaler", scaler, [&](auto& self) {
     check_out("step", step);
-    self.step_optimizer(self.optimizer(optimizer, {list_of("grads", grads, n, not_narrow)}, false), step);
+    self.step(self.optimizer(id, {list_of("grads", grads, n, not_narrow)}, false), step);
   });
 }
-Status headroom_grad_scaler_step_into(Scaler* scaler, uint64_t optimizer, const Tensor* from, const Tensor* to, size_t n,
-                                      Step* step) {
-  return run_into(from, all, to, all, n, 1, nullptr, [&](const auto&, auto& source, auto& destination) {
+Status headroom_grad_scaler_step_into(Scaler* scaler, uint64_t id, const Tensor* from, const Tensor* to, size_t n, Step* step) {
+  return run_into(from, to, n, 1, nullptr, [&](auto&&, auto& source, auto& destination) {
     check_not_null("scaler", scaler);
     check_out("step", step);
     detail::Plan plan;  // throws if the lists do not fit, before the scaler changes
     detail::make_plan<detail::UnscaleOps, detail::Access::into>(plan, source, destination);
-    StepInto& found = scaler->optimizer(optimizer, {source.from, destination.to}, true);
-    scaler->step_optimizer(found, step);
+    StepInto& found = scaler->optimizer(id, {source.from, destination.to}, true);
+    scaler->step(found, step);
     return GradientReport();
   });
 }

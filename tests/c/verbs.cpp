@@ -224,8 +224,7 @@ TEST_CASE("C: wrong pairs of lists") {
       refuses(world, HEADROOM_INVALID_ARGUMENT, {"from[1] ", fault.text}, call(from.data(), to.data()));
       from = world.list();
       fault.make(to[1]);
-      const bool is_dtype = to[1].dtype != good_to[1].dtype;
-      refuses(world, HEADROOM_INVALID_ARGUMENT, {"to[1] ", verb == 5 && is_dtype ? "8-bit" : fault.text},
+      refuses(world, HEADROOM_INVALID_ARGUMENT, {"to[1] ", fault.text},
               call(from.data(), to.data()));
     }
     auto from = world.list(), to = good_to;
@@ -269,8 +268,8 @@ TEST_CASE("C: wrong numbers") {
   };
   refuses(world, HEADROOM_INVALID_ARGUMENT, {"scales[1] of from[1] is nan"}, quantize(narrow.data(), bad));
   refuses(world, HEADROOM_INVALID_ARGUMENT, {"scales is NULL"}, quantize(narrow.data(), nullptr));
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"to[0] is not 8-bit"}, quantize(to.data(), factors));
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"from[3] is not floating-point"},
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"to[0] has a dtype that this call cannot take"}, quantize(to.data(), factors));
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"from[3] has a dtype that this call cannot take"},
           [&] { return headroom_dequantize(list.data(), list.data(), 4, factors, 0); });
   refuses(world, HEADROOM_INVALID_ARGUMENT, {"inverse_scales is NULL"},
           [&] { return headroom_dequantize(list.data(), to.data(), 2, nullptr, 0); });
