@@ -11,6 +11,7 @@
 #include <random>
 #include <string>
 
+#include "support/c.hpp"
 #include "support/catch.hpp"
 #include "support/samples.hpp"
 
@@ -27,12 +28,8 @@ bool one_in(std::size_t n) { return below(n) == 0; }
 struct World {
   alignas(8) unsigned char memory[4096];
   headroom_report report;
-  headroom_place place;
   headroom_step step;
-  headroom_tensor tensor;
-  float max_abs[4];
   double scaled;
-  int32_t found;
   char text[500];
   std::size_t size;
 } world, before;
@@ -56,7 +53,6 @@ struct Arguments {
   int64_t numbers[8][2][3];  // shapes and strides
   std::size_t n = below(5);
   int32_t threads = one_in(20) ? -1 : static_cast<int32_t>(below(3));
-  float factors[4];
 
   Arguments() {
     const headroom_dtype usual = dtypes[below(6)], usual_to = dtypes[below(6)];
@@ -64,13 +60,10 @@ struct Arguments {
     for (std::size_t i = 0; i < 4; ++i) {
       from[i] = random_tensor(numbers[i], one_in(8) ? dtypes[below(11)] : usual);
       to[i] = random_tensor(numbers[4 + i], one_in(8) ? dtypes[below(11)] : usual_to);
-      if (same_shapes) to[i].size = from[i].size, to[i].ndim = from[i].ndim, to[i].shape = from[i].shape;
-      if (same_shapes) to[i].strides = nullptr;
+      if (same_shapes) to[i] = {to[i].data, from[i].size, to[i].dtype, from[i].ndim, from[i].shape, nullptr};
       if (one_in(6)) to[i] = from[i];
-      factors[i] = one_in(20) ? 0.0F : 2.0F;
     }
   }
-  [[nodiscard]] const headroom_tensor* list(const headroom_tensor* tensors) const { return one_in(30) ? nullptr : tensors; }
 
  private:
   /// Its elements are in `memory`: at most 8 x 8 x 8 of them, 8 bytes each, from 512 on, in steps of up to 4 in both
@@ -91,36 +84,10 @@ struct Arguments {
 
 headroom_status call_verb() {
   const Arguments a;
-  const auto *from = a.list(a.from), *to = a.list(a.to);
-  const float scales[] = {1.0F, 65536.0F, 3.0F, 0.01F, 0.0F, NAN}, scale = scales[below(one_in(5) ? 6 : 4)];
-  const double max_norm = one_in(20) ? -1.0 : 1.5;
+  const auto *const from = one_in(30) ? nullptr : a.from, *const to = one_in(30) ? nullptr : a.to;
   headroom_report* const report = one_in(4) ? nullptr : &world.report;
-  switch (below(11)) {
-    case 0:
-      return headroom_scale(from, a.n, static_cast<double>(scale), a.threads);
-    case 1:
-      return headroom_unscale(from, a.n, scale, a.threads, report);
-    case 2:
-      return headroom_unscale_into(from, to, a.n, scale, a.threads, report);
-    case 3:
-      return headroom_accumulate_into(from, to, a.n, scale, a.threads, report);
-    case 4:
-      return headroom_unscale_and_clip(from, a.n, scale, max_norm, a.threads, report);
-    case 5:
-      return headroom_clip(from, a.n, max_norm, a.threads, report);
-    case 6:
-      return headroom_measure(from, a.n, a.threads, report);
-    case 7:
-      return headroom_cast(from, to, a.n, static_cast<int32_t>(below(2)), a.threads);
-    case 8:
-      return headroom_find_nonfinite(from, a.n, a.threads, one_in(4) ? nullptr : &world.place,
-                                     one_in(9) ? nullptr : &world.found);
-    case 9:
-      return headroom_quantize(from, to, a.n, one_in(9) ? nullptr : a.factors, one_in(2) ? nullptr : world.max_abs, a.threads,
-                               report);
-    default:
-      return headroom_dequantize(from, to, a.n, one_in(9) ? nullptr : a.factors, a.threads);
-  }
+  if (one_in(2)) return support::verbs_in_place[below(6)](from, a.n, a.threads, report);
+  return support::verbs_into[below(6)](from, to, a.n, a.threads, report);
 }
 
 // ---- a scaler ----
@@ -315,7 +282,6 @@ TEST_CASE("C: random sequences of calls") {
     Sequence sequence;
     for (std::size_t calls = below(24); calls > 0; --calls) {
       world.report.struct_size = one_in(30) ? static_cast<uint32_t>(below(4)) : static_cast<uint32_t>(4 + below(40));
-      world.place.struct_size = sizeof world.place - static_cast<uint32_t>(below(8));
       world.step.struct_size = sizeof world.step;
       world.report.finite = -1;
       std::memcpy(&before, &world, sizeof world);

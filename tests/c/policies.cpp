@@ -19,6 +19,7 @@
 
 using headroom::half;
 using support::refuses;
+using support::refuses_all;
 using support::World;
 
 namespace {
@@ -104,38 +105,33 @@ TEST_CASE("C: every policy adjusts, saves and loads as in C++") {
 
 TEST_CASE("C: wrong policies and states") {
   World world;
-  const auto make = [&](const char* name, const char* settings) {
-    return [&world, name, settings] { return headroom_loss_scale_make(name, settings, &world.policy); };
-  };
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"'dynamo'", "dynamic, ", "torch, "}, make("dynamo", nullptr));
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"grow"}, make("dynamic", "grow = 5"));
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"growth_factor is 0.5"}, make("dynamic", "growth_factor = 0.5"));
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"line 1"}, make("dynamic", "growth_factor"));
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"name is NULL"}, make(nullptr, nullptr));
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"out is NULL"}, [] { return headroom_loss_scale_make("torch", "", nullptr); });
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"policy is NULL"}, [] { return headroom_loss_scale_adjust(nullptr, 1, 0.0); });
-
   const Policy policy = make_policy("torch");
   const Scaler scaler = make_scaler();
+  const auto make = [&](const char* name, const char* settings) {
+    return headroom_loss_scale_make(name, settings, &world.policy);
+  };
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"'dynamo'", "dynamic, ", "torch, "}, [&] { return make("dynamo", nullptr); });
+  refuses_all(world, {{"grow", [&] { return make("dynamic", "grow = 5"); }},
+                      {"growth_factor is 0.5", [&] { return make("dynamic", "growth_factor = 0.5"); }},
+                      {"line 1", [&] { return make("dynamic", "growth_factor"); }},
+                      {"name is NULL", [&] { return make(nullptr, nullptr); }},
+                      {"out is NULL", [] { return headroom_loss_scale_make("torch", "", nullptr); }},
+                      {"policy is NULL", [] { return headroom_loss_scale_adjust(nullptr, 1, 0.0); }},
+                      {"text is NULL", [&] { return headroom_loss_scale_load(nullptr, &world.policy); }},
+                      {"out is NULL", [] { return headroom_loss_scale_load("", nullptr); }},
+                      {"text is NULL", [&] { return headroom_grad_scaler_load(scaler.get(), nullptr); }},
+                      {"size is NULL", [&] { return headroom_grad_scaler_save(scaler.get(), world.text, nullptr); }}});
   for (const char* text : {"", "policy = 5", "no state", "version = 2\npolicy = \"dynamic\""}) {
-    refuses(world, HEADROOM_INVALID_ARGUMENT, {}, [&] { return headroom_loss_scale_load(text, &world.policy); });
     const std::string before = text_of(scaler, headroom_grad_scaler_save);
-    refuses(world, HEADROOM_INVALID_ARGUMENT, {}, [&] { return headroom_grad_scaler_load(scaler.get(), text); });
+    refuses_all(world, {{"", [&] { return headroom_loss_scale_load(text, &world.policy); }},
+                        {"", [&] { return headroom_grad_scaler_load(scaler.get(), text); }}});
     CHECK(text_of(scaler, headroom_grad_scaler_save) == before);
   }
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"text is NULL"}, [&] { return headroom_loss_scale_load(nullptr, &world.policy); });
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"out is NULL"}, [] { return headroom_loss_scale_load("", nullptr); });
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"text is NULL"}, [&] { return headroom_grad_scaler_load(scaler.get(), nullptr); });
+  world.size = text_of(policy, headroom_loss_scale_save).size();  // without the 0 at the end
   const auto save = [&] { return headroom_loss_scale_save(policy.get(), world.text, &world.size); };
-  world.size = 10;
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"*size is 10; the text needs 2"}, save);
-  CHECK(headroom_loss_scale_save(policy.get(), nullptr, &world.size) == HEADROOM_OK);
-  --world.size;
   refuses(world, HEADROOM_INVALID_ARGUMENT, {"*size is "}, save);
   ++world.size;
   CHECK(save() == HEADROOM_OK);
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"size is NULL"},
-          [&] { return headroom_grad_scaler_save(scaler.get(), world.text, nullptr); });
 }
 
 TEST_CASE("C: a scaler takes the steps of the one in C++") {
@@ -180,16 +176,14 @@ TEST_CASE("C: a scaler takes the steps of the one in C++") {
     }
     const auto result = cpp.step(expected);
     REQUIRE(std::memcmp(unscaled.data(), expected.values.data(), 8 * sizeof(float)) == 0);
-    REQUIRE(world.step.struct_size == sizeof world.step);
-    REQUIRE(world.step.skipped == result.skipped);
-    REQUIRE(world.step.reason == static_cast<int>(result.reason));
-    REQUIRE(world.step.loss_scale == result.loss_scale);
-    REQUIRE(world.step.report.finite == result.report.finite);
-    REQUIRE(world.step.report.max_abs == result.report.max_abs);
-    REQUIRE(world.step.nonfinite.inf_count == (result.nonfinite ? result.nonfinite->inf_count : 0));
-    REQUIRE(world.step.nonfinite.nan_count == (result.nonfinite ? result.nonfinite->nan_count : 0));
-    REQUIRE(world.step.nonfinite.index == (result.nonfinite ? result.nonfinite->index : 0));
-    REQUIRE(world.step.nonfinite.tensor == (result.nonfinite ? 1 : 0));
+    headroom_step step{sizeof(headroom_step), result.skipped, static_cast<int>(result.reason), result.loss_scale, {}, {}};
+    step.report = {sizeof(headroom_report), result.report.finite, result.report.max_abs, -1.0};
+    step.nonfinite.struct_size = sizeof(headroom_place);
+    if (const auto& found = result.nonfinite) {
+      const bool is_nan = found->kind == headroom::NonFiniteKind::nan;
+      step.nonfinite = {sizeof(headroom_place), is_nan, 1, found->index, found->nan_count, found->inf_count};
+    }
+    REQUIRE(std::memcmp(&world.step, &step, sizeof step) == 0);
     cpp.update();
     REQUIRE(headroom_grad_scaler_update(c.get()) == HEADROOM_OK);
     REQUIRE(text_of(c, headroom_grad_scaler_save) == to_text(cpp.state_dict()));
@@ -237,44 +231,38 @@ TEST_CASE("C: the number identifies an optimizer") {
 
 TEST_CASE("C: what a scaler refuses changes nothing") {
   World world;
-  const Scaler scaler = make_scaler();
-  scale_of(scaler);
-  const auto list = world.list(), to = world.wide();
-  for (const auto& unscale : {headroom_grad_scaler_unscale, +[](headroom_grad_scaler*self, uint64_t id,
-                                                                const headroom_tensor*grads, size_t n, headroom_report*report) {
-                                return headroom_grad_scaler_unscale_and_clip(self, id, grads, n, 1.0, report);
-                              }}) {
-    refuses(world, HEADROOM_INVALID_ARGUMENT, {"grads[1]", "headroom_grad_scaler_step_into"},
-            [&] { return unscale(scaler.get(), 1, list.data(), 4, &world.report); });
-    refuses(world, HEADROOM_INVALID_ARGUMENT, {"grads is NULL"},
-            [&] { return unscale(scaler.get(), 1, nullptr, 4, &world.report); });
-    const headroom_tensor twice[] = {list[0], list[0]};
-    refuses(world, HEADROOM_INVALID_ARGUMENT, {"grads[0] and grads[1]"},
-            [&] { return unscale(scaler.get(), 1, twice, 2, &world.report); });
-    refuses(world, HEADROOM_INVALID_ARGUMENT, {"scaler is NULL"}, [&] { return unscale(nullptr, 1, twice, 1, &world.report); });
-  }
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"max_norm"},
-          [&] { return headroom_grad_scaler_unscale_and_clip(scaler.get(), 1, list.data(), 1, NAN, &world.report); });
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"grads[1]", "headroom_grad_scaler_step_into"},
-          [&] { return headroom_grad_scaler_step(scaler.get(), 1, list.data(), 2, &world.step); });
-  const auto step_into = [&](const headroom_tensor* from, size_t n) {
-    return [&, from, n] { return headroom_grad_scaler_step_into(scaler.get(), 1, from, to.data(), n, &world.step); };
-  };
-  auto wrong = list;
-  wrong[0].size = 3;
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"from[0]", "3", "4"}, step_into(wrong.data(), 1));
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"from is NULL"}, step_into(nullptr, 1));
-  world.step.struct_size = 0;
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"step", "struct_size is 0"}, step_into(list.data(), 2));
-  world.step.struct_size = sizeof world.step;
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"scaled is NULL"},
-          [&] { return headroom_grad_scaler_scale(scaler.get(), 1.0, nullptr); });
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"threads is -1"},
-          [&] { return headroom_grad_scaler_set_threads(scaler.get(), -1); });
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"scaler is NULL"}, [] { return headroom_grad_scaler_abandon(nullptr); });
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"out is NULL"}, [] { return headroom_grad_scaler_make(nullptr, nullptr); });
-  CHECK(step_into(list.data(), 2)() == HEADROOM_OK);  // after all that
-  CHECK(world.step.skipped == 0);
+  const Scaler owner = make_scaler();
+  headroom_grad_scaler* const scaler = owner.get();
+  scale_of(owner);
+  const auto all = world.list(), wide = world.wide();
+  const headroom_tensor *const list = all.data(), *const to = wide.data(), twice[] = {all[0], all[0]},
+                               shorter[] = {{list->data, 3, HEADROOM_FLOAT32, 0, nullptr, nullptr}};
+  headroom_report* const report = &world.report;
+  headroom_step* const step = &world.step;
+  const char* const narrow = "grads[1] would become 0 in place, use headroom_grad_scaler_step_into";
+  refuses_all(world,
+              {{narrow, [&] { return headroom_grad_scaler_unscale(scaler, 1, list, 4, report); }},
+               {narrow, [&] { return headroom_grad_scaler_unscale_and_clip(scaler, 1, list, 4, 1.0, report); }},
+               {narrow, [&] { return headroom_grad_scaler_step(scaler, 1, list, 2, step); }},
+               {"max_norm is nan", [&] { return headroom_grad_scaler_unscale_and_clip(scaler, 1, list, 1, NAN, report); }},
+               {"grads is NULL", [&] { return headroom_grad_scaler_unscale(scaler, 1, nullptr, 4, report); }},
+               {"grads[0] and grads[1]", [&] { return headroom_grad_scaler_unscale(scaler, 1, twice, 2, report); }},
+               {"grads[0] and grads[1]", [&] { return headroom_grad_scaler_step(scaler, 1, twice, 2, step); }},
+               {"from[0]", [&] { return headroom_grad_scaler_step_into(scaler, 1, shorter, to, 1, step); }},
+               {"from is NULL", [&] { return headroom_grad_scaler_step_into(scaler, 1, nullptr, to, 1, step); }},
+               {"scaler is NULL", [&] { return headroom_grad_scaler_step_into(nullptr, 1, list, to, 1, step); }},
+               {"scaler is NULL", [&] { return headroom_grad_scaler_unscale(nullptr, 1, twice, 1, report); }},
+               {"scaled is NULL", [&] { return headroom_grad_scaler_scale(scaler, 1.0, nullptr); }},
+               {"threads is -1", [&] { return headroom_grad_scaler_set_threads(scaler, -1); }},
+               {"scaler is NULL", [] { return headroom_grad_scaler_abandon(nullptr); }},
+               {"out is NULL", [] { return headroom_grad_scaler_make(nullptr, nullptr); }}});
+  step->struct_size = report->struct_size = 0;
+  refuses_all(world, {{"step->struct_size is 0", [&] { return headroom_grad_scaler_step_into(scaler, 1, list, to, 1, step); }},
+                      {"step->struct_size is 0", [&] { return headroom_grad_scaler_step(scaler, 1, list, 1, step); }},
+                      {"report->struct_size is 0", [&] { return headroom_grad_scaler_unscale(scaler, 1, list, 1, report); }}});
+  step->struct_size = sizeof *step;
+  CHECK(headroom_grad_scaler_step_into(scaler, 1, list, to, 2, step) == HEADROOM_OK);  // after all that
+  CHECK(step->skipped == 0);
 }
 
 TEST_CASE("C: step_into at a scale of 1, and where unscaling overflows") {

@@ -5,9 +5,10 @@
 #include <headroom/dtype/half.hpp>
 #include <headroom/tree/any_tensor.hpp>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -15,10 +16,6 @@
 #include "support/catch.hpp"
 
 namespace support {
-
-inline headroom::any_tensor to_any(const headroom_tensor& tensor) {
-  return {tensor.data, static_cast<headroom::dtype_code>(tensor.dtype), static_cast<std::size_t>(tensor.size)};
-}
 
 /// Everything that calls of the C interface may write, so that one comparison finds out whether they have.
 struct World {
@@ -28,42 +25,28 @@ struct World {
   int32_t integers[4] = {0x7F800000, 2, 3, 4};
   std::uint8_t narrow_to[8] = {};
   float max_abs[2] = {-7.0F, -7.0F};
+  int32_t found = -7;
   headroom_report report{sizeof(headroom_report), -7, -7.0, -7.0};
   headroom_place place{sizeof(headroom_place), -7, 7, 7, 7, 7};
   headroom_step step{sizeof(headroom_step), -7, -7, -7.0F, report, place};
   headroom_tensor tensor{};
-  int32_t found = -7;
   double scaled = -7.0;
-  char text[1000] = {};
   std::size_t size = sizeof text;
   headroom_loss_scale* policy = nullptr;
-  headroom_grad_scaler* scaler = nullptr;
+  char text[1000] = {};
 
-  World() = default;
-  /// fp32, fp16, fp64, int32
   std::vector<headroom_tensor> list() {
-    return {{fp32, 4, HEADROOM_FLOAT32, 0, nullptr, nullptr},
-            {fp16, 4, HEADROOM_FLOAT16, 0, nullptr, nullptr},
-            {fp64, 4, HEADROOM_FLOAT64, 0, nullptr, nullptr},
-            {integers, 4, 32, 0, nullptr, nullptr}};
+    return {flat(fp32, HEADROOM_FLOAT32), flat(fp16, HEADROOM_FLOAT16), flat(fp64, HEADROOM_FLOAT64), flat(integers, 32)};
   }
-  /// Destinations of the first two.
-  std::vector<headroom_tensor> wide() {
-    return {{wide_to, 4, HEADROOM_FLOAT32, 0, nullptr, nullptr}, {wide_to + 4, 4, HEADROOM_FLOAT32, 0, nullptr, nullptr}};
-  }
+  // Destinations of the first two.
+  std::vector<headroom_tensor> wide() { return {flat(wide_to, HEADROOM_FLOAT32), flat(wide_to + 4, HEADROOM_FLOAT32)}; }
   std::vector<headroom_tensor> narrow() {
-    return {{narrow_to, 4, HEADROOM_FLOAT8_E4M3FN, 0, nullptr, nullptr},
-            {narrow_to + 4, 4, HEADROOM_FLOAT8_E5M2, 0, nullptr, nullptr}};
+    return {flat(narrow_to, HEADROOM_FLOAT8_E4M3FN), flat(narrow_to + 4, HEADROOM_FLOAT8_E5M2)};
   }
+  static headroom_tensor flat(void* first, headroom_dtype dtype) { return {first, 4, dtype, 0, nullptr, nullptr}; }
   [[nodiscard]] std::vector<unsigned char> bytes() const {
     const auto* const first = reinterpret_cast<const unsigned char*>(this);
     return {first, first + sizeof *this};
-  }
-  /// Compares what verbs write.
-  friend bool operator==(const World& a, const World& b) {
-    const auto same = [](const auto& x, const auto& y) { return std::memcmp(&x, &y, sizeof x) == 0; };
-    return same(a.fp32, b.fp32) && same(a.wide_to, b.wide_to) && same(a.fp16, b.fp16) && same(a.fp64, b.fp64) &&
-           same(a.integers, b.integers) && same(a.narrow_to, b.narrow_to) && same(a.report, b.report);
   }
 };
 
@@ -76,5 +59,47 @@ void refuses(const World& world, headroom_status status, std::initializer_list<s
   const bool is_unchanged = world.bytes() == before;
   CHECK(is_unchanged);
 }
+struct WrongCall {
+  const char* text;
+  std::function<headroom_status()> call;
+};
+inline void refuses_all(const World& world, const std::vector<WrongCall>& wrong) {
+  for (const WrongCall& one : wrong) refuses(world, HEADROOM_INVALID_ARGUMENT, {one.text}, one.call);
+}
+
+using List = const headroom_tensor*;
+using InPlace = std::function<headroom_status(List, size_t, int32_t threads, headroom_report*)>;
+using Into = std::function<headroom_status(List, List, size_t, int32_t threads, headroom_report*)>;
+
+/// The first two have no report. The first and the last only read.
+inline const std::vector<InPlace> verbs_in_place = {
+    [](List list, auto n, auto threads, auto*) {
+      int32_t found = 0;
+      return headroom_find_nonfinite(list, n, threads, nullptr, &found);
+    },
+    [](List list, auto n, auto threads, auto*) { return headroom_scale(list, n, 3.0, threads); },
+    [](List list, auto n, auto threads, auto* report) { return headroom_unscale(list, n, 3.0F, threads, report); },
+    [](List list, auto n, auto threads, auto* report) {
+      return headroom_unscale_and_clip(list, n, 3.0F, 0.5, threads, report);
+    },
+    [](List list, auto n, auto threads, auto* report) { return headroom_clip(list, n, 0.5, threads, report); },
+    [](List list, auto n, auto threads, auto* report) { return headroom_measure(list, n, threads, report); },
+};
+inline const float factors[] = {0.5F, 3.0F, 1.0F, 1.0F};
+/// The first three have no report. The last writes 8-bit dtypes.
+inline const std::vector<Into> verbs_into = {
+    [](List from, List to, auto n, auto threads, auto*) { return headroom_cast(from, to, n, 0, threads); },
+    [](List from, List to, auto n, auto threads, auto*) { return headroom_cast(from, to, n, 1, threads); },
+    [](List from, List to, auto n, auto threads, auto*) { return headroom_dequantize(from, to, n, factors, threads); },
+    [](List from, List to, auto n, auto threads, auto* report) {
+      return headroom_unscale_into(from, to, n, 3.0F, threads, report);
+    },
+    [](List from, List to, auto n, auto threads, auto* report) {
+      return headroom_accumulate_into(from, to, n, 3.0F, threads, report);
+    },
+    [](List from, List to, auto n, auto threads, auto* report) {
+      return headroom_quantize(from, to, n, factors, nullptr, threads, report);
+    },
+};
 
 }  // namespace support
