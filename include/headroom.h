@@ -164,7 +164,8 @@ enum { HEADROOM_STEP_TAKEN = 0, HEADROOM_STEP_NOT_FINITE = 1, HEADROOM_STEP_NO_G
 
 /* Called once for each optimizer and iteration with what was found in its gradients. Replaces it by what was found on all
  * ranks: finite by AND, max_abs by maximum, sum_of_squares by sum. digest is equal on ranks that are in step. If it does not
- * return HEADROOM_OK, the call fails with HEADROOM_RUNTIME_ERROR, and the step counts as an overflow. */
+ * return HEADROOM_OK, the call fails with HEADROOM_RUNTIME_ERROR, and the step counts as an overflow. It must not call the
+ * scaler. */
 typedef headroom_status (*headroom_reducer)(void* context, int32_t* finite, double* max_abs, double* sum_of_squares,
                                             uint64_t digest);
 
