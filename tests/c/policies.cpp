@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -18,25 +17,16 @@
 #include "support/samples.hpp"
 
 using headroom::half;
+using support::make_policy;
+using support::make_scaler;
+using support::Policy;
 using support::refuses;
 using support::refuses_all;
+using support::Scaler;
 using support::World;
 
 namespace {
 
-using Policy = std::unique_ptr<headroom_loss_scale, decltype(&headroom_loss_scale_free)>;
-using Scaler = std::unique_ptr<headroom_grad_scaler, decltype(&headroom_grad_scaler_free)>;
-
-Policy make_policy(const char* name, const char* settings = nullptr) {
-  headroom_loss_scale* policy = nullptr;
-  CHECK(headroom_loss_scale_make(name, settings, &policy) == HEADROOM_OK);
-  return {policy, headroom_loss_scale_free};
-}
-Scaler make_scaler(const headroom_loss_scale* policy = nullptr) {
-  headroom_grad_scaler* scaler = nullptr;
-  CHECK(headroom_grad_scaler_make(policy, &scaler) == HEADROOM_OK);
-  return {scaler, headroom_grad_scaler_free};
-}
 template <class Handle, class Save>
 std::string text_of(const Handle& handle, Save save) {
   std::size_t size = 0;

@@ -10,12 +10,27 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "support/catch.hpp"
 
 namespace support {
+
+using Policy = std::unique_ptr<headroom_loss_scale, decltype(&headroom_loss_scale_free)>;
+using Scaler = std::unique_ptr<headroom_grad_scaler, decltype(&headroom_grad_scaler_free)>;
+
+inline Policy make_policy(const char* name, const char* settings = nullptr) {
+  headroom_loss_scale* policy = nullptr;
+  CHECK(headroom_loss_scale_make(name, settings, &policy) == HEADROOM_OK);
+  return {policy, headroom_loss_scale_free};
+}
+inline Scaler make_scaler(const headroom_loss_scale* policy = nullptr) {
+  headroom_grad_scaler* scaler = nullptr;
+  CHECK(headroom_grad_scaler_make(policy, &scaler) == HEADROOM_OK);
+  return {scaler, headroom_grad_scaler_free};
+}
 
 /// Everything that calls of the C interface may write, so that one comparison finds out whether they have.
 struct World {

@@ -109,7 +109,7 @@ using any_dtypes = types<float, half, bfloat16, double, float8_e4m3, float8_e5m2
   const auto code = static_cast<std::uint32_t>(tensor.dtype);
   std::string text = concat({"dtype code ", std::to_string(code >> 8U), " of ", std::to_string(code & 0xFFU), " bits, size ",
                              std::to_string(tensor.size), ", ndim ", std::to_string(tensor.ndim)});
-  for (int i = 0; tensor.shape != nullptr && i < tensor.ndim && i < 64; ++i)
+  for (int i = 0; tensor.shape != nullptr && tensor.ndim <= 64 && i < tensor.ndim; ++i)
     text += (i == 0 ? ", shape " : "x") + std::to_string(tensor.shape[i]);
   return text;
 }
