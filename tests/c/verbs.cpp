@@ -15,12 +15,7 @@
 #include "support/c.hpp"
 #include "support/catch.hpp"
 
-using support::factors;
-using support::refuses;
-using support::refuses_all;
-using support::verbs_in_place;
-using support::verbs_into;
-using support::World;
+using namespace support;
 
 namespace {
 
