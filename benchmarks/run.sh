@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs all benchmarks: kernels beside the limits of the machine and beside Eigen, xtensor, libtorch, Highway and plain loops; small calls,
-# trees of small leaves, and threads; fp8 beside torch 2; steps beside its fused operators; and the decision of MPI's ranks. Prints tables,
-# and writes JSON and a picture. Each program except the last runs its contenders in random order. Compare only figures of one run.
+# trees of small leaves, and threads; the C interface beside the C++ one; fp8 beside torch 2; steps beside its fused operators; and the
+# decision of MPI's ranks. Prints tables, and writes JSON and a picture. Each program except the last runs its contenders in random order.
+# Compare only figures of one run.
 # Installs what is missing on Debian 12, and torch 2 from PyPI into the build directory (540 MB to download, 1.3 GB installed).
 #   bash benchmarks/run.sh [output directory [flags of Google Benchmark]]
 #   bash benchmarks/run.sh --quick     the table of README, in a minute
@@ -57,7 +58,7 @@ output=${1:-build/benchmarks}
 flags+=("${@:2}")
 mkdir -p "$output"
 cmake -S . -B build/benchmarks -G Ninja -DCMAKE_BUILD_TYPE=Release -DHEADROOM_BUILD_BENCHMARKS=ON \
-  -DHEADROOM_BUILD_TESTS=OFF -DHEADROOM_BUILD_EXAMPLES=OFF -DHEADROOM_BENCHMARK_TORCH="$torch"
+  -DHEADROOM_BUILD_TESTS=OFF -DHEADROOM_BUILD_EXAMPLES=OFF -DHEADROOM_C=ON -DHEADROOM_BENCHMARK_TORCH="$torch"
 cmake --build build/benchmarks --parallel "$(nproc)" ${only_fp8:+--target benchmark_fp8}
 programs=build/benchmarks/benchmarks
 lscpu | sed -nE 's/^(Model name|CPU\(s\)|L[123].? cache): */\1: /p' || true
@@ -65,6 +66,7 @@ lscpu | sed -nE 's/^(Model name|CPU\(s\)|L[123].? cache): */\1: /p' || true
 [[ -z $only_fp8 ]] || exit 0
 "$programs/benchmark_kernels" "$output/kernels.tsv" --benchmark_out="$output/kernels.json" "${flags[@]}"
 "$programs/benchmark_trees" "$output/calls.tsv" "$output/threads.tsv" "$output/streaming.tsv" "${flags[@]}"
+"$programs/benchmark_c" "$output/c.tsv" "${flags[@]}"
 if [[ -x $programs/benchmark_torch_step ]]; then
   "$programs/benchmark_torch_step" --benchmark_report_aggregates_only "${flags[@]}" | grep median | sort
 fi
