@@ -247,9 +247,8 @@ Status run_into(const Tensor* from, const Tensor* to, size_t n, int32_t threads,
     const To destination{list_of("to", to, n, written)};
     try {
       write(report, to_c(verb(executor_of(threads), source, destination)));
-    } catch (const std::invalid_argument&) {  // if a tensor of one list is wrong, name it as an argument
+    } catch (const std::invalid_argument&) {  // of a tensor in `to` the message would say from[2]
       detail::Plan plan;
-      detail::make_plan<detail::CastOps, detail::Access::read>(plan, source);
       detail::make_plan<detail::CastOps, detail::Access::read_by_offset>(plan, destination);
       throw;
     }

@@ -101,6 +101,12 @@ TEST_CASE("C: verbs do what those of C++ do") {
   World world;
   CHECK(headroom_quantize(world.list().data(), world.narrow().data(), 2, factors, world.max_abs, 0, nullptr) == HEADROOM_OK);
   CHECK((world.max_abs[0] == 4.0F && world.max_abs[1] == 8.0F));
+  world.fp32[0] = 1e10F;
+  CHECK(headroom_cast(world.list().data(), world.narrow().data(), 1, 1, 0) == HEADROOM_OK);
+  CHECK(world.narrow_to[0] == 0x7E);  // the largest number
+  CHECK(headroom_cast(world.list().data(), world.narrow().data(), 1, 0, 0) == HEADROOM_OK);
+  CHECK(world.narrow_to[0] == 0x7F);  // NaN
+  world.fp32[0] = 1.0F;
   const int64_t shape[] = {2}, strides[] = {-2};
   const headroom_tensor every_second{world.fp32 + 2, 0, HEADROOM_FLOAT32, 1, shape, strides};
   CHECK(headroom_scale(&every_second, 1, 10.0, 0) == HEADROOM_OK);
