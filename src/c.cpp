@@ -328,9 +328,9 @@ Status headroom_clip(const Tensor* tensors, size_t n, double max_norm, int32_t t
 Status headroom_measure(const Tensor* tensors, size_t n, int32_t threads, Report* report) {
   return run(tensors, n, threads, report, [](auto&& on, auto& tree) { return measure(on, tree); });
 }
-Status headroom_cast(const Tensor* from, const Tensor* to, size_t n, int32_t saturate, int32_t threads) {
+Status headroom_cast(const Tensor* from, const Tensor* to, size_t n, int32_t saturates, int32_t threads) {
   return run_into(from, to, n, threads, nullptr, [&](auto&& on, auto& source, auto& destination) {
-    if (saturate != 0) return cast_into(on, source, destination, headroom::saturate), GradientReport();
+    if (saturates != 0) return cast_into(on, source, destination, saturate), GradientReport();
     return cast_into(on, source, destination), GradientReport();
   });
 }
