@@ -158,7 +158,7 @@ typedef struct headroom_step {
   int32_t reason;   /* for skipping */
   float loss_scale; /* by which the gradients have been divided */
   headroom_report report;
-  headroom_place nonfinite;
+  headroom_place nonfinite; /* of the grads; without a count if only another rank or the norm has overflowed */
 } headroom_step;
 enum { HEADROOM_STEP_TAKEN = 0, HEADROOM_STEP_NOT_FINITE = 1, HEADROOM_STEP_NO_GRADIENTS = 2 }; /* reasons */
 
@@ -172,6 +172,8 @@ typedef headroom_status (*headroom_reducer)(void* context, int32_t* finite, doub
 /* With a copy of the policy; NULL: that of torch. */
 HEADROOM_API headroom_status headroom_grad_scaler_make(const headroom_loss_scale* policy, headroom_grad_scaler** out);
 HEADROOM_API void headroom_grad_scaler_free(headroom_grad_scaler* scaler);
+/* The scale of the next iteration; 1 if scaler is NULL. */
+HEADROOM_API float headroom_grad_scaler_get(const headroom_grad_scaler* scaler);
 /* For all passes over gradients. The default is 1. */
 HEADROOM_API headroom_status headroom_grad_scaler_set_threads(headroom_grad_scaler* scaler, int32_t threads);
 /* NULL removes it. */

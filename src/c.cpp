@@ -386,6 +386,7 @@ Status headroom_grad_scaler_make(const Policy* policy, Scaler** out) {
   });
 }
 void headroom_grad_scaler_free(Scaler* scaler) { delete scaler; }
+float headroom_grad_scaler_get(const Scaler* scaler) { return scaler == nullptr ? 1.0F : scaler->cpp.get_scale(); }
 Status headroom_grad_scaler_set_threads(Scaler* scaler, int32_t threads) {
   return with("scaler", scaler, [&](auto& self) { self.cpp.set_executor(executor_of(threads)); });
 }

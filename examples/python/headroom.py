@@ -46,7 +46,8 @@ class RawStep(Sized):
 
 # All functions of headroom.h, without the names of their parameters.
 c = ctypes.CDLL(os.environ.get("HEADROOM_LIBRARY", "libheadroom.so.0"))
-c.headroom_last_error.restype, c.headroom_loss_scale_get.restype = c_char_p, c_float
+c.headroom_last_error.restype = c_char_p
+c.headroom_loss_scale_get.restype = c.headroom_grad_scaler_get.restype = c_float
 if c.headroom_abi() != 1:
     raise ImportError("headroom.py needs headroom's ABI 1")
 
@@ -210,6 +211,9 @@ class GradScaler(_Handle):
         factor = c_double()
         c.headroom_grad_scaler_scale(self, 1.0, byref(factor))
         return loss * factor.value
+
+    def get_scale(self):
+        return c.headroom_grad_scaler_get(self)
 
     def unscale_(self, grads, optimizer=0):
         return _found(c.headroom_grad_scaler_unscale, self, optimizer, *self._arrays(grads, optimizer).list())

@@ -65,7 +65,7 @@ def main():
 
     _, logits = forward({name: array.astype(half) for name, array in weights.items()}, x[test])
     accuracy = (logits.argmax(axis=1) == labels[test]).mean()
-    print(f"{taken} steps taken, {skipped} skipped, last scale {scaler.scale(1.0):g}, test accuracy {accuracy:.1%}")
+    print(f"{taken} steps taken, {skipped} skipped, last scale {scaler.get_scale():g}, test accuracy {accuracy:.1%}")
     return 0 if accuracy > 0.94 and 0 < skipped < taken / 10 else 1
 
 

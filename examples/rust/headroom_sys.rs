@@ -74,6 +74,7 @@ extern "C" {
     pub fn headroom_loss_scale_load(text: *const c_char, out: *mut *mut policy) -> status;
     pub fn headroom_grad_scaler_make(p: *const policy, out: *mut *mut scaler) -> status;
     pub fn headroom_grad_scaler_free(s: *mut scaler);
+    pub fn headroom_grad_scaler_get(s: *const scaler) -> f32;
     pub fn headroom_grad_scaler_set_threads(s: *mut scaler, threads: i32) -> status;
     pub fn headroom_grad_scaler_set_reducer(s: *mut scaler, f: Option<reducer>, context: *mut c_void) -> status;
     pub fn headroom_grad_scaler_scale(s: *mut scaler, loss: f64, scaled: *mut f64) -> status;

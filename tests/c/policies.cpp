@@ -83,7 +83,7 @@ TEST_CASE("C: every policy adjusts, saves and loads as in C++") {
     }
   }
   CHECK(headroom_loss_scale_get(make_policy("dynamic", "initial_scale = 8.0\ngrowth_interval = 5").get()) == 8.0F);
-  CHECK(headroom_loss_scale_get(nullptr) == 1.0F);
+  CHECK((headroom_loss_scale_get(nullptr) == 1.0F && headroom_grad_scaler_get(nullptr) == 1.0F));
   headroom_loss_scale_free(nullptr);
   headroom_grad_scaler_free(nullptr);
 }
@@ -133,6 +133,7 @@ TEST_CASE("C: a scaler takes the steps of the one in C++") {
     std::vector<float> here = expected.values;
     const headroom_tensor grads[] = {{nullptr, 0, HEADROOM_FLOAT64, 0, nullptr, nullptr},
                                      {here.data(), 8, HEADROOM_FLOAT32, 0, nullptr, nullptr}};
+    REQUIRE(headroom_grad_scaler_get(c.get()) == cpp.get_scale());
     REQUIRE(scale_of(c) == cpp.scale(1.0F));
     World world;
     const unsigned way = random() % 4;
