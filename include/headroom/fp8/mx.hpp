@@ -1,9 +1,7 @@
 #pragma once
 
 #include <headroom/detail/bits.hpp>
-#include <headroom/detail/error.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
-#include <headroom/dtype/span.hpp>
 #include <headroom/fp8/quantize.hpp>
 #include <headroom/report.hpp>
 #include <headroom/tree/visit.hpp>

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <headroom/detail/bits.hpp>
-#include <headroom/detail/error.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/dtype/format.hpp>
 #include <headroom/dtype/scale_range.hpp>

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <headroom/detail/detect.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/dtype/scale_range.hpp>
 #include <headroom/policy/verbs.hpp>

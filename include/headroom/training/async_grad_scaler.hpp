@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstdint>
 #include <deque>
 #include <exception>
 #include <future>

@@ -8,7 +8,6 @@
 #include <headroom/tree/facts.hpp>
 #include <headroom/tree/visit.hpp>
 
-#include <cstddef>
 #include <optional>
 #include <type_traits>
 #include <utility>

@@ -9,7 +9,6 @@
 #include <headroom/state/state_dict.hpp>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
