@@ -38,7 +38,7 @@ class C10dReducer {
       std::vector<at::Tensor> from = {own};
       std::vector<std::vector<at::Tensor>> into(1);
       for (int rank = 0; rank < group->getSize(); ++rank) into[0].push_back(at::empty_like(own));
-      if (!group->allgather(into, from)->wait()) detail::throw_reduction_error("c10d: the all-gather was aborted");
+      if (!group->allgather(into, from)->wait()) detail::throw_error<ReductionError>({"c10d: the all-gather was aborted"});
       return into[0];
     };
   }

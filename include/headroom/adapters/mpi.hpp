@@ -69,7 +69,7 @@ class MpiReducer {
     detail::RankMessage all;
     // A failure ends the job by default, but not if the communicator has MPI_ERRORS_RETURN.
     if (MPI_Allreduce(&own, &all, 1, group_->type, group_->op, group_->comm) != MPI_SUCCESS) {
-      detail::throw_reduction_error("MPI_Allreduce failed");
+      detail::throw_error<ReductionError>({"MPI_Allreduce failed"});
     }
     if (!all.agree()) {
       std::vector<std::uint64_t> digests(static_cast<std::size_t>(group_->size));
@@ -83,7 +83,7 @@ class MpiReducer {
     // The bits, which order like the numbers. A comparison of floats may flush subnormals.
     if (MPI_Allreduce(MPI_IN_PLACE, largest.data(), static_cast<int>(largest.size()), MPI_INT32_T, MPI_MAX, group_->comm) !=
         MPI_SUCCESS) {
-      detail::throw_reduction_error("MPI_Allreduce failed");
+      detail::throw_error<ReductionError>({"MPI_Allreduce failed"});
     }
   }
 

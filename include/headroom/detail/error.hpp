@@ -3,12 +3,11 @@
 #include <headroom/config.hpp>
 
 #include <initializer_list>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
-#if HEADROOM_EXCEPTIONS
-#include <stdexcept>
-#else
+#if !HEADROOM_EXCEPTIONS
 #include <cstdio>
 #include <cstdlib>
 #endif
@@ -23,25 +22,23 @@ namespace detail {
   return text;
 }
 
-// Cold and never inlined, so that a check costs its caller one comparison and one branch. The message is passed in parts.
-
+/// Cold and never inlined, so that a check costs its caller one comparison and one branch. The message is passed in parts.
+template <class Error>
+[[noreturn, gnu::cold, gnu::noinline]] void throw_error(std::initializer_list<std::string_view> message) {
 #if HEADROOM_EXCEPTIONS
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_invalid_argument(std::initializer_list<std::string_view> message) {
-  throw std::invalid_argument(concat({"headroom: ", concat(message)}));
-}
-/// For calls in the wrong order.
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_logic_error(std::initializer_list<std::string_view> message) {
-  throw std::logic_error(concat({"headroom: ", concat(message)}));
-}
+  throw Error(concat({"headroom: ", concat(message)}));
 #else
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_invalid_argument(std::initializer_list<std::string_view> message) {
   HEADROOM_ERROR_HANDLER(concat({"headroom: ", concat(message), "\n"}).c_str());
   std::abort();
-}
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_logic_error(std::initializer_list<std::string_view> message) {
-  throw_invalid_argument(message);
-}
 #endif
+}
+[[noreturn]] inline void throw_invalid_argument(std::initializer_list<std::string_view> message) {
+  throw_error<std::invalid_argument>(message);
+}
+/// For calls in the wrong order.
+[[noreturn]] inline void throw_logic_error(std::initializer_list<std::string_view> message) {
+  throw_error<std::logic_error>(message);
+}
 
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE

@@ -93,21 +93,15 @@ struct RankMessage {
   }
 };
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_reduction_error(const std::string& message) {
-#if HEADROOM_EXCEPTIONS
-  throw ReductionError("headroom: " + message);
-#else
-  throw_logic_error({message});
-#endif
-}
 /// `digests` are those of all ranks. They must not all be equal.
 [[noreturn]] inline void throw_out_of_step(const std::vector<std::uint64_t>& digests) {
   const auto differs = [&](std::uint64_t digest) { return digest != digests[0]; };
   const auto count = std::count_if(digests.begin(), digests.end(), differs);
   const auto first = std::find_if(digests.begin(), digests.end(), differs) - digests.begin();
-  throw_reduction_error("the ranks are out of step: " + std::to_string(count) + " of " + std::to_string(digests.size()) +
-                        " differ from rank 0, the first is rank " + std::to_string(first) +
-                        "; compare their policies, checkpoints, loss scales, numbers of optimizers, max_norm and replicas");
+  throw_error<ReductionError>(
+      {"the ranks are out of step: ", std::to_string(count), " of ", std::to_string(digests.size()),
+       " differ from rank 0, the first is rank ", std::to_string(first),
+       "; compare their policies, checkpoints, loss scales, numbers of optimizers, max_norm and replicas"});
 }
 inline void check_replicas(int replicas, int size) {
   if (replicas >= 1 && size % replicas == 0) return;
