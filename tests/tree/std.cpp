@@ -52,8 +52,8 @@ TEST_CASE("sequences") {
 TEST_CASE("maps") {
   CHECK(paths_of(std::map<std::string, std::vector<float>>{{"encoder", {}}, {"decoder", {}}}) ==
         Paths{"[\"decoder\"]", "[\"encoder\"]"});
-  CHECK(paths_of(std::map<std::string, float>{{"a\"b", 1.0F}, {"c\\d", 1.0F}, {"", 1.0F}}) ==
-        Paths{"[\"\"]", "[\"a\\\"b\"]", "[\"c\\\\d\"]"});
+  CHECK(paths_of(std::map<std::string, float>{{"a\"b", 1.0F}, {"c\\d", 1.0F}, {"", 1.0F}, {"e\n", 1.0F}}) ==
+        Paths{"[\"\"]", "[\"a\\\"b\"]", "[\"c\\\\d\"]", "[\"e\\x0a\"]"});
   CHECK(paths_of(std::map<int, float>{{3, 1.0F}, {-1, 1.0F}}) == Paths{"[-1]", "[3]"});
   CHECK(paths_of(std::map<Colour, float>{{Colour::green, 1.0F}}) == Paths{"[1]"});
   CHECK(paths_of(std::map<const char*, float>{{"key", 1.0F}}) == Paths{"[\"key\"]"});

@@ -94,21 +94,6 @@ namespace detail {
   std::string text = to_text(value);
   return text.find_first_of(".en") == std::string::npos ? text += ".0" : text;
 }
-/// In quotes, with control characters as \x1f.
-[[nodiscard]] inline std::string quoted(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      result += {'\\', c};
-    } else if (byte < 0x20 || byte == 0x7F) {
-      result += {'\\', 'x', "0123456789abcdef"[byte >> 4U], "0123456789abcdef"[byte & 15U]};
-    } else {
-      result += c;
-    }
-  }
-  return result += '"';
-}
 inline std::string to_text(const StateValue& value) {
   if (value.is_integer()) return std::to_string(value.integer());
   if (value.is_real()) return real_text(value.real());
