@@ -41,22 +41,6 @@ GradientReport scale_by_any(const Executor& executor, const Plan& plan, std::siz
   return report_of(detail::run(executor, plan, Pass{op, factor}));
 }
 
-/// Returns what was measured before clipping. Writes nothing if there is nothing to do.
-template <class Executor, class Tree>
-GradientNorm unscale_and_clip(const Executor& executor, Tree& tree, const float& loss_scale, const double& max_norm) {
-  check_max_norm(max_norm);
-  const Pass unscaling = unscale_pass(loss_scale);
-  const auto scale = static_cast<double>(loss_scale);
-  Plan plan;
-  detail::make_plan<Ops<Op::scale, Op::unscale, Op::measure>, Access::in_place>(plan, tree);
-  const GradientNorm measured = unscaled(norm_of(detail::run(executor, plan, Pass{2})), scale);
-  const double factor = clip_factor(measured, max_norm);
-  if (factor == 1.0 && scale == 1.0) return measured;
-  const GradientReport stored = factor == 1.0 ? report_of(detail::run(executor, plan, unscaling))
-                                              : detail::scale_by_any(executor, plan, 0, divided(factor, scale));
-  return stored.finite ? measured : overflow();
-}
-
 }  // namespace detail
 
 /// Unscales in place and clips the unscaled gradients to an L2 norm of at most `max_norm`. Returns finite, max_abs and norm of
@@ -67,7 +51,18 @@ GradientNorm unscale_and_clip(const Executor& executor, Tree& tree, const float&
 template <class Executor, class Tree>
 [[nodiscard]] GradientNorm unscale_and_clip_in_place(const Executor& executor, Tree&& tree, const float& loss_scale,
                                                      const double& max_norm) {
-  return detail::unscale_and_clip(executor, tree, loss_scale, max_norm);
+  detail::check_max_norm(max_norm);
+  const detail::Pass unscaling = detail::unscale_pass(loss_scale);
+  const auto scale = static_cast<double>(loss_scale);
+  detail::Plan plan;
+  using Ops = detail::Ops<detail::Op::scale, detail::Op::unscale, detail::Op::measure>;
+  detail::make_plan<Ops, detail::Access::in_place>(plan, tree);
+  const GradientNorm measured = detail::unscaled(detail::norm_of(detail::run(executor, plan, detail::Pass{2})), scale);
+  const double factor = detail::clip_factor(measured, max_norm);
+  if (factor == 1.0 && scale == 1.0) return measured;  // nothing is written
+  const GradientReport stored = factor == 1.0 ? detail::report_of(detail::run(executor, plan, unscaling))
+                                              : detail::scale_by_any(executor, plan, 0, detail::divided(factor, scale));
+  return stored.finite ? measured : detail::overflow();
 }
 template <class Tree>
 [[nodiscard]] GradientNorm unscale_and_clip_in_place(Tree&& tree, const float& loss_scale, const double& max_norm) {
@@ -79,7 +74,7 @@ template <class Tree>
 /// max_norm is negative or NaN.
 template <class Executor, class Tree>
 GradientNorm clip_by_global_norm(const Executor& executor, Tree&& tree, const double& max_norm) {
-  return detail::unscale_and_clip(executor, tree, 1.0F, max_norm);
+  return headroom::unscale_and_clip_in_place(executor, tree, 1.0F, max_norm);
 }
 template <class Tree>
 GradientNorm clip_by_global_norm(Tree&& tree, const double& max_norm) {
