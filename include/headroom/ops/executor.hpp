@@ -167,6 +167,29 @@ class Workers {
   bool is_ending_ = false;
 };
 
+/// A task like those of verbs: of class type and not noexcept.
+struct AnyTask {
+  void operator()(std::size_t) const {}
+};
+template <class T>
+using executor_t =
+    decltype(std::declval<const T&>().run(static_cast<std::size_t>(std::declval<const T&>().concurrency()), AnyTask()));
+template <class T>
+using concurrency_t = decltype(std::declval<const T&>().concurrency());
+
+template <class Executor>
+constexpr bool check_is_executor() {
+  constexpr bool is_executor = is_detected_v<executor_t, Executor>;
+  constexpr bool may_be_tree = !std::is_integral_v<Executor> && !is_detected_v<concurrency_t, Executor>;
+  static_assert(is_executor || !may_be_tree,
+                "headroom: the first argument is no executor (it has no concurrency()), so there is an argument too many. In "
+                "a call of a policy's member, drop the loss scale: the policy knows it");
+  static_assert(is_executor || may_be_tree,
+                "headroom: the first argument of a verb, before its trees, is an executor: headroom::sequential, "
+                "headroom::parallel(n_threads), or one of your own, with concurrency() and run(n, task)");
+  return is_executor;
+}
+
 }  // namespace detail
 
 /// Runs everything in the calling thread.
@@ -204,32 +227,5 @@ class ParallelExecutor {
 
 /// An executor of `n_threads` threads. Throws std::invalid_argument if n_threads is below 1.
 [[nodiscard]] inline ParallelExecutor parallel(int n_threads) { return ParallelExecutor(n_threads); }
-
-namespace detail {
-
-/// A task like those of verbs: of class type and not noexcept.
-struct AnyTask {
-  void operator()(std::size_t) const {}
-};
-template <class T>
-using executor_t =
-    decltype(std::declval<const T&>().run(static_cast<std::size_t>(std::declval<const T&>().concurrency()), AnyTask()));
-template <class T>
-using concurrency_t = decltype(std::declval<const T&>().concurrency());
-
-template <class Executor>
-constexpr bool check_is_executor() {
-  constexpr bool is_executor = is_detected_v<executor_t, Executor>;
-  constexpr bool may_be_tree = !std::is_integral_v<Executor> && !is_detected_v<concurrency_t, Executor>;
-  static_assert(is_executor || !may_be_tree,
-                "headroom: the first argument is no executor (it has no concurrency()), so there is an argument too many. In "
-                "a call of a policy's member, drop the loss scale: the policy knows it");
-  static_assert(is_executor || may_be_tree,
-                "headroom: the first argument of a verb, before its trees, is an executor: headroom::sequential, "
-                "headroom::parallel(n_threads), or one of your own, with concurrency() and run(n, task)");
-  return is_executor;
-}
-
-}  // namespace detail
 
 HEADROOM_DETAIL_END_NAMESPACE

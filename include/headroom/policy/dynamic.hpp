@@ -185,6 +185,23 @@ class StepCounter {
   std::int64_t counter_ = 0;
 };
 
+/// The settings that a piece uses: its Config if it has one.
+template <class Piece>
+typename Piece::Config settings_of(int);
+template <class Piece>
+LossScaleConfig settings_of(...);
+template <class Piece>
+using piece_config_t = decltype(detail::settings_of<Piece>(0));
+
+/// The settings of two pieces together: the Config that derives from the other.
+template <class A, class B, class OfA = piece_config_t<A>, class OfB = piece_config_t<B>>
+struct Pieces {
+  static constexpr bool is_of_b = std::is_same_v<OfA, LossScaleConfig> || std::is_base_of_v<OfA, OfB>;
+  static_assert(is_of_b || std::is_same_v<OfB, LossScaleConfig> || std::is_base_of_v<OfB, OfA>,
+                "headroom: both pieces have settings of their own: derive the Config of one from that of the other");
+  using Config = std::conditional_t<is_of_b, OfB, OfA>;
+};
+
 }  // namespace detail
 
 /// Grows after `growth_interval` finite steps since the last change or overflow: the rule of jmp, torch.amp, Emily, apex and
@@ -225,27 +242,6 @@ struct IgnoreMagnitudes {
   template <class Visit, class Config>
   static constexpr void fields(Visit&&, const Config&) {}
 };
-
-namespace detail {
-
-/// The settings that a piece uses: its Config if it has one.
-template <class Piece>
-typename Piece::Config settings_of(int);
-template <class Piece>
-LossScaleConfig settings_of(...);
-template <class Piece>
-using piece_config_t = decltype(detail::settings_of<Piece>(0));
-
-/// The settings of two pieces together: the Config that derives from the other.
-template <class A, class B, class OfA = piece_config_t<A>, class OfB = piece_config_t<B>>
-struct Pieces {
-  static constexpr bool is_of_b = std::is_same_v<OfA, LossScaleConfig> || std::is_base_of_v<OfA, OfB>;
-  static_assert(is_of_b || std::is_same_v<OfB, LossScaleConfig> || std::is_base_of_v<OfB, OfA>,
-                "headroom: both pieces have settings of their own: derive the Config of one from that of the other");
-  using Config = std::conditional_t<is_of_b, OfB, OfA>;
-};
-
-}  // namespace detail
 
 /// A loss scale that adapts. DynamicLossScale follows the rule of jmp.DynamicLossScale and torch.amp.GradScaler:
 ///

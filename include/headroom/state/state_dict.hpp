@@ -104,6 +104,17 @@ inline std::string to_text(const StateValue& value) {
   return text += ']';
 }
 
+inline constexpr std::uint64_t first_digest = 0xcbf29ce484222325;
+/// FNV-1a over words, with a shift so that high bits affect the low ones.
+[[nodiscard]] constexpr std::uint64_t digest_with(std::uint64_t digest, std::uint64_t word) noexcept {
+  digest = (digest ^ word) * 0x100000001b3;
+  return digest ^ (digest >> 32U);
+}
+[[nodiscard]] constexpr std::uint64_t digest_with(std::uint64_t digest, std::string_view text) noexcept {
+  for (const char c : text) digest = digest_with(digest, static_cast<unsigned char>(c));
+  return digest_with(digest, text.size());
+}
+
 }  // namespace detail
 
 /// The state of a policy or a scaler: keys and values in the order in which they were added. Iterate over the pairs to write
@@ -173,21 +184,6 @@ class StateDict {
 
   std::vector<Entry> entries_;
 };
-
-namespace detail {
-
-inline constexpr std::uint64_t first_digest = 0xcbf29ce484222325;
-/// FNV-1a over words, with a shift so that high bits affect the low ones.
-[[nodiscard]] constexpr std::uint64_t digest_with(std::uint64_t digest, std::uint64_t word) noexcept {
-  digest = (digest ^ word) * 0x100000001b3;
-  return digest ^ (digest >> 32U);
-}
-[[nodiscard]] constexpr std::uint64_t digest_with(std::uint64_t digest, std::string_view text) noexcept {
-  for (const char c : text) digest = digest_with(digest, static_cast<unsigned char>(c));
-  return digest_with(digest, text.size());
-}
-
-}  // namespace detail
 
 /// A hash of keys and values, equal on all machines. Ranks compare their states by it: see GradScaler::set_reducer. It is not
 /// cryptographic.

@@ -53,18 +53,7 @@ namespace detail {
   return b.finite && b.max_abs < a.max_abs ? a : b;
 }
 
-}  // namespace detail
-
-/// The report over all ranks: `loss_scale = loss_scale.adjust(all_reduce(report, reducer, loss_scale))`. `report` is a
-/// GradientReport or GradientNorm. `reducer` is an MpiReducer, a C10dReducer, or a function of GradientSums and a digest.
-template <class Report, class Reducer, class Policy, std::enable_if_t<is_loss_scale_v<Policy>, int> = 0>
-[[nodiscard]] Report all_reduce(const Report& here, Reducer& reducer, const Policy& loss_scale) {
-  return detail::norm_of_all(GradientNorm{here}, reducer(gradient_sums(here), detail::state_digest(loss_scale)));
-}
-
 // ---- for the reducers in adapters/ ----
-
-namespace detail {
 
 /// The message of a rank: 32 bytes, sent as they lie in memory. A default-constructed one is neutral in `combine`.
 struct RankMessage {
@@ -110,4 +99,12 @@ inline void check_replicas(int replicas, int size) {
 }
 
 }  // namespace detail
+
+/// The report over all ranks: `loss_scale = loss_scale.adjust(all_reduce(report, reducer, loss_scale))`. `report` is a
+/// GradientReport or GradientNorm. `reducer` is an MpiReducer, a C10dReducer, or a function of GradientSums and a digest.
+template <class Report, class Reducer, class Policy, std::enable_if_t<is_loss_scale_v<Policy>, int> = 0>
+[[nodiscard]] Report all_reduce(const Report& here, Reducer& reducer, const Policy& loss_scale) {
+  return detail::norm_of_all(GradientNorm{here}, reducer(gradient_sums(here), detail::state_digest(loss_scale)));
+}
+
 HEADROOM_DETAIL_END_NAMESPACE
