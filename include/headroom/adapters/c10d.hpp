@@ -14,12 +14,8 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// A reducer for a process group of libtorch's c10d (1.13 or 2). Each call is one all-gather of 32 bytes:
-///
-///     scaler.set_reducer(headroom::C10dReducer(group));  // a c10::intrusive_ptr<c10d::ProcessGroup>
-///     report = headroom::all_reduce(report, reducer, loss_scale);  // with a policy instead
-///
-/// For TensorScales it is one all-gather of 4 bytes for each tensor.
+/// A reducer for a process group of libtorch's c10d (1.13 or 2), for GradScaler::set_reducer, all_reduce and TensorScales: see
+/// docs/distributed.md. Each call is one all-gather of 32 bytes; for TensorScales, of 4 bytes for each tensor.
 ///
 /// All ranks get the same result. They must make the same calls in the same order, including all other calls on the group. Give
 /// each AsyncGradScaler its own group. If a rank ends, the others get an exception of c10d. With Gloo they may get the signal

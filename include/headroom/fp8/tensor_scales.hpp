@@ -19,12 +19,8 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 /// A scale for each leaf of a tree, for casts to To, which is float8_e4m3 or float8_e5m2. A rule computes the scales from the
 /// largest magnitudes of the leaves: see fp8/rules.hpp. Keep one TensorScales for each tree that you quantize: weights,
 /// activations, gradients.
-///
-///     headroom::TensorScales<headroom::float8_e5m2> scales(grads);
-///     ...
-///     auto grads8 = scales.quantize(grads);                              // once or more in a step
-///     auto back = headroom::dequantize<float>(grads8, scales.inverse_scales());
-///     scales.update();                                                   // once, at its end
+/// Call `quantize` once or more in a step, `dequantize` with inverse_scales(), and `update` at the end of the step: see
+/// docs/fp8.md.
 ///
 /// With DelayedScaling, a scale follows from the magnitudes of earlier steps, so `quantize` is one pass. With CurrentScaling
 /// and TorchaoScaling it follows from the leaf itself, which is read twice.

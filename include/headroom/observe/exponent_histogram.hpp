@@ -35,11 +35,7 @@ struct FormatShares {
 };
 
 /// The number of elements per binary exponent, regardless of sign. It shows how gradients fit into a format, and what a loss
-/// scale would do to them. The sum of two histograms is that of all elements together.
-///
-///     const auto histogram = headroom::exponent_histogram(grads);
-///     histogram.shares<headroom::half>(1024.0F).underflow_share();  // in fp16, scaled by 1024
-///     histogram.recommended_scale<headroom::half>(2);
+/// scale would do to them. The sum of two histograms is that of all elements together. docs/choosing-a-policy.md uses one.
 class ExponentHistogram {
  public:
   /// Adds the elements to the counts.

@@ -103,15 +103,7 @@ struct HistoryConfig {
   }
 };
 
-/// Records the loss scale and the reports of a training, step by step, and gives a verdict:
-///
-///     headroom::History history;
-///     history.set_on_verdict([](const headroom::History& h) { log(h.explanation()); });
-///     for (…) {
-///       history.record_loss(loss);                                 // optional
-///       history.record(scaler.step(optimizer));                    // or record(scale, report) beside a policy alone
-///       scaler.update();
-///     }
+/// Records the loss scale and the reports of a training, step by step, and gives a verdict. docs/troubleshooting.md has a loop.
 ///
 /// Keeps the last `capacity` steps; totals are of the whole run. Allocates memory at construction. Later only long paths after
 /// an overflow and a copy of the callback need memory. If there are several optimizers, record one, or use a history for each.

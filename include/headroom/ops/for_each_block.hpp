@@ -60,11 +60,7 @@ void run_blocks(const Plan& plan, std::size_t begin, std::size_t end, F& f) {
 }  // namespace detail
 
 /// Calls `f(leaf, offset, block)` for all elements of the tree, as floats. An optimizer with a loop of its own can read scaled
-/// gradients this way, without a second copy of 16-bit ones. The loop multiplies:
-///
-///     headroom::for_each_block(grads16, [&](std::size_t leaf, std::size_t offset, auto block) {
-///       for (std::size_t i = 0; i < block.size(); ++i) weights[leaf][offset + i] -= rate * (block[i] * factor.value);
-///     });
+/// gradients this way, without a second copy of 16-bit ones. docs/recipes.md has such a loop.
 ///
 /// - `leaf` is the index of the floating-point leaf in the order of for_each_leaf. Leaves without elements count.
 /// - `offset` is the index of the block's first element in the leaf. If the leaf has no gaps, the elements are data()[offset],

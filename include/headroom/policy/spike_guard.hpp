@@ -22,12 +22,8 @@ enum class SpikeRule {
   llm_c
 };
 
-/// Tells whether a gradient norm or a loss is far above those of the last steps. An immutable value, as policies are:
-///
-///     const GradientNorm norm = scaler.unscale_and_clip_(optimizer, max_norm);  // the norm before clipping
-///     if (!guard.is_spike(norm.norm)) scaler.step(optimizer);
-///     guard = guard.adjust(norm.norm);                                          // spike or not
-///     scaler.update();
+/// Tells whether a gradient norm or a loss is far above those of the last steps. An immutable value, as policies are. Call
+/// `adjust` after each step, spike or not. docs/recipes.md has a loop.
 ///
 /// Inf and NaN are spikes, also on the first step, and never enter the window. Magnitudes must be 0 or in [1e-150, 1e150],
 /// because deviations are squared.
