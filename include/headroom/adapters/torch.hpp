@@ -14,7 +14,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <type_traits>
 #include <unordered_set>
@@ -155,7 +154,6 @@ namespace detail::aten {
   const at::ScalarType type = device.type() == c10::DeviceType::MPS ? at::kFloat : at::kDouble;
   std::vector<at::Tensor> largest, norms;
   for (const at::Tensor& gradient : gradients) {
-    const double infinity = std::numeric_limits<double>::infinity();
     largest.push_back(at::linalg_vector_norm(gradient, infinity, {}, false, type).to(device));
     norms.push_back(at::linalg_vector_norm(gradient, 2.0, {}, false, type).to(device));
   }

@@ -89,17 +89,14 @@ class LossScaleVerbs {
   [[nodiscard]] GradientReport unscale_in_place(Args&&... args) const {
     return headroom::unscale_in_place(std::forward<Args>(args)..., own_scale());
   }
-  /// unscale_into(source, destination, loss_scale)
   template <class... Args>
   [[nodiscard]] GradientReport unscale_into(Args&&... args) const {
     return headroom::unscale_into(std::forward<Args>(args)..., own_scale());
   }
-  /// accumulate_into(source, destination, loss_scale)
   template <class... Args>
   [[nodiscard]] GradientReport accumulate_into(Args&&... args) const {
     return headroom::accumulate_into(std::forward<Args>(args)..., own_scale());
   }
-  /// unscale_and_clip_in_place(tree, loss_scale, max_norm)
   template <class Tree>
   [[nodiscard]] GradientNorm unscale_and_clip_in_place(Tree&& tree, const double& max_norm) const {
     return headroom::unscale_and_clip_in_place(tree, own_scale(), max_norm);
