@@ -83,10 +83,15 @@
 #else
 #define HEADROOM_DETAIL_MATH
 #endif
+// Compilers refuse `try` and `catch` under -fno-exceptions.
 #if HEADROOM_EXCEPTIONS
 #define HEADROOM_DETAIL_ERRORS
+#define HEADROOM_DETAIL_TRY try
+#define HEADROOM_DETAIL_CATCH catch (...)
 #else
 #define HEADROOM_DETAIL_ERRORS _abort
+#define HEADROOM_DETAIL_TRY if (true)
+#define HEADROOM_DETAIL_CATCH else
 #endif
 #if HEADROOM_COMPILED
 #define HEADROOM_DETAIL_KERNELS _compiled

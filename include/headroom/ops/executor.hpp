@@ -88,14 +88,10 @@ class Workers {
   }
   /// Starts fewer threads if the system has no more threads or no more memory.
   void start_threads(std::size_t wanted) {
-#if HEADROOM_EXCEPTIONS
-    try {
+    HEADROOM_DETAIL_TRY {
       while (threads_.size() < wanted) threads_.emplace_back([this] { serve(); });
-    } catch (...) {
     }
-#else
-    while (threads_.size() < wanted) threads_.emplace_back([this] { serve(); });
-#endif
+    HEADROOM_DETAIL_CATCH {}
   }
   void open(std::size_t seats) {
     {
@@ -112,16 +108,11 @@ class Workers {
     for (;;) {
       const std::size_t i = next_task_.fetch_add(1, std::memory_order_relaxed);
       if (i >= tasks_) return;
-#if HEADROOM_EXCEPTIONS
-      try {
-        (*task_)(i);
-      } catch (...) {
+      HEADROOM_DETAIL_TRY { (*task_)(i); }
+      HEADROOM_DETAIL_CATCH {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (error_ == nullptr) error_ = std::current_exception();
       }
-#else
-      (*task_)(i);
-#endif
     }
   }
   /// The main function of a worker.

@@ -184,15 +184,12 @@ class AsyncGradScaler {
     });
   }
   void wait_for_update() {
-#if HEADROOM_EXCEPTIONS
-    try {
+    HEADROOM_DETAIL_TRY {
       if (updated_.valid()) decided_ = updated_.get();
-    } catch (...) {
+    }
+    HEADROOM_DETAIL_CATCH {
       wait_until_idle();  // rethrows the error
     }
-#else
-    if (updated_.valid()) decided_ = updated_.get();
-#endif
     main_scale_ = decided_.loss_scale();
   }
   /// Afterwards this thread may use scaler_ until it pushes work.
@@ -231,16 +228,11 @@ class AsyncGradScaler {
   auto enqueue(Work work) {
     return push([this, work = std::move(work)]() mutable {
       if (error_) std::rethrow_exception(error_);
-#if HEADROOM_EXCEPTIONS
-      try {
-        return work();
-      } catch (...) {
+      HEADROOM_DETAIL_TRY { return work(); }
+      HEADROOM_DETAIL_CATCH {
         error_ = std::current_exception();
-        throw;
+        std::rethrow_exception(error_);
       }
-#else
-      return work();
-#endif
     });
   }
   void run() {
