@@ -26,17 +26,11 @@ namespace detail {
   check_in(name, value, just_above_1, 1.0 / std::numeric_limits<double>::min(), "above 1 and at most 2^1022");
   return value;
 }
-/// A growth factor that the system rounds to float.
-[[nodiscard]] constexpr double float_factor_argument(const char* name, const double& value) {
-  if (!is_within(value, just_above_1, largest_float) || rounded_to_float(value) <= 1.0F) {
-    throw_bad_value(name, value, "above 1 and finite as a float");
-  }
-  return static_cast<double>(rounded_to_float(value));
-}
-/// A backoff factor that the system rounds to float.
-[[nodiscard]] constexpr double float_backoff_argument(const char* name, const double& value) {
-  if (!is_within(value, smallest_normal_float, just_below_1) || rounded_to_float(value) >= 1.0F) {
-    throw_bad_value(name, value, "at least 2^-126 and below 1 as a float");
+/// A growth factor that the system rounds to float, or a backoff factor.
+[[nodiscard]] constexpr double float_factor_argument(const char* name, const double& value, bool grows = true) {
+  const double low = grows ? just_above_1 : smallest_normal_float, high = grows ? largest_float : just_below_1;
+  if (!is_within(value, low, high) || rounded_to_float(value) == 1.0F) {
+    throw_bad_value(name, value, grows ? "above 1 and finite as a float" : "at least 2^-126 and below 1 as a float");
   }
   return static_cast<double>(rounded_to_float(value));
 }
@@ -93,7 +87,7 @@ namespace presets {
     const double& backoff_factor = 0.5, std::int64_t growth_interval = 1000, std::int32_t hysteresis = 2) {
   const LossScaleConfig scale{detail::scale_argument("initial_scale", initial_scale), growth_interval,
                               detail::float_factor_argument("growth_factor", growth_factor),
-                              detail::float_backoff_argument("backoff_factor", backoff_factor),
+                              detail::float_factor_argument("backoff_factor", backoff_factor, /*grows=*/false),
                               detail::floor_argument("min_scale", min_scale)};
   if (scale.min_scale != 1.0F) detail::check_order("min_scale", min_scale, "initial_scale", initial_scale);  // unrounded
   return BasicHysteresisScale<RefillOnGrowth>(HysteresisConfig{scale, hysteresis});
@@ -200,7 +194,7 @@ namespace presets {
   return detail::starting_anywhere<DynamicLossScale>(
       LossScaleConfig{detail::scale_argument("scale", scale), growth_interval + 1,
                       detail::float_factor_argument("growth_factor", growth_factor),
-                      detail::float_backoff_argument("backoff_factor", backoff_factor),
+                      detail::float_factor_argument("backoff_factor", backoff_factor, /*grows=*/false),
                       detail::floor_argument("minimum_scale", minimum_scale)});
 }
 
@@ -221,7 +215,7 @@ namespace presets {
   detail::check_count("decr_every_n_nan_or_inf", decr_every_n_nan_or_inf);
   const LossScaleConfig scale{detail::scale_argument("init_loss_scaling", init_loss_scaling), incr_every_n_steps,
                               detail::float_factor_argument("incr_ratio", incr_ratio),
-                              detail::float_backoff_argument("decr_ratio", decr_ratio), smallest_loss_scale};
+                              detail::float_factor_argument("decr_ratio", decr_ratio, /*grows=*/false), smallest_loss_scale};
   return PaddleLossScale(HysteresisConfig{scale, decr_every_n_nan_or_inf});
 }
 
