@@ -195,8 +195,7 @@ template <bool quantizes, class Source, class Destination, class Scales>
 ///
 /// Each may be a tree or a span. An element becomes element / scale, rounded once to nearest-even and saturated. All codes of a
 /// block are NaN, and its scale too, if an element is Inf, NaN or a double beyond float, or if `rule` would round its largest
-/// magnitude to Inf. Then the report is not finite. Throws std::invalid_argument, before anything is written, if the trees do
-/// not fit.
+/// magnitude to Inf. Then the report is not finite. Throws std::invalid_argument and writes nothing if the trees do not fit.
 template <class Executor, class Source, class Destination, class Scales>
 GradientReport mx_quantize_into(const Executor& executor, const Source& source, Destination&& destination, Scales&& scales,
                                 MxScale rule) {

@@ -38,7 +38,6 @@ struct FormatShares {
 /// scale would do to them. The sum of two histograms is that of all elements together. docs/choosing-a-policy.md uses one.
 class ExponentHistogram {
  public:
-  /// Adds the elements to the counts.
   void add(span<const float> elements) noexcept {
     elements_ += elements.size();
     for (const float& element : elements) {
@@ -171,8 +170,7 @@ template <class Tree>
 }
 
 /// The histogram as lines for a terminal, from the largest numbers to zero: exponent, elements, their share of all, and a bar.
-/// The longest bar has `width` characters, and every bar at least one. Only the first of several empty exponents in a row has a
-/// line.
+/// The longest bar has `width` characters, and every bar at least one. Of empty exponents in a row only the first has a line.
 ///
 ///         2^-9             120   1.20 %  ###
 ///        2^-10            2310  23.10 %  ############################################################

@@ -139,8 +139,7 @@ class History {
     next_loss_finite_ =
         detail::is_within(loss, -detail::largest_double, detail::largest_double) && next_loss_finite_.value_or(true);
   }
-  /// Calls `on_verdict` at the end of each `record` that changes the verdict, which is warming_up at first. The callback may
-  /// throw; the step has been recorded.
+  /// Calls `on_verdict` after each `record` that changes the verdict, which is warming_up at first. The callback may throw.
   void set_on_verdict(std::function<void(const History&)> on_verdict) {
     on_verdict_ = std::move(on_verdict);
     reported_verdict_ = verdict();

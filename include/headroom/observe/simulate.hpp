@@ -25,8 +25,7 @@ struct Simulation {
   std::vector<float> scales;  ///< the scale of each step
 };
 
-/// The same for known gradients. Compares each step's scale with the best one: the scale doubled as often as possible without
-/// an overflow.
+/// The same for known gradients. Compares each step's scale with the best one: doubled as often as possible without overflow.
 struct GradientSimulation : Simulation {
   std::size_t below_best = 0;  ///< steps that were not skipped and had less than the best scale
   double wasted_bits = 0.0;    ///< log2(best scale / scale), mean over the steps that had a gradient and were not skipped

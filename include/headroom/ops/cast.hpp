@@ -39,14 +39,12 @@ template <class To, class Tree>
 }
 
 /// Casts into an existing tree of the same structure and shapes, with any floating-point dtypes. Integers in the destination
-/// stay as they are. Throws std::invalid_argument, naming the path, if structure or shapes differ. Then nothing has been
-/// written.
+/// stay as they are. Throws std::invalid_argument naming the path, and writes nothing, if structure or shapes differ.
 /// - A leaf may be its own destination if its elements keep their size and places. Otherwise no destination may overlap a
 ///   source or reach an element twice. Throws if a leaf without gaps overlaps its own destination in part, or if a leaf with
 ///   gaps starts where its destination does, with other strides or element sizes. Other overlaps are not noticed.
 /// - A flat leaf (std::vector, span) matches a tensor of any shape that has no gaps and the same size. Elements correspond in
-///   the order of memory: a row-major matrix goes into a std::vector row by row, a std::vector into a column-major matrix by
-///   columns.
+///   the order of memory: a row-major matrix goes into a std::vector by rows, a std::vector into a column-major one by columns.
 template <class Executor, class Source, class Destination, detail::unless_saturate<Destination> = 0>
 void cast_into(const Executor& executor, const Source& source, Destination&& destination) {
   (void)detail::plan_and_run<detail::CastOps, detail::Access::into>(executor, detail::Pass{0}, source, destination);

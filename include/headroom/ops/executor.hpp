@@ -103,7 +103,6 @@ class Workers {
     opened_.notify_all();
   }
 
-  /// Takes tasks until none is left.
   void work() {
     for (;;) {
       const std::size_t i = next_task_.fetch_add(1, std::memory_order_relaxed);
@@ -115,7 +114,6 @@ class Workers {
       }
     }
   }
-  /// The main function of a worker.
   void serve() {
     for (unsigned seen = 0;;) {
       await_job_after(seen);

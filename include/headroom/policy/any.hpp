@@ -79,7 +79,6 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
   /// A new policy with some settings changed: see BasicDynamicLossScale::with_settings.
   [[nodiscard]] AnyLossScale with_settings(const StateDict& settings) const { return held_->with_settings(settings); }
 
-  /// Whether the policy is of this type.
   template <class Policy>
   [[nodiscard]] bool holds() const noexcept {
     return held_->type() == &detail::address_of_type<Policy>;
@@ -93,7 +92,6 @@ class AnyLossScale : public LossScaleVerbs<AnyLossScale> {
 
   /// The text under "policy" in its state, or "(of your own)".
   [[nodiscard]] std::string policy_name() const { return name_in(held_->state_dict()); }
-  /// The policy's own state.
   [[nodiscard]] StateDict state_dict() const {
     StateDict state = held_->state_dict();
     if (state.empty()) throw_none("state_dict", state);
@@ -210,8 +208,7 @@ template <class Table = void>
 }
 
 /// A policy by name, with some of its settings changed: make_loss_scale("deepspeed", {{"growth_interval", 500}}). Throws
-/// std::invalid_argument listing all names if `name` is unknown, or naming key and value if a setting is unknown or out of
-/// range.
+/// std::invalid_argument listing all names if `name` is unknown, or naming a setting that is unknown or out of range.
 template <class Table = void>
 [[nodiscard]] AnyLossScale make_loss_scale(std::string_view name, const StateDict& settings = StateDict()) {
   std::string known;

@@ -272,8 +272,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   [[nodiscard]] constexpr const Config& config() const noexcept { return config_; }
   /// Steps towards the next growth: with the usual rule, finite steps since the scale last changed or a step overflowed.
   [[nodiscard]] constexpr std::int64_t counter() const noexcept { return growth_.counter(); }
-  /// With hysteresis: how many overflows are left, including the one that backs off. After the backoff it is 0 until the
-  /// refill; by DeepSpeed's rule it is 1.
+  /// With hysteresis: the overflows left, including the one that backs off. Then 0 until the refill; by DeepSpeed's rule 1.
   template <class B = Backoff>
   [[nodiscard]] constexpr auto hysteresis_left() const noexcept -> decltype(std::declval<const B&>().hysteresis_left()) {
     return backoff_.hysteresis_left();
@@ -300,7 +299,6 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   }
 
   /// The same policy with another scale; counters stay. Throws std::invalid_argument if `scale` is not in [2^-126, max_scale].
-  /// The next backoff raises a scale below min_scale to it.
   [[nodiscard]] constexpr BasicDynamicLossScale with_loss_scale(const float& scale) const {
     detail::check_loss_scale("loss_scale", scale);
     detail::check_order("loss_scale", scale, "max_scale", common().max_scale);

@@ -47,8 +47,7 @@ struct RefillOnBackoff : detail::RefillOn<false, true> {
   static constexpr const char* name = "hysteresis_refill_on_backoff";
 };
 
-/// A piece of BasicDynamicLossScale. Backs off on the `hysteresis`th overflow, and on every further one until the hysteresis is
-/// refilled.
+/// A piece of BasicDynamicLossScale. Backs off on the `hysteresis`th overflow, and on every further one until the next refill.
 template <class Refill = RefillOnCleanStep>
 class BackOffAfterHysteresis {
  public:

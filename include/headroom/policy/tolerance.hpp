@@ -62,8 +62,7 @@ class BackOffWhenShareExceedsTolerance {
 };
 
 /// fairseq's rule. Backs off on an overflow if overflows / steps is at least `overflow_tolerance`, including this step. The
-/// overflows are those since the last backoff, and the steps those since the last change. The share is formed in double, as in
-/// fairseq.
+/// overflows are those since the last backoff, and the steps those since the last change. The share is formed in double.
 class BackOffWhenShareReachesTolerance {
  public:
   using Config = ToleranceConfig;

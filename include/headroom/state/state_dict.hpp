@@ -88,8 +88,7 @@ class StateValue {
 
 namespace detail {
 
-/// Has a point or an exponent, which distinguishes 500.0 from the integer 500. Subnormal numbers may lose digits if the CPU
-/// flushes them.
+/// Has a point or an exponent: 500.0 differs from the integer 500. Subnormal numbers may lose digits if the CPU flushes them.
 [[nodiscard]] inline std::string real_text(const double& value) {
   std::string text = to_text(value);
   return text.find_first_of(".en") == std::string::npos ? text += ".0" : text;
@@ -185,8 +184,7 @@ class StateDict {
   std::vector<Entry> entries_;
 };
 
-/// A hash of keys and values, equal on all machines. Ranks compare their states by it: see GradScaler::set_reducer. It is not
-/// cryptographic.
+/// A hash of keys and values, equal on all machines, not cryptographic. Ranks compare states by it (GradScaler::set_reducer).
 [[nodiscard]] inline std::uint64_t digest(const StateDict& state) {
   std::uint64_t result = detail::first_digest;
   for (const StateDict::Entry& entry : state) {

@@ -149,8 +149,7 @@ class TextReader {
 
 }  // namespace detail
 
-/// A state as text: one line "key = value" per entry. Numbers are exact, except that NaNs lose their payload. Independent of
-/// the locale.
+/// A state as text: one line "key = value" per entry, in every locale. Numbers are exact, except that NaNs lose their payload.
 [[nodiscard]] inline std::string to_text(const StateDict& dict) {
   std::string text;
   for (const auto& [key, value] : dict) {

@@ -148,8 +148,7 @@ class AsyncGradScaler {
     if (is_enabled()) state.add("main_scale", main_scale_);
     return state;
   }
-  /// Begins an iteration from such a state, or from a GradScaler's. Throws as GradScaler::load_state_dict does, and then
-  /// changes nothing.
+  /// Begins an iteration from such a state, or from a GradScaler's. If it throws, as GradScaler's does, nothing has changed.
   void load_state_dict(StateDict state) {
     if (!is_enabled()) return;
     float main_scale = 0.0F;  // none

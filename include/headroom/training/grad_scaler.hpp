@@ -55,9 +55,8 @@ struct StepResult : StepResult<void> {
 /// divided by that scale, even if you set another one meanwhile. To accumulate, repeat `scale` and backward. Call `unscale_` or
 /// `step` after the last backward.
 ///
-/// A plain `step` needs gradients in float, double or bfloat16. The parameters may have any dtype. Most fp16 and 8-bit
-/// gradients would become 0 in place: use step_gradients or a deferred optimizer (see GradientFactor). A scaler belongs to one
-/// thread.
+/// A plain `step` needs gradients in float, double or bfloat16. Parameters may have any dtype. Most fp16 and 8-bit gradients
+/// would become 0 in place: use step_gradients or a deferred optimizer (see GradientFactor). A scaler belongs to one thread.
 ///
 /// Optimizers are identified by address. Do not move or destroy one between `unscale_` and `step`, or before `update` if it is
 /// not stepped. After `step` the address of its first gradient counts too, so adapters made in a loop may share an address.
@@ -95,8 +94,7 @@ class GradScaler {
     return headroom::scale(executor_, std::forward<Tree>(outputs), static_cast<double>(iteration_scale_));
   }
 
-  /// Unscales the gradients of an optimizer in place, so that you can read or change them before `step`. `update` takes the
-  /// report into account, even without a `step`.
+  /// Unscales an optimizer's gradients in place: read or change them before `step`. `update` counts them even without a `step`.
   template <class Optimizer>
   GradientReport unscale_(Optimizer& optimizer) {
     using F = Properties<Optimizer>;

@@ -66,8 +66,7 @@ constexpr auto rebound_struct() {
 
 // ---- the tree ----
 
-/// Gives a part of a new struct the shape of the old one. It may have a dtype of its own: a `double` in a Model<T> stays
-/// double.
+/// Gives a part of a new struct the shape of the old one. It may have its own dtype: a `double` in a Model<T> stays double.
 template <class To, class Old, class New>
 void assign_part(const Old& old_part, New& new_part) {
   // A copied struct may reach its parts through a pointer. Then it shares them with the old struct: leave them alone.
