@@ -125,5 +125,4 @@ template <class From, class To>
 }
 
 }  // namespace detail
-
 HEADROOM_DETAIL_END_NAMESPACE

@@ -114,5 +114,4 @@ inline void check_factor(const double& factor) {
 }
 
 }  // namespace detail
-
 HEADROOM_DETAIL_END_NAMESPACE

@@ -7,7 +7,6 @@
 #include <type_traits>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-
 namespace detail {
 
 /// Converts an integer to the nearest value of format `To`, rounded once. Returns its bits.

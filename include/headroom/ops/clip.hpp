@@ -7,7 +7,6 @@
 #include <cstdint>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-
 namespace detail {
 
 inline void check_max_norm(const double& max_norm) {

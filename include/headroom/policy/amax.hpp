@@ -6,7 +6,6 @@
 #include <cstdint>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-
 namespace detail {
 
 /// log2 of a positive number, in units of 2^-20. Interpolates linearly between powers of two and rounds down, which is below

@@ -21,7 +21,6 @@
 #include <vector>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-
 namespace detail {
 
 template <class P>

@@ -7,7 +7,6 @@
 #include <utility>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-
 namespace detail {
 
 // What NoOpLossScale does with trees: see ops/scale.hpp and ops/unscale.hpp.

@@ -10,7 +10,6 @@
 #include <limits>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-
 namespace detail {
 
 // The arguments of presets are checked before they are rounded or combined, so that errors name the preset's own parameter and

@@ -6,7 +6,6 @@
 #include <utility>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-
 namespace detail {
 
 template <class P, class = void>

@@ -215,5 +215,4 @@ template <class Policy>
 }
 
 }  // namespace detail
-
 HEADROOM_DETAIL_END_NAMESPACE
