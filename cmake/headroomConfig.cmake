@@ -22,6 +22,8 @@ foreach(headroom_component IN LISTS headroom_FIND_COMPONENTS)
     if(headroom_component IN_LIST headroom_adapters)
       set(headroom_NOT_FOUND_MESSAGE
           "the component ${headroom_component} needs ${headroom_${headroom_component}_library}, which was not found")
+    elseif(headroom_component STREQUAL c)
+      set(headroom_NOT_FOUND_MESSAGE "headroom was installed without the C library: configure it with -DHEADROOM_C=ON")
     else()
       set(headroom_NOT_FOUND_MESSAGE "there is no component ${headroom_component}")
     endif()

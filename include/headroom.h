@@ -1,12 +1,13 @@
 /* headroom: loss scaling for mixed-precision training, for C99 and every language that calls C. docs/c.md has a training loop.
  *
  * - A function that can fail returns a headroom_status. headroom_last_error() is its message. If a call fails, it has written
- *   nothing. No exception leaves the library.
- * - Tensors are borrowed for the call, with their shapes and strides. What gradients must fulfil is in docs/contract.md.
- * - A handle belongs to the caller, who frees it; NULL may be freed. One thread at a time uses a handle. Functions without a
- *   handle may be called from any thread.
- * - Out-parameters come last. A headroom_report*, headroom_place* or headroom_step* may be NULL. Otherwise set its
- *   struct_size to sizeof before the call. The library writes no more than that, and sets struct_size to what it has written.
+ *   nothing; headroom_reducer has the only exception. No C++ exception leaves the library.
+ * - Tensors are borrowed for the call, with their shapes and strides. docs/contract.md lists what tensors must satisfy.
+ * - The caller frees handles. Freeing NULL does nothing. One thread at a time uses a handle. Functions without a handle may be
+ *   called from any thread.
+ * - Out-parameters come last. A headroom_report*, headroom_place* or headroom_step* may be NULL. Otherwise set its struct_size
+ *   to the size of the struct before each call. The library writes at most that many bytes, and sets struct_size to the number
+ *   written.
  * - Later versions may add functions, and members at the end of headroom_step. Nothing else changes without a new HEADROOM_ABI.
  */
 #ifndef HEADROOM_H
@@ -40,7 +41,7 @@ enum {
   HEADROOM_RUNTIME_ERROR = 4 /* for example, a reducer has failed */
 };
 
-/* What was wrong in the last call of this thread that failed. Valid until the thread's next call that fails. */
+/* What was wrong in the last call of this thread that failed. It begins with "headroom: ". Valid until the next such call. */
 HEADROOM_API const char* headroom_last_error(void);
 /* The version of the library, such as "0.2.0". */
 HEADROOM_API const char* headroom_version(void);
@@ -50,7 +51,7 @@ HEADROOM_API uint32_t headroom_abi(void);
 
 /* ---- tensors ---- */
 
-/* DLPack's type code << 8 | bits. Integers and booleans (codes 0, 1 and 6) are left alone; other dtypes are errors. */
+/* DLPack's type code << 8 | bits. Integers and booleans (codes 0, 1 and 6) are left alone. Other dtypes are errors, also 0. */
 typedef uint32_t headroom_dtype;
 enum {
   HEADROOM_FLOAT16 = 2 << 8 | 16,
@@ -71,8 +72,8 @@ typedef struct headroom_tensor {
   const int64_t* strides; /* ndim numbers, in elements; NULL: row-major without gaps */
 } headroom_tensor;
 
-/* From a DLTensor* in the memory of the host. Of a managed tensor pass its dl_tensor, and do not write into it if it is
- * read-only. The shape and strides stay those of the DLTensor. */
+/* From a DLTensor* in the memory of the host. For a managed tensor pass &managed->dl_tensor, and do not write into a read-only
+ * one. `out` points to the shape and strides of the DLTensor. */
 HEADROOM_API headroom_status headroom_from_dlpack(const void* dl_tensor, headroom_tensor* out);
 
 /* ---- what a call has found ---- */
@@ -80,7 +81,7 @@ HEADROOM_API headroom_status headroom_from_dlpack(const void* dl_tensor, headroo
 typedef struct headroom_report {
   uint32_t struct_size;
   int32_t finite; /* 1: no Inf and no NaN */
-  double max_abs; /* the largest magnitude after unscaling; Inf if not finite, 0 without elements */
+  double max_abs; /* the largest magnitude after unscaling, before clipping; Inf if not finite, 0 without elements */
   double norm;    /* L2, before clipping; Inf if not finite, -1 if the call does not measure it */
 } headroom_report;
 
@@ -88,7 +89,8 @@ typedef struct headroom_report {
 typedef struct headroom_place {
   uint32_t struct_size;
   int32_t is_nan;
-  uint64_t tensor, index;        /* of the tensor in the list; of the element in it, in the order of memory */
+  uint64_t tensor;               /* index in the list */
+  uint64_t index;                /* of the element in the tensor, in memory order; gaps do not count */
   uint64_t nan_count, inf_count; /* of the whole list; both are 0 if there is none */
 } headroom_place;
 
@@ -109,6 +111,7 @@ HEADROOM_API headroom_status headroom_accumulate_into(const headroom_tensor* fro
 /* Unscales in place and clips to an L2 norm of at most max_norm over all tensors. */
 HEADROOM_API headroom_status headroom_unscale_and_clip(const headroom_tensor* tensors, size_t n, float loss_scale,
                                                        double max_norm, int32_t threads, headroom_report* report);
+/* Tensors with Inf or NaN are not clipped: step only if report->finite. */
 HEADROOM_API headroom_status headroom_clip(const headroom_tensor* tensors, size_t n, double max_norm, int32_t threads,
                                            headroom_report* report);
 /* Only reads. */
@@ -134,15 +137,16 @@ HEADROOM_API headroom_status headroom_dequantize(const headroom_tensor* from, co
 typedef struct headroom_loss_scale headroom_loss_scale;
 
 /* name: "dynamic", "torch", "amax", ... (an unknown one is an error that lists all). settings: lines `key = value`, such as
- * "initial_scale = 1024.0\ngrowth_interval = 500", or NULL. docs/reference.md lists the keys of each policy. */
+ * "initial_scale = 1024.0\ngrowth_interval = 500", or NULL. Keys are the members of the policy's configuration in
+ * docs/reference.md, for presets, too. */
 HEADROOM_API headroom_status headroom_loss_scale_make(const char* name, const char* settings, headroom_loss_scale** out);
 HEADROOM_API void headroom_loss_scale_free(headroom_loss_scale* policy);
 /* The scale; 1 if policy is NULL. */
 HEADROOM_API float headroom_loss_scale_get(const headroom_loss_scale* policy);
-/* Call it once after each step with what was found in the gradients. */
+/* Call it once after each step with what was found in the gradients. Only "amax" uses max_abs. */
 HEADROOM_API headroom_status headroom_loss_scale_adjust(headroom_loss_scale* policy, int32_t finite, double max_abs);
-/* The state as text. *size is the room at `text` in bytes and becomes what the text needs, with its 0. With a text of NULL the
- * call only asks for that. If the room is too small, the call fails. */
+/* The state as text. *size, in: bytes available at `text`; out: bytes needed, with the terminating 0. If text is NULL, only
+ * sets *size. If the room is too small, the call fails. */
 HEADROOM_API headroom_status headroom_loss_scale_save(const headroom_loss_scale* policy, char* text, size_t* size);
 HEADROOM_API headroom_status headroom_loss_scale_load(const char* text, headroom_loss_scale** out);
 
@@ -158,28 +162,29 @@ typedef struct headroom_step {
   int32_t reason;   /* for skipping */
   float loss_scale; /* by which the gradients have been divided */
   headroom_report report;
-  headroom_place nonfinite; /* of the grads; without a count if only another rank or the norm has overflowed */
+  headroom_place nonfinite; /* both counts are 0 if only another rank or the norm overflowed */
 } headroom_step;
-enum { HEADROOM_STEP_TAKEN = 0, HEADROOM_STEP_NOT_FINITE = 1, HEADROOM_STEP_NO_GRADIENTS = 2 }; /* reasons */
+enum { HEADROOM_SKIP_NONE = 0, HEADROOM_SKIP_NOT_FINITE = 1, HEADROOM_SKIP_NO_GRADIENTS = 2 }; /* reasons */
 
-/* Called once for each optimizer and iteration with what was found in its gradients. Replaces it by what was found on all
- * ranks: finite by AND, max_abs by maximum, sum_of_squares by sum. digest is equal on ranks that are in step. If it does not
- * return HEADROOM_OK, the call fails with HEADROOM_RUNTIME_ERROR, and the step counts as an overflow. It must not call the
- * scaler. */
+/* Called once for each optimizer and iteration with what was found in its gradients on this rank. Replaces these values by
+ * those of all ranks: finite by AND, max_abs by maximum, sum_of_squares by sum. If k ranks hold the same gradients, divide the
+ * sum by k. digest is equal on ranks that are in step. A reducer must not call the scaler. If it returns another status than
+ * HEADROOM_OK, the call fails with HEADROOM_RUNTIME_ERROR. The gradients may then be unscaled already: abandon the iteration,
+ * or let update count it as an overflow. */
 typedef headroom_status (*headroom_reducer)(void* context, int32_t* finite, double* max_abs, double* sum_of_squares,
                                             uint64_t digest);
 
-/* With a copy of the policy; NULL: that of torch. */
+/* Copies the policy. NULL means the policy "torch". */
 HEADROOM_API headroom_status headroom_grad_scaler_make(const headroom_loss_scale* policy, headroom_grad_scaler** out);
 HEADROOM_API void headroom_grad_scaler_free(headroom_grad_scaler* scaler);
 /* The scale of the next iteration; 1 if scaler is NULL. */
-HEADROOM_API float headroom_grad_scaler_get(const headroom_grad_scaler* scaler);
+HEADROOM_API float headroom_grad_scaler_get_scale(const headroom_grad_scaler* scaler);
 /* For all passes over gradients. The default is 1. */
 HEADROOM_API headroom_status headroom_grad_scaler_set_threads(headroom_grad_scaler* scaler, int32_t threads);
 /* NULL removes it. */
 HEADROOM_API headroom_status headroom_grad_scaler_set_reducer(headroom_grad_scaler* scaler, headroom_reducer reducer,
                                                               void* context);
-/* *scaled = loss * scale. Begins an iteration. A hand-written backward starts from the scaled 1. */
+/* *scaled = loss * scale. Begins an iteration. A hand-written backward starts from the result for a loss of 1. */
 HEADROOM_API headroom_status headroom_grad_scaler_scale(headroom_grad_scaler* scaler, double loss, double* scaled);
 /* Unscales before the step, so that the caller can read or change the gradients. */
 HEADROOM_API headroom_status headroom_grad_scaler_unscale(headroom_grad_scaler* scaler, uint64_t optimizer,
@@ -187,8 +192,8 @@ HEADROOM_API headroom_status headroom_grad_scaler_unscale(headroom_grad_scaler* 
 HEADROOM_API headroom_status headroom_grad_scaler_unscale_and_clip(headroom_grad_scaler* scaler, uint64_t optimizer,
                                                                    const headroom_tensor* grads, size_t n, double max_norm,
                                                                    headroom_report* report);
-/* Unscales unless that has been done, and says whether to step. Refuses fp16 and 8-bit gradients, most of which would become
- * 0 in place: see headroom_grad_scaler_step_into. */
+/* Unscales the gradients unless headroom_grad_scaler_unscale or _unscale_and_clip has, and reports whether to step. Refuses
+ * fp16 and 8-bit gradients, most of which would become 0 in place: see headroom_grad_scaler_step_into. */
 HEADROOM_API headroom_status headroom_grad_scaler_step(headroom_grad_scaler* scaler, uint64_t optimizer,
                                                        const headroom_tensor* grads, size_t n, headroom_step* step);
 /* The same for gradients of any dtype. The unscaled ones go into `to`, usually floats. To clip them: headroom_clip(to, ...). */
@@ -199,8 +204,9 @@ HEADROOM_API headroom_status headroom_grad_scaler_step_into(headroom_grad_scaler
 HEADROOM_API headroom_status headroom_grad_scaler_update(headroom_grad_scaler* scaler);
 /* Ends the iteration without a decision, for example after an error in the backward pass. */
 HEADROOM_API headroom_status headroom_grad_scaler_abandon(headroom_grad_scaler* scaler);
-/* The state between iterations, as headroom_loss_scale_save. */
+/* As headroom_loss_scale_save. Save after update: an iteration in progress is left out. */
 HEADROOM_API headroom_status headroom_grad_scaler_save(const headroom_grad_scaler* scaler, char* text, size_t* size);
+/* Continues with the policy and the settings that were saved. */
 HEADROOM_API headroom_status headroom_grad_scaler_load(headroom_grad_scaler* scaler, const char* text);
 
 #ifdef __cplusplus

@@ -113,18 +113,17 @@ struct List {
   size_t size() const noexcept { return n; }
 };
 
-/// Which dtypes a call takes: the bits 1 << (place + 1), see detail::place_of. The walk checks the rest.
-enum Dtypes : unsigned { all = 0x7F, floats = 0x7E, fp8 = 0x60, not_narrow = 0x1B };
+/// The dtypes that a call takes: integers 1, fp32 2, fp16 4, bf16 8, fp64 16, fp8_e4m3 32, fp8_e5m2 64.
+enum Dtypes : unsigned { all = 127, floats = 126, fp8 = 96, not_narrow = 27 };
 List list_of(const char* name, const Tensor* tensors, size_t n, Dtypes taken = all) {
   if (n != 0 && tensors == nullptr) throw_invalid_argument({name, " is NULL, with an n of ", to_string(n)});
   for (size_t i = 0; taken != all && i < n; ++i) {
-    const any_tensor tensor = to_any(tensors[i]);
-    const int place = detail::place_of(tensor.dtype);
-    if (place < -1 || (taken >> (place + 1) & 1U) != 0) continue;
+    const int dtype = detail::dtype_index(static_cast<dtype_code>(tensors[i].dtype));
+    if (dtype < -1 || (taken >> (dtype + 1) & 1U) != 0) continue;  // the walk rejects -2
     throw_invalid_argument({name, "[", to_string(i), "] ",
                             taken == not_narrow ? "would become 0 in place, use headroom_grad_scaler_step_into"
                                                 : "has a dtype that this call cannot take",
-                            ": ", detail::description_of(tensor)});
+                            ": ", detail::description_of(to_any(tensors[i]))});
   }
   return {tensors, n};
 }
@@ -149,7 +148,7 @@ struct StepInto {
   bool is_unscaled = false, is_stepped = false;
   HEADROOM_TREE(StepInto, grads)
 };
-/// The same for the other calls. It has the same address, by which a GradScaler knows it.
+/// An optimizer for the in-place calls. Its base has the same address, so a GradScaler sees one optimizer.
 struct StepInPlace : StepInto {
   StepInPlace& gradients() noexcept { return *this; }
   void step() noexcept {}
@@ -162,7 +161,7 @@ Report to_c(const GradientReport& report, double norm = -1.0) noexcept {
 Report to_c(const GradientNorm& report) noexcept { return to_c(report, report.norm); }
 Place to_c(const std::optional<NonFinite>& found) noexcept {
   if (!found) return {sizeof(Place), 0, 0, 0, 0, 0};
-  const uint64_t tensor = std::strtoull(found->path.c_str() + found->path.find('[') + 1, nullptr, 10);  // counts integers, too
+  const uint64_t tensor = std::strtoull(found->path.c_str() + found->path.find('[') + 1, nullptr, 10);  // `leaf` skips integers
   return {sizeof(Place), found->kind == NonFiniteKind::nan, tensor, found->index, found->nan_count, found->inf_count};
 }
 Step to_c(const StepResult<void>& result) noexcept {
@@ -386,7 +385,7 @@ Status headroom_grad_scaler_make(const Policy* policy, Scaler** out) {
   });
 }
 void headroom_grad_scaler_free(Scaler* scaler) { delete scaler; }
-float headroom_grad_scaler_get(const Scaler* scaler) { return scaler == nullptr ? 1.0F : scaler->cpp.get_scale(); }
+float headroom_grad_scaler_get_scale(const Scaler* scaler) { return scaler == nullptr ? 1.0F : scaler->cpp.get_scale(); }
 Status headroom_grad_scaler_set_threads(Scaler* scaler, int32_t threads) {
   return with("scaler", scaler, [&](auto& self) { self.cpp.set_executor(executor_of(threads)); });
 }

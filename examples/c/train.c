@@ -110,7 +110,7 @@ int main(void) {
       free(text);
     }
   }
-  const double scale = (double)headroom_grad_scaler_get(scaler);
+  const double scale = (double)headroom_grad_scaler_get_scale(scaler);
   headroom_grad_scaler_free(scaler);
 
   float error = fabsf(model.bias[0] - 0.5F);

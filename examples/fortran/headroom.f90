@@ -4,7 +4,7 @@ module headroom
   implicit none
   public
 
-  integer(c_int32_t), parameter :: headroom_float16 = 528, headroom_float32 = 544, headroom_float64 = 576
+  integer(c_int32_t), parameter :: headroom_float32 = 544
 
   type, bind(c) :: headroom_tensor
     type(c_ptr) :: data

@@ -69,7 +69,7 @@ public interface Headroom extends Library {
 
   /** torch.amp.GradScaler. The memory of the gradients must live as long as the tensors are used. */
   class GradScaler implements AutoCloseable {
-    private final Pointer scaler;
+    private Pointer scaler;
 
     public GradScaler(String policy, String settings) {
       PointerByReference made = new PointerByReference(), out = new PointerByReference();
@@ -101,6 +101,7 @@ public interface Headroom extends Library {
     }
     @Override public void close() {
       C.headroom_grad_scaler_free(scaler);
+      scaler = null;
     }
   }
 }

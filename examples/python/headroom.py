@@ -4,16 +4,18 @@
     for batch in batches:
         optimizer.zero_grad()
         scaler.scale(loss(batch)).backward()
-        step = scaler.step({name: p.grad for name, p in model.named_parameters()})
+        step = scaler.step({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
         if step.skipped: print(step.nonfinite)  # inf in "body.weight"[13]
         else: optimizer.step()
         scaler.update()
 
-Arrays come in a list, or in a dict with their names. A wrong argument is a ValueError, calls in the wrong order a RuntimeError.
+Arrays come in a list, or in a dict with their names. Two dicts need the same keys in the same order. A wrong argument is a
+ValueError, calls in the wrong order are a RuntimeError.
 The library is libheadroom.so.0, or the file that HEADROOM_LIBRARY names.
 
 A GradScaler remembers how it described the arrays of each optimizer. It describes them again if a call has other objects, or if
-a tensor has another data_ptr(). Arrays without data_ptr, such as numpy's, stay exported until then, so they cannot be resized.
+the data_ptr(), shape, strides or dtype of one has changed. Arrays without data_ptr, such as numpy's, stay exported until then,
+so they cannot be resized.
 """
 import collections
 import ctypes
@@ -47,13 +49,13 @@ class RawStep(Sized):
 # All functions of headroom.h, without the names of their parameters.
 c = ctypes.CDLL(os.environ.get("HEADROOM_LIBRARY", "libheadroom.so.0"))
 c.headroom_last_error.restype = c_char_p
-c.headroom_loss_scale_get.restype = c.headroom_grad_scaler_get.restype = c_float
+c.headroom_loss_scale_get.restype = c.headroom_grad_scaler_get_scale.restype = c_float
 if c.headroom_abi() != 1:
     raise ImportError("headroom.py needs headroom's ABI 1")
 
 def _check(status, *_):
     if status != 0:
-        raise {1: ValueError, 3: MemoryError}.get(status, RuntimeError)(c.headroom_last_error().decode())
+        raise {1: ValueError, 3: MemoryError}.get(status, RuntimeError)(c.headroom_last_error().decode(errors="replace"))
 
 _types = {"p": c_void_p, "n": c_size_t, "s": c_char_p, "d": c_double, "f": c_float, "i": c_int32, "u": c_uint64}
 for _name, _parameters in {
@@ -72,30 +74,32 @@ _pointer_of = ctypes.PYFUNCTYPE(c_void_p, ctypes.py_object, c_char_p)(("PyCapsul
 _dtypes = {"float16": 0x210, "float32": 0x220, "float64": 0x240, "bfloat16": 0x410, "float8_e4m3fn": 0xA08,
            "float8_e5m2": 0xC08}
 
-def _export(array):
+def _export(name, array):
+    if not hasattr(array, "__dlpack__"):
+        raise ValueError(f"the array {name!r} has no __dlpack__: {type(array).__name__}")
     try:
         return array.__dlpack__(max_version=(1, 0), copy=False)
     except TypeError:
         return array.__dlpack__()  # the standard before DLPack 1.0
 
-def _describe(array, tensor):
+def _describe(name, array, tensor):
     """Fills `tensor`. Returns an object that keeps it valid, and whether the array is read-only."""
     try:
-        capsule = _export(array)
+        capsule = _export(name, array)
     except BufferError as error:
         if hasattr(array, "__array_interface__"):
-            return _describe_numpy(array, tensor)
-        raise ValueError(str(error)) from error
+            return _describe_numpy(name, array, tensor)
+        raise ValueError(f"the array {name!r}: {error}") from error
     # The capsule is not consumed, so it releases the array itself.
     is_versioned = not _is_capsule(capsule, b"dltensor")
     managed = _pointer_of(capsule, b"dltensor_versioned" if is_versioned else b"dltensor")
     c.headroom_from_dlpack(managed + 32 * is_versioned, byref(tensor))  # after version, context, deleter and flags
     return capsule, is_versioned and c_uint64.from_address(managed + 24).value & 1
 
-def _describe_numpy(array, tensor):
+def _describe_numpy(name, array, tensor):
     """What numpy does not export: the dtypes of ml_dtypes, and before numpy 2.1 read-only arrays."""
     if array.dtype.name not in _dtypes or not array.dtype.isnative or any(s % array.itemsize for s in array.strides):
-        raise ValueError(f"cannot use an array of {array.dtype} with strides of {array.strides} bytes")
+        raise ValueError(f"cannot use the array {name!r} of {array.dtype} with strides of {array.strides} bytes")
     tensor.data, is_read_only = array.__array_interface__["data"]
     tensor.size, tensor.dtype, tensor.ndim = array.size, _dtypes[array.dtype.name], array.ndim
     tensor.shape = (c_int64 * array.ndim)(*array.shape)
@@ -105,27 +109,33 @@ def _describe_numpy(array, tensor):
 def _items(arrays):
     return arrays.items() if isinstance(arrays, dict) else enumerate(arrays)
 
+def _layout(array):
+    """What must not change for a description to stay right."""
+    strides = array.stride() if hasattr(array, "stride") else getattr(array, "strides", None)
+    return getattr(array, "data_ptr", int)(), getattr(array, "shape", None), strides, getattr(array, "dtype", None)
+
 class Arrays:
     """A list or dict of arrays as the library sees them."""
     def __init__(self, arrays):
+        self.names, self.are_named = [name for name, _ in _items(arrays)], isinstance(arrays, dict)
         self.tensors = (Tensor * len(arrays))()
         self.tensors.kept, self.seen, self.read_only = [], [], []
         for (name, array), tensor in zip(_items(arrays), self.tensors):
-            kept, is_read_only = _describe(array, tensor)
+            kept, is_read_only = _describe(name, array, tensor)
             self.read_only += [name] * is_read_only
-            address = getattr(array, "data_ptr", int)()
-            if address:  # keeps the shape, but not the memory
-                self.seen.append((weakref.ref(array), address))
+            layout = _layout(array)
+            if layout[0]:  # keeps the shape, but not the memory
+                self.seen.append((weakref.ref(array), layout))
                 tensor.shape = (c_int64 * tensor.ndim)(*tensor.shape[:tensor.ndim])
                 if tensor.strides:
                     tensor.strides = (c_int64 * tensor.ndim)(*tensor.strides[:tensor.ndim])
             else:
-                self.seen.append((lambda array=array: array, 0))
+                self.seen.append((lambda array=array: array, layout))
                 self.tensors.kept.append(kept)
 
     def describes(self, arrays):
-        return len(arrays) == len(self.seen) and all(seen() is array and address == getattr(array, "data_ptr", int)()
-                                                     for (seen, address), (_, array) in zip(self.seen, _items(arrays)))
+        return len(arrays) == len(self.seen) and all(name == key and seen() is array and layout == _layout(array) for
+                                                     (seen, layout), name, (key, array) in zip(self.seen, self.names, _items(arrays)))
 
     def list(self, writes=True):
         if writes and self.read_only:
@@ -133,8 +143,8 @@ class Arrays:
         return self.tensors, len(self.tensors)
 
     def into(self, to):
-        if len(self.tensors) != len(to.tensors):
-            raise ValueError(f"{len(self.tensors)} arrays do not fit into {len(to.tensors)}")
+        if len(self.names) != len(to.names) or (self.are_named and to.are_named and self.names != to.names):
+            raise ValueError(f"the arrays {self.names} do not fit into {to.names}")
         return self.tensors, *to.list()
 
 Step = collections.namedtuple("Step", "skipped loss_scale report nonfinite")
@@ -197,6 +207,8 @@ class LossScale(_Handle):
 class GradScaler(_Handle):
     """torch.amp.GradScaler for lists and dicts of gradients. Optimizers are numbers."""
     def __init__(self, policy=None, threads=1):
+        if not isinstance(policy, (LossScale, type(None))):
+            raise ValueError(f"the policy must be a LossScale, not {policy!r}")
         super().__init__("grad_scaler", policy)
         c.headroom_grad_scaler_set_threads(self, threads)
         self._remembered = {}
@@ -213,7 +225,7 @@ class GradScaler(_Handle):
         return loss * factor.value
 
     def get_scale(self):
-        return c.headroom_grad_scaler_get(self)
+        return c.headroom_grad_scaler_get_scale(self)
 
     def unscale_(self, grads, optimizer=0):
         return _found(c.headroom_grad_scaler_unscale, self, optimizer, *self._arrays(grads, optimizer).list())

@@ -1,4 +1,5 @@
 //! A safe interface to headroom.h. Errors are values, handles free themselves, and the compiler sees what a call reads and writes.
+//! As a crate it is lib.rs beside headroom_sys.rs.
 //!
 //! ```compile_fail
 //! let mut grads = vec![0.0f32; 4];
@@ -30,7 +31,7 @@ use std::mem::size_of;
 use std::os::raw::c_char;
 use std::ptr::{null, null_mut};
 
-/// A call that failed. It has written nothing.
+/// A call that failed.
 #[derive(Debug)]
 pub struct Error {
     pub status: i32,
@@ -126,14 +127,16 @@ impl Drop for LossScale {
 }
 
 /// If `skipped` is None, the caller steps its optimizer now.
+#[derive(Debug)]
 #[must_use]
 pub struct Step {
     pub skipped: Option<Skipped>,
     pub loss_scale: f32,
     pub report: Report,
 }
+#[derive(Debug)]
 pub enum Skipped {
-    /// None: the Inf or NaN is on another rank.
+    /// None: only another rank or the norm overflowed.
     NotFinite(Option<sys::headroom_place>),
     NoGradients,
 }
@@ -143,7 +146,7 @@ fn step(call: impl Fn(*mut sys::headroom_step) -> i32) -> Result<Step> {
     let place = out.nonfinite;
     let skipped = match (out.skipped, out.reason) {
         (0, _) => None,
-        (_, sys::HEADROOM_STEP_NOT_FINITE) => Some(Skipped::NotFinite(Some(place).filter(|p| p.nan_count + p.inf_count > 0))),
+        (_, sys::HEADROOM_SKIP_NOT_FINITE) => Some(Skipped::NotFinite(Some(place).filter(|p| p.nan_count + p.inf_count > 0))),
         _ => Some(Skipped::NoGradients),
     };
     Ok(Step { skipped, loss_scale: out.loss_scale, report: out.report })

@@ -7,7 +7,7 @@ use std::os::raw::{c_char, c_void};
 pub type headroom_status = i32;
 pub const HEADROOM_OK: i32 = 0;
 pub const HEADROOM_ABI: u32 = 1;
-pub const HEADROOM_STEP_NOT_FINITE: i32 = 1;
+pub const HEADROOM_SKIP_NOT_FINITE: i32 = 1;
 
 pub const HEADROOM_FLOAT16: u32 = 2 << 8 | 16;
 pub const HEADROOM_FLOAT32: u32 = 2 << 8 | 32;
@@ -22,18 +22,18 @@ pub struct headroom_tensor {
     pub strides: *const i64,
 }
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct headroom_report {
     pub struct_size: u32, pub finite: i32, pub max_abs: f64, pub norm: f64,
 }
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct headroom_place {
     pub struct_size: u32, pub is_nan: i32, pub tensor: u64, pub index: u64, pub nan_count: u64,
     pub inf_count: u64,
 }
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct headroom_step {
     pub struct_size: u32, pub skipped: i32, pub reason: i32, pub loss_scale: f32,
     pub report: headroom_report, pub nonfinite: headroom_place,
@@ -74,7 +74,7 @@ extern "C" {
     pub fn headroom_loss_scale_load(text: *const c_char, out: *mut *mut policy) -> status;
     pub fn headroom_grad_scaler_make(p: *const policy, out: *mut *mut scaler) -> status;
     pub fn headroom_grad_scaler_free(s: *mut scaler);
-    pub fn headroom_grad_scaler_get(s: *const scaler) -> f32;
+    pub fn headroom_grad_scaler_get_scale(s: *const scaler) -> f32;
     pub fn headroom_grad_scaler_set_threads(s: *mut scaler, threads: i32) -> status;
     pub fn headroom_grad_scaler_set_reducer(s: *mut scaler, f: Option<reducer>, context: *mut c_void) -> status;
     pub fn headroom_grad_scaler_scale(s: *mut scaler, loss: f64, scaled: *mut f64) -> status;

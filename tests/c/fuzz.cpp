@@ -86,7 +86,7 @@ headroom_status call_verb() {
 struct Model {
   struct Optimizer {
     bool is_unscaled = false, is_stepped = false, is_finite = true, reducer_failed = false;
-    int32_t reason = HEADROOM_STEP_TAKEN;
+    int32_t reason = HEADROOM_SKIP_NONE;
   };
   enum Reducer { none, agrees, overflows, fails };
 
@@ -118,9 +118,9 @@ struct Model {
       if (needs_scale && !has_scaled && id != 2) return HEADROOM_LOGIC_ERROR;
       Optimizer& made = optimizers[id];
       made.is_finite = is_finite && reducer != overflows && reducer != fails;
-      made.reason = !made.is_finite              ? HEADROOM_STEP_NOT_FINITE
-                    : id == 2 && reducer == none ? HEADROOM_STEP_NO_GRADIENTS
-                                                 : HEADROOM_STEP_TAKEN;
+      made.reason = !made.is_finite              ? HEADROOM_SKIP_NOT_FINITE
+                    : id == 2 && reducer == none ? HEADROOM_SKIP_NO_GRADIENTS
+                                                 : HEADROOM_SKIP_NONE;
       made.reducer_failed = reducer == fails;
       if (reducer == fails) return HEADROOM_RUNTIME_ERROR;
     }
@@ -132,7 +132,7 @@ struct Model {
     if (optimizers.empty() && !is_abandoned) return HEADROOM_LOGIC_ERROR;
     bool is_finite = true, has_gradients = false;
     for (const auto& [id, optimizer] : optimizers) {
-      has_gradients = has_gradients || optimizer.reason != HEADROOM_STEP_NO_GRADIENTS;
+      has_gradients = has_gradients || optimizer.reason != HEADROOM_SKIP_NO_GRADIENTS;
       is_finite = is_finite && optimizer.is_finite;
     }
     if (has_gradients) policy = policy.adjust(is_finite);
@@ -202,7 +202,7 @@ struct Sequence {
     status = id == 3 ? headroom_grad_scaler_step_into(scaler, id, lists[id], or_null(&destination), 1, &world.step)
                      : headroom_grad_scaler_step(scaler, id, grads, n, &world.step);
     if (status == HEADROOM_OK) REQUIRE(world.step.reason == optimizer.reason);
-    if (status == HEADROOM_OK) REQUIRE(world.step.skipped == (world.step.reason != HEADROOM_STEP_TAKEN));
+    if (status == HEADROOM_OK) REQUIRE(world.step.skipped == (world.step.reason != HEADROOM_SKIP_NONE));
     return status;
   }
   headroom_status call_without(unsigned kind, headroom_status& expected) {

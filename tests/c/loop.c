@@ -39,7 +39,7 @@ int main(void) {
     grads[1] = step == 3 ? (float)(seed * 1e300) : 0.0F; /* Inf */
     CHECK(headroom_grad_scaler_step(scaler, 7, &tensor, 1, (headroom_step*)(void*)&out.step) == HEADROOM_OK);
     CHECK(out.step.struct_size == sizeof out.step);
-    CHECK(out.step.skipped == (step == 3) && out.step.reason == (step == 3 ? HEADROOM_STEP_NOT_FINITE : HEADROOM_STEP_TAKEN));
+    CHECK(out.step.skipped == (step == 3) && out.step.reason == (step == 3 ? HEADROOM_SKIP_NOT_FINITE : HEADROOM_SKIP_NONE));
     CHECK(out.after[0] == 0x5A && memcmp(out.after, out.after + 1, sizeof out.after - 1) == 0);
     if (!out.step.skipped) {
       weights[0] -= 0.1F * grads[0];

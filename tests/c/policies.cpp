@@ -83,7 +83,7 @@ TEST_CASE("C: every policy adjusts, saves and loads as in C++") {
     }
   }
   CHECK(headroom_loss_scale_get(make_policy("dynamic", "initial_scale = 8.0\ngrowth_interval = 5").get()) == 8.0F);
-  CHECK((headroom_loss_scale_get(nullptr) == 1.0F && headroom_grad_scaler_get(nullptr) == 1.0F));
+  CHECK((headroom_loss_scale_get(nullptr) == 1.0F && headroom_grad_scaler_get_scale(nullptr) == 1.0F));
   headroom_loss_scale_free(nullptr);
   headroom_grad_scaler_free(nullptr);
 }
@@ -106,10 +106,14 @@ TEST_CASE("C: wrong policies and states") {
                       {"out is NULL", [] { return headroom_loss_scale_load("", nullptr); }},
                       {"text is NULL", [&] { return headroom_grad_scaler_load(scaler.get(), nullptr); }},
                       {"size is NULL", [&] { return headroom_grad_scaler_save(scaler.get(), world.text, nullptr); }}});
-  for (const char* text : {"", "policy = 5", "no state", "version = 2\npolicy = \"dynamic\""}) {
+  const std::pair<const char*, const char*> states[] = {{"", "the state is empty"},
+                                                        {"policy = 5", "'version' is missing"},
+                                                        {"no state", "expected '=' after the key 'no'"},
+                                                        {"version = 2\npolicy = \"dynamic\"", "is missing"}};
+  for (const auto& [text, message] : states) {
     const std::string before = text_of(scaler, headroom_grad_scaler_save);
-    refuses_all(world, {{"", [&] { return headroom_loss_scale_load(text, &world.policy); }},
-                        {"", [&] { return headroom_grad_scaler_load(scaler.get(), text); }}});
+    refuses_all(world, {{message, [&, text = text] { return headroom_loss_scale_load(text, &world.policy); }},
+                        {message, [&, text = text] { return headroom_grad_scaler_load(scaler.get(), text); }}});
     CHECK(text_of(scaler, headroom_grad_scaler_save) == before);
   }
   world.size = text_of(policy, headroom_loss_scale_save).size();  // without the 0 at the end
@@ -133,7 +137,7 @@ TEST_CASE("C: a scaler takes the steps of the one in C++") {
     std::vector<float> here = expected.values;
     const headroom_tensor grads[] = {{nullptr, 0, HEADROOM_FLOAT64, 0, nullptr, nullptr},
                                      {here.data(), 8, HEADROOM_FLOAT32, 0, nullptr, nullptr}};
-    REQUIRE(headroom_grad_scaler_get(c.get()) == cpp.get_scale());
+    REQUIRE(headroom_grad_scaler_get_scale(c.get()) == cpp.get_scale());
     REQUIRE(scale_of(c) == cpp.scale(1.0F));
     World world;
     const unsigned way = random() % 4;
@@ -224,7 +228,7 @@ TEST_CASE("C: step_into at a scale of 1, and where unscaling overflows") {
   const Scaler small = make_scaler(make_policy("constant", "initial_scale = 0.5").get());
   world.fp32[2] = 3e38F;
   CHECK(headroom_grad_scaler_step_into(small.get(), 1, from.data(), to.data(), 2, &world.step) == HEADROOM_OK);
-  CHECK((world.step.reason == HEADROOM_STEP_NOT_FINITE && world.step.nonfinite.index == 2 &&
+  CHECK((world.step.reason == HEADROOM_SKIP_NOT_FINITE && world.step.nonfinite.index == 2 &&
          world.step.nonfinite.inf_count == 1));
 }
 
@@ -239,14 +243,14 @@ TEST_CASE("C: reducers") {
   CHECK(world.report.norm == std::sqrt(1.0 + 4.0 + 9.0 + 16.0 + 500.0));
   what = 3;
   CHECK(headroom_grad_scaler_step(scaler.get(), 2, &grads, 1, &world.step) == HEADROOM_OK);
-  CHECK(world.step.reason == HEADROOM_STEP_NOT_FINITE);
+  CHECK(world.step.reason == HEADROOM_SKIP_NOT_FINITE);
   CHECK(world.step.nonfinite.inf_count + world.step.nonfinite.nan_count == 0);
   for (what = 1; what < 3; ++what) {
     const auto id = static_cast<uint64_t>(10 + what);
     refuses(world, HEADROOM_RUNTIME_ERROR, {what == 1 ? "network down" : "77"},
             [&] { return headroom_grad_scaler_step(scaler.get(), id, &grads, 1, &world.step); });
     CHECK(headroom_grad_scaler_step(scaler.get(), id, &grads, 1, &world.step) == HEADROOM_OK);
-    CHECK(world.step.reason == HEADROOM_STEP_NOT_FINITE);  // counts as an overflow
+    CHECK(world.step.reason == HEADROOM_SKIP_NOT_FINITE);  // counts as an overflow
   }
   CHECK(headroom_grad_scaler_update(scaler.get()) == HEADROOM_OK);
   CHECK(headroom_grad_scaler_set_reducer(scaler.get(), nullptr, nullptr) == HEADROOM_OK);

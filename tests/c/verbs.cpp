@@ -17,6 +17,11 @@
 
 using namespace support;
 
+// The layouts of the structs, which other languages repeat.
+static_assert(sizeof(headroom_report) == 24 && sizeof(headroom_place) == 40 && sizeof(headroom_step) == 80);
+static_assert(offsetof(headroom_step, report) == 16 && offsetof(headroom_step, nonfinite) == 40);
+static_assert(sizeof(void*) != 8 || (sizeof(headroom_tensor) == 40 && offsetof(headroom_tensor, shape) == 24));
+
 namespace {
 
 using Tree = std::vector<headroom::any_tensor>;

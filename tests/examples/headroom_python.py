@@ -36,7 +36,10 @@ assert (sums == 1.5).all()
 
 fails(ValueError, "there is no policy 'tpyo'", headroom.LossScale, "tpyo")
 fails(ValueError, "growth_interval", lambda: headroom.LossScale("dynamic", growth_interval=-1))
-fails(ValueError, "2 arrays do not fit into 1", headroom.cast_into, [sums, sums], [sums])
+fails(ValueError, "[0, 1] do not fit into [0]", headroom.cast_into, [sums, sums], [sums])
+fails(ValueError, "['p', 'q'] do not fit into ['q', 'p']", headroom.cast_into, {"p": sums, "q": sums}, {"q": sums, "p": sums})
+fails(ValueError, "'b' has no __dlpack__: NoneType", headroom.measure, {"a": sums, "b": None})
+fails(ValueError, "not 'cuda'", headroom.GradScaler, "cuda")
 fails(ValueError, ">f4", headroom.measure, [np.ones(3, ">f4")])
 fails(ValueError, "tensors[1]", headroom.measure, [sums, np.ones(3, complex)])
 scaler = headroom.GradScaler(headroom.LossScale("dynamic", initial_scale=1024.0))
@@ -57,6 +60,8 @@ assert step(*grads) is described and (grads[1] == 1 / 1024).all()
 fails(ValueError, "resize", grads[0].resize, 1000)
 other = np.full(3, 1024.0)
 assert step(other, grads[1]) is not described and (other == 1).all()
+described = step(grads[1])
+grads[1].shape = 4
 assert step(grads[1]) is not described
 
 

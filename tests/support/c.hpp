@@ -40,7 +40,7 @@ struct World {
   int32_t integers[4] = {0x7F800000, 2, 3, 4};
   std::uint8_t narrow_to[8] = {};
   float max_abs[2] = {-7.0F, -7.0F};
-  int32_t found = -7;
+  int32_t found = -7, padding = 0;
   headroom_report report{sizeof(headroom_report), -7, -7.0, -7.0};
   headroom_place place{sizeof(headroom_place), -7, 7, 7, 7, 7};
   headroom_step step{sizeof(headroom_step), -7, -7, -7.0F, report, place};

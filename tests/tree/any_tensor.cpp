@@ -212,11 +212,12 @@ TEST_CASE("what is wrong with an any_tensor is said by path, and nothing is writ
   };
   CHECK(message(with(&any_tensor::dtype, static_cast<dtype_code>(0x540))) ==
         "headroom: [1] has a dtype that is not supported: dtype code 5 of 64 bits, size 6, ndim 2, shape 2x3");
+  CHECK_THAT(message(with(&any_tensor::dtype, dtype_code{})), StartsWith("headroom: [1] has a dtype that is not supported"));
   CHECK_THAT(message(with(&any_tensor::dtype, static_cast<dtype_code>(0x220 | 1 << 16))),
              StartsWith("headroom: [1] has a dtype that is not supported"));
   CHECK_THAT(message(with(&any_tensor::ndim, -1)),
-             StartsWith("headroom: [1] has an ndim that is not in [0, 64]: dtype code 2 of 32 bits, size 6, ndim -1"));
-  CHECK_THAT(message(with(&any_tensor::ndim, 65)), StartsWith("headroom: [1] has an ndim that is not in [0, 64]"));
+             StartsWith("headroom: [1] has an ndim that is not in [0, 16]: dtype code 2 of 32 bits, size 6, ndim -1"));
+  CHECK_THAT(message(with(&any_tensor::ndim, 17)), StartsWith("headroom: [1] has an ndim that is not in [0, 16]"));
   CHECK_THAT(message(with(&any_tensor::shape, nullptr)), StartsWith("headroom: [1] has dimensions, but no shape"));
   CHECK_THAT(message(with(&any_tensor::shape, negative.data())),
              StartsWith("headroom: [1] has a negative shape: dtype code 2 of 32 bits, size 6, ndim 2, shape 2x-3"));
@@ -232,6 +233,15 @@ TEST_CASE("what is wrong with an any_tensor is said by path, and nothing is writ
   std::vector<float> target(6, 9.0F);
   CHECK(headroom::unscale_into(read_only, target, 1.0F).max_abs == 1.0);
   CHECK_THAT(message_of([&] { headroom::cast_into(target, read_only); }), ContainsSubstring("the destination is read-only"));
+  CHECK_THAT(
+      message_of([&] { headroom::for_each_leaf(read_only, [](auto& leaf) { (void)headroom::unscale_in_place(leaf, 2.0F); }); }),
+      ContainsSubstring("the tree is read-only"));
+  any_tensor shapeless = with(&any_tensor::shape, nullptr);
+  shapeless.size = 0;
+  CHECK_THAT(message_of([&] { headroom::cast_into(shapeless, target); }),
+             ContainsSubstring("the source has dimensions, but no shape: dtype code 2 of 32 bits, size 0, ndim 2"));
+  const Numbers empty = {0, std::int64_t{1} << 40, std::int64_t{1} << 40}, steps = {1, 1, 1};
+  CHECK(headroom::unscale_in_place(any_tensor(nullptr, dtype_code::fp32, empty, steps), 2.0F).finite);
   const Numbers other = {3, 2};
   CHECK_THAT(message_of([&] { headroom::cast_into(tensor, any_tensor(target.data(), dtype_code::fp32, other)); }),
              ContainsSubstring("the source is 2x3, the destination is 3x2"));

@@ -162,7 +162,7 @@ struct ListMxLeaves {
       throw_structure_differs(path, {"the values and the codes have different orders in memory"});
     }
     const std::size_t size = detail::size_of(values), scale_count = detail::size_of(scales);
-    detail::check_walkable(path, "the scale tree", scales, bytes, scale_count);
+    detail::check_walkable(path, "the scale tree", scales, bytes, scale_count, quantizes);
     const Layout of_scales = detail::checked_layout_of(path, "the scale tree", scales);
     if (!LoopNest(of_scales, of_scales).is_contiguous()) throw_bad_leaf(path, "the scale tree", {"has gaps"});
     std::size_t row = layout.rank() == 0 ? 1 : static_cast<std::size_t>(layout.shape(inner_dimension(layout)));

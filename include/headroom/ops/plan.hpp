@@ -216,17 +216,7 @@ using obstacle_t = decltype(tensor_traits<T>::obstacle(std::declval<const T&>())
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_null_leaf(const Path& path, const char* which, std::size_t size) {
   throw_bad_leaf(path, which, {"is null, with a size of ", std::to_string(size)});
 }
-/// Must be called before the layout of the leaf is asked for.
-template <class Leaf>
-void check_walkable(const Path& path, const char* which, [[maybe_unused]] const Leaf& leaf, const void* data,
-                    std::size_t size) {
-  if constexpr (is_detected_v<obstacle_t, Leaf>) {
-    const char* const obstacle = tensor_traits<Leaf>::obstacle(leaf);
-    if (obstacle != nullptr) throw_bad_leaf(path, which, {obstacle});
-  }
-  if (size != 0 && data == nullptr) throw_null_leaf(path, which, size);
-}
-/// The number of elements.
+/// Returns the number of elements.
 [[nodiscard, gnu::always_inline]] inline std::size_t check_walkable(const Path& path, const char* which,
                                                                     const any_tensor& tensor, bool writes) {
   const char* const obstacle = obstacle_of(tensor);
@@ -235,6 +225,18 @@ void check_walkable(const Path& path, const char* which, [[maybe_unused]] const 
   const std::size_t size = detail::size_of(tensor);
   if (size != 0 && tensor.data == nullptr) throw_null_leaf(path, which, size);
   return size;
+}
+/// Must be called before the layout of the leaf is asked for.
+template <class Leaf>
+void check_walkable(const Path& path, const char* which, [[maybe_unused]] const Leaf& leaf, const void* data, std::size_t size,
+                    [[maybe_unused]] bool writes) {
+  if constexpr (std::is_base_of_v<any_tensor, Leaf>) {
+    (void)check_walkable(path, which, leaf, writes);
+  } else if constexpr (is_detected_v<obstacle_t, Leaf>) {
+    const char* const obstacle = tensor_traits<Leaf>::obstacle(leaf);
+    if (obstacle != nullptr) throw_bad_leaf(path, which, {obstacle});
+  }
+  if (size != 0 && data == nullptr) throw_null_leaf(path, which, size);
 }
 
 template <class Leaf>
@@ -322,7 +324,7 @@ inline constexpr bool writes_only_fp8 = false;
 template <Op... ops>
 inline constexpr bool writes_only_fp8<Ops<ops...>> = (quantizes(ops) || ...);
 
-/// The kinds of pieces of any_tensors, by the places of their dtypes; null if the verb does not write the second.
+/// The kinds of pieces by the dtype indexes of source and destination; null if the verb cannot write the destination's dtype.
 template <class VerbOps, class Dtypes = any_dtypes>
 struct AnyKinds;
 template <class VerbOps, class... Ts>
@@ -351,7 +353,7 @@ struct PlanLeaves {
     auto* const data = detail::data_of(leaf);
     using Element = std::remove_pointer_t<decltype(data)>;
     const std::size_t size = detail::size_of(leaf);
-    detail::check_walkable(path, "", leaf, data, size);
+    detail::check_walkable(path, "", leaf, data, size, access == Access::in_place);
     void* destination = nullptr;
     if constexpr (access == Access::in_place) {
       if constexpr (check_is_writable<Element>()) destination = data;
@@ -370,9 +372,8 @@ struct PlanLeaves {
     auto* const to = detail::data_of(destination);
     using Element = std::remove_pointer_t<decltype(to)>;
     const std::size_t size = detail::size_of(source), size_there = detail::size_of(destination);
-    detail::check_walkable(path, source_name, source, from, size);
-    detail::check_walkable(path, "the destination", destination, to, size_there);
-    if constexpr (std::is_base_of_v<any_tensor, To>) (void)check_walkable(path, "the destination", destination, true);
+    detail::check_walkable(path, source_name, source, from, size, false);
+    detail::check_walkable(path, "the destination", destination, to, size_there, true);
     if constexpr (check_is_writable<Element>()) {
       constexpr auto& kind = VerbOps::template kind<format_of<std::remove_pointer_t<decltype(from)>>, format_of<Element>>;
       if constexpr (has_layout_v<std::remove_const_t<From>> || has_layout_v<std::remove_const_t<To>>) {
@@ -384,24 +385,24 @@ struct PlanLeaves {
     }
   }
 
-  // An any_tensor comes as it is, because a view for each dtype, or pair of dtypes, would multiply the code.
+  // Take any_tensors directly: one instantiation, not one for each pair of dtypes.
 
   void visit_dynamic(const Path& path, const any_tensor& tensor) const {
-    const int place = place_of(tensor.dtype);
-    if (place == -1) return;
+    const int dtype = dtype_index(tensor.dtype);
+    if (dtype == -1) return;
     const std::size_t size = check_walkable(path, "", tensor, access == Access::in_place);
-    const PieceKind& kind = *AnyKinds<VerbOps>::same[place];
+    const PieceKind& kind = *AnyKinds<VerbOps>::same[dtype];
     void* const destination = access == Access::in_place ? tensor.data : nullptr;
     if (is_dense(tensor)) return plan.add(tensor.data, destination, size, kind);
     add_strided_any(path, tensor, size, kind);
   }
   void visit_dynamic(const Path& path, const any_tensor& source, const any_tensor& destination) const {
-    const int place = place_of(source.dtype), place_there = place_of(destination.dtype);
-    if ((place == -1) != (place_there == -1)) throw_structure_differs(path, {"a floating-point tensor faces something else"});
-    if (place == -1) return;
+    const int from = dtype_index(source.dtype), to = dtype_index(destination.dtype);
+    if ((from == -1) != (to == -1)) throw_structure_differs(path, {"a floating-point tensor faces something else"});
+    if (from == -1) return;
     const std::size_t size = check_walkable(path, source_name, source, false);
     const std::size_t size_there = check_walkable(path, "the destination", destination, true);
-    const PieceKind* const kind = AnyKinds<VerbOps>::pair[place][place_there];
+    const PieceKind* const kind = AnyKinds<VerbOps>::pair[from][to];
     if (kind == nullptr) throw_bad_leaf(path, "the destination", {"has a dtype that this verb does not write"});
     if (is_dense(source) && is_dense(destination) && same_shape(source, destination)) {
       add_pair(path, source.data, destination.data, size, size_there, *kind);
@@ -435,16 +436,14 @@ struct PlanLeaves {
     check_apart(path, from, to, size, kind, access == Access::into_new, &nest);
     plan.add(from, to, size, nest, kind);
   }
-  // Out of line, so that the stack frame of a walk over dense tensors is small. The dtypes of the views do not matter.
+  // Out of line, so that the stack frame of a walk over dense tensors is small.
   [[gnu::noinline]] void add_strided_any(const Path& path, const any_tensor& tensor, std::size_t size,
                                          const PieceKind& kind) const {
-    void* const destination = access == Access::in_place ? tensor.data : nullptr;
-    add_strided(path, any_view<float>(tensor), tensor.data, destination, size, kind);
+    add_strided(path, tensor, tensor.data, access == Access::in_place ? tensor.data : nullptr, size, kind);
   }
   [[gnu::noinline]] void add_strided_any(const Path& path, const any_tensor& source, const any_tensor& destination,
                                          const PieceKind& kind) const {
-    add_strided_pair(path, any_view<float>(source), any_view<float>(destination), source.data, destination.data,
-                     detail::size_of(destination), kind);
+    add_strided_pair(path, source, destination, source.data, destination.data, detail::size_of(destination), kind);
   }
 };
 

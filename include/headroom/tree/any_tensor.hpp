@@ -16,8 +16,8 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// DLPack's type code << 8 | bits. All 32-bit numbers are values of this type. Verbs leave integers and booleans (codes 0, 1
-/// and 6) alone, and reject dtypes that are not listed here.
+/// DLPack's type code << 8 | bits. May hold any 32-bit value. Verbs leave integers and booleans (codes 0, 1 and 6) alone, and
+/// reject other dtypes that are not listed here.
 enum class dtype_code : std::uint32_t {
   fp16 = 0x210,
   fp32 = 0x220,
@@ -29,16 +29,16 @@ enum class dtype_code : std::uint32_t {
   int64 = 0x040
 };
 
-/// A view of a tensor whose dtype, shape and strides are known at run time: a tree by itself, and in any container or struct.
-/// Use the verbs that write into existing trees (_in_place, _into), because it cannot make a new tensor. for_each_leaf passes a
-/// headroom::any_view<T>.
+/// A view of a tensor whose dtype, shape and strides are known at run time: a tree on its own, or inside containers and
+/// structs. Use the verbs that write into existing trees (_in_place, _into), because it cannot make a new tensor. for_each_leaf
+/// passes a headroom::any_view<T>.
 struct any_tensor {
   void* data = nullptr;  ///< the first element; may be null if there are none
   std::size_t size = 0;  ///< number of elements; if there are dimensions, 0 stands for the product of the shape
   dtype_code dtype = dtype_code::fp32;
   std::int32_t ndim = 0;                  ///< 0: `size` contiguous elements
   const std::int64_t* shape = nullptr;    ///< `ndim` numbers, which live as long as the tensor
-  const std::int64_t* strides = nullptr;  ///< the same, in elements; null: row-major without gaps
+  const std::int64_t* strides = nullptr;  ///< `ndim` strides, in elements; null: row-major without gaps
   bool is_read_only = false;              ///< verbs that write throw
 
   any_tensor() = default;
@@ -60,30 +60,41 @@ namespace detail {
 
 /// The dtypes that verbs work on.
 using any_dtypes = types<float, half, bfloat16, double, float8_e4m3, float8_e5m2>;
-/// The place of a dtype in this list; -1 for integers, -2 for dtypes that are not supported.
-[[nodiscard]] constexpr int place_of(dtype_code dtype) noexcept {
+/// The index of a dtype in this list; -1 for integers, -2 for dtypes that are not supported.
+[[nodiscard]] constexpr int dtype_index(dtype_code dtype) noexcept {
   if (dtype == dtype_code::fp32) return 0;  // faster than a jump table
   if (dtype == dtype_code::fp16) return 1;
   if (dtype == dtype_code::bf16) return 2;
   if (dtype == dtype_code::fp64) return 3;
   if (dtype == dtype_code::fp8_e4m3) return 4;
   if (dtype == dtype_code::fp8_e5m2) return 5;
-  const auto code = static_cast<std::uint32_t>(dtype) >> 8U;
-  return code <= 1 || code == 6 ? -1 : -2;
+  const auto bits = static_cast<std::uint32_t>(dtype), code = bits >> 8U;
+  return bits != 0 && (code <= 1 || code == 6) ? -1 : -2;  // 0 is a dtype that was not set
 }
 
 [[nodiscard]] inline std::size_t size_of(const any_tensor& tensor) noexcept {
-  if (tensor.size != 0 || tensor.ndim == 0) return tensor.size;
+  if (tensor.size != 0 || tensor.ndim <= 0 || tensor.shape == nullptr) return tensor.size;
   std::size_t product = 1;
-  for (int i = 0; i < tensor.ndim; ++i) product *= static_cast<std::size_t>(tensor.shape[i]);
+  for (int i = 0; i < tensor.ndim && i < Layout::max_rank; ++i) product *= static_cast<std::size_t>(tensor.shape[i]);
   return product;
+}
+[[nodiscard]] inline Layout layout_of(const any_tensor& tensor) noexcept {
+  Layout layout;
+  auto stride = static_cast<std::ptrdiff_t>(size_of(tensor));
+  if (tensor.ndim == 0) layout.push(stride, 1);
+  for (int i = 0; i < tensor.ndim; ++i) {
+    const auto n = static_cast<std::ptrdiff_t>(tensor.shape[i]);
+    if (n != 0) stride /= n;
+    layout.push(n, tensor.strides != nullptr ? static_cast<std::ptrdiff_t>(tensor.strides[i]) : stride);
+  }
+  return layout;
 }
 /// Row-major without gaps.
 [[nodiscard]] inline bool is_dense(const any_tensor& tensor) noexcept {
   bool is_dense = true;
-  std::int64_t stride = 1;
-  for (int i = tensor.strides == nullptr ? 0 : tensor.ndim; i-- > 0; stride *= tensor.shape[i])
-    is_dense = is_dense && (tensor.strides[i] == stride || tensor.shape[i] == 1);
+  std::uint64_t stride = 1;  // unsigned, because it may overflow if another dimension is empty
+  for (int i = tensor.strides == nullptr ? 0 : tensor.ndim; i-- > 0; stride *= static_cast<std::uint64_t>(tensor.shape[i]))
+    is_dense = is_dense && (static_cast<std::uint64_t>(tensor.strides[i]) == stride || tensor.shape[i] == 1);
   return is_dense;
 }
 [[nodiscard]] inline bool same_shape(const any_tensor& a, const any_tensor& b) noexcept {
@@ -93,9 +104,9 @@ using any_dtypes = types<float, half, bfloat16, double, float8_e4m3, float8_e5m2
 }
 /// Why verbs cannot walk it; null if they can.
 [[nodiscard]] inline const char* obstacle_of(const any_tensor& tensor) noexcept {
-  if (place_of(tensor.dtype) < -1) return "has a dtype that is not supported";
+  if (dtype_index(tensor.dtype) < -1) return "has a dtype that is not supported";
   if (tensor.ndim == 0) return nullptr;
-  if (tensor.ndim < 0 || tensor.ndim > 64) return "has an ndim that is not in [0, 64]";
+  if (tensor.ndim < 0 || tensor.ndim > Layout::max_rank) return "has an ndim that is not in [0, 16]";
   if (tensor.shape == nullptr) return "has dimensions, but no shape";
   std::int64_t product = 1;
   for (int i = 0; i < tensor.ndim; ++i) {
@@ -109,7 +120,7 @@ using any_dtypes = types<float, half, bfloat16, double, float8_e4m3, float8_e5m2
   const auto code = static_cast<std::uint32_t>(tensor.dtype);
   std::string text = concat({"dtype code ", std::to_string(code >> 8U), " of ", std::to_string(code & 0xFFU), " bits, size ",
                              std::to_string(tensor.size), ", ndim ", std::to_string(tensor.ndim)});
-  for (int i = 0; tensor.shape != nullptr && tensor.ndim <= 64 && i < tensor.ndim; ++i)
+  for (int i = 0; tensor.shape != nullptr && tensor.ndim <= Layout::max_rank && i < tensor.ndim; ++i)
     text += (i == 0 ? ", shape " : "x") + std::to_string(tensor.shape[i]);
   return text;
 }
@@ -129,18 +140,7 @@ struct tensor_traits<any_view<T>> {
   static constexpr bool is_view = true;
   static T* data(const any_view<T>& view) noexcept { return view.data(); }
   static std::size_t size(const any_view<T>& view) noexcept { return view.size(); }
-  static Layout layout(const any_view<T>& view) noexcept {
-    Layout layout;
-    auto stride = static_cast<std::ptrdiff_t>(view.size());
-    if (view.ndim == 0) layout.push(stride, 1);
-    for (int i = 0; i < view.ndim; ++i) {
-      const auto n = static_cast<std::ptrdiff_t>(view.shape[i]);
-      if (n != 0) stride /= n;
-      layout.push(n, view.strides != nullptr ? static_cast<std::ptrdiff_t>(view.strides[i]) : stride);
-    }
-    return layout;
-  }
-  static const char* obstacle(const any_view<T>& view) noexcept { return detail::obstacle_of(view); }
+  static Layout layout(const any_view<T>& view) noexcept { return detail::layout_of(static_cast<const any_tensor&>(view)); }
 };
 
 template <>
@@ -149,9 +149,9 @@ struct tree_traits<any_tensor> {
 
   template <class F>
   static void with_view(const any_tensor& tensor, F&& f) {
-    const int place = detail::place_of(tensor.dtype);
-    if (place == -1) return f(nullptr);
-    with_view_of(tensor, place < 0 ? 0 : place, f, detail::any_dtypes());  // an obstacle if the dtype is not supported
+    const int index = detail::dtype_index(tensor.dtype);
+    if (index == -1) return f(nullptr);
+    with_view_of(tensor, index < 0 ? 0 : index, f, detail::any_dtypes());  // `obstacle` rejects unsupported dtypes
   }
   template <class To>
   static any_tensor like(const any_tensor& tensor) {
@@ -163,8 +163,8 @@ struct tree_traits<any_tensor> {
 
  private:
   template <class F, class... Ts>
-  static void with_view_of(const any_tensor& tensor, int place, F& f, detail::types<Ts...>) {
-    (void)((place-- == 0 && (f(any_view<Ts>(tensor)), true)) || ...);
+  static void with_view_of(const any_tensor& tensor, int index, F& f, detail::types<Ts...>) {
+    (void)((index-- == 0 && (f(any_view<Ts>(tensor)), true)) || ...);
   }
 };
 
