@@ -1,0 +1,63 @@
+#pragma once
+
+// Runs the kernels on the CPU: each thread has its turn, and so has each stream operation. What unscale.cuh and train.cu use of
+// CUDA, for tests on machines without a GPU. It cannot show a race.
+
+#include <headroom/dtype/half.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#define __global__
+#define __device__
+
+struct Dimensions {
+  unsigned x;
+};
+inline Dimensions blockIdx{0}, threadIdx{0};
+#define LAUNCH(kernel, blocks, stream, ...)                                                      \
+  do {                                                                                           \
+    (void)(stream);                                                                              \
+    for (blockIdx.x = 0; blockIdx.x < (blocks); ++blockIdx.x)                                    \
+      for (threadIdx.x = 0; threadIdx.x < threads_per_block; ++threadIdx.x) kernel(__VA_ARGS__); \
+  } while (false)
+
+using __half = headroom::half;
+using __nv_bfloat16 = headroom::bfloat16;
+inline float __half2float(__half value) { return static_cast<float>(value); }
+inline float __bfloat162float(__nv_bfloat16 value) { return static_cast<float>(value); }
+inline __half __float2half(float value) { return __half(value); }
+inline std::uint32_t __float_as_uint(float value) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+inline void atomicMax(unsigned* place, unsigned value) { *place = *place < value ? value : *place; }
+
+using cudaStream_t = int;
+using cudaEvent_t = int;
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+inline constexpr unsigned cudaEventDisableTiming = 2;
+template <class T>
+void cudaMalloc(T** place, std::size_t bytes) {
+  *place = static_cast<T*>(std::calloc(bytes + 1, 1));
+}
+template <class T>
+void cudaMallocHost(T** place, std::size_t bytes) {
+  cudaMalloc(place, bytes);
+}
+inline void cudaFree(void* memory) { std::free(memory); }
+inline void cudaFreeHost(void* memory) { std::free(memory); }
+inline void cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
+  if (bytes != 0) std::memcpy(to, from, bytes);
+}
+inline void cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
+  std::memcpy(to, from, bytes);
+}
+inline void cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) { std::memset(to, value, bytes); }
+inline void cudaEventCreateWithFlags(cudaEvent_t*, unsigned) {}
+inline void cudaEventDestroy(cudaEvent_t) {}
+inline void cudaEventRecord(cudaEvent_t, cudaStream_t) {}
+inline void cudaEventSynchronize(cudaEvent_t) {}
