@@ -42,7 +42,7 @@ for preset in "${presets[@]}"; do
   esac
 done
 
-jobs=$(nproc)
+jobs=$(getconf _NPROCESSORS_ONLN) # also on macOS
 for preset in "${presets[@]}"; do
   printf '\n== preset %s\n' "$preset"
   start=$SECONDS

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# links.sh PROJECT: the targets of README.md, CONTRIBUTING.md and docs/ exist: linked files, headings after a #, and paths in
+# links.sh PROJECT: the targets of README.md, CONTRIBUTING.md, SECURITY.md and docs/ exist: linked files, headings after a #, and paths in
 # backquotes. Every test that docs/notes/numerics.md gives for a trap names the trap, and no test names another one.
 set -euo pipefail
 cd "$1"
@@ -11,7 +11,7 @@ fault() { printf '%s\n' "$1" && faults=$((faults + 1)); }
 # The anchors of headings: lower case, no punctuation, a hyphen for each space.
 anchors() { sed -nE '/^#+ /{s/^#+ +//; s/\[([^]]*)\]\([^)]*\)/\1/g; p}' "$1" | tr '[:upper:]' '[:lower:]' | sed -E 's/[^a-z0-9 _-]//g; s/ /-/g'; }
 
-for document in README.md CONTRIBUTING.md docs/*.md docs/notes/*.md; do
+for document in README.md CONTRIBUTING.md SECURITY.md docs/*.md docs/notes/*.md; do
   prose=$(awk '/^```/ { inside = !inside; next } !inside' "$document")
 
   while read -r link; do
