@@ -32,7 +32,7 @@ extern "C" {
 
 /* ---- errors and versions ---- */
 
-typedef int32_t headroom_status;
+typedef int32_t headroom_status; /* one of these: */
 enum {
   HEADROOM_OK = 0,
   HEADROOM_INVALID_ARGUMENT = 1, /* the message names the argument, and the tensor by its index */
@@ -47,7 +47,7 @@ HEADROOM_API const char* headroom_last_error(void);
 HEADROOM_API const char* headroom_version(void);
 /* HEADROOM_ABI of the library. It must equal that of the header. */
 HEADROOM_API uint32_t headroom_abi(void);
-#define HEADROOM_ABI 1
+#define HEADROOM_ABI 1 /* of the header */
 
 /* ---- tensors ---- */
 
@@ -64,9 +64,9 @@ enum {
 
 /* A tensor in the memory of the caller. */
 typedef struct headroom_tensor {
-  void* data;    /* the first element; may be NULL if there are none */
-  uint64_t size; /* number of elements; if ndim is not 0, it may be 0 instead of the product of the shape */
-  headroom_dtype dtype;
+  void* data;             /* the first element; may be NULL if there are none */
+  uint64_t size;          /* number of elements; if ndim is not 0, it may be 0 instead of the product of the shape */
+  headroom_dtype dtype;   /* of the elements */
   int32_t ndim;           /* 0: contiguous elements, whatever their shape; otherwise up to 16 */
   const int64_t* shape;   /* ndim numbers; NULL if ndim is 0 */
   const int64_t* strides; /* ndim numbers, in elements; NULL: row-major without gaps */
@@ -78,20 +78,22 @@ HEADROOM_API headroom_status headroom_from_dlpack(const void* dl_tensor, headroo
 
 /* ---- what a call has found ---- */
 
+/* Of a pass over gradients. */
 typedef struct headroom_report {
-  uint32_t struct_size;
-  int32_t finite; /* 1: no Inf and no NaN */
-  double max_abs; /* the largest magnitude after unscaling, before clipping; Inf if not finite, 0 without elements */
-  double norm;    /* L2, before clipping; Inf if not finite, -1 if the call does not measure it */
+  uint32_t struct_size; /* set by the caller */
+  int32_t finite;       /* 1: no Inf and no NaN */
+  double max_abs;       /* the largest magnitude after unscaling, before clipping; Inf if not finite, 0 without elements */
+  double norm;          /* L2, before clipping; Inf if not finite, -1 if the call does not measure it */
 } headroom_report;
 
 /* The first Inf or NaN. */
 typedef struct headroom_place {
-  uint32_t struct_size;
-  int32_t is_nan;
-  uint64_t tensor;               /* index in the list */
-  uint64_t index;                /* of the element in the tensor, in memory order; gaps do not count */
-  uint64_t nan_count, inf_count; /* of the whole list; both are 0 if there is none */
+  uint32_t struct_size; /* set by the caller */
+  int32_t is_nan;       /* 0: Inf */
+  uint64_t tensor;      /* index in the list */
+  uint64_t index;       /* of the element in the tensor, in memory order; gaps do not count */
+  uint64_t nan_count;   /* of the whole list; both counts are 0 if there is none */
+  uint64_t inf_count;   /* of the whole list */
 } headroom_place;
 
 /* ---- verbs on a list of n tensors ----
@@ -99,10 +101,12 @@ typedef struct headroom_place {
  * Every result is rounded to the dtype of its tensor. loss_scale is in [2^-126, 2^126]. `from` and `to` have n tensors each,
  * with the same sizes and shapes, and may have other dtypes; see docs/contract.md for overlaps. */
 
+/* In place. */
 HEADROOM_API headroom_status headroom_scale(const headroom_tensor* tensors, size_t n, double factor, int32_t threads);
 /* In place. fp16 gradients become 0 below 2^-25: unscale them into floats instead. */
 HEADROOM_API headroom_status headroom_unscale(const headroom_tensor* tensors, size_t n, float loss_scale, int32_t threads,
                                               headroom_report* report);
+/* to = from / loss_scale */
 HEADROOM_API headroom_status headroom_unscale_into(const headroom_tensor* from, const headroom_tensor* to, size_t n,
                                                    float loss_scale, int32_t threads, headroom_report* report);
 /* to += from / loss_scale; the report is that of the addends. */
@@ -134,13 +138,13 @@ HEADROOM_API headroom_status headroom_dequantize(const headroom_tensor* from, co
 
 /* ---- a policy: holds the loss scale and adjusts it ---- */
 
-typedef struct headroom_loss_scale headroom_loss_scale;
+typedef struct headroom_loss_scale headroom_loss_scale; /* a policy */
 
 /* name: "dynamic", "torch", "amax", ... (an unknown one is an error that lists all). settings: lines `key = value`, such as
  * "initial_scale = 1024.0\ngrowth_interval = 500", or NULL. Keys are the members of the policy's configuration in
  * docs/reference.md, for presets, too. */
 HEADROOM_API headroom_status headroom_loss_scale_make(const char* name, const char* settings, headroom_loss_scale** out);
-HEADROOM_API void headroom_loss_scale_free(headroom_loss_scale* policy);
+HEADROOM_API void headroom_loss_scale_free(headroom_loss_scale* policy); /* may be NULL */
 /* The scale; 1 if policy is NULL. */
 HEADROOM_API float headroom_loss_scale_get(const headroom_loss_scale* policy);
 /* Call it once after each step with what was found in the gradients. Only "amax" uses max_abs. */
@@ -148,20 +152,22 @@ HEADROOM_API headroom_status headroom_loss_scale_adjust(headroom_loss_scale* pol
 /* The state as text. *size, in: bytes available at `text`; out: bytes needed, with the terminating 0. If text is NULL, only
  * sets *size. If the room is too small, the call fails. */
 HEADROOM_API headroom_status headroom_loss_scale_save(const headroom_loss_scale* policy, char* text, size_t* size);
+/* A policy that continues from this text. */
 HEADROOM_API headroom_status headroom_loss_scale_load(const char* text, headroom_loss_scale** out);
 
 /* ---- torch.amp.GradScaler ----
  * In each iteration: scale; backward; for each optimizer [unscale or unscale_and_clip], then step or step_into; update.
  * `optimizer` is a number of the caller's choice. Its gradients, `grads`, are the same ones in all calls of an iteration. */
 
-typedef struct headroom_grad_scaler headroom_grad_scaler;
+typedef struct headroom_grad_scaler headroom_grad_scaler; /* a scaler */
 
+/* What the caller does next. */
 typedef struct headroom_step {
-  uint32_t struct_size;
-  int32_t skipped;  /* 0: the caller steps its optimizer now */
-  int32_t reason;   /* for skipping */
-  float loss_scale; /* by which the gradients have been divided */
-  headroom_report report;
+  uint32_t struct_size;     /* set by the caller */
+  int32_t skipped;          /* 0: the caller steps its optimizer now */
+  int32_t reason;           /* for skipping */
+  float loss_scale;         /* by which the gradients have been divided */
+  headroom_report report;   /* of the unscaled gradients */
   headroom_place nonfinite; /* both counts are 0 if only another rank or the norm overflowed */
 } headroom_step;
 enum { HEADROOM_SKIP_NONE = 0, HEADROOM_SKIP_NOT_FINITE = 1, HEADROOM_SKIP_NO_GRADIENTS = 2 }; /* reasons */
@@ -176,7 +182,7 @@ typedef headroom_status (*headroom_reducer)(void* context, int32_t* finite, doub
 
 /* Copies the policy. NULL means the policy "torch". */
 HEADROOM_API headroom_status headroom_grad_scaler_make(const headroom_loss_scale* policy, headroom_grad_scaler** out);
-HEADROOM_API void headroom_grad_scaler_free(headroom_grad_scaler* scaler);
+HEADROOM_API void headroom_grad_scaler_free(headroom_grad_scaler* scaler); /* may be NULL */
 /* The scale of the next iteration; 1 if scaler is NULL. */
 HEADROOM_API float headroom_grad_scaler_get_scale(const headroom_grad_scaler* scaler);
 /* For all passes over gradients. The default is 1. */
@@ -189,6 +195,7 @@ HEADROOM_API headroom_status headroom_grad_scaler_scale(headroom_grad_scaler* sc
 /* Unscales before the step, so that the caller can read or change the gradients. */
 HEADROOM_API headroom_status headroom_grad_scaler_unscale(headroom_grad_scaler* scaler, uint64_t optimizer,
                                                           const headroom_tensor* grads, size_t n, headroom_report* report);
+/* Also clips to max_norm. */
 HEADROOM_API headroom_status headroom_grad_scaler_unscale_and_clip(headroom_grad_scaler* scaler, uint64_t optimizer,
                                                                    const headroom_tensor* grads, size_t n, double max_norm,
                                                                    headroom_report* report);

@@ -112,6 +112,7 @@
 #define HEADROOM_DETAIL_PASTE(major, minor, patch, avx, math, errors, kernels, library) \
   v##major##_##minor##_##patch##avx##math##errors##kernels##library
 #define HEADROOM_DETAIL_NAME(...) HEADROOM_DETAIL_PASTE(__VA_ARGS__)
+/// The name of the inline namespace.
 #define HEADROOM_BUILD                                                                                              \
   HEADROOM_DETAIL_NAME(HEADROOM_VERSION_MAJOR, HEADROOM_VERSION_MINOR, HEADROOM_VERSION_PATCH, HEADROOM_DETAIL_AVX, \
                        HEADROOM_DETAIL_MATH, HEADROOM_DETAIL_ERRORS, HEADROOM_DETAIL_KERNELS, HEADROOM_DETAIL_LIBRARY)

@@ -11,16 +11,17 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 /// Without the sign, patterns up to `LargestFinite` are finite. The next one is Inf if the format has Inf. All others are NaN.
 template <class Bits, int ExponentBits, int MantissaBits, int Bias, Bits LargestFinite, bool HasInfinity>
 struct float_format {
-  using bits_type = Bits;
-  static constexpr int exponent_bits = ExponentBits;
-  static constexpr int mantissa_bits = MantissaBits;
-  static constexpr int bias = Bias;
-  static constexpr Bits sign_mask = static_cast<Bits>(Bits{1} << (ExponentBits + MantissaBits));
-  static constexpr Bits abs_mask = static_cast<Bits>(sign_mask - 1);
-  static constexpr Bits mantissa_mask = static_cast<Bits>((Bits{1} << MantissaBits) - 1);
-  static constexpr Bits largest_finite_bits = LargestFinite;
-  static constexpr bool has_infinity = HasInfinity;
-  static constexpr Bits smallest_nan_bits = static_cast<Bits>(LargestFinite + (HasInfinity ? 2 : 1));
+  using bits_type = Bits;                                                                         ///< an unsigned integer
+  static constexpr int exponent_bits = ExponentBits;                                              ///< of the exponent
+  static constexpr int mantissa_bits = MantissaBits;                                              ///< of the fraction
+  static constexpr int bias = Bias;                                                               ///< of the exponent
+  static constexpr Bits sign_mask = static_cast<Bits>(Bits{1} << (ExponentBits + MantissaBits));  ///< the bit of the sign
+  static constexpr Bits abs_mask = static_cast<Bits>(sign_mask - 1);                              ///< all other bits
+  static constexpr Bits mantissa_mask = static_cast<Bits>((Bits{1} << MantissaBits) - 1);         ///< the bits of the fraction
+  static constexpr Bits largest_finite_bits = LargestFinite;                                      ///< without a sign
+  static constexpr bool has_infinity = HasInfinity;                                               ///< whether it has Inf
+  static constexpr Bits smallest_nan_bits = static_cast<Bits>(LargestFinite + (HasInfinity ? 2 : 1));  ///< without a sign
+  /// The NaN that casts write.
   static constexpr Bits quiet_nan_bits = static_cast<Bits>((LargestFinite + 1) | (Bits{1} << (MantissaBits - 1)));
   /// The result of a cast of Inf or of a number that is too large: Inf, or NaN if the format has no Inf.
   static constexpr Bits overflow_bits = HasInfinity ? static_cast<Bits>(LargestFinite + 1) : quiet_nan_bits;
@@ -31,7 +32,7 @@ struct float_format {
 template <class Bits, int ExponentBits, int MantissaBits, int Bias = (1 << (ExponentBits - 1)) - 1>
 struct ieee_format : float_format<Bits, ExponentBits, MantissaBits, Bias,
                                   static_cast<Bits>((((Bits{1} << ExponentBits) - 1) << MantissaBits) - 1), true> {
-  static constexpr Bits infinity_bits = static_cast<Bits>(((Bits{1} << ExponentBits) - 1) << MantissaBits);
+  static constexpr Bits infinity_bits = static_cast<Bits>(((Bits{1} << ExponentBits) - 1) << MantissaBits);  ///< +Inf
 };
 
 struct binary16 : ieee_format<std::uint16_t, 5, 10> {};   ///< IEEE half precision
@@ -44,7 +45,7 @@ struct binary64 : ieee_format<std::uint64_t, 11, 52> {};  ///< double
 struct saturate_t {
   explicit saturate_t() = default;
 };
-inline constexpr saturate_t saturate{};
+inline constexpr saturate_t saturate{};  ///< see saturate_t
 
 namespace detail {
 

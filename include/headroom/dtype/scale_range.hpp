@@ -17,7 +17,7 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// Every loss scale is in [2^-126, 2^126]. In this range the scale and its reciprocal are normal floats.
 inline constexpr float smallest_loss_scale = 0x1p-126F;
-inline constexpr float largest_loss_scale = 0x1p126F;
+inline constexpr float largest_loss_scale = 0x1p126F;  ///< see smallest_loss_scale
 
 namespace detail {
 

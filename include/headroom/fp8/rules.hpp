@@ -61,18 +61,19 @@ namespace detail {
 
 /// What a rule knows of one tensor.
 struct ScaleState {
-  float scale = 1.0F;
+  float scale = 1.0F;            ///< the factor before rounding to fp8
   std::vector<float> history{};  ///< the amaxes that a delayed rule has recorded, the oldest first
 };
 
+/// The amax of the history that counts.
 enum class Amax { max, most_recent };
 
 /// TransformerEngine's delayed scaling: 2^-margin * (largest fp8 number) / amax, at most the largest float. The amax is the
 /// largest or the most recent one of the last `history` steps. While it is not finite, the scale stays.
 struct DelayedScaling {
-  int history = 1024;  ///< the number of steps, in [1, 2^20]
-  Amax amax = Amax::max;
-  int margin = 0;  ///< the number of bits that stay free above the amax, in [-64, 64]
+  int history = 1024;     ///< the number of steps, in [1, 2^20]
+  Amax amax = Amax::max;  ///< the amax that counts
+  int margin = 0;         ///< the number of bits that stay free above the amax, in [-64, 64]
   /// Records Inf and NaN, as TransformerEngine does. Then one Inf keeps the scale from changing for `history` steps.
   bool record_nonfinite = false;
   static constexpr bool is_current = false;

@@ -24,9 +24,9 @@ struct FormatShares {
   std::uint64_t subnormals = 0;  ///< that become subnormal: not zero, but below the smallest normal number before rounding
   std::uint64_t overflows = 0;   ///< that become Inf. A lower bound: of the highest exponent only the largest element counts
 
-  [[nodiscard]] constexpr double underflow_share() const noexcept { return share(underflows); }
-  [[nodiscard]] constexpr double subnormal_share() const noexcept { return share(subnormals); }
-  [[nodiscard]] constexpr double overflow_share() const noexcept { return share(overflows); }
+  [[nodiscard]] constexpr double underflow_share() const noexcept { return share(underflows); }  ///< of elements, in [0, 1]
+  [[nodiscard]] constexpr double subnormal_share() const noexcept { return share(subnormals); }  ///< likewise
+  [[nodiscard]] constexpr double overflow_share() const noexcept { return share(overflows); }    ///< likewise
 
  private:
   [[nodiscard]] constexpr double share(std::uint64_t count) const noexcept {
@@ -38,7 +38,7 @@ struct FormatShares {
 /// scale would do to them. The sum of two histograms is that of all elements together. docs/choosing-a-policy.md uses one.
 class ExponentHistogram {
  public:
-  void add(span<const float> elements) noexcept {
+  void add(span<const float> elements) noexcept {  ///< counts these
     elements_ += elements.size();
     for (const float& element : elements) {
       std::uint32_t bits;  // copied, because -ffast-math assumes that a float is finite
@@ -70,15 +70,15 @@ class ExponentHistogram {
     while (count(exponent) == 0) ++exponent;
     return exponent;
   }
-  [[nodiscard]] int highest_exponent() const noexcept { return max_bits_ == 0 ? -1 : max_exponent(); }
+  [[nodiscard]] int highest_exponent() const noexcept { return max_bits_ == 0 ? -1 : max_exponent(); }  ///< see lowest_exponent
   [[nodiscard]] std::uint64_t nonzeros() const noexcept {  ///< finite and not zero: all that have an exponent
     std::uint64_t sum = 0;
     for (const std::uint64_t each : counts_) sum += each;
     return sum;
   }
-  [[nodiscard]] std::uint64_t zeros() const noexcept { return elements_ - nonzeros() - infs_ - nans_; }
-  [[nodiscard]] std::uint64_t infs() const noexcept { return infs_; }
-  [[nodiscard]] std::uint64_t nans() const noexcept { return nans_; }
+  [[nodiscard]] std::uint64_t zeros() const noexcept { return elements_ - nonzeros() - infs_ - nans_; }  ///< +0 and -0
+  [[nodiscard]] std::uint64_t infs() const noexcept { return infs_; }                                    ///< +Inf and -Inf
+  [[nodiscard]] std::uint64_t nans() const noexcept { return nans_; }  ///< of any sign and payload
   /// The largest finite |x|, exactly; 0 if there is none.
   [[nodiscard]] double max_abs() const noexcept { return detail::bit_cast<double>(max_as_double()); }
 

@@ -183,9 +183,9 @@ constexpr bool check_is_executor() {
 
 /// Runs everything in the calling thread.
 struct SequentialExecutor {
-  [[nodiscard]] static constexpr std::size_t concurrency() noexcept { return 1; }
+  [[nodiscard]] static constexpr std::size_t concurrency() noexcept { return 1; }  ///< the number of threads
   template <class Task>
-  static void run(std::size_t n, Task&& task) {
+  static void run(std::size_t n, Task&& task) {  ///< task(0) to task(n - 1)
     for (std::size_t i = 0; i < n; ++i) task(i);
   }
 };
@@ -198,11 +198,11 @@ inline constexpr SequentialExecutor sequential{};
 /// and do not unload a library that uses headroom.
 class ParallelExecutor {
  public:
-  explicit ParallelExecutor(int n_threads) : n_threads_(n_threads) {
+  explicit ParallelExecutor(int n_threads) : n_threads_(n_threads) {  ///< throws below 1
     if (n_threads < 1) detail::throw_invalid_argument({"n_threads is ", std::to_string(n_threads), "; it must be at least 1"});
   }
 
-  [[nodiscard]] std::size_t concurrency() const noexcept { return static_cast<std::size_t>(n_threads_); }
+  [[nodiscard]] std::size_t concurrency() const noexcept { return static_cast<std::size_t>(n_threads_); }  ///< n_threads
 
   /// Rethrows the first error of a task once no task is running.
   template <class Task>

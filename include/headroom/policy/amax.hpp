@@ -18,7 +18,7 @@ namespace detail {
 
 /// The settings of AmaxLossScale. It uses the growth and backoff of `scale` in adjust(bool), and until it knows a magnitude.
 struct AmaxConfig {
-  LossScaleConfig scale;
+  LossScaleConfig scale;  ///< the settings of every adaptive policy
   /// The share of steps that may overflow while large gradients recur, in [2^-20, 2^-3]. The default is one step in 5,000;
   /// torch's rule skips 3 or 4 in 10,000.
   double target_skip_rate = 0.0002;

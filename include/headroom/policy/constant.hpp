@@ -30,6 +30,7 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
   [[nodiscard]] constexpr NoOpLossScale adjust(bool) const noexcept { return *this; }
   [[nodiscard]] constexpr NoOpLossScale adjust(const GradientReport&) const noexcept { return *this; }
 
+  /// The tree as it is: an lvalue by reference.
   template <class... Args>
   [[nodiscard]] constexpr decltype(auto) scale(Args&&... args) const {
     return detail::pass_through(std::forward<Args>(args)...);

@@ -24,7 +24,7 @@ class GrowEveryIntervalSinceOverflow : public detail::StepCounter {
 
 /// The settings of DeepSpeed's rule, by its names.
 struct DelayedShiftConfig {
-  LossScaleConfig scale;
+  LossScaleConfig scale;                ///< the settings of every adaptive policy
   std::int32_t delayed_shift = 1;       ///< overflows before the scale backs off; at least 1
   bool consecutive_hysteresis = false;  ///< true: every finite step refills; false: only growth does
 
@@ -49,7 +49,7 @@ struct RefillOfDelayedShift {
 
 }  // namespace detail
 
-using BackOffAfterDelayedShift = BackOffAfterHysteresis<detail::RefillOfDelayedShift>;
+using BackOffAfterDelayedShift = BackOffAfterHysteresis<detail::RefillOfDelayedShift>;  ///< DeepSpeed's backoff
 
 /// The policy of presets::deepspeed.
 using DeepSpeedLossScale = BasicDynamicLossScale<GrowEveryIntervalSinceOverflow, BackOffAfterDelayedShift>;

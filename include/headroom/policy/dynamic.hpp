@@ -269,7 +269,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   }
 
   [[nodiscard]] constexpr float loss_scale() const noexcept { return scale_; }
-  [[nodiscard]] constexpr const Config& config() const noexcept { return config_; }
+  [[nodiscard]] constexpr const Config& config() const noexcept { return config_; }  ///< the settings
   /// Steps towards the next growth: with the usual rule, finite steps since the scale last changed or a step overflowed.
   [[nodiscard]] constexpr std::int64_t counter() const noexcept { return growth_.counter(); }
   /// With hysteresis: the overflows left, including the one that backs off. Then 0 until the refill; by DeepSpeed's rule 1.
@@ -387,6 +387,6 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   Growth growth_;
 };
 
-using DynamicLossScale = BasicDynamicLossScale<>;
+using DynamicLossScale = BasicDynamicLossScale<>;  ///< the rule of torch.amp and jmp
 
 HEADROOM_DETAIL_END_NAMESPACE

@@ -10,7 +10,7 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// The settings of HysteresisScale.
 struct HysteresisConfig {
-  LossScaleConfig scale;
+  LossScaleConfig scale;        ///< the settings of every adaptive policy
   std::int32_t hysteresis = 2;  ///< overflows before the scale backs off; at least 1
 
   template <class Visit>
@@ -55,7 +55,7 @@ class BackOffAfterHysteresis {
   static constexpr const char* name = Refill::name;
   constexpr explicit BackOffAfterHysteresis(const Config& config) noexcept : left_(Refill::all(config)) {}
 
-  [[nodiscard]] constexpr std::int32_t hysteresis_left() const noexcept { return left_; }
+  [[nodiscard]] constexpr std::int32_t hysteresis_left() const noexcept { return left_; }  ///< overflows until it backs off
   [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t, const Config& config) noexcept {
     const bool is_last = !grads_finite && left_ <= 1;
     if (!grads_finite) left_ = is_last ? Refill::least : left_ - 1;
@@ -79,6 +79,6 @@ class BackOffAfterHysteresis {
 template <class Refill = RefillOnCleanStep, class Growth = GrowAfterFiniteSteps>
 using BasicHysteresisScale = BasicDynamicLossScale<Growth, BackOffAfterHysteresis<Refill>>;
 
-using HysteresisScale = BasicHysteresisScale<>;
+using HysteresisScale = BasicHysteresisScale<>;  ///< the rule of apex and Megatron
 
 HEADROOM_DETAIL_END_NAMESPACE

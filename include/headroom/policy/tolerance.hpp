@@ -8,7 +8,7 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// The settings of CerebrasLossScale and FairseqLossScale.
 struct ToleranceConfig {
-  LossScaleConfig scale;
+  LossScaleConfig scale;            ///< the settings of every adaptive policy
   double overflow_tolerance = 0.0;  ///< the share of steps that may overflow; 0 or more
 
   template <class Visit>

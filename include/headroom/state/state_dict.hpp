@@ -36,33 +36,34 @@ class StateValue {
  public:
   StateValue() = default;  ///< the integer 0
   template <class Number, std::enable_if_t<detail::is_state_integer<Number>, int> = 0>
-  StateValue(Number value) : integer_(static_cast<std::int64_t>(value)) {
+  StateValue(Number value) : integer_(static_cast<std::int64_t>(value)) {  ///< an integer
     if (std::is_unsigned_v<Number> && integer_ < 0) {
       detail::throw_invalid_argument({std::to_string(value), " is too large for a StateValue"});
     }
   }
-  template <class Flag, std::enable_if_t<std::is_same_v<Flag, bool>, int> = 0>  // excludes pointers
-  StateValue(Flag value) : kind_(Kind::boolean), integer_(value ? 1 : 0) {}
-  StateValue(float value) : kind_(Kind::real), real_(static_cast<double>(value)) {}
-  StateValue(double value) : kind_(Kind::real), real_(value) {}
-  StateValue(std::string value) : kind_(Kind::text), text_(std::move(value)) {}
-  StateValue(std::string_view value) : kind_(Kind::text), text_(value) {}
-  StateValue(const char* value) : kind_(Kind::text), text_(value) {}
-  StateValue(std::vector<double> value) : kind_(Kind::list), list_(std::move(value)) {}
+  template <class Flag, std::enable_if_t<std::is_same_v<Flag, bool>, int> = 0>           // excludes pointers
+  StateValue(Flag value) : kind_(Kind::boolean), integer_(value ? 1 : 0) {}              ///< a boolean
+  StateValue(float value) : kind_(Kind::real), real_(static_cast<double>(value)) {}      ///< exact
+  StateValue(double value) : kind_(Kind::real), real_(value) {}                          ///< a real number
+  StateValue(std::string value) : kind_(Kind::text), text_(std::move(value)) {}          ///< a text
+  StateValue(std::string_view value) : kind_(Kind::text), text_(value) {}                ///< a text
+  StateValue(const char* value) : kind_(Kind::text), text_(value) {}                     ///< a text
+  StateValue(std::vector<double> value) : kind_(Kind::list), list_(std::move(value)) {}  ///< a list
   StateValue(std::nullptr_t) = delete;
 
-  [[nodiscard]] bool is_integer() const noexcept { return kind_ == Kind::integer; }
-  [[nodiscard]] bool is_real() const noexcept { return kind_ == Kind::real; }
-  [[nodiscard]] bool is_text() const noexcept { return kind_ == Kind::text; }
-  [[nodiscard]] bool is_boolean() const noexcept { return kind_ == Kind::boolean; }
-  [[nodiscard]] bool is_list() const noexcept { return kind_ == Kind::list; }
+  [[nodiscard]] bool is_integer() const noexcept { return kind_ == Kind::integer; }  ///< the only kind that `integer` reads
+  [[nodiscard]] bool is_real() const noexcept { return kind_ == Kind::real; }        ///< for `real`
+  [[nodiscard]] bool is_text() const noexcept { return kind_ == Kind::text; }        ///< for `text`
+  [[nodiscard]] bool is_boolean() const noexcept { return kind_ == Kind::boolean; }  ///< for `boolean`
+  [[nodiscard]] bool is_list() const noexcept { return kind_ == Kind::list; }        ///< for `list`
 
   /// The integer. This and the next four throw std::invalid_argument naming the value if it is of another kind.
   [[nodiscard]] std::int64_t integer() const { return expect(Kind::integer, "a whole number"), integer_; }
   /// A reference into this value.
   [[nodiscard]] const double& real() const { return expect(Kind::real, "a real number"), real_; }
-  [[nodiscard]] const std::string& text() const { return expect(Kind::text, "a text"), text_; }
-  [[nodiscard]] bool boolean() const { return expect(Kind::boolean, "true or false"), integer_ != 0; }
+  [[nodiscard]] const std::string& text() const { return expect(Kind::text, "a text"), text_; }         ///< see integer
+  [[nodiscard]] bool boolean() const { return expect(Kind::boolean, "true or false"), integer_ != 0; }  ///< see integer
+  /// A reference into this value.
   [[nodiscard]] const std::vector<double>& list() const { return expect(Kind::list, "a list of numbers"), list_; }
 
   /// Compares the texts, except that true equals 1. So 1 differs from 1.0, 0.0 from -0.0, and a NaN equals itself.
@@ -120,7 +121,7 @@ inline constexpr std::uint64_t first_digest = 0xcbf29ce484222325;
 /// them to a file. state/text.hpp converts it to text, adapters/nlohmann_json.hpp to JSON.
 class StateDict {
  public:
-  using Entry = std::pair<std::string, StateValue>;
+  using Entry = std::pair<std::string, StateValue>;  ///< a key and its value
 
   StateDict() = default;
   /// Throws std::invalid_argument if a key occurs twice.
@@ -141,7 +142,7 @@ class StateDict {
     if (i == size()) entries_.push_back({std::string(key), StateValue()});
     return entries_[i].second;
   }
-  void set(std::string_view key, StateValue value) { (*this)[key] = std::move(value); }
+  void set(std::string_view key, StateValue value) { (*this)[key] = std::move(value); }  ///< changes or adds it
   /// Returns whether the key existed.
   bool erase(std::string_view key) {
     std::size_t i = position(key);
@@ -151,7 +152,7 @@ class StateDict {
     return true;
   }
 
-  [[nodiscard]] bool contains(std::string_view key) const noexcept { return position(key) < size(); }
+  [[nodiscard]] bool contains(std::string_view key) const noexcept { return position(key) < size(); }  ///< if the key exists
   /// Null if there is no such key.
   [[nodiscard]] const StateValue* find(std::string_view key) const noexcept {
     const std::size_t i = position(key);

@@ -21,8 +21,9 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
+/// The settings of an AsyncGradScaler.
 struct AsyncGradScalerConfig {
-  bool enabled = true;
+  bool enabled = true;  ///< false: no scale, no checks
   /// When an overflow is found, the next iteration has already begun with the same scale and overflows too. False: the scale
   /// backs off once. True: twice, as in RoundPipe.
   bool backs_off_twice = false;
@@ -122,7 +123,7 @@ class AsyncGradScaler {
 
   /// The scale of this iteration; 1 if disabled.
   [[nodiscard]] float get_scale() const noexcept { return is_enabled() ? main_scale_ : 1.0F; }
-  [[nodiscard]] bool is_enabled() const noexcept { return scaler_.is_enabled(); }
+  [[nodiscard]] bool is_enabled() const noexcept { return scaler_.is_enabled(); }  ///< false: no scale, no checks
   /// The policy after the last update that this thread has waited for. With `up_to_date`, waits for all work.
   [[nodiscard]] const Policy& policy(bool up_to_date = false) {
     if (up_to_date) wait_until_idle();

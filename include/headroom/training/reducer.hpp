@@ -27,6 +27,7 @@ struct GradientSums {
                                 ///< clipping
 };
 
+/// For ranks that do not clip.
 [[nodiscard]] inline GradientSums gradient_sums(const GradientReport& here) noexcept {
   return {here.finite, here.max_abs, here.finite ? 0.0 : detail::overflow().norm};
 }

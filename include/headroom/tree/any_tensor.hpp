@@ -33,11 +33,11 @@ enum class dtype_code : std::uint32_t {
 /// structs. Use the verbs that write into existing trees (_in_place, _into), because it cannot make a new tensor. for_each_leaf
 /// passes a headroom::any_view<T>.
 struct any_tensor {
-  void* data = nullptr;  ///< the first element; may be null if there are none
-  std::size_t size = 0;  ///< number of elements; if there are dimensions, 0 stands for the product of the shape
-  dtype_code dtype = dtype_code::fp32;
-  std::int32_t ndim = 0;                  ///< 0: `size` contiguous elements
-  const std::int64_t* shape = nullptr;    ///< `ndim` numbers, which live as long as the tensor
+  void* data = nullptr;                 ///< the first element; may be null if there are none
+  std::size_t size = 0;                 ///< number of elements; if there are dimensions, 0 stands for the product of the shape
+  dtype_code dtype = dtype_code::fp32;  ///< of the elements
+  std::int32_t ndim = 0;                ///< 0: `size` contiguous elements
+  const std::int64_t* shape = nullptr;  ///< `ndim` numbers, which live as long as the tensor
   const std::int64_t* strides = nullptr;  ///< `ndim` strides, in elements; null: row-major without gaps
   bool is_read_only = false;              ///< verbs that write throw
 
@@ -130,7 +130,7 @@ using any_dtypes = types<float, half, bfloat16, double, float8_e4m3, float8_e5m2
 /// What for_each_leaf passes for an any_tensor of floating-point elements.
 template <class T>
 struct any_view : any_tensor {
-  explicit any_view(const any_tensor& tensor) noexcept : any_tensor(tensor) {}
+  explicit any_view(const any_tensor& tensor) noexcept : any_tensor(tensor) {}  ///< for elements of T
   [[nodiscard]] T* data() const noexcept { return static_cast<T*>(any_tensor::data); }
   [[nodiscard]] std::size_t size() const noexcept { return detail::size_of(static_cast<const any_tensor&>(*this)); }
 };
