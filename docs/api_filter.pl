@@ -1,7 +1,7 @@
 # perl docs/api_filter.pl HEADER: the header as Doxygen reads it, by the conventions of headroom:
 # - An overload without a comment has that of the overload above it. Members with one meaning in every class have those below.
 # - `//` after a member describes it, and `//` above the #ifndef of a setting describes the setting. headroom.h has /* */.
-# - detail namespaces and specialisations of traits are left out, as in docs/reference.md.
+# - detail namespaces, private members and specialisations of traits are left out, as in docs/reference.md.
 use strict;
 use warnings;
 my %meaning = (
@@ -33,11 +33,20 @@ if ($ARGV =~ /\.h$/) {
 s{((?:^// .*\n)+)(?=#ifndef (HEADROOM_\w+))}{"/// \@def $2\n" . $1 =~ s,^//,///,gmr}gme;
 s{^#define HEADROOM_VERSION_.*\K}{  ///< a part of the version}gm;
 s{^namespace detail \{.*?^\}  // namespace detail$}{}gms;
+s{^ private:\n.*?(?=^ public:|^\};)}{}gms;
 s{^  \S.*[;,\w\}][ \t]+//\K (?!NOLINT)}{/< }gm;
 s{ : StepResult<void>}{};    # Doxygen takes it for recursion
 print "/// \@file\n";
-print "/// \@mainpage\n/// The public names of headroom's headers.\n/// \@namespace headroom\n/// Everything public.\n"
-  if $ARGV =~ /headroom\.hpp$/;
+print <<'END' if $ARGV =~ /headroom\.hpp$/;
+/// @mainpage
+/// - headroom: policies, verbs, dtypes, trees, `GradScaler`
+/// - headroom::presets: the rules of other systems
+/// - headroom.h: the C interface
+///
+/// <a href="../index.html">All documents</a>
+/// @namespace headroom
+/// Everything public.
+END
 
 my ($head, $name, $comment, $class, $hidden) = ("", "", "", 0, 0);    # head: comments and template <…> above a declaration
 for (split /^/) {
