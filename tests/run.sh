@@ -34,6 +34,7 @@ for preset in "${presets[@]}"; do
       install_packages clang clang-format libclang-rt-dev || echo "Going on without clang: what needs it is skipped."
       install_packages qemu-user || echo "Going on without qemu: what is run on CPUs unlike this one is skipped."
       install_packages pkg-config meson || echo "Going on without pkg-config or Meson: what needs them is skipped."
+      install_packages doxygen || echo "Going on without doxygen: comments are not checked."
       install_packages gfortran python3-numpy rustc || echo "Going on without Fortran, numpy or Rust: what needs them is skipped."
       install_packages default-jdk-headless libjna-java || echo "Going on without Java: its example is skipped."
       ;;
