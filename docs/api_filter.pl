@@ -39,7 +39,7 @@ s{ : StepResult<void>}{};    # Doxygen takes it for recursion
 print "/// \@file\n";
 print <<'END' if $ARGV =~ /headroom\.hpp$/;
 /// @mainpage
-/// - headroom: policies, verbs, dtypes, trees, `GradScaler`
+/// - <a href="namespaceheadroom.html">headroom</a>: policies, verbs, dtypes, trees, `GradScaler`
 /// - headroom::presets: the rules of other systems
 /// - headroom.h: the C interface
 ///

@@ -13,7 +13,8 @@ mkdir -p "$sources/docs"
 doxygen docs/Doxyfile
 [[ ${1:-} != --api ]] || exit 0
 
-cp README.md CONTRIBUTING.md CHANGELOG.md "$sources"
+cp CONTRIBUTING.md CHANGELOG.md "$sources"
+(printf -- '---\nhide: [toc]\n---\n' && cat README.md) >"$sources/README.md"
 cp -r docs/*.md docs/*.png docs/notes "$sources/docs"
 cp docs/site.css docs/site.js "$sources"
 # A link to a source leads to a page that shows it.
@@ -25,7 +26,7 @@ page() {
   mkdir -p "$sources/${1%/*}"
   case $1 in
     *.md) cp "$1" "$sources/$1" ;;
-    *) printf -- '---\nsearch: {exclude: true}\n---\n# %s\n\n``````%s\n%s\n``````\n' "$1" "$(language "$1")" "$(<"$1")" >"$sources/$1.md" ;;
+    *) printf -- '---\nsearch: {exclude: true}\nhide: [toc]\n---\n# %s\n\n``````%s\n%s\n``````\n' "$1" "$(language "$1")" "$(<"$1")" >"$sources/$1.md" ;;
   esac
 }
 language() {
@@ -39,7 +40,7 @@ while read -r source; do page "$source"; done < <(
 while read -r folder; do
   [[ ! -e $folder/README.md ]] || continue
   printf '# %s\n\n' "${folder#"$sources"/}" >"$folder/index.md"
-  (cd "$folder" && find . -name '*.md' -not -path ./index.md -printf '%P\n' | sort | sed -E 's,(.*)\.md$,- [\1](&),') >>"$folder/index.md"
+  (cd "$folder" && find . -name '*.md' -not -path ./index.md -printf '%P\n' | sort | sed -E 's,(.*)\.md$,- [\1](&),; s,index\],],') >>"$folder/index.md"
 done < <(find "$sources/examples" -depth -type d)
 
 [[ -x build/site-venv/bin/mkdocs ]] || python3 -m venv build/site-venv

@@ -32,7 +32,7 @@ extern "C" {
 
 /* ---- errors and versions ---- */
 
-typedef int32_t headroom_status; /* one of these: */
+typedef int32_t headroom_status; /* HEADROOM_OK, or the kind of error */
 enum {
   HEADROOM_OK = 0,
   HEADROOM_INVALID_ARGUMENT = 1, /* the message names the argument, and the tensor by its index */
