@@ -5,7 +5,7 @@
 # Compare only figures of one run.
 # Installs what is missing on Debian 12, and torch 2 from PyPI into the build directory (540 MB to download, 1.3 GB installed).
 #   bash benchmarks/run.sh [output directory [flags of Google Benchmark]]
-#   bash benchmarks/run.sh --quick     the table of README, in a minute
+#   bash benchmarks/run.sh --quick     the table of README, in a minute; beside libtorch, too, if it is installed
 #   bash benchmarks/run.sh --fp8       fp8 alone, in half a minute
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,18 +15,20 @@ if [[ ${1:-} == --quick ]]; then
   echo "Takes about a minute on two idle cores."
   install_packages g++ cmake ninja-build libeigen3-dev libxtensor-dev libbenchmark-dev
   cmake -S . -B build/quick -G Ninja -DCMAKE_BUILD_TYPE=Release -DHEADROOM_BUILD_BENCHMARKS=ON -DHEADROOM_BUILD_TESTS=OFF \
-    -DHEADROOM_BUILD_EXAMPLES=OFF -DHEADROOM_TORCH=OFF >/dev/null
+    -DHEADROOM_BUILD_EXAMPLES=OFF -DHEADROOM_TORCH="$(has_package libtorch-dev && echo ON || echo OFF)" >/dev/null
   cmake --build build/quick --target benchmark_kernels >/dev/null
   work='unscale float in place|unscale fp16 to float|unscale bf16 to float|measure float'
   build/quick/benchmarks/benchmark_kernels build/quick/kernels.tsv "${flags[@]}" \
-    --benchmark_filter="^($work)[|](headroom (avx|neon).*|limit.*|obvious loop|Eigen.*)[|]268435456" >/dev/null
+    --benchmark_filter="^($work)[|](headroom (avx|neon).*|limit.*|obvious loop|Eigen.*|libtorch.*)[|]268435456" >/dev/null
   awk -F '\t' '
     BEGIN { printf "256 MiB, times as fast as  a loop without checks  a plain loop  Eigen 3.4\n" }
     NF > 1 && !/^[0-9]/ { work = $1; delete column; for (i = 2; i <= NF; ++i) column[substr($i, 1, 5)] = i }
     /^268435456/ {
       ours = $column["headr"]
       printf "%-26s %21.1f %13.1f %10.1f\n", work, ours / $column["limit"], ours / $column["obvio"], ours / $column["Eigen"]
-    }' build/quick/kernels.tsv
+      if ("libto" in column) torch = torch sprintf("%-26s %21.1f\n", work, ours / $column["libto"])
+    }
+    END { if (torch != "") printf "\n%-26s %21s\n%s", "", "libtorch", torch }' build/quick/kernels.tsv
   exit
 fi
 only_fp8=
