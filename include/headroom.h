@@ -6,8 +6,7 @@
  * - The caller frees handles. Freeing NULL does nothing. One thread at a time uses a handle. Functions without a handle may be
  *   called from any thread.
  * - Out-parameters come last. A headroom_report*, headroom_place* or headroom_step* may be NULL. Otherwise set its struct_size
- *   to the size of the struct before each call. The library writes at most that many bytes, and sets struct_size to the number
- *   written.
+ *   to the size of the struct before each call. The library writes at most that many bytes, and stores how many.
  * - Later versions may add functions, and members at the end of headroom_step. Nothing else changes without a new HEADROOM_ABI.
  */
 #ifndef HEADROOM_H
@@ -43,11 +42,9 @@ enum {
 
 /* What was wrong in the last call of this thread that failed. It begins with "headroom: ". Valid until the next such call. */
 HEADROOM_API const char* headroom_last_error(void);
-/* The version of the library, such as "0.2.0". */
-HEADROOM_API const char* headroom_version(void);
-/* HEADROOM_ABI of the library. It must equal that of the header. */
-HEADROOM_API uint32_t headroom_abi(void);
-#define HEADROOM_ABI 1 /* of the header */
+HEADROOM_API const char* headroom_version(void); /* of the library, such as "0.2.0" */
+HEADROOM_API uint32_t headroom_abi(void);        /* of the library; must equal HEADROOM_ABI */
+#define HEADROOM_ABI 1                           /* of the header */
 
 /* ---- tensors ---- */
 
@@ -144,9 +141,8 @@ typedef struct headroom_loss_scale headroom_loss_scale; /* a policy */
  * "initial_scale = 1024.0\ngrowth_interval = 500", or NULL. Keys are the members of the policy's configuration in
  * docs/reference.md, for presets, too. */
 HEADROOM_API headroom_status headroom_loss_scale_make(const char* name, const char* settings, headroom_loss_scale** out);
-HEADROOM_API void headroom_loss_scale_free(headroom_loss_scale* policy); /* may be NULL */
-/* The scale; 1 if policy is NULL. */
-HEADROOM_API float headroom_loss_scale_get(const headroom_loss_scale* policy);
+HEADROOM_API void headroom_loss_scale_free(headroom_loss_scale* policy);       /* may be NULL */
+HEADROOM_API float headroom_loss_scale_get(const headroom_loss_scale* policy); /* the scale; 1 if policy is NULL */
 /* Call it once after each step with what was found in the gradients. Only "amax" uses max_abs. */
 HEADROOM_API headroom_status headroom_loss_scale_adjust(headroom_loss_scale* policy, int32_t finite, double max_abs);
 /* The state as text. *size, in: bytes available at `text`; out: bytes needed, with the terminating 0. If text is NULL, only
