@@ -17,8 +17,8 @@ check_versions() {
   local file=$1 line stated
   while IFS=: read -r line stated; do
     [[ $version == "$stated" || $version == "$stated".* ]] || fault "$file:$line: says $stated, not $version"
-  done < <(grep -onE '(^|[^a-z_-])(version"? ?[:=]|VERSION|headroom/|find_package\(headroom) ?["'\'']?[0-9]+(\.[0-9]+)+' "$file" |
-    sed -E '/cmake_minimum_required/d; s/^([0-9]+):.*[^0-9.]([0-9.]+)$/\1:\2/')
+  done < <(sed 's/cmake_minimum_required.*//' "$file" | grep -onE '(^|[^a-z_-])(version"? ?[:=]|VERSION|headroom/|find_package\(headroom) ?["'\'']?[0-9]+(\.[0-9]+)+' |
+    sed -E 's/^([0-9]+):.*[^0-9.]([0-9.]+)$/\1:\2/')
 }
 while IFS= read -r file; do check_versions "$file"; done < <(
   find CITATION.cff README.md docs/installing.md docs/c.md conanfile.py meson.build packaging -type f ! -name '*.png' 2>/dev/null)
