@@ -30,7 +30,7 @@ page() {
   esac
 }
 language() {
-  case $1 in *.[ch]pp) echo cpp ;; *.py) echo python ;; *.f90) echo fortran ;; *.rs) echo rust ;; *.gp) echo gnuplot ;; *.txt) echo cmake ;; *) echo "${1##*.}" ;; esac
+  case $1 in *.[ch]pp | *.cu | *.cuh) echo cpp ;; *.py) echo python ;; *.f90) echo fortran ;; *.rs) echo rust ;; *.gp) echo gnuplot ;; *.txt) echo cmake ;; *) echo "${1##*.}" ;; esac
 }
 while read -r source; do page "$source"; done < <(
   find examples tests/golden/README.md -type f -not -path '*/data/*.*' && echo examples/data/README.md
