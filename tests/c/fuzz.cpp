@@ -10,19 +10,20 @@
 #include <map>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "support/c.hpp"
 #include "support/catch.hpp"
+#include "support/generator.hpp"
 #include "support/samples.hpp"
 
 // Random sequences of calls, with random wrong arguments. A failed call must write nothing. What a scaler does must follow a
-// simple model.
+// simple model. tests/fuzz/c.cpp runs them by libFuzzer, too.
 
 namespace {
 
-std::mt19937_64 generator(support::seed);
-std::size_t below(std::size_t n) { return generator() % n; }
-bool one_in(std::size_t n) { return below(n) == 0; }
+using support::below;
+using support::one_in;
 
 /// Everything that calls may write. Tensors lie anywhere in `memory`.
 struct World {
@@ -234,25 +235,35 @@ struct Sequence {
   }
 };
 
+std::vector<unsigned char> random_bytes() {
+  std::minstd_rand random(support::seed);
+  std::vector<unsigned char> bytes(2 * sizeof world.memory);
+  for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(random() >> 8);
+  return bytes;
+}
+
+void run_sequence() {
+  static const std::vector<unsigned char> bytes = random_bytes();
+  std::memcpy(world.memory, bytes.data() + below(sizeof world.memory), sizeof world.memory);
+  Sequence sequence;
+  for (std::size_t calls = below(24); calls > 0; --calls) {
+    world.report.struct_size = one_in(30) ? static_cast<uint32_t>(below(4)) : static_cast<uint32_t>(4 + below(40));
+    world.step.struct_size = sizeof world.step;
+    world.report.finite = -1;
+    std::memcpy(&before, &world, sizeof world);
+    const bool is_verb = one_in(2);
+    if (!is_verb) world.report.struct_size = before.report.struct_size = sizeof world.report;
+    const headroom_status status = is_verb ? call_verb() : sequence.call();
+    REQUIRE((status >= HEADROOM_OK && status <= HEADROOM_RUNTIME_ERROR));
+    if (status == HEADROOM_OK) continue;
+    REQUIRE(std::memcmp(&world, &before, sizeof world) == 0);
+    REQUIRE(std::strncmp(headroom_last_error(), "headroom: ", 10) == 0);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("C: random sequences of calls") {
   const char* const count = std::getenv("HEADROOM_FUZZ_SEQUENCES");
-  for (std::size_t i = count == nullptr ? 20'000 : std::stoul(count); i > 0; --i) {
-    for (unsigned char& byte : world.memory) byte = static_cast<unsigned char>(generator());
-    Sequence sequence;
-    for (std::size_t calls = below(24); calls > 0; --calls) {
-      world.report.struct_size = one_in(30) ? static_cast<uint32_t>(below(4)) : static_cast<uint32_t>(4 + below(40));
-      world.step.struct_size = sizeof world.step;
-      world.report.finite = -1;
-      std::memcpy(&before, &world, sizeof world);
-      const bool is_verb = one_in(2);
-      if (!is_verb) world.report.struct_size = before.report.struct_size = sizeof world.report;
-      const headroom_status status = is_verb ? call_verb() : sequence.call();
-      REQUIRE((status >= HEADROOM_OK && status <= HEADROOM_RUNTIME_ERROR));
-      if (status == HEADROOM_OK) continue;
-      REQUIRE(std::memcmp(&world, &before, sizeof world) == 0);
-      REQUIRE(std::strncmp(headroom_last_error(), "headroom: ", 10) == 0);
-    }
-  }
+  for (std::size_t i = count == nullptr ? 20'000 : std::stoul(count); i > 0; --i) run_sequence();
 }
