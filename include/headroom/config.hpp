@@ -28,6 +28,16 @@
 #define HEADROOM_SIMD 1
 #endif
 
+// 0, the default if the standard library has no threads: parallel(n) is the calling thread; there is no AsyncGradScaler.
+#ifndef HEADROOM_THREADS
+#if (defined(__GLIBCXX__) && !defined(_GLIBCXX_HAS_GTHREADS)) || defined(_LIBCPP_HAS_NO_THREADS) || \
+    (defined(_LIBCPP_HAS_THREADS) && !_LIBCPP_HAS_THREADS)
+#define HEADROOM_THREADS 0
+#else
+#define HEADROOM_THREADS 1
+#endif
+#endif
+
 // 1: the kernels come from the library headroom::compiled. Its CMake target and its pkg-config file set this.
 #ifndef HEADROOM_COMPILED
 #define HEADROOM_COMPILED 0
@@ -109,13 +119,19 @@
 #else
 #define HEADROOM_DETAIL_LIBRARY
 #endif
-#define HEADROOM_DETAIL_PASTE(major, minor, patch, avx, math, errors, kernels, library) \
-  v##major##_##minor##_##patch##avx##math##errors##kernels##library
+#if HEADROOM_THREADS
+#define HEADROOM_DETAIL_TASKS
+#else
+#define HEADROOM_DETAIL_TASKS _nothreads
+#endif
+#define HEADROOM_DETAIL_PASTE(major, minor, patch, avx, math, errors, kernels, library, tasks) \
+  v##major##_##minor##_##patch##avx##math##errors##kernels##library##tasks
 #define HEADROOM_DETAIL_NAME(...) HEADROOM_DETAIL_PASTE(__VA_ARGS__)
 /// The name of the inline namespace.
-#define HEADROOM_BUILD                                                                                              \
-  HEADROOM_DETAIL_NAME(HEADROOM_VERSION_MAJOR, HEADROOM_VERSION_MINOR, HEADROOM_VERSION_PATCH, HEADROOM_DETAIL_AVX, \
-                       HEADROOM_DETAIL_MATH, HEADROOM_DETAIL_ERRORS, HEADROOM_DETAIL_KERNELS, HEADROOM_DETAIL_LIBRARY)
+#define HEADROOM_BUILD                                                                                                 \
+  HEADROOM_DETAIL_NAME(HEADROOM_VERSION_MAJOR, HEADROOM_VERSION_MINOR, HEADROOM_VERSION_PATCH, HEADROOM_DETAIL_AVX,    \
+                       HEADROOM_DETAIL_MATH, HEADROOM_DETAIL_ERRORS, HEADROOM_DETAIL_KERNELS, HEADROOM_DETAIL_LIBRARY, \
+                       HEADROOM_DETAIL_TASKS)
 #define HEADROOM_DETAIL_BEGIN_NAMESPACE \
   namespace headroom {                  \
   inline namespace HEADROOM_BUILD {

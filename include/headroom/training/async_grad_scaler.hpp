@@ -5,6 +5,10 @@
 #include <headroom/state/fields.hpp>
 #include <headroom/training/grad_scaler.hpp>
 
+#if !HEADROOM_THREADS
+#error "headroom: AsyncGradScaler needs threads, and HEADROOM_THREADS is 0, as it is if the standard library has none"
+#endif
+
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
