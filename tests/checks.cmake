@@ -29,7 +29,7 @@ foreach(library IN LISTS libraries)
   endif()
 endforeach()
 
-headroom_add_check(fuzz bash ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/run.sh 5 ${CMAKE_CURRENT_BINARY_DIR}/fuzz)
+headroom_add_check(fuzz bash ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/run.sh 5 ${CMAKE_CURRENT_BINARY_DIR}/fuzz state)
 if(HEADROOM_C)
   headroom_add_check(c_interface bash ${CMAKE_CURRENT_SOURCE_DIR}/c/check.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
 endif()

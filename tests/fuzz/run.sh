@@ -1,19 +1,38 @@
 #!/usr/bin/env bash
-# Searches for a text that from_text or from_state_dict mishandles, by libFuzzer with the address and undefined-behaviour
-# sanitizers. Inputs that fail are kept in the build directory. Needs clang; without it the test is skipped (77).
+# run.sh [SECONDS [DIRECTORY [NAME ...]]]: searches for inputs that a program of this directory (state, tree, kernel, c; by default all)
+# finds mishandled, by libFuzzer with the address and undefined-behaviour sanitizers, for so many seconds each. Starts from the inputs of
+# corpus/NAME and of earlier runs. Inputs that fail are kept in the directory. Needs clang; without it the test is skipped (77).
+# RUNS=N in the environment ends each search after N inputs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 seconds=${1:-60}
 build=${2:-build/fuzz}
+names=("${@:3}")
+((${#names[@]} > 0)) || names=(state tree kernel c)
 
 compiler=$(command -v clang++ || command -v clang++-19) || { echo "Skipped: there is no clang++." && exit 77; }
-mkdir -p "$build/seeds" "$build/corpus"
-fuzzer=(-std=c++17 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all)
-"$compiler" "${fuzzer[@]}" -x c++ - -o "$build/nothing" 2>"$build/log" <<<'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' ||
+mkdir -p "$build"
+flags=(-std=c++17 -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -Iinclude)
+"$compiler" "${flags[@]}" -fsanitize=fuzzer -x c++ - -o "$build/nothing" 2>"$build/log" <<<'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' ||
   { echo "Skipped: $compiler comes without libFuzzer (Debian: libclang-rt-14-dev)." && exit 77; }
-"$compiler" "${fuzzer[@]}" -Iinclude tests/fuzz/state.cpp -o "$build/state"
-"$compiler" -std=c++17 -Iinclude tests/fuzz/make_seeds.cpp -o "$build/make_seeds"
-"$build/make_seeds" "$build/seeds"
+
+build_library() { # two minutes, so only if a header has changed
+  [[ ! -e $build/kernels.o || -n $(find include src -newer "$build/kernels.o") ]] || return 0
+  "$compiler" "${flags[@]}" -DHEADROOM_COMPILED=1 -DHEADROOM_C_VERSION='"fuzzed"' -fsanitize=fuzzer-no-link -c src/c.cpp -o "$build/c.o"
+  "$compiler" "${flags[@]}" -DHEADROOM_COMPILED=1 -c src/headroom.cpp -o "$build/kernels.o"
+}
+# The C interface and trees with the kernels as a library, states with the headers only.
+build_program() {
+  local library=()
+  if [[ $1 == state ]]; then
+    "$compiler" -std=c++17 -Iinclude tests/fuzz/make_seeds.cpp -o "$build/make_seeds"
+    "$build/make_seeds" "$build/$1.seeds"
+  else
+    build_library
+    library=(-DHEADROOM_COMPILED=1 -DHEADROOM_C_STATIC "$build/kernels.o" "$build/c.o" -pthread)
+  fi
+  "$compiler" "${flags[@]}" -fsanitize=fuzzer -Itests/fuzz -Itests "tests/fuzz/$1.cpp" "${library[@]}" -o "$build/$1"
+}
 tr '\n' '\0' <<'WORDS' | xargs -0 -n 1 printf '"%s"\n' >"$build/words"
 version = 
 policy = 
@@ -32,6 +51,14 @@ nan
 9223372036854775807
 \\x00
 WORDS
-"$build/state" -max_total_time="$seconds" -max_len=1000 -dict="$build/words" -artifact_prefix="$build/" -print_final_stats=1 \
-  "$build/corpus" "$build/seeds" 2>"$build/log" || { tail -40 "$build/log" && exit 1; }
-grep -E 'number_of_executed_units|DONE' "$build/log"
+
+for name in "${names[@]}"; do
+  mkdir -p "$build/$name.seeds" "$build/$name.corpus" && export seeds=$build/$name.seeds
+  perl -ne 'open my $seed, ">", "$ENV{seeds}/$."; print $seed pack "H*", s/\n//r' <"tests/fuzz/corpus/$name"
+  build_program "$name"
+  options=(-max_total_time="$seconds" -runs="${RUNS:--1}" -artifact_prefix="$build/$name." -print_final_stats=1)
+  if [[ $name == state ]]; then options+=(-max_len=1000 -dict="$build/words"); else options+=(-max_len=400 -len_control=0); fi
+  "$build/$name" "${options[@]}" "$build/$name.corpus" "$build/$name.seeds" 2>"$build/$name.log" ||
+    { tail -40 "$build/$name.log" && exit 1; }
+  printf '%s: ' "$name" && grep -E 'number_of_executed_units' "$build/$name.log"
+done
