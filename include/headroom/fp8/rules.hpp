@@ -130,7 +130,8 @@ struct TorchaoScaling {
   void check() const {}
   void update(State& state, const float& amax, const float& fp8_max) const {
     const std::uint32_t amax_bits = detail::magnitude_bits(amax);
-    const double divisor = std::max(detail::widened(std::min(amax_bits, binary32::largest_finite_bits)), 1e-12);
+    constexpr auto least = detail::bit_cast<double>(std::uint64_t{0x3D719799812DEA11});  // 1e-12, also if constants are floats
+    const double divisor = std::max(detail::widened(std::min(amax_bits, binary32::largest_finite_bits)), least);
     std::uint32_t bits = detail::quotient_bits(fp8_max, divisor);
     if (power_of_two) bits &= ~binary32::mantissa_mask;
     if (amax_bits >= binary32::infinity_bits) bits = amax_bits == binary32::infinity_bits ? 0 : binary32::quiet_nan_bits;
