@@ -2,7 +2,7 @@
 
 #include <headroom/version.hpp>
 
-#if __cplusplus < 201703L
+#if __cplusplus < 201703L && !(defined(_MSVC_LANG) && _MSVC_LANG >= 201703L)
 #error "headroom needs C++17"
 #endif
 #include <cstddef>  // for the standard library's own macros
@@ -44,6 +44,20 @@
 #endif
 
 // ---- determined from the compiler; not for users ----
+
+// 0: a compiler such as MSVC's cl, without the builtins, the assembly and the vectors of g++ and clang. A vector is one number.
+#if defined(__GNUC__) || defined(__clang__)
+#define HEADROOM_DETAIL_IS_GNU 1
+#define HEADROOM_DETAIL_VECTOR(bytes) __attribute__((vector_size(bytes)))
+#define HEADROOM_DETAIL_LANE(vector, i) (vector)[i]
+#elif defined(_MSVC_TRADITIONAL) && _MSVC_TRADITIONAL
+#error "headroom needs /Zc:preprocessor"
+#else
+#include <cmath>
+#define HEADROOM_DETAIL_IS_GNU 0
+#define HEADROOM_DETAIL_VECTOR(bytes)
+#define HEADROOM_DETAIL_LANE(vector, i) (vector)
+#endif
 
 #if HEADROOM_SIMD && (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
 #define HEADROOM_DETAIL_HAS_X86 1

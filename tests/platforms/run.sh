@@ -76,8 +76,10 @@ platform static - g++ -static
 platform no-exceptions - g++ -fno-exceptions -fno-rtti
 platform no-threads - g++ -DHEADROOM_THREADS=0
 platform scalar - g++ -DHEADROOM_SIMD=0
+platform like-msvc - g++ -include tests/platforms/msvc.hpp
 platform clang - clang++
-platform libcxx - clang++ -nostdinc++ -isystem "$libcxx/include/c++/v1" -nostdlib++ "-L$libcxx/lib" -Wl,-Bstatic -lc++ -lc++abi -Wl,-Bdynamic -pthread
+platform libcxx - clang++ -nostdinc++ -isystem "$libcxx/include/c++/v1" -nostdlib++ "-L$libcxx/lib" -pthread \
+  -Wl,-Bstatic,--whole-archive -lc++ -lc++abi -Wl,--no-whole-archive,-Bdynamic
 platform i686 qemu-i386 i686-linux-gnu-g++ -static -msse2 -mfpmath=sse
 platform aarch64 qemu-aarch64 aarch64-linux-gnu-g++ -static
 platform armhf qemu-arm arm-linux-gnueabihf-g++ -static -Wno-psabi
@@ -89,6 +91,10 @@ platform mingw-win32 wine x86_64-w64-mingw32-g++-win32 -static
 zig musl - x86_64-linux-musl
 zig windows wine x86_64-windows-gnu
 zig wasi wasi wasm32-wasi -fno-exceptions
+# MSVC's own headers are not among Debian's packages. libc++ for MSVC's ABI and mingw's C headers stand in for them.
+platform msvc "" clang++ --target=x86_64-pc-windows-msvc -c -include tests/platforms/msvc.hpp -D_LIBCPP_NO_VCRUNTIME -D__MINGW32__ \
+  -fgnuc-version=4.8 -nostdinc++ -isystem "$libcxx/include/c++/v1" \
+  -isystem "$(echo "$build"/venv/lib/python3*/site-packages/ziglang/lib/libc/include/any-windows-any)"
 zig macos-x86_64 "" x86_64-macos
 zig macos-aarch64 "" aarch64-macos
 ((failures == 0))

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// Compiler builtins: bit casts, a barrier to optimization, prefetching.
+// Compiler builtins: bit casts, a barrier to optimization, prefetching and others; and what replaces them in MSVC.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
@@ -21,12 +21,13 @@ template <class To, class From>
 /// comparison after it, even under -ffast-math.
 template <class Value>
 inline Value hide_from_optimizer(Value value) noexcept {
-#if defined(__x86_64__)
+#if HEADROOM_DETAIL_IS_GNU && defined(__x86_64__)
   __asm__ volatile("" : "+x"(value));
-#elif defined(__aarch64__)
+#elif HEADROOM_DETAIL_IS_GNU && defined(__aarch64__)
   __asm__ volatile("" : "+w"(value));
 #else
-  __asm__ volatile("" : "+m"(value));  // in memory, which holds every type of value
+  const volatile Value in_memory = value;  // which holds every type of value
+  value = in_memory;
 #endif
   return value;
 }
@@ -38,11 +39,21 @@ inline Value hide_from_optimizer(Value value) noexcept {
 
 inline constexpr std::size_t cache_line = 64;  // bytes, as most CPUs have it
 
+#if HEADROOM_DETAIL_IS_GNU
 /// Prefetches the cache line `bytes_ahead` bytes after `from`. The address may be beyond the array: the instruction ignores an
 /// invalid one. It is computed as an integer, because C++ allows no pointer beyond the end of an array.
 inline void prefetch(const unsigned char* from, std::size_t bytes_ahead) noexcept {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + bytes_ahead));
 }
+/// The place of the highest 1 in `value`, which is not 0.
+[[nodiscard]] constexpr int highest_bit(std::uint64_t value) noexcept { return 63 - __builtin_clzll(value); }
+/// std::sqrt without <cmath>, which takes long to compile.
+[[nodiscard]] inline double square_root(double value) noexcept { return __builtin_sqrt(value); }
+#else
+inline void prefetch(const unsigned char*, std::size_t) noexcept {}
+[[nodiscard]] constexpr int highest_bit(std::uint64_t value) noexcept { return value < 2 ? 0 : 1 + highest_bit(value / 2); }
+[[nodiscard]] inline double square_root(double value) noexcept { return std::sqrt(value); }
+#endif
 
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE

@@ -78,7 +78,7 @@ struct saturating : Format {
 /// underflow is gradual. If the result is beyond the largest finite value, it is `overflow_bits`.
 template <class To>
 [[nodiscard]] constexpr std::uint64_t nearest_magnitude(std::uint64_t significand, int exponent) noexcept {
-  const int leading_one = 63 - __builtin_clzll(significand);
+  const int leading_one = highest_bit(significand);
   const int target_exponent = exponent + leading_one + To::bias;
   const int below_normal = target_exponent < 1 ? 1 - target_exponent : 0;
   const std::uint64_t rounded = shift_right_to_nearest_even(significand, leading_one - To::mantissa_bits + below_normal);

@@ -1,6 +1,6 @@
 // The kernels that store 8-bit formats, with one factor for all elements, or with a scale for each block of 32, as in the MX
 // formats of the OCP Microscaling specification, version 1.0. kernels.inl includes this file, so there is no include guard
-// here, no intrinsic and no macro.
+// here and no intrinsic.
 //
 // Four registers of floats become one register of codes. The end of a piece, shorter than that, is
 // processed in a buffer. Everything is inlined, because g++ would pass quads through memory. Stores that bypass the caches
@@ -41,9 +41,9 @@ template <class In, class Out>
 // ---- MX. The scale 2^(byte - 127) is a float for every byte except 255, which is NaN. Pieces come in pairs: see Op. Four
 // blocks are processed at once, because their four scales take no longer than one ----
 
-typedef std::uint32_t u32x4 __attribute__((vector_size(16)));
-typedef std::int32_t i32x4 __attribute__((vector_size(16)));
-inline constexpr std::size_t mx_blocks = 4, mx_group = mx_blocks * mx_block;
+typedef std::uint32_t u32x4 HEADROOM_DETAIL_VECTOR(16);
+typedef std::int32_t i32x4 HEADROOM_DETAIL_VECTOR(16);
+inline constexpr std::size_t mx_blocks = sizeof(u32x4) / 4, mx_group = mx_blocks * mx_block;
 
 /// The bytes of the scales of four blocks, from their largest magnitudes as floats: see MxScale. 255 for one that is Inf or
 /// NaN, or that becomes Inf when it is rounded. torchao's rceil multiplies by the rounded reciprocal of the largest number. The
@@ -57,8 +57,8 @@ inline u32x4 mx_scale_bytes(u32x4 largest, MxScale rule) noexcept {
   const u32x4 mantissas = largest & binary32::mantissa_mask;
   const auto exponents = (i32x4)(largest >> mantissa_bits);
   u32x4 limits = u32x4{} + (rule == MxScale::ceil ? 0 : binary32::mantissa_mask);
-  if (rule == MxScale::rceil) limits = (largest_number & binary32::mantissa_mask) - (u32x4)(exponents == emax);
-  const i32x4 bytes = exponents - emax - (i32x4)(mantissas > limits);  // comparisons are -1 or 0
+  if (rule == MxScale::rceil) limits = (largest_number & binary32::mantissa_mask) + ((u32x4)(exponents == emax) & 1U);
+  const i32x4 bytes = exponents - emax + ((i32x4)(mantissas > limits) & 1);  // in vectors, true is -1
   return (u32x4)(largest >= binary32::infinity_bits ? i32x4{} + 255 : bytes > 0 ? bytes : i32x4{});
 }
 
@@ -85,14 +85,14 @@ inline bool mx_quantize_group(const unsigned char* source, unsigned char* codes,
   for (std::size_t i = 0; i < mx_blocks; ++i) {
     const unsigned char* const block = element_at<In>(source, i * mx_block);
     const Bits here = largest_in<In>(block, mx_block, Bits{});
-    magnitudes[i] = convert_bits<In, binary32>(largest_lane(here));
+    HEADROOM_DETAIL_LANE(magnitudes, i) = convert_bits<In, binary32>(largest_lane(here));
     largest = larger(largest, here);
   }
   const u32x4 bytes = mx_scale_bytes<Out>(magnitudes, rule);
   float reciprocals[mx_blocks];  // of the scales; no byte is 254
   for (std::size_t i = 0; i < mx_blocks; ++i) {
-    scales[i] = static_cast<unsigned char>(bytes[i]);
-    reciprocals[i] = bit_cast<float>((254 - bytes[i]) << binary32::mantissa_bits);
+    scales[i] = static_cast<unsigned char>(HEADROOM_DETAIL_LANE(bytes, i));
+    reciprocals[i] = bit_cast<float>((254 - HEADROOM_DETAIL_LANE(bytes, i)) << binary32::mantissa_bits);
   }
   for (std::size_t i = 0; i < mx_group; i += width) {
     const auto elements = load<width>(In{}, element_at<In>(source, i));
@@ -101,7 +101,7 @@ inline bool mx_quantize_group(const unsigned char* source, unsigned char* codes,
   }
   bool some_nan = false;
   for (std::size_t i = 0; i < mx_blocks; ++i) {
-    if (__builtin_expect(bytes[i] != 255, 1)) continue;
+    if (HEADROOM_DETAIL_LANE(bytes, i) != 255) continue;
     std::memset(codes + i * mx_block, Out::quiet_nan_bits, mx_block);
     some_nan = true;
   }

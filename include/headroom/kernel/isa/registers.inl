@@ -6,17 +6,17 @@
 //                   arithmetic result as proof that no lane is Inf or NaN, and drop the check for them. It would also reorder
 //                   sums and turn products into parts of fused multiply-adds
 
-typedef float f32_lanes __attribute__((vector_size(vector_bytes)));
-typedef double f64_lanes __attribute__((vector_size(vector_bytes)));
-typedef std::uint32_t u32_lanes __attribute__((vector_size(vector_bytes)));
-typedef std::int32_t i32_lanes __attribute__((vector_size(vector_bytes)));
-typedef std::uint16_t u16_lanes __attribute__((vector_size(vector_bytes)));
-typedef std::int16_t i16_lanes __attribute__((vector_size(vector_bytes)));
-typedef std::uint8_t u8_lanes __attribute__((vector_size(vector_bytes)));
-typedef std::uint8_t u8_quarter_lanes __attribute__((vector_size(vector_bytes / 4)));
-typedef std::int8_t i8_quarter_lanes __attribute__((vector_size(vector_bytes / 4)));
-typedef std::uint16_t u16_half_lanes __attribute__((vector_size(vector_bytes / 2)));
-typedef std::int16_t i16_half_lanes __attribute__((vector_size(vector_bytes / 2)));
+typedef float f32_lanes HEADROOM_DETAIL_VECTOR(vector_bytes);
+typedef double f64_lanes HEADROOM_DETAIL_VECTOR(vector_bytes);
+typedef std::uint32_t u32_lanes HEADROOM_DETAIL_VECTOR(vector_bytes);
+typedef std::int32_t i32_lanes HEADROOM_DETAIL_VECTOR(vector_bytes);
+typedef std::uint16_t u16_lanes HEADROOM_DETAIL_VECTOR(vector_bytes);
+typedef std::int16_t i16_lanes HEADROOM_DETAIL_VECTOR(vector_bytes);
+typedef std::uint8_t u8_lanes HEADROOM_DETAIL_VECTOR(vector_bytes);
+typedef std::uint8_t u8_quarter_lanes HEADROOM_DETAIL_VECTOR(vector_bytes / 4);
+typedef std::int8_t i8_quarter_lanes HEADROOM_DETAIL_VECTOR(vector_bytes / 4);
+typedef std::uint16_t u16_half_lanes HEADROOM_DETAIL_VECTOR(vector_bytes / 2);
+typedef std::int16_t i16_half_lanes HEADROOM_DETAIL_VECTOR(vector_bytes / 2);
 
 // Structs, because a raw vector type loses its alignment attribute as a template argument.
 struct f32s {
