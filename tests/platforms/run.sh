@@ -78,8 +78,7 @@ platform no-threads - g++ -DHEADROOM_THREADS=0
 platform scalar - g++ -DHEADROOM_SIMD=0
 platform like-msvc - g++ -include tests/platforms/msvc.hpp
 platform clang - clang++
-platform libcxx - clang++ -nostdinc++ -isystem "$libcxx/include/c++/v1" -nostdlib++ "-L$libcxx/lib" -pthread \
-  -Wl,-Bstatic,--whole-archive -lc++ -lc++abi -Wl,--no-whole-archive,-Bdynamic
+platform libcxx - clang++ -nostdinc++ -isystem "$libcxx/include/c++/v1" "-L$libcxx/lib" -stdlib=libc++ -static-libstdc++ -pthread
 platform i686 qemu-i386 i686-linux-gnu-g++ -static -msse2 -mfpmath=sse
 platform aarch64 qemu-aarch64 aarch64-linux-gnu-g++ -static
 platform armhf qemu-arm arm-linux-gnueabihf-g++ -static -Wno-psabi
