@@ -1,5 +1,8 @@
 // Learns a vector with fp16 gradients in the memory of a GPU. The host only launches: the device itself skips a step that
-// overflows.
+// overflows. clang compiles it with the headers and the ptxas of PyPI; clang 19 knows CUDA up to 12.3:
+//   pip install --target python nvidia-{cuda-nvcc-cu12==12.3.107,cuda-runtime-cu12==12.3.101,curand-cu12==10.3.4.107}
+//   mkdir cuda && cp -r python/nvidia/{cuda_nvcc,cuda_runtime,curand}/. cuda
+//   clang++-19 -O2 --cuda-path=cuda --cuda-gpu-arch=sm_70 --cuda-device-only -Iinclude -c examples/cuda/train.cu
 #include "unscale.cuh"
 
 #include <cmath>
