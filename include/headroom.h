@@ -42,7 +42,7 @@ enum {
 
 /* What was wrong in the last call of this thread that failed. It begins with "headroom: ". Valid until the next such call. */
 HEADROOM_API const char* headroom_last_error(void);
-HEADROOM_API const char* headroom_version(void); /* of the library, such as "0.2.0" */
+HEADROOM_API const char* headroom_version(void); /* of the library: MAJOR.MINOR.PATCH */
 HEADROOM_API uint32_t headroom_abi(void);        /* of the library; must equal HEADROOM_ABI */
 #define HEADROOM_ABI 1                           /* of the header */
 
