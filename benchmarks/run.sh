@@ -21,14 +21,14 @@ if [[ ${1:-} == --quick ]]; then
   build/quick/benchmarks/benchmark_kernels build/quick/kernels.tsv "${flags[@]}" \
     --benchmark_filter="^($work)[|](headroom (avx|neon).*|limit.*|obvious loop|Eigen.*|libtorch.*)[|]268435456" >/dev/null
   awk -F '\t' '
-    BEGIN { printf "256 MiB, times as fast as  a loop without checks  a plain loop  Eigen 3.4\n" }
+    BEGIN { printf "times as fast as       loop without  plain  Eigen\non 256 MiB                   checks   loop    3.4\n" }
     NF > 1 && !/^[0-9]/ { work = $1; delete column; for (i = 2; i <= NF; ++i) column[substr($i, 1, 5)] = i }
     /^268435456/ {
       ours = $column["headr"]
-      printf "%-26s %21.1f %13.1f %10.1f\n", work, ours / $column["limit"], ours / $column["obvio"], ours / $column["Eigen"]
-      if ("libto" in column) torch = torch sprintf("%-26s %21.1f\n", work, ours / $column["libto"])
+      printf "%-22s %12.1f %6.1f %6.1f\n", work, ours / $column["limit"], ours / $column["obvio"], ours / $column["Eigen"]
+      if ("libto" in column) torch = torch sprintf("%-22s %12.1f\n", work, ours / $column["libto"])
     }
-    END { if (torch != "") printf "\n%-26s %21s\n%s", "", "libtorch", torch }' build/quick/kernels.tsv
+    END { if (torch != "") printf "\n%-22s %12s\n%s", "", "libtorch", torch }' build/quick/kernels.tsv
   exit
 fi
 only_fp8=
