@@ -16,7 +16,6 @@ doxygen docs/Doxyfile
 cp CONTRIBUTING.md CHANGELOG.md "$sources"
 (printf -- '---\nhide: [toc]\n---\n' && cat README.md) >"$sources/README.md"
 cp -r docs/*.md docs/*.png docs/notes "$sources/docs"
-sed -i '1i ---\nsearch: {boost: 4}\n---' "$sources/docs/reference.md"
 cp docs/site.css docs/site.js "$sources"
 # A link to a source leads to a page that shows it.
 find "$sources" -name '*.md' -exec sed -i -E 's,\]\(((\.\./)*(examples|include)[^)#]*\.[a-z0-9]+)\),](\1.md),g; s,\.md\.md\),.md),g' {} +

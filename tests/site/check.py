@@ -1,6 +1,6 @@
 """check.py SITE PICTURES: loads every page of the site in Chromium and follows every link. Fails on a link that leads nowhere, an error
 on a page, a request to another host, a page that is wider than a telephone, a page without a link to it, and if the first result of a
-search for `unscale`, from a server or from files, is not the reference. Writes pictures of some pages at two widths, light and dark."""
+search for `unscale`, from a server or from files, is not the API. Writes pictures of some pages at two widths, light and dark."""
 import functools
 import http.server
 import pathlib
@@ -66,8 +66,8 @@ def search(page, url):
     page.locator(".md-search__input").press_sequentially("unscale")
     results = page.locator(".md-search-result__link")
     results.first.wait_for()
-    if "reference.html" not in results.first.get_attribute("href"):
-        faults.append(f"{url}: the reference is not the first result for unscale")
+    if "api/namespaceheadroom.html" not in results.first.get_attribute("href"):
+        faults.append(f"{url}: the API is not the first result for unscale")
     return results.count()
 
 
