@@ -57,6 +57,7 @@ case $1 in
     meson setup build "$project" -Dcompiled=true --prefix "$work/prefix" --libdir lib
     meson test -C build
     meson install -C build
+    for file in copyright README.md CHANGELOG.md; do expect prefix/share/doc/headroom/$file; done
     for name in headroom headroom-compiled; do
       read -ra flags < <(PKG_CONFIG_PATH=prefix/lib/pkgconfig pkg-config --cflags --libs "$name = $version")
       g++ -std=c++17 "$consumer/use_headroom.cpp" "${flags[@]}" -o use_headroom
