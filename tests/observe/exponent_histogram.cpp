@@ -201,6 +201,15 @@ TEST_CASE("histograms of leaves add up to the histogram of the tree") {
   CHECK_THROWS_WITH(exponent_histogram(bad), "headroom: [0] is null, with a size of 3");
 }
 
+TEST_CASE("histograms differ in each of their counts") {
+  const auto of = [](const std::vector<float>& elements) { return exponent_histogram(elements); };
+  CHECK(of(support::values_with<float>({0x7f800000})) != of({0.0F}));  // Inf
+  CHECK(of(support::values_with<float>({0x7fc00000})) != of({0.0F}));  // NaN
+  CHECK(of({1.0F}) != of({1.5F}));
+  CHECK(of({2.0F, 2.0F}) != of({2.0F, 1.0F}));
+  CHECK(of({2.0F, 1.0F}) != of({2.0F, 1.5F}));
+}
+
 TEST_CASE("histogram_text draws bars") {
   std::vector<float> elements = {3.0F, -2.0F, 3.0F, -2.0F, 3.0F, -2.0F, 3.0F, -2.0F, 0.25F, 1e-3F, 0, 0, 0, 0, 0, 0};
   support::set_bits(elements[10], 0x7F800000U);

@@ -81,6 +81,7 @@ TEST_CASE("a history keeps the last steps, oldest first and numbered, and totals
   CHECK(history.totals().skipped_in_a_row == 0);
   CHECK(history.totals().longest_run == 3);
   CHECK(History(1).size() == 0);
+  CHECK(history.config().capacity == 3);
 }
 
 TEST_CASE("a history records the steps of a GradScaler, an AsyncGradScaler and a policy") {

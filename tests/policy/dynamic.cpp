@@ -321,6 +321,16 @@ TEST_CASE("ranges include their ends") {
   }
 }
 
+TEST_CASE("policies differ in their settings, scale, or the state of a piece") {
+  const DynamicLossScale scale;
+  CHECK(scale != DynamicLossScale(every_third_step()));
+  CHECK(scale != scale.with_loss_scale(2.0F));
+  CHECK(scale != scale.adjust(true));
+  const headroom::HysteresisScale hysteresis;
+  REQUIRE(hysteresis.adjust(false).loss_scale() == hysteresis.loss_scale());
+  CHECK(hysteresis != hysteresis.adjust(false));
+}
+
 TEST_CASE("settings are equal if all fields are equal") {
   const LossScaleConfig config;
   LossScaleConfig other[7];

@@ -409,7 +409,10 @@ TEST_CASE("a disabled scaler neither scales nor skips, and steps in the other th
   CHECK(optimizer.weights == Weights{0.75F});
   CHECK(scaler.get_scale() == 1.0F);
   CHECK(scaler.state_dict().empty());
-  scaler.update();  // no error, as in a disabled GradScaler
+  headroom::StateDict unread;
+  unread.set("main_scale", -1.0);
+  scaler.load_state_dict(unread);  // does nothing, so it does not throw
+  scaler.update();                 // no error, as in a disabled GradScaler
   struct Keeps {
     float first = 0.0F;
     void step(Weights& grads) { first = grads[0]; }
