@@ -43,7 +43,7 @@ inline constexpr std::size_t cache_line = 64;  // bytes, as most CPUs have it
 /// Prefetches the cache line `bytes_ahead` bytes after `from`. The address may be beyond the array: the instruction ignores an
 /// invalid one. It is computed as an integer, because C++ allows no pointer beyond the end of an array.
 inline void prefetch(const unsigned char* from, std::size_t bytes_ahead) noexcept {
-  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + bytes_ahead));
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + bytes_ahead));  // NOLINT
 }
 /// The place of the highest 1 in `value`, which is not 0.
 [[nodiscard]] constexpr int highest_bit(std::uint64_t value) noexcept { return 63 - __builtin_clzll(value); }
