@@ -14,7 +14,7 @@ class HeadroomConan(ConanFile):
     settings = "os", "arch", "compiler", "build_type"
     options = {"compiled": [True, False], "c": [True, False]}
     default_options = {"compiled": False, "c": False}
-    exports_sources = "CMakeLists.txt", "cmake/*", "include/*", "src/*", "packaging/copyright", "*.md", "LICENSE"
+    exports_sources = "CMakeLists.txt", "cmake/*", "include/*", "src/*", "packaging/copyright", "README.md", "CHANGELOG.md", "LICENSE"
 
     def set_version(self):
         text = load(self, os.path.join(self.recipe_folder, "include/headroom/version.hpp"))

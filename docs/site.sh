@@ -2,7 +2,6 @@
 # Makes the site build/site from README.md, CONTRIBUTING.md, CHANGELOG.md, docs/, the comments of the headers, and the sources that the
 # documents link to. Needs PyPI for MkDocs. Fails if a link leads nowhere, or if a public entity of a header has no comment.
 #   bash docs/site.sh && xdg-open build/site/index.html
-#   bash docs/site.sh --api                               only checks the comments and makes the API reference
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source cmake/install_packages.sh
@@ -11,7 +10,6 @@ sources=build/site-sources
 rm -rf "$sources" build/site
 mkdir -p "$sources/docs"
 doxygen docs/Doxyfile
-[[ ${1:-} != --api ]] || exit 0
 
 cp CONTRIBUTING.md CHANGELOG.md "$sources"
 (printf -- '---\nhide: [toc]\n---\n' && cat README.md) >"$sources/README.md"

@@ -1,7 +1,7 @@
 #pragma once
 
-// Runs the kernels on the CPU: each thread has its turn, and so has each stream operation. What unscale.cuh and train.cu use of
-// CUDA, for tests on machines without a GPU. It cannot show a race.
+// The part of CUDA that unscale.cuh and train.cu use, on the CPU, for tests without a GPU. Threads run one after another, so
+// races do not show.
 
 #include <headroom/dtype/half.hpp>
 
@@ -38,26 +38,34 @@ inline void atomicMax(unsigned* place, unsigned value) { *place = *place < value
 
 using cudaStream_t = int;
 using cudaEvent_t = int;
+enum cudaError_t { cudaSuccess, cudaErrorMemoryAllocation };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
 inline constexpr unsigned cudaEventDisableTiming = 2;
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline const char* cudaGetErrorString(cudaError_t) { return "out of memory"; }
 template <class T>
-void cudaMalloc(T** place, std::size_t bytes) {
+cudaError_t cudaMalloc(T** place, std::size_t bytes) {
   *place = static_cast<T*>(std::calloc(bytes + 1, 1));
+  return *place != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 template <class T>
-void cudaMallocHost(T** place, std::size_t bytes) {
-  cudaMalloc(place, bytes);
+cudaError_t cudaMallocHost(T** place, std::size_t bytes) {
+  return cudaMalloc(place, bytes);
 }
 inline void cudaFree(void* memory) { std::free(memory); }
 inline void cudaFreeHost(void* memory) { std::free(memory); }
-inline void cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
+inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
   if (bytes != 0) std::memcpy(to, from, bytes);
+  return cudaSuccess;
 }
-inline void cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
-  std::memcpy(to, from, bytes);
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
+  return cudaMemcpy(to, from, bytes, kind);
 }
-inline void cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) { std::memset(to, value, bytes); }
-inline void cudaEventCreateWithFlags(cudaEvent_t*, unsigned) {}
+inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
+  std::memset(to, value, bytes);
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t*, unsigned) { return cudaSuccess; }
 inline void cudaEventDestroy(cudaEvent_t) {}
-inline void cudaEventRecord(cudaEvent_t, cudaStream_t) {}
-inline void cudaEventSynchronize(cudaEvent_t) {}
+inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }

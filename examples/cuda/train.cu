@@ -27,10 +27,10 @@ int main() {
   const cudaStream_t stream = 0;
   float *weights = nullptr, *grads = nullptr;
   __half* grads16 = nullptr;
-  cudaMalloc(&weights, n * sizeof *weights);
-  cudaMalloc(&grads, n * sizeof *grads);
-  cudaMalloc(&grads16, n * sizeof *grads16);
-  cudaMemsetAsync(weights, 0, n * sizeof *weights, stream);
+  check(cudaMalloc(&weights, n * sizeof *weights));
+  check(cudaMalloc(&grads, n * sizeof *grads));
+  check(cudaMalloc(&grads16, n * sizeof *grads16));
+  check(cudaMemsetAsync(weights, 0, n * sizeof *weights, stream));
   {
     const GradientList list({{grads16, grads, n, Dtype::fp16, 0}});
     LateLossScale scaler(headroom::DynamicLossScale({65536.0F, 20}));
@@ -40,12 +40,13 @@ int main() {
       LAUNCH(backward_kernel, blocks, stream, weights, scale, outputs, step == corrupt_step, grads16);
       list.unscale(scale, scaler.largest(), stream);
       LAUNCH(step_kernel, blocks, stream, weights, grads, 0.1F * outputs, scaler.largest());
+      check(cudaGetLastError());
       scaler.update(stream);
     }
     std::printf("last scale %g\n", static_cast<double>(scaler.loss_scale()));
   }
   std::vector<float> result(n);
-  cudaMemcpy(result.data(), weights, n * sizeof(float), cudaMemcpyDeviceToHost);
+  check(cudaMemcpy(result.data(), weights, n * sizeof(float), cudaMemcpyDeviceToHost));
   cudaFree(weights);
   cudaFree(grads);
   cudaFree(grads16);

@@ -5,11 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <vector>
 
-#ifdef __CUDACC__
+#ifndef RUN_ON_CPU  // as the tests do
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #define LAUNCH(kernel, blocks, stream, ...) kernel<<<(blocks), threads_per_block, 0, (stream)>>>(__VA_ARGS__)
@@ -19,7 +21,14 @@
 
 // Unscales gradients in the memory of a GPU: a list of tensors in one launch, fp16, bf16 or float into floats, with the bits of
 // headroom::unscale_into. The largest magnitude stays on the device, where the step looks at it. The host reads it one step
-// late, so it never waits for the device.
+// late, so the device has the next step queued while the host waits.
+
+/// Ends the program if a call of CUDA fails. A kernel that is not launched would leave "finite".
+inline void check(cudaError_t error) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "CUDA: %s\n", cudaGetErrorString(error));
+  std::abort();
+}
 
 inline constexpr int threads_per_block = 256, elements_per_thread = 16;
 inline constexpr std::size_t elements_per_block = std::size_t{threads_per_block} * elements_per_thread;
@@ -80,20 +89,21 @@ class GradientList {
       gradient.first_block = blocks_;
       blocks_ += (gradient.size + elements_per_block - 1) / elements_per_block;
     }
-    cudaMalloc(&gradients_, gradients.size() * sizeof(Gradient));
-    cudaMemcpy(gradients_, gradients.data(), gradients.size() * sizeof(Gradient), cudaMemcpyHostToDevice);
+    check(cudaMalloc(&gradients_, gradients.size() * sizeof(Gradient)));
+    check(cudaMemcpy(gradients_, gradients.data(), gradients.size() * sizeof(Gradient), cudaMemcpyHostToDevice));
   }
   GradientList(const GradientList&) = delete;
   GradientList& operator=(const GradientList&) = delete;
   ~GradientList() { cudaFree(gradients_); }
 
   void unscale(float loss_scale, unsigned* largest, cudaStream_t stream) const {
-    cudaMemsetAsync(largest, 0, sizeof *largest, stream);
+    check(cudaMemsetAsync(largest, 0, sizeof *largest, stream));
     std::uint32_t bits;
     std::memcpy(&bits, &loss_scale, sizeof bits);
     const float factor = (bits & 0x7FFFFFU) == 0 ? 1.0F / loss_scale : 0.0F;  // a power of two
     if (blocks_ != 0)
       LAUNCH(unscale_kernel, static_cast<unsigned>(blocks_), stream, gradients_, n_, loss_scale, factor, largest);
+    check(cudaGetLastError());
   }
 
  private:
@@ -106,9 +116,9 @@ class GradientList {
 class LateLossScale {
  public:
   explicit LateLossScale(const headroom::DynamicLossScale& policy) : policy_(policy) {
-    cudaMalloc(&on_device_, sizeof(unsigned[2]));
-    cudaMallocHost(&on_host_, sizeof(unsigned[2]));
-    for (cudaEvent_t& event : copied_) cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    check(cudaMalloc(&on_device_, sizeof(unsigned[2])));
+    check(cudaMallocHost(&on_host_, sizeof(unsigned[2])));
+    for (cudaEvent_t& event : copied_) check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   }
   LateLossScale(const LateLossScale&) = delete;
   LateLossScale& operator=(const LateLossScale&) = delete;
@@ -127,11 +137,11 @@ class LateLossScale {
   /// Call it once a step, after the step has been launched. Waits only for the step before.
   void update(cudaStream_t stream) {
     const int now = step_ % 2, earlier = 1 - now;
-    cudaMemcpyAsync(on_host_ + now, on_device_ + now, sizeof(unsigned), cudaMemcpyDeviceToHost, stream);
-    cudaEventRecord(copied_[now], stream);
+    check(cudaMemcpyAsync(on_host_ + now, on_device_ + now, sizeof(unsigned), cudaMemcpyDeviceToHost, stream));
+    check(cudaEventRecord(copied_[now], stream));
     used_[now] = policy_.loss_scale();
     if (step_++ > 0) {
-      cudaEventSynchronize(copied_[earlier]);
+      check(cudaEventSynchronize(copied_[earlier]));
       adjust(on_host_[earlier], used_[earlier]);
     }
   }

@@ -45,7 +45,7 @@
 
 // ---- determined from the compiler; not for users ----
 
-// 0: a compiler such as MSVC's cl, without the builtins, the assembly and the vectors of g++ and clang. A vector is one number.
+// 1: g++ or clang. 0: another compiler, such as cl, without their builtins, assembly and vectors. A vector then has one lane.
 #if defined(__GNUC__) || defined(__clang__)
 #define HEADROOM_DETAIL_IS_GNU 1
 #define HEADROOM_DETAIL_VECTOR(bytes) __attribute__((vector_size(bytes)))
@@ -59,7 +59,7 @@
 #define HEADROOM_DETAIL_LANE(vector, i) (vector)
 #endif
 
-#if HEADROOM_SIMD && (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
+#if HEADROOM_SIMD && defined(__x86_64__) && defined(__GNUC__)
 #define HEADROOM_DETAIL_HAS_X86 1
 #else
 #define HEADROOM_DETAIL_HAS_X86 0

@@ -1,4 +1,5 @@
 // examples/cuda/unscale.cuh on the CPU, against headroom's own kernels.
+#define RUN_ON_CPU
 
 #include <headroom/headroom.hpp>
 

@@ -154,10 +154,16 @@ struct Tensor {
   }
   [[nodiscard]] std::uint64_t at(std::size_t i) const {
     std::uint64_t bits = 0;
-    std::memcpy(&bits, memory.data() + place(i), dtype.size);
+    std::memcpy(low_bytes(bits), memory.data() + place(i), dtype.size);
     return bits;
   }
-  void set(std::size_t i, std::uint64_t bits) { std::memcpy(memory.data() + place(i), &bits, dtype.size); }
+  void set(std::size_t i, std::uint64_t bits) { std::memcpy(memory.data() + place(i), low_bytes(bits), dtype.size); }
+  /// Where the element's bytes are in `bits`.
+  [[nodiscard]] unsigned char* low_bytes(std::uint64_t& bits) const {
+    const std::uint16_t one = 1;
+    const bool is_little_endian = *reinterpret_cast<const unsigned char*>(&one) == 1;
+    return reinterpret_cast<unsigned char*>(&bits) + (is_little_endian ? 0 : sizeof bits - dtype.size);
+  }
 };
 
 // ---- the checks ----

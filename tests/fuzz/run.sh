@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh [SECONDS [DIRECTORY [NAME ...]]]: searches for inputs that a program of this directory (state, tree, kernel, c; by default all)
-# finds mishandled, by libFuzzer with the address and undefined-behaviour sanitizers, for so many seconds each. Starts from the inputs of
+# run.sh [SECONDS [DIRECTORY [NAME ...]]]: searches for inputs that make a program of this directory (state, tree, kernel, c; by default all)
+# fail, by libFuzzer with the address and undefined-behaviour sanitizers, for so many seconds each. Starts from the inputs of
 # corpus/NAME and of earlier runs. Inputs that fail are kept in the directory. Needs clang; without it the test is skipped (77).
 # RUNS=N in the environment ends each search after N inputs.
 set -euo pipefail

@@ -26,7 +26,7 @@ inline Value hide_from_optimizer(Value value) noexcept {
 #elif HEADROOM_DETAIL_IS_GNU && defined(__aarch64__)
   __asm__ volatile("" : "+w"(value));
 #else
-  const volatile Value in_memory = value;  // which holds every type of value
+  const volatile Value in_memory = value;  // which holds values of any type
   value = in_memory;
 #endif
   return value;
@@ -41,11 +41,11 @@ inline constexpr std::size_t cache_line = 64;  // bytes, as most CPUs have it
 
 #if HEADROOM_DETAIL_IS_GNU
 /// Prefetches the cache line `bytes_ahead` bytes after `from`. The address may be beyond the array: the instruction ignores an
-/// invalid one. It is computed as an integer, because C++ allows no pointer beyond the end of an array.
+/// invalid one. It is computed as an integer, because C++ allows no pointer beyond the end of an array: hence NOLINT.
 inline void prefetch(const unsigned char* from, std::size_t bytes_ahead) noexcept {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + bytes_ahead));  // NOLINT
 }
-/// The place of the highest 1 in `value`, which is not 0.
+/// The index of the highest set bit of `value`, which is not 0.
 [[nodiscard]] constexpr int highest_bit(std::uint64_t value) noexcept { return 63 - __builtin_clzll(value); }
 /// std::sqrt without <cmath>, which takes long to compile.
 [[nodiscard]] inline double square_root(double value) noexcept { return __builtin_sqrt(value); }

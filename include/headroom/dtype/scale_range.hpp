@@ -81,7 +81,7 @@ template <class Number>
     }
     std::string text = buffer;
     const std::string point = std::localeconv()->decimal_point;
-    if (text.find(point) != std::string::npos) text.replace(text.find(point), point.size(), ".");
+    if (text.find(point) != std::string::npos) text.replace(text.find(point), point.size(), 1, '.');
     return text;
   }
 }
