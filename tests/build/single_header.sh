@@ -24,9 +24,11 @@ fi
 find "$work/include/headroom" -name '*.hpp' -not -path '*/adapters/*' -not -name version.hpp -not -name compiled.hpp |
   while read -r header; do echo '#include <single.hpp>' >"$header"; done
 rm "$work"/include/headroom/kernel/*.inl "$work"/include/headroom/kernel/isa/*.inl
-for threads in 0 1; do
-  "${COMPILER:-g++}" -std=c++17 -O2 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I"$work/include" -DHEADROOM_THREADS=$threads \
-    -fsyntax-only "$work/tests/build/everything.cpp"
+for compiler in ${COMPILERS:-g++}; do
+  for threads in 0 1; do
+    "$compiler" -std=c++17 -O2 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I"$work/include" -DHEADROOM_THREADS=$threads \
+      -fsyntax-only "$work/tests/build/everything.cpp"
+  done
 done
 cmake -S "$work" -B "$work/build" -G Ninja -DHEADROOM_BUILD_EXAMPLES=OFF -DHEADROOM_TORCH=OFF -DCMAKE_CXX_FLAGS="-O0 -Wall -Wextra -Werror"
 cmake --build "$work/build" --parallel "$(nproc)" --target "${modules[@]/#/test_}"
