@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# check_release.sh PROJECT: no file states another version than include/headroom/version.hpp, and on its date if it has one.
+# check_release.sh PROJECT: no file states another version than include/headroom/version.hpp, and CITATION.cff has the date of
+# CHANGELOG.md, if there is one.
 # check_release.sh PROJECT TAG: also, TAG is that version, it has a date, and TAG names the clean checkout. See CONTRIBUTING.md.
 set -euo pipefail
 cd "$1"
@@ -23,7 +24,8 @@ check_versions() {
 while IFS= read -r file; do check_versions "$file"; done < <(
   find CITATION.cff README.md docs/installing.md docs/c.md conanfile.py meson.build packaging -type f ! -name '*.png')
 
-read -r heading date < <(sed -nE '/^## /{s/^## ([^,]*), (.*)/\1 \2/p;q}' CHANGELOG.md) || fault "CHANGELOG.md: the first heading is not \`## $version, DATE\`"
+read -r heading date < <(sed -nE '/^## /{s/^## ([^,]*), (.*)/\1 \2/p;q}' CHANGELOG.md) ||
+  fault "CHANGELOG.md: the first heading is not \`## $version, DATE\`"
 [[ $heading == "$version" ]] || fault "CHANGELOG.md: the first heading is for $heading, not $version"
 cited=$(sed -nE "s/^date-released: '?([0-9-]+)'?$/\1/p" CITATION.cff)
 if [[ $date == 'not released yet' ]]; then

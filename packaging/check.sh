@@ -68,10 +68,13 @@ case $1 in
     cp "$consumer/use_headroom.cpp" project
     cat >project/meson.build <<'END'
 project('consumer', 'cpp', default_options: 'cpp_std=c++17')
-test('consumer', executable('use_headroom', 'use_headroom.cpp', dependencies: dependency('headroom', fallback: 'headroom')))
+test('consumer', executable('use_headroom', 'use_headroom.cpp', dependencies: dependency('headroom', fallback: 'headroom'),
+  cpp_args: ['-Wold-style-cast', '-Werror'])) # of which headroom's headers take no notice
 END
     meson setup subproject project
     meson test -C subproject
+    DESTDIR=$work/nothing meson install -C subproject
+    [[ ! -e nothing ]] || { echo "The subproject installs headroom, too" && exit 1; }
     ;;
   vcpkg)
     for feature in '' compiled; do

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# coverage.sh [DIRECTORY]: runs the tests of behaviour with clang's source-based coverage, in 15 minutes on two cores. Prints the
+# coverage.sh [DIRECTORY]: runs the tests of behaviour with clang's source-based coverage, in five minutes on two cores. Prints the
 # lines and the sides of branches of include/ that no test reaches, and the totals. libtorch and MPI are needed for their adapters.
 #
-# A line or a side of a branch is reached if any instantiation reaches it, in any program. Branches on
-# constants and templates that are never instantiated do not count. A constexpr function that never runs is evaluated by the compiler. Its lines do not
-# count, and are totalled apart.
+# A line or a side of a branch is reached if any instantiation reaches it, in any program. Branches on constants and templates that
+# are never instantiated do not count. A constexpr function that never runs is evaluated by the compiler. Its lines do not count, and
+# are totalled apart.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build/coverage}
