@@ -2,8 +2,6 @@
 
 #include <type_traits>
 
-#include "support/catch.hpp"
-#include "support/golden.hpp"
 #include "support/policies.hpp"
 
 using headroom::BasicHysteresisScale;
@@ -68,14 +66,3 @@ static_assert(sizeof(HysteresisScale) - sizeof(HysteresisConfig) <= 32);
 static_assert(!std::is_convertible_v<HysteresisConfig, HysteresisScale>);
 
 }  // namespace
-
-// presets.cpp tests the other refills.
-TEST_CASE("RefillOnBackoff follows its recorded sequences") {
-  HysteresisConfig defaults;
-  defaults.scale.initial_scale = 65536.0F;
-  const auto traces = support::golden("hysteresis_refill_on_backoff.trace");
-  CHECK(traces.size() == 19);
-  for (const auto& trace : traces) {
-    CHECK(support::first_difference(BasicHysteresisScale<RefillOnBackoff>(support::config_of(trace, defaults)), trace) == "");
-  }
-}

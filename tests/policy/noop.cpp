@@ -11,7 +11,6 @@
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
-#include "support/golden.hpp"
 
 using Catch::Matchers::ContainsSubstring;
 using headroom::GradientReport;

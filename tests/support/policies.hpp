@@ -1,14 +1,12 @@
 #pragma once
 
 #include <headroom/policy/dynamic.hpp>
-#include <headroom/policy/hysteresis.hpp>
 
 #include <cmath>
 #include <cstdint>
 #include <random>
 
 #include "support/bits.hpp"
-#include "support/golden.hpp"
 #include "support/samples.hpp"
 
 namespace support {
@@ -18,24 +16,6 @@ template <class Policy>
 constexpr Policy after(Policy policy, const char* steps) {
   for (; *steps != '\0'; ++steps) policy = policy.adjust(*steps == '+');
   return policy;
-}
-
-/// `config` with the settings that a trace names. `factor` is jmp's: growth multiplies by it and backoff divides by it.
-inline headroom::LossScaleConfig config_of(const Trace& trace, headroom::LossScaleConfig config) {
-  config.initial_scale = static_cast<float>(trace.config_or("initial_scale", static_cast<double>(config.initial_scale)));
-  config.growth_interval =
-      static_cast<std::int64_t>(trace.config_or("growth_interval", static_cast<double>(config.growth_interval)));
-  config.growth_factor = trace.config_or("factor", trace.config_or("growth_factor", config.growth_factor));
-  config.backoff_factor = trace.config.count("factor") != 0 ? 1.0 / trace.config.at("factor")
-                                                            : trace.config_or("backoff_factor", config.backoff_factor);
-  const auto min_scale = static_cast<float>(trace.config_or("min_scale", static_cast<double>(config.min_scale)));
-  config.min_scale = min_scale < headroom::smallest_loss_scale ? headroom::smallest_loss_scale : min_scale;
-  return config;
-}
-inline headroom::HysteresisConfig config_of(const Trace& trace, headroom::HysteresisConfig config) {
-  config.scale = config_of(trace, config.scale);
-  config.hysteresis = static_cast<std::int32_t>(trace.config_or("hysteresis", config.hysteresis));
-  return config;
 }
 
 /// Whether `scale` is in [low, high], compared as bits. `low` and `high` are positive normal floats.

@@ -476,17 +476,16 @@ TEST_CASE("a scaler made with torch's arguments has torch's rule and defaults") 
 }
 
 TEST_CASE("a GradScaler takes any policy, and follows torch's recorded sequences") {
-  for (const auto& trace : support::golden("torch.trace")) {
-    GradScaler scaler(headroom::AnyLossScale(presets::torch(
-        trace.config_or("initial_scale", 65536.0), trace.config_or("growth_factor", 2.0),
-        trace.config_or("backoff_factor", 0.5), static_cast<std::int64_t>(trace.config_or("growth_interval", 2000.0)))));
+  for (const auto& trace : support::golden("torch")) {
+    GradScaler scaler(headroom::AnyLossScale(presets::torch(trace.real("init_scale"), trace.real("growth_factor"),
+                                                            trace.real("backoff_factor"), trace.whole("growth_interval"))));
     Sgd optimizer{{1.0F}, {1.0F}};
-    const std::vector<double>& scales = trace.scales.at("scale");
-    for (std::size_t step = 0; step < scales.size(); ++step) {
-      optimizer.grads = {trace.overflow[step] ? infinity() : 0.5F};
-      REQUIRE(scaler.step(optimizer).skipped == trace.overflow[step]);
+    for (std::size_t step = 0; step < trace.scale.size(); ++step) {
+      const bool overflow = trace.overflow[step] != 0.0;
+      optimizer.grads = {overflow ? infinity() : 0.5F};
+      REQUIRE(scaler.step(optimizer).skipped == overflow);
       scaler.update();
-      REQUIRE(static_cast<double>(scaler.get_scale()) == scales[step]);
+      REQUIRE(static_cast<double>(scaler.get_scale()) == trace.scale[step]);
     }
   }
 }
