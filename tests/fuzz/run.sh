@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh [SECONDS [DIRECTORY [NAME ...]]]: searches for inputs that make a program of this directory (state, tree, kernel, c; by default all)
 # fail, by libFuzzer with the address and undefined-behaviour sanitizers, for so many seconds each. Starts from the inputs of
-# corpus/NAME and of earlier runs. Inputs that fail are kept in the directory. Needs clang; without it the test is skipped (77).
+# corpus/NAME.txt and of earlier runs. Inputs that fail are kept in the directory. Needs clang; without it the test is skipped (77).
 # RUNS=N in the environment ends each search after N inputs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -57,7 +57,7 @@ WORDS
 
 for name in "${names[@]}"; do
   mkdir -p "$build/$name.seeds" "$build/$name.corpus" && export seeds=$build/$name.seeds
-  perl -ne 'open my $seed, ">", "$ENV{seeds}/$."; print $seed pack "H*", s/\n//r' <"tests/fuzz/corpus/$name"
+  perl -ne 'open my $seed, ">", "$ENV{seeds}/$."; print $seed pack "H*", s/\n//r' <"tests/fuzz/corpus/$name.txt"
   build_program "$name"
   options=(-max_total_time="$seconds" -runs="${RUNS:--1}" -artifact_prefix="$build/$name." -print_final_stats=1)
   if [[ $name == state ]]; then options+=(-max_len=1000 -dict="$build/words"); else options+=(-max_len=400 -entropic=0); fi
