@@ -5,7 +5,6 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <string>
 #include <vector>
 
 #include <headroom/observe/history.hpp>
@@ -14,50 +13,18 @@
 
 using Catch::Matchers::ContainsSubstring;
 
-namespace {
-
-compare_policies::Trace read_text(const std::string& text) {
-  const auto file = std::filesystem::temp_directory_path() / "headroom_compare_policies.csv";
-  std::ofstream(file) << text;
-  return compare_policies::read_trace(file);
-}
-
-}  // namespace
-
-TEST_CASE("a trace is read from the column max_abs") {
-  const auto trace = read_text("step,max_abs\n0,0.5\n1,inf\n2,0\n");
-  CHECK(trace.name == "headroom_compare_policies");
-  CHECK(trace.max_abs == std::vector<double>{0.5, HUGE_VAL, 0.0});
-  CHECK_THAT(trace.description, !ContainsSubstring("passed over"));
-}
-
-TEST_CASE("rows without max_abs are passed over and counted") {
-  const auto trace = read_text("max_abs,step\n0.5,0\n,1\n0.25,2\n,3\n");
-  CHECK(trace.max_abs == std::vector<double>{0.5, 0.25});
-  CHECK_THAT(trace.description, ContainsSubstring("(rows without max_abs, passed over: 2)"));
-  CHECK(read_text("step,max_abs\n0,\n1,0.5\n2,").max_abs == std::vector<double>{0.5});
-}
-
-TEST_CASE("the CSV of a History is a trace") {
+TEST_CASE("a trace is the column max_abs of a History's CSV, without the steps that were not finite") {
   headroom::History history;
   history.record(1024.0F, {true, 0.1});
   headroom::NonFinite place;
   place.path = "a, b";
   history.record(1024.0F, {false, HUGE_VAL}, place);
   history.record(512.0F, {true, 1e-30});
-  const auto trace = read_text(history.csv());
-  CHECK(trace.max_abs == std::vector<double>{0.1, 1e-30});
-  CHECK_THAT(trace.description, ContainsSubstring("passed over: 1)"));
-}
-
-TEST_CASE("errors in a trace name the line") {
-  CHECK_THROWS_WITH(read_text("step,loss\n0,1\n"), ContainsSubstring("line 1: there is no column max_abs"));
-  CHECK_THROWS_WITH(read_text("step,max_abs\n0,1\n1\n"), ContainsSubstring("line 3: there are fewer columns than in line 1"));
-  CHECK_THROWS_WITH(read_text("step,max_abs\n0,-1\n"), ContainsSubstring("line 2: max_abs is '-1'"));
-  CHECK_THROWS_WITH(read_text("step,max_abs\n0,1x\n"), ContainsSubstring("line 2: max_abs is '1x'"));
-  CHECK_THROWS_WITH(read_text("step,max_abs\n0,nan\n"), ContainsSubstring("line 2: max_abs is 'nan'"));
-  CHECK_THROWS_WITH(read_text("step,max_abs\n0,\n"), ContainsSubstring("no row of it has a max_abs"));
-  CHECK_THROWS_WITH(read_text("step,max_abs\n"), ContainsSubstring("no row of it has a max_abs"));
+  const auto file = std::filesystem::temp_directory_path() / "headroom_compare_policies.csv";
+  std::ofstream(file) << history.csv();
+  CHECK(compare_policies::read_trace(file).max_abs == std::vector<double>{0.1, 1e-30});
+  std::ofstream(file) << "step,max_abs\n0,1\n1,nan\n";
+  CHECK_THROWS_WITH(compare_policies::read_trace(file), ContainsSubstring("line 3: max_abs is 'nan'"));
 }
 
 TEST_CASE("the policies for comparison follow their published rules, and can be saved") {

@@ -7,13 +7,11 @@
 #include <cstddef>
 #include <optional>
 #include <random>
-#include <string>
 #include <tuple>
 #include <vector>
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
-#include "support/errors.hpp"
 #include "support/isa.hpp"
 #include "support/samples.hpp"
 
@@ -24,7 +22,6 @@ using fused::AdamWOptions;
 using fused::AdamWState;
 using headroom::half;
 using headroom::span;
-using support::message_of;
 
 namespace {
 
@@ -140,29 +137,6 @@ TEST_CASE("300 fused steps equal unscaling, clipping and AdamW in double") {
   });
 }
 
-TEST_CASE("the first step moves by the learning rate, because both moments are corrected for their bias") {
-  for (const float gradient : {4.0F, -0.5F, 1e-3F}) {
-    std::vector<std::vector<float>> weights = {{0.0F, 0.0F}};
-    const std::vector<std::vector<half>> gradients = {{half(gradient), half(gradient)}};
-    AdamWState state;
-    adamw_step(weights, gradients, state, {}, 1.0);
-    CHECK(weights[0][1] == Approx(gradient > 0.0F ? -1e-3 : 1e-3).epsilon(1e-4));
-    CHECK(state.steps == 1);
-  }
-}
-
-TEST_CASE("weight decay does not change the moments") {
-  std::vector<std::vector<float>> weights = {{2.0F}};
-  const std::vector<std::vector<half>> gradients = {{half(0.0F)}};
-  AdamWState state;
-  AdamWOptions options;
-  options.lr = 0.1;
-  options.weight_decay = 0.5;
-  for (int step = 0; step < 3; ++step) adamw_step(weights, gradients, state, options, 1.0);
-  CHECK(weights[0][0] == Approx(2.0 * 0.95 * 0.95 * 0.95));
-  CHECK(state.first[0][0] == 0.0F);
-}
-
 TEST_CASE("gradients may be any tree, and weights any list with one span for each leaf") {
   std::vector<float> first = {1.0F, 1.0F}, second = {1.0F};
   const std::vector<span<float>> weights = {first, second};
@@ -177,19 +151,9 @@ TEST_CASE("gradients may be any tree, and weights any list with one span for eac
 
 TEST_CASE("sizes that do not match are an error, and nothing is written") {
   const Leaves<half> gradients = {{half(1.0F), half(1.0F)}, {half(1.0F)}};
-  const auto error_of = [&](Leaves<float> weights, AdamWState state) {
-    const auto before = weights;
-    const auto steps = state.steps;
-    const std::string message = message_of([&] { adamw_step(weights, gradients, state, {}, 1.0); });
-    CHECK((weights == before) == !message.empty());
-    CHECK((state.steps == steps) == !message.empty());
-    return message;
-  };
-  CHECK_THAT(error_of({{1.0F, 1.0F}}, {}), ContainsSubstring("leaf 1"));
-  CHECK_THAT(error_of({{1.0F}, {1.0F}}, {}), ContainsSubstring("leaf 0"));
-  CHECK_THAT(error_of({{1.0F, 1.0F}, {}}, {}), ContainsSubstring("leaf 1"));
-  CHECK_THAT(error_of({{1.0F, 1.0F}, {1.0F}, {1.0F}}, {}), ContainsSubstring("leaf 2"));
-  CHECK_THAT(error_of({{1.0F, 1.0F}, {1.0F}}, {{{1.0F}, {1.0F}}, {{1.0F}, {1.0F}}, 3}), ContainsSubstring("leaf 0"));
-  CHECK_THAT(error_of({{1.0F, 1.0F}, {1.0F}}, {{}, {}, 3}), ContainsSubstring("leaf 0"));
-  CHECK(error_of({{1.0F, 1.0F}, {1.0F}}, {{{1.0F, 1.0F}, {1.0F}}, {{1.0F, 1.0F}, {1.0F}}, 3}).empty());
+  Leaves<float> weights = {{1.0F, 1.0F}, {1.0F, 1.0F}};
+  AdamWState state;
+  CHECK_THROWS_WITH(adamw_step(weights, gradients, state, {}, 1.0), ContainsSubstring("leaf 1"));
+  CHECK(weights == Leaves<float>{{1.0F, 1.0F}, {1.0F, 1.0F}});
+  CHECK(state.steps == 0);
 }

@@ -1,16 +1,13 @@
 #!/usr/bin/env bash
-# mpi_digits.sh PROGRAM DIGITS.CSV [EPOCHS, 100 [SEEDS, "8"]]: checks the promises of examples/mpi_digits.cpp, whose executable is PROGRAM.
-# Each promise has its own trainings, with 1 to 4 ranks. EPOCHS and SEEDS are for the trainings whose accuracy is printed. Exits with 1 if a
-# promise is not kept. Promises are about bits, steps and messages, which do not depend on chance. A job is ended after ten minutes, because
-# its ranks may wait for each other forever.
+# mpi_digits.sh PROGRAM DIGITS.CSV: checks the promises of examples/mpi_digits.cpp, whose executable is PROGRAM. Each promise has its own
+# trainings, with 1 to 4 ranks. Exits with 1 if a promise is not kept. Promises are about bits, steps and messages, which do not depend on
+# chance. A job is ended after ten minutes, because its ranks may wait for each other forever.
 set -euo pipefail
-program=$1 images=$2 epochs=${3:-100} seeds=${4:-8}
+program=$1 images=$2
 command -v mpirun >/dev/null || { echo "Skipped: there is no mpirun." && exit 77; }
 if ((EUID == 0)); then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
 # Allows more ranks than cores. Containers forbid the single-copy mechanism, and Open MPI would warn about it.
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
-progress=()
-if [[ -t 1 ]]; then progress=(--progress); fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -25,14 +22,8 @@ promise() {
 }
 # train RANKS DIRECTORY OPTION ...: returns the status of the training; its output is in DIRECTORY.log.
 train() { timeout 600 mpirun -np "$1" "$program" "$images" "$2" "${@:3}" >"$2.log" 2>&1; }
-# train_all RANKS DIRECTORY OPTION ...: the same, with its output printed. Exits if the training fails.
-train_all() {
-  timeout 600 mpirun -np "$1" "$program" "$images" "$2" "${@:3}" "${progress[@]}" 2>&1 | tee "$2.log"
-  grep -q 'test accuracy' "$2.log"
-}
 train_short() { train "$@" --epochs 20 --every 5 || { cat "$2.log" && exit 1; }; } # 40 steps
 same_checkpoint() { cmp "$1/digits.checkpoint" "$2/digits.checkpoint"; }
-accuracy() { sed -nE 's/.*test accuracy ([0-9.]+) %.*/\1/p' "$1.log"; }
 # steps FILE [FIRST]: the steps of a rank from FIRST on, as "step,loss scale,skipped".
 steps() { awk -F , -v from="${2:-0}" 'NR > 1 && $1 >= from' "$1"; }
 same_steps_on_ranks() {
@@ -45,20 +36,6 @@ halved_at() { (($(scale_at "$1" "$2") == 2 * $(scale_at "$1" $(($2 + 1))))); }
 ended_with() { [[ $1 != 0 && $1 != 124 ]] && grep -qE "$3" "$2.log"; }
 
 # ---- compared with one process
-for seed in $seeds; do
-  echo "seed $seed: one process, one process in four parts, four ranks"
-  train_all 1 "one$seed" --epochs "$epochs" --seed "$seed"
-  train_all 1 "parts$seed" --epochs "$epochs" --seed "$seed" --micro-batches 4
-  train_all 4 "four$seed" --epochs "$epochs" --seed "$seed"
-done
-echo
-printf 'test accuracy   one process   in four parts   four ranks\n'
-for seed in $seeds; do
-  printf 'seed %-11s %8s %% %13s %% %10s %%\n' "$seed" "$(accuracy "one$seed")" "$(accuracy "parts$seed")" "$(accuracy "four$seed")"
-done | tee table
-# The accuracies are not judged. Sums in another order round differently, so the trainings differ, and some seeds learn worse by chance.
-echo
-
 train_short 2 two
 train_short 1 halves --micro-batches 2
 promise "two ranks have the bits of one process that takes each batch in two parts" same_checkpoint two halves
