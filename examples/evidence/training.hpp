@@ -41,10 +41,11 @@ class Adam {
       const std::size_t i = next++;
       if (i < begin_ || i >= end_) return;
       auto& [mean, square] = moments_[i];
-      if (mean.size() == 0) mean = square = Eigen::ArrayXf::Zero(leaf.size());
+      if (mean.size() == 0) mean = square = Eigen::ArrayXf::Zero(sources[i].size());
       mean = 0.9F * mean + 0.1F * sources[i];
       square = 0.999F * square + 0.001F * sources[i].square();
-      Eigen::Map<Eigen::ArrayXf>(leaf.data(), leaf.size()) -= step_rate * mean / ((square * square_factor).sqrt() + epsilon_);
+      Eigen::Map<Eigen::ArrayXf>(leaf.data(), sources[i].size()) -=
+          step_rate * mean / ((square * square_factor).sqrt() + epsilon_);
     });
   }
 
