@@ -63,7 +63,9 @@ void add_in_place(const std::string& dtype) {
   const std::string work = "unscale " + dtype + " in place";
   constexpr std::size_t bytes = 2 * sizeof(T);
   add_headroom(work, bytes, [](std::size_t n) {
-    benchmark::DoNotOptimize(headroom::unscale_in_place(span<T>(ones<T>().data(), n), 1.0F / inverse_scale()).finite);
+    benchmark::DoNotOptimize(
+        headroom::unscale_in_place<headroom::allow_fp16_gradients>(span<T>(ones<T>().data(), n), 1.0F / inverse_scale())
+            .finite);
   });
   add(work, "limit: multiply floats", bytes,
       [](std::size_t n) { contenders::multiply(ones<float>().data(), n * sizeof(T) / sizeof(float), inverse_scale()); });
@@ -96,7 +98,9 @@ void add_subnormal_halves() {
   static std::vector<half> values(most_bytes / sizeof(half), half(0x1p-20F));
   const std::string work = "unscale fp16 in place, subnormal";
   add_headroom(work, 2 * sizeof(half), [](std::size_t n) {
-    benchmark::DoNotOptimize(headroom::unscale_in_place(span<half>(values.data(), n), 1.0F / inverse_scale()).finite);
+    benchmark::DoNotOptimize(
+        headroom::unscale_in_place<headroom::allow_fp16_gradients>(span<half>(values.data(), n), 1.0F / inverse_scale())
+            .finite);
   });
   add(work, "limit: multiply floats", 2 * sizeof(half),
       [](std::size_t n) { contenders::multiply(ones<float>().data(), n / 2, inverse_scale()); });

@@ -105,7 +105,7 @@ void add_leaves(std::size_t leaves, std::size_t size) {
   add_call(work, "unscale in place", leaves, [=] { benchmark::DoNotOptimize(policy.unscale_in_place(*tree).finite); });
   add_call(work, "unscale, as one span", leaves, [=] { benchmark::DoNotOptimize(policy.unscale_in_place(*one).finite); });
   add_call(work, "unscale, parallel(2)", leaves,
-           [=] { benchmark::DoNotOptimize(policy.unscale_in_place(headroom::parallel(2), *tree).finite); });
+           [=] { benchmark::DoNotOptimize(policy.unscale_in_place(*tree, headroom::parallel(2)).finite); });
   add_call(work, "unscale, Eigen", leaves, [=] {
     bool finite = true;
     for (auto& leaf : *tree) {
@@ -160,11 +160,11 @@ void add_threads() {
       benchmarks::add("unscale float in place", contender, bytes, 2 * bytes, run);
     };
     add("sequential", [=] { benchmark::DoNotOptimize(policy.unscale_in_place(leaf).finite); });
-    add("parallel(2)", [=] { benchmark::DoNotOptimize(policy.unscale_in_place(headroom::parallel(2), leaf).finite); });
-    add("2 threads a call", [=] { benchmark::DoNotOptimize(policy.unscale_in_place(ThreadsPerCall{}, leaf).finite); });
+    add("parallel(2)", [=] { benchmark::DoNotOptimize(policy.unscale_in_place(leaf, headroom::parallel(2)).finite); });
+    add("2 threads a call", [=] { benchmark::DoNotOptimize(policy.unscale_in_place(leaf, ThreadsPerCall{}).finite); });
 #if BENCHMARK_TBB
     static const TbbExecutor tbb(2);
-    add("oneTBB, 2 threads", [=] { benchmark::DoNotOptimize(policy.unscale_in_place(tbb, leaf).finite); });
+    add("oneTBB, 2 threads", [=] { benchmark::DoNotOptimize(policy.unscale_in_place(leaf, tbb).finite); });
 #endif
     add("limit: multiply floats", [=] { contenders::multiply(leaf.data(), leaf.size(), inverse_scale()); });
     add("limit: multiply, 2 threads", [=] {
@@ -188,7 +188,7 @@ void add_stores(const std::string& work, std::size_t size, std::size_t elements,
     headroom::detail::make_plan<headroom::detail::UnscaleOps, headroom::detail::Access::into>(plan, std::as_const(*source),
                                                                                               *destination);
     const auto pass = headroom::detail::unscale_pass(policy.loss_scale());
-    benchmark::DoNotOptimize(headroom::detail::run(headroom::sequential, plan, pass).largest);
+    benchmark::DoNotOptimize(headroom::detail::run(plan, pass, headroom::sequential).largest);
   };
   add_call(work, "the verb, ratio to that", size, streams, times);
   add_call(work, ordinary, size, stores, times);

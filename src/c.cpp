@@ -16,7 +16,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <map>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -62,9 +61,9 @@ Status guarded(const F& f) noexcept {
 void check_not_null(const char* name, const void* argument) {
   if (argument == nullptr) throw_invalid_argument({name, " is NULL"});
 }
-ParallelExecutor executor_of(int32_t threads) {
+Executor executor_of(int32_t threads) {
   if (threads < 0) throw_invalid_argument({"threads is ", to_string(threads), "; it must be 0 or more"});
-  return ParallelExecutor(threads == 0 ? 1 : threads);
+  return parallel(threads == 0 ? 1 : threads);
 }
 /// Calls f(*handle).
 template <class Handle, class F>
@@ -133,6 +132,10 @@ struct Tensors {
   List tensors;
   HEADROOM_TREE(Tensors, tensors)
 };
+struct Grads {
+  List grads;
+  HEADROOM_TREE(Grads, grads)
+};
 struct From {
   List from;
   HEADROOM_TREE(From, from)
@@ -140,19 +143,6 @@ struct From {
 struct To {
   List to;
   HEADROOM_TREE(To, to)
-};
-
-/// An optimizer in an iteration, for step_into, which unscales `grads` into `to`.
-struct StepInto {
-  List grads, to{};
-  bool is_unscaled = false, is_stepped = false;
-  HEADROOM_TREE(StepInto, grads)
-};
-/// An optimizer for the in-place calls. Its base has the same address, so a GradScaler sees one optimizer.
-struct StepInPlace : StepInto {
-  StepInPlace& gradients() noexcept { return *this; }
-  void step() noexcept {}
-  HEADROOM_TREE(StepInPlace, grads)
 };
 
 Report to_c(const GradientReport& report, double norm = -1.0) noexcept {
@@ -175,51 +165,62 @@ template <>
 struct headroom::tree_traits<List> {
   static constexpr branch_kind kind = branch_kind::sequence;
 };
-template <>
-struct headroom::optimizer_traits<StepInto> {
-  static constexpr bool allow_fp16_gradients = true;  // they are not unscaled in place
-  static StepInto& gradients(StepInto& optimizer) noexcept { return optimizer; }
-  static void step(StepInto&) noexcept {}
-  static GradientReport unscale(const ParallelExecutor& executor, const StepInto& lists, float loss_scale) {
-    return unscale_into(executor, lists, To{lists.to}, loss_scale);
+namespace {
+
+/// The gradients of step_into, which unscales `from` into `to`.
+struct UnscaleInto {
+  static constexpr bool clips = false;
+  const From& from;
+  const To& to;
+  const Executor& executor;
+  detail::Plan plan{};
+  detail::GradientsSeen seen{};
+
+  /// Throws if the lists do not fit.
+  UnscaleInto(const From& source, const To& destination, const Executor& executor_of_all)
+      : from(source), to(destination), executor(executor_of_all) {
+    detail::make_plan<detail::UnscaleOps, detail::Access::into>(plan, source, destination);
+    seen.has_elements = plan.elements() != 0;
   }
-  static GradientNorm measure(const ParallelExecutor& executor, const StepInto& lists) {  // called at a loss scale of 1
-    return {unscale(executor, lists, 1.0F), 0.0};
+  [[nodiscard]] GradientReport unscale(float loss_scale) const {
+    return detail::report_of(detail::run(plan, detail::unscale_pass(loss_scale), executor));
   }
-  /// Not called, because step_into does not clip.
-  static GradientReport scale(const ParallelExecutor&, const StepInto&, double) noexcept { return {}; }
-  /// If `grads` is finite, unscaling by a scale below 1 has overflowed in `to`.
-  static std::optional<NonFinite> find_nonfinite(const ParallelExecutor&, const StepInto& lists) {
-    const auto found = headroom::find_nonfinite(lists);
-    return found ? found : headroom::find_nonfinite(To{lists.to});
+  [[nodiscard]] GradientNorm measure() const { return {unscale(1.0F), 0.0}; }  // called at a loss scale of 1
+  [[nodiscard]] static GradientReport scale(double) noexcept { return {}; }    // not called, because nothing is clipped
+  /// If `from` is finite, unscaling by a scale below 1 has overflowed in `to`.
+  static std::optional<NonFinite> find_nonfinite(const UnscaleInto& gradients, const Executor&) {
+    const auto found = headroom::find_nonfinite(gradients.from);
+    return found ? found : headroom::find_nonfinite(gradients.to);
   }
 };
+
+}  // namespace
 
 struct headroom_loss_scale {
   AnyLossScale cpp;
 };
-struct headroom_grad_scaler {
-  GradScaler<AnyLossScale> cpp;
-  std::map<uint64_t, StepInPlace> optimizers{};  // of this iteration
+/// A GradScaler whose optimizers are numbers. A number alone decides which optimizer it is, so all gradients have one address.
+struct headroom_grad_scaler : GradScaler<AnyLossScale> {
+  using GradScaler<AnyLossScale>::GradScaler;
 
-  /// Throws std::logic_error if the optimizer has been stepped, or unscaled if the call unscales. A GradScaler identifies a
-  /// stepped optimizer by its first gradient, too. Here its number decides.
-  StepInPlace& optimizer(uint64_t id, const StepInto& lists, bool unscales) {
-    StepInPlace& found = optimizers[id];
-    if (found.is_stepped || (unscales && found.is_unscaled)) {
-      detail::throw_logic_error({"optimizer ", to_string(id), " has been ", found.is_stepped ? "stepped" : "unscaled",
-                                 " in this iteration; call headroom_grad_scaler_", found.is_stepped ? "update" : "step",
-                                 " first"});
-    }
-    found.grads = lists.grads;
-    found.to = lists.to;
-    return found;
+  /// `max_norm` may be null.
+  template <bool clips>
+  detail::OptimizerState& unscale(const char* call, uint64_t id, const Grads& grads, const double* max_norm) {
+    if (max_norm != nullptr) detail::check_max_norm(*max_norm);
+    detail::OptimizerGradients<void, const Grads, detail::Access::in_place, clips> verbs(grads, executor());
+    verbs.seen.first = this;
+    return unscaled_by(call, id, verbs, {false, max_norm != nullptr ? *max_norm : -1.0});
   }
-  template <class Optimizer>
-  void step(Optimizer& found, Step* out) {
-    const Step result = to_c(cpp.step(found));
-    found.is_stepped = true;
-    write(out, result);
+  Step step(uint64_t id, const Grads& grads) {
+    detail::OptimizerState* state = iteration_.unscaled(id);
+    if (state != nullptr) state->seen.has_elements = detail::look_at(grads).has_elements;
+    if (state == nullptr) state = &unscale<false>("step", id, grads, nullptr);
+    return to_c(take<void>(state, grads, [] {}));
+  }
+  Step step_into(uint64_t id, const From& from, const To& to) {
+    UnscaleInto verbs(from, to, executor());
+    verbs.seen.first = this;
+    return to_c(take<UnscaleInto>(&unscaled_by("step_into", id, verbs), verbs, [] {}));
   }
 };
 
@@ -227,16 +228,16 @@ namespace {
 
 // ---- calls with the same arguments ----
 
-/// Calls verb(executor, tree), which returns a report.
+/// Calls verb(tree, executor), which returns a report.
 template <class Verb>
 Status run(const Tensor* tensors, size_t n, int32_t threads, Report* report, const Verb& verb) noexcept {
   return guarded([&] {
     check_out("report", report);
     const Tensors tree{list_of("tensors", tensors, n)};
-    write(report, to_c(verb(executor_of(threads), tree)));
+    write(report, to_c(verb(tree, executor_of(threads))));
   });
 }
-/// Calls verb(executor, source, destination), which returns a report.
+/// Calls verb(source, destination, executor), which returns a report.
 template <class Verb>
 Status run_into(const Tensor* from, const Tensor* to, size_t n, int32_t threads, Report* report, const Verb& verb,
                 Dtypes read = all, Dtypes written = all) noexcept {
@@ -245,7 +246,7 @@ Status run_into(const Tensor* from, const Tensor* to, size_t n, int32_t threads,
     const From source{list_of("from", from, n, read)};
     const To destination{list_of("to", to, n, written)};
     try {
-      write(report, to_c(verb(executor_of(threads), source, destination)));
+      write(report, to_c(verb(source, destination, executor_of(threads))));
     } catch (const std::invalid_argument&) {  // of a tensor in `to` the message would say from[2]
       detail::Plan plan;
       detail::make_plan<detail::CastOps, detail::Access::read_by_offset>(plan, destination);
@@ -253,12 +254,14 @@ Status run_into(const Tensor* from, const Tensor* to, size_t n, int32_t threads,
     }
   });
 }
+StateDict dict_of(const Policy& policy) { return policy.cpp.state_dict(); }
+StateDict dict_of(const Scaler& scaler) { return scaler.state_dict(); }
 /// Writes the state of a policy or a scaler.
 template <class Handle>
 Status save(const char* name, const Handle* handle, char* text, size_t* size) noexcept {
   return with(name, handle, [&](const Handle& self) {
     check_not_null("size", size);
-    const std::string state = to_text(self.cpp.state_dict());
+    const std::string state = to_text(dict_of(self));
     const size_t needed = state.size() + 1;
     if (text != nullptr && *size < needed)
       throw_invalid_argument({"*size is ", to_string(*size), "; the text needs ", to_string(needed)});
@@ -267,22 +270,13 @@ Status save(const char* name, const Handle* handle, char* text, size_t* size) no
   });
 }
 /// `max_norm` may be null.
+template <bool clips>
 Status unscale(Scaler* scaler, uint64_t id, const Tensor* grads, size_t n, const double* max_norm, Report* report) noexcept {
   return with("scaler", scaler, [&](auto& self) {
     check_out("report", report);
-    StepInPlace& found = self.optimizer(id, {list_of("grads", grads, n, not_narrow)}, true);
-    const Report result =
-        max_norm != nullptr ? to_c(self.cpp.unscale_and_clip_(found, *max_norm)) : to_c(self.cpp.unscale_(found));
-    found.is_unscaled = true;
-    write(report, result);
-  });
-}
-/// Calls f(scaler), which ends the iteration.
-template <class F>
-Status end_iteration(Scaler* scaler, const F& f) noexcept {
-  return with("scaler", scaler, [&](auto& self) {
-    f(self.cpp);
-    self.optimizers.clear();
+    const char* const call = clips ? "unscale_and_clip" : "unscale";
+    const auto& state = self.template unscale<clips>(call, id, Grads{list_of("grads", grads, n, not_narrow)}, max_norm);
+    write(report, clips ? to_c(state.found) : to_c(static_cast<const GradientReport&>(state.found)));
   });
 }
 
@@ -303,58 +297,59 @@ Status headroom_from_dlpack(const void* dl_tensor, Tensor* out) {
 }
 Status headroom_scale(const Tensor* tensors, size_t n, double factor, int32_t threads) {
   return run(tensors, n, threads, nullptr,
-             [&](auto&& on, auto& tree) { return scale_in_place(on, tree, factor), GradientReport(); });
+             [&](auto& tree, auto&& on) { return scale_in_place(tree, factor, on), GradientReport(); });
 }
 Status headroom_unscale(const Tensor* tensors, size_t n, float scale, int32_t threads, Report* report) {
-  return run(tensors, n, threads, report, [&](auto&& on, auto& tree) { return unscale_in_place(on, tree, scale); });
+  return run(tensors, n, threads, report,
+             [&](auto& tree, auto&& on) { return unscale_in_place<allow_fp16_gradients>(tree, scale, on); });
 }
 Status headroom_unscale_into(const Tensor* from, const Tensor* to, size_t n, float scale, int32_t threads, Report* report) {
   return run_into(from, to, n, threads, report,
-                  [&](auto&& on, auto& source, auto& destination) { return unscale_into(on, source, destination, scale); });
+                  [&](auto& source, auto& destination, auto&& on) { return unscale_into(source, destination, scale, on); });
 }
 Status headroom_accumulate_into(const Tensor* from, const Tensor* to, size_t n, float scale, int32_t threads, Report* report) {
   return run_into(from, to, n, threads, report,
-                  [&](auto&& on, auto& source, auto& destination) { return accumulate_into(on, source, destination, scale); });
+                  [&](auto& source, auto& destination, auto&& on) { return accumulate_into(source, destination, scale, on); });
 }
 Status headroom_unscale_and_clip(const Tensor* tensors, size_t n, float scale, double max_norm, int32_t threads,
                                  Report* report) {
   return run(tensors, n, threads, report,
-             [&](auto&& on, auto& tree) { return unscale_and_clip_in_place(on, tree, scale, max_norm); });
+             [&](auto& tree, auto&& on) { return unscale_and_clip_in_place<allow_fp16_gradients>(tree, scale, max_norm, on); });
 }
 Status headroom_clip(const Tensor* tensors, size_t n, double max_norm, int32_t threads, Report* report) {
-  return run(tensors, n, threads, report, [&](auto&& on, auto& tree) { return clip_by_global_norm(on, tree, max_norm); });
+  return run(tensors, n, threads, report, [&](auto& tree, auto&& on) { return clip_by_global_norm(tree, max_norm, on); });
 }
 Status headroom_measure(const Tensor* tensors, size_t n, int32_t threads, Report* report) {
-  return run(tensors, n, threads, report, [](auto&& on, auto& tree) { return measure(on, tree); });
+  return run(tensors, n, threads, report, [](auto& tree, auto&& on) { return measure(tree, on); });
 }
 Status headroom_cast(const Tensor* from, const Tensor* to, size_t n, int32_t saturates, int32_t threads) {
-  return run_into(from, to, n, threads, nullptr, [&](auto&& on, auto& source, auto& destination) {
-    if (saturates != 0) return cast_into(on, source, destination, saturate), GradientReport();
-    return cast_into(on, source, destination), GradientReport();
+  return run_into(from, to, n, threads, nullptr, [&](auto& source, auto& destination, auto&& on) {
+    if (saturates != 0) return cast_into(source, destination, saturate, on), GradientReport();
+    return cast_into(source, destination, on), GradientReport();
   });
 }
 Status headroom_find_nonfinite(const Tensor* tensors, size_t n, int32_t threads, Place* place, int32_t* found) {
   return guarded([&] {
     check_out("place", place);
     check_not_null("found", found);
-    const auto first = find_nonfinite(executor_of(threads), Tensors{list_of("tensors", tensors, n)});
+    const auto first = find_nonfinite(Tensors{list_of("tensors", tensors, n)}, executor_of(threads));
     write(place, to_c(first));
     *found = first.has_value();
   });
 }
 Status headroom_quantize(const Tensor* from, const Tensor* to, size_t n, const float* scales, float* max_abs, int32_t threads,
                          Report* report) {
-  const auto verb = [&](auto&& on, auto& source, auto& destination) {
+  const auto verb = [&](auto& source, auto& destination, auto&& on) {
     if (n != 0) check_not_null("scales", scales);
     std::vector<float> unused(max_abs == nullptr ? n : 0);
-    return quantize_into(on, source, destination, {scales, n}, {max_abs == nullptr ? unused.data() : max_abs, n});
+    return quantize_into(source, destination, {scales, n}, {max_abs == nullptr ? unused.data() : max_abs, n}, on);
   };
   return run_into(from, to, n, threads, report, verb, floats, fp8);
 }
 Status headroom_dequantize(const Tensor* from, const Tensor* to, size_t n, const float* inverse_scales, int32_t threads) {
-  const auto verb = [&](auto&& on, auto& source, auto& destination) {
+  const auto verb = [&](auto& source, auto& destination, auto&& on) {
     if (n != 0) check_not_null("inverse_scales", inverse_scales);
-    return dequantize_into(on, source, destination, {inverse_scales, n}), GradientReport();
+    return dequantize_into(source, destination, {inverse_scales, n}, on), GradientReport();
   };
   return run_into(from, to, n, threads, nullptr, verb, floats, floats);
 }
@@ -381,18 +376,18 @@ Status headroom_loss_scale_load(const char* text, Policy** out) {
 Status headroom_grad_scaler_make(const Policy* policy, Scaler** out) {
   return with("out", out, [&](Scaler*& made) {
     const AnyLossScale& held = policy == nullptr ? AnyLossScale(presets::torch()) : policy->cpp;
-    made = new Scaler{GradScaler<AnyLossScale>(held)};
+    made = new Scaler(held);
   });
 }
 void headroom_grad_scaler_free(Scaler* scaler) { delete scaler; }
-float headroom_grad_scaler_get_scale(const Scaler* scaler) { return scaler == nullptr ? 1.0F : scaler->cpp.get_scale(); }
+float headroom_grad_scaler_get_scale(const Scaler* scaler) { return scaler == nullptr ? 1.0F : scaler->get_scale(); }
 Status headroom_grad_scaler_set_threads(Scaler* scaler, int32_t threads) {
-  return with("scaler", scaler, [&](auto& self) { self.cpp.set_executor(executor_of(threads)); });
+  return with("scaler", scaler, [&](auto& self) { self.set_executor(executor_of(threads)); });
 }
 Status headroom_grad_scaler_set_reducer(Scaler* scaler, headroom_reducer reducer, void* context) {
   return with("scaler", scaler, [&](auto& self) {
-    if (reducer == nullptr) return self.cpp.set_reducer(nullptr);
-    self.cpp.set_reducer([=](GradientSums sums, uint64_t digest) {
+    if (reducer == nullptr) return self.set_reducer(nullptr);
+    self.set_reducer([=](GradientSums sums, uint64_t digest) {
       int32_t finite = sums.finite ? 1 : 0;
       const Status status = guarded([&] {  // in C++ it may throw
         const Status returned = reducer(context, &finite, &sums.max_abs, &sums.sum_of_squares, digest);
@@ -407,43 +402,40 @@ Status headroom_grad_scaler_set_reducer(Scaler* scaler, headroom_reducer reducer
 Status headroom_grad_scaler_scale(Scaler* scaler, double loss, double* scaled) {
   return with("scaler", scaler, [&](auto& self) {
     check_not_null("scaled", scaled);
-    *scaled = self.cpp.scale(loss);
+    *scaled = self.scale(loss);
   });
 }
 Status headroom_grad_scaler_unscale(Scaler* scaler, uint64_t id, const Tensor* grads, size_t n, Report* report) {
-  return unscale(scaler, id, grads, n, nullptr, report);
+  return unscale<false>(scaler, id, grads, n, nullptr, report);
 }
 Status headroom_grad_scaler_unscale_and_clip(Scaler* scaler, uint64_t id, const Tensor* grads, size_t n, double max_norm,
                                              Report* report) {
-  return unscale(scaler, id, grads, n, &max_norm, report);
+  return unscale<true>(scaler, id, grads, n, &max_norm, report);
 }
 Status headroom_grad_scaler_step(Scaler* scaler, uint64_t id, const Tensor* grads, size_t n, Step* step) {
   return with("scaler", scaler, [&](auto& self) {
     check_out("step", step);
-    self.step(self.optimizer(id, {list_of("grads", grads, n, not_narrow)}, false), step);
+    write(step, self.step(id, Grads{list_of("grads", grads, n, not_narrow)}));
   });
 }
 Status headroom_grad_scaler_step_into(Scaler* scaler, uint64_t id, const Tensor* from, const Tensor* to, size_t n, Step* step) {
-  return run_into(from, to, n, 1, nullptr, [&](auto&&, auto& source, auto& destination) {
+  return run_into(from, to, n, 1, nullptr, [&](auto& source, auto& destination, auto&&) {
     check_not_null("scaler", scaler);
     check_out("step", step);
-    detail::Plan plan;  // throws if the lists do not fit, before the scaler changes
-    detail::make_plan<detail::UnscaleOps, detail::Access::into>(plan, source, destination);
-    StepInto& found = scaler->optimizer(id, {source.from, destination.to}, true);
-    scaler->step(found, step);
+    write(step, scaler->step_into(id, source, destination));
     return GradientReport();
   });
 }
 Status headroom_grad_scaler_update(Scaler* scaler) {
-  return end_iteration(scaler, [](auto& cpp) { cpp.update(); });
+  return with("scaler", scaler, [](auto& self) { self.update(); });
 }
 Status headroom_grad_scaler_abandon(Scaler* scaler) {
-  return end_iteration(scaler, [](auto& cpp) { cpp.abandon(); });
+  return with("scaler", scaler, [](auto& self) { self.abandon(); });
 }
 Status headroom_grad_scaler_save(const Scaler* scaler, char* text, size_t* size) { return save("scaler", scaler, text, size); }
 Status headroom_grad_scaler_load(Scaler* scaler, const char* text) {
-  return end_iteration(scaler, [&](auto& cpp) {
+  return with("scaler", scaler, [&](auto& self) {
     check_not_null("text", text);
-    cpp.load_state_dict(from_text(text));
+    self.load_state_dict(from_text(text));
   });
 }

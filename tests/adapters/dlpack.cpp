@@ -55,7 +55,7 @@ TEST_CASE("a DLTensor is a tree: its offset, strides and dtype count") {
   CHECK(headroom::measure(from_dlpack(f.tensor)).max_abs == 6.0);
   f.strides[0] = 4;
   CHECK(headroom::measure(from_dlpack(f.tensor)).max_abs == 7.0);
-  CHECK(headroom::unscale_in_place(std::vector{from_dlpack(f.tensor)}, 2.0F).max_abs == 3.5);
+  CHECK(headroom::unscale_in_place<headroom::allow_fp16_gradients>(std::vector{from_dlpack(f.tensor)}, 2.0F).max_abs == 3.5);
   CHECK(f.values == std::vector<float>{0, 0.5F, 1, 1.5F, 4, 2.5F, 3, 3.5F});
   f.tensor.strides = nullptr;  // row-major
   f.tensor.byte_offset = 0;
@@ -98,13 +98,13 @@ TEST_CASE("verbs that write refuse a managed tensor that is read-only") {
   DLManagedTensorVersioned managed{};
   managed.version.major = 1;
   managed.dl_tensor = f.tensor;
-  CHECK(headroom::unscale_in_place(from_dlpack(managed), 1.0F).max_abs == 5.0);
+  CHECK(headroom::unscale_in_place<headroom::allow_fp16_gradients>(from_dlpack(managed), 1.0F).max_abs == 5.0);
   managed.flags = 1;
   CHECK(headroom::measure(from_dlpack(managed)).max_abs == 5.0);
   CHECK_THAT(message_of([&] { headroom::scale_in_place(from_dlpack(managed), 2.0); }),
              ContainsSubstring("the tree is read-only"));
   managed.flags = 2;  // a copy
-  CHECK(headroom::unscale_in_place(from_dlpack(managed), 1.0F).max_abs == 5.0);
+  CHECK(headroom::unscale_in_place<headroom::allow_fp16_gradients>(from_dlpack(managed), 1.0F).max_abs == 5.0);
   managed.version.major = 2;
   CHECK_THAT(message_of([&] { (void)from_dlpack(managed); }), ContainsSubstring("version 2"));
 }

@@ -45,7 +45,7 @@ TEST_CASE("the verbs work on tensors of any dtype") {
 
     std::vector<Tensor> changed;
     for (const Tensor& tensor : tensors) changed.push_back(tensor.clone());
-    CHECK(ConstantLossScale(4.0F).unscale_in_place(changed).max_abs == largest / 4);
+    CHECK(ConstantLossScale(4.0F).unscale_in_place<headroom::allow_fp16_gradients>(changed).max_abs == largest / 4);
     for (std::size_t i = 0; i < tensors.size(); ++i) CHECK(same_bits(changed[i], tensors[i] / 4));
     changed[1][69999] = infinity;
     CHECK_FALSE(headroom::all_finite(changed));
@@ -63,9 +63,9 @@ TEST_CASE("new trees have tensors of the dtype asked for") {
     CHECK_FALSE(halves[1].defined());
     CHECK(halves[2].equal(source[2]));
     CHECK(same_bits(headroom::cast<headroom::bfloat16>(source)[0], source[0].to(torch::kBFloat16)));
-    const auto [grads, report] = ConstantLossScale(8.0F).unscale<float>(source);
-    CHECK(same_bits(grads[0], source[0].to(torch::kFloat) / 8));
-    CHECK(same_bits(ConstantLossScale(8.0F).unscale(source).grads[0], source[0] / 8));
+    const auto [grads, report] = ConstantLossScale(8.0F).unscale(source);
+    CHECK(same_bits(grads[0], source[0].to(dtype == torch::kDouble ? dtype : torch::kFloat) / 8));
+    CHECK(same_bits(ConstantLossScale(8.0F).unscale<headroom::same_dtype>(source).grads[0], source[0] / 8));
     std::vector<Tensor> wide = {torch::empty({4, 3}, torch::kDouble), Tensor(), torch::arange(3)};
     (void)ConstantLossScale(8.0F).unscale_into(source, wide);
     CHECK(same_bits(wide[0], source[0].to(torch::kDouble) / 8));
@@ -84,7 +84,7 @@ TEST_CASE("strides are followed, and repeated elements are refused") {
   for (const Tensor& view : {base.transpose(0, 2), base.slice(1, 1, 6, 2), base.permute({2, 0, 1}).select(1, 3)}) {
     CHECK(headroom::measure(view).norm == Catch::Approx(view.to(torch::kDouble).norm().item<double>()));
     const Tensor expected = view / 2;
-    CHECK(same_bits(ConstantLossScale(2.0F).unscale(view).grads, expected));
+    CHECK(same_bits(ConstantLossScale(2.0F).unscale<headroom::same_dtype>(view).grads, expected));
     const Tensor untouched = base.clone();
     Tensor copy = base.clone().as_strided(view.sizes(), view.strides(), view.storage_offset());
     (void)ConstantLossScale(2.0F).unscale_in_place(copy);
@@ -165,18 +165,18 @@ TEST_CASE("gradients on several devices are measured, unscaled and clipped toget
   const auto make = [] { return std::vector{torch::full({9}, 3.0F), torch::full({16}, 4.0F).to(torch::kBFloat16)}; };
   const auto executor = headroom::parallel(1);
   std::vector<Tensor> tensors = make();
-  CHECK(GradientVerbs::measure(executor, tensors).norm == Catch::Approx(std::sqrt(9 * 9.0 + 16 * 16.0)));
-  CHECK(GradientVerbs::measure(executor, tensors).max_abs == 4.0);
-  CHECK(GradientVerbs::unscale(executor, tensors, 2.0F).max_abs == 2.0);
+  CHECK(GradientVerbs::measure(tensors, executor).norm == Catch::Approx(std::sqrt(9 * 9.0 + 16 * 16.0)));
+  CHECK(GradientVerbs::measure(tensors, executor).max_abs == 4.0);
+  CHECK(GradientVerbs::unscale(tensors, 2.0F, executor).max_abs == 2.0);
   CHECK((tensors[0][0].item<float>() == 1.5F && tensors[1][0].item<float>() == 2.0F));
-  CHECK(GradientVerbs::scale(executor, tensors, 4.0).max_abs == 8.0);
+  CHECK(GradientVerbs::scale(tensors, 4.0, executor).max_abs == 8.0);
   CHECK((tensors[0][0].item<float>() == 6.0F && tensors[1][0].item<float>() == 8.0F));
   for (const std::size_t bad : {0, 1}) {
     tensors = make();
     tensors[bad][5] = infinity;
-    CHECK((!GradientVerbs::measure(executor, tensors).finite && GradientVerbs::measure(executor, tensors).norm == infinity));
-    CHECK_FALSE(GradientVerbs::unscale(executor, tensors, 2.0F).finite);
-    CHECK_FALSE(GradientVerbs::scale(executor, tensors, 2.0).finite);
+    CHECK((!GradientVerbs::measure(tensors, executor).finite && GradientVerbs::measure(tensors, executor).norm == infinity));
+    CHECK_FALSE(GradientVerbs::unscale(tensors, 2.0F, executor).finite);
+    CHECK_FALSE(GradientVerbs::scale(tensors, 2.0, executor).finite);
     CHECK(tensors[1 - bad][0].item<float>() == (bad == 0 ? 4.0F : 3.0F));  // both tensors are halved and doubled
   }
 }

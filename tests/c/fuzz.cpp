@@ -114,7 +114,7 @@ struct Model {
     const auto found = optimizers.find(id);
     const bool is_known = found != optimizers.end();
     if (is_known && (found->second.is_stepped || (unscales && found->second.is_unscaled))) return HEADROOM_LOGIC_ERROR;
-    if (is_known && unscales && !steps && found->second.reducer_failed) return HEADROOM_LOGIC_ERROR;
+    if (is_known && unscales && found->second.reducer_failed) return HEADROOM_LOGIC_ERROR;
     if (!is_known) {
       if (needs_scale && !has_scaled && id != 2) return HEADROOM_LOGIC_ERROR;
       Optimizer& made = optimizers[id];

@@ -176,10 +176,10 @@ TEST_CASE("C: the number identifies an optimizer, not the address of its gradien
   scale_of(scaler);
   const auto step = [&](std::size_t i) { return headroom_grad_scaler_step(scaler.get(), 1, &list[i], 1, &world.step); };
   CHECK(headroom_grad_scaler_unscale(scaler.get(), 1, &list[0], 1, nullptr) == HEADROOM_OK);
-  refuses(world, HEADROOM_LOGIC_ERROR, {"optimizer 1 has been unscaled", "call headroom_grad_scaler_step"},
+  refuses(world, HEADROOM_LOGIC_ERROR, {"step_into: this optimizer has been unscaled"},
           [&] { return headroom_grad_scaler_step_into(scaler.get(), 1, &list[1], &to[0], 1, &world.step); });
   CHECK(step(0) == HEADROOM_OK);
-  refuses(world, HEADROOM_LOGIC_ERROR, {"optimizer 1 has been stepped", "call headroom_grad_scaler_update"},
+  refuses(world, HEADROOM_LOGIC_ERROR, {"step: this optimizer has been stepped", "call update or abandon"},
           [&] { return step(2); });
 }
 

@@ -44,8 +44,8 @@ headroom_report to_c(const headroom::GradientNorm& report) {
 const std::vector<std::function<headroom_report(Tree&)>> cpp_in_place = {
     [](auto&) { return untouched(); },
     [](auto& tree) { return headroom::scale_in_place(tree, 3.0), untouched(); },
-    [](auto& tree) { return to_c(headroom::unscale_in_place(tree, 3.0F)); },
-    [](auto& tree) { return to_c(headroom::unscale_and_clip_in_place(tree, 3.0F, 0.5)); },
+    [](auto& tree) { return to_c(headroom::unscale_in_place<headroom::allow_fp16_gradients>(tree, 3.0F)); },
+    [](auto& tree) { return to_c(headroom::unscale_and_clip_in_place<headroom::allow_fp16_gradients>(tree, 3.0F, 0.5)); },
     [](auto& tree) { return to_c(headroom::clip_by_global_norm(tree, 0.5)); },
     [](auto& tree) { return to_c(headroom::measure(tree)); },
 };

@@ -1,5 +1,6 @@
 // expect: children(T&) returns copies, so nothing done to them would reach the struct
 // expect: std::tie(member, ...);
+#include <headroom/ops/scale.hpp>
 #include <headroom/policy/dynamic.hpp>
 
 #include <tuple>
@@ -7,11 +8,14 @@
 
 struct Model {
   std::vector<float> weight, bias;
-  auto children() {
+};
+template <>
+struct headroom::tree_traits<Model> {
+  static auto children(Model& self) {
 #ifdef HEADROOM_CONTROL
-    return std::tie(weight, bias);
+    return std::tie(self.weight, self.bias);
 #else
-    return std::make_tuple(weight, bias);
+    return std::make_tuple(self.weight, self.bias);
 #endif
   }
 };

@@ -1,8 +1,7 @@
 // expect: this type is neither a leaf nor a branch of a tree
 // expect: specialising headroom::tensor_traits<T>
-// expect: specialise headroom::tree_traits<T>
-// expect: a member or free function children that returns std::tie(member, ...)
-// expect: write HEADROOM_TREE(Type, member, ...) after it
+// expect: HEADROOM_TREE(Type, member, ...) in it or after it
+// expect: by specialising headroom::tree_traits<T>
 #include <headroom/ops/measure.hpp>
 
 #include <vector>

@@ -1,5 +1,5 @@
-// expect: headroom: this type is neither a leaf nor a branch of a tree
-// expect: a pointer write headroom::span<T>(pointer, size)
+// expect: a pointer is not walked: write headroom::span<T>(pointer, size) for elements
+// expect: std::ref(*pointer)
 #include <headroom/dtype/span.hpp>
 #include <headroom/ops/measure.hpp>
 

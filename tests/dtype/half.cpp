@@ -176,7 +176,7 @@ static_assert(std::is_same_v<Bfloat16<void>, span<bfloat16>> && std::is_same_v<B
 TEST_CASE("bits kept as integers are unscaled where they lie") {
   std::vector<std::uint16_t> bits = {half(8.0F).bits(), half(-2.0F).bits(), half(1.0F).bits()};
   const headroom::ConstantLossScale two(2.0F);
-  CHECK(two.unscale_in_place(as_half(bits.data(), 2)).max_abs == 4.0);
+  CHECK(two.unscale_in_place<headroom::allow_fp16_gradients>(as_half(bits.data(), 2)).max_abs == 4.0);
   CHECK(bits == std::vector<std::uint16_t>{half(4.0F).bits(), half(-1.0F).bits(), half(1.0F).bits()});
   CHECK(headroom::measure(as_half(std::as_const(bits).data(), 3)).max_abs == 4.0);
   bits[1] = 0x7c00;

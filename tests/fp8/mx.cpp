@@ -255,8 +255,8 @@ TEST_CASE("MX verbs: the number of threads changes no bit") {
   std::vector<Bytes> expected, expected_scales;
   std::vector<std::vector<std::uint32_t>> expected_values;
   for (int threads = 1; threads <= 4; ++threads) {
-    CHECK(!mx_quantize_into(headroom::parallel(threads), source.leaves, codes.leaves, scales, MxScale::even).finite);
-    mx_dequantize_into(headroom::parallel(threads), codes.leaves, scales, back.leaves);
+    CHECK(!mx_quantize_into(source.leaves, codes.leaves, scales, MxScale::even, headroom::parallel(threads)).finite);
+    mx_dequantize_into(codes.leaves, scales, back.leaves, headroom::parallel(threads));
     for (std::size_t leaf = 0; leaf < scales.size(); ++leaf) {
       if (threads == 1) {
         expected.push_back(bits_of(codes.memories[leaf]));

@@ -121,9 +121,9 @@ TEST_CASE("quantize_into, dequantize_into: the number of threads changes no bit"
   std::vector<std::uint8_t> expected[7];
   std::vector<std::uint32_t> expected_values[7], expected_max_abs;
   for (int threads = 1; threads <= 4; ++threads) {
-    const headroom::ParallelExecutor executor = headroom::parallel(threads);
-    CHECK(!quantize_into(executor, tensors.leaves, codes.leaves, scales, max_abs).finite);
-    dequantize_into(executor, codes.leaves, back.leaves, scales);
+    const headroom::Executor executor = headroom::parallel(threads);
+    CHECK(!quantize_into(tensors.leaves, codes.leaves, scales, max_abs, executor).finite);
+    dequantize_into(codes.leaves, back.leaves, scales, executor);
     for (std::size_t leaf = 0; leaf < 7; ++leaf) {
       if (threads == 1) expected[leaf] = bits_of(codes.memories[leaf]);
       if (threads == 1) expected_values[leaf] = bits_of(back.memories[leaf]);

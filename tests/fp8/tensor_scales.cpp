@@ -124,7 +124,7 @@ void check_current(const Rule& rule) {
     (void)current.quantize_into(before.leaves, codes.leaves);
     for (int threads = 1; threads <= 4; ++threads) {
       codes.clear();
-      const headroom::GradientReport report = current.quantize_into(headroom::parallel(threads), tree.leaves, codes.leaves);
+      const headroom::GradientReport report = current.quantize_into(tree.leaves, codes.leaves, headroom::parallel(threads));
       CHECK((!report.finite && bits_of(report.max_abs) == binary64::infinity_bits));
       for (std::size_t leaf = 0; leaf < count; ++leaf) CHECK(bits_of(codes.memories[leaf]) == expected[leaf]);
       current.update();  // does nothing

@@ -249,7 +249,7 @@ void check(float loss_scale) {
   check_find(tree, leaves);
 
   const auto [grads, report] =
-      one_in(40) ? headroom::unscale<To>(headroom::parallel(2), tree, loss_scale) : headroom::unscale<To>(tree, loss_scale);
+      one_in(40) ? headroom::unscale<To>(tree, loss_scale, headroom::parallel(2)) : headroom::unscale<To>(tree, loss_scale);
   expect(same_structure(tree, grads) && Leaves<To>(grads).integers == leaves.integers);
   expect(holds_unscaled(Leaves<To>(grads), leaves, loss_scale, report));
 
@@ -271,7 +271,7 @@ void check(float loss_scale) {
   changed = std::numeric_limits<std::size_t>::max();
   Node<T> in_place = similar<T>(tree, changed);
   headroom::cast_into(tree, in_place);
-  const headroom::GradientReport own = headroom::unscale_in_place(in_place, loss_scale);
+  const headroom::GradientReport own = headroom::unscale_in_place<headroom::allow_fp16_gradients>(in_place, loss_scale);
   expect(holds_unscaled(Leaves<T>(in_place), leaves, loss_scale, own));
 }
 

@@ -199,10 +199,10 @@ TEST_CASE("an unknown or unavailable HEADROOM_ISA is refused with its value and 
     CHECK(complaint_of_first_use() == complaint);
     if (available_isas().size() == 1) continue;  // kernels without a choice need not ask
     float values[] = {1.0F};
-    CHECK_THROWS_AS(headroom::unscale_in_place(values, 2.0F), std::invalid_argument);
+    CHECK_THROWS_AS(headroom::unscale_in_place<headroom::allow_fp16_gradients>(values, 2.0F), std::invalid_argument);
     CHECK(values[0] == 1.0F);
     std::vector<std::vector<float>> tree(2, std::vector<float>(3, 1.0F));
-    CHECK_THROWS_AS(headroom::unscale_in_place(tree, 2.0F), std::invalid_argument);
+    CHECK_THROWS_AS(headroom::unscale_in_place<headroom::allow_fp16_gradients>(tree, 2.0F), std::invalid_argument);
     CHECK_THROWS_AS((void)headroom::all_finite(tree), std::invalid_argument);
   }
 }

@@ -50,7 +50,8 @@ bool transforms_stay_inside(const GuardedMemory& out_memory, const In* source, O
   right = right && all_are(9.0F, destination, n);
   headroom::cast_into(from, to);
   right = right && all_are(3.0F, destination, n);
-  right = right && headroom::unscale_in_place(to, 4.0F).finite && all_are(0.75F, destination, n);
+  right =
+      right && headroom::unscale_in_place<headroom::allow_fp16_gradients>(to, 4.0F).finite && all_are(0.75F, destination, n);
   return right && rest_is_untouched(out_memory, destination, n);
 }
 

@@ -38,7 +38,7 @@ headroom::GradientReport unscaled(const std::vector<In>& source, float loss_scal
 }
 template <class T>
 headroom::GradientReport unscaled_in_place(std::vector<T> values, float loss_scale) {
-  return headroom::unscale_in_place(values, loss_scale);
+  return headroom::unscale_in_place<headroom::allow_fp16_gradients>(values, loss_scale);
 }
 
 bool says_not_finite(const headroom::GradientReport& report) { return !report.finite && bits_of(report.max_abs) == infinity; }
@@ -126,14 +126,14 @@ TEST_CASE("T2: an Inf that arithmetic of this very function made is found", "[ke
     std::vector<float> overflowed{large * large, tiny, large};
     CHECK_FALSE(headroom::all_finite(overflowed));
     CHECK_FALSE(headroom::measure(overflowed).finite);
-    CHECK(says_not_finite(headroom::unscale_in_place(overflowed, 1024.0F)));
+    CHECK(says_not_finite(headroom::unscale_in_place<headroom::allow_fp16_gradients>(overflowed, 1024.0F)));
     double overflowed_doubles[] = {1.0, large_double * large_double};
     CHECK_FALSE(headroom::all_finite(overflowed_doubles));
-    CHECK(says_not_finite(headroom::unscale_in_place(overflowed_doubles, 1024.0F)));
+    CHECK(says_not_finite(headroom::unscale_in_place<headroom::allow_fp16_gradients>(overflowed_doubles, 1024.0F)));
     // The kernel's own arithmetic: finite before, not after.
     std::vector<float> overflowing{1.0F, large};
     CHECK(headroom::all_finite(overflowing));
-    CHECK(says_not_finite(headroom::unscale_in_place(overflowing, 0x1p-10F)));
+    CHECK(says_not_finite(headroom::unscale_in_place<headroom::allow_fp16_gradients>(overflowing, 0x1p-10F)));
     CHECK_FALSE(headroom::all_finite(overflowing));
   });
 }

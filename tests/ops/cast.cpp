@@ -51,13 +51,13 @@ void check_cast(Saturate... saturate) {
   constexpr bool saturates = sizeof...(Saturate) != 0;
   const auto source = support::values_with<From>(support::sample_bits<format_of<From>>());
   CHECK(wrong_casts(source, cast<To>(source, saturate...), saturates) == 0);
-  CHECK(wrong_casts(source, cast<To>(headroom::parallel(2), source, saturate...), saturates) == 0);
+  CHECK(wrong_casts(source, cast<To>(source, saturate..., headroom::parallel(2)), saturates) == 0);
   CHECK(wrong_casts(source, cast<To>(std::vector<From>(source), saturate...), saturates) == 0);
   std::vector<To> destination(source.size(), To(7.0F));
   cast_into(source, destination, saturate...);
   CHECK(wrong_casts(source, destination, saturates) == 0);
   destination.assign(source.size(), To(7.0F));
-  cast_into(headroom::sequential, source, headroom::span<To>(destination), saturate...);
+  cast_into(source, headroom::span<To>(destination), saturate..., headroom::sequential);
   CHECK(wrong_casts(source, destination, saturates) == 0);
 }
 
@@ -94,11 +94,11 @@ TEST_CASE("a cast that saturates is asked for after the trees, with an executor 
   const auto source = support::network_of(1000.0F);
   CHECK(is_network_of(cast<float8_e4m3>(source, saturate), float8_e4m3(448.0F)));
   auto destination = support::network_of(half(0.0F));
-  cast_into(headroom::parallel(2), source, destination, saturate);
+  cast_into(source, destination, saturate, headroom::parallel(2));
   CHECK(is_network_of(destination, half(1000.0F)));
   CHECK(cast<float8_e4m3>(-1e30, saturate) == float8_e4m3(-448.0F));
   CHECK(support::is_nan<headroom::e4m3>(cast<float8_e4m3>(-1e30).bits()));
-  static_assert(std::is_same_v<decltype(cast<half>(headroom::sequential, source, saturate)), decltype(cast<half>(source))>);
+  static_assert(std::is_same_v<decltype(cast<half>(source, saturate, headroom::sequential)), decltype(cast<half>(source))>);
 }
 
 TEST_CASE("gradients in E5M2 and E4M3 are unscaled into float, checked and measured") {
@@ -112,7 +112,7 @@ TEST_CASE("gradients in E5M2 and E4M3 are unscaled into float, checked and measu
     std::vector<std::vector<float8_e4m3>> e4m3{std::vector<float8_e4m3>(40, float8_e4m3(2.0F)), {float8_e4m3(448.0F)}};
     CHECK(headroom::all_finite(e4m3));
     CHECK(headroom::measure(e4m3).max_abs == 448.0);
-    CHECK(loss_scale.unscale_in_place(e4m3).max_abs == 0.4375);
+    CHECK(loss_scale.unscale_in_place<headroom::allow_fp16_gradients>(e4m3).max_abs == 0.4375);
     CHECK(e4m3[0][39] == std::numeric_limits<float8_e4m3>::denorm_min());
     loss_scale.scale_in_place(e4m3);
     CHECK((e4m3[0][0] == float8_e4m3(2.0F) && e4m3[1][0] == float8_e4m3(448.0F)));

@@ -33,7 +33,7 @@ TEST_CASE("a norm above max_norm is brought down to it") {
     CHECK(before.norm == 5.0);
     CHECK(before.max_abs == 4.0);
     CHECK(tree == Tree{{1.5F}, {}, {0.0F, -2.0F}});
-    CHECK(clip_by_global_norm(headroom::parallel(2), tree, 1.0).norm == 2.5);
+    CHECK(clip_by_global_norm(tree, 1.0, headroom::parallel(2)).norm == 2.5);
     CHECK(headroom::global_norm(tree) == Approx(1.0).epsilon(1e-7));
   });
 }
@@ -99,7 +99,7 @@ TEST_CASE("a max_norm that is no norm is refused before anything is read or writ
     support::set_bits(max_norm, bits);
     auto tree = three_and_four;
     CHECK_THAT(support::message_of([&] { (void)clip_by_global_norm(tree, max_norm); }), ContainsSubstring("max_norm is "));
-    CHECK_THAT(support::message_of([&] { (void)clip_by_global_norm(headroom::sequential, tree, max_norm); }),
+    CHECK_THAT(support::message_of([&] { (void)clip_by_global_norm(tree, max_norm, headroom::sequential); }),
                ContainsSubstring("it must be 0 or more"));
     CHECK(tree == three_and_four);
   }

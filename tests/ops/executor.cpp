@@ -38,8 +38,8 @@ struct ClassesOnly {
 TEST_CASE("an executor need not take functions, nor have threads") {
   const std::vector<float> tree(std::size_t{1} << 18, 2.0F);
   for (const std::size_t threads : {0U, 1U, 5U}) {
-    CHECK(headroom::measure(ClassesOnly{threads}, tree).max_abs == 2.0);
-    CHECK_FALSE(headroom::find_nonfinite(ClassesOnly{threads}, tree).has_value());
+    CHECK(headroom::measure(tree, ClassesOnly{threads}).max_abs == 2.0);
+    CHECK_FALSE(headroom::find_nonfinite(tree, ClassesOnly{threads}).has_value());
   }
 }
 

@@ -65,7 +65,7 @@ TEST_CASE("the first is named, all are counted, in every dtype") {
     support::set_bits(*network.temperature, quiet_nan<T>);
     check(find_nonfinite(network), {"heads[\"decoder\"]", 1, NonFiniteKind::inf, 3, 2, 4});
     support::set_bits(network.layers[1].bias, quiet_nan<T>);
-    check(find_nonfinite(headroom::parallel(2), network), {"layers[1].bias", 0, NonFiniteKind::nan, 4, 2, 3});
+    check(find_nonfinite(network, headroom::parallel(2)), {"layers[1].bias", 0, NonFiniteKind::nan, 4, 2, 3});
   });
 }
 

@@ -134,10 +134,13 @@ std::size_t wrong_elements(const Executor& executor) {
   std::vector<std::vector<float>> written;
   for (const auto& leaf : tree) written.emplace_back(leaf.size());
   std::atomic<std::size_t> wrong{0};
-  for_each_block(executor, tree, [&](std::size_t leaf, std::size_t offset, span<const float> block) {
-    if (offset % block_size != 0) ++wrong;
-    for (std::size_t i = 0; i < block.size(); ++i) written.at(leaf).at(offset + i) += block[i];
-  });
+  for_each_block(
+      tree,
+      [&](std::size_t leaf, std::size_t offset, span<const float> block) {
+        if (offset % block_size != 0) ++wrong;
+        for (std::size_t i = 0; i < block.size(); ++i) written.at(leaf).at(offset + i) += block[i];
+      },
+      executor);
   for (const auto& leaf : written) {
     for (const float value : leaf) wrong += value == 3.0F ? 0U : 1U;
   }
@@ -240,7 +243,8 @@ TEST_CASE("with several threads each element comes once; little work is left to 
   CHECK(wrong_elements<half>(ThreadEach{&tasks}) == 0);
   CHECK(tasks == 3);
   tasks = 0;
-  for_each_block(ThreadEach{&tasks}, std::vector<half>(100'000), [](std::size_t, std::size_t, span<const float>) {});
+  for_each_block(
+      std::vector<half>(100'000), [](std::size_t, std::size_t, span<const float>) {}, ThreadEach{&tasks});
   CHECK(tasks == 0);
 }
 
@@ -255,12 +259,14 @@ TEST_CASE("an error of the function is passed on, with several threads when all 
   CHECK(calls == 3);
   const auto large = large_tree<half>();
   std::atomic<int> inside{0};
-  CHECK_THROWS_WITH(for_each_block(headroom::parallel(3), large,
-                                   [&](std::size_t leaf, std::size_t offset, span<const float>) {
-                                     ++inside;
-                                     if (leaf == 3 && offset == 2048) throw std::runtime_error("there");
-                                     --inside;
-                                   }),
+  CHECK_THROWS_WITH(for_each_block(
+                        large,
+                        [&](std::size_t leaf, std::size_t offset, span<const float>) {
+                          ++inside;
+                          if (leaf == 3 && offset == 2048) throw std::runtime_error("there");
+                          --inside;
+                        },
+                        headroom::parallel(3)),
                     "there");
   CHECK(inside == 1);                                       // only the call that throws
   CHECK(wrong_elements<half>(headroom::parallel(3)) == 0);  // the threads work in the next call
@@ -269,11 +275,15 @@ TEST_CASE("an error of the function is passed on, with several threads when all 
 TEST_CASE("anything that can be called with a block") {
   const std::vector<half> tree(3000, half(1.0F));
   std::size_t elements = 0;
-  for_each_block(headroom::sequential, tree, [count = 0, &elements](auto... arguments) mutable {
-    static_assert(std::is_same_v<std::tuple<decltype(arguments)...>, std::tuple<std::size_t, std::size_t, span<const float>>>);
-    elements += std::get<2>(std::make_tuple(arguments...)).size();
-    return ++count;  // ignored
-  });
+  for_each_block(
+      tree,
+      [count = 0, &elements](auto... arguments) mutable {
+        static_assert(
+            std::is_same_v<std::tuple<decltype(arguments)...>, std::tuple<std::size_t, std::size_t, span<const float>>>);
+        elements += std::get<2>(std::make_tuple(arguments...)).size();
+        return ++count;  // ignored
+      },
+      headroom::sequential);
 #if defined(__cpp_lib_span)
   for_each_block(tree, [&](std::size_t, std::size_t, std::span<const float> block) { elements += block.size(); });
   elements /= 2;

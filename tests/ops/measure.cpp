@@ -53,8 +53,8 @@ TEST_CASE("the norm is over all leaves together") {
   CHECK(found.max_abs == 4.0);
   CHECK(found.norm == 5.0);
   CHECK(global_norm(tree) == 5.0);
-  CHECK(global_norm(headroom::sequential, tree) == 5.0);
-  CHECK(measure(headroom::parallel(2), tree).norm == 5.0);
+  CHECK(global_norm(tree, headroom::sequential) == 5.0);
+  CHECK(measure(tree, headroom::parallel(2)).norm == 5.0);
 }
 
 TEST_CASE("the error of a norm does not grow with the tree") {
@@ -73,7 +73,7 @@ TEST_CASE("the error of a norm does not grow with the tree") {
       const GradientNorm found = measure(tree);
       INFO(a << " and " << b);
       CHECK(found.norm == Approx(expected).epsilon(3e-7));
-      CHECK(bits_of(measure(headroom::parallel(2), tree).norm) == bits_of(found.norm));
+      CHECK(bits_of(measure(tree, headroom::parallel(2)).norm) == bits_of(found.norm));
     });
   }
 }
@@ -89,12 +89,13 @@ void fill(Leaf& leaf, std::size_t size, std::mt19937& random) {
   }
 }
 /// The bits of the sum of squares.
-template <class Executor, class Tree>
-std::uint64_t sum_of_squares(const Executor& executor, const Tree& tree) {
+template <class Tree>
+std::uint64_t sum_of_squares(const Tree& tree, const headroom::Executor& executor) {
   using headroom::detail::Op;
-  return bits_of(headroom::detail::plan_and_run<headroom::detail::Ops<Op::measure>, headroom::detail::Access::read>(
-                     executor, headroom::detail::Pass{0}, tree)
-                     .sum_of_squares);
+  const headroom::detail::Pass pass{Op::measure};
+  return bits_of(
+      headroom::detail::plan_and_run<headroom::detail::Ops<Op::measure>, headroom::detail::Access::read>(pass, executor, tree)
+          .sum_of_squares);
 }
 
 }  // namespace
@@ -112,8 +113,8 @@ TEST_CASE("the sum of squares of small and large leaves together is the same for
     for (auto& leaf : std::get<0>(tree)) fill(leaf, size(), random);
     fill(std::get<1>(tree), size(), random);
     for (auto& leaf : std::get<2>(tree)) fill(leaf, run % 2 == 0 ? 32'768 : size(), random);
-    const auto expected = sum_of_squares(headroom::sequential, tree);
-    for (const int threads : {2, 3, 7}) CHECK(sum_of_squares(headroom::parallel(threads), tree) == expected);
+    const auto expected = sum_of_squares(tree, headroom::sequential);
+    for (const int threads : {2, 3, 7}) CHECK(sum_of_squares(tree, headroom::parallel(threads)) == expected);
   }
 }
 
@@ -159,8 +160,8 @@ TEST_CASE("one non-finite element anywhere in a tree is found") {
           });
           REQUIRE(position == support::network_elements);
           CHECK_FALSE(all_finite(spoilt));
-          CHECK_FALSE(all_finite(headroom::sequential, spoilt));
-          CHECK_FALSE(all_finite(headroom::parallel(2), spoilt));
+          CHECK_FALSE(all_finite(spoilt, headroom::sequential));
+          CHECK_FALSE(all_finite(spoilt, headroom::parallel(2)));
         }
       }
     });

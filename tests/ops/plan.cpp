@@ -33,7 +33,7 @@ using support::Strided;
 
 namespace {
 
-const PieceKind halves_to_floats{nullptr, 2, 4}, floats{nullptr, 4, 4};
+const PieceKind halves_to_floats{{}, 2, 4}, floats{{}, 4, 4};
 
 LoopNest nest_of(std::vector<std::ptrdiff_t> shape, std::vector<std::ptrdiff_t> strides) {
   Layout layout;
@@ -161,7 +161,7 @@ template <class Source, class Destination>
 void check_differ(const Source& source, Destination& destination, const std::string& words) {
   const auto before = bits_of_tree(destination);
   CHECK_THAT(message_of([&] { headroom::cast_into(source, destination); }), EndsWith("the trees differ" + words));
-  CHECK_THAT(message_of([&] { (void)two.unscale_into(headroom::parallel(2), source, destination); }), EndsWith(words));
+  CHECK_THAT(message_of([&] { (void)two.unscale_into(source, destination, headroom::parallel(2)); }), EndsWith(words));
   CHECK(bits_of_tree(destination) == before);
 }
 template <class Source, class Destination>
@@ -267,7 +267,7 @@ void check_overlap(const Floats& memory, const Source& source, Destination desti
   const Floats before = memory;
   const auto says_so = ContainsSubstring(path + ": source and destination overlap");
   CHECK_THAT(message_of([&] { headroom::cast_into(source, destination); }), says_so);
-  CHECK_THAT(message_of([&] { (void)two.unscale_into(headroom::parallel(3), source, destination); }), says_so);
+  CHECK_THAT(message_of([&] { (void)two.unscale_into(source, destination, headroom::parallel(3)); }), says_so);
   CHECK(memory == before);
 }
 template <class T>
@@ -330,7 +330,7 @@ TEST_CASE("a leaf that is in a tree twice is not written twice") {
   const std::vector<std::shared_ptr<Floats>> tied{shared, other, shared}, apart{shared, other}, reversed{other, shared};
   const std::string message = "[0] and [2] share elements, which would be worked on twice";
   CHECK_THAT(message_of([&] { (void)headroom::unscale_in_place(tied, 2.0F); }), ContainsSubstring(message));
-  CHECK_THAT(message_of([&] { (void)headroom::unscale_in_place(headroom::parallel(2), tied, 2.0F); }),
+  CHECK_THAT(message_of([&] { (void)headroom::unscale_in_place(tied, 2.0F, headroom::parallel(2)); }),
              ContainsSubstring(message));
   CHECK_THAT(message_of([&] { headroom::scale_in_place(tied, 2.0); }), ContainsSubstring(message));
   CHECK_THAT(message_of([&] { (void)headroom::clip_by_global_norm(tied, 1.0); }), ContainsSubstring(message));
@@ -363,19 +363,13 @@ TEST_CASE("a tensor that does not say whether it is a view is not written twice;
   CHECK(memory == Floats(6, 1.0F));
 }
 
-TEST_CASE("a list keeps its elements while it grows, and its memory goes to the next one") {
-  const std::size_t* block = nullptr;
-  for (int round = 0; round < 10; ++round) {
-    for (const std::size_t n : {0U, 1U, 4U, 5U, 10'000U}) {
-      Buffer<std::size_t, 4> list;
-      for (std::size_t i = 0; i < n; ++i) list.push_back(i);
-      REQUIRE(list.size() == n);
-      std::size_t wrong = 0;
-      for (std::size_t i = 0; i < n; ++i) wrong += list.begin()[i] == i ? 0 : 1;
-      CHECK(wrong == 0);
-      if (n < 5) continue;
-      CHECK((round == 0 || list.begin() == block));
-      block = list.begin();
-    }
+TEST_CASE("a list keeps its elements while it grows") {
+  for (const std::size_t n : {0U, 1U, 4U, 5U, 16U, 17U, 10'000U}) {
+    Buffer<std::size_t, 4> list;
+    for (std::size_t i = 0; i < n; ++i) list.push_back(i);
+    REQUIRE(list.size() == n);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < n; ++i) wrong += list.begin()[i] == i ? 0 : 1;
+    CHECK(wrong == 0);
   }
 }

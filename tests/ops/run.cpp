@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "support/bits.hpp"
@@ -64,26 +66,26 @@ TEST_CASE("parallel results are those of one thread, bit for bit") {
   Big expected;
   const auto measured = headroom::measure(expected);
   const auto cast_halves = headroom::cast<float>(expected.leaves);
-  const auto unscaled_halves = policy.unscale<float>(expected.leaves);
-  const auto report = policy.unscale_in_place(expected);
-  const auto clipped = policy.unscale_and_clip_in_place(expected, 0.1);
+  const auto unscaled_halves = policy.unscale(expected.leaves);
+  const auto report = policy.unscale_in_place<headroom::allow_fp16_gradients>(expected);
+  const auto clipped = policy.unscale_and_clip_in_place<headroom::allow_fp16_gradients>(expected, 0.1);
   for (int threads = 1; threads <= 5; ++threads) {
     INFO(threads << " threads");
     Big tree;
-    const auto found = headroom::measure(parallel(threads), tree);
+    const auto found = headroom::measure(tree, parallel(threads));
     CHECK(same(found, measured));
     CHECK(bits_of(found.norm) == bits_of(measured.norm));
-    CHECK(headroom::all_finite(parallel(threads), tree));
+    CHECK(headroom::all_finite(tree, parallel(threads)));
 
-    const auto casted = headroom::cast<float>(parallel(threads), tree.leaves);
-    const auto unscaled = policy.unscale<float>(parallel(threads), tree.leaves);
+    const auto casted = headroom::cast<float>(tree.leaves, parallel(threads));
+    const auto unscaled = policy.unscale(tree.leaves, parallel(threads));
     CHECK(same(unscaled.report, unscaled_halves.report));
     for (std::size_t leaf = 0; leaf < casted.size(); ++leaf) {
       CHECK(bits_of(casted[leaf]) == bits_of(cast_halves[leaf]));
       CHECK(bits_of(unscaled.grads[leaf]) == bits_of(unscaled_halves.grads[leaf]));
     }
-    CHECK(same(policy.unscale_in_place(parallel(threads), tree), report));
-    const auto clip = policy.unscale_and_clip_in_place(parallel(threads), tree, 0.1);
+    CHECK(same(policy.unscale_in_place<headroom::allow_fp16_gradients>(tree, parallel(threads)), report));
+    const auto clip = policy.unscale_and_clip_in_place<headroom::allow_fp16_gradients>(tree, 0.1, parallel(threads));
     CHECK(same(clip, clipped));
     CHECK(bits_of(clip.norm) == bits_of(clipped.norm));
     CHECK(tree.bits() == expected.bits());
@@ -118,8 +120,9 @@ struct Leaves {
 
 /// Runs shares from the last to the first.
 struct Backwards {
-  template <class Task>
-  void run(std::size_t n, Task&& task) const {
+  std::size_t shares;
+  [[nodiscard]] std::size_t concurrency() const { return shares; }
+  void run(std::size_t n, const std::function<void(std::size_t)>& task) const {
     while (n-- > 0) task(n);
   }
 };
@@ -127,6 +130,14 @@ struct Backwards {
 bool same(const Found& a, const Found& b) {
   return a.largest == b.largest && bits_of(a.sum_of_squares) == bits_of(b.sum_of_squares);
 }
+
+std::size_t kernel_calls = 0;
+void count_calls(const Piece* first, const Piece* last, double factor, bool streaming, Found& found) {
+  ++kernel_calls;
+  IsaKernels<headroom::Isa::scalar>::kernel<Op::max_abs, headroom::binary32, headroom::binary32>(first, last, factor, streaming,
+                                                                                                 found);
+}
+constexpr Kernel counting[isa_count] = {&count_calls, &count_calls, &count_calls, &count_calls};
 
 }  // namespace
 
@@ -141,47 +152,62 @@ TEST_CASE("what was found becomes a report and a norm") {
   }
 }
 
-TEST_CASE("any number of shares finds what one finds, and each chunk is in one of them") {
+TEST_CASE("every element is in one group, and every group in one share, in order, whatever their number") {
   const Leaves leaves;
-  const Pass pass{1};
-  const Found expected = run(headroom::sequential, leaves.plan, pass);
-  CHECK(expected.sum_of_squares > 0.0);
-  for (const std::size_t count : {1U, 2U, 3U, 4U, 7U, 16U, 40U}) {
-    INFO(count << " shares");
-    CHECK(same(run_shares(Backwards(), leaves.plan, pass, count), expected));
+  std::mt19937 random(support::seed);
+  std::vector<std::vector<float>> many(500);
+  for (auto& leaf : many) leaf.assign(random() % 7 == 0 ? 0 : random() % 300, 1.0F);
+  for (const std::size_t large : {3U, 100U, 499U}) many[large].assign(chunk_size + random() % 100000, 1.0F);
+  Plan of_many;
+  make_plan<ScaleOps, Access::in_place>(of_many, many);
+  for (const Plan* const plan : {&leaves.plan, &std::as_const(of_many)}) {
+    for (const std::size_t count : {1U, 2U, 3U, 4U, 7U, 64U, 1000U}) {
+      INFO(count << " shares");
+      std::vector<std::vector<std::size_t>> numbers(count);
+      std::vector<std::size_t> seen(plan->pieces().size());
+      run_shares(*plan, Backwards{count}, count, true, [&](std::size_t share, const Group& group) {
+        numbers[share].push_back(group.number);
+        std::size_t elements = 0;
+        group.for_each_piece([&](const Piece& piece, std::size_t begin, std::size_t end) {
+          std::size_t& so_far = seen[plan->place_of(piece)];
+          if (count == 1) CHECK(begin == so_far);
+          so_far += end - begin;
+          elements += end - begin;
+        });
+        CHECK(elements <= chunk_size);
+      });
+      std::size_t next = 0, wrong = 0;
+      for (const auto& share : numbers) {
+        for (const std::size_t number : share) wrong += number == next++ ? 0 : 1;
+      }
+      for (const Piece& piece : plan->pieces()) wrong += seen[plan->place_of(piece)] == piece.size ? 0 : 1;
+      CHECK(wrong == 0);
+    }
   }
+}
+
+TEST_CASE("a pass finds the same whoever runs it, and in which order") {
+  const Leaves leaves;
+  const Pass pass{Op::measure};
+  const Found expected = run(leaves.plan, pass, headroom::sequential);
+  CHECK(expected.sum_of_squares > 0.0);
+  for (const std::size_t shares : {0U, 1U, 2U, 3U, 40U}) CHECK(same(run(leaves.plan, pass, Backwards{shares}), expected));
+  CHECK(run(leaves.plan, Pass{Op::max_abs}, Backwards{3}).largest == expected.largest);
 }
 
 TEST_CASE("a pass that may stop ends at a chunk that is not finite; others go on") {
   std::vector<float> tree(4 * chunk_size, 1.0F);
   support::set_bits(tree[chunk_size], headroom::binary32::infinity_bits);
+  PieceKind kind{{}, sizeof(float), sizeof(float)};
+  kind.kernels[static_cast<int>(Op::max_abs)] = counting;
   Plan plan;
-  make_plan<MeasureOps, Access::read>(plan, tree);
-  Pass pass{1};
-  Sums to_the_end, to_the_first;
-  CHECK_FALSE(is_finite(Share(plan, pass, 0, plan.elements(), &to_the_end).run()));
-  CHECK(to_the_end.size() == 4);
-  pass.may_stop = true;
-  CHECK_FALSE(is_finite(Share(plan, pass, 0, plan.elements(), &to_the_first).run()));
-  CHECK(to_the_first.size() == 2);
-}
-
-TEST_CASE("every element of many leaves is worked on once, whatever the shares") {
-  std::mt19937 random(support::seed);
-  for (const std::size_t count : {1U, 2U, 3U, 5U, 64U, 1000U}) {
-    std::vector<std::vector<float>> leaves(500);
-    for (auto& leaf : leaves) leaf.assign(random() % 7 == 0 ? 0 : random() % 300, 1.0F);
-    for (const std::size_t large : {3U, 100U, 499U})
-      leaves[large].assign(headroom::detail::chunk_size + random() % 100000, 1.0F);
-    Plan plan;
-    headroom::detail::make_plan<headroom::detail::ScaleOps, headroom::detail::Access::in_place>(plan, leaves);
-    const Pass twice{0, 2.0};
-    CHECK(run_shares(Backwards(), plan, twice, count).largest == bits_of(2.0));
-    long faults = 0;
-    for (const auto& leaf : leaves) {
-      for (const float value : leaf) faults += value == 2.0F ? 0 : 1;
-    }
-    CHECK(faults == 0);
+  Plan::Writer writer(plan);
+  writer.add(tree.data(), nullptr, tree.size(), kind);
+  writer.close();
+  for (const bool may_stop : {false, true}) {
+    kernel_calls = 0;
+    CHECK_FALSE(is_finite(run(plan, Pass{Op::max_abs, 1.0, may_stop}, Backwards{1})));
+    CHECK(kernel_calls == (may_stop ? 2 : 1));  // chunks; without a reason to stop all are one group
   }
 }
 
@@ -201,7 +227,7 @@ TEST_CASE("a pass with streaming stores leaves the bits of one without, on any n
       pass.streaming = streams;
       Plan plan;
       make_plan<UnscaleOps, Access::into>(plan, source, destination);
-      return run(parallel(threads), plan, pass);
+      return run(plan, pass, parallel(threads));
     };
     const Found ordinary = unscale(1, false, expected);
     for (int threads = 1; threads <= 4; ++threads) {

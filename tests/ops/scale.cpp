@@ -29,7 +29,7 @@ TEST_CASE("T20: a 16-bit loss is scaled as float") {
   static_assert(std::is_same_v<decltype(headroom::scale(bfloat16(2.0F), large)), float>);
   CHECK(headroom::scale(half(2.0F), large) == 131072.0F);  // the largest half is 65504
   CHECK(headroom::scale(bfloat16(-2.0F), large) == -131072.0F);
-  CHECK(headroom::scale(headroom::sequential, half(0.5F), large) == 32768.0F);
+  CHECK(headroom::scale(half(0.5F), large, headroom::sequential) == 32768.0F);
   CHECK(std::tuple_size_v<decltype(headroom::scale(std::tuple<>{}, large))> == 0);
   CHECK(headroom::scale(std::unique_ptr<std::vector<float>>{}, large) == nullptr);
 }
@@ -64,7 +64,7 @@ TEST_CASE("scale_in_place writes where the elements lie") {
   std::vector<float> values = {1.0F, 2.0F};
   headroom::scale_in_place(headroom::span<float>(values), large);
   CHECK(values == std::vector<float>{65536.0F, 131072.0F});
-  headroom::scale_in_place(headroom::parallel(2), std::ref(values), 0.5);
+  headroom::scale_in_place(std::ref(values), 0.5, headroom::parallel(2));
   CHECK(values == std::vector<float>{32768.0F, 65536.0F});
   float loss = 3.0F;
   headroom::scale_in_place(loss, 0.5);

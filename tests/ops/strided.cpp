@@ -71,6 +71,14 @@ void multiply(const Piece* first, const Piece* last, double factor, bool, Found&
     found.largest += piece->size;
   }
 }
+constexpr Kernel sets[isa_count] = {&multiply<false>, &multiply<false>, &multiply<false>, &multiply<false>};
+constexpr Kernel adds_to[isa_count] = {&multiply<true>, &multiply<true>, &multiply<true>, &multiply<true>};
+const PieceKind kind = [] {
+  PieceKind of_integers{{}, sizeof(std::int32_t), sizeof(std::int32_t)};
+  of_integers.kernels[static_cast<int>(Op::scale)] = sets;
+  of_integers.kernels[static_cast<int>(Op::add_scaled)] = adds_to;
+  return of_integers;
+}();
 
 /// Compares a pass over elements [begin, end) of two random tensors of one shape with a loop by hand.
 template <bool Adds>
@@ -92,15 +100,13 @@ void check_pass(std::mt19937& random) {
     element = source[static_cast<std::size_t>(from.first + offsets[i].first)] * 3 + (Adds ? element : 0);
   }
 
-  const PieceKind kind{nullptr, sizeof(std::int32_t), sizeof(std::int32_t)};
   Plan plan;
   Plan::Writer writer(plan);
   writer.add(source.data() + from.first, destination.data() + to.first, size, nest, kind);
   writer.close();
-  Pass pass{0, 3.0};
-  pass.adds = Adds;
+  const Pass pass{Adds ? Op::add_scaled : Op::scale, 3.0};
   Found found{0, 0.0};
-  run_part(plan, *plan.runs().begin(), *plan.pieces().begin(), pass, &multiply<Adds>, begin, end, found);
+  run_part(plan, *plan.runs().begin(), *plan.pieces().begin(), pass, begin, end, found);
   CHECK(destination == expected);
   CHECK(found.largest == end - begin);
 }
@@ -121,14 +127,13 @@ TEST_CASE("in place, elements go through one buffer; a pass that only reads writ
   for (std::size_t i = 0; i < values.size(); i += 3) expected[i] *= 3;
   Layout layout;
   layout.push(1000, 3);
-  const PieceKind kind{nullptr, sizeof(std::int32_t), sizeof(std::int32_t)};
   const auto run = [&](void* destination) {
     Plan plan;
     Plan::Writer writer(plan);
     writer.add(values.data(), destination, 1000, LoopNest(layout, layout), kind);
     writer.close();
     Found found{0, 0.0};
-    run_part(plan, *plan.runs().begin(), *plan.pieces().begin(), Pass{0, 3.0}, &multiply<false>, 0, 1000, found);
+    run_part(plan, *plan.runs().begin(), *plan.pieces().begin(), Pass{Op::scale, 3.0}, 0, 1000, found);
     CHECK(found.largest == 1000);
   };
   run(values.data());

@@ -28,19 +28,16 @@ const headroom::ConstantLossScale four(4.0F);
 struct Pointers {
   Floats* weight;
   Floats* bias;
-  auto children() { return std::tie(*weight, *bias); }
 };
 /// Children that are members, which headroom cannot know.
 struct Members {
   Floats weight;
   int step = 0;
-  auto children() { return std::tie(weight, step); }
 };
 /// Shares one child with its copies. It would also share the other one if a new tree did not replace it.
 struct Mixed {
   std::shared_ptr<Floats> shared;
   Floats* pointer;
-  auto children() { return std::tie(shared, *pointer); }
 };
 /// A span of trees.
 struct Layers {
@@ -91,6 +88,18 @@ void check_refused(const Floats& values, const Tree& tree, const std::string& pa
 
 }  // namespace
 
+template <>
+struct headroom::tree_traits<Pointers> {
+  static auto children(Pointers& self) { return std::tie(*self.weight, *self.bias); }
+};
+template <>
+struct headroom::tree_traits<Members> {
+  static auto children(Members& self) { return std::tie(self.weight, self.step); }
+};
+template <>
+struct headroom::tree_traits<Mixed> {
+  static auto children(Mixed& self) { return std::tie(self.shared, *self.pointer); }
+};
 template <>
 struct headroom::tensor_traits<OnDevice> {
   using value_type = float;

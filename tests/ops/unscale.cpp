@@ -55,37 +55,43 @@ TEST_CASE("every scale that is a power of two multiplies by its exact reciprocal
     const float scale = std::ldexp(1.0F, exponent);
     INFO("scale 2^" << exponent);
     const auto exact = headroom::detail::unscale_pass(scale);
-    CHECK((exact.op == 0 && exact.factor == std::ldexp(1.0, -exponent)));
+    CHECK((exact.op == headroom::detail::Op::scale && exact.factor == std::ldexp(1.0, -exponent)));
     for (const float neighbour : {float_of(bits_of(scale) + 1), float_of(bits_of(scale) - 1)}) {
       if (neighbour < 0x1p-126F || neighbour > 0x1p126F) continue;
       const auto divides = headroom::detail::unscale_pass(neighbour);
-      CHECK((divides.op == 1 && divides.factor == static_cast<double>(neighbour)));
+      CHECK((divides.op == headroom::detail::Op::unscale && divides.factor == static_cast<double>(neighbour)));
     }
   }
 }
 
-TEST_CASE("unscale gives the tree's dtypes, or the one that is asked for") {
+TEST_CASE("unscale gives floats, or the dtype that is asked for, or the tree's own") {
   const auto network = support::network_of(half(3.0F));
-  const auto same = headroom::unscale(network, 2.0F);
+  const auto same = headroom::unscale<headroom::same_dtype>(network, 2.0F);
   static_assert(std::is_same_v<decltype(same), const headroom::Unscaled<support::Network<half>>>);
   CHECK(is_network_of(same.grads, half(1.5F)));
   CHECK(same.report.max_abs == 1.5);
 
-  const auto wide = headroom::unscale<float>(network, 2.0F);
+  const auto wide = headroom::unscale(network, 2.0F);
   static_assert(std::is_same_v<decltype(wide), const headroom::Unscaled<support::Network<float>>>);
   CHECK(is_network_of(wide.grads, 1.5F));
   CHECK(wide.report);
-  CHECK(is_network_of(headroom::unscale<float>(headroom::sequential, network, 2.0F).grads, 1.5F));
-  CHECK(is_network_of(headroom::unscale(headroom::parallel(2), network, 2.0F).grads, half(1.5F)));
+  CHECK(is_network_of(headroom::unscale<float>(network, 2.0F, headroom::sequential).grads, 1.5F));
+  CHECK(is_network_of(headroom::unscale(network, 2.0F, headroom::parallel(2)).grads, 1.5F));
+  CHECK(is_network_of(headroom::unscale<double>(network, 2.0F).grads, 1.5));
   CHECK(is_network_of(network, half(3.0F)));
+
+  const auto mixed = std::make_tuple(std::vector<bfloat16>{bfloat16(3.0F)}, 3.0, half(3.0F), headroom::float8_e5m2(3.0F), 7,
+                                     std::vector<float>{3.0F});
+  using Wide = std::tuple<std::vector<float>, double, float, float, int, std::vector<float>>;
+  CHECK(headroom::unscale(mixed, 2.0F).grads == Wide({1.5F}, 1.5, 1.5F, 1.5F, 7, {1.5F}));
 }
 
 TEST_CASE("T23: widened gradients do not underflow again") {
   const std::vector<half> scaled = {half(0.5F)};
   const float scale = 0x1p30F;
-  CHECK(headroom::unscale<float>(scaled, scale).grads[0] == 0x1p-31F);
-  CHECK(headroom::unscale(scaled, scale).grads[0].bits() == 0);
-  CHECK(headroom::unscale<float>(scaled, scale).report.max_abs == 0x1p-31);
+  CHECK(headroom::unscale(scaled, scale).grads[0] == 0x1p-31F);
+  CHECK(headroom::unscale<headroom::same_dtype>(scaled, scale).grads[0].bits() == 0);
+  CHECK(headroom::unscale(scaled, scale).report.max_abs == 0x1p-31);
 }
 
 TEST_CASE("after a non-finite gradient every leaf is unscaled all the same") {
@@ -98,7 +104,7 @@ TEST_CASE("after a non-finite gradient every leaf is unscaled all the same") {
     CHECK_FALSE(support::is_finite<headroom::binary32>(bits_of(grads.heads["encoder"][2])));
     grads.heads["encoder"][2] = 1.5F;
     CHECK(is_network_of(grads, 1.5F));
-    CHECK_FALSE(headroom::unscale_in_place(network, 2.0F).finite);
+    CHECK_FALSE(headroom::unscale_in_place<headroom::allow_fp16_gradients>(network, 2.0F).finite);
     network.heads["encoder"][2] = half(1.5F);
     CHECK(is_network_of(network, half(1.5F)));
   }
@@ -132,7 +138,7 @@ TEST_CASE("empty trees are finite, and their largest gradient is 0") {
 TEST_CASE("T21: a scale that fp16 cannot hold unscales fp16 gradients all the same") {
   for (const float scale : {0x1p15F, 0x1p20F, 0x1p24F, 0x1p30F}) {
     std::vector<half> grads(9, half(65504.0F));
-    const GradientReport report = headroom::unscale_in_place(grads, scale);
+    const GradientReport report = headroom::unscale_in_place<headroom::allow_fp16_gradients>(grads, scale);
     CHECK(report.finite);
     CHECK(grads.back() == half(65504.0F / scale));
     CHECK(headroom::unscale<float>(std::vector<half>(9, half(1.0F)), scale).grads[8] == 1.0F / scale);
@@ -143,7 +149,8 @@ TEST_CASE("what an unscaled tree holds that is not finite is found on request, f
   const std::vector<std::vector<half>> grads16 = {{half(1.0F)}, {half(2.0F), half(60000.0F)}};
   const auto good = headroom::unscale<float>(grads16, 1024.0F);
   CHECK_FALSE(good.find_nonfinite().has_value());
-  const auto narrow = headroom::unscale(grads16, 0.5F);  // 120000 is beyond fp16; the report describes the stored values
+  const auto narrow =
+      headroom::unscale<headroom::same_dtype>(grads16, 0.5F);  // 120000 is beyond fp16; the report describes the stored values
   const auto found = narrow.find_nonfinite();
   REQUIRE(found.has_value());
   CHECK(found->path == "[1]");
@@ -282,7 +289,7 @@ TEST_CASE("trees, tensors with strides, threads") {
   const support::Strided<float> every_third{place.data(), {100}, {3}};
   CHECK(accumulate_into(source, every_third, 4.0F).max_abs == 2.0);
   for (std::size_t i = 0; i < 300; ++i) CHECK(place[i] == (i % 3 == 0 ? 3.0F : 1.0F));
-  CHECK(accumulate_into(headroom::parallel(3), many, by_threads, 2.0F).max_abs == 1.5);
+  CHECK(accumulate_into(many, by_threads, 2.0F, headroom::parallel(3)).max_abs == 1.5);
   (void)accumulate_into(many, expected, 2.0F);
   CHECK(by_threads == expected);
   CHECK(by_threads.back() == 2.0F);
@@ -313,7 +320,7 @@ TEST_CASE("elements of foreign types, without a conversion") {
     CHECK_FALSE(headroom::unscale_into(foreign, floats, 2.0F).finite);
     CHECK(floats[16] == 0.5F);
     foreign[17].stored = 0xC000;
-    CHECK(headroom::unscale_in_place(foreign, 2.0F).max_abs == 1.0);
+    CHECK(headroom::unscale_in_place<headroom::allow_fp16_gradients>(foreign, 2.0F).max_abs == 1.0);
     CHECK(foreign[17].stored == 0xBC00);
     std::vector<headroom::bfloat16> bfloats(21);
     headroom::cast_into(foreign, bfloats);
@@ -359,7 +366,7 @@ TEST_CASE("a loss scale outside of [2^-126, 2^126] is refused by field and value
     INFO(message << "; expected" << given.text);
     CHECK_THAT(message, ContainsSubstring("loss_scale is "));
     CHECK_THAT(message, ContainsSubstring(given.text));
-    CHECK_THROWS_AS(headroom::unscale_in_place(gradients, scale), std::invalid_argument);
+    CHECK_THROWS_AS(headroom::unscale_in_place<headroom::allow_fp16_gradients>(gradients, scale), std::invalid_argument);
     CHECK(destination == std::vector<float>(20, 7.0F));
     CHECK(gradients == std::vector<half>(20, half(3.0F)));
   }

@@ -150,16 +150,16 @@ template <class T, class Executor>
 void verbs_on(Hash& hash, const Executor& executor, std::size_t size) {
   for (const auto& elements : {gradients<T>(size, 1), any_elements<T>(size, 2)}) {
     for (const float factor : {1.0F, 1024.0F, 0x1p-126F, 3.1415927F, 0x1.fffffep125F}) {
-      auto copy = headroom::scale(executor, elements, factor);
+      auto copy = headroom::scale(elements, factor, executor);
       add_tree(hash, copy);
-      add_report(hash, headroom::unscale_in_place(executor, copy, factor));
+      add_report(hash, headroom::unscale_in_place<headroom::allow_fp16_gradients>(copy, factor, executor));
       add_tree(hash, copy);
-      auto [wide, report] = headroom::unscale<float>(executor, elements, factor);
+      auto [wide, report] = headroom::unscale<float>(elements, factor, executor);
       add_report(hash, report);
-      add_report(hash, headroom::accumulate_into(executor, elements, wide, 0.7F));
+      add_report(hash, headroom::accumulate_into(elements, wide, 0.7F, executor));
       add_tree(hash, wide);
     }
-    hash.add(headroom::all_finite(executor, elements) ? 1 : 0);
+    hash.add(headroom::all_finite(elements, executor) ? 1 : 0);
     if (const auto found = headroom::find_nonfinite(elements)) {
       hash.add(found->index);
       hash.add(found->nan_count);
@@ -189,7 +189,7 @@ void norms(Hash& hash) {
   add_norm(hash, headroom::unscale_and_clip_in_place(layers, 8.0F, 0.01));
   add_tree(hash, layers);
   const auto many = gradients<bfloat16>(600000, 6);
-  add_norm(hash, headroom::measure(headroom::parallel(3), many));
+  add_norm(hash, headroom::measure(many, headroom::parallel(3)));
   add_norm(hash, headroom::measure(many));
   add_norm(hash, headroom::measure(any_elements<half>(100, 7)));
   for (const float tiny : {0x1p-149F, 0x1p-100F, 0x1p100F}) {

@@ -25,12 +25,12 @@ static_assert(policy.adjust(false) == policy && !(policy.adjust(GradientReport{}
 static_assert(noexcept(policy.adjust(true)) && noexcept(policy.adjust(GradientReport{})));
 static_assert(sizeof(NoOpLossScale) <= 32 && std::is_trivially_copyable_v<NoOpLossScale>);
 
-using Tree = std::map<std::string, std::vector<half>>;
-const Tree small_tree = {{"a", {half(1.5F), half(-2.0F)}}, {"b", {half(0.25F)}}};
+using Tree = std::map<std::string, std::vector<float>>;
+const Tree small_tree = {{"a", {1.5F, -2.0F}}, {"b", {0.25F}}};
 
 template <class Leaf>
 void put_infinity(Leaf& leaf) {
-  support::set_bits(leaf.at(1), headroom::binary16::infinity_bits);
+  support::set_bits(leaf.at(1), headroom::binary32::infinity_bits);
 }
 
 }  // namespace
@@ -40,8 +40,8 @@ TEST_CASE("scale and unscale of a tree with a name return that very object") {
   static_assert(std::is_same_v<decltype(policy.scale(tree)), Tree&>);
   CHECK(&policy.scale(tree) == &tree);
   CHECK(&policy.scale(std::as_const(tree)) == &tree);
-  CHECK(&policy.scale(headroom::sequential, tree) == &tree);
-  CHECK(&policy.scale(headroom::parallel(2), tree) == &tree);
+  CHECK(&policy.scale(tree, headroom::sequential) == &tree);
+  CHECK(&policy.scale(tree, headroom::parallel(2)) == &tree);
 
   auto [grads, report] = policy.unscale(tree);
   CHECK(&grads == &tree);
@@ -51,7 +51,7 @@ TEST_CASE("scale and unscale of a tree with a name return that very object") {
   static_assert(std::is_same_v<decltype(const_grads), const Tree&>);
   CHECK(&const_grads == &tree);
   CHECK(const_report.max_abs == 2.0);
-  CHECK(&policy.unscale(headroom::parallel(2), tree).grads == &tree);
+  CHECK(&policy.unscale(tree, headroom::parallel(2)).grads == &tree);
   CHECK(tree == small_tree);
 }
 
@@ -81,7 +81,13 @@ TEST_CASE("unscale to a dtype returns what other policies return") {
     CHECK(unscaled.data() != grads.data());
     CHECK(report.max_abs == 2.0);
   }
-  CHECK(policy.unscale<half>(tree).grads == small_tree);
+  CHECK(policy.unscale<half>(tree).grads.at("a")[1] == half(-2.0F));
+  CHECK(&policy.unscale<headroom::same_dtype>(tree).grads == &tree);
+  const std::vector<half> halves = {half(1.5F)};
+  static_assert(std::is_same_v<decltype(policy.unscale(halves)), decltype(by_1.unscale(halves))>);
+  CHECK(policy.unscale(halves).grads == std::vector<float>{1.5F});
+  std::vector<half> in_place = halves;
+  CHECK(policy.unscale_in_place(in_place).max_abs == 1.5);  // nothing is lost
 }
 
 TEST_CASE("the check runs where a report is asked for") {
@@ -89,8 +95,8 @@ TEST_CASE("the check runs where a report is asked for") {
   put_infinity(tree["a"]);
   const auto before = support::bits_of(tree["a"]);
   for (const GradientReport& report :
-       {policy.unscale(tree).report, policy.unscale(headroom::sequential, tree).report, policy.unscale<float>(tree).report,
-        policy.unscale_in_place(tree), policy.unscale_in_place(headroom::sequential, tree)}) {
+       {policy.unscale(tree).report, policy.unscale(tree, headroom::sequential).report, policy.unscale<float>(tree).report,
+        policy.unscale_in_place(tree), policy.unscale_in_place(tree, headroom::sequential)}) {
     CHECK_FALSE(report.finite);
     CHECK(support::bits_of(report.max_abs) == headroom::binary64::infinity_bits);
   }
@@ -101,7 +107,7 @@ TEST_CASE("the check runs where a report is asked for") {
 TEST_CASE("the other verbs of NoOpLossScale") {
   std::vector<float> grads = {3.0F, 4.0F};
   policy.scale_in_place(grads);
-  policy.scale_in_place(headroom::sequential, grads);
+  policy.scale_in_place(grads, headroom::sequential);
   CHECK(grads == std::vector<float>{3.0F, 4.0F});
 
   std::vector<double> wide(2);

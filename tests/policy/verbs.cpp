@@ -31,15 +31,16 @@ bool same(const headroom::GradientReport& a, const headroom::GradientReport& b) 
 template <class Policy, class... Executor>
 void check_verbs(const Policy& policy, const Executor&... executor) {
   const float scale = policy.loss_scale();
-  CHECK(policy.scale(executor..., 1.5F) == headroom::scale(1.5F, static_cast<double>(scale)));
-  static_assert(std::is_same_v<decltype(policy.scale(executor..., half(1.0F))), float>);
-  CHECK(policy.scale(executor..., grads) == headroom::scale(grads, static_cast<double>(scale)));
+  CHECK(policy.scale(1.5F, executor...) == headroom::scale(1.5F, static_cast<double>(scale)));
+  static_assert(std::is_same_v<decltype(policy.scale(half(1.0F), executor...)), float>);
+  CHECK(policy.scale(grads, executor...) == headroom::scale(grads, static_cast<double>(scale)));
 
-  const auto same_dtype = policy.unscale(executor..., grads), expected = headroom::unscale(grads, scale);
+  const auto same_dtype = policy.template unscale<headroom::same_dtype>(grads, executor...);
+  const auto expected = headroom::unscale<headroom::same_dtype>(grads, scale);
   static_assert(std::is_same_v<decltype(same_dtype), const headroom::Unscaled<Halves>>);
   CHECK(same_dtype.grads == expected.grads);
   CHECK(same(same_dtype.report, expected.report));
-  const auto wide = policy.template unscale<float>(executor..., grads), expected_wide = headroom::unscale<float>(grads, scale);
+  const auto wide = policy.unscale(grads, executor...), expected_wide = headroom::unscale<float>(grads, scale);
   static_assert(std::is_same_v<decltype(wide), const headroom::Unscaled<Floats>>);
   CHECK(wide.grads == expected_wide.grads);
   CHECK(same(wide.report, expected_wide.report));
@@ -48,17 +49,17 @@ template <class Policy, class... Executor>
 void check_verbs_that_write(const Policy& policy, const Executor&... executor) {
   const float scale = policy.loss_scale();
   Floats ours = wide_grads, theirs = wide_grads;
-  policy.scale_in_place(executor..., ours);
+  policy.scale_in_place(ours, executor...);
   headroom::scale_in_place(theirs, static_cast<double>(scale));
   CHECK(ours == theirs);
-  CHECK(same(policy.unscale_in_place(executor..., ours), headroom::unscale_in_place(theirs, scale)));
+  CHECK(same(policy.unscale_in_place(ours, executor...), headroom::unscale_in_place(theirs, scale)));
   CHECK(ours == theirs);
-  CHECK(same(policy.unscale_into(executor..., grads, ours), headroom::unscale_into(grads, theirs, scale)));
+  CHECK(same(policy.unscale_into(grads, ours, executor...), headroom::unscale_into(grads, theirs, scale)));
   CHECK(ours == theirs);
-  CHECK(same(policy.accumulate_into(executor..., grads, ours), headroom::accumulate_into(grads, theirs, scale)));
+  CHECK(same(policy.accumulate_into(grads, ours, executor...), headroom::accumulate_into(grads, theirs, scale)));
   CHECK(ours == theirs);
   for (const double max_norm : {1e-3, 1e30}) {
-    const auto norm = policy.unscale_and_clip_in_place(executor..., ours, max_norm);
+    const auto norm = policy.unscale_and_clip_in_place(ours, max_norm, executor...);
     const auto expected = headroom::unscale_and_clip_in_place(theirs, scale, max_norm);
     CHECK(same(norm, expected));
     CHECK(bits_of(norm.norm) == bits_of(expected.norm));

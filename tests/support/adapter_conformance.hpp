@@ -51,7 +51,7 @@ void check_in_place() {
   const headroom::ConstantLossScale scale(4.0F);
   scale.scale_in_place(tensor);
   CHECK(wrong_elements<Case>(tensor, 4.0F) == 0);
-  const headroom::GradientReport report = scale.unscale_in_place(tensor);
+  const headroom::GradientReport report = scale.template unscale_in_place<headroom::allow_fp16_gradients>(tensor);
   CHECK(report.finite);
   CHECK(report.max_abs == static_cast<double>(value_at(Case::rows - 1, Case::cols - 1)));
   CHECK(wrong_elements<Case>(tensor, 1.0F) == 0);

@@ -23,7 +23,7 @@ template <class Source, class Destination>
 void scale_into(const Source& source, Destination&& destination, double factor) {
   using namespace headroom::detail;
   check_factor(factor);
-  (void)plan_and_run<ScaleOps, Access::into>(headroom::sequential, Pass{0, factor}, source, destination);
+  (void)plan_and_run<ScaleOps, Access::into>(Pass{Op::scale, factor}, headroom::sequential, source, destination);
 }
 
 }  // namespace support

@@ -1,4 +1,5 @@
-// A GradScaler's calls, and verbs that read a tree or change it in place, allocate nothing after their first call.
+// A GradScaler's calls, and verbs that read a tree of up to 32 leaves or change it in place, allocate nothing after their first
+// call.
 #include <headroom/headroom.hpp>
 #include <headroom/observe/history.hpp>
 
@@ -6,6 +7,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <new>
+#include <thread>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -25,8 +27,17 @@ std::atomic<std::size_t> allocations{0};  // in all threads, also by other tests
   return memory;
 }
 [[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return operator new(size); }
+[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
+  ++allocations;
+  const auto step = static_cast<std::size_t>(alignment);
+  void* const memory = std::aligned_alloc(step, (size + step - 1) / step * step);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -48,9 +59,18 @@ std::size_t allocations_after_first(F f) {
 
 }  // namespace
 
-TEST_CASE("allocations are counted") {
-  CHECK(allocations_after_first([] { ::operator delete(::operator new(3)); }) ==
-        20);  // the compiler may remove a new-expression
+TEST_CASE("allocations are counted, aligned ones and those of other threads, too") {
+  // By function calls, because the compiler may remove a new-expression.
+  CHECK(allocations_after_first([] { ::operator delete(::operator new(3)); }) == 20);
+  constexpr auto line = std::align_val_t{64};
+  CHECK(allocations_after_first([=] { ::operator delete(::operator new(3, line), line); }) == 20);
+  CHECK(allocations_after_first([] {
+          std::atomic<int> running{0};
+          headroom::parallel(2).run(2, [&](std::size_t) {
+            for (++running; running < 2;) std::this_thread::yield();  // so that each task has a thread of its own
+            ::operator delete(::operator new(3));
+          });
+        }) == 40);
 }
 
 TEST_CASE("iterations after the first allocate nothing") {
@@ -77,6 +97,25 @@ TEST_CASE("iterations after the first allocate nothing") {
         }) == 0);
 }
 
+TEST_CASE("what is not remembered is added up, so that nothing grows if update is missing") {
+  headroom::GradScaler scaler(headroom::presets::torch(1024.0));
+  const auto step = [&](float gradient) {
+    const std::vector<float> grads(1, gradient);
+    return scaler.step_gradients(grads, [](auto&) {}).skipped;
+  };
+  int number = 0;
+  CHECK(allocations_after_first([&] {
+          for (int i = 0; i < 100; ++i, ++number) CHECK(step(number == 500 ? support::infinity() : 1024.0F) == (number == 500));
+        }) == 20 * 100 * 2);  // the gradients, and a new tree of them
+  scaler.update();
+  CHECK(scaler.get_scale() == 512.0F);  // the overflow among them counts
+  CHECK_FALSE(step(1.0F));
+  CHECK_FALSE(scaler.step_gradients(std::vector<float>(), [](auto&) {}).reason ==
+              headroom::SkipReason::none);  // none, which does not count
+  scaler.update();
+  CHECK((scaler.get_scale() == 512.0F && scaler.policy().counter() == 1));
+}
+
 TEST_CASE("the on_floor callback is not copied while gradients are finite") {
   headroom::GradScaler<> scaler;
   Empty optimizer;
@@ -88,9 +127,9 @@ TEST_CASE("the on_floor callback is not copied while gradients are finite") {
         }) == 0);
 }
 
-TEST_CASE("a verb in place with two threads allocates nothing for its groups of pieces") {
+TEST_CASE("a verb in place with two threads allocates nothing") {
   std::vector<float> tree(std::size_t{1} << 23, 1.0F);
-  CHECK(allocations_after_first([&] { headroom::scale_in_place(headroom::parallel(2), tree, 1.0); }) == 0);
+  CHECK(allocations_after_first([&] { headroom::scale_in_place(tree, 1.0, headroom::parallel(2)); }) == 0);
 }
 
 TEST_CASE("a history allocates only if a path is longer than all paths before it in the same slot") {
@@ -104,8 +143,8 @@ TEST_CASE("a history allocates only if a path is longer than all paths before it
   CHECK(allocations_after_first([&] { history.record(overflow); }) == 0);
 }
 
-TEST_CASE("verbs that read a tree or change it in place allocate nothing after the first call") {
-  std::vector<std::vector<float>> tree(1000, std::vector<float>(5, 1.0F));
+TEST_CASE("verbs that read a tree of up to 32 leaves or change it in place allocate nothing") {
+  std::vector<std::vector<float>> tree(32, std::vector<float>(5, 1.0F));
   const headroom::ConstantLossScale policy(2.0F);
   CHECK(allocations_after_first([&] { (void)policy.unscale_in_place(tree); }) == 0);
   CHECK(allocations_after_first([&] { (void)headroom::measure(tree); }) == 0);

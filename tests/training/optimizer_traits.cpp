@@ -21,13 +21,13 @@
 #include "support/samples.hpp"
 
 using Catch::Approx;
+using headroom::Executor;
 using headroom::GradientFactor;
 using headroom::GradientNorm;
 using headroom::GradientReport;
 using headroom::GradScaler;
 using headroom::half;
 using headroom::NonFinite;
-using headroom::ParallelExecutor;
 using support::infinity;
 using support::Sgd;
 using support::Weights;
@@ -71,18 +71,18 @@ struct RemoteTraits {
     return optimizer.grads;
   }
   static void step(Remote&) {}
-  static GradientReport unscale(const ParallelExecutor& executor, Weights& grads, float scale) {
+  static GradientReport unscale(Weights& grads, float scale, const Executor& executor) {
     current->threads = executor.concurrency();
     current->calls.push_back("unscale");
-    return headroom::unscale_in_place(executor, grads, scale);
+    return headroom::unscale_in_place(grads, scale, executor);
   }
-  static GradientNorm measure(const ParallelExecutor& executor, const Weights& grads) {
+  static GradientNorm measure(const Weights& grads, const Executor& executor) {
     current->calls.push_back("measure");
-    return headroom::measure(executor, grads);
+    return headroom::measure(grads, executor);
   }
-  static GradientReport scale(const ParallelExecutor& executor, Weights& grads, double factor) {
+  static GradientReport scale(Weights& grads, double factor, const Executor& executor) {
     current->calls.push_back("scale");
-    return headroom::unscale_in_place(executor, grads, static_cast<float>(1.0 / factor));
+    return headroom::unscale_in_place(grads, static_cast<float>(1.0 / factor), executor);
   }
 };
 
@@ -97,12 +97,12 @@ template <>
 struct headroom::optimizer_traits<Breaking> {
   static Weights& gradients(Breaking& optimizer) { return optimizer.grads; }
   static void step(Breaking&) {}
-  static GradientReport unscale(const ParallelExecutor&, Weights& grads, float scale) {
+  static GradientReport unscale(Weights& grads, float scale, const Executor&) {
     grads[0] /= scale;
     throw std::runtime_error("the device is gone");
   }
-  static GradientNorm measure(const ParallelExecutor&, const Weights&) { return {}; }
-  static GradientReport scale(const ParallelExecutor&, Weights&, double) { return {}; }
+  static GradientNorm measure(const Weights&, const Executor&) { return {}; }
+  static GradientReport scale(Weights&, double, const Executor&) { return {}; }
 };
 template <>
 struct headroom::optimizer_traits<Foreign> {
@@ -114,7 +114,7 @@ template <>
 struct headroom::optimizer_traits<Blind> : RemoteTraits {};
 template <>
 struct headroom::optimizer_traits<Remote> : RemoteTraits {
-  static std::optional<NonFinite> find_nonfinite(const ParallelExecutor&, const Weights& grads) {
+  static std::optional<NonFinite> find_nonfinite(const Weights& grads, const Executor&) {
     current->calls.push_back("find");
     return NonFinite{"on the device", grads.size(), NonFiniteKind::nan, 1, 2};
   }

@@ -102,6 +102,10 @@ struct Both {
   }
   [[nodiscard]] bool are_equal() const { return bits_of(memory) == bits_of(copy); }
 };
+template <class Tree>
+headroom::GradientReport unscaled_in_place(const Tree& tree, float scale) {
+  return headroom::unscale_in_place<headroom::allow_fp16_gradients>(tree, scale);
+}
 bool are_equal(const headroom::GradientReport& a, const headroom::GradientReport& b) {
   return a.finite == b.finite && bits_of(a.max_abs) == bits_of(b.max_abs);
 }
@@ -119,7 +123,7 @@ TEST_CASE("verbs on one tree do the same for an any_tensor as for a tensor of a 
       const float scale = run % 2 == 0 ? 8.0F : 3.0F;
       CHECK(are_equal(headroom::measure(typed), headroom::measure(any)));
       CHECK(bits_of(headroom::global_norm(typed)) == bits_of(headroom::global_norm(any)));
-      CHECK(are_equal(headroom::unscale_in_place(typed, scale), headroom::unscale_in_place(any, scale)));
+      CHECK(are_equal(unscaled_in_place(typed, scale), unscaled_in_place(any, scale)));
       CHECK((a.are_equal() && b.are_equal()));
       const auto place = headroom::find_nonfinite(typed), found = headroom::find_nonfinite(any);
       REQUIRE(place.has_value() == found.has_value());
@@ -226,22 +230,28 @@ TEST_CASE("what is wrong with an any_tensor is said by path, and nothing is writ
   CHECK(message(with(&any_tensor::data, nullptr)) == "headroom: [1] is null, with a size of 6");
   CHECK(message(with(&any_tensor::is_read_only, true)) == "headroom: [1] is read-only");
   CHECK_THAT(message(with(&any_tensor::strides, strides.data())), StartsWith("headroom: [1] repeats elements"));
-  CHECK_THAT(message(any_tensor(values.data(), dtype_code::fp16, 4)), ContainsSubstring("[0] and [1] share elements"));
+  CHECK_THAT(message(any_tensor(values.data(), dtype_code::bf16, 4)), ContainsSubstring("[0] and [1] share elements"));
+  CHECK(message(with(&any_tensor::obstacle, "is far away")).find("headroom: [1] is far away: dtype code 2") == 0);
 
   const any_tensor read_only = with(&any_tensor::is_read_only, true);
   CHECK(headroom::measure(read_only).max_abs == 1.0);
   std::vector<float> target(6, 9.0F);
   CHECK(headroom::unscale_into(read_only, target, 1.0F).max_abs == 1.0);
   CHECK_THAT(message_of([&] { headroom::cast_into(target, read_only); }), ContainsSubstring("the destination is read-only"));
-  CHECK_THAT(
-      message_of([&] { headroom::for_each_leaf(read_only, [](auto& leaf) { (void)headroom::unscale_in_place(leaf, 2.0F); }); }),
-      ContainsSubstring("the tree is read-only"));
+  CHECK_THAT(message_of([&] { headroom::for_each_leaf(read_only, [](auto& leaf) { headroom::scale_in_place(leaf, 2.0); }); }),
+             ContainsSubstring("the tree is read-only"));
   any_tensor shapeless = with(&any_tensor::shape, nullptr);
   shapeless.size = 0;
   CHECK_THAT(message_of([&] { headroom::cast_into(shapeless, target); }),
              ContainsSubstring("the source has dimensions, but no shape: dtype code 2 of 32 bits, size 0, ndim 2"));
   const Numbers empty = {0, std::int64_t{1} << 40, std::int64_t{1} << 40}, steps = {1, 1, 1};
   CHECK(headroom::unscale_in_place(any_tensor(nullptr, dtype_code::fp32, empty, steps), 2.0F).finite);
+  const Numbers extreme = {INT64_MAX, INT64_MIN, INT64_MIN};
+  CHECK(headroom::unscale_in_place(any_tensor(nullptr, dtype_code::fp32, empty, extreme), 2.0F).finite);
+  const Numbers interleaved = {3, 2};
+  std::vector<float> eight(8, 4.0F);
+  CHECK(headroom::unscale_in_place(any_tensor(eight.data(), dtype_code::fp32, shape, interleaved), 2.0F).finite);
+  CHECK(eight == std::vector<float>{2.0F, 4.0F, 2.0F, 2.0F, 2.0F, 2.0F, 4.0F, 2.0F});
   const Numbers other = {3, 2};
   CHECK_THAT(message_of([&] { headroom::cast_into(tensor, any_tensor(target.data(), dtype_code::fp32, other)); }),
              ContainsSubstring("the source is 2x3, the destination is 3x2"));

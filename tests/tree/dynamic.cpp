@@ -18,7 +18,6 @@
 using Catch::Matchers::ContainsSubstring;
 using headroom::ConstantLossScale;
 using headroom::half;
-using headroom::span;
 using support::message_of;
 
 namespace {
@@ -45,17 +44,15 @@ template <>
 struct headroom::tree_traits<Array> {
   static constexpr branch_kind kind = branch_kind::dynamic;
 
-  template <class F>
-  static void with_view(const Array& array, F&& f) {
-    if (array.elements == nullptr) return f(nullptr);
-    std::visit(
-        [&](auto& elements) {
+  static any_tensor view(const Array& array) {
+    if (array.elements == nullptr) return {nullptr, dtype_code::int32, 0};
+    return std::visit(
+        [](auto& elements) {
           using T = typename std::decay_t<decltype(elements)>::value_type;
-          if constexpr (std::is_integral_v<T>) {
-            f(nullptr);
-          } else {
-            f(span<T>(elements.data(), elements.size()));
-          }
+          const auto code = std::is_same_v<T, float>  ? dtype_code::fp32
+                            : std::is_same_v<T, half> ? dtype_code::fp16
+                                                      : dtype_code::int32;
+          return any_tensor(elements.data(), code, elements.size());
         },
         *array.elements);
   }
@@ -103,7 +100,10 @@ TEST_CASE("a dynamic node is a leaf of the dtype it has, or none") {
     paths += path + ":" + std::to_string(sizeof(*leaf.data())) + " ";
   });
   CHECK(paths == "weight:4 bias:2 ");
-  CHECK(ConstantLossScale(2.0F).unscale_in_place(arrays).max_abs == 1.5);
+  CHECK_THAT(support::logic_error_of([&] { (void)ConstantLossScale(2.0F).unscale_in_place(arrays); }),
+             ContainsSubstring("[1]: fp16 and 8-bit gradients that are unscaled in place become 0"));
+  CHECK(arrays[0].as<float>() == std::vector<float>{1.0F, 2.0F});
+  CHECK(ConstantLossScale(2.0F).unscale_in_place<headroom::allow_fp16_gradients>(arrays).max_abs == 1.5);
   CHECK(arrays[0].as<float>() == std::vector<float>{0.5F, 1.0F});
   CHECK(arrays[1].as<half>() == halves({1.5F}));
   CHECK(arrays[2].as<int>() == std::vector<int>{7});
@@ -115,10 +115,11 @@ TEST_CASE("new trees with dynamic nodes have elements of their own") {
   CHECK(cast.weight.as<half>() == halves({1.0F, 2.0F}));
   CHECK(cast.bias.as<half>() == halves({3.0F}));
   CHECK(cast.bias.elements != model.bias.elements);
-  const auto [grads, report] = ConstantLossScale(2.0F).unscale<float>(model);
+  const auto [grads, report] = ConstantLossScale(2.0F).unscale(model);
   CHECK(grads.bias.as<float>() == std::vector<float>{1.5F});
+  CHECK(grads.weight.as<float>() == std::vector<float>{0.5F, 1.0F});
   CHECK(model.bias.as<half>() == halves({3.0F}));
-  const Model same = ConstantLossScale(2.0F).unscale(model).grads;
+  const Model same = ConstantLossScale(2.0F).unscale<headroom::same_dtype>(model).grads;
   CHECK(same.bias.as<half>() == halves({1.5F}));
   CHECK(headroom::NoOpLossScale().unscale<float>(model).grads.bias.as<float>() == std::vector<float>{3.0F});
 }

@@ -49,7 +49,6 @@ struct Elsewhere {
 };
 struct Function {
   Floats weight;
-  auto children() { return std::tie(weight); }
 };
 struct Below {
   std::vector<Below> below;
@@ -66,6 +65,10 @@ enum class Fact { owns, does_not, unknown };
 
 }  // namespace
 
+template <>
+struct headroom::tree_traits<Function> {
+  static auto children(Function& self) { return std::tie(self.weight); }
+};
 template <>
 struct headroom::tensor_traits<Silent> {
   using value_type = float;
@@ -118,8 +121,9 @@ static_assert(!has_narrow_leaf_v<Values> && !has_narrow_leaf_v<std::vector<headr
 using headroom::detail::every_leaf_is_v;
 static_assert(every_leaf_is_v<Values, float> && every_leaf_is_v<std::tuple<float, Floats, OnlyIntegers>, float>);
 static_assert(!every_leaf_is_v<Values, double> && !every_leaf_is_v<std::tuple<float, double>, float>);
-static_assert(every_leaf_is_v<std::tuple<float, std::vector<double>>, float, double>);
-static_assert(!every_leaf_is_v<half, float, double>);
+static_assert(every_leaf_is_v<std::tuple<float, std::vector<double>>, headroom::at_least_float>);
+static_assert(!every_leaf_is_v<std::tuple<float, headroom::bfloat16>, headroom::at_least_float>);
+static_assert(every_leaf_is_v<half, headroom::same_dtype>);
 
 }  // namespace
 

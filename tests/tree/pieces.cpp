@@ -91,7 +91,7 @@ TEST_CASE("a strided tensor is changed in place, its gaps are not") {
     CHECK(filled.holds(1.0F));
     CHECK(report.max_abs == static_cast<double>(filled.tensor.size()));
     Filled<half> halves(layout);
-    two.scale_in_place(headroom::parallel(2), halves.tensor);
+    two.scale_in_place(halves.tensor, headroom::parallel(2));
     CHECK(halves.holds(2.0F));
   }
 }
@@ -135,7 +135,7 @@ TEST_CASE("elements go to their own positions, whatever the two layouts are") {
       CHECK(source.holds(1.0F));
       CHECK(report.max_abs == static_cast<double>(source.tensor.size()) / 2);
       Filled<float> back(layout);
-      headroom::cast_into(headroom::parallel(2), destination.tensor, back.tensor);
+      headroom::cast_into(destination.tensor, back.tensor, headroom::parallel(2));
       CHECK(back.holds(0.5F));
     }
   }

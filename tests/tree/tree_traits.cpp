@@ -47,15 +47,13 @@ class Private {
 struct WithViews {
   float* data;
   std::size_t size;
-  [[nodiscard]] auto children() const { return std::make_tuple(headroom::span<float>(data, size)); }
 };
-/// Every route at once: the specialisation comes first.
+/// Both routes at once: the specialisation comes first. A member `children` is none.
 struct Everything {
-  float traits = 1.0F, member = 2.0F, function = 3.0F, macro = 4.0F;
+  float traits = 1.0F, member = 2.0F, macro = 4.0F;
   auto children() { return std::tie(member); }
   HEADROOM_TREE(Everything, macro)
 };
-inline auto children(Everything& self) { return std::tie(self.function); }
 struct Sixteen {
   float a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p;
 };
@@ -79,6 +77,10 @@ struct headroom::tree_traits<users::WithNames> {
     return std::tie(self.weight, self.bias);
   }
   static constexpr std::array<const char*, 2> names = {"weight", "bias"};
+};
+template <>
+struct headroom::tree_traits<users::WithViews> {
+  static auto children(const users::WithViews& self) { return std::make_tuple(headroom::span<float>(self.data, self.size)); }
 };
 template <>
 struct headroom::tree_traits<users::Everything> {

@@ -7,46 +7,39 @@
 #include <utility>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-namespace detail {
-
-// What NoOpLossScale does with trees: see ops/scale.hpp and ops/unscale.hpp.
-template <class Tree>
-constexpr Tree pass_through(Tree&& tree);
-template <class Executor, class Tree>
-constexpr Tree pass_through(const Executor& executor, Tree&& tree);
-template <class To, class Tree>
-auto unscale_by_1(Tree&& tree);
-template <class To, class Executor, class Tree>
-auto unscale_by_1(const Executor& executor, Tree&& tree);
-
-}  // namespace detail
 
 /// No loss scale: jmp's NoOpLossScale, for float or bfloat16 in the same loop. Verbs that return a report still check
-/// gradients. `scale(tree)` and `unscale(tree)` return a reference to an lvalue, or move an rvalue; `unscale<To>(tree)` returns
-/// a new tree, as other policies do. `scale` keeps the dtype of a 16-bit loss. With other policies it becomes float.
+/// gradients. `scale(tree)` returns a reference to an lvalue, or moves an rvalue; so does `unscale(tree)` if the tree's dtypes
+/// are float and double. `unscale` of other trees and `unscale<To>` return a new tree, as with other policies. `scale` keeps
+/// the dtype of a 16-bit loss. With other policies it becomes float.
 class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
+  template <class Tree>
+  using Scale = detail::Verbs<detail::include_headroom_ops_scale_hpp, Tree>;
+  template <class Tree>
+  using Unscale = detail::Verbs<detail::include_headroom_ops_unscale_hpp, Tree>;
+
  public:
   [[nodiscard]] constexpr float loss_scale() const noexcept { return 1.0F; }
   [[nodiscard]] constexpr NoOpLossScale adjust(bool) const noexcept { return *this; }
   [[nodiscard]] constexpr NoOpLossScale adjust(const GradientReport&) const noexcept { return *this; }
 
   /// The tree as it is: an lvalue by reference.
-  template <class... Args>
-  [[nodiscard]] constexpr decltype(auto) scale(Args&&... args) const {
-    return detail::pass_through(std::forward<Args>(args)...);
+  template <class Tree>
+  [[nodiscard]] constexpr Tree scale(Tree&& tree, const Executor& = sequential) const {
+    return Scale<Tree>::pass_through(std::forward<Tree>(tree));
   }
-  template <class To = same_dtype, class... Args>
-  [[nodiscard]] auto unscale(Args&&... args) const {
-    return detail::unscale_by_1<To>(std::forward<Args>(args)...);
+  template <class To = at_least_float, class Tree>
+  [[nodiscard]] auto unscale(Tree&& tree, const Executor& executor = sequential) const {
+    return Unscale<Tree>::template unscale_by_1<To>(std::forward<Tree>(tree), executor);
   }
   // Elements are not written.
-  template <class... Args>
-  void scale_in_place(Args&&... args) const {
-    (void)scale(args...);
+  template <class Tree>
+  void scale_in_place(Tree&& tree, const Executor& = sequential) const {
+    (void)Scale<Tree&>::pass_through(tree);
   }
-  template <class... Args>
-  [[nodiscard]] GradientReport unscale_in_place(Args&&... args) const {
-    return unscale(args...).report;
+  template <class Allowed = void, class Tree>
+  [[nodiscard]] GradientReport unscale_in_place(Tree&& tree, const Executor& executor = sequential) const {
+    return Unscale<Tree>::measure(tree, executor);
   }
 
   /// Returns the same policy, which has no settings. Throws std::invalid_argument if one is given.

@@ -65,7 +65,7 @@ void check_planted(std::size_t size, std::size_t place, std::uint16_t planted) {
 
 void check_pass_of_threads() {
   std::vector<float> tree(std::size_t{1} << 19, 1024.0F);
-  const auto report = scale_of_1024().unscale_in_place(headroom::parallel(2), tree);
+  const auto report = scale_of_1024().unscale_in_place(tree, headroom::parallel(2));
   expect(report.finite && bits_of(static_cast<float>(report.max_abs)) == bits_of(1.0F), "unscale_in_place by two threads");
   expect(headroom::clip_by_global_norm(tree, 1.0).finite, "clip_by_global_norm");
 }
