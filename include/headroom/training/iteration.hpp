@@ -1,0 +1,125 @@
+#pragma once
+
+#include <headroom/detail/error.hpp>
+#include <headroom/ops/run.hpp>
+#include <headroom/report.hpp>
+#include <headroom/training/optimizer_traits.hpp>
+#include <headroom/training/reducer.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+HEADROOM_DETAIL_BEGIN_NAMESPACE
+namespace detail {
+
+/// What has been done to one optimizer in an iteration.
+struct OptimizerState {
+  std::uint64_t key = 0;  // of the optimizer: its address, or a number of the caller's
+  GradientsSeen seen{};   // when it was unscaled, then when it was stepped
+  bool stepped = false;
+  SkipReason reason = SkipReason::not_finite;  // until it is decided
+  GradientNorm found = overflow();             // in the unscaled gradients of all ranks
+  GradientFactor factor{};                     // for a deferred optimizer
+};
+
+/// What a scaler knows of an iteration, which lasts from one `update` to the next.
+class Iteration {
+ public:
+  bool has_scaled = false;      // a loss
+  bool has_new_policy = false;  // `update` does not adjust it
+  float scale = 0.0F;           // of losses and gradients; 0 if none has been scaled or unscaled so far
+
+  void scale_loss(float its_scale, bool needs_scale) noexcept {
+    scale = its_scale;
+    has_scaled = needs_scale;
+    is_abandoned_ = false;
+  }
+  [[nodiscard]] bool is_empty() const noexcept { return count_ == 0; }  ///< no optimizer has been unscaled
+  [[nodiscard]] bool is_abandoned() const noexcept { return is_abandoned_; }
+  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+
+  /// The state of an optimizer that has been unscaled and not stepped; null if there is none.
+  [[nodiscard]] OptimizerState* unscaled(std::uint64_t key) noexcept {
+    for (OptimizerState& state : states_) {
+      if (state.key == key && !state.stepped) return &state;
+    }
+    return nullptr;
+  }
+  /// Throws std::logic_error if this optimizer has been unscaled. After its step another one may have its key, with other
+  /// gradients. Also throws if an earlier iteration has scaled a loss and this one has not.
+  void check_new(std::string_view call, std::uint64_t key, const GradientsSeen& seen) const {
+    for (const OptimizerState& state : states_) {
+      const bool is_another = state.stepped && (seen.first == nullptr || seen.first != state.seen.first);
+      if (state.key != key || is_another) continue;
+      throw_logic_error(
+          {call, ": this optimizer has been ",
+           state.stepped      ? "stepped"
+           : call == "submit" ? "submitted"
+                              : "unscaled",
+           " since the last update; ",
+           state.stepped || call == "submit" ? "" : "with several micro-batches call it once, after the last backward; ",
+           "call update or abandon in every iteration. Optimizers are told apart by their addresses"});
+    }
+    check_scaled(seen);
+  }
+  void reserve_one() { states_.reserve(states_.size() + 1); }
+  /// Adds an optimizer, whose gradients count as an overflow until more is known. All that have no key are added up, so the
+  /// reference to the state of one is valid until the next. Throws std::logic_error as check_new does for a missing loss.
+  OptimizerState& add(std::optional<std::uint64_t> key, const GradientsSeen& seen, float its_scale) {
+    check_scaled(seen);
+    scale = its_scale;
+    ++count_;
+    if (!key && unnamed_) combine(unnamed_before_, *unnamed_);
+    OptimizerState& state = key ? states_.emplace_back() : unnamed_.emplace();
+    state.key = key.value_or(0);
+    state.seen = seen;
+    return state;
+  }
+  /// Of all optimizers together; empty if none has gradients.
+  [[nodiscard]] std::optional<GradientReport> report() const {
+    std::optional<GradientReport> all = unnamed_before_;
+    if (unnamed_) combine(all, *unnamed_);
+    for (const OptimizerState& state : states_) combine(all, state);
+    return all;
+  }
+  void end(bool is_abandoned) noexcept {
+    needs_scale_ = needs_scale_ || has_scaled;
+    is_abandoned_ = is_abandoned;
+    has_scaled = has_new_policy = false;
+    scale = 0.0F;
+    forget_optimizers();
+  }
+  void forget_optimizers() noexcept {
+    count_ = 0;
+    states_.clear();
+    unnamed_.reset();
+    unnamed_before_.reset();
+  }
+
+ private:
+  void check_scaled(const GradientsSeen& seen) const {
+    if (!needs_scale_ || has_scaled || !seen.has_elements) return;
+    throw_logic_error(
+        {"no loss has been scaled since the last update, abandon or load_state_dict, so these gradients are of an earlier "
+         "iteration: call scale and backward first, or leave out the step of this batch; call update after all steps"});
+  }
+  static void combine(std::optional<GradientReport>& all, const OptimizerState& state) noexcept {
+    if (state.reason != SkipReason::no_gradients) all = combined(state.found, all.value_or(state.found));
+  }
+
+  bool needs_scale_ = false;   // an earlier iteration had a scaled loss
+  bool is_abandoned_ = false;  // `update` does nothing
+  std::uint64_t count_ = 0;    // optimizers, also those without a key
+  std::vector<OptimizerState> states_;
+  std::optional<OptimizerState> unnamed_;         // the last one without a key
+  std::optional<GradientReport> unnamed_before_;  // of those before it
+};
+
+[[nodiscard]] inline std::uint64_t key_of(const void* optimizer) noexcept {
+  return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(optimizer));
+}
+
+}  // namespace detail
+HEADROOM_DETAIL_END_NAMESPACE
