@@ -177,7 +177,7 @@ TEST_CASE("the first gradient that overflowed is reported by its number, on the 
   std::vector<Tensor> gradients = {parameters[0].grad(), parameters[2].grad(), parameters[3].grad()};
   const auto find = [&gradients](auto dimensions) {  // gradients with other dimensions take the path for other devices
     return headroom::detail::aten::GradientVerbs<has_dimensions<decltype(dimensions)::value>>::find_nonfinite(
-        headroom::parallel(2), gradients);
+        gradients, headroom::parallel(2));
   };
   const std::integral_constant<int, 9> nowhere;
   check(find(nowhere).value());

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
-// Compiler builtins: bit casts, a barrier to optimization, prefetching and others; and what replaces them in MSVC.
+// What C++17 lacks: bit casts, detection, a barrier to optimization, prefetching and others, by builtins of the compiler and
+// what replaces them in MSVC.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
@@ -16,6 +18,16 @@ template <class To, class From>
   static_assert(sizeof(To) == sizeof(From));
   return __builtin_bit_cast(To, source);
 }
+
+// Whether an expression or a member type exists, as std::experimental::is_detected.
+template <class, template <class...> class Op, class... Args>
+struct detector : std::false_type {};
+template <template <class...> class Op, class... Args>
+struct detector<std::void_t<Op<Args...>>, Op, Args...> : std::true_type {};
+
+/// True if the alias template `Op<Args...>` names a type.
+template <template <class...> class Op, class... Args>
+inline constexpr bool is_detected_v = detector<void, Op, Args...>::value;
 
 /// Returns `value`. The compiler cannot see how the result was computed. So it keeps a rounding before this call and a
 /// comparison after it, even under -ffast-math.

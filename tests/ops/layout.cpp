@@ -1,5 +1,5 @@
 // Shapes and strides.
-#include <headroom/tree/layout.hpp>
+#include <headroom/ops/plan.hpp>
 
 #include <algorithm>
 #include <cstddef>
