@@ -39,6 +39,7 @@
 #include <variant>
 #include <vector>
 
+#define __FUNCSIG__ __PRETTY_FUNCTION__
 #undef __GNUC__
 #undef __clang__
 #undef __x86_64__

@@ -4,6 +4,7 @@
 #include <headroom/policy/tolerance.hpp>
 #include <headroom/policy/verbs.hpp>
 
+#include <new>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -39,7 +40,8 @@ struct has_config<Policy, std::void_t<decltype(std::declval<const Policy&>().con
 }  // namespace
 
 static_assert(headroom::is_loss_scale_v<AnyLossScale>);
-static_assert(noexcept(std::declval<const AnyLossScale&>().adjust(true)) && std::is_nothrow_copy_constructible_v<AnyLossScale>);
+static_assert(!noexcept(std::declval<const AnyLossScale&>().adjust(true)));  // it allocates
+static_assert(std::is_nothrow_copy_constructible_v<AnyLossScale>);
 static_assert(!std::is_convertible_v<int, AnyLossScale> && !std::is_convertible_v<float, AnyLossScale>);
 static_assert(std::is_convertible_v<headroom::HysteresisScale, AnyLossScale>);
 
@@ -145,6 +147,27 @@ TEST_CASE("AnyLossScale uses the settings and the state of a user's policy") {
   CHECK(any.with_settings({{"patience", 5}}).get<PatientLossScale>().config().patience == 5);
   config.scale.growth_interval = 7;
   CHECK(any.with_config(config.scale).get<PatientLossScale>() == policy.with_config(config));
+}
+
+namespace {
+
+/// A policy whose `adjust` needs memory that is not there.
+struct OutOfMemory {
+  [[nodiscard]] static float loss_scale() { return 8.0F; }
+  [[nodiscard]] static OutOfMemory adjust(bool) { throw std::bad_alloc(); }
+  [[nodiscard]] static OutOfMemory adjust(const GradientReport&) { throw std::bad_alloc(); }
+};
+
+}  // namespace
+
+TEST_CASE("adjust without memory throws, and an update that throws can be repeated") {
+  CHECK_THROWS_AS(AnyLossScale(OutOfMemory()).adjust(true), std::bad_alloc);
+  headroom::GradScaler<AnyLossScale> scaler{AnyLossScale(OutOfMemory())};
+  std::vector<float> grads = {8.0F};
+  (void)scaler.scale(1.0F);
+  (void)scaler.step_gradients(grads, [](auto&) {});
+  for (int i = 0; i < 2; ++i) CHECK_THROWS_AS(scaler.update(), std::bad_alloc);
+  CHECK(scaler.get_scale() == 8.0F);
 }
 
 // ---- by name ----
