@@ -44,7 +44,6 @@ growth_interval =
 hysteresis_left = 
 counter = 
 main_scale = 
-refuse_infinite_growth = 
 true
 0x1p126
 0x0.8p-1022

@@ -99,20 +99,22 @@ TEST_CASE("DynamicLossScale has the documented defaults, and adjust does not cha
   CHECK(scale == DynamicLossScale());
 }
 
-TEST_CASE("T3: growth stops at the maximum also under -ffast-math") {
+TEST_CASE("T3: growth stops at the ceiling, and without one at the largest float, also under -ffast-math") {
   LossScaleConfig config;
   config.growth_interval = 1;
-  for (const double factor : {2.0, 3.0, 1e300, std::numeric_limits<double>::max()}) {
+  config.initial_scale = headroom::largest_loss_scale * 0.75F;
+  const auto check_grows_to = [&](double factor, float expected) {
     config.growth_factor = factor;
-    config.initial_scale = headroom::largest_loss_scale / 1.5F;
-    DynamicLossScale scale(config);
-    for (int step = 0; step < 5; ++step) {
-      scale = scale.adjust(true);
-      CHECK(support::bits_of(scale.loss_scale()) == support::bits_of(headroom::largest_loss_scale));
-      CHECK(support::bits_of(scale.inv_scale()) == support::bits_of(headroom::smallest_loss_scale));
-      CHECK(scale.counter() == 0);
-    }
-  }
+    const DynamicLossScale scale = DynamicLossScale(config).adjust(true);
+    CHECK(support::bits_of(scale.loss_scale()) == support::bits_of(expected));
+    CHECK(scale.counter() == 0);
+  };
+  check_grows_to(1.25, 0.9375F * headroom::largest_loss_scale);
+  for (const double factor : {2.0, 3.0, 5.0}) check_grows_to(factor, headroom::largest_loss_scale);
+  const double infinite[] = {6.0, 1e300, std::numeric_limits<double>::max()};  // 0.75 * 6 * 2^126 is beyond float
+  for (const double factor : infinite) check_grows_to(factor, config.initial_scale);
+  config.max_scale = headroom::largest_loss_scale * 0.875F;
+  for (const double factor : infinite) check_grows_to(factor, config.max_scale);
 }
 
 namespace {
@@ -206,21 +208,6 @@ TEST_CASE("with_loss_scale changes only the scale") {
              ContainsSubstring("loss_scale is 11, above max_scale, which is 10"));
 }
 
-TEST_CASE("T3: growth to Inf is refused also under -ffast-math, and the counter is 0") {
-  LossScaleConfig config;
-  config.growth_interval = 2;
-  config.refuse_infinite_growth = true;
-  config.initial_scale = headroom::largest_loss_scale * 0.75F;
-  for (const double factor : {6.0, 1e300, std::numeric_limits<double>::max()}) {
-    config.growth_factor = factor;
-    const DynamicLossScale scale = after(DynamicLossScale(config), "++");
-    CHECK(support::bits_of(scale.loss_scale()) == support::bits_of(config.initial_scale));
-    CHECK(scale.counter() == 0);
-  }
-  config.growth_factor = 5.0;  // 3.75 * 2^126 is a float
-  CHECK(after(DynamicLossScale(config), "++").loss_scale() == headroom::largest_loss_scale);
-}
-
 TEST_CASE("a counter above the interval grows the scale on the next finite step, and stays at its largest value") {
   headroom::StateDict state = DynamicLossScale().state_dict();
   state.set("counter", headroom::detail::largest_counter);
@@ -266,8 +253,8 @@ void check_refused_values(T LossScaleConfig::*field, const char* name, const std
   }
 }
 const std::vector<Bad<double>> bad_factors = {
-    {0x0000000000000000, "0"},    {0x8000000000000000, "-0"},  {0xC000000000000000, "-2"},  {0x7FF0000000000000, "inf"},
-    {0xFFF0000000000000, "-inf"}, {0x7FF8000000000000, "nan"}, {0xFFF8000000000001, "nan"}, {0x3FF0000000000000, "1"}};
+    {0x0000000000000000, "0"},    {0x8000000000000000, "-0"},  {0xC000000000000000, "-2"}, {0x7FF0000000000000, "inf"},
+    {0xFFF0000000000000, "-inf"}, {0x7FF8000000000000, "nan"}, {0xFFF8000000000001, "nan"}};
 
 }  // namespace
 
@@ -284,8 +271,7 @@ TEST_CASE("factors and counts out of range are refused") {
   check_refused_values(&LossScaleConfig::growth_factor, "growth_factor", bad_factors);
   check_refused_values<double>(&LossScaleConfig::growth_factor, "growth_factor", {{0x3FEFFFFFFFFFFFFF, "0.9999999999999999"}});
   check_refused_values(&LossScaleConfig::backoff_factor, "backoff_factor", bad_factors);
-  check_refused_values<double>(&LossScaleConfig::backoff_factor, "backoff_factor",
-                               {{0x3FF0000000000001, "1.0000000000000002"}});
+  check_refused_values<double>(&LossScaleConfig::backoff_factor, "backoff_factor", {{0x3FF0000000000000, "1"}});
   LossScaleConfig config;
   config.growth_interval = 0;
   check_refused(config, "growth_interval", "0; it must be at least 1");
@@ -304,13 +290,10 @@ TEST_CASE("the error for bounds in the wrong order names both") {
   config = {};  // the default floor is above this maximum
   config.initial_scale = config.max_scale = 0.5F;
   check_refused(config, "min_scale", "1, above max_scale, which is 0.5");
-  config = {};
-  config.min_scale = 65536.0F;
-  check_refused(config, "min_scale", "65536, above initial_scale, which is 32768");
 }
 
 TEST_CASE("ranges include their ends") {
-  LossScaleConfig config{32768.0F, 1, 0x1.0000000000001p0, 0x1.fffffffffffffp-1};
+  LossScaleConfig config{32768.0F, 1, 1.0, 0x1.fffffffffffffp-1};
   CHECK(message_of([&] { (void)DynamicLossScale(config); }) == "");
   config = {32768.0F, std::numeric_limits<std::int64_t>::max(), std::numeric_limits<double>::max(),
             std::numeric_limits<double>::min()};
@@ -333,14 +316,13 @@ TEST_CASE("policies differ in their settings, scale, or the state of a piece") {
 
 TEST_CASE("settings are equal if all fields are equal") {
   const LossScaleConfig config;
-  LossScaleConfig other[7];
+  LossScaleConfig other[6];
   other[0].initial_scale = 2.0F;
   other[1].growth_interval = 1;
   other[2].growth_factor = 3.0;
   other[3].backoff_factor = 0.25;
   other[4].min_scale = 2.0F;
   other[5].max_scale = 65536.0F;
-  other[6].refuse_infinite_growth = true;
   for (const LossScaleConfig& changed : other) {
     CHECK(config != changed);
     CHECK(HysteresisConfig{config, 2} != HysteresisConfig{changed, 2});

@@ -9,14 +9,21 @@ namespace presets = headroom::presets;
 
 namespace {
 
-// Unlike torch, apex and jmp, these grow to the largest scale. keras has no floor and falls to the smallest.
-static_assert(presets::emily(0x1p125, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
-static_assert(presets::megatron(0x1p125, 1.0, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
+// keras has no floor and no ceiling. Its scale stays in our range.
 static_assert(after(presets::keras(0x1p125, 1), "+++").loss_scale() == 0x1p126F);
 static_assert(after(presets::keras(0x1p-125), "---").loss_scale() == 0x1p-126F);
 // Eformer's scale is jmp's.
 static_assert(presets::eformer() == presets::jmp());
 static_assert(presets::eformer(1024.0, 5, 3.0, 0.5) == presets::jmp(1024.0, 5, 3.0, 0.5));
+// A growth factor of 1 switches growth off; the counter starts anew.
+constexpr bool stays(float scale, std::int64_t counter) { return scale == 8.0F && counter == 0; }
+template <class Policy>
+constexpr bool stays(const Policy& policy) {
+  return stays(after(policy, "++").loss_scale(), after(policy, "++").counter());
+}
+static_assert(stays(presets::torch(8.0, 1.0, 0.5, 2)) && stays(presets::apex(8.0, 1.0, 0.5, 2)));
+static_assert(stays(presets::megatron(8.0, 1.0, 1.0, 0.5, 2)) && stays(presets::emily(8.0, 1.0, 0.5, 2)));
+static_assert(stays(presets::flax(1.0, 0.5, 1, 8.0)) && stays(presets::paddle(8.0, 1.0, 0.5, 2)));
 
 }  // namespace
 
@@ -50,7 +57,7 @@ TEST_CASE("fairseq's share of overflows is computed in double, and its floor is 
   CHECK(presets::fairseq(1024.0, 2.0, 2000, 0.0, 2.0, 8.0).config().scale.min_scale == 8.0F);
 }
 
-TEST_CASE("a floor below our range means no floor, and jmp's and Emily's scales may start below their floor") {
+TEST_CASE("a floor below our range means no floor, and a scale may start below its floor") {
   for (const double none : {0.0, -0.0, 0x1p-1074, 1e-300, 0x1p-127, 0x1.fffffffffffffp-127}) {
     CHECK(presets::jmp(1.0, 2000, 2.0, none).config().min_scale == headroom::smallest_loss_scale);
   }
@@ -58,6 +65,7 @@ TEST_CASE("a floor below our range means no floor, and jmp's and Emily's scales 
   CHECK(presets::jmp(4.0, 2000, 2.0, 100.0).loss_scale() == 4.0F);
   CHECK(presets::jmp(4.0, 2000, 2.0, 100.0).adjust(false).loss_scale() == 100.0F);
   CHECK(presets::emily(0.25).adjust(false).loss_scale() == 1.0F);
+  CHECK(presets::megatron(4.0, 100.0, 2.0, 0.5, 1000, 1).adjust(false).loss_scale() == 100.0F);
 }
 
 TEST_CASE("Cerebras: 0 means the default, and the initial scale is clamped to the limits") {

@@ -206,8 +206,8 @@ TEST_CASE("errors state the range that the preset takes") {
         "headroom: decr_ratio is 0.99999999; it must be at least 2^-126 and below 1 as a float");
   CHECK(message_of([] { (void)presets::jmp(1.0, 2000, 2.0, -1e-300); }) ==
         "headroom: min_loss_scale is -1e-300; it must be in [0, 2^126]");
-  CHECK(message_of([] { (void)presets::megatron(4.0, 100.0); }) ==
-        "headroom: min_scale is 100, above initial_scale, which is 4");
+  CHECK(message_of([] { (void)presets::flax(0.5); }) ==
+        "headroom: growth_factor is 0.5; it must be at least 1 and finite as a float");
   CHECK(message_of([] { (void)presets::cerebras_fp16(0.0, 0, 0x1p-15); }) ==
         "headroom: min_loss_scale is 3.0517578125e-05; it must be 0 or in [2^-14, 2^126]");
   CHECK(message_of([] { (void)presets::flax(2.0, 0.5, std::numeric_limits<std::int64_t>::max()); }) ==

@@ -77,7 +77,7 @@ TEST_CASE("a state has the name of its policy and every setting") {
   CHECK(to_text(state) ==
         "version = 2\npolicy = \"stable_interval_delayed_shift\"\ninitial_scale = 1024.0\ngrowth_interval = 100\n"
         "growth_factor = 2.0\nbackoff_factor = 0.5\nmin_scale = 4.0\nmax_scale = 8.507059173023462e+37\n"
-        "refuse_infinite_growth = false\ndelayed_shift = 3\nconsecutive_hysteresis = true\nloss_scale = 1024.0\ncounter = 0\n"
+        "delayed_shift = 3\nconsecutive_hysteresis = true\nloss_scale = 1024.0\ncounter = 0\n"
         "hysteresis_left = 2\n");
   CHECK(to_text(headroom::NoOpLossScale().state_dict()) == "version = 2\npolicy = \"noop\"\n");
   CHECK(to_text(headroom::ConstantLossScale(3.0F).state_dict()) == "version = 2\npolicy = \"constant\"\nloss_scale = 3.0\n");

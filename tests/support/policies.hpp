@@ -29,17 +29,16 @@ inline headroom::LossScaleConfig random_config(std::mt19937& random) {
   const auto power = [&random](int low, int high) {
     return std::ldexp(1.0F, low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1)));
   };
-  const double growth_factors[] = {0x1.0000000000001p0, 1.001, 1.5, 2.0, 3.0, 1e10, 1e300, 0x1.fffffffffffffp1023};
+  const double growth_factors[] = {1.0, 1.001, 1.5, 2.0, 3.0, 1e10, 1e300, 0x1.fffffffffffffp1023};
   const double backoff_factors[] = {0x1.fffffffffffffp-1, 0.999, 0.5, 0.3, 1e-10, 1e-45, 1e-300, 0x1p-1022};
   headroom::LossScaleConfig config;
   config.min_scale = power(-126, 0);
   config.max_scale = power(1, 126);
-  const bool at_bound = random() % 4 == 0;
-  config.initial_scale = at_bound ? (random() % 2 == 0 ? config.min_scale : config.max_scale) : 1.0F;
+  const float initial_scales[] = {1.0F, config.min_scale, config.max_scale, headroom::smallest_loss_scale};
+  config.initial_scale = initial_scales[random() % 4];
   config.growth_interval = 1 + random() % 4;
   config.growth_factor = growth_factors[random() % 8];
   config.backoff_factor = backoff_factors[random() % 8];
-  config.refuse_infinite_growth = random() % 2 == 0;
   return config;
 }
 

@@ -19,14 +19,12 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 struct LossScaleConfig {
   float initial_scale = 32768.0F;       ///< 2^15; in [2^-126, 2^126], like the other two scales
   std::int64_t growth_interval = 2000;  ///< finite steps before growth; at least 1
-  double growth_factor = 2.0;           ///< above 1
+  double growth_factor = 2.0;           ///< 1 or more; 1 switches growth off
   double backoff_factor = 0.5;          ///< in (0, 1)
-  /// Backoff stops here. The next backoff raises a lower scale to min_scale, as in jmp, Emily and DeepSpeed. To keep a scale
-  /// below 1, set this as well.
+  /// Backoff stops here. A lower scale, as one that starts there, stays until the next backoff raises it to min_scale.
   float min_scale = 1.0F;
-  float max_scale = 0x1p126F;  ///< growth stops here
-  /// What happens if growth would exceed the largest float: true keeps the scale, as torch and jmp do; false goes to max_scale.
-  bool refuse_infinite_growth = false;
+  /// Growth stops here. With the default, growth beyond the largest float keeps the scale instead, as in torch and jmp.
+  float max_scale = 0x1p126F;
 
   template <class Visit>
   static constexpr void fields(Visit&& visit) {
@@ -34,11 +32,10 @@ struct LossScaleConfig {
     constexpr const char* scale = "in [2^-126, 2^126]";
     visit("initial_scale", &Config::initial_scale, smallest_loss_scale, largest_loss_scale, scale);
     visit("growth_interval", &Config::growth_interval, 1, std::numeric_limits<std::int64_t>::max(), "at least 1");
-    visit("growth_factor", &Config::growth_factor, detail::just_above_1, detail::largest_double, "above 1 and finite");
+    visit("growth_factor", &Config::growth_factor, 1.0, detail::largest_double, "at least 1 and finite");
     visit("backoff_factor", &Config::backoff_factor, detail::smallest_double, detail::just_below_1, "above 0 and below 1");
     visit("min_scale", &Config::min_scale, smallest_loss_scale, largest_loss_scale, scale);
     visit("max_scale", &Config::max_scale, smallest_loss_scale, largest_loss_scale, scale);
-    visit("refuse_infinite_growth", &Config::refuse_infinite_growth);
   }
 };
 
@@ -86,10 +83,6 @@ constexpr void check(const Config& config) {
   const LossScaleConfig& common = detail::loss_scale_config(config);
   check_order("initial_scale", common.initial_scale, "max_scale", common.max_scale);
   check_order("min_scale", common.min_scale, "max_scale", common.max_scale);
-  // A start below the default floor is allowed.
-  if (common.min_scale != LossScaleConfig().min_scale) {
-    check_order("min_scale", common.min_scale, "initial_scale", common.initial_scale);
-  }
 }
 
 /// The scale in argument `name`. Throws std::invalid_argument with `expected` if it is out of range.
@@ -98,25 +91,19 @@ constexpr void check(const Config& config) {
   check_in(name, value, static_cast<double>(smallest_loss_scale), static_cast<double>(largest_loss_scale), expected);
   return rounded_to_float(value);
 }
-/// The settings of torch.amp.GradScaler's rule: no floor, and no growth to Inf. `name` is that of the first argument.
+/// The settings of torch.amp.GradScaler's rule, which has no floor. `name` is that of the first argument.
 [[nodiscard]] constexpr LossScaleConfig torch_config(const char* name, const double& scale, const double& growth_factor,
                                                      const double& backoff_factor, std::int64_t growth_interval) {
-  LossScaleConfig config{scale_argument(name, scale), growth_interval, growth_factor, backoff_factor, smallest_loss_scale};
-  config.refuse_infinite_growth = true;
-  return config;
+  return {scale_argument(name, scale), growth_interval, growth_factor, backoff_factor, smallest_loss_scale};
 }
 
-/// `scale` times growth_factor, at most max_scale. The product is formed in double and rounded once. Compares before it
-/// multiplies, because -ffast-math would drop a test of the product for Inf.
+/// `scale` times growth_factor, at most max_scale. The product is formed in double and rounded once.
 [[nodiscard]] constexpr float grown(float scale, const LossScaleConfig& config) noexcept {
-  const auto now = static_cast<double>(scale), most = static_cast<double>(config.max_scale);
-  // A factor that overflows even the smallest scale is not used: under -ffast-math no product may exceed double.
-  const bool is_infinite = config.growth_factor >= rounds_to_infinity / static_cast<double>(smallest_loss_scale) ||
-                           now * config.growth_factor >= rounds_to_infinity;
-  if (config.refuse_infinite_growth && is_infinite) return scale;
-  if (now > most / config.growth_factor) return config.max_scale;
-  const float product = rounded_to_float(now * config.growth_factor);
-  return product < config.max_scale ? product : config.max_scale;
+  // This factor exceeds float from any scale. A larger one is not used, because under -ffast-math no product may exceed double.
+  constexpr double enough = rounds_to_infinity / static_cast<double>(smallest_loss_scale);
+  const double product = static_cast<double>(scale) * (config.growth_factor < enough ? config.growth_factor : enough);
+  if (product < static_cast<double>(config.max_scale)) return rounded_to_float(product);
+  return product >= rounds_to_infinity && config.max_scale == largest_loss_scale ? scale : config.max_scale;
 }
 
 /// `scale` times backoff_factor, at least min_scale.
