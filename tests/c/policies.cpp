@@ -222,10 +222,10 @@ TEST_CASE("C: what a scaler refuses changes nothing") {
 TEST_CASE("C: step_into at a scale of 1, and where unscaling overflows") {
   World world;
   const auto from = world.list(), to = world.wide();
-  const Scaler one = make_scaler(make_policy("constant", "initial_scale = 1.0").get());
+  const Scaler one = make_scaler(make_policy("constant", "scale = 1.0").get());
   CHECK(headroom_grad_scaler_step_into(one.get(), 1, from.data(), to.data(), 2, &world.step) == HEADROOM_OK);
   CHECK((world.step.report.max_abs == 8.0 && world.wide_to[1] == -2.0F && world.wide_to[7] == 8.0F));
-  const Scaler small = make_scaler(make_policy("constant", "initial_scale = 0.5").get());
+  const Scaler small = make_scaler(make_policy("constant", "scale = 0.5").get());
   world.fp32[2] = 3e38F;
   CHECK(headroom_grad_scaler_step_into(small.get(), 1, from.data(), to.data(), 2, &world.step) == HEADROOM_OK);
   CHECK((world.step.reason == HEADROOM_SKIP_NOT_FINITE && world.step.nonfinite.index == 2 &&
@@ -235,7 +235,7 @@ TEST_CASE("C: step_into at a scale of 1, and where unscaling overflows") {
 TEST_CASE("C: reducers") {
   World world;
   int what = 0;
-  const Scaler scaler = make_scaler(make_policy("constant", "initial_scale = 1.0").get());
+  const Scaler scaler = make_scaler(make_policy("constant", "scale = 1.0").get());
   const headroom_tensor grads = world.list()[0];
   CHECK(headroom_grad_scaler_set_reducer(scaler.get(), reduce, &what) == HEADROOM_OK);
   CHECK(headroom_grad_scaler_unscale_and_clip(scaler.get(), 1, &grads, 1, HUGE_VAL, &world.report) == HEADROOM_OK);

@@ -73,9 +73,9 @@ class ConstantLossScale : public LossScaleVerbs<ConstantLossScale> {
   /// The same kind of policy with another scale. Throws std::invalid_argument if it is not in [2^-126, 2^126].
   [[nodiscard]] constexpr ConstantLossScale with_loss_scale(const float& scale) const { return ConstantLossScale(scale); }
 
-  /// The same with the "initial_scale" of these settings, if they have one.
+  /// The same with the "scale" of these settings, if they have one.
   [[nodiscard]] ConstantLossScale with_settings(const StateDict& settings) const {
-    return read_from(detail::StateReader(settings), "initial_scale", scale_);
+    return read_from(detail::StateReader(settings), "scale", scale_);
   }
 
   [[nodiscard]] static std::string policy_name() { return "constant"; }
