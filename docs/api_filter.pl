@@ -19,7 +19,7 @@ my %meaning = (
   (map { $_ => "The free verb of this name, with the policy's scale." }
      qw(scale scale_in_place unscale unscale_in_place unscale_into accumulate_into unscale_and_clip_in_place)),
   (map { $_ => "As in the standard containers." } qw(data size empty begin end element_type value_type)),
-  (map { $_ => "See the contract of pieces in policy/dynamic.hpp." }
+  (map { $_ => "See the contract of rules in policy/dynamic.hpp." }
      qw(Config name grows back_off backs_off grow configure next_scale)),
   (map { $_ => "A member of every rule of TensorScales." } qw(State start check update is_current rescale)),
 );
@@ -56,7 +56,7 @@ for (split /^/) {
     next if !$declares || m{^\s*//} || /^\s*template <.*[>,]$/;
     $hidden = !$class && /\b(?:struct|class) (?:std::)?\w+_(?:traits|limits)</;
     my $own = $hidden || $head =~ m{^\s*///|///<}m;
-    my $is = /explicit \w+\(const (?:LossScale)?Config&/ ? "configure"    # the constructor of a piece
+    my $is = /explicit \w+\(const (?:LossScale)?Config&/ ? "configure"    # the constructor of a rule
       : /\b(operator)\b/ || /using (\w+) =/ || /([\w~]+)\(/ || /(\w+)(?: =|;|\{)/ ? $1 : "";
     $comment = join "", $head =~ m{^(\s*///.*\n)}gm if $own || $is ne $name;
     $comment ||= "/// $meaning{$is}\n" if exists $meaning{$is};

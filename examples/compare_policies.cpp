@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "compare_policies/pieces.hpp"
+#include "compare_policies/rules.hpp"
 #include "compare_policies/trace.hpp"
 #include "digits/data.hpp"
 #include "digits/random.hpp"
@@ -70,7 +70,7 @@ class LargestOf64 {
   std::int16_t recent_[64] = {};  // exponents; the scale leaves one to two bits below 2^16
 };
 
-/// All that adapt by their names, two that tolerate a share of overflows, the pieces of pieces.hpp, the simple rule, and
+/// All that adapt by their names, two that tolerate a share of overflows, the rules of rules.hpp, the simple rule, and
 /// AmaxLossScale with other targets.
 std::vector<Policy> make_policies() {
   std::vector<Policy> policies;

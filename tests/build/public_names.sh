@@ -5,7 +5,7 @@
 # - Each declaration of a header is in the reference: functions, classes, macros, and all public members. Exceptions are overloads with
 #   an executor, comparisons, specialisations, `fields`, and members of
 #     - policies, if BasicDynamicLossScale has them too, or if they are verbs: free functions, with an argument more
-#     - pieces of BasicDynamicLossScale, which policy/dynamic.hpp explains
+#     - rules of BasicDynamicLossScale, which policy/dynamic.hpp explains
 #     - formats, which are constants
 #   Classes may be shown without their bases.
 # - Each name that clang sees in the namespaces headroom and headroom::presets is in the reference, and each macro without DETAIL in its

@@ -97,7 +97,7 @@ struct Reference {
   [[nodiscard]] double spare() const { return log2(65504.0) - std::max(peak + 1.0, mean + margin); }
 };
 
-/// A user's magnitude piece: the scale that makes the largest gradient 1.
+/// A user's magnitude rule: the scale that makes the largest gradient 1.
 struct Normalise {
   using Config = headroom::LossScaleConfig;
   static constexpr const char* name = "normalise";
@@ -295,7 +295,7 @@ TEST_CASE("AmaxConfig: the error for a value out of range names the setting") {
   CHECK(message([](AmaxConfig& c) { c.scale.min_scale = -1.0F; }).find("headroom: min_scale is -1") == 0);
 }
 
-TEST_CASE("a user's magnitude piece sets the scale within its bounds; without a magnitude the rule is dynamic") {
+TEST_CASE("a user's magnitude rule sets the scale within its bounds; without a magnitude the rule is dynamic") {
   Normalised policy;
   CHECK(policy.adjust({true, 0.25}).loss_scale() == 4.0F);
   CHECK(policy.adjust({true, 8.0}).loss_scale() == 1.0F);  // min_scale

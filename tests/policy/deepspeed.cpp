@@ -1,4 +1,4 @@
-#include <headroom/policy/deepspeed.hpp>
+#include <headroom/policy/hysteresis.hpp>
 
 #include "support/catch.hpp"
 #include "support/errors.hpp"

@@ -1,4 +1,3 @@
-#include <headroom/policy/deepspeed.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/hysteresis.hpp>
 #include <headroom/policy/tolerance.hpp>
@@ -119,7 +118,7 @@ TEST_CASE("T3: growth stops at the ceiling, and without one at the largest float
 
 namespace {
 
-/// A user's pieces: one grows on every finite step, the other never backs off.
+/// A user's rules: one grows on every finite step, the other never backs off.
 struct GrowEveryStep {
   static constexpr const char* name = "every_step";
   constexpr explicit GrowEveryStep(const LossScaleConfig&) noexcept {}
@@ -152,7 +151,7 @@ TEST_CASE("the rules for growing and backing off are template parameters") {
 
 namespace {
 
-/// Settings of a user's growth piece in addition to those of a hysteresis.
+/// Settings of a user's growth rule in addition to those of a hysteresis.
 struct BothConfig : headroom::HysteresisConfig {
   double steepness = 4.0;
 
@@ -174,7 +173,7 @@ struct GrowSteeply : GrowEveryStep {
 
 }  // namespace
 
-TEST_CASE("a growth piece may add settings to those of the backoff piece") {
+TEST_CASE("a growth rule may add settings to those of the backoff rule") {
   using Policy = headroom::BasicDynamicLossScale<GrowSteeply, headroom::BackOffAfterHysteresis<>>;
   static_assert(std::is_same_v<Policy::Config, BothConfig>);
   BothConfig config;
@@ -304,7 +303,7 @@ TEST_CASE("ranges include their ends") {
   }
 }
 
-TEST_CASE("policies differ in their settings, scale, or the state of a piece") {
+TEST_CASE("policies differ in their settings, scale, or the state of a rule") {
   const DynamicLossScale scale;
   CHECK(scale != DynamicLossScale(every_third_step()));
   CHECK(scale != scale.with_loss_scale(2.0F));

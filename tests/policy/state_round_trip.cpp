@@ -1,4 +1,4 @@
-// Every policy, of every growth piece and every backoff piece, can be read from its own state.
+// Every policy, of every growth rule and every backoff rule, can be read from its own state.
 #include <headroom/policy/any.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/hysteresis.hpp>
@@ -21,7 +21,7 @@ using headroom::BasicDynamicLossScale;
 
 namespace {
 
-template <class... Pieces>
+template <class... Rules>
 struct List {};
 using Growths = List<headroom::GrowAfterFiniteSteps, headroom::GrowEveryIntervalSinceOverflow, headroom::GrowAfterAllSteps>;
 using Backoffs =

@@ -14,14 +14,14 @@ namespace {
 
 /// For each step, '+' (finite) or '-' (an overflow): '!' if it backs off, else '.'. The counter counts the steps since a
 /// backoff.
-template <class Piece>
+template <class Rule>
 std::string backoffs_over(const std::string& steps, double tolerance) {
   const ToleranceConfig config{{}, tolerance};
-  Piece piece(config);
+  Rule rule(config);
   std::string backed_off;
   std::int64_t counter = 0;
   for (const char step : steps) {
-    const bool backs_off = piece.backs_off(step == '+', counter, config);
+    const bool backs_off = rule.backs_off(step == '+', counter, config);
     counter = backs_off ? 0 : counter + 1;
     backed_off += backs_off ? '!' : '.';
   }

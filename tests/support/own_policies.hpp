@@ -44,7 +44,7 @@ struct Stairs {
   }
 };
 
-/// The settings of a growth piece that waits after each overflow.
+/// The settings of a growth rule that waits after each overflow.
 struct PatientConfig {
   headroom::LossScaleConfig scale;
   std::int32_t patience = 3;

@@ -10,7 +10,7 @@ namespace detail {
 
 /// log2 of a positive number, in units of 2^-20. Interpolates linearly between powers of two and rounds down, which is below
 /// the true value by at most 0.087.
-[[nodiscard]] constexpr std::int32_t log2_below(const double& value) noexcept {
+[[nodiscard]] constexpr std::int32_t log2_below(double value) noexcept {
   return static_cast<std::int32_t>(bit_cast<std::uint64_t>(value) >> (binary64::mantissa_bits - 20)) - (binary64::bias << 20);
 }
 
@@ -31,7 +31,7 @@ struct AmaxConfig {
   }
 };
 
-/// A piece of BasicDynamicLossScale that follows the largest |gradient|. The rule is headroom's own; its units are log2.
+/// A magnitude rule of BasicDynamicLossScale that follows the largest |gradient|. It is headroom's own. Its units are log2.
 ///
 ///     scale    the largest power of two that leaves 1 bit above `peak` and `margin` bits above `mean`; for the step after an
 ///              overflow it is 2^8 times smaller, to measure how large gradients are now

@@ -59,7 +59,7 @@ using if_config_t = std::enable_if_t<std::is_same_v<Found, const LossScaleConfig
 
 /// Throws std::invalid_argument naming both if `value`, which is a number, is above `bound`.
 template <class Number>
-constexpr void check_order(const char* field, const Number& value, const char* other, const std::common_type_t<Number>& bound) {
+constexpr void check_order(const char* field, Number value, const char* other, std::common_type_t<Number> bound) {
   if (value <= bound) return;
   throw_invalid_argument({field, " is ", to_text(value), ", above ", other, ", which is ", to_text(bound)});
 }
@@ -124,41 +124,41 @@ template <class Config, class = detail::if_config_t<Config>>
   return !(a == b);
 }
 
-// BasicDynamicLossScale is made of three pieces, each a value. All have
+// BasicDynamicLossScale follows three rules, each a value. All have
 //
-//     using Config = …;                           // the settings, if a LossScaleConfig is not enough: see below
-//     static constexpr const char* name;          // a part of the policy's name in states; "" for the usual pieces
-//     constexpr explicit Piece(const Config&);
+//     using Config = …;                   // the settings, if a LossScaleConfig is not enough: see below
+//     static constexpr const char* name;  // a part of the policy's name in states; "" for the usual rules
+//     constexpr explicit Rule(const Config&);
 //     template <class Visit> static constexpr void fields(Visit&&, const Config&);  // the members: see state/fields.hpp
 //
-// A growth piece says when the scale grows:
+// A growth rule says when the scale grows:
 //
 //     constexpr std::int64_t counter() const;                  // the steps it has counted
 //     constexpr bool grows(bool grads_finite, const Config&);  // counts a step on which the scale did not back off
 //     constexpr void back_off(const Config&);                  // a step on which it did
 //
-// A backoff piece says when it backs off:
+// A backoff rule says when it backs off:
 //
-//     constexpr bool backs_off(bool grads_finite, std::int64_t counter, const Config&);  // counter: the growth piece's
+//     constexpr bool backs_off(bool grads_finite, std::int64_t counter, const Config&);  // counter: the growth rule's
 //     constexpr void grow(const Config&);       // the scale has grown
 //     constexpr void configure(const Config&);  // the settings have changed, to valid ones
 //
-// A magnitude piece chooses the scale that follows a report:
+// A magnitude rule chooses the scale that follows a report:
 //
 //     constexpr float next_scale(const GradientReport&, float scale, const Config&);  // `scale`: that of the step
 //
-// The result is clamped to [min_scale, max_scale]; 0 means: as adjust(bool) does. All functions are noexcept. A piece's
-// settings are an aggregate with
+// The result is clamped to [min_scale, max_scale]; 0 means: as adjust(bool) does. All functions are noexcept. The settings of a
+// rule are an aggregate with
 //
 //     LossScaleConfig scale;
 //     template <class Visit> static constexpr void fields(Visit&&);  // those beside `scale`, with their bounds
 //
-// If several pieces have settings, one Config derives from the others, and its `fields` calls theirs. Other pieces are in
-// tolerance.hpp and deepspeed.hpp (growth and backoff), hysteresis.hpp (backoff) and amax.hpp (magnitudes).
+// If several rules have settings, one Config derives from the others, and its `fields` calls theirs. Other rules are in
+// hysteresis.hpp and tolerance.hpp (growth and backoff) and amax.hpp (magnitudes).
 
 namespace detail {
 
-/// The base of headroom's growth pieces.
+/// The base of headroom's growth rules.
 class StepCounter {
  public:
   [[nodiscard]] constexpr std::int64_t counter() const noexcept { return counter_; }
@@ -172,20 +172,20 @@ class StepCounter {
   std::int64_t counter_ = 0;
 };
 
-/// The settings that a piece uses: its Config if it has one.
-template <class Piece>
-typename Piece::Config settings_of(int);
-template <class Piece>
+/// The settings that a rule uses: its Config if it has one.
+template <class Rule>
+typename Rule::Config settings_of(int);
+template <class Rule>
 LossScaleConfig settings_of(...);
-template <class Piece>
-using piece_config_t = decltype(detail::settings_of<Piece>(0));
+template <class Rule>
+using rule_config_t = decltype(detail::settings_of<Rule>(0));
 
-/// The settings of two pieces together: the Config that derives from the other.
-template <class A, class B, class OfA = piece_config_t<A>, class OfB = piece_config_t<B>>
-struct Pieces {
+/// The settings of two rules together: the Config that derives from the other.
+template <class A, class B, class OfA = rule_config_t<A>, class OfB = rule_config_t<B>>
+struct BothRules {
   static constexpr bool is_of_b = std::is_same_v<OfA, LossScaleConfig> || std::is_base_of_v<OfA, OfB>;
   static_assert(is_of_b || std::is_same_v<OfB, LossScaleConfig> || std::is_base_of_v<OfB, OfA>,
-                "headroom: both pieces have settings of their own: derive the Config of one from that of the other");
+                "headroom: both rules have settings of their own: derive the Config of one from that of the other");
   using Config = std::conditional_t<is_of_b, OfB, OfA>;
 };
 
@@ -236,12 +236,12 @@ struct IgnoreMagnitudes {
 ///                     if counter >= growth_interval:  scale = min(scale * growth_factor, max_scale);  counter = 0
 ///     adjust(false):  counter = 0;  scale = max(scale * backoff_factor, min_scale)
 ///
-/// An immutable value: `adjust` returns the next one. For pieces of your own see above.
+/// An immutable value: `adjust` returns the next one. For rules of your own see above.
 template <class Growth = GrowAfterFiniteSteps, class Backoff = BackOffAtOnce, class Magnitude = IgnoreMagnitudes>
 class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth, Backoff, Magnitude>> {
  public:
-  /// LossScaleConfig, or a struct with one in it if a piece has more settings.
-  using Config = typename detail::Pieces<detail::Pieces<Growth, Backoff>, Magnitude>::Config;
+  /// LossScaleConfig, or a struct with one in it if a rule has more settings.
+  using Config = typename detail::BothRules<detail::BothRules<Growth, Backoff>, Magnitude>::Config;
 
   /// Not explicit, so that `{}` initialises an aggregate that has a policy.
   constexpr BasicDynamicLossScale() : BasicDynamicLossScale(Config()) {}
@@ -312,11 +312,11 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     return BasicDynamicLossScale(config);
   }
 
-  /// The name in states of this kind of policy: the names of its pieces, or "dynamic".
+  /// The name in states of this kind of policy: the names of its rules, or "dynamic".
   [[nodiscard]] static std::string policy_name() {
     std::string name;
-    for (const char* piece : {Growth::name, Backoff::name, Magnitude::name}) {
-      if (*piece != '\0') name += detail::concat({name.empty() ? "" : "_", piece});
+    for (const char* rule : {Growth::name, Backoff::name, Magnitude::name}) {
+      if (*rule != '\0') name += detail::concat({name.empty() ? "" : "_", rule});
     }
     return name.empty() ? "dynamic" : name;
   }
@@ -330,8 +330,8 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     detail::write_fields(state, magnitude_, config_for<Magnitude>());
     return state;
   }
-  /// Continues like the policy that was saved. Ignores "main_scale" in an AsyncGradScaler's state. Throws std::invalid_argument
-  /// naming key and value if one is missing, unknown, of another type, out of range, or contradicts another.
+  /// Continues like the policy that was saved. Throws std::invalid_argument naming key and value if one is missing, unknown, of
+  /// another type, out of range, or contradicts another.
   [[nodiscard]] static BasicDynamicLossScale from_state_dict(const StateDict& dict) {
     detail::StateReader read(dict, policy_name());
     Config config;
@@ -357,10 +357,10 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
 
  private:
   [[nodiscard]] constexpr const LossScaleConfig& common() const noexcept { return detail::loss_scale_config(config_); }
-  /// The settings in the type that `Piece` takes.
-  template <class Piece>
-  [[nodiscard]] constexpr const detail::piece_config_t<Piece>& config_for() const noexcept {
-    if constexpr (std::is_base_of_v<detail::piece_config_t<Piece>, Config>) {
+  /// The settings in the type that `Rule` takes.
+  template <class Rule>
+  [[nodiscard]] constexpr const detail::rule_config_t<Rule>& config_for() const noexcept {
+    if constexpr (std::is_base_of_v<detail::rule_config_t<Rule>, Config>) {
       return config_;
     } else {
       return config_.scale;

@@ -32,7 +32,7 @@ class GrowAfterAllSteps : public detail::StepCounter {
   }
 };
 
-/// Backs off when the share of overflows since the last change exceeds `overflow_tolerance`. The growth piece counts the steps.
+/// Backs off when the share of overflows since the last change exceeds `overflow_tolerance`. The growth rule counts the steps.
 /// An overflow soon after the last change is a large share and backs off at once. With GrowAfterAllSteps this is Cerebras'
 /// rule. The share is formed in float, as there.
 class BackOffWhenShareExceedsTolerance {

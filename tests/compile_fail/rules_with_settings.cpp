@@ -1,4 +1,4 @@
-// expect: both pieces have settings of their own
+// expect: both rules have settings of their own
 #include <headroom/policy/hysteresis.hpp>
 #include <headroom/policy/tolerance.hpp>
 

@@ -1,5 +1,5 @@
-// Magnitude pieces: the third parameter of headroom::BasicDynamicLossScale, which adjusts the scale by the largest |gradient|.
-// policy/dynamic.hpp says what a piece needs. Both pieces follow published rules as described, without the errors of their
+// Magnitude rules: the third parameter of headroom::BasicDynamicLossScale, which adjusts the scale by the largest |gradient|.
+// policy/dynamic.hpp says what a rule needs. Both are published rules as described, without the errors of their
 // code. adjust(bool) has no magnitude and follows DynamicLossScale's rule.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace compare_policies {
 
 /// Graphcore's automatic loss scaling (popart 3.4, popx/op/lossscaleupdatex.cpp). It counts scaled gradients: u of them are at
 /// least an eighth of the largest half, and l are smaller. In every step it halves the scale if u > l t / (1 - t), and doubles
-/// it otherwise. With its t of 1e-7 and at most ten million elements, one large gradient halves the scale. This piece does so
+/// it otherwise. With its t of 1e-7 and at most ten million elements, one large gradient halves the scale. This rule does so
 /// for trees of any size. Graphcore's arithmetic saturates, so it skips no step. Here a step that overflows halves the scale.
 class HalveAboveThreshold {
  public:
