@@ -1,6 +1,5 @@
 // expect: both rules have settings of their own
 #include <headroom/policy/hysteresis.hpp>
-#include <headroom/policy/tolerance.hpp>
 
 struct Growth : headroom::GrowAfterFiniteSteps {
 #ifdef HEADROOM_CONTROL

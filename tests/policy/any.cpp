@@ -1,7 +1,7 @@
 #include <headroom/dtype/half.hpp>
 #include <headroom/headroom.hpp>
 #include <headroom/policy/any.hpp>
-#include <headroom/policy/tolerance.hpp>
+#include <headroom/policy/hysteresis.hpp>
 #include <headroom/policy/verbs.hpp>
 
 #include <new>

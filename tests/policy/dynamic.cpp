@@ -1,6 +1,5 @@
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/hysteresis.hpp>
-#include <headroom/policy/tolerance.hpp>
 
 #include <limits>
 #include <string>

@@ -1,4 +1,4 @@
-#include <headroom/policy/tolerance.hpp>
+#include <headroom/policy/hysteresis.hpp>
 
 #include <cstdint>
 #include <string>

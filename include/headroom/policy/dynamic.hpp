@@ -21,9 +21,8 @@ struct LossScaleConfig {
   std::int64_t growth_interval = 2000;  ///< finite steps before growth; at least 1
   double growth_factor = 2.0;           ///< 1 or more; 1 switches growth off
   double backoff_factor = 0.5;          ///< in (0, 1)
-  /// Backoff stops here. A lower scale, as one that starts there, stays until the next backoff raises it to min_scale.
-  float min_scale = 1.0F;
-  /// Growth stops here. With the default, growth beyond the largest float keeps the scale instead, as in torch and jmp.
+  float min_scale = 1.0F;               ///< backoff stops here; the next backoff raises a lower scale, such as a lower start
+  /// Growth stops here. If this is 2^126, growth beyond the largest float keeps the scale instead, as in torch and jmp.
   float max_scale = 0x1p126F;
 
   template <class Visit>
@@ -154,7 +153,7 @@ template <class Config, class = detail::if_config_t<Config>>
 //     template <class Visit> static constexpr void fields(Visit&&);  // those beside `scale`, with their bounds
 //
 // If several rules have settings, one Config derives from the others, and its `fields` calls theirs. Other rules are in
-// hysteresis.hpp and tolerance.hpp (growth and backoff) and amax.hpp (magnitudes).
+// hysteresis.hpp (growth and backoff) and amax.hpp (magnitudes).
 
 namespace detail {
 
