@@ -1,9 +1,7 @@
-#include <headroom/dtype/half.hpp>
 #include <headroom/headroom.hpp>
 #include <headroom/policy/any.hpp>
-#include <headroom/policy/hysteresis.hpp>
-#include <headroom/policy/verbs.hpp>
 
+#include <cstdint>
 #include <new>
 #include <string>
 #include <type_traits>
@@ -14,30 +12,16 @@
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
-#include "support/own_policies.hpp"
 #include "support/policies.hpp"
 
 using Catch::Matchers::ContainsSubstring;
 using headroom::AnyLossScale;
 using headroom::GradientReport;
-using headroom::half;
 using headroom::make_loss_scale;
+using headroom::StateDict;
 using headroom::StateValue;
-using support::FollowsMax;
-using support::logic_error_of;
 using support::message_of;
-using support::PatientLossScale;
-using support::Stairs;
 namespace presets = headroom::presets;
-
-namespace {
-
-template <class Policy, class = void>
-struct has_config : std::false_type {};
-template <class Policy>
-struct has_config<Policy, std::void_t<decltype(std::declval<const Policy&>().config())>> : std::true_type {};
-
-}  // namespace
 
 static_assert(headroom::is_loss_scale_v<AnyLossScale>);
 static_assert(!noexcept(std::declval<const AnyLossScale&>().adjust(true)));  // it allocates
@@ -55,7 +39,7 @@ TEST_CASE("an AnyLossScale follows the policy that it holds, step by step") {
         REQUIRE(support::bits_of(same.inv_scale()) == support::bits_of(policy.inv_scale()));
         REQUIRE(same.policy_name() == policy.policy_name());
         REQUIRE(same.state_dict() == policy.state_dict());
-        const headroom::GradientReport report{step % 3 != 0 && step % 7 != 0, 1.0};
+        const GradientReport report{step % 3 != 0 && step % 7 != 0, 1.0};
         same = step % 2 == 0 ? same.adjust(report) : same.adjust(report.finite);
         policy = step % 2 == 0 ? policy.adjust(report) : policy.adjust(report.finite);
       }
@@ -69,8 +53,7 @@ TEST_CASE("settings of an AnyLossScale are those of the policy that it holds") {
   config.max_scale = 0x1p100F;
   for (const AnyLossScale& any : support::every_policy()) {
     support::visit(any, [&](const auto& policy) {
-      using Policy = std::decay_t<decltype(policy)>;
-      if constexpr (has_config<Policy>::value) {
+      if constexpr (headroom::detail::is_detected_v<support::config_t, std::decay_t<decltype(policy)>>) {
         CHECK(any.has_config());
         CHECK(any.config() == headroom::detail::loss_scale_config(policy.config()));
         CHECK(any.adjust(true).counter() == policy.adjust(true).counter());
@@ -87,21 +70,6 @@ TEST_CASE("settings of an AnyLossScale are those of the policy that it holds") {
              ContainsSubstring("growth_interval is 0"));
 }
 
-TEST_CASE("the error for a policy without settings names the policy") {
-  for (const AnyLossScale& any : {AnyLossScale(headroom::NoOpLossScale()), AnyLossScale(headroom::ConstantLossScale(8.0F))}) {
-    const std::string name = any.policy_name();
-    CHECK_FALSE(any.has_config());
-    CHECK_THAT(logic_error_of([&] { (void)any.config(); }), ContainsSubstring("config: the policy '" + name + "' has none"));
-    CHECK_THAT(logic_error_of([&] { (void)any.counter(); }), ContainsSubstring("counter: the policy '" + name + "' has none"));
-    CHECK_THAT(logic_error_of([&] { (void)any.with_config(headroom::LossScaleConfig()); }),
-               ContainsSubstring("with_config: the policy '" + name + "' has none"));
-  }
-  const AnyLossScale constant = headroom::ConstantLossScale(8.0F), none = headroom::NoOpLossScale();
-  CHECK(constant.with_loss_scale(4.0F) == AnyLossScale(headroom::ConstantLossScale(4.0F)));
-  CHECK_THAT(logic_error_of([&] { (void)none.with_loss_scale(4.0F); }),
-             ContainsSubstring("with_loss_scale: the policy 'noop' has none"));
-}
-
 TEST_CASE("get returns the policy held, and assignment may change its type") {
   AnyLossScale any = presets::apex();
   REQUIRE(any.holds<headroom::HysteresisScale>());
@@ -114,60 +82,75 @@ TEST_CASE("get returns the policy held, and assignment may change its type") {
   CHECK(any.holds<headroom::NoOpLossScale>());
 }
 
-// ---- a user's policy ----
-
-TEST_CASE("a user's policy needs only loss_scale and adjust") {
-  AnyLossScale any = FollowsMax{};
-  CHECK(any.inv_scale() == 1.0F / 1024.0F);
-  CHECK(any.adjust(GradientReport{true, 8.0}).loss_scale() == 128.0F);
-  CHECK(any.adjust(false).loss_scale() == 512.0F);
-  CHECK(any.loss_scale() == 1024.0F);
-  CHECK(any.get<FollowsMax>().scale == 1024.0F);
-  CHECK_FALSE(any.has_config());
-  CHECK_THAT(logic_error_of([&] { (void)any.state_dict(); }), ContainsSubstring("the policy '(of your own)' has none"));
-  CHECK_THAT(logic_error_of([&] { (void)any.with_settings({{"scale", 2}}); }), ContainsSubstring("with_settings: "));
-  CHECK(any != any);  // policies without a state are never equal
-  CHECK(AnyLossScale(Stairs{}).policy_name() == "(of your own)");
-  CHECK(AnyLossScale(Stairs{}) == AnyLossScale(Stairs{}));
-  CHECK(AnyLossScale(Stairs{}) != AnyLossScale(Stairs{}.adjust(false)));
-  CHECK(AnyLossScale(Stairs{}) != AnyLossScale());
-}
-
-TEST_CASE("AnyLossScale uses the settings and the state of a user's policy") {
-  support::PatientConfig config;
-  config.scale.growth_interval = 2;
-  config.patience = 1;
-  const PatientLossScale policy(config);
-  const AnyLossScale any = policy;
-  CHECK(any.config() == config.scale);
-  CHECK(support::after(any, "++").counter() == 1);
-  CHECK(any.with_loss_scale(2.0F).get<PatientLossScale>() == policy.with_loss_scale(2.0F));
-  CHECK(any.policy_name() == "patient");
-  CHECK(any.state_dict() == policy.state_dict());
-  CHECK(any.with_settings({{"patience", 5}}).get<PatientLossScale>().config().patience == 5);
-  config.scale.growth_interval = 7;
-  CHECK(any.with_config(config.scale).get<PatientLossScale>() == policy.with_config(config));
-}
-
 namespace {
 
-/// A policy whose `adjust` needs memory that is not there.
-struct OutOfMemory {
-  [[nodiscard]] static float loss_scale() { return 8.0F; }
-  [[nodiscard]] static OutOfMemory adjust(bool) { throw std::bad_alloc(); }
-  [[nodiscard]] static OutOfMemory adjust(const GradientReport&) { throw std::bad_alloc(); }
+/// A user's policy: the least a policy needs. A report sets the scale that makes its largest gradient 1024.
+struct FollowsMax {
+  float scale = 1024.0F;
+
+  [[nodiscard]] float loss_scale() const { return scale; }
+  [[nodiscard]] FollowsMax adjust(bool grads_finite) const {
+    if (scale <= 1.0F) throw std::bad_alloc();  // as a policy that needs memory
+    return {grads_finite ? scale : scale / 2.0F};
+  }
+  [[nodiscard]] FollowsMax adjust(const GradientReport& report) const {
+    return report.finite && report.max_abs > 0.0 ? FollowsMax{static_cast<float>(1024.0 / report.max_abs)}
+                                                 : adjust(report.finite);
+  }
 };
+/// One with a state.
+struct Saved : FollowsMax {
+  [[nodiscard]] Saved adjust(bool grads_finite) const { return {FollowsMax::adjust(grads_finite)}; }
+  [[nodiscard]] Saved adjust(const GradientReport& report) const { return {FollowsMax::adjust(report)}; }
+  friend bool operator==(const Saved& a, const Saved& b) { return a.scale == b.scale; }
+  [[nodiscard]] StateDict state_dict() const { return {{"scale", scale}}; }
+  [[nodiscard]] static Saved from_state_dict(const StateDict& dict) { return {{static_cast<float>(dict.at("scale").real())}}; }
+};
+
+/// Checks that the policy has no settings, and that the errors say so.
+void check_has_no_config(const AnyLossScale& any, const std::string& name) {
+  CHECK(any.policy_name() == name);
+  CHECK_FALSE(any.has_config());
+  const auto none = [&](auto call) { return support::logic_error_of([&] { (void)call(); }); };
+  const std::string has_none = ": the policy '" + name + "' has none";
+  CHECK_THAT(none([&] { return any.config(); }), ContainsSubstring("config" + has_none));
+  CHECK_THAT(none([&] { return any.counter(); }), ContainsSubstring("counter" + has_none));
+  CHECK_THAT(none([&] { return any.with_config({}); }), ContainsSubstring("with_config" + has_none));
+  if (name == "constant") return;
+  CHECK_THAT(none([&] { return any.with_loss_scale(4.0F); }), ContainsSubstring("with_loss_scale" + has_none));
+  if (name == "noop") return;
+  CHECK_THAT(none([&] { return any.with_settings({{"scale", 2}}); }), ContainsSubstring("with_settings" + has_none));
+}
 
 }  // namespace
 
+TEST_CASE("the error for what a policy has not names the policy; a user's policy needs only loss_scale and adjust") {
+  check_has_no_config(headroom::NoOpLossScale(), "noop");
+  check_has_no_config(headroom::ConstantLossScale(8.0F), "constant");
+  CHECK(make_loss_scale("constant").with_loss_scale(4.0F) == AnyLossScale(headroom::ConstantLossScale(4.0F)));
+  check_has_no_config(Saved(), "(of your own)");
+  CHECK(AnyLossScale(Saved()) == AnyLossScale(Saved()));
+  CHECK(AnyLossScale(Saved()) != AnyLossScale(Saved().adjust(false)));
+  CHECK(AnyLossScale(Saved()) != AnyLossScale());
+  CHECK(AnyLossScale(Saved()).state_dict() == Saved().state_dict());
+  CHECK(AnyLossScale(Saved()).state_digest() != AnyLossScale(Saved().adjust(false)).state_digest());
+  const AnyLossScale any = FollowsMax{};
+  check_has_no_config(any, "(of your own)");
+  CHECK_THAT(support::logic_error_of([&] { (void)any.state_dict(); }), ContainsSubstring("'(of your own)' has none"));
+  CHECK(any != any);  // policies without a state are never equal
+  CHECK(any.state_digest() != any.adjust(false).state_digest());
+  CHECK(any.inv_scale() == 1.0F / 1024.0F);
+  CHECK(any.adjust(GradientReport{true, 8.0}).loss_scale() == 128.0F);
+  CHECK(any.adjust(false).get<FollowsMax>().scale == 512.0F);
+}
+
 TEST_CASE("adjust without memory throws, and an update that throws can be repeated") {
-  CHECK_THROWS_AS(AnyLossScale(OutOfMemory()).adjust(true), std::bad_alloc);
-  headroom::GradScaler<AnyLossScale> scaler{AnyLossScale(OutOfMemory())};
-  std::vector<float> grads = {8.0F};
+  headroom::GradScaler<AnyLossScale> scaler{AnyLossScale(FollowsMax{1.0F})};
+  std::vector<float> grads = {0.0F};
   (void)scaler.scale(1.0F);
   (void)scaler.step_gradients(grads, [](auto&) {});
   for (int i = 0; i < 2; ++i) CHECK_THROWS_AS(scaler.update(), std::bad_alloc);
-  CHECK(scaler.get_scale() == 8.0F);
+  CHECK(scaler.get_scale() == 1.0F);
 }
 
 // ---- by name ----
@@ -187,18 +170,14 @@ TEST_CASE("make_loss_scale makes a policy by name, with the settings of that pol
   }
 }
 
-TEST_CASE("the error for an unknown name lists the known names") {
+TEST_CASE("the errors for an unknown name and an unknown setting list the known ones") {
   for (const char* name : {"", "Dynamic", "dynamic ", "pytorch"}) {
     const std::string message = message_of([&] { (void)make_loss_scale(name); });
     CHECK_THAT(message, ContainsSubstring("there is no policy '" + std::string(name) + "'; known are noop, constant, "));
     for (const std::string& known : headroom::loss_scale_names()) CHECK_THAT(message, ContainsSubstring(known));
   }
-}
-
-TEST_CASE("the error for an unknown setting lists the known ones") {
-  CHECK(message_of([] {
-          (void)make_loss_scale("apex", {{"hysteresis", 3}, {"growth", 2.0}});
-        }) ==
+  const StateDict settings = {{"hysteresis", 3}, {"growth", 2.0}};
+  CHECK(message_of([&] { (void)make_loss_scale("apex", settings); }) ==
         "headroom: the key 'growth' is unknown; its value is 2.0; known are initial_scale, growth_interval, growth_factor, "
         "backoff_factor, min_scale, max_scale, hysteresis");
   CHECK(message_of([] {
@@ -211,7 +190,7 @@ TEST_CASE("the error for a bad setting names key and value, for every policy") {
   support::set_bits(nan, headroom::binary64::quiet_nan_bits);
   const StateValue bad_values[] = {-1.0, nan, 0.0, 1e300, 1e-300, 0.5, 1e12, -1000, 0, "text", 500.5};
   for (const std::string& name : headroom::loss_scale_names()) {
-    const headroom::StateDict state = make_loss_scale(name).state_dict();
+    const StateDict state = make_loss_scale(name).state_dict();
     for (const auto& [key, usual] : state) {
       int refused = 0;
       for (const StateValue& bad : bad_values) {

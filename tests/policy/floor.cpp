@@ -7,23 +7,14 @@
 
 #include "support/any_policies.hpp"
 #include "support/catch.hpp"
+#include "support/policies.hpp"
 #include "support/samples.hpp"
 
 using headroom::LossScaleConfig;
 
 namespace {
 
-/// Calls `check` for a policy of each rule, with these settings. The first overflow lowers each scale.
-template <class Check>
-void for_each_rule(const LossScaleConfig& config, Check check) {
-  support::for_each_adaptive(config, {1, 0x1p-10, false}, check);
-}
-
-/// Whether a finite step keeps the scale.
-template <class Policy>
-bool is_kept(const Policy& policy) {
-  return policy.adjust(true).loss_scale() == policy.loss_scale();
-}
+constexpr support::SetOwnFields backs_off_at_once{1, 0x1p-10, false};
 
 }  // namespace
 
@@ -31,7 +22,7 @@ TEST_CASE("a scale stays in its range, and only an overflow raises a scale below
   std::mt19937 random(support::seed);
   for (int run = 0; run < 200; ++run) {
     const LossScaleConfig config = support::random_config(random);
-    for_each_rule(config, [&](auto policy) {
+    support::for_each_adaptive(config, backs_off_at_once, [&](auto policy) {
       for (int step = 0; step < 100; ++step) {
         const bool finite = random() % 3 != 0;
         const auto next = policy.adjust(finite);
@@ -48,20 +39,19 @@ TEST_CASE("a scale stays in its range, and only an overflow raises a scale below
   }
 }
 
-TEST_CASE("a scale that starts below 1 falls to its min_scale") {
-  LossScaleConfig config;
-  config.initial_scale = 0.25F;
+TEST_CASE("an overflow lowers the scale to its floor, or raises it if it was set or started below") {
+  LossScaleConfig config{0.25F};
   config.min_scale = 0.1F;
-  for_each_rule(config, [](auto policy) {
+  support::for_each_adaptive(config, backs_off_at_once, [](const auto& policy) {
     CHECK(policy.adjust(false).loss_scale() == 0.125F);
     CHECK(policy.adjust(false).adjust(false).loss_scale() == 0.1F);
-  });
-}
-
-TEST_CASE("the next backoff raises a scale that was set below the floor to the floor") {
-  for_each_rule(LossScaleConfig(), [](const auto& policy) {
     const auto lower = policy.with_loss_scale(0x1p-10F);
-    CHECK(is_kept(lower));
-    CHECK(lower.adjust(false).loss_scale() == 1.0F);
+    CHECK(lower.adjust(true).loss_scale() == 0x1p-10F);
+    CHECK(lower.adjust(false).loss_scale() == 0.1F);
+  });
+  config.min_scale = 3.0F;
+  support::for_each_adaptive(config, backs_off_at_once, [](const auto& policy) {
+    CHECK(policy.adjust(true).loss_scale() == 0.25F);
+    CHECK(policy.adjust(false).loss_scale() == 3.0F);
   });
 }

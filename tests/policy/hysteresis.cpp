@@ -1,63 +1,30 @@
 #include <headroom/policy/hysteresis.hpp>
+#include <headroom/policy/presets.hpp>
 
+#include <cstdint>
+#include <initializer_list>
+#include <string>
 #include <type_traits>
 
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
 #include "support/policies.hpp"
 
 using headroom::BasicHysteresisScale;
+using headroom::DeepSpeedLossScale;
 using headroom::GradientReport;
 using headroom::HysteresisConfig;
 using headroom::HysteresisScale;
-using headroom::RefillOnBackoff;
-using headroom::RefillOnCleanStep;
-using headroom::RefillOnGrowth;
+using headroom::ToleranceConfig;
 using support::after;
+using support::message_of;
 
 namespace {
 
-constexpr HysteresisConfig small_config() {
-  HysteresisConfig config;
-  config.scale.growth_interval = 4;
-  config.scale.initial_scale = 1024.0F;
-  config.hysteresis = 3;
-  return config;
-}
-template <class Refill>
-constexpr float scale_after(const char* steps) {
-  return after(BasicHysteresisScale<Refill>(small_config()), steps).loss_scale();
-}
-template <class Refill>
-constexpr int left_after(const char* steps) {
-  return after(BasicHysteresisScale<Refill>(small_config()), steps).hysteresis_left();
-}
-
-// Rule 5: each overflow lowers the hysteresis by one. At 0 the scale backs off, and again on every further overflow.
-static_assert(left_after<RefillOnCleanStep>("") == 3 && left_after<RefillOnCleanStep>("-") == 2);
-static_assert(scale_after<RefillOnCleanStep>("--") == 1024.0F && scale_after<RefillOnCleanStep>("---") == 512.0F);
-static_assert(scale_after<RefillOnCleanStep>("----") == 256.0F && left_after<RefillOnCleanStep>("----") == 0);
-
-// Refilled on a clean step: only overflows in a row lower the scale.
-static_assert(left_after<RefillOnCleanStep>("--+") == 3 && scale_after<RefillOnCleanStep>("--+--+--+--") == 1024.0F);
-static_assert(scale_after<RefillOnCleanStep>("---+--") == 512.0F && scale_after<RefillOnCleanStep>("---+---") == 256.0F);
-
-// Refilled on growth: clean steps between overflows do not refill it.
-static_assert(left_after<RefillOnGrowth>("--+") == 1 && scale_after<RefillOnGrowth>("-+-+-") == 512.0F);
-static_assert(scale_after<RefillOnGrowth>("-+-+-+-+-") == 128.0F && left_after<RefillOnGrowth>("---++++") == 3);
-static_assert(scale_after<RefillOnGrowth>("---++++") == 1024.0F && scale_after<RefillOnGrowth>("---++++--") == 1024.0F);
-
-// Refilled on a backoff: every third overflow lowers the scale. Growth refills it too.
-static_assert(scale_after<RefillOnBackoff>("---") == 512.0F && left_after<RefillOnBackoff>("---") == 3);
-static_assert(scale_after<RefillOnBackoff>("-----") == 512.0F && scale_after<RefillOnBackoff>("------") == 256.0F);
-static_assert(scale_after<RefillOnBackoff>("-+-+-+-+-") == 512.0F && left_after<RefillOnBackoff>("--++++") == 3);
-
-// Rules 1 and 2 hold as for DynamicLossScale. A tolerated overflow also sets the counter to 0.
-static_assert(scale_after<RefillOnCleanStep>("+++-+++") == 1024.0F && scale_after<RefillOnCleanStep>("+++-++++") == 2048.0F);
-static_assert(after(HysteresisScale(small_config()), "+++").counter() == 3 &&
-              after(HysteresisScale(small_config()), "+++-").counter() == 0);
-static_assert(after(HysteresisScale(small_config()), "++++").counter() == 0);
-
-static_assert(HysteresisScale().loss_scale() == 32768.0F && HysteresisScale().hysteresis_left() == 2);
-constexpr HysteresisScale start(small_config());
+constexpr HysteresisConfig config{{1024.0F, 4}, 3};
+constexpr HysteresisScale start(config);
+static_assert(after(start, "---").loss_scale() == 512.0F);
 static_assert(start.adjust(GradientReport{false, 1.0}) == start.adjust(false));
 static_assert(start.adjust(GradientReport{true, 0.0}) == start.adjust(true));
 static_assert(noexcept(start.adjust(true)) && noexcept(start.adjust(GradientReport{})));
@@ -65,4 +32,103 @@ static_assert(std::is_trivially_copyable_v<HysteresisScale>);
 static_assert(sizeof(HysteresisScale) - sizeof(HysteresisConfig) <= 32);
 static_assert(!std::is_convertible_v<HysteresisConfig, HysteresisScale>);
 
+DeepSpeedLossScale deepspeed(std::int32_t delayed_shift, bool consecutive_hysteresis = false) {
+  return DeepSpeedLossScale({{1024.0F, 3}, delayed_shift, consecutive_hysteresis});
+}
+
+/// What a policy has after some steps.
+struct Expected {
+  const char* steps;
+  float scale;
+  int left, counter;
+};
+template <class Policy>
+void check_steps(const Policy& policy, std::initializer_list<Expected> all) {
+  for (const Expected& expected : all) {
+    INFO(Policy::policy_name() << " after " << expected.steps);
+    const Policy found = after(policy, expected.steps);
+    CHECK(found.loss_scale() == expected.scale);
+    CHECK(found.hysteresis_left() == expected.left);
+    CHECK(found.counter() == expected.counter);
+  }
+}
+
+/// For each step, '+' (finite) or '-' (an overflow): '!' if the rule backs off, 'g' if it grows, else '.'.
+template <class Policy>
+std::string changes(const char* steps, double tolerance, std::int64_t growth_interval) {
+  Policy policy(ToleranceConfig{{1024.0F, growth_interval}, tolerance});
+  std::string result;
+  for (; *steps != '\0'; ++steps) {
+    const float before = policy.loss_scale();
+    policy = policy.adjust(*steps == '+');
+    result += policy.loss_scale() < before ? '!' : policy.loss_scale() > before ? 'g' : '.';
+  }
+  return result;
+}
+const auto cerebras = changes<headroom::CerebrasLossScale>;
+const auto fairseq = changes<headroom::FairseqLossScale>;
+
 }  // namespace
+
+TEST_CASE("which overflows lower the scale, and what refills the hysteresis") {
+  check_steps(HysteresisScale(), {{"", 32768.0F, 2, 0}});
+  check_steps(start, {{"-", 1024.0F, 2, 0},
+                      {"---", 512.0F, 0, 0},
+                      {"----", 256.0F, 0, 0},
+                      {"--+--+--+--", 1024.0F, 1, 0},
+                      {"---+--", 512.0F, 1, 0},
+                      {"---+---", 256.0F, 0, 0},
+                      {"+++-+++", 1024.0F, 3, 3},
+                      {"+++-++++", 2048.0F, 3, 0}});
+  check_steps(BasicHysteresisScale<headroom::RefillOnGrowth>(config),
+              {{"--+", 1024.0F, 1, 1}, {"-+-+-", 512.0F, 0, 0}, {"-+-+-+-+-", 128.0F, 0, 0}, {"---++++--", 1024.0F, 1, 0}});
+  check_steps(BasicHysteresisScale<headroom::RefillOnBackoff>(config),
+              {{"-----", 512.0F, 1, 0}, {"------", 256.0F, 3, 0}, {"-+-+-+-+-", 512.0F, 1, 0}, {"--++++", 2048.0F, 3, 0}});
+  check_steps(headroom::PaddleLossScale(config),
+              {{"-----", 512.0F, 1, 0}, {"--+--", 1024.0F, 1, 0}, {"--++++", 2048.0F, 3, 0}});
+  check_steps(deepspeed(1), {{"--", 256.0F, 1, 0}});
+  check_steps(deepspeed(3), {{"--", 1024.0F, 1, 0}, {"----", 256.0F, 1, 0}, {"--+-", 512.0F, 1, 0}, {"--++++", 2048.0F, 3, 4}});
+  check_steps(deepspeed(3, true), {{"--+-", 1024.0F, 2, 0}, {"+++++++", 4096.0F, 3, 7}});
+}
+
+TEST_CASE("new settings keep the hysteresis that is left, but not more than theirs") {
+  HysteresisConfig changed = config;
+  changed.scale.growth_interval = 9;
+  const HysteresisScale spent = after(start, "---").with_config(changed);
+  CHECK(spent.hysteresis_left() == 0);
+  CHECK(spent.adjust(false).loss_scale() == 256.0F);
+  CHECK(after(start, "-").with_config(changed).hysteresis_left() == 2);
+  changed.hysteresis = 1;
+  CHECK(start.with_config(changed).hysteresis_left() == 1);
+  CHECK(deepspeed(5).with_config({{}, 2, false}).hysteresis_left() == 2);
+  CHECK(message_of([] { (void)deepspeed(0); }) == "headroom: delayed_shift is 0; it must be at least 1");
+}
+
+TEST_CASE("a share equal to the tolerance backs off by fairseq's rule, and only a larger one by Cerebras'") {
+  CHECK(cerebras("+-", 0.5, 9) == "..");
+  CHECK(fairseq("+-", 0.5, 9) == ".!");
+  CHECK(cerebras("+-", 0.49, 9) == ".!");
+  CHECK(fairseq("+-", 0.51, 9) == "..");
+  for (const auto& rule : {cerebras, fairseq}) {
+    CHECK(rule("-++++-", 0.3, 9) == "!.....");  // an overflow in the first step is a large share
+    CHECK(rule("-+--", 0.0, 9) == "!.!!");
+  }
+}
+
+TEST_CASE("growth resets the steps, and by Cerebras' rule the overflows") {
+  CHECK(cerebras("++-++++-", 0.4, 4) == "....g...");       // in the end 1 overflow in 3 steps
+  CHECK(fairseq("++-+++++++-", 0.5, 4) == "......g...!");  // 2 overflows in 4 steps
+}
+
+TEST_CASE("a tolerance that is negative, Inf or NaN is refused") {
+  const auto message = [](const double& tolerance) {
+    return message_of([&] { (void)headroom::FairseqLossScale(ToleranceConfig{{}, tolerance}); });
+  };
+  for (const double& good : {0.0, -0.0, 2.0}) CHECK(message(good).empty());
+  double bad = 0.0;
+  support::set_bits(bad, headroom::binary64::quiet_nan_bits);
+  CHECK(message(bad) == "headroom: overflow_tolerance is nan; it must be 0 or more and finite");
+  support::set_bits(bad, headroom::binary64::infinity_bits);
+  CHECK(message(bad) == "headroom: overflow_tolerance is inf; it must be 0 or more and finite");
+  CHECK(message(-0.1) == "headroom: overflow_tolerance is -0.1; it must be 0 or more and finite");
+}

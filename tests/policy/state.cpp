@@ -2,6 +2,8 @@
 #include <headroom/policy/any.hpp>
 #include <headroom/state/text.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <random>
@@ -13,6 +15,7 @@
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
+#include "support/policies.hpp"
 #include "support/samples.hpp"
 
 using Catch::Matchers::ContainsSubstring;
@@ -42,33 +45,58 @@ void check_refused(StateDict dict, const std::string& key, const StateValue& val
   CHECK_THAT(error_of(dict), ContainsSubstring(key + " is " + text));
 }
 
+/// Random settings. Their max_scale is at least `scale`.
+template <class Config>
+Config random_settings(std::mt19937& random, float scale) {
+  Config config;
+  headroom::LossScaleConfig& common = headroom::detail::loss_scale_config(config);
+  common = support::random_config(random);
+  common.max_scale = std::max(common.max_scale, scale);
+  support::SetOwnFields{1 + static_cast<std::int32_t>(random() % 5), 0.1 / static_cast<double>(1 + random() % 8),
+                        random() % 2 == 0}(config);
+  return config;
+}
+template <class Policy>
+Policy random_step(const Policy& policy, std::mt19937& random) {
+  if constexpr (headroom::detail::is_detected_v<support::config_t, Policy>) {
+    const auto choice = random() % 16;
+    if (choice == 0) return policy.with_config(random_settings<typename Policy::Config>(random, policy.loss_scale()));
+    if (choice == 1) return policy.with_loss_scale(std::ldexp(1.0F, -static_cast<int>(random() % 30)));
+  }
+  const bool finite = random() % 4 != 0;
+  if (random() % 2 == 0) return policy.adjust(finite);
+  return policy.adjust({finite, finite ? std::ldexp(1.0, static_cast<int>(random() % 40) - 30) : infinity});
+}
+
+/// After every step the policy is equal to the one read from its state, now and after the next step.
 template <class Policy>
 void check_resumes(Policy policy, std::mt19937& random) {
-  Policy resumed = policy;
   std::set<std::string> seen;
-  for (int step = 0; step < 300 && (support::is_exhaustive || step < 30 || seen.size() <= 5); ++step) {
+  for (int step = 0; step < 40; ++step) {
     const StateDict state = policy.state_dict();
     const std::string text = to_text(state);
-    const Policy again = Policy::from_state_dict(state);
-    bool same = again == policy && again.state_dict() == state;
-    same = same && Policy::from_state_dict(headroom::from_text(text)) == policy;
-    const bool finite = random() % 4 != 0;
-    policy = policy.adjust(finite);
-    resumed = Policy::from_state_dict(resumed.state_dict()).adjust(finite);
-    same = same && resumed == policy && support::bits_of(resumed.loss_scale()) == support::bits_of(policy.loss_scale());
+    const Policy resumed = Policy::from_state_dict(state);
+    std::mt19937 same_random = random;
+    const Policy next = random_step(policy, random);
+    const bool same = resumed == policy && resumed.state_dict() == state && random_step(resumed, same_random) == next &&
+                      AnyLossScale::from_state_dict(headroom::from_text(text)) == AnyLossScale(policy);
     if (!same) FAIL("step " << step << " from the state\n" << text);
+    policy = next;
     seen.insert(text);
   }
-  CHECK((seen.size() > 5 || policy.state_dict().size() <= 3));  // counters and scales took many values
+  CHECK((seen.size() > 2 || policy.state_dict().size() <= 3));  // counters and scales took other values
 }
 
 }  // namespace
 
-TEST_CASE("a policy saved and loaded at every step equals one that was not, for every policy") {
+TEST_CASE("a policy read from its state continues as the saved one, for every policy, after any settings and steps") {
   std::mt19937 random(support::seed);
   for (const AnyLossScale& any : support::every_policy()) {
-    check_resumes(any, random);
     support::visit(any, [&](const auto& policy) { check_resumes(policy, random); });
+  }
+  for (int run = 0; run < support::cases(15); ++run) {
+    support::for_each_adaptive(support::random_config(random), {1 + run % 3, 0.05, run % 2 == 0},
+                               [&](const auto& policy) { check_resumes(policy, random); });
   }
 }
 
@@ -110,27 +138,26 @@ TEST_CASE("a missing, unknown or bad field is an error") {
   }
 }
 
-TEST_CASE("a state of a newer version, or of another policy, is refused") {
-  StateDict state = headroom::DynamicLossScale().state_dict();
-  state.set("version", 3);
-  state.add("new_field", 1);
-  CHECK_THAT(support::message_of([&] { (void)headroom::DynamicLossScale::from_state_dict(state); }),
-             ContainsSubstring("version is 3, the state of a newer headroom: this one reads up to 2"));
-  CHECK_THAT(
-      support::message_of([&] { (void)headroom::DynamicLossScale::from_state_dict(headroom::HysteresisScale().state_dict()); }),
-      ContainsSubstring("policy is \"hysteresis\"; it must be \"dynamic\""));
-  for (const int version : {0, -1}) {
-    state.set("version", version);
-    CHECK_THAT(error_of(state), ContainsSubstring("version is " + std::to_string(version) + "; it must be at least 1"));
+TEST_CASE("a state of another version, or of another policy, is refused") {
+  struct Refused {
+    const char* key;
+    StateValue value;
+    const char* message;
+  };
+  const Refused all[] = {{"version", 3, "version is 3, the state of a newer headroom: this one reads up to 2"},
+                         {"version", 1, "version is 1; the state was written by headroom 0.1"},
+                         {"version", 0, "version is 0; it must be at least 1"},
+                         {"policy", "hysteresis", "policy is \"hysteresis\"; it must be \"dynamic\""}};
+  for (const auto& [key, value, message] : all) {
+    StateDict state = headroom::DynamicLossScale().state_dict();
+    state.set(key, value);
+    state.add("new_field", 1);
+    CHECK_THAT(support::message_of([&] { (void)headroom::DynamicLossScale::from_state_dict(state); }),
+               ContainsSubstring(message));
+    state.set("policy", "nobody's");
+    const std::string of_any = key == std::string("policy") ? "policy is \"nobody's\", which is none of headroom's" : message;
+    CHECK_THAT(error_of(state), ContainsSubstring(of_any));
   }
-  state = headroom::DynamicLossScale().state_dict();
-  state.set("policy", "nobody's");
-  CHECK_THAT(error_of(state), ContainsSubstring("policy is \"nobody's\", which is none of headroom"));
-  state.set("version", 1);
-  CHECK_THAT(error_of(state), ContainsSubstring("version is 1; the state was written by headroom 0.1"));
-  state = headroom::DynamicLossScale().state_dict();
-  state.erase("version");
-  CHECK_THAT(error_of(state), ContainsSubstring("the key 'version' is missing"));
 }
 
 TEST_CASE("policies differ if any entry of their states differs") {
