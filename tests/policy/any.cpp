@@ -137,7 +137,7 @@ TEST_CASE("the error for what a policy has not names the policy; a user's policy
   const AnyLossScale any = FollowsMax{};
   check_has_no_config(any, "(of your own)");
   CHECK_THAT(support::logic_error_of([&] { (void)any.state_dict(); }), ContainsSubstring("'(of your own)' has none"));
-  CHECK(any != any);  // policies without a state are never equal
+  CHECK(any != any);  // policies without == are never equal
   CHECK(any.state_digest() != any.adjust(false).state_digest());
   CHECK(any.inv_scale() == 1.0F / 1024.0F);
   CHECK(any.adjust(GradientReport{true, 8.0}).loss_scale() == 128.0F);
