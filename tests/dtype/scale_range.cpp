@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
-#include <string>
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
@@ -14,7 +13,6 @@ using headroom::smallest_loss_scale;
 using headroom::detail::check_loss_scale;
 using headroom::detail::is_power_of_two;
 using headroom::detail::is_within;
-using headroom::detail::to_text;
 
 namespace {
 
@@ -74,22 +72,6 @@ TEST_CASE("is_power_of_two over all exponents", "[kernel]") {
   }
   INFO(wrong.first());
   CHECK(wrong.count() == 0);
-}
-
-TEST_CASE("to_text writes what the user wrote", "[kernel]") {
-  CHECK(to_text(1000.0) == "1000");
-  CHECK(to_text(0.5) == "0.5");
-  CHECK(to_text(-0.0) == "-0");
-  CHECK(to_text(32768.0) == "32768");
-  CHECK(to_text(1e300) == "1e+300");
-  CHECK(to_text(1.23456789F) == "1.2345679");
-  CHECK(to_text(1.23456789) == "1.23456789");
-  CHECK(to_text(0.1 + 0.2) == "0.30000000000000004");
-  double value = 0.0;
-  support::set_bits(value, headroom::binary64::infinity_bits);
-  CHECK(to_text(value) == "inf");
-  support::set_bits(value, headroom::binary64::infinity_bits + 1);
-  CHECK(to_text(value) == "nan");
 }
 
 TEST_CASE("check_loss_scale names the field and the value", "[kernel]") {

@@ -4,12 +4,8 @@
 #include <headroom/detail/error.hpp>
 #include <headroom/dtype/format.hpp>
 
-#include <clocale>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <limits>
-#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -63,37 +59,6 @@ template <class T>
 [[nodiscard]] constexpr float power_of_two(std::int32_t exponent) noexcept {
   const std::int32_t in_range = exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
   return bit_cast<float>(static_cast<std::uint32_t>(in_range + 127) << 23U);
-}
-
-/// The shortest text that reads back as this number, with a decimal point in every locale. It does not use <charconv>, because
-/// every policy header would have to include it.
-template <class Number>
-[[nodiscard, gnu::cold, gnu::noinline]] inline std::string to_text(Number value) {
-  if constexpr (std::is_integral_v<Number>) {
-    return std::to_string(value);
-  } else {
-    using Limits = std::numeric_limits<Number>;
-    if (!is_within(value, -Limits::infinity(), Limits::infinity())) return "nan";
-    char buffer[40];
-    for (int digits = Limits::digits10; digits <= Limits::max_digits10; ++digits) {
-      std::snprintf(buffer, sizeof buffer, "%.*g", digits, static_cast<double>(value));
-      if (static_cast<Number>(std::strtod(buffer, nullptr)) == value) break;
-    }
-    std::string text = buffer;
-    const std::string point = std::localeconv()->decimal_point;
-    if (text.find(point) != std::string::npos) text.replace(text.find(point), point.size(), 1, '.');
-    return text;
-  }
-}
-template <class Number>
-[[nodiscard, gnu::cold, gnu::noinline]] inline std::string range_text(const Number& low, const Number& high) {
-  return concat({"in [", to_text(low), ", ", to_text(high), "]"});
-}
-
-template <class Number>
-[[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_value(const char* field, const Number& value,
-                                                                   std::string_view expected) {
-  throw_invalid_argument({field, " is ", to_text(value), "; it must be ", expected});
 }
 
 /// Throws std::invalid_argument if `value` is not in [low, high]. The message names the field, the value and what is expected.
