@@ -1,16 +1,19 @@
 #include <headroom/state/text.hpp>
 
+#include <algorithm>
 #include <clocale>
 #include <cstdint>
 #include <limits>
 #include <locale>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
+#include "support/guard_page.hpp"
 #include "support/samples.hpp"
 
 using Catch::Matchers::ContainsSubstring;
@@ -29,7 +32,7 @@ double with_bits(std::uint64_t bits) {
 }
 StateValue value_of(const std::string& text) { return from_text("key = " + text).at("key"); }
 std::uint64_t bits_of_text(const std::string& text) { return support::bits_of(value_of(text).real()); }
-std::string error_of(const std::string& text) {
+std::string error_of(std::string_view text) {
   return support::message_of([&] { (void)from_text(text); });
 }
 
@@ -120,23 +123,34 @@ TEST_CASE("comments, spaces and other forms of numbers are read") {
 }
 
 TEST_CASE("a line that cannot be read is an error that quotes it") {
-  CHECK_THAT(error_of("a = 1\nb = 2,5\n"), ContainsSubstring("line 2 of a state, 'b = 2,5': more than a value"));
-  CHECK_THAT(error_of("a"), ContainsSubstring("line 1 of a state, 'a': expected '=' after the key 'a'"));
+  CHECK_THAT(error_of("a = 1\nb = 2,5\n"), ContainsSubstring("line 2, 'b = 2,5': more than a value"));
+  CHECK_THAT(error_of("a"), ContainsSubstring("line 1, 'a': expected '=' after the key 'a'"));
   CHECK_THAT(error_of("= 1"), ContainsSubstring("expected a key"));
   CHECK_THAT(error_of("a ="), ContainsSubstring("expected a number, a list of numbers or a \"text\" as value, found ''"));
   CHECK_THAT(error_of("a = text"), ContainsSubstring("found 'text'"));
-  CHECK_THAT(error_of("a = 1\na = 2"), ContainsSubstring("line 2 of a state, 'a = 2': the key 'a' is there twice"));
+  CHECK_THAT(error_of("a = 1\na = 2"), ContainsSubstring("line 2, 'a = 2': the key 'a' is there twice"));
   CHECK_THAT(error_of("a = \"x"), ContainsSubstring("a quote is not closed"));
   CHECK_THAT(error_of("a = \"\\x41"), ContainsSubstring("a quote is not closed"));
   for (const char* bad : {"\\n", "\\n41", "\\x4", "\\x4g"}) {
     CHECK_THAT(error_of("a = \"" + std::string(bad) + '"'), ContainsSubstring("two hexadecimal digits"));
   }
-  CHECK_THAT(error_of("a = " + std::string(300, 'x')), ContainsSubstring("'a = " + std::string(196, 'x') + "': "));
+  CHECK_THAT(error_of("a = " + std::string(10000000, 'x')), ContainsSubstring("'a = " + std::string(496, 'x') + "...': "));
   CHECK_THAT(error_of("a = 1 2"), ContainsSubstring("more than a value"));
   CHECK_THAT(error_of("a = 9223372036854775808"), ContainsSubstring("'9223372036854775808' is beyond 64 bits"));
   for (const char* bad : {"1.2.3", "1e", "1x", "-", "--1", "+1", "1e999", "0x", "0x1p", "0x.p1", "0xgp1", "0x1p1x", "-0x-0p0",
                           "0x1p--5", "0x1p1024", "infinity", "-NaN", "."}) {
     CHECK_THAT(error_of(std::string("a = ") + bad), ContainsSubstring(std::string("a = ") + bad));
+  }
+}
+
+TEST_CASE("nothing after the end of a text is read") {
+  const std::string_view texts[] = {"a = \"\\x4", "a = \"\\x", "a = \"\\", "a = \"", "a = [1",
+                                    "a = 12",     "a = 0x1p",  "a =",      "a"};
+  for (const std::string_view text : texts) {
+    const support::GuardedMemory memory(text.size());
+    char* const copy = memory.last<char>(text.size());
+    std::copy(text.begin(), text.end(), copy);
+    CHECK(error_of({copy, text.size()}) == error_of(text));
   }
 }
 
