@@ -200,6 +200,9 @@ TEST_CASE("the verdicts warming_up and healthy") {
   History history;
   CHECK(history.verdict() == Verdict::warming_up);
   CHECK(history.explanation() == "no step has been recorded");
+  History clean;
+  take(clean, 10);
+  CHECK(clean.explanation() == "step 9, warming_up: the loss scale is 1024");
   skip(history, 1, 1024.0F, 0, 1);
   skip(history, 14);
   take(history, 84);
@@ -260,6 +263,36 @@ TEST_CASE("at_floor: the last step ran at the floor, and two of the last 64 over
   CHECK(wide.verdict() == Verdict::healthy);
 }
 
+TEST_CASE("explanations of NaN without Inf, and of an Inf at one place in ten steps in a row") {
+  History nan = warm();
+  skip(nan, 6, 1024.0F, 4);
+  CHECK(
+      nan.explanation() ==
+      "step 105, too_many_skips: 6 of the last 106 steps were not finite, and the loss scale is 1024; NaN without Inf: look at "
+      "the loss and the weights; at step 105 layers[3].weight had a NaN at index 17, of 4 NaN and 0 Inf in all");
+  nan.record_loss(infinity);
+  skip(nan, 1, 1024.0F, 4);
+  CHECK_THAT(nan.explanation(), ContainsSubstring("no loss scale helps"));
+
+  const char* const uncleared = "Inf in all, as in the 9 steps before: see whether gradients are cleared after a skipped step";
+  History engine = warm();
+  skip(engine, 9, 1.0F, 0, 3);
+  CHECK_THAT(engine.explanation(), !ContainsSubstring("cleared"));
+  skip(engine, 1, 1.0F, 0, 4);
+  CHECK_THAT(engine.explanation(), ContainsSubstring(uncleared));
+  for (const NonFinite& other : {NonFinite{"layers[3].weight", 18, NonFiniteKind::inf, 0, 1},
+                                 NonFinite{"layers[3].bias", 17, NonFiniteKind::inf, 0, 1}}) {
+    History moved = engine;
+    moved.record(1.0F, overflow, other);
+    CHECK_THAT(moved.explanation(), !ContainsSubstring("cleared"));
+  }
+  for (int i = 0; i < 15; ++i) {  // a tree of one leaf; the sixth place is unknown
+    const NonFinite place{"", 0, NonFiniteKind::inf, 0, 1};
+    engine.record(1.0F, overflow, i == 5 ? std::nullopt : std::optional<NonFinite>(place));
+  }
+  CHECK_THAT(engine.explanation(), !ContainsSubstring("cleared"));
+}
+
 TEST_CASE("loss_is_not_finite: the loss of the last step was Inf or NaN") {
   History history = warm();
   history.record_loss(infinity);
@@ -284,8 +317,8 @@ TEST_CASE("underflowing: the largest gradient times the scale is below lowest_pe
   take(history, 1, 0x1.8p-19);
   CHECK(history.verdict() == Verdict::underflowing);
   CHECK(history.explanation() ==
-        "step 200, underflowing: 0 of the last 201 steps were not finite, and the loss scale is 1024; "
-        "gradients may become zero: let the loss scale start higher or grow sooner");
+        "step 200, underflowing: the loss scale is 1024; gradients may become zero: let the loss scale start higher or grow "
+        "sooner");
   HistoryConfig config;
   config.warm_up = 0;
   History few(config);
