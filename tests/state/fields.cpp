@@ -108,11 +108,6 @@ TEST_CASE("the version is checked first, and other versions are refused") {
   CHECK_THAT(refused("version", 1), ContainsSubstring("version is 1; the state was written by headroom 0.1"));
 }
 
-TEST_CASE("main_scale of an AsyncGradScaler is checked and ignored") {
-  CHECK(refused("main_scale", 2.0).empty());
-  CHECK_THAT(refused("main_scale", 0.0), ContainsSubstring("main_scale is 0"));
-}
-
 TEST_CASE("a reader of settings leaves missing fields as they are") {
   Fields fields;
   StateReader read(StateDict{{"small", 9}, {"other", 1}});
