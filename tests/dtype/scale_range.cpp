@@ -55,9 +55,12 @@ TEST_CASE("is_within judges doubles by their bits", "[kernel]") {
 }
 
 TEST_CASE("is_power_of_two over all exponents", "[kernel]") {
+  using headroom::detail::exponent_of;
   using headroom::detail::power_of_two;
   static_assert(power_of_two(127) == largest_loss_scale && power_of_two(-127) == smallest_loss_scale &&
                 power_of_two(3) == 8.0F);
+  static_assert(exponent_of(1.0) == 0 && exponent_of(15.0) == 3 && exponent_of(0x1.8p-126) == -126 &&
+                exponent_of(0x1p126) == 126);
   static_assert(is_power_of_two(1.0F) && is_power_of_two(smallest_loss_scale) && is_power_of_two(largest_loss_scale));
   static_assert(!is_power_of_two(3.0F) && !is_power_of_two(1000.0F) && !is_power_of_two(0x1.000002p5F) &&
                 !is_power_of_two(65504.0F));

@@ -55,6 +55,10 @@ template <class T>
   return (bit_cast<std::uint32_t>(value) & binary32::mantissa_mask) == 0;  // correct for normal numbers, as scales are
 }
 
+/// The exponent of a positive normal number: 3 for 8 and for 15.
+[[nodiscard]] constexpr int exponent_of(const double& value) noexcept {
+  return static_cast<int>(bit_cast<std::uint64_t>(value) >> binary64::mantissa_bits) - binary64::bias;
+}
 /// 2^exponent, clamped to the range of loss scales.
 [[nodiscard]] constexpr float power_of_two(std::int32_t exponent) noexcept {
   const std::int32_t in_range = exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
