@@ -45,17 +45,12 @@ namespace detail {
 }
 /// The bits of the largest amax. Passes over NaN, as fmaxf does; 0 if there is no other.
 [[nodiscard]] inline std::uint32_t largest_of(const std::vector<float>& amaxes) noexcept {
-  constexpr std::uint32_t offset = binary32::mantissa_mask;       // makes Inf the largest std::int32_t, and NaN negative
-  std::int32_t largest[8] = {static_cast<std::int32_t>(offset)};  // eight, so that comparisons do not wait for each other
-  const auto look_at = [](const float& amax, std::int32_t& so_far) {
-    so_far = std::max(so_far, static_cast<std::int32_t>(bit_cast<std::uint32_t>(amax) + offset));
-  };
-  std::size_t i = 0;
-  for (; i < amaxes.size() % 8; ++i) look_at(amaxes[i], largest[0]);
-  for (; i < amaxes.size(); i += 8) {
-    for (std::size_t lane = 0; lane < 8; ++lane) look_at(amaxes[i + lane], largest[lane]);
+  std::uint32_t largest = 0;
+  for (const float& amax : amaxes) {
+    const std::uint32_t bits = magnitude_bits(amax);
+    if (bits <= binary32::infinity_bits) largest = std::max(largest, bits);
   }
-  return static_cast<std::uint32_t>(*std::max_element(largest, largest + 8)) - offset;
+  return largest;
 }
 }  // namespace detail
 
@@ -85,7 +80,7 @@ struct DelayedScaling {
   }
 
   /// Records the amax of a step and computes the next scale. An amax of 0 changes nothing, nor does one that is not recorded.
-  void update(State& state, const float& step_amax, const float& fp8_max) const {
+  void update(State& state, const float& step_amax, float fp8_max) const {
     std::uint32_t bits = detail::magnitude_bits(step_amax);
     if (bits == 0 || (bits >= binary32::infinity_bits && !record_nonfinite)) return;
     while (state.history.size() >= static_cast<std::size_t>(history)) state.history.erase(state.history.begin());
@@ -98,7 +93,7 @@ struct DelayedScaling {
 
   /// For elements that grow by `ratio`, positive and finite, with the loss scale. Multiplies the recorded amaxes by it and
   /// divides the scale by it. What was finite stays finite, and the scale does not become 0.
-  void rescale(State& state, const double& ratio) const {
+  void rescale(State& state, double ratio) const {
     for (float& recorded : state.history) recorded = detail::rescaled(recorded, ratio);
     const std::uint32_t bits = detail::quotient_bits(detail::widened(detail::magnitude_bits(state.scale)), ratio);
     if (!state.history.empty()) state.scale = detail::normal_float(bits);
@@ -113,7 +108,7 @@ struct CurrentScaling {
   using State = ScaleState;
   [[nodiscard]] State start() const { return {}; }
   void check() const { detail::check_in("epsilon", epsilon, 0.0F, std::numeric_limits<float>::max(), "finite and at least 0"); }
-  void update(State& state, const float& amax, const float& fp8_max) const {
+  void update(State& state, const float& amax, float fp8_max) const {
     const std::uint32_t bits = std::max(detail::magnitude_bits(amax), detail::magnitude_bits(epsilon));
     const bool is_usable = bits != 0 && bits < binary32::infinity_bits;
     state.scale = is_usable ? detail::saturated_float(detail::quotient_bits(fp8_max, detail::widened(bits))) : 1.0F;
@@ -128,7 +123,7 @@ struct TorchaoScaling {
   using State = ScaleState;
   [[nodiscard]] State start() const { return {}; }
   void check() const {}
-  void update(State& state, const float& amax, const float& fp8_max) const {
+  void update(State& state, const float& amax, float fp8_max) const {
     const std::uint32_t amax_bits = detail::magnitude_bits(amax);
     constexpr auto least = detail::bit_cast<double>(std::uint64_t{0x3D719799812DEA11});  // 1e-12, also if constants are floats
     const double divisor = std::max(detail::widened(std::min(amax_bits, binary32::largest_finite_bits)), least);
