@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -223,6 +224,32 @@ TEST_CASE("TensorScales: a tree that does not fit and a bad setting are errors, 
   CHECK(support::is_network_of(codes, one));
   CHECK(message_of([&] { TensorScales<float8_e4m3>(tree, DelayedScaling{0}); }) ==
         "headroom: history is 0; it must be in [1, 2^20]");
+}
+
+/// Refuses an amax of 3.
+struct Picky : CurrentScaling {
+  void update(State& state, const float& amax, float fp8_max) const {
+    if (amax == 3.0F) throw std::runtime_error("picky");
+    CurrentScaling::update(state, amax, fp8_max);
+  }
+};
+TEST_CASE("TensorScales: a call that throws changes no scale, no inverse scale and no largest magnitude") {
+  const std::vector<Floats> good = {{1.0F, 2.0F}, {4.0F}}, bad = {{5.0F, 6.0F}, {3.0F}};
+  for (const bool has_reducer : {false, true}) {
+    TensorScales<float8_e4m3, Picky> scales(good);
+    if (has_reducer) scales.set_reducer([](span<float>) {});
+    (void)scales.quantize(good);
+    const std::string before = text_of(scales);
+    const Bits inverse = bits_of_all(scales.inverse_scales());
+    CHECK_THROWS_WITH((void)scales.quantize(bad), "picky");
+    scales.set_reducer([](span<float> largest) {
+      largest[0] = 100.0F;
+      throw std::runtime_error("a rank is gone");
+    });
+    CHECK_THROWS_WITH((void)scales.quantize(bad), "a rank is gone");
+    CHECK(text_of(scales) == before);
+    CHECK(bits_of_all(scales.inverse_scales()) == inverse);
+  }
 }
 
 TEST_CASE("TensorScales: a state of other paths or formats, or with bad numbers, is named and changes nothing") {
