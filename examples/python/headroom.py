@@ -77,6 +77,8 @@ _dtypes = {"float16": 0x210, "float32": 0x220, "float64": 0x240, "bfloat16": 0x4
 def _export(name, array):
     if not hasattr(array, "__dlpack__"):
         raise ValueError(f"the array {name!r} has no __dlpack__: {type(array).__name__}")
+    if getattr(array, "is_neg", bool)():  # torch's; DLPack would drop the sign
+        raise ValueError(f"the array {name!r} has its negation still to be done: call resolve_neg() first")
     try:
         return array.__dlpack__(max_version=(1, 0), copy=False)
     except TypeError:

@@ -78,6 +78,14 @@ class Pointed:
         return self.memory.ctypes.data
 
 
+class Negated(Pointed):
+    """A tensor of torch whose negation is pending, such as the imaginary part of a conjugate."""
+
+    def is_neg(self):
+        return True
+
+
+fails(ValueError, "'g' has its negation still to be done: call resolve_neg() first", headroom.measure, {"g": Negated()})
 pointed = Pointed()
 described = step(pointed)
 gc.collect()
