@@ -5,10 +5,10 @@
 //   quantize_file to-float IN OUT   back, to F32
 //   quantize_file --demo DIRECTORY  does all of this with weights that it makes
 //
-// Tensors of F64, F32, F16 or BF16 with two or more dimensions are quantized, others are copied. NAME becomes F8_E4M3, and
-// NAME_scale is what its elements are multiplied by to dequantize them:
+// Tensors of F64, F32, F16 or BF16 with two or more dimensions are quantized, others are copied, also those of unknown dtypes.
+// NAME becomes F8_E4M3, and NAME_scale is what its elements are multiplied by to dequantize them:
 //   to-fp8   one F32
-//   to-mx    a U8 for each block of 32, the exponent plus 127, in the shape of NAME with ceil(n / 32) as last dimension
+//   to-mx    a U8 for each block of 32, the exponent plus 127, in the shape of NAME with ceil(n / 32) for the last n above 1
 // OUT may be IN. After an error OUT is what it was. In the table, the largest relative error is that of elements that did not
 // become zero.
 
@@ -51,13 +51,13 @@ struct File {
 
 [[noreturn]] void fail(const std::string& where, const std::string& what) { throw std::runtime_error(where + ": " + what); }
 
+/// 0 if the dtype is unknown.
 std::size_t bytes_each(const std::string& dtype) {
   static const std::map<std::string, std::size_t> sizes = {{"F64", 8},     {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F8_E4M3", 1},
                                                            {"F8_E5M2", 1}, {"I64", 8}, {"U64", 8}, {"I32", 4},  {"U32", 4},
                                                            {"I16", 2},     {"U16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1}};
   const auto found = sizes.find(dtype);
-  if (found == sizes.end()) throw std::runtime_error("unknown dtype");
-  return found->second;
+  return found == sizes.end() ? 0 : found->second;
 }
 Shape sizes_in(const json& list) {
   Shape sizes;
@@ -93,9 +93,12 @@ File read_file(const std::string& path) {
       Tensor tensor{entry.at("dtype").get<std::string>(), sizes_in(entry.at("shape")), {}};
       const Shape offsets = sizes_in(entry.at("data_offsets"));
       const std::size_t begin = offsets.at(0), end = offsets.at(1);
+      const bool is_known = bytes_each(tensor.dtype) != 0;
+      if (!is_known)
+        std::fprintf(stderr, "%s: %s: unknown dtype %s: copied\n", path.c_str(), name.c_str(), tensor.dtype.c_str());
       auto bytes = static_cast<double>(bytes_each(tensor.dtype));  // does not overflow
       for (const std::size_t n : tensor.shape) bytes *= static_cast<double>(n);
-      if (begin > end || end > data.size() || static_cast<double>(end - begin) != bytes) {
+      if (begin > end || end > data.size() || (is_known && static_cast<double>(end - begin) != bytes)) {
         fail("data_offsets",
              "dtype and shape need " + json(bytes).dump() + " bytes, the file has " + std::to_string(data.size()));
       }
@@ -156,14 +159,20 @@ Tensor make_tensor(const char* dtype, Shape shape, const std::vector<T>& element
   return {dtype, std::move(shape), std::string(reinterpret_cast<const char*>(elements.data()), sizeof(T) * elements.size())};
 }
 
+/// The elements of a row, which lies along the last dimension of more than one element.
+std::size_t& row_of(Shape& shape) {
+  std::size_t i = shape.size() - 1;
+  while (i > 0 && shape[i] == 1) --i;
+  return shape[i];
+}
 Shape shape_of_scales(Shape shape) {
-  shape.back() = (shape.back() + 31) / 32;
+  row_of(shape) = (row_of(shape) + 31) / 32;
   return shape;
 }
-/// Calls `f(values, codes, scales)` with spans for each row. A row is what the last dimension counts.
+/// Calls `f(values, codes, scales)` with spans for each row.
 template <class Value, class Code, class Scale, class F>
-void for_each_row(const Shape& shape, std::vector<Value>& values, std::vector<Code>& codes, std::vector<Scale>& scales, F f) {
-  const std::size_t row = shape.back(), blocks = shape_of_scales(shape).back();
+void for_each_row(Shape shape, std::vector<Value>& values, std::vector<Code>& codes, std::vector<Scale>& scales, F f) {
+  const std::size_t row = row_of(shape), blocks = (row + 31) / 32;
   for (std::size_t i = 0; i * row < values.size(); ++i) {
     f(headroom::span<Value>(&values[i * row], row), headroom::span<Code>(&codes[i * row], row),
       headroom::span<Scale>(&scales[i * blocks], blocks));
@@ -190,7 +199,14 @@ std::vector<float> dequantized(const std::string& where, const Tensor& tensor, c
 /// Empty if the tensor is to be copied.
 std::vector<float> values_to_quantize(const Tensor& tensor) {
   if (tensor.shape.size() < 2) return {};
-  if (tensor.dtype == "F64") return headroom::cast<float>(elements_of<double>(tensor));
+  if (tensor.dtype == "F64") {
+    const auto elements = elements_of<double>(tensor);
+    auto values = headroom::cast<float>(elements);
+    for (std::size_t i = 0; i < values.size(); ++i) {  // so that the table counts them
+      if (elements[i] != 0.0 && values[i] == 0.0F) values[i] = std::numeric_limits<float>::denorm_min();
+    }
+    return values;
+  }
   if (tensor.dtype == "F16") return headroom::cast<float>(elements_of<headroom::half>(tensor));
   if (tensor.dtype == "BF16") return headroom::cast<float>(elements_of<headroom::bfloat16>(tensor));
   return tensor.dtype == "F32" ? elements_of<float>(tensor) : std::vector<float>();
@@ -226,7 +242,8 @@ void quantize_file(const std::string& from, const std::string& to, bool mx) {
     if (mx) {
       const Shape of_scales = shape_of_scales(tensor.shape);
       std::vector<float8_e4m3> quantized(x.size());
-      std::vector<headroom::e8m0> scales(x.size() / tensor.shape.back() * of_scales.back());
+      std::vector<headroom::e8m0> scales(1);
+      for (const std::size_t n : of_scales) scales.resize(scales.size() * n);
       for_each_row(tensor.shape, x, quantized, scales, [](auto row, auto of_row, auto scales_of_row) {
         headroom::mx_quantize_into(row, of_row, scales_of_row, headroom::MxScale::rceil);
       });

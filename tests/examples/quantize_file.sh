@@ -42,6 +42,14 @@ make rows '{"w":{"dtype":"F32","shape":[2,33],"data_offsets":[0,264]}}' "$row$ro
 [[ $(bytes rows.mx w_scale) == 7f637f63 ]] || fault "scales of MX: $(bytes rows.mx w_scale)"
 "$program" to-float rows normal && "$program" to-float rows.mx rows.mx && cmp normal rows.mx || fault "MX and back differs"
 
+# The same row twice as [2,33,1]: the blocks do not change. 1e-50 becomes 0, which the table counts.
+make ones '{"w":{"dtype":"F32","shape":[2,33,1],"data_offsets":[0,264]}}' "$row$row"
+"$program" to-mx ones ones.mx >log
+[[ $(bytes ones.mx w_scale) == 7f637f63 ]] || fault "scales of [2,33,1]: $(bytes ones.mx w_scale)"
+"$program" to-float ones.mx ones.mx && "$program" to-float ones normal && cmp normal ones.mx || fault "MX of [2,33,1] and back differs"
+make tiny '{"w":{"dtype":"F64","shape":[1,2],"data_offsets":[0,16]}}' '\x1f\xb8\xd4\x4a\x7a\xee\x8d\x35\0\0\0\0\0\0\xf0\x3f'
+"$program" to-fp8 tiny tiny.fp8 >log && grep -qE '^w +2 .* 1 +0$' log || fault "1e-50: $(cat log)"
+
 # refused HOW FILE TEXT...: the error has the texts.
 refused() {
   local how=$1 file=$2 status=0 text
@@ -59,7 +67,8 @@ truncate -s 5 short && refused to-fp8 short "has 5 bytes"
 make no_json '{"w":' '' && refused to-fp8 no_json header
 make list '[1]' '' && refused to-fp8 list header
 make no_shape '{"w":{"dtype":"F32"}}' '' && refused to-fp8 no_shape w shape
-make dtype "$(entry '"F4"' '[2,2]' '[0,16]')" "$exact" && refused to-fp8 dtype ': w: ' '"F4"' 'unknown dtype'
+make dtype "$(entry '"F4"' '[2,2]' '[0,2]')" ab && "$program" to-fp8 dtype dtype.fp8 2>error >log && grep -q 'dtype: w: unknown dtype F4' error || fault "F4: $(cat error)"
+[[ $(bytes dtype.fp8 w) == 6162 ]] || fault "copied: $(bytes dtype.fp8 w)"
 make text "$(entry 7 '[2,2]' '[0,16]')" "$exact" && refused to-fp8 text ': w: ' '"dtype":7'
 make negative "$(entry '"F32"' '[-2,2]' '[0,16]')" "$exact" && refused to-fp8 negative ': w: ' '-2 is no size'
 make size "$(entry '"F32"' '[2,3]' '[0,16]')" "$exact" && refused to-fp8 size ': w: ' '[2,3]' 24
