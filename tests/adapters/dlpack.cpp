@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -84,13 +85,24 @@ TEST_CASE("tensors on other devices, with vectors or without a shape are refused
     CHECK(message([&](DLTensor& t) { t.device.device_type = DeviceType(device); }).empty());
   }
   CHECK_THAT(message([](DLTensor& t) { t.device.device_type = DeviceType(2); }), ContainsSubstring("device_type 2"));
-  CHECK_THAT(message([](DLTensor& t) { t.dtype.lanes = 4; }), ContainsSubstring("4 lanes"));
+  CHECK_THAT(message([](DLTensor& t) { t.dtype.lanes = 0; }), ContainsSubstring("has 0 lanes; it must have 1"));
+  CHECK_THAT(message([](DLTensor& t) { t.dtype.lanes = 2; }), ContainsSubstring("has 2 lanes; it must have 1"));
   CHECK_THAT(message([](DLTensor& t) { t.ndim = -1; }), ContainsSubstring("ndim -1"));
   CHECK_THAT(message([](DLTensor& t) { t.shape = nullptr; }), ContainsSubstring("ndim 2 without a shape"));
   Floats odd;
   odd.tensor.dtype.bits = 4;
   CHECK_THAT(message_of([&] { (void)headroom::measure(from_dlpack(odd.tensor)); }),
              ContainsSubstring("has a dtype that is not supported: dtype code 2 of 4 bits"));
+}
+
+TEST_CASE("a tensor without memory stays null, whatever its offset") {
+  Floats f;
+  f.tensor.data = nullptr;
+  f.tensor.byte_offset = 4;
+  CHECK(from_dlpack(f.tensor).data == nullptr);
+  CHECK_THAT(message_of([&] { (void)headroom::measure(from_dlpack(f.tensor)); }), ContainsSubstring("null"));
+  f.shape[0] = 0;
+  CHECK(headroom::measure(from_dlpack(f.tensor)).max_abs == 0.0);
 }
 
 TEST_CASE("verbs that write refuse a managed tensor that is read-only") {
@@ -105,6 +117,8 @@ TEST_CASE("verbs that write refuse a managed tensor that is read-only") {
              ContainsSubstring("the tree is read-only"));
   managed.flags = 2;  // a copy
   CHECK(headroom::unscale_in_place<headroom::allow_fp16_gradients>(from_dlpack(managed), 1.0F).max_abs == 5.0);
-  managed.version.major = 2;
-  CHECK_THAT(message_of([&] { (void)from_dlpack(managed); }), ContainsSubstring("version 2"));
+  for (const std::uint32_t version : {0U, 2U}) {
+    managed.version.major = version;
+    CHECK_THAT(message_of([&] { (void)from_dlpack(managed); }), ContainsSubstring("version " + std::to_string(version)));
+  }
 }
