@@ -44,7 +44,7 @@ typename Format::bits_type nearest_by_search(const std::vector<long double>& mag
   return static_cast<Bits>(sign | (up ? upper : lower));
 }
 
-/// The expected result of a cast of any bits.
+/// Of any bits.
 template <class From, class To>
 typename To::bits_type cast_by_search(const std::vector<long double>& magnitudes, typename From::bits_type bits) {
   const auto sign = static_cast<typename To::bits_type>((bits & From::sign_mask) != 0 ? To::sign_mask : 0);
@@ -64,32 +64,25 @@ typename To::bits_type saturated(typename From::bits_type source, typename To::b
 
 TEST_CASE("narrowing finds the nearest value by definition", "[dtype]") {
   support::for_each_storage_float([](auto type) {
-    using T = typename decltype(type)::type;
-    using Format = typename T::format;
+    using Format = typename decltype(type)::type::format;
     const auto magnitudes = support::all_magnitudes<Format>();
     std::mt19937 random(support::seed);
-    Mismatches wrong_from_float, wrong_from_double, wrong_reference;
+    Mismatches wrong, wrong_reference;
     for (int i = 0; i < support::cases(300'000); ++i) {
       const auto wide = support::random_finite_bits<binary32>(random);
       const auto number = support::decode<binary32>(wide);
       const auto expected = nearest_by_search<Format>(magnitudes, number);
-      const auto describe = [&] { return hex(wide) + " to " + hex(expected); };
-      wrong_from_float.expect(convert_bits<binary32, Format>(wide) == expected, describe);
-      wrong_reference.expect(support::nearest<Format>(number) == expected, describe);
+      wrong.expect(convert_bits<binary32, Format>(wide) == expected, [&] { return hex(wide) + " to " + hex(expected); });
+      wrong_reference.expect(support::nearest<Format>(number) == expected, [&] { return hex(wide); });
+      // Doubles in the middle of the format's range, because most random patterns of double would become 0 or Inf.
+      auto middle = support::decode<binary64>(support::random_finite_bits<binary64>(random));
+      middle.exponent = static_cast<int>(random() % (2U * Format::bias + 20U)) - Format::bias - Format::mantissa_bits - 8 - 52;
+      const auto of_middle = support::nearest<binary64>(middle);
+      wrong.expect(convert_bits<binary64, Format>(of_middle) == nearest_by_search<Format>(magnitudes, middle),
+                   [&] { return hex(of_middle); });
     }
-    // Doubles in the middle of the format's range, because most random patterns of double would become 0 or Inf.
-    for (int i = 0; i < support::cases(300'000); ++i) {
-      auto number = support::decode<binary64>(support::random_finite_bits<binary64>(random));
-      number.exponent = static_cast<int>(random() % (2U * Format::bias + 20U)) - Format::bias - Format::mantissa_bits - 8 - 52;
-      const auto wide = support::nearest<binary64>(number);
-      const auto expected = nearest_by_search<Format>(magnitudes, number);
-      wrong_from_double.expect(convert_bits<binary64, Format>(wide) == expected,
-                               [&] { return hex(wide) + " to " + hex(expected); });
-    }
-    INFO(wrong_from_float.first() << ", " << wrong_from_double.first() << ", " << wrong_reference.first());
-    CHECK(wrong_from_float.count() == 0);
-    CHECK(wrong_from_double.count() == 0);
-    CHECK(wrong_reference.count() == 0);
+    CHECK(wrong.first() == "");
+    CHECK(wrong_reference.first() == "");
   });
 }
 
@@ -99,61 +92,50 @@ TEST_CASE("every pattern of every narrow format to every format of up to 16 bits
       using From = typename decltype(from)::type::format;
       using To = typename decltype(to)::type::format;
       const auto magnitudes = support::all_magnitudes<To>();
-      Mismatches wrong, wrong_saturated;
+      Mismatches wrong;
       for (const auto bits : support::sample_bits<From>()) {
-        const auto describe = [&] { return hex(bits) + " became " + hex(convert_bits<From, To>(bits)); };
         const auto expected = cast_by_search<From, To>(magnitudes, bits);
-        wrong.expect(support::same_bits<To>(convert_bits<From, To>(bits), expected), describe);
+        const bool right = support::same_bits<To>(convert_bits<From, To>(bits), expected);
         const auto narrow = convert_bits<From, saturating<To>>(bits);
-        wrong_saturated.expect(support::same_bits<To>(narrow, saturated<From, To>(bits, expected)), describe);
+        wrong.expect(right && support::same_bits<To>(narrow, saturated<From, To>(bits, expected)),
+                     [&] { return hex(bits) + " became " + hex(convert_bits<From, To>(bits)) + ", saturated " + hex(narrow); });
       }
       INFO(support::name_of<typename decltype(from)::type>() << " to " << support::name_of<typename decltype(to)::type>());
-      INFO(wrong.first() << "; saturated: " << wrong_saturated.first());
-      CHECK(wrong.count() == 0);
-      CHECK(wrong_saturated.count() == 0);
+      CHECK(wrong.first() == "");
     });
   });
 }
 
+// The numbers of double include those just above a midpoint that would be the midpoint as floats.
 TEST_CASE("every boundary between two neighbours, from float and from double", "[dtype]") {
   support::for_each_storage_float([](auto type) {
-    using T = typename decltype(type)::type;
-    using Format = typename T::format;
-    Mismatches wrong_from_float, wrong_from_double, wrong_saturated;
-    for (const auto& boundary : support::boundaries<binary32, Format>()) {
-      const auto describe = [&] { return hex(boundary.wide) + " to " + hex(boundary.nearest); };
-      wrong_from_float.expect(convert_bits<binary32, Format>(boundary.wide) == boundary.nearest, describe);
-      const auto narrow = convert_bits<binary32, saturating<Format>>(boundary.wide);
-      wrong_saturated.expect(narrow == saturated<binary32, Format>(boundary.wide, boundary.nearest), describe);
-    }
-    // Numbers just above a midpoint. As floats they would be the midpoint, and half of them would be rounded wrongly.
-    for (const auto& boundary : support::boundaries<binary64, Format>()) {
-      const auto describe = [&] { return hex(boundary.wide) + " to " + hex(boundary.nearest); };
-      wrong_from_double.expect(convert_bits<binary64, Format>(boundary.wide) == boundary.nearest, describe);
-      const auto narrow = convert_bits<binary64, saturating<Format>>(boundary.wide);
-      wrong_saturated.expect(narrow == saturated<binary64, Format>(boundary.wide, boundary.nearest), describe);
-    }
-    INFO(wrong_from_float.first() << ", " << wrong_from_double.first() << ", saturated: " << wrong_saturated.first());
-    CHECK(wrong_from_float.count() == 0);
-    CHECK(wrong_from_double.count() == 0);
-    CHECK(wrong_saturated.count() == 0);
+    using Format = typename decltype(type)::type::format;
+    support::for_each_type<binary32, binary64>([](auto wide) {
+      using Wide = typename decltype(wide)::type;
+      Mismatches wrong;
+      for (const auto& boundary : support::boundaries<Wide, Format>()) {
+        const auto narrow = convert_bits<Wide, saturating<Format>>(boundary.wide);
+        wrong.expect(convert_bits<Wide, Format>(boundary.wide) == boundary.nearest &&
+                         narrow == saturated<Wide, Format>(boundary.wide, boundary.nearest),
+                     [&] { return hex(boundary.wide) + " to " + hex(boundary.nearest); });
+      }
+      CHECK(wrong.first() == "");
+    });
   });
 }
 
-TEST_CASE("a double is rounded once, not by way of float", "[dtype]") {
-  constexpr double above_a_tie_of_half = 1.0 + 0x1p-11 + 0x1p-40, above_a_tie_of_bfloat16 = 1.0 + 0x1p-8 + 0x1p-40;
-  static_assert(half(above_a_tie_of_half).bits() == 0x3C01);
-  static_assert(half(static_cast<float>(above_a_tie_of_half)).bits() == 0x3C00);
-  static_assert(bfloat16(above_a_tie_of_bfloat16).bits() == 0x3F81);
-  static_assert(bfloat16(static_cast<float>(above_a_tie_of_bfloat16)).bits() == 0x3F80);
-  static_assert(half(0x1p-25 + 0x1p-70).bits() == 0x0001);
-  static_assert(half(65520.0 - 0x1p-30).bits() == 0x7BFF);
-  static_assert(float8_e4m3(1.0625 + 0x1p-40).bits() == 0x39 && float8_e4m3(1.0625F).bits() == 0x38);
-  static_assert(float8_e4m3(464.0 + 0x1p-40).bits() == 0x7F && float8_e4m3(464.0F).bits() == 0x7E);
-  static_assert(float8_e5m2(1.125 + 0x1p-40).bits() == 0x3D && float8_e5m2(1.125F).bits() == 0x3C);
-  static_assert(cbfloat16(1.0 + 0x1p-10 + 0x1p-40).bits() == 0x5401);
-  SUCCEED("checked by the compiler");
-}
+// A double is rounded once, not by way of float.
+constexpr double above_a_tie_of_half = 1.0 + 0x1p-11 + 0x1p-40, above_a_tie_of_bfloat16 = 1.0 + 0x1p-8 + 0x1p-40;
+static_assert(half(above_a_tie_of_half).bits() == 0x3C01);
+static_assert(half(static_cast<float>(above_a_tie_of_half)).bits() == 0x3C00);
+static_assert(bfloat16(above_a_tie_of_bfloat16).bits() == 0x3F81);
+static_assert(bfloat16(static_cast<float>(above_a_tie_of_bfloat16)).bits() == 0x3F80);
+static_assert(half(0x1p-25 + 0x1p-70).bits() == 0x0001);
+static_assert(half(65520.0 - 0x1p-30).bits() == 0x7BFF);
+static_assert(float8_e4m3(1.0625 + 0x1p-40).bits() == 0x39 && float8_e4m3(1.0625F).bits() == 0x38);
+static_assert(float8_e4m3(464.0 + 0x1p-40).bits() == 0x7F && float8_e4m3(464.0F).bits() == 0x7E);
+static_assert(float8_e5m2(1.125 + 0x1p-40).bits() == 0x3D && float8_e5m2(1.125F).bits() == 0x3C);
+static_assert(cbfloat16(1.0 + 0x1p-10 + 0x1p-40).bits() == 0x5401);
 
 TEST_CASE("an integer of more digits than a double has is rounded once, too", "[dtype]") {
   // Just above a tie of bfloat16 at 2^62, where neighbours are 2^55 apart. As a double it would be the tie.
@@ -181,36 +163,32 @@ TEST_CASE("a NaN stays a NaN whatever its payload, and Inf stays Inf where there
     Mismatches wrong;
     for (std::uint32_t payload = 1; payload < 1U << 23; payload += payload < 70'000 ? 1 : 61) {
       for (const std::uint32_t sign : {0U, 0x80000000U}) {
-        const std::uint32_t bits = sign | 0x7F800000U | payload;
-        const auto narrow = convert_bits<binary32, Format>(bits);
+        const auto narrow = convert_bits<binary32, Format>(sign | 0x7F800000U | payload);
         const bool right = support::is_nan<Format>(narrow) && ((narrow & Format::sign_mask) != 0) == (sign != 0);
-        wrong.expect(right, [&] { return hex(bits) + " became " + hex(narrow); });
+        wrong.expect(right, [&] { return hex(sign | payload) + " became " + hex(narrow); });
       }
     }
-    INFO(wrong.first());
-    CHECK(wrong.count() == 0);
+    CHECK(wrong.first() == "");
   });
 }
 
 TEST_CASE("float and double to each other as the language converts them", "[dtype]") {
-  Mismatches wrong_widened, wrong_narrowed;
+  Mismatches wrong;
   for (const std::uint32_t bits : support::sample_bits<binary32>()) {
-    if (!support::is_finite<binary32>(bits)) continue;
     const auto expected = support::nearest<binary64>(support::decode<binary32>(bits));
-    wrong_widened.expect(convert_bits<binary32, binary64>(bits) == expected, [&] { return hex(bits); });
+    wrong.expect(!support::is_finite<binary32>(bits) || convert_bits<binary32, binary64>(bits) == expected,
+                 [&] { return hex(bits); });
   }
   for (const std::uint64_t bits : support::sample_bits<binary64>()) {
-    if (!support::is_finite<binary64>(bits)) continue;
     const auto expected = support::nearest<binary32>(support::decode<binary64>(bits));
-    wrong_narrowed.expect(convert_bits<binary64, binary32>(bits) == expected, [&] { return hex(bits); });
+    wrong.expect(!support::is_finite<binary64>(bits) || convert_bits<binary64, binary32>(bits) == expected,
+                 [&] { return hex(bits); });
   }
-  INFO(wrong_widened.first() << ", " << wrong_narrowed.first());
-  CHECK(wrong_widened.count() == 0);
-  CHECK(wrong_narrowed.count() == 0);
-  static_assert(convert_bits<binary64, binary32>(0x36A0000000000000) == 0x00000001, "the least float");
-  static_assert(convert_bits<binary64, binary32>(0x3690000000000000) == 0x00000000, "half of it: a tie to zero");
-  static_assert(convert_bits<binary64, binary32>(0x47EFFFFFF0000000) == 0x7F800000, "the tie above the largest float");
+  CHECK(wrong.first() == "");
 }
+static_assert(convert_bits<binary64, binary32>(0x36A0000000000000) == 0x00000001, "the least float");
+static_assert(convert_bits<binary64, binary32>(0x3690000000000000) == 0x00000000, "half of it: a tie to zero");
+static_assert(convert_bits<binary64, binary32>(0x47EFFFFFF0000000) == 0x7F800000, "the tie above the largest float");
 
 TEST_CASE("a conversion that saturates stops at the largest finite value", "[dtype]") {
   support::for_each_storage_float([](auto type) {
@@ -231,12 +209,9 @@ TEST_CASE("a conversion that saturates stops at the largest finite value", "[dty
   static_assert(!std::is_convertible_v<float, half> && !std::is_constructible_v<half, long double, headroom::saturate_t>);
 }
 
-TEST_CASE("shift_right_to_nearest_even", "[dtype]") {
-  using headroom::detail::shift_right_to_nearest_even;
-  static_assert(shift_right_to_nearest_even(5, 0) == 5 && shift_right_to_nearest_even(5, -2) == 20);
-  static_assert(shift_right_to_nearest_even(4, 1) == 2 && shift_right_to_nearest_even(5, 1) == 2);
-  static_assert(shift_right_to_nearest_even(7, 1) == 4 && shift_right_to_nearest_even(7, 2) == 2);
-  static_assert(shift_right_to_nearest_even(5, 2) == 1 && shift_right_to_nearest_even(6, 2) == 2);
-  static_assert(shift_right_to_nearest_even(1, 62) == 0 && shift_right_to_nearest_even(~std::uint64_t{0} >> 11, 1000) == 0);
-  SUCCEED("checked by the compiler");
-}
+using headroom::detail::shift_right_to_nearest_even;
+static_assert(shift_right_to_nearest_even(5, 0) == 5 && shift_right_to_nearest_even(5, -2) == 20);
+static_assert(shift_right_to_nearest_even(4, 1) == 2 && shift_right_to_nearest_even(5, 1) == 2);
+static_assert(shift_right_to_nearest_even(7, 1) == 4 && shift_right_to_nearest_even(7, 2) == 2);
+static_assert(shift_right_to_nearest_even(5, 2) == 1 && shift_right_to_nearest_even(6, 2) == 2);
+static_assert(shift_right_to_nearest_even(1, 62) == 0 && shift_right_to_nearest_even(~std::uint64_t{0} >> 11, 1000) == 0);

@@ -39,24 +39,20 @@ using headroom::is_dtype_v;
 using headroom::detail::format_of;
 using headroom::detail::to_float;
 
-TEST_CASE("the formats of headroom's own types and the language's", "[dtype]") {
-  static_assert(std::is_same_v<format_of<headroom::half>, headroom::binary16>);
-  static_assert(std::is_same_v<format_of<headroom::bfloat16>, headroom::brain16>);
-  static_assert(std::is_same_v<format_of<float>, headroom::binary32>);
-  static_assert(std::is_same_v<format_of<double>, headroom::binary64>);
-  static_assert(is_dtype_v<headroom::half> && is_dtype_v<headroom::bfloat16> && is_dtype_v<float> && is_dtype_v<double>);
-  static_assert(is_dtype_v<const float> && is_dtype_v<const headroom::half> && is_dtype_v<volatile double>);
-  static_assert(std::is_same_v<format_of<const headroom::bfloat16>, headroom::brain16>);
-  SUCCEED("checked by the compiler");
-}
+// The formats of headroom's own types and the language's.
+static_assert(std::is_same_v<format_of<headroom::half>, headroom::binary16>);
+static_assert(std::is_same_v<format_of<headroom::bfloat16>, headroom::brain16>);
+static_assert(std::is_same_v<format_of<float>, headroom::binary32>);
+static_assert(std::is_same_v<format_of<double>, headroom::binary64>);
+static_assert(is_dtype_v<headroom::half> && is_dtype_v<headroom::bfloat16> && is_dtype_v<float> && is_dtype_v<double>);
+static_assert(is_dtype_v<const float> && is_dtype_v<const headroom::half> && is_dtype_v<volatile double>);
+static_assert(std::is_same_v<format_of<const headroom::bfloat16>, headroom::brain16>);
 
-TEST_CASE("what is no element type", "[dtype]") {
-  static_assert(!is_dtype_v<long double>, "there are no kernels for it");
-  static_assert(!is_dtype_v<int> && !is_dtype_v<std::uint16_t> && !is_dtype_v<bool> && !is_dtype_v<char>);
-  static_assert(!is_dtype_v<float*> && !is_dtype_v<float&> && !is_dtype_v<float[2]> && !is_dtype_v<NotANumber> &&
-                !is_dtype_v<void>);
-  SUCCEED("checked by the compiler");
-}
+// What is no element type.
+static_assert(!is_dtype_v<long double>, "there are no kernels for it");
+static_assert(!is_dtype_v<int> && !is_dtype_v<std::uint16_t> && !is_dtype_v<bool> && !is_dtype_v<char>);
+static_assert(!is_dtype_v<float*> && !is_dtype_v<float&> && !is_dtype_v<float[2]> && !is_dtype_v<NotANumber> &&
+              !is_dtype_v<void>);
 
 TEST_CASE("a user's own type becomes an element type by one specialisation", "[dtype]") {
   static_assert(is_dtype_v<ForeignHalf> && is_dtype_v<const ForeignHalf> && is_dtype_v<ForeignDouble>);

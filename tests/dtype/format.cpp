@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <type_traits>
 
 #include "support/bits.hpp"
@@ -31,7 +32,7 @@ static_assert(headroom::detail::fits_float<headroom::binary32>() && !headroom::d
 static_assert(!headroom::detail::fits_float<headroom::ieee_format<std::uint32_t, 7, 24>>());  // 25 digits are too many
 
 template <class T>
-std::size_t wrong_round_trips() {
+std::string wrong_round_trip() {
   using Format = typename T::format;
   support::Mismatches wrong;
   for (const auto bits : support::sample_bits<Format>()) {
@@ -48,9 +49,7 @@ std::size_t wrong_round_trips() {
     const auto narrow = headroom::detail::convert_bits<headroom::binary64, Format>(boundary.wide);
     wrong.expect(narrow == boundary.nearest, [&] { return support::hex(boundary.wide); });
   }
-  INFO(wrong.first());
-  CHECK(wrong.count() == 0);
-  return wrong.count();
+  return wrong.first();
 }
 
 }  // namespace
@@ -62,8 +61,8 @@ static_assert(headroom::binary64::infinity_bits == 0x7FF0000000000000 &&
 static_assert(headroom::binary64::quiet_nan_bits == 0x7FF8000000000000 && headroom::binary64::bias == 1023);
 
 TEST_CASE("a user's own formats in the manner of IEEE 754 and with NaNs alone", "[dtype]") {
-  CHECK(wrong_round_trips<own8>() == 0);
-  CHECK(wrong_round_trips<float6>() == 0);
+  CHECK(wrong_round_trip<own8>() == "");
+  CHECK(wrong_round_trip<float6>() == "");
   static_assert(headroom::is_dtype_v<own8> && std::is_same_v<headroom::detail::format_of<own8>, support::e3m4>);
   static_assert(static_cast<float>(std::numeric_limits<own8>::max()) == 15.5F);
   static_assert(static_cast<float>(std::numeric_limits<own8>::epsilon()) == 0.0625F, "a subnormal number");

@@ -25,12 +25,10 @@ bool bits_are_within(support::bits_type<T> bits, const T& low, const T& high) {
 
 }  // namespace
 
-TEST_CASE("T19: loss scales and their reciprocals are normal floats", "[kernel]") {
-  static_assert(smallest_loss_scale == 0x1p-126F && largest_loss_scale == 0x1p126F);
-  static_assert(smallest_loss_scale == std::numeric_limits<float>::min());
-  static_assert(1.0F / largest_loss_scale >= std::numeric_limits<float>::min(), "2^127 has a subnormal reciprocal");
-  SUCCEED("checked by the compiler");
-}
+// T19: loss scales and their reciprocals are normal floats.
+static_assert(smallest_loss_scale == 0x1p-126F && largest_loss_scale == 0x1p126F);
+static_assert(smallest_loss_scale == std::numeric_limits<float>::min());
+static_assert(1.0F / largest_loss_scale >= std::numeric_limits<float>::min(), "2^127 has a subnormal reciprocal");
 
 TEST_CASE("is_within judges floats by their bits", "[kernel]") {
   static_assert(is_within(1.0F, 1.0F, 2.0F) && is_within(2.0F, 1.0F, 2.0F) && is_within(1.5F, 1.0F, 2.0F));
@@ -73,8 +71,7 @@ TEST_CASE("is_power_of_two over all exponents", "[kernel]") {
       wrong.expect(is_power_of_two(value) == (bit == 23), [&] { return support::hex(bits); });
     }
   }
-  INFO(wrong.first());
-  CHECK(wrong.count() == 0);
+  CHECK(wrong.first() == "");
 }
 
 TEST_CASE("check_loss_scale names the field and the value", "[kernel]") {

@@ -28,41 +28,28 @@ TEST_CASE("every pattern of every narrow format widens exactly and comes back", 
     using T = typename decltype(type)::type;
     using Format = typename T::format;
     const auto magnitudes = support::all_magnitudes<Format>();
-    Mismatches wrong_float, wrong_double, wrong_round_trip;
+    // Whether bits of a float or double are those of the pattern. They are taken at once, because a NaN that is returned as a
+    // float may change, and decoded, because under flush-to-zero a comparison of subnormal floats sees zeros.
+    const auto is_same = [&](auto wide, std::uint32_t pattern) {
+      using Wide = std::conditional_t<sizeof wide == 4, binary32, binary64>;
+      const std::uint32_t magnitude = pattern & Format::abs_mask;
+      if (magnitude >= Format::smallest_nan_bits) return support::is_nan<Wide>(wide);
+      if (((wide & Wide::sign_mask) != 0) != (magnitude != pattern)) return false;
+      if (magnitude > Format::largest_finite_bits) return (wide & Wide::abs_mask) == Wide::infinity_bits;
+      const long double found = support::to_long_double(support::decode<Wide>(wide));
+      return support::is_finite<Wide>(wide) && (found < 0 ? -found : found) == magnitudes[magnitude];
+    };
+    Mismatches wrong;
     for (const std::uint32_t pattern : support::sample_bits<Format>()) {
       const auto value = with_pattern<T>(pattern);
-      const auto describe = [&] { return hex(pattern); };
-      // Takes the bits at once, because a NaN that is returned as a float may change.
-      const auto as_float = bits_of(static_cast<float>(value));
-      const auto as_double = bits_of(static_cast<double>(value));
-      const std::uint32_t magnitude = pattern & Format::abs_mask;
-      if (magnitude > Format::largest_finite_bits) {
-        const bool is_nan = magnitude >= Format::smallest_nan_bits;
-        const bool negative = (pattern & Format::sign_mask) != 0;
-        const std::uint32_t float_infinity = negative ? 0xFF800000U : 0x7F800000U;
-        const std::uint64_t double_infinity = negative ? 0xFFF0000000000000U : 0x7FF0000000000000U;
-        wrong_float.expect(is_nan ? support::is_nan<binary32>(as_float) : as_float == float_infinity, describe);
-        wrong_double.expect(is_nan ? support::is_nan<binary64>(as_double) : as_double == double_infinity, describe);
-        const bool same = support::same_bits<Format>(T(static_cast<float>(value)).bits(), value.bits());
-        wrong_round_trip.expect(same, describe);
-        continue;
-      }
-      // Both results are decoded from their bits, because under flush-to-zero a comparison of subnormal floats sees zeros.
-      const long double expected = pattern == magnitude ? magnitudes[magnitude] : -magnitudes[magnitude];
-      const auto from_float = support::decode<binary32>(as_float);
-      const auto from_double = support::decode<binary64>(as_double);
-      const bool negative = pattern != magnitude;  // not taken from the value, because of -0
-      wrong_float.expect(support::to_long_double(from_float) == expected && from_float.negative == negative, describe);
-      wrong_double.expect(support::to_long_double(from_double) == expected && from_double.negative == negative, describe);
-      const bool same =
-          T(static_cast<float>(value)).bits() == value.bits() && T(static_cast<double>(value)).bits() == value.bits();
-      wrong_round_trip.expect(same, describe);
+      const auto from_float = T(static_cast<float>(value)).bits(), from_double = T(static_cast<double>(value)).bits();
+      wrong.expect(is_same(bits_of(static_cast<float>(value)), pattern), [&] { return hex(pattern) + " to float"; });
+      wrong.expect(is_same(bits_of(static_cast<double>(value)), pattern), [&] { return hex(pattern) + " to double"; });
+      wrong.expect(
+          support::same_bits<Format>(from_float, value.bits()) && support::same_bits<Format>(from_double, value.bits()),
+          [&] { return hex(pattern) + " and back"; });
     }
-    INFO(wrong_float.first() << " to float, " << wrong_double.first() << " to double, " << wrong_round_trip.first()
-                             << " and back");
-    CHECK(wrong_float.count() == 0);
-    CHECK(wrong_double.count() == 0);
-    CHECK(wrong_round_trip.count() == 0);
+    CHECK(wrong.first() == "");
   });
 }
 
@@ -77,7 +64,6 @@ TEST_CASE("conversions of narrow values in constant expressions", "[dtype]") {
     static_assert(-one == T(-1.0F) && -(-one) == one);
     static_assert((-T(0.0F)).bits() == T::format::sign_mask);
     static_assert(T{}.bits() == 0, "value-initialised is zero");
-    SUCCEED("checked by the compiler");
   });
 }
 
@@ -114,8 +100,7 @@ TEST_CASE("comparisons of all kinds of value", "[dtype]") {
         wrong.expect(right_answers, [&] { return hex(left.bits) + " and " + hex(right.bits); });
       }
     }
-    INFO(wrong.first());
-    CHECK(wrong.count() == 0);
+    CHECK(wrong.first() == "");
   });
 }
 
@@ -134,8 +119,7 @@ TEST_CASE("NaN is unordered with everything, itself too", "[dtype]") {
         wrong.expect(unordered(nan, value) && unordered(value, nan), [&] { return hex(pattern) + " and " + hex(other); });
       }
     }
-    INFO(wrong.first());
-    CHECK(wrong.count() == 0);
+    CHECK(wrong.first() == "");
   });
 }
 
@@ -147,7 +131,6 @@ TEST_CASE("comparisons of neighbours agree with their bits all the way", "[dtype
       const auto lower = with_pattern<T>(bits), upper = with_pattern<T>(bits + 1);
       wrong.expect(lower < upper && -upper < -lower && lower != upper && -upper <= lower, [&] { return hex(bits); });
     }
-    INFO(wrong.first());
-    CHECK(wrong.count() == 0);
+    CHECK(wrong.first() == "");
   });
 }

@@ -50,8 +50,7 @@ TEST_CASE("integers of every width become the nearest value, ties to even", "[dt
       const std::uint32_t expected = T(static_cast<float>(small)).bits();
       wrong.expect(all_become<T>(small, expected), [&] { return std::to_string(small); });
     }
-    INFO(wrong.first());
-    CHECK(wrong.count() == 0);
+    CHECK(wrong.first() == "");
   });
 }
 
