@@ -4,11 +4,8 @@
 #include <headroom/fp8/tensor_scales.hpp>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <future>
-#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
@@ -28,34 +25,6 @@ using Tree = std::vector<std::vector<float>>;
 using Run = std::vector<std::vector<Tree>>;
 
 constexpr std::size_t leaves = 3;
-
-/// An all-reduce by maximum between threads.
-class Reduction {
- public:
-  explicit Reduction(int ranks) : ranks_(ranks) {}
-  void operator()(span<float> largest) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    next_.resize(largest.size());
-    for (std::size_t i = 0; i < next_.size(); ++i) next_[i] = std::max(next_[i], bits_of(largest[i]));
-    if (++arrived_ == ranks_) {
-      arrived_ = 0;
-      ++reductions_;
-      result_.swap(next_);
-      next_.clear();
-      all_have_arrived_.notify_all();
-    } else {
-      all_have_arrived_.wait(lock, [this, before = reductions_] { return reductions_ != before; });
-    }
-    for (std::size_t i = 0; i < result_.size(); ++i) support::set_bits(largest[i], result_[i]);
-  }
-  [[nodiscard]] int count() const { return reductions_; }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable all_have_arrived_;
-  int ranks_, arrived_ = 0, reductions_ = 0;
-  std::vector<std::uint32_t> next_, result_;
-};
 
 /// Gradients of several magnitudes. Some leaves are zero or empty, and some have an Inf or a NaN.
 std::vector<float> random_leaf(std::mt19937& random) {
@@ -98,7 +67,11 @@ Run concatenated(const std::vector<Run>& runs) {
   return whole;
 }
 
+/// What the ranks of a run have reduced: one list of magnitudes for each reduction.
+using Reductions = std::vector<std::vector<std::uint32_t>>;
+
 struct Result {
+  Reductions reductions;                                 // what TensorScales passed to the reducer
   std::vector<std::uint32_t> scales;                     // of all leaves, after each call
   std::vector<std::vector<std::uint8_t>> codes{leaves};  // of each leaf, in all calls
   std::vector<std::vector<std::size_t>> sizes{leaves};   // of each leaf, in each call
@@ -109,18 +82,24 @@ std::uint8_t without_payload(To code) {
   using Format = typename To::format;
   return support::is_nan<Format>(code.bits()) ? Format::quiet_nan_bits : code.bits();
 }
+/// Runs one rank. Its reducer returns `all`, or what it gets if that is empty.
 template <class To, class Rule>
-Result result_of(const Run& run, TensorScales<To, Rule> scales) {
+Result result_of(const Run& run, const Rule& rule, const Reductions& all) {
   Result result;
+  TensorScales<To, Rule> scales(Tree(leaves), rule);
+  scales.set_reducer([&](span<float> largest) {
+    result.reductions.push_back(bits_of(std::vector<float>(largest.begin(), largest.end())));
+    if (all.empty()) return;
+    for (std::size_t leaf = 0; leaf < leaves; ++leaf)
+      support::set_bits(largest[leaf], all.at(result.reductions.size() - 1)[leaf]);
+  });
   const auto add_scales = [&] {
     for (const float& scale : scales.scales()) result.scales.push_back(bits_of(scale));
     for (const float& inverse : scales.inverse_scales()) result.scales.push_back(bits_of(inverse));
   };
   for (const std::vector<Tree>& step : run) {
     for (const Tree& tree : step) {
-      std::vector<std::vector<To>> quantized(leaves);
-      for (std::size_t leaf = 0; leaf < leaves; ++leaf) quantized[leaf].resize(tree[leaf].size());
-      (void)scales.quantize_into(tree, quantized);
+      const std::vector<std::vector<To>> quantized = scales.quantize(tree);
       add_scales();
       for (std::size_t leaf = 0; leaf < leaves; ++leaf) {
         result.sizes[leaf].push_back(quantized[leaf].size());
@@ -147,32 +126,30 @@ std::vector<std::uint8_t> joined(const std::vector<Result>& ranks, std::size_t l
   return codes;
 }
 
+/// One process with all elements reduces what the maximum of the ranks is. With that maximum, ranks have its scales and codes.
 template <class To, class Rule>
 void compare_ranks(const Rule& rule) {
   std::mt19937 random(support::seed);
-  for (const std::size_t size : {2U, 4U}) {
-    for (int i = 0; i < support::cases(40); ++i) {
-      CAPTURE(size, i);
-      const std::vector<Run> runs = random_runs(random, size);
-      const Result whole = result_of(concatenated(runs), TensorScales<To, Rule>(Tree(leaves), rule));
-      Reduction reduction(static_cast<int>(size));
-      std::vector<std::future<Result>> threads;
-      for (const Run& run : runs) {
-        threads.push_back(std::async(std::launch::async, [&] {
-          TensorScales<To, Rule> scales(Tree(leaves), rule);
-          scales.set_reducer([&reduction](span<float> largest) { reduction(largest); });
-          return result_of(run, scales);
-        }));
+  for (int i = 0; i < support::cases(80); ++i) {
+    CAPTURE(i);
+    const std::vector<Run> runs = random_runs(random, i % 2 == 0 ? 2 : 4);
+    const Result whole = result_of<To>(concatenated(runs), rule, {});
+    std::vector<Result> ranks;
+    Reductions largest(whole.reductions.size(), std::vector<std::uint32_t>(leaves, 0));
+    for (const Run& run : runs) {
+      ranks.push_back(result_of<To>(run, rule, whole.reductions));
+      REQUIRE(ranks.back().scales == whole.scales);
+      REQUIRE(ranks.back().reductions.size() == largest.size());
+      for (std::size_t call = 0; call < largest.size(); ++call) {
+        for (std::size_t leaf = 0; leaf < leaves; ++leaf)
+          largest[call][leaf] = std::max(largest[call][leaf], ranks.back().reductions[call][leaf]);
       }
-      std::vector<Result> ranks;
-      for (auto& thread : threads) ranks.push_back(thread.get());
-      for (const Result& rank : ranks) REQUIRE(rank.scales == whole.scales);
-      for (std::size_t leaf = 0; leaf < leaves; ++leaf) REQUIRE(joined(ranks, leaf) == whole.codes[leaf]);
-      // One reduction of all leaves in each step, or in each call.
-      std::size_t calls = 0;
-      for (const auto& step : runs[0]) calls += Rule::is_current ? step.size() : 1;
-      REQUIRE(reduction.count() == static_cast<int>(calls));
     }
+    REQUIRE(largest == whole.reductions);
+    for (std::size_t leaf = 0; leaf < leaves; ++leaf) REQUIRE(joined(ranks, leaf) == whole.codes[leaf]);
+    std::size_t calls = 0;  // one reduction of all leaves in each step, or in each call
+    for (const auto& step : runs[0]) calls += Rule::is_current ? step.size() : 1;
+    REQUIRE(largest.size() == calls);
   }
 }
 
