@@ -166,8 +166,7 @@ TEST_CASE("MX verbs: tensors of any strides and dtypes, with blocks along the sh
       check_tensor<T, float8_e5m2>(wrong, shape, random);
     }
   });
-  INFO(wrong.first());
-  CHECK(wrong.count() == 0);
+  CHECK(wrong.first() == "");
 }
 
 TEST_CASE("mx_dequantize_into: all codes with all scales, on every instruction set") {
@@ -191,8 +190,7 @@ TEST_CASE("mx_dequantize_into: all codes with all scales, on every instruction s
         }
       });
     });
-    INFO(wrong.first());
-    CHECK(wrong.count() == 0);
+    CHECK(wrong.first() == "");
   });
 }
 

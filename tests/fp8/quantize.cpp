@@ -105,8 +105,7 @@ TEST_CASE("quantize_into, dequantize_into: trees of all dtypes, with a scale and
       }
     });
   });
-  INFO(wrong.first());
-  CHECK(wrong.count() == 0);
+  CHECK(wrong.first() == "");
 }
 
 TEST_CASE("quantize_into, dequantize_into: the number of threads changes no bit") {
