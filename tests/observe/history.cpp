@@ -39,13 +39,16 @@ struct Optimizer {
   void step() {}
 };
 
-void take(History& history, int steps, double max_abs = 1.0, float loss_scale = 1024.0F) {
+/// Record steps, and return the verdict after them.
+Verdict take(History& history, int steps, double max_abs = 1.0, float loss_scale = 1024.0F) {
   for (int i = 0; i < steps; ++i) history.record(loss_scale, GradientReport{true, max_abs});
+  return history.verdict();
 }
-void skip(History& history, int steps, float loss_scale = 1024.0F, std::size_t nans = 0, std::size_t infs = 0) {
+Verdict skip(History& history, int steps, float loss_scale = 1024.0F, std::size_t nans = 0, std::size_t infs = 0) {
   const NonFinite place{"layers[3].weight", 17, nans > 0 ? NonFiniteKind::nan : NonFiniteKind::inf, nans, infs};
   const auto found = nans + infs > 0 ? std::optional<NonFinite>(place) : std::nullopt;
   for (int i = 0; i < steps; ++i) history.record(loss_scale, overflow, found);
+  return history.verdict();
 }
 /// A history after its warm-up.
 History warm(HistoryConfig config = {}) {
@@ -65,21 +68,16 @@ TEST_CASE("a history keeps the last steps, oldest first and numbered, and totals
     REQUIRE(history.size() == kept);
     for (std::size_t k = 0; k < kept; ++k) {
       const int step = i - static_cast<int>(kept - 1 - k);
-      CHECK(history[k].step == step);
-      CHECK(history[k].loss_scale == std::ldexp(1.0F, step));
-      CHECK(history[k].skipped() == (step % 3 == 0));
-      CHECK(history[k].report.finite == (step % 3 != 0));
+      CHECK((history[k].step == step && history[k].loss_scale == std::ldexp(1.0F, step)));
+      CHECK((history[k].skipped() == (step % 3 == 0) && history[k].report.finite == (step % 3 != 0)));
     }
   }
   history.record(no_gradients);
   skip(history, 2);
-  CHECK(history.totals().steps == 11);
-  CHECK(history.totals().skipped == 6);
-  CHECK(history.totals().not_finite == 5);
-  CHECK(history.totals().skipped_in_a_row == 3);
+  const headroom::HistoryTotals& totals = history.totals();
+  CHECK((totals.steps == 11 && totals.skipped == 6 && totals.not_finite == 5 && totals.skipped_in_a_row == 3));
   take(history, 1);
-  CHECK(history.totals().skipped_in_a_row == 0);
-  CHECK(history.totals().longest_run == 3);
+  CHECK((totals.skipped_in_a_row == 0 && totals.longest_run == 3));
   CHECK(History(1).size() == 0);
   CHECK(history.config().capacity == 3);
 }
@@ -87,30 +85,25 @@ TEST_CASE("a history keeps the last steps, oldest first and numbered, and totals
 TEST_CASE("a history records the steps of a GradScaler, an AsyncGradScaler and a policy") {
   Optimizer optimizer;
   headroom::GradScaler<> scaler(1024.0);
-  History history;
-  for (int step = 0; step < 3; ++step) {
-    optimizer.leaves[1][1] = step == 1 ? -std::numeric_limits<float>::infinity() : 4.0F;
+  headroom::AsyncGradScaler<> async(headroom::presets::torch(1024.0));
+  History history, later;
+  for (const float gradient : {4.0F, -std::numeric_limits<float>::infinity(), 4.0F}) {
+    optimizer.leaves[1][1] = gradient;
     (void)scaler.scale(1.0F);
     history.record(scaler.step(optimizer));
     scaler.update();
-  }
-  CHECK(history.totals().not_finite == 1);
-  CHECK(history[0].report.max_abs == 4.0 / 1024.0);
-  CHECK(history[1].nonfinite.path == "[1]");
-  CHECK(history[1].nonfinite.index == 1);
-  CHECK(history[1].reason == SkipReason::not_finite);
-  CHECK(history[2].loss_scale == 512.0F);
-
-  headroom::AsyncGradScaler<> async(headroom::presets::torch(1024.0));
-  History later;
-  for (int step = 0; step < 3; ++step) {
-    optimizer.leaves[1][1] = step == 1 ? -std::numeric_limits<float>::infinity() : 4.0F;
+    optimizer.leaves = {{1.0F}, {2.0F, gradient}};
     (void)async.scale(1.0F);
     auto result = async.submit(optimizer);
     async.update();
     async.synchronize();
     later.record(result.get());
   }
+  CHECK(history.totals().not_finite == 1);
+  CHECK(history[0].report.max_abs == 4.0 / 1024.0);
+  CHECK((history[1].nonfinite.path == "[1]" && history[1].nonfinite.index == 1));
+  CHECK(history[1].reason == SkipReason::not_finite);
+  CHECK(history[2].loss_scale == 512.0F);
   CHECK(later.csv() == history.csv());
 
   headroom::DynamicLossScale policy;
@@ -205,62 +198,46 @@ TEST_CASE("the verdicts warming_up and healthy") {
   CHECK(clean.explanation() == "step 9, warming_up: the loss scale is 1024");
   skip(history, 1, 1024.0F, 0, 1);
   skip(history, 14);
-  take(history, 84);
-  CHECK(history.verdict() == Verdict::warming_up);
+  CHECK(take(history, 84) == Verdict::warming_up);
   CHECK_THAT(history.explanation(),
              ContainsSubstring("step 98, warming_up: 15 of the last 99 steps were not finite, and the loss "
                                "scale is 1024; that is usual while the loss scale comes down; at step 0 layers[3].weight had"));
-  take(history, 1);
-  CHECK(history.verdict() == Verdict::healthy);  // skips of the warm-up do not count
+  CHECK(take(history, 1) == Verdict::healthy);  // skips of the warm-up do not count
   CHECK(history.explanation() == "step 99, healthy: 15 of the last 100 steps were not finite, and the loss scale is 1024");
 }
 
 TEST_CASE("too_many_skips: more than 5 % of the kept steps since the warm-up, or of 100 if there are fewer") {
   History history = warm();
-  skip(history, 5);
-  CHECK(history.verdict() == Verdict::healthy);
-  skip(history, 1, 512.0F, 0, 3);
-  CHECK(history.verdict() == Verdict::too_many_skips);
+  CHECK(skip(history, 5) == Verdict::healthy);
+  CHECK(skip(history, 1, 512.0F, 0, 3) == Verdict::too_many_skips);
   CHECK(history.explanation() ==
         "step 105, too_many_skips: 6 of the last 106 steps were not finite, and the loss scale is 512; let the loss scale grow "
         "less often or not so high, or lower the learning rate; at step 105 layers[3].weight had an Inf at index 17, of 0 NaN "
         "and 3 Inf in all");
   for (int i = 0; i < 500; ++i) history.record(no_gradients);  // these do not count
   CHECK(history.verdict() == Verdict::too_many_skips);
-  take(history, 113);
-  CHECK(history.verdict() == Verdict::too_many_skips);
-  take(history, 1);  // 6 of 120
-  CHECK(history.verdict() == Verdict::healthy);
+  CHECK(take(history, 113) == Verdict::too_many_skips);
+  CHECK(take(history, 1) == Verdict::healthy);  // 6 of 120
   HistoryConfig none;
   none.skip_tolerance = 0.0;
   History strict = warm(none);
-  skip(strict, 1);
-  CHECK(strict.verdict() == Verdict::too_many_skips);
-  take(strict, 1024);  // the skipped step is no longer kept
-  CHECK(strict.verdict() == Verdict::healthy);
+  CHECK(skip(strict, 1) == Verdict::too_many_skips);
+  CHECK(take(strict, 1024) == Verdict::healthy);  // the skipped step is no longer kept
 }
 
 TEST_CASE("at_floor: the last step ran at the floor, and two of the last 64 overflowed there") {
   History history = warm();
-  skip(history, 1, 1.0F);
-  CHECK(history.verdict() == Verdict::healthy);
-  skip(history, 1, 2.0F);
-  CHECK(history.verdict() == Verdict::healthy);
-  skip(history, 1, 1.0F);
-  CHECK(history.verdict() == Verdict::at_floor);
-  take(history, 61, 1.0, 1.0F);
-  CHECK(history.verdict() == Verdict::at_floor);
+  CHECK(skip(history, 1, 1.0F) == Verdict::healthy);
+  CHECK(skip(history, 1, 2.0F) == Verdict::healthy);
+  CHECK(skip(history, 1, 1.0F) == Verdict::at_floor);
+  CHECK(take(history, 61, 1.0, 1.0F) == Verdict::at_floor);
   CHECK_THAT(history.explanation(),
              ContainsSubstring("the loss scale is 1, min_scale or below: see whether the loss is finite"));
-  take(history, 1, 1.0, 1.0F);
-  CHECK(history.verdict() == Verdict::healthy);
-  skip(history, 2, 0.5F);
-  CHECK(history.verdict() == Verdict::at_floor);
-  take(history, 1, 1.0, 2.0F);
-  CHECK(history.verdict() != Verdict::at_floor);
+  CHECK(take(history, 1, 1.0, 1.0F) == Verdict::healthy);
+  CHECK(skip(history, 2, 0.5F) == Verdict::at_floor);
+  CHECK(take(history, 1, 1.0, 2.0F) != Verdict::at_floor);
   History wide = warm(HistoryConfig::for_dtype<headroom::bfloat16>());  // its floor is below 1
-  skip(wide, 4, 1.0F);
-  CHECK(wide.verdict() == Verdict::healthy);
+  CHECK(skip(wide, 4, 1.0F) == Verdict::healthy);
 }
 
 TEST_CASE("explanations of NaN without Inf, and of an Inf at one place in ten steps in a row") {
@@ -296,38 +273,29 @@ TEST_CASE("explanations of NaN without Inf, and of an Inf at one place in ten st
 TEST_CASE("loss_is_not_finite: the loss of the last step was Inf or NaN") {
   History history = warm();
   history.record_loss(infinity);
-  take(history, 1);
-  CHECK(history.verdict() == Verdict::loss_is_not_finite);
+  CHECK(take(history, 1) == Verdict::loss_is_not_finite);
   CHECK_THAT(history.explanation(),
              ContainsSubstring("; no loss scale helps: see whether the loss and the weights are finite"));
   history.record_loss(1.0);
-  take(history, 1);
-  CHECK(history.verdict() == Verdict::healthy);
-  skip(history, 20, 1024.0F, 2);  // NaN gradients alone do not mean that the loss is NaN
-  CHECK(history.verdict() == Verdict::too_many_skips);
+  CHECK(take(history, 1) == Verdict::healthy);
+  CHECK(skip(history, 20, 1024.0F, 2) == Verdict::too_many_skips);  // NaN gradients alone do not mean that the loss is NaN
 }
 
 TEST_CASE("underflowing: the largest gradient times the scale is below lowest_peak in more than half of the finite steps") {
   History history = warm();
-  take(history, 100, 0x1p-18);
-  CHECK(history.verdict() == Verdict::healthy);  // 2^-8
+  CHECK(take(history, 100, 0x1p-18) == Verdict::healthy);  // 2^-8
   history = warm();
-  take(history, 100, 0x1.8p-19);
-  CHECK(history.verdict() == Verdict::healthy);
-  take(history, 1, 0x1.8p-19);
-  CHECK(history.verdict() == Verdict::underflowing);
+  CHECK(take(history, 100, 0x1.8p-19) == Verdict::healthy);
+  CHECK(take(history, 1, 0x1.8p-19) == Verdict::underflowing);
   CHECK(history.explanation() ==
         "step 200, underflowing: the loss scale is 1024; gradients may become zero: let the loss scale start higher or grow "
         "sooner");
   HistoryConfig config;
   config.warm_up = 0;
   History few(config);
-  take(few, 63, 0.0);
-  CHECK(few.verdict() == Verdict::healthy);
-  take(few, 1, 0.0);
-  CHECK(few.verdict() == Verdict::underflowing);
-  take(few, 1000, 1e300, headroom::largest_loss_scale);  // a product beyond double
-  CHECK(few.verdict() == Verdict::healthy);
+  CHECK(take(few, 63, 0.0) == Verdict::healthy);
+  CHECK(take(few, 1, 0.0) == Verdict::underflowing);
+  CHECK(take(few, 1000, 1e300, headroom::largest_loss_scale) == Verdict::healthy);  // a product beyond double
 }
 
 TEST_CASE("settings by dtype") {
