@@ -13,9 +13,7 @@
 #include "support/errors.hpp"
 
 using Catch::Matchers::ContainsSubstring;
-using headroom::dtype_code;
-using headroom::from_dlpack;
-using headroom::half;
+using namespace headroom;
 using headroom::dlpack::DLManagedTensorVersioned;
 using headroom::dlpack::DLTensor;
 using support::message_of;

@@ -12,17 +12,8 @@
 #include "support/reference.hpp"
 #include "support/samples.hpp"
 
-using headroom::bfloat16;
-using headroom::binary16;
-using headroom::binary32;
-using headroom::binary64;
-using headroom::brain16;
-using headroom::cbfloat16;
-using headroom::float8_e4m3;
-using headroom::float8_e5m2;
-using headroom::half;
-using headroom::detail::convert_bits;
-using headroom::detail::saturating;
+using namespace headroom;
+using namespace headroom::detail;
 using support::hex;
 using support::Mismatches;
 
@@ -209,7 +200,6 @@ TEST_CASE("a conversion that saturates stops at the largest finite value", "[dty
   static_assert(!std::is_convertible_v<float, half> && !std::is_constructible_v<half, long double, headroom::saturate_t>);
 }
 
-using headroom::detail::shift_right_to_nearest_even;
 static_assert(shift_right_to_nearest_even(5, 0) == 5 && shift_right_to_nearest_even(5, -2) == 20);
 static_assert(shift_right_to_nearest_even(4, 1) == 2 && shift_right_to_nearest_even(5, 1) == 2);
 static_assert(shift_right_to_nearest_even(7, 1) == 4 && shift_right_to_nearest_even(7, 2) == 2);

@@ -18,9 +18,7 @@
 #include "support/catch.hpp"
 #include "support/samples.hpp"
 
-using headroom::bfloat16;
-using headroom::binary32;
-using headroom::half;
+using namespace headroom;
 using support::hex;
 using support::Mismatches;
 

@@ -16,15 +16,7 @@
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 
-using headroom::as_bfloat16;
-using headroom::as_half;
-using headroom::bfloat16;
-using headroom::cbfloat16;
-using headroom::float8_e4m3;
-using headroom::float8_e5m2;
-using headroom::half;
-using headroom::saturate;
-using headroom::span;
+using namespace headroom;
 
 namespace {
 

@@ -8,11 +8,8 @@
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 
-using headroom::largest_loss_scale;
-using headroom::smallest_loss_scale;
-using headroom::detail::check_loss_scale;
-using headroom::detail::is_power_of_two;
-using headroom::detail::is_within;
+using namespace headroom;
+using namespace headroom::detail;
 
 namespace {
 

@@ -22,13 +22,7 @@
 #include "support/network.hpp"
 #include "support/samples.hpp"
 
-using headroom::binary32;
-using headroom::e8m0;
-using headroom::float8_e4m3;
-using headroom::float8_e5m2;
-using headroom::mx_dequantize_into;
-using headroom::mx_quantize_into;
-using headroom::MxScale;
+using namespace headroom;
 using headroom::detail::format_of;
 using support::bits_of;
 using support::message_of;

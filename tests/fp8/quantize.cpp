@@ -16,12 +16,7 @@
 #include "support/network.hpp"
 #include "support/samples.hpp"
 
-using headroom::binary32;
-using headroom::binary64;
-using headroom::dequantize_into;
-using headroom::float8_e4m3;
-using headroom::float8_e5m2;
-using headroom::quantize_into;
+using namespace headroom;
 using headroom::detail::format_of;
 using support::bits_of;
 using support::leaves_of;

@@ -20,10 +20,7 @@
 
 // Amaxes and scales are compared as bits, and special values are made from bits: see support/bits.hpp.
 
-using headroom::Amax;
-using headroom::CurrentScaling;
-using headroom::DelayedScaling;
-using headroom::TorchaoScaling;
+using namespace headroom;
 using support::bits_of;
 using support::message_of;
 using support::Mismatches;

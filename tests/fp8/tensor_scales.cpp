@@ -18,16 +18,7 @@
 #include "support/network.hpp"
 #include "support/samples.hpp"
 
-using headroom::binary32;
-using headroom::binary64;
-using headroom::CurrentScaling;
-using headroom::DelayedScaling;
-using headroom::float8_e4m3;
-using headroom::float8_e5m2;
-using headroom::span;
-using headroom::StateDict;
-using headroom::TensorScales;
-using headroom::TorchaoScaling;
+using namespace headroom;
 using support::bits_of;
 using support::leaves_of;
 using support::message_of;

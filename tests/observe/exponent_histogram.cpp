@@ -15,10 +15,7 @@
 #include "support/reference.hpp"
 #include "support/samples.hpp"
 
-using headroom::exponent_histogram;
-using headroom::ExponentHistogram;
-using headroom::FormatShares;
-using headroom::half;
+using namespace headroom;
 
 namespace {
 

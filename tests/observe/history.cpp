@@ -18,13 +18,7 @@
 #include "support/errors.hpp"
 
 using Catch::Matchers::ContainsSubstring;
-using headroom::GradientReport;
-using headroom::History;
-using headroom::HistoryConfig;
-using headroom::NonFinite;
-using headroom::NonFiniteKind;
-using headroom::SkipReason;
-using headroom::Verdict;
+using namespace headroom;
 
 namespace {
 

@@ -11,9 +11,7 @@
 #include "support/errors.hpp"
 
 using Catch::Matchers::ContainsSubstring;
-using headroom::digest;
-using headroom::StateDict;
-using headroom::StateValue;
+using namespace headroom;
 
 TEST_CASE("a StateDict keeps its entries in order") {
   StateDict dict = {{"z", 1}, {"a", 2.5}, {"m", "text"}};

@@ -17,11 +17,7 @@
 #include "support/samples.hpp"
 
 using Catch::Matchers::ContainsSubstring;
-using headroom::binary64;
-using headroom::from_text;
-using headroom::StateDict;
-using headroom::StateValue;
-using headroom::to_text;
+using namespace headroom;
 
 namespace {
 
