@@ -68,33 +68,26 @@ TEST_CASE("any element type up to 32 bits as float", "[dtype]") {
   CHECK(support::bits_of(to_float(headroom::bfloat16::from_bits(0x0001))) == 0x00010000);
 }
 
+// T12: types of the language that some compilers have.
+template <class T, class Format>
+void check_language_type(std::uint16_t one_and_a_half) {
+  static_assert(std::is_same_v<format_of<T>, Format> && is_dtype_v<const T>);
+  T theirs;
+  support::set_bits(theirs, one_and_a_half);
+  CHECK(to_float(theirs) == 1.5F);
+}
+TEST_CASE("T12: types of the language have the formats of half and bfloat16", "[dtype]") {
+  [[maybe_unused]] const auto half = headroom::half(1.5F).bits(), bfloat16 = headroom::bfloat16(1.5F).bits();
 #if HEADROOM_DETAIL_HAS_FLOAT16
-TEST_CASE("T12: _Float16 is the same format as half", "[dtype]") {
-  static_assert(std::is_same_v<format_of<_Float16>, headroom::binary16> && is_dtype_v<const _Float16>);
-  const _Float16 theirs = static_cast<_Float16>(1.5F);
-  CHECK(support::bits_of(theirs) == headroom::half(1.5F).bits());
-  CHECK(to_float(theirs) == 1.5F);
-}
+  check_language_type<_Float16, headroom::binary16>(half);
 #endif
-
 #if HEADROOM_DETAIL_HAS_BF16
-TEST_CASE("T12: __bf16 is the same format as bfloat16", "[dtype]") {
-  static_assert(std::is_same_v<format_of<__bf16>, headroom::brain16> && is_dtype_v<const __bf16>);
-  __bf16 theirs;
-  support::set_bits(theirs, headroom::bfloat16(1.5F).bits());
-  CHECK(to_float(theirs) == 1.5F);
-}
+  check_language_type<__bf16, headroom::brain16>(bfloat16);
 #endif
-
 #if defined(__STDCPP_FLOAT16_T__)
-TEST_CASE("std::float16_t is recognised", "[dtype]") {
-  static_assert(std::is_same_v<format_of<std::float16_t>, headroom::binary16>);
-  CHECK(to_float(static_cast<std::float16_t>(1.5F)) == 1.5F);
-}
+  check_language_type<std::float16_t, headroom::binary16>(half);
 #endif
 #if defined(__STDCPP_BFLOAT16_T__)
-TEST_CASE("std::bfloat16_t is recognised", "[dtype]") {
-  static_assert(std::is_same_v<format_of<std::bfloat16_t>, headroom::brain16>);
-  CHECK(to_float(static_cast<std::bfloat16_t>(1.5F)) == 1.5F);
-}
+  check_language_type<std::bfloat16_t, headroom::brain16>(bfloat16);
 #endif
+}

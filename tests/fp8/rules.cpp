@@ -29,13 +29,6 @@ namespace {
 
 constexpr std::uint32_t infinity = 0x7F800000, quiet_nan = 0x7FC00000, largest_float = 0x7F7FFFFF;
 
-/// Of a finite number.
-float with_bits(std::uint32_t bits) {
-  float value = 0.0F;
-  support::set_bits(value, bits);
-  return value;
-}
-
 /// The lines of tests/golden/fp8/`file` without the first one, which is a comment, as streams of words.
 std::vector<std::istringstream> golden_lines(const std::string& file) {
   std::ifstream in(std::string(HEADROOM_TEST_DATA_DIR) + "/fp8/" + file);
@@ -219,8 +212,9 @@ TEST_CASE("the scale is the correctly rounded quotient") {
       // Of the quotient's neighbours none is nearer. The errors are exact in long double.
       const std::uint32_t scale = scale_of(CurrentScaling(), amax, static_cast<float>(fp8_max));
       const auto error = [&](std::uint32_t bits) {
-        const auto product = static_cast<long double>(with_bits(bits)) * static_cast<long double>(with_bits(amax));
-        return std::fabs(product - static_cast<long double>(fp8_max));
+        const auto factors = support::values_with<float>({bits, amax});
+        return std::fabs(static_cast<long double>(factors[0]) * static_cast<long double>(factors[1]) -
+                         static_cast<long double>(fp8_max));
       };
       const bool nearest = error(scale) <= error(scale + 1) && error(scale) <= error(scale - 1);
       wrong.expect(nearest && scale_of(DelayedScaling(), amax, static_cast<float>(fp8_max)) == scale &&

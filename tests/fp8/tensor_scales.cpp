@@ -255,22 +255,11 @@ TEST_CASE("TensorScales: a state of other paths or formats, or with bad numbers,
     CHECK_THAT(message_of([&] { scales.load_state_dict(state); }), Catch::Matchers::ContainsSubstring(message));
     CHECK(text_of(scales) == before);
   };
-  // The scale and then magnitudes, as bits.
-  const std::uint64_t one = bits_of(1.0), infinity = binary64::infinity_bits, nan = binary64::quiet_nan_bits;
-  const std::vector<std::vector<std::uint64_t>> bad = {{},
-                                                       {one},
-                                                       {0, one},
-                                                       {bits_of(-1.0), one},
-                                                       {nan, one},
-                                                       {infinity, one},
-                                                       {one, nan},
-                                                       {bits_of(1e-60), one},
-                                                       {one, one, nan},
-                                                       {one, bits_of(-1.0)},
-                                                       {bits_of(1e60), one}};
+  const auto list = [](const std::string& numbers) { return from_text("x = " + numbers).at("x"); };
   StateDict state = good;
-  for (const auto& numbers : bad) {
-    state.set(key, support::values_with<double>(numbers));
+  for (const char* scale_and_magnitudes : {"[]", "[1]", "[0, 1]", "[-1, 1]", "[nan, 1]", "[inf, 1]", "[1, nan]", "[1e-60, 1]",
+                                           "[1, 1, nan]", "[1, -1]", "[1e60, 1]"}) {
+    state.set(key, list(scale_and_magnitudes));
     check(state, key + " is ");
   }
   state.set(key, "text");
@@ -278,13 +267,13 @@ TEST_CASE("TensorScales: a state of other paths or formats, or with bad numbers,
   state.erase(key);
   check(state, key);
   state = good;
-  state.set("scale of other", support::values_with<double>({one, one}));
+  state.set("scale of other", list("[1, 1]"));
   check(state, "the key 'scale of other' is unknown");
   check(TensorScales<float8_e5m2>(tree).state_dict(), "policy is \"scales of e5m2\"; it must be \"scales of e4m3\"");
   check(StateDict(), "the key 'version' is missing");
 
   state = good;
-  state.set(key, support::values_with<double>({bits_of(2.0), infinity, infinity}));
+  state.set(key, list("[2, inf, inf]"));
   scales.load_state_dict(state);
   CHECK(bits_of(scales.max_abs()[1]) == binary32::infinity_bits);
   CHECK((scales.scales()[1] == 2.0F && scales.inverse_scales()[1] == 0.5F));

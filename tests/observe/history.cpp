@@ -94,18 +94,15 @@ TEST_CASE("a history records the steps of a GradScaler, an AsyncGradScaler and a
     later.record(result.get());
   }
   CHECK(history.totals().not_finite == 1);
-  CHECK(history[0].report.max_abs == 4.0 / 1024.0);
-  CHECK((history[1].nonfinite.path == "[1]" && history[1].nonfinite.index == 1));
-  CHECK(history[1].reason == SkipReason::not_finite);
-  CHECK(history[2].loss_scale == 512.0F);
+  CHECK((history[0].report.max_abs == 4.0 / 1024.0 && history[2].loss_scale == 512.0F));
+  CHECK((history[1].nonfinite.path == "[1]" && history[1].nonfinite.index == 1 && history[1].reason == SkipReason::not_finite));
   CHECK(later.csv() == history.csv());
 
   headroom::DynamicLossScale policy;
   const auto grads = std::vector<float>{1.0F, headroom::detail::bit_cast<float>(std::uint32_t{0x7F800000})};
   History alone;
   alone.record(policy.loss_scale(), policy.unscale<float>(grads).report, headroom::find_nonfinite(grads));
-  CHECK(alone[0].nonfinite.index == 1);
-  CHECK(alone[0].reason == SkipReason::not_finite);
+  CHECK((alone[0].nonfinite.index == 1 && alone[0].reason == SkipReason::not_finite));
 }
 
 TEST_CASE("values out of range are refused, and nothing is recorded") {
@@ -160,9 +157,7 @@ TEST_CASE("the callback is called when the verdict changes, may throw, and may s
   History history(config);
   std::vector<std::string> log;
   history.set_on_verdict([&log](const History& h) { log.push_back(to_string(h.verdict())); });
-  take(history, 5, 1.0, 8.0F);
-  skip(history, 6, 2.0F);
-  skip(history, 2, 1.0F);
+  take(history, 5, 1.0, 8.0F), skip(history, 6, 2.0F), skip(history, 2, 1.0F);
   CHECK(log == std::vector<std::string>{"healthy", "too_many_skips", "at_floor"});
   history.set_on_verdict([](const History& h) { throw std::runtime_error(h.explanation()); });
   CHECK_THROWS_WITH(take(history, 1, 1.0, 8.0F), ContainsSubstring("step 13, too_many_skips"));
@@ -293,18 +288,16 @@ TEST_CASE("underflowing: the largest gradient times the scale is below lowest_pe
 }
 
 TEST_CASE("settings by dtype") {
-  CHECK(HistoryConfig::for_dtype<headroom::half>().lowest_peak == 0x1p-8);
-  CHECK(HistoryConfig::for_dtype<headroom::half>().min_scale == 1.0F);
-  CHECK(HistoryConfig::for_dtype<headroom::float8_e4m3>().lowest_peak == 1.0);
-  CHECK(HistoryConfig::for_dtype<headroom::bfloat16>().lowest_peak == 0x1p-117);
-  CHECK(HistoryConfig::for_dtype<float>().min_scale == headroom::smallest_loss_scale);
+  const HistoryConfig of_half = HistoryConfig::for_dtype<half>();
+  CHECK((of_half.lowest_peak == 0x1p-8 && of_half.min_scale == 1.0F));
+  CHECK(HistoryConfig::for_dtype<float8_e4m3>().lowest_peak == 1.0);
+  CHECK(HistoryConfig::for_dtype<bfloat16>().lowest_peak == 0x1p-117);
+  CHECK(HistoryConfig::for_dtype<float>().min_scale == smallest_loss_scale);
   (void)History(HistoryConfig::for_dtype<double>());
 }
 
 TEST_CASE("a record without a reason counts as an overflow if its report is not finite") {
   History history;
-  headroom::StepRecord overflow;
-  overflow.report = {false, 0.0};
-  for (int i = 0; i < 3; ++i) history.record(overflow);
+  for (int i = 0; i < 3; ++i) history.record(StepRecord{0, 1.0F, overflow});
   CHECK_THAT(history.explanation(), ContainsSubstring("3 of the last 3 steps were not finite"));
 }
