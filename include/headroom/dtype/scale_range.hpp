@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <string_view>
 #include <type_traits>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
@@ -17,7 +16,7 @@ inline constexpr float largest_loss_scale = 0x1p126F;  ///< see smallest_loss_sc
 
 namespace detail {
 
-// Limits of float and double, as doubles. They are no literals, because -fsingle-precision-constant makes literals floats.
+// As doubles. They are no literals, because -fsingle-precision-constant makes literals floats.
 inline constexpr double smallest_normal_float = static_cast<double>(std::numeric_limits<float>::min());
 inline constexpr double largest_float = static_cast<double>(std::numeric_limits<float>::max());
 // the least double that rounds to Inf in float
@@ -70,7 +69,7 @@ template <class T>
 constexpr void check_in(const char* field, const T& value, const std::common_type_t<T>& low, const std::common_type_t<T>& high,
                         const char* expected = nullptr) {
   if (is_within(value, low, high)) return;
-  throw_bad_value(field, value, expected != nullptr ? std::string_view(expected) : range_text(low, high));
+  throw_bad_value(field, value, expected != nullptr ? expected : concat({"in [", to_text(low), ", ", to_text(high), "]"}));
 }
 
 constexpr void check_loss_scale(const char* field, const float& value) {
