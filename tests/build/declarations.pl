@@ -4,8 +4,8 @@
 #
 # A line is HEADER, SCOPE, NAME, TEXT, with tabs between them. SCOPE is a class, or `presets`, or empty. TEXT is without comments,
 # attributes, bodies, `inline`, `constexpr`, `noexcept`, `friend`; template parameters that are a std::enable_if_t, or named Table, P or B,
-# which no user gives; bases and initialisers from headroom::detail. Numbers passed by const reference are passed by value in it. Left out
-# are private members and everything in headroom::detail.
+# which no user gives; the executor that every verb takes last; bases and initialisers from headroom::detail. Numbers passed by const
+# reference are passed by value in it. Left out are private members, `extern` declarations, and everything in headroom::detail.
 use strict;
 use warnings;
 
@@ -30,6 +30,7 @@ sub show {
   local $_ = join ' ', @head;
   s/ ?,? std :: enable_if_t $angles = 0//g;
   s/\b(?:inline|constexpr|friend) //g;
+  s/ , const Executor & (?:\w+ )?= sequential//;
   s/ =(?: default)?$//;
   s/ (?:=|: public|:) [^()]*\bdetail ::[^()]*$//;
   s/\bconst (float|double) & (?=\w+(?: [,=)]))/$1 /g;
@@ -38,7 +39,7 @@ sub show {
   s/\bauto (.*) -> std :: enable_if_t < .* , (\w+) >$/$2 $1/;
   s/ -> decltype \(.*//;
   s/ noexcept(?: \( .* \))?$//;
-  return if /= delete$/ || /^static_assert\b/ || /-> / || /\w (?:$angles )?:: ~?\w+ \(/ || /\b(?:class|struct) std ::/;
+  return if /= delete$/ || /^extern\b/ || /^static_assert\b/ || /-> / || /\w (?:$angles )?:: ~?\w+ \(/ || /\b(?:class|struct) std ::/;
   my ($name) = (my $rest = s/^(?:template $angles )+(?:decltype \( auto \) )?//r) =~ /^(?:class|struct|enum class|using) (\w+)/;
   ($name) = $rest =~ /(operator \W+?|~ \w+|\w+) \(/ if !$name && $rest !~ /^[^(]* = /;
   ($name) = $rest =~ /(\w+)(?: \[.*\])?(?: [={].*)?$/ unless $name;

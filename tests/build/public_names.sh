@@ -2,8 +2,8 @@
 # public_names.sh PROJECT: docs/reference.md declares what the headers do. declarations.pl reads both.
 #
 # - Each declaration of the reference is in the header under which it stands, word for word.
-# - Each declaration of a header is in the reference: functions, classes, macros, and all public members. Exceptions are overloads with
-#   an executor, comparisons, specialisations, `fields`, and members of
+# - Each declaration of a header is in the reference: functions, classes, macros, and all public members. Exceptions are comparisons,
+#   specialisations, `fields`, and members of
 #     - policies, if BasicDynamicLossScale has them too, or if they are verbs: free functions, with an argument more
 #     - rules of BasicDynamicLossScale, which policy/dynamic.hpp explains
 #     - formats, which are constants
@@ -36,7 +36,7 @@ awk -F '\t' '
     if ($0 in documented) print "docs/reference.md has this twice: " shown()
     documented[$0]; known[place()]; if ($1 ~ /^ops/ && $2 == "") verb[$3]; next
   }
-  $3 ~ /^(fields|not_specialized|std|operator [=!<>].*|~.*)$/ || $4 ~ /const Executor&/ || $4 ~ /^template <.*> (class|struct) [a-zA-Z_0-9]+</ { next }
+  $3 ~ /^(fields|not_specialized|std|operator [=!<>].*|~.*)$/ || $4 ~ /^template <.*> (class|struct) [a-zA-Z_0-9]+</ { next }
   $2 ~ /</ || $2 ~ /^(float|ieee)_format$/ || $1 ~ /^policy/ && $2 ~ /^(Grow|BackOff|Refill|IgnoreMagnitudes|FollowPeak)/ { next }
   $1 ~ /^policy/ && $2 != "" && $2 != "presets" {
     if ($2 ~ /^(LossScaleVerbs|NoOpLossScale)$/ && $3 in verb) next
