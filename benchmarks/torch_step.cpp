@@ -30,7 +30,7 @@ void by_headroom(benchmark::State& state, torch::ScalarType dtype, int threads) 
   at::set_num_threads(threads);
   torch::optim::SGD optimizer(parameters(dtype), 0.1);
   headroom::GradScaler<> scaler;
-  scaler.set_executor(headroom::parallel(static_cast<unsigned>(threads)));
+  scaler.set_executor(headroom::parallel(threads));
   int iteration = 0;
   for (auto _ : state) {
     scaler.update(scale_of(iteration++));

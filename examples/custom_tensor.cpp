@@ -80,12 +80,12 @@ int main() {
     for (std::size_t j = 0; j < 20; ++j)
       image16(i, j) = headroom::half(loss_scale.scale(1e-6F));  // lost in fp16 without the scale
   }
-  const auto [image, report] = loss_scale.unscale<float>(image16);
+  const auto [image, report] = loss_scale.unscale(image16);
   std::printf("image: finite %d, largest gradient %.3g\n", report.finite, report.max_abs);
 
   Vector<headroom::half> vector16(7);
   vector16.data()[3] = headroom::half(loss_scale.scale(1e-6F));
-  const Vector<float> vector = loss_scale.unscale<float>(vector16).grads;
+  const Vector<float> vector = loss_scale.unscale(vector16).grads;
   std::printf("vector: %.3g\n", static_cast<double>(vector.data()[3]));
 
   GradientTensors<headroom::half> grads16(100, 8);

@@ -55,7 +55,7 @@ class Separate {
     } else {
       finite = headroom::unscale_into(scaled, unscaled_, loss_scale).finite;
       if (finite) {
-        (void)headroom::clip_by_global_norm(unscaled_, max_norm);
+        headroom::clip_by_global_norm(unscaled_, max_norm);
         run_adamw(unscaled_);
       }
     }
@@ -88,7 +88,7 @@ class Fused {
 
   bool step() {
     (void)scaler_.scale(1.0F);  // stands for backward
-    (void)scaler_.unscale_and_clip_(optimizer_, max_norm);
+    scaler_.unscale_and_clip_(optimizer_, max_norm);
     const bool steps = !scaler_.step(optimizer_).skipped;
     scaler_.update();
     return steps;

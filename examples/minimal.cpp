@@ -43,7 +43,7 @@ int train(headroom::DynamicLossScale loss_scale) {
     const auto weights16 = headroom::cast<half>(weights);
     const float loss = exponential_loss(weights16, example(i));
     const auto grads16 = backward(example(i), loss_scale.scale(loss));  // large enough for fp16
-    const auto [grads, report] = loss_scale.unscale<float>(grads16);    // one pass: to float, unscaled, checked
+    const auto [grads, report] = loss_scale.unscale(grads16);           // one pass: to float, unscaled, checked
     if (report.finite) optimizer.step(weights, grads);                  // skips a step that overflowed
     loss_scale = loss_scale.adjust(report);                             // halves on overflow, doubles after 2000 finite steps
   }

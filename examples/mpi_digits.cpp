@@ -158,7 +158,7 @@ class Rank {
     // overflow, so here the ranks would decide alike anyway. If ranks hold different gradients, they need the reducer. Its
     // digest finds a rank in another step or state.
     const auto loss_scale = session_.loss_scale();
-    const auto [grads, report] = headroom::unscale<float>(scaled, loss_scale.loss_scale() * static_cast<float>(parts_));
+    const auto [grads, report] = headroom::unscale(scaled, loss_scale.loss_scale() * static_cast<float>(parts_));
     headroom::StateDict state = loss_scale.state_dict();
     state.add("step", session_.step());
     const auto all = (*reducer_)(headroom::gradient_sums(report), headroom::digest(state));
@@ -175,7 +175,7 @@ class Rank {
       const int part = rank_ * options_.micro_batches + i;
       auto grads16 = session_.scaled_gradients(batch.part(static_cast<std::size_t>(part), static_cast<std::size_t>(parts_)));
       if (is_at(options_.overflow)) grads16.layers[0].weight(0, 0) = std::numeric_limits<Eigen::half>::infinity();
-      (void)headroom::accumulate_into(grads16, sum, 1.0F);  // the sum over all ranks is checked instead
+      headroom::accumulate_into(grads16, sum, 1.0F);  // the sum over all ranks is checked instead
     }
   }
   /// Sums in float, because a sum in fp16 can overflow although none of its terms does. An error in MPI ends the job by

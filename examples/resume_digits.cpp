@@ -56,7 +56,7 @@ int run(int argc, char** argv) {
   while (!session.is_done()) {
     const digits::Images batch = session.next_batch();
     const auto grads16 = session.scaled_gradients(batch);
-    const auto [grads, report] = session.loss_scale().unscale<float>(grads16);
+    const auto [grads, report] = session.loss_scale().unscale(grads16);
     session.update(grads, report);
     if (session.step() % every == 0 || session.is_done()) checkpoint::save(path, session.sections());
     progress.tick();

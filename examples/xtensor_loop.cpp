@@ -64,7 +64,7 @@ double train(Policy loss_scale, const Data& data) {
   Model<float> model;
   for (int step = 0; step < 300; ++step) {
     const auto grads16 = backward(headroom::cast<Half>(model), data, loss_scale.scale(1.0F));
-    const auto [grads, report] = loss_scale.template unscale<float>(grads16);
+    const auto [grads, report] = loss_scale.unscale(grads16);
     if (report.finite) {
       model.weight -= 10.0F / loss_weight * grads.weight;
       model.bias -= 10.0F / loss_weight * grads.bias;

@@ -23,7 +23,7 @@ namespace digits {
 ///
 ///     const Images batch = session.next_batch();
 ///     const auto grads16 = session.scaled_gradients(batch);
-///     const auto [grads, report] = session.loss_scale().unscale<float>(grads16);
+///     const auto [grads, report] = session.loss_scale().unscale(grads16);
 ///     session.update(grads, report);
 class Session {
  public:

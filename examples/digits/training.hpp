@@ -143,7 +143,7 @@ Result train(const std::string& name, Policy loss_scale, const Images& images, c
       const Loss loss = cross_entropy(widen(activations.back()), batch.labels, loss_scale.scale(1.0F));
       const auto grads16 = backward(params, activations, rounded<Scalar>(loss.logit_gradient));
 
-      const auto [grads, report] = loss_scale.template unscale<float>(grads16);
+      const auto [grads, report] = loss_scale.unscale(grads16);
       result.losses.push_back(static_cast<float>(loss.mean));
       result.final_loss += loss.mean / static_cast<double>(settings.training_images / settings.batch);
       result.scales.push_back(loss_scale.loss_scale());

@@ -60,12 +60,12 @@ class FaultyStep {
     if (fault_ == Fault::ranks_apart) return step_apart(weights, gradients, rate);
     headroom::AnyLossScale& loss_scale = halves_[0].loss_scale;
     auto grads16 = gradients(loss_scale.scale(1.0F));
-    const headroom::GradientReport truth = loss_scale.unscale<float>(grads16).report;
-    if (fault_ == Fault::clipped_before_unscale) (void)headroom::clip_by_global_norm(grads16, max_norm);
+    const headroom::GradientReport truth = loss_scale.unscale(grads16).report;
+    if (fault_ == Fault::clipped_before_unscale) headroom::clip_by_global_norm(grads16, max_norm);
     if (fault_ == Fault::updated_before_unscale) loss_scale = loss_scale.adjust(truth);
-    Model grads = loss_scale.unscale<float>(grads16).grads;
+    Model grads = loss_scale.unscale(grads16).grads;
     if (fault_ == Fault::unscaled_twice) (void)loss_scale.unscale_in_place(grads);
-    if (truth.finite && fault_ != Fault::clipped_before_unscale) (void)headroom::clip_by_global_norm(grads, max_norm);
+    if (truth.finite && fault_ != Fault::clipped_before_unscale) headroom::clip_by_global_norm(grads, max_norm);
 
     bool first = truth.finite, second = truth.finite, seen = truth.finite;
     if (fault_ == Fault::skip_ignored) first = second = true;
@@ -110,14 +110,14 @@ class FaultyStep {
   /// Each rank scales the loss of its half of the batch by its own scale. Both get the mean of the scaled gradients.
   template <class Model, class Gradients>
   headroom::GradientReport step_apart(Model& weights, const Gradients& gradients, float rate) {
-    Model mean = headroom::unscale<float>(gradients(halves_[0].loss_scale.scale(1.0F), 0, 2), 2.0F).grads;
-    (void)headroom::accumulate_into(gradients(halves_[1].loss_scale.scale(1.0F), 1, 2), mean, 2.0F);
+    Model mean = headroom::unscale(gradients(halves_[0].loss_scale.scale(1.0F), 0, 2), 2.0F).grads;
+    headroom::accumulate_into(gradients(halves_[1].loss_scale.scale(1.0F), 1, 2), mean, 2.0F);
     headroom::GradientReport both{true, 0.0};
     for (Half& rank : halves_) {
-      auto [grads, report] = rank.loss_scale.unscale<float>(mean);
+      auto [grads, report] = rank.loss_scale.unscale(mean);
       report.finite = rank.leaves.are_finite(mean);
       if (report.finite) {
-        if (headroom::all_finite(mean)) (void)headroom::clip_by_global_norm(grads, max_norm);
+        if (headroom::all_finite(mean)) headroom::clip_by_global_norm(grads, max_norm);
         rank.step(weights, grads, rate);
       }
       rank.loss_scale = rank.loss_scale.adjust(report);

@@ -72,9 +72,9 @@ class Step {
 
   template <class Model, class Gradients>
   headroom::GradientReport operator()(Model& weights, const Gradients& gradients, float rate) {
-    auto [grads, report] = loss_scale_.unscale<float>(gradients(loss_scale_.scale(1.0F)));
+    auto [grads, report] = loss_scale_.unscale(gradients(loss_scale_.scale(1.0F)));
     if (report.finite) {
-      (void)headroom::clip_by_global_norm(grads, max_norm);
+      headroom::clip_by_global_norm(grads, max_norm);
       adam_.step(weights, grads, rate);
     }
     loss_scale_ = loss_scale_.adjust(report);

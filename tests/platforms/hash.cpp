@@ -146,8 +146,8 @@ void conversions(Hash& hash) {
   convert_to_all(hash, ties);
 }
 
-template <class T, class Executor>
-void verbs_on(Hash& hash, const Executor& executor, std::size_t size) {
+template <class T>
+void verbs_on(Hash& hash, const headroom::Executor& executor, std::size_t size) {
   for (const auto& elements : {gradients<T>(size, 1), any_elements<T>(size, 2)}) {
     for (const float factor : {1.0F, 1024.0F, 0x1p-126F, 3.1415927F, 0x1.fffffep125F}) {
       auto copy = headroom::scale(elements, factor, executor);
@@ -168,7 +168,7 @@ void verbs_on(Hash& hash, const Executor& executor, std::size_t size) {
   }
 }
 void verbs(Hash& hash) {
-  const auto on_all_types = [&](const auto& executor, std::size_t size) {
+  const auto on_all_types = [&](const headroom::Executor& executor, std::size_t size) {
     verbs_on<half>(hash, executor, size);
     verbs_on<bfloat16>(hash, executor, size);
     verbs_on<float>(hash, executor, size);
