@@ -1,8 +1,7 @@
-// Two structs, one of them a class template, and a third with `rebind`.
+// Structs: a class template, one that inherits another, and one with `rebind`.
 #include <algorithm>
 #include <headroom/headroom.hpp>
 #include <limits>
-#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -38,6 +37,10 @@ int main() {
   if (headroom::all_finite(model)) return 1;  // the comment says that NaN stays
   clear(model);
   if (headroom::measure(model).max_abs != 0.0 || !headroom::all_finite(model)) return 1;
+
+  Adapted adapted{{{{1.0F}, {2.0F}}, {{3.0F}, {4.0F}}}, {5.0F}};
+  headroom::scale_in_place(adapted, 2.0F);
+  if (adapted.body.w[0] != 2.0F || adapted.adapter[0] != 10.0F || headroom::leaf_count(adapted) != 5) return 1;
 
   const Halves scaled{{half(4.0F)}};  // it has no rebind
   Floats unscaled{{0.0F}};
