@@ -201,7 +201,9 @@ std::vector<Work> gradient_works(const std::string& dtype, const SharedGradients
   for (const float scale : {2.0F, 3.0F}) {
     add(
         scale == 2.0F ? "unscale by 2," : "unscale by 3,", scale,
-        [=](Tensors& tensors) { return headroom::unscale_in_place(tensors, scale).finite ? 1.0 : 0.0; },
+        [=](Tensors& tensors) {
+          return headroom::unscale_in_place<headroom::allow_fp16_gradients>(tensors, scale).finite ? 1.0 : 0.0;
+        },
         [=](Tensors& tensors) { return by_torch::is_zero(by_torch::unscale(tensors, scale)) ? 1.0 : 0.0; });
   }
   add(
@@ -211,7 +213,9 @@ std::vector<Work> gradient_works(const std::string& dtype, const SharedGradients
       "clip,", 2.0, [](Tensors& tensors) { return headroom::clip_by_global_norm(tensors, max_norm).norm; }, by_torch::clip);
   add(
       "unscale and clip,", 4.0,
-      [](Tensors& tensors) { return headroom::unscale_and_clip_in_place(tensors, 2.0F, max_norm).norm; },
+      [](Tensors& tensors) {
+        return headroom::unscale_and_clip_in_place<headroom::allow_fp16_gradients>(tensors, 2.0F, max_norm).norm;
+      },
       [](Tensors& tensors) { return by_torch::is_zero(by_torch::unscale(tensors, 2.0)) ? by_torch::clip(tensors) : 0.0; });
   return all;
 }

@@ -186,7 +186,7 @@ void norms(Hash& hash) {
   add_norm(hash, headroom::measure(layers));
   hash.add(bits_of(headroom::global_norm(layers)));
   add_norm(hash, headroom::clip_by_global_norm(layers, 1.0));
-  add_norm(hash, headroom::unscale_and_clip_in_place(layers, 8.0F, 0.01));
+  add_norm(hash, headroom::unscale_and_clip_in_place<headroom::allow_fp16_gradients>(layers, 8.0F, 0.01));
   add_tree(hash, layers);
   const auto many = gradients<bfloat16>(600000, 6);
   add_norm(hash, headroom::measure(many, headroom::parallel(3)));
