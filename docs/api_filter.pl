@@ -1,7 +1,7 @@
 # perl docs/api_filter.pl HEADER: the header as Doxygen reads it, by the conventions of headroom:
 # - An overload without a comment has that of the overload above it. Members with one meaning in every class have those below.
 # - `//` after a member describes it, and `//` above the #ifndef of a setting describes the setting. headroom.h has /* */.
-# - detail namespaces, private members and specialisations of traits are left out, as in docs/reference.md.
+# - detail namespaces, private and protected members and specialisations of traits are left out, as in docs/reference.md.
 use strict;
 use warnings;
 my %meaning = (
@@ -14,6 +14,7 @@ my %meaning = (
   counter => "Steps towards the next growth.",
   policy_name => 'The text under "policy" in its state.',
   span => "Deduces the type of the elements.",
+  Executor => "Refers to an object of your own.",
   (map { $_ => "As in torch.amp.GradScaler, for policies with a configuration. Throws std::invalid_argument if out of range." }
      map { ("get_$_", "set_$_") } qw(growth_factor backoff_factor growth_interval)),
   (map { $_ => "The free verb of this name, with the policy's scale." }
@@ -33,7 +34,7 @@ if ($ARGV =~ /\.h$/) {
 s{((?:^// .*\n)+)(?=#ifndef (HEADROOM_\w+))}{"/// \@def $2\n" . $1 =~ s,^//,///,gmr}gme;
 s{^#define HEADROOM_VERSION_.*\K}{  ///< a part of the version}gm;
 s{^namespace detail \{.*?^\}  // namespace detail$}{}gms;
-s{^ private:\n.*?(?=^ public:|^\};)}{}gms;
+s{^ (?:private|protected):\n.*?(?=^ public:|^\};)}{}gms;
 s{^  \S.*[;,\w\}][ \t]+//\K (?!NOLINT)}{/< }gm;
 s{ : StepResult<void>}{};    # Doxygen takes it for recursion
 print "/// \@file\n";
