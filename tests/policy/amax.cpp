@@ -32,7 +32,6 @@ static_assert(noexcept(start.adjust(overflow)) && headroom::is_loss_scale_v<Amax
 // The rule is constexpr. 65504 / 2^6 is just below 2^10; two bits of margin leave 2^7.
 static_assert(AmaxLossScale().adjust(GradientReport{true, 64.0}).loss_scale() == 128.0F);
 static_assert(AmaxLossScale().adjust(overflow).loss_scale() == 128.0F);
-static_assert(AmaxLossScale().adjust({false, 0.0}) == AmaxLossScale().adjust(overflow));  // of traits that do not measure
 static_assert(AmaxLossScale().adjust(overflow).adjust(overflow).loss_scale() == 1.0F);
 static_assert(AmaxConfig().target_skip_rate == 0.0002);
 
@@ -168,9 +167,10 @@ TEST_CASE("AmaxLossScale: which overflows raise the margin") {
   CHECK(margin(policy) == 2 * bit);
   CHECK(margin(policy.adjust(overflow)) == 3 * bit);
   CHECK(policy.adjust(overflow).loss_scale() == policy.loss_scale() / 256.0F);
-  CHECK(margin(after(policy, overflow, 5)) == 3 * bit);                     // not if the step before overflowed
-  CHECK(margin(after(AmaxLossScale(), overflow)) == 0);                     // not before the first magnitude
-  CHECK(margin(policy.with_loss_scale(1.0F).adjust(overflow)) == 2 * bit);  // not at min_scale
+  CHECK(policy.adjust(GradientReport{false, 0.0}) == policy.adjust(overflow));  // of traits that do not measure
+  CHECK(margin(after(policy, overflow, 5)) == 3 * bit);                         // not if the step before overflowed
+  CHECK(margin(after(AmaxLossScale(), overflow)) == 0);                         // not before the first magnitude
+  CHECK(margin(policy.with_loss_scale(1.0F).adjust(overflow)) == 2 * bit);      // not at min_scale
   const auto forgotten = static_cast<std::int64_t>(bit * 0.0002);
   CHECK(margin(after(policy.adjust(overflow), {true, 0x1p-10}, 10)) == 3 * bit - 10 * forgotten);
   CHECK(after(policy.adjust(overflow), {true, 0x1p-10}).loss_scale() == policy.loss_scale() / 2.0F);

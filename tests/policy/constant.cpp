@@ -17,7 +17,7 @@ namespace {
 // Rule 6: it never changes.
 constexpr ConstantLossScale start(128.0F);
 static_assert(start.loss_scale() == 128.0F && start.inv_scale() == 0x1p-7F);
-static_assert(start.adjust(false) == start && start.adjust(true) == start);
+static_assert(start.adjust(false) == start && start.adjust(true) == start && start != ConstantLossScale(64.0F));
 static_assert(start.adjust(GradientReport{false, 1.0}) == start && start.adjust(GradientReport{}) == start);
 static_assert(noexcept(start.adjust(true)) && noexcept(start.adjust(GradientReport{})));
 static_assert(std::is_trivially_copyable_v<ConstantLossScale> && sizeof(ConstantLossScale) <= 32);

@@ -72,6 +72,7 @@ const auto fairseq = changes<headroom::FairseqLossScale>;
 
 TEST_CASE("which overflows lower the scale, and what refills the hysteresis") {
   check_steps(HysteresisScale(), {{"", 32768.0F, 2, 0}});
+  CHECK(DeepSpeedLossScale() == headroom::presets::deepspeed(32768.0, 2.0, 2000));
   check_steps(start, {{"-", 1024.0F, 2, 0},
                       {"---", 512.0F, 0, 0},
                       {"----", 256.0F, 0, 0},
@@ -120,7 +121,8 @@ TEST_CASE("growth resets the steps, and by Cerebras' rule the overflows") {
   CHECK(fairseq("++-+++++++-", 0.5, 4) == "......g...!");  // 2 overflows in 4 steps
 }
 
-TEST_CASE("a tolerance that is negative, Inf or NaN is refused") {
+TEST_CASE("a tolerance is 0 by default; one that is negative, Inf or NaN is refused") {
+  CHECK(headroom::FairseqLossScale().config().overflow_tolerance == 0.0);
   const auto message = [](const double& tolerance) {
     return message_of([&] { (void)headroom::FairseqLossScale(ToleranceConfig{{}, tolerance}); });
   };

@@ -133,6 +133,6 @@ TEST_CASE("errors state the range that the preset takes") {
         "headroom: min_loss_scale is -1e-300; it must be in [0, 2^126]");
   CHECK(message_of([] { (void)presets::cerebras_fp16(0.0, 0, 0x1p-15); }) ==
         "headroom: min_loss_scale is 3.0517578125e-05; it must be 0 or in [2^-14, 2^126]");
-  CHECK(message_of([] { (void)presets::flax(2.0, 0.5, std::numeric_limits<std::int64_t>::max()); }) ==
-        "headroom: growth_interval is 9223372036854775807; it must be at least 0 and below 2^62");
+  CHECK(message_of([] { (void)presets::flax(2.0, 0.5, std::int64_t{1} << 62); }) ==
+        "headroom: growth_interval is 4611686018427387904; it must be at least 0 and below 2^62");
 }

@@ -130,6 +130,7 @@ TEST_CASE("Inf and NaN are always spikes, and never enter the window") {
 }
 
 TEST_CASE("errors for settings out of range name the setting") {
+  CHECK(SpikeGuard() == SpikeGuard(128, 6.0, SpikeRule::olmo_core));
   CHECK_THAT(message_of([] { (void)SpikeGuard(7); }), ContainsSubstring("window is 7; it must be in [8, 65536]"));
   CHECK_THAT(message_of([] { (void)SpikeGuard(65537); }), ContainsSubstring("window is 65537"));
   for (const double sigmas : {0.0, -1.0, 1.1e6, from_bits(not_numbers[0]), from_bits(not_numbers[1])}) {

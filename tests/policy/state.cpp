@@ -52,7 +52,7 @@ Config random_settings(std::mt19937& random, float scale) {
   headroom::LossScaleConfig& common = headroom::detail::loss_scale_config(config);
   common = support::random_config(random);
   common.max_scale = std::max(common.max_scale, scale);
-  support::SetOwnFields{1 + static_cast<std::int32_t>(random() % 5), 0.1 / static_cast<double>(1 + random() % 8),
+  support::SetOwnFields{1 + static_cast<std::int32_t>(random() % 5), random() % 2 == 0 ? 0.12 : 0.01,
                         random() % 2 == 0}(config);
   return config;
 }
@@ -63,25 +63,26 @@ Policy random_step(const Policy& policy, std::mt19937& random) {
     if (choice == 0) return policy.with_config(random_settings<typename Policy::Config>(random, policy.loss_scale()));
     if (choice == 1) return policy.with_loss_scale(std::ldexp(1.0F, -static_cast<int>(random() % 30)));
   }
-  const bool finite = random() % 4 != 0;
+  const bool finite = random() % 10 != 0;
   if (random() % 2 == 0) return policy.adjust(finite);
   return policy.adjust({finite, finite ? std::ldexp(1.0, static_cast<int>(random() % 40) - 30) : infinity});
 }
 
-/// After every step the policy is equal to the one read from its state, now and after the next step.
+/// A policy that is saved and loaded before every step equals one that is not.
 template <class Policy>
 void check_resumes(Policy policy, std::mt19937& random) {
+  Policy resumed = policy;
   std::set<std::string> seen;
   for (int step = 0; step < 40; ++step) {
-    const StateDict state = policy.state_dict();
+    const StateDict state = resumed.state_dict();
     const std::string text = to_text(state);
-    const Policy resumed = Policy::from_state_dict(state);
-    std::mt19937 same_random = random;
-    const Policy next = random_step(policy, random);
-    const bool same = resumed == policy && resumed.state_dict() == state && random_step(resumed, same_random) == next &&
+    resumed = Policy::from_state_dict(state);
+    const bool same = resumed == policy && resumed.state_dict() == state &&
                       AnyLossScale::from_state_dict(headroom::from_text(text)) == AnyLossScale(policy);
     if (!same) FAIL("step " << step << " from the state\n" << text);
-    policy = next;
+    std::mt19937 same_random = random;
+    policy = random_step(policy, random);
+    resumed = random_step(resumed, same_random);
     seen.insert(text);
   }
   CHECK((seen.size() > 2 || policy.state_dict().size() <= 3));  // counters and scales took other values
@@ -95,7 +96,7 @@ TEST_CASE("a policy read from its state continues as the saved one, for every po
     support::visit(any, [&](const auto& policy) { check_resumes(policy, random); });
   }
   for (int run = 0; run < support::cases(15); ++run) {
-    support::for_each_adaptive(support::random_config(random), {1 + run % 3, 0.05, run % 2 == 0},
+    support::for_each_adaptive(support::random_config(random), {1 + run % 3, 0.12, run % 2 == 0},
                                [&](const auto& policy) { check_resumes(policy, random); });
   }
 }

@@ -36,7 +36,7 @@ inline headroom::LossScaleConfig random_config(std::mt19937& random) {
   config.max_scale = power(1, 126);
   const float initial_scales[] = {1.0F, config.min_scale, config.max_scale, headroom::smallest_loss_scale};
   config.initial_scale = initial_scales[random() % 4];
-  config.growth_interval = 1 + random() % 4;
+  config.growth_interval = 1 + random() % (random() % 2 == 0 ? 4 : 40);
   config.growth_factor = growth_factors[random() % 8];
   config.backoff_factor = backoff_factors[random() % 8];
   return config;
