@@ -1,20 +1,12 @@
 #pragma once
 
+#include <headroom/dtype/scale_range.hpp>
 #include <headroom/policy/dynamic.hpp>
 
 #include <algorithm>
 #include <cstdint>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-namespace detail {
-
-/// log2 of a positive number, in units of 2^-20. Interpolates linearly between powers of two and rounds down, which is below
-/// the true value by at most 0.087.
-[[nodiscard]] constexpr std::int32_t log2_below(double value) noexcept {
-  return static_cast<std::int32_t>(bit_cast<std::uint64_t>(value) >> (binary64::mantissa_bits - 20)) - (binary64::bias << 20);
-}
-
-}  // namespace detail
 
 /// The settings of AmaxLossScale. It uses the growth and backoff of `scale` in adjust(bool), and until it knows a magnitude.
 struct AmaxConfig {
