@@ -79,7 +79,7 @@ constexpr void check_loss_scale(const char* field, const float& value) {
   check_in(field, value, smallest_loss_scale, largest_loss_scale, "in [2^-126, 2^126]");
 }
 
-/// Throws std::invalid_argument if `factor` is NaN or beyond float. Compares bits, so -ffast-math does not change it.
+/// Throws std::invalid_argument if `factor` is NaN or beyond float.
 inline void check_factor(const double& factor) {
   check_in("factor", factor, -largest_float, largest_float, "finite, as a float");
 }
