@@ -17,6 +17,7 @@
 
 #include "support/catch.hpp"
 #include "support/errors.hpp"
+#include "support/threads.hpp"
 
 using Catch::Matchers::ContainsSubstring;
 using headroom::parallel;
@@ -62,10 +63,11 @@ TEST_CASE("an executor runs each task once") {
 }
 
 TEST_CASE("no more threads work than were asked for, however many tasks there are") {
+  parallel(4).run(4, [](std::size_t) {});  // so that there are more
   std::mutex mutex;
   std::set<std::thread::id> threads;
   std::size_t calls = 0;
-  headroom::parallel(2).run(500, [&](std::size_t) {
+  parallel(2).run(500, [&](std::size_t) {
     const std::lock_guard<std::mutex> lock(mutex);
     threads.insert(std::this_thread::get_id());
     ++calls;
@@ -92,16 +94,40 @@ TEST_CASE("one error of several tasks arrives, and the next call has none") {
   }
 }
 
-TEST_CASE("tasks compute with the rounding mode of the caller, whoever started the threads") {
-  parallel(4).run(4, [](std::size_t) {});
+TEST_CASE("the first error of several tasks is rethrown") {
+  std::atomic<bool> has_thrown{false};
+  const auto throw_two = [&](std::size_t number) {  // both in one thread, because task 0 keeps the other
+    while (number == 0 && !has_thrown) std::this_thread::yield();
+    has_thrown = number == 2;
+    if (number != 0) throw number;
+  };
+  std::size_t first = 0;
+  try {
+    parallel(2).run(3, throw_two);
+  } catch (std::size_t number) {
+    first = number;
+  }
+  CHECK(first == 1);
+}
+
+TEST_CASE("tasks compute with the rounding mode and the flush-to-zero setting of the caller, whoever started the threads") {
+  std::fenv_t usual;
+  std::fegetenv(&usual);
   for (const int mode : {FE_UPWARD, FE_TONEAREST}) {
     std::fesetround(mode);
     std::atomic<int> others{0};
-    for (int call = 0; call < 100; ++call) {
-      parallel(4).run(4, [&](std::size_t) { others += std::fegetround() != mode; });
-    }
+    support::in_two_threads([&] { others += std::fegetround() != mode; });
     CHECK(others == 0);
   }
+#if defined(__SSE2__)
+  for (const unsigned flush_to_zero : {0x8000U, 0U}) {
+    __builtin_ia32_ldmxcsr((__builtin_ia32_stmxcsr() & ~0x8000U) | flush_to_zero);
+    std::atomic<int> others{0};
+    support::in_two_threads([&] { others += (__builtin_ia32_stmxcsr() & 0x8000U) != flush_to_zero; });
+    CHECK(others == 0);
+  }
+#endif
+  std::fesetenv(&usual);
 }
 
 TEST_CASE("calls from several threads at once, and from within a task") {

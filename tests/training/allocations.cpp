@@ -7,11 +7,11 @@
 #include <cstddef>
 #include <cstdlib>
 #include <new>
-#include <thread>
 #include <vector>
 
 #include "support/catch.hpp"
 #include "support/optimizers.hpp"
+#include "support/threads.hpp"
 
 namespace {
 
@@ -64,13 +64,7 @@ TEST_CASE("allocations are counted, aligned ones and those of other threads, too
   CHECK(allocations_after_first([] { ::operator delete(::operator new(3)); }) == 20);
   constexpr auto line = std::align_val_t{64};
   CHECK(allocations_after_first([=] { ::operator delete(::operator new(3, line), line); }) == 20);
-  CHECK(allocations_after_first([] {
-          std::atomic<int> running{0};
-          headroom::parallel(2).run(2, [&](std::size_t) {
-            for (++running; running < 2;) std::this_thread::yield();  // so that each task has a thread of its own
-            ::operator delete(::operator new(3));
-          });
-        }) == 40);
+  CHECK(allocations_after_first([] { support::in_two_threads([] { ::operator delete(::operator new(3)); }); }) == 40);
 }
 
 TEST_CASE("iterations after the first allocate nothing") {
