@@ -1,4 +1,5 @@
 #include <headroom/ops/clip.hpp>
+#include <headroom/ops/measure.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -66,6 +67,14 @@ TEST_CASE("a norm beyond double cannot be clipped, and counts as an overflow") {
     CHECK(bits_of(before.norm) == binary64::infinity_bits);
     CHECK(grads == std::vector<double>(16, 1.7e308));
   }
+}
+
+TEST_CASE("what overflows only when it is stored is an overflow") {
+  std::vector<float> grads{1.0F, 0x1.8p127F};
+  CHECK_FALSE(headroom::unscale_and_clip_in_place(grads, 0.5F, 1e300).finite);
+  CHECK(grads[0] == 2.0F);
+  grads[1] = 0x1.8p126F;
+  CHECK(headroom::unscale_and_clip_in_place(grads, 0.5F, 1e300).max_abs == 0x1.8p127);
 }
 
 TEST_CASE("non-finite trees are left alone") {

@@ -1,9 +1,6 @@
 #include <headroom/headroom.hpp>
 #include <headroom/ops/executor.hpp>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cfenv>
 #include <chrono>
@@ -143,21 +140,3 @@ TEST_CASE("calls from several threads at once, and from within a task") {
   for (std::thread& caller : callers) caller.join();
   CHECK(runs == 4 * 100 * 4 * 2);
 }
-
-#if !defined(__SANITIZE_THREAD__)  // it confuses the child's threads with the parent's
-TEST_CASE("a child of fork does the work itself") {
-  for (int round = 0; round < 20; ++round) {  // so that fork meets the parent's workers in every state
-    std::atomic<int> runs{0};
-    parallel(4).run(4, [&](std::size_t) { ++runs; });
-    const pid_t child = fork();
-    if (child == 0) {
-      for (int call = 0; call < 3; ++call) parallel(3).run(3, [&](std::size_t) { ++runs; });
-      _exit(runs == 13 ? 0 : 1);
-    }
-    REQUIRE(child > 0);
-    int status = -1;
-    CHECK(waitpid(child, &status, 0) == child);
-    CHECK(status == 0);
-  }
-}
-#endif

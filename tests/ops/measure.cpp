@@ -115,6 +115,10 @@ TEST_CASE("the sum of squares of small and large leaves together is the same for
     for (auto& leaf : std::get<2>(tree)) fill(leaf, run % 2 == 0 ? 32'768 : size(), random);
     const auto expected = sum_of_squares(tree, headroom::sequential);
     for (const int threads : {2, 3, 7}) CHECK(sum_of_squares(tree, headroom::parallel(threads)) == expected);
+    std::vector<std::vector<float>> lone(1);
+    fill(lone[0], run < 6 ? exactly[run] : 200'000, random);
+    lone[0][0] = 1e10F;  // beside it, double rounds the others
+    CHECK(sum_of_squares(lone[0], headroom::sequential) == sum_of_squares(lone, headroom::sequential));
   }
 }
 

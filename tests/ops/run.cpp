@@ -186,6 +186,13 @@ TEST_CASE("every element is in one group, and every group in one share, in order
   }
 }
 
+TEST_CASE("two threads share the fewest elements that two threads work on") {
+  std::vector<float> tree(2 * least_share, 6.0F);
+  CHECK(count_shares(Backwards{2}, tree.size()) == 2);
+  CHECK(headroom::unscale_in_place(tree, 2.0F, Backwards{2}).max_abs == 3.0);
+  CHECK(tree == std::vector<float>(2 * least_share, 3.0F));
+}
+
 TEST_CASE("a pass finds the same whoever runs it, and in which order") {
   const Leaves leaves;
   const Pass pass{Op::measure};
