@@ -4,9 +4,11 @@
 #include <headroom/fp8.hpp>
 #include <headroom/headroom.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <utility>
@@ -116,6 +118,26 @@ TEST_CASE("C: verbs do what those of C++ do") {
   const headroom_tensor every_second{world.fp32 + 2, 0, HEADROOM_FLOAT32, 1, shape, strides};
   CHECK(headroom_scale(&every_second, 1, 10.0, 0) == HEADROOM_OK);
   CHECK(std::vector<float>(world.fp32, world.fp32 + 4) == std::vector<float>{10.0F, -2.0F, 30.0F, -4.0F});
+}
+
+TEST_CASE("C: no more is written than struct_size says, and nothing is quantized by no scales") {
+  World world;
+  const auto list = world.list();
+  world.fp32[2] = HUGE_VALF;
+  CHECK(headroom_measure(list.data(), 4, 0, &world.report) == HEADROOM_OK);
+  for (std::size_t size = 4; size <= sizeof world.report + 8; ++size) {
+    headroom_report memory[2];
+    std::memset(memory, 0x5A, sizeof memory);
+    memory[0].struct_size = static_cast<std::uint32_t>(size);
+    CHECK(headroom_measure(list.data(), 4, 0, memory) == HEADROOM_OK);
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(memory);
+    const std::size_t written = std::min(size, sizeof world.report);
+    CHECK(memory[0].struct_size == written);
+    CHECK(std::memcmp(bytes + 4, reinterpret_cast<const unsigned char*>(&world.report) + 4, written - 4) == 0);
+    CHECK(std::all_of(bytes + written, bytes + sizeof memory, [](unsigned char byte) { return byte == 0x5A; }));
+  }
+  CHECK(headroom_quantize(nullptr, nullptr, 0, nullptr, nullptr, 0, nullptr) == HEADROOM_OK);
+  CHECK(headroom_dequantize(nullptr, nullptr, 0, nullptr, 0) == HEADROOM_OK);
 }
 
 TEST_CASE("C: the first Inf or NaN is found, by its place in the caller's list") {

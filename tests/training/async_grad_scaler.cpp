@@ -239,6 +239,56 @@ TEST_CASE("an exception in the other thread is thrown by the next call that wait
   }
 }
 
+TEST_CASE("an error that is rethrown after the next loss has been scaled leaves the scale of that loss") {
+  struct Throws {
+    void step(Weights&) { throw std::runtime_error("disk full"); }
+  } throws;
+  Stateless optimizer{{1.0F}};
+  AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));  // grows every step
+  (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
+  scaler.update();
+  const float loss = scaler.scale(1.0F);
+  (void)scaler.submit_gradients(throws, Weights{loss});
+  CHECK_THROWS_AS(scaler.synchronize(), std::runtime_error);
+  CHECK(scaler.policy().loss_scale() == 2048.0F);
+  (void)scaler.submit_gradients(optimizer, Weights{loss});
+  scaler.update(false);
+  CHECK(optimizer.weights == Weights{-1.0F});  // two steps of 1
+}
+
+TEST_CASE("if submit throws, nothing has been submitted, and it can be repeated") {
+  struct Argument {
+    int* copies_left;
+    explicit Argument(int& left) : copies_left(&left) {}
+    Argument(const Argument& other) : copies_left(other.copies_left) {
+      if ((*copies_left)-- == 0) throw std::runtime_error("copied");
+    }
+  };
+  struct Counts {
+    Weights grads{1.0F};
+    int steps = 0;
+    Weights& gradients() { return grads; }
+    void step(const Argument&) { ++steps; }
+  } optimizer;
+  AsyncGradScaler scaler(headroom::ConstantLossScale(1.0F));
+  int failures = 0;
+  for (bool fails = true; fails; ++failures) {
+    int left = failures;
+    const Argument argument(left);
+    try {
+      (void)scaler.submit(optimizer, argument);
+      fails = false;
+    } catch (const std::runtime_error&) {
+      left = 1000;
+      CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("nothing has been submitted"));
+      (void)scaler.submit(optimizer, argument);
+    }
+    scaler.update(false);
+    REQUIRE(optimizer.steps == failures + 1);
+  }
+  CHECK(failures > 3);
+}
+
 TEST_CASE("submit_gradients takes several optimizers, each once an iteration") {
   Stateless a{{1000.0F}}, b{{1000.0F}};
   AsyncGradScaler scaler(presets::torch(1024.0));

@@ -182,6 +182,17 @@ TEST_CASE("with a scale below 1, a gradient that unscaling makes Inf is an overf
   }
 }
 
+TEST_CASE("gradients are divided once at every scale, clipped or not") {
+  for (const float scale : {0.5F, 1.0F, 2.0F}) {
+    for (const double max_norm : {1e9, 2.0}) {
+      GradScaler scaler(headroom::ConstantLossScale{scale});
+      Sgd optimizer{{0.0F}, {4.0F * scale}};
+      CHECK(scaler.unscale_and_clip_(optimizer, max_norm).norm == 4.0);
+      CHECK(optimizer.grads[0] == (max_norm == 2.0 ? 2.0F : 4.0F));
+    }
+  }
+}
+
 TEST_CASE("a norm beyond double is an overflow only if gradients are clipped") {
   const std::vector<double> beyond(16, 1.7e308);
   for (const bool reduces : {false, true}) {
@@ -331,6 +342,9 @@ TEST_CASE("a temporary optimizer is not remembered, and one that has been unscal
   scaler.unscale_(optimizer);
   scaler.step(std::move(optimizer));
   CHECK(optimizer.weights == Weights{0.0F});
+  optimizer.grads = {1024.0F};  // a temporary at the address of one that has been stepped, with the same gradients
+  scaler.step(std::move(optimizer));
+  CHECK(optimizer.weights == Weights{-1.0F});
   scaler.update();
   CHECK(scaler.policy().counter() == 1);
 }

@@ -86,6 +86,11 @@ struct RemoteTraits {
   }
 };
 
+/// Its passes find nothing but that the gradients are not finite.
+struct NotFinite {
+  Weights grads{1.0F};
+};
+
 /// Its unscale throws after the first element.
 struct Breaking {
   Weights grads;
@@ -103,6 +108,14 @@ struct headroom::optimizer_traits<Breaking> {
   }
   static GradientNorm measure(const Weights&, const Executor&) { return {}; }
   static GradientReport scale(Weights&, double, const Executor&) { return {}; }
+};
+template <>
+struct headroom::optimizer_traits<NotFinite> {
+  static Weights& gradients(NotFinite& optimizer) { return optimizer.grads; }
+  static void step(NotFinite&) {}
+  static GradientReport unscale(Weights&, float, const Executor&) { return {false, 0.0}; }
+  static GradientNorm measure(const Weights&, const Executor&) { return {{false, 0.0}, 0.0}; }
+  static GradientReport scale(Weights&, double, const Executor&) { return {false, 0.0}; }
 };
 template <>
 struct headroom::optimizer_traits<Foreign> {
@@ -128,6 +141,17 @@ TEST_CASE("a user's traits return a tree of views, step returns void, and fp16 g
   CHECK(optimizer.applied);
   CHECK(optimizer.flat == std::vector<half>{half(1.0F), half(-0.5F)});
   CHECK(result.report.max_abs == 1.0);
+}
+
+TEST_CASE("traits that say that gradients are not finite are believed, whatever else they say") {
+  for (const float scale : {0.5F, 1.0F, 2.0F}) {
+    for (const bool clips : {false, true}) {
+      GradScaler scaler(headroom::ConstantLossScale{scale});
+      NotFinite optimizer;
+      if (clips) CHECK_FALSE(scaler.unscale_and_clip_(optimizer, 1.0).finite);
+      CHECK(scaler.step(optimizer).reason == headroom::SkipReason::not_finite);
+    }
+  }
 }
 
 TEST_CASE("the first gradient is that of the first leaf with elements") {
