@@ -102,7 +102,7 @@ class Iteration {
   void check_scaled(const GradientsSeen& seen) const {
     if (!needs_scale_ || has_scaled || !seen.has_elements) return;
     throw_logic_error(
-        {"no loss has been scaled since the last update, abandon or load_state_dict, so these gradients are of an earlier "
+        {"no loss has been scaled since the last update, abandon or load, so these gradients are of an earlier "
          "iteration: call scale and backward first, or leave out the step of this batch; call update after all steps"});
   }
   static void combine(std::optional<GradientReport>& all, const OptimizerState& state) noexcept {
