@@ -39,7 +39,8 @@ using Scaler = headroom_grad_scaler;
 
 thread_local char last_error[1024];  // has no destructor, so threads may end after the library is unloaded
 Status fail(const std::exception& error) noexcept {
-  std::snprintf(last_error, sizeof last_error, "%s", error.what());
+  const bool is_ours = std::strncmp(error.what(), "headroom: ", 10) == 0;
+  std::snprintf(last_error, sizeof last_error, "%s%s", is_ours ? "" : "headroom: ", error.what());
   if (dynamic_cast<const std::invalid_argument*>(&error) != nullptr) return HEADROOM_INVALID_ARGUMENT;
   if (dynamic_cast<const std::logic_error*>(&error) != nullptr) return HEADROOM_LOGIC_ERROR;
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? HEADROOM_OUT_OF_MEMORY : HEADROOM_RUNTIME_ERROR;

@@ -86,7 +86,7 @@ TEST_CASE("rule 3: the product is formed in double and rounded once") {
   check_steps(by_a_tenth, "-", static_cast<float>(1000003.0 * 0.1), 0);
 }
 
-TEST_CASE("T3: growth stops at the ceiling, and without one at the largest float, also under -ffast-math") {
+TEST_CASE("T3: growth stops at the ceiling; without one growth to Inf keeps the scale, also under -ffast-math") {
   LossScaleConfig config;
   config.growth_interval = 1;
   config.initial_scale = headroom::largest_loss_scale * 0.75F;
@@ -97,8 +97,10 @@ TEST_CASE("T3: growth stops at the ceiling, and without one at the largest float
     CHECK(scale.counter() == 0);
   };
   check_grows_to(1.25, 0.9375F * headroom::largest_loss_scale);
-  for (const double factor : {2.0, 3.0, 5.0}) check_grows_to(factor, headroom::largest_loss_scale);
   const double infinite[] = {6.0, 1e300, std::numeric_limits<double>::max()};  // 0.75 * 6 * 2^126 is beyond float
+  for (const double factor : {2.0, 3.0, 5.0, 6.0, 1e300}) check_grows_to(factor, headroom::largest_loss_scale);
+  config.max_scale = std::numeric_limits<float>::max();
+  for (const double factor : {2.0, 3.0, 5.0}) check_grows_to(factor, headroom::largest_loss_scale);
   for (const double factor : infinite) check_grows_to(factor, config.initial_scale);
   config.max_scale = headroom::largest_loss_scale * 0.875F;
   for (const double factor : infinite) check_grows_to(factor, config.max_scale);

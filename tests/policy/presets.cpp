@@ -10,6 +10,8 @@ namespace presets = headroom::presets;
 namespace {
 
 // keras has no floor and no ceiling. Its scale stays in our range.
+static_assert(presets::emily(0x1p125, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
+static_assert(presets::megatron(0x1p125, 1.0, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
 static_assert(after(presets::keras(0x1p125, 1), "+++").loss_scale() == 0x1p126F);
 static_assert(after(presets::keras(0x1p-125), "---").loss_scale() == 0x1p-126F);
 // Eformer's scale is jmp's.

@@ -15,6 +15,10 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
+namespace detail {
+inline constexpr float no_max_scale = std::numeric_limits<float>::max();
+}  // namespace detail
+
 /// The settings of a loss scale that adapts: those of eformer's LossScaleConfig, with two factors as in torch.
 struct LossScaleConfig {
   float initial_scale = 32768.0F;       ///< 2^15; in [2^-126, 2^126], like the other two scales
@@ -22,7 +26,8 @@ struct LossScaleConfig {
   double growth_factor = 2.0;           ///< 1 or more; 1 switches growth off
   double backoff_factor = 0.5;          ///< in (0, 1)
   float min_scale = 1.0F;               ///< backoff stops here; the next backoff raises a lower scale, such as a lower start
-  /// Growth stops here. If this is 2^126, growth beyond the largest float keeps the scale instead, as in torch and jmp.
+  /// Growth stops here. The largest float, as in the presets of torch, apex and jmp, is no ceiling: growth to Inf keeps the
+  /// scale, which stays below 2^126 all the same.
   float max_scale = 0x1p126F;
 
   template <class Visit>
@@ -34,7 +39,7 @@ struct LossScaleConfig {
     visit("growth_factor", &Config::growth_factor, 1.0, detail::largest_double, "at least 1 and finite");
     visit("backoff_factor", &Config::backoff_factor, detail::smallest_double, detail::just_below_1, "above 0 and below 1");
     visit("min_scale", &Config::min_scale, smallest_loss_scale, largest_loss_scale, scale);
-    visit("max_scale", &Config::max_scale, smallest_loss_scale, largest_loss_scale, scale);
+    visit("max_scale", &Config::max_scale, smallest_loss_scale, detail::no_max_scale, scale);
   }
 };
 
@@ -80,6 +85,7 @@ template <class Config>
 constexpr void check(const Config& config) {
   detail::for_each_part(config, [](const auto& part) { detail::check_fields(part); });
   const LossScaleConfig& common = detail::loss_scale_config(config);
+  if (common.max_scale != no_max_scale) check_loss_scale("max_scale", common.max_scale);
   check_order("initial_scale", common.initial_scale, "max_scale", common.max_scale);
   check_order("min_scale", common.min_scale, "max_scale", common.max_scale);
 }
@@ -93,16 +99,19 @@ constexpr void check(const Config& config) {
 /// The settings of torch.amp.GradScaler's rule, which has no floor. `name` is that of the first argument.
 [[nodiscard]] constexpr LossScaleConfig torch_config(const char* name, const double& scale, const double& growth_factor,
                                                      const double& backoff_factor, std::int64_t growth_interval) {
-  return {scale_argument(name, scale), growth_interval, growth_factor, backoff_factor, smallest_loss_scale};
+  return {scale_argument(name, scale), growth_interval, growth_factor, backoff_factor, smallest_loss_scale, no_max_scale};
 }
 
-/// `scale` times growth_factor, at most max_scale. The product is formed in double and rounded once.
+[[nodiscard]] constexpr float ceiling(const LossScaleConfig& config) noexcept {
+  return config.max_scale < largest_loss_scale ? config.max_scale : largest_loss_scale;
+}
+/// `scale` times growth_factor, at most the ceiling. The product is formed in double and rounded once.
 [[nodiscard]] constexpr float grown(float scale, const LossScaleConfig& config) noexcept {
   // This factor exceeds float from any scale. A larger one is not used, because under -ffast-math no product may exceed double.
   constexpr double enough = rounds_to_infinity / static_cast<double>(smallest_loss_scale);
   const double product = static_cast<double>(scale) * (config.growth_factor < enough ? config.growth_factor : enough);
-  if (product < static_cast<double>(config.max_scale)) return rounded_to_float(product);
-  return product >= rounds_to_infinity && config.max_scale == largest_loss_scale ? scale : config.max_scale;
+  if (product < static_cast<double>(ceiling(config))) return rounded_to_float(product);
+  return product >= rounds_to_infinity && config.max_scale == no_max_scale ? scale : ceiling(config);
 }
 
 /// `scale` times backoff_factor, at least min_scale.
@@ -279,7 +288,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     BasicDynamicLossScale next = *this;
     const float proposed = next.magnitude_.next_scale(report, scale_, config_for<Magnitude>());
     if (!(proposed > 0.0F)) return next.adjust(report.finite);
-    const float least = common().min_scale, most = common().max_scale;
+    const float least = common().min_scale, most = detail::ceiling(common());
     next.scale_ = proposed < least ? least : proposed > most ? most : proposed;
     return next;
   }
