@@ -10,12 +10,10 @@
 // The macros of headroom. Those of the first part may be defined before including any header, alike in every translation unit.
 
 // 1: errors are exceptions. 0, the default under -fno-exceptions: HEADROOM_ERROR_HANDLER gets the message, then abort().
-#ifndef HEADROOM_EXCEPTIONS
-#if defined(__cpp_exceptions)
+#if !defined(HEADROOM_EXCEPTIONS) && defined(__cpp_exceptions)
 #define HEADROOM_EXCEPTIONS 1
-#else
+#elif !defined(HEADROOM_EXCEPTIONS)
 #define HEADROOM_EXCEPTIONS 0
-#endif
 #endif
 
 // Called with a `const char*` message before abort(), if HEADROOM_EXCEPTIONS is 0. It may return or not.

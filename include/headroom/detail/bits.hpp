@@ -19,13 +19,12 @@ template <class To, class From>
   return __builtin_bit_cast(To, source);
 }
 
-// Whether an expression or a member type exists, as std::experimental::is_detected.
 template <class, template <class...> class Op, class... Args>
 struct detector : std::false_type {};
 template <template <class...> class Op, class... Args>
 struct detector<std::void_t<Op<Args...>>, Op, Args...> : std::true_type {};
 
-/// True if the alias template `Op<Args...>` names a type.
+/// True if the alias template `Op<Args...>` names a type, as in std::experimental::is_detected.
 template <template <class...> class Op, class... Args>
 inline constexpr bool is_detected_v = detector<void, Op, Args...>::value;
 
