@@ -27,13 +27,11 @@
 #endif
 
 // 0, the default if the standard library has no threads: parallel(n) is the calling thread; there is no AsyncGradScaler.
-#ifndef HEADROOM_THREADS
-#if (defined(__GLIBCXX__) && !defined(_GLIBCXX_HAS_GTHREADS)) || defined(_LIBCPP_HAS_NO_THREADS) || \
-    (defined(_LIBCPP_HAS_THREADS) && !_LIBCPP_HAS_THREADS)
+#if !defined(HEADROOM_THREADS) && ((defined(__GLIBCXX__) && !defined(_GLIBCXX_HAS_GTHREADS)) || \
+                                   defined(_LIBCPP_HAS_NO_THREADS) || (defined(_LIBCPP_HAS_THREADS) && !_LIBCPP_HAS_THREADS))
 #define HEADROOM_THREADS 0
-#else
+#elif !defined(HEADROOM_THREADS)
 #define HEADROOM_THREADS 1
-#endif
 #endif
 
 // 1: the kernels come from the library headroom::compiled. Its CMake target and its pkg-config file set this.

@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-// What C++17 lacks: bit casts, detection, a barrier to optimization, prefetching and others, by builtins of the compiler and
-// what replaces them in MSVC.
+// What C++17 lacks, by builtins of the compiler, or by what replaces them in MSVC.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
@@ -28,8 +27,7 @@ struct detector<std::void_t<Op<Args...>>, Op, Args...> : std::true_type {};
 template <template <class...> class Op, class... Args>
 inline constexpr bool is_detected_v = detector<void, Op, Args...>::value;
 
-/// Returns `value`. The compiler cannot see how the result was computed. So it keeps a rounding before this call and a
-/// comparison after it, even under -ffast-math.
+/// Returns `value`. The compiler keeps a rounding before this call and a comparison after it, even under -ffast-math.
 template <class Value>
 inline Value hide_from_optimizer(Value value) noexcept {
 #if HEADROOM_DETAIL_IS_GNU && defined(__x86_64__)
