@@ -85,9 +85,8 @@
 // ---- the inline namespace around all of headroom ----
 
 // The linker keeps one copy of an inline function that several units have compiled, each with its own flags. That copy might
-// use instructions the CPU lacks, or assume that there are no NaNs. So the namespace's name has version and flags in it, and
-// each unit calls its own copy. Functions of yours that take headroom's types link only between units with equal flags.
-// Instances of the standard library's templates, such as std::vector<float>, are still shared.
+// use instructions the CPU lacks, or assume that there are no NaNs. So the namespace's name has version and flags in it.
+// Functions of yours that take headroom's types link only between units with equal flags.
 
 #if defined(__AVX512F__)
 #define HEADROOM_DETAIL_AVX _avx512

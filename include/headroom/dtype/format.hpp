@@ -63,8 +63,6 @@ struct saturating : Format {
   static constexpr auto overflow_bits = Format::largest_finite_bits;
 };
 
-// ---- conversions ----
-
 /// `significand / 2^shift`, rounded to the nearest integer, ties to even; `shift` may be negative. significand < 2^62.
 [[nodiscard]] constexpr std::uint64_t shift_right_to_nearest_even(std::uint64_t significand, int shift) noexcept {
   if (shift <= 0) return significand << -shift;
@@ -104,8 +102,7 @@ template <class From, class To>
 }
 
 /// Converts the bits of a `From` to the nearest `To`, rounded once. Inf becomes `overflow_bits` and NaN a quiet NaN, as in the
-/// casts of the OCP OFP8 specification, revision 1.0, section 5.2. It uses integers only, so it is constexpr, and -ffast-math
-/// and flush-to-zero do not change it. Tests compare every SIMD conversion with it.
+/// OCP OFP8 specification 1.0, section 5.2. Uses integers only, so -ffast-math and flush-to-zero do not change it.
 template <class From, class To>
 [[nodiscard]] constexpr typename To::bits_type convert_bits(typename From::bits_type source) noexcept {
   using Result = typename To::bits_type;

@@ -30,8 +30,7 @@ inline constexpr double just_below_1 = 1.0 - std::numeric_limits<double>::epsilo
 // Settings are compared by their bits and passed by reference. Under -ffast-math the compiler may assume that neither an
 // operand of a comparison nor an argument passed by value is NaN.
 
-/// Whether low <= value <= high; false for NaN. The bounds are converted to the type of the value, because
-/// -fsingle-precision-constant makes literals floats.
+/// Whether low <= value <= high; false for NaN.
 template <class T>
 [[nodiscard]] constexpr bool is_within(const T& value, const std::common_type_t<T>& low,
                                        const std::common_type_t<T>& high) noexcept {
