@@ -11,8 +11,7 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 /// The settings of AmaxLossScale. It uses the growth and backoff of `scale` in adjust(bool), and until it knows a magnitude.
 struct AmaxConfig {
   LossScaleConfig scale;  ///< the settings of every adaptive policy
-  /// The share of steps that may overflow while large gradients recur, in [2^-20, 2^-3]. The default is one step in 5,000;
-  /// torch's rule skips 3 or 4 in 10,000.
+  /// The share of steps that may overflow while large gradients recur, in [2^-20, 2^-3]. Torch's rule skips 0.0003 to 0.0004.
   double target_skip_rate = 0.0002;
   float largest_finite = 65504.0F;  ///< of the dtype in which gradients are computed, by default half; in [1, 2^127]
 

@@ -33,8 +33,7 @@ struct RefillOn {
 
 }  // namespace detail
 
-/// Every finite step refills the hysteresis, so only `hysteresis` overflows in a row back off. The rule of apex's kernel and of
-/// Megatron's documentation.
+/// Every finite step refills, so only `hysteresis` overflows in a row back off: apex's kernel and Megatron's documentation.
 struct RefillOnCleanStep : detail::RefillOn<true, false> {
   static constexpr const char* name = "hysteresis";
 };
@@ -47,8 +46,7 @@ struct RefillOnBackoff : detail::RefillOn<false, true> {
   static constexpr const char* name = "hysteresis_refill_on_backoff";
 };
 
-/// A backoff rule of BasicDynamicLossScale. Backs off on the `hysteresis`th overflow, and on every further one until the next
-/// refill.
+/// A backoff rule of BasicDynamicLossScale. Backs off on the `hysteresis`th overflow, and on every further one until a refill.
 template <class Refill = RefillOnCleanStep>
 class BackOffAfterHysteresis {
  public:
@@ -82,8 +80,7 @@ using BasicHysteresisScale = BasicDynamicLossScale<Growth, BackOffAfterHysteresi
 
 using HysteresisScale = BasicHysteresisScale<>;  ///< the rule of apex and Megatron
 
-/// Grows on the finite steps `growth_interval` + 1, 2 `growth_interval` + 1, … since the last overflow. Growth does not reset
-/// the counter.
+/// Grows on finite steps `growth_interval` + 1, 2 `growth_interval` + 1, … since the last overflow. Growth keeps the counter.
 class GrowEveryIntervalSinceOverflow : public detail::StepCounter {
  public:
   static constexpr const char* name = "stable_interval";
@@ -138,8 +135,7 @@ struct ToleranceConfig {
   }
 };
 
-/// Grows after more than `growth_interval` steps since the last change, finite or not: Cerebras' rule (steps_per_increase). The
-/// scale can grow on an overflow that is tolerated.
+/// Grows after more than `growth_interval` steps since the last change, finite or not: Cerebras' steps_per_increase.
 class GrowAfterAllSteps : public detail::StepCounter {
  public:
   static constexpr const char* name = "steps";
@@ -153,9 +149,8 @@ class GrowAfterAllSteps : public detail::StepCounter {
   }
 };
 
-/// Backs off when the share of overflows since the last change exceeds `overflow_tolerance`. The growth rule counts the steps.
-/// An overflow soon after the last change is a large share and backs off at once. With GrowAfterAllSteps this is Cerebras'
-/// rule. The share is formed in float, as there.
+/// Backs off when the share of overflows since the last change exceeds `overflow_tolerance`: Cerebras' rule, with
+/// GrowAfterAllSteps. An overflow soon after a change is a large share and backs off at once. The share is formed in float.
 class BackOffWhenShareExceedsTolerance {
  public:
   using Config = ToleranceConfig;

@@ -24,21 +24,28 @@ struct OptimizerState {
   GradientFactor factor{};                     // for a deferred optimizer
 };
 
+/// How a GradScaler unscales the gradients of an optimizer.
+struct HowToUnscale {
+  bool is_deferred = false;  // only measures them
+  double max_norm = -1.0;    // below 0: no clipping
+  double duplicates = 0.0;   // norm of the scaled gradients that another rank counts
+};
+
 /// What a scaler knows of an iteration, which lasts from one `update` to the next.
 class Iteration {
  public:
   bool has_scaled = false;      // a loss
   bool has_new_policy = false;  // `update` does not adjust it
+  bool is_abandoned = false;    // `update` does nothing
   float scale = 0.0F;           // of losses and gradients; 0 if none has been scaled or unscaled so far
+  std::uint64_t count = 0;      // optimizers that have been unscaled, also those without a key
 
   void scale_loss(float its_scale, bool needs_scale) noexcept {
     scale = its_scale;
     has_scaled = needs_scale;
-    is_abandoned_ = false;
+    is_abandoned = false;
   }
-  [[nodiscard]] bool is_empty() const noexcept { return count_ == 0; }  ///< no optimizer has been unscaled
-  [[nodiscard]] bool is_abandoned() const noexcept { return is_abandoned_; }
-  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+  [[nodiscard]] bool is_empty() const noexcept { return count == 0; }
 
   /// The state of an optimizer that has been unscaled and not stepped; null if there is none.
   [[nodiscard]] OptimizerState* unscaled(std::uint64_t key) noexcept {
@@ -70,7 +77,7 @@ class Iteration {
   OptimizerState& add(std::optional<std::uint64_t> key, const GradientsSeen& seen, float its_scale) {
     check_scaled(seen);
     scale = its_scale;
-    ++count_;
+    ++count;
     if (!key && unnamed_) combine(unnamed_before_, *unnamed_);
     OptimizerState& state = key ? states_.emplace_back() : unnamed_.emplace();
     state.key = key.value_or(0);
@@ -84,15 +91,15 @@ class Iteration {
     for (const OptimizerState& state : states_) combine(all, state);
     return all;
   }
-  void end(bool is_abandoned) noexcept {
+  void end(bool abandons) noexcept {
     needs_scale_ = needs_scale_ || has_scaled;
-    is_abandoned_ = is_abandoned;
+    is_abandoned = abandons;
     has_scaled = has_new_policy = false;
     scale = 0.0F;
     forget_optimizers();
   }
   void forget_optimizers() noexcept {
-    count_ = 0;
+    count = 0;
     states_.clear();
     unnamed_.reset();
     unnamed_before_.reset();
@@ -109,9 +116,7 @@ class Iteration {
     if (state.reason != SkipReason::no_gradients) all = combined(state.found, all.value_or(state.found));
   }
 
-  bool needs_scale_ = false;   // an earlier iteration had a scaled loss
-  bool is_abandoned_ = false;  // `update` does nothing
-  std::uint64_t count_ = 0;    // optimizers, also those without a key
+  bool needs_scale_ = false;  // an earlier iteration had a scaled loss
   std::vector<OptimizerState> states_;
   std::optional<OptimizerState> unnamed_;         // the last one without a key
   std::optional<GradientReport> unnamed_before_;  // of those before it
