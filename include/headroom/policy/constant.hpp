@@ -13,11 +13,6 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 /// are float and double. `unscale` of other trees and `unscale<To>` return a new tree, as with other policies. `scale` keeps
 /// the dtype of a 16-bit loss. With other policies it becomes float.
 class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
-  template <class Tree>
-  using Scale = detail::Verbs<detail::include_headroom_ops_scale_hpp, Tree>;
-  template <class Tree>
-  using Unscale = detail::Verbs<detail::include_headroom_ops_unscale_hpp, Tree>;
-
  public:
   [[nodiscard]] constexpr float loss_scale() const noexcept { return 1.0F; }
   [[nodiscard]] constexpr NoOpLossScale adjust(bool) const noexcept { return *this; }
