@@ -45,8 +45,7 @@ struct LossScaleConfig {
 
 namespace detail {
 
-/// Counters stop here, so that none overflows.
-inline constexpr std::int64_t largest_counter = std::int64_t{1} << 62;
+inline constexpr std::int64_t largest_counter = std::int64_t{1} << 62;  // counters stop here, so that none overflows
 [[nodiscard]] constexpr std::int64_t one_more(std::int64_t counter) noexcept {
   return counter < largest_counter ? counter + 1 : counter;
 }
@@ -132,31 +131,27 @@ template <class Config, class = detail::if_config_t<Config>>
   return !(a == b);
 }
 
-// BasicDynamicLossScale follows three rules, each a value. All have
+// BasicDynamicLossScale follows three rules, each a value whose functions are noexcept. All have
 //
 //     using Config = …;                   // the settings, if a LossScaleConfig is not enough: see below
 //     static constexpr const char* name;  // a part of the policy's name in states; "" for the usual rules
 //     constexpr explicit Rule(const Config&);
 //     template <class Visit> static constexpr void fields(Visit&&, const Config&);  // the members: see state/fields.hpp
 //
-// A growth rule says when the scale grows:
-//
+//     // A growth rule says when the scale grows.
 //     constexpr std::int64_t counter() const;                  // the steps it has counted
 //     constexpr bool grows(bool grads_finite, const Config&);  // counts a step on which the scale did not back off
 //     constexpr void back_off(const Config&);                  // a step on which it did
 //
-// A backoff rule says when it backs off:
-//
+//     // A backoff rule says when it backs off.
 //     constexpr bool backs_off(bool grads_finite, std::int64_t counter, const Config&);  // counter: the growth rule's
 //     constexpr void grow(const Config&);       // the scale has grown
 //     constexpr void configure(const Config&);  // the settings have changed, to valid ones
 //
-// A magnitude rule chooses the scale that follows a report:
-//
+//     // A magnitude rule chooses the scale after a report, to be clamped to [min_scale, max_scale]; 0: as adjust(bool) does.
 //     constexpr float next_scale(const GradientReport&, float scale, const Config&);  // `scale`: that of the step
 //
-// The result is clamped to [min_scale, max_scale]; 0 means: as adjust(bool) does. All functions are noexcept. The settings of a
-// rule are an aggregate with
+// The settings of a rule are an aggregate with
 //
 //     LossScaleConfig scale;
 //     template <class Visit> static constexpr void fields(Visit&&);  // those beside `scale`, with their bounds
@@ -338,8 +333,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     detail::write_fields(state, magnitude_, config_for<Magnitude>());
     return state;
   }
-  /// Continues like the policy that was saved. Throws std::invalid_argument naming key and value if one is missing, unknown, of
-  /// another type, out of range, or contradicts another.
+  /// Continues like the policy that was saved. Throws std::invalid_argument naming key and value if one is missing or wrong.
   [[nodiscard]] static BasicDynamicLossScale from_state_dict(const StateDict& dict) {
     detail::StateReader read(dict, policy_name());
     Config config;

@@ -73,8 +73,7 @@ class BackOffAfterHysteresis {
   std::int32_t left_;
 };
 
-/// A DynamicLossScale that tolerates a few overflows: see BackOffAfterHysteresis. For gradients with rare spikes, for which
-/// skipping the step is enough and the scale need not fall.
+/// A DynamicLossScale that tolerates a few overflows, for gradients with rare spikes, for which skipping the step is enough.
 template <class Refill = RefillOnCleanStep, class Growth = GrowAfterFiniteSteps>
 using BasicHysteresisScale = BasicDynamicLossScale<Growth, BackOffAfterHysteresis<Refill>>;
 
