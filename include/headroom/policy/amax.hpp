@@ -83,8 +83,7 @@ class FollowPeak {
 };
 
 /// Keeps the scale below the one at which the largest recent gradient would overflow, and lower after overflows: see
-/// FollowPeak. Uses the max_abs of GradientReport, which is that of unscaled gradients. adjust(bool) follows DynamicLossScale's
-/// rule. A scale that you set (with_loss_scale, GradScaler::update(new_scale)) lasts until the rule chooses the next one.
+/// FollowPeak. adjust(bool) follows DynamicLossScale's rule. A scale that you set lasts until the rule chooses the next one.
 ///
 /// Steps that are NaN at any scale lower it. If more than one step in 5,000 (target_skip_rate) is NaN, the margin grows, to
 /// about 12 bits. If more than one in 600 is, the scale falls to min_scale, as DynamicLossScale's does.

@@ -8,10 +8,9 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
-/// No loss scale: jmp's NoOpLossScale, for float or bfloat16 in the same loop. Verbs that return a report still check
-/// gradients. `scale(tree)` returns a reference to an lvalue, or moves an rvalue; so does `unscale(tree)` if the tree's dtypes
-/// are float and double. `unscale` of other trees and `unscale<To>` return a new tree, as with other policies. `scale` keeps
-/// the dtype of a 16-bit loss. With other policies it becomes float.
+/// No loss scale: jmp's NoOpLossScale, for float or bfloat16 in the same loop. Verbs that return a report check gradients.
+/// `scale(tree)` returns an lvalue by reference and moves an rvalue; so does `unscale(tree)` of floats and doubles. Others
+/// return a new tree. `scale` keeps the dtype of a 16-bit loss, which is float with other policies.
 class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
  public:
   [[nodiscard]] constexpr float loss_scale() const noexcept { return 1.0F; }
