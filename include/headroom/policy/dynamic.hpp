@@ -119,6 +119,37 @@ constexpr void check(const Config& config) {
   return product > static_cast<double>(config.min_scale) ? rounded_to_float(product) : config.min_scale;
 }
 
+/// The base of headroom's growth rules.
+class StepCounter {
+ public:
+  [[nodiscard]] constexpr std::int64_t counter() const noexcept { return counter_; }
+  constexpr void back_off(const LossScaleConfig&) noexcept { counter_ = 0; }
+  template <class Visit, class Config>
+  static constexpr void fields(Visit&& visit, const Config&) {
+    visit("counter", &StepCounter::counter_, 0, largest_counter);
+  }
+
+ protected:
+  std::int64_t counter_ = 0;
+};
+
+/// The settings that a rule uses: its Config if it has one.
+template <class Rule>
+typename Rule::Config settings_of(int);
+template <class Rule>
+LossScaleConfig settings_of(...);
+template <class Rule>
+using rule_config_t = decltype(detail::settings_of<Rule>(0));
+
+/// The settings of two rules together: the Config that derives from the other.
+template <class A, class B, class OfA = rule_config_t<A>, class OfB = rule_config_t<B>>
+struct BothRules {
+  static constexpr bool is_of_b = std::is_same_v<OfA, LossScaleConfig> || std::is_base_of_v<OfA, OfB>;
+  static_assert(is_of_b || std::is_same_v<OfB, LossScaleConfig> || std::is_base_of_v<OfB, OfA>,
+                "headroom: both rules have settings of their own: derive the Config of one from that of the other");
+  using Config = std::conditional_t<is_of_b, OfB, OfA>;
+};
+
 }  // namespace detail
 
 /// Compares the fields that the configurations list.
@@ -158,41 +189,6 @@ template <class Config, class = detail::if_config_t<Config>>
 //
 // If several rules have settings, one Config derives from the others, and its `fields` calls theirs. Other rules are in
 // hysteresis.hpp (growth and backoff) and amax.hpp (magnitudes).
-
-namespace detail {
-
-/// The base of headroom's growth rules.
-class StepCounter {
- public:
-  [[nodiscard]] constexpr std::int64_t counter() const noexcept { return counter_; }
-  constexpr void back_off(const LossScaleConfig&) noexcept { counter_ = 0; }
-  template <class Visit, class Config>
-  static constexpr void fields(Visit&& visit, const Config&) {
-    visit("counter", &StepCounter::counter_, 0, largest_counter);
-  }
-
- protected:
-  std::int64_t counter_ = 0;
-};
-
-/// The settings that a rule uses: its Config if it has one.
-template <class Rule>
-typename Rule::Config settings_of(int);
-template <class Rule>
-LossScaleConfig settings_of(...);
-template <class Rule>
-using rule_config_t = decltype(detail::settings_of<Rule>(0));
-
-/// The settings of two rules together: the Config that derives from the other.
-template <class A, class B, class OfA = rule_config_t<A>, class OfB = rule_config_t<B>>
-struct BothRules {
-  static constexpr bool is_of_b = std::is_same_v<OfA, LossScaleConfig> || std::is_base_of_v<OfA, OfB>;
-  static_assert(is_of_b || std::is_same_v<OfB, LossScaleConfig> || std::is_base_of_v<OfB, OfA>,
-                "headroom: both rules have settings of their own: derive the Config of one from that of the other");
-  using Config = std::conditional_t<is_of_b, OfB, OfA>;
-};
-
-}  // namespace detail
 
 /// Grows after `growth_interval` finite steps since the last change or overflow: the rule of jmp, torch.amp, Emily, apex and
 /// Megatron. If the counter exceeds the interval, the next finite step grows the scale, as in Emily.

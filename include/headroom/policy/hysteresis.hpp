@@ -19,6 +19,19 @@ struct HysteresisConfig {
   }
 };
 
+/// The settings of DeepSpeed's rule, by its names.
+struct DelayedShiftConfig {
+  LossScaleConfig scale;                ///< the settings of every adaptive policy
+  std::int32_t delayed_shift = 1;       ///< overflows before the scale backs off; at least 1
+  bool consecutive_hysteresis = false;  ///< true: every finite step refills; false: only growth does
+
+  template <class Visit>
+  static constexpr void fields(Visit&& visit) {
+    visit("delayed_shift", &DelayedShiftConfig::delayed_shift, 1, std::numeric_limits<std::int32_t>::max(), "at least 1");
+    visit("consecutive_hysteresis", &DelayedShiftConfig::consecutive_hysteresis);
+  }
+};
+
 namespace detail {
 
 /// Which events besides growth refill the hysteresis, and to what value.
@@ -29,6 +42,14 @@ struct RefillOn {
   static constexpr std::int32_t least = 0;  // what is left after a backoff that does not refill
   [[nodiscard]] static constexpr bool on_clean_step(const Config&) noexcept { return CleanStep; }
   [[nodiscard]] static constexpr std::int32_t all(const Config& config) noexcept { return config.hysteresis; }
+};
+/// The last of `delayed_shift` is never used up, so that every overflow backs off until a refill.
+struct RefillOfDelayedShift : RefillOn<false, false> {
+  using Config = DelayedShiftConfig;
+  static constexpr const char* name = "delayed_shift";
+  static constexpr std::int32_t least = 1;
+  [[nodiscard]] static constexpr bool on_clean_step(const Config& config) noexcept { return config.consecutive_hysteresis; }
+  [[nodiscard]] static constexpr std::int32_t all(const Config& config) noexcept { return config.delayed_shift; }
 };
 
 }  // namespace detail
@@ -91,32 +112,6 @@ class GrowEveryIntervalSinceOverflow : public detail::StepCounter {
     return grads_finite && stable >= config.growth_interval && stable % config.growth_interval == 0;
   }
 };
-
-/// The settings of DeepSpeed's rule, by its names.
-struct DelayedShiftConfig {
-  LossScaleConfig scale;                ///< the settings of every adaptive policy
-  std::int32_t delayed_shift = 1;       ///< overflows before the scale backs off; at least 1
-  bool consecutive_hysteresis = false;  ///< true: every finite step refills; false: only growth does
-
-  template <class Visit>
-  static constexpr void fields(Visit&& visit) {
-    visit("delayed_shift", &DelayedShiftConfig::delayed_shift, 1, std::numeric_limits<std::int32_t>::max(), "at least 1");
-    visit("consecutive_hysteresis", &DelayedShiftConfig::consecutive_hysteresis);
-  }
-};
-
-namespace detail {
-
-/// The last of `delayed_shift` is never used up, so that every overflow backs off until a refill.
-struct RefillOfDelayedShift : RefillOn<false, false> {
-  using Config = DelayedShiftConfig;
-  static constexpr const char* name = "delayed_shift";
-  static constexpr std::int32_t least = 1;
-  [[nodiscard]] static constexpr bool on_clean_step(const Config& config) noexcept { return config.consecutive_hysteresis; }
-  [[nodiscard]] static constexpr std::int32_t all(const Config& config) noexcept { return config.delayed_shift; }
-};
-
-}  // namespace detail
 
 using BackOffAfterDelayedShift = BackOffAfterHysteresis<detail::RefillOfDelayedShift>;  ///< DeepSpeed's backoff
 
