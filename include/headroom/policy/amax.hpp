@@ -40,7 +40,6 @@ class FollowPeak {
   using Config = AmaxConfig;
   static constexpr const char* name = "amax";
   constexpr explicit FollowPeak(const Config&) noexcept {}
-
   [[nodiscard]] constexpr float next_scale(const GradientReport& report, float scale, const Config& config) noexcept {
     const auto forgotten = static_cast<std::int64_t>(bit * config.target_skip_rate);
     if (!report.finite) {

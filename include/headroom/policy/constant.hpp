@@ -26,10 +26,9 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
   [[nodiscard]] auto unscale(Tree&& tree, const Executor& executor = sequential) const {
     return Unscale<Tree>::template unscale_by_1<To>(std::forward<Tree>(tree), executor);
   }
-  // Elements are not written.
   template <class Tree>
   void scale_in_place(Tree&& tree, const Executor& = sequential) const {
-    (void)Scale<Tree&>::pass_through(tree);
+    (void)Scale<Tree&>::pass_through(tree);  // writes nothing
   }
   template <class Allowed = void, class Tree>
   [[nodiscard]] GradientReport unscale_in_place(Tree&& tree, const Executor& executor = sequential) const {

@@ -190,13 +190,11 @@ template <class Config, class = detail::if_config_t<Config>>
 // If several rules have settings, one Config derives from the others, and its `fields` calls theirs. Other rules are in
 // hysteresis.hpp (growth and backoff) and amax.hpp (magnitudes).
 
-/// Grows after `growth_interval` finite steps since the last change or overflow: the rule of jmp, torch.amp, Emily, apex and
-/// Megatron. If the counter exceeds the interval, the next finite step grows the scale, as in Emily.
+/// Grows after `growth_interval` finite steps since the last change or overflow: jmp, torch.amp, Emily, apex and Megatron.
 class GrowAfterFiniteSteps : public detail::StepCounter {
  public:
   static constexpr const char* name = "";
   constexpr explicit GrowAfterFiniteSteps(const LossScaleConfig&) noexcept {}
-
   [[nodiscard]] constexpr bool grows(bool grads_finite, const LossScaleConfig& config) noexcept {
     counter_ = grads_finite ? detail::one_more(counter_) : 0;
     if (counter_ < config.growth_interval) return false;
@@ -209,7 +207,6 @@ class GrowAfterFiniteSteps : public detail::StepCounter {
 struct BackOffAtOnce {
   static constexpr const char* name = "";
   constexpr explicit BackOffAtOnce(const LossScaleConfig&) noexcept {}
-
   [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t, const LossScaleConfig&) noexcept {
     return !grads_finite;
   }
@@ -223,7 +220,6 @@ struct BackOffAtOnce {
 struct IgnoreMagnitudes {
   static constexpr const char* name = "";
   constexpr explicit IgnoreMagnitudes(const LossScaleConfig&) noexcept {}
-
   [[nodiscard]] constexpr float next_scale(const GradientReport&, float, const LossScaleConfig&) noexcept { return 0.0F; }
   template <class Visit, class Config>
   static constexpr void fields(Visit&&, const Config&) {}
@@ -301,8 +297,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     next.backoff_.configure(next.template config_for<Backoff>());
     return next.with_loss_scale(scale_);
   }
-  /// A new policy with some settings changed by name, such as {{"growth_interval", 500}}; its scale and counters start anew.
-  /// Throws std::invalid_argument naming key and value if there is no such setting or the value is out of range.
+  /// A new policy with settings changed by name, as {{"growth_interval", 500}}. Throws std::invalid_argument for a wrong one.
   [[nodiscard]] BasicDynamicLossScale with_settings(const StateDict& settings) const {
     Config config = config_;
     detail::StateReader read(settings);

@@ -105,7 +105,6 @@ class GrowEveryIntervalSinceOverflow : public detail::StepCounter {
  public:
   static constexpr const char* name = "stable_interval";
   constexpr explicit GrowEveryIntervalSinceOverflow(const LossScaleConfig&) noexcept {}
-
   [[nodiscard]] constexpr bool grows(bool grads_finite, const LossScaleConfig& config) noexcept {
     const std::int64_t stable = counter_;
     counter_ = grads_finite ? detail::one_more(counter_) : 0;
@@ -134,7 +133,6 @@ class GrowAfterAllSteps : public detail::StepCounter {
  public:
   static constexpr const char* name = "steps";
   constexpr explicit GrowAfterAllSteps(const LossScaleConfig&) noexcept {}
-
   [[nodiscard]] constexpr bool grows(bool, const LossScaleConfig& config) noexcept {
     counter_ = detail::one_more(counter_);
     if (counter_ <= config.growth_interval) return false;
@@ -150,7 +148,6 @@ class BackOffWhenShareExceedsTolerance {
   using Config = ToleranceConfig;
   static constexpr const char* name = "over_tolerance";
   constexpr explicit BackOffWhenShareExceedsTolerance(const Config&) noexcept {}
-
   [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t counter, const Config& config) noexcept {
     if (!grads_finite) overflows_ = detail::one_more(overflows_);
     if (overflows_ == 0) return false;
@@ -178,7 +175,6 @@ class BackOffWhenShareReachesTolerance {
   using Config = ToleranceConfig;
   static constexpr const char* name = "at_tolerance";
   constexpr explicit BackOffWhenShareReachesTolerance(const Config&) noexcept {}
-
   [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t, const Config& config) noexcept {
     steps_ = detail::one_more(steps_);
     if (grads_finite) return false;
