@@ -191,16 +191,14 @@ TEST_CASE("the first gradient that overflowed is reported by its number, on the 
   CHECK_FALSE(find(nowhere).has_value());
 }
 
-TEST_CASE("a gradient without elements does not skip the step, and other parameters are unscaled") {
+TEST_CASE("a gradient without elements is none, and other parameters are unscaled") {
   Tensor frozen = parameter({0, 3}), weight = parameter({2});
   torch::optim::SGD head({frozen}, 1.0), all({frozen, weight}, 1.0);
   GradScaler<> scaler(1024.0);
   CHECK(scaler.step(head).reason == headroom::SkipReason::no_gradients);
   scaler.update();
   frozen.mutable_grad() = torch::zeros({0, 3});
-  const auto result = scaler.step(head);
-  CHECK_FALSE(result.skipped);
-  CHECK(result.report.max_abs == 0.0);
+  CHECK(scaler.step(head).reason == headroom::SkipReason::no_gradients);
   weight.mutable_grad() = torch::full({2}, 2048.0F);
   CHECK(scaler.step(all).report.max_abs == 2.0);
   scaler.update();

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
@@ -40,46 +39,45 @@ class Iteration {
   float scale = 0.0F;           // of losses and gradients; 0 if none has been scaled or unscaled so far
   std::uint64_t count = 0;      // optimizers that have been unscaled, also those without a key
 
-  void scale_loss(float its_scale, bool needs_scale) noexcept {
+  void scale_loss(float its_scale) noexcept {
     scale = its_scale;
-    has_scaled = needs_scale;
+    has_scaled = true;
     is_abandoned = false;
   }
   [[nodiscard]] bool is_empty() const noexcept { return count == 0; }
 
   /// The state of an optimizer that has been unscaled and not stepped; null if there is none.
-  [[nodiscard]] OptimizerState* unscaled(std::uint64_t key) noexcept {
+  [[nodiscard]] OptimizerState* find_unstepped(std::uint64_t key) noexcept {
     for (OptimizerState& state : states_) {
       if (state.key == key && !state.stepped) return &state;
     }
     return nullptr;
   }
-  /// Throws std::logic_error if this optimizer has been unscaled. After its step another one may have its key, with other
-  /// gradients. Also throws if an earlier iteration has scaled a loss and this one has not.
-  void check_new(std::string_view call, std::uint64_t key, const GradientsSeen& seen) const {
+  /// The state of this optimizer; null if it has none. After `step` a key may be used again if the first gradient has another
+  /// address.
+  [[nodiscard]] const OptimizerState* find(std::uint64_t key, const GradientsSeen& seen) const noexcept {
     for (const OptimizerState& state : states_) {
       const bool is_another = state.stepped && (seen.first == nullptr || seen.first != state.seen.first);
-      if (state.key != key || is_another) continue;
-      throw_logic_error(
-          {call, ": this optimizer has been ",
-           state.stepped      ? "stepped"
-           : call == "submit" ? "submitted"
-                              : "unscaled",
-           " since the last update; ",
-           state.stepped || call == "submit" ? "" : "with several micro-batches call it once, after the last backward; ",
-           "call update or abandon in every iteration. Optimizers are told apart by their addresses"});
+      if (state.key == key && !is_another) return &state;
     }
-    check_scaled(seen);
+    return nullptr;
+  }
+  /// Throws std::logic_error if an earlier iteration has scaled a loss and this one has not.
+  void check_scaled(const GradientsSeen& seen) const {
+    if (!needs_scale_ || has_scaled || !seen.has_elements) return;
+    throw_logic_error(
+        {"no loss has been scaled since the last update, abandon or load, so these gradients are of an earlier "
+         "iteration: call scale and backward first, or leave out the step of this batch; call update after all steps"});
   }
   void reserve_one() { states_.reserve(states_.size() + 1); }
-  /// Adds an optimizer, whose gradients count as an overflow until more is known. All that have no key are added up, so the
-  /// reference to the state of one is valid until the next. Throws std::logic_error as check_new does for a missing loss.
+  /// Adds an optimizer, whose gradients count as an overflow until more is known. Optimizers without a key share one state: the
+  /// reference to it is valid until the next `add`. Throws as check_scaled does.
   OptimizerState& add(std::optional<std::uint64_t> key, const GradientsSeen& seen, float its_scale) {
     check_scaled(seen);
-    scale = its_scale;
-    ++count;
     if (!key && unnamed_) combine(unnamed_before_, *unnamed_);
     OptimizerState& state = key ? states_.emplace_back() : unnamed_.emplace();
+    scale = its_scale;
+    ++count;
     state.key = key.value_or(0);
     state.seen = seen;
     return state;
@@ -106,12 +104,6 @@ class Iteration {
   }
 
  private:
-  void check_scaled(const GradientsSeen& seen) const {
-    if (!needs_scale_ || has_scaled || !seen.has_elements) return;
-    throw_logic_error(
-        {"no loss has been scaled since the last update, abandon or load, so these gradients are of an earlier "
-         "iteration: call scale and backward first, or leave out the step of this batch; call update after all steps"});
-  }
   static void combine(std::optional<GradientReport>& all, const OptimizerState& state) noexcept {
     if (state.reason != SkipReason::no_gradients) all = combined(state.found, all.value_or(state.found));
   }
