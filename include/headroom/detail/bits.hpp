@@ -14,7 +14,6 @@ namespace detail {
 /// std::bit_cast, which C++17 does not have.
 template <class To, class From>
 [[nodiscard]] constexpr To bit_cast(const From& source) noexcept {
-  static_assert(sizeof(To) == sizeof(From));
   return __builtin_bit_cast(To, source);
 }
 
@@ -49,8 +48,7 @@ inline Value hide_from_optimizer(Value value) noexcept {
 inline constexpr std::size_t cache_line = 64;  // bytes, as most CPUs have it
 
 #if HEADROOM_DETAIL_IS_GNU
-/// Prefetches the cache line `bytes_ahead` bytes after `from`. The address may be beyond the array: the instruction ignores an
-/// invalid one. It is computed as an integer, because C++ allows no pointer beyond the end of an array: hence NOLINT.
+/// Prefetches the cache line `bytes_ahead` bytes after `from`. The address may be beyond the array, so it is an integer.
 inline void prefetch(const unsigned char* from, std::size_t bytes_ahead) noexcept {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + bytes_ahead));  // NOLINT
 }
