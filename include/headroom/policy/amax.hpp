@@ -33,8 +33,7 @@ struct AmaxConfig {
 /// margin of 12 bits or more, only an overflow within 64 steps of the last one counts, so that an occasional bad step does not
 /// lower the scale for good. Of n steps at most target_skip_rate * n + margin - 2 overflows count.
 ///
-/// If all gradients are zero, peak and mean fall by target_skip_rate a step. All arithmetic is in integers, so the scales are
-/// equal on all machines, with all compilers and flags.
+/// If all gradients are zero, peak and mean fall by target_skip_rate a step. Integer arithmetic: equal scales on all machines.
 class FollowPeak {
  public:
   using Config = AmaxConfig;

@@ -17,7 +17,6 @@ class NoOpLossScale : public LossScaleVerbs<NoOpLossScale> {
   [[nodiscard]] constexpr NoOpLossScale adjust(bool) const noexcept { return *this; }
   [[nodiscard]] constexpr NoOpLossScale adjust(const GradientReport&) const noexcept { return *this; }
 
-  /// The tree as it is: an lvalue by reference.
   template <class Tree>
   [[nodiscard]] constexpr Tree scale(Tree&& tree, const Executor& = sequential) const {
     return Scale<Tree>::pass_through(std::forward<Tree>(tree));

@@ -182,13 +182,11 @@ template <class Config, class = detail::if_config_t<Config>>
 //     // A magnitude rule chooses the scale after a report, to be clamped to [min_scale, max_scale]; 0: as adjust(bool) does.
 //     constexpr float next_scale(const GradientReport&, float scale, const Config&);  // `scale`: that of the step
 //
-// The settings of a rule are an aggregate with
-//
+//     // The settings of a rule are an aggregate.
 //     LossScaleConfig scale;
 //     template <class Visit> static constexpr void fields(Visit&&);  // those beside `scale`, with their bounds
 //
-// If several rules have settings, one Config derives from the others, and its `fields` calls theirs. Other rules are in
-// hysteresis.hpp (growth and backoff) and amax.hpp (magnitudes).
+// If several rules have settings, one Config derives from the others, and its `fields` calls theirs.
 
 /// Grows after `growth_interval` finite steps since the last change or overflow: jmp, torch.amp, Emily, apex and Megatron.
 class GrowAfterFiniteSteps : public detail::StepCounter {

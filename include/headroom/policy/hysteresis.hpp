@@ -113,7 +113,6 @@ class GrowEveryIntervalSinceOverflow : public detail::StepCounter {
 };
 
 using BackOffAfterDelayedShift = BackOffAfterHysteresis<detail::RefillOfDelayedShift>;  ///< DeepSpeed's backoff
-
 /// The policy of presets::deepspeed.
 using DeepSpeedLossScale = BasicDynamicLossScale<GrowEveryIntervalSinceOverflow, BackOffAfterDelayedShift>;
 
@@ -196,9 +195,7 @@ class BackOffWhenShareReachesTolerance {
   std::int64_t steps_ = 0, overflows_ = 0;  // since the last change; since the last backoff
 };
 
-/// The policy of presets::cerebras_fp16 and presets::cerebras_cbfloat16.
-using CerebrasLossScale = BasicDynamicLossScale<GrowAfterAllSteps, BackOffWhenShareExceedsTolerance>;
-/// The policy of presets::fairseq.
-using FairseqLossScale = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffWhenShareReachesTolerance>;
+using CerebrasLossScale = BasicDynamicLossScale<GrowAfterAllSteps, BackOffWhenShareExceedsTolerance>;  ///< presets::cerebras_…
+using FairseqLossScale = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffWhenShareReachesTolerance>;  ///< presets::fairseq
 
 HEADROOM_DETAIL_END_NAMESPACE
