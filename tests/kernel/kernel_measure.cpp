@@ -1,3 +1,4 @@
+#include <headroom/dtype/float8.hpp>
 #include <headroom/headroom.hpp>
 
 #include <algorithm>
@@ -267,5 +268,23 @@ TEST_CASE("norms of subnormal numbers", "[kernel]") {
     CHECK(near<float>(measure(floats).norm, norm_in_long_double(floats)));
     const std::vector<bfloat16> bfloats(100, bfloat16::from_bits(3));
     CHECK(near<bfloat16>(measure(bfloats).norm, norm_in_long_double(bfloats)));
+  });
+}
+
+TEST_CASE("norms of formats without instructions are those of the same floats", "[kernel]") {
+  support::for_each_type<headroom::float8_e4m3, headroom::cbfloat16>([](auto type) {
+    using T = typename decltype(type)::type;
+    std::vector<T> values;
+    std::vector<float> wide;
+    for (const auto bits : support::sample_bits<format_of<T>>()) {
+      if (!support::is_finite<format_of<T>>(bits)) continue;
+      values.push_back(T::from_bits(bits));
+      wide.push_back(static_cast<float>(values.back()));
+    }
+    support::for_each_isa([&](headroom::Isa) {
+      const headroom::GradientNorm measured = headroom::measure(values);
+      CHECK(measured.max_abs == static_cast<double>(std::numeric_limits<T>::max()));
+      CHECK(bits_of(measured.norm) == bits_of(headroom::measure(wide).norm));
+    });
   });
 }

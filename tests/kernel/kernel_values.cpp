@@ -1,5 +1,6 @@
 // What scale and unscale store and report, compared with exact integer arithmetic: every pattern of the 16-bit formats and a
 // sample of the wider ones, for a range of scales, from each dtype to each.
+#include <headroom/dtype/float8.hpp>
 #include <headroom/headroom.hpp>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "support/flush.hpp"
 #include "support/isa.hpp"
 #include "support/kernels.hpp"
+#include "support/own_formats.hpp"
 #include "support/reference.hpp"
 #include "support/samples.hpp"
 
@@ -34,8 +36,8 @@ namespace {
 constexpr std::size_t small_chunk = 250;
 
 template <class T>
-span<T> chunk_of(std::vector<T>& values, std::size_t begin, std::size_t chunk) {
-  return {values.data() + begin, std::min(chunk, values.size() - begin)};
+span<T> chunk_of(std::vector<T>& values, std::size_t begin) {
+  return {values.data() + begin, std::min(small_chunk, values.size() - begin)};
 }
 
 /// Whether the report describes the stored bits.
@@ -79,17 +81,17 @@ struct Results {
 
 /// Runs `Verb` over all of `elements` chunk by chunk, out of place and, within one dtype, in place.
 template <class Verb, class In, class Out>
-Results run(const std::vector<bits_type<In>>& elements, float factor, std::size_t chunk) {
+Results run(const std::vector<bits_type<In>>& elements, float factor) {
   Results results;
   auto source = support::values_with<In>(elements);
   std::vector<Out> destination(elements.size());
-  for (std::size_t begin = 0; begin < elements.size(); begin += chunk) {
-    if (!Verb::run(chunk_of(source, begin, chunk), chunk_of(destination, begin, chunk), factor)) ++results.wrong_reports;
+  for (std::size_t begin = 0; begin < elements.size(); begin += small_chunk) {
+    if (!Verb::run(chunk_of(source, begin), chunk_of(destination, begin), factor)) ++results.wrong_reports;
   }
   results.stored = support::any_bits_of(destination);
   if constexpr (std::is_same_v<In, Out>) {
-    for (std::size_t begin = 0; begin < elements.size(); begin += chunk) {
-      (void)Verb::run(chunk_of(source, begin, chunk), chunk_of(source, begin, chunk), factor);
+    for (std::size_t begin = 0; begin < elements.size(); begin += small_chunk) {
+      (void)Verb::run(chunk_of(source, begin), chunk_of(source, begin), factor);
     }
     results.stored_in_place = support::any_bits_of(source);
   }
@@ -119,7 +121,7 @@ void compare(const Results& results, const Results& by_scalar, const std::vector
 }
 
 template <class Verb, class In, class Out>
-void check_values(const std::vector<bits_type<In>>& elements, float factor, std::size_t chunk = small_chunk) {
+void check_values(const std::vector<bits_type<In>>& elements, float factor) {
   std::vector<support::Outcome> expected;
   for (const auto element : elements) {
     expected.push_back(support::compute<format_of<In>, format_of<Out>>(Verb::operation, element, factor));
@@ -127,7 +129,7 @@ void check_values(const std::vector<bits_type<In>>& elements, float factor, std:
   Results by_scalar;
   INFO(Verb::name << " by " << factor << " from " << name_of<In>() << " to " << name_of<Out>());
   support::for_each_isa([&](headroom::Isa isa) {
-    const Results results = run<Verb, In, Out>(elements, factor, chunk);
+    const Results results = run<Verb, In, Out>(elements, factor);
     if (isa == headroom::Isa::scalar) by_scalar = results;
     compare(results, by_scalar, expected, support::layout_of<format_of<Out>>);
   });
@@ -200,4 +202,24 @@ TEST_CASE("unscale by random scales is a division, not a product with a rounded 
       check_values<Unscale, In, float>(elements, loss_scale);
     }
   });
+}
+
+TEST_CASE("scale and unscale from formats without instructions, to them and within them", "[kernel]") {
+  const auto check = [](auto in, auto out) {
+    using In = decltype(in);
+    using Out = decltype(out);
+    const auto elements = support::sample_bits<format_of<In>>();
+    for (const float factor : {1.0F, 0x1p-10F, 0x1p15F, -0.1F}) check_values<Scale, In, Out>(elements, factor);
+    for (const float scale : {1.0F, 0x1p10F, 0x1p-15F, 3.0F, 1000.0F}) check_values<Unscale, In, Out>(elements, scale);
+  };
+  support::for_each_type<headroom::float8_e4m3, headroom::cbfloat16>([&](auto type) {
+    using T = typename decltype(type)::type;
+    check(T(), T());
+    check(T(), 0.0F);
+    check(0.0F, T());
+  });
+  check(headroom::float8_e5m2(), 0.0F);
+  check(support::own8(), half());
+  check(support::own14(), 0.0F);
+  check(support::own16(), 0.0F);
 }
