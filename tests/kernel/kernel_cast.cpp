@@ -113,14 +113,6 @@ TEST_CASE("cast from and to formats without instructions", "[kernel]") {
   check_boundaries<double, headroom::float8_e4m3>();
 }
 
-TEST_CASE("cast of a million random floats to 16 bits", "[kernel]") {
-  std::mt19937 random(support::seed);
-  std::vector<std::uint32_t> elements(static_cast<std::size_t>(support::cases(1'000'000)));
-  for (auto& element : elements) element = static_cast<std::uint32_t>(random());
-  check_cast<float, half>(elements);
-  check_cast<float, headroom::bfloat16>(elements);
-}
-
 TEST_CASE("T15: cast of a NaN of every kind to bfloat16 is a NaN", "[kernel]") {
   // Rounding by an addition alone would turn 0x7fffffff into -0. Keeping only the upper half would lose the payload of
   // 0x7f800001.

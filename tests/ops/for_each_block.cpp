@@ -190,16 +190,6 @@ TEST_CASE("blocks of trees: each leaf has its number, in the order of for_each_l
   CHECK(blocks_of(network) == leaves_of(headroom::cast<float>(network)));
 }
 
-TEST_CASE("leaves without elements count, but are not called for") {
-  const std::vector<std::vector<half>> tree = {{}, {half(1.0F), half(2.0F)}, {}, {half(3.0F)}, {}};
-  std::vector<std::pair<std::size_t, std::size_t>> calls;  // leaf and size
-  const auto f = [&](std::size_t leaf, std::size_t, span<const float> block) { calls.emplace_back(leaf, block.size()); };
-  for_each_block(tree, f);
-  for_each_block(std::make_tuple(std::vector<float>(), span<const double>(), std::optional<float>()), f);
-  for_each_block(std::tuple<>(), f);
-  CHECK(calls == decltype(calls){{1, 2}, {3, 1}});
-}
-
 TEST_CASE("leaves with strides come in the order of memory, without the gaps") {
   std::vector<float> memory(60'000);
   for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<float>(i);

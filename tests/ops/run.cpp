@@ -217,31 +217,3 @@ TEST_CASE("a pass that may stop ends at a chunk that is not finite; others go on
     CHECK(kernel_calls == (may_stop ? 2 : 1));  // chunks; without a reason to stop all are one group
   }
 }
-
-TEST_CASE("a pass with streaming stores leaves the bits of one without, on any number of threads") {
-  std::mt19937 random(support::seed);
-  std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
-  std::vector<std::vector<half>> source(400);
-  std::vector<std::vector<float>> expected;
-  for (auto& leaf : source) {  // smaller and larger than the first size that streams
-    leaf.resize(random() % 50 == 0 ? 70000 + random() % 70000 : random() % 2 == 0 ? random() % 40 : 500 + random() % 600);
-    for (half& element : leaf) element = half(uniform(random));
-    expected.emplace_back(leaf.size());
-  }
-  for (const float loss_scale : {4.0F, 3.0F}) {
-    const auto unscale = [&](int threads, bool streams, std::vector<std::vector<float>>& destination) {
-      Pass pass = unscale_pass(loss_scale);
-      pass.streaming = streams;
-      Plan plan;
-      make_plan<UnscaleOps, Access::into>(plan, source, destination);
-      return run(plan, pass, parallel(threads));
-    };
-    const Found ordinary = unscale(1, false, expected);
-    for (int threads = 1; threads <= 4; ++threads) {
-      std::vector<std::vector<float>> destination;
-      for (const auto& leaf : source) destination.emplace_back(leaf.size(), 7.0F);
-      CHECK(same(unscale(threads, true, destination), ordinary));
-      CHECK(destination == expected);
-    }
-  }
-}

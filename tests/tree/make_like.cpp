@@ -234,11 +234,6 @@ TEST_CASE("a new struct of one that holds itself") {
   CHECK(narrow.below[1].below.at(0).value == std::vector<half>{half(3.0F)});
 }
 
-TEST_CASE("integers are copied as they are") {
-  const auto result = cast<half>(std::make_tuple(1.0F, std::vector<bool>{true, false}, std::string("text"), 16777217));
-  CHECK(result == std::make_tuple(half(1.0F), std::vector<bool>{true, false}, std::string("text"), 16777217));
-}
-
 namespace {
 /// Accepts elements by rvalue only.
 template <class T>
