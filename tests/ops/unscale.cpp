@@ -101,31 +101,6 @@ TEST_CASE("after a non-finite gradient every leaf is unscaled all the same") {
   }
 }
 
-TEST_CASE("unscale_into leaves everything but the floating-point elements alone") {
-  const auto source = support::network_of(half(3.0F));
-  auto destination = support::network_of(0.0F);
-  destination.tokens = {};
-  destination.frozen = false;
-  const GradientReport report = headroom::unscale_into(source, destination, 2.0F);
-  CHECK(report.max_abs == 1.5);
-  CHECK(destination.tokens.empty());
-  CHECK_FALSE(destination.frozen);
-  destination.tokens = {7, 8, 9};
-  destination.frozen = true;
-  CHECK(is_network_of(destination, 1.5F));
-}
-
-TEST_CASE("empty trees are finite, and their largest gradient is 0") {
-  const auto unscaled = headroom::unscale<float>(std::vector<half>{}, 2.0F);
-  CHECK(unscaled.grads.empty());
-  CHECK(unscaled.report.finite);
-  CHECK(unscaled.report.max_abs == 0.0);
-  std::vector<std::vector<float>> none;
-  CHECK(headroom::unscale_in_place(none, 2.0F).finite);
-  CHECK(headroom::unscale_in_place(headroom::span<float>(), 2.0F).max_abs == 0.0);
-  CHECK(headroom::unscale_into(none, std::vector<std::vector<double>>{}, 2.0F).finite);
-}
-
 TEST_CASE("T21: a scale that fp16 cannot hold unscales fp16 gradients all the same") {
   for (const float scale : {0x1p15F, 0x1p20F, 0x1p24F, 0x1p30F}) {
     std::vector<half> grads(9, half(65504.0F));
@@ -205,31 +180,7 @@ void check_pair(std::mt19937& random) {
   }
 }
 
-/// Has its elements in the places of a pattern, as a sparse matrix does.
-struct Patterned {
-  int pattern;
-  std::vector<float> values;
-};
-
 }  // namespace
-
-template <>
-struct headroom::tensor_traits<Patterned> {
-  using value_type = float;
-  static float* data(Patterned& tensor) { return tensor.values.data(); }
-  static const float* data(const Patterned& tensor) { return tensor.values.data(); }
-  static std::size_t size(const Patterned& tensor) { return tensor.values.size(); }
-  static bool same_structure(const Patterned& a, const Patterned& b) { return a.pattern == b.pattern; }
-};
-
-TEST_CASE("a leaf by itself whose structure differs is refused before anything is written") {
-  const Patterned source{1, {2.0F, 4.0F}};
-  Patterned destination{2, {1.0F, 1.0F}};
-  const auto says_so = Catch::Matchers::ContainsSubstring("elements in different places");
-  CHECK_THAT(support::message_of([&] { (void)accumulate_into(source, destination, 2.0F); }), says_so);
-  CHECK_THAT(support::message_of([&] { headroom::cast_into(source, destination); }), says_so);
-  CHECK(destination.values == std::vector<float>{1.0F, 1.0F});
-}
 
 TEST_CASE("destination += source / scale, rounded step by step, for all pairs of dtypes, on every instruction set") {
   support::for_each_isa([](headroom::Isa) {

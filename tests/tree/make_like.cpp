@@ -233,35 +233,3 @@ TEST_CASE("a new struct of one that holds itself") {
   CHECK(narrow.below[0].value == std::vector<half>{half(2.0F)});
   CHECK(narrow.below[1].below.at(0).value == std::vector<half>{half(3.0F)});
 }
-
-namespace {
-/// Accepts elements by rvalue only.
-template <class T>
-class Taking {
- public:
-  void push_back(T&& element) { elements_.push_back(std::move(element)); }
-  auto begin() const { return elements_.begin(); }
-  auto end() const { return elements_.end(); }
-  auto begin() { return elements_.begin(); }
-  auto end() { return elements_.end(); }
-  [[nodiscard]] std::size_t size() const { return elements_.size(); }
-
- private:
-  std::vector<T> elements_;
-};
-}  // namespace
-template <class T>
-struct headroom::tree_traits<Taking<T>> {
-  static constexpr branch_kind kind = branch_kind::sequence;
-  template <class To>
-  using rebuilt = Taking<To>;
-};
-
-TEST_CASE("a sequence of one's own is filled by push_back, whatever that takes") {
-  Taking<std::vector<float>> tree;
-  tree.push_back({1.0F, 2.0F});
-  tree.push_back({3.0F});
-  const auto halves = cast<half>(tree);
-  REQUIRE(halves.size() == 2);
-  CHECK(static_cast<float>(*halves.begin()->begin()) == 1.0F);
-}

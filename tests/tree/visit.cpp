@@ -64,10 +64,11 @@ struct Throws {
   HEADROOM_TREE(Throws, value)
 };
 
-/// A user-defined container with no more than a sequence needs.
+/// A user-defined container with no more than a sequence needs. It accepts elements by rvalue only.
 template <class T>
 struct Ring : private std::deque<T> {
-  using std::deque<T>::deque, std::deque<T>::begin, std::deque<T>::end, std::deque<T>::size, std::deque<T>::push_back;
+  using std::deque<T>::deque, std::deque<T>::begin, std::deque<T>::end, std::deque<T>::size;
+  void push_back(T&& element) { std::deque<T>::push_back(std::move(element)); }
 };
 int calls = 0;
 
