@@ -4,8 +4,9 @@
 #include <nlohmann/json.hpp>
 
 namespace users {
+struct Format;
 #include "greedy_names.inl"
-}
+}  // namespace users
 
 #include <headroom/adapters/dlpack.hpp>
 #include <headroom/adapters/nlohmann_json.hpp>
@@ -25,6 +26,8 @@ enum class Key { first, second };
 struct Half {
   std::uint16_t stored = 0x3C00;
 };
+/// A format.
+struct Format : headroom::ieee_format<std::uint16_t, 5, 10> {};
 /// A tensor, with strides.
 template <class T>
 struct Tensor {
@@ -149,6 +152,8 @@ void dtypes() {
   headroom::cast_into(wide, narrow);
   EXPECT(headroom::measure(narrow).max_abs == 3.0 && narrow[0].stored == 0x4200);
   EXPECT(headroom::unscale_in_place<headroom::allow_fp16_gradients>(narrow, 3.0F).max_abs == 1.0);
+  const auto own = headroom::cast<headroom::storage_float<users::Format>>(wide);
+  EXPECT(headroom::measure(own).norm == 24.0 && headroom::unscale(own, 2.0F).grads[63] == 1.5F);
 }
 
 template <class AnyPolicy>

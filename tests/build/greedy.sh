@@ -13,7 +13,10 @@ names=$(find "$include/headroom" -name '*.hpp' -o -name '*.inl' | xargs cat |
   perl -ne 's/\[\[.*?\]\] ?//g; print "$1\n" if /^(?!\s|using|static_assert|struct|class|friend|HEADROOM|#|\/)[^=({]*?\b([a-z]\w*)\(/ && !/\boperator\b/' |
   sort -u | grep -vxE 'alignas|decltype|headroom_tree|(from|to)_json')
 [[ $(wc -l <<<"$names") -gt 300 ]] || { echo "too few functions were found" && exit 1; }
-for name in $names; do echo "template <class... Ts> void $name(Ts&&...) = delete;"; done >"$work/greedy_names.inl"
+for name in $names; do # the others are as good as a template of headroom for a format of 16 bits
+  echo "template <class... Ts> void $name(Ts&&...) = delete; void $name(Format, float) = delete;"
+  echo "void $name(Format, std::uint16_t, std::uint16_t) = delete;"
+done >"$work/greedy_names.inl"
 
 for compiler in ${COMPILERS:?names no compiler}; do
   "$compiler" -std=c++17 -O0 "$@" -I"$include" -I"$work" "$source" -o "$work/program" -pthread && "$work/program" ||
