@@ -133,6 +133,8 @@ TEST_CASE("C: a call that runs out of memory returns HEADROOM_OUT_OF_MEMORY and 
                             [=] { return headroom_grad_scaler_unscale(scaler, 1, in, 40, nullptr); },
                             [=] { return headroom_grad_scaler_step(scaler, 1, in, 40, nullptr); },
                             [=] { return headroom_grad_scaler_step_into(scaler, 2, in, out, 40, nullptr); },
+                            [] { return headroom_grad_scaler_update(scaler); },
+                            [] { return headroom_loss_scale_adjust(policy, 1, 1.0); },
                             [=] { return save(headroom_grad_scaler_save, scaler); },
                             [] { return headroom_grad_scaler_load(scaler, text); }};
     for (const auto& verb : support::verbs_in_place) calls.push_back([=] { return verb(in, 40, 1, nullptr); });
