@@ -9,7 +9,7 @@
 
 // The macros of headroom. Those of the first part may be defined before including any header, alike in every translation unit.
 
-// 1: errors are exceptions. 0, the default under -fno-exceptions: HEADROOM_ERROR_HANDLER gets the message, then abort().
+/// 1: errors are exceptions. 0, the default under -fno-exceptions: HEADROOM_ERROR_HANDLER gets the message, then abort().
 #if !defined(HEADROOM_EXCEPTIONS) && defined(__cpp_exceptions)
 #define HEADROOM_EXCEPTIONS 1
 #elif !defined(HEADROOM_EXCEPTIONS)
@@ -26,7 +26,7 @@
 #define HEADROOM_SIMD 1
 #endif
 
-// 0, the default if the standard library has no threads: parallel(n) is the calling thread; there is no AsyncGradScaler.
+/// 0, the default if the standard library has no threads: parallel(n) is the calling thread; there is no AsyncGradScaler.
 #if !defined(HEADROOM_THREADS) && ((defined(__GLIBCXX__) && !defined(_GLIBCXX_HAS_GTHREADS)) || \
                                    defined(_LIBCPP_HAS_NO_THREADS) || (defined(_LIBCPP_HAS_THREADS) && !_LIBCPP_HAS_THREADS))
 #define HEADROOM_THREADS 0
