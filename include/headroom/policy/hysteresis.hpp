@@ -1,5 +1,7 @@
 #pragma once
 
+// Policies that back off after several overflows: hysteresis, DeepSpeed's rule, and a tolerated share of overflows.
+
 #include <headroom/policy/dynamic.hpp>
 
 #include <algorithm>
