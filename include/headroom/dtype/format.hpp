@@ -40,8 +40,7 @@ struct brain16 : ieee_format<std::uint16_t, 8, 7> {};     ///< bfloat16: the upp
 struct binary32 : ieee_format<std::uint32_t, 8, 23> {};   ///< float
 struct binary64 : ieee_format<std::uint64_t, 11, 52> {};  ///< double
 
-/// Makes a conversion saturate: `float8_e4m3(x, saturate)`. Inf and numbers that are too large become the largest finite value
-/// of their sign; NaN stays NaN.
+/// Makes a conversion saturate: `float8_e4m3(x, saturate)`. Inf and what is too large become the largest finite value.
 struct saturate_t {
   explicit saturate_t() = default;
 };

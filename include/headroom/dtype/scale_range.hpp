@@ -53,8 +53,7 @@ template <class T>
   return (bit_cast<std::uint32_t>(value) & binary32::mantissa_mask) == 0;  // correct for normal numbers, as scales are
 }
 
-/// log2 of a positive normal number, in units of 2^-20. Interpolates linearly between powers of two and rounds down, which is
-/// below the true value by at most 0.087.
+/// log2 of a positive normal number, in units of 2^-20. Linear between powers of two, so up to 0.087 below the true value.
 [[nodiscard]] constexpr std::int32_t log2_below(double value) noexcept {
   return static_cast<std::int32_t>(bit_cast<std::uint64_t>(value) >> (binary64::mantissa_bits - 20)) - (binary64::bias << 20);
 }

@@ -12,8 +12,7 @@
 
 // Rules for the scale by which a tensor is multiplied before it is rounded to fp8. It starts with 1. `update` takes the amax,
 // which is the largest |element| or NaN, and the largest fp8 number. The amax is that of the elements to be multiplied if
-// `is_current`, otherwise that of the step before. `check` throws std::invalid_argument naming the setting and its value if a
-// setting is out of range.
+// `is_current`, otherwise that of the step before. `check` throws std::invalid_argument with a bad setting and its value.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {

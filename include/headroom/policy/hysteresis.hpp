@@ -1,7 +1,5 @@
 #pragma once
 
-// Policies that back off after several overflows: hysteresis, DeepSpeed's rule, and a tolerated share of overflows.
-
 #include <headroom/policy/dynamic.hpp>
 
 #include <algorithm>

@@ -53,8 +53,7 @@ class Iteration {
     }
     return nullptr;
   }
-  /// The state of this optimizer; null if it has none. After `step` a key may be used again if the first gradient has another
-  /// address.
+  /// The state of this optimizer, or null. After `step`, another address of the first gradient means another optimizer.
   [[nodiscard]] const OptimizerState* find(std::uint64_t key, const GradientsSeen& seen) const noexcept {
     for (const OptimizerState& state : states_) {
       const bool is_another = state.stepped && (seen.first == nullptr || seen.first != state.seen.first);
@@ -70,8 +69,7 @@ class Iteration {
          "iteration: call scale and backward first, or leave out the step of this batch; call update after all steps"});
   }
   void reserve_one() { states_.reserve(states_.size() + 1); }
-  /// Adds an optimizer, whose gradients count as an overflow until more is known. Optimizers without a key share one state: the
-  /// reference to it is valid until the next `add`. Throws as check_scaled does.
+  /// Adds an optimizer, an overflow until more is known. Those without a key share one state, valid until the next `add`.
   OptimizerState& add(std::optional<std::uint64_t> key, const GradientsSeen& seen, float its_scale) {
     check_scaled(seen);
     if (!key && unnamed_) combine(unnamed_before_, *unnamed_);
