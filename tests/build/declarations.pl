@@ -3,7 +3,7 @@
 # declarations.pl REFERENCE.md: the same of its c++ blocks, in which a line `// <headroom/HEADER.hpp>` names the header of what follows.
 #
 # A line is HEADER, SCOPE, NAME, TEXT, with tabs between them. SCOPE is a class, or `presets`, or empty. TEXT is without comments,
-# attributes, bodies, `inline`, `constexpr`, `noexcept`, `friend`; template parameters that are a std::enable_if_t, or named Table, P or B,
+# attributes, bodies, `inline`, `constexpr`, `noexcept`, `friend`; template parameters that are a std::enable_if_t or decltype, or named Table, P or B,
 # which no user gives; the executor that every verb takes last; bases and initialisers from headroom::detail. Numbers passed by const
 # reference are passed by value in it. Left out are private members, `extern` declarations, and everything in headroom::detail.
 use strict;
@@ -29,6 +29,7 @@ sub show {
   my ($scope, @head) = @_;
   local $_ = join ' ', @head;
   s/ ?,? std :: enable_if_t $angles = 0//g;
+  s/ , class = decltype \(.*\) (?=> \w+ \()/ /;
   s/\b(?:inline|constexpr|friend) //g;
   s/ , const Executor & (?:\w+ )?= sequential//;
   s/ =(?: default)?$//;

@@ -28,7 +28,8 @@ Policy step(const Policy& policy, Tree<T>& tree) {
   Tree<float> wide = policy.template unscale<float>(scaled).grads;
   const headroom::GradientReport report = policy.unscale_into(scaled, wide);
   const headroom::GradientNorm norm = policy.unscale_and_clip_in_place(wide, 1.0);
-  return policy.adjust(report.finite && norm.finite && policy.unscale_in_place(tree).finite);
+  return policy.adjust(report.finite && norm.finite &&
+                       policy.template unscale_in_place<headroom::allow_fp16_gradients>(tree).finite);
 }
 
 template <class T>

@@ -14,8 +14,8 @@ names=$(find "$include/headroom" -name '*.hpp' -o -name '*.inl' | xargs cat |
   sort -u | grep -vxE 'alignas|decltype|headroom_tree|(from|to)_json')
 [[ $(wc -l <<<"$names") -gt 300 ]] || { echo "too few functions were found" && exit 1; }
 for name in $names; do # the others are as good as a template of headroom for a format of 16 bits
-  echo "template <class... Ts> void $name(Ts&&...) = delete; void $name(Format, float) = delete;"
-  echo "void $name(Format, std::uint16_t, std::uint16_t) = delete;"
+  echo "template <class... Ts> void $name(Ts&&...) = delete; void $name(const Format&, float) = delete;"
+  echo "void $name(const Format&, std::uint16_t, std::uint16_t) = delete;"
 done >"$work/greedy_names.inl"
 
 for compiler in ${COMPILERS:?names no compiler}; do

@@ -1,4 +1,4 @@
-// expect: drop the loss scale: the policy knows it
+// expect: Executor
 // expect: std::array<float, 1>
 // expect: std::array<float, 2>
 // expect: std::array<float, 3>
