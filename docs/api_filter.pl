@@ -27,6 +27,7 @@ my %meaning = (
 $_ = join "", <>;
 if ($ARGV =~ /\.h$/) {
   s{^/\* (?=headroom: )}{/** \@file\n * };
+  s{^(typedef struct \w+ \{) /\* (.*) \*/$}{/** $2 */\n$1}gm;
   s{^(\s*)/\* (?!-)}{$1/** }gm;
   s{(?<=\S)([ \t]+)/\* }{$1/**< }g;
   print and exit;

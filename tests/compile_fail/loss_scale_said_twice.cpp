@@ -1,16 +1,16 @@
 // expect: Executor
-// expect: std::array<float, 1>
-// expect: std::array<float, 2>
-// expect: std::array<float, 3>
-// expect: std::array<float, 4>
-// expect: std::array<float, 5>
-// expect: std::array<float, 6>
-// expect: std::array<float, 7>
+// expect: (void)scaler.scale(tree<1>
+// expect: (void)scaler.unscale<float>(tree<2>
+// expect: (void)scaler.unscale_in_place(tree<3>
+// expect: (void)scaler.unscale_into(tree<4>
+// expect: (void)scaler.accumulate_into(tree<5>
+// expect: (void)scaler.unscale_and_clip_in_place(tree<6>
+// expect: (void)noop.scale(tree<7>
 #include <headroom/headroom.hpp>
 
 #include <array>
 
-// Each call has a tree of its own type, because an error names the type.
+// A compiler shows the line of each error.
 template <std::size_t N>
 std::array<float, N> tree;
 

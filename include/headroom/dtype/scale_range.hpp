@@ -27,8 +27,7 @@ inline constexpr double infinity = bit_cast<double>(binary64::infinity_bits);
 inline constexpr double just_above_1 = 1.0 + std::numeric_limits<double>::epsilon();
 inline constexpr double just_below_1 = 1.0 - std::numeric_limits<double>::epsilon() / 2.0;
 
-// Settings are compared by their bits and passed by reference. Under -ffast-math the compiler may assume that neither an
-// operand of a comparison nor an argument passed by value is NaN.
+// Settings are compared by their bits and passed by reference, because -ffast-math assumes that no value is NaN.
 
 /// Whether low <= value <= high; false for NaN.
 template <class T>
