@@ -29,6 +29,9 @@ thread_local int allocations_left = -1;  // negative: no limit
   allocations_left -= allocations_left > 0 ? 1 : 0;
   return memory;
 }
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return std::malloc(size == 0 ? 1 : size);
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
@@ -113,13 +116,14 @@ TEST_CASE("C: a call that runs out of memory returns HEADROOM_OUT_OF_MEMORY and 
     destinations.push_back({&to[i], 1, HEADROOM_FLOAT32, 0, nullptr, nullptr});
   }
   const headroom_tensor *const in = sources.data(), *const out = destinations.data();
-  static headroom_loss_scale* policy;
+  static headroom_loss_scale *policy, *loaded;
   static headroom_grad_scaler* scaler;
   static char text[1000];
   const int failures = failures_of([=] {
     headroom_loss_scale_free(policy);
+    headroom_loss_scale_free(loaded);
     headroom_grad_scaler_free(scaler);
-    policy = nullptr;
+    policy = loaded = nullptr;
     scaler = nullptr;
     const auto save = [](auto how, const auto* handle) {
       std::size_t size = sizeof text;
@@ -127,7 +131,7 @@ TEST_CASE("C: a call that runs out of memory returns HEADROOM_OUT_OF_MEMORY and 
     };
     std::vector<Call> calls{[] { return headroom_loss_scale_make("dynamic", "initial_scale = 8.0", &policy); },
                             [=] { return save(headroom_loss_scale_save, policy); },
-                            [] { return headroom_loss_scale_load(text, &policy); },
+                            [] { return headroom_loss_scale_load(text, &loaded); },
                             [] { return headroom_grad_scaler_make(policy, &scaler); },
                             [] { return headroom_grad_scaler_set_threads(scaler, 2); },
                             [=] { return headroom_grad_scaler_unscale(scaler, 1, in, 40, nullptr); },
@@ -138,10 +142,14 @@ TEST_CASE("C: a call that runs out of memory returns HEADROOM_OUT_OF_MEMORY and 
                             [=] { return save(headroom_grad_scaler_save, scaler); },
                             [] { return headroom_grad_scaler_load(scaler, text); }};
     for (const auto& verb : support::verbs_in_place) calls.push_back([=] { return verb(in, 40, 1, nullptr); });
-    for (std::size_t i = 0; i < 5; ++i) calls.push_back([=] { return support::verbs_into[i](in, out, 40, 1, nullptr); });
+    for (const std::size_t i : {0U, 1U, 3U, 4U})
+      calls.push_back([=] { return support::verbs_into[i](in, out, 40, 1, nullptr); });
+    static const std::vector<float> factors(40, 1.0F);
+    calls.push_back([=] { return headroom_dequantize(in, out, 40, factors.data(), 1); });
     return calls;
   });
   headroom_loss_scale_free(policy);
+  headroom_loss_scale_free(loaded);
   headroom_grad_scaler_free(scaler);
   CHECK(failures > 20);
 }
