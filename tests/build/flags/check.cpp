@@ -87,8 +87,8 @@ void run(Verb verb, const In* source, Out* destination, std::size_t n, std::uint
   set_bits(factor, factor_bits);
   if (verb == Verb::cast) headroom::cast_into(from, to);
   if (verb == Verb::scale) {
-    const headroom::detail::Pass by{0, static_cast<double>(factor)};
-    (void)headroom::detail::plan_and_run<headroom::detail::ScaleOps, headroom::detail::Access::into>(headroom::sequential, by,
+    const headroom::detail::Pass by{headroom::detail::Op::scale, static_cast<double>(factor)};
+    (void)headroom::detail::plan_and_run<headroom::detail::ScaleOps, headroom::detail::Access::into>(by, headroom::sequential,
                                                                                                      from, to);
   }
   if (verb == Verb::unscale) check_report<Out>(headroom::unscale_into(from, to, factor), expected, n);
