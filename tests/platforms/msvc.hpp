@@ -8,6 +8,7 @@
 #include <chrono>
 #include <clocale>
 #include <cmath>
+#include <complex.h>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
