@@ -82,6 +82,13 @@
 #define HEADROOM_DETAIL_HAS_BF16 0
 #endif
 
+// For functions that kernels call.
+#if defined(__CUDACC__) || defined(__HIPCC__)
+#define HEADROOM_DETAIL_DEVICE __host__ __device__
+#else
+#define HEADROOM_DETAIL_DEVICE
+#endif
+
 // ---- the inline namespace around all of headroom ----
 
 // The linker keeps one copy of an inline function that several units have compiled, each with its own flags. That copy might

@@ -1,0 +1,343 @@
+#pragma once
+
+#include <headroom/detail/clip.hpp>
+#include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/policy/dynamic.hpp>
+#include <headroom/report.hpp>
+#include <headroom/tree/any_tensor.hpp>
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+// Loss scaling in the memory of a GPU: the policy lives there, and the device decides whether a step is taken.
+//
+//   headroom::gpu::LossScale<> scaler;                           // or LossScale<Policy>
+//   const headroom::gpu::Gradients grads({{grads16, n}, …});     // tensors whose addresses stay
+//   backward<<<…>>>(…, scaler.loss_scale(), grads16);            // const float*: the loss is multiplied by it
+//   scaler.measure(grads, stream);                               // or unscale: one launch for all tensors
+//   scaler.update(stream, max_norm);                             // one launch: skip or not, clip factor, policy.adjust
+//   optimizer_step<<<…>>>(…, grads16, scaler.step());            // const Step*: taken, factor
+//
+// Verbs that take a stream only launch kernels, so a graph may capture them; `fetch` copies, and `read` waits. Every compiler
+// takes the declarations. The definitions need nvcc or clang -x cuda: if .cpp files use a LossScale, a .cu file that is
+// compiled with the same -m flags has the line `template class headroom::gpu::LossScale<>;`.
+
+#if defined(__CUDACC__) || defined(HEADROOM_CUDA_SHIM)  // a cuda_runtime.h of the tests, which runs kernels on the CPU
+#define HEADROOM_DETAIL_HAS_KERNELS 1
+#include <cuda_fp16.h>
+#else
+#define HEADROOM_DETAIL_HAS_KERNELS 0
+#endif
+
+struct __half;
+struct __nv_bfloat16;
+
+HEADROOM_DETAIL_BEGIN_NAMESPACE
+
+template <>
+struct dtype_traits<::__half> : detail::has_format<binary16> {};
+template <>
+struct dtype_traits<::__nv_bfloat16> : detail::has_format<brain16> {};
+
+namespace gpu {
+namespace hd = headroom::detail;
+
+/// The code of float, double, __half, __nv_bfloat16, or of a type that has the dtype_traits of one of them.
+template <class T>
+[[nodiscard]] constexpr dtype_code dtype_of() {
+  using Format = hd::format_of<T>;
+  constexpr bool is_half = std::is_same_v<Format, binary16>, is_bfloat16 = std::is_same_v<Format, brain16>;
+  constexpr bool is_float = std::is_same_v<Format, binary32>;
+  static_assert(is_half || is_bfloat16 || is_float || std::is_same_v<Format, binary64>,
+                "headroom: gradients on a GPU are float, double, fp16 or bf16");
+  return is_half ? dtype_code::fp16 : is_bfloat16 ? dtype_code::bf16 : is_float ? dtype_code::fp32 : dtype_code::fp64;
+}
+
+/// A contiguous tensor in the memory of the device.
+struct Gradient {
+  void* data;                    ///< the first element
+  std::size_t size;              ///< number of elements
+  dtype_code dtype;              ///< fp16, bf16, fp32 or fp64
+  float* destination = nullptr;  ///< of `unscale` and `accumulate`, as many floats; null: the gradient itself
+
+  /// T is a type that dtype_of takes.
+  template <class T>
+  Gradient(T* first, std::size_t n, float* to = nullptr) : data(first), size(n), dtype(dtype_of<T>()), destination(to) {}
+  Gradient(void* first, std::size_t n, dtype_code code, float* to = nullptr)
+      : data(first), size(n), dtype(code), destination(to) {}
+};
+
+/// What an optimizer's kernel reads, in the memory of the device.
+struct Step {
+  float found_inf = 0.0F;   ///< 1: do not step. What torch's fused optimizers take
+  bool taken = true;        ///< found_inf == 0
+  double factor = 1.0;      ///< scaled gradients times this are unscaled and clipped, as headroom::GradientFactor
+  double clip = 1.0;        ///< unscaled gradients times this are clipped
+  float loss_scale = 1.0F;  ///< of this step's gradients; *LossScale::loss_scale() is the next step's already
+  long long count = 0;      ///< of steps taken, this one included: the t of Adam's bias correction
+};
+
+/// A policy and what it did last, for logs and checkpoints. `{policy}` is a start.
+template <class Policy>
+struct Snapshot {
+  Policy policy;            ///< of the next step
+  GradientNorm report{};    ///< of the last step's unscaled gradients, before clipping; norm is 0 if it was not measured
+  float loss_scale = 1.0F;  ///< of the last step
+  bool skipped = false;     ///< the last step
+  long long steps = 0;      ///< all, skipped ones included
+  long long skips = 0;      ///< the skipped ones
+};
+
+namespace detail {
+
+/// Throws std::runtime_error if a call of CUDA failed.
+inline void check(const char* call, cudaError_t error) {
+  if (error != cudaSuccess) hd::throw_error<std::runtime_error>({call, ": ", cudaGetErrorString(error)});
+}
+template <auto destroy>
+struct Destroy {
+  template <class T>
+  void operator()(T* object) const {
+    (void)destroy(object);
+  }
+};
+template <class T>
+using Memory = std::unique_ptr<T, Destroy<&cudaFree>>;
+/// Memory of the device with a copy of `n` values; null if there are none.
+template <class T>
+Memory<T> copied(std::size_t n, const T* values) {
+  void* memory = nullptr;
+  if (n == 0) return nullptr;
+  check("cudaMalloc", cudaMalloc(&memory, n * sizeof(T)));
+  Memory<T> result(static_cast<T*>(memory));
+  check("cudaMemcpy", cudaMemcpy(memory, values, n * sizeof(T), cudaMemcpyHostToDevice));
+  return result;
+}
+
+// The CPU's numbers, so that norms have its bits: kernel/isa/common.hpp, kernel/measure.inl, ops/run.hpp.
+inline constexpr unsigned chunk_size = 65536;        // the most elements of a group
+inline constexpr unsigned square_block = 512;        // elements whose squares are summed in float
+inline constexpr unsigned groups_per_partial = 256;  // sums of groups that are added to one
+
+inline constexpr unsigned threads = 512, warps = threads / 32;
+
+/// Elements of one tensor.
+struct Part {
+  const unsigned char* source;
+  unsigned char* destination;
+  std::size_t size;
+  dtype_code from, to;
+
+  /// Up to `most` elements from `begin` on.
+  [[nodiscard]] HEADROOM_DETAIL_DEVICE Part cut(std::size_t begin, std::size_t most) const {
+    const std::size_t n = size - begin < most ? size - begin : most;
+    return {source + begin * bytes_of(from), destination + begin * bytes_of(to), n, from, to};
+  }
+  HEADROOM_DETAIL_DEVICE static std::size_t bytes_of(dtype_code dtype) {
+    return (static_cast<std::uint32_t>(dtype) & 0xFFU) / 8;
+  }
+};
+/// What one block of threads works on: up to `chunk_size` elements of a dtype, which have one sum of squares. A part of a long
+/// tensor, or `count` parts of up to `square_block` elements of several tensors, from `first` on in a list.
+struct Group {
+  Part part;
+  unsigned first, count;
+};
+
+/// A list of gradients.
+struct List {
+  const Group* groups = nullptr;
+  const Part* parts = nullptr;
+  double* sums = nullptr;  // of squares, by group
+  unsigned n_groups = 0;
+};
+/// One step.
+struct Iteration {
+  float loss_scale = 1.0F;
+  float inf_elsewhere = 0.0F;
+  unsigned long long largest = 0;  // unscaled: the bits of a double, which order as magnitudes do
+  double sum_of_squares = 0.0;     // unscaled; without the list that was measured last
+};
+template <class Policy>
+struct State {
+  Snapshot<Policy> snapshot;
+  Step step;
+  Iteration now;
+};
+
+}  // namespace detail
+
+/// Gradients whose addresses and sizes stay the same from step to step. The constructor waits for the device. Throws
+/// std::invalid_argument, which names the index, if a dtype is none of the four.
+class Gradients {
+ public:
+  explicit Gradients(const std::vector<Gradient>& gradients = {}) {
+    std::vector<detail::Group> groups;
+    std::vector<detail::Part> parts;
+    std::size_t room = 0;  // in the last group, if it has whole tensors
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      const Gradient& g = gradients[i];
+      if (const int index = hd::dtype_index(g.dtype); index < 0 || index > 3)
+        hd::throw_invalid_argument({"gradients[", std::to_string(i), "].dtype is none of fp16, bf16, fp32 and fp64"});
+      if (g.destination == nullptr && in_place_ == none) in_place_ = i;
+      if (g.destination == nullptr && g.dtype == dtype_code::fp16 && fp16_in_place_ == none) fp16_in_place_ = i;
+      void* const to = g.destination != nullptr ? g.destination : g.data;
+      const detail::Part whole{static_cast<const unsigned char*>(g.data), static_cast<unsigned char*>(to), g.size, g.dtype,
+                               g.destination != nullptr ? dtype_code::fp32 : g.dtype};
+      // The groups of ops/run.hpp: neighbours of one dtype, or a chunk of a longer tensor.
+      const bool is_long = g.size > detail::chunk_size;
+      if (!is_long && (g.size > room || groups.back().part.from != g.dtype)) {
+        groups.push_back({whole, static_cast<unsigned>(parts.size()), 0});
+        room = detail::chunk_size;
+      }
+      room = is_long ? 0 : room - g.size;
+      for (std::size_t at = 0; at < g.size; at += is_long ? detail::chunk_size : detail::square_block) {
+        if (is_long) groups.push_back({whole.cut(at, detail::chunk_size), 0, 0});
+        if (!is_long) parts.push_back(whole.cut(at, detail::square_block)), ++groups.back().count;
+      }
+    }
+    groups_ = detail::copied(groups.size(), groups.data());
+    parts_ = detail::copied(parts.size(), parts.data());
+    sums_ = detail::copied(groups.size(), std::vector<double>(groups.size()).data());
+    list_ = {groups_.get(), parts_.get(), sums_.get(), static_cast<unsigned>(groups.size())};
+  }
+
+ private:
+  template <class Policy>
+  friend class LossScale;
+  static constexpr std::size_t none = SIZE_MAX;
+
+  detail::Memory<detail::Group> groups_;
+  detail::Memory<detail::Part> parts_;
+  detail::Memory<double> sums_;
+  detail::List list_;
+  std::size_t in_place_ = none, fp16_in_place_ = none;  // the first ones
+};
+
+/// A policy in the memory of the device. Any policy that is trivially copyable and whose loss_scale() and
+/// adjust(GradientReport) are __host__ __device__. Use it with one stream at a time. A step is: one or more of the verbs
+/// measure, measure_unscaled, unscale and accumulate, each for another list; then `update`.
+template <class Policy = DynamicLossScale>
+class LossScale {
+  static_assert(std::is_trivially_copyable_v<Policy>, "headroom: a policy on the device is copied as bytes");
+  using State = detail::State<Policy>;
+
+ public:
+  /// Waits for the device, to compare some steps of the policy there with the host's. Throws std::logic_error if they differ,
+  /// as they do if `adjust` calls host code and nvcc has --expt-relaxed-constexpr.
+  explicit LossScale(const Policy& policy = Policy()) {
+    compare_with_host(policy);
+    const State start{{policy}, {}, {policy.loss_scale()}};
+    state_ = detail::copied(1, &start);
+    void* fetched = nullptr;
+    detail::check("cudaMallocHost", cudaMallocHost(&fetched, sizeof(State)));
+    fetched_.reset(static_cast<State*>(fetched));
+    cudaEvent_t event{};
+    detail::check("cudaEventCreateWithFlags", cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    arrived_.reset(event);
+  }
+
+  // Addresses on the device. They stay the same while the object lives, even if it is moved.
+  [[nodiscard]] const float* loss_scale() const { return &state_->now.loss_scale; }  ///< of this step, until `update`
+  [[nodiscard]] const Step* step() const { return &state_->step; }                   ///< written by `update`
+  [[nodiscard]] const float* found_inf() const { return &state_->step.found_inf; }   ///< step()->found_inf
+  [[nodiscard]] float* inf_elsewhere() const { return &state_->now.inf_elsewhere; }  ///< your kernel writes 1: skip this step
+  [[nodiscard]] double* sum_of_squares() const { return &state_->now.sum_of_squares; }  ///< after `total`: add up the ranks'
+  /// After `total`: the bits of a double >= 0, or of Inf. Replace it by the largest of all ranks.
+  [[nodiscard]] unsigned long long* largest() const { return &state_->now.largest; }
+
+  /// Reads gradients that carry the loss scale: their largest magnitude and their norm, with the bits of headroom::measure,
+  /// divided by the scale. One launch, two if a list was measured before in this step.
+  void measure(const Gradients& gradients, cudaStream_t stream) {
+    if (&gradients == unscaled_in_place_) hd::throw_logic_error({"measure: unscaled in this step; call measure_unscaled"});
+    launch_measure(gradients, stream, true);
+  }
+  /// Reads gradients that do not carry the scale, such as the destinations of `unscale`, listed as gradients of their own.
+  void measure_unscaled(const Gradients& gradients, cudaStream_t stream) { launch_measure(gradients, stream, false); }
+  /// Divides by the loss scale, into the destinations or in place, with the bits of headroom::unscale_into. Reports what it
+  /// stores. One launch. Refuses fp16 in place by std::logic_error, because most gradients would become 0: give a destination,
+  /// use `measure` and Step::factor, or say unscale<allow_fp16_gradients>.
+  template <class Allowed = void>
+  void unscale(const Gradients& gradients, cudaStream_t stream) {
+    if (!std::is_same_v<Allowed, allow_fp16_gradients> && gradients.fp16_in_place_ != Gradients::none)
+      refuse("unscale", gradients.fp16_in_place_, "] is fp16 without a destination, where most gradients would become 0");
+    if (gradients.in_place_ != Gradients::none) unscaled_in_place_ = &gradients;
+    launch_unscale(gradients, stream, false);
+  }
+  /// destination += gradient / loss scale, for micro-batches. Reports the addends. Clear the destinations yourself, also after
+  /// a skipped step. One launch. Throws std::logic_error if a gradient has no destination.
+  void accumulate(const Gradients& gradients, cudaStream_t stream) {
+    if (gradients.in_place_ != Gradients::none) refuse("accumulate", gradients.in_place_, "] has no destination");
+    launch_unscale(gradients, stream, true);
+  }
+  /// Ends the step: writes *step(), adjusts the policy and *loss_scale(). A norm above `max_norm` is clipped to it, by
+  /// Step::factor and Step::clip. Throws std::invalid_argument if max_norm is negative or NaN, and std::logic_error if it is
+  /// finite and nothing was measured. One launch.
+  void update(cudaStream_t stream, const double& max_norm = hd::infinity);
+  /// For ranks, between the last verb and `update`: completes sum_of_squares() and largest(). `replicas` ranks have the same
+  /// gradients: their sums are divided by it. One launch.
+  void total(cudaStream_t stream, int replicas = 1);
+  /// Goes on from a snapshot, such as a checkpoint's, at the same addresses. Not for captured streams.
+  void set(const Snapshot<Policy>& snapshot, cudaStream_t stream) {
+    const State state{snapshot, {}, {snapshot.policy.loss_scale()}};
+    detail::check("cudaMemcpyAsync", cudaMemcpyAsync(state_.get(), &state, sizeof state, cudaMemcpyHostToDevice, stream));
+  }
+
+  /// Begins to copy a snapshot to the host, unless one is under way. Not for captured streams: call it between graphs.
+  void fetch(cudaStream_t stream) {
+    if (is_fetching_ && !has_arrived()) return;
+    detail::check("cudaMemcpyAsync",
+                  cudaMemcpyAsync(fetched_.get(), state_.get(), sizeof(State), cudaMemcpyDeviceToHost, stream));
+    detail::check("cudaEventRecord", cudaEventRecord(arrived_.get(), stream));
+    is_fetching_ = true;
+  }
+  /// The snapshot that was fetched, if it has arrived. Does not wait.
+  [[nodiscard]] std::optional<Snapshot<Policy>> poll() const {
+    if (!is_fetching_ || !has_arrived()) return std::nullopt;
+    return fetched_->snapshot;
+  }
+  /// Waits for the stream, and returns a snapshot.
+  [[nodiscard]] Snapshot<Policy> read(cudaStream_t stream) {
+    if (is_fetching_) detail::check("cudaEventSynchronize", cudaEventSynchronize(arrived_.get()));
+    fetch(stream);
+    detail::check("cudaEventSynchronize", cudaEventSynchronize(arrived_.get()));
+    return fetched_->snapshot;
+  }
+
+ private:
+  void launch_measure(const Gradients& gradients, cudaStream_t stream, bool carries_scale);
+  void launch_unscale(const Gradients& gradients, cudaStream_t stream, bool adds);
+  static void compare_with_host(const Policy& policy);
+  [[noreturn]] static void refuse(const char* verb, std::size_t index, const char* why) {
+    hd::throw_logic_error({verb, ": gradients[", std::to_string(index), why});
+  }
+  [[nodiscard]] bool has_arrived() const {
+    const cudaError_t error = cudaEventQuery(arrived_.get());
+    if (error == cudaErrorNotReady) return (void)cudaGetLastError(), false;  // or the caller would find it
+    detail::check("cudaEventQuery", error);
+    return true;
+  }
+
+  detail::Memory<State> state_;
+  std::unique_ptr<State, detail::Destroy<&cudaFreeHost>> fetched_;
+  std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, detail::Destroy<&cudaEventDestroy>> arrived_;
+  bool is_fetching_ = false;
+  detail::List measured_;  // last; its sums are still to be added up
+  bool carries_scale_ = false, is_measured_ = false;
+  const Gradients* unscaled_in_place_ = nullptr;  // in this step
+};
+
+}  // namespace gpu
+HEADROOM_DETAIL_END_NAMESPACE
+
+#if HEADROOM_DETAIL_HAS_KERNELS
+#include <headroom/adapters/cuda_kernels.inl>
+#endif

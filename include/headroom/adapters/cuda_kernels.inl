@@ -1,0 +1,413 @@
+// The kernels of adapters/cuda.hpp, and what launches them.
+
+HEADROOM_DETAIL_BEGIN_NAMESPACE
+namespace gpu {
+namespace detail {
+
+// ---- arithmetic that no flag changes: -use_fast_math, -ftz=true, -prec-div=false, -fmad ----
+
+#if defined(__CUDA_ARCH__)
+#define HEADROOM_DETAIL_ROUNDED(name, sign, ptx, in_double)  \
+  __device__ inline float name(float a, float b) {           \
+    float result;                                            \
+    asm(ptx " %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b)); \
+    return result;                                           \
+  }                                                          \
+  __device__ inline double name(double a, double b) { return in_double(a, b); }
+__device__ inline float fma(float a, float b, float c) {
+  float result;
+  asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
+  return result;
+}
+#else  // nvcc parses it for the host, which never calls it
+#define HEADROOM_DETAIL_ROUNDED(name, sign, ptx, in_double) \
+  template <class T>                                        \
+  __device__ T name(T a, T b) {                             \
+    return hd::hide_from_optimizer(a sign b);               \
+  }
+__device__ inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#endif
+HEADROOM_DETAIL_ROUNDED(mul, *, "mul.rn.f32", __dmul_rn)
+HEADROOM_DETAIL_ROUNDED(add, +, "add.rn.f32", __dadd_rn)
+HEADROOM_DETAIL_ROUNDED(div, /, "div.rn.f32", __ddiv_rn)
+#undef HEADROOM_DETAIL_ROUNDED
+
+// ---- elements ----
+
+template <class Format>
+using bits_of = typename Format::bits_type;
+template <class Format>
+using compute_of = std::conditional_t<std::is_same_v<Format, binary64>, double, float>;
+
+template <class Format>
+__device__ compute_of<Format> widen(bits_of<Format> bits) {
+  if constexpr (std::is_same_v<Format, binary16>) {
+    return __half2float(__ushort_as_half(bits));
+  } else if constexpr (std::is_same_v<Format, brain16>) {
+    return __uint_as_float(static_cast<unsigned>(bits) << 16);
+  } else {
+    return hd::bit_cast<compute_of<Format>>(bits);
+  }
+}
+/// Rounds to nearest-even, as headroom's kernels do. A NaN may get another payload.
+template <class Format, class Compute>
+__device__ bits_of<Format> narrow(Compute value) {
+  using From = std::conditional_t<std::is_same_v<Compute, double>, binary64, binary32>;
+  if constexpr (std::is_same_v<From, binary32> && std::is_same_v<Format, binary16>) {
+    return __half_as_ushort(__float2half_rn(value));
+  } else {
+    return hd::convert_bits<From, Format>(hd::bit_cast<bits_of<From>>(value));
+  }
+}
+
+/// Elements that one thread loads at once.
+template <class Format, unsigned lanes>
+struct alignas(lanes * sizeof(bits_of<Format>)) Pack {
+  bits_of<Format> lane[lanes];
+
+  /// The elements at `from`, of which `left` exist; zeros beyond.
+  static __device__ Pack load(const bits_of<Format>* from, unsigned left) {
+    if (left >= lanes && reinterpret_cast<std::uintptr_t>(from) % sizeof(Pack) == 0)
+      return *reinterpret_cast<const Pack*>(from);
+    Pack result{};
+    for (unsigned l = 0; l < lanes; ++l)
+      if (l < left) result.lane[l] = from[l];
+    return result;
+  }
+  __device__ void store(bits_of<Format>* to, unsigned left) const {
+    if (left >= lanes && reinterpret_cast<std::uintptr_t>(to) % sizeof(Pack) == 0)
+      return (void)(*reinterpret_cast<Pack*>(to) = *this);
+    for (unsigned l = 0; l < lanes; ++l)
+      if (l < left) to[l] = lane[l];
+  }
+};
+template <class Bits>
+__device__ Bits larger(Bits a, Bits b) {
+  return a > b ? a : b;
+}
+/// The largest of a warp.
+template <class Bits>
+__device__ Bits warp_max(Bits value) {
+  for (int step = 16; step > 0; step /= 2) value = larger(value, static_cast<Bits>(__shfl_xor_sync(0xFFFFFFFFU, value, step)));
+  return value;
+}
+
+/// The bits of a double, which order as magnitudes do. Inf stands for NaN, too.
+template <class Format>
+__device__ unsigned long long double_bits(bits_of<Format> magnitude) {
+  return magnitude > Format::largest_finite_bits ? binary64::infinity_bits : hd::convert_bits<Format, binary64>(magnitude);
+}
+/// Called by all threads of a warp, each with its largest magnitude. The order of the atomics does not change a maximum.
+__device__ inline void add_largest(unsigned long long mine, double divisor, Iteration* now) {
+  unsigned long long bits = warp_max(mine);
+  if (threadIdx.x % 32 != 0) return;
+  if (bits < binary64::infinity_bits)
+    bits = hd::bit_cast<std::uint64_t>(div(hd::bit_cast<double>(std::uint64_t{bits}), divisor));
+  if (bits > *static_cast<volatile unsigned long long*>(&now->largest)) atomicMax(&now->largest, bits);
+}
+/// What measured gradients are to be divided by.
+__device__ inline double divisor_of(const Iteration* now, bool carries_scale) {
+  return carries_scale ? static_cast<double>(now->loss_scale) : 1.0;
+}
+
+__device__ inline unsigned count_parts(const Group& group) {
+  return group.count != 0 ? group.count : static_cast<unsigned>((group.part.size + square_block - 1) / square_block);
+}
+__device__ inline Part part_of(const Group& group, const Part* parts, unsigned i) {
+  return group.count != 0 ? parts[group.first + i] : group.part.cut(std::size_t{i} * square_block, square_block);
+}
+/// Calls f(format) with the format of a dtype.
+template <class F>
+__device__ void with_format(dtype_code dtype, const F& f) {
+  if (dtype == dtype_code::fp16) return f(binary16());
+  if (dtype == dtype_code::bf16) return f(brain16());
+  if (dtype == dtype_code::fp32) return f(binary32());
+  f(binary64());
+}
+
+// ---- unscale ----
+
+/// One part, by a warp. Returns the largest magnitude of this thread's elements, as they are in the format `Reported`.
+template <class From, class To, class Reported, bool adds>
+__device__ unsigned long long unscale_part(const Part& part, float loss_scale) {
+  using Compute = compute_of<From>;
+  constexpr unsigned widest = sizeof(bits_of<From>) > sizeof(bits_of<To>) ? sizeof(bits_of<From>) : sizeof(bits_of<To>);
+  constexpr unsigned lanes = 16 / widest, packs = square_block / (32 * lanes);
+  const auto scale = static_cast<Compute>(loss_scale);
+  const bool is_exact = hd::is_power_of_two(loss_scale);  // then so is the reciprocal
+  const Compute inverse = is_exact ? div(Compute{1}, scale) : Compute{0};
+  const auto* const source = reinterpret_cast<const bits_of<From>*>(part.source);
+  auto* const destination = reinterpret_cast<bits_of<To>*>(part.destination);
+  const auto size = static_cast<unsigned>(part.size);
+  Pack<From, lanes> loaded[packs];
+  Pack<To, lanes> stored[packs];
+  const auto at = [](unsigned k) { return (32 * k + threadIdx.x % 32) * lanes; };
+  const auto left = [&](unsigned k) { return at(k) < size ? size - at(k) : 0; };
+#pragma unroll
+  for (unsigned k = 0; k < packs; ++k) {
+    loaded[k] = Pack<From, lanes>::load(source + at(k), left(k));
+    if constexpr (adds) stored[k] = Pack<To, lanes>::load(destination + at(k), left(k));
+  }
+  bits_of<Reported> largest = 0;
+#pragma unroll
+  for (unsigned k = 0; k < packs; ++k) {
+#pragma unroll
+    for (unsigned l = 0; l < lanes; ++l) {
+      const auto scaled = static_cast<Compute>(widen<From>(loaded[k].lane[l]));
+      const Compute value = is_exact ? mul(scaled, inverse) : div(scaled, scale);
+      const auto bits = narrow<Reported>(value);
+      largest = larger(largest, static_cast<bits_of<Reported>>(bits & Reported::abs_mask));
+      if constexpr (adds) {
+        stored[k].lane[l] = narrow<To>(add(static_cast<Compute>(widen<To>(stored[k].lane[l])), value));
+      } else {
+        stored[k].lane[l] = bits;
+      }
+    }
+    stored[k].store(destination + at(k), left(k));
+  }
+  return double_bits<Reported>(largest);
+}
+template <bool adds>
+__global__ void __launch_bounds__(threads) unscale_kernel(List list, Iteration* now) {
+  const Group group = list.groups[blockIdx.x];
+  const float scale = now->loss_scale;
+  with_format(group.part.from, [&](auto format) {
+    using From = decltype(format);
+    unsigned long long largest = 0;
+    for (unsigned i = threadIdx.x / 32; i < count_parts(group); i += warps) {
+      const Part part = part_of(group, list.parts, i);
+      unsigned long long here = 0;
+      if constexpr (adds) {
+        using Computed = std::conditional_t<std::is_same_v<From, binary64>, binary64, binary32>;
+        here = unscale_part<From, binary32, Computed, true>(part, scale);
+      } else {
+        here = part.to != part.from ? unscale_part<From, binary32, binary32, false>(part, scale)
+                                    : unscale_part<From, From, From, false>(part, scale);
+      }
+      largest = larger(largest, here);
+    }
+    add_largest(largest, 1.0, now);
+  });
+}
+
+// ---- measure: kernel/measure.inl, with two of its 64 sums in each thread of a warp ----
+
+inline constexpr int least_exponent = -40, most_exponent = 60, up_exponent = 101, down_exponent = -70;
+
+template <class Format, class Compute>
+__device__ Compute plus_square(Compute sum, Compute value) {
+  if constexpr (2 * (Format::mantissa_bits + 1) <= binary32::mantissa_bits + 1) {
+    return fma(value, value, sum);  // the square is exact
+  } else {
+    return add(sum, mul(value, value));
+  }
+}
+/// Adds to each thread's value those of the threads `first`, first / 2, … `last` after it.
+template <class Compute>
+__device__ void fold(Compute& value, int first, int last) {
+  for (int step = first; step >= last; step /= 2)
+    value = add(value, static_cast<Compute>(__shfl_down_sync(0xFFFFFFFFU, value, step)));
+}
+/// One part, by a warp. `sums` gets its 16 sums, or 0 and the sum of all rescaled squares behind them. Returns the largest
+/// magnitude of this thread's elements.
+template <class Format>
+__device__ bits_of<Format> measure_part(const Part& part, double* sums) {
+  using Compute = compute_of<Format>;
+  using Bits = bits_of<Format>;
+  const unsigned lane = threadIdx.x % 32;
+  const auto* const source = reinterpret_cast<const Bits*>(part.source);
+  const auto size = static_cast<unsigned>(part.size);
+  Pack<Format, 2> pairs[square_block / 64];
+  Bits largest = 0;
+#pragma unroll
+  for (unsigned k = 0; k < square_block / 64; ++k) {
+    const unsigned at = 64 * k + 2 * lane;
+    pairs[k] = Pack<Format, 2>::load(source + at, at < size ? size - at : 0);
+    for (const Bits bits : pairs[k].lane) largest = larger(largest, static_cast<Bits>(bits & Format::abs_mask));
+  }
+  int exponent = 0;
+  if constexpr (std::is_same_v<Format, brain16> || std::is_same_v<Format, binary32>) {
+    constexpr auto power = [](int e) { return static_cast<Bits>((e + Format::bias) << Format::mantissa_bits); };
+    constexpr Bits most = power(most_exponent), least = power(least_exponent);
+    const auto of_part = static_cast<Bits>(warp_max(static_cast<unsigned>(largest)));
+    exponent = of_part > most ? down_exponent : of_part != 0 && of_part <= least ? up_exponent : 0;
+  }
+  Compute even = 0, odd = 0;
+#pragma unroll
+  for (unsigned k = 0; k < square_block / 64; ++k) {
+    Compute a = widen<Format>(pairs[k].lane[0]), b = widen<Format>(pairs[k].lane[1]);
+    if (exponent != 0)
+      a = mul(a, static_cast<Compute>(hd::power_of_two(exponent))),
+      b = mul(b, static_cast<Compute>(hd::power_of_two(exponent)));
+    even = plus_square<Format>(even, a);
+    odd = plus_square<Format>(odd, b);
+  }
+  fold(even, 16, 8);  // sum i + 32 to sum i, then i + 16 to i
+  fold(odd, 16, 8);
+  double low = static_cast<double>(even), high = static_cast<double>(odd), rescaled = 0.0;
+  if (exponent != 0) {  // in the whole warp
+    fold(low, 4, 1);
+    fold(high, 4, 1);
+    rescaled = mul(add(low, high), hd::bit_cast<double>(static_cast<std::uint64_t>(binary64::bias - 2 * exponent) << 52));
+    low = high = 0.0;
+  }
+  if (lane < 8) sums[2 * lane] = low, sums[2 * lane + 1] = high;
+  if (lane == 0) sums[16] = rescaled;
+  return largest;
+}
+template <class = void>
+__global__ void __launch_bounds__(threads) measure_kernel(List list, bool carries_scale, Iteration* now) {
+  constexpr unsigned batch = chunk_size / square_block;
+  __shared__ double memory[batch][17];
+  double(*const of_parts)[17] = memory;
+  const Group group = list.groups[blockIdx.x];
+  with_format(group.part.from, [&](auto format) {
+    using Format = decltype(format);
+    const unsigned count = count_parts(group);
+    bits_of<Format> largest = 0;
+    double sum = 0.0;  // of thread t < 16: sum t; of thread 16: the rescaled one
+    for (unsigned first = 0; first < count; first += batch) {
+      const unsigned n = count - first < batch ? count - first : batch;
+      for (unsigned i = threadIdx.x / 32; i < n; i += warps)
+        largest = larger(largest, measure_part<Format>(part_of(group, list.parts, first + i), of_parts[i]));
+      __syncthreads();
+      if (threadIdx.x < 17) {
+        for (unsigned i = 0; i < n; ++i) sum = add(sum, of_parts[i][threadIdx.x]);
+      }
+      __syncthreads();
+    }
+    if (threadIdx.x < 32) {
+      const double rescaled = __shfl_sync(0xFFFFFFFFU, sum, 16);
+      fold(sum, 8, 1);
+      if (threadIdx.x == 0) list.sums[blockIdx.x] = add(sum, rescaled);
+    }
+    add_largest(double_bits<Format>(largest), divisor_of(now, carries_scale), now);
+  });
+}
+
+// ---- the decision ----
+
+inline constexpr unsigned update_threads = 256;
+
+/// The sum of the groups of a list, in the order of ops/run.hpp, by one block of threads.
+__device__ inline double sum_of(const List& list) {
+  const unsigned n = list.n_groups;
+  __shared__ double partials[update_threads];
+  double sum = 0.0;
+  for (unsigned first = 0; first < n; first += update_threads * groups_per_partial) {
+    const unsigned begin = first + threadIdx.x * groups_per_partial;
+    const unsigned left = begin < n ? n - begin : 0, count = left < groups_per_partial ? left : groups_per_partial;
+    double partial = 0.0;
+#pragma unroll 16
+    for (unsigned i = 0; i < count; ++i) partial = add(partial, list.sums[begin + i]);
+    partials[threadIdx.x] = partial;
+    __syncthreads();
+    for (unsigned k = 0; k < update_threads && first + k * groups_per_partial < n; ++k) sum = add(sum, partials[k]);
+    __syncthreads();
+  }
+  return sum;
+}
+template <class = void>
+__global__ void __launch_bounds__(update_threads) total_kernel(Iteration* now, List list, bool carries_scale, double replicas) {
+  const double sum = sum_of(list), divisor = divisor_of(now, carries_scale);
+  if (threadIdx.x != 0) return;
+  now->sum_of_squares = div(add(now->sum_of_squares, div(div(sum, divisor), divisor)), replicas);
+  if (now->inf_elsewhere != 0.0F) now->largest = binary64::infinity_bits;
+}
+template <class Policy>
+__global__ void __launch_bounds__(update_threads)
+    update_kernel(State<Policy>* state, List list, bool carries_scale, double max_norm) {
+  const double sum = sum_of(list), divisor = divisor_of(&state->now, carries_scale);
+  if (threadIdx.x != 0) return;
+  const Iteration now = state->now;
+  Snapshot<Policy>& snapshot = state->snapshot;
+  GradientNorm& report = snapshot.report;
+  // The norm of a single list has the bits of the CPU's.
+  report.norm = now.sum_of_squares == 0.0 ? div(hd::square_root(sum), divisor)
+                                          : hd::square_root(add(now.sum_of_squares, div(div(sum, divisor), divisor)));
+  report.max_abs = hd::bit_cast<double>(std::uint64_t{now.largest});
+  report.finite = now.largest < binary64::infinity_bits && now.inf_elsewhere == 0.0F && !hd::is_infinite(report.norm);
+  if (!report.finite) report = hd::overflow();
+  snapshot.loss_scale = now.loss_scale;
+  snapshot.skipped = !report.finite;
+  snapshot.steps += 1;
+  snapshot.skips += report.finite ? 0 : 1;
+  snapshot.policy = snapshot.policy.adjust(static_cast<const GradientReport&>(report));
+  const double clip = hd::clip_factor(report, max_norm);
+  state->step = {
+      report.finite ? 0.0F : 1.0F,    report.finite, div(clip, static_cast<double>(now.loss_scale)), clip, now.loss_scale,
+      snapshot.steps - snapshot.skips};
+  state->now = {snapshot.policy.loss_scale()};
+}
+__host__ __device__ inline GradientReport trial_report(unsigned i) {
+  return i % 5 == 3 ? GradientReport{hd::overflow()} : GradientReport{true, 1e-7 * (1 + i * i % 17)};
+}
+/// Writes the scales after `n` trial reports.
+template <class Policy>
+__global__ void try_kernel(Policy policy, float* scales, unsigned n) {
+  for (unsigned i = 0; i < n; ++i) {
+    policy = policy.adjust(trial_report(i));
+    scales[i] = policy.loss_scale();
+  }
+}
+
+template <class... Parameters>
+void launch(const char* name, void (*kernel)(Parameters...), unsigned blocks, unsigned threads_each, cudaStream_t stream,
+            std::common_type_t<Parameters>... arguments) {
+  if (blocks == 0) return;
+  void* addresses[] = {&arguments...};
+  check(name, cudaLaunchKernel(kernel, dim3(blocks), dim3(threads_each), addresses, 0, stream));
+}
+
+}  // namespace detail
+
+template <class Policy>
+void LossScale<Policy>::compare_with_host(const Policy& policy) {
+  constexpr unsigned n = 40;
+  std::vector<float> scales(n);
+  const auto there = detail::copied(n, scales.data());
+  detail::launch("try_kernel", detail::try_kernel<Policy>, 1, 1, nullptr, policy, there.get(), n);
+  detail::check("cudaMemcpy", cudaMemcpy(scales.data(), there.get(), n * sizeof(float), cudaMemcpyDeviceToHost));
+  Policy expected = policy;
+  for (unsigned i = 0; i < n; ++i) {
+    expected = expected.adjust(detail::trial_report(i));
+    if (!(scales[i] == expected.loss_scale()))
+      hd::throw_logic_error(
+          {"the policy's adjust has another result on the device than on the host: write __host__ __device__ "
+           "before it and before all that it calls"});
+  }
+}
+template <class Policy>
+void LossScale<Policy>::launch_measure(const Gradients& gradients, cudaStream_t stream, bool carries_scale) {
+  if (measured_.n_groups != 0) total(stream);
+  measured_ = gradients.list_;
+  carries_scale_ = carries_scale;
+  is_measured_ = true;
+  detail::launch("measure_kernel", detail::measure_kernel<>, measured_.n_groups, detail::threads, stream, measured_,
+                 carries_scale, &state_->now);
+}
+template <class Policy>
+void LossScale<Policy>::launch_unscale(const Gradients& gradients, cudaStream_t stream, bool adds) {
+  detail::launch("unscale_kernel", adds ? detail::unscale_kernel<true> : detail::unscale_kernel<false>,
+                 gradients.list_.n_groups, detail::threads, stream, gradients.list_, &state_->now);
+}
+template <class Policy>
+void LossScale<Policy>::total(cudaStream_t stream, int replicas) {
+  detail::launch("total_kernel", detail::total_kernel<>, 1, detail::update_threads, stream, &state_->now, measured_,
+                 carries_scale_, static_cast<double>(replicas));
+  measured_ = {};
+}
+template <class Policy>
+void LossScale<Policy>::update(cudaStream_t stream, const double& max_norm) {
+  hd::check_max_norm(max_norm);
+  if (!is_measured_ && !hd::is_infinite(max_norm))
+    hd::throw_logic_error({"update: max_norm is ", hd::to_text(max_norm), ", but nothing was measured in this step"});
+  detail::launch("update_kernel", detail::update_kernel<Policy>, 1, detail::update_threads, stream, state_.get(), measured_,
+                 carries_scale_, max_norm);
+  measured_ = {};
+  is_measured_ = false;
+  unscaled_in_place_ = nullptr;
+}
+
+}  // namespace gpu
+HEADROOM_DETAIL_END_NAMESPACE

@@ -1,0 +1,232 @@
+#pragma once
+
+// The part of CUDA that headroom/adapters/cuda.hpp, cuda_fp8.hpp and examples/cuda use, on the CPU, for tests without a GPU.
+// Each thread of a block is a fiber, so barriers and shuffles work. Blocks run one after another, in a random order, and the
+// threads of a block in turn: races do not show.
+
+#define HEADROOM_CUDA_SHIM 1
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static
+#define __launch_bounds__(...)
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+struct dim3 {
+  unsigned x;
+  explicit dim3(unsigned n) : x(n) {}
+};
+inline dim3 blockIdx{0}, threadIdx{0}, blockDim{0}, gridDim{0};
+
+namespace shim {
+
+struct Fiber {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack = std::make_unique<char[]>(stack_size);
+  bool is_done = false;
+
+  static constexpr std::size_t stack_size = 65536;
+};
+/// Lets threads go on once all that are alive have arrived.
+struct Barrier {
+  unsigned alive = 0, arrived = 0, generation = 0;
+};
+struct Warp {
+  Barrier barrier;
+  std::uint64_t values[2][32] = {};  // of a shuffle and of the next one
+  unsigned parity[32] = {};
+};
+
+inline std::vector<Fiber> fibers;
+inline std::vector<Warp> warps_of_block;
+inline Barrier block_barrier;
+inline ucontext_t scheduler;
+inline std::function<void()> kernel_call;
+inline unsigned launches = 0;
+
+inline void yield() { swapcontext(&fibers[threadIdx.x].context, &scheduler); }
+inline void wait(Barrier& barrier) {
+  const unsigned generation = barrier.generation;
+  ++barrier.arrived;
+  while (barrier.generation == generation) {
+    if (barrier.arrived < barrier.alive) {
+      yield();
+      continue;
+    }
+    barrier.arrived = 0;
+    ++barrier.generation;
+  }
+}
+inline void run_thread() {
+  kernel_call();
+  fibers[threadIdx.x].is_done = true;
+  --block_barrier.alive;
+  --warps_of_block[threadIdx.x / 32].barrier.alive;
+  yield();
+}
+inline void run_block(unsigned threads) {
+  warps_of_block.assign((threads + 31) / 32, Warp());
+  block_barrier = {threads};
+  for (unsigned t = 0; t < threads; ++t) {
+    ++warps_of_block[t / 32].barrier.alive;
+    Fiber& fiber = fibers[t];
+    fiber.is_done = false;
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = Fiber::stack_size;
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, &run_thread, 0);
+  }
+  while (block_barrier.alive > 0) {
+    for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x)
+      if (!fibers[threadIdx.x].is_done) swapcontext(&scheduler, &fibers[threadIdx.x].context);
+  }
+}
+/// Gives the value of another thread of the warp; its own if there is none.
+template <class T>
+T exchange(T value, unsigned from) {
+  const unsigned lane = threadIdx.x % 32;
+  Warp& warp = warps_of_block[threadIdx.x / 32];
+  std::uint64_t(&values)[32] = warp.values[warp.parity[lane]++ % 2];
+  std::memcpy(&values[lane], &value, sizeof value);
+  wait(warp.barrier);
+  if (from < 32) std::memcpy(&value, &values[from], sizeof value);
+  return value;
+}
+
+}  // namespace shim
+
+inline void __syncthreads() { shim::wait(shim::block_barrier); }
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int mask) {
+  return shim::exchange(value, (threadIdx.x % 32) ^ static_cast<unsigned>(mask));
+}
+template <class T>
+T __shfl_down_sync(unsigned, T value, int step) {
+  return shim::exchange(value, threadIdx.x % 32 + static_cast<unsigned>(step));
+}
+template <class T>
+T __shfl_sync(unsigned, T value, int lane) {
+  return shim::exchange(value, static_cast<unsigned>(lane));
+}
+template <class T>
+T atomicMax(T* place, T value) {
+  const T before = *place;
+  *place = std::max(before, value);
+  return before;
+}
+inline float __uint_as_float(std::uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+inline std::uint32_t __float_as_uint(float value) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+// ---- the runtime ----
+
+using cudaStream_t = struct shim_stream*;
+using cudaEvent_t = struct shim_event*;
+enum cudaError_t { cudaSuccess, cudaErrorMemoryAllocation, cudaErrorNotReady, cudaErrorInvalidValue };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+inline constexpr unsigned cudaEventDisableTiming = 2;
+
+namespace shim {
+inline std::size_t allocations = 0;           // of the device and of pinned memory, minus those freed
+inline cudaError_t next_error = cudaSuccess;  // of the next call that can fail, for tests
+inline cudaError_t last_error = cudaSuccess;
+inline bool is_late = false;  // an event has not happened yet
+inline cudaError_t result() { return last_error = std::exchange(next_error, cudaSuccess); }
+}  // namespace shim
+
+inline cudaError_t cudaGetLastError() { return std::exchange(shim::last_error, cudaSuccess); }
+inline const char* cudaGetErrorString(cudaError_t error) {
+  constexpr const char* texts[] = {"no error", "out of memory", "device not ready", "invalid argument"};
+  return texts[error];
+}
+inline cudaError_t cudaMalloc(void** place, std::size_t bytes) {
+  if (const cudaError_t error = shim::result(); error != cudaSuccess) return error;
+  *place = std::malloc(bytes);
+  if (*place == nullptr) return shim::last_error = cudaErrorMemoryAllocation;
+  std::memset(*place, 0xA5, bytes);  // no kernel may count on zeros
+  ++shim::allocations;
+  return cudaSuccess;
+}
+template <class T>
+cudaError_t cudaMalloc(T** place, std::size_t bytes) {
+  return cudaMalloc(reinterpret_cast<void**>(place), bytes);
+}
+inline cudaError_t cudaMallocHost(void** place, std::size_t bytes) { return cudaMalloc(place, bytes); }
+inline cudaError_t cudaFree(void* memory) {
+  shim::allocations -= memory != nullptr ? 1U : 0U;
+  std::free(memory);
+  return cudaSuccess;
+}
+inline cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
+inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
+  if (bytes != 0) std::memcpy(to, from, bytes);
+  return shim::result();
+}
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
+  return cudaMemcpy(to, from, bytes, kind);
+}
+inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
+  std::memset(to, value, bytes);
+  return shim::result();
+}
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = reinterpret_cast<cudaEvent_t>(&shim::is_late);
+  return shim::result();
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return shim::result(); }
+inline cudaError_t cudaEventQuery(cudaEvent_t) { return shim::last_error = shim::is_late ? cudaErrorNotReady : cudaSuccess; }
+inline cudaError_t cudaEventSynchronize(cudaEvent_t) {
+  shim::is_late = false;
+  return shim::result();
+}
+
+namespace shim {
+template <class... Parameters, std::size_t... i>
+std::tuple<Parameters...> values_at(void** arguments, std::index_sequence<i...>) {
+  return {*static_cast<Parameters*>(arguments[i])...};
+}
+}  // namespace shim
+template <class... Parameters>
+cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, void** arguments, std::size_t,
+                             cudaStream_t) {
+  if (const cudaError_t error = shim::result(); error != cudaSuccess) return error;
+  if (blocks.x == 0) return shim::last_error = cudaErrorInvalidValue;
+  ++shim::launches;
+  const auto values = shim::values_at<Parameters...>(arguments, std::index_sequence_for<Parameters...>());
+  shim::kernel_call = [&] { std::apply(kernel, values); };
+  while (shim::fibers.size() < threads.x) shim::fibers.emplace_back();
+  std::vector<unsigned> order(blocks.x);
+  std::iota(order.begin(), order.end(), 0U);
+  static std::mt19937 random(1);
+  std::shuffle(order.begin(), order.end(), random);
+  blockDim = threads;
+  gridDim = blocks;
+  for (const unsigned block : order) {
+    blockIdx.x = block;
+    shim::run_block(threads.x);
+  }
+  return cudaSuccess;
+}
