@@ -137,13 +137,11 @@ struct Part {
   dtype_code from, to;
 
   /// Up to `most` elements from `begin` on.
-  [[nodiscard]] HEADROOM_DETAIL_DEVICE Part cut(std::size_t begin, std::size_t most) const {
+  [[nodiscard]] HEADROOM_DETAIL_HD Part cut(std::size_t begin, std::size_t most) const {
     const std::size_t n = size - begin < most ? size - begin : most;
     return {source + begin * bytes_of(from), destination + begin * bytes_of(to), n, from, to};
   }
-  HEADROOM_DETAIL_DEVICE static std::size_t bytes_of(dtype_code dtype) {
-    return (static_cast<std::uint32_t>(dtype) & 0xFFU) / 8;
-  }
+  HEADROOM_DETAIL_HD static std::size_t bytes_of(dtype_code dtype) { return (static_cast<std::uint32_t>(dtype) & 0xFFU) / 8; }
 };
 /// What one block of threads works on: up to `chunk_size` elements of a dtype, which have one sum of squares. A part of a long
 /// tensor, or `count` parts of up to `square_block` elements of several tensors, from `first` on in a list.

@@ -55,6 +55,10 @@ __device__ bits_of<Format> narrow(Compute value) {
   using From = std::conditional_t<std::is_same_v<Compute, double>, binary64, binary32>;
   if constexpr (std::is_same_v<From, binary32> && std::is_same_v<Format, binary16>) {
     return __half_as_ushort(__float2half_rn(value));
+  } else if constexpr (std::is_same_v<From, binary32> && std::is_same_v<Format, brain16>) {
+    const unsigned bits = __float_as_uint(value), rounded = bits + 0x7FFFU + (bits >> 16 & 1U);
+    const bool is_nan = (bits & binary32::abs_mask) > binary32::infinity_bits;
+    return static_cast<std::uint16_t>((is_nan ? bits | 0x400000U : rounded) >> 16);
   } else {
     return hd::convert_bits<From, Format>(hd::bit_cast<bits_of<From>>(value));
   }
@@ -65,20 +69,20 @@ template <class Format, unsigned lanes>
 struct alignas(lanes * sizeof(bits_of<Format>)) Pack {
   bits_of<Format> lane[lanes];
 
-  /// The elements at `from`, of which `left` exist; zeros beyond.
-  static __device__ Pack load(const bits_of<Format>* from, unsigned left) {
-    if (left >= lanes && reinterpret_cast<std::uintptr_t>(from) % sizeof(Pack) == 0)
-      return *reinterpret_cast<const Pack*>(from);
+  /// Whether a part consists of whole packs.
+  static __device__ bool divides(const bits_of<Format>* first, unsigned size) {
+    return size == square_block && reinterpret_cast<std::uintptr_t>(first) % sizeof(Pack) == 0;
+  }
+  /// `left` elements exist; zeros beyond.
+  static __device__ Pack load(const bits_of<Format>* from, unsigned left, bool is_whole) {
+    if (is_whole) return *reinterpret_cast<const Pack*>(from);
     Pack result{};
-    for (unsigned l = 0; l < lanes; ++l)
-      if (l < left) result.lane[l] = from[l];
+    for (unsigned l = 0; l < lanes; ++l) result.lane[l] = l < left ? from[l] : bits_of<Format>{0};
     return result;
   }
-  __device__ void store(bits_of<Format>* to, unsigned left) const {
-    if (left >= lanes && reinterpret_cast<std::uintptr_t>(to) % sizeof(Pack) == 0)
-      return (void)(*reinterpret_cast<Pack*>(to) = *this);
-    for (unsigned l = 0; l < lanes; ++l)
-      if (l < left) to[l] = lane[l];
+  __device__ void store(bits_of<Format>* to, unsigned left, bool is_whole) const {
+    if (is_whole) return (void)(*reinterpret_cast<Pack*>(to) = *this);
+    for (unsigned l = 0; l < lanes && l < left; ++l) to[l] = lane[l];
   }
 };
 template <class Bits>
@@ -127,48 +131,49 @@ __device__ void with_format(dtype_code dtype, const F& f) {
 
 // ---- unscale ----
 
-/// One part, by a warp. Returns the largest magnitude of this thread's elements, as they are in the format `Reported`.
-template <class From, class To, class Reported, bool adds>
+/// One part, by a warp. Returns the largest magnitude of this thread's results; of its addends, if it adds.
+template <class From, class To, bool adds>
 __device__ unsigned long long unscale_part(const Part& part, float loss_scale) {
   using Compute = compute_of<From>;
+  using Reported = std::conditional_t<!adds, To, std::conditional_t<std::is_same_v<From, binary64>, binary64, binary32>>;
   constexpr unsigned widest = sizeof(bits_of<From>) > sizeof(bits_of<To>) ? sizeof(bits_of<From>) : sizeof(bits_of<To>);
   constexpr unsigned lanes = 16 / widest, packs = square_block / (32 * lanes);
+  using In = Pack<From, lanes>;
+  using Out = Pack<To, lanes>;
   const auto scale = static_cast<Compute>(loss_scale);
   const bool is_exact = hd::is_power_of_two(loss_scale);  // then so is the reciprocal
   const Compute inverse = is_exact ? div(Compute{1}, scale) : Compute{0};
   const auto* const source = reinterpret_cast<const bits_of<From>*>(part.source);
   auto* const destination = reinterpret_cast<bits_of<To>*>(part.destination);
   const auto size = static_cast<unsigned>(part.size);
-  Pack<From, lanes> loaded[packs];
-  Pack<To, lanes> stored[packs];
+  const bool whole_in = In::divides(source, size), whole_out = Out::divides(destination, size);
   const auto at = [](unsigned k) { return (32 * k + threadIdx.x % 32) * lanes; };
   const auto left = [&](unsigned k) { return at(k) < size ? size - at(k) : 0; };
+  In in[packs];
+  Out out[packs];
 #pragma unroll
   for (unsigned k = 0; k < packs; ++k) {
-    loaded[k] = Pack<From, lanes>::load(source + at(k), left(k));
-    if constexpr (adds) stored[k] = Pack<To, lanes>::load(destination + at(k), left(k));
+    in[k] = In::load(source + at(k), left(k), whole_in);
+    if constexpr (adds) out[k] = Out::load(destination + at(k), left(k), whole_out);
   }
   bits_of<Reported> largest = 0;
 #pragma unroll
   for (unsigned k = 0; k < packs; ++k) {
 #pragma unroll
     for (unsigned l = 0; l < lanes; ++l) {
-      const auto scaled = static_cast<Compute>(widen<From>(loaded[k].lane[l]));
+      const auto scaled = static_cast<Compute>(widen<From>(in[k].lane[l]));
       const Compute value = is_exact ? mul(scaled, inverse) : div(scaled, scale);
       const auto bits = narrow<Reported>(value);
       largest = larger(largest, static_cast<bits_of<Reported>>(bits & Reported::abs_mask));
-      if constexpr (adds) {
-        stored[k].lane[l] = narrow<To>(add(static_cast<Compute>(widen<To>(stored[k].lane[l])), value));
-      } else {
-        stored[k].lane[l] = bits;
-      }
+      if constexpr (adds) out[k].lane[l] = narrow<To>(add(static_cast<Compute>(widen<To>(out[k].lane[l])), value));
+      if constexpr (!adds) out[k].lane[l] = bits;
     }
-    stored[k].store(destination + at(k), left(k));
+    out[k].store(destination + at(k), left(k), whole_out);
   }
   return double_bits<Reported>(largest);
 }
 template <bool adds>
-__global__ void __launch_bounds__(threads) unscale_kernel(List list, Iteration* now) {
+__global__ void __launch_bounds__(threads, 2) unscale_kernel(List list, Iteration* now) {
   const Group group = list.groups[blockIdx.x];
   const float scale = now->loss_scale;
   with_format(group.part.from, [&](auto format) {
@@ -176,15 +181,8 @@ __global__ void __launch_bounds__(threads) unscale_kernel(List list, Iteration* 
     unsigned long long largest = 0;
     for (unsigned i = threadIdx.x / 32; i < count_parts(group); i += warps) {
       const Part part = part_of(group, list.parts, i);
-      unsigned long long here = 0;
-      if constexpr (adds) {
-        using Computed = std::conditional_t<std::is_same_v<From, binary64>, binary64, binary32>;
-        here = unscale_part<From, binary32, Computed, true>(part, scale);
-      } else {
-        here = part.to != part.from ? unscale_part<From, binary32, binary32, false>(part, scale)
-                                    : unscale_part<From, From, From, false>(part, scale);
-      }
-      largest = larger(largest, here);
+      if (adds || part.to != part.from) largest = larger(largest, unscale_part<From, binary32, adds>(part, scale));
+      if (!adds && part.to == part.from) largest = larger(largest, unscale_part<From, From, false>(part, scale));
     }
     add_largest(largest, 1.0, now);
   });
@@ -217,12 +215,13 @@ __device__ bits_of<Format> measure_part(const Part& part, double* sums) {
   const unsigned lane = threadIdx.x % 32;
   const auto* const source = reinterpret_cast<const Bits*>(part.source);
   const auto size = static_cast<unsigned>(part.size);
+  const bool is_whole = Pack<Format, 2>::divides(source, size);
   Pack<Format, 2> pairs[square_block / 64];
   Bits largest = 0;
 #pragma unroll
   for (unsigned k = 0; k < square_block / 64; ++k) {
     const unsigned at = 64 * k + 2 * lane;
-    pairs[k] = Pack<Format, 2>::load(source + at, at < size ? size - at : 0);
+    pairs[k] = Pack<Format, 2>::load(source + at, at < size ? size - at : 0, is_whole);
     for (const Bits bits : pairs[k].lane) largest = larger(largest, static_cast<Bits>(bits & Format::abs_mask));
   }
   int exponent = 0;
@@ -232,13 +231,12 @@ __device__ bits_of<Format> measure_part(const Part& part, double* sums) {
     const auto of_part = static_cast<Bits>(warp_max(static_cast<unsigned>(largest)));
     exponent = of_part > most ? down_exponent : of_part != 0 && of_part <= least ? up_exponent : 0;
   }
+  const auto power = static_cast<Compute>(hd::power_of_two(exponent));
   Compute even = 0, odd = 0;
 #pragma unroll
   for (unsigned k = 0; k < square_block / 64; ++k) {
     Compute a = widen<Format>(pairs[k].lane[0]), b = widen<Format>(pairs[k].lane[1]);
-    if (exponent != 0)
-      a = mul(a, static_cast<Compute>(hd::power_of_two(exponent))),
-      b = mul(b, static_cast<Compute>(hd::power_of_two(exponent)));
+    if (exponent != 0) a = mul(a, power), b = mul(b, power);
     even = plus_square<Format>(even, a);
     odd = plus_square<Format>(odd, b);
   }
