@@ -1,5 +1,6 @@
 // Included before a source file, this makes g++ and clang look like MSVC's cl to headroom. What cl lacks is an error.
 
+#include <complex.h>
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -8,7 +9,6 @@
 #include <chrono>
 #include <clocale>
 #include <cmath>
-#include <complex.h>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>

@@ -123,9 +123,9 @@ Memory<T> copied(std::size_t n, const T* values) {
 }
 
 // The CPU's numbers, so that norms have its bits: kernel/isa/common.hpp, kernel/measure.inl, ops/run.hpp.
-inline constexpr unsigned chunk_size = 65536;        // the most elements of a group
-inline constexpr unsigned square_block = 512;        // elements whose squares are summed in float
-inline constexpr unsigned groups_per_partial = 256;  // sums of groups that are added to one
+inline constexpr unsigned chunk_size = 65536;    // the most elements of a group
+inline constexpr unsigned square_block = 512;    // elements whose squares are summed in float
+inline constexpr unsigned groups_per_sum = 256;  // whose sums are added one after another
 
 inline constexpr unsigned threads = 512, warps = threads / 32;
 
@@ -192,7 +192,8 @@ class Gradients {
                                g.destination != nullptr ? dtype_code::fp32 : g.dtype};
       // The groups of ops/run.hpp: neighbours of one dtype, or a chunk of a longer tensor.
       const bool is_long = g.size > detail::chunk_size;
-      if (!is_long && (g.size > room || groups.back().part.from != g.dtype)) {
+      if (i > 0 && g.dtype != gradients[i - 1].dtype) room = 0;
+      if (!is_long && g.size > room) {
         groups.push_back({whole, static_cast<unsigned>(parts.size()), 0});
         room = detail::chunk_size;
       }

@@ -292,15 +292,15 @@ __device__ inline double sum_of(const List& list) {
   const unsigned n = list.n_groups;
   __shared__ double partials[update_threads];
   double sum = 0.0;
-  for (unsigned first = 0; first < n; first += update_threads * groups_per_partial) {
-    const unsigned begin = first + threadIdx.x * groups_per_partial;
-    const unsigned left = begin < n ? n - begin : 0, count = left < groups_per_partial ? left : groups_per_partial;
+  for (unsigned first = 0; first < n; first += update_threads * groups_per_sum) {
+    const unsigned begin = first + threadIdx.x * groups_per_sum;
+    const unsigned left = begin < n ? n - begin : 0, count = left < groups_per_sum ? left : groups_per_sum;
     double partial = 0.0;
 #pragma unroll 16
     for (unsigned i = 0; i < count; ++i) partial = add(partial, list.sums[begin + i]);
     partials[threadIdx.x] = partial;
     __syncthreads();
-    for (unsigned k = 0; k < update_threads && first + k * groups_per_partial < n; ++k) sum = add(sum, partials[k]);
+    for (unsigned k = 0; k < update_threads && first + k * groups_per_sum < n; ++k) sum = add(sum, partials[k]);
     __syncthreads();
   }
   return sum;
