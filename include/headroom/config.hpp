@@ -41,6 +41,13 @@
 
 // ---- determined from the compiler; not for users ----
 
+// Host and device: before each function that kernels call, too. It uses no std::max and takes no address of a constant.
+#if defined(__CUDACC__) || defined(__CUDA__) || defined(__HIP__)
+#define HEADROOM_DETAIL_HD __host__ __device__
+#else
+#define HEADROOM_DETAIL_HD
+#endif
+
 // 1: g++ or clang. 0: another compiler, such as cl, without their builtins, assembly and vectors. A vector then has one lane.
 #if defined(__GNUC__) || defined(__clang__)
 #define HEADROOM_DETAIL_IS_GNU 1
