@@ -40,16 +40,18 @@ struct RefillOn {
   using Config = HysteresisConfig;
   static constexpr bool on_backoff = Backoff;
   static constexpr std::int32_t least = 0;  // what is left after a backoff that does not refill
-  [[nodiscard]] static constexpr bool on_clean_step(const Config&) noexcept { return CleanStep; }
-  [[nodiscard]] static constexpr std::int32_t all(const Config& config) noexcept { return config.hysteresis; }
+  [[nodiscard]] HEADROOM_DETAIL_HD static constexpr bool on_clean_step(const Config&) noexcept { return CleanStep; }
+  [[nodiscard]] HEADROOM_DETAIL_HD static constexpr std::int32_t all(const Config& c) noexcept { return c.hysteresis; }
 };
 /// The last of `delayed_shift` is never used up, so that every overflow backs off until a refill.
 struct RefillOfDelayedShift : RefillOn<false, false> {
   using Config = DelayedShiftConfig;
   static constexpr const char* name = "delayed_shift";
   static constexpr std::int32_t least = 1;
-  [[nodiscard]] static constexpr bool on_clean_step(const Config& config) noexcept { return config.consecutive_hysteresis; }
-  [[nodiscard]] static constexpr std::int32_t all(const Config& config) noexcept { return config.delayed_shift; }
+  [[nodiscard]] HEADROOM_DETAIL_HD static constexpr bool on_clean_step(const Config& c) noexcept {
+    return c.consecutive_hysteresis;
+  }
+  [[nodiscard]] HEADROOM_DETAIL_HD static constexpr std::int32_t all(const Config& c) noexcept { return c.delayed_shift; }
 };
 
 }  // namespace detail
@@ -75,14 +77,15 @@ class BackOffAfterHysteresis {
   static constexpr const char* name = Refill::name;
   constexpr explicit BackOffAfterHysteresis(const Config& config) noexcept : left_(Refill::all(config)) {}
 
-  [[nodiscard]] constexpr std::int32_t hysteresis_left() const noexcept { return left_; }  ///< overflows until it backs off
-  [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t, const Config& config) noexcept {
+  /// Overflows until it backs off.
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr std::int32_t hysteresis_left() const noexcept { return left_; }
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr bool backs_off(bool grads_finite, std::int64_t, const Config& config) noexcept {
     const bool is_last = !grads_finite && left_ <= 1;
     if (!grads_finite) left_ = is_last ? Refill::least : left_ - 1;
     if (grads_finite ? Refill::on_clean_step(config) : is_last && Refill::on_backoff) grow(config);
     return is_last;
   }
-  constexpr void grow(const Config& config) noexcept { left_ = Refill::all(config); }
+  HEADROOM_DETAIL_HD constexpr void grow(const Config& config) noexcept { left_ = Refill::all(config); }
   constexpr void configure(const Config& config) noexcept { left_ = std::min(left_, Refill::all(config)); }
 
   template <class Visit>
@@ -105,7 +108,7 @@ class GrowEveryIntervalSinceOverflow : public detail::StepCounter {
  public:
   static constexpr const char* name = "stable_interval";
   constexpr explicit GrowEveryIntervalSinceOverflow(const LossScaleConfig&) noexcept {}
-  [[nodiscard]] constexpr bool grows(bool grads_finite, const LossScaleConfig& config) noexcept {
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr bool grows(bool grads_finite, const LossScaleConfig& config) noexcept {
     const std::int64_t stable = counter_;
     counter_ = grads_finite ? detail::one_more(counter_) : 0;
     return grads_finite && stable >= config.growth_interval && stable % config.growth_interval == 0;
@@ -132,7 +135,7 @@ class GrowAfterAllSteps : public detail::StepCounter {
  public:
   static constexpr const char* name = "steps";
   constexpr explicit GrowAfterAllSteps(const LossScaleConfig&) noexcept {}
-  [[nodiscard]] constexpr bool grows(bool, const LossScaleConfig& config) noexcept {
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr bool grows(bool, const LossScaleConfig& config) noexcept {
     counter_ = detail::one_more(counter_);
     if (counter_ <= config.growth_interval) return false;
     counter_ = 0;
@@ -147,7 +150,8 @@ class BackOffWhenShareExceedsTolerance {
   using Config = ToleranceConfig;
   static constexpr const char* name = "over_tolerance";
   constexpr explicit BackOffWhenShareExceedsTolerance(const Config&) noexcept {}
-  [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t counter, const Config& config) noexcept {
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr bool backs_off(bool grads_finite, std::int64_t counter,
+                                                            const Config& config) noexcept {
     if (!grads_finite) overflows_ = detail::one_more(overflows_);
     if (overflows_ == 0) return false;
     const float share = static_cast<float>(overflows_) / static_cast<float>(counter + 1);
@@ -155,7 +159,7 @@ class BackOffWhenShareExceedsTolerance {
     overflows_ = 0;
     return true;
   }
-  constexpr void grow(const Config&) noexcept { overflows_ = 0; }
+  HEADROOM_DETAIL_HD constexpr void grow(const Config&) noexcept { overflows_ = 0; }
   constexpr void configure(const Config&) noexcept {}
 
   template <class Visit>
@@ -174,7 +178,7 @@ class BackOffWhenShareReachesTolerance {
   using Config = ToleranceConfig;
   static constexpr const char* name = "at_tolerance";
   constexpr explicit BackOffWhenShareReachesTolerance(const Config&) noexcept {}
-  [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t, const Config& config) noexcept {
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr bool backs_off(bool grads_finite, std::int64_t, const Config& config) noexcept {
     steps_ = detail::one_more(steps_);
     if (grads_finite) return false;
     overflows_ = detail::one_more(overflows_);
@@ -182,7 +186,7 @@ class BackOffWhenShareReachesTolerance {
     steps_ = overflows_ = 0;
     return true;
   }
-  constexpr void grow(const Config&) noexcept { steps_ = 0; }
+  HEADROOM_DETAIL_HD constexpr void grow(const Config&) noexcept { steps_ = 0; }
   constexpr void configure(const Config&) noexcept {}
 
   template <class Visit>
