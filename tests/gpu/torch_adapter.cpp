@@ -245,6 +245,7 @@ int main(int argc, char** argv) {
     std::printf("torch sees no GPU\n");
     return 77;
   }
+  if (device.is_cpu()) at::set_num_threads(1);  // small tensors: more threads would wait for each other
   std::printf("torch: %s\ndevice: %s\n", TORCH_VERSION, device.str().c_str());
   train_beside_torch(device);
   compare_with_cpu(device);
