@@ -1,5 +1,5 @@
 // Compiled only: every verb and every policy, for every dtype, with one include. C's <complex.h> defines the macro I.
-#include <complex.h>
+#include <complex.h>  // NOLINT: C's, which defines I
 #include <headroom/fp8.hpp>
 #include <headroom/headroom.hpp>
 #include <headroom/observe/exponent_histogram.hpp>
