@@ -30,7 +30,7 @@ struct dim3 {
   unsigned x;
   explicit dim3(unsigned n) : x(n) {}
 };
-inline dim3 blockIdx{0}, threadIdx{0}, blockDim{0}, gridDim{0};
+inline dim3 blockIdx{0}, threadIdx{0}, blockDim{0}, gridDim{0};  // gridDim.x is 0 on the host
 
 namespace shim {
 
@@ -76,8 +76,7 @@ inline void run_thread() {
   fibers[threadIdx.x].is_done = true;
   --block_barrier.alive;
   --warps_of_block[threadIdx.x / 32].barrier.alive;
-  yield();
-}
+}  // to the scheduler
 inline void run_block(unsigned threads) {
   warps_of_block.assign((threads + 31) / 32, Warp());
   block_barrier = {threads};
@@ -88,7 +87,7 @@ inline void run_block(unsigned threads) {
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.get();
     fiber.context.uc_stack.ss_size = Fiber::stack_size;
-    fiber.context.uc_link = nullptr;
+    fiber.context.uc_link = &scheduler;
     makecontext(&fiber.context, &run_thread, 0);
   }
   while (block_barrier.alive > 0) {
@@ -150,10 +149,14 @@ inline constexpr unsigned cudaEventDisableTiming = 2;
 
 namespace shim {
 inline std::size_t allocations = 0;           // of the device and of pinned memory, minus those freed
-inline cudaError_t next_error = cudaSuccess;  // of the next call that can fail, for tests
+inline cudaError_t next_error = cudaSuccess;  // of a call that can fail, for tests
+inline unsigned calls_before_error = 0;       // which succeed
 inline cudaError_t last_error = cudaSuccess;
 inline bool is_late = false;  // an event has not happened yet
-inline cudaError_t result() { return last_error = std::exchange(next_error, cudaSuccess); }
+inline cudaError_t result() {
+  const bool succeeds = next_error == cudaSuccess || calls_before_error-- > 0;
+  return last_error = succeeds ? cudaSuccess : std::exchange(next_error, cudaSuccess);
+}
 }  // namespace shim
 
 inline cudaError_t cudaGetLastError() { return std::exchange(shim::last_error, cudaSuccess); }
@@ -197,7 +200,10 @@ inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
 }
 inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
 inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return shim::result(); }
-inline cudaError_t cudaEventQuery(cudaEvent_t) { return shim::last_error = shim::is_late ? cudaErrorNotReady : cudaSuccess; }
+inline cudaError_t cudaEventQuery(cudaEvent_t) {
+  if (shim::is_late) return shim::last_error = cudaErrorNotReady;
+  return shim::result();
+}
 inline cudaError_t cudaEventSynchronize(cudaEvent_t) {
   shim::is_late = false;
   return shim::result();
@@ -228,5 +234,6 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 blocks, dim3 th
     blockIdx.x = block;
     shim::run_block(threads.x);
   }
+  gridDim = dim3(0);
   return cudaSuccess;
 }
