@@ -248,3 +248,36 @@ TEST_CASE("gpu: a policy whose device code differs is refused") {
         "all that it calls");
   CHECK(shim::allocations == before);
 }
+TEST_CASE("gpu: a graph repeats a step; it takes no copy") {
+  Lists lists;
+  std::vector<float> destination(2);
+  const gpu::Gradients with_destination({{lists.a.data(), lists.a.size(), destination.data()}});
+  Scaler scaler = make();
+  cudaStream_t captured{};
+  cudaGraph_t graph{};
+  cudaGraphExec_t step{};
+  CHECK(cudaStreamCreate(&captured) == cudaSuccess);
+  CHECK(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal) == cudaSuccess);
+  scaler.accumulate(with_destination, captured);
+  scaler.measure(lists.scaled_a, captured);
+  scaler.update(captured, 1.5);
+  CHECK_THROWS_AS(scaler.fetch(captured), std::runtime_error);
+  CHECK_THROWS_AS(Scaler(), std::runtime_error);
+  CHECK(cudaStreamEndCapture(captured, &graph) == cudaSuccess);
+  CHECK(cudaGraphInstantiateWithFlags(&step, graph, 0) == cudaSuccess);
+  CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+  CHECK(scaler.read(captured).steps == 0);  // nothing has run
+
+  for (int i = 0; i < 3; ++i) CHECK(cudaGraphLaunch(step, captured) == cudaSuccess);
+  CHECK(destination[1] == -9.0F);
+  CHECK(scaler.step()->clip == 0.5);
+  CHECK(scaler.read(captured).steps == 3);
+  CHECK(*scaler.loss_scale() == 2048.0F);  // grown
+  lists.a[0] = std::numeric_limits<float>::infinity();
+  CHECK(cudaGraphLaunch(step, captured) == cudaSuccess);
+  CHECK(!scaler.step()->taken);
+  CHECK(scaler.read(captured).skips == 1);
+  CHECK(*scaler.loss_scale() == 1024.0F);
+  CHECK(cudaGraphExecDestroy(step) == cudaSuccess);
+  CHECK(cudaStreamDestroy(captured) == cudaSuccess);
+}
