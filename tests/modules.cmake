@@ -101,6 +101,20 @@ if(TARGET test_dtype AND TARGET headroom::eigen)
   target_link_libraries(test_dtype PRIVATE headroom::eigen) # to compare its conversions with ours
 endif()
 
+# CUDA's kernels on the CPU: gpu/shim needs swapcontext.
+include(CheckCXXSymbolExists)
+check_cxx_symbol_exists(swapcontext ucontext.h HEADROOM_HAS_SWAPCONTEXT)
+function(headroom_use_shim target)
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/gpu/shim)
+  target_compile_options(${target} PRIVATE -Wno-unknown-pragmas)
+endfunction()
+if(HEADROOM_HAS_SWAPCONTEXT)
+  add_executable(test_gpu_check gpu/check.cpp gpu/reference.cpp)
+  target_link_libraries(test_gpu_check PRIVATE ${headroom})
+  headroom_use_shim(test_gpu_check)
+  add_test(NAME gpu/check COMMAND test_gpu_check small)
+endif()
+
 # One program for each file of adapters/, because each needs its own library: eigen.cpp and eigen_blocks.cpp need headroom::eigen.
 file(GLOB adapters RELATIVE ${PROJECT_SOURCE_DIR}/include/headroom/adapters CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/headroom/adapters/*.hpp)
 file(GLOB sources RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS adapters/*.cpp)
@@ -125,7 +139,12 @@ foreach(source IN LISTS sources)
   if(adapter STREQUAL mpi)
     set(launcher ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} 4)
   endif()
-  if(adapter STREQUAL dlpack) # needs no library
+  if(adapter MATCHES "^cuda")
+    if(HEADROOM_HAS_SWAPCONTEXT)
+      headroom_add_test(adapters/${name} SOURCES ${source})
+      headroom_use_shim(test_adapters_${name})
+    endif()
+  elseif(adapter STREQUAL dlpack) # needs no library
     headroom_add_test(adapters/${name} SOURCES ${source})
   elseif(TARGET headroom::${adapter})
     headroom_add_test(adapters/${name} SOURCES ${source} LIBRARIES headroom::${adapter} LAUNCHER ${launcher})

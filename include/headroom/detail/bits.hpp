@@ -71,7 +71,7 @@ inline void prefetch(const unsigned char*, std::size_t) noexcept {}
 [[nodiscard]] HEADROOM_DETAIL_HD constexpr int highest_bit(std::uint64_t value) noexcept {
   return value < 2 ? 0 : 1 + highest_bit(value / 2);
 }
-[[nodiscard]] inline double square_root(double value) noexcept { return std::sqrt(value); }
+[[nodiscard]] HEADROOM_DETAIL_HD inline double square_root(double value) noexcept { return std::sqrt(value); }
 #endif
 
 }  // namespace detail

@@ -31,7 +31,7 @@ struct dim3 {
   unsigned x;
   explicit dim3(unsigned n) : x(n) {}
 };
-inline dim3 blockIdx{0}, threadIdx{0}, blockDim{0}, gridDim{0};
+inline dim3 blockIdx{0}, threadIdx{0}, blockDim{0}, gridDim{0};  // gridDim.x is 0 on the host
 
 namespace shim {
 
@@ -119,6 +119,7 @@ inline void run(unsigned blocks, unsigned threads, const std::function<void()>& 
     blockIdx.x = block;
     run_block(threads);
   }
+  gridDim.x = 0;
 }
 /// Gives the value of another thread of the warp; its own if there is none.
 template <class T>
@@ -187,11 +188,15 @@ struct shim_graph {
 
 namespace shim {
 inline std::size_t allocations = 0;           // of the device and of pinned memory, minus those freed
-inline cudaError_t next_error = cudaSuccess;  // of the next call that can fail, for tests
+inline cudaError_t next_error = cudaSuccess;  // of a call that can fail, for tests
+inline unsigned calls_before_error = 0;       // which succeed
 inline cudaError_t last_error = cudaSuccess;
 inline bool is_late = false;             // an event has not happened yet
 inline cudaGraph_t capturing = nullptr;  // takes what is launched; other calls fail meanwhile
-inline cudaError_t launch_result() { return last_error = std::exchange(next_error, cudaSuccess); }
+inline cudaError_t launch_result() {
+  const bool succeeds = next_error == cudaSuccess || calls_before_error-- > 0;
+  return last_error = succeeds ? cudaSuccess : std::exchange(next_error, cudaSuccess);
+}
 inline cudaError_t result() { return capturing != nullptr ? last_error = cudaErrorStreamCaptureUnsupported : launch_result(); }
 inline void enqueue(const std::function<void()>& call) { capturing != nullptr ? capturing->calls.push_back(call) : call(); }
 }  // namespace shim
@@ -238,7 +243,10 @@ inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
 }
 inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
 inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return shim::result(); }
-inline cudaError_t cudaEventQuery(cudaEvent_t) { return shim::last_error = shim::is_late ? cudaErrorNotReady : cudaSuccess; }
+inline cudaError_t cudaEventQuery(cudaEvent_t) {
+  if (shim::is_late) return shim::last_error = cudaErrorNotReady;
+  return shim::result();
+}
 inline cudaError_t cudaEventSynchronize(cudaEvent_t) {
   shim::is_late = false;
   return shim::result();

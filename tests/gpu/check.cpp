@@ -1,0 +1,463 @@
+// The kernels of adapters/cuda.hpp against headroom's verbs on the CPU, and their speed on a GPU. run.sh compiles it with nvcc.
+// The tests compile it with the headers in shim/, and run `check small`.
+//   check small | bits | policies | training | speed
+
+#include <headroom/adapters/cuda.hpp>
+#include <headroom/policy/amax.hpp>
+#include <headroom/policy/constant.hpp>
+#include <headroom/policy/presets.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+#if defined(HEADROOM_CHECK_NCCL)
+#include <nccl.h>
+#endif
+
+namespace gpu = headroom::gpu;
+
+headroom::GradientNorm on_cpu(char verb, const std::vector<gpu::Gradient>& list, float loss_scale);  // reference.cpp
+
+namespace {
+
+namespace hd = headroom::detail;
+using gpu::detail::check;
+using headroom::dtype_code;
+using Bytes = std::vector<unsigned char>;
+
+int failures = 0;
+std::mt19937_64 random_bits(11);
+
+std::size_t below(std::size_t n) { return random_bits() % n; }
+void expect(bool holds, const std::string& what) {
+  failures += holds ? 0 : 1;
+  if (!holds) std::printf("FAILED: %s\n", what.c_str());
+}
+bool same(double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+template <class T>
+gpu::detail::Memory<T> on_device(const std::vector<T>& values) {
+  return gpu::detail::copied(values.size(), values.data());
+}
+template <class T>
+std::vector<T> on_host(const T* values, std::size_t n) {
+  std::vector<T> result(n);
+  check("cudaMemcpy", cudaMemcpy(result.data(), values, n * sizeof(T), cudaMemcpyDeviceToHost));
+  return result;
+}
+
+// ---- bits ----
+
+enum class Values { all_patterns, any, finite, moderate, tiny, huge };
+struct Shape {
+  dtype_code dtype;
+  std::size_t size;
+  bool has_destination;
+  Values values;
+};
+
+template <class F>
+void with_format(dtype_code dtype, F f) {
+  if (dtype == dtype_code::fp16) return f(headroom::binary16());
+  if (dtype == dtype_code::bf16) return f(headroom::brain16());
+  if (dtype == dtype_code::fp32) return f(headroom::binary32());
+  f(headroom::binary64());
+}
+template <class Format>
+typename Format::bits_type element(Values values, std::size_t i) {
+  using Bits = typename Format::bits_type;
+  const std::uint64_t any = random_bits();
+  const auto bits = static_cast<Bits>(any);
+  const bool is_finite = static_cast<Bits>(bits & Format::abs_mask) <= Format::largest_finite_bits;
+  if (values == Values::all_patterns) return static_cast<Bits>(i);
+  if (values == Values::any || (values == Values::finite && is_finite && sizeof(Bits) < 8)) return bits;
+  const int far = std::is_same_v<Format, headroom::binary16> ? 14 : 70;
+  const int exponent = values == Values::tiny ? -far : values == Values::huge ? far : static_cast<int>(any >> 40U) % 20 - 18;
+  const float value = std::ldexp(static_cast<float>(any % 16777216) / 16777216.0F - 0.5F, exponent);
+  return hd::convert_bits<headroom::binary32, Format>(hd::bit_cast<std::uint32_t>(value));
+}
+
+/// Gradients and destinations in one block of memory, on the host and on the device. Many are not aligned.
+struct Twins {
+  Bytes host;
+  gpu::detail::Memory<unsigned char> device;
+  std::vector<gpu::Gradient> here, there;
+
+  explicit Twins(const std::vector<Shape>& shapes) {
+    std::vector<std::size_t> offsets;
+    const auto place = [&](dtype_code dtype, std::size_t size, Values values) {
+      const std::size_t each = gpu::detail::Part::bytes_of(dtype), offset = host.size() + below(2) * below(8) * each;
+      offsets.push_back(offset);
+      host.resize((offset + size * each + 319) / 256 * 256, 0x5A);
+      with_format(dtype, [&](auto format) {
+        for (std::size_t i = 0; i < size; ++i) {
+          const auto bits = element<decltype(format)>(values, i);
+          std::memcpy(&host[offset + i * each], &bits, each);
+        }
+      });
+    };
+    for (const Shape& s : shapes) {
+      place(s.dtype, s.size, s.values);
+      place(dtype_code::fp32, s.has_destination ? s.size : 0, Values::moderate);
+    }
+    device = on_device(host);
+    for (std::size_t i = 0; i < shapes.size(); ++i)
+      for (auto [list, base] : {std::pair(&here, host.data()), std::pair(&there, device.get())})
+        list->emplace_back(base + offsets[2 * i], shapes[i].size, shapes[i].dtype,
+                           shapes[i].has_destination ? reinterpret_cast<float*>(base + offsets[2 * i + 1]) : nullptr);
+  }
+  /// Bytes of the whole memory that differ. Two NaNs do not.
+  std::size_t differences() {
+    const Bytes got = on_host(device.get(), host.size());
+    for (const gpu::Gradient& g : here) {
+      auto* const results = static_cast<unsigned char*>(g.destination != nullptr ? g.destination : g.data);
+      with_format(g.destination != nullptr ? dtype_code::fp32 : g.dtype, [&](auto format) {
+        using Format = decltype(format);
+        for (std::size_t i = 0; i < g.size; ++i) {
+          typename Format::bits_type a, b;
+          std::memcpy(&a, results + i * sizeof a, sizeof a);
+          std::memcpy(&b, &got[static_cast<std::size_t>(results - host.data()) + i * sizeof b], sizeof b);
+          const bool are_nan = (a & Format::abs_mask) > Format::infinity_bits && (b & Format::abs_mask) > Format::infinity_bits;
+          if (are_nan) std::memcpy(results + i * sizeof b, &b, sizeof b);
+        }
+      });
+    }
+    std::size_t n = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) n += got[i] != host[i] ? 1 : 0;
+    return n;
+  }
+};
+
+/// Measures and clips; then unscales, or accumulates twice if all have destinations.
+void compare(const std::string& name, const std::vector<Shape>& shapes, float scale) {
+  Twins twins(shapes);
+  const gpu::Gradients gradients(twins.there);
+  gpu::LossScale<headroom::ConstantLossScale> scaler{headroom::ConstantLossScale(scale)};
+  const auto check_report = [&](const char* verb, const headroom::GradientNorm& want) {
+    const headroom::GradientNorm got = scaler.read(nullptr).report;
+    const gpu::Step step = on_host(scaler.step(), 1)[0];
+    expect(got.finite == want.finite && same(got.max_abs, want.max_abs) && step.taken == want.finite &&
+               step.found_inf == (want.finite ? 0.0F : 1.0F),
+           name + ": report of " + verb);
+    return std::pair(got, step);
+  };
+  const headroom::GradientNorm norm = on_cpu('m', twins.here, scale);
+  const double max_norm = norm.finite ? norm.norm / 3 : 1.0, clip = hd::clip_factor(norm, max_norm);
+  scaler.measure(gradients, nullptr);
+  scaler.update(nullptr, max_norm);
+  const auto [measured, step] = check_report("measure", norm);
+  expect(same(measured.norm, norm.norm), name + ": norm");
+  expect(same(step.clip, clip) && same(step.factor, clip / static_cast<double>(scale)), name + ": clip factor");
+
+  const bool adds = std::all_of(shapes.begin(), shapes.end(), [](const Shape& s) { return s.has_destination; });
+  headroom::GradientNorm report;
+  for (int batch = 0; batch < (adds ? 2 : 1); ++batch) {
+    report = on_cpu(adds ? 'a' : 'u', twins.here, scale);
+    if (adds) scaler.accumulate(gradients, nullptr);
+    if (!adds) scaler.unscale<headroom::allow_fp16_gradients>(gradients, nullptr);
+  }
+  scaler.update(nullptr);
+  check_report(adds ? "accumulate" : "unscale", report);
+  const std::size_t n = twins.differences();
+  expect(n == 0, name + ": " + std::to_string(n) + " bytes differ");
+}
+void bits(bool is_small) {
+  constexpr dtype_code dtypes[] = {dtype_code::fp16, dtype_code::bf16, dtype_code::fp32, dtype_code::fp64};
+  std::vector<Shape> patterns, many;
+  for (const bool has_destination : {true, false})
+    for (int i = 0; i < 2; ++i) patterns.push_back({dtypes[i], 65536, has_destination, Values::all_patterns});
+  for (std::size_t i = 0; i < (is_small ? 600 : 70000); ++i)
+    many.push_back({dtypes[i % 2], 1 + i % 5, false, Values::moderate});
+  compare("all patterns, divided", patterns, 1000.1F);
+  if (!is_small) compare("all patterns, multiplied", patterns, 1024.0F);
+  compare("many groups", many, 1024.0F);  // one a tensor: more than are added at once
+  const int n_lists = is_small ? 8 : 120;
+  for (int run = 0; run < n_lists; ++run) {
+    std::vector<Shape> shapes(1 + below(is_small ? 8 : 200));
+    const std::size_t most[] = {3, 700, is_small ? 5000U : 20000U, is_small ? 80000U : 300000U};
+    for (Shape& s : shapes) {
+      const auto finite = static_cast<Values>(2 + below(4));
+      s = {dtypes[below(4)], below(most[below(1 + below(4))]), run % 3 == 2 || below(2) == 0,
+           run % 4 == 3 ? Values::any : finite};
+    }
+    if (run == 0) shapes.push_back({dtype_code::fp16, 140000, true, Values::finite});
+    const float fraction = static_cast<float>(below(8388608)) / 8388608.0F;
+    const float scale = run % 2 == 0 ? 1024.0F : std::ldexp(1.0F + fraction, static_cast<int>(below(60)) - 30);
+    compare("list " + std::to_string(run) + ", scale " + std::to_string(scale), shapes, scale);
+  }
+  std::printf("bits: %d lists, %d failures\n", n_lists + (is_small ? 2 : 3), failures);
+}
+
+// ---- policies ----
+
+/// A policy of a user's own.
+struct Alternating {
+  float scale = 1024.0F;
+
+  [[nodiscard]] __host__ __device__ float loss_scale() const { return scale; }
+  [[nodiscard]] __host__ __device__ Alternating adjust(const headroom::GradientReport& report) const {
+    return {!report.finite ? 3.0F : scale > 9.0F ? scale * 0.37F : scale * 5.5F};
+  }
+  friend bool operator==(const Alternating& a, const Alternating& b) { return a.scale == b.scale; }
+};
+
+template <class Policy>
+void follow(const char* name, Policy policy, int steps) {
+  gpu::LossScale<Policy> scaler(policy);
+  std::vector<float> values(4);
+  const auto memory = on_device(values);
+  const gpu::Gradients gradients({{memory.get(), values.size()}});
+  int wrong = 0, overflows = 0;
+  for (int i = 0; i < steps; ++i) {
+    const int phase = i * 6 / steps % 3;  // few overflows, some, many
+    const bool is_overflow = below(phase == 0 ? 100 : phase == 1 ? 7 : 2) == 0;
+    const float size = std::ldexp(policy.loss_scale(), static_cast<int>(below(12)) - 28);
+    for (float& x : values) x = is_overflow ? INFINITY : size * (1.0F + static_cast<float>(below(1000)) / 1000.0F);
+    check("cudaMemcpy", cudaMemcpy(memory.get(), values.data(), sizeof(float) * values.size(), cudaMemcpyHostToDevice));
+    const headroom::GradientReport report = on_cpu('m', {{values.data(), values.size()}}, policy.loss_scale());
+    policy = policy.adjust(report);
+    scaler.measure(gradients, nullptr);
+    scaler.update(nullptr);
+    const gpu::Snapshot<Policy> got = scaler.read(nullptr);
+    overflows += is_overflow ? 1 : 0;
+    wrong += got.policy == policy && got.skipped == is_overflow && got.skips == overflows &&
+                     on_host(scaler.loss_scale(), 1)[0] == policy.loss_scale()
+                 ? 0
+                 : 1;
+  }
+  expect(wrong == 0, std::string(name) + ": " + std::to_string(wrong) + " of " + std::to_string(steps) + " steps differ");
+}
+void policies(int steps) {
+  namespace presets = headroom::presets;
+  follow("NoOpLossScale", headroom::NoOpLossScale(), 10);
+  follow("ConstantLossScale", headroom::ConstantLossScale(128.0F), 10);
+  follow("DynamicLossScale", headroom::DynamicLossScale({65536.0F, 5}), steps);
+  follow("HysteresisScale", headroom::HysteresisScale({{65536.0F, 5}, 3}), steps);
+  follow("AmaxLossScale", headroom::AmaxLossScale(), steps);
+  follow("deepspeed", presets::deepspeed(65536.0, 2.0, 5), steps);
+  follow("megatron", presets::megatron(65536.0, 1.0, 2.0, 0.5, 5), steps);
+  follow("apex", presets::apex(), steps);
+  follow("cerebras_fp16", presets::cerebras_fp16(), steps);
+  follow("fairseq", presets::fairseq(), steps);
+  follow("paddle", presets::paddle(), steps);
+  follow("a user's own", Alternating(), steps);
+  std::printf("policies: %d steps of each, %d failures\n", steps, failures);
+}
+
+// ---- a training ----
+
+#if !defined(HEADROOM_CUDA_SHIM)
+/// What `launches` does, as a graph.
+template <class F>
+cudaGraphExec_t captured(cudaStream_t stream, F launches) {
+  cudaGraph_t graph{};
+  cudaGraphExec_t result{};
+  check("cudaStreamBeginCapture", cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  launches();
+  check("cudaStreamEndCapture", cudaStreamEndCapture(stream, &graph));
+  check("cudaGraphInstantiate", cudaGraphInstantiate(&result, graph, 0));
+  return result;
+}
+#endif
+constexpr float outputs = 4e8F;  // of which the loss is the mean: without a loss scale, fp16 gradients are 0
+
+__global__ void backward_kernel(unsigned n, const float* weights, const float* scale, unsigned count, const gpu::Step* step,
+                                __half* gradients) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  const float error = weights[i] - 1.0F - static_cast<float>(i % 7) / 7.0F;
+  gradients[i] = __float2half(i == 13 && step->taken && step->count % count == count - 1 ? 1e30F : error / outputs * *scale);
+}
+__global__ void sgd_kernel(unsigned n, float* weights, const __half* gradients, const float* unscaled, const gpu::Step* step) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n || !step->taken) return;
+  const float gradient = unscaled != nullptr ? unscaled[i] * static_cast<float>(step->clip)
+                                             : __half2float(gradients[i]) * static_cast<float>(step->factor);
+  weights[i] -= 0.1F * outputs * gradient;
+}
+
+enum class How { stream, graph, graph_with_nccl };
+/// The weights and the last snapshot. Gradients are measured and clipped as they are, or unscaled into floats first.
+template <class Policy>
+auto train(unsigned n, int steps, bool unscales, [[maybe_unused]] How how) {
+  const unsigned half = n / 2, blocks = (n + 255) / 256, period = static_cast<unsigned>(steps) / 4;
+  const double max_norm = 0.5 * std::sqrt(static_cast<double>(n)) / static_cast<double>(outputs);
+  const auto weights = on_device(std::vector<float>(n)), floats = on_device(std::vector<float>(n));
+  const auto gradients = on_device(std::vector<__half>(n));
+  const gpu::Gradients first({{gradients.get(), half, floats.get()}});
+  const gpu::Gradients rest({{gradients.get() + half, n - half, floats.get() + half}}), unscaled({{floats.get(), n}});
+  gpu::LossScale<Policy> scaler;
+  cudaStream_t stream = nullptr;
+  const auto iteration = [&] {
+    gpu::detail::launch("backward_kernel", backward_kernel, blocks, 256, stream, n, weights.get(), scaler.loss_scale(), period,
+                        scaler.step(), gradients.get());
+    for (const gpu::Gradients* list : {&first, &rest}) unscales ? scaler.unscale(*list, stream) : scaler.measure(*list, stream);
+    if (unscales) scaler.measure_unscaled(unscaled, stream);
+#if defined(HEADROOM_CHECK_NCCL)
+    static ncclComm_t communicator{};
+    if (communicator == nullptr) expect(ncclCommInitAll(&communicator, 1, nullptr) == ncclSuccess, "ncclCommInitAll");
+    if (how == How::graph_with_nccl) {
+      double* const sum = scaler.sum_of_squares();
+      unsigned long long* const largest = scaler.largest();
+      scaler.total(stream);
+      expect(ncclAllReduce(sum, sum, 1, ncclDouble, ncclSum, communicator, stream) == ncclSuccess &&
+                 ncclAllReduce(largest, largest, 1, ncclUint64, ncclMax, communicator, stream) == ncclSuccess,
+             "ncclAllReduce");
+    }
+#endif
+    scaler.update(stream, max_norm);
+    gpu::detail::launch("sgd_kernel", sgd_kernel, blocks, 256, stream, n, weights.get(), gradients.get(),
+                        unscales ? floats.get() : nullptr, scaler.step());
+  };
+#if defined(HEADROOM_CUDA_SHIM)
+  for (int i = 0; i < steps; ++i) iteration();
+#else
+  check("cudaDeviceSynchronize", cudaDeviceSynchronize());
+  check("cudaStreamCreate", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  iteration();  // NCCL sets itself up
+  const cudaGraphExec_t graph = how == How::stream ? nullptr : captured(stream, iteration);
+  for (int i = 1; i < steps; ++i) {
+    if (how == How::stream) iteration();
+    if (how != How::stream) check("cudaGraphLaunch", cudaGraphLaunch(graph, stream));
+    if (i % 100 == 0) (void)scaler.poll(), scaler.fetch(stream);
+  }
+#endif
+  const gpu::Snapshot<Policy> last = scaler.read(stream);
+  return std::pair(on_host(weights.get(), n), last);
+}
+template <class Policy>
+void training(const char* name, unsigned n, int steps) {
+  for (const bool unscales : {false, true}) {
+    const std::string what = std::string(name) + (unscales ? ", unscaled" : ", measured");
+    const auto [weights, last] = train<Policy>(n, steps, unscales, How::stream);
+    double error = 0;
+    for (unsigned i = 0; i < n; ++i)
+      error = std::max(error, std::fabs(static_cast<double>(weights[i] - 1.0F) - static_cast<double>(i % 7) / 7.0));
+    expect(error < 0.05 && last.skips >= 3,
+           what + ": error " + std::to_string(error) + ", skips " + std::to_string(last.skips));
+    for (const How how : {How::graph, How::graph_with_nccl}) {
+      const auto [its_weights, its_last] = train<Policy>(n, steps, unscales, how);
+      expect(its_weights == weights && its_last.policy == last.policy && its_last.skips == last.skips &&
+                 same(its_last.report.norm, last.report.norm),
+             what + (how == How::graph ? ": a graph" : ": a graph with NCCL") + " and a stream differ");
+    }
+    std::printf("training, %s: %d steps, %lld skipped, last scale %g, %d failures\n", what.c_str(), steps, last.skips,
+                static_cast<double>(last.loss_scale), failures);
+  }
+}
+
+// ---- speed ----
+
+#if defined(HEADROOM_CUDA_SHIM)
+void speed() {}
+#else
+/// Of one call, the median.
+template <class F>
+double milliseconds(cudaStream_t stream, F f) {
+  cudaEvent_t begin{}, end{};
+  check("cudaEventCreate", cudaEventCreate(&begin));
+  check("cudaEventCreate", cudaEventCreate(&end));
+  std::vector<float> times(9);
+  for (float& time : times) {
+    check("cudaEventRecord", cudaEventRecord(begin, stream));
+    for (int i = 0; i < 10; ++i) f();
+    check("cudaEventRecord", cudaEventRecord(end, stream));
+    check("cudaEventSynchronize", cudaEventSynchronize(end));
+    check("cudaEventElapsedTime", cudaEventElapsedTime(&time, begin, end));
+  }
+  std::sort(times.begin(), times.end());
+  return static_cast<double>(times[4]) / 10;
+}
+__global__ void fill_kernel(unsigned* values, std::size_t n) {  // finite in every dtype, of both signs
+  for (std::size_t i = blockIdx.x * 256U + threadIdx.x; i < n; i += gridDim.x * 256U)
+    values[i] = static_cast<unsigned>(i) * 2654435761U & 0xBFFFBFFFU;
+}
+void speed() {
+  constexpr std::size_t bytes = std::size_t{256} << 20U;
+  void* memory = nullptr;
+  check("cudaMalloc", cudaMalloc(&memory, 3 * bytes));
+  auto* const source = static_cast<unsigned char*>(memory);
+  auto* const destination = reinterpret_cast<float*>(source + bytes);
+  gpu::detail::launch("fill_kernel", fill_kernel, 4096, 256, nullptr, static_cast<unsigned*>(memory), 3 * bytes / 4);
+  const double copied =
+      2.0 * bytes / milliseconds(nullptr, [&] {
+        check("cudaMemcpyAsync", cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToDevice, nullptr));
+      });
+  std::printf("speed: gradients of 256 MiB, in 1 or 1,000 tensors. GB/s read and written (of those of a copy, %.0f)\n",
+              copied * 1e-6);
+  const auto row = [&](const char* name, dtype_code dtype, bool has_destination, double accesses, auto verb) {
+    std::printf("speed: %-22s", name);
+    for (const float scale : {1.0F, 1.0000001F})  // so that gradients stay the same
+      for (const std::size_t tensors : {1, 1000}) {
+        const std::size_t each = gpu::detail::Part::bytes_of(dtype), n = bytes / each / tensors / 8 * 8;
+        std::vector<gpu::Gradient> list;
+        for (std::size_t i = 0; i < tensors; ++i)
+          list.emplace_back(source + i * n * each, n, dtype, has_destination ? destination + i * n : nullptr);
+        const gpu::Gradients gradients(list);
+        gpu::LossScale<headroom::ConstantLossScale> scaler{headroom::ConstantLossScale(scale)};
+        const double rate =
+            accesses * static_cast<double>(n * tensors * each) / milliseconds(nullptr, [&] { verb(scaler, gradients); });
+        std::printf("  %s, %zu: %4.0f (%.2f)", scale == 1.0F ? "x" : "/", tensors, rate * 1e-6, rate / copied);
+      }
+    std::printf("\n");
+  };
+  const auto unscale = [](auto& s, const auto& g) { s.template unscale<headroom::allow_fp16_gradients>(g, nullptr); };
+  const auto accumulate = [](auto& s, const auto& g) { s.accumulate(g, nullptr); };
+  const auto measure = [](auto& s, const auto& g) { s.measure(g, nullptr), s.update(nullptr); };
+  row("unscale fp16 to float", dtype_code::fp16, true, 3, unscale);
+  row("unscale fp16 in place", dtype_code::fp16, false, 2, unscale);
+  row("unscale bf16 to float", dtype_code::bf16, true, 3, unscale);
+  row("unscale bf16 in place", dtype_code::bf16, false, 2, unscale);
+  row("unscale float in place", dtype_code::fp32, false, 2, unscale);
+  row("accumulate fp16", dtype_code::fp16, true, 5, accumulate);
+  row("measure, update: fp16", dtype_code::fp16, false, 1, measure);
+  row("measure, update: bf16", dtype_code::bf16, false, 1, measure);
+  row("measure, update: float", dtype_code::fp32, false, 1, measure);
+
+  std::vector<gpu::Gradient> list;
+  for (std::size_t i = 0; i < 300; ++i) list.emplace_back(source + i * 4096, 1000, dtype_code::fp16, destination + i * 1024);
+  const gpu::Gradients gradients(list);
+  gpu::LossScale<> scaler;
+  cudaStream_t stream{};
+  check("cudaStreamCreate", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  for (const bool measures : {true, false})
+    for (const int steps : {1, 20}) {
+      const cudaGraphExec_t graph = captured(stream, [&] {
+        for (int i = 0; i < steps; ++i) {
+          measures ? scaler.measure(gradients, stream) : scaler.unscale(gradients, stream);
+          scaler.update(stream, measures ? 1.0 : hd::infinity);
+        }
+      });
+      const double ms = milliseconds(stream, [&] {
+        for (int i = 0; i < 20; ++i) check("cudaGraphLaunch", cudaGraphLaunch(graph, stream));
+      });
+      std::printf("speed: %s and update, 300 tensors of 1,000 fp16: %.2f us a step, %d in a graph\n",
+                  measures ? "measure" : "unscale", ms * 1e3 / 20 / steps, steps);
+    }
+}
+#endif
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string part = argc > 1 ? argv[1] : "small";
+  const bool is_small = part == "small";
+  try {
+    if (is_small || part == "bits") bits(is_small);
+    if (is_small || part == "policies") policies(is_small ? 40 : 2000);
+    if (is_small) training<headroom::DynamicLossScale>("dynamic", 300, 60);
+    if (part == "training") {
+      training<headroom::DynamicLossScale>("dynamic", 100000, 400);
+      training<headroom::AmaxLossScale>("amax", 100000, 400);
+    }
+    if (part == "speed") speed();
+  } catch (const std::exception& error) {
+    expect(false, error.what());
+  }
+  return failures == 0 ? 0 : 1;
+}
