@@ -34,6 +34,11 @@ if(HEADROOM_C)
   headroom_add_check(c_interface bash ${CMAKE_CURRENT_SOURCE_DIR}/c/check.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
 endif()
 
+headroom_add_check(gpu/nvcc bash ${CMAKE_CURRENT_SOURCE_DIR}/gpu/nvcc.sh ${PROJECT_SOURCE_DIR}/include)
+foreach(language IN ITEMS cuda hip)
+  headroom_add_check(gpu/clang_${language} bash ${CMAKE_CURRENT_SOURCE_DIR}/gpu/clang.sh ${PROJECT_SOURCE_DIR}/include ${language})
+endforeach()
+
 add_subdirectory(build)
 add_subdirectory(compile_fail)
 add_subdirectory(consumer)

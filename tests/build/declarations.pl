@@ -30,7 +30,7 @@ sub show {
   local $_ = join ' ', @head;
   s/ ?,? std :: enable_if_t $angles = 0//g;
   s/ , class = decltype \(.*\) (?=> \w+ \()/ /;
-  s/\b(?:inline|constexpr|friend) //g;
+  s/\b(?:inline|constexpr|friend|HEADROOM_DETAIL_HD) //g;
   s/ , const Executor & (?:\w+ )?= sequential//;
   s/ =(?: default)?$//;
   s/ (?:=|: public|:) [^()]*\bdetail ::[^()]*$//;

@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 
 # What is declared at namespace scope is not indented. Three names are there to be found in the namespaces of users.
 names=$(find "$include/headroom" -name '*.hpp' -o -name '*.inl' | xargs cat |
-  perl -ne 's/\[\[.*?\]\] ?//g; print "$1\n" if /^(?!\s|using|static_assert|struct|class|friend|HEADROOM|#|\/)[^=({]*?\b([a-z]\w*)\(/ && !/\boperator\b/' |
+  perl -ne 's/\[\[.*?\]\] ?|HEADROOM_DETAIL_HD //g; print "$1\n" if /^(?!\s|using|static_assert|struct|class|friend|HEADROOM|#|\/)[^=({]*?\b([a-z]\w*)\(/ && !/\boperator\b/' |
   sort -u | grep -vxE 'alignas|decltype|headroom_tree|(from|to)_json')
 [[ $(wc -l <<<"$names") -gt 300 ]] || { echo "too few functions were found" && exit 1; }
 for name in $names; do # the others are as good as a template of headroom for a format of 16 bits

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # traps.sh include/headroom: finds compiler traps of target regions in the source of kernel/isa and of the loops. Tests of
-# behaviour cover the others, under the number of the trap: T1 ... T3, T7, T8, T10 ... T12, T15 ... T23.
+# behaviour cover the others, under the number of the trap: T1 ... T3, T7, T8, T10 ... T12, T15 ... T26.
 set -euo pipefail
 cd "$1/kernel"
 

@@ -13,7 +13,7 @@ namespace detail {
 
 /// std::bit_cast, which C++17 does not have.
 template <class To, class From>
-[[nodiscard]] constexpr To bit_cast(const From& source) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr To bit_cast(const From& source) noexcept {
   return __builtin_bit_cast(To, source);
 }
 
@@ -28,10 +28,10 @@ inline constexpr bool is_detected_v = detector<void, Op, Args...>::value;
 
 /// Returns `value`. The compiler keeps a rounding before this call and a comparison after it, even under -ffast-math.
 template <class Value>
-inline Value hide_from_optimizer(Value value) noexcept {
-#if HEADROOM_DETAIL_IS_GNU && defined(__x86_64__)
+HEADROOM_DETAIL_HD inline Value hide_from_optimizer(Value value) noexcept {
+#if HEADROOM_DETAIL_IS_GNU && defined(__x86_64__) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
   __asm__ volatile("" : "+x"(value));
-#elif HEADROOM_DETAIL_IS_GNU && defined(__aarch64__)
+#elif HEADROOM_DETAIL_IS_GNU && defined(__aarch64__) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
   __asm__ volatile("" : "+w"(value));
 #else
   const volatile Value in_memory = value;  // which holds values of any type
@@ -41,8 +41,18 @@ inline Value hide_from_optimizer(Value value) noexcept {
 }
 
 /// Rounds to float. Under -ffast-math the compiler may drop a plain cast to float and back.
-[[nodiscard]] constexpr float rounded_to_float(double value) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr float rounded_to_float(double value) noexcept {
   return __builtin_is_constant_evaluated() ? static_cast<float>(value) : hide_from_optimizer(static_cast<float>(value));
+}
+
+// std::max and std::min for device code.
+template <class T>
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr T larger_of(T a, T b) noexcept {
+  return a > b ? a : b;
+}
+template <class T>
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr T smaller_of(T a, T b) noexcept {
+  return a < b ? a : b;
 }
 
 inline constexpr std::size_t cache_line = 64;  // bytes, as most CPUs have it
@@ -53,12 +63,14 @@ inline void prefetch(const unsigned char* from, std::size_t bytes_ahead) noexcep
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + bytes_ahead));  // NOLINT
 }
 /// The index of the highest set bit of `value`, which is not 0.
-[[nodiscard]] constexpr int highest_bit(std::uint64_t value) noexcept { return 63 - __builtin_clzll(value); }
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr int highest_bit(std::uint64_t value) noexcept { return 63 - __builtin_clzll(value); }
 /// std::sqrt without <cmath>, which takes long to compile.
 [[nodiscard]] inline double square_root(double value) noexcept { return __builtin_sqrt(value); }
 #else
 inline void prefetch(const unsigned char*, std::size_t) noexcept {}
-[[nodiscard]] constexpr int highest_bit(std::uint64_t value) noexcept { return value < 2 ? 0 : 1 + highest_bit(value / 2); }
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr int highest_bit(std::uint64_t value) noexcept {
+  return value < 2 ? 0 : 1 + highest_bit(value / 2);
+}
 [[nodiscard]] inline double square_root(double value) noexcept { return std::sqrt(value); }
 #endif
 

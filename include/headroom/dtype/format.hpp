@@ -63,7 +63,8 @@ struct saturating : Format {
 };
 
 /// `significand / 2^shift`, rounded to the nearest integer, ties to even; `shift` may be negative. significand < 2^62.
-[[nodiscard]] constexpr std::uint64_t shift_right_to_nearest_even(std::uint64_t significand, int shift) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr std::uint64_t shift_right_to_nearest_even(std::uint64_t significand,
+                                                                                     int shift) noexcept {
   if (shift <= 0) return significand << -shift;
   if (shift > 62) return 0;  // the quotient is below one half
   // Adding just under half a unit rounds up everything above a tie. One more rounds up a tie if the quotient is odd.
@@ -74,7 +75,7 @@ struct saturating : Format {
 /// The magnitude of format `To` nearest to significand * 2^exponent, as bits. Requires 0 < significand < 2^62. Ties go to even;
 /// underflow is gradual. If the result is beyond the largest finite value, it is `overflow_bits`.
 template <class To>
-[[nodiscard]] constexpr std::uint64_t nearest_magnitude(std::uint64_t significand, int exponent) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr std::uint64_t nearest_magnitude(std::uint64_t significand, int exponent) noexcept {
   const int leading_one = highest_bit(significand);
   const int target_exponent = exponent + leading_one + To::bias;
   const int below_normal = target_exponent < 1 ? 1 - target_exponent : 0;
@@ -87,13 +88,13 @@ template <class To>
 
 /// Converts the bits of a normal number to a format that has its exponent and its digits.
 template <class From, class To>
-[[nodiscard]] constexpr std::uint64_t rebiased(std::uint64_t magnitude) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr std::uint64_t rebiased(std::uint64_t magnitude) noexcept {
   constexpr auto bias = static_cast<std::uint64_t>(To::bias - From::bias);
   return (magnitude << (To::mantissa_bits - From::mantissa_bits)) + (bias << To::mantissa_bits);
 }
 /// Whether every normal number of `From` is a normal number of `To`.
 template <class From, class To>
-[[nodiscard]] constexpr bool holds_normals() noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr bool holds_normals() noexcept {
   if constexpr (To::mantissa_bits < From::mantissa_bits || To::bias < From::bias)
     return false;
   else
@@ -103,7 +104,7 @@ template <class From, class To>
 /// Converts the bits of a `From` to the nearest `To`, rounded once. Inf becomes `overflow_bits` and NaN a quiet NaN, as in the
 /// OCP OFP8 specification 1.0, section 5.2. Uses integers only, so -ffast-math and flush-to-zero do not change it.
 template <class From, class To>
-[[nodiscard]] constexpr typename To::bits_type convert_bits(typename From::bits_type source) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr typename To::bits_type convert_bits(typename From::bits_type source) noexcept {
   using Result = typename To::bits_type;
   if constexpr (std::is_same_v<From, To>) return source;
   const auto sign = static_cast<Result>((source & From::sign_mask) != 0 ? To::sign_mask : 0);

@@ -31,35 +31,36 @@ inline constexpr double just_below_1 = 1.0 - std::numeric_limits<double>::epsilo
 
 /// Whether low <= value <= high; false for NaN.
 template <class T>
-[[nodiscard]] constexpr bool is_within(const T& value, const std::common_type_t<T>& low,
-                                       const std::common_type_t<T>& high) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr bool is_within(const T& value, const std::common_type_t<T>& low,
+                                                          const std::common_type_t<T>& high) noexcept {
   if constexpr (std::is_integral_v<T>) {
     return value >= low && value <= high;
   } else {
-    using Bits = std::conditional_t<sizeof(T) == sizeof(float), std::int32_t, std::int64_t>;
+    using Format = std::conditional_t<sizeof(T) == sizeof(float), binary32, binary64>;
     const auto ordered = [](const T& number) {  // an integer that orders as the number does
-      const auto bits = bit_cast<Bits>(number);
-      return bits < 0 ? std::numeric_limits<Bits>::min() - bits : bits;
+      const auto bits = bit_cast<typename Format::bits_type>(number);
+      const auto magnitude = static_cast<std::int64_t>(bits & Format::abs_mask);
+      return bits > Format::abs_mask ? -magnitude : magnitude;
     };
     return ordered(value) >= ordered(low) && ordered(value) <= ordered(high);
   }
 }
 
-[[nodiscard]] constexpr bool is_zero(const double& value) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr bool is_zero(const double& value) noexcept {
   return (bit_cast<std::uint64_t>(value) & binary64::abs_mask) == 0;
 }
-[[nodiscard]] constexpr bool is_power_of_two(const float& value) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr bool is_power_of_two(const float& value) noexcept {
   return (bit_cast<std::uint32_t>(value) & binary32::mantissa_mask) == 0;  // correct for normal numbers, as scales are
 }
 
 /// log2 of a positive normal number, in units of 2^-20. Linear between powers of two, so up to 0.087 below the true value.
-[[nodiscard]] constexpr std::int32_t log2_below(double value) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr std::int32_t log2_below(double value) noexcept {
   return static_cast<std::int32_t>(bit_cast<std::uint64_t>(value) >> (binary64::mantissa_bits - 20)) - (binary64::bias << 20);
 }
 /// The exponent of a positive normal number: 3 for 8 and for 15.
-[[nodiscard]] constexpr int exponent_of(double value) noexcept { return log2_below(value) >> 20; }
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr int exponent_of(double value) noexcept { return log2_below(value) >> 20; }
 /// 2^exponent, clamped to the range of loss scales.
-[[nodiscard]] constexpr float power_of_two(std::int32_t exponent) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr float power_of_two(std::int32_t exponent) noexcept {
   const std::int32_t in_range = exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
   return bit_cast<float>(static_cast<std::uint32_t>(in_range + 127) << 23U);
 }

@@ -4,7 +4,6 @@
 #include <headroom/dtype/format.hpp>
 #include <headroom/dtype/scale_range.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -13,43 +12,35 @@
 // Rules for the scale by which a tensor is multiplied before it is rounded to fp8. It starts with 1. `update` takes the amax,
 // which is the largest |element| or NaN, and the largest fp8 number. The amax is that of the elements to be multiplied if
 // `is_current`, otherwise that of the step before. `check` throws std::invalid_argument with a bad setting and its value.
+// A kernel calls `update` with a struct of its own that has the members of State which the rule uses.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
 // Integers do the conversions, so that neither -ffast-math nor flush-to-zero changes a scale.
-[[nodiscard]] constexpr std::uint32_t magnitude_bits(const float& value) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr std::uint32_t magnitude_bits(const float& value) noexcept {
   return bit_cast<std::uint32_t>(value) & binary32::abs_mask;
 }
-[[nodiscard]] constexpr double widened(std::uint32_t float_bits) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr double widened(std::uint32_t float_bits) noexcept {
   return bit_cast<double>(convert_bits<binary32, binary64>(float_bits));
 }
-[[nodiscard]] inline std::uint32_t nearest_float_bits(double value) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD inline std::uint32_t nearest_float_bits(double value) noexcept {
   return convert_bits<binary64, binary32>(bit_cast<std::uint64_t>(hide_from_optimizer(value)));
 }
 /// The correctly rounded quotient of two floats: a double has so many digits that the second rounding does no harm.
-[[nodiscard]] inline std::uint32_t quotient_bits(double dividend, double divisor) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD inline std::uint32_t quotient_bits(double dividend, double divisor) noexcept {
   return nearest_float_bits(hide_from_optimizer(dividend) / hide_from_optimizer(divisor));
 }
-[[nodiscard]] constexpr float saturated_float(std::uint32_t bits) noexcept {
-  return bit_cast<float>(std::min(bits, binary32::largest_finite_bits));
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr float saturated_float(std::uint32_t bits) noexcept {
+  return bit_cast<float>(smaller_of(bits, binary32::largest_finite_bits));
 }
 /// Neither Inf nor subnormal.
-[[nodiscard]] constexpr float normal_float(std::uint32_t bits) noexcept {
-  return saturated_float(std::max(bits, 1U << binary32::mantissa_bits));
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr float normal_float(std::uint32_t bits) noexcept {
+  return saturated_float(larger_of(bits, 1U << binary32::mantissa_bits));
 }
 /// amax * ratio, at most the largest float. Inf and NaN stay as they are.
-[[nodiscard]] inline float rescaled(const float& amax, double ratio) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD inline float rescaled(const float& amax, double ratio) noexcept {
   if (magnitude_bits(amax) >= binary32::infinity_bits) return amax;
   return saturated_float(nearest_float_bits(widened(magnitude_bits(amax)) * ratio));
-}
-/// The bits of the largest amax. Passes over NaN, as fmaxf does; 0 if there is no other.
-[[nodiscard]] inline std::uint32_t largest_of(const std::vector<float>& amaxes) noexcept {
-  std::uint32_t largest = 0;
-  for (const float& amax : amaxes) {
-    const std::uint32_t bits = magnitude_bits(amax);
-    if (bits <= binary32::infinity_bits) largest = std::max(largest, bits);
-  }
-  return largest;
 }
 }  // namespace detail
 
@@ -79,12 +70,20 @@ struct DelayedScaling {
   }
 
   /// Records the amax of a step and computes the next scale. An amax of 0 changes nothing, nor does one that is not recorded.
-  void update(State& state, const float& step_amax, float fp8_max) const {
+#ifdef __NVCC__  // would warn of the std::vector in a ScaleState, with which only the host calls this
+#pragma nv_exec_check_disable
+#endif
+  template <class S>
+  HEADROOM_DETAIL_HD void update(S& state, const float& step_amax, float fp8_max) const {
     std::uint32_t bits = detail::magnitude_bits(step_amax);
     if (bits == 0 || (bits >= binary32::infinity_bits && !record_nonfinite)) return;
     while (state.history.size() >= static_cast<std::size_t>(history)) state.history.erase(state.history.begin());
     state.history.push_back(step_amax);
-    if (amax == Amax::max) bits = detail::largest_of(state.history);
+    if (amax == Amax::max) bits = 0;
+    for (std::size_t i = 0; amax == Amax::max && i < state.history.size(); ++i) {
+      const std::uint32_t recorded = detail::magnitude_bits(state.history[i]);
+      if (recorded <= binary32::infinity_bits) bits = detail::larger_of(bits, recorded);  // passes over NaN, as fmaxf does
+    }
     if (bits == 0 || bits >= binary32::infinity_bits) return;
     const double dividend = fp8_max * detail::power_of_two(-margin);
     state.scale = detail::normal_float(detail::quotient_bits(dividend, detail::widened(bits)));
@@ -107,8 +106,9 @@ struct CurrentScaling {
   using State = ScaleState;
   [[nodiscard]] State start() const { return {}; }
   void check() const { detail::check_in("epsilon", epsilon, 0.0F, std::numeric_limits<float>::max(), "finite and at least 0"); }
-  void update(State& state, const float& amax, float fp8_max) const {
-    const std::uint32_t bits = std::max(detail::magnitude_bits(amax), detail::magnitude_bits(epsilon));
+  template <class S>
+  HEADROOM_DETAIL_HD void update(S& state, const float& amax, float fp8_max) const {
+    const std::uint32_t bits = detail::larger_of(detail::magnitude_bits(amax), detail::magnitude_bits(epsilon));
     const bool is_usable = bits != 0 && bits < binary32::infinity_bits;
     state.scale = is_usable ? detail::saturated_float(detail::quotient_bits(fp8_max, detail::widened(bits))) : 1.0F;
     if (power_of_two) state.scale = detail::bit_cast<float>(detail::magnitude_bits(state.scale) & ~binary32::mantissa_mask);
@@ -122,10 +122,12 @@ struct TorchaoScaling {
   using State = ScaleState;
   [[nodiscard]] State start() const { return {}; }
   void check() const {}
-  void update(State& state, const float& amax, float fp8_max) const {
+  template <class S>
+  HEADROOM_DETAIL_HD void update(S& state, const float& amax, float fp8_max) const {
     const std::uint32_t amax_bits = detail::magnitude_bits(amax);
     constexpr auto least = detail::bit_cast<double>(std::uint64_t{0x3D719799812DEA11});  // 1e-12, also if constants are floats
-    const double divisor = std::max(detail::widened(std::min(amax_bits, binary32::largest_finite_bits)), least);
+    const double divisor =
+        detail::larger_of(detail::widened(detail::smaller_of(amax_bits, binary32::largest_finite_bits)), least);
     std::uint32_t bits = detail::quotient_bits(fp8_max, divisor);
     if (power_of_two) bits &= ~binary32::mantissa_mask;
     if (amax_bits >= binary32::infinity_bits) bits = amax_bits == binary32::infinity_bits ? 0 : binary32::quiet_nan_bits;

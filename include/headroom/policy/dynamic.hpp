@@ -46,15 +46,17 @@ struct LossScaleConfig {
 namespace detail {
 
 inline constexpr std::int64_t largest_counter = std::int64_t{1} << 62;  // counters stop here, so that none overflows
-[[nodiscard]] constexpr std::int64_t one_more(std::int64_t counter) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr std::int64_t one_more(std::int64_t counter) noexcept {
   return counter < largest_counter ? counter + 1 : counter;
 }
 
 /// A configuration is a LossScaleConfig, or has a member `scale` that is one.
-[[nodiscard]] constexpr const LossScaleConfig& loss_scale_config(const LossScaleConfig& config) noexcept { return config; }
-[[nodiscard]] constexpr LossScaleConfig& loss_scale_config(LossScaleConfig& config) noexcept { return config; }
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr const LossScaleConfig& loss_scale_config(const LossScaleConfig& config) noexcept {
+  return config;
+}
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr LossScaleConfig& loss_scale_config(LossScaleConfig& c) noexcept { return c; }
 template <class Config>
-[[nodiscard]] constexpr auto loss_scale_config(Config&& config) noexcept -> decltype((config.scale)) {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr auto loss_scale_config(Config&& config) noexcept -> decltype((config.scale)) {
   return config.scale;
 }
 template <class Config, class Found = decltype(detail::loss_scale_config(std::declval<const Config&>()))>
@@ -101,11 +103,11 @@ constexpr void check(const Config& config) {
   return {scale_argument(name, scale), growth_interval, growth_factor, backoff_factor, smallest_loss_scale, no_max_scale};
 }
 
-[[nodiscard]] constexpr float ceiling(const LossScaleConfig& config) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr float ceiling(const LossScaleConfig& config) noexcept {
   return config.max_scale < largest_loss_scale ? config.max_scale : largest_loss_scale;
 }
 /// `scale` times growth_factor, at most the ceiling. The product is formed in double and rounded once.
-[[nodiscard]] constexpr float grown(float scale, const LossScaleConfig& config) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr float grown(float scale, const LossScaleConfig& config) noexcept {
   // This factor exceeds float from any scale. A larger one is not used, because under -ffast-math no product may exceed double.
   constexpr double enough = rounds_to_infinity / static_cast<double>(smallest_loss_scale);
   const double product = static_cast<double>(scale) * (config.growth_factor < enough ? config.growth_factor : enough);
@@ -114,7 +116,7 @@ constexpr void check(const Config& config) {
 }
 
 /// `scale` times backoff_factor, at least min_scale.
-[[nodiscard]] constexpr float backed_off(float scale, const LossScaleConfig& config) noexcept {
+[[nodiscard]] HEADROOM_DETAIL_HD constexpr float backed_off(float scale, const LossScaleConfig& config) noexcept {
   const double product = static_cast<double>(scale) * config.backoff_factor;
   return product > static_cast<double>(config.min_scale) ? rounded_to_float(product) : config.min_scale;
 }
@@ -122,8 +124,8 @@ constexpr void check(const Config& config) {
 /// The base of headroom's growth rules.
 class StepCounter {
  public:
-  [[nodiscard]] constexpr std::int64_t counter() const noexcept { return counter_; }
-  constexpr void back_off(const LossScaleConfig&) noexcept { counter_ = 0; }
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr std::int64_t counter() const noexcept { return counter_; }
+  HEADROOM_DETAIL_HD constexpr void back_off(const LossScaleConfig&) noexcept { counter_ = 0; }
   template <class Visit, class Config>
   static constexpr void fields(Visit&& visit, const Config&) {
     visit("counter", &StepCounter::counter_, 0, largest_counter);
@@ -162,7 +164,7 @@ template <class Config, class = detail::if_config_t<Config>>
   return !(a == b);
 }
 
-// BasicDynamicLossScale follows three rules, each a value whose functions are noexcept. All have
+// BasicDynamicLossScale follows three rules: values with noexcept functions, which are __host__ __device__ in a .cu. All have
 //
 //     using Config = …;                   // the settings, if a LossScaleConfig is not enough: see below
 //     static constexpr const char* name;  // a part of the policy's name in states; "" for the usual rules
@@ -193,7 +195,7 @@ class GrowAfterFiniteSteps : public detail::StepCounter {
  public:
   static constexpr const char* name = "";
   constexpr explicit GrowAfterFiniteSteps(const LossScaleConfig&) noexcept {}
-  [[nodiscard]] constexpr bool grows(bool grads_finite, const LossScaleConfig& config) noexcept {
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr bool grows(bool grads_finite, const LossScaleConfig& config) noexcept {
     counter_ = grads_finite ? detail::one_more(counter_) : 0;
     if (counter_ < config.growth_interval) return false;
     counter_ = 0;
@@ -205,10 +207,10 @@ class GrowAfterFiniteSteps : public detail::StepCounter {
 struct BackOffAtOnce {
   static constexpr const char* name = "";
   constexpr explicit BackOffAtOnce(const LossScaleConfig&) noexcept {}
-  [[nodiscard]] constexpr bool backs_off(bool grads_finite, std::int64_t, const LossScaleConfig&) noexcept {
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr bool backs_off(bool grads_finite, std::int64_t, const LossScaleConfig&) noexcept {
     return !grads_finite;
   }
-  constexpr void grow(const LossScaleConfig&) noexcept {}
+  HEADROOM_DETAIL_HD constexpr void grow(const LossScaleConfig&) noexcept {}
   constexpr void configure(const LossScaleConfig&) noexcept {}
   template <class Visit, class Config>
   static constexpr void fields(Visit&&, const Config&) {}
@@ -218,7 +220,9 @@ struct BackOffAtOnce {
 struct IgnoreMagnitudes {
   static constexpr const char* name = "";
   constexpr explicit IgnoreMagnitudes(const LossScaleConfig&) noexcept {}
-  [[nodiscard]] constexpr float next_scale(const GradientReport&, float, const LossScaleConfig&) noexcept { return 0.0F; }
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr float next_scale(const GradientReport&, float, const LossScaleConfig&) noexcept {
+    return 0.0F;
+  }
   template <class Visit, class Config>
   static constexpr void fields(Visit&&, const Config&) {}
 };
@@ -248,17 +252,18 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     detail::check(config_);
   }
 
-  [[nodiscard]] constexpr float loss_scale() const noexcept { return scale_; }
-  [[nodiscard]] constexpr const Config& config() const noexcept { return config_; }  ///< the settings
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr float loss_scale() const noexcept { return scale_; }
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr const Config& config() const noexcept { return config_; }  ///< the settings
   /// Steps towards the next growth: with the usual rule, finite steps since the scale last changed or a step overflowed.
-  [[nodiscard]] constexpr std::int64_t counter() const noexcept { return growth_.counter(); }
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr std::int64_t counter() const noexcept { return growth_.counter(); }
   /// With hysteresis: the overflows left, including the one that backs off. Then 0 until the refill; by DeepSpeed's rule 1.
   template <class B = Backoff>
-  [[nodiscard]] constexpr auto hysteresis_left() const noexcept -> decltype(std::declval<const B&>().hysteresis_left()) {
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr auto hysteresis_left() const noexcept
+      -> decltype(std::declval<const B&>().hysteresis_left()) {
     return backoff_.hysteresis_left();
   }
 
-  [[nodiscard]] constexpr BasicDynamicLossScale adjust(bool grads_finite) const noexcept {
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr BasicDynamicLossScale adjust(bool grads_finite) const noexcept {
     BasicDynamicLossScale next = *this;
     if (next.backoff_.backs_off(grads_finite, growth_.counter(), config_for<Backoff>())) {
       next.growth_.back_off(config_for<Growth>());
@@ -269,7 +274,7 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
     }
     return next;
   }
-  [[nodiscard]] constexpr BasicDynamicLossScale adjust(const GradientReport& report) const noexcept {
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr BasicDynamicLossScale adjust(const GradientReport& report) const noexcept {
     BasicDynamicLossScale next = *this;
     const float proposed = next.magnitude_.next_scale(report, scale_, config_for<Magnitude>());
     if (!(proposed > 0.0F)) return next.adjust(report.finite);
@@ -347,10 +352,12 @@ class BasicDynamicLossScale : public LossScaleVerbs<BasicDynamicLossScale<Growth
   }
 
  private:
-  [[nodiscard]] constexpr const LossScaleConfig& common() const noexcept { return detail::loss_scale_config(config_); }
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr const LossScaleConfig& common() const noexcept {
+    return detail::loss_scale_config(config_);
+  }
   /// The settings in the type that `Rule` takes.
   template <class Rule>
-  [[nodiscard]] constexpr const detail::rule_config_t<Rule>& config_for() const noexcept {
+  [[nodiscard]] HEADROOM_DETAIL_HD constexpr const detail::rule_config_t<Rule>& config_for() const noexcept {
     if constexpr (std::is_base_of_v<detail::rule_config_t<Rule>, Config>) {
       return config_;
     } else {

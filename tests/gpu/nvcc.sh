@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# nvcc.sh INCLUDE: nvcc compiles all of headroom without flags and warnings. The program runs without a GPU, with a .cpp first or last.
+set -euo pipefail
+nvcc=$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc) || { echo "nvcc was not found" && exit 77; }
+include=$1
+cd "$(dirname "${BASH_SOURCE[0]}")"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+compile=("$nvcc" -Werror all-warnings "-I$include")
+"${compile[@]}" -std=c++17 -c everything.cu -o "$work/cu.o"
+"${compile[@]}" -std=c++20 -cuda everything.cu -o "$work/everything.ii"
+if output=$("${compile[@]}" -std=c++17 -DUNANNOTATED -cuda kernel.cu -o "$work/kernel.ii" 2>&1); then
+  echo "nvcc compiles a kernel that calls a host function" && exit 1
+fi
+grep -q 'calling a constexpr __host__ function("inv_scale") from a __global__ function' <<<"$output" || { echo "$output" && exit 1; }
+
+# The .cu and the .cpp may share inline functions, so their tables of kernels must be equal: the .cu has those for AVX-512, too.
+kernels() { nm --demangle --defined-only "$work/cu.o" | grep -o "$1::Kernels::.*" | sed "s/$1/isa/g" | sort; }
+[[ $(kernels avx2) == "$(kernels avx512)" ]] || { echo "nvcc compiles other kernels for AVX-512 than for AVX2" && exit 1; }
+g++ -std=c++17 "-I$include" -c main.cpp -o "$work/cpp.o"
+for order in "cu cpp" "cpp cu"; do
+  read -r first last <<<"$order"
+  "$nvcc" "$work/$first.o" "$work/$last.o" -o "$work/program" && "$work/program"
+done
