@@ -54,11 +54,10 @@ namespace hd = headroom::detail;
 template <class T>
 [[nodiscard]] constexpr dtype_code dtype_of() {
   using Format = hd::format_of<T>;
-  constexpr bool is_half = std::is_same_v<Format, binary16>, is_bfloat16 = std::is_same_v<Format, brain16>;
-  constexpr bool is_float = std::is_same_v<Format, binary32>;
-  static_assert(is_half || is_bfloat16 || is_float || std::is_same_v<Format, binary64>,
-                "headroom: gradients on a GPU are float, double, fp16 or bf16");
-  return is_half ? dtype_code::fp16 : is_bfloat16 ? dtype_code::bf16 : is_float ? dtype_code::fp32 : dtype_code::fp64;
+  constexpr std::size_t bytes = sizeof(typename Format::bits_type);
+  static_assert(bytes > 1, "headroom: gradients on a GPU are float, double, fp16 or bf16");
+  if (bytes > 2) return bytes == 4 ? dtype_code::fp32 : dtype_code::fp64;
+  return Format::exponent_bits == 5 ? dtype_code::fp16 : dtype_code::bf16;
 }
 
 /// A contiguous tensor in the memory of the device.
@@ -68,7 +67,6 @@ struct Gradient {
   dtype_code dtype;              ///< fp16, bf16, fp32 or fp64
   float* destination = nullptr;  ///< of `unscale` and `accumulate`, as many floats; null: the gradient itself
 
-  /// T is a type that dtype_of takes.
   template <class T>
   Gradient(T* first, std::size_t n, float* to = nullptr) : data(first), size(n), dtype(dtype_of<T>()), destination(to) {}
   Gradient(void* first, std::size_t n, dtype_code code, float* to = nullptr)

@@ -85,14 +85,11 @@ struct alignas(lanes * sizeof(bits_of<Format>)) Pack {
     for (unsigned l = 0; l < lanes && l < left; ++l) to[l] = lane[l];
   }
 };
-template <class Bits>
-__device__ Bits larger(Bits a, Bits b) {
-  return a > b ? a : b;
-}
 /// The largest of a warp.
 template <class Bits>
 __device__ Bits warp_max(Bits value) {
-  for (int step = 16; step > 0; step /= 2) value = larger(value, static_cast<Bits>(__shfl_xor_sync(0xFFFFFFFFU, value, step)));
+  for (int step = 16; step > 0; step /= 2)
+    value = hd::larger_of(value, static_cast<Bits>(__shfl_xor_sync(0xFFFFFFFFU, value, step)));
   return value;
 }
 
@@ -164,7 +161,7 @@ __device__ unsigned long long unscale_part(const Part& part, float loss_scale) {
       const auto scaled = static_cast<Compute>(widen<From>(in[k].lane[l]));
       const Compute value = is_exact ? mul(scaled, inverse) : div(scaled, scale);
       const auto bits = narrow<Reported>(value);
-      largest = larger(largest, static_cast<bits_of<Reported>>(bits & Reported::abs_mask));
+      largest = hd::larger_of(largest, static_cast<bits_of<Reported>>(bits & Reported::abs_mask));
       if constexpr (adds) out[k].lane[l] = narrow<To>(add(static_cast<Compute>(widen<To>(out[k].lane[l])), value));
       if constexpr (!adds) out[k].lane[l] = bits;
     }
@@ -181,8 +178,8 @@ __global__ void __launch_bounds__(threads, 2) unscale_kernel(List list, Iteratio
     unsigned long long largest = 0;
     for (unsigned i = threadIdx.x / 32; i < count_parts(group); i += warps) {
       const Part part = part_of(group, list.parts, i);
-      if (adds || part.to != part.from) largest = larger(largest, unscale_part<From, binary32, adds>(part, scale));
-      if (!adds && part.to == part.from) largest = larger(largest, unscale_part<From, From, false>(part, scale));
+      if (adds || part.to != part.from) largest = hd::larger_of(largest, unscale_part<From, binary32, adds>(part, scale));
+      if (!adds && part.to == part.from) largest = hd::larger_of(largest, unscale_part<From, From, false>(part, scale));
     }
     add_largest(largest, 1.0, now);
   });
@@ -222,7 +219,7 @@ __device__ bits_of<Format> measure_part(const Part& part, double* sums) {
   for (unsigned k = 0; k < square_block / 64; ++k) {
     const unsigned at = 64 * k + 2 * lane;
     pairs[k] = Pack<Format, 2>::load(source + at, at < size ? size - at : 0, is_whole);
-    for (const Bits bits : pairs[k].lane) largest = larger(largest, static_cast<Bits>(bits & Format::abs_mask));
+    for (const Bits bits : pairs[k].lane) largest = hd::larger_of(largest, static_cast<Bits>(bits & Format::abs_mask));
   }
   int exponent = 0;
   if constexpr (std::is_same_v<Format, brain16> || std::is_same_v<Format, binary32>) {
@@ -267,7 +264,7 @@ __global__ void __launch_bounds__(threads) measure_kernel(List list, bool carrie
     for (unsigned first = 0; first < count; first += batch) {
       const unsigned n = count - first < batch ? count - first : batch;
       for (unsigned i = threadIdx.x / 32; i < n; i += warps)
-        largest = larger(largest, measure_part<Format>(part_of(group, list.parts, first + i), of_parts[i]));
+        largest = hd::larger_of(largest, measure_part<Format>(part_of(group, list.parts, first + i), of_parts[i]));
       __syncthreads();
       if (threadIdx.x < 17) {
         for (unsigned i = 0; i < n; ++i) sum = add(sum, of_parts[i][threadIdx.x]);

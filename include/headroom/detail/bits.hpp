@@ -65,7 +65,7 @@ inline void prefetch(const unsigned char* from, std::size_t bytes_ahead) noexcep
 /// The index of the highest set bit of `value`, which is not 0.
 [[nodiscard]] HEADROOM_DETAIL_HD constexpr int highest_bit(std::uint64_t value) noexcept { return 63 - __builtin_clzll(value); }
 /// std::sqrt without <cmath>, which takes long to compile.
-[[nodiscard]] inline double square_root(double value) noexcept { return __builtin_sqrt(value); }
+[[nodiscard]] HEADROOM_DETAIL_HD inline double square_root(double value) noexcept { return __builtin_sqrt(value); }
 #else
 inline void prefetch(const unsigned char*, std::size_t) noexcept {}
 [[nodiscard]] HEADROOM_DETAIL_HD constexpr int highest_bit(std::uint64_t value) noexcept {
