@@ -57,7 +57,6 @@ class TensorScales {
   detail::Memory<detail::Group> parts_;
   detail::Memory<float> state_;  // rows of n_: scales, inverse scales, max_abs, place of the oldest amax, history
 };
-
 #if HEADROOM_DETAIL_HAS_KERNELS
 namespace detail {
 template <class From, class Fp8>
@@ -90,7 +89,7 @@ __global__ void __launch_bounds__(threads) quantize_kernel(const Group* parts, f
       const auto in = Pack<From, lanes>::load(source + at, left, is_whole);
       Pack<Fp8, lanes> out;
       for (unsigned l = 0; l < lanes; ++l) {
-        largest = larger(largest, static_cast<Bits>(in.lane[l] & From::abs_mask));
+        largest = hd::larger_of(largest, static_cast<Bits>(in.lane[l] & From::abs_mask));
         out.lane[l] = to_fp8<From, Fp8>(in.lane[l], scale);
       }
       if (writes) out.store(part.destination + at, left, is_whole);
