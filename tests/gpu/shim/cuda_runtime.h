@@ -1,8 +1,9 @@
 #pragma once
 
 // The part of CUDA that headroom/adapters/cuda.hpp, cuda_fp8.hpp and examples/cuda use, on the CPU, for tests without a GPU.
-// Each thread of a block is a fiber, so barriers and shuffles work. Blocks run one after another, in a random order, and the
-// threads of a block in turn: races do not show.
+// Threads are fibers, so barriers and shuffles work. Blocks run one after another, in a random order, and the threads of a
+// block in turn: races do not show. A fiber that has ended its thread goes on with the next, so only threads that wait cost a
+// fiber.
 
 #define HEADROOM_CUDA_SHIM 1
 #define __global__
@@ -37,7 +38,8 @@ namespace shim {
 struct Fiber {
   ucontext_t context;
   std::unique_ptr<char[]> stack = std::make_unique<char[]>(stack_size);
-  bool is_done = false;
+  unsigned thread = 0;
+  bool is_done = true;
 
   static constexpr std::size_t stack_size = 65536;
 };
@@ -52,13 +54,15 @@ struct Warp {
 };
 
 inline std::vector<Fiber> fibers;
+inline Fiber* current = nullptr;
+inline unsigned next_thread = 0;  // of the block, not started yet
 inline std::vector<Warp> warps_of_block;
 inline Barrier block_barrier;
 inline ucontext_t scheduler;
 inline std::function<void()> kernel_call;
 inline unsigned launches = 0;
 
-inline void yield() { swapcontext(&fibers[threadIdx.x].context, &scheduler); }
+inline void yield() { swapcontext(&current->context, &scheduler); }
 inline void wait(Barrier& barrier) {
   const unsigned generation = barrier.generation;
   ++barrier.arrived;
@@ -71,29 +75,35 @@ inline void wait(Barrier& barrier) {
     ++barrier.generation;
   }
 }
-inline void run_thread() {
-  kernel_call();
-  fibers[threadIdx.x].is_done = true;
-  --block_barrier.alive;
-  --warps_of_block[threadIdx.x / 32].barrier.alive;
+inline void run_threads() {
+  while (next_thread < blockDim.x) {
+    threadIdx.x = current->thread = next_thread++;
+    kernel_call();
+    --block_barrier.alive;
+    --warps_of_block[threadIdx.x / 32].barrier.alive;
+  }
+  current->is_done = true;
   yield();
+}
+inline void start(Fiber& fiber) {
+  fiber.is_done = false;
+  getcontext(&fiber.context);
+  fiber.context.uc_stack.ss_sp = fiber.stack.get();
+  fiber.context.uc_stack.ss_size = Fiber::stack_size;
+  fiber.context.uc_link = nullptr;
+  makecontext(&fiber.context, &run_threads, 0);
 }
 inline void run_block(unsigned threads) {
   warps_of_block.assign((threads + 31) / 32, Warp());
   block_barrier = {threads};
-  for (unsigned t = 0; t < threads; ++t) {
-    ++warps_of_block[t / 32].barrier.alive;
-    Fiber& fiber = fibers[t];
-    fiber.is_done = false;
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = Fiber::stack_size;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, &run_thread, 0);
-  }
-  while (block_barrier.alive > 0) {
-    for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x)
-      if (!fibers[threadIdx.x].is_done) swapcontext(&scheduler, &fibers[threadIdx.x].context);
+  for (unsigned t = 0; t < threads; ++t) ++warps_of_block[t / 32].barrier.alive;
+  for (next_thread = 0; block_barrier.alive > 0;) {
+    for (unsigned i = 0; i < threads; ++i) {
+      current = &fibers[i];
+      if (current->is_done && next_thread < threads) start(*current);
+      threadIdx.x = current->thread;
+      if (!current->is_done) swapcontext(&scheduler, &current->context);
+    }
   }
 }
 /// Gives the value of another thread of the warp; its own if there is none.
