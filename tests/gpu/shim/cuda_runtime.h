@@ -106,6 +106,20 @@ inline void run_block(unsigned threads) {
     }
   }
 }
+inline void run(unsigned blocks, unsigned threads, const std::function<void()>& call) {
+  kernel_call = call;
+  while (fibers.size() < threads) fibers.emplace_back();
+  std::vector<unsigned> order(blocks);
+  std::iota(order.begin(), order.end(), 0U);
+  static std::mt19937 random(1);
+  std::shuffle(order.begin(), order.end(), random);
+  blockDim.x = threads;
+  gridDim.x = blocks;
+  for (const unsigned block : order) {
+    blockIdx.x = block;
+    run_block(threads);
+  }
+}
 /// Gives the value of another thread of the warp; its own if there is none.
 template <class T>
 T exchange(T value, unsigned from) {
@@ -154,21 +168,38 @@ inline std::uint32_t __float_as_uint(float value) {
 
 using cudaStream_t = struct shim_stream*;
 using cudaEvent_t = struct shim_event*;
-enum cudaError_t { cudaSuccess, cudaErrorMemoryAllocation, cudaErrorNotReady, cudaErrorInvalidValue };
+using cudaGraph_t = struct shim_graph*;
+using cudaGraphExec_t = cudaGraph_t;
+enum cudaError_t {
+  cudaSuccess,
+  cudaErrorMemoryAllocation,
+  cudaErrorNotReady,
+  cudaErrorInvalidValue,
+  cudaErrorStreamCaptureUnsupported
+};
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
 inline constexpr unsigned cudaEventDisableTiming = 2;
+
+struct shim_graph {
+  std::vector<std::function<void()>> calls;
+};
 
 namespace shim {
 inline std::size_t allocations = 0;           // of the device and of pinned memory, minus those freed
 inline cudaError_t next_error = cudaSuccess;  // of the next call that can fail, for tests
 inline cudaError_t last_error = cudaSuccess;
-inline bool is_late = false;  // an event has not happened yet
-inline cudaError_t result() { return last_error = std::exchange(next_error, cudaSuccess); }
+inline bool is_late = false;             // an event has not happened yet
+inline cudaGraph_t capturing = nullptr;  // takes what is launched; other calls fail meanwhile
+inline cudaError_t launch_result() { return last_error = std::exchange(next_error, cudaSuccess); }
+inline cudaError_t result() { return capturing != nullptr ? last_error = cudaErrorStreamCaptureUnsupported : launch_result(); }
+inline void enqueue(const std::function<void()>& call) { capturing != nullptr ? capturing->calls.push_back(call) : call(); }
 }  // namespace shim
 
 inline cudaError_t cudaGetLastError() { return std::exchange(shim::last_error, cudaSuccess); }
 inline const char* cudaGetErrorString(cudaError_t error) {
-  constexpr const char* texts[] = {"no error", "out of memory", "device not ready", "invalid argument"};
+  constexpr const char* texts[] = {"no error", "out of memory", "device not ready", "invalid argument",
+                                   "operation not permitted when stream is capturing"};
   return texts[error];
 }
 inline cudaError_t cudaMalloc(void** place, std::size_t bytes) {
@@ -198,8 +229,8 @@ inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes
   return cudaMemcpy(to, from, bytes, kind);
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
-  std::memset(to, value, bytes);
-  return shim::result();
+  shim::enqueue([=] { std::memset(to, value, bytes); });
+  return shim::launch_result();
 }
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = reinterpret_cast<cudaEvent_t>(&shim::is_late);
@@ -222,21 +253,32 @@ std::tuple<Parameters...> values_at(void** arguments, std::index_sequence<i...>)
 template <class... Parameters>
 cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, void** arguments, std::size_t,
                              cudaStream_t) {
-  if (const cudaError_t error = shim::result(); error != cudaSuccess) return error;
+  if (const cudaError_t error = shim::launch_result(); error != cudaSuccess) return error;
   if (blocks.x == 0) return shim::last_error = cudaErrorInvalidValue;
   ++shim::launches;
   const auto values = shim::values_at<Parameters...>(arguments, std::index_sequence_for<Parameters...>());
-  shim::kernel_call = [&] { std::apply(kernel, values); };
-  while (shim::fibers.size() < threads.x) shim::fibers.emplace_back();
-  std::vector<unsigned> order(blocks.x);
-  std::iota(order.begin(), order.end(), 0U);
-  static std::mt19937 random(1);
-  std::shuffle(order.begin(), order.end(), random);
-  blockDim = threads;
-  gridDim = blocks;
-  for (const unsigned block : order) {
-    blockIdx.x = block;
-    shim::run_block(threads.x);
-  }
+  shim::enqueue([=] { shim::run(blocks.x, threads.x, [&] { std::apply(kernel, values); }); });
   return cudaSuccess;
 }
+
+inline cudaError_t cudaStreamCreate(cudaStream_t* stream) { return *stream = nullptr, shim::result(); }
+inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  const cudaError_t error = shim::result();
+  if (error == cudaSuccess) shim::capturing = new shim_graph;
+  return error;
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
+  *graph = std::exchange(shim::capturing, nullptr);
+  return shim::result();
+}
+inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  *exec = new shim_graph(*graph);
+  return shim::result();
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
+  for (const auto& call : exec->calls) call();
+  return shim::result();
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete graph, cudaSuccess; }
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return cudaGraphDestroy(exec); }
