@@ -2,7 +2,7 @@
 # declarations.pl HEADER.hpp ROOT: prints what a header below ROOT declares for users, one declaration a line.
 # declarations.pl REFERENCE.md: the same of its c++ blocks, in which a line `// <headroom/HEADER.hpp>` names the header of what follows.
 #
-# A line is HEADER, SCOPE, NAME, TEXT, with tabs between them. SCOPE is a class, or `presets`, or empty. TEXT is without comments,
+# A line is HEADER, SCOPE, NAME, TEXT, with tabs between them. SCOPE is a class, or `presets`, or `gpu`, or empty. TEXT is without comments,
 # attributes, bodies, `inline`, `constexpr`, `noexcept`, `friend`; template parameters that are a std::enable_if_t or decltype, or named Table, P or B,
 # which no user gives; the executor that every verb takes last; bases and initialisers from headroom::detail. Numbers passed by const
 # reference are passed by value in it. Left out are private members, `extern` declarations, and everything in headroom::detail.
@@ -33,6 +33,7 @@ sub show {
   s/\b(?:inline|constexpr|friend|HEADROOM_DETAIL_HD) //g;
   s/ , const Executor & (?:\w+ )?= sequential//;
   s/ =(?: default)?$//;
+  s/\bhd :: infinity\b/infinity/;
   s/ (?:=|: public|:) [^()]*\bdetail ::[^()]*$//;
   s/\bconst (float|double) & (?=\w+(?: [,=)]))/$1 /g;
   s/^template < class (?:Table|P|B) = \w+ > //;
@@ -40,7 +41,7 @@ sub show {
   s/\bauto (.*) -> std :: enable_if_t < .* , (\w+) >$/$2 $1/;
   s/ -> decltype \(.*//;
   s/ noexcept(?: \( .* \))?$//;
-  return if /= delete$/ || /^extern\b/ || /^static_assert\b/ || /-> / || /\w (?:$angles )?:: ~?\w+ \(/ || /\b(?:class|struct) std ::/;
+  return if /= delete$/ || /^(?:extern|namespace)\b/ || /^static_assert\b/ || /-> / || /\w (?:$angles )?:: ~?\w+ \(/ || /\b(?:class|struct) std ::/;
   my ($name) = (my $rest = s/^(?:template $angles )+(?:decltype \( auto \) )?//r) =~ /^(?:class|struct|enum class|using) (\w+)/;
   ($name) = $rest =~ /(operator \W+?|~ \w+|\w+) \(/ if !$name && $rest !~ /^[^(]* = /;
   ($name) = $rest =~ /(\w+)(?: \[.*\])?(?: [={].*)?$/ unless $name;
@@ -73,7 +74,7 @@ sub scope {
       if ($text =~ /\bnamespace\b ?(.*)/) {
         my $inner = $1;
         ++$at;
-        scope('namespace', $inner eq 'presets' ? $inner : '', $is_shown && $inner =~ /^(?:|presets|headroom)$/);
+        scope('namespace', $inner =~ /^(?:presets|gpu)$/ ? $inner : '', $is_shown && $inner =~ /^(?:|presets|gpu|headroom)$/);
         @head = ();
       } elsif (!$assigns && $text =~ /^(?:template $angles )*(class|struct|enum)\b(?: class)? (\w+(?: $angles)?)( ::)?/) {
         my ($inner_kind, $inner, $is_inner_shown) = ($2, $3, $is_shown && $is_public && !$5);

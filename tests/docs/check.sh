@@ -5,7 +5,7 @@
 # cpp    With `int main` the block is a program. It must compile without warnings and exit with 0. If the next block is `text` after the
 #        line `<!-- test: output -->`, the program must print that; line breaks may differ. Without `int main` the block is compiled and
 #        run in tests/docs/NAME.cpp, in place of `#include BLOCK`. NAME stands before the block as `<!-- test: NAME -->`; the default is
-#        `statements`.
+#        `statements`. Adapters for GPUs are compiled with tests/gpu/shim, which has CUDA's headers for the CPU.
 # c      A program in C99, which links the C library of BUILD. The rest is as in cpp.
 # cmake  A CMakeLists.txt, with or without its first two lines (cmake_minimum_required, project). It builds `train` from train.cpp, which is
 #        examples/minimal.cpp, or from examples/c/train.c. It may find headroom installed, in third_party/headroom, or by FetchContent
@@ -42,6 +42,10 @@ check_cpp() {
   if grep -q 'adapters/mpi' "$program" "$block"; then
     [[ -n ${MPI_LIBRARIES:-} ]] || { echo "Skipped: MPI was not found." && exit 77; }
     read -ra libraries <<<"$MPI_LIBRARIES"
+  fi
+  if grep -qE 'adapters/cuda|docs/gpu' "$program" "$block"; then
+    flags+=("-I$tests/gpu/shim" -Wno-unknown-pragmas)
+    sed -i -E 's/(\w+)<<<([^>]*)>>>\(/launch(\1, \2, /' "$block"
   fi
   "${CXX:-g++}" -std=c++17 -Wall -Wextra -Wpedantic -Werror -Wno-unused -I"$source/include" -I"$tests" "${flags[@]}" \
     -DBLOCK="\"$block\"" -x c++ "$program" -x none -o "$work/program" -pthread "${libraries[@]}"

@@ -1,8 +1,9 @@
 #pragma once
 
 // The part of CUDA that headroom/adapters/cuda.hpp, cuda_fp8.hpp and examples/cuda use, on the CPU, for tests without a GPU.
-// Each thread of a block is a fiber, so barriers and shuffles work. Blocks run one after another, in a random order, and the
-// threads of a block in turn: races do not show.
+// Threads are fibers, so barriers and shuffles work. Blocks run one after another, in a random order, and the threads of a
+// block in turn: races do not show. A fiber that has ended its thread goes on with the next, so only threads that wait cost a
+// fiber.
 
 #define HEADROOM_CUDA_SHIM 1
 #define __global__
@@ -37,7 +38,8 @@ namespace shim {
 struct Fiber {
   ucontext_t context;
   std::unique_ptr<char[]> stack = std::make_unique<char[]>(stack_size);
-  bool is_done = false;
+  unsigned thread = 0;
+  bool is_done = true;
 
   static constexpr std::size_t stack_size = 65536;
 };
@@ -52,13 +54,15 @@ struct Warp {
 };
 
 inline std::vector<Fiber> fibers;
+inline Fiber* current = nullptr;
+inline unsigned next_thread = 0;  // of the block, not started yet
 inline std::vector<Warp> warps_of_block;
 inline Barrier block_barrier;
 inline ucontext_t scheduler;
 inline std::function<void()> kernel_call;
 inline unsigned launches = 0;
 
-inline void yield() { swapcontext(&fibers[threadIdx.x].context, &scheduler); }
+inline void yield() { swapcontext(&current->context, &scheduler); }
 inline void wait(Barrier& barrier) {
   const unsigned generation = barrier.generation;
   ++barrier.arrived;
@@ -71,29 +75,49 @@ inline void wait(Barrier& barrier) {
     ++barrier.generation;
   }
 }
-inline void run_thread() {
-  kernel_call();
-  fibers[threadIdx.x].is_done = true;
-  --block_barrier.alive;
-  --warps_of_block[threadIdx.x / 32].barrier.alive;
+inline void run_threads() {
+  while (next_thread < blockDim.x) {
+    threadIdx.x = current->thread = next_thread++;
+    kernel_call();
+    --block_barrier.alive;
+    --warps_of_block[threadIdx.x / 32].barrier.alive;
+  }
+  current->is_done = true;
   yield();
+}
+inline void start(Fiber& fiber) {
+  fiber.is_done = false;
+  getcontext(&fiber.context);
+  fiber.context.uc_stack.ss_sp = fiber.stack.get();
+  fiber.context.uc_stack.ss_size = Fiber::stack_size;
+  fiber.context.uc_link = nullptr;
+  makecontext(&fiber.context, &run_threads, 0);
 }
 inline void run_block(unsigned threads) {
   warps_of_block.assign((threads + 31) / 32, Warp());
   block_barrier = {threads};
-  for (unsigned t = 0; t < threads; ++t) {
-    ++warps_of_block[t / 32].barrier.alive;
-    Fiber& fiber = fibers[t];
-    fiber.is_done = false;
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = Fiber::stack_size;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, &run_thread, 0);
+  for (unsigned t = 0; t < threads; ++t) ++warps_of_block[t / 32].barrier.alive;
+  for (next_thread = 0; block_barrier.alive > 0;) {
+    for (unsigned i = 0; i < threads; ++i) {
+      current = &fibers[i];
+      if (current->is_done && next_thread < threads) start(*current);
+      threadIdx.x = current->thread;
+      if (!current->is_done) swapcontext(&scheduler, &current->context);
+    }
   }
-  while (block_barrier.alive > 0) {
-    for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x)
-      if (!fibers[threadIdx.x].is_done) swapcontext(&scheduler, &fibers[threadIdx.x].context);
+}
+inline void run(unsigned blocks, unsigned threads, const std::function<void()>& call) {
+  kernel_call = call;
+  while (fibers.size() < threads) fibers.emplace_back();
+  std::vector<unsigned> order(blocks);
+  std::iota(order.begin(), order.end(), 0U);
+  static std::mt19937 random(1);
+  std::shuffle(order.begin(), order.end(), random);
+  blockDim.x = threads;
+  gridDim.x = blocks;
+  for (const unsigned block : order) {
+    blockIdx.x = block;
+    run_block(threads);
   }
 }
 /// Gives the value of another thread of the warp; its own if there is none.
@@ -144,21 +168,38 @@ inline std::uint32_t __float_as_uint(float value) {
 
 using cudaStream_t = struct shim_stream*;
 using cudaEvent_t = struct shim_event*;
-enum cudaError_t { cudaSuccess, cudaErrorMemoryAllocation, cudaErrorNotReady, cudaErrorInvalidValue };
+using cudaGraph_t = struct shim_graph*;
+using cudaGraphExec_t = cudaGraph_t;
+enum cudaError_t {
+  cudaSuccess,
+  cudaErrorMemoryAllocation,
+  cudaErrorNotReady,
+  cudaErrorInvalidValue,
+  cudaErrorStreamCaptureUnsupported
+};
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
 inline constexpr unsigned cudaEventDisableTiming = 2;
+
+struct shim_graph {
+  std::vector<std::function<void()>> calls;
+};
 
 namespace shim {
 inline std::size_t allocations = 0;           // of the device and of pinned memory, minus those freed
 inline cudaError_t next_error = cudaSuccess;  // of the next call that can fail, for tests
 inline cudaError_t last_error = cudaSuccess;
-inline bool is_late = false;  // an event has not happened yet
-inline cudaError_t result() { return last_error = std::exchange(next_error, cudaSuccess); }
+inline bool is_late = false;             // an event has not happened yet
+inline cudaGraph_t capturing = nullptr;  // takes what is launched; other calls fail meanwhile
+inline cudaError_t launch_result() { return last_error = std::exchange(next_error, cudaSuccess); }
+inline cudaError_t result() { return capturing != nullptr ? last_error = cudaErrorStreamCaptureUnsupported : launch_result(); }
+inline void enqueue(const std::function<void()>& call) { capturing != nullptr ? capturing->calls.push_back(call) : call(); }
 }  // namespace shim
 
 inline cudaError_t cudaGetLastError() { return std::exchange(shim::last_error, cudaSuccess); }
 inline const char* cudaGetErrorString(cudaError_t error) {
-  constexpr const char* texts[] = {"no error", "out of memory", "device not ready", "invalid argument"};
+  constexpr const char* texts[] = {"no error", "out of memory", "device not ready", "invalid argument",
+                                   "operation not permitted when stream is capturing"};
   return texts[error];
 }
 inline cudaError_t cudaMalloc(void** place, std::size_t bytes) {
@@ -188,8 +229,8 @@ inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes
   return cudaMemcpy(to, from, bytes, kind);
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
-  std::memset(to, value, bytes);
-  return shim::result();
+  shim::enqueue([=] { std::memset(to, value, bytes); });
+  return shim::launch_result();
 }
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = reinterpret_cast<cudaEvent_t>(&shim::is_late);
@@ -212,21 +253,32 @@ std::tuple<Parameters...> values_at(void** arguments, std::index_sequence<i...>)
 template <class... Parameters>
 cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, void** arguments, std::size_t,
                              cudaStream_t) {
-  if (const cudaError_t error = shim::result(); error != cudaSuccess) return error;
+  if (const cudaError_t error = shim::launch_result(); error != cudaSuccess) return error;
   if (blocks.x == 0) return shim::last_error = cudaErrorInvalidValue;
   ++shim::launches;
   const auto values = shim::values_at<Parameters...>(arguments, std::index_sequence_for<Parameters...>());
-  shim::kernel_call = [&] { std::apply(kernel, values); };
-  while (shim::fibers.size() < threads.x) shim::fibers.emplace_back();
-  std::vector<unsigned> order(blocks.x);
-  std::iota(order.begin(), order.end(), 0U);
-  static std::mt19937 random(1);
-  std::shuffle(order.begin(), order.end(), random);
-  blockDim = threads;
-  gridDim = blocks;
-  for (const unsigned block : order) {
-    blockIdx.x = block;
-    shim::run_block(threads.x);
-  }
+  shim::enqueue([=] { shim::run(blocks.x, threads.x, [&] { std::apply(kernel, values); }); });
   return cudaSuccess;
 }
+
+inline cudaError_t cudaStreamCreate(cudaStream_t* stream) { return *stream = nullptr, shim::result(); }
+inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  const cudaError_t error = shim::result();
+  if (error == cudaSuccess) shim::capturing = new shim_graph;
+  return error;
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
+  *graph = std::exchange(shim::capturing, nullptr);
+  return shim::result();
+}
+inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  *exec = new shim_graph(*graph);
+  return shim::result();
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
+  for (const auto& call : exec->calls) call();
+  return shim::result();
+}
+inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete graph, cudaSuccess; }
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return cudaGraphDestroy(exec); }
