@@ -172,7 +172,7 @@ void bits(bool is_small) {
   for (const bool has_destination : {true, false})
     for (int i = 0; i < 2; ++i) patterns.push_back({dtypes[i], 65536, has_destination, Values::all_patterns});
   for (std::size_t i = 0; i < (is_small ? 600 : 70000); ++i)
-    many.push_back({dtypes[i % 2], 1 + i % 5, false, Values::moderate});
+    many.push_back({dtypes[2 + i % 2], 1 + i % 5, false, Values::moderate});
   compare("all patterns, divided", patterns, 1000.1F);
   if (!is_small) compare("all patterns, multiplied", patterns, 1024.0F);
   compare("many groups", many, 1024.0F);  // one a tensor: more than are added at once
