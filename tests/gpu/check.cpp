@@ -251,7 +251,6 @@ void policies(int steps) {
 
 // ---- a training ----
 
-#if !defined(HEADROOM_CUDA_SHIM)
 /// What `launches` does, as a graph.
 template <class F>
 cudaGraphExec_t captured(cudaStream_t stream, F launches) {
@@ -260,10 +259,10 @@ cudaGraphExec_t captured(cudaStream_t stream, F launches) {
   check("cudaStreamBeginCapture", cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
   launches();
   check("cudaStreamEndCapture", cudaStreamEndCapture(stream, &graph));
-  check("cudaGraphInstantiate", cudaGraphInstantiate(&result, graph, 0));
+  check("cudaGraphInstantiateWithFlags", cudaGraphInstantiateWithFlags(&result, graph, 0));
+  check("cudaGraphDestroy", cudaGraphDestroy(graph));
   return result;
 }
-#endif
 constexpr float outputs = 4e8F;  // of which the loss is the mean: without a loss scale, fp16 gradients are 0
 
 __global__ void backward_kernel(unsigned n, const float* weights, const float* scale, unsigned count, const gpu::Step* step,
@@ -314,11 +313,7 @@ auto train(unsigned n, int steps, bool unscales, [[maybe_unused]] How how) {
     gpu::detail::launch("sgd_kernel", sgd_kernel, blocks, 256, stream, n, weights.get(), gradients.get(),
                         unscales ? floats.get() : nullptr, scaler.step());
   };
-#if defined(HEADROOM_CUDA_SHIM)
-  for (int i = 0; i < steps; ++i) iteration();
-#else
-  check("cudaDeviceSynchronize", cudaDeviceSynchronize());
-  check("cudaStreamCreate", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  check("cudaStreamCreate", cudaStreamCreate(&stream));
   iteration();  // NCCL sets itself up
   const cudaGraphExec_t graph = how == How::stream ? nullptr : captured(stream, iteration);
   for (int i = 1; i < steps; ++i) {
@@ -326,7 +321,7 @@ auto train(unsigned n, int steps, bool unscales, [[maybe_unused]] How how) {
     if (how != How::stream) check("cudaGraphLaunch", cudaGraphLaunch(graph, stream));
     if (i % 100 == 0) (void)scaler.poll(), scaler.fetch(stream);
   }
-#endif
+  if (how != How::stream) check("cudaGraphExecDestroy", cudaGraphExecDestroy(graph));
   const gpu::Snapshot<Policy> last = scaler.read(stream);
   return std::pair(on_host(weights.get(), n), last);
 }
@@ -424,7 +419,7 @@ void speed() {
   const gpu::Gradients gradients(list);
   gpu::LossScale<> scaler;
   cudaStream_t stream{};
-  check("cudaStreamCreate", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  check("cudaStreamCreate", cudaStreamCreate(&stream));
   for (const bool measures : {true, false})
     for (const int steps : {1, 20}) {
       const cudaGraphExec_t graph = captured(stream, [&] {
