@@ -1,6 +1,6 @@
 // The kernels of adapters/cuda.hpp against headroom's verbs on the CPU, and their speed on a GPU. run.sh compiles it with nvcc.
 // The tests compile it with the headers in shim/, and run `check small`.
-//   check small | bits | policies | training | speed
+//   check small | bits | policies | training | fp8 | speed
 
 #include <headroom/adapters/cuda.hpp>
 #include <headroom/policy/amax.hpp>
@@ -19,7 +19,11 @@
 
 #include "device.hpp"
 #if defined(HEADROOM_CHECK_NCCL)
-#include <nccl.h>
+#include <headroom/adapters/nccl.hpp>
+#endif
+#if !defined(HEADROOM_CUDA_SHIM) && __has_include("fp8.hpp")
+#define HEADROOM_CHECK_FP8
+#include "fp8.hpp"
 #endif
 
 namespace gpu = headroom::gpu;
@@ -81,7 +85,8 @@ typename Format::bits_type element(Values values, std::size_t i) {
   const int far = std::is_same_v<Format, headroom::binary16> ? 14 : 70;
   const int exponent = values == Values::tiny ? -far : values == Values::huge ? far : static_cast<int>(any >> 40U) % 20 - 18;
   const float value = std::ldexp(static_cast<float>(any % 16777216) / 16777216.0F - 0.5F, exponent);
-  return hd::convert_bits<headroom::binary32, Format>(hd::bit_cast<std::uint32_t>(value));
+  const Bits rest = sizeof(Bits) < 8 ? Bits{0} : static_cast<Bits>(any >> 36U);  // a double's last bits
+  return static_cast<Bits>(hd::convert_bits<headroom::binary32, Format>(hd::bit_cast<std::uint32_t>(value)) | rest);
 }
 
 /// Gradients and destinations in one block of memory, on the host and on the device. Many are not aligned.
@@ -178,18 +183,19 @@ void bits(bool is_small) {
   compare("all patterns, divided", patterns, 1000.1F);
   if (!is_small) compare("all patterns, multiplied", patterns, 1024.0F);
   compare("many groups", many, 1024.0F);  // one a tensor: more than are added at once
-  const int n_lists = is_small ? 8 : 120;
+  const int n_lists = is_small ? 12 : 120;
   for (int run = 0; run < n_lists; ++run) {
     std::vector<Shape> shapes(1 + below(is_small ? 8 : 200));
-    const std::size_t most[] = {3, 700, is_small ? 5000U : 20000U, is_small ? 80000U : 300000U};
+    const std::size_t most[] = {3, 700, is_small ? 4000U : 20000U, is_small ? 50000U : 300000U};
     for (Shape& s : shapes) {
       const auto finite = static_cast<Values>(2 + below(4));
-      s = {dtypes[below(4)], below(most[below(1 + below(4))]), run % 3 == 2 || below(2) == 0,
-           run % 4 == 3 ? Values::any : finite};
+      s = {dtypes[below(4)], below(most[below(1 + below(4))]), run % 3 == 2 || below(2) == 0, finite};
+      if (run % 4 == 1) s.dtype = dtypes[1 + below(3)], s.values = Values::tiny;
+      if (run % 4 == 3) s.values = Values::any;
     }
     if (run == 0) shapes.push_back({dtype_code::fp16, 140000, true, Values::finite});
     const float fraction = static_cast<float>(below(8388608)) / 8388608.0F;
-    const float scale = run % 2 == 0 ? 1024.0F : std::ldexp(1.0F + fraction, static_cast<int>(below(60)) - 30);
+    const float scale = run % 5 == 0 ? 1024.0F : std::ldexp(1.0F + fraction, static_cast<int>(below(60)) - 30);
     compare("list " + std::to_string(run) + ", scale " + std::to_string(scale), shapes, scale);
   }
   std::printf("bits: %d lists, %d failures\n", n_lists + (is_small ? 2 : 3), failures);
@@ -288,14 +294,7 @@ auto train(unsigned n, int steps, bool unscales, [[maybe_unused]] How how) {
 #if defined(HEADROOM_CHECK_NCCL)
     static ncclComm_t communicator{};
     if (communicator == nullptr) expect(ncclCommInitAll(&communicator, 1, nullptr) == ncclSuccess, "ncclCommInitAll");
-    if (how == How::graph_with_nccl) {
-      double* const sum = scaler.sum_of_squares();
-      unsigned long long* const largest = scaler.largest();
-      scaler.total(stream);
-      expect(ncclAllReduce(sum, sum, 1, ncclDouble, ncclSum, communicator, stream) == ncclSuccess &&
-                 ncclAllReduce(largest, largest, 1, ncclUint64, ncclMax, communicator, stream) == ncclSuccess,
-             "ncclAllReduce");
-    }
+    if (how == How::graph_with_nccl) gpu::all_reduce(scaler, communicator, stream);
 #endif
     scaler.update(stream, max_norm);
     gpu::detail::launch("sgd_kernel", sgd_kernel, blocks, 256, stream, n, weights.get(), gradients.get(),
@@ -439,6 +438,10 @@ int main(int argc, char** argv) {
       training<headroom::AmaxLossScale>("amax", 100000, 400);
     }
     if (part == "speed") speed();
+#if defined(HEADROOM_CHECK_FP8)
+    if (part == "fp8") expect(fp8::compare(400) == 0, "fp8");
+    if (part == "speed") fp8::speed([](auto f) { return milliseconds(nullptr, f); });
+#endif
   } catch (const std::exception& error) {
     expect(false, error.what());
   }
