@@ -27,6 +27,7 @@ declare -A may_include=(
   [fp8.hpp]="dtype fp8"
   [fp8]="$base dtype tree kernel ops state policy"
   [adapters]="$base dtype tree ops state policy training"
+  [adapters/cuda]="$base dtype tree ops policy fp8"
 )
 
 faults=0
@@ -41,6 +42,7 @@ module_of() {
   case $1 in
     kernel/boundary.hpp | kernel/isa.hpp) echo "$1" ;;
     kernel/*.inl) echo kernel/kernels.inl ;;
+    adapters/cuda* | adapters/nccl.hpp) echo adapters/cuda ;; # what runs on a GPU
     */*) dirname "$1" ;;
     *) echo "$1" ;;
   esac

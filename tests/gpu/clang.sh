@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # clang.sh INCLUDE cuda|hip: clang compiles what kernels call as device code, without a header of CUDA or HIP. Like nvcc, it takes no
-# function for device code that does not say so. The code for CUDA is then compiled for this CPU, where it gives the host's results.
+# function for device code that does not say so (T26). The code for CUDA is then compiled for this CPU, where it gives the host's results.
 set -euo pipefail
 include=$1 language=$2
 clang=$(command -v clang++ || command -v clang++-19) || { echo "clang++ was not found" && exit 77; }

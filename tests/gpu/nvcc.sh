@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# nvcc.sh INCLUDE: nvcc compiles all of headroom without flags and warnings. The program runs without a GPU, with a .cpp first or last.
+# nvcc.sh INCLUDE: T24, T25, T26: nvcc compiles all of headroom without flags and warnings. The program runs without a GPU, with a .cpp first or last.
 set -euo pipefail
 nvcc=$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc) || { echo "nvcc was not found" && exit 77; }
 include=$1

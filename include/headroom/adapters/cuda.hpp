@@ -1,7 +1,7 @@
 #pragma once
 
-#include <headroom/detail/clip.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/ops/clip_factor.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/report.hpp>
 #include <headroom/tree/any_tensor.hpp>
@@ -67,8 +67,10 @@ struct Gradient {
   dtype_code dtype;              ///< fp16, bf16, fp32 or fp64
   float* destination = nullptr;  ///< of `unscale` and `accumulate`, as many floats; null: the gradient itself
 
+  /// Of a type that dtype_of takes.
   template <class T>
   Gradient(T* first, std::size_t n, float* to = nullptr) : data(first), size(n), dtype(dtype_of<T>()), destination(to) {}
+  /// Of a dtype known at run time.
   Gradient(void* first, std::size_t n, dtype_code code, float* to = nullptr)
       : data(first), size(n), dtype(code), destination(to) {}
 };
@@ -79,7 +81,7 @@ struct Step {
   bool taken = true;        ///< found_inf == 0
   double factor = 1.0;      ///< scaled gradients times this are unscaled and clipped, as headroom::GradientFactor
   double clip = 1.0;        ///< unscaled gradients times this are clipped
-  float loss_scale = 1.0F;  ///< of this step's gradients; *LossScale::loss_scale() is the next step's already
+  float loss_scale = 1.0F;  ///< of this step's gradients; the LossScale has the next step's already
   long long count = 0;      ///< of steps taken, this one included: the t of Adam's bias correction
 };
 
@@ -171,10 +173,10 @@ struct State {
 
 }  // namespace detail
 
-/// Gradients whose addresses and sizes stay the same from step to step. The constructor waits for the device. Throws
-/// std::invalid_argument, which names the index, if a dtype is none of the four.
+/// Gradients whose addresses and sizes stay the same from step to step.
 class Gradients {
  public:
+  /// Waits for the device. Throws std::invalid_argument, which names the index, if a dtype is none of the four.
   explicit Gradients(const std::vector<Gradient>& gradients = {}) {
     std::vector<detail::Group> groups;
     std::vector<detail::Part> parts;
