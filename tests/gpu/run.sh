@@ -35,7 +35,7 @@ cuda=$(dirname "$(readlink -f "$(command -v nvcc)")")/..
 part build-reference 170 g++ -std=c++17 -O2 -Iinclude -isystem "$cuda/include" -c tests/gpu/reference.cpp -o "$out/reference.o" &
 compile check check.cpp &
 compile fast check.cpp --use_fast_math &
-[[ ! -e tests/gpu/check_fp8.cpp ]] || compile fp8 check_fp8.cpp &
+part build-example 170 nvcc -std=c++17 -O2 -arch=native -Iinclude examples/cuda/train.cu -o "$out/example" &
 nccl=$(python3 -c 'import nvidia.nccl as n; print(n.__path__[0])' 2>/dev/null) nccl_flags=(-lnccl) has_nccl=
 [[ -z $nccl ]] || nccl_flags=("-I$nccl/include" "-L$nccl/lib" -l:libnccl.so.2 -Xlinker "-rpath=$nccl/lib")
 if echo '#include <nccl.h>' | nvcc -x cu -E - "${nccl_flags[@]}" >/dev/null 2>&1; then
@@ -55,8 +55,10 @@ run training 40 check training
 run speed 60 check speed
 run fast-math-bits 100 fast bits
 run fast-math-policies 60 fast policies
-[[ ! -e $out/fp8.o ]] || run fp8 60 fp8 all
+run fp8 60 check fp8
+run fast-math-fp8 60 fast fp8
 if [[ -n $has_nccl ]]; then run nccl 60 nccl training "${nccl_flags[@]}"; else skip nccl "no nccl.h"; fi
+part example 60 bash tests/examples/cuda.sh "$out/example" examples/data/digits.csv
 for tool in memcheck racecheck initcheck synccheck; do
   if command -v compute-sanitizer >/dev/null; then
     part "$tool" 90 compute-sanitizer --tool "$tool" --error-exitcode 9 "$out/check" small &
@@ -73,7 +75,7 @@ else
 fi
 
 echo "---- results"
-for log in bits policies training speed fp8 torch_adapter torch_speed; do
+for log in bits policies training fp8 speed example torch_adapter torch_speed; do
   [[ ! -e $out/$log.log ]] || head -n 24 "$out/$log.log"
 done | cut -c1-150 | head -n 70
 echo "---- table"

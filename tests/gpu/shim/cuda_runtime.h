@@ -83,7 +83,7 @@ inline void run_threads() {
     --warps_of_block[threadIdx.x / 32].barrier.alive;
   }
   current->is_done = true;
-}  // to the scheduler
+}  // to the scheduler: functions return, as the thread sanitizer expects
 inline void start(Fiber& fiber) {
   fiber.is_done = false;
   getcontext(&fiber.context);
