@@ -76,8 +76,8 @@ fi
 
 echo "---- results"
 for log in bits policies training fp8 speed example torch_adapter torch_speed; do
-  [[ ! -e $out/$log.log ]] || head -n 24 "$out/$log.log"
-done | cut -c1-150 | head -n 70
+  [[ ! -e $out/$log.log ]] || head -n 40 "$out/$log.log"
+done | cut -c1-150 | head -n 90
 echo "---- table"
 cat "$out/table"
 failed=$(grep -o '^.* FAILED' "$out/table" | cut -d' ' -f1)
