@@ -83,13 +83,13 @@ struct alignas(lanes * sizeof(bits_of<Format>)) Pack {
     return size == square_block && reinterpret_cast<std::uintptr_t>(first) % sizeof(Pack) == 0;
   }
   /// `left` elements exist; zeros beyond.
-  static __device__ Pack load(const bits_of<Format>* from, unsigned left, bool is_whole) {
+  static __device__ Pack load(const bits_of<Format>* from, unsigned left = lanes, bool is_whole = true) {
     if (is_whole) return *reinterpret_cast<const Pack*>(from);
     Pack result{};
     for (unsigned l = 0; l < lanes; ++l) result.lane[l] = l < left ? from[l] : bits_of<Format>{0};
     return result;
   }
-  __device__ void store(bits_of<Format>* to, unsigned left, bool is_whole) const {
+  __device__ void store(bits_of<Format>* to, unsigned left = lanes, bool is_whole = true) const {
     if (is_whole) return (void)(*reinterpret_cast<Pack*>(to) = *this);
     for (unsigned l = 0; l < lanes && l < left; ++l) to[l] = lane[l];
   }
@@ -141,9 +141,10 @@ __device__ void with_format(dtype_code dtype, const F& f) {
 template <class From, class To, bool adds>
 __device__ unsigned long long unscale_part(const Part& part, float loss_scale) {
   using Compute = compute_of<From>;
-  using Reported = std::conditional_t<!adds, To, std::conditional_t<std::is_same_v<From, binary64>, binary64, binary32>>;
+  constexpr bool is_double = std::is_same_v<From, binary64>;
+  using Reported = std::conditional_t<!adds, To, std::conditional_t<is_double, binary64, binary32>>;
   constexpr unsigned widest = sizeof(bits_of<From>) > sizeof(bits_of<To>) ? sizeof(bits_of<From>) : sizeof(bits_of<To>);
-  constexpr unsigned lanes = 16 / widest, packs = square_block / (32 * lanes);
+  constexpr unsigned lanes = 16 / widest, at_once = is_double ? 2 : square_block / (32 * lanes);  // of Packs, without spills
   using In = Pack<From, lanes>;
   using Out = Pack<To, lanes>;
   const auto scale = widen<binary32, Compute>(__float_as_uint(loss_scale));
@@ -152,29 +153,32 @@ __device__ unsigned long long unscale_part(const Part& part, float loss_scale) {
   const auto* const source = reinterpret_cast<const bits_of<From>*>(part.source);
   auto* const destination = reinterpret_cast<bits_of<To>*>(part.destination);
   const auto size = static_cast<unsigned>(part.size);
-  const bool whole_in = In::divides(source, size), whole_out = Out::divides(destination, size);
-  const auto at = [](unsigned k) { return (32 * k + threadIdx.x % 32) * lanes; };
-  const auto left = [&](unsigned k) { return at(k) < size ? size - at(k) : 0; };
-  In in[packs];
-  Out out[packs];
-#pragma unroll
-  for (unsigned k = 0; k < packs; ++k) {
-    in[k] = In::load(source + at(k), left(k), whole_in);
-    if constexpr (adds) out[k] = Out::load(destination + at(k), left(k), whole_out);
-  }
   bits_of<Reported> largest = 0;
+  const auto unscaled = [&](bits_of<From> bits, [[maybe_unused]] bits_of<To> old) {
+    const Compute scaled = widen<From>(bits), value = is_exact ? mul(scaled, inverse) : div(scaled, scale);
+    const auto rounded = narrow<Reported>(value);
+    largest = hd::larger_of(largest, static_cast<bits_of<Reported>>(rounded & Reported::abs_mask));
+    if constexpr (adds) return narrow<To>(add(widen<To, Compute>(old), value));
+    if constexpr (!adds) return rounded;
+  };
+  const unsigned lane = threadIdx.x % 32;
+  const bool is_whole = In::divides(source, size) && Out::divides(destination, size);
+  for (unsigned i = lane; !is_whole && i < size; i += 32)
+    destination[i] = unscaled(source[i], adds ? destination[i] : bits_of<To>{0});
+  for (unsigned first = lane * lanes; is_whole && first < square_block; first += 32 * lanes * at_once) {
+    In in[at_once];
+    Out out[at_once] = {};
 #pragma unroll
-  for (unsigned k = 0; k < packs; ++k) {
-#pragma unroll
-    for (unsigned l = 0; l < lanes; ++l) {
-      const Compute scaled = widen<From>(in[k].lane[l]);
-      const Compute value = is_exact ? mul(scaled, inverse) : div(scaled, scale);
-      const auto bits = narrow<Reported>(value);
-      largest = hd::larger_of(largest, static_cast<bits_of<Reported>>(bits & Reported::abs_mask));
-      if constexpr (adds) out[k].lane[l] = narrow<To>(add(widen<To, Compute>(out[k].lane[l]), value));
-      if constexpr (!adds) out[k].lane[l] = bits;
+    for (unsigned i = 0; i < at_once; ++i) {
+      in[i] = In::load(source + first + 32 * lanes * i);
+      if (adds) out[i] = Out::load(destination + first + 32 * lanes * i);
     }
-    out[k].store(destination + at(k), left(k), whole_out);
+#pragma unroll
+    for (unsigned i = 0; i < at_once; ++i) {
+#pragma unroll
+      for (unsigned l = 0; l < lanes; ++l) out[i].lane[l] = unscaled(in[i].lane[l], out[i].lane[l]);
+      out[i].store(destination + first + 32 * lanes * i);
+    }
   }
   return double_bits<Reported>(largest);
 }
