@@ -193,6 +193,7 @@ TEST_CASE("gpu: ranks add their sums") {
       CHECK(scaler->read(stream).report.max_abs == 4.0);
     }
   }
+  CHECK(support::message_of([&] { first.total(stream, 0); }) == "headroom: replicas is 0; it must be 1 or more");
   *first.inf_elsewhere() = 1.0F;
   first.total(stream);
   CHECK(*first.largest() == detail::bit_cast<std::uint64_t>(inf));
@@ -218,13 +219,14 @@ TEST_CASE("gpu: a failed call of CUDA is an exception that names it, and leaks n
       (void)scaler.read(stream);
     } catch (const std::runtime_error& error) {
       messages.insert(error.what());
+      CHECK(cudaGetLastError() == cudaSuccess);
     }
     CHECK(shim::allocations == 0);
     if (std::exchange(shim::next_error, cudaSuccess) != cudaSuccess) break;
   }
   std::set<std::string> expected;
-  for (const char* call : {"cudaMalloc", "cudaMemcpy", "cudaMallocHost", "cudaEventCreateWithFlags", "try_kernel",
-                           "measure_kernel", "total_kernel", "unscale_kernel", "update_kernel", "cudaMemcpyAsync",
+  for (const char* call : {"cudaMalloc", "cudaMemcpy", "cudaStreamSynchronize", "cudaMallocHost", "cudaEventCreateWithFlags",
+                           "try_kernel", "measure_kernel", "total_kernel", "unscale_kernel", "update_kernel", "cudaMemcpyAsync",
                            "cudaEventRecord", "cudaEventQuery", "cudaEventSynchronize"})
     expected.insert("headroom: " + std::string(call) + ": out of memory");
   CHECK(messages == expected);

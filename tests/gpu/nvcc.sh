@@ -15,6 +15,15 @@ if output=$("${compile[@]}" -std=c++17 -DUNANNOTATED -cuda kernel.cu -o "$work/k
 fi
 grep -q 'calling a constexpr __host__ function("inv_scale") from a __global__ function' <<<"$output" || { echo "$output" && exit 1; }
 
+# With -use_fast_math, too, kernels flush no subnormal gradient.
+printf '#include <headroom/adapters/cuda_fp8.hpp>\ntemplate class headroom::gpu::%s;\n' 'LossScale<>' \
+  'TensorScales<headroom::float8_e4m3>' >"$work/kernels.cu"
+"${compile[@]}" -std=c++17 -use_fast_math -ptx "$work/kernels.cu" -o "$work/kernels.ptx"
+if sed -n '/entry.*\(measure\|unscale\|quantize\)_kernel/,/^}/p' "$work/kernels.ptx" | tee "$work/ptx" | grep ftz; then
+  echo "nvcc compiles kernels that flush subnormal numbers" && exit 1
+fi
+[[ $(grep -c entry "$work/ptx") == 5 ]] || { echo "kernels are missing" && exit 1; }
+
 # The .cu and the .cpp may share inline functions, so their tables of kernels must be equal: the .cu has those for AVX-512, too.
 kernels() { nm --demangle --defined-only "$work/cu.o" | grep -o "$1::Kernels::.*" | sed "s/$1/isa/g" | sort; }
 [[ $(kernels avx2) == "$(kernels avx512)" ]] || { echo "nvcc compiles other kernels for AVX-512 than for AVX2" && exit 1; }

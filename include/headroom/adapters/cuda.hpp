@@ -65,7 +65,7 @@ struct Gradient {
   void* data;                    ///< the first element
   std::size_t size;              ///< number of elements
   dtype_code dtype;              ///< fp16, bf16, fp32 or fp64
-  float* destination = nullptr;  ///< of `unscale` and `accumulate`, as many floats; null: the gradient itself
+  float* destination = nullptr;  ///< as many floats, for `unscale` and `accumulate`; null: the gradient itself
 
   /// Of a type that dtype_of takes.
   template <class T>
@@ -100,7 +100,9 @@ namespace detail {
 
 /// Throws std::runtime_error if a call of CUDA failed.
 inline void check(const char* call, cudaError_t error) {
-  if (error != cudaSuccess) hd::throw_error<std::runtime_error>({call, ": ", cudaGetErrorString(error)});
+  if (error == cudaSuccess) return;
+  (void)cudaGetLastError();  // or the caller's next check would find it
+  hd::throw_error<std::runtime_error>({call, ": ", cudaGetErrorString(error)});
 }
 template <auto destroy>
 struct Destroy {
@@ -119,6 +121,7 @@ Memory<T> copied(std::size_t n, const T* values) {
   check("cudaMalloc", cudaMalloc(&memory, n * sizeof(T)));
   Memory<T> result(static_cast<T*>(memory));
   check("cudaMemcpy", cudaMemcpy(memory, values, n * sizeof(T), cudaMemcpyHostToDevice));
+  check("cudaStreamSynchronize", cudaStreamSynchronize(nullptr));  // it may not have arrived, and other streams do not wait
   return result;
 }
 
@@ -173,7 +176,7 @@ struct State {
 
 }  // namespace detail
 
-/// Gradients whose addresses and sizes stay the same from step to step.
+/// Gradients whose addresses and sizes stay the same from step to step. Lives until `update` of a step that uses it.
 class Gradients {
  public:
   /// Waits for the device. Throws std::invalid_argument, which names the index, if a dtype is none of the four.
@@ -282,12 +285,13 @@ class LossScale {
   /// finite and nothing was measured. One launch.
   void update(cudaStream_t stream, const double& max_norm = hd::infinity);
   /// For ranks, between the last verb and `update`: completes sum_of_squares() and largest(). `replicas` ranks have the same
-  /// gradients: their sums are divided by it. One launch.
+  /// gradients: their sums are divided by it. Throws std::invalid_argument if there are none. One launch.
   void total(cudaStream_t stream, int replicas = 1);
-  /// Goes on from a snapshot, such as a checkpoint's, at the same addresses. Not for captured streams.
+  /// Goes on from a snapshot, such as a checkpoint's, at the same addresses. Waits for the stream, so not for captured ones.
   void set(const Snapshot<Policy>& snapshot, cudaStream_t stream) {
     const State state{snapshot, {}, {snapshot.policy.loss_scale()}};
     detail::check("cudaMemcpyAsync", cudaMemcpyAsync(state_.get(), &state, sizeof state, cudaMemcpyHostToDevice, stream));
+    detail::check("cudaStreamSynchronize", cudaStreamSynchronize(stream));  // `state` is read until then
   }
 
   /// Begins to copy a snapshot to the host, unless one is under way. Not for captured streams: call it between graphs.

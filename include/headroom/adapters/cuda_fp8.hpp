@@ -62,7 +62,7 @@ namespace detail {
 template <class From, class Fp8>
 __device__ std::uint8_t to_fp8(bits_of<From> bits, float scale) {
   if ((bits & From::abs_mask) >= From::smallest_nan_bits) return hd::convert_bits<From, Fp8>(bits);  // keeps the sign
-  const auto value = mul(widen<From>(bits), static_cast<compute_of<From>>(scale));
+  const auto value = mul(widen<From>(bits), widen<binary32, compute_of<From>>(__float_as_uint(scale)));
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
   std::uint16_t two = 0;  // 0 and the value
   const auto single = static_cast<float>(value);

@@ -19,6 +19,11 @@ __device__ inline float fma(float a, float b, float c) {
   asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
   return result;
 }
+__device__ inline double to_double(float value) {  // -ftz=true would make a cast of a subnormal 0
+  double result;
+  asm("cvt.f64.f32 %0, %1;" : "=d"(result) : "f"(value));
+  return result;
+}
 #else  // nvcc parses it for the host, which never calls it
 #define HEADROOM_DETAIL_ROUNDED(name, sign, ptx, in_double) \
   template <class T>                                        \
@@ -26,7 +31,9 @@ __device__ inline float fma(float a, float b, float c) {
     return hd::hide_from_optimizer(a sign b);               \
   }
 __device__ inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+__device__ inline double to_double(float value) { return static_cast<double>(value); }
 #endif
+__device__ inline double to_double(double value) { return value; }
 HEADROOM_DETAIL_ROUNDED(mul, *, "mul.rn.f32", __dmul_rn)
 HEADROOM_DETAIL_ROUNDED(add, +, "add.rn.f32", __dadd_rn)
 HEADROOM_DETAIL_ROUNDED(div, /, "div.rn.f32", __ddiv_rn)
@@ -39,14 +46,16 @@ using bits_of = typename Format::bits_type;
 template <class Format>
 using compute_of = std::conditional_t<std::is_same_v<Format, binary64>, double, float>;
 
-template <class Format>
-__device__ compute_of<Format> widen(bits_of<Format> bits) {
+template <class Format, class Compute = compute_of<Format>>
+__device__ Compute widen(bits_of<Format> bits) {
   if constexpr (std::is_same_v<Format, binary16>) {
     return __half2float(__ushort_as_half(bits));
   } else if constexpr (std::is_same_v<Format, brain16>) {
     return __uint_as_float(static_cast<unsigned>(bits) << 16);
+  } else if constexpr (sizeof(Compute) > sizeof bits) {
+    return to_double(hd::bit_cast<float>(bits));
   } else {
-    return hd::bit_cast<compute_of<Format>>(bits);
+    return hd::bit_cast<Compute>(bits);
   }
 }
 /// Rounds to nearest-even, as headroom's kernels do. A NaN may get another payload.
@@ -74,13 +83,13 @@ struct alignas(lanes * sizeof(bits_of<Format>)) Pack {
     return size == square_block && reinterpret_cast<std::uintptr_t>(first) % sizeof(Pack) == 0;
   }
   /// `left` elements exist; zeros beyond.
-  static __device__ Pack load(const bits_of<Format>* from, unsigned left, bool is_whole) {
+  static __device__ Pack load(const bits_of<Format>* from, unsigned left = lanes, bool is_whole = true) {
     if (is_whole) return *reinterpret_cast<const Pack*>(from);
     Pack result{};
     for (unsigned l = 0; l < lanes; ++l) result.lane[l] = l < left ? from[l] : bits_of<Format>{0};
     return result;
   }
-  __device__ void store(bits_of<Format>* to, unsigned left, bool is_whole) const {
+  __device__ void store(bits_of<Format>* to, unsigned left = lanes, bool is_whole = true) const {
     if (is_whole) return (void)(*reinterpret_cast<Pack*>(to) = *this);
     for (unsigned l = 0; l < lanes && l < left; ++l) to[l] = lane[l];
   }
@@ -108,7 +117,7 @@ __device__ inline void add_largest(unsigned long long mine, double divisor, Iter
 }
 /// What measured gradients are to be divided by.
 __device__ inline double divisor_of(const Iteration* now, bool carries_scale) {
-  return carries_scale ? static_cast<double>(now->loss_scale) : 1.0;
+  return carries_scale ? to_double(now->loss_scale) : 1.0;
 }
 
 __device__ inline unsigned count_parts(const Group& group) {
@@ -132,40 +141,44 @@ __device__ void with_format(dtype_code dtype, const F& f) {
 template <class From, class To, bool adds>
 __device__ unsigned long long unscale_part(const Part& part, float loss_scale) {
   using Compute = compute_of<From>;
-  using Reported = std::conditional_t<!adds, To, std::conditional_t<std::is_same_v<From, binary64>, binary64, binary32>>;
+  constexpr bool is_double = std::is_same_v<From, binary64>;
+  using Reported = std::conditional_t<!adds, To, std::conditional_t<is_double, binary64, binary32>>;
   constexpr unsigned widest = sizeof(bits_of<From>) > sizeof(bits_of<To>) ? sizeof(bits_of<From>) : sizeof(bits_of<To>);
-  constexpr unsigned lanes = 16 / widest, packs = square_block / (32 * lanes);
+  constexpr unsigned lanes = 16 / widest, at_once = is_double ? 2 : square_block / (32 * lanes);  // of Packs, without spills
   using In = Pack<From, lanes>;
   using Out = Pack<To, lanes>;
-  const auto scale = static_cast<Compute>(loss_scale);
+  const auto scale = widen<binary32, Compute>(__float_as_uint(loss_scale));
   const bool is_exact = hd::is_power_of_two(loss_scale);  // then so is the reciprocal
   const Compute inverse = is_exact ? div(Compute{1}, scale) : Compute{0};
   const auto* const source = reinterpret_cast<const bits_of<From>*>(part.source);
   auto* const destination = reinterpret_cast<bits_of<To>*>(part.destination);
   const auto size = static_cast<unsigned>(part.size);
-  const bool whole_in = In::divides(source, size), whole_out = Out::divides(destination, size);
-  const auto at = [](unsigned k) { return (32 * k + threadIdx.x % 32) * lanes; };
-  const auto left = [&](unsigned k) { return at(k) < size ? size - at(k) : 0; };
-  In in[packs];
-  Out out[packs];
-#pragma unroll
-  for (unsigned k = 0; k < packs; ++k) {
-    in[k] = In::load(source + at(k), left(k), whole_in);
-    if constexpr (adds) out[k] = Out::load(destination + at(k), left(k), whole_out);
-  }
   bits_of<Reported> largest = 0;
+  const auto unscaled = [&](bits_of<From> bits, [[maybe_unused]] bits_of<To> old) {
+    const Compute scaled = widen<From>(bits), value = is_exact ? mul(scaled, inverse) : div(scaled, scale);
+    const auto rounded = narrow<Reported>(value);
+    largest = hd::larger_of(largest, static_cast<bits_of<Reported>>(rounded & Reported::abs_mask));
+    if constexpr (adds) return narrow<To>(add(widen<To, Compute>(old), value));
+    if constexpr (!adds) return rounded;
+  };
+  const unsigned lane = threadIdx.x % 32;
+  const bool is_whole = In::divides(source, size) && Out::divides(destination, size);
+  for (unsigned i = lane; !is_whole && i < size; i += 32)
+    destination[i] = unscaled(source[i], adds ? destination[i] : bits_of<To>{0});
+  for (unsigned first = lane * lanes; is_whole && first < square_block; first += 32 * lanes * at_once) {
+    In in[at_once];
+    Out out[at_once] = {};
 #pragma unroll
-  for (unsigned k = 0; k < packs; ++k) {
-#pragma unroll
-    for (unsigned l = 0; l < lanes; ++l) {
-      const auto scaled = static_cast<Compute>(widen<From>(in[k].lane[l]));
-      const Compute value = is_exact ? mul(scaled, inverse) : div(scaled, scale);
-      const auto bits = narrow<Reported>(value);
-      largest = hd::larger_of(largest, static_cast<bits_of<Reported>>(bits & Reported::abs_mask));
-      if constexpr (adds) out[k].lane[l] = narrow<To>(add(static_cast<Compute>(widen<To>(out[k].lane[l])), value));
-      if constexpr (!adds) out[k].lane[l] = bits;
+    for (unsigned i = 0; i < at_once; ++i) {
+      in[i] = In::load(source + first + 32 * lanes * i);
+      if (adds) out[i] = Out::load(destination + first + 32 * lanes * i);
     }
-    out[k].store(destination + at(k), left(k), whole_out);
+#pragma unroll
+    for (unsigned i = 0; i < at_once; ++i) {
+#pragma unroll
+      for (unsigned l = 0; l < lanes; ++l) out[i].lane[l] = unscaled(in[i].lane[l], out[i].lane[l]);
+      out[i].store(destination + first + 32 * lanes * i);
+    }
   }
   return double_bits<Reported>(largest);
 }
@@ -239,7 +252,7 @@ __device__ bits_of<Format> measure_part(const Part& part, double* sums) {
   }
   fold(even, 16, 8);  // sum i + 32 to sum i, then i + 16 to i
   fold(odd, 16, 8);
-  double low = static_cast<double>(even), high = static_cast<double>(odd), rescaled = 0.0;
+  double low = to_double(even), high = to_double(odd), rescaled = 0.0;
   if (exponent != 0) {  // in the whole warp
     fold(low, 4, 1);
     fold(high, 4, 1);
@@ -304,17 +317,19 @@ __device__ inline double sum_of(const List& list) {
 }
 template <class = void>
 __global__ void __launch_bounds__(update_threads) total_kernel(Iteration* now, List list, bool carries_scale, double replicas) {
-  const double sum = sum_of(list), divisor = divisor_of(now, carries_scale);
+  const double sum = sum_of(list);
   if (threadIdx.x != 0) return;
+  const double divisor = divisor_of(now, carries_scale);
   now->sum_of_squares = div(add(now->sum_of_squares, div(div(sum, divisor), divisor)), replicas);
   if (now->inf_elsewhere != 0.0F) now->largest = binary64::infinity_bits;
 }
 template <class Policy>
 __global__ void __launch_bounds__(update_threads)
     update_kernel(State<Policy>* state, List list, bool carries_scale, double max_norm) {
-  const double sum = sum_of(list), divisor = divisor_of(&state->now, carries_scale);
+  const double sum = sum_of(list);
   if (threadIdx.x != 0) return;
   const Iteration now = state->now;
+  const double divisor = divisor_of(&now, carries_scale);
   Snapshot<Policy>& snapshot = state->snapshot;
   GradientNorm& report = snapshot.report;
   // The norm of a single list has the bits of the CPU's.
@@ -329,9 +344,8 @@ __global__ void __launch_bounds__(update_threads)
   snapshot.skips += report.finite ? 0 : 1;
   snapshot.policy = snapshot.policy.adjust(static_cast<const GradientReport&>(report));
   const double clip = hd::clip_factor(report, max_norm);
-  state->step = {
-      report.finite ? 0.0F : 1.0F,    report.finite, div(clip, static_cast<double>(now.loss_scale)), clip, now.loss_scale,
-      snapshot.steps - snapshot.skips};
+  state->step = {report.finite ? 0.0F : 1.0F,    report.finite, div(clip, to_double(now.loss_scale)), clip, now.loss_scale,
+                 snapshot.steps - snapshot.skips};
   state->now = {snapshot.policy.loss_scale()};
 }
 __host__ __device__ inline GradientReport trial_report(unsigned i) {
@@ -388,6 +402,7 @@ void LossScale<Policy>::launch_unscale(const Gradients& gradients, cudaStream_t 
 }
 template <class Policy>
 void LossScale<Policy>::total(cudaStream_t stream, int replicas) {
+  hd::check_in("replicas", replicas, 1, std::numeric_limits<int>::max(), "1 or more");
   detail::launch("total_kernel", detail::total_kernel<>, 1, detail::update_threads, stream, &state_->now, measured_,
                  carries_scale_, static_cast<double>(replicas));
   measured_ = {};

@@ -270,6 +270,7 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 blocks, dim3 th
 
 inline cudaError_t cudaStreamCreate(cudaStream_t* stream) { return *stream = nullptr, shim::result(); }
 inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return shim::result(); }
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
   const cudaError_t error = shim::result();
   if (error == cudaSuccess) shim::capturing = new shim_graph;
