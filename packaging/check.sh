@@ -20,6 +20,7 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
+export CXXFLAGS=-O0 # compiles in a third of the time
 version=$(sed -n 's/^#define HEADROOM_VERSION_[A-Z]* //p' "$project/include/headroom/version.hpp" | paste -sd.)
 without_tests=(-DHEADROOM_BUILD_TESTS=OFF -DHEADROOM_BUILD_EXAMPLES=OFF -DHEADROOM_ADAPTERS=OFF)
 

@@ -40,7 +40,7 @@ case $way in
     "$work/use_headroom"
     ;;
   compiled) # installed, with find_package and pkg-config; then as a subproject, which builds the library because a target links it
-    cmake -S "$source" -B "$work/headroom" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DHEADROOM_COMPILED=ON -DHEADROOM_BUILD_TESTS=OFF \
+    cmake -S "$source" -B "$work/headroom" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=-O0 -DHEADROOM_COMPILED=ON -DHEADROOM_BUILD_TESTS=OFF \
       -DHEADROOM_BUILD_EXAMPLES=OFF -DCMAKE_INSTALL_LIBDIR=lib
     cmake --build "$work/headroom"
     cmake --install "$work/headroom" --prefix "$work/first"
@@ -56,7 +56,7 @@ case $way in
       g++ -std=c++17 -O2 -ffast-math -march=native -fno-exceptions "$consumer/project/use_headroom.cpp" "${flags[@]}" -o "$work/use_headroom"
       "$work/use_headroom"
     fi
-    build_and_run project -DHEADROOM_SOURCE_DIR="$source" -DCOMPONENT=compiled
+    build_and_run project -DHEADROOM_SOURCE_DIR="$source" -DCOMPONENT=compiled -DCMAKE_CXX_FLAGS=-O0
     ;;
   c) # installed, with find_package and pkg-config, which link the shared library and the static one; then as a subproject
     cmake -S "$source" -B "$work/headroom" -G Ninja -DHEADROOM_C=ON -DHEADROOM_BUILD_TESTS=OFF -DHEADROOM_BUILD_EXAMPLES=OFF \
