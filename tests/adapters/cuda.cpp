@@ -1,4 +1,4 @@
-// The kernels run on the CPU: gpu/shim. gpu/check.cpp compares bits, and follows policies.
+// The kernels run on the CPU: gpu/shim. gpu/check.cpp compares bits, follows policies through overflows, and captures graphs.
 #include <headroom/adapters/cuda.hpp>
 #include <headroom/headroom.hpp>
 
@@ -95,39 +95,6 @@ TEST_CASE("gpu: mistakes are refused by messages") {
     CHECK(message_of([&] {
             gpu::Gradients({{floats.data(), 1}, {floats.data(), 1, dtype}});
           }) == "headroom: gradients[1].dtype is none of fp16, bf16, fp32 and fp64");
-}
-
-TEST_CASE("gpu: a step is skipped for Inf in gradients or elsewhere; the count of steps is of those taken") {
-  std::vector<float> values = {1.0F, 2048.0F};
-  const gpu::Gradients gradients({{values.data(), values.size()}});
-  Scaler scaler = make();
-  DynamicLossScale expected({1024.0F, 3});
-  long long taken = 0, skips = 0;
-  for (int i = 0; i < 12; ++i) {
-    const bool in_gradients = i % 5 == 1, elsewhere = i % 4 == 2, is_finite = !in_gradients && !elsewhere;
-    values[0] = in_gradients ? -INFINITY : 1.0F;
-    if (elsewhere) *scaler.inf_elsewhere() = 1.0F;
-    scaler.measure(gradients, stream);
-    scaler.update(stream, 1.0);
-    const gpu::Step& step = *scaler.step();
-    CHECK(step.taken == is_finite);
-    CHECK(*scaler.found_inf() == (is_finite ? 0.0F : 1.0F));
-    CHECK(step.loss_scale == expected.loss_scale());
-    taken += is_finite ? 1 : 0;
-    skips += is_finite ? 0 : 1;
-    CHECK(step.count == taken);
-    const double norm = std::sqrt(1.0 + 2048.0 * 2048.0) / static_cast<double>(expected.loss_scale());
-    CHECK(step.clip == (is_finite && norm > 1.0 ? 1.0 / norm : 1.0));
-    CHECK(step.factor == step.clip / static_cast<double>(expected.loss_scale()));
-    const auto snapshot = scaler.read(stream);
-    CHECK(snapshot.loss_scale == expected.loss_scale());
-    expected = expected.adjust(is_finite);
-    CHECK(snapshot.policy == expected);
-    CHECK(*scaler.loss_scale() == expected.loss_scale());
-    CHECK((snapshot.skipped == !is_finite && snapshot.steps == i + 1 && snapshot.skips == skips));
-    CHECK(snapshot.report.max_abs == (is_finite ? 2048.0 / static_cast<double>(step.loss_scale) : inf));
-    CHECK(snapshot.report.norm == (is_finite ? norm : inf));
-  }
 }
 
 TEST_CASE("gpu: snapshots are fetched without waiting, and set again") {
@@ -249,37 +216,4 @@ TEST_CASE("gpu: a policy whose device code differs is refused") {
         "and before "
         "all that it calls");
   CHECK(shim::allocations == before);
-}
-TEST_CASE("gpu: a graph repeats a step; it takes no copy") {
-  Lists lists;
-  std::vector<float> destination(2);
-  const gpu::Gradients with_destination({{lists.a.data(), lists.a.size(), destination.data()}});
-  Scaler scaler = make();
-  cudaStream_t captured{};
-  cudaGraph_t graph{};
-  cudaGraphExec_t step{};
-  CHECK(cudaStreamCreate(&captured) == cudaSuccess);
-  CHECK(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal) == cudaSuccess);
-  scaler.accumulate(with_destination, captured);
-  scaler.measure(lists.scaled_a, captured);
-  scaler.update(captured, 1.5);
-  CHECK_THROWS_AS(scaler.fetch(captured), std::runtime_error);
-  CHECK_THROWS_AS(Scaler(), std::runtime_error);
-  CHECK(cudaStreamEndCapture(captured, &graph) == cudaSuccess);
-  CHECK(cudaGraphInstantiateWithFlags(&step, graph, 0) == cudaSuccess);
-  CHECK(cudaGraphDestroy(graph) == cudaSuccess);
-  CHECK(scaler.read(captured).steps == 0);  // nothing has run
-
-  for (int i = 0; i < 3; ++i) CHECK(cudaGraphLaunch(step, captured) == cudaSuccess);
-  CHECK(destination[1] == -9.0F);
-  CHECK(scaler.step()->clip == 0.5);
-  CHECK(scaler.read(captured).steps == 3);
-  CHECK(*scaler.loss_scale() == 2048.0F);  // grown
-  lists.a[0] = std::numeric_limits<float>::infinity();
-  CHECK(cudaGraphLaunch(step, captured) == cudaSuccess);
-  CHECK(!scaler.step()->taken);
-  CHECK(scaler.read(captured).skips == 1);
-  CHECK(*scaler.loss_scale() == 1024.0F);
-  CHECK(cudaGraphExecDestroy(step) == cudaSuccess);
-  CHECK(cudaStreamDestroy(captured) == cudaSuccess);
 }

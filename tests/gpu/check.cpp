@@ -213,20 +213,25 @@ void follow(const char* name, Policy policy, int steps) {
   int wrong = 0, overflows = 0;
   for (int i = 0; i < steps; ++i) {
     const int phase = i * 6 / steps % 3;  // few overflows, some, many
-    const bool is_overflow = below(phase == 0 ? 100 : phase == 1 ? 7 : 2) == 0;
+    const bool has_inf = below(phase == 0 ? 100 : phase == 1 ? 7 : 2) == 0, elsewhere = below(20) == 0;
+    const float one = 1.0F, loss_scale = policy.loss_scale();
     const float size = std::ldexp(policy.loss_scale(), static_cast<int>(below(12)) - 28);
-    for (float& x : values) x = is_overflow ? INFINITY : size * (1.0F + static_cast<float>(below(1000)) / 1000.0F);
+    for (float& x : values) x = has_inf ? INFINITY : size * (1.0F + static_cast<float>(below(1000)) / 1000.0F);
     check("cudaMemcpy", cudaMemcpy(memory.get(), values.data(), sizeof(float) * values.size(), cudaMemcpyHostToDevice));
-    const headroom::GradientReport report = on_cpu('m', {{values.data(), values.size()}}, policy.loss_scale());
+    if (elsewhere) check("cudaMemcpy", cudaMemcpy(scaler.inf_elsewhere(), &one, sizeof one, cudaMemcpyHostToDevice));
+    const headroom::GradientNorm found = on_cpu('m', {{values.data(), values.size()}}, loss_scale);
+    const headroom::GradientReport report = elsewhere ? hd::overflow() : found;
     policy = policy.adjust(report);
     scaler.measure(gradients, nullptr);
     scaler.update(nullptr);
     const gpu::Snapshot<Policy> got = scaler.read(nullptr);
-    overflows += is_overflow ? 1 : 0;
-    wrong += got.policy.loss_scale() == policy.loss_scale() && got.skipped == is_overflow && got.skips == overflows &&
-                     on_host(scaler.loss_scale(), 1)[0] == policy.loss_scale()
-                 ? 0
-                 : 1;
+    const gpu::Step step = on_host(scaler.step(), 1)[0];
+    overflows += report.finite ? 0 : 1;
+    const bool is_right = got.policy.loss_scale() == policy.loss_scale() && got.skipped != report.finite &&
+                          got.steps == i + 1 && got.skips == overflows && same(got.report.max_abs, report.max_abs) &&
+                          got.loss_scale == loss_scale && step.loss_scale == loss_scale && step.taken == report.finite &&
+                          step.count == i + 1 - overflows && on_host(scaler.loss_scale(), 1)[0] == policy.loss_scale();
+    wrong += is_right ? 0 : 1;
   }
   expect(wrong == 0, std::string(name) + ": " + std::to_string(wrong) + " of " + std::to_string(steps) + " steps differ");
 }

@@ -1,4 +1,5 @@
-// All of headroom in a file for nvcc: device code, and verbs on the host.
+// All of headroom in a .cu for nvcc, and the same file as a .cpp for g++. Both follow one policy, to the same bits, with the
+// same instruction sets: headroom's types have the same names in both, so that one can call functions of the other.
 #include <headroom/fp8.hpp>
 #include <headroom/headroom.hpp>
 #include <headroom/observe/exponent_histogram.hpp>
@@ -10,24 +11,40 @@
 #include <cstdio>
 
 #include "device.hpp"
-#include "units.hpp"
 
+#if defined(__CUDACC__)
+#define IN_UNIT(name) name##_in_cu
 __global__ void hash_kernel(const Cases* cases, std::uint64_t* hash) { *hash = hash_of(*cases); }
+#else
+#define IN_UNIT(name) name##_in_cpp
+#endif
 
+template <class T>
+struct Network {
+  std::vector<T> weight, bias;
+  HEADROOM_TREE(Network, weight, bias)
+};
 struct Layer {
   std::vector<float> weight{3.0F, 4.0F};
 };
 HEADROOM_TREE(Layer, weight)
 
-Result step_in_cu(const headroom::DynamicLossScale& loss_scale, const Network<headroom::half>& gradients) {
+struct Result {
+  headroom::DynamicLossScale loss_scale;
+  headroom::GradientReport report;
+  Network<float> gradients;
+};
+Result step_in_cu(const headroom::DynamicLossScale& loss_scale, const Network<headroom::half>& gradients);
+int faults_in_cu();
+
+Result IN_UNIT(step)(const headroom::DynamicLossScale& loss_scale, const Network<headroom::half>& gradients) {
   auto [unscaled, report] = loss_scale.unscale(gradients);
   return {loss_scale.adjust(report), report, unscaled};
 }
-
-int faults_in_cu() {
+int IN_UNIT(faults)() {
   int faults = 0;
   const auto expect = [&](bool holds, const char* what) {
-    if (!holds) std::printf("in the .cu: %s\n", what);
+    if (!holds) std::printf("wrong: %s\n", what);
     faults += holds ? 0 : 1;
   };
   const headroom::half number(2.5F);
@@ -55,3 +72,18 @@ int faults_in_cu() {
   }
   return faults;
 }
+
+#if !defined(__CUDACC__)
+int main() {
+  int faults = faults_in_cu() + faults_in_cpp();
+  const Network<headroom::half> gradients{std::vector<headroom::half>(1000, headroom::half(3.0F)), {headroom::half(0.5F)}};
+  const headroom::DynamicLossScale start({1024.0F, 1});
+  const Result cu = step_in_cu(start, gradients), cpp = step_in_cpp(cu.loss_scale, gradients);
+  const bool is_right = cu.report.finite && cu.report.max_abs == 3.0 / 1024 && cu.gradients.weight[999] == 3.0F / 1024 &&
+                        cpp.report.max_abs == 3.0 / 2048 && cpp.loss_scale.loss_scale() == 4096.0F;
+  faults += is_right ? 0 : 1;
+  std::printf("%s: scale %g, max_abs %g and %g, %d faults\n", to_string(headroom::active_isa()),
+              static_cast<double>(cpp.loss_scale.loss_scale()), cu.report.max_abs, cpp.report.max_abs, faults);
+  return faults;
+}
+#endif

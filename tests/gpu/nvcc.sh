@@ -27,7 +27,7 @@ fi
 # The .cu and the .cpp may share inline functions, so their tables of kernels must be equal: the .cu has those for AVX-512, too.
 kernels() { nm --demangle --defined-only "$work/cu.o" | grep -o "$1::Kernels::.*" | sed "s/$1/isa/g" | sort; }
 [[ $(kernels avx2) == "$(kernels avx512)" ]] || { echo "nvcc compiles other kernels for AVX-512 than for AVX2" && exit 1; }
-g++ -std=c++17 "-I$include" -c main.cpp -o "$work/cpp.o"
+g++ -std=c++17 "-I$include" -x c++ -c everything.cu -o "$work/cpp.o"
 for order in "cu cpp" "cpp cu"; do
   read -r first last <<<"$order"
   "$nvcc" "$work/$first.o" "$work/$last.o" -o "$work/program" && "$work/program"
