@@ -3,13 +3,11 @@
 #include <headroom/adapters/torch.hpp>
 #include <headroom/headroom.hpp>
 
-#include <ATen/record_function.h>
-#include <torch/version.h>
-#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "gpu/torch_elsewhere.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 
@@ -193,108 +191,6 @@ TEST_CASE("the address of the first gradient is found on other devices too") {
   CHECK(headroom::detail::look_at(others).has_elements);
 }
 
-// Tests of the path for other devices, run on the CPU.
-namespace {
-
-bool nowhere(const Tensor& /*tensor*/) { return false; }
-using Elsewhere = headroom::detail::aten::GradientVerbs<nowhere>;
-const headroom::Executor executor = headroom::parallel(1);
-
-/// Random tensors of these dtypes: dense, transposed, with gaps, a single number, sparse, and two without elements.
-std::vector<Tensor> layouts(const std::vector<torch::ScalarType>& types) {
-  std::vector<Tensor> tensors;
-  for (const auto type : types) {
-    const Tensor values = torch::randn({40, 7}).mul(1000).to(type), rows = torch::tensor({{0, 3}}, torch::kLong);
-    tensors.insert(tensors.end(), {values, values.clone().t(), values.repeat({1, 2}).slice(1, 0, 14, 2), values[0][0].clone(),
-                                   torch::sparse_coo_tensor(rows, values.slice(0, 0, 2).clone(), {4, 7}).coalesce(),
-                                   torch::sparse_coo_tensor({4}, torch::dtype(type)).coalesce(), torch::empty({0}, type)});
-  }
-  return tensors;
-}
-std::vector<Tensor> copies_of(std::vector<Tensor> tensors) {
-  for (Tensor& t : tensors) t = t.is_sparse() ? t.clone() : torch::empty_strided(t.sizes(), t.strides(), t.options()).copy_(t);
-  return tensors;
-}
-Tensor elements_of(const Tensor& tensor) { return tensor.is_sparse() ? tensor._values() : tensor; }
-
-/// How many operators the host dispatches in f(), without those that they call.
-template <class F>
-int operators_of(F f) {
-  static int depth, count;
-  depth = count = 0;
-  const auto handle =
-      at::addThreadLocalCallback(at::RecordFunctionCallback(
-                                     [](const at::RecordFunction& /*called*/) -> std::unique_ptr<at::ObserverContext> {
-                                       count += depth++ == 0 ? 1 : 0;
-                                       return nullptr;
-                                     },
-                                     [](const at::RecordFunction& /*called*/, at::ObserverContext* /*context*/) { --depth; })
-                                     .scopes({at::RecordScope::FUNCTION}));
-  f();
-  at::removeCallback(handle);
-  return count;
-}
-
-}  // namespace
-
-TEST_CASE("ATen unscales gradients elsewhere to the bits of headroom's kernels") {
-  torch::manual_seed(7);
-  std::vector<std::vector<torch::ScalarType>> lists = {dtypes};
-  for (const auto dtype : dtypes) lists.push_back({dtype});
-  for (const auto& types : lists) {
-    for (const float scale : {1024.0F, 1000.0F, 1.7F, 70000.0F, 0x1p100F}) {
-      // On the CPU, libtorch 1.13 rounds the scale to the dtype of the tensor.
-      const bool is_rounded = TORCH_VERSION_MAJOR == 1 && (types.size() > 1 || torch::elementSize(types[0]) == 2);
-      if (is_rounded && scale != 1024.0F && scale != 1000.0F) continue;
-      const std::vector<Tensor> source = layouts(types), expected = copies_of(source), found = copies_of(source);
-      const auto report = headroom::unscale_in_place<headroom::allow_fp16_gradients>(expected, scale);
-      const auto elsewhere = Elsewhere::unscale(found, scale, executor);
-      CHECK((elsewhere.finite && elsewhere.max_abs == report.max_abs));
-      for (std::size_t i = 0; i < source.size(); ++i) {
-        INFO("tensor " << i << " of dtype " << source[i].scalar_type() << ", scale " << scale);
-        CHECK(same_bits(elements_of(found[i]), elements_of(expected[i])));
-        if (!source[i].is_sparse()) CHECK(found[i].strides() == source[i].strides());
-      }
-      const auto measured = Elsewhere::measure(source, executor), norm = headroom::measure(source);
-      CHECK((measured.finite && measured.max_abs == norm.max_abs && measured.norm == Catch::Approx(norm.norm)));
-      const auto scaled = Elsewhere::scale(found, 0.5, executor);
-      CHECK(scaled.max_abs == headroom::measure(found).max_abs);
-      CHECK_FALSE(Elsewhere::find_nonfinite(source, executor).has_value());
-    }
-  }
-  CHECK((Elsewhere::measure({}, executor).norm == 0.0 && Elsewhere::unscale({torch::empty({0})}, 2.0F, executor).finite));
-}
-
-TEST_CASE("Inf and NaN elsewhere are found in each dtype and layout, and the other gradients are unscaled") {
-  torch::manual_seed(8);
-  for (const std::size_t bad : {0, 1, 2, 3, 4, 7, 14, 21}) {
-    for (const double value : {infinity, -infinity, std::numeric_limits<double>::quiet_NaN()}) {
-      const std::vector<Tensor> source = layouts(dtypes);
-      Tensor last = elements_of(source[bad]);
-      while (last.dim() != 0) last = last.select(0, last.size(0) - 1);
-      last.fill_(value);
-      CHECK_FALSE(Elsewhere::measure(source, executor).finite);
-      CHECK(Elsewhere::measure(source, executor).norm == infinity);
-      CHECK(Elsewhere::find_nonfinite(source, executor)->path == "[" + std::to_string(bad) + "]");
-      const std::vector<Tensor> expected = copies_of(source);
-      (void)headroom::unscale_in_place<headroom::allow_fp16_gradients>(expected, 1000.0F);
-      const auto report = Elsewhere::unscale(source, 1000.0F, executor);
-      CHECK((!report.finite && report.max_abs == infinity));
-      for (std::size_t i = 0; i < source.size(); ++i)
-        CHECK((i == bad || same_bits(elements_of(source[i]), elements_of(expected[i]))));
-      CHECK_FALSE(Elsewhere::scale(source, 2.0, executor).finite);
-    }
-  }
-}
-
-TEST_CASE("the operators of a step elsewhere are as many for 400 tensors as for 4") {
-  // Until 2.4 the norm of a list has the dtype of the list, so each tensor is measured by itself.
-  const bool has_lists = TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4);
-  for (const int size : {4, 100, 400}) {
-    std::vector<Tensor> tensors;
-    for (int i = 0; i < size; ++i) tensors.push_back(torch::ones({4, 7}));
-    CHECK(operators_of([&] { (void)Elsewhere::unscale(tensors, 1000.0F, executor); }) <= (has_lists ? 7 : 2 * size + 7));
-    CHECK(operators_of([&] { (void)Elsewhere::scale(tensors, 0.5, executor); }) <= (has_lists ? 7 : 2 * size + 7));
-    CHECK(operators_of([&] { (void)Elsewhere::measure(tensors, executor); }) <= (has_lists ? 10 : 4 * size + 6));
-  }
+TEST_CASE("gradients elsewhere: bits, Inf and NaN, numbers of operators, on the CPU") {
+  CHECK(elsewhere::compare(torch::kCPU) == 0);
 }

@@ -17,25 +17,11 @@
 #include <type_traits>
 #include <vector>
 
-// Loss scaling in the memory of a GPU: the policy lives there, and the device decides whether a step is taken.
+// Loss scaling in the memory of a GPU: the policy lives there, and the device decides whether a step is taken. docs/gpu.md has
+// the loop. Verbs that take a stream only launch kernels, so a graph may capture them; `fetch` copies, `read` and `set` wait.
 //
-//   headroom::gpu::LossScale<> scaler;                           // or LossScale<Policy>
-//   const headroom::gpu::Gradients grads({{grads16, n}, …});     // tensors whose addresses stay
-//   backward<<<…>>>(…, scaler.loss_scale(), grads16);            // const float*: the loss is multiplied by it
-//   scaler.measure(grads, stream);                               // or unscale: one launch for all tensors
-//   scaler.update(stream, max_norm);                             // one launch: skip or not, clip factor, policy.adjust
-//   optimizer_step<<<…>>>(…, grads16, scaler.step());            // const Step*: taken, factor
-//
-// Verbs that take a stream only launch kernels, so a graph may capture them; `fetch` copies, and `read` waits. Every compiler
-// takes the declarations. The definitions need nvcc or clang -x cuda: if .cpp files use a LossScale, a .cu file that is
-// compiled with the same -m flags has the line `template class headroom::gpu::LossScale<>;`.
-
-#if defined(__CUDACC__) || defined(HEADROOM_CUDA_SHIM)  // a cuda_runtime.h of the tests, which runs kernels on the CPU
-#define HEADROOM_DETAIL_HAS_KERNELS 1
-#include <cuda_fp16.h>
-#else
-#define HEADROOM_DETAIL_HAS_KERNELS 0
-#endif
+// Every compiler takes the declarations. The definitions need nvcc or clang -x cuda: if .cpp files use a LossScale, a .cu file
+// that is compiled with the same -m flags has the line `template class headroom::gpu::LossScale<>;`.
 
 struct __half;
 struct __nv_bfloat16;
@@ -146,8 +132,8 @@ struct Part {
   }
   HEADROOM_DETAIL_HD static std::size_t bytes_of(dtype_code dtype) { return (static_cast<std::uint32_t>(dtype) & 0xFFU) / 8; }
 };
-/// What one block of threads works on: up to `chunk_size` elements of a dtype, which have one sum of squares. A part of a long
-/// tensor, or `count` parts of up to `square_block` elements of several tensors, from `first` on in a list.
+/// What one block of threads works on: up to `chunk_size` elements of a dtype, which have one sum of squares. `count` parts of
+/// up to `square_block` elements: those of `part`, or, if its size is 0, of several tensors, from `first` on in a list.
 struct Group {
   Part part;
   unsigned first, count;
@@ -197,13 +183,14 @@ class Gradients {
       const bool is_long = g.size > detail::chunk_size;
       if (i > 0 && g.dtype != gradients[i - 1].dtype) room = 0;
       if (!is_long && g.size > room) {
-        groups.push_back({whole, static_cast<unsigned>(parts.size()), 0});
+        groups.push_back({whole.cut(0, 0), static_cast<unsigned>(parts.size()), 0});
         room = detail::chunk_size;
       }
       room = is_long ? 0 : room - g.size;
-      for (std::size_t at = 0; at < g.size; at += is_long ? detail::chunk_size : detail::square_block) {
-        if (is_long) groups.push_back({whole.cut(at, detail::chunk_size), 0, 0});
-        if (!is_long) parts.push_back(whole.cut(at, detail::square_block)), ++groups.back().count;
+      for (std::size_t at = 0; at < g.size; at += detail::square_block) {
+        if (is_long && at % detail::chunk_size == 0) groups.push_back({whole.cut(at, detail::chunk_size), 0, 0});
+        if (!is_long) parts.push_back(whole.cut(at, detail::square_block));
+        ++groups.back().count;
       }
     }
     groups_ = detail::copied(groups.size(), groups.data());
@@ -349,6 +336,6 @@ class LossScale {
 }  // namespace gpu
 HEADROOM_DETAIL_END_NAMESPACE
 
-#if HEADROOM_DETAIL_HAS_KERNELS
+#if defined(__CUDACC__)
 #include <headroom/adapters/cuda_kernels.inl>
 #endif

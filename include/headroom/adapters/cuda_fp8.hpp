@@ -57,7 +57,7 @@ class TensorScales {
   detail::Memory<detail::Group> parts_;
   detail::Memory<float> state_;  // rows of n_: scales, inverse scales, max_abs, place of the oldest amax, history
 };
-#if HEADROOM_DETAIL_HAS_KERNELS
+#if defined(__CUDACC__)
 namespace detail {
 template <class From, class Fp8>
 __device__ std::uint8_t to_fp8(bits_of<From> bits, float scale) {

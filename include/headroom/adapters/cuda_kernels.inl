@@ -1,5 +1,7 @@
 // The kernels of adapters/cuda.hpp, and what launches them.
 
+#include <cuda_fp16.h>
+
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace gpu {
 namespace detail {
@@ -120,11 +122,8 @@ __device__ inline double divisor_of(const Iteration* now, bool carries_scale) {
   return carries_scale ? to_double(now->loss_scale) : 1.0;
 }
 
-__device__ inline unsigned count_parts(const Group& group) {
-  return group.count != 0 ? group.count : static_cast<unsigned>((group.part.size + square_block - 1) / square_block);
-}
 __device__ inline Part part_of(const Group& group, const Part* parts, unsigned i) {
-  return group.count != 0 ? parts[group.first + i] : group.part.cut(std::size_t{i} * square_block, square_block);
+  return group.part.size == 0 ? parts[group.first + i] : group.part.cut(std::size_t{i} * square_block, square_block);
 }
 /// Calls f(format) with the format of a dtype.
 template <class F>
@@ -189,7 +188,7 @@ __global__ void __launch_bounds__(threads, 2) unscale_kernel(List list, Iteratio
   with_format(group.part.from, [&](auto format) {
     using From = decltype(format);
     unsigned long long largest = 0;
-    for (unsigned i = threadIdx.x / 32; i < count_parts(group); i += warps) {
+    for (unsigned i = threadIdx.x / 32; i < group.count; i += warps) {
       const Part part = part_of(group, list.parts, i);
       if (adds || part.to != part.from) largest = hd::larger_of(largest, unscale_part<From, binary32, adds>(part, scale));
       if (!adds && part.to == part.from) largest = hd::larger_of(largest, unscale_part<From, From, false>(part, scale));
@@ -267,13 +266,12 @@ template <class = void>
 __global__ void __launch_bounds__(threads) measure_kernel(List list, bool carries_scale, Iteration* now) {
   constexpr unsigned batch = chunk_size / square_block;
   __shared__ double memory[batch][17];
-  double(*const of_parts)[17] = memory;
+  double(*const of_parts)[17] = memory;  // g++ 12 takes an array that only a lambda uses for unused
   const Group group = list.groups[blockIdx.x];
-  const unsigned count = count_parts(group);
   unsigned long long largest = 0;
   double sum = 0.0;  // of thread t < 16: sum t; of thread 16: the rescaled one
-  for (unsigned first = 0; first < count; first += batch) {
-    const unsigned n = count - first < batch ? count - first : batch;
+  for (unsigned first = 0; first < group.count; first += batch) {
+    const unsigned n = hd::smaller_of(group.count - first, batch);
     for (unsigned i = threadIdx.x / 32; i < n; i += warps) {
       Part part = part_of(group, list.parts, first + i);
       if (!carries_scale) part.source = part.destination, part.from = part.to;
@@ -305,7 +303,7 @@ __device__ inline double sum_of(const List& list) {
   double sum = 0.0;
   for (unsigned first = 0; first < n; first += update_threads * groups_per_sum) {
     const unsigned begin = first + threadIdx.x * groups_per_sum;
-    const unsigned left = begin < n ? n - begin : 0, count = left < groups_per_sum ? left : groups_per_sum;
+    const unsigned count = begin < n ? hd::smaller_of(n - begin, groups_per_sum) : 0;
     double partial = 0.0;
 #pragma unroll 16
     for (unsigned i = 0; i < count; ++i) partial = add(partial, list.sums[begin + i]);

@@ -6,6 +6,7 @@
 // fiber.
 
 #define HEADROOM_CUDA_SHIM 1
+#define __CUDACC__ 1
 #define __global__
 #define __device__
 #define __host__
