@@ -113,15 +113,14 @@ class Network {
     for (const Layer& layer : layers_) {
       activations_.emplace_back(std::size_t{most_images} * layer.inputs);
       widest = std::max(widest, layer.inputs);
-      scaled_.emplace_back(gradients_ + layer.begin, layer.size(), sums_ + layer.begin);
-      unscaled_.emplace_back(sums_ + layer.begin, layer.size());
+      list_.emplace_back(gradients_ + layer.begin, layer.size(), sums_ + layer.begin);
     }
     activations_.emplace_back(std::size_t{most_images} * classes);
     for (Buffer<Scalar>& delta : deltas_) delta = Buffer<Scalar>(std::size_t{most_images} * widest);
   }
 
-  [[nodiscard]] const std::vector<gpu::Gradient>& scaled() const { return scaled_; }      // of a micro-batch
-  [[nodiscard]] const std::vector<gpu::Gradient>& unscaled() const { return unscaled_; }  // their sums
+  /// Of a micro-batch. The destinations are the sums of all.
+  [[nodiscard]] const std::vector<gpu::Gradient>& gradients() const { return list_; }
   void clear_sums(cudaStream_t stream) const { check(cudaMemsetAsync(sums_, 0, size_ * sizeof(float), stream)); }
 
   /// The logits.
@@ -157,7 +156,7 @@ class Network {
   Buffer<Scalar> rounded_, gradients_;
   std::vector<Buffer<Scalar>> activations_;  // the input of each layer; the logits
   Buffer<Scalar> deltas_[2];                 // gradients of activations
-  std::vector<gpu::Gradient> scaled_, unscaled_;
+  std::vector<gpu::Gradient> list_;
 };
 
 /// Images that are classified correctly, in percent. `numbers` are theirs in `data`.
@@ -189,7 +188,7 @@ std::string train(const char* name, const Policy& policy, const Digits& data, co
   const Images test{all_pixels, all_labels, test_order, none, n_test, 0, n_test};
 
   const Network<Scalar> network(start, std::max(n, n_test));
-  const gpu::Gradients scaled(network.scaled()), unscaled(network.unscaled());
+  const gpu::Gradients gradients(network.gradients());
   gpu::LossScale<Policy> scaler(policy);
   const Stream stream;
 
@@ -197,9 +196,9 @@ std::string train(const char* name, const Policy& policy, const Digits& data, co
     network.clear_sums(stream);
     for (Images part = images; part.offset < settings.batch; part.offset += n) {
       network.run_back(part, settings.loss_weight, scaler.loss_scale(), stream);
-      scaler.accumulate(scaled, stream);  // sums += gradients / loss scale
+      scaler.accumulate(gradients, stream);  // sums += gradients / loss scale
     }
-    scaler.measure_unscaled(unscaled, stream);  // the norm of the sums
+    scaler.measure_unscaled(gradients, stream);  // the norm of the sums
     scaler.update(stream, settings.max_norm);
     launch(advance<>, 1, stream, scaler.step(), settings.peak_rate, settings.steps(), progress);
     network.step(scaler.step(), progress, stream);

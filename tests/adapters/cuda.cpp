@@ -38,6 +38,8 @@ struct Lists {
 
 }  // namespace
 
+using support::logic_error_of;
+
 TEST_CASE("gpu: several lists of one step have one report; each verb is one launch") {
   Lists lists;
   Scaler scaler = make();
@@ -67,10 +69,26 @@ TEST_CASE("gpu: several lists of one step have one report; each verb is one laun
   CHECK(scaler.read(stream).report.norm == 5.0);
 }
 
+TEST_CASE("gpu: measure_unscaled reads the destinations, if there are any") {
+  std::vector<__half> halves = {__float2half(3.0F * 1024.0F), __float2half(4.0F * 1024.0F)};
+  std::vector<float> floats(2), own = {12.0F};
+  const gpu::Gradients gradients({{halves.data(), 2, floats.data()}, {own.data(), 1}}),
+      sums({{halves.data(), 2, floats.data()}});
+  Scaler scaler = make();
+  scaler.unscale(sums, stream);
+  scaler.measure_unscaled(gradients, stream);
+  scaler.update(stream, 100.0);
+  CHECK(scaler.read(stream).report.norm == 13.0);
+  scaler.accumulate(sums, stream);
+  scaler.measure_unscaled(sums, stream);
+  scaler.update(stream, 100.0);
+  CHECK(scaler.read(stream).report.norm == 10.0);
+}
+
 TEST_CASE("gpu: mistakes are refused by messages") {
   Lists lists;
   Scaler scaler = make();
-  using support::logic_error_of, support::message_of;
+  using support::message_of;
   std::vector<__half> halves(2);
   std::vector<float> floats(2);
   const gpu::Gradients in_place({{floats.data(), 2}, {halves.data(), 2}}), into({{halves.data(), 2, floats.data()}});
@@ -78,9 +96,13 @@ TEST_CASE("gpu: mistakes are refused by messages") {
         "headroom: unscale: gradients[1] is fp16 without a destination, where most gradients would become 0");
   CHECK(logic_error_of([&] { scaler.accumulate(in_place, stream); }) ==
         "headroom: accumulate: gradients[0] has no destination");
+  CHECK(logic_error_of([&] { scaler.update(stream); }) ==
+        "headroom: update: no gradients were unscaled or measured since the last update");
+  CHECK_FALSE(scaler.step()->taken);  // nothing steps before the first update
+  CHECK((*scaler.found_inf() == 1.0F && scaler.step()->factor == 0.0 && scaler.step()->clip == 0.0));
+  CHECK(launches_of([&] { scaler.unscale<allow_fp16_gradients>(in_place, stream); }) == 1);
   CHECK(logic_error_of([&] { scaler.update(stream, 1.0); }) ==
         "headroom: update: max_norm is 1, but nothing was measured in this step");
-  CHECK(launches_of([&] { scaler.unscale<allow_fp16_gradients>(in_place, stream); }) == 1);
   CHECK(logic_error_of([&] { scaler.measure(in_place, stream); }) ==
         "headroom: measure: unscaled in this step; call measure_unscaled");
   scaler.unscale(into, stream);
@@ -103,6 +125,7 @@ TEST_CASE("gpu: snapshots are fetched without waiting, and set again") {
   CHECK_FALSE(scaler.poll());
   shim::is_late = true;
   scaler.fetch(stream);
+  scaler.measure(lists.scaled_a, stream);
   scaler.update(stream);
   CHECK_FALSE(scaler.poll());
   scaler.fetch(stream);  // one is under way
@@ -121,15 +144,24 @@ TEST_CASE("gpu: snapshots are fetched without waiting, and set again") {
   const float* const address = scaler.loss_scale();
   scaler.set(snapshot, stream);
   CHECK(*address == 8.0F);
+  CHECK_FALSE(logic_error_of([&] { scaler.update(stream); }).empty());  // what was measured before `set` is forgotten
+  const gpu::Gradients nothing;
+  scaler.measure(nothing, stream);
   scaler.update(stream);
+  CHECK(scaler.read(stream).report.norm == 0.0);
   CHECK(scaler.step()->count == 16);
   CHECK(scaler.read(stream).policy == snapshot.policy.adjust(true));
   Scaler moved = std::move(scaler);
   CHECK(moved.loss_scale() == address);
+  moved.measure(nothing, stream);
+  *moved.sum_of_squares() = std::nan("");  // of another rank: a norm that is NaN is not finite
   moved.update(stream);
-  CHECK(*address == 16.0F);
+  CHECK_FALSE(moved.step()->taken);
+  moved.measure(nothing, stream);
+  moved.update(stream);
+  CHECK(*address == 4.0F);
   scaler = std::move(moved);
-  CHECK(scaler.read(stream).steps == 22);
+  CHECK(scaler.read(stream).steps == 23);
 }
 
 TEST_CASE("gpu: an empty list is measured without a launch") {

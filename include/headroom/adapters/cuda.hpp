@@ -63,10 +63,10 @@ struct Gradient {
 
 /// What an optimizer's kernel reads, in the memory of the device.
 struct Step {
-  float found_inf = 0.0F;   ///< 1: do not step. What torch's fused optimizers take
-  bool taken = true;        ///< found_inf == 0
-  double factor = 1.0;      ///< scaled gradients times this are unscaled and clipped, as headroom::GradientFactor
-  double clip = 1.0;        ///< unscaled gradients times this are clipped
+  float found_inf = 1.0F;   ///< 1: do not step, as before the first `update`. What torch's fused optimizers take
+  bool taken = false;       ///< found_inf == 0
+  double factor = 0.0;      ///< scaled gradients times this are unscaled and clipped, as headroom::GradientFactor
+  double clip = 0.0;        ///< unscaled gradients times this are clipped
   float loss_scale = 1.0F;  ///< of this step's gradients; the LossScale has the next step's already
   long long count = 0;      ///< of steps taken, this one included: the t of Adam's bias correction
 };
@@ -249,7 +249,8 @@ class LossScale {
     if (&gradients == unscaled_in_place_) hd::throw_logic_error({"measure: unscaled in this step; call measure_unscaled"});
     launch_measure(gradients, stream, true);
   }
-  /// Reads gradients that do not carry the scale, such as the destinations of `unscale`, listed as gradients of their own.
+  /// Reads the destinations of gradients, or gradients without one, which do not carry the scale: after `unscale` or
+  /// `accumulate`. Otherwise as `measure`; in a list of several dtypes the last bits of the norm may differ.
   void measure_unscaled(const Gradients& gradients, cudaStream_t stream) { launch_measure(gradients, stream, false); }
   /// Divides by the loss scale, into the destinations or in place, with the bits of headroom::unscale_into. Reports what it
   /// stores. One launch. Refuses fp16 in place by std::logic_error, because most gradients would become 0: give a destination,
@@ -268,17 +269,19 @@ class LossScale {
     launch_unscale(gradients, stream, true);
   }
   /// Ends the step: writes *step(), adjusts the policy and *loss_scale(). A norm above `max_norm` is clipped to it, by
-  /// Step::factor and Step::clip. Throws std::invalid_argument if max_norm is negative or NaN, and std::logic_error if it is
-  /// finite and nothing was measured. One launch.
+  /// Step::factor and Step::clip. Throws std::invalid_argument if max_norm is negative or NaN, and std::logic_error if no verb
+  /// ran since the last `update`, or if max_norm is finite and nothing was measured. One launch.
   void update(cudaStream_t stream, const double& max_norm = hd::infinity);
   /// For ranks, between the last verb and `update`: completes sum_of_squares() and largest(). `replicas` ranks have the same
   /// gradients: their sums are divided by it. Throws std::invalid_argument if there are none. One launch.
   void total(cudaStream_t stream, int replicas = 1);
-  /// Goes on from a snapshot, such as a checkpoint's, at the same addresses. Waits for the stream, so not for captured ones.
+  /// Goes on from a snapshot, such as a checkpoint's, at the same addresses, with a new step. Waits for the stream, so not for
+  /// captured ones.
   void set(const Snapshot<Policy>& snapshot, cudaStream_t stream) {
     const State state{snapshot, {}, {snapshot.policy.loss_scale()}};
     detail::check("cudaMemcpyAsync", cudaMemcpyAsync(state_.get(), &state, sizeof state, cudaMemcpyHostToDevice, stream));
     detail::check("cudaStreamSynchronize", cudaStreamSynchronize(stream));  // `state` is read until then
+    begin_step();
   }
 
   /// Begins to copy a snapshot to the host, unless one is under way. Not for captured streams: call it between graphs.
@@ -309,6 +312,11 @@ class LossScale {
   [[noreturn]] static void refuse(const char* verb, std::size_t index, const char* why) {
     hd::throw_logic_error({verb, ": gradients[", std::to_string(index), why});
   }
+  void begin_step() {
+    measured_ = {};
+    is_begun_ = is_measured_ = false;
+    unscaled_in_place_ = nullptr;
+  }
   [[nodiscard]] bool has_arrived() const {
     const cudaError_t error = cudaEventQuery(arrived_.get());
     if (error == cudaErrorNotReady) return (void)cudaGetLastError(), false;  // or the caller would find it
@@ -321,7 +329,7 @@ class LossScale {
   std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, detail::Destroy<&cudaEventDestroy>> arrived_;
   bool is_fetching_ = false;
   detail::List measured_;  // last; its sums are still to be added up
-  bool carries_scale_ = false, is_measured_ = false;
+  bool carries_scale_ = false, is_begun_ = false, is_measured_ = false;
   const Gradients* unscaled_in_place_ = nullptr;  // in this step
 };
 

@@ -218,7 +218,7 @@ __device__ void fold(Compute& value, int first, int last) {
 /// One part, by a warp. `sums` gets its 16 sums, or 0 and the sum of all rescaled squares behind them. Returns the largest
 /// magnitude of this thread's elements.
 template <class Format>
-__device__ bits_of<Format> measure_part(const Part& part, double* sums) {
+__device__ unsigned long long measure_part(const Part& part, double* sums) {
   using Compute = compute_of<Format>;
   using Bits = bits_of<Format>;
   const unsigned lane = threadIdx.x % 32;
@@ -260,7 +260,7 @@ __device__ bits_of<Format> measure_part(const Part& part, double* sums) {
   }
   if (lane < 8) sums[2 * lane] = low, sums[2 * lane + 1] = high;
   if (lane == 0) sums[16] = rescaled;
-  return largest;
+  return double_bits<Format>(largest);
 }
 template <class = void>
 __global__ void __launch_bounds__(threads) measure_kernel(List list, bool carries_scale, Iteration* now) {
@@ -268,27 +268,28 @@ __global__ void __launch_bounds__(threads) measure_kernel(List list, bool carrie
   __shared__ double memory[batch][17];
   double(*const of_parts)[17] = memory;  // g++ 12 takes an array that only a lambda uses for unused
   const Group group = list.groups[blockIdx.x];
-  with_format(group.part.from, [&](auto format) {
-    using Format = decltype(format);
-    bits_of<Format> largest = 0;
-    double sum = 0.0;  // of thread t < 16: sum t; of thread 16: the rescaled one
-    for (unsigned first = 0; first < group.count; first += batch) {
-      const unsigned n = hd::smaller_of(group.count - first, batch);
-      for (unsigned i = threadIdx.x / 32; i < n; i += warps)
-        largest = hd::larger_of(largest, measure_part<Format>(part_of(group, list.parts, first + i), of_parts[i]));
-      __syncthreads();
-      if (threadIdx.x < 17) {
-        for (unsigned i = 0; i < n; ++i) sum = add(sum, of_parts[i][threadIdx.x]);
-      }
-      __syncthreads();
+  unsigned long long largest = 0;
+  double sum = 0.0;  // of thread t < 16: sum t; of thread 16: the rescaled one
+  for (unsigned first = 0; first < group.count; first += batch) {
+    const unsigned n = hd::smaller_of(group.count - first, batch);
+    for (unsigned i = threadIdx.x / 32; i < n; i += warps) {
+      Part part = part_of(group, list.parts, first + i);
+      if (!carries_scale) part.source = part.destination, part.from = part.to;
+      with_format(part.from,
+                  [&](auto format) { largest = hd::larger_of(largest, measure_part<decltype(format)>(part, of_parts[i])); });
     }
-    if (threadIdx.x < 32) {
-      const double rescaled = __shfl_sync(0xFFFFFFFFU, sum, 16);
-      fold(sum, 8, 1);
-      if (threadIdx.x == 0) list.sums[blockIdx.x] = add(sum, rescaled);
+    __syncthreads();
+    if (threadIdx.x < 17) {
+      for (unsigned i = 0; i < n; ++i) sum = add(sum, of_parts[i][threadIdx.x]);
     }
-    add_largest(double_bits<Format>(largest), divisor_of(now, carries_scale), now);
-  });
+    __syncthreads();
+  }
+  if (threadIdx.x < 32) {
+    const double rescaled = __shfl_sync(0xFFFFFFFFU, sum, 16);
+    fold(sum, 8, 1);
+    if (threadIdx.x == 0) list.sums[blockIdx.x] = add(sum, rescaled);
+  }
+  add_largest(largest, divisor_of(now, carries_scale), now);
 }
 
 // ---- the decision ----
@@ -334,7 +335,8 @@ __global__ void __launch_bounds__(update_threads)
   report.norm = now.sum_of_squares == 0.0 ? div(hd::square_root(sum), divisor)
                                           : hd::square_root(add(now.sum_of_squares, div(div(sum, divisor), divisor)));
   report.max_abs = hd::bit_cast<double>(std::uint64_t{now.largest});
-  report.finite = now.largest < binary64::infinity_bits && now.inf_elsewhere == 0.0F && !hd::is_infinite(report.norm);
+  report.finite = now.largest < binary64::infinity_bits && now.inf_elsewhere == 0.0F &&
+                  hd::bit_cast<std::uint64_t>(report.norm) < binary64::infinity_bits;
   if (!report.finite) report = hd::overflow();
   snapshot.loss_scale = now.loss_scale;
   snapshot.skipped = !report.finite;
@@ -389,12 +391,13 @@ void LossScale<Policy>::launch_measure(const Gradients& gradients, cudaStream_t 
   if (measured_.n_groups != 0) total(stream);
   measured_ = gradients.list_;
   carries_scale_ = carries_scale;
-  is_measured_ = true;
+  is_begun_ = is_measured_ = true;
   detail::launch("measure_kernel", detail::measure_kernel<>, measured_.n_groups, detail::threads, stream, measured_,
                  carries_scale, &state_->now);
 }
 template <class Policy>
 void LossScale<Policy>::launch_unscale(const Gradients& gradients, cudaStream_t stream, bool adds) {
+  is_begun_ = true;
   detail::launch("unscale_kernel", adds ? detail::unscale_kernel<true> : detail::unscale_kernel<false>,
                  gradients.list_.n_groups, detail::threads, stream, gradients.list_, &state_->now);
 }
@@ -408,13 +411,12 @@ void LossScale<Policy>::total(cudaStream_t stream, int replicas) {
 template <class Policy>
 void LossScale<Policy>::update(cudaStream_t stream, const double& max_norm) {
   hd::check_max_norm(max_norm);
+  if (!is_begun_) hd::throw_logic_error({"update: no gradients were unscaled or measured since the last update"});
   if (!is_measured_ && !hd::is_infinite(max_norm))
     hd::throw_logic_error({"update: max_norm is ", hd::to_text(max_norm), ", but nothing was measured in this step"});
   detail::launch("update_kernel", detail::update_kernel<Policy>, 1, detail::update_threads, stream, state_.get(), measured_,
                  carries_scale_, max_norm);
-  measured_ = {};
-  is_measured_ = false;
-  unscaled_in_place_ = nullptr;
+  begin_step();
 }
 
 }  // namespace gpu
