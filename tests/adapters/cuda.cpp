@@ -110,6 +110,7 @@ TEST_CASE("gpu: mistakes are refused by messages") {
   const std::string rest = "; it must be 0 or more (Inf: no clipping)";
   CHECK(message_of([&] { scaler.update(stream, -1.0); }) == "headroom: max_norm is -1" + rest);
   CHECK(message_of([&] { scaler.update(stream, std::nan("")); }) == "headroom: max_norm is nan" + rest);
+  CHECK(message_of([&] { scaler.total(stream, 0); }) == "headroom: replicas is 0; it must be 1 or more");
   scaler.update(stream, 0.0);
   CHECK_FALSE(logic_error_of([&] { scaler.update(stream, 0.0); }).empty());  // a new step
   scaler.measure(in_place, stream);
@@ -173,29 +174,6 @@ TEST_CASE("gpu: an empty list is measured without a launch") {
   scaler.update(stream, 1.0);
   const auto report = scaler.read(stream).report;
   CHECK((report.finite && report.max_abs == 0.0 && report.norm == 0.0));
-}
-
-TEST_CASE("gpu: ranks add their sums") {
-  Lists lists;
-  Scaler first = make(), second = make();
-  for (const int replicas : {1, 4}) {
-    first.measure(lists.scaled_a, stream);
-    second.measure(lists.scaled_b, stream);
-    for (Scaler* scaler : {&first, &second}) CHECK(launches_of([&] { scaler->total(stream, replicas); }) == 1);
-    CHECK(*first.sum_of_squares() == 9.0 / replicas);
-    CHECK(*first.largest() == detail::bit_cast<std::uint64_t>(3.0));
-    *first.sum_of_squares() = *second.sum_of_squares() = *first.sum_of_squares() + *second.sum_of_squares();
-    *first.largest() = *second.largest() = std::max(*first.largest(), *second.largest());
-    for (Scaler* scaler : {&first, &second}) {
-      scaler->update(stream, 1.0);
-      CHECK(scaler->read(stream).report.norm == (replicas == 1 ? 5.0 : 2.5));
-      CHECK(scaler->read(stream).report.max_abs == 4.0);
-    }
-  }
-  CHECK(support::message_of([&] { first.total(stream, 0); }) == "headroom: replicas is 0; it must be 1 or more");
-  *first.inf_elsewhere() = 1.0F;
-  first.total(stream);
-  CHECK(*first.largest() == detail::bit_cast<std::uint64_t>(inf));
 }
 
 TEST_CASE("gpu: a failed call of CUDA is an exception that names it, and leaks nothing") {

@@ -19,7 +19,7 @@
 #define DEVICE
 #endif
 
-/// A policy of a user's, and a rule of a user's for BasicDynamicLossScale.
+/// A policy of a user's.
 class HalvingScale : public headroom::LossScaleVerbs<HalvingScale> {
  public:
   DEVICE float loss_scale() const { return scale_; }
@@ -33,20 +33,10 @@ class HalvingScale : public headroom::LossScaleVerbs<HalvingScale> {
  private:
   float scale_ = 0x1p100F;
 };
-struct HalveAboveOne {
-  static constexpr const char* name = "halve_above_one";
-  constexpr explicit HalveAboveOne(const headroom::LossScaleConfig&) noexcept {}
-  DEVICE constexpr float next_scale(const headroom::GradientReport& report, float scale, const headroom::LossScaleConfig&) {
-    return report.max_abs > 1.0 ? scale / 2.0F : 0.0F;
-  }
-  template <class Visit, class Config>
-  static constexpr void fields(Visit&&, const Config&) {}
-};
 
 /// Constructors check their arguments, so the host calls them.
 struct Cases {
   HalvingScale user_policy;
-  headroom::BasicDynamicLossScale<headroom::GrowAfterFiniteSteps, headroom::BackOffAtOnce, HalveAboveOne> user_rule;
   headroom::NoOpLossScale noop;
   headroom::ConstantLossScale constant{8.0F};
   headroom::DynamicLossScale dynamic = headroom::presets::jmp(32768.0, 5, 1.7);
@@ -159,24 +149,11 @@ DEVICE void convert(Hash& hash) {
 
 inline DEVICE std::uint64_t hash_of(const Cases& cases) {
   Hash hash;
-  follow(cases.user_policy, hash);
-  follow(cases.user_rule, hash);
-  follow(cases.noop, hash);
-  follow(cases.constant, hash);
-  follow(cases.dynamic, hash);
-  follow(cases.unbounded, hash);
-  follow(cases.hysteresis, hash);
-  follow(cases.megatron, hash);
-  follow(cases.on_backoff, hash);
-  follow(cases.paddle, hash);
-  follow(cases.deepspeed, hash);
-  follow(cases.cerebras, hash);
-  follow(cases.fairseq, hash);
-  follow(cases.amax, hash);
-  follow_rule(cases.delayed, hash);
-  follow_rule(cases.recent, hash);
-  follow_rule(cases.current, hash);
-  follow_rule(cases.torchao, hash);
+  const auto follow_all = [&](const auto&... policies) { (follow(policies, hash), ...); };
+  const auto follow_rules = [&](const auto&... rules) { (follow_rule(rules, hash), ...); };
+  follow_all(cases.user_policy, cases.noop, cases.constant, cases.dynamic, cases.unbounded, cases.hysteresis, cases.megatron,
+             cases.on_backoff, cases.paddle, cases.deepspeed, cases.cerebras, cases.fairseq, cases.amax);
+  follow_rules(cases.delayed, cases.recent, cases.current, cases.torchao);
   convert<headroom::half>(hash);
   convert<headroom::bfloat16>(hash);
   convert<headroom::cbfloat16>(hash);

@@ -53,18 +53,20 @@ TEST_CASE("gpu::all_reduce: two ranks decide alike, by the norm of both") {
   headroom::DynamicLossScale expected = policy;
   for (int step = 0; step < 20; ++step) {
     const int replicas = 1 + step % 2;
+    const bool overflows = step % 7 >= 4;  // on one of the ranks
     const float scale = expected.loss_scale();
     for (std::size_t rank : {0U, 1U}) std::fill(grads[rank].begin(), grads[rank].end(), scale * static_cast<float>(rank + 1));
-    if (step % 7 == 4) grads[step % 2][3] = std::numeric_limits<float>::infinity();
+    if (step % 7 == 6) *ranks[step % 2].inf_elsewhere() = 1.0F;
+    if (overflows && step % 7 != 6) grads[step % 2][3] = std::numeric_limits<float>::infinity();
     for (std::size_t rank : {0U, 1U}) {
       ranks[rank].measure(lists[rank], nullptr);
       gpu::all_reduce(ranks[rank], nullptr, nullptr, replicas);
     }
-    expected = expected.adjust(step % 7 != 4);
+    expected = expected.adjust(!overflows);
     for (gpu::LossScale<>& rank : ranks) {
       rank.update(nullptr);
       const auto last = rank.read(nullptr);
-      CHECK((last.policy == expected && last.skipped == (step % 7 == 4)));
+      CHECK((last.policy == expected && last.skipped == overflows));
       if (!last.skipped) CHECK((last.report.norm == std::sqrt((1000.0 + 4 * 70) / replicas) && last.report.max_abs == 2.0));
     }
   }
