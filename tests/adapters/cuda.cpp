@@ -104,7 +104,7 @@ TEST_CASE("gpu: mistakes are refused by messages") {
   CHECK(logic_error_of([&] { scaler.update(stream, 1.0); }) ==
         "headroom: update: max_norm is 1, but nothing was measured in this step");
   CHECK(logic_error_of([&] { scaler.measure(in_place, stream); }) ==
-        "headroom: measure: unscaled in this step; call measure_unscaled");
+        "headroom: measure: these gradients were unscaled in place in this step; call measure_unscaled");
   scaler.unscale(into, stream);
   scaler.measure(into, stream);  // the sources still carry the scale
   const std::string rest = "; it must be 0 or more (Inf: no clipping)";

@@ -36,7 +36,7 @@ struct dtype_traits<::__nv_bfloat16> : detail::has_format<brain16> {};
 namespace gpu {
 namespace hd = headroom::detail;
 
-/// The code of float, double, __half, __nv_bfloat16, or of a type that has the dtype_traits of one of them.
+/// The dtype of T, which is float, double, __half, __nv_bfloat16, or a type that has the dtype_traits of one of these.
 template <class T>
 [[nodiscard]] constexpr dtype_code dtype_of() {
   using Format = hd::format_of<T>;
@@ -53,7 +53,7 @@ struct Gradient {
   dtype_code dtype;              ///< fp16, bf16, fp32 or fp64
   float* destination = nullptr;  ///< as many floats, for `unscale` and `accumulate`; null: the gradient itself
 
-  /// Of a type that dtype_of takes.
+  /// T is a type that dtype_of takes.
   template <class T>
   Gradient(T* first, std::size_t n, float* to = nullptr) : data(first), size(n), dtype(dtype_of<T>()), destination(to) {}
   /// Of a dtype known at run time.
@@ -63,19 +63,19 @@ struct Gradient {
 
 /// What an optimizer's kernel reads, in the memory of the device.
 struct Step {
-  float found_inf = 1.0F;   ///< 1: do not step, as before the first `update`. What torch's fused optimizers take
+  float found_inf = 1.0F;   ///< 1: do not step, as before the first `update`; 0: step. As torch's fused optimizers
   bool taken = false;       ///< found_inf == 0
   double factor = 0.0;      ///< scaled gradients times this are unscaled and clipped, as headroom::GradientFactor
   double clip = 0.0;        ///< unscaled gradients times this are clipped
-  float loss_scale = 1.0F;  ///< of this step's gradients; the LossScale has the next step's already
+  float loss_scale = 1.0F;  ///< of this step's gradients; *LossScale::loss_scale() is the next step's by now
   long long count = 0;      ///< of steps taken, this one included: the t of Adam's bias correction
 };
 
-/// A policy and what it did last, for logs and checkpoints. `{policy}` is a start.
+/// A policy and what it did last, for logs and checkpoints. `{policy}` is that of a policy before its first step.
 template <class Policy>
 struct Snapshot {
   Policy policy;            ///< of the next step
-  GradientNorm report{};    ///< of the last step's unscaled gradients, before clipping; norm is 0 if it was not measured
+  GradientNorm report{};    ///< of the last step's unscaled gradients, before clipping; norm is 0 if nothing was measured
   float loss_scale = 1.0F;  ///< of the last step
   bool skipped = false;     ///< the last step
   long long steps = 0;      ///< all, skipped ones included
@@ -246,15 +246,16 @@ class LossScale {
   /// Reads gradients that carry the loss scale: their largest magnitude and their norm, with the bits of headroom::measure,
   /// divided by the scale. One launch, two if a list was measured before in this step.
   void measure(const Gradients& gradients, cudaStream_t stream) {
-    if (&gradients == unscaled_in_place_) hd::throw_logic_error({"measure: unscaled in this step; call measure_unscaled"});
+    if (&gradients == unscaled_in_place_)
+      hd::throw_logic_error({"measure: these gradients were unscaled in place in this step; call measure_unscaled"});
     launch_measure(gradients, stream, true);
   }
   /// Reads the destinations of gradients, or gradients without one, which do not carry the scale: after `unscale` or
   /// `accumulate`. Otherwise as `measure`; in a list of several dtypes the last bits of the norm may differ.
   void measure_unscaled(const Gradients& gradients, cudaStream_t stream) { launch_measure(gradients, stream, false); }
-  /// Divides by the loss scale, into the destinations or in place, with the bits of headroom::unscale_into. Reports what it
-  /// stores. One launch. Refuses fp16 in place by std::logic_error, because most gradients would become 0: give a destination,
-  /// use `measure` and Step::factor, or say unscale<allow_fp16_gradients>.
+  /// Divides by the loss scale, into the destinations or in place, with the bits of headroom::unscale_into. The report is
+  /// of what it stores. One launch. Refuses fp16 in place by std::logic_error, because most gradients would become 0: give a
+  /// destination, use `measure` and Step::factor, or say unscale<allow_fp16_gradients>.
   template <class Allowed = void>
   void unscale(const Gradients& gradients, cudaStream_t stream) {
     if (!std::is_same_v<Allowed, allow_fp16_gradients> && gradients.fp16_in_place_ != Gradients::none)
@@ -262,8 +263,8 @@ class LossScale {
     if (gradients.in_place_ != Gradients::none) unscaled_in_place_ = &gradients;
     launch_unscale(gradients, stream, false);
   }
-  /// destination += gradient / loss scale, for micro-batches. Reports the addends. Clear the destinations yourself, also after
-  /// a skipped step. One launch. Throws std::logic_error if a gradient has no destination.
+  /// destination += gradient / loss scale, for micro-batches. The report is of the addends. Clear the destinations yourself,
+  /// also after a skipped step. One launch. Throws std::logic_error if a gradient has no destination.
   void accumulate(const Gradients& gradients, cudaStream_t stream) {
     if (gradients.in_place_ != Gradients::none) refuse("accumulate", gradients.in_place_, "] has no destination");
     launch_unscale(gradients, stream, true);

@@ -40,7 +40,7 @@ class TensorScales {
     state_ = detail::copied(start.size(), start.data());
   }
   /// Writes the codes: an element times the scale, rounded once, saturated; NaN stays NaN. One launch, which also finds the
-  /// largest magnitudes since `update`. A current rule's are three, which first find its magnitudes and scales.
+  /// largest magnitudes since `update`. Three launches with a current rule: the first two find the magnitudes and the scales.
   void quantize(cudaStream_t stream);
   /// Ends a step: computes the next scales. One launch. No effect with a current rule.
   void update(cudaStream_t stream);
