@@ -3,7 +3,6 @@
 #include <headroom/headroom.hpp>
 
 #include <cmath>
-#include <limits>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -18,7 +17,6 @@ namespace {
 using namespace headroom;
 using Scaler = gpu::LossScale<>;
 const cudaStream_t stream = nullptr;
-constexpr double inf = std::numeric_limits<double>::infinity();
 
 /// Of a scale of 1024, which halves after an overflow.
 Scaler make() { return Scaler(DynamicLossScale({1024.0F, 3})); }
