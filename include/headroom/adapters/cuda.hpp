@@ -67,7 +67,7 @@ struct Step {
   bool taken = false;       ///< found_inf == 0
   double factor = 0.0;      ///< scaled gradients times this are unscaled and clipped, as headroom::GradientFactor
   double clip = 0.0;        ///< unscaled gradients times this are clipped
-  float loss_scale = 1.0F;  ///< of this step's gradients; *LossScale::loss_scale() is the next step's by now
+  float loss_scale = 1.0F;  ///< of this step's gradients; the LossScale has the next one by now
   long long count = 0;      ///< of steps taken, this one included: the t of Adam's bias correction
 };
 
