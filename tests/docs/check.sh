@@ -100,7 +100,7 @@ check_sh() {
   git -C "$source" ls-files -z --cached --others --exclude-standard | (cd "$source" && xargs -0 cp --parents -t "$work/project")
   cd "$work/project"
   cp examples/minimal.cpp train.cpp
-  sed -E 's/^bash .*//' "$block" >"$work/script"
+  sed -E 's/^bash .*//; s/^cmake -S .*/& -DCMAKE_CXX_FLAGS_RELEASE=-O0/' "$block" >"$work/script" # takes a third of the time
   run_script
   if grep -q 'pkg-config .* headroom)' "$work/script"; then
     rm -rf "$work/home" build
