@@ -212,8 +212,8 @@ class Gradients {
 };
 
 /// A policy in the memory of the device. Any policy that is trivially copyable and whose loss_scale() and
-/// adjust(GradientReport) are __host__ __device__. Use it with one stream at a time. A step is: one or more of the verbs
-/// measure, measure_unscaled, unscale and accumulate, each for another list; then `update`.
+/// adjust(GradientReport) are __host__ __device__. Use it with one stream at a time. A step is one or more calls of
+/// measure, measure_unscaled, unscale and accumulate, for one list or several, then `update`. Measure each list at most once.
 template <class Policy = DynamicLossScale>
 class LossScale {
   static_assert(std::is_trivially_copyable_v<Policy>, "headroom: a policy on the device is copied as bytes");
