@@ -57,6 +57,21 @@ class Stream {
   cudaStream_t stream_{};
 };
 
+/// Keeps the host, which only launches, from running far ahead of the device.
+class Pace {
+ public:
+  Pace() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
+  Pace(const Pace&) = delete;
+  Pace& operator=(const Pace&) = delete;
+  ~Pace() { (void)cudaEventDestroy(event_); }
+  /// Waits until the device has done what was launched before the last call of mark.
+  void wait() const { check(cudaEventSynchronize(event_)); }
+  void mark(cudaStream_t stream) const { check(cudaEventRecord(event_, stream)); }
+
+ private:
+  cudaEvent_t event_{};
+};
+
 /// What `record` launches, recorded once.
 class Graph {
  public:

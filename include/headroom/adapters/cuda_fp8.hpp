@@ -25,7 +25,7 @@ class TensorScales {
     rule.check();
     if constexpr (!Rule::is_current) capacity_ = static_cast<std::size_t>(rule.history);
     std::vector<float> start(n_ * (4 + capacity_));
-    std::vector<detail::Group> parts;  // `first` is the index of the tensor
+    std::vector<detail::Group> parts;  // `first` is the index of the tensor, `count` 1 for its first part
     for (std::size_t i = 0; i < n_; ++i) {
       const Tensor& t = tensors[i];
       if (const int index = hd::dtype_index(t.dtype); index < 0 || index > 3)
@@ -33,7 +33,7 @@ class TensorScales {
       auto* const to = reinterpret_cast<unsigned char*>(t.codes);
       const detail::Part all{static_cast<unsigned char*>(t.data), to, t.size, t.dtype, dtype_code::fp8_e4m3};
       for (std::size_t at = 0, most = detail::chunk_size / 4; at == 0 || at < t.size; at += most)
-        parts.push_back({all.cut(at, most), static_cast<unsigned>(i), 0});
+        parts.push_back({all.cut(at, most), static_cast<unsigned>(i), at == 0 ? 1U : 0U});
       start[i] = start[n_ + i] = 1.0F;
     }
     parts_ = detail::copied(n_parts_ = parts.size(), parts.data());
@@ -76,30 +76,42 @@ template <class Fp8, bool writes>
 __global__ void __launch_bounds__(threads) quantize_kernel(const Group* parts, float* state, std::size_t n) {
   const Part part = parts[blockIdx.x].part;
   float* const own = state + parts[blockIdx.x].first;
+  unsigned mine = 0;
   with_format(part.from, [&, scale = own[0]](auto format) {
     using From = decltype(format);
     using Bits = bits_of<From>;
-    constexpr unsigned lanes = 16 / sizeof(Bits);
+    constexpr unsigned lanes = 16 / sizeof(Bits), at_once = 4;
     const auto* const source = reinterpret_cast<const Bits*>(part.source);
     const auto from = reinterpret_cast<std::uintptr_t>(source), to = reinterpret_cast<std::uintptr_t>(part.destination);
+    const bool is_aligned = (from | to * sizeof(Bits)) % 16 == 0;
+    const auto size = static_cast<unsigned>(part.size);
     Bits largest = 0;
-    for (unsigned at = threadIdx.x * lanes; at < part.size; at += threads * lanes) {
-      const auto left = static_cast<unsigned>(part.size) - at;
-      const bool is_whole = left >= lanes && (from | to * sizeof(Bits)) % 16 == 0;
-      const auto in = Pack<From, lanes>::load(source + at, left, is_whole);
-      Pack<Fp8, lanes> out;
-      for (unsigned l = 0; l < lanes; ++l) {
-        largest = hd::larger_of(largest, static_cast<Bits>(in.lane[l] & From::abs_mask));
-        out.lane[l] = to_fp8<From, Fp8>(in.lane[l], scale);
+    for (unsigned first = threadIdx.x * lanes; first < size; first += threads * lanes * at_once) {
+      Pack<From, lanes> in[at_once];
+#pragma unroll
+      for (unsigned i = 0; i < at_once; ++i) {
+        const unsigned at = first + threads * lanes * i;
+        in[i] = Pack<From, lanes>::load(source + at, at < size ? size - at : 0, is_aligned);
       }
-      if (writes) out.store(part.destination + at, left, is_whole);
+#pragma unroll
+      for (unsigned i = 0; i < at_once; ++i) {
+        const unsigned at = first + threads * lanes * i;
+        Pack<Fp8, lanes> out;
+#pragma unroll
+        for (unsigned l = 0; l < lanes; ++l) {
+          largest = hd::larger_of(largest, static_cast<Bits>(in[i].lane[l] & From::abs_mask));
+          if (writes) out.lane[l] = to_fp8<From, Fp8>(in[i].lane[l], scale);
+        }
+        if (writes) out.store(part.destination + at, at < size ? size - at : 0, is_aligned);
+      }
     }
     const bool is_finite = largest <= From::largest_finite_bits;  // floats >= 0 order as their bits do
-    const unsigned mine = warp_max(is_finite ? hd::convert_bits<From, binary32>(largest) : binary32::infinity_bits);
-    auto* const all = reinterpret_cast<unsigned*>(own + 2 * n);
-    if (threadIdx.x % 32 == 0 && mine > *static_cast<volatile unsigned*>(all)) atomicMax(all, mine);
+    mine = is_finite ? hd::convert_bits<From, binary32>(largest) : binary32::infinity_bits;
   });
-  if (writes && threadIdx.x == 0)  // each block of a tensor writes the same
+  const unsigned of_block = block_max(mine);
+  if (threadIdx.x != 0) return;
+  atomicMax(reinterpret_cast<unsigned*>(own + 2 * n), of_block);
+  if (writes && parts[blockIdx.x].count == 1)
     own[n] = hd::saturated_float(hd::quotient_bits(1.0, hd::widened(hd::magnitude_bits(own[0]))));
 }
 /// As ScaleState. The history is full from the start, of zeros, which count as no amax. Neighbouring threads read neighbours.

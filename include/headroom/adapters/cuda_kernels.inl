@@ -80,20 +80,24 @@ template <class Format, unsigned lanes>
 struct alignas(lanes * sizeof(bits_of<Format>)) Pack {
   bits_of<Format> lane[lanes];
 
-  /// Whether a part consists of whole packs.
-  static __device__ bool divides(const bits_of<Format>* first, unsigned size) {
-    return size == square_block && reinterpret_cast<std::uintptr_t>(first) % sizeof(Pack) == 0;
+  static __device__ bool is_aligned(const bits_of<Format>* first) {
+    return reinterpret_cast<std::uintptr_t>(first) % sizeof(Pack) == 0;
   }
+  static __device__ Pack& at(bits_of<Format>* first) { return *reinterpret_cast<Pack*>(first); }
+  static __device__ const Pack& at(const bits_of<Format>* first) { return *reinterpret_cast<const Pack*>(first); }
   /// `left` elements exist; zeros beyond.
-  static __device__ Pack load(const bits_of<Format>* from, unsigned left = lanes, bool is_whole = true) {
-    if (is_whole) return *reinterpret_cast<const Pack*>(from);
+  static __device__ Pack load(const bits_of<Format>* from, unsigned left, bool is_aligned) {
+    if (is_aligned && left >= lanes) return at(from);
     Pack result{};
+#pragma unroll
     for (unsigned l = 0; l < lanes; ++l) result.lane[l] = l < left ? from[l] : bits_of<Format>{0};
     return result;
   }
-  __device__ void store(bits_of<Format>* to, unsigned left = lanes, bool is_whole = true) const {
-    if (is_whole) return (void)(*reinterpret_cast<Pack*>(to) = *this);
-    for (unsigned l = 0; l < lanes && l < left; ++l) to[l] = lane[l];
+  __device__ void store(bits_of<Format>* to, unsigned left, bool is_aligned) const {
+    if (is_aligned && left >= lanes) return (void)(at(to) = *this);
+#pragma unroll
+    for (unsigned l = 0; l < lanes; ++l)
+      if (l < left) to[l] = lane[l];
   }
 };
 /// The largest of a warp.
@@ -109,22 +113,29 @@ template <class Format>
 __device__ unsigned long long double_bits(bits_of<Format> magnitude) {
   return magnitude > Format::largest_finite_bits ? binary64::infinity_bits : hd::convert_bits<Format, binary64>(magnitude);
 }
-/// Called by all threads of a warp, each with its largest magnitude. The order of the atomics does not change a maximum.
+/// The largest of a block, in its thread 0. Called once, by all threads.
+template <class Bits>
+__device__ Bits block_max(Bits value) {
+  __shared__ Bits memory[32];
+  Bits* const of_warps = memory;
+  value = warp_max(value);
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
+  __syncthreads();
+  return threadIdx.x < 32 ? warp_max(threadIdx.x < blockDim.x / 32 ? of_warps[threadIdx.x] : Bits{0}) : value;
+}
+/// Called by all threads of a block, each with its largest magnitude. The order of the atomics does not change a maximum.
 __device__ inline void add_largest(unsigned long long mine, double divisor, Iteration* now) {
-  unsigned long long bits = warp_max(mine);
-  if (threadIdx.x % 32 != 0) return;
+  unsigned long long bits = block_max(mine);
+  if (threadIdx.x != 0) return;
   if (bits < binary64::infinity_bits)
     bits = hd::bit_cast<std::uint64_t>(div(hd::bit_cast<double>(std::uint64_t{bits}), divisor));
-  if (bits > *static_cast<volatile unsigned long long*>(&now->largest)) atomicMax(&now->largest, bits);
+  atomicMax(&now->largest, bits);
 }
 /// What measured gradients are to be divided by.
 __device__ inline double divisor_of(const Iteration* now, bool carries_scale) {
   return carries_scale ? to_double(now->loss_scale) : 1.0;
 }
 
-__device__ inline Part part_of(const Group& group, const Part* parts, unsigned i) {
-  return group.part.size == 0 ? parts[group.first + i] : group.part.cut(std::size_t{i} * square_block, square_block);
-}
 /// Calls f(format) with the format of a dtype.
 template <class F>
 __device__ void with_format(dtype_code dtype, const F& f) {
@@ -136,65 +147,83 @@ __device__ void with_format(dtype_code dtype, const F& f) {
 
 // ---- unscale ----
 
-/// One part, by a warp. Returns the largest magnitude of this thread's results; of its addends, if it adds.
+/// What a warp does with one part.
 template <class From, class To, bool adds>
-__device__ unsigned long long unscale_part(const Part& part, float loss_scale) {
+struct Unscale {
   using Compute = compute_of<From>;
-  constexpr bool is_double = std::is_same_v<From, binary64>;
+  static constexpr bool is_double = std::is_same_v<From, binary64>;
   using Reported = std::conditional_t<!adds, To, std::conditional_t<is_double, binary64, binary32>>;
-  constexpr unsigned widest = sizeof(bits_of<From>) > sizeof(bits_of<To>) ? sizeof(bits_of<From>) : sizeof(bits_of<To>);
-  constexpr unsigned lanes = 16 / widest, at_once = is_double ? 2 : square_block / (32 * lanes);  // of Packs, without spills
-  using In = Pack<From, lanes>;
-  using Out = Pack<To, lanes>;
-  const auto scale = widen<binary32, Compute>(__float_as_uint(loss_scale));
-  const bool is_exact = hd::is_power_of_two(loss_scale);  // then so is the reciprocal
-  const Compute inverse = is_exact ? div(Compute{1}, scale) : Compute{0};
-  const auto* const source = reinterpret_cast<const bits_of<From>*>(part.source);
-  auto* const destination = reinterpret_cast<bits_of<To>*>(part.destination);
-  const auto size = static_cast<unsigned>(part.size);
-  bits_of<Reported> largest = 0;
-  const auto unscaled = [&](bits_of<From> bits, [[maybe_unused]] bits_of<To> old) {
+
+  const bits_of<From>* source;
+  bits_of<To>* destination;
+  Compute scale, inverse;
+  bool is_exact;                  // a power of two: then the reciprocal is exact, too
+  bits_of<Reported> largest = 0;  // of this thread's results; of its addends, if it adds
+
+  __device__ Unscale(const Part& part, float loss_scale)
+      : source(reinterpret_cast<const bits_of<From>*>(part.source)),
+        destination(reinterpret_cast<bits_of<To>*>(part.destination)),
+        scale(widen<binary32, Compute>(hd::bit_cast<std::uint32_t>(loss_scale))),
+        inverse(div(Compute{1}, scale)),
+        is_exact(hd::is_power_of_two(loss_scale)) {}
+
+  __device__ bits_of<To> unscaled(bits_of<From> bits, [[maybe_unused]] bits_of<To> old) {
     const Compute scaled = widen<From>(bits), value = is_exact ? mul(scaled, inverse) : div(scaled, scale);
     const auto rounded = narrow<Reported>(value);
     largest = hd::larger_of(largest, static_cast<bits_of<Reported>>(rounded & Reported::abs_mask));
     if constexpr (adds) return narrow<To>(add(widen<To, Compute>(old), value));
     if constexpr (!adds) return rounded;
-  };
-  const unsigned lane = threadIdx.x % 32;
-  const bool is_whole = In::divides(source, size) && Out::divides(destination, size);
-  for (unsigned i = lane; !is_whole && i < size; i += 32)
-    destination[i] = unscaled(source[i], adds ? destination[i] : bits_of<To>{0});
-  for (unsigned first = lane * lanes; is_whole && first < square_block; first += 32 * lanes * at_once) {
-    In in[at_once];
-    Out out[at_once] = {};
+  }
+  /// Elements from `begin` to `end`, `lanes` at once.
+  template <unsigned lanes>
+  __device__ void run(unsigned begin, unsigned end) {
+    constexpr unsigned at_once = is_double ? 2 : 4, step = 32 * lanes;  // without spills
+    for (unsigned first = begin + threadIdx.x % 32 * lanes; first < end; first += step * at_once) {
+      Pack<From, lanes> in[at_once] = {};
+      Pack<To, lanes> out[at_once] = {};
 #pragma unroll
-    for (unsigned i = 0; i < at_once; ++i) {
-      in[i] = In::load(source + first + 32 * lanes * i);
-      if (adds) out[i] = Out::load(destination + first + 32 * lanes * i);
-    }
+      for (unsigned i = 0; i < at_once; ++i) {
+        if (first + step * i < end) in[i] = Pack<From, lanes>::at(source + first + step * i);
+        if (adds && first + step * i < end) out[i] = Pack<To, lanes>::at(destination + first + step * i);
+      }
 #pragma unroll
-    for (unsigned i = 0; i < at_once; ++i) {
+      for (unsigned i = 0; i < at_once; ++i) {
 #pragma unroll
-      for (unsigned l = 0; l < lanes; ++l) out[i].lane[l] = unscaled(in[i].lane[l], out[i].lane[l]);
-      out[i].store(destination + first + 32 * lanes * i);
+        for (unsigned l = 0; l < lanes; ++l) out[i].lane[l] = unscaled(in[i].lane[l], out[i].lane[l]);
+        if (first + step * i < end) Pack<To, lanes>::at(destination + first + step * i) = out[i];
+      }
     }
   }
-  return double_bits<Reported>(largest);
-}
+  /// `n` elements. Returns the largest magnitude.
+  __device__ unsigned long long run(unsigned n) {
+    constexpr std::size_t widest = sizeof(bits_of<From>) > sizeof(bits_of<To>) ? sizeof(bits_of<From>) : sizeof(bits_of<To>);
+    constexpr unsigned lanes = 16 / widest;
+    const bool is_aligned = Pack<From, lanes>::is_aligned(source) && Pack<To, lanes>::is_aligned(destination);
+    const unsigned whole = is_aligned ? n / lanes * lanes : 0;
+    run<lanes>(0, whole);
+    run<1>(whole, n);
+    return double_bits<Reported>(largest);
+  }
+};
+/// Several blocks, blockIdx.y, share a group.
 template <bool adds>
-__global__ void __launch_bounds__(threads, 2) unscale_kernel(List list, Iteration* now) {
+__global__ void __launch_bounds__(threads, 4) unscale_kernel(List list, Iteration* now) {
+  constexpr unsigned most = 4 * square_block;  // elements of a long tensor that a warp takes at once
   const Group group = list.groups[blockIdx.x];
   const float scale = now->loss_scale;
-  with_format(group.part.from, [&](auto format) {
-    using From = decltype(format);
-    unsigned long long largest = 0;
-    for (unsigned i = threadIdx.x / 32; i < group.count; i += warps) {
-      const Part part = part_of(group, list.parts, i);
-      if (adds || part.to != part.from) largest = hd::larger_of(largest, unscale_part<From, binary32, adds>(part, scale));
-      if (!adds && part.to == part.from) largest = hd::larger_of(largest, unscale_part<From, From, false>(part, scale));
-    }
-    add_largest(largest, 1.0, now);
-  });
+  const bool is_long = group.part.size != 0;
+  const unsigned count = is_long ? (static_cast<unsigned>(group.part.size) + most - 1) / most : group.count;
+  unsigned long long largest = 0;
+  for (unsigned i = (blockIdx.y * blockDim.x + threadIdx.x) / 32; i < count; i += gridDim.y * blockDim.x / 32) {
+    const Part part = is_long ? group.part.cut(std::size_t{i} * most, most) : list.parts[group.first + i];
+    with_format(part.from, [&](auto format) {
+      using From = decltype(format);
+      const auto n = static_cast<unsigned>(part.size);
+      if (adds || part.to != part.from) largest = hd::larger_of(largest, Unscale<From, binary32, adds>(part, scale).run(n));
+      if (!adds && part.to == part.from) largest = hd::larger_of(largest, Unscale<From, From, false>(part, scale).run(n));
+    });
+  }
+  add_largest(largest, 1.0, now);
 }
 
 // ---- measure: kernel/measure.inl, with two of its 64 sums in each thread of a warp ----
@@ -215,71 +244,98 @@ __device__ void fold(Compute& value, int first, int last) {
   for (int step = first; step >= last; step /= 2)
     value = add(value, static_cast<Compute>(__shfl_down_sync(0xFFFFFFFFU, value, step)));
 }
-/// One part, by a warp. `sums` gets its 16 sums, or 0 and the sum of all rescaled squares behind them. Returns the largest
-/// magnitude of this thread's elements.
+/// The elements of a part that a thread of a warp squares.
 template <class Format>
-__device__ unsigned long long measure_part(const Part& part, double* sums) {
+struct Squares {
   using Compute = compute_of<Format>;
   using Bits = bits_of<Format>;
-  const unsigned lane = threadIdx.x % 32;
-  const auto* const source = reinterpret_cast<const Bits*>(part.source);
-  const auto size = static_cast<unsigned>(part.size);
-  const bool is_whole = Pack<Format, 2>::divides(source, size);
-  Pack<Format, 2> pairs[square_block / 64];
-  Bits largest = 0;
+  using Pair = Pack<Format, 2>;
+  Pair pairs[square_block / 64];
+
+  __device__ void load(const Part& part) {
+    const auto* const source = reinterpret_cast<const Bits*>(part.source);
+    const auto size = static_cast<unsigned>(part.size);
+    const bool is_aligned = Pair::is_aligned(source);
 #pragma unroll
-  for (unsigned k = 0; k < square_block / 64; ++k) {
-    const unsigned at = 64 * k + 2 * lane;
-    pairs[k] = Pack<Format, 2>::load(source + at, at < size ? size - at : 0, is_whole);
-    for (const Bits bits : pairs[k].lane) largest = hd::larger_of(largest, static_cast<Bits>(bits & Format::abs_mask));
+    for (unsigned k = 0; k < square_block / 64; ++k) {
+      const unsigned at = 64 * k + 2 * (threadIdx.x % 32);
+      pairs[k] = Pair::load(source + at, at < size ? size - at : 0, is_aligned);
+    }
   }
-  int exponent = 0;
-  if constexpr (std::is_same_v<Format, brain16> || std::is_same_v<Format, binary32>) {
-    constexpr auto power = [](int e) { return static_cast<Bits>((e + Format::bias) << Format::mantissa_bits); };
-    constexpr Bits most = power(most_exponent), least = power(least_exponent);
-    const auto of_part = static_cast<Bits>(warp_max(static_cast<unsigned>(largest)));
-    exponent = of_part > most ? down_exponent : of_part != 0 && of_part <= least ? up_exponent : 0;
-  }
-  const auto power = static_cast<Compute>(hd::power_of_two(exponent));
-  Compute even = 0, odd = 0;
+  /// `sums` gets the 16 sums of the part, or 0 and the sum of all rescaled squares behind them. Returns the largest magnitude
+  /// of this thread's elements.
+  __device__ unsigned long long sum(double* sums) const {
+    const unsigned lane = threadIdx.x % 32;
+    Bits largest = 0;
 #pragma unroll
-  for (unsigned k = 0; k < square_block / 64; ++k) {
-    Compute a = widen<Format>(pairs[k].lane[0]), b = widen<Format>(pairs[k].lane[1]);
-    if (exponent != 0) a = mul(a, power), b = mul(b, power);
-    even = plus_square<Format>(even, a);
-    odd = plus_square<Format>(odd, b);
+    for (unsigned k = 0; k < square_block / 64; ++k)
+      for (const Bits bits : pairs[k].lane) largest = hd::larger_of(largest, static_cast<Bits>(bits & Format::abs_mask));
+    int exponent = 0;
+    if constexpr (std::is_same_v<Format, brain16> || std::is_same_v<Format, binary32>) {
+      constexpr auto power = [](int e) { return static_cast<Bits>((e + Format::bias) << Format::mantissa_bits); };
+      constexpr Bits most = power(most_exponent), least = power(least_exponent);
+      const auto of_part = static_cast<Bits>(warp_max(static_cast<unsigned>(largest)));
+      exponent = of_part > most ? down_exponent : of_part != 0 && of_part <= least ? up_exponent : 0;
+    }
+    const auto power = static_cast<Compute>(hd::power_of_two(exponent));
+    Compute even = 0, odd = 0;
+#pragma unroll
+    for (unsigned k = 0; k < square_block / 64; ++k) {
+      Compute a = widen<Format>(pairs[k].lane[0]), b = widen<Format>(pairs[k].lane[1]);
+      if (exponent != 0) a = mul(a, power), b = mul(b, power);
+      even = plus_square<Format>(even, a);
+      odd = plus_square<Format>(odd, b);
+    }
+    fold(even, 16, 8);  // sum i + 32 to sum i, then i + 16 to i
+    fold(odd, 16, 8);
+    double low = to_double(even), high = to_double(odd), rescaled = 0.0;
+    if (exponent != 0) {  // in the whole warp
+      fold(low, 4, 1);
+      fold(high, 4, 1);
+      rescaled = mul(add(low, high), hd::bit_cast<double>(static_cast<std::uint64_t>(binary64::bias - 2 * exponent) << 52));
+      low = high = 0.0;
+    }
+    if (lane < 8) sums[2 * lane] = low, sums[2 * lane + 1] = high;
+    if (lane == 0) sums[16] = rescaled;
+    return double_bits<Format>(largest);
   }
-  fold(even, 16, 8);  // sum i + 32 to sum i, then i + 16 to i
-  fold(odd, 16, 8);
-  double low = to_double(even), high = to_double(odd), rescaled = 0.0;
-  if (exponent != 0) {  // in the whole warp
-    fold(low, 4, 1);
-    fold(high, 4, 1);
-    rescaled = mul(add(low, high), hd::bit_cast<double>(static_cast<std::uint64_t>(binary64::bias - 2 * exponent) << 52));
-    low = high = 0.0;
-  }
-  if (lane < 8) sums[2 * lane] = low, sums[2 * lane + 1] = high;
-  if (lane == 0) sums[16] = rescaled;
-  return double_bits<Format>(largest);
-}
+};
+/// Blocks may have any number of warps.
 template <class = void>
-__global__ void __launch_bounds__(threads) measure_kernel(List list, bool carries_scale, Iteration* now) {
+__global__ void __launch_bounds__(most_threads, 1) measure_kernel(List list, bool carries_scale, Iteration* now) {
   constexpr unsigned batch = chunk_size / square_block;
   __shared__ double memory[batch][17];
   double(*const of_parts)[17] = memory;  // g++ 12 takes an array that only a lambda uses for unused
   const Group group = list.groups[blockIdx.x];
+  const unsigned warps = blockDim.x / 32;
+  const auto part_of = [&](unsigned i) {
+    Part part =
+        group.part.size == 0 ? list.parts[group.first + i] : group.part.cut(std::size_t{i} * square_block, square_block);
+    if (!carries_scale) part.source = part.destination, part.from = part.to;
+    return part;
+  };
   unsigned long long largest = 0;
   double sum = 0.0;  // of thread t < 16: sum t; of thread 16: the rescaled one
   for (unsigned first = 0; first < group.count; first += batch) {
     const unsigned n = hd::smaller_of(group.count - first, batch);
-    for (unsigned i = threadIdx.x / 32; i < n; i += warps) {
-      Part part = part_of(group, list.parts, first + i);
-      if (!carries_scale) part.source = part.destination, part.from = part.to;
-      with_format(part.from,
-                  [&](auto format) { largest = hd::larger_of(largest, measure_part<decltype(format)>(part, of_parts[i])); });
+    for (unsigned i = threadIdx.x / 32; i < n;) {
+      const Part part = part_of(first + i), next = i + warps < n ? part_of(first + i + warps) : Part{};
+      const bool is_pair = next.from == part.from && Part::bytes_of(part.from) == 2;  // loads both, to wait once
+      with_format(part.from, [&](auto format) {
+        using Format = decltype(format);
+        Squares<Format> squares[sizeof(bits_of<Format>) == 2 ? 2 : 1];
+        squares[0].load(part);
+        if constexpr (sizeof(bits_of<Format>) == 2) {
+          squares[1].load(is_pair ? next : Part{});
+          if (is_pair) largest = hd::larger_of(largest, squares[1].sum(of_parts[i + warps]));
+        }
+        largest = hd::larger_of(largest, squares[0].sum(of_parts[i]));
+      });
+      i += is_pair ? 2 * warps : warps;
     }
     __syncthreads();
     if (threadIdx.x < 17) {
+#pragma unroll 16
       for (unsigned i = 0; i < n; ++i) sum = add(sum, of_parts[i][threadIdx.x]);
     }
     __syncthreads();
@@ -294,28 +350,31 @@ __global__ void __launch_bounds__(threads) measure_kernel(List list, bool carrie
 
 // ---- the decision ----
 
-inline constexpr unsigned update_threads = 256;
-
-/// The sum of the groups of a list, in the order of ops/run.hpp, by one block of threads.
+/// The sum of the groups of a list, in the order of ops/run.hpp, by one block of `threads`: thread t < 16 adds groups_per_sum.
 __device__ inline double sum_of(const List& list) {
-  const unsigned n = list.n_groups;
-  __shared__ double partials[update_threads];
+  constexpr unsigned n_partials = 16;
+  __shared__ double memory[n_partials][groups_per_sum + 1];  // one more, for the banks
+  __shared__ double partials[n_partials];
+  double(*const groups)[groups_per_sum + 1] = memory;
   double sum = 0.0;
-  for (unsigned first = 0; first < n; first += update_threads * groups_per_sum) {
-    const unsigned begin = first + threadIdx.x * groups_per_sum;
+  for (unsigned first = 0; first < list.n_groups; first += n_partials * groups_per_sum) {
+    const unsigned n = hd::smaller_of(list.n_groups - first, n_partials * groups_per_sum);
+#pragma unroll 8
+    for (unsigned i = threadIdx.x; i < n; i += threads) groups[i / groups_per_sum][i % groups_per_sum] = list.sums[first + i];
+    __syncthreads();
+    const unsigned begin = threadIdx.x * groups_per_sum;
     const unsigned count = begin < n ? hd::smaller_of(n - begin, groups_per_sum) : 0;
     double partial = 0.0;
 #pragma unroll 16
-    for (unsigned i = 0; i < count; ++i) partial = add(partial, list.sums[begin + i]);
-    partials[threadIdx.x] = partial;
+    for (unsigned i = 0; i < count; ++i) partial = add(partial, groups[threadIdx.x][i]);
+    if (count != 0) partials[threadIdx.x] = partial;
     __syncthreads();
-    for (unsigned k = 0; k < update_threads && first + k * groups_per_sum < n; ++k) sum = add(sum, partials[k]);
-    __syncthreads();
+    for (unsigned k = 0; k * groups_per_sum < n; ++k) sum = add(sum, partials[k]);
   }
   return sum;
 }
 template <class = void>
-__global__ void __launch_bounds__(update_threads) total_kernel(Iteration* now, List list, bool carries_scale, double replicas) {
+__global__ void __launch_bounds__(threads) total_kernel(Iteration* now, List list, bool carries_scale, double replicas) {
   const double sum = sum_of(list);
   if (threadIdx.x != 0) return;
   const double divisor = divisor_of(now, carries_scale);
@@ -323,8 +382,7 @@ __global__ void __launch_bounds__(update_threads) total_kernel(Iteration* now, L
   if (now->inf_elsewhere != 0.0F) now->largest = binary64::infinity_bits;
 }
 template <class Policy>
-__global__ void __launch_bounds__(update_threads)
-    update_kernel(State<Policy>* state, List list, bool carries_scale, double max_norm) {
+__global__ void __launch_bounds__(threads) update_kernel(State<Policy>* state, List list, bool carries_scale, double max_norm) {
   const double sum = sum_of(list);
   if (threadIdx.x != 0) return;
   const Iteration now = state->now;
@@ -361,11 +419,11 @@ __global__ void try_kernel(Policy policy, float* scales, unsigned n) {
 }
 
 template <class... Parameters>
-void launch(const char* name, void (*kernel)(Parameters...), unsigned blocks, unsigned threads_each, cudaStream_t stream,
+void launch(const char* name, void (*kernel)(Parameters...), dim3 blocks, unsigned threads_each, cudaStream_t stream,
             std::common_type_t<Parameters>... arguments) {
-  if (blocks == 0) return;
+  if (blocks.x == 0) return;
   void* addresses[] = {&arguments...};
-  check(name, cudaLaunchKernel(kernel, dim3(blocks), dim3(threads_each), addresses, 0, stream));
+  check(name, cudaLaunchKernel(kernel, blocks, dim3(threads_each), addresses, 0, stream));
 }
 
 }  // namespace detail
@@ -392,20 +450,22 @@ void LossScale<Policy>::launch_measure(const Gradients& gradients, cudaStream_t 
   measured_ = gradients.list_;
   carries_scale_ = carries_scale;
   is_begun_ = is_measured_ = true;
-  detail::launch("measure_kernel", detail::measure_kernel<>, measured_.n_groups, detail::threads, stream, measured_,
-                 carries_scale, &state_->now);
+  const unsigned threads = measured_.n_groups < detail::few_groups ? detail::most_threads : detail::threads;
+  detail::launch("measure_kernel", detail::measure_kernel<>, measured_.n_groups, threads, stream, measured_, carries_scale,
+                 &state_->now);
 }
 template <class Policy>
 void LossScale<Policy>::launch_unscale(const Gradients& gradients, cudaStream_t stream, bool adds) {
   is_begun_ = true;
+  const unsigned n = gradients.list_.n_groups;
   detail::launch("unscale_kernel", adds ? detail::unscale_kernel<true> : detail::unscale_kernel<false>,
-                 gradients.list_.n_groups, detail::threads, stream, gradients.list_, &state_->now);
+                 dim3(n, n < detail::few_groups ? 16 : 2), detail::threads, stream, gradients.list_, &state_->now);
 }
 template <class Policy>
 void LossScale<Policy>::total(cudaStream_t stream, int replicas) {
   hd::check_in("replicas", replicas, 1, std::numeric_limits<int>::max(), "1 or more");
-  detail::launch("total_kernel", detail::total_kernel<>, 1, detail::update_threads, stream, &state_->now, measured_,
-                 carries_scale_, static_cast<double>(replicas));
+  detail::launch("total_kernel", detail::total_kernel<>, 1, detail::threads, stream, &state_->now, measured_, carries_scale_,
+                 static_cast<double>(replicas));
   measured_ = {};
 }
 template <class Policy>
@@ -414,7 +474,7 @@ void LossScale<Policy>::update(cudaStream_t stream, const double& max_norm) {
   if (!is_begun_) hd::throw_logic_error({"update: no gradients were unscaled or measured since the last update"});
   if (!is_measured_ && !hd::is_infinite(max_norm))
     hd::throw_logic_error({"update: max_norm is ", hd::to_text(max_norm), ", but nothing was measured in this step"});
-  detail::launch("update_kernel", detail::update_kernel<Policy>, 1, detail::update_threads, stream, state_.get(), measured_,
+  detail::launch("update_kernel", detail::update_kernel<Policy>, 1, detail::threads, stream, state_.get(), measured_,
                  carries_scale_, max_norm);
   begin_step();
 }

@@ -29,10 +29,10 @@
 #include <vector>
 
 struct dim3 {
-  unsigned x;
-  explicit dim3(unsigned n) : x(n) {}
+  unsigned x, y;
+  dim3(unsigned n, unsigned m = 1) : x(n), y(m) {}
 };
-inline dim3 blockIdx{0}, threadIdx{0}, blockDim{0}, gridDim{0};  // gridDim.x is 0 on the host
+inline dim3 blockIdx{0, 0}, threadIdx{0}, blockDim{0}, gridDim{0};  // gridDim.x is 0 on the host
 
 namespace shim {
 
@@ -106,17 +106,17 @@ inline void run_block(unsigned threads) {
     }
   }
 }
-inline void run(unsigned blocks, unsigned threads, const std::function<void()>& call) {
+inline void run(dim3 blocks, unsigned threads, const std::function<void()>& call) {
   kernel_call = call;
   while (fibers.size() < threads) fibers.emplace_back();
-  std::vector<unsigned> order(blocks);
+  std::vector<unsigned> order(std::size_t{blocks.x} * blocks.y);
   std::iota(order.begin(), order.end(), 0U);
   static std::mt19937 random(1);
   std::shuffle(order.begin(), order.end(), random);
   blockDim.x = threads;
-  gridDim.x = blocks;
+  gridDim = blocks;
   for (const unsigned block : order) {
-    blockIdx.x = block;
+    blockIdx = {block % blocks.x, block / blocks.x};
     run_block(threads);
   }
   gridDim.x = 0;
@@ -265,7 +265,7 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 blocks, dim3 th
   if (blocks.x == 0) return shim::last_error = cudaErrorInvalidValue;
   ++shim::launches;
   const auto values = shim::values_at<Parameters...>(arguments, std::index_sequence_for<Parameters...>());
-  shim::enqueue([=] { shim::run(blocks.x, threads.x, [&] { std::apply(kernel, values); }); });
+  shim::enqueue([=] { shim::run(blocks, threads.x, [&] { std::apply(kernel, values); }); });
   return cudaSuccess;
 }
 
