@@ -116,8 +116,9 @@ inline constexpr unsigned chunk_size = 65536;    // the most elements of a group
 inline constexpr unsigned square_block = 512;    // elements whose squares are summed in float
 inline constexpr unsigned groups_per_sum = 256;  // whose sums are added one after another
 
-inline constexpr unsigned threads = 256, most_threads = 1024;  // of a block
-inline constexpr unsigned few_groups = 128;                    // as a device has room for blocks: then more threads share one
+// Threads of a block. With more, fewer fit on a device, and the fastest was tried: docs/notes/gpu.md.
+inline constexpr unsigned threads = 256, few_threads = 128, most_threads = 512;
+inline constexpr unsigned few_groups = 128;  // which leave a device idle: then more threads share one
 
 /// Elements of one tensor.
 struct Part {

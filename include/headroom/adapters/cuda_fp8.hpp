@@ -73,37 +73,27 @@ __device__ std::uint8_t to_fp8(bits_of<From> bits, float scale) {
   return narrow<hd::saturating<Fp8>>(value);
 }
 template <class Fp8, bool writes>
-__global__ void __launch_bounds__(threads) quantize_kernel(const Group* parts, float* state, std::size_t n) {
+__global__ void __launch_bounds__(few_threads, 16) quantize_kernel(const Group* parts, float* state, std::size_t n) {
   const Part part = parts[blockIdx.x].part;
   float* const own = state + parts[blockIdx.x].first;
   unsigned mine = 0;
   with_format(part.from, [&, scale = own[0]](auto format) {
     using From = decltype(format);
     using Bits = bits_of<From>;
-    constexpr unsigned lanes = 16 / sizeof(Bits), at_once = 4;
+    constexpr unsigned lanes = 16 / sizeof(Bits);
     const auto* const source = reinterpret_cast<const Bits*>(part.source);
     const auto from = reinterpret_cast<std::uintptr_t>(source), to = reinterpret_cast<std::uintptr_t>(part.destination);
     const bool is_aligned = (from | to * sizeof(Bits)) % 16 == 0;
-    const auto size = static_cast<unsigned>(part.size);
     Bits largest = 0;
-    for (unsigned first = threadIdx.x * lanes; first < size; first += threads * lanes * at_once) {
-      Pack<From, lanes> in[at_once];
-#pragma unroll
-      for (unsigned i = 0; i < at_once; ++i) {
-        const unsigned at = first + threads * lanes * i;
-        in[i] = Pack<From, lanes>::load(source + at, at < size ? size - at : 0, is_aligned);
+    for (unsigned at = threadIdx.x * lanes; at < part.size; at += few_threads * lanes) {
+      const auto left = static_cast<unsigned>(part.size) - at;
+      const auto in = Pack<From, lanes>::load(source + at, left, is_aligned);
+      Pack<Fp8, lanes> out;
+      for (unsigned l = 0; l < lanes; ++l) {
+        largest = hd::larger_of(largest, static_cast<Bits>(in.lane[l] & From::abs_mask));
+        if (writes) out.lane[l] = to_fp8<From, Fp8>(in.lane[l], scale);
       }
-#pragma unroll
-      for (unsigned i = 0; i < at_once; ++i) {
-        const unsigned at = first + threads * lanes * i;
-        Pack<Fp8, lanes> out;
-#pragma unroll
-        for (unsigned l = 0; l < lanes; ++l) {
-          largest = hd::larger_of(largest, static_cast<Bits>(in[i].lane[l] & From::abs_mask));
-          if (writes) out.lane[l] = to_fp8<From, Fp8>(in[i].lane[l], scale);
-        }
-        if (writes) out.store(part.destination + at, at < size ? size - at : 0, is_aligned);
-      }
+      if (writes) out.store(part.destination + at, left, is_aligned);
     }
     const bool is_finite = largest <= From::largest_finite_bits;  // floats >= 0 order as their bits do
     mine = is_finite ? hd::convert_bits<From, binary32>(largest) : binary32::infinity_bits;
@@ -147,7 +137,7 @@ void TensorScales<To, Rule>::update(cudaStream_t stream) {
 template <class To, class Rule>
 void TensorScales<To, Rule>::quantize(cudaStream_t stream) {
   const auto run = [&](auto* kernel) {
-    detail::launch("quantize", kernel, static_cast<unsigned>(n_parts_), detail::threads, stream, parts_.get(), state_.get(),
+    detail::launch("quantize", kernel, static_cast<unsigned>(n_parts_), detail::few_threads, stream, parts_.get(), state_.get(),
                    n_);
   };
   if (Rule::is_current && n_ != 0) {

@@ -75,26 +75,36 @@ __device__ bits_of<Format> narrow(Compute value) {
   }
 }
 
+/// What a load brings. Elements of 16 bits are taken out later: to take them out is to wait for the load.
+template <unsigned bytes>
+struct alignas(bytes) Words {
+  std::uint32_t word[bytes / 4];
+};
+template <>
+struct Words<2> {
+  std::uint16_t word;
+};
 /// Elements that one thread loads at once.
 template <class Format, unsigned lanes>
 struct alignas(lanes * sizeof(bits_of<Format>)) Pack {
+  using Raw = Words<lanes * sizeof(bits_of<Format>)>;
   bits_of<Format> lane[lanes];
 
   static __device__ bool is_aligned(const bits_of<Format>* first) {
     return reinterpret_cast<std::uintptr_t>(first) % sizeof(Pack) == 0;
   }
-  static __device__ Pack& at(bits_of<Format>* first) { return *reinterpret_cast<Pack*>(first); }
-  static __device__ const Pack& at(const bits_of<Format>* first) { return *reinterpret_cast<const Pack*>(first); }
+  static __device__ Raw raw(const bits_of<Format>* first) { return *reinterpret_cast<const Raw*>(first); }
   /// `left` elements exist; zeros beyond.
   static __device__ Pack load(const bits_of<Format>* from, unsigned left, bool is_aligned) {
-    if (is_aligned && left >= lanes) return at(from);
+    if (is_aligned && left >= lanes) return hd::bit_cast<Pack>(raw(from));
     Pack result{};
 #pragma unroll
     for (unsigned l = 0; l < lanes; ++l) result.lane[l] = l < left ? from[l] : bits_of<Format>{0};
     return result;
   }
+  __device__ void store(bits_of<Format>* to) const { *reinterpret_cast<Raw*>(to) = hd::bit_cast<Raw>(*this); }
   __device__ void store(bits_of<Format>* to, unsigned left, bool is_aligned) const {
-    if (is_aligned && left >= lanes) return (void)(at(to) = *this);
+    if (is_aligned && left >= lanes) return store(to);
 #pragma unroll
     for (unsigned l = 0; l < lanes; ++l)
       if (l < left) to[l] = lane[l];
@@ -107,12 +117,28 @@ __device__ Bits warp_max(Bits value) {
     value = hd::larger_of(value, static_cast<Bits>(__shfl_xor_sync(0xFFFFFFFFU, value, step)));
   return value;
 }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+__device__ inline unsigned warp_max(unsigned value) { return __reduce_max_sync(0xFFFFFFFFU, value); }
+#endif
+/// The largest magnitude of a thread's elements. Bits of floating-point numbers >= 0 order as the numbers do, below those of
+/// NaN.
+struct Largest {
+  unsigned narrow = 0;  // as a float
+  unsigned long long of_doubles = 0;
 
-/// The bits of a double, which order as magnitudes do. Inf stands for NaN, too.
-template <class Format>
-__device__ unsigned long long double_bits(bits_of<Format> magnitude) {
-  return magnitude > Format::largest_finite_bits ? binary64::infinity_bits : hd::convert_bits<Format, binary64>(magnitude);
-}
+  template <class Format>
+  __device__ void add(bits_of<Format> magnitude) {
+    if constexpr (std::is_same_v<Format, binary64>) of_doubles = hd::larger_of<unsigned long long>(of_doubles, magnitude);
+    if constexpr (!std::is_same_v<Format, binary64>)
+      narrow = hd::larger_of(narrow, hd::bit_cast<std::uint32_t>(widen<Format>(magnitude)));
+  }
+  /// Inf stands for NaN, too.
+  __device__ unsigned long long double_bits() const {
+    const bool is_finite = narrow < binary32::infinity_bits && of_doubles < binary64::infinity_bits;
+    const std::uint64_t of_floats = hd::convert_bits<binary32, binary64>(narrow);
+    return is_finite ? hd::larger_of<unsigned long long>(of_doubles, of_floats) : binary64::infinity_bits;
+  }
+};
 /// The largest of a block, in its thread 0. Called once, by all threads.
 template <class Bits>
 __device__ Bits block_max(Bits value) {
@@ -177,53 +203,54 @@ struct Unscale {
   /// Elements from `begin` to `end`, `lanes` at once.
   template <unsigned lanes>
   __device__ void run(unsigned begin, unsigned end) {
-    constexpr unsigned at_once = is_double ? 2 : 4, step = 32 * lanes;  // without spills
+    constexpr unsigned at_once = is_double ? 4 : 8, step = 32 * lanes;  // waits once for all; without spills
     for (unsigned first = begin + threadIdx.x % 32 * lanes; first < end; first += step * at_once) {
-      Pack<From, lanes> in[at_once] = {};
-      Pack<To, lanes> out[at_once] = {};
+      typename Pack<From, lanes>::Raw in[at_once] = {};
+      typename Pack<To, lanes>::Raw old[at_once] = {};
 #pragma unroll
       for (unsigned i = 0; i < at_once; ++i) {
-        if (first + step * i < end) in[i] = Pack<From, lanes>::at(source + first + step * i);
-        if (adds && first + step * i < end) out[i] = Pack<To, lanes>::at(destination + first + step * i);
+        if (first + step * i < end) in[i] = Pack<From, lanes>::raw(source + first + step * i);
+        if (adds && first + step * i < end) old[i] = Pack<To, lanes>::raw(destination + first + step * i);
       }
 #pragma unroll
       for (unsigned i = 0; i < at_once; ++i) {
+        const auto pack = hd::bit_cast<Pack<From, lanes>>(in[i]);
+        auto out = hd::bit_cast<Pack<To, lanes>>(old[i]);
 #pragma unroll
-        for (unsigned l = 0; l < lanes; ++l) out[i].lane[l] = unscaled(in[i].lane[l], out[i].lane[l]);
-        if (first + step * i < end) Pack<To, lanes>::at(destination + first + step * i) = out[i];
+        for (unsigned l = 0; l < lanes; ++l) out.lane[l] = unscaled(pack.lane[l], out.lane[l]);
+        if (first + step * i < end) out.store(destination + first + step * i);
       }
     }
   }
-  /// `n` elements. Returns the largest magnitude.
-  __device__ unsigned long long run(unsigned n) {
+  __device__ void run(unsigned n, Largest* all) {
     constexpr std::size_t widest = sizeof(bits_of<From>) > sizeof(bits_of<To>) ? sizeof(bits_of<From>) : sizeof(bits_of<To>);
     constexpr unsigned lanes = 16 / widest;
     const bool is_aligned = Pack<From, lanes>::is_aligned(source) && Pack<To, lanes>::is_aligned(destination);
     const unsigned whole = is_aligned ? n / lanes * lanes : 0;
     run<lanes>(0, whole);
     run<1>(whole, n);
-    return double_bits<Reported>(largest);
+    all->add<Reported>(largest);
   }
 };
 /// Several blocks, blockIdx.y, share a group.
 template <bool adds>
-__global__ void __launch_bounds__(threads, 4) unscale_kernel(List list, Iteration* now) {
+__global__ void __launch_bounds__(threads, 2) unscale_kernel(List list, Iteration* now) {
   constexpr unsigned most = 4 * square_block;  // elements of a long tensor that a warp takes at once
   const Group group = list.groups[blockIdx.x];
   const float scale = now->loss_scale;
   const bool is_long = group.part.size != 0;
   const unsigned count = is_long ? (static_cast<unsigned>(group.part.size) + most - 1) / most : group.count;
-  unsigned long long largest = 0;
+  Largest largest;
   for (unsigned i = (blockIdx.y * blockDim.x + threadIdx.x) / 32; i < count; i += gridDim.y * blockDim.x / 32) {
     const Part part = is_long ? group.part.cut(std::size_t{i} * most, most) : list.parts[group.first + i];
     with_format(part.from, [&](auto format) {
       using From = decltype(format);
       const auto n = static_cast<unsigned>(part.size);
-      if (adds || part.to != part.from) largest = hd::larger_of(largest, Unscale<From, binary32, adds>(part, scale).run(n));
-      if (!adds && part.to == part.from) largest = hd::larger_of(largest, Unscale<From, From, false>(part, scale).run(n));
+      if (adds || part.to != part.from) Unscale<From, binary32, adds>(part, scale).run(n, &largest);
+      if (!adds && part.to == part.from) Unscale<From, From, false>(part, scale).run(n, &largest);
     });
   }
-  add_largest(largest, 1.0, now);
+  add_largest(largest.double_bits(), 1.0, now);
 }
 
 // ---- measure: kernel/measure.inl, with two of its 64 sums in each thread of a warp ----
@@ -250,26 +277,32 @@ struct Squares {
   using Compute = compute_of<Format>;
   using Bits = bits_of<Format>;
   using Pair = Pack<Format, 2>;
-  Pair pairs[square_block / 64];
+  static constexpr int pairs_each = square_block / 64;
+  typename Pair::Raw pairs[pairs_each];
 
   __device__ void load(const Part& part) {
-    const auto* const source = reinterpret_cast<const Bits*>(part.source);
-    const auto size = static_cast<unsigned>(part.size);
-    const bool is_aligned = Pair::is_aligned(source);
+    const auto* const from = reinterpret_cast<const Bits*>(part.source) + threadIdx.x % 32 * 2;
+    const int left = static_cast<int>(part.size) - static_cast<int>(threadIdx.x % 32 * 2);
+    if (part.size == square_block && Pair::is_aligned(from)) {
 #pragma unroll
-    for (unsigned k = 0; k < square_block / 64; ++k) {
-      const unsigned at = 64 * k + 2 * (threadIdx.x % 32);
-      pairs[k] = Pair::load(source + at, at < size ? size - at : 0, is_aligned);
+      for (int k = 0; k < pairs_each; ++k) pairs[k] = Pair::raw(from + 64 * k);
+    } else {
+#pragma unroll
+      for (int k = 0; k < pairs_each; ++k) {
+        Pair pair;
+        for (int l = 0; l < 2; ++l) pair.lane[l] = 64 * k + l < left ? from[64 * k + l] : Bits{0};
+        pairs[k] = hd::bit_cast<typename Pair::Raw>(pair);
+      }
     }
   }
-  /// `sums` gets the 16 sums of the part, or 0 and the sum of all rescaled squares behind them. Returns the largest magnitude
-  /// of this thread's elements.
-  __device__ unsigned long long sum(double* sums) const {
+  /// `sums` gets the 16 sums of the part, or 0 and the sum of all rescaled squares behind them.
+  __device__ void sum(double* sums, Largest* all) const {
     const unsigned lane = threadIdx.x % 32;
     Bits largest = 0;
 #pragma unroll
-    for (unsigned k = 0; k < square_block / 64; ++k)
-      for (const Bits bits : pairs[k].lane) largest = hd::larger_of(largest, static_cast<Bits>(bits & Format::abs_mask));
+    for (int k = 0; k < pairs_each; ++k)
+      for (const Bits bits : hd::bit_cast<Pair>(pairs[k]).lane)
+        largest = hd::larger_of(largest, static_cast<Bits>(bits & Format::abs_mask));
     int exponent = 0;
     if constexpr (std::is_same_v<Format, brain16> || std::is_same_v<Format, binary32>) {
       constexpr auto power = [](int e) { return static_cast<Bits>((e + Format::bias) << Format::mantissa_bits); };
@@ -280,8 +313,9 @@ struct Squares {
     const auto power = static_cast<Compute>(hd::power_of_two(exponent));
     Compute even = 0, odd = 0;
 #pragma unroll
-    for (unsigned k = 0; k < square_block / 64; ++k) {
-      Compute a = widen<Format>(pairs[k].lane[0]), b = widen<Format>(pairs[k].lane[1]);
+    for (int k = 0; k < pairs_each; ++k) {
+      const Pair pair = hd::bit_cast<Pair>(pairs[k]);
+      Compute a = widen<Format>(pair.lane[0]), b = widen<Format>(pair.lane[1]);
       if (exponent != 0) a = mul(a, power), b = mul(b, power);
       even = plus_square<Format>(even, a);
       odd = plus_square<Format>(odd, b);
@@ -297,39 +331,39 @@ struct Squares {
     }
     if (lane < 8) sums[2 * lane] = low, sums[2 * lane + 1] = high;
     if (lane == 0) sums[16] = rescaled;
-    return double_bits<Format>(largest);
+    all->add<Format>(largest);
   }
 };
 /// Blocks may have any number of warps.
 template <class = void>
-__global__ void __launch_bounds__(most_threads, 1) measure_kernel(List list, bool carries_scale, Iteration* now) {
+__global__ void __launch_bounds__(most_threads, 2) measure_kernel(List list, bool carries_scale, Iteration* now) {
   constexpr unsigned batch = chunk_size / square_block;
   __shared__ double memory[batch][17];
   double(*const of_parts)[17] = memory;  // g++ 12 takes an array that only a lambda uses for unused
   const Group group = list.groups[blockIdx.x];
   const unsigned warps = blockDim.x / 32;
-  const auto part_of = [&](unsigned i) {
-    Part part =
-        group.part.size == 0 ? list.parts[group.first + i] : group.part.cut(std::size_t{i} * square_block, square_block);
-    if (!carries_scale) part.source = part.destination, part.from = part.to;
-    return part;
-  };
-  unsigned long long largest = 0;
+  Largest largest;
   double sum = 0.0;  // of thread t < 16: sum t; of thread 16: the rescaled one
   for (unsigned first = 0; first < group.count; first += batch) {
     const unsigned n = hd::smaller_of(group.count - first, batch);
+    const auto part_of = [&](unsigned i) {
+      Part part = group.part.size == 0 ? list.parts[group.first + first + i]
+                                       : group.part.cut(std::size_t{first + i} * square_block, square_block);
+      if (!carries_scale) part.source = part.destination, part.from = part.to;
+      return part;
+    };
     for (unsigned i = threadIdx.x / 32; i < n;) {
-      const Part part = part_of(first + i), next = i + warps < n ? part_of(first + i + warps) : Part{};
+      const Part part = part_of(i), next = i + warps < n ? part_of(i + warps) : Part{};
       const bool is_pair = next.from == part.from && Part::bytes_of(part.from) == 2;  // loads both, to wait once
       with_format(part.from, [&](auto format) {
         using Format = decltype(format);
         Squares<Format> squares[sizeof(bits_of<Format>) == 2 ? 2 : 1];
         squares[0].load(part);
         if constexpr (sizeof(bits_of<Format>) == 2) {
-          squares[1].load(is_pair ? next : Part{});
-          if (is_pair) largest = hd::larger_of(largest, squares[1].sum(of_parts[i + warps]));
+          if (is_pair) squares[1].load(next);
+          if (is_pair) squares[1].sum(of_parts[i + warps], &largest);
         }
-        largest = hd::larger_of(largest, squares[0].sum(of_parts[i]));
+        squares[0].sum(of_parts[i], &largest);
       });
       i += is_pair ? 2 * warps : warps;
     }
@@ -345,7 +379,7 @@ __global__ void __launch_bounds__(most_threads, 1) measure_kernel(List list, boo
     fold(sum, 8, 1);
     if (threadIdx.x == 0) list.sums[blockIdx.x] = add(sum, rescaled);
   }
-  add_largest(largest, divisor_of(now, carries_scale), now);
+  add_largest(largest.double_bits(), divisor_of(now, carries_scale), now);
 }
 
 // ---- the decision ----
@@ -450,7 +484,7 @@ void LossScale<Policy>::launch_measure(const Gradients& gradients, cudaStream_t 
   measured_ = gradients.list_;
   carries_scale_ = carries_scale;
   is_begun_ = is_measured_ = true;
-  const unsigned threads = measured_.n_groups < detail::few_groups ? detail::most_threads : detail::threads;
+  const unsigned threads = measured_.n_groups < detail::few_groups ? detail::most_threads : detail::few_threads;
   detail::launch("measure_kernel", detail::measure_kernel<>, measured_.n_groups, threads, stream, measured_, carries_scale,
                  &state_->now);
 }
@@ -459,7 +493,7 @@ void LossScale<Policy>::launch_unscale(const Gradients& gradients, cudaStream_t 
   is_begun_ = true;
   const unsigned n = gradients.list_.n_groups;
   detail::launch("unscale_kernel", adds ? detail::unscale_kernel<true> : detail::unscale_kernel<false>,
-                 dim3(n, n < detail::few_groups ? 16 : 2), detail::threads, stream, gradients.list_, &state_->now);
+                 dim3(n, n < detail::few_groups ? 16 : 1), detail::threads, stream, gradients.list_, &state_->now);
 }
 template <class Policy>
 void LossScale<Policy>::total(cudaStream_t stream, int replicas) {
