@@ -21,8 +21,8 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <headroom/fp8.hpp>
 #include <headroom/headroom.hpp>
+#include <headroom/quantize.hpp>
 #include <iterator>
 #include <limits>
 #include <map>

@@ -1,6 +1,6 @@
 // expect: headroom: MX codes are float8_e4m3 or float8_e5m2, and the scales of their blocks are e8m0
 #include <headroom/dtype/float8.hpp>
-#include <headroom/fp8/mx.hpp>
+#include <headroom/quantize/mx.hpp>
 
 #include <vector>
 

@@ -1,9 +1,9 @@
 // All of headroom in a file for nvcc: device code, and verbs on the host.
-#include <headroom/fp8.hpp>
 #include <headroom/headroom.hpp>
 #include <headroom/observe/exponent_histogram.hpp>
 #include <headroom/observe/history.hpp>
 #include <headroom/observe/simulate.hpp>
+#include <headroom/quantize.hpp>
 #include <headroom/state/text.hpp>
 #include <headroom/training/async_grad_scaler.hpp>
 

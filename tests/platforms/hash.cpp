@@ -1,10 +1,10 @@
 // Prints hashes of what headroom computes: one for each part, and one for all. They are the same on every platform. Each part
 // is computed on all instruction sets, which must agree. Without exceptions the last part is left out.
 
-#include <headroom/fp8.hpp>
 #include <headroom/headroom.hpp>
 #include <headroom/observe/exponent_histogram.hpp>
 #include <headroom/observe/history.hpp>
+#include <headroom/quantize.hpp>
 #include <headroom/state/text.hpp>
 
 #include <cstdint>

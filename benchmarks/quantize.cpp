@@ -2,10 +2,10 @@
 // the caches, and 64 MiB, in memory. One process, one thread, random order. Ends with an error if torch comes to other numbers.
 // Prints a table.
 //
-//   benchmark_fp8 table.tsv [flags of Google Benchmark]
+//   benchmark_quantize table.tsv [flags of Google Benchmark]
 
-#include <headroom/fp8.hpp>
 #include <headroom/headroom.hpp>
+#include <headroom/quantize.hpp>
 
 #include <cstdio>
 #include <cstdlib>
@@ -174,7 +174,7 @@ void add_torch(const std::string& work, const Run& ours, const Run& theirs) {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (argc != 2) {
-    std::fprintf(stderr, "usage: benchmark_fp8 table.tsv [flags of Google Benchmark]\n");
+    std::fprintf(stderr, "usage: benchmark_quantize table.tsv [flags of Google Benchmark]\n");
     return 1;
   }
   add_headroom("float to e4m3", 5 * block, quantize<float>);

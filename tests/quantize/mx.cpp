@@ -1,6 +1,6 @@
-#include <headroom/fp8/mx.hpp>
 #include <headroom/ops/cast.hpp>
 #include <headroom/ops/executor.hpp>
+#include <headroom/quantize/mx.hpp>
 
 #include <algorithm>
 #include <cmath>
