@@ -94,9 +94,9 @@ void dequantize(std::size_t n) {
                             span<const float>(&inverse_scale, 1));
 }
 void mx_quantize(std::size_t n) {
-  const auto report =
-      headroom::mx_quantize_into(span<const float>(source<float>.data(), n), span<float8_e4m3>(results.codes.data(), n),
-                                 span<headroom::e8m0>(results.scales.data(), n / block), headroom::MxScale::rceil);
+  const auto report = headroom::quantize_blocks_into(
+      span<const float>(source<float>.data(), n), span<float8_e4m3>(results.codes.data(), n),
+      span<headroom::e8m0>(results.scales.data(), n / block), {1, block}, headroom::MxScaling{headroom::MxScale::rceil});
   benchmark::DoNotOptimize(report.finite);
 }
 
