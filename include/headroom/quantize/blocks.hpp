@@ -341,7 +341,6 @@ void dequantize_blocks_into(const Codes& codes, const Scales& scales, Destinatio
   using Scale = detail::format_of<std::remove_pointer_t<decltype(detail::data_of(scales))>>;
   detail::with_blocks<false>(destination, codes, scales, shape, [&](const detail::Blocks& blocks, const auto& kernels) {
     const detail::Rows& values = blocks.values;
-    const bool streaming = values.size() * static_cast<std::size_t>(values.bytes) >= detail::least_streamed_pass;
     blocks.for_each_tile(executor, [&](std::size_t, const detail::Blocks::Tile& tile, unsigned char* buffer) {
       detail::Found unused{0, 0.0};
       float factors[detail::Blocks::most];
@@ -352,7 +351,7 @@ void dequantize_blocks_into(const Codes& codes, const Scales& scales, Destinatio
         unsigned char* const row = buffer == nullptr ? there : buffer;
         const detail::Piece pieces[] = {{blocks.codes_at(tile.row + i, tile.column), row, tile.columns},
                                         {factors, nullptr, blocks.shape.columns}};
-        kernels.scale[detail::isa_index()](pieces, pieces + 2, 1.0, streaming && buffer == nullptr, unused);
+        kernels.scale[detail::isa_index()](pieces, pieces + 2, 1.0, false, unused);
         if (buffer == nullptr) continue;
         detail::copy_elements(there, values.column_step(), row, values.bytes, static_cast<std::ptrdiff_t>(tile.columns),
                               values.bytes);
