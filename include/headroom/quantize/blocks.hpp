@@ -3,6 +3,7 @@
 #include <headroom/kernel/table.hpp>
 #include <headroom/ops/run.hpp>
 #include <headroom/quantize/block_rules.hpp>
+#include <headroom/quantize/quantize.hpp>
 #include <headroom/report.hpp>
 #include <headroom/tree/matrix.hpp>
 #include <headroom/tree/visit.hpp>
@@ -10,7 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <cstring>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -32,46 +33,28 @@ struct Rows {
   unsigned char* data;
   std::ptrdiff_t bytes;  // of an element
   Layout layout;
-  std::size_t columns, rows;
+  std::size_t size, columns;
 
-  Rows(const char* of, const void* first, std::size_t element, const Layout& its_layout, std::size_t size) noexcept
-      : name(of),
-        data(static_cast<unsigned char*>(const_cast<void*>(first))),
-        bytes(static_cast<std::ptrdiff_t>(element)),
-        layout(its_layout),
-        columns(static_cast<std::size_t>(its_layout.columns())),
-        rows(columns == 0 ? 0 : size / columns) {}
-  [[nodiscard]] std::size_t size() const noexcept { return rows * columns; }
-  [[nodiscard]] std::ptrdiff_t column_step() const noexcept {
-    return columns == 1 ? bytes : layout.stride(layout.rank() - 1) * bytes;
-  }
+  [[nodiscard]] std::size_t rows() const noexcept { return columns == 0 ? 0 : size / columns; }
+  /// Row-major without gaps.
   [[nodiscard]] bool is_dense() const noexcept {
     bool is_dense = true;
     std::ptrdiff_t stride = 1;
     for (int i = layout.rank(); i-- > 0; stride *= layout.shape(i)) is_dense = is_dense && layout.stride(i) == stride;
-    return is_dense || size() == 0;
+    return is_dense || size == 0;
   }
-  [[nodiscard]] unsigned char* at(std::size_t row, std::size_t column) const noexcept {
-    std::ptrdiff_t offset = 0;
-    auto rest = static_cast<std::ptrdiff_t>(row);
-    for (int i = layout.rank() - (columns == 1 ? 1 : 2); i >= 0; rest /= layout.shape(i--))
-      offset += rest % layout.shape(i) * layout.stride(i);
-    return data + offset * bytes + static_cast<std::ptrdiff_t>(column) * column_step();
-  }
-  /// Whether a byte from the first to the last element is one of the other.
-  [[nodiscard]] bool meets(const Rows& other) const noexcept {
-    if (size() == 0 || other.size() == 0) return false;
-    return first_byte() < other.end_byte() && other.first_byte() < end_byte();
-  }
-
- private:
-  [[nodiscard]] std::uintptr_t first_byte() const noexcept { return extreme(-1); }
-  [[nodiscard]] std::uintptr_t end_byte() const noexcept { return extreme(1) + static_cast<std::uintptr_t>(bytes); }
-  [[nodiscard]] std::uintptr_t extreme(int sign) const noexcept {
-    std::ptrdiff_t offset = 0;
-    for (int i = 0; i < layout.rank(); ++i)
-      if (layout.stride(i) * sign > 0) offset += (layout.shape(i) - 1) * layout.stride(i);
-    return reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>(offset * bytes);
+  /// Copies the elements of a tensor with gaps into `dense`, or out of it.
+  void copy(unsigned char* dense, bool gathers) const {
+    const int outer = layout.rank() - (columns == 1 ? 1 : 2);  // a last dimension of one element has no place in the layout
+    const std::ptrdiff_t step = columns == 1 ? bytes : layout.stride(outer + 1) * bytes,
+                         n = static_cast<std::ptrdiff_t>(columns);
+    for (std::size_t row = 0; row < rows(); ++row, dense += n * bytes) {
+      unsigned char* first = data;
+      auto rest = static_cast<std::ptrdiff_t>(row);
+      for (int i = outer; i >= 0; rest /= layout.shape(i--)) first += rest % layout.shape(i) * layout.stride(i) * bytes;
+      if (gathers) copy_elements(dense, bytes, first, step, n, bytes);
+      if (!gathers) copy_elements(first, step, dense, bytes, n, bytes);
+    }
   }
 };
 template <class Leaf>
@@ -79,224 +62,171 @@ template <class Leaf>
   auto* const data = detail::data_of(leaf);
   const std::size_t size = detail::size_of(leaf);
   detail::check_walkable(root, name, leaf, data, size, writes);
-  return {name, data, sizeof *data, detail::checked_layout_of(root, name, leaf), size};
+  const Layout layout = detail::checked_layout_of(root, name, leaf);
+  return {name,
+          reinterpret_cast<unsigned char*>(const_cast<std::remove_const_t<std::remove_pointer_t<decltype(data)>>*>(data)),
+          sizeof *data,
+          layout,
+          size,
+          static_cast<std::size_t>(layout.columns())};
+}
+inline void check_rows(const Rows& of, std::size_t rows, std::size_t columns) {
+  if (!of.is_dense()) throw_invalid_argument({of.name, " have gaps or are not row-major"});
+  if (of.size == rows * columns && (of.rows() <= 1 || of.columns == columns)) return;
+  throw_invalid_argument({of.name, " are ", std::to_string(of.rows()), "x", std::to_string(of.columns), "; they must be ",
+                          std::to_string(rows), "x", std::to_string(columns), ", or as many in one row"});
+}
+inline void check_apart(const Rows& a, const Rows& b) {
+  const auto begin = [](const Rows& of) { return reinterpret_cast<std::uintptr_t>(of.data); };
+  const auto end = [&](const Rows& of) {
+    return begin(of) + (of.is_dense() ? of.size * static_cast<std::size_t>(of.bytes) : 1);
+  };
+  if (a.size != 0 && b.size != 0 && begin(a) < end(b) && begin(b) < end(a))
+    throw_invalid_argument({a.name, " overlap ", b.name});
 }
 
-/// The values of a tensor, their codes and scales, and the work on them: tiles, which are neighbouring blocks.
-struct Blocks {
-  static constexpr std::size_t most = 256;  // blocks in a tile
-  Rows values, codes, scales;
-  BlockShape shape;
-  bool packed;  // two codes in a byte
-  std::size_t across = 0, tile_blocks = 0, tiles_across = 0, tiles = 0;
-
-  /// A part of a row of a tile.
-  struct Tile {
-    std::size_t row, rows, column, columns, first_block, blocks;
-  };
-
-  /// Throws std::invalid_argument if they do not fit. A tile has about `tile_elements`, and at least one block.
-  void prepare(bool quantizes, std::size_t tile_elements) {
-    const std::size_t row_bytes = packed ? (values.columns + 1) / 2 : values.columns;
-    if (shape.rows == 0) shape.rows = std::max(values.rows, std::size_t{1});
-    if (shape.columns == 0 || shape.columns > values.columns) shape.columns = std::max(values.columns, std::size_t{1});
-    if (packed && shape.columns % 2 != 0 && shape.columns != values.columns)
-      throw_invalid_argument({"a block of float4_e2m1x2 has ", std::to_string(shape.columns), " columns; it must be even"});
-    across = (values.columns + shape.columns - 1) / shape.columns;
-    check_shape(codes, values.rows, row_bytes);
-    check_shape(scales, (values.rows + shape.rows - 1) / shape.rows, across);
-    const LoopNest nest(values.layout, values.layout);
-    if (!quantizes) check_distinct_elements(root, values.name, values.size(), nest);
-    if (codes.meets(values) || scales.meets(values) || (quantizes && codes.meets(scales)))
-      throw_invalid_argument({"the values, the codes and the scales overlap"});
-    if (shape.rows == 1 && values.columns % shape.columns == 0 && values.is_dense() && !(packed && values.columns % 2 != 0)) {
-      values.columns = values.size();  // one long row has the same blocks
-      values.rows = values.columns == 0 ? 0 : 1;
-      values.layout = Layout();
-      values.layout.push(static_cast<std::ptrdiff_t>(values.columns), 1);
-      across = values.columns / shape.columns;
-    }
-    if (values.size() == 0) return;
-    tile_blocks =
-        std::min({across, most, std::max(tile_elements / (std::min(shape.rows, values.rows) * shape.columns), std::size_t{1})});
-    tiles_across = (across + tile_blocks - 1) / tile_blocks;
-    tiles = (values.rows + shape.rows - 1) / shape.rows * tiles_across;
-  }
-  /// Calls f(share, tile, buffer) for all tiles, in several threads if it is worth it. A buffer has room for a row of a tile.
-  template <class F>
-  void for_each_tile(const Executor& executor, const F& f) const {
-    (void)isa_index();  // chooses the instruction set, which may throw
-    const std::size_t count = share_count(executor);
-    const bool has_gaps = values.column_step() != values.bytes;
-    const std::size_t room = has_gaps ? tile_blocks * shape.columns * static_cast<std::size_t>(values.bytes) : 0;
-    std::vector<unsigned char> buffers(count * room);
-    const auto run_share = [&](std::size_t share) {
-      for (std::size_t i = tiles * share / count; i < tiles * (share + 1) / count; ++i)
-        f(share, tile(i), has_gaps ? buffers.data() + share * room : nullptr);
-    };
-    if (count <= 1) return run_share(0);
-    executor.run(count, run_share);
-  }
-  [[nodiscard]] std::size_t share_count(const Executor& executor) const noexcept {
-    return std::max(std::min(count_shares(executor, values.size()), tiles), std::size_t{1});
-  }
-  [[nodiscard]] unsigned char* codes_at(std::size_t row, std::size_t column) const noexcept {
-    if (!packed) return codes.data + row * values.columns + column;
-    return codes.data + row * ((values.columns + 1) / 2) + column / 2;
-  }
-
- private:
-  static void check_shape(const Rows& of, std::size_t rows, std::size_t columns) {
-    if (!of.is_dense()) throw_invalid_argument({of.name, " have gaps or are not row-major"});
-    if (of.size() == rows * columns && (of.rows == 1 || of.columns == columns || of.size() == 0)) return;
-    throw_invalid_argument({of.name, " are ", std::to_string(of.rows), "x", std::to_string(of.columns), "; they must be ",
-                            std::to_string(rows), "x", std::to_string(columns), ", or as many in one row"});
-  }
-  [[nodiscard]] Tile tile(std::size_t i) const noexcept {
-    const std::size_t band = i / tiles_across, block = i % tiles_across * tile_blocks, row = band * shape.rows;
-    const std::size_t blocks = std::min(tile_blocks, across - block), column = block * shape.columns;
-    return {row,
-            std::min(shape.rows, values.rows - row),
-            column,
-            std::min(blocks * shape.columns, values.columns - column),
-            band * across + block,
-            blocks};
-  }
-};
-
-/// Kernels for values of one format and codes of another.
+/// Kernels for a dtype of values and one of codes.
 struct BlockKernels {
-  const Kernel *max_abs, *scale, *to_float;
+  const Kernel *max_abs, *scale;
   float largest;  // number of the values' dtype
 
   template <class Values, class Codes, bool quantizes>
   static constexpr BlockKernels of() noexcept {
-    constexpr float largest = bit_cast<float>(convert_bits<Values, saturating<binary32>>(Values::largest_finite_bits));
-    if constexpr (quantizes) {
-      return {kernels<Op::block_max_abs, Values>, kernels<Op::scale_blocks, Values, Codes>, kernels<Op::cast, Values, binary32>,
-              largest};
-    } else {
-      return {nullptr, kernels<Op::scale_blocks, Codes, Values>, nullptr, largest};
-    }
+    using In = std::conditional_t<quantizes, Values, Codes>;
+    using Out = std::conditional_t<quantizes, Codes, Values>;
+    return {kernels<Op::block_max_abs, Values>, kernels<Op::scale_blocks, In, Out>,
+            bit_cast<float>(convert_bits<Values, saturating<binary32>>(Values::largest_finite_bits))};
   }
 };
-inline void run_kernel(const Kernel* kernel, const Piece& piece, double factor, Found& found) {
-  kernel[isa_index()](&piece, &piece + 1, factor, false, found);
-}
 
-/// A tile that is quantized.
-struct QuantizedTile {
-  const Blocks& blocks;
-  const BlockKernels& kernels;
-  const Blocks::Tile& tile;
-  unsigned char* buffer;
-  Found& found;
+/// Neighbouring blocks.
+struct Tile {
+  static constexpr std::size_t most = 256;
+  std::size_t row, rows, column, columns, first_block, blocks;
+};
+/// A matrix of values, their codes and scales.
+struct Blocks {
+  unsigned char *values, *codes, *scales;
+  std::size_t value_bytes, rows, columns;
+  BlockShape shape;
+  bool packed;  // two codes in a byte
 
-  /// Elements of a row in memory, gathered if they are not there one after the other.
-  [[nodiscard]] const unsigned char* row(std::size_t i) const noexcept {
-    const unsigned char* const first = blocks.values.at(tile.row + i, tile.column);
-    if (buffer == nullptr) return first;
-    copy_elements(buffer, blocks.values.bytes, first, blocks.values.column_step(), static_cast<std::ptrdiff_t>(tile.columns),
-                  blocks.values.bytes);
-    return buffer;
+  [[nodiscard]] unsigned char* values_at(std::size_t row, std::size_t column) const noexcept {
+    return values + (row * columns + column) * value_bytes;
   }
-  void find_maxima(std::uint32_t* maxima) const {
-    std::fill_n(maxima, tile.blocks, 0U);
-    for (std::size_t i = 0; i < tile.rows; ++i)
-      run_kernel(kernels.max_abs, {row(i), maxima, tile.columns}, static_cast<double>(blocks.shape.columns), found);
+  [[nodiscard]] unsigned char* codes_at(std::size_t row, std::size_t column) const noexcept {
+    return packed ? codes + row * ((columns + 1) / 2) + column / 2 : codes + row * columns + column;
   }
-  /// The amax of block `b` without its NaNs.
-  [[nodiscard, gnu::cold]] std::uint32_t maximum_of_numbers(std::size_t b) const {
-    float values[256];
-    std::uint32_t largest = 0;
-    const std::size_t begin = b * blocks.shape.columns, end = std::min(begin + blocks.shape.columns, tile.columns);
-    for (std::size_t i = 0; i < tile.rows; ++i) {
-      const unsigned char* const elements = row(i);
-      for (std::size_t at = begin, n = 0; at < end; at += n) {
-        n = std::min(end - at, std::size(values));
-        run_kernel(kernels.to_float, {elements + at * static_cast<std::size_t>(blocks.values.bytes), values, n}, 1.0, found);
-        for (std::size_t k = 0; k < n; ++k) {
-          const std::uint32_t bits = magnitude_bits(values[k]);
-          if (bits <= binary32::infinity_bits) largest = std::max(largest, bits);
-        }
+  /// Calls f(tile) for tiles of about `most_elements`, but at least a block, in several threads if it is worth it. Returns the
+  /// largest result.
+  template <class F>
+  std::uint64_t for_each_tile(const Executor& executor, std::size_t most_elements, const F& f) const {
+    (void)isa_index();  // chooses the instruction set, which may throw
+    const std::size_t across = (columns + shape.columns - 1) / shape.columns, down = (rows + shape.rows - 1) / shape.rows;
+    const std::size_t that_fit = std::max(most_elements / (std::min(shape.rows, rows) * shape.columns), std::size_t{1});
+    const std::size_t wide = std::min({across, Tile::most, that_fit}), tiles_across = (across + wide - 1) / wide;
+    const std::size_t tiles = down * tiles_across, count = std::min(count_shares(executor, rows * columns), tiles);
+    LeafMaxima largest(count);
+    const auto run_share = [&](std::size_t share) {
+      for (std::size_t i = tiles * share / count; i < tiles * (share + 1) / count; ++i) {
+        const std::size_t row = i / tiles_across * shape.rows, block = i % tiles_across * wide, column = block * shape.columns;
+        const std::size_t n = std::min(wide, across - block);
+        largest[share] = std::max(
+            largest[share], f(Tile{row, std::min(shape.rows, rows - row), column, std::min(n * shape.columns, columns - column),
+                                   row / shape.rows * across + block, n}));
       }
-    }
-    return largest;
-  }
-  void write_codes(const float* factors, bool divides) const {
-    for (std::size_t i = 0; i < tile.rows; ++i) {
-      const Piece pieces[] = {{row(i), blocks.codes_at(tile.row + i, tile.column), tile.columns},
-                              {factors, nullptr, blocks.shape.columns}};
-      kernels.scale[isa_index()](pieces, pieces + 2, divides ? -1.0 : 1.0, false, found);
-    }
-  }
-  template <class Format, class Rule>
-  void run(const Rule& rule) const {
-    std::uint32_t maxima[Blocks::most];
-    float factors[Blocks::most];
-    find_maxima(maxima);
-    for (std::size_t b = 0; b < tile.blocks; ++b) {
-      if (Rule::passes_over_nan && maxima[b] > binary32::infinity_bits) maxima[b] = maximum_of_numbers(b);
-      const auto scale = rule.template scale<Format>(bit_cast<float>(maxima[b]), kernels.largest);
-      std::memcpy(blocks.scales.data + (tile.first_block + b) * sizeof scale.stored, &scale.stored, sizeof scale.stored);
-      factors[b] = scale.factor;
-      if (magnitude_bits(scale.factor) > binary32::infinity_bits) add_largest(found, binary64::infinity_bits);
-    }
-    write_codes(factors, Rule::divides);
+    };
+    executor.run(count, run_share);
+    return *std::max_element(largest.begin(), largest.end());
   }
 };
 
-/// Writes the factors of a tile: scale * tensor_scale.
-template <class Format>
-void scales_to_factors(const unsigned char* scales, std::size_t n, float tensor_scale, float* factors, Found& found) {
-  if constexpr (std::is_same_v<Format, exponent_format>) {
-    for (std::size_t b = 0; b < n; ++b) factors[b] = static_cast<float>(e8m0::from_bits(scales[b]));
-    return scales_to_factors<binary32>(reinterpret_cast<const unsigned char*>(factors), n, tensor_scale, factors, found);
-  } else {
-    run_kernel(kernels<Op::scale, Format, binary32>, {scales, factors, n}, static_cast<double>(tensor_scale), found);
-    if (is_finite(found)) return;
-    for (std::size_t b = 0; b < n; ++b)
-      if (magnitude_bits(factors[b]) > binary32::infinity_bits) factors[b] = bit_cast<float>(binary32::quiet_nan_bits);
+/// Calls f(blocks, kernels) for tensors that fit.
+template <bool quantizes, class Code, class F>
+void with_rows(const Rows& values, const Rows& codes, const Rows& scales, BlockShape shape, const BlockKernels& kernels,
+               const F& f) {
+  constexpr bool packed = is_packed<Code>;
+  std::size_t rows = values.rows(), columns = values.columns;
+  if (shape.rows == 0) shape.rows = std::max(rows, std::size_t{1});
+  if (shape.columns == 0 || shape.columns > columns) shape.columns = std::max(columns, std::size_t{1});
+  if (packed && shape.columns % 2 != 0 && shape.columns != columns)
+    throw_invalid_argument({"a block of float4_e2m1x2 has ", std::to_string(shape.columns), " columns; it must be even"});
+  check_rows(codes, rows, packed ? (columns + 1) / 2 : columns);
+  check_rows(scales, (rows + shape.rows - 1) / shape.rows, (columns + shape.columns - 1) / shape.columns);
+  if (!quantizes) check_distinct_elements(root, values.name, values.size, LoopNest(values.layout, values.layout));
+  check_apart(codes, values);
+  check_apart(scales, values);
+  if (quantizes) check_apart(scales, codes);
+  if (values.size == 0) return;
+  const auto bytes = static_cast<std::size_t>(values.bytes);
+  std::vector<unsigned char> copy(values.is_dense() ? 0 : values.size * bytes);
+  if (quantizes && !copy.empty()) values.copy(copy.data(), true);
+  if (shape.rows == 1 && columns % shape.columns == 0 && !(packed && columns % 2 != 0)) {
+    columns = values.size;  // one long row has the same blocks
+    rows = 1;
   }
-}
-
-template <class Codes>
-constexpr bool check_is_code() {
-  static_assert(is_code<Codes>, "headroom: the codes of blocks are float8_e4m3, float8_e5m2 or float4_e2m1x2");
-  return is_code<Codes>;
-}
-/// Calls f(leaf) for the one tensor that `tensor` is.
-template <class Tensor, class F>
-void with_tensor(const char* name, Tensor& tensor, const F& f) {
-  static_assert(is_dynamic_node_v<Tensor> || node_kind_v<Tensor> == node_kind::tensor,
-                "headroom: the verbs for blocks take one tensor, not a tree: call them for each leaf");
-  bool found = false;
-  const auto visit = [&](const Path&, auto& leaf) {
-    found = true;
-    f(leaf);
-  };
-  detail::walk(root, visit, tensor);
-  if (!found) throw_invalid_argument({name, " has no floating-point elements"});
+  f(Blocks{copy.empty() ? values.data : copy.data(), codes.data, scales.data, bytes, rows, columns, shape, packed}, kernels);
+  if (!quantizes && !copy.empty()) values.copy(copy.data(), false);
 }
 /// Calls f(blocks, kernels) for values of any dtype.
 template <bool quantizes, class Values, class Codes, class Scales, class F>
 void with_blocks(Values& values, Codes& codes, Scales& scales, const BlockShape& shape, const F& f) {
   using Code = format_of<std::remove_pointer_t<decltype(detail::data_of(codes))>>;
+  static_assert(is_code<Code>, "headroom: the codes of blocks are float8_e4m3, float8_e5m2 or float4_e2m1x2");
+  static_assert(is_dynamic_node_v<Values> || node_kind_v<Values> == node_kind::tensor,
+                "headroom: the verbs for blocks take one tensor, not a tree: call them for each leaf");
   const char* const name = quantizes ? "the source" : "the destination";
-  if constexpr (check_is_code<Code>()) {
-    detail::with_tensor(name, values, [&](auto& leaf) {
-      using Format = format_of<std::remove_pointer_t<decltype(detail::data_of(leaf))>>;
-      if constexpr (is_code<Format> || Format::mantissa_bits == 0) {
-        throw_invalid_argument({name, " has a dtype that is that of codes or scales"});
-      } else {
-        static constexpr BlockKernels kernels = BlockKernels::of<Format, Code, quantizes>();
-        Blocks blocks{detail::rows_of(name, leaf, !quantizes), detail::rows_of("the codes", codes, quantizes),
-                      detail::rows_of("the scales", scales, quantizes), shape, is_packed<Code>};
-        // A tile is read twice when it is quantized: half of a small second-level cache.
-        blocks.prepare(quantizes, quantizes ? (std::size_t{128} << 10) / sizeof(typename Format::bits_type) : SIZE_MAX);
-        f(blocks, kernels);
-      }
-    });
+  bool found = false;
+  const auto visit = [&](const Path&, auto& leaf) {
+    using Format = format_of<std::remove_pointer_t<decltype(detail::data_of(leaf))>>;
+    if constexpr (!is_code<Format> && Format::mantissa_bits != 0) {
+      found = true;
+      with_rows<quantizes, Code>(detail::rows_of(name, leaf, !quantizes), detail::rows_of("the codes", codes, quantizes),
+                                 detail::rows_of("the scales", scales, quantizes), shape,
+                                 BlockKernels::of<Format, Code, quantizes>(), f);
+    }
+  };
+  detail::walk(root, visit, values);
+  if (!found) throw_invalid_argument({name, " has no floating-point elements, or those of codes"});
+}
+
+/// Quantizes a tile. Returns the largest magnitude.
+template <class Format, class Rule>
+std::uint64_t quantize_tile(const Blocks& blocks, const BlockKernels& kernels, const Rule& rule, const Tile& tile) {
+  std::uint32_t maxima[Tile::most] = {};
+  float factors[Tile::most];
+  Found found{0, 0.0};
+  const auto width = static_cast<double>(blocks.shape.columns);
+  for (std::size_t i = 0; i < tile.rows; ++i) {
+    const Piece row{blocks.values_at(tile.row + i, tile.column), maxima, tile.columns};
+    kernels.max_abs[isa_index()](&row, &row + 1, Rule::passes_over_nan ? -width : width, false, found);
+  }
+  for (std::size_t b = 0; b < tile.blocks; ++b) {
+    const auto scale = rule.template scale<Format>(bit_cast<float>(maxima[b]), kernels.largest);
+    std::memcpy(blocks.scales + (tile.first_block + b) * sizeof scale.stored, &scale.stored, sizeof scale.stored);
+    factors[b] = scale.factor;
+    if (magnitude_bits(scale.factor) > binary32::infinity_bits) add_largest(found, binary64::infinity_bits);
+  }
+  for (std::size_t i = 0; i < tile.rows; ++i) {
+    const Piece row[] = {
+        {blocks.values_at(tile.row + i, tile.column), blocks.codes_at(tile.row + i, tile.column), tile.columns},
+        {factors, nullptr, blocks.shape.columns}};
+    kernels.scale[isa_index()](row, row + 2, Rule::divides ? -1.0 : 1.0, false, found);
+  }
+  return found.largest;
+}
+/// Writes scale * tensor_scale for the blocks of a tile.
+template <class Format>
+void scales_to_factors(const unsigned char* scales, std::size_t n, float tensor_scale, float* factors) {
+  if constexpr (std::is_same_v<Format, exponent_format>) {
+    for (std::size_t b = 0; b < n; ++b) factors[b] = static_cast<float>(e8m0::from_bits(scales[b]));
+    return scales_to_factors<binary32>(reinterpret_cast<const unsigned char*>(factors), n, tensor_scale, factors);
+  } else {
+    const Piece piece{scales, factors, n};
+    Found found{0, 0.0};
+    kernels<Op::scale, Format, binary32>[isa_index()](&piece, &piece + 1, static_cast<double>(tensor_scale), false, found);
+    for (std::size_t b = 0; !is_finite(found) && b < n; ++b)
+      if (magnitude_bits(factors[b]) > binary32::infinity_bits) factors[b] = bit_cast<float>(binary32::quiet_nan_bits);
   }
 }
 
@@ -321,13 +251,14 @@ GradientReport quantize_blocks_into(const Source& source, Codes&& codes, Scales&
   rule.check();
   detail::Found all{0, 0.0};
   if constexpr (detail::check_is_writable<Code>() && detail::check_is_writable<Scale>()) {
-    detail::with_blocks<true>(source, codes, scales, shape, [&](const detail::Blocks& blocks, const auto& kernels) {
-      std::vector<detail::Found> found(blocks.share_count(executor), detail::Found{0, 0.0});
-      blocks.for_each_tile(executor, [&](std::size_t share, const detail::Blocks::Tile& tile, unsigned char* buffer) {
-        detail::QuantizedTile{blocks, kernels, tile, buffer, found[share]}.template run<detail::format_of<Code>>(rule);
-      });
-      for (const detail::Found& of_share : found) detail::add_largest(all, of_share.largest);
-    });
+    const auto run = [&](const detail::Blocks& blocks, const detail::BlockKernels& kernels) {
+      // A tile is read twice: half of a small second-level cache.
+      all.largest =
+          blocks.for_each_tile(executor, (std::size_t{128} << 10) / blocks.value_bytes, [&](const detail::Tile& tile) {
+            return detail::quantize_tile<detail::format_of<Code>>(blocks, kernels, rule, tile);
+          });
+    };
+    detail::with_blocks<true>(source, codes, scales, shape, run);
   }
   return detail::report_of(all);
 }
@@ -339,25 +270,21 @@ template <class Codes, class Scales, class Destination>
 void dequantize_blocks_into(const Codes& codes, const Scales& scales, Destination&& destination, BlockShape shape,
                             float tensor_scale = 1.0F, const Executor& executor = sequential) {
   using Scale = detail::format_of<std::remove_pointer_t<decltype(detail::data_of(scales))>>;
-  detail::with_blocks<false>(destination, codes, scales, shape, [&](const detail::Blocks& blocks, const auto& kernels) {
-    const detail::Rows& values = blocks.values;
-    blocks.for_each_tile(executor, [&](std::size_t, const detail::Blocks::Tile& tile, unsigned char* buffer) {
+  const auto run = [&](const detail::Blocks& blocks, const detail::BlockKernels& kernels) {
+    (void)blocks.for_each_tile(executor, SIZE_MAX, [&](const detail::Tile& tile) {
+      float factors[detail::Tile::most];
+      detail::scales_to_factors<Scale>(blocks.scales + tile.first_block * sizeof(typename Scale::bits_type), tile.blocks,
+                                       tensor_scale, factors);
       detail::Found unused{0, 0.0};
-      float factors[detail::Blocks::most];
-      detail::scales_to_factors<Scale>(blocks.scales.data + tile.first_block * sizeof(typename Scale::bits_type), tile.blocks,
-                                       tensor_scale, factors, unused);
-      for (std::size_t i = 0; i < tile.rows; ++i) {
-        unsigned char* const there = values.at(tile.row + i, tile.column);
-        unsigned char* const row = buffer == nullptr ? there : buffer;
-        const detail::Piece pieces[] = {{blocks.codes_at(tile.row + i, tile.column), row, tile.columns},
-                                        {factors, nullptr, blocks.shape.columns}};
-        kernels.scale[detail::isa_index()](pieces, pieces + 2, 1.0, false, unused);
-        if (buffer == nullptr) continue;
-        detail::copy_elements(there, values.column_step(), row, values.bytes, static_cast<std::ptrdiff_t>(tile.columns),
-                              values.bytes);
+      for (std::size_t i = tile.row; i < tile.row + tile.rows; ++i) {
+        const detail::Piece row[] = {{blocks.codes_at(i, tile.column), blocks.values_at(i, tile.column), tile.columns},
+                                     {factors, nullptr, blocks.shape.columns}};
+        kernels.scale[detail::isa_index()](row, row + 2, 1.0, false, unused);
       }
+      return std::uint64_t{0};
     });
-  });
+  };
+  detail::with_blocks<false>(destination, codes, scales, shape, run);
 }
 
 HEADROOM_DETAIL_END_NAMESPACE
