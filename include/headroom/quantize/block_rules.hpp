@@ -111,9 +111,8 @@ struct TeBlockScaling {
 struct TorchaoBlockScaling {
   using scale_type = float;
   static constexpr bool divides = false, passes_over_nan = false;
-  void check() const {}
   template <class Format>
-  [[nodiscard]] BlockScale<float> scale(const float& amax, const float& /*source_max*/) const {
+  [[nodiscard]] BlockScale<float> scale(const float& amax, const float&) const {
     ScaleState state;
     TorchaoScaling{}.update(state, amax, detail::bit_cast<float>(detail::largest_bits<Format>));
     return {detail::bit_cast<float>(detail::over(detail::bits_of(1.0F), detail::magnitude_bits(state.scale))), state.scale};
@@ -125,9 +124,8 @@ struct DeepSeekScaling {
   bool ue8m0 = false;  ///< rounds the scale up to a power of two
   using scale_type = float;
   static constexpr bool divides = true, passes_over_nan = true;
-  void check() const {}
   template <class Format>
-  [[nodiscard]] BlockScale<float> scale(const float& amax, const float& /*source_max*/) const {
+  [[nodiscard]] BlockScale<float> scale(const float& amax, const float&) const {
     const std::uint32_t largest = detail::larger_of(detail::magnitude_bits(amax), detail::bits_of(1e-4F));
     std::uint32_t bits = detail::over(largest, detail::largest_bits<Format>);
     if (ue8m0 && bits < binary32::infinity_bits) bits = (bits + binary32::mantissa_mask) & ~binary32::mantissa_mask;
@@ -150,11 +148,10 @@ struct MxScaling {
   MxScale rule = MxScale::floor;  ///< how a scale follows from an amax
   using scale_type = e8m0;
   static constexpr bool divides = false, passes_over_nan = false;
-  void check() const {}
   /// torchao's rceil multiplies by the rounded reciprocal of the largest number. The comparison of mantissas gives the same
   /// results, with one exception for the exponent whose product is subnormal.
   template <class Format>
-  [[nodiscard]] BlockScale<e8m0> scale(const float& amax, const float& /*source_max*/) const {
+  [[nodiscard]] BlockScale<e8m0> scale(const float& amax, const float&) const {
     constexpr std::uint32_t largest = detail::largest_bits<Format>;
     constexpr int mantissa_bits = binary32::mantissa_bits, emax = static_cast<int>(largest >> mantissa_bits) - binary32::bias;
     std::uint32_t bits = detail::magnitude_bits(amax);
@@ -177,9 +174,8 @@ struct TorchaoNvfp4 {
   float tensor_scale = 1.0F;  ///< what all scales are multiplied by, too
   using scale_type = float8_e4m3;
   static constexpr bool divides = false, passes_over_nan = false;
-  void check() const {}
   template <class Format>
-  [[nodiscard]] BlockScale<float8_e4m3> scale(const float& amax, const float& /*source_max*/) const {
+  [[nodiscard]] BlockScale<float8_e4m3> scale(const float& amax, const float&) const {
     using namespace detail;
     const std::uint32_t one = bits_of(1.0F), given = magnitude_bits(tensor_scale), level = given == 0 ? one : given;
     std::uint32_t bits = over(over(magnitude_bits(amax), largest_bits<Format>), level);
@@ -195,9 +191,8 @@ struct TeNvfp4 {
   float amax;  ///< of the tensor
   using scale_type = float8_e4m3;
   static constexpr bool divides = false, passes_over_nan = false;
-  void check() const {}
   template <class Format>
-  [[nodiscard]] BlockScale<float8_e4m3> scale(const float& block_amax, const float& /*source_max*/) const {
+  [[nodiscard]] BlockScale<float8_e4m3> scale(const float& block_amax, const float&) const {
     using namespace detail;
     const std::uint32_t one = bits_of(1.0F), sixth = bits_of(1.0F / 6.0F);
     std::uint32_t encode = without_infinity(over(bits_of(2688.0F), magnitude_bits(amax)));
@@ -213,9 +208,8 @@ struct ModelOptNvfp4 {
   float tensor_scale = 1.0F;  ///< amax / 2688, which is stored as weight_scale_2
   using scale_type = float8_e4m3;
   static constexpr bool divides = true, passes_over_nan = false;
-  void check() const {}
   template <class Format>
-  [[nodiscard]] BlockScale<float8_e4m3> scale(const float& amax, const float& /*source_max*/) const {
+  [[nodiscard]] BlockScale<float8_e4m3> scale(const float& amax, const float&) const {
     using namespace detail;
     const std::uint32_t one = bits_of(1.0F), given = magnitude_bits(tensor_scale), level = given == 0 ? one : given;
     const std::uint32_t bits = over(magnitude_bits(amax), times(largest_bits<Format>, level));

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
@@ -141,6 +142,9 @@ struct Blocks {
   }
 };
 
+template <class Rule>
+using check_t = decltype(std::declval<const Rule&>().check());
+
 /// Calls f(blocks, kernels) for tensors that fit.
 template <bool quantizes, class Code, class F>
 void with_rows(const Rows& values, const Rows& codes, const Rows& scales, BlockShape shape, const BlockKernels& kernels,
@@ -248,7 +252,7 @@ GradientReport quantize_blocks_into(const Source& source, Codes&& codes, Scales&
   using Scale = std::remove_pointer_t<decltype(detail::data_of(scales))>;
   static_assert(std::is_same_v<detail::format_of<Scale>, detail::format_of<typename Rule::scale_type>>,
                 "headroom: the scales have another dtype than this rule stores: see its scale_type");
-  rule.check();
+  if constexpr (detail::is_detected_v<detail::check_t, Rule>) rule.check();
   detail::Found all{0, 0.0};
   if constexpr (detail::check_is_writable<Code>() && detail::check_is_writable<Scale>()) {
     const auto run = [&](const detail::Blocks& blocks, const detail::BlockKernels& kernels) {
