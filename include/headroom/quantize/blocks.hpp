@@ -5,7 +5,7 @@
 #include <headroom/quantize/block_rules.hpp>
 #include <headroom/quantize/quantize.hpp>
 #include <headroom/report.hpp>
-#include <headroom/tree/matrix.hpp>
+#include <headroom/tree/std.hpp>
 #include <headroom/tree/visit.hpp>
 
 #include <algorithm>
