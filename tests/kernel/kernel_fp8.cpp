@@ -192,8 +192,9 @@ void check_row(Mismatches& wrong, const Bits<In>& row, MxScale rule) {
   const Found found = quantize_mx<In, F>(row.data(), codes.data(), scales.data(), row.size(), rule);
   const auto expected = support::mx_row<In, F>(row, rule);
   for (std::size_t i = 0; i < row.size(); ++i) {
-    const bool is_nan = expected.codes[i].bits == F::quiet_nan_bits;  // one pattern
-    const bool right = is_nan ? codes[i] == F::quiet_nan_bits : agrees<F>(codes[i], expected.codes[i]);
+    const bool is_nan = expected.codes[i].bits == F::quiet_nan_bits;  // one pattern, with the sign of the element
+    const auto nan = static_cast<std::uint8_t>(F::quiet_nan_bits | ((row[i] & In::sign_mask) != 0 ? F::sign_mask : 0));
+    const bool right = is_nan ? codes[i] == nan : agrees<F>(codes[i], expected.codes[i]);
     wrong.expect(right && scales[i / 32] == expected.scales[i / 32], [&] {
       return hex(row[i]) + " became " + hex(codes[i]) + " with scale " + std::to_string(scales[i / 32]) + ", not " +
              hex(expected.codes[i].bits) + " with " + std::to_string(expected.scales[i / 32]);
