@@ -44,6 +44,7 @@ struct Rows {
     for (int i = layout.rank(); i-- > 0; stride *= layout.shape(i)) is_dense = is_dense && layout.stride(i) == stride;
     return is_dense || size == 0;
   }
+  [[nodiscard]] std::size_t bytes_taken() const noexcept { return is_dense() ? size * static_cast<std::size_t>(bytes) : 1; }
   /// Copies the elements of a tensor with gaps into `dense`, or out of it.
   void copy(unsigned char* dense, bool gathers) const {
     const int outer = layout.rank() - (columns == 1 ? 1 : 2);  // a last dimension of one element has no place in the layout
@@ -64,12 +65,8 @@ template <class Leaf>
   const std::size_t size = detail::size_of(leaf);
   detail::check_walkable(root, name, leaf, data, size, writes);
   const Layout layout = detail::checked_layout_of(root, name, leaf);
-  return {name,
-          reinterpret_cast<unsigned char*>(const_cast<std::remove_const_t<std::remove_pointer_t<decltype(data)>>*>(data)),
-          sizeof *data,
-          layout,
-          size,
-          static_cast<std::size_t>(layout.columns())};
+  auto* const bytes = static_cast<unsigned char*>(const_cast<void*>(static_cast<const void*>(data)));
+  return {name, bytes, sizeof *data, layout, size, static_cast<std::size_t>(layout.columns())};
 }
 inline void check_rows(const Rows& of, std::size_t rows, std::size_t columns) {
   if (!of.is_dense()) throw_invalid_argument({of.name, " have gaps or are not row-major"});
@@ -77,27 +74,16 @@ inline void check_rows(const Rows& of, std::size_t rows, std::size_t columns) {
   throw_invalid_argument({of.name, " are ", std::to_string(of.rows()), "x", std::to_string(of.columns), "; they must be ",
                           std::to_string(rows), "x", std::to_string(columns), ", or as many in one row"});
 }
+/// Of a tensor with gaps only the first byte counts.
 inline void check_apart(const Rows& a, const Rows& b) {
-  const auto begin = [](const Rows& of) { return reinterpret_cast<std::uintptr_t>(of.data); };
-  const auto end = [&](const Rows& of) {
-    return begin(of) + (of.is_dense() ? of.size * static_cast<std::size_t>(of.bytes) : 1);
-  };
-  if (a.size != 0 && b.size != 0 && begin(a) < end(b) && begin(b) < end(a))
-    throw_invalid_argument({a.name, " overlap ", b.name});
+  const auto from = reinterpret_cast<std::uintptr_t>(a.data), to = reinterpret_cast<std::uintptr_t>(b.data);
+  if (from < to + b.bytes_taken() && to < from + a.bytes_taken()) throw_invalid_argument({a.name, " overlap ", b.name});
 }
 
-/// Kernels for a dtype of values and one of codes.
+/// What depends on the dtypes of values and codes.
 struct BlockKernels {
   const Kernel *max_abs, *scale;
   float largest;  // number of the values' dtype
-
-  template <class Values, class Codes, bool quantizes>
-  static constexpr BlockKernels of() noexcept {
-    using In = std::conditional_t<quantizes, Values, Codes>;
-    using Out = std::conditional_t<quantizes, Codes, Values>;
-    return {kernels<Op::block_max_abs, Values>, kernels<Op::scale_blocks, In, Out>,
-            bit_cast<float>(convert_bits<Values, saturating<binary32>>(Values::largest_finite_bits))};
-  }
 };
 
 /// Neighbouring blocks.
@@ -184,10 +170,14 @@ void with_blocks(Values& values, Codes& codes, Scales& scales, const BlockShape&
   const auto visit = [&](const Path&, auto& leaf) {
     using Format = format_of<std::remove_pointer_t<decltype(detail::data_of(leaf))>>;
     if constexpr (!is_code<Format> && Format::mantissa_bits != 0) {
+      constexpr std::uint32_t largest = convert_bits<Format, saturating<binary32>>(Format::largest_finite_bits);
+      const Kernel *const max_abs = kernels<Op::block_max_abs, Format>, *scale = nullptr;
+      if constexpr (quantizes) scale = kernels<Op::scale_blocks, Format, Code>;
+      if constexpr (!quantizes) scale = kernels<Op::scale_blocks, Code, Format>;
       found = true;
       with_rows<quantizes, Code>(detail::rows_of(name, leaf, !quantizes), detail::rows_of("the codes", codes, quantizes),
                                  detail::rows_of("the scales", scales, quantizes), shape,
-                                 BlockKernels::of<Format, Code, quantizes>(), f);
+                                 BlockKernels{max_abs, scale, bit_cast<float>(largest)}, f);
     }
   };
   detail::walk(root, visit, values);
