@@ -57,7 +57,7 @@ struct dtype_traits<e8m0> : detail::has_format<detail::exponent_format> {};
 
 namespace detail {
 // Arithmetic of floats by their bits, rounded once. The default NaN of some CPUs has a sign, so results have none.
-[[nodiscard]] inline std::uint32_t over(std::uint32_t dividend, std::uint32_t divisor) noexcept {
+[[nodiscard, gnu::always_inline]] inline std::uint32_t over(std::uint32_t dividend, std::uint32_t divisor) noexcept {
   return quotient_bits(widened(dividend), widened(divisor)) & binary32::abs_mask;
 }
 [[nodiscard]] inline std::uint32_t times(std::uint32_t a, std::uint32_t b) noexcept {
