@@ -16,14 +16,20 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
-// Integers do the conversions, so that neither -ffast-math nor flush-to-zero changes a scale.
+// Integers do the conversions, so that neither -ffast-math nor flush-to-zero changes a scale. A CPU converts normal numbers.
 [[nodiscard]] HEADROOM_DETAIL_HD constexpr std::uint32_t magnitude_bits(const float& value) noexcept {
   return bit_cast<std::uint32_t>(value) & binary32::abs_mask;
 }
 [[nodiscard]] HEADROOM_DETAIL_HD constexpr double widened(std::uint32_t float_bits) noexcept {
+  const std::uint32_t magnitude = float_bits & binary32::abs_mask;
+  if (magnitude > binary32::mantissa_mask && magnitude < binary32::infinity_bits)
+    return static_cast<double>(bit_cast<float>(float_bits));
   return bit_cast<double>(convert_bits<binary32, binary64>(float_bits));
 }
 [[nodiscard]] HEADROOM_DETAIL_HD inline std::uint32_t nearest_float_bits(double value) noexcept {
+  const float rounded = hide_from_optimizer(static_cast<float>(hide_from_optimizer(value)));
+  const std::uint32_t magnitude = magnitude_bits(rounded);
+  if (magnitude > binary32::mantissa_mask && magnitude < binary32::infinity_bits) return bit_cast<std::uint32_t>(rounded);
   return convert_bits<binary64, binary32>(bit_cast<std::uint64_t>(hide_from_optimizer(value)));
 }
 /// The correctly rounded quotient of two floats: a double has so many digits that the second rounding does no harm.
