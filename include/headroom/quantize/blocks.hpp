@@ -138,9 +138,9 @@ void with_rows(const Rows& values, const Rows& codes, const Rows& scales, BlockS
   constexpr bool packed = is_packed<Code>;
   std::size_t rows = values.rows(), columns = values.columns;
   if (shape.rows == 0) shape.rows = std::max(rows, std::size_t{1});
-  if (shape.columns == 0 || shape.columns > columns) shape.columns = std::max(columns, std::size_t{1});
-  if (packed && shape.columns % 2 != 0 && shape.columns != columns)
+  if (packed && shape.columns % 2 != 0 && shape.columns < columns)
     throw_invalid_argument({"a block of float4_e2m1x2 has ", std::to_string(shape.columns), " columns; it must be even"});
+  if (shape.columns == 0 || shape.columns > columns) shape.columns = std::max(columns, std::size_t{1});
   check_rows(codes, rows, packed ? (columns + 1) / 2 : columns);
   check_rows(scales, (rows + shape.rows - 1) / shape.rows, (columns + shape.columns - 1) / shape.columns);
   if (!quantizes) check_distinct_elements(root, values.name, values.size, LoopNest(values.layout, values.layout));
