@@ -6,7 +6,7 @@
 # Installs what is missing on Debian 12, and torch 2 from PyPI into the build directory (540 MB to download, 1.3 GB installed).
 #   bash benchmarks/run.sh [output directory [flags of Google Benchmark]]
 #   bash benchmarks/run.sh --quick     the table of README, in a minute; beside libtorch, too, if it is installed
-#   bash benchmarks/run.sh --fp8       fp8 alone, in half a minute
+#   bash benchmarks/run.sh --quantize  fp8 alone, in half a minute
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source cmake/install_packages.sh
@@ -31,13 +31,13 @@ if [[ ${1:-} == --quick ]]; then
     END { if (torch != "") printf "\n%-22s %12s\n%s", "", "libtorch", torch }' build/quick/kernels.tsv
   exit
 fi
-only_fp8=
-if [[ ${1:-} == --fp8 ]]; then
-  only_fp8=yes
+only_quantize=
+if [[ ${1:-} == --quantize ]]; then
+  only_quantize=yes
   shift
 fi
 install_packages g++ cmake ninja-build libeigen3-dev libxtensor-dev libbenchmark-dev
-if [[ -z $only_fp8 ]]; then
+if [[ -z $only_quantize ]]; then
   echo "Takes about six minutes on two idle cores, and more to install torch 2. Other work on the machine makes the figures useless."
   install_packages libhwy-dev || echo "Going on without Highway."
   install_packages libtbb-dev || echo "Going on without oneTBB."
@@ -61,11 +61,11 @@ flags+=("${@:2}")
 mkdir -p "$output"
 cmake -S . -B build/benchmarks -G Ninja -DCMAKE_BUILD_TYPE=Release -DHEADROOM_BUILD_BENCHMARKS=ON \
   -DHEADROOM_BUILD_TESTS=OFF -DHEADROOM_BUILD_EXAMPLES=OFF -DHEADROOM_C=ON -DHEADROOM_BENCHMARK_TORCH="$torch"
-cmake --build build/benchmarks --parallel "$(nproc)" ${only_fp8:+--target benchmark_fp8}
+cmake --build build/benchmarks --parallel "$(nproc)" ${only_quantize:+--target benchmark_quantize}
 programs=build/benchmarks/benchmarks
 lscpu | sed -nE 's/^(Model name|CPU\(s\)|L[123].? cache): */\1: /p' || true
-"$programs/benchmark_fp8" "$output/fp8.tsv" "${flags[@]}"
-[[ -z $only_fp8 ]] || exit 0
+"$programs/benchmark_quantize" "$output/quantize.tsv" "${flags[@]}"
+[[ -z $only_quantize ]] || exit 0
 "$programs/benchmark_kernels" "$output/kernels.tsv" --benchmark_out="$output/kernels.json" "${flags[@]}"
 "$programs/benchmark_trees" "$output/calls.tsv" "$output/threads.tsv" "$output/streaming.tsv" "${flags[@]}"
 "$programs/benchmark_c" "$output/c.tsv" "${flags[@]}"

@@ -22,9 +22,13 @@ my %meaning = (
   (map { $_ => "As in the standard containers." } qw(data size empty begin end element_type value_type)),
   (map { $_ => "See the contract of rules in policy/dynamic.hpp." }
      qw(Config name grows back_off backs_off grow configure next_scale)),
-  (map { $_ => "A member of every rule of TensorScales." } qw(State start check update is_current rescale)),
+  (map { $_ => "A member of every rule of TensorScales." } qw(State start update is_current rescale)),
+  (map { $_ => "See the contract of rules in quantize/block_rules.hpp." } qw(scale_type divides passes_over_nan)),
+  check => "Throws std::invalid_argument if a setting is out of range.",
 );
 $_ = join "", <>;
+$meaning{scale} = $meaning{divides} if $ARGV =~ /block_rules/;
+s{^(  static constexpr bool )(\w+ = \w+), (?=\w+ = \w+;$)}{$1$2;\n$1}gm;    # a comment for each
 if ($ARGV =~ /\.h$/) {
   s{^/\* (?=headroom: )}{/** \@file\n * };
   s{^(typedef struct \w+ \{) /\* (.*) \*/$}{/** $2 */\n$1}gm;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tables and pictures of README.md, docs/evidence.md and its notes, and of docs/fp8.md, all from one run on one machine.
+# The tables and pictures of README.md, docs/evidence.md and its notes, and of docs/quantize.md, all from one run on one machine.
 #   bash docs/figures.sh                  makes them: build/figures/NAME.txt and build/figures/*.png
 #   bash docs/figures.sh --write          makes them, and puts them into the documents and into docs/
 #   bash docs/figures.sh --check [NAME…]  compares the tables of the documents, all or those named, with build/figures/NAME.txt

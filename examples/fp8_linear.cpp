@@ -14,7 +14,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <headroom/fp8.hpp>
+#include <headroom/quantize.hpp>
 #include <limits>
 #include <numeric>
 #include <stdexcept>

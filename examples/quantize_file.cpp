@@ -21,8 +21,8 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <headroom/fp8.hpp>
 #include <headroom/headroom.hpp>
+#include <headroom/quantize.hpp>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -191,8 +191,9 @@ std::vector<float> dequantized(const std::string& where, const Tensor& tensor, c
   }
   std::vector<float> values(codes.size());
   auto scales = elements_of<headroom::e8m0>(scale);
-  for_each_row(tensor.shape, values, codes, scales,
-               [](auto row, auto of_row, auto scales_of_row) { headroom::mx_dequantize_into(of_row, scales_of_row, row); });
+  for_each_row(tensor.shape, values, codes, scales, [](auto row, auto of_row, auto scales_of_row) {
+    headroom::dequantize_blocks_into(of_row, scales_of_row, row, {1, 32});
+  });
   return values;
 }
 
@@ -245,7 +246,8 @@ void quantize_file(const std::string& from, const std::string& to, bool mx) {
       std::vector<headroom::e8m0> scales(1);
       for (const std::size_t n : of_scales) scales.resize(scales.size() * n);
       for_each_row(tensor.shape, x, quantized, scales, [](auto row, auto of_row, auto scales_of_row) {
-        headroom::mx_quantize_into(row, of_row, scales_of_row, headroom::MxScale::rceil);
+        (void)headroom::quantize_blocks_into(row, of_row, scales_of_row, {1, 32},
+                                             headroom::MxScaling{headroom::MxScale::rceil});
       });
       codes = make_tensor("F8_E4M3", tensor.shape, quantized);
       scale = make_tensor("U8", of_scales, scales);

@@ -3,11 +3,11 @@
 #include <headroom.h>
 
 #include <headroom/adapters/dlpack.hpp>
-#include <headroom/fp8/quantize.hpp>
 #include <headroom/ops/cast.hpp>
 #include <headroom/ops/measure.hpp>
 #include <headroom/ops/scale.hpp>
 #include <headroom/policy/any.hpp>
+#include <headroom/quantize/quantize.hpp>
 #include <headroom/state/text.hpp>
 #include <headroom/training/grad_scaler.hpp>
 #include <headroom/tree/any_tensor.hpp>

@@ -14,8 +14,10 @@ using namespace headroom::detail;
 /// Whether an op is meant for these formats.
 template <class In, class Out>
 constexpr bool is_for(Op op) {
+  if (op == Op::scale_blocks) return is_code<In> != is_code<Out>;
+  if (is_packed<In> || is_packed<Out>) return false;
   if (only_reads(op)) return std::is_same_v<In, Out>;
-  return is_fp8<Out> || !quantizes(op);
+  return is_fp8<Out> || op != Op::quantize;
 }
 
 template <Op op, class In, class Out>
@@ -42,4 +44,4 @@ constexpr CompiledKernels make(FormatList<Ins...> formats, std::integer_sequence
 
 template <>
 constexpr CompiledKernels CompiledKernels::compiled = make(CompiledFormats(),
-                                                           std::make_integer_sequence<int, headroom::boundary_v2::op_count>());
+                                                           std::make_integer_sequence<int, headroom::boundary_v3::op_count>());

@@ -3,10 +3,10 @@
 
 #include <headroom/adapters/mpi.hpp>
 #include <headroom/dtype/float8.hpp>
-#include <headroom/fp8/rules.hpp>
-#include <headroom/fp8/tensor_scales.hpp>
 #include <headroom/policy/amax.hpp>
 #include <headroom/policy/dynamic.hpp>
+#include <headroom/quantize/rules.hpp>
+#include <headroom/quantize/tensor_scales.hpp>
 #include <headroom/training/async_grad_scaler.hpp>
 #include <headroom/training/grad_scaler.hpp>
 

@@ -24,10 +24,10 @@ declare -A may_include=(
   [policy]="$base dtype state"
   [training]="$base dtype tree kernel ops state policy"
   [observe]="$base dtype tree kernel ops state policy"
-  [fp8.hpp]="dtype fp8"
-  [fp8]="$base dtype tree kernel ops state policy"
+  [quantize.hpp]="dtype quantize"
+  [quantize]="$base dtype tree kernel ops state policy"
   [adapters]="$base dtype tree ops state policy training"
-  [adapters/cuda]="$base dtype tree ops policy fp8"
+  [adapters/cuda]="$base dtype tree ops policy quantize"
 )
 
 faults=0

@@ -1,10 +1,10 @@
 // Compiled only: every verb and every policy, for every dtype, with one include. C's <complex.h> defines the macro I.
 #include <complex.h>  // NOLINT: C's, which defines I
-#include <headroom/fp8.hpp>
 #include <headroom/headroom.hpp>
 #include <headroom/observe/exponent_histogram.hpp>
 #include <headroom/observe/history.hpp>
 #include <headroom/observe/simulate.hpp>
+#include <headroom/quantize.hpp>
 #include <headroom/state/text.hpp>
 #include <headroom/training/async_grad_scaler.hpp>
 

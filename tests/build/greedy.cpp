@@ -10,11 +10,11 @@ struct Format;
 
 #include <headroom/adapters/dlpack.hpp>
 #include <headroom/adapters/nlohmann_json.hpp>
-#include <headroom/fp8.hpp>
 #include <headroom/headroom.hpp>
 #include <headroom/observe/exponent_histogram.hpp>
 #include <headroom/observe/history.hpp>
 #include <headroom/observe/simulate.hpp>
+#include <headroom/quantize.hpp>
 #include <headroom/state/text.hpp>
 #include <headroom/training/async_grad_scaler.hpp>
 

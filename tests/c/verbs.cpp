@@ -1,8 +1,8 @@
 #include <headroom.h>
 
 #include <headroom/adapters/dlpack.hpp>
-#include <headroom/fp8.hpp>
 #include <headroom/headroom.hpp>
+#include <headroom/quantize.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // expect: headroom: quantizing writes float8_e4m3 or float8_e5m2
 #include <headroom/dtype/float8.hpp>
-#include <headroom/fp8/quantize.hpp>
+#include <headroom/quantize/quantize.hpp>
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 // expect: use std::map, not std::unordered_map
-#include <headroom/fp8.hpp>
+#include <headroom/quantize.hpp>
 #include <map>
 #include <string>
 #include <unordered_map>

@@ -32,7 +32,7 @@ for document in README.md CONTRIBUTING.md SECURITY.md docs/*.md docs/notes/*.md;
     [[ ${#found[@]} -gt 0 && -e ${found[0]} ]] || fault "$document: there is no $path"
   done < <({
     grep -oE '`(\.ci|include|tests|examples|docs|benchmarks|cmake)/[^` ]*`' <<<"$prose" || true
-    grep -oE '`(dtype|kernel|tree|ops|policy|state|training|observe|fp8|adapters|detail)/[^` ]*`' <<<"$prose" | sed 's,`,&include/headroom/,'
+    grep -oE '`(dtype|kernel|tree|ops|policy|state|training|observe|quantize|adapters|detail)/[^` ]*`' <<<"$prose" | sed 's,`,&include/headroom/,'
   } | tr -d '`')
 done
 

@@ -5,10 +5,10 @@
 
 #include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/half.hpp>
-#include <headroom/fp8/rules.hpp>
 #include <headroom/policy/amax.hpp>
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/presets.hpp>
+#include <headroom/quantize/rules.hpp>
 
 #include <cstddef>
 #include <cstdint>

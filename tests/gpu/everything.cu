@@ -1,10 +1,10 @@
 // All of headroom in a .cu for nvcc, and the same file as a .cpp for g++. Both follow one policy, to the same bits, with the
 // same instruction sets: headroom's types have the same names in both, so that one can call functions of the other.
-#include <headroom/fp8.hpp>
 #include <headroom/headroom.hpp>
 #include <headroom/observe/exponent_histogram.hpp>
 #include <headroom/observe/history.hpp>
 #include <headroom/observe/simulate.hpp>
+#include <headroom/quantize.hpp>
 #include <headroom/state/text.hpp>
 #include <headroom/training/async_grad_scaler.hpp>
 

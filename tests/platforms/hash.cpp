@@ -1,10 +1,10 @@
 // Prints hashes of what headroom computes: one for each part, and one for all. They are the same on every platform. Each part
 // is computed on all instruction sets, which must agree. Without exceptions the last part is left out.
 
-#include <headroom/fp8.hpp>
 #include <headroom/headroom.hpp>
 #include <headroom/observe/exponent_histogram.hpp>
 #include <headroom/observe/history.hpp>
+#include <headroom/quantize.hpp>
 #include <headroom/state/text.hpp>
 
 #include <cstdint>
@@ -213,9 +213,9 @@ void quantize(Hash& hash) {
     const auto source = gradients<bfloat16>(1050, 3);
     std::vector<To> codes(source.size());
     std::vector<headroom::e8m0> block_scales((source.size() + 31) / 32);
-    add_report(hash, headroom::mx_quantize_into(source, codes, block_scales, rule));
+    add_report(hash, headroom::quantize_blocks_into(source, codes, block_scales, {1, 32}, headroom::MxScaling{rule}));
     std::vector<float> again(source.size());
-    headroom::mx_dequantize_into(codes, block_scales, again);
+    headroom::dequantize_blocks_into(codes, block_scales, again, {1, 32});
     add_tree(hash, codes);
     add_tree(hash, again);
   }

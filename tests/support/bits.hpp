@@ -116,11 +116,12 @@ void for_each_type(F f) {
 }
 template <class F, class... Formats>
 void for_each_storage_float(F f, headroom::detail::FormatList<Formats...>) {
-  const auto unless_built_in = [&f](auto type) {
+  const auto if_stored = [&f](auto type) {  // neither built-in types nor two elements in a byte
     using Format = typename decltype(type)::type;
-    if constexpr (sizeof(typename Format::bits_type) < sizeof(float)) f(type_tag<headroom::storage_float<Format>>{});
+    constexpr bool is_stored = sizeof(typename Format::bits_type) < sizeof(float) && !std::is_same_v<Format, headroom::e2m1>;
+    if constexpr (is_stored) f(type_tag<headroom::storage_float<Format>>{});
   };
-  for_each_type<Formats...>(unless_built_in);
+  for_each_type<Formats...>(if_stored);
 }
 /// All storage types of headroom: half, bfloat16, …
 template <class F>

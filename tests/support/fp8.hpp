@@ -1,6 +1,6 @@
 #pragma once
 
-#include <headroom/fp8/mx.hpp>
+#include <headroom/quantize/blocks.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
-#include <headroom/fp8.hpp>
 #include <headroom/headroom.hpp>
+#include <headroom/quantize.hpp>
 #include <headroom/tree/any_tensor.hpp>
 
 #include <cstddef>

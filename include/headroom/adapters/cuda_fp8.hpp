@@ -3,7 +3,7 @@
 #include <headroom/adapters/cuda.hpp>
 #include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/span.hpp>
-#include <headroom/fp8/rules.hpp>
+#include <headroom/quantize/rules.hpp>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace gpu {

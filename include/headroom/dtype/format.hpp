@@ -21,11 +21,12 @@ struct float_format {
   static constexpr Bits largest_finite_bits = LargestFinite;                                      ///< without a sign
   static constexpr bool has_infinity = HasInfinity;                                               ///< whether it has Inf
   static constexpr Bits smallest_nan_bits = static_cast<Bits>(LargestFinite + (HasInfinity ? 2 : 1));  ///< without a sign
-  /// The NaN that casts write.
-  static constexpr Bits quiet_nan_bits = static_cast<Bits>((LargestFinite + 1) | (Bits{1} << (MantissaBits - 1)));
+  /// The NaN that casts write; the largest number if the format has no NaN.
+  static constexpr Bits quiet_nan_bits =
+      LargestFinite == abs_mask ? abs_mask : static_cast<Bits>((LargestFinite + 1) | (Bits{1} << (MantissaBits - 1)));
   /// The result of a cast of Inf or of a number that is too large: Inf, or NaN if the format has no Inf.
   static constexpr Bits overflow_bits = HasInfinity ? static_cast<Bits>(LargestFinite + 1) : quiet_nan_bits;
-  static_assert(LargestFinite < quiet_nan_bits && smallest_nan_bits <= quiet_nan_bits && quiet_nan_bits <= abs_mask);
+  static_assert(LargestFinite == abs_mask || (smallest_nan_bits <= quiet_nan_bits && quiet_nan_bits <= abs_mask));
 };
 
 /// A format as in IEEE 754: the highest exponent is reserved for Inf and NaN.

@@ -1,5 +1,5 @@
-#include <headroom/fp8/tensor_scales.hpp>
 #include <headroom/ops/executor.hpp>
+#include <headroom/quantize/tensor_scales.hpp>
 #include <headroom/state/text.hpp>
 
 #include <algorithm>

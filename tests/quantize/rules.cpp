@@ -1,4 +1,4 @@
-#include <headroom/fp8/rules.hpp>
+#include <headroom/quantize/rules.hpp>
 
 #include <algorithm>
 #include <cmath>

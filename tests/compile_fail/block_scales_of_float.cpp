@@ -1,6 +1,6 @@
-// expect: headroom: MX codes are float8_e4m3 or float8_e5m2, and the scales of their blocks are e8m0
+// expect: headroom: the scales have another dtype than this rule stores: see its scale_type
 #include <headroom/dtype/float8.hpp>
-#include <headroom/fp8/mx.hpp>
+#include <headroom/quantize/blocks.hpp>
 
 #include <vector>
 
@@ -11,5 +11,5 @@ using Scale = float;
 #endif
 
 void quantize(const std::vector<float>& source, std::vector<headroom::float8_e4m3>& codes, std::vector<Scale>& scales) {
-  (void)headroom::mx_quantize_into(source, codes, scales, headroom::MxScale::floor);
+  (void)headroom::quantize_blocks_into(source, codes, scales, {1, 32}, headroom::MxScaling{});
 }

@@ -1,7 +1,7 @@
 // Three steps of a model of two tensors, the last with an Inf. The loss scale, which starts at 4, doubles after each finite
 // step and halves after the Inf.
-#include <headroom/fp8.hpp>
 #include <headroom/headroom.hpp>
+#include <headroom/quantize.hpp>
 #include <limits>
 #include <vector>
 

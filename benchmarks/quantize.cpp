@@ -2,10 +2,10 @@
 // the caches, and 64 MiB, in memory. One process, one thread, random order. Ends with an error if torch comes to other numbers.
 // Prints a table.
 //
-//   benchmark_fp8 table.tsv [flags of Google Benchmark]
+//   benchmark_quantize table.tsv [flags of Google Benchmark]
 
-#include <headroom/fp8.hpp>
 #include <headroom/headroom.hpp>
+#include <headroom/quantize.hpp>
 
 #include <cstdio>
 #include <cstdlib>
@@ -94,9 +94,9 @@ void dequantize(std::size_t n) {
                             span<const float>(&inverse_scale, 1));
 }
 void mx_quantize(std::size_t n) {
-  const auto report =
-      headroom::mx_quantize_into(span<const float>(source<float>.data(), n), span<float8_e4m3>(results.codes.data(), n),
-                                 span<headroom::e8m0>(results.scales.data(), n / block), headroom::MxScale::rceil);
+  const auto report = headroom::quantize_blocks_into(
+      span<const float>(source<float>.data(), n), span<float8_e4m3>(results.codes.data(), n),
+      span<headroom::e8m0>(results.scales.data(), n / block), {1, block}, headroom::MxScaling{headroom::MxScale::rceil});
   benchmark::DoNotOptimize(report.finite);
 }
 
@@ -174,7 +174,7 @@ void add_torch(const std::string& work, const Run& ours, const Run& theirs) {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (argc != 2) {
-    std::fprintf(stderr, "usage: benchmark_fp8 table.tsv [flags of Google Benchmark]\n");
+    std::fprintf(stderr, "usage: benchmark_quantize table.tsv [flags of Google Benchmark]\n");
     return 1;
   }
   add_headroom("float to e4m3", 5 * block, quantize<float>);

@@ -1,5 +1,5 @@
-#include <headroom/fp8/quantize.hpp>
 #include <headroom/ops/executor.hpp>
+#include <headroom/quantize/quantize.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/span.hpp>
-#include <headroom/fp8/rules.hpp>
-#include <headroom/fp8/tensor_scales.hpp>
+#include <headroom/quantize/rules.hpp>
+#include <headroom/quantize/tensor_scales.hpp>
 
 #include <algorithm>
 #include <cstddef>

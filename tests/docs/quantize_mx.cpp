@@ -1,5 +1,5 @@
 // A block of large and one of small numbers, all exact in e4m3 with their own scales.
-#include <headroom/fp8.hpp>
+#include <headroom/quantize.hpp>
 #include <vector>
 
 int main() {

@@ -1,0 +1,224 @@
+#include <headroom/ops/executor.hpp>
+#include <headroom/quantize/blocks.hpp>
+#include <headroom/tree/std.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "support/bits.hpp"
+#include "support/catch.hpp"
+#include "support/errors.hpp"
+#include "support/fp8.hpp"
+#include "support/isa.hpp"
+#include "support/samples.hpp"
+#include "support/strided.hpp"
+
+using namespace headroom;
+using headroom::detail::format_of;
+using support::bits_of;
+using support::message_of;
+using support::Mismatches;
+using support::Strided;
+
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+std::size_t blocks_of(std::size_t n, std::size_t block) { return block == 0 ? 1 : (n + block - 1) / block; }
+template <class Code>
+std::size_t codes_of(std::size_t rows, std::size_t columns) {
+  return rows * (std::is_same_v<Code, float4_e2m1x2> ? (columns + 1) / 2 : columns);
+}
+template <class T>
+Bytes bytes_of(const std::vector<T>& elements) {
+  Bytes bytes(elements.size() * sizeof(T));
+  if (!bytes.empty()) std::memcpy(bytes.data(), elements.data(), bytes.size());
+  return bytes;
+}
+
+/// Codes, scales and dequantized values of a matrix, as bytes.
+template <class Code, class T, class Rule>
+std::vector<Bytes> results_of(const std::vector<T>& source, std::size_t columns, BlockShape shape, const Rule& rule,
+                              const Executor& executor = sequential) {
+  const std::size_t rows = source.size() / columns;
+  std::vector<Code> codes(codes_of<Code>(rows, columns));
+  std::vector<typename Rule::scale_type> scales(blocks_of(rows, shape.rows) * blocks_of(columns, shape.columns));
+  std::vector<T> back(source.size());
+  const auto report = quantize_blocks_into(matrix(source.data(), rows, columns), codes, scales, shape, rule, executor);
+  dequantize_blocks_into(codes, scales, matrix(back.data(), rows, columns), shape, 0.3F, executor);
+  for (T& value : back)
+    if (support::is_nan<format_of<T>>(bits_of(value))) value = T(1.5F);  // payloads may differ
+  return {bytes_of(codes), bytes_of(scales), bytes_of(back), bytes_of(std::vector<double>{report.max_abs})};
+}
+template <class F>
+void for_each_scheme(const F& f) {
+  f(float8_e4m3(), TeBlockScaling{}, BlockShape{128, 128});
+  f(float8_e5m2(), TeBlockScaling{0.001F, false}, BlockShape{1, 128});
+  f(float8_e4m3(), TorchaoBlockScaling{}, BlockShape{3, 5});
+  f(float8_e4m3(), DeepSeekScaling{}, BlockShape{1, 0});
+  f(float8_e5m2(), MxScaling{MxScale::even}, BlockShape{1, 32});
+  f(float4_e2m1x2(), MxScaling{MxScale::floor}, BlockShape{1, 32});
+  f(float4_e2m1x2(), TorchaoNvfp4{0.01F}, BlockShape{1, 16});
+  f(float4_e2m1x2(), TeNvfp4{10.0F}, BlockShape{16, 16});
+  f(float4_e2m1x2(), ModelOptNvfp4{0.01F}, BlockShape{0, 2});
+}
+template <class T>
+std::vector<T> random_values(std::size_t n, std::mt19937& random) {
+  std::vector<T> values(n);
+  for (T& value : values) support::randomize(value, random, -9, 9, 300);
+  return values;
+}
+
+}  // namespace
+
+static_assert(sizeof(e8m0) == 1 && float(e8m0(0.7F)) == 0.5F && e8m0(1.0F).bits() == 127);
+
+TEST_CASE("e8m0: all powers of two, the nearest of other numbers, and one NaN") {
+  const auto byte_of = [](std::uint32_t bits) { return e8m0(support::values_with<float>({bits})[0]).bits(); };
+  for (int byte = 0; byte < 255; ++byte) {
+    const e8m0 scale = e8m0::from_bits(static_cast<std::uint8_t>(byte));
+    const std::uint32_t bits = byte == 0 ? 0x00400000 : static_cast<std::uint32_t>(byte) << 23;
+    const std::uint32_t middle = byte == 0 ? 0x00600000 : bits + 0x00400000;
+    CHECK((bits_of(static_cast<float>(scale)) == bits && scale == scale));
+    CHECK((byte_of(bits) == byte && byte_of(middle - 1) == byte && byte_of(middle) == byte + 1));
+  }
+  CHECK((byte_of(0) == 0 && byte_of(0x80000000) == 0));
+  for (const std::uint32_t bits : {0x7F800000U, 0x7FC00000U, 0xFF800000U, bits_of(-1.0F)}) CHECK(byte_of(bits) == 0xFF);
+  const e8m0 nan = e8m0::from_bits(0xFF);
+  CHECK((nan != nan && !(nan == nan) && support::is_nan<binary32>(bits_of(static_cast<float>(nan)))));
+}
+
+TEST_CASE("blocks: all instruction sets have the same bits, for all dtypes, schemes and lengths") {
+  std::mt19937 random(support::seed);
+  support::for_each_dtype([&](auto type) {
+    using T = typename decltype(type)::type;
+    for (std::size_t columns = 1; columns < 150; columns += 1 + columns / 9) {
+      const auto source = random_values<T>(columns * (1 + random() % 5), random);
+      for_each_scheme([&](auto code, const auto& rule, BlockShape shape) {
+        std::vector<Bytes> expected;
+        support::for_each_isa([&](Isa) {
+          const auto results = results_of<decltype(code)>(source, columns, shape, rule);
+          if (expected.empty()) expected = results;
+          for (std::size_t i = 0; i < results.size(); ++i) {
+            INFO(columns << " columns, part " << i << ", block " << shape.rows << "x" << shape.columns);
+            CHECK(results[i] == expected[i]);
+          }
+        });
+      });
+    }
+  });
+}
+
+TEST_CASE("blocks: tensors of any strides have the results of a dense copy") {
+  std::mt19937 random(support::seed);
+  const auto dense = random_values<float>(6 * 70, random);
+  std::vector<float> memory(3 * 70 * 4, 0.0F);  // [2][3][70], the first dimension innermost, with gaps of two
+  const Strided<float> source{memory.data(), {2, 3, 70}, {2, 280, 4}};
+  for (std::size_t i = 0; i < dense.size(); ++i) source.at(i) = dense[i];
+  for_each_scheme([&](auto code, const auto& rule, BlockShape shape) {
+    using Code = decltype(code);
+    const auto expected = results_of<Code>(dense, 70, shape, rule);
+    std::vector<Code> codes(expected[0].size());
+    std::vector<typename std::decay_t<decltype(rule)>::scale_type> scales(blocks_of(6, shape.rows) *
+                                                                          blocks_of(70, shape.columns));
+    (void)quantize_blocks_into(source, codes, scales, shape, rule);
+    CHECK((bytes_of(codes) == expected[0] && bytes_of(scales) == expected[1]));
+    std::vector<float> there(memory.size(), 7.0F), values;
+    const Strided<float> back{there.data(), source.shape, source.strides};
+    dequantize_blocks_into(codes, scales, back, shape, 0.3F);
+    for (std::size_t i = 0; i < dense.size(); ++i)
+      values.push_back(support::is_nan<binary32>(bits_of(back.at(i))) ? 1.5F : back.at(i));
+    CHECK(bytes_of(values) == expected[2]);
+    CHECK((there[1] == 7.0F && there[3] == 7.0F));
+  });
+}
+
+TEST_CASE("blocks: the number of threads changes no bit") {
+  std::mt19937 random(support::seed);
+  const auto source = random_values<bfloat16>(700 * 1000, random);
+  for_each_scheme([&](auto code, const auto& rule, BlockShape shape) {
+    const auto expected = results_of<decltype(code)>(source, 1000, shape, rule);
+    for (const int threads : {2, 3})
+      CHECK(results_of<decltype(code)>(source, 1000, shape, rule, parallel(threads)) == expected);
+  });
+}
+
+TEST_CASE("blocks: a tensor of zeros comes back as zeros") {
+  const std::vector<float> zeros(64);
+  for_each_scheme([&](auto code, const auto& rule, BlockShape shape) {
+    CHECK(results_of<decltype(code)>(zeros, 64, shape, rule)[2] == bytes_of(zeros));
+  });
+  CHECK(results_of<float4_e2m1x2>(zeros, 64, {1, 16}, TorchaoNvfp4{0.0F})[2] == bytes_of(zeros));
+  CHECK(results_of<float4_e2m1x2>(zeros, 64, {1, 16}, ModelOptNvfp4{0.0F})[2] == bytes_of(zeros));
+  CHECK(results_of<float4_e2m1x2>(zeros, 64, {1, 16}, TeNvfp4{0.0F})[2] == bytes_of(zeros));
+}
+
+TEST_CASE("blocks: the report, and what Inf and NaN make of a block") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::vector<float> source(64, 1.0F);
+  std::vector<float8_e4m3> codes(64);
+  std::vector<float> scales(2);
+  CHECK(quantize_blocks_into(source, codes, scales, {1, 32}, TeBlockScaling{}).max_abs == 1.0);
+  support::set_bits(source[40], binary32::quiet_nan_bits);
+  source[41] = 448.0F;
+  CHECK(!quantize_blocks_into(source, codes, scales, {1, 32}, TeBlockScaling{}).finite);
+  CHECK((scales[1] == 1.0F && codes[40].bits() == 0x7F && codes[41].bits() == 0x7E));  // the amax passes over NaN
+  source[41] = infinity;
+  (void)quantize_blocks_into(source, codes, scales, {1, 32}, TeBlockScaling{});
+  CHECK((scales[1] == 1.0F && codes[41].bits() == 0x7E));
+  std::vector<float> large(33, std::numeric_limits<float>::max());
+  large[32] = 1.0F;
+  std::vector<float8_e5m2> codes_of_large(33);
+  std::vector<e8m0> two(2);
+  CHECK(!quantize_blocks_into(large, codes_of_large, two, {1, 32}, MxScaling{MxScale::even}).finite);
+  CHECK(bits_of(two) == Bytes{255, 112});
+}
+
+TEST_CASE("blocks: an any_tensor, and the half byte after an odd row") {
+  std::vector<float> values = {1.0F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F};
+  const std::int64_t shape[] = {2, 3};
+  std::vector<float4_e2m1x2> codes(4, float4_e2m1x2::from_bits(0xFF));
+  std::vector<e8m0> scales(2);
+  (void)quantize_blocks_into(any_tensor(values.data(), dtype_code::fp32, shape), codes, scales, {1, 32}, MxScaling{});
+  CHECK(bytes_of(codes) == Bytes{0x64, 0x07, 0x66, 0x07});  // 1, 2, 3; 4, 5, 6
+  std::vector<float> back(6);
+  dequantize_blocks_into(codes, scales, any_tensor(back.data(), dtype_code::fp32, shape), {1, 32});
+  CHECK(back == std::vector<float>{1.0F, 2.0F, 3.0F, 4.0F, 4.0F, 6.0F});
+  std::vector<std::int64_t> integers(6);
+  const any_tensor none(integers.data(), dtype_code::int64, shape);
+  CHECK(message_of([&] {
+          (void)quantize_blocks_into(none, codes, scales, {1, 32}, MxScaling{});
+        }) == "headroom: the source has no floating-point elements, or those of codes");
+}
+
+TEST_CASE("blocks: errors say what is wrong, and nothing has been written") {
+  std::vector<float> values(12, 1.0F), back(12, 3.0F);
+  std::vector<float8_e4m3> codes(12);
+  std::vector<float> scales(4);
+  const auto check = [&](const std::string& message, BlockShape shape, auto& its_codes, auto& its_scales) {
+    const auto codes_before = bytes_of(its_codes), scales_before = bytes_of(its_scales);
+    CHECK(message_of([&] {
+            (void)quantize_blocks_into(matrix(values.data(), 3, 4), its_codes, its_scales, shape, TeBlockScaling{});
+          }) == "headroom: " + message);
+    CHECK(message_of([&] { dequantize_blocks_into(its_codes, its_scales, matrix(back.data(), 3, 4), shape); }) ==
+          "headroom: " + message);
+    CHECK((bytes_of(its_codes) == codes_before && bytes_of(its_scales) == scales_before && back[0] == 3.0F));
+  };
+  check("the scales are 1x4; they must be 3x2, or as many in one row", {1, 2}, codes, scales);
+  codes.resize(11);
+  check("the codes are 1x11; they must be 3x4, or as many in one row", {2, 2}, codes, scales);
+  std::vector<float4_e2m1x2> packed(6);
+  check("a block of float4_e2m1x2 has 3 columns; it must be even", {2, 3}, packed, scales);
+  codes.resize(12);
+  CHECK(message_of([&] {
+          (void)quantize_blocks_into(matrix(values.data(), 3, 4), codes, span(values.data() + 11, 1), {3, 4}, TeBlockScaling{});
+        }) == "headroom: the scales overlap the source");
+  CHECK(values[11] == 1.0F);
+  CHECK(message_of([&] { (void)quantize_blocks_into(values, codes, scales, {1, 3}, TeBlockScaling{-1.0F}); }) != "");
+}
