@@ -1,19 +1,17 @@
 // Converts a checkpoint between the formats of its weights, and says what was lost.
 //
-//   convert_checkpoint IN OUT --to bf16|fp16|fp32|fp8-128x128|fp8-tensor|mxfp8|mxfp4|nvfp4 [--threads N] [--keep PATTERN]…
-//   [--dry-run]
+//   convert_checkpoint IN OUT --to FORMAT [--threads N] [--keep PATTERN]… [--dry-run]
 //
-// IN is a safetensors file, or a directory with model.safetensors or model.safetensors.index.json; OUT is the same. layouts.hpp
-// lists what is read and written. --keep copies tensors, or makes them BF16 if they are quantized; * stands for any letters. A
-// file gets its name when it is complete. Called again, the program makes those that are missing, damaged, or were made from
-// another input.
+// FORMAT is bf16, fp16, fp32, fp8-128x128, fp8-tensor, mxfp8, mxfp4 or nvfp4. IN is a safetensors file, or a directory with
+// model.safetensors or model.safetensors.index.json; OUT is the same. layouts.hpp lists what is read and written. --keep copies
+// tensors, or makes them BF16 if they are quantized; * stands for any letters. A file gets its name when it is complete. Called
+// again, the program makes those that are missing, damaged, or of another input. It ends with a Failure::Code.
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <future>
-#include <mutex>
 #include <regex>
 #include <thread>
 
@@ -26,115 +24,97 @@ std::atomic<bool> is_interrupted{false};
 void check_interrupted() {
   if (is_interrupted) throw Failure(Failure::interrupted, "interrupted");
 }
-
 /// Of what follows `begin`, in hex.
 std::string digest(const File& file, std::size_t begin) {
   std::vector<std::uint64_t> words(1 << 17);
   std::uint64_t result = 0;
-  for (const std::size_t end = file.size(), step = words.size() * 8; begin < end; begin += step) {
+  for (const std::size_t end = fs::file_size(file.name), step = words.size() * 8; begin < end; begin += step) {
     check_interrupted();
     std::fill(words.begin(), words.end(), 0);
-    file.read(words.data(), std::min(step, end - begin), begin);
-    for (const std::uint64_t word : words) {
-      result = (result ^ word) * 0x9E3779B97F4A7C15;
-      result ^= result >> 32;
-    }
+    file.read(reinterpret_cast<char*>(words.data()), std::min(step, end - begin), begin);
+    for (const std::uint64_t word : words) result = ((result ^ word) * 0x9E3779B97F4A7C15) ^ (result >> 32);
   }
   char digits[18];
   std::snprintf(digits, sizeof digits, ":%016llx", static_cast<unsigned long long>(result));
   return digits;
 }
 void write_file(const fs::path& path, const std::string& text) {
-  NewFile file(path);
+  const NewFile file(path);
   file.write(text.data(), text.size(), 0);
   file.finish();
 }
-std::string read_file(const fs::path& path) {
-  const File file(path, O_RDONLY);
-  std::string text(file.size(), '\0');
-  file.read(text.data(), text.size(), 0);
-  return text;
-}
 
-struct Options {
+struct Converter {
   fs::path in, out;
   const Layout* to = nullptr;
   std::vector<std::string> keep;
   std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
-  bool is_dry_run = false;
-};
+  Checkpoint checkpoint;
+  BlockShape blocks{128, 128};
+  std::set<std::string> replaced;
+  std::vector<std::string> kept;         // modules
+  std::map<std::string, float> largest;  // |element| of a tensor, or of those that are fused
+  std::string index;
+  std::size_t written = 0, files_there = 0;
+  Loss loss;
+  double total = 0.0, done = 0.0;
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now(), shown{};
 
-class Converter {
- public:
-  explicit Converter(const Options& options) : options_(options), to_(options.to), checkpoint_(options.in) {
-    const json old = checkpoint_.config.value("quantization_config", json::object());
-    if (old.contains("weight_block_size")) block_ = {old["weight_block_size"].at(0), old["weight_block_size"].at(1)};
+  void read() {
+    checkpoint.read(in);
+    const json old = checkpoint.config.value("quantization_config", json::object());
+    if (old.contains("weight_block_size")) blocks = {old["weight_block_size"].at(0), old["weight_block_size"].at(1)};
+    const bool is_gpt_oss = checkpoint.config.value("model_type", "") == "gpt_oss";
     for (const Layout& layout : layouts)
-      if (layout.is_transposed && layout.to == std::string(to_->to) && checkpoint_.config.value("model_type", "") == "gpt_oss")
-        to_ = &layout;
-    for (const auto& [name, tensor] : checkpoint_.tensors) {
-      const Job job = find_layout(name, tensor, checkpoint_, block_);
-      if (target(job, *to_, options_.keep) != nullptr) replaced_.insert(job.others.begin(), job.others.end());
+      if (is_gpt_oss && layout.is_transposed && std::string(to->to) == layout.to) to = &layout;
+    for (const auto& [name, tensor] : checkpoint.tensors) {
+      const Job job = find_layout(tensor, checkpoint, blocks);
+      if (target_of(job, *to, keep) != nullptr) replaced.insert(job.others.begin(), job.others.end());
     }
   }
-
-  /// Says what is to be done.
-  void print_table() {
-    std::map<std::pair<std::string, std::string>, std::array<std::size_t, 3>> rows;
-    for (const File& file : checkpoint_.files) {
-      for (const Job& job : jobs_of(file)) {
-        std::string from = job.codes.dtype;
-        if (job.is_quantized())
-          from = (job.from->is_packed() ? "E2M1" : from) + ", " + job.from->scales + " of " + job.scales.dtype;
-        auto& [tensors, before, after] = rows[{from, job.to == nullptr ? "copied" : job.to->to}];
-        ++tensors;
-        before += job.codes.bytes + (job.to == nullptr ? 0 : job.scales.bytes);
-        for (const auto& [name, tensor] : job.made) after += tensor.bytes;
-        total_ += static_cast<double>(job.codes.bytes * (job.needs_largest() ? 2 : 1));
-        const bool is_kept = job.to == nullptr ? !job.is_quantized() : !job.to->is_quantized();
-        if (is_kept && job.shape.size() == 2 && matches(job.name, {"*.weight"})) kept_.push_back(without(".weight", job.name));
-      }
-    }
-    std::printf("%8s  %-36s %-12s %16s %16s\n", "tensors", "from", "to", "bytes before", "bytes after");
-    for (const auto& [formats, row] : rows)
-      std::printf("%8zu  %-36s %-12s %16zu %16zu\n", row[0], formats.first.c_str(), formats.second.c_str(), row[1], row[2]);
-  }
-
-  void convert() {
-    const bool is_directory = fs::is_directory(options_.in), is_new = is_directory && fs::create_directories(options_.out);
-    try {
-      for (const File& file : checkpoint_.files) find_largest(file);
-      for (const File& file : checkpoint_.files)
-        convert_file(file, fs::is_directory(options_.out) ? options_.out / fs::path(file.name).filename() : options_.out);
-      if (is_directory) write_others();
-    } catch (...) {
-      std::error_code ignored;
-      if (is_new) fs::remove(options_.out, ignored);  // if it is empty
-      throw;
-    }
-    const double n = std::max(1.0, static_cast<double>(loss_.elements));
-    std::printf(
-        "%zu files were there already. %zu elements were converted: largest error %.3g, root mean square %.3g, of the elements "
-        "%.3g;\n%zu became zero, %zu saturated or became NaN.\n",
-        files_there_, loss_.elements, loss_.largest, std::sqrt(loss_.squared_errors / n), std::sqrt(loss_.squares / n),
-        loss_.zeros, loss_.saturated);
-  }
-
- private:
-  std::vector<Job> jobs_of(const File& file) {
+  std::vector<Job> jobs_of(const File& file) const {
     std::vector<Job> jobs;
-    for (const auto& [name, tensor] : checkpoint_.tensors) {
-      if (tensor.file != &file || replaced_.count(name) != 0) continue;
-      jobs.push_back(find_layout(name, tensor, checkpoint_, block_));
-      set_target(jobs.back(), target(jobs.back(), *to_, options_.keep));
+    for (const auto& [name, tensor] : checkpoint.tensors) {
+      if (tensor.file != &file || replaced.count(name) != 0) continue;
+      jobs.push_back(find_layout(tensor, checkpoint, blocks));
+      set_target(jobs.back(), target_of(jobs.back(), *to, keep));
     }
     return jobs;
+  }
+  void print_table() {
+    std::map<std::string, std::array<std::size_t, 3>> rows;
+    for (const File& file : checkpoint.files) {
+      for (const Job& job : jobs_of(file)) {
+        const bool is_copy = job.to == nullptr, is_kept = is_copy ? !job.is_quantized() : !job.to->is_quantized();
+        const std::string scales = job.is_quantized() ? std::string(" with ") + job.from->scales : "";
+        auto& [tensors, before, after] =
+            rows[job.codes.dtype + scales + (is_copy ? " copied" : std::string(" to ") + job.to->to)];
+        ++tensors;
+        before += job.codes.bytes + (is_copy ? 0 : job.scales.bytes);
+        for (const Tensor& tensor : job.made) after += tensor.bytes;
+        total += static_cast<double>(job.codes.bytes * (job.needs_largest() ? 2 : 1));
+        if (is_kept && job.shape.size() == 2 && matches(job.name, {"*.weight"}))
+          kept.push_back(job.name.substr(0, job.name.rfind('.')));
+      }
+    }
+    std::printf("%-44s %8s %16s %16s\n", "", "tensors", "bytes before", "bytes after");
+    for (const auto& [what, row] : rows) std::printf("%-44s %8zu %16zu %16zu\n", what.c_str(), row[0], row[1], row[2]);
+  }
+
+  void show_progress(std::size_t bytes) {
+    const std::lock_guard<std::mutex> lock(loss.mutex);
+    done += static_cast<double>(bytes);
+    const auto now = std::chrono::steady_clock::now();
+    if (::isatty(2) == 0 || now - shown < std::chrono::milliseconds(200)) return;
+    shown = now;
+    const double rate = done / std::chrono::duration<double>(now - start).count();
+    std::fprintf(stderr, "\r%5.1f %%  %.2f GB/s  %.0f s left  ", 100.0 * done / total, rate * 1e-9, (total - done) / rate);
   }
   /// Calls task(tile, buffers) in all threads.
   template <class Task>
   void for_each_tile(const Job& job, Task task) {
-    const Tiles tiles = tiles_of(job, (std::size_t{1} << 21) / std::max<std::size_t>(options_.threads, 8));
-    headroom::parallel(static_cast<int>(options_.threads)).run(tiles.size(), [&](std::size_t i) {
+    const std::vector<Tile> tiles = tiles_of(job, (std::size_t{1} << 21) / std::max<std::size_t>(threads, 8));
+    headroom::parallel(static_cast<int>(threads)).run(tiles.size(), [&](std::size_t i) {
       thread_local Buffers buffers;
       if (!is_interrupted) task(tiles[i], buffers);
       show_progress(job.codes.bytes / tiles.size());
@@ -142,57 +122,50 @@ class Converter {
     check_interrupted();
   }
   /// vLLM has one scale of NVFP4 for the layers that it fuses, so they get the same.
-  static std::string name_of_largest(const Job& job) {
-    if (job.to->tensor_scale == nullptr) return job.name;
-    static const std::regex layers("\\.([qkv]|q_a|kv_a|gate|up)_proj(_with_mqa)?\\.|\\.w[13]\\.");
-    return std::regex_replace(job.name, layers, ".fused.");
+  float& largest_of(const Job& job) {
+    static const std::regex fused("\\.([qkv]|q_a|kv_a|gate|up)_proj(_with_mqa)?\\.|\\.w[13]\\.");
+    return largest[job.to->tensor_scale == nullptr ? job.name : std::regex_replace(job.name, fused, ".fused.")];
   }
-  void find_largest(const File& file) {
-    for (const Job& job : jobs_of(file)) {
-      if (!job.needs_largest()) continue;
-      for_each_tile(job, [&](const Tile& tile, Buffers& buffers) {
-        read_values(job, tile, buffers);
-        const auto report = headroom::measure(buffers.values);
-        if (!report.finite)
-          throw Failure(Failure::malformed, file.name + ": " + job.stored_name + " has Inf or NaN, so no scale fits it");
-        const std::lock_guard<std::mutex> lock(mutex_);
-        float& largest = largest_[name_of_largest(job)];
-        largest = std::max(largest, static_cast<float>(report.max_abs));
-      });
-    }
+  void find_largest(const Job& job) {
+    float& of_job = largest_of(job);
+    for_each_tile(job, [&](const Tile& tile, Buffers& buffers) {
+      read_values(job, tile, buffers);
+      const auto report = headroom::measure(buffers.values);
+      if (!report.finite)
+        throw Failure(Failure::malformed,
+                      job.codes.file->name + ": " + job.codes.name + " has Inf or NaN, so no scale fits it");
+      const std::lock_guard<std::mutex> lock(loss.mutex);
+      of_job = std::max(of_job, static_cast<float>(report.max_abs));
+    });
   }
 
-  /// Places what is made in the new file. Returns what precedes it, with zeros for the digest.
+  /// Places what is made in the new file. Returns what precedes it, without a digest.
   std::string header_of(const File& file, std::vector<Job>& jobs) {
-    std::vector<std::pair<std::string, Tensor>*> all;
-    std::set<std::string> sources;
+    std::multimap<std::size_t, Tensor*, std::greater<>> by_bits;  // aligns them
+    std::set<const File*> sources{&file};
     for (Job& job : jobs) {
-      for (auto& made : job.made) all.push_back(&made);
-      for (const Tensor* of : {&job.codes, &job.scales})
-        if (of->file != nullptr) sources.insert(of->file->name);
+      for (Tensor& tensor : job.made) by_bits.emplace(bits_of(tensor.dtype), &tensor);
+      sources.insert(job.is_quantized() ? job.scales.file : &file);
     }
-    std::stable_sort(all.begin(), all.end(),
-                     [](auto* a, auto* b) { return bits_of(a->second.dtype) > bits_of(b->second.dtype); });  // aligns
-    std::string made_from = to_->to;
-    for (const std::string& name : sources)
-      made_from += " " + text(fs::file_size(name)) + " " + text(fs::last_write_time(name).time_since_epoch().count());
-    json metadata = checkpoint_.metadata[&file];
-    if (metadata.is_null()) metadata = {{"format", "pt"}};
-    metadata["convert_checkpoint"] = made_from + no_digest;
-    json entries = {{"__metadata__", metadata}};
-    std::size_t end = 0;
-    for (auto* made : all) {
-      auto& [name, tensor] = *made;
-      tensor.offset = end;
-      end += tensor.bytes;
-      entries[name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {tensor.offset, end}}};
-      index_ += (index_.empty() ? "" : ",\n") + text(name) + ": " + text(fs::path(file.name).filename().string());
+    std::string made_from = to->to;
+    for (const File* from : sources)
+      made_from +=
+          " " + text(fs::file_size(from->name)) + " " + text(fs::last_write_time(from->name).time_since_epoch().count());
+    json entries = {
+        {"__metadata__", checkpoint.metadata.count(&file) != 0 ? checkpoint.metadata[&file] : json{{"format", "pt"}}}};
+    entries["__metadata__"]["convert_checkpoint"] = made_from + no_digest;
+    std::size_t at = 0;
+    for (const auto& [bits, tensor] : by_bits) {
+      tensor->offset = at;
+      at += tensor->bytes;
+      entries[tensor->name] = {{"dtype", tensor->dtype}, {"shape", tensor->shape}, {"data_offsets", {tensor->offset, at}}};
+      index += (index.empty() ? "" : ",\n") + text(tensor->name) + ": " + text(fs::path(file.name).filename().string());
     }
-    written_ += end;
+    written += at;
     std::string header = entries.dump();
     header.resize((header.size() + 7) / 8 * 8, ' ');
     const std::uint64_t size = header.size();
-    for (auto* made : all) made->second.offset += 8 + size;
+    for (const auto& [bits, tensor] : by_bits) tensor->offset += 8 + size;
     return std::string(reinterpret_cast<const char*>(&size), 8) + header;
   }
   static bool is_there(const fs::path& path, std::string header) {
@@ -202,119 +175,115 @@ class Converter {
     file.read(old.data(), old.size(), 0);
     return old == header.replace(header.find(no_digest), 17, digest(file, header.size()));
   }
-  void convert_file(const File& file, const fs::path& path) {
+  void convert_file(const File& file) {
+    const fs::path path = fs::is_directory(out) ? out / fs::path(file.name).filename() : out;
     std::vector<Job> jobs = jobs_of(file);
-    if (jobs.empty()) return;
     const std::string header = header_of(file, jobs);
+    if (jobs.empty()) return;
     if (is_there(path, header)) {
-      ++files_there_;
+      ++files_there;
       for (const Job& job : jobs) show_progress(job.codes.bytes);
       return;
     }
-    NewFile out(path);
-    out.write(header.data(), header.size(), 0);
-    for (Job& job : jobs) {
-      if (job.needs_largest()) job.largest = largest_[name_of_largest(job)];
-      const float tensor_scale = tensor_scale_of(job.largest);
-      if (job.made.size() > 2) out.write(&tensor_scale, 4, job.made[2].second.offset);
-      for_each_tile(job, [&](const Tile& tile, Buffers& buffers) {
-        const Loss loss = convert_tile(job, tile, out, buffers);
-        const std::lock_guard<std::mutex> lock(mutex_);
-        loss_.add(loss);
-      });
+    const NewFile part(path);
+    part.write(header.data(), header.size(), 0);
+    for (const Job& job : jobs) {
+      const float amax = job.needs_largest() ? largest_of(job) : 0.0F,
+                  level = amax > 0.0F ? std::max(amax / (job.to->is_packed() ? 2688.0F : 448.0F), 1e-38F) : 1.0F,
+                  reciprocal = 1.0F / level;
+      if (job.made.size() > 2) part.write(reinterpret_cast<const char*>(&reciprocal), 4, job.made[2].offset);
+      for_each_tile(job, [&](const Tile& tile, Buffers& buffers) { convert_tile(job, tile, level, part, buffers, loss); });
     }
-    auto synced = std::async(std::launch::async, [&] { out.sync(); });
-    const std::string of_data = digest(out, header.size());
+    auto synced = std::async(std::launch::async, [&] { part.sync(); });
+    const std::string of_data = digest(part, header.size());
     synced.get();
+    part.write(of_data.data(), of_data.size(), header.find(no_digest));
     check_interrupted();
-    out.write(of_data.data(), of_data.size(), header.find(no_digest));
-    out.finish();
-  }
-  void show_progress(std::size_t bytes) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    done_ += static_cast<double>(bytes);
-    const auto now = std::chrono::steady_clock::now();
-    if (::isatty(2) == 0 || now - shown_ < std::chrono::milliseconds(200)) return;
-    shown_ = now;
-    const double rate = done_ / std::chrono::duration<double>(now - start_).count();
-    std::fprintf(stderr, "\r%5.1f %%  %.2f GB/s  %.0f s left  ", 100.0 * done_ / total_, rate * 1e-9, (total_ - done_) / rate);
+    part.finish();
   }
   /// The index, config.json, and copies of tokenizers and the like.
   void write_others() {
-    const fs::path out = options_.out;
-    if (checkpoint_.has_index)
+    if (checkpoint.has_index)
       write_file(out / "model.safetensors.index.json",
-                 "{\"metadata\": {\"total_size\": " + text(written_) + "},\n\"weight_map\": {\n" + index_ + "}}\n");
-    json& config = checkpoint_.config;
+                 "{\"metadata\": {\"total_size\": " + text(written) + "},\n\"weight_map\": {\n" + index + "}}\n");
+    json& config = checkpoint.config;
     config.erase("quantization_config");
-    if (to_->is_quantized()) config["quantization_config"] = quantization_config(*to_, kept_);
-    if (!to_->is_quantized()) config[config.contains("dtype") ? "dtype" : "torch_dtype"] = to_->method;
+    if (to->is_quantized()) config["quantization_config"] = quantization_config(*to, kept);
+    if (!to->is_quantized()) config[config.contains("dtype") ? "dtype" : "torch_dtype"] = to->method;
     write_file(out / "config.json", config.dump(2) + "\n");
-    for (const auto& entry : fs::directory_iterator(options_.in)) {
+    for (const auto& entry : fs::directory_iterator(in)) {
       const std::string name = entry.path().filename().string();
-      if (!matches(name, {"*.json", "*.txt", "*.model", "*.jinja", "*.py"})) continue;
-      if (!matches(name, {"config.json", "hf_quant_config.json", "*.index.json"}))
-        write_file(out / name, read_file(entry.path()));
+      if (!matches(name, {"*.json", "*.txt", "*.model", "*.jinja", "*.py"}) ||
+          matches(name, {"config.json", "hf_quant_config.json", "*.index.json"}))
+        continue;
+      std::string text(entry.file_size(), ' ');
+      File(entry.path(), O_RDONLY).read(text.data(), text.size(), 0);
+      write_file(out / name, text);
     }
   }
-
-  Options options_;
-  const Layout* to_;
-  Checkpoint checkpoint_;
-  BlockShape block_{128, 128};
-  std::set<std::string> replaced_;
-  std::vector<std::string> kept_;         // modules
-  std::map<std::string, float> largest_;  // |element| of a tensor, or of those that are fused
-  std::string index_;
-  std::size_t written_ = 0, files_there_ = 0;
-  Loss loss_;
-  std::mutex mutex_;
-  double total_ = 0.0, done_ = 0.0;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), shown_;
+  void convert() {
+    const bool is_directory = fs::is_directory(in), is_new = is_directory && fs::create_directories(out);
+    try {
+      for (const File& file : checkpoint.files)
+        for (const Job& job : jobs_of(file))
+          if (job.needs_largest()) find_largest(job);
+      for (const File& file : checkpoint.files) convert_file(file);
+      if (is_directory) write_others();
+    } catch (...) {
+      if (is_new) ::rmdir(out.c_str());  // if it is empty
+      throw;
+    }
+    const double n = std::max(1.0, static_cast<double>(loss.elements));
+    std::printf(
+        "%zu files were there already. %zu elements were converted: largest error %.3g, root mean square %.3g (of the elements "
+        "%.3g).\n",
+        files_there, loss.elements, loss.largest, std::sqrt(loss.squared_errors / n), std::sqrt(loss.squares / n));
+    std::printf("%zu became zero, %zu saturated or became NaN.\n", loss.zeros, loss.saturated);
+  }
 };
-
-Options options_of(const std::vector<std::string>& arguments) {
-  Options options;
-  std::vector<std::string> paths;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const bool is_option = arguments[i].find("--") == 0 && arguments[i] != "--dry-run";
-    const std::string name = arguments[i], value = !is_option || i + 1 == arguments.size() ? "" : arguments[++i];
-    if (!is_option && name != "--dry-run") paths.push_back(name);
-    options.is_dry_run = options.is_dry_run || name == "--dry-run";
-    if (name == "--keep") options.keep.push_back(value);
-    if (name == "--threads") options.threads = std::strtoul(value.c_str(), nullptr, 10);
-    for (const Layout& layout : layouts)
-      if (name == "--to" && layout.to != nullptr && layout.to == value && !layout.is_transposed) options.to = &layout;
-    if (is_option && !matches(name, {"--keep", "--threads", "--to"})) throw Failure(Failure::usage, name + " is unknown");
-  }
-  std::error_code ignored;
-  if (paths.size() != 2 || options.to == nullptr || options.threads < 1 || options.threads > 128 ||
-      fs::equivalent(paths[0], paths[1], ignored)) {
-    throw Failure(Failure::usage,
-                  "convert_checkpoint IN OUT --to bf16|fp16|fp32|fp8-128x128|fp8-tensor|mxfp8|mxfp4|nvfp4 [--threads 1..128] "
-                  "[--keep PATTERN] [--dry-run]; IN is not OUT");
-  }
-  options.in = paths[0];
-  options.out = paths[1];
-  return options;
-}
 
 }  // namespace
 
 int main(int argc, char** argv) {
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { is_interrupted = true; });
   std::signal(SIGXFSZ, SIG_IGN);  // writing fails instead
+  Converter converter;
+  std::vector<fs::path> paths;
+  bool is_dry_run = false, is_right = true;
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
+    if (name == "--dry-run")
+      is_dry_run = true;
+    else if (name.find("--") != 0)
+      paths.push_back(name);
+    else if (++i; name == "--keep")
+      converter.keep.push_back(value);
+    else if (name == "--threads")
+      converter.threads = std::strtoul(value.c_str(), nullptr, 10);
+    else if (name == "--to")
+      for (const Layout& layout : layouts)
+        converter.to = layout.to != nullptr && value == layout.to && !layout.is_transposed ? &layout : converter.to;
+    else
+      is_right = false;
+  }
   try {
-    const Options options = options_of({argv + 1, argv + argc});
-    Converter converter(options);
+    std::error_code ignored;
+    if (!is_right || paths.size() != 2 || converter.to == nullptr || converter.threads - 1 > 127)
+      throw Failure(Failure::usage,
+                    "convert_checkpoint IN OUT --to bf16|fp16|fp32|fp8-128x128|fp8-tensor|mxfp8|mxfp4|nvfp4 [--threads 1..128] "
+                    "[--keep PATTERN]... [--dry-run]");
+    if (fs::equivalent(paths[0], paths[1], ignored)) throw Failure(Failure::usage, "IN and OUT are the same");
+    converter.in = paths[0];
+    converter.out = paths[1];
+    converter.read();
     converter.print_table();
-    if (!options.is_dry_run) converter.convert();
+    if (!is_dry_run) converter.convert();
     return 0;
   } catch (const Failure& failure) {
     std::fprintf(stderr, "%s\n", failure.what());
     return failure.code;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return Failure::io;
+    std::fprintf(stderr, "%s: %s\n", converter.checkpoint.where.c_str(), error.what());
+    return converter.checkpoint.where.empty() ? Failure::io : Failure::malformed;
   }
 }

@@ -5,7 +5,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <functional>
+#include <headroom/headroom.hpp>
 #include <headroom/quantize.hpp>
 #include <numeric>
 
@@ -51,31 +51,24 @@ constexpr Layout layouts[] = {
 };
 // clang-format on
 
-inline std::size_t product(const Shape& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
-}
 inline bool matches(const std::string& name, const std::vector<std::string>& patterns) {
   return std::any_of(patterns.begin(), patterns.end(), [&](auto& p) { return ::fnmatch(p.c_str(), name.c_str(), 0) == 0; });
 }
-/// The name without its ending, or nothing if it has another ending.
-inline std::string without(const std::string& end, const std::string& name) {
-  return matches(name, {"*" + end}) ? name.substr(0, name.size() - end.size()) : "";
+inline std::size_t product(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, [](auto a, auto b) { return a * b; });
 }
 
 /// A tensor of the model: how it is stored, and what becomes of it.
 struct Job {
-  std::string stored_name;
-  Tensor codes;
-  std::string name = stored_name;
+  Tensor codes, scales{};
+  std::string name = codes.name;
   Shape shape = codes.shape;     ///< of the numbers, in the order in which they are stored
   const Layout* from = nullptr;  ///< null: no floating-point numbers
   BlockShape block{1, 1};
-  Tensor scales{};
   float tensor_scale = 1.0F;
-  std::vector<std::string> others{};                                          ///< tensors that are gone after a conversion
-  const Layout* to = nullptr;                                                 ///< null: it is copied
-  std::vector<std::pair<std::string, Tensor>> made = {{stored_name, codes}};  ///< codes, scales, tensor_scale
-  float largest = 0.0F;                                                       ///< |number|, for a scale of the tensor
+  std::vector<std::string> others{};   ///< tensors that are gone after a conversion
+  const Layout* to = nullptr;          ///< null: it is copied
+  std::vector<Tensor> made = {codes};  ///< codes, scales, tensor_scale
 
   [[nodiscard]] bool is_quantized() const { return from != nullptr && from->is_quantized(); }
   [[nodiscard]] bool is_transposed() const { return to != nullptr && from->is_transposed != to->is_transposed; }
@@ -97,58 +90,47 @@ inline bool is_stored_as(const std::string& dtype, const std::string& as) {
 /// Reads the scales of layout `job.from`. Returns what does not fit, or nothing.
 inline std::string read_scales(Job& job, const Checkpoint& checkpoint) {
   const Layout& from = *job.from;
-  const auto where = [](const std::string& name, const Tensor& of) {
-    return of.file->name + ": " + name + ": " + of.dtype + " of shape " + text(of.shape);
+  const auto is = [](const Tensor& of) {
+    return of.file->name + ": " + of.name + ": " + of.dtype + " of shape " + text(of.shape);
   };
-  const std::string is = where(job.stored_name, job.codes), name = job.name + from.scales,
-                    level = from.tensor_scale == nullptr ? "" : job.name + from.tensor_scale;
-  const Tensor *const scales = checkpoint.find(name), *const tensor_scale = checkpoint.find(level);
-  if (scales == nullptr) return is + ": there is no " + name;
+  const std::string level_name = from.tensor_scale == nullptr ? "" : job.name + from.tensor_scale;
+  const Tensor *const scales = checkpoint.find(job.name + from.scales), *const level = checkpoint.find(level_name);
+  if (scales == nullptr) return is(job.codes) + ": there is no " + job.name + from.scales;
   job.scales = *scales;
-  const std::string module = job.name.substr(0, job.name.rfind('.'));
-  job.others = {name, level, module + ".input_scale", module + ".input_global_scale", module + ".activation_scale"};
-  if (!is_stored_as(scales->dtype, from.scale_dtype)) return where(name, *scales) + " must be " + from.scale_dtype;
+  job.others = {scales->name, level_name};
+  for (const char* of_input : {".input_scale", ".input_global_scale", ".activation_scale"})
+    job.others.push_back(job.name.substr(0, job.name.rfind('.')) + of_input);
+  if (!is_stored_as(scales->dtype, from.scale_dtype)) return is(*scales) + " must be " + from.scale_dtype;
   if (from.has_groups()) job.shape.pop_back();
   if (from.is_packed()) job.shape.back() *= from.has_groups() ? 32 : 2;
   Shape shape = scales->shape;
   const Shape want = shape_of_scales(job.shape, job.block);
   if (job.block.columns == 0 && shape.size() + 1 == want.size()) shape.push_back(1);  // may be left out
-  if (shape != want) return where(name, *scales) + " must be of shape " + text(want) + " for " + is;
-  if (job.block.rows == 0) job.block.rows = SIZE_MAX;
-  if (job.block.columns == 0) job.block.columns = SIZE_MAX;
-  if (level.empty()) return "";
-  if (tensor_scale == nullptr) return is + ": there is no " + level;
-  if (tensor_scale->dtype != "F32" || tensor_scale->bytes != 4) return where(level, *tensor_scale) + " must be one F32";
-  tensor_scale->file->read(&job.tensor_scale, 4, tensor_scale->offset);
+  if (shape != want) return is(*scales) + " must be of shape " + text(want) + " for " + is(job.codes);
+  if (level_name.empty()) return "";
+  if (level == nullptr || level->dtype != "F32" || level->bytes != 4)
+    return is(job.codes) + ": there must be one F32 " + level_name;
+  level->file->read(reinterpret_cast<char*>(&job.tensor_scale), 4, level->offset);
   const bool is_usable = job.tensor_scale > 0.0F || (job.tensor_scale == 0.0F && !from.is_reciprocal);
-  return is_usable ? "" : where(level, *tensor_scale) + " is " + text(job.tensor_scale);
+  return is_usable ? "" : is(*level) + " is " + text(job.tensor_scale);
 }
-/// Whether a tensor has scales for another, by its name.
-inline bool is_scale(const std::string& name, const Checkpoint& checkpoint) {
-  return std::any_of(std::begin(layouts), std::end(layouts), [&](const Layout& layout) {
-    const auto is_of = [&](const char* end) {
-      return end != nullptr && checkpoint.find(without(end, name) + layout.codes) != nullptr;
-    };
-    return is_of(layout.scales) || is_of(layout.tensor_scale);
-  });
-}
-inline Job find_layout(const std::string& stored_name, const Tensor& tensor, const Checkpoint& checkpoint, BlockShape block) {
-  Job as_is{stored_name, tensor};
-  if (is_scale(stored_name, checkpoint)) return as_is;
+/// `blocks`: of fp8.
+inline Job find_layout(const Tensor& tensor, const Checkpoint& checkpoint, BlockShape blocks) {
+  if (matches(tensor.name, {"*scale", "*scales", "*_scale_inv", "*_scale_2"})) return {tensor};
+  bool must_fit = matches(tensor.dtype, {"F8_E4M3", "F8_E5M2"}) || matches(tensor.name, {"*_packed", "*blocks"}),
+       has_scales = false;
   std::string problem;
-  bool has_scales = false;
-  const bool needs_scales = tensor.dtype.find("F8_E") == 0 || matches(stored_name, {"*_packed", "*_blocks", "*.blocks"});
   for (const Layout& layout : layouts) {
-    const std::string name = without(layout.codes, stored_name);
-    if (!is_stored_as(tensor.dtype, layout.dtype) || name.empty()) continue;
-    Job job{stored_name, tensor, name, tensor.shape, &layout, layout.block.rows > 1 ? block : layout.block};
+    if (!is_stored_as(tensor.dtype, layout.dtype) || !matches(tensor.name, {std::string("*") + layout.codes})) continue;
+    Job job{tensor, {}, tensor.name.substr(0, tensor.name.size() - std::strlen(layout.codes)), tensor.shape, &layout};
+    job.block = layout.block.rows > 1 ? blocks : layout.block;
     const std::string misfit = layout.is_quantized() ? read_scales(job, checkpoint) : "";
     if (misfit.empty()) return job;
-    if (problem.empty() || (job.scales.file != nullptr && !has_scales)) problem = misfit;
+    if (problem.empty() || (job.is_quantized() && !has_scales && job.scales.file != nullptr)) problem = misfit;
     has_scales = has_scales || job.scales.file != nullptr;
   }
-  if (!problem.empty() && (has_scales || needs_scales)) throw Failure(Failure::bad_scale, problem);
-  return as_is;
+  if (!problem.empty() && (has_scales || must_fit)) throw Failure(Failure::bad_scale, problem);
+  return {tensor};
 }
 
 /// Whether loaders expect a tensor to be quantized: weights of linear layers, in gpt-oss those of experts.
@@ -160,13 +142,12 @@ inline bool is_quantizable(const Job& job, const Layout& to) {
          !matches(job.name, {"*embed*", "*lm_head*", "*norm*", "*router*", "*gate.weight", "*.wte.*", "*.wpe.*"});
 }
 /// Null if a tensor is copied, with its scales.
-inline const Layout* target(const Job& job, const Layout& to, const std::vector<std::string>& keep) {
+inline const Layout* target_of(const Job& job, const Layout& to, const std::vector<std::string>& keep) {
   if (job.from == nullptr || job.codes.bytes == 0) return nullptr;
   if (matches(job.name, keep) || (to.is_quantized() && !is_quantizable(job, to)))
     return job.is_quantized() ? &layouts[0] : nullptr;
   const bool has_dtypes = job.codes.dtype == to.dtype && (!to.is_quantized() || job.scales.dtype == to.scale_dtype);
-  const bool has_blocks = to.block.rows < 2 || (job.block.rows == to.block.rows && job.block.columns == to.block.columns);
-  if (job.from == &to && has_dtypes && has_blocks) return nullptr;
+  if (job.from == &to && has_dtypes && job.block.rows == to.block.rows && job.block.columns == to.block.columns) return nullptr;
   return job.is_quantized() || job.shape.size() > 1 ? &to : nullptr;
 }
 inline void set_target(Job& job, const Layout* to) {
@@ -174,13 +155,13 @@ inline void set_target(Job& job, const Layout* to) {
   if (to == nullptr) return;
   Shape shape = job.shape;
   if (job.is_transposed()) std::swap(shape[shape.size() - 2], shape.back());
-  job.made.clear();
-  const auto make = [&](const char* end, const char* dtype, const Shape& sizes) {
-    job.made.push_back({job.name + end, {dtype, sizes, product(sizes) * bits_of(dtype) / 8}});
+  const auto make = [&](const char* end, const char* dtype, const Shape& of) {
+    job.made.push_back({job.name + end, dtype, of, product(of) * bits_of(dtype) / 8});
   };
   const Shape of_scales = shape_of_scales(shape, to->block);
   if (to->is_packed()) shape.back() /= to->has_groups() ? 32 : 2;
   if (to->has_groups()) shape.push_back(16);
+  job.made.clear();
   make(to->codes, to->dtype, shape);
   if (to->is_quantized()) make(to->scales, to->scale_dtype, of_scales);
   if (to->tensor_scale != nullptr) make(to->tensor_scale, "F32", {1});
@@ -193,15 +174,16 @@ inline json quantization_config(const Layout& to, const std::vector<std::string>
   if (method == "fp8") config.update({{"fmt", "e4m3"}, {"activation_scheme", "dynamic"}, {"weight_block_size", {128, 128}}});
   if (method == "fp8" || method == "mxfp4") return config;
   json weights = {{"num_bits", to.is_packed() ? 4 : 8}, {"type", "float"}, {"strategy", "tensor"}}, inputs;
-  if (to.block.rows == 0) inputs = {{"num_bits", 8}, {"type", "float"}, {"strategy", "token"}, {"dynamic", true}};
-  if (to.block.rows != 0)
-    weights.update({{"strategy", to.tensor_scale == nullptr ? "group" : "tensor_group"},
-                    {"group_size", to.block.columns},
-                    {"scale_dtype", to.tensor_scale == nullptr ? "torch.uint8" : "torch.float8_e4m3fn"}});
+  if (to.block.rows == 0) {
+    inputs = {{"num_bits", 8}, {"type", "float"}, {"strategy", "token"}, {"dynamic", true}};
+  } else {
+    weights["strategy"] = to.tensor_scale == nullptr ? "group" : "tensor_group";
+    weights["group_size"] = to.block.columns;
+    weights["scale_dtype"] = to.tensor_scale == nullptr ? "torch.uint8" : "torch.float8_e4m3fn";
+  }
   const json group = {{"targets", {"Linear"}}, {"weights", weights}, {"input_activations", inputs}};
-  return {{"quant_method", "compressed-tensors"},
-          {"format", method},
-          {"quantization_status", "compressed"},
-          {"config_groups", {{"group_0", group}}},
-          {"ignore", kept}};
+  config = {
+      {"quant_method", "compressed-tensors"}, {"format", method}, {"quantization_status", "compressed"}, {"ignore", kept}};
+  config["config_groups"]["group_0"] = group;
+  return config;
 }

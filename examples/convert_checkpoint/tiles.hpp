@@ -3,7 +3,8 @@
 // Converts a tensor tile by tile, so that little of it is in memory.
 
 #include <cmath>
-#include <headroom/headroom.hpp>
+#include <mutex>
+#include <numeric>
 
 #include "layouts.hpp"
 
@@ -14,41 +15,36 @@ struct Tile {
   [[nodiscard]] std::size_t size() const { return rows * columns; }
   [[nodiscard]] Tile transposed() const { return {matrix, column, columns, row, rows}; }
   [[nodiscard]] Tile blocks(BlockShape block) const {
-    return {matrix, row / block.rows, 1 + (rows - 1) / block.rows, column / block.columns, 1 + (columns - 1) / block.columns};
+    const auto over = [](std::size_t n, std::size_t size) { return size == 0 ? 0 : n / size; };
+    return {matrix, over(row, block.rows), 1 + over(rows - 1, block.rows), over(column, block.columns),
+            1 + over(columns - 1, block.columns)};
   }
-  /// Reads or writes the tile in a file. `all` is a matrix of the tensor at `offset`.
+  /// Calls (file.*move)(data, bytes, offset) for the tile of a tensor. `all` is one of its matrices.
   template <class Move, class Data>
-  void move(const File& file, Move read_or_write, Data* data, std::size_t offset, std::size_t bits, const Tile& all) const {
+  void transfer(const File& file, Move move, Data* data, std::size_t offset, std::size_t bits, const Tile& all) const {
     const std::size_t stride = all.columns * bits / 8, width = columns * bits / 8, runs = width == stride ? 1 : rows;
     offset += (matrix * all.rows + row) * stride + column * bits / 8;
-    for (std::size_t i = 0; i < runs; ++i) (file.*read_or_write)(data + i * width, rows * width / runs, offset + i * stride);
-  }
-};
-/// The matrices of a tensor, cut into tiles.
-struct Tiles {
-  std::size_t matrices, rows, columns, high, wide;
-
-  [[nodiscard]] std::size_t across() const { return (columns + wide - 1) / wide; }
-  [[nodiscard]] std::size_t down() const { return (rows + high - 1) / high; }
-  [[nodiscard]] std::size_t size() const { return matrices * across() * down(); }
-  [[nodiscard]] Tile operator[](std::size_t i) const {
-    const std::size_t row = i / across() % down() * high, column = i % across() * wide;
-    return {i / across() / down(), row, std::min(high, rows - row), column, std::min(wide, columns - column)};
+    for (std::size_t i = 0; i < runs; ++i) (file.*move)(data + i * width, rows * width / runs, offset + i * stride);
   }
 };
 /// Of about `most` elements. They cut no block of the target.
-inline Tiles tiles_of(const Job& job, std::size_t most) {
-  if (job.to == nullptr) return {1, 1, job.codes.bytes, 1, most};
-  const std::size_t rows = job.rows(), columns = job.columns();
-  BlockShape to = job.to->block.rows == 0 ? BlockShape{1, 1} : job.to->block;
+inline std::vector<Tile> tiles_of(const Job& job, std::size_t most) {
+  const bool is_copy = job.to == nullptr;
+  const std::size_t rows = is_copy ? 1 : job.rows(), columns = is_copy ? job.codes.bytes : job.columns();
+  BlockShape to = is_copy || job.to->block.rows == 0 ? BlockShape{1, 1} : job.to->block;
   if (job.is_transposed()) std::swap(to.rows, to.columns);
-  const BlockShape step{std::lcm(job.block.rows < rows ? job.block.rows : 1, to.rows),
-                        std::lcm(job.block.columns < columns ? job.block.columns : 1, to.columns)};
-  std::size_t high = std::max<std::size_t>(1, most / (job.is_transposed() ? 512 : columns));
+  const BlockShape step{std::lcm(std::max<std::size_t>(1, job.block.rows), to.rows),
+                        std::lcm(std::max<std::size_t>(1, job.block.columns), to.columns)};
+  std::size_t high = std::max<std::size_t>(1, most / (job.is_transposed() ? 512 : std::max<std::size_t>(1, columns)));
   if (high >= step.rows || to.rows > 1) high = std::max<std::size_t>(1, high / step.rows) * step.rows;
   while (high < step.rows && step.rows % high != 0) --high;  // within a block of the source
   const std::size_t wide = std::max<std::size_t>(1, most / high / step.columns) * step.columns;
-  return {product(job.shape) / (rows * columns), rows, columns, high, wide};
+  std::vector<Tile> tiles;
+  for (std::size_t matrix = 0, n = is_copy ? 1 : product(job.shape) / (rows * columns); matrix < n; ++matrix)
+    for (std::size_t row = 0; row < rows; row += high)
+      for (std::size_t column = 0; column < columns; column += wide)
+        tiles.push_back({matrix, row, std::min(high, rows - row), column, std::min(wide, columns - column)});
+  return tiles;
 }
 
 /// The memory of a thread.
@@ -64,136 +60,127 @@ headroom::span<T> as(std::vector<char>& bytes) {
 inline void read_floats(const Tensor& from, const Tile& tile, const Tile& all, std::vector<char>& stored,
                         std::vector<float>& to) {
   stored.resize(tile.size() * bits_of(from.dtype) / 8);
-  tile.move(*from.file, &File::read, stored.data(), from.offset, bits_of(from.dtype), all);
+  tile.transfer(*from.file, &File::read, stored.data(), from.offset, bits_of(from.dtype), all);
   to.resize(tile.size());
   if (from.dtype == "F32") headroom::cast_into(as<float>(stored), to);
   if (from.dtype == "F16") headroom::cast_into(as<headroom::half>(stored), to);
   if (from.dtype == "BF16") headroom::cast_into(as<headroom::bfloat16>(stored), to);
   if (from.dtype == "F8_E4M3") headroom::cast_into(as<headroom::float8_e4m3>(stored), to);
-  for (std::size_t i = 0; is_stored_as(from.dtype, "U8") && i < to.size(); ++i)
-    to[i] = static_cast<float>(as<headroom::e8m0>(stored)[i]);
+  if (is_stored_as(from.dtype, "U8"))
+    std::transform(stored.begin(), stored.end(), to.begin(),
+                   [](char byte) { return static_cast<float>(headroom::e8m0::from_bits(static_cast<std::uint8_t>(byte))); });
 }
 /// Reads buffers.values.
 inline void read_values(const Job& job, const Tile& tile, Buffers& buffers) {
   const Tile all{0, 0, job.rows(), 0, job.columns()};
   if (!job.is_quantized()) return read_floats(job.codes, tile, all, buffers.stored, buffers.values);
   const Tile all_blocks = all.blocks(job.block);
-  const bool is_one = job.block.rows == SIZE_MAX;
-  read_floats(job.scales, is_one ? all_blocks : tile.blocks(job.block), all_blocks, buffers.stored, buffers.factors);
+  read_floats(job.scales, job.block.rows == 0 ? all_blocks : tile.blocks(job.block), all_blocks, buffers.stored,
+              buffers.factors);
   for (float& factor : buffers.factors) factor /= job.from->is_reciprocal ? job.tensor_scale : 1.0F;
   const std::size_t bits = job.from->is_packed() ? 4 : 8;
   buffers.stored.resize(tile.size() * bits / 8);
-  tile.move(*job.codes.file, &File::read, buffers.stored.data(), job.codes.offset, bits, all);
+  tile.transfer(*job.codes.file, &File::read, buffers.stored.data(), job.codes.offset, bits, all);
   buffers.values.resize(tile.size());
   const auto dequantize = [&](auto codes) {
-    headroom::dequantize_blocks_into(codes, buffers.factors, headroom::matrix(buffers.values.data(), tile.rows, tile.columns),
-                                     {std::min(job.block.rows, tile.rows), job.block.columns},
-                                     job.from->is_reciprocal ? 1.0F : job.tensor_scale);
+    const headroom::matrix<float> values(buffers.values.data(), tile.rows, tile.columns);
+    const BlockShape block{std::min(job.block.rows, tile.rows), job.block.columns};
+    headroom::dequantize_blocks_into(codes, buffers.factors, values, block, job.from->is_reciprocal ? 1.0F : job.tensor_scale);
   };
   if (bits == 4) return dequantize(as<headroom::float4_e2m1x2>(buffers.stored));
   if (job.codes.dtype == "F8_E5M2") return dequantize(as<headroom::float8_e5m2>(buffers.stored));
   dequantize(as<headroom::float8_e4m3>(buffers.stored));
 }
 
-/// The rule of one scale for a tensor, from its largest |element|.
-struct WholeTensor {
-  float largest;
+/// The rule of one scale for a tensor.
+struct GivenScale {
+  float given;
   using scale_type = float;
   static constexpr bool divides = true, passes_over_nan = true;
   template <class Format>
   [[nodiscard]] headroom::BlockScale<float> scale(const float&, const float&) const {
-    const float scale = largest > 0.0F ? std::max(largest / 448.0F, std::numeric_limits<float>::min()) : 1.0F;
-    return {scale, scale};
+    return {given, given};
   }
 };
-/// By which the scales of NVFP4 are divided.
-inline float tensor_scale_of(float largest) {
-  return largest > 0.0F ? std::min(2688.0F / largest, std::numeric_limits<float>::max()) : 1.0F;
-}
 /// Makes buffers.codes and buffers.scales of buffers.values, and buffers.after, what they stand for.
-inline void encode(const Job& job, const Tile& tile, BlockShape block, Buffers& buffers) {
+inline void encode(const Layout& to, const Tile& tile, float tensor_scale, Buffers& buffers) {
   using namespace headroom;
-  const std::string to = job.to->to;
+  buffers.after.resize(tile.size());
+  buffers.codes.resize(tile.size() * (to.is_packed() ? 4 : bits_of(to.dtype)) / 8);
   const auto cast = [&](auto codes) {
     cast_into(buffers.values, codes);
     cast_into(codes, buffers.after);
   };
-  const auto quantize = [&](auto codes, const auto& rule, float tensor_scale) {
+  const auto quantize = [&](auto codes, const auto& rule, float level) {
     using Scale = typename std::decay_t<decltype(rule)>::scale_type;
-    buffers.scales.resize(tile.blocks(block).size() * sizeof(Scale));
+    buffers.scales.resize(tile.blocks(to.block).size() * sizeof(Scale));
     const auto scales = as<Scale>(buffers.scales);
-    (void)quantize_blocks_into(matrix(buffers.values.data(), tile.rows, tile.columns), codes, scales, block, rule);
-    dequantize_blocks_into(codes, scales, matrix(buffers.after.data(), tile.rows, tile.columns), block, tensor_scale);
+    (void)quantize_blocks_into(matrix(buffers.values.data(), tile.rows, tile.columns), codes, scales, to.block, rule);
+    dequantize_blocks_into(codes, scales, matrix(buffers.after.data(), tile.rows, tile.columns), to.block, level);
   };
-  buffers.after.resize(tile.size());
-  buffers.codes.resize(tile.size() * (job.to->is_packed() ? 4 : bits_of(job.to->dtype)) / 8);
-  const auto bytes = as<float8_e4m3>(buffers.codes);
-  const auto halves = as<float4_e2m1x2>(buffers.codes);
-  const float level = 1.0F / tensor_scale_of(job.largest);
-  if (to == "bf16") cast(as<bfloat16>(buffers.codes));
-  if (to == "fp16") cast(as<half>(buffers.codes));
-  if (to == "fp32") cast(as<float>(buffers.codes));
-  if (to == "fp8-128x128") quantize(bytes, TeBlockScaling{0.0F, false}, 1.0F);
-  if (to == "fp8-tensor") quantize(bytes, WholeTensor{job.largest}, 1.0F);
-  if (to == "mxfp8") quantize(bytes, MxScaling{MxScale::rceil}, 1.0F);
-  if (to == "mxfp4") quantize(halves, MxScaling{MxScale::rceil}, 1.0F);
-  if (to == "nvfp4") quantize(halves, ModelOptNvfp4{level}, level);
+  const auto fp8 = as<float8_e4m3>(buffers.codes);
+  const auto fp4 = as<float4_e2m1x2>(buffers.codes);
+  const std::string name = to.to;
+  if (name == "bf16") cast(as<bfloat16>(buffers.codes));
+  if (name == "fp16") cast(as<half>(buffers.codes));
+  if (name == "fp32") cast(as<float>(buffers.codes));
+  if (name == "fp8-128x128") quantize(fp8, TeBlockScaling{0.0F, false}, 1.0F);
+  if (name == "fp8-tensor") quantize(fp8, GivenScale{tensor_scale}, 1.0F);
+  if (name == "mxfp8") quantize(fp8, MxScaling{MxScale::rceil}, 1.0F);
+  if (name == "mxfp4") quantize(fp4, MxScaling{MxScale::rceil}, 1.0F);
+  if (name == "nvfp4") quantize(fp4, ModelOptNvfp4{tensor_scale}, tensor_scale);
 }
 
 /// What was lost.
 struct Loss {
+  std::mutex mutex;
   double largest = 0.0, squared_errors = 0.0, squares = 0.0;
   std::size_t elements = 0, zeros = 0, saturated = 0;
 
-  void add(const Loss& other) {
-    largest = std::max(largest, other.largest);
-    squared_errors += other.squared_errors;
-    squares += other.squares;
-    elements += other.elements;
-    zeros += other.zeros;
-    saturated += other.saturated;
+  void add(const std::vector<float>& before, const std::vector<float>& after, std::vector<float>& error) {
+    std::uint32_t new_zeros = 0, new_saturated = 0;
+    error.resize(before.size());
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      error[i] = before[i] - after[i];
+      new_zeros += before[i] != 0.0F && after[i] == 0.0F ? 1U : 0U;
+    }
+    const bool is_finite = headroom::measure(error).finite;
+    for (std::size_t i = 0; !is_finite && i < before.size(); ++i) {
+      if (std::isfinite(error[i])) continue;
+      new_saturated += before[i] != after[i] && !std::isnan(before[i]) ? 1U : 0U;
+      error[i] = 0.0F;
+    }
+    const auto lost = headroom::measure(error), all = headroom::measure(before);
+    const std::lock_guard<std::mutex> lock(mutex);
+    largest = std::max(largest, lost.max_abs);
+    squared_errors += lost.norm * lost.norm;
+    if (all.finite) squares += all.norm * all.norm;
+    elements += before.size();
+    zeros += new_zeros;
+    saturated += new_saturated;
   }
 };
-inline Loss loss_of(Buffers& buffers) {
-  const std::vector<float>&before = buffers.values, &after = buffers.after;
-  std::vector<float>& error = buffers.error;
-  std::uint32_t zeros = 0, saturated = 0;
-  error.resize(before.size());
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    error[i] = before[i] - after[i];
-    zeros += before[i] != 0.0F && after[i] == 0.0F ? 1U : 0U;
-  }
-  const bool is_finite = headroom::measure(error).finite;
-  for (std::size_t i = 0; !is_finite && i < before.size(); ++i) {
-    if (std::isfinite(error[i])) continue;
-    saturated += before[i] != after[i] && !std::isnan(before[i]) ? 1U : 0U;
-    error[i] = 0.0F;
-  }
-  const auto lost = headroom::measure(error), all = headroom::measure(before);
-  return {lost.max_abs, lost.norm * lost.norm, all.finite ? all.norm * all.norm : 0.0, before.size(), zeros, saturated};
-}
 /// Reads a tile, converts it, and writes what is made of it.
-inline Loss convert_tile(const Job& job, Tile tile, const File& file, Buffers& buffers) {
+inline void convert_tile(const Job& job, Tile tile, float tensor_scale, const File& file, Buffers& buffers, Loss& loss) {
   if (job.to == nullptr) {
     buffers.stored.resize(tile.size());
     job.codes.file->read(buffers.stored.data(), tile.size(), job.codes.offset + tile.column);
-    file.write(buffers.stored.data(), tile.size(), job.made[0].second.offset + tile.column);
-    return {};
+    return file.write(buffers.stored.data(), tile.size(), job.made[0].offset + tile.column);
   }
-  Tile all{0, 0, job.rows(), 0, job.columns()};
   read_values(job, tile, buffers);
+  Tile all{0, 0, job.rows(), 0, job.columns()};
   if (job.is_transposed()) {
     buffers.turned = buffers.values;
     for (std::size_t i = 0; i < tile.size(); ++i)
       buffers.values[i % tile.columns * tile.rows + i / tile.columns] = buffers.turned[i];
-    std::tie(tile, all) = std::pair(tile.transposed(), all.transposed());
+    tile = tile.transposed();
+    all = all.transposed();
   }
-  const BlockShape block = job.to->block.rows == 0 ? BlockShape{SIZE_MAX, SIZE_MAX} : job.to->block;
-  encode(job, tile, block, buffers);
-  const auto write = [&](std::size_t i, const Tile& part, const Tile& of, const std::vector<char>& from) {
-    part.move(file, &File::write, from.data(), job.made[i].second.offset, from.size() * 8 / part.size(), of);
+  encode(*job.to, tile, tensor_scale, buffers);
+  const auto write = [&](const Tensor& to, const Tile& part, const Tile& of, const std::vector<char>& from) {
+    part.transfer(file, &File::write, from.data(), to.offset, from.size() * 8 / part.size(), of);
   };
-  write(0, tile, all, buffers.codes);
-  if (job.to->is_quantized()) write(1, tile.blocks(block), all.blocks(block), buffers.scales);
-  return loss_of(buffers);
+  write(job.made[0], tile, all, buffers.codes);
+  if (job.to->is_quantized()) write(job.made[1], tile.blocks(job.to->block), all.blocks(job.to->block), buffers.scales);
+  loss.add(buffers.values, buffers.after, buffers.error);
 }
