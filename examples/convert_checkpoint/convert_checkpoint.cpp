@@ -52,7 +52,7 @@ struct Converter {
   Checkpoint checkpoint;
   BlockShape blocks{128, 128};
   std::set<std::string> replaced;
-  std::vector<std::string> kept;         // modules
+  std::set<std::string> kept{"lm_head"};  // modules
   std::map<std::string, float> largest;  // |element| of a tensor, or of those that are fused
   std::string index;
   std::size_t written = 0, files_there = 0;
@@ -94,7 +94,7 @@ struct Converter {
         for (const Tensor& tensor : job.made) after += tensor.bytes;
         total += static_cast<double>(job.codes.bytes * (job.needs_largest() ? 2 : 1));
         if (is_kept && job.shape.size() == 2 && matches(job.name, {"*.weight"}))
-          kept.push_back(job.name.substr(0, job.name.rfind('.')));
+          kept.insert(job.name.substr(0, job.name.rfind('.')));
       }
     }
     std::printf("%-44s %8s %16s %16s\n", "", "tensors", "bytes before", "bytes after");

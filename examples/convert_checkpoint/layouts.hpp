@@ -126,7 +126,8 @@ inline Job find_layout(const Tensor& tensor, const Checkpoint& checkpoint, Block
     job.block = layout.block.rows > 1 ? blocks : layout.block;
     const std::string misfit = layout.is_quantized() ? read_scales(job, checkpoint) : "";
     if (misfit.empty()) return job;
-    if (problem.empty() || (job.is_quantized() && !has_scales && job.scales.file != nullptr)) problem = misfit;
+    const bool is_closer = job.scales.file != nullptr || *layout.codes != '\0';
+    if (problem.empty() || (is_closer && !has_scales)) problem = misfit;
     has_scales = has_scales || job.scales.file != nullptr;
   }
   if (!problem.empty() && (has_scales || must_fit)) throw Failure(Failure::bad_scale, problem);
@@ -168,7 +169,7 @@ inline void set_target(Job& job, const Layout* to) {
 }
 
 /// What loaders read in config.json. `kept` are modules whose weights are not quantized.
-inline json quantization_config(const Layout& to, const std::vector<std::string>& kept) {
+inline json quantization_config(const Layout& to, const std::set<std::string>& kept) {
   const std::string method = to.method;
   json config = {{"quant_method", method}, {"modules_to_not_convert", kept}};
   if (method == "fp8") config.update({{"fmt", "e4m3"}, {"activation_scheme", "dynamic"}, {"weight_block_size", {128, 128}}});
