@@ -31,7 +31,7 @@ std::string digest(const File& file, std::size_t begin) {
   for (const std::size_t end = fs::file_size(file.name), step = words.size() * 8; begin < end; begin += step) {
     check_interrupted();
     std::fill(words.begin(), words.end(), 0);
-    file.read(reinterpret_cast<char*>(words.data()), std::min(step, end - begin), begin);
+    file.move(::pread, reinterpret_cast<char*>(words.data()), std::min(step, end - begin), begin);
     for (const std::uint64_t word : words) result = ((result ^ word) * 0x9E3779B97F4A7C15) ^ (result >> 32);
   }
   char digits[18];
@@ -40,7 +40,7 @@ std::string digest(const File& file, std::size_t begin) {
 }
 void write_file(const fs::path& path, const std::string& text) {
   const NewFile file(path);
-  file.write(text.data(), text.size(), 0);
+  file.move(::pwrite, text.data(), text.size(), 0);
   file.finish();
 }
 
@@ -53,7 +53,7 @@ struct Converter {
   BlockShape blocks{128, 128};
   std::set<std::string> replaced;
   std::set<std::string> kept{"lm_head"};  // modules
-  std::map<std::string, float> largest;  // |element| of a tensor, or of those that are fused
+  std::map<std::string, float> largest;   // |element| of a tensor, or of those that are fused
   std::string index;
   std::size_t written = 0, files_there = 0;
   Loss loss;
@@ -68,16 +68,17 @@ struct Converter {
     for (const Layout& layout : layouts)
       if (is_gpt_oss && layout.is_transposed && std::string(to->to) == layout.to) to = &layout;
     for (const auto& [name, tensor] : checkpoint.tensors) {
-      const Job job = find_layout(tensor, checkpoint, blocks);
-      if (target_of(job, *to, keep) != nullptr) replaced.insert(job.others.begin(), job.others.end());
+      Job job = find_layout(tensor, checkpoint.tensors, blocks);
+      plan(job, *to, keep);
+      if (job.to != nullptr) replaced.insert(job.others.begin(), job.others.end());
     }
   }
   std::vector<Job> jobs_of(const File& file) const {
     std::vector<Job> jobs;
     for (const auto& [name, tensor] : checkpoint.tensors) {
       if (tensor.file != &file || replaced.count(name) != 0) continue;
-      jobs.push_back(find_layout(tensor, checkpoint, blocks));
-      set_target(jobs.back(), target_of(jobs.back(), *to, keep));
+      jobs.push_back(find_layout(tensor, checkpoint.tensors, blocks));
+      plan(jobs.back(), *to, keep);
     }
     return jobs;
   }
@@ -85,7 +86,7 @@ struct Converter {
     std::map<std::string, std::array<std::size_t, 3>> rows;
     for (const File& file : checkpoint.files) {
       for (const Job& job : jobs_of(file)) {
-        const bool is_copy = job.to == nullptr, is_kept = is_copy ? !job.is_quantized() : !job.to->is_quantized();
+        const bool is_copy = job.to == nullptr, is_kept = is_copy ? !job.is_quantized() : job.to->scales == nullptr;
         const std::string scales = job.is_quantized() ? std::string(" with ") + job.from->scales : "";
         auto& [tensors, before, after] =
             rows[job.codes.dtype + scales + (is_copy ? " copied" : std::string(" to ") + job.to->to)];
@@ -172,7 +173,7 @@ struct Converter {
     if (!fs::exists(path) || fs::file_size(path) < header.size()) return false;
     const File file(path, O_RDONLY);
     std::string old(header.size(), ' ');
-    file.read(old.data(), old.size(), 0);
+    file.move(::pread, old.data(), old.size(), 0);
     return old == header.replace(header.find(no_digest), 17, digest(file, header.size()));
   }
   void convert_file(const File& file) {
@@ -186,18 +187,18 @@ struct Converter {
       return;
     }
     const NewFile part(path);
-    part.write(header.data(), header.size(), 0);
+    part.move(::pwrite, header.data(), header.size(), 0);
     for (const Job& job : jobs) {
       const float amax = job.needs_largest() ? largest_of(job) : 0.0F,
                   level = amax > 0.0F ? std::max(amax / (job.to->is_packed() ? 2688.0F : 448.0F), 1e-38F) : 1.0F,
                   reciprocal = 1.0F / level;
-      if (job.made.size() > 2) part.write(reinterpret_cast<const char*>(&reciprocal), 4, job.made[2].offset);
+      if (job.made.size() > 2) part.move(::pwrite, reinterpret_cast<const char*>(&reciprocal), 4, job.made[2].offset);
       for_each_tile(job, [&](const Tile& tile, Buffers& buffers) { convert_tile(job, tile, level, part, buffers, loss); });
     }
-    auto synced = std::async(std::launch::async, [&] { part.sync(); });
+    auto synced = std::async(std::launch::async, [&] { part.check(::fsync(part.number)); });
     const std::string of_data = digest(part, header.size());
     synced.get();
-    part.write(of_data.data(), of_data.size(), header.find(no_digest));
+    part.move(::pwrite, of_data.data(), of_data.size(), header.find(no_digest));
     check_interrupted();
     part.finish();
   }
@@ -208,8 +209,8 @@ struct Converter {
                  "{\"metadata\": {\"total_size\": " + text(written) + "},\n\"weight_map\": {\n" + index + "}}\n");
     json& config = checkpoint.config;
     config.erase("quantization_config");
-    if (to->is_quantized()) config["quantization_config"] = quantization_config(*to, kept);
-    if (!to->is_quantized()) config[config.contains("dtype") ? "dtype" : "torch_dtype"] = to->method;
+    if (to->scales != nullptr) config["quantization_config"] = quantization_config(*to, kept);
+    if (to->scales == nullptr) config[config.contains("dtype") ? "dtype" : "torch_dtype"] = to->method;
     write_file(out / "config.json", config.dump(2) + "\n");
     for (const auto& entry : fs::directory_iterator(in)) {
       const std::string name = entry.path().filename().string();
@@ -217,7 +218,7 @@ struct Converter {
           matches(name, {"config.json", "hf_quant_config.json", "*.index.json"}))
         continue;
       std::string text(entry.file_size(), ' ');
-      File(entry.path(), O_RDONLY).read(text.data(), text.size(), 0);
+      File(entry.path(), O_RDONLY).move(::pread, text.data(), text.size(), 0);
       write_file(out / name, text);
     }
   }

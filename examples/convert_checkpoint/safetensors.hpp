@@ -31,39 +31,33 @@ inline std::string text(const json& value) { return value.dump(); }
 
 /// An open file. Errors name it.
 struct File {
-  File(const fs::path& path, int flags) : name(path.string()), descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
-    check(descriptor);
-  }
+  File(const fs::path& path, int flags) : name(path.string()), number(::open(path.c_str(), flags, 0666)) { check(number); }
   File(File&&) = delete;
-  ~File() { ::close(descriptor); }
-  void read(char* to, std::size_t bytes, std::size_t offset) const { move(::pread, to, bytes, offset); }
-  void write(const char* from, std::size_t bytes, std::size_t offset) const { move(::pwrite, from, bytes, offset); }
-  void sync() const { check(::fsync(descriptor)); }
-  void check(ssize_t result) const {
-    if (result < 0) throw Failure(Failure::io, name + ": " + std::strerror(errno));
+  ~File() { ::close(number); }
+  ssize_t check(ssize_t result) const {
+    return result < 0 ? throw Failure(Failure::io, name + ": " + std::strerror(errno)) : result;
   }
+  /// Calls pread or pwrite until all is done.
   template <class Call, class Data>
   void move(Call call, Data data, std::size_t bytes, std::size_t offset) const {
     for (std::size_t done = 0, n = 0; done < bytes; done += n) {
-      const ssize_t result = call(descriptor, data + done, bytes - done, static_cast<off_t>(offset + done));
-      check(result);
-      n = static_cast<std::size_t>(result);
+      n = static_cast<std::size_t>(check(call(number, data + done, bytes - done, static_cast<off_t>(offset + done))));
       if (n == 0) throw Failure(Failure::malformed, name + ": ends at offset " + text(offset + done));
     }
   }
 
   const std::string name;
-  const int descriptor;
+  const int number;
 };
 /// A new file, which gets its name in `finish`. If that is not reached, as after an error, nothing is left.
 struct NewFile : File {
-  explicit NewFile(const fs::path& final_path)
-      : File(final_path.string() + ".part", O_RDWR | O_CREAT | O_TRUNC), path(final_path) {}
+  explicit NewFile(const fs::path& to) : File(to.string() + ".part", O_RDWR | O_CREAT | O_TRUNC), path(to) {}
   ~NewFile() { ::unlink(name.c_str()); }
   void finish() const {
-    sync();
+    check(::fsync(number));
     fs::rename(name, path);
-    File(fs::absolute(path).parent_path(), O_RDONLY).sync();
+    const File directory(fs::absolute(path).parent_path(), O_RDONLY);
+    directory.check(::fsync(directory.number));
   }
 
   const fs::path path;
@@ -90,32 +84,25 @@ struct Checkpoint {
   std::map<const File*, json> metadata;
   std::string where;  // what is being read
 
-  [[nodiscard]] const Tensor* find(const std::string& name) const {  // null if there is none
-    const auto found = tensors.find(name);
-    return found == tensors.end() ? nullptr : &found->second;
-  }
   void read(const fs::path& path) {
-    if (!fs::is_directory(path)) return read_file(path, nullptr);
-    if (fs::exists(path / "config.json")) config = parse(path / "config.json");
-    has_index = fs::exists(path / "model.safetensors.index.json");
-    if (!has_index) return read_file(path / "model.safetensors", nullptr);
-    json index = parse(path / "model.safetensors.index.json");
+    const fs::path config_path = path / "config.json", index_path = path / "model.safetensors.index.json";
+    if (fs::exists(config_path)) config = read_json(config_path);
+    has_index = fs::exists(index_path);
+    if (!has_index) return read_file(fs::is_directory(path) ? path / "model.safetensors" : path, nullptr);
+    json index = read_json(index_path), &map = index.at("weight_map");
     std::set<std::string> names;
-    for (const auto& [tensor, file] : index.at("weight_map").items()) names.insert(file.get<std::string>());
+    for (const auto& [tensor, file] : map.items()) names.insert(file.get<std::string>());
     for (const std::string& name : names) {
-      where = (path / name).string();
-      if (name.find('/') != std::string::npos || !fs::exists(where))
-        throw std::runtime_error("the index names it, but it is not there");
-      read_file(where, &index["weight_map"]);
+      where = index_path.string() + ": " + name;
+      if (name.find('/') != name.npos || !fs::exists(path / name)) throw std::runtime_error("there is no such file");
+      read_file(path / name, &map);
     }
-    for (const auto& [tensor, file] : index["weight_map"].items()) {
-      throw Failure(Failure::malformed,
-                    (path / file.get<std::string>()).string() + ": " + tensor + ": the index names it, but it is not there");
-    }
+    for (const auto& [tensor, file] : map.items())
+      throw Failure(Failure::malformed, index_path.string() + ": " + tensor + " is not in " + text(file));
   }
 
  private:
-  json parse(const fs::path& path) {
+  json read_json(const fs::path& path) {
     where = path.string();
     std::ifstream in(path);
     return json::parse(in);
@@ -126,24 +113,23 @@ struct Checkpoint {
     const File& file = files.emplace_back(path, O_RDONLY);
     const std::size_t bytes = fs::file_size(path);
     std::uint64_t next = 0;
-    file.read(reinterpret_cast<char*>(&next), 8, 0);
+    file.move(::pread, reinterpret_cast<char*>(&next), 8, 0);
     if (next > bytes) throw std::runtime_error("the header at offset 8 has " + text(next) + " bytes, the file " + text(bytes));
-    std::string text_of_header(next, ' ');
-    file.read(text_of_header.data(), next, 8);
-    const json header = json::parse(text_of_header);
+    std::string header(next, ' ');
+    file.move(::pread, header.data(), next, 8);
     next += 8;
-    std::map<std::pair<std::size_t, std::size_t>, std::string> in_order;
-    for (const auto& [name, entry] : header.items()) {
+    std::map<std::pair<std::size_t, std::size_t>, std::string> in_order{{{bytes, 0}, "the end"}};
+    const json entries = json::parse(header);
+    for (const auto& [name, entry] : entries.items()) {
       where = path.string() + ": " + name + ": " + entry.dump();
       if (name == "__metadata__") metadata[&file] = entry;
       if (name == "__metadata__") continue;
       const Tensor tensor = read_entry(name, entry, file, next);
       in_order[{tensor.offset, tensor.bytes}] = where;
       if (index != nullptr && index->value(name, "") != path.filename()) continue;
-      tensors[name] = tensor;
       if (index != nullptr) index->erase(name);
+      tensors[name] = tensor;
     }
-    in_order[{bytes, 0}] = "the end of the file";
     where = path.string() + ": the header";
     for (const auto& [place, of] : in_order) {
       if (place.first != next)
@@ -156,13 +142,12 @@ struct Checkpoint {
   static Tensor read_entry(const std::string& name, const json& entry, const File& file, std::size_t data_at) {
     for (const char* list : {"shape", "data_offsets"})
       for (const json& n : entry.at(list))
-        if (!n.is_number_unsigned()) throw std::runtime_error(n.dump() + " is no size");
+        if (!n.is_number_unsigned()) throw std::runtime_error(text(n) + " is no size");
     const std::size_t begin = entry["data_offsets"].at(0), end = entry["data_offsets"].at(1);
     const Tensor tensor{name, entry.at("dtype"), entry["shape"], end - begin, data_at + begin, &file};
     double bytes = static_cast<double>(bits_of(tensor.dtype)) / 8;  // does not overflow
-    if (bytes == 0) throw std::runtime_error("the dtype is unknown");
     for (const std::size_t size : tensor.shape) bytes *= static_cast<double>(size);
-    if (begin <= end && bytes == static_cast<double>(tensor.bytes)) return tensor;
-    throw std::runtime_error("needs " + text(bytes) + " bytes at offset " + text(tensor.offset));
+    if (begin <= end && bytes == static_cast<double>(tensor.bytes) && bits_of(tensor.dtype) > 0) return tensor;
+    throw std::runtime_error("dtype and shape need " + text(bytes) + " bytes at offset " + text(tensor.offset));
   }
 };

@@ -19,12 +19,12 @@ struct Tile {
     return {matrix, over(row, block.rows), 1 + over(rows - 1, block.rows), over(column, block.columns),
             1 + over(columns - 1, block.columns)};
   }
-  /// Calls (file.*move)(data, bytes, offset) for the tile of a tensor. `all` is one of its matrices.
-  template <class Move, class Data>
-  void transfer(const File& file, Move move, Data* data, std::size_t offset, std::size_t bits, const Tile& all) const {
+  /// Reads or writes the tile of a tensor. `all` is one of its matrices.
+  template <class Call, class Data>
+  void move(const File& file, Call call, Data* data, std::size_t offset, std::size_t bits, const Tile& all) const {
     const std::size_t stride = all.columns * bits / 8, width = columns * bits / 8, runs = width == stride ? 1 : rows;
     offset += (matrix * all.rows + row) * stride + column * bits / 8;
-    for (std::size_t i = 0; i < runs; ++i) (file.*move)(data + i * width, rows * width / runs, offset + i * stride);
+    for (std::size_t i = 0; i < runs; ++i) file.move(call, data + i * width, rows * width / runs, offset + i * stride);
   }
 };
 /// Of about `most` elements. They cut no block of the target.
@@ -60,7 +60,7 @@ headroom::span<T> as(std::vector<char>& bytes) {
 inline void read_floats(const Tensor& from, const Tile& tile, const Tile& all, std::vector<char>& stored,
                         std::vector<float>& to) {
   stored.resize(tile.size() * bits_of(from.dtype) / 8);
-  tile.transfer(*from.file, &File::read, stored.data(), from.offset, bits_of(from.dtype), all);
+  tile.move(*from.file, ::pread, stored.data(), from.offset, bits_of(from.dtype), all);
   to.resize(tile.size());
   if (from.dtype == "F32") headroom::cast_into(as<float>(stored), to);
   if (from.dtype == "F16") headroom::cast_into(as<headroom::half>(stored), to);
@@ -80,7 +80,7 @@ inline void read_values(const Job& job, const Tile& tile, Buffers& buffers) {
   for (float& factor : buffers.factors) factor /= job.from->is_reciprocal ? job.tensor_scale : 1.0F;
   const std::size_t bits = job.from->is_packed() ? 4 : 8;
   buffers.stored.resize(tile.size() * bits / 8);
-  tile.transfer(*job.codes.file, &File::read, buffers.stored.data(), job.codes.offset, bits, all);
+  tile.move(*job.codes.file, ::pread, buffers.stored.data(), job.codes.offset, bits, all);
   buffers.values.resize(tile.size());
   const auto dequantize = [&](auto codes) {
     const headroom::matrix<float> values(buffers.values.data(), tile.rows, tile.columns);
@@ -164,8 +164,8 @@ struct Loss {
 inline void convert_tile(const Job& job, Tile tile, float tensor_scale, const File& file, Buffers& buffers, Loss& loss) {
   if (job.to == nullptr) {
     buffers.stored.resize(tile.size());
-    job.codes.file->read(buffers.stored.data(), tile.size(), job.codes.offset + tile.column);
-    return file.write(buffers.stored.data(), tile.size(), job.made[0].offset + tile.column);
+    job.codes.file->move(::pread, buffers.stored.data(), tile.size(), job.codes.offset + tile.column);
+    return file.move(::pwrite, buffers.stored.data(), tile.size(), job.made[0].offset + tile.column);
   }
   read_values(job, tile, buffers);
   Tile all{0, 0, job.rows(), 0, job.columns()};
@@ -178,9 +178,9 @@ inline void convert_tile(const Job& job, Tile tile, float tensor_scale, const Fi
   }
   encode(*job.to, tile, tensor_scale, buffers);
   const auto write = [&](const Tensor& to, const Tile& part, const Tile& of, const std::vector<char>& from) {
-    part.transfer(file, &File::write, from.data(), to.offset, from.size() * 8 / part.size(), of);
+    part.move(file, ::pwrite, from.data(), to.offset, from.size() * 8 / part.size(), of);
   };
   write(job.made[0], tile, all, buffers.codes);
-  if (job.to->is_quantized()) write(job.made[1], tile.blocks(job.to->block), all.blocks(job.to->block), buffers.scales);
+  if (job.to->scales != nullptr) write(job.made[1], tile.blocks(job.to->block), all.blocks(job.to->block), buffers.scales);
   loss.add(buffers.values, buffers.after, buffers.error);
 }
