@@ -56,38 +56,40 @@ template <class T>
 headroom::span<T> as(std::vector<char>& bytes) {
   return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
-
+inline headroom::matrix<float> as_matrix(std::vector<float>& values, const Tile& tile) {
+  values.resize(tile.size());
+  return {values.data(), tile.rows, tile.columns};
+}
+inline std::vector<char>& read(const Tensor& from, const Tile& tile, const Tile& all, std::size_t bits, std::vector<char>& to) {
+  to.resize(tile.size() * bits / 8);
+  tile.move(*from.file, ::pread, to.data(), from.offset, bits, all);
+  return to;
+}
 inline void read_floats(const Tensor& from, const Tile& tile, const Tile& all, std::vector<char>& stored,
                         std::vector<float>& to) {
-  stored.resize(tile.size() * bits_of(from.dtype) / 8);
-  tile.move(*from.file, ::pread, stored.data(), from.offset, bits_of(from.dtype), all);
+  read(from, tile, all, bits_of(from.dtype), stored);
   to.resize(tile.size());
   if (from.dtype == "F32") headroom::cast_into(as<float>(stored), to);
   if (from.dtype == "F16") headroom::cast_into(as<headroom::half>(stored), to);
   if (from.dtype == "BF16") headroom::cast_into(as<headroom::bfloat16>(stored), to);
   if (from.dtype == "F8_E4M3") headroom::cast_into(as<headroom::float8_e4m3>(stored), to);
-  if (is_stored_as(from.dtype, "U8"))
-    std::transform(stored.begin(), stored.end(), to.begin(),
-                   [](char byte) { return static_cast<float>(headroom::e8m0::from_bits(static_cast<std::uint8_t>(byte))); });
+  for (std::size_t i = 0; is_stored_as(from.dtype, "U8") && i < to.size(); ++i)
+    to[i] = static_cast<float>(as<headroom::e8m0>(stored)[i]);
 }
 /// Reads buffers.values.
 inline void read_values(const Job& job, const Tile& tile, Buffers& buffers) {
-  const Tile all{0, 0, job.rows(), 0, job.columns()};
+  const Tile all{0, 0, job.rows(), 0, job.columns()}, all_blocks = all.blocks(job.block);
   if (!job.is_quantized()) return read_floats(job.codes, tile, all, buffers.stored, buffers.values);
-  const Tile all_blocks = all.blocks(job.block);
   read_floats(job.scales, job.block.rows == 0 ? all_blocks : tile.blocks(job.block), all_blocks, buffers.stored,
               buffers.factors);
   for (float& factor : buffers.factors) factor /= job.from->is_reciprocal ? job.tensor_scale : 1.0F;
-  const std::size_t bits = job.from->is_packed() ? 4 : 8;
-  buffers.stored.resize(tile.size() * bits / 8);
-  tile.move(*job.codes.file, ::pread, buffers.stored.data(), job.codes.offset, bits, all);
-  buffers.values.resize(tile.size());
+  const BlockShape block{std::min(job.block.rows, tile.rows), job.block.columns};
   const auto dequantize = [&](auto codes) {
-    const headroom::matrix<float> values(buffers.values.data(), tile.rows, tile.columns);
-    const BlockShape block{std::min(job.block.rows, tile.rows), job.block.columns};
-    headroom::dequantize_blocks_into(codes, buffers.factors, values, block, job.from->is_reciprocal ? 1.0F : job.tensor_scale);
+    headroom::dequantize_blocks_into(codes, buffers.factors, as_matrix(buffers.values, tile), block,
+                                     job.from->is_reciprocal ? 1.0F : job.tensor_scale);
   };
-  if (bits == 4) return dequantize(as<headroom::float4_e2m1x2>(buffers.stored));
+  read(job.codes, tile, all, job.from->is_packed() ? 4 : 8, buffers.stored);
+  if (job.from->is_packed()) return dequantize(as<headroom::float4_e2m1x2>(buffers.stored));
   if (job.codes.dtype == "F8_E5M2") return dequantize(as<headroom::float8_e5m2>(buffers.stored));
   dequantize(as<headroom::float8_e4m3>(buffers.stored));
 }
@@ -114,21 +116,18 @@ inline void encode(const Layout& to, const Tile& tile, float tensor_scale, Buffe
   const auto quantize = [&](auto codes, const auto& rule, float level) {
     using Scale = typename std::decay_t<decltype(rule)>::scale_type;
     buffers.scales.resize(tile.blocks(to.block).size() * sizeof(Scale));
-    const auto scales = as<Scale>(buffers.scales);
-    (void)quantize_blocks_into(matrix(buffers.values.data(), tile.rows, tile.columns), codes, scales, to.block, rule);
-    dequantize_blocks_into(codes, scales, matrix(buffers.after.data(), tile.rows, tile.columns), to.block, level);
+    (void)quantize_blocks_into(as_matrix(buffers.values, tile), codes, as<Scale>(buffers.scales), to.block, rule);
+    dequantize_blocks_into(codes, as<Scale>(buffers.scales), as_matrix(buffers.after, tile), to.block, level);
   };
-  const auto fp8 = as<float8_e4m3>(buffers.codes);
-  const auto fp4 = as<float4_e2m1x2>(buffers.codes);
   const std::string name = to.to;
   if (name == "bf16") cast(as<bfloat16>(buffers.codes));
   if (name == "fp16") cast(as<half>(buffers.codes));
   if (name == "fp32") cast(as<float>(buffers.codes));
-  if (name == "fp8-128x128") quantize(fp8, TeBlockScaling{0.0F, false}, 1.0F);
-  if (name == "fp8-tensor") quantize(fp8, GivenScale{tensor_scale}, 1.0F);
-  if (name == "mxfp8") quantize(fp8, MxScaling{MxScale::rceil}, 1.0F);
-  if (name == "mxfp4") quantize(fp4, MxScaling{MxScale::rceil}, 1.0F);
-  if (name == "nvfp4") quantize(fp4, ModelOptNvfp4{tensor_scale}, tensor_scale);
+  if (name == "fp8-128x128") quantize(as<float8_e4m3>(buffers.codes), TeBlockScaling{0.0F, false}, 1.0F);
+  if (name == "fp8-tensor") quantize(as<float8_e4m3>(buffers.codes), GivenScale{tensor_scale}, 1.0F);
+  if (name == "mxfp8") quantize(as<float8_e4m3>(buffers.codes), MxScaling{MxScale::rceil}, 1.0F);
+  if (name == "mxfp4") quantize(as<float4_e2m1x2>(buffers.codes), MxScaling{MxScale::rceil}, 1.0F);
+  if (name == "nvfp4") quantize(as<float4_e2m1x2>(buffers.codes), ModelOptNvfp4{tensor_scale}, tensor_scale);
 }
 
 /// What was lost.
@@ -163,8 +162,7 @@ struct Loss {
 /// Reads a tile, converts it, and writes what is made of it.
 inline void convert_tile(const Job& job, Tile tile, float tensor_scale, const File& file, Buffers& buffers, Loss& loss) {
   if (job.to == nullptr) {
-    buffers.stored.resize(tile.size());
-    job.codes.file->move(::pread, buffers.stored.data(), tile.size(), job.codes.offset + tile.column);
+    read(job.codes, tile, {0, 0, 1, 0, job.codes.bytes}, 8, buffers.stored);
     return file.move(::pwrite, buffers.stored.data(), tile.size(), job.made[0].offset + tile.column);
   }
   read_values(job, tile, buffers);
