@@ -5,7 +5,7 @@
 // FORMAT is bf16, fp16, fp32, fp8-128x128, fp8-tensor, mxfp8, mxfp4 or nvfp4. IN is a safetensors file, or a directory with
 // model.safetensors or model.safetensors.index.json; OUT is the same. layouts.hpp lists what is read and written. --keep copies
 // tensors, or makes them BF16 if they are quantized; * stands for any letters. A file gets its name when it is complete. Called
-// again, the program makes those that are missing, damaged, or of another input. It ends with a Failure::Code.
+// again, the program makes those that are missing, damaged, or of another input. It ends with 0 or a Failure::Code.
 
 #include <atomic>
 #include <chrono>
@@ -38,9 +38,14 @@ std::string digest(const File& file, std::size_t begin) {
   std::snprintf(digits, sizeof digits, ":%016llx", static_cast<unsigned long long>(result));
   return digits;
 }
-void write_file(const fs::path& path, const std::string& text) {
+std::string read_file(const fs::path& path, std::size_t bytes) {
+  std::string contents(bytes, ' ');
+  File(path, O_RDONLY).move(::pread, contents.data(), bytes, 0);
+  return contents;
+}
+void write_file(const fs::path& path, const std::string& contents) {
   const NewFile file(path);
-  file.move(::pwrite, text.data(), text.size(), 0);
+  file.move(::pwrite, contents.data(), contents.size(), 0);
   file.finish();
 }
 
@@ -49,14 +54,13 @@ struct Converter {
   const Layout* to = nullptr;
   std::vector<std::string> keep;
   std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
-  Checkpoint checkpoint;
+  Checkpoint checkpoint{};
   BlockShape blocks{128, 128};
-  std::set<std::string> replaced;
-  std::set<std::string> kept{"lm_head"};  // modules
-  std::map<std::string, float> largest;   // |element| of a tensor, or of those that are fused
-  std::string index;
+  std::set<std::string> replaced{}, kept{"lm_head"};  // tensors, modules
+  std::map<std::string, float> largest{};             // |element| of a tensor, or of those that are fused
+  std::string index{};
   std::size_t written = 0, files_there = 0;
-  Loss loss;
+  Loss loss{};
   double total = 0.0, done = 0.0;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now(), shown{};
 
@@ -67,11 +71,9 @@ struct Converter {
     const bool is_gpt_oss = checkpoint.config.value("model_type", "") == "gpt_oss";
     for (const Layout& layout : layouts)
       if (is_gpt_oss && layout.is_transposed && std::string(to->to) == layout.to) to = &layout;
-    for (const auto& [name, tensor] : checkpoint.tensors) {
-      Job job = find_layout(tensor, checkpoint.tensors, blocks);
-      plan(job, *to, keep);
-      if (job.to != nullptr) replaced.insert(job.others.begin(), job.others.end());
-    }
+    for (const File& file : checkpoint.files)
+      for (const Job& job : jobs_of(file))
+        if (job.to != nullptr) replaced.insert(job.others.begin(), job.others.end());
   }
   std::vector<Job> jobs_of(const File& file) const {
     std::vector<Job> jobs;
@@ -86,12 +88,11 @@ struct Converter {
     std::map<std::string, std::array<std::size_t, 3>> rows;
     for (const File& file : checkpoint.files) {
       for (const Job& job : jobs_of(file)) {
-        const bool is_copy = job.to == nullptr, is_kept = is_copy ? !job.is_quantized() : job.to->scales == nullptr;
-        const std::string scales = job.is_quantized() ? std::string(" with ") + job.from->scales : "";
-        auto& [tensors, before, after] =
-            rows[job.codes.dtype + scales + (is_copy ? " copied" : std::string(" to ") + job.to->to)];
+        const bool is_kept = job.to == nullptr ? !job.is_quantized() : job.to->scales == nullptr;
+        const std::string from = job.codes.dtype + (job.is_quantized() ? std::string(" with ") + job.from->scales : "");
+        auto& [tensors, before, after] = rows[from + (job.to == nullptr ? " copied" : std::string(" to ") + job.to->to)];
         ++tensors;
-        before += job.codes.bytes + (is_copy ? 0 : job.scales.bytes);
+        before += job.codes.bytes + (job.to == nullptr ? 0 : job.scales.bytes);
         for (const Tensor& tensor : job.made) after += tensor.bytes;
         total += static_cast<double>(job.codes.bytes * (job.needs_largest() ? 2 : 1));
         if (is_kept && job.shape.size() == 2 && matches(job.name, {"*.weight"}))
@@ -128,33 +129,33 @@ struct Converter {
     return largest[job.to->tensor_scale == nullptr ? job.name : std::regex_replace(job.name, fused, ".fused.")];
   }
   void find_largest(const Job& job) {
-    float& of_job = largest_of(job);
     for_each_tile(job, [&](const Tile& tile, Buffers& buffers) {
       read_values(job, tile, buffers);
-      const auto report = headroom::measure(buffers.values);
-      if (!report.finite)
+      const auto found = headroom::measure(buffers.values);
+      if (!found.finite)
         throw Failure(Failure::malformed,
                       job.codes.file->name + ": " + job.codes.name + " has Inf or NaN, so no scale fits it");
       const std::lock_guard<std::mutex> lock(loss.mutex);
-      of_job = std::max(of_job, static_cast<float>(report.max_abs));
+      largest_of(job) = std::max(largest_of(job), static_cast<float>(found.max_abs));
     });
   }
 
   /// Places what is made in the new file. Returns what precedes it, without a digest.
   std::string header_of(const File& file, std::vector<Job>& jobs) {
-    std::multimap<std::size_t, Tensor*, std::greater<>> by_bits;  // aligns them
+    std::multimap<std::size_t, Tensor*, std::greater<>> by_bits;  // which aligns them
     std::set<const File*> sources{&file};
     for (Job& job : jobs) {
       for (Tensor& tensor : job.made) by_bits.emplace(bits_of(tensor.dtype), &tensor);
       sources.insert(job.is_quantized() ? job.scales.file : &file);
     }
+    json& metadata = checkpoint.metadata[&file];
+    if (metadata.is_null()) metadata["format"] = "pt";
     std::string made_from = to->to;
     for (const File* from : sources)
       made_from +=
           " " + text(fs::file_size(from->name)) + " " + text(fs::last_write_time(from->name).time_since_epoch().count());
-    json entries = {
-        {"__metadata__", checkpoint.metadata.count(&file) != 0 ? checkpoint.metadata[&file] : json{{"format", "pt"}}}};
-    entries["__metadata__"]["convert_checkpoint"] = made_from + no_digest;
+    metadata["convert_checkpoint"] = made_from + no_digest;
+    json entries = {{"__metadata__", metadata}};
     std::size_t at = 0;
     for (const auto& [bits, tensor] : by_bits) {
       tensor->offset = at;
@@ -169,44 +170,38 @@ struct Converter {
     for (const auto& [bits, tensor] : by_bits) tensor->offset += 8 + size;
     return std::string(reinterpret_cast<const char*>(&size), 8) + header;
   }
-  static bool is_there(const fs::path& path, std::string header) {
-    if (!fs::exists(path) || fs::file_size(path) < header.size()) return false;
-    const File file(path, O_RDONLY);
-    std::string old(header.size(), ' ');
-    file.move(::pread, old.data(), old.size(), 0);
-    return old == header.replace(header.find(no_digest), 17, digest(file, header.size()));
-  }
   void convert_file(const File& file) {
     const fs::path path = fs::is_directory(out) ? out / fs::path(file.name).filename() : out;
     std::vector<Job> jobs = jobs_of(file);
-    const std::string header = header_of(file, jobs);
+    std::string header = header_of(file, jobs);
+    const std::size_t digest_at = header.find(no_digest), size = header.size();
     if (jobs.empty()) return;
-    if (is_there(path, header)) {
+    if (fs::exists(path) && fs::file_size(path) >= size &&
+        read_file(path, size) == std::string(header).replace(digest_at, 17, digest(File(path, O_RDONLY), size))) {
       ++files_there;
       for (const Job& job : jobs) show_progress(job.codes.bytes);
       return;
     }
     const NewFile part(path);
-    part.move(::pwrite, header.data(), header.size(), 0);
+    part.move(::pwrite, header.data(), size, 0);
     for (const Job& job : jobs) {
-      const float amax = job.needs_largest() ? largest_of(job) : 0.0F,
-                  level = amax > 0.0F ? std::max(amax / (job.to->is_packed() ? 2688.0F : 448.0F), 1e-38F) : 1.0F,
-                  reciprocal = 1.0F / level;
+      const float all = job.needs_largest() ? largest_of(job) : 0.0F,
+                  format_max = job.to == nullptr || job.to->is_packed() ? 2688.0F : 448.0F;
+      const float scale = all > 0.0F ? std::max(all / format_max, 1e-38F) : 1.0F, reciprocal = 1.0F / scale;
       if (job.made.size() > 2) part.move(::pwrite, reinterpret_cast<const char*>(&reciprocal), 4, job.made[2].offset);
-      for_each_tile(job, [&](const Tile& tile, Buffers& buffers) { convert_tile(job, tile, level, part, buffers, loss); });
+      for_each_tile(job, [&](const Tile& tile, Buffers& buffers) { convert_tile(job, tile, scale, part, buffers, loss); });
     }
     auto synced = std::async(std::launch::async, [&] { part.check(::fsync(part.number)); });
-    const std::string of_data = digest(part, header.size());
+    const std::string of_data = digest(part, size);
     synced.get();
-    part.move(::pwrite, of_data.data(), of_data.size(), header.find(no_digest));
+    part.move(::pwrite, of_data.data(), of_data.size(), digest_at);
     check_interrupted();
     part.finish();
   }
   /// The index, config.json, and copies of tokenizers and the like.
   void write_others() {
-    if (checkpoint.has_index)
-      write_file(out / "model.safetensors.index.json",
-                 "{\"metadata\": {\"total_size\": " + text(written) + "},\n\"weight_map\": {\n" + index + "}}\n");
+    const std::string start_of_index = "{\"metadata\": {\"total_size\": " + text(written) + "},\n\"weight_map\": {\n";
+    if (checkpoint.has_index) write_file(out / "model.safetensors.index.json", start_of_index + index + "}}\n");
     json& config = checkpoint.config;
     config.erase("quantization_config");
     if (to->scales != nullptr) config["quantization_config"] = quantization_config(*to, kept);
@@ -214,34 +209,60 @@ struct Converter {
     write_file(out / "config.json", config.dump(2) + "\n");
     for (const auto& entry : fs::directory_iterator(in)) {
       const std::string name = entry.path().filename().string();
-      if (!matches(name, {"*.json", "*.txt", "*.model", "*.jinja", "*.py"}) ||
-          matches(name, {"config.json", "hf_quant_config.json", "*.index.json"}))
-        continue;
-      std::string text(entry.file_size(), ' ');
-      File(entry.path(), O_RDONLY).move(::pread, text.data(), text.size(), 0);
-      write_file(out / name, text);
+      const bool is_made = matches(name, {"config.json", "hf_quant_config.json", "*.index.json"});
+      if (matches(name, {"*.json", "*.txt", "*.model", "*.jinja", "*.py"}) && !is_made)
+        write_file(out / name, read_file(entry.path(), entry.file_size()));
     }
   }
   void convert() {
-    const bool is_directory = fs::is_directory(in), is_new = is_directory && fs::create_directories(out);
+    const bool is_new = fs::is_directory(in) && fs::create_directories(out);
     try {
       for (const File& file : checkpoint.files)
         for (const Job& job : jobs_of(file))
           if (job.needs_largest()) find_largest(job);
       for (const File& file : checkpoint.files) convert_file(file);
-      if (is_directory) write_others();
+      if (fs::is_directory(in)) write_others();
     } catch (...) {
       if (is_new) ::rmdir(out.c_str());  // if it is empty
       throw;
     }
     const double n = std::max(1.0, static_cast<double>(loss.elements));
-    std::printf(
-        "%zu files were there already. %zu elements were converted: largest error %.3g, root mean square %.3g (of the elements "
-        "%.3g).\n",
-        files_there, loss.elements, loss.largest, std::sqrt(loss.squared_errors / n), std::sqrt(loss.squares / n));
+    std::printf("%zu files were there already. %zu elements were converted: largest error %.3g, ", files_there, loss.elements,
+                loss.largest);
+    std::printf("root mean square %.3g (of the elements %.3g).\n", std::sqrt(loss.squared_errors / n),
+                std::sqrt(loss.squares / n));
     std::printf("%zu became zero, %zu saturated or became NaN.\n", loss.zeros, loss.saturated);
   }
 };
+
+void run(const std::vector<std::string>& arguments, Converter& converter) {
+  std::vector<std::string> paths;
+  bool is_dry_run = false, is_known = true;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string name = arguments[i], value = i + 1 < arguments.size() ? arguments[i + 1] : "";
+    is_dry_run = is_dry_run || name == "--dry-run";
+    if (name.find("--") != 0) paths.push_back(name);
+    if (name.find("--") != 0 || name == "--dry-run") continue;
+    ++i;
+    is_known = is_known && matches(name, {"--to", "--threads", "--keep"});
+    if (name == "--keep") converter.keep.push_back(value);
+    if (name == "--threads") converter.threads = std::strtoul(value.c_str(), nullptr, 10);
+    for (const Layout& layout : layouts)
+      if (name == "--to" && layout.to != nullptr && layout.to == value && !layout.is_transposed) converter.to = &layout;
+  }
+  std::error_code ignored;
+  if (!is_known || paths.size() != 2 || converter.to == nullptr || converter.threads < 1 || converter.threads > 128 ||
+      fs::equivalent(paths[0], paths[1], ignored)) {
+    throw Failure(Failure::usage,
+                  "convert_checkpoint IN OUT --to bf16|fp16|fp32|fp8-128x128|fp8-tensor|mxfp8|mxfp4|nvfp4 [--threads 1..128] "
+                  "[--keep PATTERN]... [--dry-run]; IN and OUT differ");
+  }
+  converter.in = paths[0];
+  converter.out = paths[1];
+  converter.read();
+  converter.print_table();
+  if (!is_dry_run) converter.convert();
+}
 
 }  // namespace
 
@@ -249,36 +270,8 @@ int main(int argc, char** argv) {
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { is_interrupted = true; });
   std::signal(SIGXFSZ, SIG_IGN);  // writing fails instead
   Converter converter;
-  std::vector<fs::path> paths;
-  bool is_dry_run = false, is_right = true;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
-    if (name == "--dry-run")
-      is_dry_run = true;
-    else if (name.find("--") != 0)
-      paths.push_back(name);
-    else if (++i; name == "--keep")
-      converter.keep.push_back(value);
-    else if (name == "--threads")
-      converter.threads = std::strtoul(value.c_str(), nullptr, 10);
-    else if (name == "--to")
-      for (const Layout& layout : layouts)
-        converter.to = layout.to != nullptr && value == layout.to && !layout.is_transposed ? &layout : converter.to;
-    else
-      is_right = false;
-  }
   try {
-    std::error_code ignored;
-    if (!is_right || paths.size() != 2 || converter.to == nullptr || converter.threads - 1 > 127)
-      throw Failure(Failure::usage,
-                    "convert_checkpoint IN OUT --to bf16|fp16|fp32|fp8-128x128|fp8-tensor|mxfp8|mxfp4|nvfp4 [--threads 1..128] "
-                    "[--keep PATTERN]... [--dry-run]");
-    if (fs::equivalent(paths[0], paths[1], ignored)) throw Failure(Failure::usage, "IN and OUT are the same");
-    converter.in = paths[0];
-    converter.out = paths[1];
-    converter.read();
-    converter.print_table();
-    if (!is_dry_run) converter.convert();
+    run({argv + 1, argv + argc}, converter);
     return 0;
   } catch (const Failure& failure) {
     std::fprintf(stderr, "%s\n", failure.what());

@@ -98,8 +98,10 @@ inline std::string read_scales(Job& job, const std::map<std::string, Tensor>& te
   job.scales = find(from.scales);
   const Tensor one = find(from.tensor_scale);
   if (!job.is_quantized()) return is(job.codes) + ": there is no " + job.name + from.scales;
-  for (const char* of_input : {".input_scale", ".input_global_scale", ".activation_scale"})
-    job.others.push_back(job.name.substr(0, job.name.rfind('.')) + of_input);
+  for (const char* end : {".input_scale", ".input_global_scale", ".activation_scale"}) {
+    const std::string of_input = job.name.substr(0, job.name.rfind('.')) + end;
+    if (tensors.count(of_input) != 0) job.others.push_back(of_input);
+  }
   if (!is_stored_as(job.scales.dtype, from.scale_dtype)) return is(job.scales) + " must be " + from.scale_dtype;
   if (from.has_groups()) job.shape.pop_back();
   if (from.is_packed()) job.shape.back() *= from.has_groups() ? 32 : 2;
