@@ -143,13 +143,14 @@ struct Loss {
       error[i] = before[i] - after[i];
       new_zeros += before[i] != 0.0F && after[i] == 0.0F ? 1U : 0U;
     }
-    const bool is_finite = headroom::measure(error).finite;
-    for (std::size_t i = 0; !is_finite && i < before.size(); ++i) {
+    auto lost = headroom::measure(error);
+    for (std::size_t i = 0; !lost.finite && i < before.size(); ++i) {
       if (std::isfinite(error[i])) continue;
       new_saturated += before[i] != after[i] && !std::isnan(before[i]) ? 1U : 0U;
       error[i] = 0.0F;
     }
-    const auto lost = headroom::measure(error), all = headroom::measure(before);
+    if (!lost.finite) lost = headroom::measure(error);
+    const auto all = headroom::measure(before);
     const std::lock_guard<std::mutex> lock(mutex);
     largest = std::max(largest, lost.max_abs);
     squared_errors += lost.norm * lost.norm;
