@@ -167,6 +167,8 @@ for model in deepseek gpt_oss modelopt_nvfp4; do
   ! grep -q quantization_config $model/config.json || fault "$model: $(cat $model/config.json)"
   for format in fp8-128x128 fp8-tensor mxfp8 mxfp4 nvfp4 fp16 fp32; do
     to $format $model $model.$format
+    rm -rf tiles # many threads have small tiles
+    "$program" $model tiles --to $format --threads 128 >log && diff -r $model.$format tiles || fault "$model: other threads, other $format"
     to bf16 $model.$format $model.$format.back
     [[ $format != fp32 ]] || same_tensors $model.fp32.back "$expected"
     to $format $model.$format.back $model.$format.again # loses nothing more
@@ -176,6 +178,14 @@ for model in deepseek gpt_oss modelopt_nvfp4; do
 done
 same_tensors gpt_oss.mxfp4.back "$(LC_ALL=C sort "$golden/gpt_oss/expected.txt")"
 same_tensors modelopt_nvfp4.nvfp4.back "$(LC_ALL=C sort "$golden/modelopt_nvfp4/expected.txt")"
+# Blocks along the rows, in tiles.
+mkdir experts && echo '{"model_type":"gpt_oss"}' >experts/config.json
+add x.experts.up_proj BF16 '[1,1056,32]' "$(row 803f 11264)$(row 8043 22528)"
+write experts/model.safetensors
+"$program" experts experts4 --to mxfp4 --threads 12 >log
+to bf16 experts4 experts.back
+expect experts.back/model.safetensors x.experts.up_proj BF16 1x1056x32 "$(row 803f 11264)$(row 8043 22528)"
+
 to fp8-128x128 "$golden/deepseek" copied # which it is already
 grep -q '^0 files were there already. 0 elements' log || fault "converted what has the format: $(cat log)"
 to bf16 copied copied.back
