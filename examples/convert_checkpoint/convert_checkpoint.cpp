@@ -68,11 +68,13 @@ struct Converter {
 
   void read() {
     checkpoint.read(in);
+    checkpoint.where = (in / "config.json").string();
     const json old = checkpoint.config.value("quantization_config", json::object());
     if (old.contains("weight_block_size")) blocks = {old["weight_block_size"].at(0), old["weight_block_size"].at(1)};
     const bool is_gpt_oss = checkpoint.config.value("model_type", "") == "gpt_oss";
     for (const Layout& layout : layouts)
       if (is_gpt_oss && layout.is_transposed && std::string(to->to) == layout.to) to = &layout;
+    checkpoint.where.clear();
     for (const File& file : checkpoint.files)
       for (const Job& job : jobs_of(file))
         if (job.to != nullptr) replaced.insert(job.others.begin(), job.others.end());
@@ -279,7 +281,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", failure.what());
     return failure.code;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s: %s\n", converter.checkpoint.where.c_str(), error.what());
-    return converter.checkpoint.where.empty() ? Failure::io : Failure::malformed;
+    const std::string& reading = converter.checkpoint.where;
+    std::fprintf(stderr, "%s%s%s\n", reading.c_str(), reading.empty() ? "" : ": ", error.what());
+    return reading.empty() ? Failure::io : Failure::malformed;
   }
 }

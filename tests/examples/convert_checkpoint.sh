@@ -253,6 +253,7 @@ broken deepseek 's/"lm_head.weight"/"head.weight"/' $index && ends 3 model-00003
 broken deepseek 's/model-00003/..\/model-00003/' $index && ends 3 '../model-00003' -- broken out --to bf16
 broken deepseek 's/}//' $index && ends 3 $index 'parse error' -- broken out --to bf16
 broken deepseek 's/}//' config.json && ends 3 config.json 'parse error' -- broken out --to bf16
+broken deepseek 's/: \[/: [[1],/' config.json && ends 3 config.json number -- broken out --to bf16
 broken deepseek '' config.json && truncate -s -100 broken/model-00002-of-00003.safetensors &&
   ends 3 model-00002-of-00003.safetensors 'model.layers.3.mlp.experts.0.gate_proj.weight' offset -- broken out --to bf16
 
