@@ -119,7 +119,7 @@ struct Converter {
   /// Calls task(tile, buffers) in all threads.
   template <class Task>
   void for_each_tile(const Job& job, Task task) {
-    const std::vector<Tile> tiles = tiles_of(job, (std::size_t{1} << 21) / std::max<std::size_t>(threads, 8));
+    const std::vector<Tile> tiles = tiles_of(job, (std::size_t{1} << 19) / std::max<std::size_t>(threads, 8));
     headroom::parallel(static_cast<int>(threads)).run(tiles.size(), [&](std::size_t i) {
       thread_local Buffers buffers;
       if (!is_interrupted) task(tiles[i], buffers);
