@@ -110,7 +110,7 @@ struct Blocks {
   std::uint64_t for_each_tile(const Executor& executor, std::size_t most_elements, const F& f) const {
     (void)isa_index();  // chooses the instruction set, which may throw
     const std::size_t across = (columns + shape.columns - 1) / shape.columns, down = (rows + shape.rows - 1) / shape.rows;
-    const std::size_t that_fit = std::max(most_elements / (std::min(shape.rows, rows) * shape.columns), std::size_t{1});
+    const std::size_t that_fit = std::max(most_elements / (shape.rows * shape.columns), std::size_t{1});
     const std::size_t wide = std::min({across, Tile::most, that_fit}), tiles_across = (across + wide - 1) / wide;
     const std::size_t tiles = down * tiles_across, count = std::min(count_shares(executor, rows * columns), tiles);
     LeafMaxima largest(count);
@@ -137,7 +137,7 @@ void with_rows(const Rows& values, const Rows& codes, const Rows& scales, BlockS
                const F& f) {
   constexpr bool packed = is_packed<Code>;
   std::size_t rows = values.rows(), columns = values.columns;
-  if (shape.rows == 0) shape.rows = std::max(rows, std::size_t{1});
+  if (shape.rows == 0 || shape.rows > rows) shape.rows = std::max(rows, std::size_t{1});
   if (packed && shape.columns % 2 != 0 && shape.columns < columns)
     throw_invalid_argument({"a block of float4_e2m1x2 has ", std::to_string(shape.columns), " columns; it must be even"});
   if (shape.columns == 0 || shape.columns > columns) shape.columns = std::max(columns, std::size_t{1});
