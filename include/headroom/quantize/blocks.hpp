@@ -32,32 +32,20 @@ namespace detail {
 struct Rows {
   const char* name;
   unsigned char* data;
-  std::ptrdiff_t bytes;  // of an element
+  std::size_t bytes;  // of an element
   Layout layout;
   std::size_t size, columns;
 
   [[nodiscard]] std::size_t rows() const noexcept { return columns == 0 ? 0 : size / columns; }
-  /// Row-major without gaps.
-  [[nodiscard]] bool is_dense() const noexcept {
-    bool is_dense = true;
-    std::ptrdiff_t stride = 1;
-    for (int i = layout.rank(); i-- > 0; stride *= layout.shape(i)) is_dense = is_dense && layout.stride(i) == stride;
-    return is_dense || size == 0;
+  /// From the tensor to a row-major copy without gaps.
+  [[nodiscard]] LoopNest nest() const noexcept {
+    Layout dense;
+    std::ptrdiff_t stride = layout.size();
+    for (int i = 0; i < layout.rank() && stride != 0; ++i) dense.push(layout.shape(i), stride /= layout.shape(i));
+    return {layout, dense};
   }
-  [[nodiscard]] std::size_t bytes_taken() const noexcept { return is_dense() ? size * static_cast<std::size_t>(bytes) : 1; }
-  /// Copies the elements of a tensor with gaps into `dense`, or out of it.
-  void copy(unsigned char* dense, bool gathers) const {
-    const int outer = layout.rank() - (columns == 1 ? 1 : 2);  // a last dimension of one element has no place in the layout
-    const std::ptrdiff_t step = columns == 1 ? bytes : layout.stride(outer + 1) * bytes,
-                         n = static_cast<std::ptrdiff_t>(columns);
-    for (std::size_t row = 0; row < rows(); ++row, dense += n * bytes) {
-      unsigned char* first = data;
-      auto rest = static_cast<std::ptrdiff_t>(row);
-      for (int i = outer; i >= 0; rest /= layout.shape(i--)) first += rest % layout.shape(i) * layout.stride(i) * bytes;
-      if (gathers) copy_elements(dense, bytes, first, step, n, bytes);
-      if (!gathers) copy_elements(first, step, dense, bytes, n, bytes);
-    }
-  }
+  /// Of a tensor with gaps only the first byte counts.
+  [[nodiscard]] std::size_t bytes_taken() const noexcept { return nest().is_contiguous() ? size * bytes : 1; }
 };
 template <class Leaf>
 [[nodiscard]] Rows rows_of(const char* name, Leaf& leaf, bool writes) {
@@ -69,12 +57,11 @@ template <class Leaf>
   return {name, bytes, sizeof *data, layout, size, static_cast<std::size_t>(layout.columns())};
 }
 inline void check_rows(const Rows& of, std::size_t rows, std::size_t columns) {
-  if (!of.is_dense()) throw_invalid_argument({of.name, " have gaps or are not row-major"});
+  if (!of.nest().is_contiguous()) throw_invalid_argument({of.name, " have gaps or are not row-major"});
   if (of.size == rows * columns && (of.rows() <= 1 || of.columns == columns)) return;
   throw_invalid_argument({of.name, " are ", std::to_string(of.rows()), "x", std::to_string(of.columns), "; they must be ",
                           std::to_string(rows), "x", std::to_string(columns), ", or as many in one row"});
 }
-/// Of a tensor with gaps only the first byte counts.
 inline void check_apart(const Rows& a, const Rows& b) {
   const auto from = reinterpret_cast<std::uintptr_t>(a.data), to = reinterpret_cast<std::uintptr_t>(b.data);
   if (from < to + b.bytes_taken() && to < from + a.bytes_taken()) throw_invalid_argument({a.name, " overlap ", b.name});
@@ -148,15 +135,17 @@ void with_rows(const Rows& values, const Rows& codes, const Rows& scales, BlockS
   check_apart(scales, values);
   if (quantizes) check_apart(scales, codes);
   if (values.size == 0) return;
-  const auto bytes = static_cast<std::size_t>(values.bytes);
-  std::vector<unsigned char> copy(values.is_dense() ? 0 : values.size * bytes);
-  if (quantizes && !copy.empty()) values.copy(copy.data(), true);
+  const LoopNest nest = values.nest();
+  std::vector<unsigned char> copy(nest.is_contiguous() ? 0 : values.size * values.bytes);
+  StridedElements elements(nest.dimensions, nest.depth, &Dimension::source_stride, values.bytes, values.data);
+  if (quantizes && !copy.empty()) elements.copy(copy.data(), values.size, true);
   if (shape.rows == 1 && columns % shape.columns == 0 && !(packed && columns % 2 != 0)) {
     columns = values.size;  // one long row has the same blocks
     rows = 1;
   }
-  f(Blocks{copy.empty() ? values.data : copy.data(), codes.data, scales.data, bytes, rows, columns, shape, packed}, kernels);
-  if (!quantizes && !copy.empty()) values.copy(copy.data(), false);
+  f(Blocks{copy.empty() ? values.data : copy.data(), codes.data, scales.data, values.bytes, rows, columns, shape, packed},
+    kernels);
+  if (!quantizes && !copy.empty()) elements.copy(copy.data(), values.size, false);
 }
 /// Calls f(blocks, kernels) for values of any dtype.
 template <bool quantizes, class Values, class Codes, class Scales, class F>
