@@ -178,6 +178,9 @@ TEST_CASE("blocks: the report, and what Inf and NaN make of a block") {
   std::vector<e8m0> two(2);
   CHECK(!quantize_blocks_into(large, codes_of_large, two, {1, 32}, MxScaling{MxScale::even}).finite);
   CHECK(bits_of(two) == Bytes{255, 112});
+  std::vector<float4_e2m1x2> codes_of_small(8);
+  std::vector<float8_e4m3> one(1);  // 1 / tensor_scale is Inf, and Inf * 0 is NaN
+  CHECK(!quantize_blocks_into(std::vector<float>(16), codes_of_small, one, {1, 16}, TorchaoNvfp4{1e-39F}).finite);
 }
 
 TEST_CASE("blocks: an any_tensor, and the half byte after an odd row") {
@@ -220,5 +223,8 @@ TEST_CASE("blocks: errors say what is wrong, and nothing has been written") {
           (void)quantize_blocks_into(matrix(values.data(), 3, 4), codes, span(values.data() + 11, 1), {3, 4}, TeBlockScaling{});
         }) == "headroom: the scales overlap the source");
   CHECK(values[11] == 1.0F);
+  scales.clear();
+  check("the scales are 0x0; they must be 1x1, or as many in one row", {SIZE_MAX, 4}, codes, scales);
+  scales.resize(4);
   CHECK(message_of([&] { (void)quantize_blocks_into(values, codes, scales, {1, 3}, TeBlockScaling{-1.0F}); }) != "");
 }

@@ -173,7 +173,7 @@ void with_blocks(Values& values, Codes& codes, Scales& scales, const BlockShape&
   if (!found) throw_invalid_argument({name, " has no floating-point elements, or those of codes"});
 }
 
-/// Quantizes a tile. Returns the largest magnitude.
+/// Quantizes a tile. Returns the largest magnitude, or Inf if a rule makes NaN of elements.
 template <class Format, class Rule>
 std::uint64_t quantize_tile(const Blocks& blocks, const BlockKernels& kernels, const Rule& rule, const Tile& tile) {
   std::uint32_t maxima[Tile::most] = {};
@@ -188,7 +188,7 @@ std::uint64_t quantize_tile(const Blocks& blocks, const BlockKernels& kernels, c
     const auto scale = rule.template scale<Format>(bit_cast<float>(maxima[b]), kernels.largest);
     std::memcpy(blocks.scales + (tile.first_block + b) * sizeof scale.stored, &scale.stored, sizeof scale.stored);
     factors[b] = scale.factor;
-    if (magnitude_bits(scale.factor) > binary32::infinity_bits) add_largest(found, binary64::infinity_bits);
+    if (magnitude_bits(scale.factor) >= binary32::infinity_bits) add_largest(found, binary64::infinity_bits);  // Inf * 0, too
   }
   for (std::size_t i = 0; i < tile.rows; ++i) {
     const Piece row[] = {
