@@ -219,12 +219,21 @@ TEST_CASE("blocks: errors say what is wrong, and nothing has been written") {
   std::vector<float4_e2m1x2> packed(6);
   check("a block of float4_e2m1x2 has 3 columns; it must be even", {2, 3}, packed, scales);
   codes.resize(12);
-  CHECK(message_of([&] {
-          (void)quantize_blocks_into(matrix(values.data(), 3, 4), codes, span(values.data() + 11, 1), {3, 4}, TeBlockScaling{});
-        }) == "headroom: the scales overlap the source");
-  CHECK(values[11] == 1.0F);
   scales.clear();
   check("the scales are 0x0; they must be 1x1, or as many in one row", {SIZE_MAX, 4}, codes, scales);
   scales.resize(4);
-  CHECK(message_of([&] { (void)quantize_blocks_into(values, codes, scales, {1, 3}, TeBlockScaling{-1.0F}); }) != "");
+  const auto quantize = [&](auto&& its_codes, auto&& its_scales, const TeBlockScaling& rule) {
+    const std::string message = message_of([&] { (void)quantize_blocks_into(values, its_codes, its_scales, {1, 3}, rule); });
+    CHECK((values == std::vector<float>(12, 1.0F) && codes[0].bits() == 0 && scales[0] == 0.0F));
+    return message;
+  };
+  auto* const bytes = reinterpret_cast<float8_e4m3*>(values.data());
+  CHECK(quantize(span(bytes + 36, 12), scales, {}) == "headroom: the codes overlap the source");
+  CHECK(quantize(codes, span(&values[8], 4), {}) == "headroom: the scales overlap the source");
+  CHECK(quantize(span(reinterpret_cast<float8_e4m3*>(&scales[1]), 12), scales, {}) == "headroom: the scales overlap the codes");
+  CHECK(quantize(codes, scales, TeBlockScaling{-1.0F}) == "headroom: epsilon is -1; it must be finite and at least 0");
+  const Strided<float> repeated{back.data(), {3, 4}, {0, 1}};
+  CHECK(message_of([&] {
+          dequantize_blocks_into(codes, scales, repeated, {3, 1});
+        }).find("the destination repeats elements") != std::string::npos);
 }
