@@ -181,6 +181,10 @@ TEST_CASE("blocks: the report, and what Inf and NaN make of a block") {
   std::vector<float4_e2m1x2> codes_of_small(8);
   std::vector<float8_e4m3> one(1);  // 1 / tensor_scale is Inf, and Inf * 0 is NaN
   CHECK(!quantize_blocks_into(std::vector<float>(16), codes_of_small, one, {1, 16}, TorchaoNvfp4{1e-39F}).finite);
+  const std::vector<double> beyond(33, 1e39);  // float
+  std::vector<float> of_beyond(2);
+  CHECK(!quantize_blocks_into(beyond, codes_of_large, of_beyond, {1, 32}, DeepSeekScaling{}).finite);
+  CHECK(!quantize_blocks_into(beyond, codes_of_large, of_beyond, {1, 32}, TeBlockScaling{}).finite);
 }
 
 TEST_CASE("blocks: an any_tensor, and the half byte after an odd row") {
@@ -197,7 +201,7 @@ TEST_CASE("blocks: an any_tensor, and the half byte after an odd row") {
   const any_tensor none(integers.data(), dtype_code::int64, shape);
   CHECK(message_of([&] {
           (void)quantize_blocks_into(none, codes, scales, {1, 32}, MxScaling{});
-        }) == "headroom: the source has no floating-point elements, or those of codes");
+        }) == "headroom: the source has integers or codes as elements; it must have floats of 16 bits or more");
 }
 
 TEST_CASE("blocks: errors say what is wrong, and nothing has been written") {

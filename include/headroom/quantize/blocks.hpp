@@ -147,13 +147,21 @@ void with_rows(const Rows& values, const Rows& codes, const Rows& scales, BlockS
     kernels);
   if (!quantizes && !copy.empty()) elements.copy(copy.data(), values.size, false);
 }
+/// The element type of codes or scales.
+template <class Tensor>
+struct element_of {
+  static_assert(node_kind_v<bare<Tensor>> == node_kind::tensor,
+                "headroom: codes and scales are vectors, spans or matrices of a dtype; reinterpret_cast bytes to float8_e4m3, "
+                "float8_e5m2, float4_e2m1x2 or e8m0");
+  using type = std::remove_pointer_t<decltype(detail::data_of(std::declval<std::remove_reference_t<Tensor>&>()))>;
+};
 /// Calls f(blocks, kernels) for values of any dtype.
 template <bool quantizes, class Values, class Codes, class Scales, class F>
 void with_blocks(Values& values, Codes& codes, Scales& scales, const BlockShape& shape, const F& f) {
-  using Code = format_of<std::remove_pointer_t<decltype(detail::data_of(codes))>>;
+  using Code = format_of<typename element_of<Codes>::type>;
   static_assert(is_code<Code>, "headroom: the codes of blocks are float8_e4m3, float8_e5m2 or float4_e2m1x2");
   static_assert(is_dynamic_node_v<Values> || node_kind_v<Values> == node_kind::tensor,
-                "headroom: the verbs for blocks take one tensor, not a tree: call them for each leaf");
+                "headroom: the verbs for blocks take one tensor of floating-point elements, not a tree");
   const char* const name = quantizes ? "the source" : "the destination";
   bool found = false;
   const auto visit = [&](const Path&, auto& leaf) {
@@ -170,7 +178,7 @@ void with_blocks(Values& values, Codes& codes, Scales& scales, const BlockShape&
     }
   };
   detail::walk(root, visit, values);
-  if (!found) throw_invalid_argument({name, " has no floating-point elements, or those of codes"});
+  if (!found) throw_invalid_argument({name, " has integers or codes as elements; it must have floats of 16 bits or more"});
 }
 
 /// Quantizes a tile. Returns the largest magnitude, or Inf if a rule makes NaN of elements.
@@ -188,7 +196,8 @@ std::uint64_t quantize_tile(const Blocks& blocks, const BlockKernels& kernels, c
     const auto scale = rule.template scale<Format>(bit_cast<float>(maxima[b]), kernels.largest);
     std::memcpy(blocks.scales + (tile.first_block + b) * sizeof scale.stored, &scale.stored, sizeof scale.stored);
     factors[b] = scale.factor;
-    if (magnitude_bits(scale.factor) >= binary32::infinity_bits) add_largest(found, binary64::infinity_bits);  // Inf * 0, too
+    const std::uint32_t factor = magnitude_bits(scale.factor);  // Inf: makes NaN of 0; an amax of Inf may be that of a double
+    if (larger_of(factor, maxima[b]) >= binary32::infinity_bits) add_largest(found, binary64::infinity_bits);
   }
   for (std::size_t i = 0; i < tile.rows; ++i) {
     const Piece row[] = {
@@ -227,8 +236,8 @@ void scales_to_factors(const unsigned char* scales, std::size_t n, float tensor_
 template <class Source, class Codes, class Scales, class Rule>
 GradientReport quantize_blocks_into(const Source& source, Codes&& codes, Scales&& scales, BlockShape shape, const Rule& rule,
                                     const Executor& executor = sequential) {
-  using Code = std::remove_pointer_t<decltype(detail::data_of(codes))>;
-  using Scale = std::remove_pointer_t<decltype(detail::data_of(scales))>;
+  using Code = typename detail::element_of<Codes>::type;
+  using Scale = typename detail::element_of<Scales>::type;
   static_assert(std::is_same_v<detail::format_of<Scale>, detail::format_of<typename Rule::scale_type>>,
                 "headroom: the scales have another dtype than this rule stores: see its scale_type");
   if constexpr (detail::is_detected_v<detail::check_t, Rule>) rule.check();
@@ -252,7 +261,10 @@ GradientReport quantize_blocks_into(const Source& source, Codes&& codes, Scales&
 template <class Codes, class Scales, class Destination>
 void dequantize_blocks_into(const Codes& codes, const Scales& scales, Destination&& destination, BlockShape shape,
                             float tensor_scale = 1.0F, const Executor& executor = sequential) {
-  using Scale = detail::format_of<std::remove_pointer_t<decltype(detail::data_of(scales))>>;
+  using Scale = detail::format_of<typename detail::element_of<Scales>::type>;
+  static_assert(
+      std::is_same_v<Scale, binary32> || std::is_same_v<Scale, detail::exponent_format> || std::is_same_v<Scale, e4m3>,
+      "headroom: the scales of blocks are float, e8m0 or float8_e4m3");
   const auto run = [&](const detail::Blocks& blocks, const detail::BlockKernels& kernels) {
     (void)blocks.for_each_tile(executor, SIZE_MAX, [&](const detail::Tile& tile) {
       float factors[detail::Tile::most];
