@@ -153,7 +153,7 @@ struct MxScaling {
     if (bits >= binary32::infinity_bits) return {e8m0::from_bits(0xFF), detail::bit_cast<float>(binary32::quiet_nan_bits)};
     const int exponent = static_cast<int>(bits >> mantissa_bits);
     std::uint32_t limit = rule == MxScale::ceil ? 0 : binary32::mantissa_mask;
-    if (rule == MxScale::rceil) limit = (largest & binary32::mantissa_mask) + (exponent == emax ? 1 : 0);
+    if (rule == MxScale::rceil) limit = (largest & binary32::mantissa_mask) + (exponent == emax ? 1 : 0);  // subnormal
     const bool is_above = (bits & binary32::mantissa_mask) > limit;
     const auto byte = static_cast<std::uint32_t>(detail::larger_of(exponent - emax + (is_above ? 1 : 0), 0));
     return {e8m0::from_bits(static_cast<std::uint8_t>(byte)), detail::bit_cast<float>((254 - byte) << mantissa_bits)};
