@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Runs all benchmarks: kernels beside the limits of the machine and beside Eigen, xtensor, libtorch, Highway and plain loops; small calls,
-# trees of small leaves, and threads; the C interface beside the C++ one; fp8 beside torch 2; steps beside its fused operators; and the
-# decision of MPI's ranks. Prints tables, and writes JSON and a picture. Each program except the last runs its contenders in random order.
+# trees of small leaves, and threads; the C interface beside the C++ one; quantizing beside torch 2; steps beside its fused operators; and
+# the decision of MPI's ranks. Prints tables, and writes JSON and a picture. Each program except the last runs its contenders in random order.
 # Compare only figures of one run.
 # Installs what is missing on Debian 12, and torch 2 from PyPI into the build directory (540 MB to download, 1.3 GB installed).
 #   bash benchmarks/run.sh [output directory [flags of Google Benchmark]]
 #   bash benchmarks/run.sh --quick     the table of README, in a minute; beside libtorch, too, if it is installed
-#   bash benchmarks/run.sh --quantize  fp8 alone, in half a minute
+#   bash benchmarks/run.sh --quantize  8 and 4 bits alone, in a minute
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source cmake/install_packages.sh

@@ -178,6 +178,13 @@ TEST_CASE("blocks: the report, and what Inf and NaN make of a block") {
   std::vector<e8m0> two(2);
   CHECK(!quantize_blocks_into(large, codes_of_large, two, {1, 32}, MxScaling{MxScale::even}).finite);
   CHECK(bits_of(two) == Bytes{255, 112});
+  std::vector<float4_e2m1x2> codes_of_small(8);
+  std::vector<float8_e4m3> one(1);  // 1 / tensor_scale is Inf, and Inf * 0 is NaN
+  CHECK(!quantize_blocks_into(std::vector<float>(16), codes_of_small, one, {1, 16}, TorchaoNvfp4{1e-39F}).finite);
+  const std::vector<double> beyond(33, 1e39);  // float
+  std::vector<float> of_beyond(2);
+  CHECK(!quantize_blocks_into(beyond, codes_of_large, of_beyond, {1, 32}, DeepSeekScaling{}).finite);
+  CHECK(!quantize_blocks_into(beyond, codes_of_large, of_beyond, {1, 32}, TeBlockScaling{}).finite);
 }
 
 TEST_CASE("blocks: an any_tensor, and the half byte after an odd row") {
@@ -194,7 +201,7 @@ TEST_CASE("blocks: an any_tensor, and the half byte after an odd row") {
   const any_tensor none(integers.data(), dtype_code::int64, shape);
   CHECK(message_of([&] {
           (void)quantize_blocks_into(none, codes, scales, {1, 32}, MxScaling{});
-        }) == "headroom: the source has no floating-point elements, or those of codes");
+        }) == "headroom: the source has integers or codes as elements; it must have floats of 16 bits or more");
 }
 
 TEST_CASE("blocks: errors say what is wrong, and nothing has been written") {
@@ -216,9 +223,21 @@ TEST_CASE("blocks: errors say what is wrong, and nothing has been written") {
   std::vector<float4_e2m1x2> packed(6);
   check("a block of float4_e2m1x2 has 3 columns; it must be even", {2, 3}, packed, scales);
   codes.resize(12);
+  scales.clear();
+  check("the scales are 0x0; they must be 1x1, or as many in one row", {SIZE_MAX, 4}, codes, scales);
+  scales.resize(4);
+  const auto quantize = [&](auto&& its_codes, auto&& its_scales, const TeBlockScaling& rule) {
+    const std::string message = message_of([&] { (void)quantize_blocks_into(values, its_codes, its_scales, {1, 3}, rule); });
+    CHECK((values == std::vector<float>(12, 1.0F) && codes[0].bits() == 0 && scales[0] == 0.0F));
+    return message;
+  };
+  auto* const bytes = reinterpret_cast<float8_e4m3*>(values.data());
+  CHECK(quantize(span(bytes + 36, 12), scales, {}) == "headroom: the codes overlap the source");
+  CHECK(quantize(codes, span(&values[8], 4), {}) == "headroom: the scales overlap the source");
+  CHECK(quantize(span(reinterpret_cast<float8_e4m3*>(&scales[1]), 12), scales, {}) == "headroom: the scales overlap the codes");
+  CHECK(quantize(codes, scales, TeBlockScaling{-1.0F}) == "headroom: epsilon is -1; it must be finite and at least 0");
+  const Strided<float> repeated{back.data(), {3, 4}, {0, 1}};
   CHECK(message_of([&] {
-          (void)quantize_blocks_into(matrix(values.data(), 3, 4), codes, span(values.data() + 11, 1), {3, 4}, TeBlockScaling{});
-        }) == "headroom: the scales overlap the source");
-  CHECK(values[11] == 1.0F);
-  CHECK(message_of([&] { (void)quantize_blocks_into(values, codes, scales, {1, 3}, TeBlockScaling{-1.0F}); }) != "");
+          dequantize_blocks_into(codes, scales, repeated, {3, 1});
+        }).find("the destination repeats elements") != std::string::npos);
 }

@@ -77,6 +77,7 @@ std::vector<Case> cases_of(const std::string& pack) {
     }
     cases.push_back(next);
   }
+  REQUIRE(!cases.empty());
   return cases;
 }
 BlockShape shape_of(const Case& one) {

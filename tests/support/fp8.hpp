@@ -98,15 +98,6 @@ MxRow mx_row(const std::vector<typename In::bits_type>& row, headroom::MxScale r
   }
   return result;
 }
-/// code * 2^(byte - 127), rounded to `Out`.
-template <class F, class Out>
-Outcome mx_value(std::uint8_t code, int byte) {
-  if (byte == 255 || is_nan<F>(code)) return {Out::quiet_nan_bits, false};
-  Number number = decode<F>(code);
-  number.exponent += is_finite<F>(code) ? byte - 127 : 2000;
-  return {nearest<Out>(number), is_subnormal_or_least<compute_format<F, Out>>(number)};
-}
-
 inline constexpr headroom::MxScale mx_rules[] = {headroom::MxScale::floor, headroom::MxScale::rceil, headroom::MxScale::ceil,
                                                  headroom::MxScale::even};
 

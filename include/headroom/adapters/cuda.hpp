@@ -116,9 +116,9 @@ inline constexpr unsigned chunk_size = 65536;    // the most elements of a group
 inline constexpr unsigned square_block = 512;    // elements whose squares are summed in float
 inline constexpr unsigned groups_per_sum = 256;  // whose sums are added one after another
 
-// Threads of a block. With more, fewer fit on a device, and the fastest was tried: docs/notes/gpu.md.
+// Threads of a block, the fastest that were tried: docs/notes/gpu.md.
 inline constexpr unsigned threads = 256, few_threads = 128, most_threads = 512;
-inline constexpr unsigned few_groups = 128;  // which leave a device idle: then more threads share one
+inline constexpr unsigned few_groups = 128;  // A list of fewer groups has more threads for each.
 
 /// Elements of one tensor.
 struct Part {

@@ -78,11 +78,8 @@ __device__ bits_of<Format> narrow(Compute value) {
 /// What a load brings. Elements of 16 bits are taken out later: to take them out is to wait for the load.
 template <unsigned bytes>
 struct alignas(bytes) Words {
-  std::uint32_t word[bytes / 4];
-};
-template <>
-struct Words<2> {
-  std::uint16_t word;
+  using Word = std::conditional_t<bytes == 2, std::uint16_t, std::uint32_t>;
+  Word word[bytes / sizeof(Word)];
 };
 /// Elements that one thread loads at once.
 template <class Format, unsigned lanes>

@@ -4,7 +4,6 @@
 #include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/quantize/rules.hpp>
 
-#include <cstddef>
 #include <cstdint>
 
 // Rules for the scale of a block. `scale<Format>` takes the amax of the block, its largest |element| as a float (Inf or NaN if
@@ -71,14 +70,9 @@ inline constexpr std::uint32_t largest_bits = convert_bits<Format, binary32>(For
   return bits == binary32::infinity_bits ? binary32::largest_finite_bits : bits;
 }
 [[nodiscard]] constexpr float8_e4m3 to_e4m3(std::uint32_t bits) noexcept {
-  constexpr std::uint32_t smallest = 121U << 23, dropped = binary32::mantissa_bits - e4m3::mantissa_bits;  // 2^-6
-  if (bits >= smallest && bits <= largest_bits<e4m3>)
-    return float8_e4m3::from_bits(
-        static_cast<std::uint8_t>(((bits + (1U << (dropped - 1)) - 1 + (bits >> dropped & 1)) >> dropped) - (120U << 3)));
   return float8_e4m3::from_bits(convert_bits<binary32, saturating<e4m3>>(bits));
 }
 [[nodiscard]] constexpr std::uint32_t bits_of(float8_e4m3 value) noexcept { return convert_bits<e4m3, binary32>(value.bits()); }
-
 }  // namespace detail
 
 /// What a rule makes of the amax of a block.
@@ -159,7 +153,7 @@ struct MxScaling {
     if (bits >= binary32::infinity_bits) return {e8m0::from_bits(0xFF), detail::bit_cast<float>(binary32::quiet_nan_bits)};
     const int exponent = static_cast<int>(bits >> mantissa_bits);
     std::uint32_t limit = rule == MxScale::ceil ? 0 : binary32::mantissa_mask;
-    if (rule == MxScale::rceil) limit = (largest & binary32::mantissa_mask) + (exponent == emax ? 1 : 0);
+    if (rule == MxScale::rceil) limit = (largest & binary32::mantissa_mask) + (exponent == emax ? 1 : 0);  // subnormal
     const bool is_above = (bits & binary32::mantissa_mask) > limit;
     const auto byte = static_cast<std::uint32_t>(detail::larger_of(exponent - emax + (is_above ? 1 : 0), 0));
     return {e8m0::from_bits(static_cast<std::uint8_t>(byte)), detail::bit_cast<float>((254 - byte) << mantissa_bits)};

@@ -32,32 +32,20 @@ namespace detail {
 struct Rows {
   const char* name;
   unsigned char* data;
-  std::ptrdiff_t bytes;  // of an element
+  std::size_t bytes;  // of an element
   Layout layout;
   std::size_t size, columns;
 
   [[nodiscard]] std::size_t rows() const noexcept { return columns == 0 ? 0 : size / columns; }
-  /// Row-major without gaps.
-  [[nodiscard]] bool is_dense() const noexcept {
-    bool is_dense = true;
-    std::ptrdiff_t stride = 1;
-    for (int i = layout.rank(); i-- > 0; stride *= layout.shape(i)) is_dense = is_dense && layout.stride(i) == stride;
-    return is_dense || size == 0;
+  /// From the tensor to a row-major copy without gaps.
+  [[nodiscard]] LoopNest nest() const noexcept {
+    Layout dense;
+    std::ptrdiff_t stride = layout.size();
+    for (int i = 0; i < layout.rank() && stride != 0; ++i) dense.push(layout.shape(i), stride /= layout.shape(i));
+    return {layout, dense};
   }
-  [[nodiscard]] std::size_t bytes_taken() const noexcept { return is_dense() ? size * static_cast<std::size_t>(bytes) : 1; }
-  /// Copies the elements of a tensor with gaps into `dense`, or out of it.
-  void copy(unsigned char* dense, bool gathers) const {
-    const int outer = layout.rank() - (columns == 1 ? 1 : 2);  // a last dimension of one element has no place in the layout
-    const std::ptrdiff_t step = columns == 1 ? bytes : layout.stride(outer + 1) * bytes,
-                         n = static_cast<std::ptrdiff_t>(columns);
-    for (std::size_t row = 0; row < rows(); ++row, dense += n * bytes) {
-      unsigned char* first = data;
-      auto rest = static_cast<std::ptrdiff_t>(row);
-      for (int i = outer; i >= 0; rest /= layout.shape(i--)) first += rest % layout.shape(i) * layout.stride(i) * bytes;
-      if (gathers) copy_elements(dense, bytes, first, step, n, bytes);
-      if (!gathers) copy_elements(first, step, dense, bytes, n, bytes);
-    }
-  }
+  /// Of a tensor with gaps only the first byte counts.
+  [[nodiscard]] std::size_t bytes_taken() const noexcept { return nest().is_contiguous() ? size * bytes : 1; }
 };
 template <class Leaf>
 [[nodiscard]] Rows rows_of(const char* name, Leaf& leaf, bool writes) {
@@ -69,12 +57,11 @@ template <class Leaf>
   return {name, bytes, sizeof *data, layout, size, static_cast<std::size_t>(layout.columns())};
 }
 inline void check_rows(const Rows& of, std::size_t rows, std::size_t columns) {
-  if (!of.is_dense()) throw_invalid_argument({of.name, " have gaps or are not row-major"});
+  if (!of.nest().is_contiguous()) throw_invalid_argument({of.name, " have gaps or are not row-major"});
   if (of.size == rows * columns && (of.rows() <= 1 || of.columns == columns)) return;
   throw_invalid_argument({of.name, " are ", std::to_string(of.rows()), "x", std::to_string(of.columns), "; they must be ",
                           std::to_string(rows), "x", std::to_string(columns), ", or as many in one row"});
 }
-/// Of a tensor with gaps only the first byte counts.
 inline void check_apart(const Rows& a, const Rows& b) {
   const auto from = reinterpret_cast<std::uintptr_t>(a.data), to = reinterpret_cast<std::uintptr_t>(b.data);
   if (from < to + b.bytes_taken() && to < from + a.bytes_taken()) throw_invalid_argument({a.name, " overlap ", b.name});
@@ -110,7 +97,7 @@ struct Blocks {
   std::uint64_t for_each_tile(const Executor& executor, std::size_t most_elements, const F& f) const {
     (void)isa_index();  // chooses the instruction set, which may throw
     const std::size_t across = (columns + shape.columns - 1) / shape.columns, down = (rows + shape.rows - 1) / shape.rows;
-    const std::size_t that_fit = std::max(most_elements / (std::min(shape.rows, rows) * shape.columns), std::size_t{1});
+    const std::size_t that_fit = std::max(most_elements / (shape.rows * shape.columns), std::size_t{1});
     const std::size_t wide = std::min({across, Tile::most, that_fit}), tiles_across = (across + wide - 1) / wide;
     const std::size_t tiles = down * tiles_across, count = std::min(count_shares(executor, rows * columns), tiles);
     LeafMaxima largest(count);
@@ -137,7 +124,7 @@ void with_rows(const Rows& values, const Rows& codes, const Rows& scales, BlockS
                const F& f) {
   constexpr bool packed = is_packed<Code>;
   std::size_t rows = values.rows(), columns = values.columns;
-  if (shape.rows == 0) shape.rows = std::max(rows, std::size_t{1});
+  if (shape.rows == 0 || shape.rows > rows) shape.rows = std::max(rows, std::size_t{1});
   if (packed && shape.columns % 2 != 0 && shape.columns < columns)
     throw_invalid_argument({"a block of float4_e2m1x2 has ", std::to_string(shape.columns), " columns; it must be even"});
   if (shape.columns == 0 || shape.columns > columns) shape.columns = std::max(columns, std::size_t{1});
@@ -148,23 +135,33 @@ void with_rows(const Rows& values, const Rows& codes, const Rows& scales, BlockS
   check_apart(scales, values);
   if (quantizes) check_apart(scales, codes);
   if (values.size == 0) return;
-  const auto bytes = static_cast<std::size_t>(values.bytes);
-  std::vector<unsigned char> copy(values.is_dense() ? 0 : values.size * bytes);
-  if (quantizes && !copy.empty()) values.copy(copy.data(), true);
+  const LoopNest nest = values.nest();
+  std::vector<unsigned char> copy(nest.is_contiguous() ? 0 : values.size * values.bytes);
+  StridedElements elements(nest.dimensions, nest.depth, &Dimension::source_stride, values.bytes, values.data);
+  if (quantizes && !copy.empty()) elements.copy(copy.data(), values.size, true);
   if (shape.rows == 1 && columns % shape.columns == 0 && !(packed && columns % 2 != 0)) {
     columns = values.size;  // one long row has the same blocks
     rows = 1;
   }
-  f(Blocks{copy.empty() ? values.data : copy.data(), codes.data, scales.data, bytes, rows, columns, shape, packed}, kernels);
-  if (!quantizes && !copy.empty()) values.copy(copy.data(), false);
+  f(Blocks{copy.empty() ? values.data : copy.data(), codes.data, scales.data, values.bytes, rows, columns, shape, packed},
+    kernels);
+  if (!quantizes && !copy.empty()) elements.copy(copy.data(), values.size, false);
 }
+/// The element type of codes or scales.
+template <class Tensor>
+struct element_of {
+  static_assert(node_kind_v<bare<Tensor>> == node_kind::tensor,
+                "headroom: codes and scales are vectors, spans or matrices of a dtype; reinterpret_cast bytes to float8_e4m3, "
+                "float8_e5m2, float4_e2m1x2 or e8m0");
+  using type = std::remove_pointer_t<decltype(detail::data_of(std::declval<std::remove_reference_t<Tensor>&>()))>;
+};
 /// Calls f(blocks, kernels) for values of any dtype.
 template <bool quantizes, class Values, class Codes, class Scales, class F>
 void with_blocks(Values& values, Codes& codes, Scales& scales, const BlockShape& shape, const F& f) {
-  using Code = format_of<std::remove_pointer_t<decltype(detail::data_of(codes))>>;
+  using Code = format_of<typename element_of<Codes>::type>;
   static_assert(is_code<Code>, "headroom: the codes of blocks are float8_e4m3, float8_e5m2 or float4_e2m1x2");
   static_assert(is_dynamic_node_v<Values> || node_kind_v<Values> == node_kind::tensor,
-                "headroom: the verbs for blocks take one tensor, not a tree: call them for each leaf");
+                "headroom: the verbs for blocks take one tensor of floating-point elements, not a tree");
   const char* const name = quantizes ? "the source" : "the destination";
   bool found = false;
   const auto visit = [&](const Path&, auto& leaf) {
@@ -181,10 +178,10 @@ void with_blocks(Values& values, Codes& codes, Scales& scales, const BlockShape&
     }
   };
   detail::walk(root, visit, values);
-  if (!found) throw_invalid_argument({name, " has no floating-point elements, or those of codes"});
+  if (!found) throw_invalid_argument({name, " has integers or codes as elements; it must have floats of 16 bits or more"});
 }
 
-/// Quantizes a tile. Returns the largest magnitude.
+/// Quantizes a tile. Returns the largest magnitude, or Inf if a rule makes NaN of elements.
 template <class Format, class Rule>
 std::uint64_t quantize_tile(const Blocks& blocks, const BlockKernels& kernels, const Rule& rule, const Tile& tile) {
   std::uint32_t maxima[Tile::most] = {};
@@ -199,7 +196,8 @@ std::uint64_t quantize_tile(const Blocks& blocks, const BlockKernels& kernels, c
     const auto scale = rule.template scale<Format>(bit_cast<float>(maxima[b]), kernels.largest);
     std::memcpy(blocks.scales + (tile.first_block + b) * sizeof scale.stored, &scale.stored, sizeof scale.stored);
     factors[b] = scale.factor;
-    if (magnitude_bits(scale.factor) > binary32::infinity_bits) add_largest(found, binary64::infinity_bits);
+    const std::uint32_t factor = magnitude_bits(scale.factor);  // Inf: makes NaN of 0; an amax of Inf may be that of a double
+    if (larger_of(factor, maxima[b]) >= binary32::infinity_bits) add_largest(found, binary64::infinity_bits);
   }
   for (std::size_t i = 0; i < tile.rows; ++i) {
     const Piece row[] = {
@@ -238,8 +236,8 @@ void scales_to_factors(const unsigned char* scales, std::size_t n, float tensor_
 template <class Source, class Codes, class Scales, class Rule>
 GradientReport quantize_blocks_into(const Source& source, Codes&& codes, Scales&& scales, BlockShape shape, const Rule& rule,
                                     const Executor& executor = sequential) {
-  using Code = std::remove_pointer_t<decltype(detail::data_of(codes))>;
-  using Scale = std::remove_pointer_t<decltype(detail::data_of(scales))>;
+  using Code = typename detail::element_of<Codes>::type;
+  using Scale = typename detail::element_of<Scales>::type;
   static_assert(std::is_same_v<detail::format_of<Scale>, detail::format_of<typename Rule::scale_type>>,
                 "headroom: the scales have another dtype than this rule stores: see its scale_type");
   if constexpr (detail::is_detected_v<detail::check_t, Rule>) rule.check();
@@ -263,7 +261,10 @@ GradientReport quantize_blocks_into(const Source& source, Codes&& codes, Scales&
 template <class Codes, class Scales, class Destination>
 void dequantize_blocks_into(const Codes& codes, const Scales& scales, Destination&& destination, BlockShape shape,
                             float tensor_scale = 1.0F, const Executor& executor = sequential) {
-  using Scale = detail::format_of<std::remove_pointer_t<decltype(detail::data_of(scales))>>;
+  using Scale = detail::format_of<typename detail::element_of<Scales>::type>;
+  static_assert(
+      std::is_same_v<Scale, binary32> || std::is_same_v<Scale, detail::exponent_format> || std::is_same_v<Scale, e4m3>,
+      "headroom: the scales of blocks are float, e8m0 or float8_e4m3");
   const auto run = [&](const detail::Blocks& blocks, const detail::BlockKernels& kernels) {
     (void)blocks.for_each_tile(executor, SIZE_MAX, [&](const detail::Tile& tile) {
       float factors[detail::Tile::most];

@@ -1,0 +1,185 @@
+#pragma once
+
+// Converts a tensor tile by tile, so that little of it is in memory.
+
+#include <cmath>
+#include <mutex>
+#include <numeric>
+
+#include "layouts.hpp"
+
+/// Part of one of the matrices of a tensor.
+struct Tile {
+  std::size_t matrix, row, rows, column, columns;
+
+  [[nodiscard]] std::size_t size() const { return rows * columns; }
+  [[nodiscard]] Tile transposed() const { return {matrix, column, columns, row, rows}; }
+  [[nodiscard]] Tile blocks(BlockShape block) const {
+    const auto over = [](std::size_t n, std::size_t size) { return size == 0 ? 0 : n / size; };
+    return {matrix, over(row, block.rows), 1 + over(rows - 1, block.rows), over(column, block.columns),
+            1 + over(columns - 1, block.columns)};
+  }
+  /// Reads or writes the tile of a tensor. `all` is one of its matrices.
+  template <class Call, class Data>
+  void move(const File& file, Call call, Data* data, std::size_t offset, std::size_t bits, const Tile& all) const {
+    const std::size_t stride = all.columns * bits / 8, width = columns * bits / 8, runs = width == stride ? 1 : rows;
+    offset += (matrix * all.rows + row) * stride + column * bits / 8;
+    for (std::size_t i = 0; i < runs; ++i) file.move(call, data + i * width, rows * width / runs, offset + i * stride);
+  }
+};
+/// Of about `most` elements. They cut no block of the target.
+inline std::vector<Tile> tiles_of(const Job& job, std::size_t most) {
+  const bool is_copy = job.to == nullptr;
+  const std::size_t rows = is_copy ? 1 : job.rows(), columns = is_copy ? job.codes.bytes : job.columns();
+  BlockShape to = is_copy || job.to->block.rows == 0 ? BlockShape{1, 1} : job.to->block;
+  if (job.is_transposed()) std::swap(to.rows, to.columns);
+  const BlockShape step{std::lcm(std::max<std::size_t>(1, job.block.rows), to.rows),
+                        std::lcm(std::max<std::size_t>(1, job.block.columns), to.columns)};
+  std::size_t high = std::max<std::size_t>(1, most / (job.is_transposed() ? 512 : std::max<std::size_t>(1, columns)));
+  if (high >= step.rows || to.rows > 1) high = std::max<std::size_t>(1, high / step.rows) * step.rows;
+  while (high < step.rows && step.rows % high != 0) --high;  // within a block of the source
+  const std::size_t wide = std::max<std::size_t>(1, most / high / step.columns) * step.columns;
+  std::vector<Tile> tiles;
+  for (std::size_t matrix = 0, n = is_copy ? 1 : product(job.shape) / (rows * columns); matrix < n; ++matrix)
+    for (std::size_t row = 0; row < rows; row += high)
+      for (std::size_t column = 0; column < columns; column += wide)
+        tiles.push_back({matrix, row, std::min(high, rows - row), column, std::min(wide, columns - column)});
+  return tiles;
+}
+
+/// The memory of a thread.
+struct Buffers {
+  std::vector<char> stored, codes, scales;
+  std::vector<float> factors, values, turned, after, error;
+};
+template <class T>
+headroom::span<T> as(std::vector<char>& bytes) {
+  return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+inline headroom::matrix<float> as_matrix(std::vector<float>& values, const Tile& tile) {
+  values.resize(tile.size());
+  return {values.data(), tile.rows, tile.columns};
+}
+inline std::vector<char>& read(const Tensor& from, const Tile& tile, const Tile& all, std::size_t bits, std::vector<char>& to) {
+  to.resize(tile.size() * bits / 8);
+  tile.move(*from.file, ::pread, to.data(), from.offset, bits, all);
+  return to;
+}
+inline void read_floats(const Tensor& from, const Tile& tile, const Tile& all, std::vector<char>& stored,
+                        std::vector<float>& to) {
+  read(from, tile, all, bits_of(from.dtype), stored);
+  to.resize(tile.size());
+  if (from.dtype == "F32") headroom::cast_into(as<float>(stored), to);
+  if (from.dtype == "F16") headroom::cast_into(as<headroom::half>(stored), to);
+  if (from.dtype == "BF16") headroom::cast_into(as<headroom::bfloat16>(stored), to);
+  if (from.dtype == "F8_E4M3") headroom::cast_into(as<headroom::float8_e4m3>(stored), to);
+  for (std::size_t i = 0; is_stored_as(from.dtype, "U8") && i < to.size(); ++i)
+    to[i] = static_cast<float>(as<headroom::e8m0>(stored)[i]);
+}
+/// Reads buffers.values.
+inline void read_values(const Job& job, const Tile& tile, Buffers& buffers) {
+  const Tile all{0, 0, job.rows(), 0, job.columns()}, all_blocks = all.blocks(job.block);
+  if (!job.is_quantized()) return read_floats(job.codes, tile, all, buffers.stored, buffers.values);
+  read_floats(job.scales, job.block.rows == 0 ? all_blocks : tile.blocks(job.block), all_blocks, buffers.stored,
+              buffers.factors);
+  for (float& factor : buffers.factors) factor /= job.from->is_reciprocal ? job.tensor_scale : 1.0F;
+  const BlockShape block{std::min(job.block.rows, tile.rows), job.block.columns};
+  const auto dequantize = [&](auto codes) {
+    headroom::dequantize_blocks_into(codes, buffers.factors, as_matrix(buffers.values, tile), block,
+                                     job.from->is_reciprocal ? 1.0F : job.tensor_scale);
+  };
+  read(job.codes, tile, all, job.from->is_packed() ? 4 : 8, buffers.stored);
+  if (job.from->is_packed()) return dequantize(as<headroom::float4_e2m1x2>(buffers.stored));
+  if (job.codes.dtype == "F8_E5M2") return dequantize(as<headroom::float8_e5m2>(buffers.stored));
+  dequantize(as<headroom::float8_e4m3>(buffers.stored));
+}
+
+/// The rule of one scale for a tensor.
+struct GivenScale {
+  float given;
+  using scale_type = float;
+  static constexpr bool divides = true, passes_over_nan = true;
+  template <class Format>
+  [[nodiscard]] headroom::BlockScale<float> scale(const float&, const float&) const {
+    return {given, given};
+  }
+};
+/// Makes buffers.codes and buffers.scales of buffers.values, and buffers.after, what they stand for.
+inline void encode(const Layout& to, const Tile& tile, float tensor_scale, Buffers& buffers) {
+  using namespace headroom;
+  buffers.after.resize(tile.size());
+  buffers.codes.resize(tile.size() * (to.is_packed() ? 4 : bits_of(to.dtype)) / 8);
+  const auto cast = [&](auto codes) {
+    cast_into(buffers.values, codes);
+    cast_into(codes, buffers.after);
+  };
+  const auto quantize = [&](auto codes, const auto& rule, float level) {
+    using Scale = typename std::decay_t<decltype(rule)>::scale_type;
+    buffers.scales.resize(tile.blocks(to.block).size() * sizeof(Scale));
+    (void)quantize_blocks_into(as_matrix(buffers.values, tile), codes, as<Scale>(buffers.scales), to.block, rule);
+    dequantize_blocks_into(codes, as<Scale>(buffers.scales), as_matrix(buffers.after, tile), to.block, level);
+  };
+  const std::string name = to.to;
+  if (name == "bf16") cast(as<bfloat16>(buffers.codes));
+  if (name == "fp16") cast(as<half>(buffers.codes));
+  if (name == "fp32") cast(as<float>(buffers.codes));
+  if (name == "fp8-128x128") quantize(as<float8_e4m3>(buffers.codes), TeBlockScaling{0.0F, false}, 1.0F);
+  if (name == "fp8-tensor") quantize(as<float8_e4m3>(buffers.codes), GivenScale{tensor_scale}, 1.0F);
+  if (name == "mxfp8") quantize(as<float8_e4m3>(buffers.codes), MxScaling{MxScale::rceil}, 1.0F);
+  if (name == "mxfp4") quantize(as<float4_e2m1x2>(buffers.codes), MxScaling{MxScale::rceil}, 1.0F);
+  if (name == "nvfp4") quantize(as<float4_e2m1x2>(buffers.codes), ModelOptNvfp4{tensor_scale}, tensor_scale);
+}
+
+/// What was lost.
+struct Loss {
+  std::mutex mutex;
+  double largest = 0.0, squared_errors = 0.0, squares = 0.0;
+  std::size_t elements = 0, zeros = 0, saturated = 0;
+
+  void add(const std::vector<float>& before, const std::vector<float>& after, std::vector<float>& error) {
+    std::uint32_t new_zeros = 0, new_saturated = 0;
+    error.resize(before.size());
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      error[i] = before[i] - after[i];
+      new_zeros += before[i] != 0.0F && after[i] == 0.0F ? 1U : 0U;
+    }
+    auto lost = headroom::measure(error);
+    for (std::size_t i = 0; !lost.finite && i < before.size(); ++i) {
+      if (std::isfinite(error[i])) continue;
+      new_saturated += before[i] != after[i] && !std::isnan(before[i]) ? 1U : 0U;
+      error[i] = 0.0F;
+    }
+    if (!lost.finite) lost = headroom::measure(error);
+    const auto all = headroom::measure(before);
+    const std::lock_guard<std::mutex> lock(mutex);
+    largest = std::max(largest, lost.max_abs);
+    squared_errors += lost.norm * lost.norm;
+    if (all.finite) squares += all.norm * all.norm;
+    elements += before.size();
+    zeros += new_zeros;
+    saturated += new_saturated;
+  }
+};
+/// Reads a tile, converts it, and writes what is made of it.
+inline void convert_tile(const Job& job, Tile tile, float tensor_scale, const File& file, Buffers& buffers, Loss& loss) {
+  if (job.to == nullptr) {
+    read(job.codes, tile, {0, 0, 1, 0, job.codes.bytes}, 8, buffers.stored);
+    return file.move(::pwrite, buffers.stored.data(), tile.size(), job.made[0].offset + tile.column);
+  }
+  read_values(job, tile, buffers);
+  Tile all{0, 0, job.rows(), 0, job.columns()};
+  if (job.is_transposed()) {
+    buffers.turned = buffers.values;
+    for (std::size_t i = 0; i < tile.size(); ++i)
+      buffers.values[i % tile.columns * tile.rows + i / tile.columns] = buffers.turned[i];
+    tile = tile.transposed();
+    all = all.transposed();
+  }
+  encode(*job.to, tile, tensor_scale, buffers);
+  const auto write = [&](const Tensor& to, const Tile& part, const Tile& of, const std::vector<char>& from) {
+    part.move(file, ::pwrite, from.data(), to.offset, from.size() * 8 / part.size(), of);
+  };
+  write(job.made[0], tile, all, buffers.codes);
+  if (job.to->scales != nullptr) write(job.made[1], tile.blocks(job.to->block), all.blocks(job.to->block), buffers.scales);
+  loss.add(buffers.values, buffers.after, buffers.error);
+}
