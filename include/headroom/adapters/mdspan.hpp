@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <utility>
 
-// std::mdspan (C++23) and Kokkos::View in the host's memory as leaves, with any strides. This header includes neither: a leaf is
-// any type with extent(i), stride(i), and data_handle() or data() that is a pointer. They are views, so verbs that make new
+// std::mdspan (C++23) and Kokkos::View in the host's memory as leaves, with any strides. This header includes neither: a leaf
+// is any type with extent(i), stride(i), and data_handle() or data() that is a pointer. They are views, so verbs that make new
 // trees do not take them: use those that write into a tensor.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
