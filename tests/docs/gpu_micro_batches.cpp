@@ -7,7 +7,7 @@ static void backward(int, const float* loss_scale, __half* grads, cudaStream_t s
 }
 __global__ static void step_kernel(const headroom::gpu::Step* step, const float* grads) {
   const unsigned i = blockIdx.x * 256 + threadIdx.x;
-  if (i < n && step->taken) weights[i] -= 0.1F * static_cast<float>(step->clip) * grads[i];
+  if (i < n && step->taken) weights[i] -= 0.3F * static_cast<float>(step->clip) * grads[i];
 }
 static void optimizer(const headroom::gpu::Step* step, const float* grads, cudaStream_t stream) {
   launch(step_kernel, (n + 255) / 256, 256, 0, stream, step, grads);
@@ -20,7 +20,7 @@ int main() {
   const cudaStream_t stream{};
   const std::vector<int> micro_batches(4);
   headroom::gpu::LossScale<> scaler;
-  const int steps = 120;
+  const int steps = 50;
 #include BLOCK
   return is_learnt(weights, n) && scaler.read(stream).report.norm < 0.1 ? 0 : 1;
 }
