@@ -237,6 +237,7 @@ __global__ void __launch_bounds__(threads, 2) unscale_kernel(List list, Iteratio
   const float scale = now->loss_scale;
   const bool is_long = group.part.size != 0;
   const unsigned count = is_long ? (static_cast<unsigned>(group.part.size) + most - 1) / most : group.count;
+  if (blockIdx.y * blockDim.x / 32 >= count) return;  // nothing is left for this block
   Largest largest;
   for (unsigned i = (blockIdx.y * blockDim.x + threadIdx.x) / 32; i < count; i += gridDim.y * blockDim.x / 32) {
     const Part part = is_long ? group.part.cut(std::size_t{i} * most, most) : list.parts[group.first + i];
