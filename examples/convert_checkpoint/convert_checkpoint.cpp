@@ -3,7 +3,7 @@
 //   convert_checkpoint IN OUT --to FORMAT [--threads N] [--keep PATTERN]… [--dry-run]
 //
 // FORMAT is bf16, fp16, fp32, fp8-128x128, fp8-tensor, mxfp8, mxfp4 or nvfp4. IN is a safetensors file, or a directory with
-// model.safetensors or model.safetensors.index.json; OUT is the same. layouts.hpp lists what is read and written. --keep copies
+// model.safetensors or model.safetensors.index.json; OUT is of the same kind. layouts.hpp lists what is read and written. --keep copies
 // tensors, or makes them BF16 if they are quantized; * stands for any letters. A file gets its name when it is complete. Called
 // again, the program makes those that are missing, damaged, or of another input. It ends with 0 or a Failure::Code.
 
@@ -27,7 +27,7 @@ void check_interrupted() {
 /// Of what follows `begin`, in hex.
 std::string digest(const File& file, std::size_t begin) {
   std::vector<std::uint64_t> words(1 << 16);
-  std::uint64_t sums[4] = {};  // so that the CPU computes four at once
+  std::uint64_t sums[4] = {fs::file_size(file.name)};  // four, which the CPU computes at once
   for (const std::size_t end = fs::file_size(file.name), step = words.size() * 8; begin < end; begin += step) {
     check_interrupted();
     if (end - begin < step) std::fill(words.begin(), words.end(), 0);
@@ -61,6 +61,7 @@ struct Converter {
   std::set<std::string> replaced{}, kept{"lm_head"};  // tensors, modules
   std::map<std::string, float> largest{};             // |element| of a tensor, or of those that are fused
   std::string index{};
+  bool is_quantized = false;  // any tensor
   std::size_t written = 0, files_there = 0;
   Loss loss{};
   double total = 0.0, done = 0.0;
@@ -99,12 +100,14 @@ struct Converter {
         before += job.codes.bytes + (job.to == nullptr ? 0 : job.scales.bytes);
         for (const Tensor& tensor : job.made) after += tensor.bytes;
         total += static_cast<double>(job.codes.bytes * (job.needs_largest() ? 2 : 1));
-        if (is_kept && job.shape.size() == 2 && matches(job.name, {"*.weight"}))
+        is_quantized = is_quantized || job.to == to || (job.to == nullptr && job.is_quantized());
+        if (is_kept && (job.shape.size() == 3 || (job.shape.size() == 2 && matches(job.name, {"*.weight"}))))
           kept.insert(job.name.substr(0, job.name.rfind('.')));
       }
     }
     std::printf("%-44s %8s %16s %16s\n", "", "tensors", "bytes before", "bytes after");
     for (const auto& [what, row] : rows) std::printf("%-44s %8zu %16zu %16zu\n", what.c_str(), row[0], row[1], row[2]);
+    if (!is_quantized && to->scales != nullptr) std::printf("No tensor is quantized: none has a shape that fits %s.\n", to->to);
   }
 
   void show_progress(std::size_t bytes) {
@@ -248,7 +251,7 @@ void run(const std::vector<std::string>& arguments, Converter& converter) {
     if (name.find("--") != 0) paths.push_back(name);
     if (name.find("--") != 0 || name == "--dry-run") continue;
     ++i;
-    is_known = is_known && matches(name, {"--to", "--threads", "--keep"});
+    is_known = is_known && i < arguments.size() && matches(name, {"--to", "--threads", "--keep"});
     if (name == "--keep") converter.keep.push_back(value);
     if (name == "--threads") converter.threads = std::strtoul(value.c_str(), nullptr, 10);
     for (const Layout& layout : layouts)
@@ -256,10 +259,11 @@ void run(const std::vector<std::string>& arguments, Converter& converter) {
   }
   std::error_code ignored;
   if (!is_known || paths.size() != 2 || converter.to == nullptr || converter.threads < 1 || converter.threads > 128 ||
-      fs::equivalent(paths[0], paths[1], ignored)) {
+      fs::equivalent(paths[0], paths[1], ignored) ||
+      (fs::exists(paths[1]) && fs::is_directory(paths[0]) != fs::is_directory(paths[1]))) {
     throw Failure(Failure::usage,
                   "convert_checkpoint IN OUT --to bf16|fp16|fp32|fp8-128x128|fp8-tensor|mxfp8|mxfp4|nvfp4 [--threads 1..128] "
-                  "[--keep PATTERN]... [--dry-run]; IN and OUT differ");
+                  "[--keep PATTERN]... [--dry-run]; IN and OUT differ, and both are files or directories");
   }
   converter.in = paths[0];
   converter.out = paths[1];

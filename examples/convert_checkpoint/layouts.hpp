@@ -102,7 +102,10 @@ inline std::string read_scales(Job& job, const std::map<std::string, Tensor>& te
     const std::string of_input = job.name.substr(0, job.name.rfind('.')) + end;
     if (tensors.count(of_input) != 0) job.others.push_back(of_input);
   }
-  if (!is_stored_as(job.scales.dtype, from.scale_dtype)) return is(job.scales) + " must be " + from.scale_dtype;
+  if (!is_stored_as(job.scales.dtype, from.scale_dtype) || job.scales.dtype == "F8_E5M2")
+    return is(job.scales) + " must be " + from.scale_dtype;
+  if (job.shape.size() < (from.has_groups() ? 2U : 1U)) return is(job.codes) + " has too few dimensions";
+  if (from.has_groups() && job.shape.back() != 16) return is(job.codes) + " must end with a dimension of 16";
   if (from.has_groups()) job.shape.pop_back();
   if (from.is_packed()) job.shape.back() *= from.has_groups() ? 32 : 2;
   Shape shape = job.scales.shape;
@@ -122,7 +125,9 @@ inline Job find_layout(const Tensor& tensor, const std::map<std::string, Tensor>
   std::string problem;
   int closest = 0;
   for (const Layout& layout : layouts) {
-    if (!is_stored_as(tensor.dtype, layout.dtype) || !matches(tensor.name, {std::string("*") + layout.codes})) continue;
+    if (tensor.dtype == "F8_E8M0" || !is_stored_as(tensor.dtype, layout.dtype) ||
+        !matches(tensor.name, {std::string("*") + layout.codes}))
+      continue;
     Job job{tensor, {}, tensor.name.substr(0, tensor.name.size() - std::strlen(layout.codes)), tensor.shape, &layout};
     job.block = layout.block.rows > 1 ? blocks : layout.block;
     const std::string misfit = layout.scales == nullptr ? "" : read_scales(job, tensors);

@@ -216,6 +216,7 @@ ends 2 'convert_checkpoint IN OUT' -- weights --to bf16
 ends 2 'convert_checkpoint IN OUT' -- weights out --to fp4
 ends 2 'convert_checkpoint IN OUT' -- weights out --to bf16 --verbose yes
 ends 2 'convert_checkpoint IN OUT' -- --threads 0 weights out --to bf16
+ends 2 'convert_checkpoint IN OUT' -- weights out --to bf16 --keep
 ends 2 'differ' -- deepseek deepseek --to fp16
 ends 5 'missing' 'No such file' -- missing out --to bf16
 ends 5 'nowhere/out' -- weights nowhere/out --to bf16

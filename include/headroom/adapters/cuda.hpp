@@ -118,7 +118,8 @@ inline constexpr unsigned groups_per_sum = 256;  // whose sums are added one aft
 
 // Threads of a block, the fastest that were tried: docs/notes/gpu.md.
 inline constexpr unsigned threads = 256, few_threads = 128, most_threads = 512;
-inline constexpr unsigned few_groups = 128;  // A list of fewer groups has more threads for each.
+inline constexpr unsigned few_groups = 128;  // A list of fewer groups has more threads for each,
+inline constexpr unsigned sharing = 16;      // and so many blocks that unscale one.
 
 /// Elements of one tensor.
 struct Part {

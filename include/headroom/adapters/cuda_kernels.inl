@@ -482,8 +482,8 @@ void LossScale<Policy>::launch_measure(const Gradients& gradients, cudaStream_t 
   measured_ = gradients.list_;
   carries_scale_ = carries_scale;
   is_begun_ = is_measured_ = true;
-  const unsigned threads = measured_.n_groups < detail::few_groups ? detail::most_threads : detail::few_threads;
-  detail::launch("measure_kernel", detail::measure_kernel<>, measured_.n_groups, threads, stream, measured_, carries_scale,
+  const unsigned threads_each = measured_.n_groups < detail::few_groups ? detail::most_threads : detail::few_threads;
+  detail::launch("measure_kernel", detail::measure_kernel<>, measured_.n_groups, threads_each, stream, measured_, carries_scale,
                  &state_->now);
 }
 template <class Policy>
@@ -491,7 +491,7 @@ void LossScale<Policy>::launch_unscale(const Gradients& gradients, cudaStream_t 
   is_begun_ = true;
   const unsigned n = gradients.list_.n_groups;
   detail::launch("unscale_kernel", adds ? detail::unscale_kernel<true> : detail::unscale_kernel<false>,
-                 dim3(n, n < detail::few_groups ? 16 : 1), detail::threads, stream, gradients.list_, &state_->now);
+                 dim3(n, n < detail::few_groups ? detail::sharing : 1), detail::threads, stream, gradients.list_, &state_->now);
 }
 template <class Policy>
 void LossScale<Policy>::total(cudaStream_t stream, int replicas) {

@@ -21,6 +21,8 @@ using strided_t = decltype(std::declval<const T&>().extent(0), std::declval<cons
 template <class T>
 auto data_of(const T& view) {
   if constexpr (is_detected_v<handle_t, T>) {
+    static_assert(std::is_same_v<typename T::reference, typename T::element_type&>,
+                  "headroom: the accessor of this mdspan computes its elements, which are not in memory");
     return view.data_handle();
   } else {
     return view.data();
