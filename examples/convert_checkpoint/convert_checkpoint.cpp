@@ -3,9 +3,10 @@
 //   convert_checkpoint IN OUT --to FORMAT [--threads N] [--keep PATTERN]… [--dry-run]
 //
 // FORMAT is bf16, fp16, fp32, fp8-128x128, fp8-tensor, mxfp8, mxfp4 or nvfp4. IN is a safetensors file, or a directory with
-// model.safetensors or model.safetensors.index.json; OUT is of the same kind. layouts.hpp lists what is read and written. --keep copies
-// tensors, or makes them BF16 if they are quantized; * stands for any letters. A file gets its name when it is complete. Called
-// again, the program makes those that are missing, damaged, or of another input. It ends with 0 or a Failure::Code.
+// model.safetensors or model.safetensors.index.json; OUT is of the same kind. layouts.hpp lists what is read and written.
+// --keep copies tensors, or makes them BF16 if they are quantized; * stands for any letters. A file gets its name when it is
+// complete. Called again, the program makes those that are missing, damaged, or of another input. It ends with 0 or a
+// Failure::Code.
 
 #include <atomic>
 #include <chrono>
