@@ -11,36 +11,37 @@ if(HEADROOM_TEST_COMPILED)
   set(headroom headroom::compiled)
 endif()
 
-# What all test programs link: headroom, Catch2 and a main function. support/catch.hpp hides which version of Catch2 it is.
+# What all test programs link, besides headroom: Catch2 and a main function. support/catch.hpp hides which version of Catch2 it is.
 add_library(test_support INTERFACE)
 target_include_directories(test_support INTERFACE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(test_support INTERFACE HEADROOM_TEST_DATA_DIR="${CMAKE_CURRENT_SOURCE_DIR}/golden")
 if(TARGET Catch2::Catch2WithMain AND NOT CMAKE_CROSSCOMPILING) # the library is compiled for this machine
-  target_link_libraries(test_support INTERFACE ${headroom} Catch2::Catch2WithMain)
+  target_link_libraries(test_support INTERFACE Catch2::Catch2WithMain)
 else()
   add_library(test_main OBJECT support/main.cpp)
   target_link_libraries(test_main PUBLIC Catch2::Catch2)
   target_compile_options(test_main PRIVATE -O0)
-  target_link_libraries(test_support INTERFACE ${headroom} Catch2::Catch2)
+  target_link_libraries(test_support INTERFACE Catch2::Catch2)
   target_sources(test_support INTERFACE $<TARGET_OBJECTS:test_main>)
 endif()
 
-# Optimisation takes longer than it saves, except in tests that go through all numbers.
+# Optimisation takes longer than it saves, except in tests that go through all numbers. Those link the kernels of headroom::compiled,
+# which are compiled once.
 set(HEADROOM_EXHAUSTIVE_TEST_FLAGS "" CACHE STRING "Compiler flags for the modules dtype and kernel and for headroom::compiled, in addition to those of all")
 separate_arguments(exhaustive_flags UNIX_COMMAND "${HEADROOM_EXHAUSTIVE_TEST_FLAGS}")
 target_compile_options(headroom_objects PRIVATE ${exhaustive_flags})
 
 # One precompiled header for all sources with the same flags: Catch2, the standard library and, except in dtype and kernel, headroom.
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/nothing.cpp "")
-function(headroom_precompile target headers)
+function(headroom_precompile target library headers)
   add_library(${target} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/nothing.cpp)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  target_link_libraries(${target} PRIVATE ${headroom} Catch2::Catch2)
+  target_link_libraries(${target} PRIVATE ${library} Catch2::Catch2)
   target_compile_options(${target} PRIVATE ${ARGN})
   target_precompile_headers(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/support/precompiled.hpp ${headers})
 endfunction()
-headroom_precompile(test_precompiled <headroom/headroom.hpp>)
-headroom_precompile(test_precompiled_exhaustive "" ${exhaustive_flags})
+headroom_precompile(test_precompiled ${headroom} <headroom/headroom.hpp>)
+headroom_precompile(test_precompiled_exhaustive headroom::compiled "" ${exhaustive_flags})
 
 function(headroom_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "EXHAUSTIVE" "" "SOURCES;LIBRARIES;LAUNCHER")
@@ -48,9 +49,14 @@ function(headroom_add_test name)
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE test_support ${arg_LIBRARIES})
   if(arg_EXHAUSTIVE)
+    target_link_libraries(${target} PRIVATE headroom::compiled)
     target_compile_options(${target} PRIVATE ${exhaustive_flags})
     target_precompile_headers(${target} REUSE_FROM test_precompiled_exhaustive)
-  elseif(NOT arg_LIBRARIES MATCHES "headroom::(c10d|torch)") # libtorch adds a definition that changes the standard library
+    add_test(NAME ${name} COMMAND ${target})
+    return()
+  endif()
+  target_link_libraries(${target} PRIVATE ${headroom})
+  if(NOT arg_LIBRARIES MATCHES "headroom::(c10d|torch)") # libtorch adds a definition that changes the standard library
     target_precompile_headers(${target} REUSE_FROM test_precompiled)
   endif()
   if(arg_LAUNCHER)
