@@ -4,7 +4,7 @@
 #
 # A line is HEADER, SCOPE, NAME, TEXT, with tabs between them. SCOPE is a class, or `presets`, or `gpu`, or empty. TEXT is without comments,
 # attributes, bodies, `inline`, `constexpr`, `noexcept`, `friend`; template parameters that are a std::enable_if_t or decltype, or named Table, P or B,
-# which no user gives; the executor that every verb takes last; bases and initialisers from headroom::detail. Numbers passed by const
+# which no user gives, or that a function's arguments determine; the executor that every verb takes last; bases and initialisers from headroom::detail. Numbers passed by const
 # reference are passed by value in it. Left out are private members, `extern` declarations, and everything in headroom::detail.
 use strict;
 use warnings;
@@ -46,6 +46,10 @@ sub show {
   ($name) = $rest =~ /(operator \W+?|~ \w+|\w+) \(/ if !$name && $rest !~ /^[^(]* = /;
   ($name) = $rest =~ /(\w+)(?: \[.*\])?(?: [={].*)?$/ unless $name;
   s/ (?=[,;)>\]])//g; s/(?<=[(<[]) //g; s/ ?:: ?/::/g; s/ (?=[(<])//g; s/ (?=&|\*)//g; s/^template(?=<)/template /;
+  # Parameters of a function template that its arguments determine are not shown.
+  if (my ($parameters, $arguments) = /^template <([^<>=]+)> (?!class|struct|using)[^(]*(\(.*)/) {
+    s/^template <[^<>]+> // unless grep { $arguments !~ /\b$_\b/ } $parameters =~ /(\w+)(?=,|$)/g;
+  }
   print join("\t", $header, $scope, $name, $_), "\n";
 }
 

@@ -7,7 +7,8 @@
 #     - policies, if BasicDynamicLossScale has them too, or if they are verbs: free functions, with an argument more
 #     - rules of BasicDynamicLossScale, which policy/dynamic.hpp explains
 #     - formats, which are constants
-#   Classes may be shown without their bases.
+#     - classes that the reference shows without members
+#   Classes may be shown without their bases, and functions as `name(...)`.
 # - Each name that clang sees in the namespaces headroom and headroom::presets is in the reference, and each macro without DETAIL in its
 #   name. Adapters are left out of this: each needs its library.
 set -euo pipefail
@@ -30,11 +31,17 @@ awk -F '\t' '
   function without_base() { return $4 ~ /^(template <.*> )?(class|struct) / ? cut($4) : $4 }
   function cut(text) { sub(/ : .*/, "", text); return text }
   function shown() { return ($2 == "" ? "" : $2 ": ") $4 }
-  FILENAME ~ /declared$/ && pass == 1 { exact[$0]; plain[place()]; next }
+  function by_name() { return $1 FS $2 FS $3 FS "(...)" }
+  FILENAME ~ /declared$/ && pass == 1 { exact[$0]; plain[place()]; plain[by_name()]; next }
+  FILENAME ~ /documented$/ && $4 ~ /\(\.\.\.\)$/ {
+    if (!(by_name() in plain)) print "docs/reference.md has what " $1 " has not: " shown()
+    known[by_name()]; next
+  }
   FILENAME ~ /documented$/ {
+    has_members[$1 FS $2]
     if (!($0 in exact) && !($4 == without_base() && place() in plain)) print "docs/reference.md has what " $1 " has not: " shown()
     if ($0 in documented) print "docs/reference.md has this twice: " shown()
-    documented[$0]; known[place()]; if ($1 ~ /^ops/ && $2 == "") verb[$3]; next
+    documented[$0]; known[place()]; if ($4 ~ /(class|struct) /) is_class[$1 FS $3]; if ($1 ~ /^ops/ && $2 == "") verb[$3]; next
   }
   $3 ~ /^(fields|not_specialized|std|operator [=!<>].*|~.*)$/ || $4 ~ /^template <.*> (class|struct) [a-zA-Z_0-9]+</ { next }
   $2 ~ /</ || $2 ~ /^(float|ieee)_format$/ || $1 ~ /^policy/ && $2 ~ /^(Grow|BackOff|Refill|IgnoreMagnitudes|FollowPeak)/ { next }
@@ -44,7 +51,8 @@ awk -F '\t' '
     gsub($2, "BasicDynamicLossScale", generic)
     if (("policy/dynamic.hpp" FS "BasicDynamicLossScale" FS generic) in known) next
   }
-  !(place() in known) { print $1 " has what docs/reference.md has not: " shown() }
+  ($1 FS $2) in is_class && !(($1 FS $2) in has_members) { if ($4 ~ /^(class|struct) /) is_class[$1 FS $3]; next }
+  !(place() in known) && !(by_name() in known) { print $1 " has what docs/reference.md has not: " shown() }
 ' pass=1 "$work/declared" "$work/documented" pass=2 "$work/declared" >"$work/differences"
 while IFS= read -r difference; do fault "$difference"; done <"$work/differences"
 

@@ -87,7 +87,8 @@ struct BlockScale {
 };
 
 /// TransformerEngine's Float8BlockScaling, as its device code: CurrentScaling, with a power of two by default. If the scale
-/// is Inf, it is the largest number of the source's dtype. Stored is its reciprocal.
+/// would be Inf, which CurrentScaling makes the largest float, it is the largest number of the source's dtype. Stored is its
+/// reciprocal.
 struct TeBlockScaling {
   float epsilon = 0.0F;      ///< the least amax
   bool power_of_two = true;  ///< rounds the factor down to a power of two
@@ -155,11 +156,11 @@ struct MxScaling {
     std::uint32_t bits = detail::magnitude_bits(amax);
     if (rule == MxScale::even) bits += 1U << (mantissa_bits - 1 - Format::mantissa_bits);
     if (bits >= binary32::infinity_bits) return {e8m0::from_bits(0xFF), detail::bit_cast<float>(binary32::quiet_nan_bits)};
-    const int exponent = static_cast<int>(bits >> mantissa_bits);
+    const int floored = static_cast<int>(bits >> mantissa_bits) - emax;  // both biases are 127; 0 is a subnormal float
     std::uint32_t limit = rule == MxScale::ceil ? 0 : binary32::mantissa_mask;
-    if (rule == MxScale::rceil) limit = (largest & binary32::mantissa_mask) + (exponent == emax ? 1 : 0);  // subnormal
+    if (rule == MxScale::rceil) limit = (largest & binary32::mantissa_mask) + (floored == 0 ? 1 : 0);
     const bool is_above = (bits & binary32::mantissa_mask) > limit;
-    const auto byte = static_cast<std::uint32_t>(detail::larger_of(exponent - emax + (is_above ? 1 : 0), 0));
+    const auto byte = static_cast<std::uint32_t>(detail::larger_of(floored + (is_above ? 1 : 0), 0));
     return {e8m0::from_bits(static_cast<std::uint8_t>(byte)), detail::bit_cast<float>((254 - byte) << mantissa_bits)};
   }
 };
