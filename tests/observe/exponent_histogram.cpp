@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <random>
 #include <string>
@@ -180,6 +181,13 @@ TEST_CASE("histograms of leaves add up to the histogram of the tree") {
   CHECK(leaves[1] + leaves[0] != exponent_histogram(tree));
   const std::vector<headroom::span<const float>> bad = {{nullptr, 3}};
   CHECK_THROWS_WITH(exponent_histogram(bad), "headroom: [0] is null, with a size of 3");
+}
+
+TEST_CASE("elements at odd addresses are counted") {
+  const float value = 3.0F;
+  alignas(float) unsigned char memory[sizeof value + 1] = {};
+  std::memcpy(memory + 1, &value, sizeof value);
+  CHECK(exponent_histogram(headroom::span<const float>(reinterpret_cast<const float*>(memory + 1), 1)).count(1) == 1);
 }
 
 TEST_CASE("histograms differ in each of their counts") {

@@ -8,18 +8,28 @@
 #include <headroom/ops/unscale.hpp>
 #include <headroom/tree/visit.hpp>
 
+#include <any>
 #include <array>
+#include <atomic>
+#include <bitset>
+#include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <forward_list>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
 #include <optional>
+#include <queue>
+#include <set>
+#include <stack>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <valarray>
 #include <variant>
@@ -38,6 +48,10 @@ namespace {
 
 enum class Colour { red, green };
 enum Shade { dark };
+template <class T>
+struct Type {
+  using type = T;
+};
 
 }  // namespace
 
@@ -117,4 +131,28 @@ TEST_CASE("what has no floating-point elements is passed by") {
   int array[3] = {};
   CHECK(leaf_count(array) == 0);
   CHECK(paths_of(std::tuple<int, std::string, float, std::vector<bool>>{}) == Paths{"<2>"});
+}
+
+TEST_CASE("leaves, branches, and what is neither, as docs/reference.md lists them") {
+  using headroom::detail::node_kind;
+  using headroom::detail::node_kind_v;
+  using Floats = std::vector<float>;
+  const auto are = [](node_kind kind, auto... types) { return ((node_kind_v<typename decltype(types)::type> == kind) && ...); };
+  CHECK(are(node_kind::tensor, Type<Floats>(), Type<std::array<half, 2>>(), Type<double[2]>(), Type<headroom::span<float>>()));
+#if defined(__cpp_lib_span)
+  CHECK(are(node_kind::tensor, Type<std::span<float>>(), Type<std::span<const half, 2>>()));
+  CHECK(are(node_kind::unknown, Type<std::span<Floats>>()));
+#endif
+  CHECK(are(node_kind::branch, Type<std::vector<Floats>>(), Type<std::array<Floats, 2>>(), Type<Floats[2]>(),
+            Type<std::deque<float>>(), Type<std::list<float>>(), Type<std::map<int, float>>(),
+            Type<std::unordered_map<int, float>>(), Type<std::tuple<float>>(), Type<std::pair<float, int>>(),
+            Type<std::optional<float>>(), Type<std::variant<float, int>>(), Type<std::unique_ptr<float>>(),
+            Type<std::shared_ptr<float>>(), Type<std::reference_wrapper<float>>()));
+  CHECK(are(node_kind::integers, Type<int>(), Type<bool>(), Type<Colour>(), Type<std::nullptr_t>(), Type<std::string>(),
+            Type<std::monostate>(), Type<std::vector<bool>>(), Type<std::map<std::string, int>>()));
+  CHECK(are(node_kind::unknown, Type<float*>(), Type<std::unique_ptr<float[]>>(), Type<std::shared_ptr<float[]>>(),
+            Type<std::weak_ptr<float>>(), Type<std::set<int>>(), Type<std::unordered_set<float>>(),
+            Type<std::multimap<int, float>>(), Type<std::forward_list<float>>(), Type<std::queue<float>>(),
+            Type<std::stack<float>>(), Type<std::complex<float>>(), Type<std::atomic<float>>(), Type<std::any>(),
+            Type<std::bitset<2>>(), Type<std::string_view>(), Type<long double>()));
 }
