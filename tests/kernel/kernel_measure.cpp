@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/bits.hpp"
@@ -16,6 +17,7 @@
 #include "support/reference.hpp"
 #include "support/samples.hpp"
 
+using Catch::Approx;
 using headroom::bfloat16;
 using headroom::binary64;
 using headroom::GradientNorm;
@@ -270,4 +272,25 @@ TEST_CASE("norms of formats without instructions are those of the same floats", 
       CHECK(bits_of(measured.norm) == bits_of(headroom::measure(wide).norm));
     });
   });
+}
+
+TEST_CASE("the error of a norm does not grow with the tree") {
+  // A hundred million elements, as leaves that share one piece of memory. The squares of 0.1 and of 1 + 2^-12 + 2^-23 are
+  // always rounded in the same direction, and so are their sums.
+  for (const auto& [a, b] : {std::pair(0.1F, 0.1F), std::pair(0x1.001002p0F, 0x1.001002p0F), std::pair(1e-20F, 1e-20F),
+                             std::pair(1e19F, 1e19F), std::pair(7e-21F, 1e-10F)}) {
+    std::vector<float> block(40'000, a);
+    for (std::size_t i = 0; i < block.size(); i += 1001) block[i] = b;
+    long double squares = 0.0L;
+    for (const float value : block) squares += static_cast<long double>(value) * static_cast<long double>(value);
+    support::for_each_isa([&, a = a, b = b](headroom::Isa isa) {
+      const auto leaves = static_cast<std::size_t>(support::cases(isa == headroom::Isa::scalar ? 50 : 2500));
+      const std::vector<headroom::span<const float>> tree(leaves, headroom::span<const float>(block));
+      const double expected = static_cast<double>(std::sqrt(squares * static_cast<long double>(leaves)));
+      const GradientNorm found = measure(tree);
+      INFO(a << " and " << b);
+      CHECK(found.norm == Approx(expected).epsilon(3e-7));
+      CHECK(bits_of(measure(tree, headroom::parallel(2)).norm) == bits_of(found.norm));
+    });
+  }
 }
