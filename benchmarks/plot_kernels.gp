@@ -1,69 +1,49 @@
-# GB/s over size: a picture for each kind of work, a line for each contender, one legend.
+# GB/s of each contender: a panel for memory, one for the caches, and one by size.
 # gnuplot -e "tsv='…/kernels.tsv'; png='…/kernels.png'" benchmarks/plot_kernels.gp
+height = 1500
 load "examples/style.gp"
 set datafile separator tab
-set style line 1 lc rgb black lw 2 dt (4,4) pt 2 ps 1 # a limit
-set style line 2 lc rgb blue lw 3 dt 1 pt 7 ps 0.9    # headroom with AVX2
-set style line 3 lc rgb green lw 3 dt 1 pt 9 ps 1     # headroom with AVX-512 or NEON
-set style line 4 lc rgb pale_blue lw 2 dt 1 pt 6 ps 0.9
-set style line 5 lc rgb purple lw 1.5 dt (12,4) pt 13 ps 1
-set style line 6 lc rgb orange lw 2 dt (8,3,2,3) pt 5 ps 0.8
-set style line 7 lc rgb red lw 1.5 dt (6,3) pt 11 ps 1
-set style line 8 lc rgb "#8c564b" lw 1.5 dt (2,2) pt 3 ps 0.9 # brown, which the other pictures do not use
-set style line 9 lc rgb grey lw 2 dt 1 pt 4 ps 0.8
-set terminal pngcairo size 1500,1780 font "sans,11" background "white" noenhanced
-set output png
-field(block, i) = system(sprintf("grep '^[a-z]' '%s' | sed -n %dp | cut -f%d", tsv, block + 1, i))
-style(name) = name[1:5] eq "limit" ? 1 : name eq "headroom avx2" ? 2 : name eq "headroom scalar" ? 4 : name[1:8] eq "headroom" ? 3 : \
-  name eq "Highway" ? 5 : name[1:5] eq "Eigen" ? 6 : name[1:8] eq "libtorch" ? 7 : name eq "xtensor" ? 8 : 9
-works = int(system("grep -c '^[a-z]' '" . tsv . "'"))
-rows = (works + 3) / 3 # one place is for the legend
-set multiplot layout rows, 3 margins 0.05, 0.97, 0.04, 0.975 spacing 0.06, 0.06
-set logscale x 2
-set logscale y 10
-set xtics ("8 KiB" 2**13, "64 KiB" 2**16, "512 KiB" 2**19, "4 MiB" 2**22, "32 MiB" 2**25, "256 MiB" 2**28)
-set ytics (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
-set xrange [0.9 * 2**13:1.1 * 2**28]
-set yrange [0.4:700]
-set grid lc rgb "#dddddd" lt 1 dt solid lw 1
-set border 3
-set tics nomirror
-set ylabel "GB/s" offset 1,0
-set xlabel "size: what is read and written" offset 0,0.4
-unset key
-do for [block = 0:works - 1] {
-  columns = words(system(sprintf("grep '^[a-z]' '%s' | sed -n %dp | tr ' ' '_'", tsv, block + 1)))
-  set title field(block, 1)
-  ours = ""
-  others = ""
-  do for [i = 2:columns] {
-    if (field(block, i)[1:8] eq "headroom") { ours = ours . " " . i } else { others = others . " " . i }
-  }
-  # headroom's wide lines first, so that the others stay visible on top of them
-  plot for [i in ours . others] tsv index block every ::1 using 1:int(i) with linespoints ls style(field(block, int(i)))
+array works[8] = ["unscale float in place", "unscale fp16 to float", "unscale bf16 to float", "unscale fp16 in place", "unscale bf16 in place", "measure float", "measure fp16", "measure bf16"]
+array labels[8] = ["float in place", "fp16 to float", "bf16 to float", "fp16 in place", "bf16 in place", "measure float", "measure fp16", "measure bf16"]
+# As the table calls them; a contender that it does not have gets no point. headroom's other instruction sets are not drawn.
+has(name) = int(system(sprintf("grep -c '\t%s' '%s' || true", name, tsv))) > 0
+ours = "headroom " . (has("headroom avx512") ? "avx512" : has("headroom avx2") ? "avx2" : has("headroom neon") ? "neon" : "scalar")
+array names[6] = [ours, "limit", "Highway", "libtorch", "Eigen", "obvious loop"]
+array titles[6] = [ours, "loop without checks", "Highway", "libtorch", "Eigen", "plain loop"]
+array colors[6] = [blue, black, purple, red, orange, "#777777"]
+array symbols[6] = [7, 2, 12, 10, 4, 8]
+array sizes[6] = [2.4, 1.6, 1.8, 1.6, 1.6, 1.6]
+# GB/s of a contender at a size, NaN if the table does not have it.
+rate(work, name, size) = real("0" . system(sprintf("awk -F '\t' '/^[a-z]/ { here = $1 == \"%s\"; for (i = column = 0; ++i <= NF;) if (index($i, \"%s\") == 1) column = i } here && column && $1 == \"%d\" { print $column }' '%s'", work, name, size, tsv)))
+positive(x) = x > 0 ? x : NaN
+
+set multiplot layout 3,1 margins 0.22,0.955,0.06,0.885 spacing 0,0.085
+set logscale x 10
+set xrange [0.25:500]
+set xtics (1, 10, 100)
+set yrange [8.6:0.4]
+set for [i=1:8] ytics (labels[1] 1)
+do for [i=2:8] { set ytics add (labels[i] i) }
+set xlabel "GB/s read and written by one thread" offset 0,0.4
+set key at screen 0.5,0.985 center top maxrows 3 Left reverse samplen 1
+do for [size in "268435456 524288"] {
+  set title (size > 2**20 ? "Unscaling and measuring 256 MiB" : "512 KiB, from a cache") offset 0,-0.5
+  plot for [k=1:6] works using (positive(rate(works[$1], names[k], int(size)))):1 with points pt symbols[k] ps sizes[k] lw 2 lc rgb colors[k] title (has(names[k]) ? titles[k] : "")
+  unset key
 }
 
-# The legend: each contender that the table has.
-contenders = "'headroom avx512' 'headroom avx2' 'headroom neon' 'headroom scalar' Highway Eigen libtorch xtensor 'obvious loop'"
-has(name) = int(system(sprintf("grep '^[a-z]' '%s' | grep -c '\t%s' || true", tsv, name))) > 0
-array names[9]
-shown = 1
-names[1] = "limit: only reads, multiplies, …"
-do for [i = 1:words(contenders)] {
-  if (has(word(contenders, i))) {
-    shown = shown + 1
-    names[shown] = word(contenders, i)
-  }
-}
-unset tics
-unset border
-unset xlabel
-unset ylabel
-unset grid
-unset logscale
-set title "GB/s read and written by one thread; medians"
-set key center center maxcols 1 spacing 1.4 font ",12"
-set xrange [0:1]
-set yrange [0:1]
-plot NaN notitle, for [i = 1:shown] keyentry with linespoints ls style(names[i]) title names[i]
+set title ours . "; dashed: loop without checks" offset 0,-0.5
+set xrange [0.9 * 2**13:1.1 * 2**28]
+set logscale x 2
+set xtics ("8 KiB" 2**13, "512 KiB" 2**19, "32 MiB" 2**25, "256 MiB " 2**28)
+set logscale y 10
+set yrange [5:500]
+set ytics (5, 10, 20, 50, 100, 200, 500)
+set xlabel "bytes read and written"
+set ylabel "GB/s"
+set key bottom left inside Left reverse samplen 2
+array sizes_drawn[6] = [13, 16, 19, 22, 25, 28]
+array lines[3] = [blue, green, orange]
+plot for [i=1:3] sizes_drawn using (2**sizes_drawn[$1]):(positive(rate(works[i], names[1], 2**sizes_drawn[$1]))) with lines lw 3 lc rgb lines[i] title works[i], \
+     for [i=1:3] sizes_drawn using (2**sizes_drawn[$1]):(positive(rate(works[i], "limit", 2**sizes_drawn[$1]))) with lines lw 2 dt (6,4) lc rgb lines[i] notitle
 unset multiplot

@@ -134,7 +134,9 @@ case ${1:-} in
     make
     for document in "${documents[@]}"; do insert "$document"; done
     for picture in docs/*.png; do
-      if [[ -f $output/${picture##*/} ]]; then cp "$output/${picture##*/}" docs; fi
+      for made in build/benchmarks "$output"; do # benchmarks/run.sh makes kernels.png
+        if [[ -f $made/${picture##*/} ]]; then cp "$made/${picture##*/}" docs; fi
+      done
     done
     ;;
   --check) check "${@:2}" ;;

@@ -1,17 +1,17 @@
 # Loss and loss scale of the six trainings by step: gnuplot -e "csv='…/digits.csv'; png='…/digits.png'" examples/plot_digits.gp
+height = 860
 load "examples/style.gp"
-set terminal pngcairo size 1200,900 font "sans,12" background "white"
-set output png
-set multiplot layout 2,1 title "Handwritten digits, six hidden layers of sigmoids" font ",15" margins 0.08,0.76,0.07,0.93 spacing 0,0.06
+set multiplot layout 2,1 margins 0.13,0.955,0.1,0.86 spacing 0,0.08
 set xrange [0:*]
+set xtics 200
 array names[6] = ["fp16, DynamicLossScale", "float", "fp16, no scaling", "fp16, ConstantLossScale", "fp16, HysteresisScale", "bf16, no scaling"]
 array columns[6] = [4, 1, 2, 3, 5, 6]
 array styles[6] = [4, 1, 2, 3, 5, 7]
 
 set logscale y
-set ylabel "training loss of an epoch (nats)"
-set format y "10^{%L}"
-set key outside right top Left reverse
+set ylabel "training loss (nats)" offset 1
+set format y "10^{/*1.15 %L}"
+set key at screen 0.5,0.985 center top maxrows 3 Left reverse samplen 2 width -2
 # An epoch is two batches: step by step the curves would be bands, one batch high, one low.
 first = 0
 mean_of_epoch(step, loss) = int(step) % 2 == 0 ? (first = loss, NaN) : (first + loss) / 2
@@ -20,7 +20,9 @@ plot for [i=1:6] csv using 1:(mean_of_epoch(column(1), column(2 * columns[i]))) 
 set logscale y 2
 set ylabel "loss scale"
 set xlabel "step"
-set format y "2^{%L}"
+set format y power
 set yrange [2**14:2**30]
-plot for [i in "1 4 5"] csv using 1:(column(2 * columns[int(i)] + 1)) every ::1 with lines ls styles[int(i)] title names[int(i)]
+set ytics 16
+unset key
+plot for [i in "1 4 5"] csv using 1:(column(2 * columns[int(i)] + 1)) every ::1 with lines ls styles[int(i)]
 unset multiplot
