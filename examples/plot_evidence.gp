@@ -3,8 +3,8 @@
 load "examples/style.gp"
 set datafile columnheaders
 networks = kind eq "policy" ? 3 : 1
-array names[3] = ["digits", "transformer", "recurrent"]
-array titles[3] = ["digits", "transformer", "recurrent"]
+array names[3] = ["digits", "gpt", "recurrent"]
+array titles[3] = ["digits", "GPT", "recurrent"]
 array units[3] = ["right answers, percentage points (right is better)", "test loss, nats a word (left is better)", "log_{10} of the test error (left is better)"]
 array lowest[3] = [(kind eq "policy" ? -12 : -100), -0.2, -0.6]
 array highest[3] = [12, 0.2, 0.6]

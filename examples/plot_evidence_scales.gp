@@ -1,7 +1,7 @@
 # What evidence wrote: gnuplot -e "directory='…'; png='…/evidence_scales.png'" examples/plot_evidence_scales.gp
 load "examples/style.gp"
 set datafile columnheaders
-array networks[3] = ["digits", "transformer", "recurrent"]
+array networks[3] = ["digits", "gpt", "recurrent"]
 array policies[4] = ["dynamic", "constant_2^16", "hysteresis", "amax"]
 array names[4] = ["dynamic", "constant 2^{16}", "hysteresis", "amax"]
 array styles[4] = [4, 3, 5, 6]
