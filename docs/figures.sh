@@ -24,7 +24,7 @@ tables() {
   table gradients gradient_histogram "Of the gradients that" '^Of| largest |layers\[[046]\].weight|^all'
   table policies compare_policies "skipped, bits wasted"
   table evidence_digits evidence "digits recognised in the test set, %"
-  table evidence_transformer evidence "test loss, nats a word"
+  table evidence_gpt evidence "test loss, nats a word"
   table evidence_recurrent evidence "log10 of the test error"
   table evidence_policies evidence "difference, p, skipped"
   table evidence_faults evidence "right answers with faults, %"

@@ -1,8 +1,8 @@
-// What loss scaling is worth, and what mistakes cost: trains handwritten digits, a transformer and a recurrent network in
+// What loss scaling is worth, and what mistakes cost: trains handwritten digits, a GPT and a recurrent network in
 // float, bf16 and fp16 under several policies, and the digits with mistakes that other systems had, each with several seeds.
 //
 //   evidence [digits.csv [output directory [seeds [steps]]]]
-//   evidence --record transformer|recurrent <steps>
+//   evidence --record gpt|recurrent <steps>
 //
 // With `steps` the networks are tiny and are trained for at most that many steps, as a test. Prints tables. Writes
 // evidence_runs.csv with a row per training, evidence_differences.csv for plot_evidence.gp, and for the first seed
@@ -267,9 +267,9 @@ void print_tables(const Runs& runs, const Settings& settings, const std::filesys
   for (const evidence::KnownFault& fault : evidence::known_faults()) faults.push_back(fault.name);
   const std::string accuracy = "digits recognised in the test set, %";
   table.print("digits", settings.digits.schedule.steps, "policy", names, accuracy);
-  table.print("transformer", settings.language.schedule.steps, "policy", names, "test loss, nats a word");
+  table.print("gpt", settings.language.schedule.steps, "policy", names, "test loss, nats a word");
   table.print("recurrent", settings.adding.schedule.steps, "policy", names, "log10 of the test error");
-  table.summarise("difference, p, skipped", {"digits, points", "transformer, nats", "recurrent, log10"});
+  table.summarise("difference, p, skipped", {"digits, points", "gpt, nats", "recurrent, log10"});
   table.print("digits", settings.fault_steps, "fault", faults, "right answers with faults, %");
   std::printf(
       "\nDifference: from the first row with the same seed, the median over the seeds. p: Wilcoxon's signed-rank test of "
@@ -291,7 +291,7 @@ void print_tables(const Runs& runs, const Settings& settings, const std::filesys
 void record(const std::string& network, int steps) {
   std::vector<double> max_abs;
   Settings settings;
-  if (network == "transformer") {
+  if (network == "gpt") {
     settings.language.schedule.steps = steps;
     const evidence::Text text = evidence::make_text(settings.language.shape.vocabulary);
     max_abs = evidence::record(Language(text, settings.language, 1));
@@ -299,7 +299,7 @@ void record(const std::string& network, int steps) {
     settings.adding.schedule.steps = steps;
     max_abs = evidence::record(Adding(settings.adding, 1));
   } else {
-    throw std::runtime_error(network + " is not transformer or recurrent");
+    throw std::runtime_error(network + " is not gpt or recurrent");
   }
   std::printf("step,max_abs\n");
   for (std::size_t i = 0; i < max_abs.size(); ++i) std::printf("%zu,%.9g\n", i, max_abs[i]);
@@ -335,7 +335,7 @@ int main(int argc, char** argv) {
     add_jobs(
         "digits", [&](std::uint32_t seed) { return Digits(images, settings.digits, seed); }, settings.seeds, jobs);
     add_jobs(
-        "transformer", [&](std::uint32_t seed) { return Language(text, settings.language, seed); }, settings.seeds, jobs);
+        "gpt", [&](std::uint32_t seed) { return Language(text, settings.language, seed); }, settings.seeds, jobs);
     add_jobs(
         "recurrent", [&](std::uint32_t seed) { return Adding(settings.adding, seed); }, settings.seeds, jobs);
     add_faults(

@@ -5,7 +5,7 @@ height = policy ? 1150 : 460
 load "examples/style.gp"
 set datafile columnheaders
 networks = policy ? 3 : 1
-array names[3] = ["digits", "transformer", "recurrent"]
+array names[3] = ["digits", "gpt", "recurrent"]
 array units[3] = ["right answers, percentage points (right is better)", "test loss, nats a word (left is better)", "log_{10} of the test error (left is better)"]
 array lowest[3] = [(policy ? -12 : -100), -0.2, -0.6]
 array highest[3] = [12, 0.2, 0.6]

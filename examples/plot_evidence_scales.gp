@@ -2,7 +2,7 @@
 height = 1050
 load "examples/style.gp"
 set datafile columnheaders
-array networks[3] = ["digits", "transformer", "recurrent"]
+array networks[3] = ["digits", "gpt", "recurrent"]
 array policies[4] = ["dynamic", "constant_2^16", "hysteresis", "amax"]
 array names[4] = ["dynamic", "constant 2^{16}", "hysteresis", "amax"]
 array styles[4] = [4, 3, 5, 6]

@@ -12,9 +12,9 @@
 #include "../digits/data.hpp"
 #include "../digits/network.hpp"
 #include "../digits/training.hpp"
+#include "gpt.hpp"
 #include "recurrent.hpp"
 #include "text.hpp"
-#include "transformer.hpp"
 
 // The three networks. Each has these members:
 //
@@ -33,6 +33,9 @@ struct Schedule {
   int steps = 0, warm_up = 0;
   float peak = 0.0F;
   float epsilon = 1e-8F;  // Adam's
+  /// A step sums the gradients of so many micro-batches in float. The loss of each is divided by their number. One is computed,
+  /// and counts for all.
+  int micro_batches = 1;
 
   [[nodiscard]] float rate(int step) const {
     const double rise = step < warm_up ? (step + 1.0) / (warm_up + 1.0) : 1.0;
@@ -102,16 +105,17 @@ class Digits {
   digits::Images test_;
 };
 
-/// A transformer that predicts the next word. Quality: cross-entropy per word of the test text, in nats.
+/// A GPT that predicts the next word. A step has GPT-2's batch in llm.c, 524,288 words. Quality: cross-entropy per word of the
+/// test text, in nats.
 class Language {
  public:
   template <class Scalar>
-  using Model = Transformer<Scalar>;
+  using Model = Gpt<Scalar>;
   using Batch = std::vector<Sequence>;
   struct Settings {
-    Schedule schedule{2400, 240, 0.01F};
-    TransformerShape shape;
-    std::size_t batch = 8, test_batches = 8;  // sequences a batch
+    Schedule schedule{600, 60, 0.003F, 1e-8F, 512};
+    GptShape shape{256};
+    std::size_t batch = 32, test_batches = 8;  // sequences a micro-batch
   };
 
   /// Throws std::invalid_argument if the text is too short for a sequence.
@@ -123,7 +127,7 @@ class Language {
   }
 
   [[nodiscard]] const Schedule& schedule() const { return settings_.schedule; }
-  Model<float> initial() { return random_transformer(settings_.shape, random_); }
+  Model<float> initial() { return random_gpt(settings_.shape, random_); }
   Batch next_batch() { return draw(text_.training, random_); }
   static Batch part(const Batch& batch, int i, int n) {
     const auto at = [&](int k) { return batch.begin() + static_cast<std::ptrdiff_t>(batch.size()) * k / n; };
@@ -131,7 +135,7 @@ class Language {
   }
   template <class Scalar>
   LossAndGradients<Model<Scalar>> gradients(const Model<Scalar>& model, const Batch& batch, float loss_scale) const {
-    auto [loss, grads] = pass_.gradients(model, batch, loss_scale);
+    auto [loss, grads] = pass_.gradients(model, batch, loss_scale / static_cast<float>(settings_.schedule.micro_batches));
     return {loss, std::move(grads)};
   }
   template <class Scalar>
@@ -158,7 +162,7 @@ class Language {
   const Text& text_;
   Settings settings_;
   Random random_;
-  TransformerPass pass_;
+  GptPass pass_;
 };
 
 /// A recurrent network that adds two marked numbers of a sequence. Quality: decimal logarithm of the mean squared error.

@@ -9,6 +9,7 @@
 // have 16 bits; sums are formed in float.
 namespace evidence {
 
+using digits::Layer;
 using digits::Matrix;
 using digits::Random;
 using digits::rounded;

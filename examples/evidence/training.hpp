@@ -66,7 +66,7 @@ constexpr double max_norm = 1.0;
 class Step {
  public:
   Step(headroom::AnyLossScale loss_scale, const Schedule& schedule)
-      : loss_scale_(std::move(loss_scale)), adam_(schedule.epsilon) {}
+      : loss_scale_(std::move(loss_scale)), adam_(schedule.epsilon), micro_batches_(schedule.micro_batches) {}
 
   [[nodiscard]] float loss_scale() const { return loss_scale_.loss_scale(); }
 
@@ -74,6 +74,7 @@ class Step {
   headroom::GradientReport operator()(Model& weights, const Gradients& gradients, float rate) {
     auto [grads, report] = loss_scale_.unscale(gradients(loss_scale_.scale(1.0F)));
     if (report.finite) {
+      headroom::scale_in_place(grads, micro_batches_);
       headroom::clip_by_global_norm(grads, max_norm);
       adam_.step(weights, grads, rate);
     }
@@ -84,6 +85,7 @@ class Step {
  private:
   headroom::AnyLossScale loss_scale_;
   Adam adam_;
+  int micro_batches_;
 };
 
 /// The results of a training.

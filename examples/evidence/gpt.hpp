@@ -9,81 +9,90 @@
 
 #include "numbers.hpp"
 
-// A small decoder-only transformer: root-mean-square norms before attention and perceptron, residual connections around them,
-// learned positions, and one table of words for the input and the logits.
+// GPT-2 as in llm.c, but small: learned positions, layer norms before attention and perceptron, residual connections around
+// them, GELU, biases, and one table of words for the input and the logits.
 namespace evidence {
 
-struct TransformerShape {
-  int vocabulary = 8192;
-  int width = 16;
+struct GptShape {
+  int vocabulary = 0;
+  int width = 32;
   int heads = 2;
   int blocks = 2;
-  int context = 32;              // words of a sequence
-  float word_deviation = 0.02F;  // standard deviation of the initial table
+  int context = 32;         // words of a sequence
+  float deviation = 0.02F;  // of the initial weights
+};
+
+template <class Scalar>
+struct Norm {
+  Vector<Scalar> gain, bias;
+
+  HEADROOM_TREE(Norm, gain, bias)
 };
 
 template <class Scalar>
 struct Block {
-  Vector<Scalar> attention_gain;  // width
-  Matrix<Scalar> qkv;             // 3 width × width: queries, keys, values
-  Matrix<Scalar> projection;      // width × width
-  Vector<Scalar> perceptron_gain;
-  Matrix<Scalar> up, down;  // 4 width × width, width × 4 width
+  Norm<Scalar> attention_norm;
+  Layer<Scalar> qkv;         // 3 width × width: queries, keys, values
+  Layer<Scalar> projection;  // width × width
+  Norm<Scalar> perceptron_norm;
+  Layer<Scalar> up, down;  // 4 width × width, width × 4 width
 
-  HEADROOM_TREE(Block, attention_gain, qkv, projection, perceptron_gain, up, down)
+  HEADROOM_TREE(Block, attention_norm, qkv, projection, perceptron_norm, up, down)
 };
 
 template <class Scalar>
-struct Transformer {
+struct Gpt {
   Matrix<Scalar> words;      // width × vocabulary
   Matrix<Scalar> positions;  // width × context
   std::vector<Block<Scalar>> blocks;
-  Vector<Scalar> gain;  // width
+  Norm<Scalar> norm;
 
-  HEADROOM_TREE(Transformer, words, positions, blocks, gain)
+  HEADROOM_TREE(Gpt, words, positions, blocks, norm)
 };
 
 /// context + 1 successive words. The network predicts each from the second on.
 using Sequence = std::vector<int>;
 
-inline Transformer<float> random_transformer(const TransformerShape& shape, Random& random) {
+/// GPT-2's initial weights: those of the layers that add to the residual stream are divided by the root of their number.
+inline Gpt<float> random_gpt(const GptShape& shape, Random& random) {
   const int width = shape.width;
-  const float deviation = 1.0F / std::sqrt(static_cast<float>(width));
-  Transformer<float> model;
-  model.words = random_matrix(width, shape.vocabulary, shape.word_deviation, random);
-  model.positions = random_matrix(width, shape.context, shape.word_deviation, random);
-  model.gain = Vector<float>::Ones(width);
+  const float residual = shape.deviation / std::sqrt(2.0F * static_cast<float>(shape.blocks));
+  const auto layer = [&](int rows, int columns, float deviation) {
+    return Layer<float>{random_matrix(rows, columns, deviation, random), Vector<float>::Zero(rows)};
+  };
+  Gpt<float> model;
+  model.words = random_matrix(width, shape.vocabulary, shape.deviation, random);
+  model.positions = random_matrix(width, shape.context, shape.deviation, random);
+  model.norm = {Vector<float>::Ones(width), Vector<float>::Zero(width)};
   for (int i = 0; i < shape.blocks; ++i) {
-    model.blocks.push_back({model.gain, random_matrix(3 * width, width, deviation, random),
-                            random_matrix(width, width, deviation, random), model.gain,
-                            random_matrix(4 * width, width, deviation, random),
-                            random_matrix(width, 4 * width, 0.5F * deviation, random)});
+    model.blocks.push_back({model.norm, layer(3 * width, width, shape.deviation), layer(width, width, residual), model.norm,
+                            layer(4 * width, width, shape.deviation), layer(width, 4 * width, residual)});
   }
   return model;
 }
 
 /// Forward and backward. The table of words is input and output, so its gradient has two parts, which are added in float.
-class TransformerPass {
+class GptPass {
  public:
   /// Attention has `heads` heads and stays within a sequence of `context` words.
-  TransformerPass(int heads, int context) : heads_(heads), context_(context) {}
+  GptPass(int heads, int context) : heads_(heads), context_(context) {}
 
   template <class Scalar>
   struct Result {
-    double loss = 0.0;          // cross-entropy per word, in nats
-    Transformer<Scalar> grads;  // of the loss times the loss scale
+    double loss = 0.0;  // cross-entropy per word, in nats
+    Gpt<Scalar> grads;  // of the loss times the loss scale
   };
 
   /// Softmax and cross-entropy are in float, as usual in mixed precision. The gradient of the logits is multiplied by the loss
   /// scale before it is first rounded to 16 bits.
   template <class Scalar>
-  Result<Scalar> gradients(const Transformer<Scalar>& model, const std::vector<Sequence>& batch, float loss_scale) const {
+  Result<Scalar> gradients(const Gpt<Scalar>& model, const std::vector<Sequence>& batch, float loss_scale) const {
     Result<Scalar> result;
     result.grads = model;
     const Activations<Scalar> activations = forward(model, batch);
     Matrix<float> words = Matrix<float>::Zero(model.words.rows(), model.words.cols());
     Matrix<Scalar> delta = head(model, batch, activations.normed, loss_scale, result.loss, &words);
-    delta = norm_backward(model.gain, activations.residual.back(), delta, result.grads.gain);
+    delta = norm_backward(model.norm, activations.residual.back(), delta, result.grads.norm);
     for (std::size_t i = model.blocks.size(); i-- > 0;) {
       delta = block_backward(model.blocks[i], activations.blocks[i], activations.residual[i], delta, result.grads.blocks[i]);
     }
@@ -100,7 +109,7 @@ class TransformerPass {
 
   /// Cross-entropy per word, in nats.
   template <class Scalar>
-  double loss(const Transformer<Scalar>& model, const std::vector<Sequence>& batch) const {
+  double loss(const Gpt<Scalar>& model, const std::vector<Sequence>& batch) const {
     double loss = 0.0;
     head(model, batch, forward(model, batch).normed, 1.0F, loss, nullptr);
     return loss;
@@ -109,7 +118,7 @@ class TransformerPass {
  private:
   template <class Scalar>
   struct BlockActivations {
-    Matrix<Scalar> attention_input, qkv, mixed, middle, perceptron_input, hidden;
+    Matrix<Scalar> attention_input, qkv, mixed, middle, perceptron_input, up, hidden;
     std::vector<Matrix<Scalar>> attention;  // keys × queries, for each sequence and head
   };
   template <class Scalar>
@@ -125,7 +134,7 @@ class TransformerPass {
   }
 
   template <class Scalar>
-  Activations<Scalar> forward(const Transformer<Scalar>& model, const std::vector<Sequence>& batch) const {
+  Activations<Scalar> forward(const Gpt<Scalar>& model, const std::vector<Sequence>& batch) const {
     Matrix<float> input(model.words.rows(), static_cast<Eigen::Index>(batch.size()) * context_);
     for (Eigen::Index i = 0; i < input.cols(); ++i) {
       input.col(i) = model.words.col(word(batch, i)).template cast<float>();
@@ -137,33 +146,35 @@ class TransformerPass {
       activations.blocks.emplace_back();
       activations.residual.push_back(block_forward(block, activations.residual.back(), activations.blocks.back()));
     }
-    activations.normed = norm(model.gain, activations.residual.back());
+    activations.normed = normed(model.norm, activations.residual.back());
     return activations;
   }
 
   template <class Scalar>
   Matrix<Scalar> block_forward(const Block<Scalar>& block, const Matrix<Scalar>& input, BlockActivations<Scalar>& kept) const {
-    kept.attention_input = norm(block.attention_gain, input);
+    kept.attention_input = normed(block.attention_norm, input);
     kept.qkv = product(block.qkv, kept.attention_input);
     kept.mixed = attention_forward(kept.qkv, kept.attention);
     kept.middle = sum(input, product(block.projection, kept.mixed));
-    kept.perceptron_input = norm(block.perceptron_gain, kept.middle);
-    kept.hidden = rounded<Scalar>(widen(product(block.up, kept.perceptron_input)).cwiseMax(0.0F));
+    kept.perceptron_input = normed(block.perceptron_norm, kept.middle);
+    kept.up = product(block.up, kept.perceptron_input);
+    const Matrix<float> up = widen(kept.up);
+    kept.hidden = rounded<Scalar>(up.array() * gelu_slope(up));
     return sum(kept.middle, product(block.down, kept.hidden));
   }
 
   template <class Scalar>
   Matrix<Scalar> block_backward(const Block<Scalar>& block, const BlockActivations<Scalar>& kept, const Matrix<Scalar>& input,
                                 const Matrix<Scalar>& delta, Block<Scalar>& grads) const {
-    Matrix<float> hidden = widen(product_backward(block.down, kept.hidden, delta, grads.down));
-    hidden = (widen(kept.hidden).array() > 0.0F).select(hidden, 0.0F);
-    Matrix<Scalar> inner = product_backward(block.up, kept.perceptron_input, rounded<Scalar>(hidden), grads.up);
-    inner = norm_backward(block.perceptron_gain, kept.middle, inner, grads.perceptron_gain);
+    const Matrix<float> up = widen(kept.up), hidden = widen(product_backward(block.down, kept.hidden, delta, grads.down));
+    Matrix<Scalar> inner = rounded<Scalar>(hidden.array() * gelu_derivative(up));
+    inner = product_backward(block.up, kept.perceptron_input, inner, grads.up);
+    inner = norm_backward(block.perceptron_norm, kept.middle, inner, grads.perceptron_norm);
     const Matrix<Scalar> middle = sum(delta, inner);
     inner = product_backward(block.projection, kept.mixed, middle, grads.projection);
     inner = attention_backward(kept.qkv, kept.attention, inner);
     inner = product_backward(block.qkv, kept.attention_input, inner, grads.qkv);
-    inner = norm_backward(block.attention_gain, input, inner, grads.attention_gain);
+    inner = norm_backward(block.attention_norm, input, inner, grads.attention_norm);
     return sum(middle, inner);
   }
 
@@ -218,7 +229,7 @@ class TransformerPass {
   /// One sequence at a time, because its logits fit into the cache. Adds the gradient of the table to `words`. If `words` is
   /// null, computes only the loss.
   template <class Scalar>
-  Matrix<Scalar> head(const Transformer<Scalar>& model, const std::vector<Sequence>& batch, const Matrix<Scalar>& normed,
+  Matrix<Scalar> head(const Gpt<Scalar>& model, const std::vector<Sequence>& batch, const Matrix<Scalar>& normed,
                       float loss_scale, double& loss, Matrix<float>* words) const {
     const Matrix<float> table = widen(model.words), input = widen(normed);
     const float weight = loss_scale / static_cast<float>(input.cols());
@@ -248,35 +259,52 @@ class TransformerPass {
   static Matrix<Scalar> sum(const Matrix<Scalar>& a, const Matrix<Scalar>& b) {
     return rounded<Scalar>(widen(a) + widen(b));
   }
-  /// Gradients of weight * input. Returns that of `input`.
   template <class Scalar>
-  static Matrix<Scalar> product_backward(const Matrix<Scalar>& weight, const Matrix<Scalar>& input, const Matrix<Scalar>& delta,
-                                         Matrix<Scalar>& grad) {
+  static Matrix<Scalar> product(const Layer<Scalar>& layer, const Matrix<Scalar>& input) {
+    return rounded<Scalar>((widen(layer.weight) * widen(input)).colwise() + widen(layer.bias));
+  }
+  /// Returns the gradient of `input`.
+  template <class Scalar>
+  static Matrix<Scalar> product_backward(const Layer<Scalar>& layer, const Matrix<Scalar>& input, const Matrix<Scalar>& delta,
+                                         Layer<Scalar>& grads) {
     const Matrix<float> delta_f32 = widen(delta);
-    grad = rounded<Scalar>(delta_f32 * widen(input).transpose());
-    return rounded<Scalar>(widen(weight).transpose() * delta_f32);
+    grads.weight = rounded<Scalar>(delta_f32 * widen(input).transpose());
+    grads.bias = headroom::cast<Scalar>(Vector<float>(delta_f32.rowwise().sum()));
+    return rounded<Scalar>(widen(layer.weight).transpose() * delta_f32);
   }
-  static Eigen::RowVectorXf inverse_rms(const Matrix<float>& input) {
-    return (input.colwise().squaredNorm() / static_cast<float>(input.rows()) +
-            Eigen::RowVectorXf::Constant(input.cols(), 1e-6F))
-        .cwiseSqrt()
-        .cwiseInverse();
+  /// GELU, approximated by tanh, is x times this.
+  static Eigen::ArrayXXf gelu_slope(const Matrix<float>& x) {
+    return 0.5F + 0.5F * (0.7978846F * (x.array() + 0.044715F * x.array().cube())).tanh();
+  }
+  static Eigen::ArrayXXf gelu_derivative(const Matrix<float>& x) {
+    const Eigen::ArrayXXf slope = gelu_slope(x);
+    return slope + x.array() * 2.0F * slope * (1.0F - slope) * 0.7978846F * (1.0F + 0.134145F * x.array().square());
+  }
+  /// Mean 0 and variance 1 in each column. Returns the factors.
+  static Eigen::RowVectorXf normalise(Matrix<float>& input) {
+    input.rowwise() -= input.colwise().mean().eval();
+    const Eigen::RowVectorXf factors =
+        (input.colwise().squaredNorm() / static_cast<float>(input.rows())).array().operator+(1e-5F).rsqrt();
+    input *= factors.asDiagonal();
+    return factors;
   }
   template <class Scalar>
-  static Matrix<Scalar> norm(const Vector<Scalar>& gain, const Matrix<Scalar>& input) {
-    const Matrix<float> input_f32 = widen(input);
-    return rounded<Scalar>(widen(gain).asDiagonal() * input_f32 * inverse_rms(input_f32).asDiagonal());
+  static Matrix<Scalar> normed(const Norm<Scalar>& norm, const Matrix<Scalar>& input) {
+    Matrix<float> result = widen(input);
+    normalise(result);
+    return rounded<Scalar>((widen(norm.gain).asDiagonal() * result).colwise() + widen(norm.bias));
   }
   template <class Scalar>
-  static Matrix<Scalar> norm_backward(const Vector<Scalar>& gain, const Matrix<Scalar>& input, const Matrix<Scalar>& delta,
-                                      Vector<Scalar>& grad) {
-    const Eigen::RowVectorXf factors = inverse_rms(widen(input));
-    const Matrix<float> normed = widen(input) * factors.asDiagonal();
-    Matrix<float> inner = widen(delta);
-    grad = headroom::cast<Scalar>(Vector<float>(inner.cwiseProduct(normed).rowwise().sum()));
-    inner = widen(gain).asDiagonal() * inner;
-    const Eigen::RowVectorXf means = inner.cwiseProduct(normed).colwise().sum() / static_cast<float>(input.rows());
-    return rounded<Scalar>((inner - normed * means.asDiagonal()) * factors.asDiagonal());
+  static Matrix<Scalar> norm_backward(const Norm<Scalar>& norm, const Matrix<Scalar>& input, const Matrix<Scalar>& delta,
+                                      Norm<Scalar>& grads) {
+    Matrix<float> normed = widen(input), inner = widen(delta);
+    const Eigen::RowVectorXf factors = normalise(normed);
+    grads.gain = headroom::cast<Scalar>(Vector<float>(inner.cwiseProduct(normed).rowwise().sum()));
+    grads.bias = headroom::cast<Scalar>(Vector<float>(inner.rowwise().sum()));
+    inner = widen(norm.gain).asDiagonal() * inner;
+    const Eigen::RowVectorXf slopes = inner.cwiseProduct(normed).colwise().mean();
+    inner.rowwise() -= inner.colwise().mean().eval();
+    return rounded<Scalar>((inner - normed * slopes.asDiagonal()) * factors.asDiagonal());
   }
 
   int heads_;
