@@ -44,12 +44,10 @@ s{^  \S.*[;,\w\}][ \t]+//\K (?!NOLINT)}{/< }gm;
 s{ : StepResult<void>}{};    # Doxygen takes it for recursion
 print "/// \@file\n";
 print <<'END' if $ARGV =~ /headroom\.hpp$/;
-/// @mainpage
+/// @mainpage API
 /// - <a href="namespaceheadroom.html">headroom</a>: policies, verbs, dtypes, trees, `GradScaler`
 /// - headroom::presets: the rules of other systems
 /// - headroom.h: the C interface
-///
-/// <a href="../index.html">All documents</a>
 /// @namespace headroom
 /// Everything public.
 END

@@ -8,13 +8,28 @@ source cmake/install_packages.sh
 install_packages doxygen perl python3-venv
 sources=build/site-sources
 rm -rf "$sources" build/site
-mkdir -p "$sources/docs"
-doxygen docs/Doxyfile
+mkdir -p "$sources/docs" "$sources/api"
 
 cp CONTRIBUTING.md CHANGELOG.md "$sources"
-(printf -- '---\nhide: [toc]\n---\n' && cat README.md) >"$sources/README.md"
+version=$(sed -n 's/^#define HEADROOM_VERSION_[A-Z]* //p' include/headroom/version.hpp | paste -sd.)
+export REPOSITORY=${GITHUB_REPOSITORY:+$GITHUB_SERVER_URL/$GITHUB_REPOSITORY}
+{
+  printf -- '---\nhide: [toc]\n---\n'
+  head -n 1 README.md
+  echo "Version $version · [changelog](CHANGELOG.md)${REPOSITORY:+ · [repository]($REPOSITORY)}"
+  tail -n +2 README.md
+} >"$sources/README.md"
 cp -r docs/*.md docs/*.png docs/notes "$sources/docs"
 cp docs/site.css docs/site.js "$sources"
+cat >"$sources/api/index.md" <<'END'
+---
+search: {exclude: true}
+hide: [toc]
+---
+<p><a href="namespaceheadroom.html">headroom</a> · <a href="namespaceheadroom_1_1presets.html">presets</a> ·
+<a href="annotated.html">classes</a> · <a href="headroom_8h.html">headroom.h</a> · <a href="files.html">files</a></p>
+<h1></h1>
+END
 # A link to a source leads to a page that shows it.
 find "$sources" -name '*.md' -exec sed -i -E 's,\]\(((\.\./)*(examples|include)[^)#]*\.[a-z0-9]+)\),](\1.md),g; s,\.md\.md\),.md),g' {} +
 find "$sources" -name '*.md' -exec sed -i -E 's,\]\(((\.\./)*examples(/[a-z_]+)?)\),](\1/index.md),g' {} +

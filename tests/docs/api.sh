@@ -5,7 +5,7 @@ cd "$1"
 command -v doxygen >/dev/null || { echo "Skipped: there is no doxygen." && exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-printf '@INCLUDE = docs/Doxyfile\nOUTPUT_DIRECTORY = %s\nHTML_OUTPUT = api\nGENERATE_TAGFILE =\n' "$work" | doxygen -
+printf '@INCLUDE = docs/Doxyfile\nOUTPUT_DIRECTORY = %s\n' "$work" | doxygen -
 found=$(find "$work" -name '*.html' | wc -l)
 echo "$found pages, and no comment is missing"
 ((found > 100)) # else doxygen has not read the headers
