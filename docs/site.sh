@@ -13,18 +13,12 @@ mkdir -p "$sources/docs" "$sources/api"
 cp CONTRIBUTING.md CHANGELOG.md "$sources"
 version=$(sed -n 's/^#define HEADROOM_VERSION_[A-Z]* //p' include/headroom/version.hpp | paste -sd.)
 export REPOSITORY=${GITHUB_REPOSITORY:+$GITHUB_SERVER_URL/$GITHUB_REPOSITORY}
-{
-  printf -- '---\nhide: [toc]\n---\n'
-  head -n 1 README.md
-  echo "Version $version · [changelog](CHANGELOG.md)${REPOSITORY:+ · [repository]($REPOSITORY)}"
-  tail -n +2 README.md
-} >"$sources/README.md"
+sed "1a Version $version · [changelog](CHANGELOG.md)${REPOSITORY:+ · [repository]($REPOSITORY)}" README.md >"$sources/README.md"
 cp -r docs/*.md docs/*.png docs/notes "$sources/docs"
 cp docs/site.css docs/site.js "$sources"
 cat >"$sources/api/index.md" <<'END'
 ---
 search: {exclude: true}
-hide: [toc]
 ---
 <p><a href="namespaceheadroom.html">headroom</a> · <a href="namespaceheadroom_1_1presets.html">presets</a> ·
 <a href="annotated.html">classes</a> · <a href="headroom_8h.html">headroom.h</a> · <a href="files.html">files</a></p>
@@ -39,7 +33,7 @@ page() {
   mkdir -p "$sources/${1%/*}"
   case $1 in
     *.md) cp "$1" "$sources/$1" ;;
-    *) printf -- '---\nsearch: {exclude: true}\nhide: [toc]\n---\n# %s\n\n``````%s\n%s\n``````\n' "$1" "$(language "$1")" "$(<"$1")" >"$sources/$1.md" ;;
+    *) printf -- '---\nsearch: {exclude: true}\n---\n# %s\n\n``````%s\n%s\n``````\n' "$1" "$(language "$1")" "$(<"$1")" >"$sources/$1.md" ;;
   esac
 }
 language() {
