@@ -3,7 +3,7 @@
 # declarations.pl REFERENCE.md: the same of its c++ blocks, in which a line `// <headroom/HEADER.hpp>` names the header of what follows.
 #
 # A line is HEADER, SCOPE, NAME, TEXT, with tabs between them. SCOPE is a class, or `presets`, or `gpu`, or empty. TEXT is without comments,
-# attributes, bodies, `inline`, `constexpr`, `noexcept`, `friend`; template parameters that are a std::enable_if_t or decltype, or named Table, P or B,
+# attributes, bodies, `inline`, `constexpr`, `noexcept`, `friend`; template parameters that are a std::enable_if_t or decltype, or named Any, P or B,
 # which no user gives, or that a function's arguments determine; the executor that every verb takes last; bases and initialisers from headroom::detail. Numbers passed by const
 # reference are passed by value in it. Left out are private members, `extern` declarations, and everything in headroom::detail.
 use strict;
@@ -36,7 +36,7 @@ sub show {
   s/\bhd :: infinity\b/infinity/;
   s/ (?:=|: public|:) [^()]*\bdetail ::[^()]*$//;
   s/\bconst (float|double) & (?=\w+(?: [,=)]))/$1 /g;
-  s/^template < class (?:Table|P|B) = \w+ > //;
+  s/^template < class (?:Any|P|B) = \w+ > //;
   s/\bauto (.*) -> decltype \( (?:void \(.*|.* , void \( \) \))$/void $1/;
   s/\bauto (.*) -> std :: enable_if_t < .* , (\w+) >$/$2 $1/;
   s/ -> decltype \(.*//;
