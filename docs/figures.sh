@@ -28,7 +28,7 @@ tables() {
   table evidence_recurrent evidence "log10 of the test error"
   table evidence_policies evidence "difference, p, skipped"
   table evidence_faults evidence "right answers with faults, %"
-  table speed speed "times as fast as"
+  table speed speed "headroom on 256 MiB is"
 }
 
 make() {
