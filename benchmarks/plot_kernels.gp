@@ -17,7 +17,7 @@ array sizes[6] = [2.4, 1.6, 1.8, 1.6, 1.6, 1.6]
 rate(work, name, size) = real("0" . system(sprintf("awk -F '\t' '/^[a-z]/ { here = $1 == \"%s\"; for (i = column = 0; ++i <= NF;) if (index($i, \"%s\") == 1) column = i } here && column && $1 == \"%d\" { print $column }' '%s'", work, name, size, tsv)))
 positive(x) = x > 0 ? x : NaN
 
-set multiplot layout 3,1 margins 0.22,0.955,0.06,0.885 spacing 0,0.085
+set multiplot layout 3,1 margins 0.22,0.93,0.06,0.885 spacing 0,0.085
 set logscale x 10
 set xrange [0.25:500]
 set xtics (1, 10, 100)
@@ -45,5 +45,5 @@ set key bottom left inside Left reverse samplen 2
 array sizes_drawn[6] = [13, 16, 19, 22, 25, 28]
 array lines[3] = [blue, green, orange]
 plot for [i=1:3] sizes_drawn using (2**sizes_drawn[$1]):(positive(rate(works[i], names[1], 2**sizes_drawn[$1]))) with lines lw 3 lc rgb lines[i] title works[i], \
-     for [i=1:3] sizes_drawn using (2**sizes_drawn[$1]):(positive(rate(works[i], "limit", 2**sizes_drawn[$1]))) with lines lw 2 dt (6,4) lc rgb lines[i] notitle
+     for [i=1:3] sizes_drawn using (2**sizes_drawn[$1]):(positive(rate(works[i], "limit", 2**sizes_drawn[$1]))) with lines lw 2.5 dt (12,8) lc rgb lines[i] notitle
 unset multiplot

@@ -1,6 +1,7 @@
 # What compare_policies wrote: gnuplot -e "directory='…'; png='…/policies.png'" examples/plot_policies.gp
 height = 1900
 load "examples/style.gp"
+set style line 7 lc rgb black lw 1.5  # seen on grey, too
 set datafile columnheaders
 array traces[9] = ["digits", "calm", "shift", "spikes", "burst", "drift", "walk", "cycles", "tails"]
 array titles[9] = ["digits: recorded\nfrom a training", "calm: slowly\nfalling gradients", "shift: 1000 times\nsmaller, and back", "spikes: one step in 300\nis 100 times larger", "burst: 30 steps in a row\n200 times larger", "drift: 4096 times larger\nover the training", "walk:\na random walk", "cycles: up and down\nby a factor of 64", "tails: noise\nwith heavy tails"]
@@ -8,7 +9,7 @@ array titles[9] = ["digits: recorded\nfrom a training", "calm: slowly\nfalling g
 array names[5] = ["DynamicLossScale", "Megatron", "LogMax (example)", "HysteresisScale", "AmaxLossScale"]
 array policies[5] = ["dynamic", "megatron", "log_max", "hysteresis", "amax"]
 array styles[5] = [4, 3, 7, 5, 6]
-set multiplot title "Loss scale by step; in the grey, fp16 overflows" font title_font
+set multiplot title "Loss scale over steps; in the grey, fp16 overflows" font title_font
 # A place of the grid of 2 by 5 above, 1 for each trace; the last one is for the legend.
 set size 0.5,0.148
 place(t) = sprintf("set origin %g,%g", (t - 1) % 2 * 0.5, 0.828 - (t - 1) / 2 * 0.143)
@@ -62,8 +63,8 @@ unset logscale x
 set size 0.46,0.24
 set origin 0.54,0
 set lmargin 2
-set title "bits of the scale unused" offset 0,-0.7
-set xlabel "doublings a step, on average"
+set title "doublings of the scale unused" offset 0,-0.7
+set xlabel "mean of all steps"
 set format x "%g"
 set xrange [0:15]
 set xtics 5
