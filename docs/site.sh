@@ -20,8 +20,8 @@ cat >"$sources/api/index.md" <<'END'
 ---
 search: {exclude: true}
 ---
-<p><a href="namespaceheadroom.html">headroom</a> · <a href="namespaceheadroom_1_1presets.html">presets</a> ·
-<a href="annotated.html">classes</a> · <a href="headroom_8h.html">headroom.h</a> · <a href="files.html">files</a></p>
+<p><a href="namespaceheadroom.html">namespace headroom</a> · <a href="namespaceheadroom_1_1presets.html">presets</a> ·
+<a href="annotated.html">classes</a> · <a href="headroom_8h.html">headroom.h for C</a> · <a href="files.html">headers</a></p>
 <h1></h1>
 END
 # A link to a source leads to a page that shows it.
