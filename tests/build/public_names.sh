@@ -5,7 +5,7 @@
 # - Each declaration of a header is in the reference: functions, classes, macros, and all public members. Exceptions are comparisons,
 #   specialisations, `fields`, and members of
 #     - policies, if BasicDynamicLossScale has them too, or if they are verbs: free functions, with an argument more
-#     - rules of BasicDynamicLossScale, which policy/dynamic.hpp explains
+#     - rules of BasicDynamicLossScale, which policy/dynamic.hpp explains: they need not be shown at all
 #     - formats, which are constants
 #     - classes that the reference shows without members
 #   Classes may be shown without their bases, and functions as `name(...)`.
@@ -26,7 +26,8 @@ perl "$tests/declarations.pl" "$reference" >"$work/documented"
 faults=0
 fault() { printf '%s\n' "$1" && faults=$((faults + 1)); }
 
-awk -F '\t' '
+rules='^(Grow|BackOff|Refill|IgnoreMagnitudes|FollowPeak)'
+awk -F '\t' -v rule="$rules" '
   function place() { return $1 FS $2 FS without_base() }
   function without_base() { return $4 ~ /^(template <.*> )?(class|struct) / ? cut($4) : $4 }
   function cut(text) { sub(/ : .*/, "", text); return text }
@@ -44,7 +45,8 @@ awk -F '\t' '
     documented[$0]; known[place()]; if ($4 ~ /(class|struct) /) is_class[$1 FS $3]; if ($1 ~ /^ops/ && $2 == "") verb[$3]; next
   }
   $3 ~ /^(fields|not_specialized|std|operator [=!<>].*|~.*)$/ || $4 ~ /^template <.*> (class|struct) [a-zA-Z_0-9]+</ { next }
-  $2 ~ /</ || $2 ~ /^(float|ieee)_format$/ || $1 ~ /^policy/ && $2 ~ /^(Grow|BackOff|Refill|IgnoreMagnitudes|FollowPeak)/ { next }
+  $1 ~ /^policy/ && $3 ~ rule { next }
+  $2 ~ /</ || $2 ~ /^(float|ieee)_format$/ || $1 ~ /^policy/ && $2 ~ rule { next }
   $1 ~ /^policy/ && $2 != "" && $2 != "presets" {
     if ($2 ~ /^(LossScaleVerbs|NoOpLossScale)$/ && $3 in verb) next
     generic = $4
@@ -66,7 +68,7 @@ if [[ -n $compiler ]]; then
   parameters='T|P|To|Tree|Type|Policy|Growth|Backoff|Refill'
   {
     sed -nE 's/^headroom::(v[0-9][a-z0-9_]*::)?//p' "$work/names" | grep -vE '^(v[0-9][a-z0-9_]*|detail|shared_v1|boundary_v3)?(::.*)?$' |
-      sed 's/^presets:://' | grep -oE '^[A-Za-z_0-9]+' | grep -vxE "presets|operator|$parameters"
+      sed 's/^presets:://' | grep -oE '^[A-Za-z_0-9]+' | grep -vxE "presets|operator|$parameters" | grep -vE "$rules"
     grep -oE '^#define HEADROOM_[A-Z0-9_]+' "$work/macros" | sed 's/#define //' | grep -v '^HEADROOM_DETAIL_'
   } | sort -u >"$work/found"
   awk -F '\t' '$1 !~ /^adapters/ && ($2 == "" || $2 == "presets") { print $3 }' "$work/documented" | sort -u >"$work/listed"
