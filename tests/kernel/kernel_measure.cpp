@@ -274,7 +274,7 @@ TEST_CASE("norms of formats without instructions are those of the same floats", 
   });
 }
 
-TEST_CASE("the error of a norm does not grow with the tree") {
+TEST_CASE("the error of a norm does not grow with the tree", "[kernel]") {
   // A hundred million elements, as leaves that share one piece of memory. The squares of 0.1 and of 1 + 2^-12 + 2^-23 are
   // always rounded in the same direction, and so are their sums.
   for (const auto& [a, b] : {std::pair(0.1F, 0.1F), std::pair(0x1.001002p0F, 0x1.001002p0F), std::pair(1e-20F, 1e-20F),
