@@ -33,9 +33,7 @@ struct Schedule {
   int steps = 0, warm_up = 0;
   float peak = 0.0F;
   float epsilon = 1e-8F;  // Adam's
-  /// A step sums the gradients of so many micro-batches in float. The loss of each is divided by their number. One is computed,
-  /// and counts for all.
-  int micro_batches = 1;
+  int micro_batches = 1;  // whose gradients a step sums in float
 
   [[nodiscard]] float rate(int step) const {
     const double rise = step < warm_up ? (step + 1.0) / (warm_up + 1.0) : 1.0;
@@ -105,7 +103,7 @@ class Digits {
   digits::Images test_;
 };
 
-/// A GPT that predicts the next word. A step has GPT-2's batch in llm.c, 524,288 words. Quality: cross-entropy per word of the
+/// A GPT that predicts the next word. A step has as many words as one of GPT-2 in llm.c. Quality: cross-entropy per word of the
 /// test text, in nats.
 class Language {
  public:
@@ -113,9 +111,9 @@ class Language {
   using Model = Gpt<Scalar>;
   using Batch = std::vector<Sequence>;
   struct Settings {
-    Schedule schedule{600, 60, 0.003F, 1e-8F, 512};
-    GptShape shape{256};
-    std::size_t batch = 32, test_batches = 8;  // sequences a micro-batch
+    Schedule schedule{30, 3, 0.02F, 1e-8F, 512};
+    GptShape shape{64, 16, 2, 2, 16};
+    std::size_t batch = 32768, test_sequences = 512;  // 524,288 words
   };
 
   /// Throws std::invalid_argument if the text is too short for a sequence.
@@ -128,30 +126,28 @@ class Language {
 
   [[nodiscard]] const Schedule& schedule() const { return settings_.schedule; }
   Model<float> initial() { return random_gpt(settings_.shape, random_); }
-  Batch next_batch() { return draw(text_.training, random_); }
+  Batch next_batch() { return draw(text_.training, settings_.batch, random_); }
   static Batch part(const Batch& batch, int i, int n) {
     const auto at = [&](int k) { return batch.begin() + static_cast<std::ptrdiff_t>(batch.size()) * k / n; };
     return {at(i), at(i + 1)};
   }
   template <class Scalar>
   LossAndGradients<Model<Scalar>> gradients(const Model<Scalar>& model, const Batch& batch, float loss_scale) const {
-    auto [loss, grads] = pass_.gradients(model, batch, loss_scale / static_cast<float>(settings_.schedule.micro_batches));
+    auto [loss, grads] = pass_.gradients(model, batch, loss_scale);
     return {loss, std::move(grads)};
   }
   template <class Scalar>
   double quality(const Model<float>& model) const {
     const auto params = headroom::cast<Scalar>(model);
     Random random(0);  // the same sequences for all networks
-    double sum = 0.0;
-    for (std::size_t i = 0; i < settings_.test_batches; ++i) sum += pass_.loss(params, draw(text_.test, random));
-    return sum / static_cast<double>(settings_.test_batches);
+    return pass_.loss(params, draw(text_.test, settings_.test_sequences, random));
   }
 
  private:
-  [[nodiscard]] Batch draw(const std::vector<int>& words, Random& random) const {
+  [[nodiscard]] Batch draw(const std::vector<int>& words, std::size_t n, Random& random) const {
     const auto length = static_cast<std::size_t>(settings_.shape.context) + 1;
     Batch batch;
-    for (std::size_t i = 0; i < settings_.batch; ++i) {
+    for (std::size_t i = 0; i < n; ++i) {
       const auto begin =
           words.begin() + static_cast<std::ptrdiff_t>(random.uniform() * static_cast<double>(words.size() - length));
       batch.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(length));

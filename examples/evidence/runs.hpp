@@ -55,6 +55,7 @@ class Runs {
     stream_ << "network,variant,seed,steps,quality,diverged,skipped,lost,wasted\n";
   }
 
+  [[nodiscard]] bool has(const Key& key) const { return runs_.count(key) > 0; }
   [[nodiscard]] const Run& at(const Key& key) const { return runs_.at(key); }
   /// Several threads may call it.
   void add(const Key& key, const Run& run) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -72,9 +73,13 @@ class Step {
 
   template <class Model, class Gradients>
   headroom::GradientReport operator()(Model& weights, const Gradients& gradients, float rate) {
-    auto [grads, report] = loss_scale_.unscale(gradients(loss_scale_.scale(1.0F)));
+    const float scale = loss_scale_.scale(1.0F) / static_cast<float>(micro_batches_);  // of a micro-batch's mean loss
+    auto [grads, report] = loss_scale_.unscale(gradients(scale, 0, micro_batches_));
+    for (int i = 1; i < micro_batches_; ++i) {
+      const auto next = loss_scale_.accumulate_into(gradients(scale, i, micro_batches_), grads);
+      report = {report.finite && next.finite, std::max(report.max_abs, next.max_abs)};
+    }
     if (report.finite) {
-      headroom::scale_in_place(grads, micro_batches_);
       headroom::clip_by_global_norm(grads, max_norm);
       adam_.step(weights, grads, rate);
     }
@@ -111,7 +116,7 @@ double lost_share(const Model& grads, const Exact& exact) {
 }
 
 /// One training with parameters, activations and gradients in Scalar and float master weights. Every `lost_every` steps the
-/// gradients are compared with those in float at the same weights and batch; 0 is never.
+/// gradients of the batch, or of its first micro-batch, are compared with those in float at the same weights; 0 is never.
 template <class Scalar, class Network, class Step>
 Result train(Network network, Step step, int lost_every) {
   auto weights = network.initial();
@@ -124,8 +129,9 @@ Result train(Network network, Step step, int lost_every) {
     double loss = 0.0, share = 0.0;
     const bool counts = lost_every > 0 && i % lost_every == 0;
     const auto gradients = [&](float loss_scale, int part = 0, int parts = 1) {
-      auto found = network.gradients(params, parts == 1 ? batch : Network::part(batch, part, parts), loss_scale);
-      if (counts) share = lost_share(found.grads, network.gradients(weights, batch, 1.0F).grads);
+      const auto examples = parts == 1 ? batch : Network::part(batch, part, parts);
+      auto found = network.gradients(params, examples, loss_scale);
+      if (counts && part == 0) share = lost_share(found.grads, network.gradients(weights, examples, 1.0F).grads);
       loss += found.loss / parts;
       return std::move(found.grads);
     };

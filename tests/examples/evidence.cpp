@@ -26,7 +26,7 @@ evidence::Language small_language(const evidence::Text& text) {
   settings.schedule = {30, 12, 0.01F};
   settings.shape = {text.vocabulary, 8, 2, 2, 5, 0.2F};
   settings.batch = 4;
-  settings.test_batches = 2;
+  settings.test_sequences = 8;
   return {text, settings, 3};
 }
 
@@ -142,6 +142,27 @@ TEST_CASE("each fault makes the mistake that its name says") {
   for (const FaultyCase& expected : faulty_cases) {
     CAPTURE(static_cast<int>(expected.fault), expected.overflow);
     check_fault(expected);
+  }
+}
+
+TEST_CASE("a step sums the gradients of its micro-batches, and is skipped if one of them overflows") {
+  headroom::LossScaleConfig config;
+  config.initial_scale = 1024.0F;
+  config.growth_interval = 1;
+  for (const int overflow : {-1, 0, 1, 3}) {
+    evidence::Schedule schedule{1, 0, 1.0F, 1.0F};
+    schedule.micro_batches = 4;
+    evidence::Step step(headroom::DynamicLossScale(config), schedule);
+    std::vector<float> weights(1);
+    const auto gradients = [&](float loss_scale, int part, int parts) {
+      CHECK(parts == 4);
+      const float mean = 0.25F * static_cast<float>(part + 1);
+      return std::vector<headroom::half>{headroom::half(part == overflow ? 1e6F : mean * loss_scale)};
+    };
+    CHECK(step(weights, gradients, 1.0F).finite == (overflow < 0));
+    CHECK(step.loss_scale() == (overflow < 0 ? 2048.0F : 512.0F));
+    const double moved = overflow < 0 ? 0.625 / 1.625 : 0.0;  // Adam's first step, with an epsilon of 1
+    CHECK(std::abs(static_cast<double>(weights[0]) + moved) < 1e-6);
   }
 }
 
