@@ -72,7 +72,10 @@ struct Converter {
     checkpoint.read(in);
     checkpoint.where = (in / "config.json").string();
     const json old = checkpoint.config.value("quantization_config", json::object());
-    if (old.contains("weight_block_size")) blocks = {old["weight_block_size"].at(0), old["weight_block_size"].at(1)};
+    const json size = old.value("weight_block_size", json());  // may be null
+    if (!size.is_null()) blocks = {size.at(0), size.at(1)};
+    if (blocks.rows == 0 || blocks.columns == 0)
+      throw Failure(Failure::malformed, checkpoint.where + ": weight_block_size is " + size.dump());
     const bool is_gpt_oss = checkpoint.config.value("model_type", "") == "gpt_oss";
     for (const Layout& layout : layouts)
       if (is_gpt_oss && layout.is_transposed && std::string(to->to) == layout.to) to = &layout;
@@ -159,9 +162,10 @@ struct Converter {
     json& metadata = checkpoint.metadata[&file];
     if (metadata.is_null()) metadata["format"] = "pt";
     std::string made_from = to->to;
-    for (const File* from : sources)
-      made_from +=
-          " " + text(fs::file_size(from->name)) + " " + text(fs::last_write_time(from->name).time_since_epoch().count());
+    for (const File& from : checkpoint.files) {
+      if (sources.count(&from) == 0 && to->tensor_scale == nullptr) continue;  // layers of any file may share a tensor_scale
+      made_from += " " + text(fs::file_size(from.name)) + " " + text(fs::last_write_time(from.name).time_since_epoch().count());
+    }
     metadata["convert_checkpoint"] = made_from + no_digest;
     json entries = {{"__metadata__", metadata}};
     std::size_t at = 0;

@@ -255,6 +255,7 @@ broken deepseek 's/model-00003/..\/model-00003/' $index && ends 3 '../model-0000
 broken deepseek 's/}//' $index && ends 3 $index 'parse error' -- broken out --to bf16
 broken deepseek 's/}//' config.json && ends 3 config.json 'parse error' -- broken out --to bf16
 broken deepseek 's/: \[/: [[1],/' config.json && ends 3 config.json number -- broken out --to bf16
+broken deepseek '10s/128/0/' config.json && ends 3 config.json 'weight_block_size is [128,0]' -- broken out --to bf16
 broken deepseek '' config.json && truncate -s -100 broken/model-00002-of-00003.safetensors &&
   ends 3 model-00002-of-00003.safetensors 'model.layers.3.mlp.experts.0.gate_proj.weight' offset -- broken out --to bf16
 
@@ -292,6 +293,7 @@ again fp8-tensor 2
 cmp before again/model-00002-of-00003.safetensors || fault "the damaged file was not made anew"
 rm again/model-00001-of-00003.safetensors && again fp8-tensor 2
 touch deepseek/model-00003-of-00003.safetensors && again fp8-tensor 2
+again nvfp4 0 && again nvfp4 3 && touch deepseek/model-00003-of-00003.safetensors && again nvfp4 0 # all files may share scales
 
 # Interrupted: nothing is left but finished files. Meanwhile less than 64 MiB are allocated.
 mkdir large && cd large
