@@ -152,7 +152,7 @@ foreach(source IN LISTS sources)
       headroom_add_test(adapters/${name} SOURCES ${source})
       headroom_use_shim(test_adapters_${name})
     endif()
-  elseif(adapter STREQUAL dlpack) # needs no library
+  elseif(adapter MATCHES "^(dlpack|mdspan|valarray)$") # need no library
     headroom_add_test(adapters/${name} SOURCES ${source})
   elseif(TARGET headroom::${adapter})
     headroom_add_test(adapters/${name} SOURCES ${source} LIBRARIES headroom::${adapter} LAUNCHER ${launcher})

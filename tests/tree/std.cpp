@@ -1,7 +1,6 @@
 // The standard containers: which are leaves, which are branches, with what paths, and which are skipped.
 #include <headroom/tree/std.hpp>
 
-#include <headroom/adapters/valarray.hpp>
 #include <headroom/dtype/half.hpp>
 #include <headroom/ops/cast.hpp>
 #include <headroom/ops/measure.hpp>
@@ -31,7 +30,6 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
-#include <valarray>
 #include <variant>
 #include <vector>
 
@@ -66,15 +64,6 @@ TEST_CASE("sequences") {
   std::vector<float> array_of_vectors[2] = {{1.0F}, {2.0F, 3.0F}};
   CHECK(paths_of(array_of_vectors) == Paths{"[0]", "[1]"});
   CHECK(element_count(array_of_vectors) == 3);
-}
-
-TEST_CASE("std::valarray") {
-  std::vector<std::valarray<float>> tree{{1.0F, 2.0F}, {}, {3.0F}};
-  CHECK(paths_of(tree) == Paths{"[0]", "[1]", "[2]"});
-  CHECK(headroom::measure(std::as_const(tree)).max_abs == 3.0);
-  CHECK(headroom::cast<half>(tree)[2][0] == half(3.0F));
-  CHECK(headroom::unscale_in_place(tree[0], 4.0F).max_abs == 0.5);
-  CHECK(tree[0][0] == 0.25F);
 }
 
 TEST_CASE("maps") {

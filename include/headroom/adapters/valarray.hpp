@@ -1,10 +1,8 @@
 #pragma once
 
-#include <headroom/dtype/dtype_traits.hpp>
 #include <headroom/tree/tensor_traits.hpp>
 
 #include <cstddef>
-#include <type_traits>
 #include <valarray>
 
 // std::valarray as a leaf.
@@ -12,7 +10,7 @@
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 template <class T>
-struct tensor_traits<std::valarray<T>, std::enable_if_t<is_dtype_v<T>>> : detail::owning_tensor<std::valarray, T> {
+struct tensor_traits<std::valarray<T>> : detail::owning_tensor<std::valarray, T> {
   template <class Array>
   static auto* data(Array& array) {
     return array.size() == 0 ? nullptr : &array[0];

@@ -62,7 +62,7 @@ inline void check_rows(const Rows& of, std::size_t rows, std::size_t columns) {
   throw_invalid_argument({of.name, " are ", std::to_string(of.rows()), "x", std::to_string(of.columns), "; they must be ",
                           std::to_string(rows), "x", std::to_string(columns), ", or as many in one row"});
 }
-inline void check_apart(const Rows& a, const Rows& b) {
+inline void check_disjoint(const Rows& a, const Rows& b) {
   const auto from = reinterpret_cast<std::uintptr_t>(a.data), to = reinterpret_cast<std::uintptr_t>(b.data);
   if (from < to + b.bytes_taken() && to < from + a.bytes_taken()) throw_invalid_argument({a.name, " overlap ", b.name});
 }
@@ -131,9 +131,9 @@ void with_rows(const Rows& values, const Rows& codes, const Rows& scales, BlockS
   check_rows(codes, rows, packed ? (columns + 1) / 2 : columns);
   check_rows(scales, (rows + shape.rows - 1) / shape.rows, (columns + shape.columns - 1) / shape.columns);
   if (!quantizes) check_distinct_elements(root, values.name, values.size, LoopNest(values.layout, values.layout));
-  check_apart(codes, values);
-  check_apart(scales, values);
-  if (quantizes) check_apart(scales, codes);
+  check_disjoint(codes, values);
+  check_disjoint(scales, values);
+  if (quantizes) check_disjoint(scales, codes);
   if (values.size == 0) return;
   const LoopNest nest = values.nest();
   std::vector<unsigned char> copy(nest.is_contiguous() ? 0 : values.size * values.bytes);
