@@ -45,9 +45,6 @@ s{ : StepResult<void>}{};    # Doxygen takes it for recursion
 print "/// \@file\n";
 print <<'END' if $ARGV =~ /headroom\.hpp$/;
 /// @mainpage API
-/// - <a href="namespaceheadroom.html">headroom</a>: policies, verbs, dtypes, trees, `GradScaler`
-/// - headroom::presets: the rules of other systems
-/// - headroom.h: the C interface
 /// @namespace headroom
 /// Everything public.
 END

@@ -28,7 +28,7 @@ tables() {
   table evidence_recurrent evidence "log10 of the test error"
   table evidence_policies evidence "difference, p, skipped"
   table evidence_faults evidence "right answers with faults, %"
-  table speed speed "headroom on 256 MiB is"
+  table speed speed "256 MiB  "
 }
 
 make() {
@@ -134,9 +134,7 @@ case ${1:-} in
     make
     for document in "${documents[@]}"; do insert "$document"; done
     for picture in docs/*.png; do
-      for made in build/benchmarks "$output"; do # benchmarks/run.sh makes kernels.png
-        if [[ -f $made/${picture##*/} ]]; then cp "$made/${picture##*/}" docs; fi
-      done
+      if [[ -f $output/${picture##*/} ]]; then cp "$output/${picture##*/}" docs; fi
     done
     ;;
   --check) check "${@:2}" ;;

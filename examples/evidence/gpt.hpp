@@ -14,11 +14,8 @@
 namespace evidence {
 
 struct GptShape {
-  int vocabulary = 0;
-  int width = 32;
-  int heads = 2;
-  int blocks = 2;
-  int context = 32;         // words of a sequence
+  int vocabulary, width, heads, blocks;
+  int context;              // words of a sequence
   float deviation = 0.02F;  // of the initial weights
 };
 
