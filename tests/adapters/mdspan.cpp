@@ -26,8 +26,8 @@ struct Span {
 
   static constexpr std::size_t rank() { return 2; }
   [[nodiscard]] float* const& data_handle() const { return first; }
-  [[nodiscard]] static int extent(std::size_t i) { return i == 0 ? n_rows : n_cols; }
-  [[nodiscard]] static int stride(std::size_t i) { return i == 0 ? 1 : n_rows + 1; }
+  [[nodiscard]] static int extent(std::size_t i) { return i == 0 ? 5 : 7; }
+  [[nodiscard]] static int stride(std::size_t i) { return i == 0 ? 1 : 6; }
 };
 /// The same as Kokkos::View has them.
 struct View {
