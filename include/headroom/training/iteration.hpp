@@ -77,7 +77,7 @@ class Iteration {
     scale = its_scale;
     ++count;
     state.key = key.value_or(0);
-    state.seen = seen;
+    state.seen = {seen.has_elements, seen.first};  // by members: one load of both would wait for the stores
     return state;
   }
   /// Of all optimizers together; empty if none has gradients.
