@@ -7,9 +7,9 @@ set datafile columnheaders
 networks = policy ? 3 : 1
 array names[3] = ["digits", "gpt", "recurrent"]
 array units[3] = ["right answers, percentage points (right is better)", "test loss, nats a word (left is better)", "log_{10} of the test error (left is better)"]
-array lowest[3] = [(policy ? -12 : -100), -0.2, -0.6]
-array highest[3] = [12, 0.2, 0.6]
-array step[3] = [(policy ? 4 : 20), 0.1, 0.2]
+array lowest[3] = [(policy ? -12 : -100), -0.8, -0.6]
+array highest[3] = [12, 0.8, 0.6]
+array step[3] = [(policy ? 4 : 20), 0.4, 0.2]
 array colors[6] = [0x777777, 0xd62728, 0xff9f1c, 0x1f77b4, 0x1a7a1a, 0x9467bd]
 color(number) = policy && number > 0 && number < 7 ? colors[int(number)] : 0x1f77b4
 set multiplot layout networks,1 title "Difference from " . (policy ? "float" : "the right step") . ", a point for each seed" font title_font \

@@ -14,7 +14,7 @@ set yrange [2**8:2**36]
 set ytics 256
 set xrange [0:*]
 set xtics 500
-set key at screen 0.5,0.955 center top maxrows 2 Left reverse samplen 2
+set key at screen 0.5,0.935 center top maxrows 2 Left reverse samplen 2
 do for [i=1:2] {
   set title networks[i] offset 0,-0.5
   if (i == 2) { set xlabel "step" }
