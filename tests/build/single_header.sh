@@ -30,6 +30,6 @@ for compiler in ${COMPILERS:-g++}; do
       -fsyntax-only "$work/tests/build/everything.cpp"
   done
 done
-cmake -S "$work" -B "$work/build" -G Ninja -DHEADROOM_BUILD_EXAMPLES=OFF -DHEADROOM_TORCH=OFF -DCMAKE_CXX_FLAGS="-O0 -Wall -Wextra -Werror"
+cmake -S "$work" -B "$work/build" -G Ninja -DHEADROOM_BUILD_EXAMPLES=OFF -DHEADROOM_TORCH=OFF -DHEADROOM_TEST_UNITY=ON -DCMAKE_CXX_FLAGS="-O0 -Wall -Wextra -Werror"
 cmake --build "$work/build" --parallel "$(nproc)" --target "${modules[@]/#/test_}"
 ctest --test-dir "$work/build" --output-on-failure -R "^($(IFS='|' && echo "${modules[*]}"))\$"

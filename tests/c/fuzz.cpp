@@ -26,12 +26,12 @@ using support::below;
 using support::one_in;
 
 /// Everything that calls may write. Tensors lie anywhere in `memory`.
-struct World {
+struct FuzzedWorld {
   alignas(8) unsigned char memory[4096];
   headroom_report report;
   headroom_step step;
   double scaled;
-} world, before;
+} world, world_before;
 
 // ---- verbs ----
 
@@ -142,7 +142,7 @@ struct Model {
   }
 };
 
-headroom_status reduce(void* model, int32_t* finite, double*, double*, uint64_t) {
+headroom_status reduce_model(void* model, int32_t* finite, double*, double*, uint64_t) {
   const int reducer = static_cast<Model*>(model)->reducer;
   if (reducer == Model::overflows) *finite = 0;
   return reducer == Model::fails ? 9 : HEADROOM_OK;
@@ -224,7 +224,7 @@ struct Sequence {
     }
     if (one_in(2) && model.optimizers.empty()) {
       if (!is_wrong) model.reducer = static_cast<int>(below(4));
-      return headroom_grad_scaler_set_reducer(or_null(scaler), model.reducer == Model::none ? nullptr : reduce, &model);
+      return headroom_grad_scaler_set_reducer(or_null(scaler), model.reducer == Model::none ? nullptr : reduce_model, &model);
     }
     char text[500];
     std::size_t size = sizeof text;
@@ -250,13 +250,13 @@ void run_sequence() {
     world.report.struct_size = one_in(30) ? static_cast<uint32_t>(below(4)) : static_cast<uint32_t>(4 + below(40));
     world.step.struct_size = sizeof world.step;
     world.report.finite = -1;
-    std::memcpy(&before, &world, sizeof world);
+    std::memcpy(&world_before, &world, sizeof world);
     const bool is_verb = one_in(2);
-    if (!is_verb) world.report.struct_size = before.report.struct_size = sizeof world.report;
+    if (!is_verb) world.report.struct_size = world_before.report.struct_size = sizeof world.report;
     const headroom_status status = is_verb ? call_verb() : sequence.call();
     REQUIRE((status >= HEADROOM_OK && status <= HEADROOM_RUNTIME_ERROR));
     if (status == HEADROOM_OK) continue;
-    REQUIRE(std::memcmp(&world, &before, sizeof world) == 0);
+    REQUIRE(std::memcmp(&world, &world_before, sizeof world) == 0);
     REQUIRE(std::strncmp(headroom_last_error(), "headroom: ", 10) == 0);
   }
 }

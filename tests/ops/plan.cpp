@@ -41,7 +41,7 @@ LoopNest nest_of(std::vector<std::ptrdiff_t> shape, std::vector<std::ptrdiff_t> 
   return {layout, layout};
 }
 /// A plan that the test writes leaf by leaf.
-struct Leaves : Plan {
+struct PlannedLeaves : Plan {
   void add(const void* source, void* destination, std::size_t size, const PieceKind& kind) {
     Writer writer(*this);
     writer.add(source, destination, size, kind);
@@ -65,7 +65,7 @@ std::vector<std::ptrdiff_t> run_lengths(const Plan& plan) {
 TEST_CASE("neighbours of one kind form a run, in the order in which they came") {
   const unsigned char source[64] = {};
   unsigned char destination[64] = {};
-  Leaves plan;
+  PlannedLeaves plan;
   for (std::size_t i = 0; i < 3; ++i) plan.add(source + i, destination + i, i, halves_to_floats);
   for (std::size_t i = 3; i < 5; ++i) plan.add(source + i, destination + i, i, floats);
   plan.add(source + 5, destination + 5, 5, halves_to_floats);
@@ -86,7 +86,7 @@ TEST_CASE("neighbours of one kind form a run, in the order in which they came") 
 
 TEST_CASE("a leaf with strides is a run of its own, with its loop nest; one without gaps is a piece like others") {
   float memory[64] = {};
-  Leaves plan;
+  PlannedLeaves plan;
   plan.add(memory, memory, 4, floats);
   plan.add(memory, 6, nest_of({2, 3}, {8, 1}));
   plan.add(memory, 6, nest_of({2, 3}, {16, 2}));
@@ -109,7 +109,7 @@ TEST_CASE("a leaf with strides is a run of its own, with its loop nest; one with
 
 TEST_CASE("elements are counted, and the first of them is found") {
   float memory[64] = {};
-  Leaves plan;
+  PlannedLeaves plan;
   CHECK(plan.elements() == 0);
   plan.add(memory + 1, nullptr, 0, floats);
   CHECK(plan.first_element() == nullptr);
@@ -122,7 +122,7 @@ TEST_CASE("elements are counted, and the first of them is found") {
 }
 
 TEST_CASE("a plan of many leaves grows") {
-  Leaves plan;
+  PlannedLeaves plan;
   const unsigned char memory[1] = {};
   for (std::size_t i = 0; i < 10000; ++i) plan.add(memory, nullptr, i, i % 3 == 0 ? floats : halves_to_floats);
   CHECK(plan.pieces().size() == 10000);

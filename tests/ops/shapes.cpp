@@ -17,7 +17,7 @@ using support::Strided;
 namespace {
 
 using Floats = std::vector<float>;
-const headroom::ConstantLossScale two(2.0F);
+const headroom::ConstantLossScale by_two(2.0F);
 
 /// Memory filled with 1, 2, 3, ... and tensors in it.
 struct Memory {
@@ -32,7 +32,8 @@ template <class Source, class Destination>
 void check_differ(const Memory& memory, const Source& source, Destination destination, const std::string& words) {
   const Floats before = memory.values;
   CHECK_THAT(message_of([&] { headroom::cast_into(source, destination); }), ContainsSubstring("the trees differ: " + words));
-  CHECK_THAT(message_of([&] { (void)two.unscale_into(source, destination); }), ContainsSubstring("the trees differ: " + words));
+  CHECK_THAT(message_of([&] { (void)by_two.unscale_into(source, destination); }),
+             ContainsSubstring("the trees differ: " + words));
   CHECK(memory.values == before);
 }
 
@@ -49,7 +50,7 @@ TEST_CASE("a flat leaf has the elements of a matrix in the order in which they l
   CHECK(flat == in_memory);
 
   Memory other;
-  (void)two.unscale_into(flat, other.tensor({2, 3}, {1, 2}, 10));
+  (void)by_two.unscale_into(flat, other.tensor({2, 3}, {1, 2}, 10));
   CHECK(Floats(other.values.begin() + 10, other.values.begin() + 16) == Floats{0.5F, 1.0F, 1.5F, 2.0F, 2.5F, 3.0F});
   // From matrix to matrix, elements keep their indices.
   headroom::cast_into(by_rows, other.tensor({2, 3}, {1, 2}, 20));

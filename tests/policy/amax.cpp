@@ -26,8 +26,8 @@ constexpr GradientReport overflow{false, infinity};
 constexpr std::int64_t bit = 1 << 20;
 
 static_assert(std::is_trivially_copyable_v<AmaxLossScale> && sizeof(AmaxLossScale) <= 128);
-constexpr AmaxLossScale start;
-static_assert(noexcept(start.adjust(overflow)) && headroom::is_loss_scale_v<AmaxLossScale>);
+constexpr AmaxLossScale following;
+static_assert(noexcept(following.adjust(overflow)) && headroom::is_loss_scale_v<AmaxLossScale>);
 
 // The rule is constexpr. 65504 / 2^6 is just below 2^10; two bits of margin leave 2^7.
 static_assert(AmaxLossScale().adjust(GradientReport{true, 64.0}).loss_scale() == 128.0F);
@@ -39,7 +39,7 @@ GradientReport report_of(double max_abs, float scale) {
   const bool finite = max_abs < infinity && max_abs * static_cast<double>(scale) <= 65504.0;
   return {finite, finite ? max_abs : infinity};
 }
-AmaxLossScale after(AmaxLossScale policy, const GradientReport& report, int steps = 1) {
+AmaxLossScale repeated(AmaxLossScale policy, const GradientReport& report, int steps = 1) {
   for (int i = 0; i < steps; ++i) policy = policy.adjust(report);
   return policy;
 }
@@ -146,35 +146,35 @@ TEST_CASE("AmaxLossScale equals a slow reference of its rule") {
 }
 
 TEST_CASE("AmaxLossScale leaves one bit above the peak, which decays by 1/64 a step, and the margin above the mean") {
-  AmaxLossScale policy = after(AmaxLossScale(), {true, 0x1p-10}, 100);
+  AmaxLossScale policy = repeated(AmaxLossScale(), {true, 0x1p-10}, 100);
   CHECK(policy.loss_scale() == 0x1p23F);  // 65504 is a little less than 2^16
   policy = policy.adjust(GradientReport{true, 0x1p-3});
   CHECK(policy.loss_scale() == 0x1p17F);
   CHECK(number(policy, "peak") == -3 * bit);
   CHECK(number(policy, "mean") == -10 * bit + 7 * bit / 64);
   CHECK(number(policy.adjust(GradientReport{true, 0x1p-10}), "peak") == -3 * bit - 7 * bit / 64);
-  CHECK(after(policy, {true, 0x1p-10}, 300).loss_scale() == 0x1p23F);
+  CHECK(repeated(policy, {true, 0x1p-10}, 300).loss_scale() == 0x1p23F);
   AmaxConfig config;
   config.largest_finite = 448.0F;  // its linear logarithm is 8.75
-  CHECK(after(AmaxLossScale(config), {true, 0x1p-10}).loss_scale() == 0x1p16F);
+  CHECK(repeated(AmaxLossScale(config), {true, 0x1p-10}).loss_scale() == 0x1p16F);
   config.scale.min_scale = 0x1p-40F;
-  CHECK(after(AmaxLossScale(config), {true, 0x1p13}).loss_scale() == 0x1p-7F);  // scales below 1 are rounded down too
+  CHECK(repeated(AmaxLossScale(config), {true, 0x1p13}).loss_scale() == 0x1p-7F);  // scales below 1 are rounded down too
 }
 
 TEST_CASE("AmaxLossScale: which overflows raise the margin") {
-  const AmaxLossScale policy = after(AmaxLossScale(), {true, 0x1p-10}, 100);
+  const AmaxLossScale policy = repeated(AmaxLossScale(), {true, 0x1p-10}, 100);
   const auto margin = [](const AmaxLossScale& of) { return number(of, "margin"); };
   CHECK(margin(policy) == 2 * bit);
   CHECK(margin(policy.adjust(overflow)) == 3 * bit);
   CHECK(policy.adjust(overflow).loss_scale() == policy.loss_scale() / 256.0F);
   CHECK(policy.adjust(GradientReport{false, 0.0}) == policy.adjust(overflow));  // of traits that do not measure
-  CHECK(margin(after(policy, overflow, 5)) == 3 * bit);                         // not if the step before overflowed
-  CHECK(margin(after(AmaxLossScale(), overflow)) == 0);                         // not before the first magnitude
+  CHECK(margin(repeated(policy, overflow, 5)) == 3 * bit);                      // not if the step before overflowed
+  CHECK(margin(repeated(AmaxLossScale(), overflow)) == 0);                      // not before the first magnitude
   CHECK(margin(policy.with_loss_scale(1.0F).adjust(overflow)) == 2 * bit);      // not at min_scale
   const auto forgotten = static_cast<std::int64_t>(bit * 0.0002);
-  CHECK(margin(after(policy.adjust(overflow), {true, 0x1p-10}, 10)) == 3 * bit - 10 * forgotten);
-  CHECK(after(policy.adjust(overflow), {true, 0x1p-10}).loss_scale() == policy.loss_scale() / 2.0F);
-  CHECK(margin(after(policy.adjust(overflow), {true, 0x1p-10}, 5100)) == 2 * bit);
+  CHECK(margin(repeated(policy.adjust(overflow), {true, 0x1p-10}, 10)) == 3 * bit - 10 * forgotten);
+  CHECK(repeated(policy.adjust(overflow), {true, 0x1p-10}).loss_scale() == policy.loss_scale() / 2.0F);
+  CHECK(margin(repeated(policy.adjust(overflow), {true, 0x1p-10}, 5100)) == 2 * bit);
   // From a margin of 12 bits on, only an overflow within 64 steps of the last one.
   auto state = policy.state_dict();
   state.set("margin", 12 * bit);
@@ -209,10 +209,10 @@ TEST_CASE("AmaxLossScale skips few steps if gradients are calm or jump, and rare
 TEST_CASE("AmaxLossScale: when all gradients are zero, peak and mean fall at the target rate") {
   AmaxConfig config;
   config.target_skip_rate = 0.125;
-  const AmaxLossScale policy = after(AmaxLossScale(config), {true, 1.0});
-  CHECK(after(policy, {true, 0.0}, 800).loss_scale() == policy.loss_scale() * 0x1p100F);
-  CHECK(number(after(policy, {true, 0.0}, 8), "peak") == -bit);
-  CHECK(number(after(policy, {true, 0.0}, 8), "mean") == -bit);
+  const AmaxLossScale policy = repeated(AmaxLossScale(config), {true, 1.0});
+  CHECK(repeated(policy, {true, 0.0}, 800).loss_scale() == policy.loss_scale() * 0x1p100F);
+  CHECK(number(repeated(policy, {true, 0.0}, 8), "peak") == -bit);
+  CHECK(number(repeated(policy, {true, 0.0}, 8), "mean") == -bit);
   CHECK(AmaxLossScale().adjust(GradientReport{true, 0.0}).counter() == 1);  // before the first magnitude: as adjust(true)
 }
 

@@ -22,12 +22,12 @@ using support::message_of;
 
 namespace {
 
-constexpr HysteresisConfig config{{1024.0F, 4}, 3};
-constexpr HysteresisScale start(config);
-static_assert(after(start, "---").loss_scale() == 512.0F);
-static_assert(start.adjust(GradientReport{false, 1.0}) == start.adjust(false));
-static_assert(start.adjust(GradientReport{true, 0.0}) == start.adjust(true));
-static_assert(noexcept(start.adjust(true)) && noexcept(start.adjust(GradientReport{})));
+constexpr HysteresisConfig patience{{1024.0F, 4}, 3};
+constexpr HysteresisScale patient(patience);
+static_assert(after(patient, "---").loss_scale() == 512.0F);
+static_assert(patient.adjust(GradientReport{false, 1.0}) == patient.adjust(false));
+static_assert(patient.adjust(GradientReport{true, 0.0}) == patient.adjust(true));
+static_assert(noexcept(patient.adjust(true)) && noexcept(patient.adjust(GradientReport{})));
 static_assert(std::is_trivially_copyable_v<HysteresisScale>);
 static_assert(sizeof(HysteresisScale) - sizeof(HysteresisConfig) <= 32);
 static_assert(!std::is_convertible_v<HysteresisConfig, HysteresisScale>);
@@ -73,19 +73,19 @@ const auto fairseq = changes<headroom::FairseqLossScale>;
 TEST_CASE("which overflows lower the scale, and what refills the hysteresis") {
   check_steps(HysteresisScale(), {{"", 32768.0F, 2, 0}});
   CHECK(DeepSpeedLossScale() == headroom::presets::deepspeed(32768.0, 2.0, 2000));
-  check_steps(start, {{"-", 1024.0F, 2, 0},
-                      {"---", 512.0F, 0, 0},
-                      {"----", 256.0F, 0, 0},
-                      {"--+--+--+--", 1024.0F, 1, 0},
-                      {"---+--", 512.0F, 1, 0},
-                      {"---+---", 256.0F, 0, 0},
-                      {"+++-+++", 1024.0F, 3, 3},
-                      {"+++-++++", 2048.0F, 3, 0}});
-  check_steps(BasicHysteresisScale<headroom::RefillOnGrowth>(config),
+  check_steps(patient, {{"-", 1024.0F, 2, 0},
+                        {"---", 512.0F, 0, 0},
+                        {"----", 256.0F, 0, 0},
+                        {"--+--+--+--", 1024.0F, 1, 0},
+                        {"---+--", 512.0F, 1, 0},
+                        {"---+---", 256.0F, 0, 0},
+                        {"+++-+++", 1024.0F, 3, 3},
+                        {"+++-++++", 2048.0F, 3, 0}});
+  check_steps(BasicHysteresisScale<headroom::RefillOnGrowth>(patience),
               {{"--+", 1024.0F, 1, 1}, {"-+-+-", 512.0F, 0, 0}, {"-+-+-+-+-", 128.0F, 0, 0}, {"---++++--", 1024.0F, 1, 0}});
-  check_steps(BasicHysteresisScale<headroom::RefillOnBackoff>(config),
+  check_steps(BasicHysteresisScale<headroom::RefillOnBackoff>(patience),
               {{"-----", 512.0F, 1, 0}, {"------", 256.0F, 3, 0}, {"-+-+-+-+-", 512.0F, 1, 0}, {"--++++", 2048.0F, 3, 0}});
-  check_steps(headroom::PaddleLossScale(config),
+  check_steps(headroom::PaddleLossScale(patience),
               {{"-----", 512.0F, 1, 0}, {"--+--", 1024.0F, 1, 0}, {"--++++", 2048.0F, 3, 0}});
   check_steps(deepspeed(1), {{"--", 256.0F, 1, 0}});
   check_steps(deepspeed(3), {{"--", 1024.0F, 1, 0}, {"----", 256.0F, 1, 0}, {"--+-", 512.0F, 1, 0}, {"--++++", 2048.0F, 3, 4}});
@@ -93,14 +93,14 @@ TEST_CASE("which overflows lower the scale, and what refills the hysteresis") {
 }
 
 TEST_CASE("new settings keep the hysteresis that is left, but not more than theirs") {
-  HysteresisConfig changed = config;
+  HysteresisConfig changed = patience;
   changed.scale.growth_interval = 9;
-  const HysteresisScale spent = after(start, "---").with_config(changed);
+  const HysteresisScale spent = after(patient, "---").with_config(changed);
   CHECK(spent.hysteresis_left() == 0);
   CHECK(spent.adjust(false).loss_scale() == 256.0F);
-  CHECK(after(start, "-").with_config(changed).hysteresis_left() == 2);
+  CHECK(after(patient, "-").with_config(changed).hysteresis_left() == 2);
   changed.hysteresis = 1;
-  CHECK(start.with_config(changed).hysteresis_left() == 1);
+  CHECK(patient.with_config(changed).hysteresis_left() == 1);
   CHECK(deepspeed(5).with_config({{}, 2, false}).hysteresis_left() == 2);
   CHECK(message_of([] { (void)deepspeed(0); }) == "headroom: delayed_shift is 0; it must be at least 1");
 }

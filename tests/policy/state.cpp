@@ -22,16 +22,12 @@ using Catch::Matchers::ContainsSubstring;
 using headroom::AnyLossScale;
 using headroom::StateDict;
 using headroom::StateValue;
+using support::with_bits;
 
 namespace {
 
-double with_bits(std::uint64_t bits) {
-  double value = 0.0;
-  support::set_bits(value, bits);
-  return value;
-}
 const double nan_value = with_bits(headroom::binary64::quiet_nan_bits);
-const double infinity = with_bits(headroom::binary64::infinity_bits);
+const double infinite = with_bits(headroom::binary64::infinity_bits);
 
 std::string error_of(const StateDict& dict) {
   return support::message_of([&] { (void)AnyLossScale::from_state_dict(dict); });
@@ -65,7 +61,7 @@ Policy random_step(const Policy& policy, std::mt19937& random) {
   }
   const bool finite = random() % 10 != 0;
   if (random() % 2 == 0) return policy.adjust(finite);
-  return policy.adjust({finite, finite ? std::ldexp(1.0, static_cast<int>(random() % 40) - 30) : infinity});
+  return policy.adjust({finite, finite ? std::ldexp(1.0, static_cast<int>(random() % 40) - 30) : infinite});
 }
 
 /// A policy that is saved and loaded before every step equals one that is not.
@@ -126,7 +122,7 @@ TEST_CASE("a missing, unknown or bad field is an error") {
         if (!is_signed) check_refused(state, key, -1);
         check_refused(state, key, nan_value);
       } else if (value.is_real()) {
-        for (const double bad : {nan_value, -nan_value, infinity, -infinity, -1.0, 1e300}) {
+        for (const double bad : {nan_value, -nan_value, infinite, -infinite, -1.0, 1e300}) {
           const bool is_factor = key == "growth_factor" || key == "overflow_tolerance";
           if (!(is_factor && bad == 1e300) && !(is_signed && bad == -1.0)) check_refused(state, key, bad);
         }
@@ -163,7 +159,7 @@ TEST_CASE("a state of another version, or of another policy, is refused") {
 
 TEST_CASE("policies differ if any entry of their states differs") {
   for (const AnyLossScale& like : support::every_policy()) {
-    const headroom::GradientReport finite{true, 1.0}, overflow{false, infinity};
+    const headroom::GradientReport finite{true, 1.0}, overflow{false, infinite};
     const AnyLossScale policy = like.adjust(finite).adjust(overflow).adjust(finite);
     const StateDict state = policy.state_dict();
     for (const auto& [key, value] : state) {

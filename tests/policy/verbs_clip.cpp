@@ -19,7 +19,7 @@ using support::bits_of;
 
 namespace {
 
-const ConstantLossScale policy(8.0F);
+const ConstantLossScale by_eight(8.0F);
 
 /// 3 and -4 in two leaves, times the scale.
 std::vector<std::vector<float>> three_and_four() { return {{24.0F}, {}, {-32.0F}}; }
@@ -30,7 +30,7 @@ TEST_CASE("non-finite gradients are unscaled, not clipped") {
   for (const auto bad : support::nonfinite_bits<headroom::binary32>()) {
     auto tree = three_and_four();
     tree[1] = support::values_with<float>({bad});
-    const GradientNorm found = policy.unscale_and_clip_in_place(tree, 1.0);
+    const GradientNorm found = by_eight.unscale_and_clip_in_place(tree, 1.0);
     CHECK_FALSE(found.finite);
     CHECK(bits_of(found.max_abs) == binary64::infinity_bits);
     CHECK(bits_of(found.norm) == binary64::infinity_bits);

@@ -27,7 +27,7 @@ using support::RandomTensors;
 namespace {
 
 using Floats = std::vector<float>;
-constexpr std::uint32_t infinity = binary32::infinity_bits;
+constexpr std::uint32_t infinity_bits = binary32::infinity_bits;
 
 template <class Tree>
 void randomize_all(Tree& tree, std::mt19937& random, unsigned rarity) {
@@ -108,7 +108,7 @@ TEST_CASE("quantize_into, dequantize_into: the number of threads changes no bit"
   RandomTensors<float> tensors(support::large_shapes, random, 1), back(support::large_shapes, random, 2);
   RandomTensors<float8_e4m3> codes(support::large_shapes, random, 3);
   randomize_all(tensors.leaves, random, 1U << 30);
-  support::set_bits(tensors.leaves[0].at(199999), infinity);
+  support::set_bits(tensors.leaves[0].at(199999), infinity_bits);
   support::set_bits(tensors.leaves[6].at(299999), binary32::quiet_nan_bits);
   const Floats scales = random_scales(random, tensors.leaves.size());
   Floats max_abs(scales.size());
@@ -124,7 +124,8 @@ TEST_CASE("quantize_into, dequantize_into: the number of threads changes no bit"
       CHECK((bits_of(codes.memories[leaf]) == expected[leaf] && bits_of(back.memories[leaf]) == expected_values[leaf]));
     }
     if (threads == 1) expected_max_abs = bits_of(max_abs);
-    CHECK((bits_of(max_abs) == expected_max_abs && expected_max_abs[0] == infinity && expected_max_abs[6] == infinity));
+    CHECK(
+        (bits_of(max_abs) == expected_max_abs && expected_max_abs[0] == infinity_bits && expected_max_abs[6] == infinity_bits));
     codes.clear();
     back.clear();
   }
@@ -151,7 +152,7 @@ TEST_CASE("quantize_into: a double is rounded once, and beyond float its largest
   const headroom::GradientReport report = quantize_into(source, codes, Floats{1.0F}, max_abs);
   CHECK(bits_of(codes) == std::vector<std::uint8_t>{0x39, 0xFE});  // through a float the first would be 0x38
   CHECK((report.finite && report.max_abs == 0x1p200));
-  CHECK(bits_of(max_abs[0]) == infinity);
+  CHECK(bits_of(max_abs[0]) == infinity_bits);
 }
 
 TEST_CASE("quantize_into, dequantize_into: errors name what is wrong, and nothing has been written") {
@@ -171,7 +172,7 @@ TEST_CASE("quantize_into, dequantize_into: errors name what is wrong, and nothin
     CHECK(support::is_network_of(network, 3.0F));
   };
   const std::pair<std::uint32_t, const char*> bad_scales[] = {
-      {0, "0"}, {0x80000000, "-0"}, {bits_of(-1.0F), "-1"}, {infinity, "inf"}, {binary32::quiet_nan_bits, "nan"}};
+      {0, "0"}, {0x80000000, "-0"}, {bits_of(-1.0F), "-1"}, {infinity_bits, "inf"}, {binary32::quiet_nan_bits, "nan"}};
   for (const auto& [bits, text] : bad_scales) {
     support::set_bits(scales[4], bits);
     const std::string message = "scales[4] of heads[\"decoder\"] is " + std::string(text) + "; it must be positive and finite";

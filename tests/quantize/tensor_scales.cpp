@@ -34,7 +34,7 @@ std::string text_of(const Scales& scales) {
   return headroom::to_text(scales.state_dict());
 }
 template <class Tree>
-void randomize_all(Tree& tree, std::mt19937& random, unsigned rarity = 1U << 30) {
+void randomize_each(Tree& tree, std::mt19937& random, unsigned rarity = 1U << 30) {
   headroom::for_each_leaf(tree, [&](auto& leaf) {
     const int low = static_cast<int>(random() % 20) - 10;
     support::for_each_element(leaf, [&](float& element) { support::randomize(element, random, low, low + 4, rarity); });
@@ -68,7 +68,7 @@ std::size_t wrong_resumed_runs(int runs) {
         wrong += text_of(resumed) == text ? 0 : 1;
       }
       auto tree = like;
-      randomize_all(tree, random, random() % 4 == 0 ? 200 : 1U << 30);
+      randomize_each(tree, random, random() % 4 == 0 ? 200 : 1U << 30);
       wrong += leaves_of(straight.quantize(tree)) == leaves_of(resumed.quantize(tree)) ? 0 : 1;
       wrong += bits_of_all(straight.inverse_scales()) == bits_of_all(resumed.inverse_scales()) ? 0 : 1;
       for (auto* const scales : {&straight, &resumed}) {
@@ -88,7 +88,7 @@ void check_current(const Rule& rule) {
   std::mt19937 random(support::seed);
   support::RandomTensors<float> tree(support::large_shapes, random, 1);
   support::RandomTensors<float8_e4m3> codes(support::large_shapes, random, 2);
-  randomize_all(tree.leaves, random);
+  randomize_each(tree.leaves, random);
   support::set_bits(tree.leaves[4].at(70000), binary32::infinity_bits);
   support::for_each_element(tree.leaves[5], [](float& element) { element = 0.0F; });
 
@@ -112,7 +112,7 @@ void check_current(const Rule& rule) {
     TensorScales<float8_e4m3, Rule> current(tree.leaves, rule);
     if (has_reducer) current.set_reducer([](span<float>) {});
     support::RandomTensors<float> before(support::large_shapes, random, 1);  // whose maxima must not count
-    randomize_all(before.leaves, random);
+    randomize_each(before.leaves, random);
     (void)current.quantize_into(before.leaves, codes.leaves);
     for (int threads = 1; threads <= 4; ++threads) {
       codes.clear();
@@ -170,7 +170,7 @@ TEST_CASE("TensorScales: a change of the loss scale before update or after it gi
     int exponent = 0;  // of the loss scale
     for (int step = 0; step < 10; ++step) {
       Floats grads = like;
-      randomize_all(grads, random);
+      randomize_each(grads, random);
       CHECK(leaves_of(before.quantize(grads)) == leaves_of(after.quantize(grads)));
       for (float& element : grads) element = std::ldexp(element, 20 - exponent);
       (void)constant.quantize(grads);  // as if the loss scale had always been 2^20

@@ -14,6 +14,7 @@ using headroom::StateValue;
 using headroom::detail::same_fields;
 using headroom::detail::StateReader;
 using support::message_of;
+using support::with_bits;
 
 namespace {
 
@@ -50,11 +51,6 @@ std::string refused(const char* key, const StateValue& value) {
   StateDict dict = Fields().state();
   dict.set(key, value);
   return message_of([&] { Fields().read(dict); });
-}
-double with_bits(std::uint64_t bits) {
-  double value = 0.0;
-  support::set_bits(value, bits);
-  return value;
 }
 
 }  // namespace

@@ -18,14 +18,10 @@
 
 using Catch::Matchers::ContainsSubstring;
 using namespace headroom;
+using support::with_bits;
 
 namespace {
 
-double with_bits(std::uint64_t bits) {
-  double value = 0.0;
-  support::set_bits(value, bits);
-  return value;
-}
 StateValue value_of(const std::string& text) { return from_text("key = " + text).at("key"); }
 std::string error_of(std::string_view text) {
   return support::message_of([&] { (void)from_text(text); });

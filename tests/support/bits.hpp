@@ -48,6 +48,11 @@ template <class T>
 void set_bits(T& value, bits_type<T> bits) {
   std::memcpy(static_cast<void*>(&value), &bits, sizeof bits);  // void*, because g++ warns about memcpy into a class
 }
+inline double with_bits(std::uint64_t bits) {
+  double value = 0.0;
+  set_bits(value, bits);
+  return value;
+}
 template <class T>
 std::vector<T> values_with(const std::vector<bits_type<T>>& bits) {
   std::vector<T> values(bits.size());

@@ -34,10 +34,10 @@ struct Values {
   std::map<int, Floats> heads;
   HEADROOM_TREE(Values, weight, bias, heads)
 };
-struct References {
+struct ReferencesInTree {
   Floats weight;
   Floats& bias;
-  HEADROOM_TREE(References, weight, bias)
+  HEADROOM_TREE(ReferencesInTree, weight, bias)
 };
 /// A tensor that does not say whether it is a view.
 struct Silent {
@@ -99,7 +99,7 @@ static_assert(is_known<std::tuple<Floats&, Floats>, Fact::does_not>() &&
               is_known<std::tuple<Floats, Floats&>, Fact::does_not>());
 static_assert(is_known<std::pair<Floats&, Floats>, Fact::does_not>() && is_known<std::pair<Floats, Floats&>, Fact::does_not>());
 static_assert(is_known<Function, Fact::unknown>() && is_known<Silent, Fact::unknown>() &&
-              is_known<Elsewhere, Fact::unknown>() && is_known<References, Fact::unknown>());
+              is_known<Elsewhere, Fact::unknown>() && is_known<ReferencesInTree, Fact::unknown>());
 
 struct OnlyIntegers {
   std::vector<int> steps;

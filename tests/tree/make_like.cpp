@@ -79,10 +79,10 @@ struct Named {
   const int version;  // neither default constructible nor assignable
   HEADROOM_TREE(Named, weight)
 };
-struct Shared {
+struct SharedWeight {
   std::shared_ptr<std::vector<float>> weight;
   std::string name;
-  HEADROOM_TREE(Shared, weight)
+  HEADROOM_TREE(SharedWeight, weight)
 };
 template <class T>
 struct Node {
@@ -209,7 +209,7 @@ TEST_CASE("a copy has the members that are no children") {
 }
 
 TEST_CASE("shared elements are copied, too") {
-  const Shared tree{std::make_shared<std::vector<float>>(2, 1.0F), "name"};
+  const SharedWeight tree{std::make_shared<std::vector<float>>(2, 1.0F), "name"};
   const auto copy = cast<float>(tree);
   CHECK(copy.weight != tree.weight);
   CHECK(*copy.weight == *tree.weight);
