@@ -7,8 +7,8 @@
 #include <utility>
 
 // std::mdspan (C++23) and Kokkos::View in the host's memory as leaves, with any strides. This header includes neither: it knows
-// an mdspan by its accessor_type, a View by its memory_space. They are views, so verbs that make new trees do not take them: use
-// those that write into a tensor.
+// an mdspan by its accessor_type, a View by its memory_space. They are views, so verbs that make new trees do not take them:
+// use those that write into a tensor.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail::mdspan {
