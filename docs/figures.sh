@@ -32,7 +32,7 @@ tables() {
 }
 
 make() {
-  echo "This takes about 30 minutes on two idle cores."
+  echo "This takes about 25 minutes on two idle cores."
   rm -rf "$output" # so that all of it is of one run
   mkdir -p "$output"
   {

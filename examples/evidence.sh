@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source examples/common.sh
 
-echo "Building takes a minute, the trainings ${2:-10} times 2.5 minutes on two idle cores."
+echo "Building takes a minute, the trainings ${2:-10} times 2 minutes on two idle cores."
 output=${1:-build/examples}
 mkdir -p "$output"
 # Eigen multiplies the matrices, with the instructions that it was compiled for.
