@@ -23,6 +23,7 @@ inline constexpr double largest_float = static_cast<double>(std::numeric_limits<
 inline constexpr double rounds_to_infinity = bit_cast<double>(std::uint64_t{0x47EFFFFFF0000000});
 inline constexpr double smallest_double = std::numeric_limits<double>::denorm_min();
 inline constexpr double largest_double = std::numeric_limits<double>::max();
+inline constexpr float no_max_scale = std::numeric_limits<float>::max();  // of a LossScaleConfig
 inline constexpr double infinity = bit_cast<double>(binary64::infinity_bits);
 inline constexpr double just_above_1 = 1.0 + std::numeric_limits<double>::epsilon();
 inline constexpr double just_below_1 = 1.0 - std::numeric_limits<double>::epsilon() / 2.0;
