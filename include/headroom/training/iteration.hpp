@@ -46,21 +46,16 @@ class Iteration {
   }
   [[nodiscard]] bool is_empty() const noexcept { return count == 0; }
 
-  /// The state of an optimizer that has been unscaled and not stepped; null if there is none.
-  [[nodiscard]] OptimizerState* find_unstepped(std::uint64_t key) noexcept {
-    for (OptimizerState& state : states_) {
-      if (state.key == key && !state.stepped) return &state;
-    }
-    return nullptr;
-  }
   /// The state of this optimizer, or null. After `step`, another address of the first gradient means another optimizer.
-  [[nodiscard]] const OptimizerState* find(std::uint64_t key, const GradientsSeen& seen) const noexcept {
-    for (const OptimizerState& state : states_) {
+  [[nodiscard]] OptimizerState* find(std::uint64_t key, const GradientsSeen& seen) noexcept {
+    for (OptimizerState& state : states_) {
       const bool is_another = state.stepped && (seen.first == nullptr || seen.first != state.seen.first);
       if (state.key == key && !is_another) return &state;
     }
     return nullptr;
   }
+  /// The state of an optimizer that has been unscaled and not stepped; null if there is none.
+  [[nodiscard]] OptimizerState* find_unstepped(std::uint64_t key) noexcept { return find(key, GradientsSeen()); }
   /// Throws std::logic_error if an earlier iteration has scaled a loss and this one has not.
   void check_scaled(const GradientsSeen& seen) const {
     if (!needs_scale_ || has_scaled || !seen.has_elements) return;
@@ -72,20 +67,24 @@ class Iteration {
   /// Adds an optimizer, an overflow until more is known. Those without a key share one state, valid until the next `add`.
   OptimizerState& add(std::optional<std::uint64_t> key, const GradientsSeen& seen, float its_scale) {
     check_scaled(seen);
-    if (!key && unnamed_) combine(unnamed_before_, *unnamed_);
-    OptimizerState& state = key ? states_.emplace_back() : unnamed_.emplace();
+    OptimizerState& state = key ? states_.emplace_back() : (unnamed_ = OptimizerState());
     scale = its_scale;
     ++count;
     state.key = key.value_or(0);
     state.seen = {seen.has_elements, seen.first};  // by members: one load of both would wait for the stores
     return state;
   }
-  /// Of all optimizers together; empty if none has gradients.
-  [[nodiscard]] std::optional<GradientReport> report() const {
-    std::optional<GradientReport> all = unnamed_before_;
-    if (unnamed_) combine(all, *unnamed_);
-    for (const OptimizerState& state : states_) combine(all, state);
-    return all;
+  /// Sets what an added optimizer has. `has_gradients`: on this rank or, with a reducer, perhaps on another one.
+  void decide(OptimizerState& state, const GradientNorm& found, bool has_gradients) noexcept {
+    ++decided_;
+    state.found = found;
+    if (found.finite) state.reason = has_gradients ? SkipReason::none : SkipReason::no_gradients;
+    if (state.reason != SkipReason::no_gradients) all_ = combined(found, all_.value_or(found));
+  }
+  /// Of all optimizers together, an overflow unless all are decided; null if none has gradients.
+  [[nodiscard]] const GradientReport* report() const noexcept {
+    static constexpr GradientReport undecided = overflow();
+    return decided_ != count ? &undecided : all_ ? &*all_ : nullptr;
   }
   void end(bool abandons) noexcept {
     needs_scale_ = needs_scale_ || has_scaled;
@@ -95,21 +94,17 @@ class Iteration {
     forget_optimizers();
   }
   void forget_optimizers() noexcept {
-    count = 0;
+    count = decided_ = 0;
     states_.clear();
-    unnamed_.reset();
-    unnamed_before_.reset();
+    all_.reset();
   }
 
  private:
-  static void combine(std::optional<GradientReport>& all, const OptimizerState& state) noexcept {
-    if (state.reason != SkipReason::no_gradients) all = combined(state.found, all.value_or(state.found));
-  }
-
-  bool needs_scale_ = false;  // an earlier iteration had a scaled loss
+  bool needs_scale_ = false;           // an earlier iteration had a scaled loss
+  std::uint64_t decided_ = 0;          // of `count`; fewer if a pass or the reducer has thrown
+  std::optional<GradientReport> all_;  // of the decided ones that have gradients
   std::vector<OptimizerState> states_;
-  std::optional<OptimizerState> unnamed_;         // the last one without a key
-  std::optional<GradientReport> unnamed_before_;  // of those before it
+  OptimizerState unnamed_;  // the last one without a key
 };
 
 [[nodiscard]] inline std::uint64_t key_of(const void* optimizer) noexcept {
