@@ -77,7 +77,7 @@ class Iteration {
   /// Sets what an added optimizer has. `has_gradients`: on this rank or, with a reducer, perhaps on another one.
   void decide(OptimizerState& state, const GradientNorm& found, bool has_gradients) noexcept {
     ++decided_;
-    state.found = found;
+    state.found = {{found.finite, found.max_abs}, found.norm};  // by members, see `add`
     if (found.finite) state.reason = has_gradients ? SkipReason::none : SkipReason::no_gradients;
     if (state.reason != SkipReason::no_gradients) all_ = combined(found, all_.value_or(found));
   }
