@@ -213,7 +213,7 @@ struct headroom_grad_scaler : GradScaler<AnyLossScale> {
     return unscaled_by(call, id, verbs, {false, max_norm != nullptr ? *max_norm : -1.0});
   }
   Step step(uint64_t id, const Grads& grads) {
-    detail::OptimizerState* state = iteration_.find_unstepped(id);
+    detail::OptimizerState* state = iteration_.find(id, {});  // unless it has been stepped
     if (state != nullptr) state->seen.has_elements = detail::look_at(grads).has_elements;
     if (state == nullptr) state = &unscale<false>("step", id, grads, nullptr);
     return to_c(take<void>(state, grads, [] {}));

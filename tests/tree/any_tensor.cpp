@@ -248,10 +248,6 @@ TEST_CASE("what is wrong with an any_tensor is said by path, and nothing is writ
   CHECK(headroom::unscale_in_place(any_tensor(nullptr, dtype_code::fp32, empty, steps), 2.0F).finite);
   const Numbers extreme = {INT64_MAX, INT64_MIN, INT64_MIN};
   CHECK(headroom::unscale_in_place(any_tensor(nullptr, dtype_code::fp32, empty, extreme), 2.0F).finite);
-  const Numbers interleaved = {3, 2};
-  std::vector<float> eight(8, 4.0F);
-  CHECK(headroom::unscale_in_place(any_tensor(eight.data(), dtype_code::fp32, shape, interleaved), 2.0F).finite);
-  CHECK(eight == std::vector<float>{2.0F, 4.0F, 2.0F, 2.0F, 2.0F, 2.0F, 4.0F, 2.0F});
   const Numbers other = {3, 2};
   CHECK_THAT(message_of([&] { headroom::cast_into(tensor, any_tensor(target.data(), dtype_code::fp32, other)); }),
              ContainsSubstring("the source is 2x3, the destination is 3x2"));

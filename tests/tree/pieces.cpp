@@ -62,6 +62,9 @@ TEST_CASE("a tensor that repeats elements is read, and refused where it would be
   CHECK(store == std::vector<float>{1.0F, 2.0F, 3.0F});
   // A stride of 0 does not matter if there is only one element.
   CHECK(support::message_of([&] { two.scale_in_place(Strided<float>{store.data(), {1, 3}, {0, 1}}); }) == "");
+  // Elements 0, 2, 4, 3, 5, 7: distinct, but in no order that a view of a dense tensor has.
+  std::vector<float> eight(8, 1.0F);
+  CHECK_THAT(support::message_of([&] { two.scale_in_place(Strided<float>{eight.data(), {2, 3}, {3, 2}}); }), says_so);
 }
 
 TEST_CASE("no tensor that reaches an element twice is written, and every view of a dense one is") {

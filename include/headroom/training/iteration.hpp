@@ -54,8 +54,6 @@ class Iteration {
     }
     return nullptr;
   }
-  /// The state of an optimizer that has been unscaled and not stepped; null if there is none.
-  [[nodiscard]] OptimizerState* find_unstepped(std::uint64_t key) noexcept { return find(key, GradientsSeen()); }
   /// Throws std::logic_error if an earlier iteration has scaled a loss and this one has not.
   void check_scaled(const GradientsSeen& seen) const {
     if (!needs_scale_ || has_scaled || !seen.has_elements) return;
