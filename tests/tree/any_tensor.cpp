@@ -227,6 +227,8 @@ TEST_CASE("what is wrong with an any_tensor is said by path, and nothing is writ
              StartsWith("headroom: [1] has a negative shape: dtype code 2 of 32 bits, size 6, ndim 2, shape 2x-3"));
   CHECK_THAT(message(with(&any_tensor::shape, huge.data())), StartsWith("headroom: [1] has a shape that is too large"));
   CHECK_THAT(message(with(&any_tensor::size, 5)), StartsWith("headroom: [1] has a size that is not the product of its shape"));
+  CHECK_THAT(message(any_tensor(more.data(), dtype_code::fp32, shape, Numbers{1})),
+             StartsWith("headroom: [1] has not as many strides as dimensions: dtype code 2 of 32 bits, size 6, ndim 2"));
   CHECK(message(with(&any_tensor::data, nullptr)) == "headroom: [1] is null, with a size of 6");
   CHECK(message(with(&any_tensor::is_read_only, true)) == "headroom: [1] is read-only");
   CHECK_THAT(message(with(&any_tensor::strides, strides.data())), StartsWith("headroom: [1] repeats elements"));
