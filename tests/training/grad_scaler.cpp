@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -498,6 +499,29 @@ TEST_CASE("on_floor is called for an overflow at the floor, after the update") {
   scaler.update(1.0F);  // after the loss was scaled, so its overflow is not at the floor
   overflow();
   CHECK(calls == 2);
+}
+
+/// Throws in its second pass.
+struct FailingPool {
+  mutable int passes = 0;
+  static std::size_t concurrency() { return 2; }
+  void run(std::size_t n, const std::function<void(std::size_t)>& task) const {
+    if (++passes == 2) throw std::runtime_error("no thread");
+    for (std::size_t i = 0; i < n; ++i) task(i);
+  }
+};
+TEST_CASE("gradients that were measured but not unscaled, because the second pass threw, count as an overflow") {
+  for (const double max_norm : {1e30, 1e-3}) {
+    const FailingPool pool;
+    GradScaler<> scaler;
+    scaler.set_executor(pool);
+    Owner optimizer{std::vector<float>(std::size_t{1} << 18, 32768.0F)};
+    CHECK_THROWS_AS(scaler.unscale_and_clip_(optimizer, max_norm), std::runtime_error);
+    CHECK(scaler.step(optimizer).skipped);
+    CHECK(optimizer.steps == 0);
+    scaler.update();
+    CHECK(scaler.get_scale() == 16384.0F);
+  }
 }
 
 TEST_CASE("the reducer is called once per optimizer, and its result decides on all ranks") {
