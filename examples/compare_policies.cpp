@@ -75,6 +75,7 @@ class LargestOf64 {
 std::vector<Policy> make_policies() {
   std::vector<Policy> policies;
   for (const std::string& name : headroom::loss_scale_names()) {
+    if (name == "constant") continue;
     headroom::AnyLossScale policy = headroom::make_loss_scale(name);
     if (policy.has_config()) policies.push_back({name, policy});
   }

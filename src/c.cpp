@@ -181,7 +181,8 @@ struct UnscaleInto {
   UnscaleInto(const From& source, const To& destination, const Executor& executor_of_all)
       : from(source), to(destination), executor(executor_of_all) {
     detail::make_plan<detail::UnscaleOps, detail::Access::into>(plan, source, destination);
-    seen.has_elements = plan.elements() != 0;
+    seen.first = plan.first_element();
+    seen.has_elements = seen.first != nullptr;
   }
   [[nodiscard]] GradientReport unscale(float loss_scale) const {
     return detail::report_of(detail::run(plan, detail::unscale_pass(loss_scale), executor));
@@ -200,27 +201,28 @@ struct UnscaleInto {
 struct headroom_loss_scale {
   AnyLossScale cpp;
 };
-/// A GradScaler whose optimizers are numbers. A number alone decides which optimizer it is, so all gradients have one address.
+/// A GradScaler whose optimizers are numbers. A number alone decides which optimizer it is.
 struct headroom_grad_scaler : GradScaler<AnyLossScale> {
-  using GradScaler<AnyLossScale>::GradScaler;
+  explicit headroom_grad_scaler(const AnyLossScale& policy) : GradScaler(policy) { iteration_.keys_suffice = true; }
 
   /// `max_norm` may be null.
   template <bool clips>
   detail::OptimizerState& unscale(const char* call, uint64_t id, const Grads& grads, const double* max_norm) {
     if (max_norm != nullptr) detail::check_max_norm(*max_norm);
     detail::OptimizerGradients<void, const Grads, detail::Access::in_place, clips> verbs(grads, executor());
-    verbs.seen.first = this;
     return unscaled_by(call, id, verbs, {false, max_norm != nullptr ? *max_norm : -1.0});
   }
   Step step(uint64_t id, const Grads& grads) {
-    detail::OptimizerState* state = iteration_.find(id, {});  // unless it has been stepped
-    if (state != nullptr) state->seen.has_elements = detail::look_at(grads).has_elements;
-    if (state == nullptr) state = &unscale<false>("step", id, grads, nullptr);
+    detail::OptimizerState* state = iteration_.find(id, nullptr);
+    if (state == nullptr || state->stepped) {
+      state = &unscale<false>("step", id, grads, nullptr);  // throws if it has been stepped
+    } else {
+      state->seen.has_elements = detail::look_at(grads).has_elements;
+    }
     return to_c(take<void>(state, grads, [] {}));
   }
   Step step_into(uint64_t id, const From& from, const To& to) {
     UnscaleInto verbs(from, to, executor());
-    verbs.seen.first = this;
     return to_c(take<UnscaleInto>(&unscaled_by("step_into", id, verbs), verbs, [] {}));
   }
 };

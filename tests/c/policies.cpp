@@ -67,8 +67,9 @@ TEST_CASE("C: versions") {
 TEST_CASE("C: every policy adjusts, saves and loads as in C++") {
   std::mt19937 random(support::seed);
   for (const std::string& name : headroom::loss_scale_names()) {
-    Policy policy = make_policy(name.c_str());
-    auto expected = headroom::make_loss_scale(name);
+    const char* const settings = name == "constant" ? "scale = 8.0" : "";
+    Policy policy = make_policy(name.c_str(), settings);
+    auto expected = headroom::make_loss_scale(name, headroom::from_text(settings));
     for (int i = 0; i < 50; ++i) {
       const bool finite = random() % 4 != 0;
       const double max_abs = finite ? std::ldexp(1.0, static_cast<int>(random() % 40) - 20) : HUGE_VAL;
@@ -241,6 +242,9 @@ TEST_CASE("C: reducers") {
   CHECK(headroom_grad_scaler_unscale_and_clip(scaler.get(), 1, &grads, 1, HUGE_VAL, &world.report) == HEADROOM_OK);
   CHECK(world.report.max_abs == 20.0);
   CHECK(world.report.norm == std::sqrt(1.0 + 4.0 + 9.0 + 16.0 + 500.0));
+  refuses(world, HEADROOM_LOGIC_ERROR, {"unscaled for another optimizer", "in C the same id"},
+          [&] { return headroom_grad_scaler_step(scaler.get(), 2, &grads, 1, &world.step); });
+  CHECK(headroom_grad_scaler_step(scaler.get(), 1, &grads, 1, &world.step) == HEADROOM_OK);
   what = 3;
   CHECK(headroom_grad_scaler_step(scaler.get(), 2, &grads, 1, &world.step) == HEADROOM_OK);
   CHECK(world.step.reason == HEADROOM_SKIP_NOT_FINITE);

@@ -127,7 +127,7 @@ void check_has_no_config(const AnyLossScale& any, const std::string& name) {
 TEST_CASE("the error for what a policy has not names the policy; a user's policy needs only loss_scale and adjust") {
   check_has_no_config(headroom::NoOpLossScale(), "noop");
   check_has_no_config(headroom::ConstantLossScale(8.0F), "constant");
-  CHECK(make_loss_scale("constant").with_loss_scale(4.0F) == AnyLossScale(headroom::ConstantLossScale(4.0F)));
+  CHECK(make_loss_scale("constant", {{"scale", 2.0}}).with_loss_scale(4.0F) == AnyLossScale(headroom::ConstantLossScale(4.0F)));
   check_has_no_config(Saved(), "(of your own)");
   CHECK(AnyLossScale(Saved()) == AnyLossScale(Saved()));
   CHECK(AnyLossScale(Saved()) != AnyLossScale(Saved().adjust(false)));
@@ -157,7 +157,7 @@ TEST_CASE("adjust without memory throws, and an update that throws can be repeat
 
 TEST_CASE("make_loss_scale makes a policy by name, with the settings of that policy") {
   CHECK(make_loss_scale("noop") == AnyLossScale(headroom::NoOpLossScale()));
-  CHECK(make_loss_scale("constant") == AnyLossScale(headroom::ConstantLossScale(32768.0F)));
+  CHECK_THAT(message_of([] { (void)make_loss_scale("constant"); }), ContainsSubstring("the key 'scale' is missing"));
   CHECK(make_loss_scale("dynamic") == AnyLossScale(headroom::DynamicLossScale()));
   CHECK(make_loss_scale("megatron") == AnyLossScale(presets::megatron()));
   CHECK(make_loss_scale("fairseq", {{"growth_interval", 7}}) == AnyLossScale(presets::fairseq(32768.0, 2.0, 7)));

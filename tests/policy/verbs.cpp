@@ -4,8 +4,13 @@
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/hysteresis.hpp>
 
+#include <cstddef>
+#include <functional>
+#include <map>
 #include <string>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/bits.hpp"
@@ -154,4 +159,68 @@ TEST_CASE("a user's policy has the verbs of LossScaleVerbs") {
   CHECK(policy.scale(half(2.0F)) == 2048.0F);
   for (int step = 0; step < 3; ++step) policy = policy.adjust(GradientReport{false, 0.0});
   CHECK(policy.scale(2.0F) == 2.0F);
+}
+
+// ---- what would convert to bool, and temporaries ----
+
+namespace {
+
+template <class Policy, class Argument>
+using adjust_t = decltype(std::declval<const Policy&>().adjust(std::declval<Argument>()));
+template <class Policy, class... Arguments>
+constexpr bool adjusts = (headroom::detail::is_detected_v<adjust_t, Policy, Arguments> && ...);
+template <class Policy, class... Arguments>
+constexpr bool refuses = !(headroom::detail::is_detected_v<adjust_t, Policy, Arguments> || ...);
+
+template <class... Policies>
+constexpr bool adjust_only_by_bools_and_reports() {
+  return ((adjusts<Policies, bool, bool&, std::vector<bool>::reference, GradientReport, headroom::GradientNorm> &&
+           refuses<Policies, double, const double&, float, int, std::size_t, const GradientReport*, std::nullptr_t>)&&...);
+}
+static_assert(
+    adjust_only_by_bools_and_reports<headroom::NoOpLossScale, headroom::ConstantLossScale, headroom::DynamicLossScale,
+                                     headroom::HysteresisScale, headroom::AmaxLossScale, headroom::DeepSpeedLossScale,
+                                     headroom::CerebrasLossScale, headroom::FairseqLossScale, headroom::AnyLossScale>());
+
+template <class Scaler, class Argument>
+using update_t = decltype(std::declval<Scaler&>().update(std::declval<Argument>()));
+template <class Scaler, class Argument>
+using set_executor_t = decltype(std::declval<Scaler&>().set_executor(std::declval<Argument>()));
+struct Pool {
+  [[nodiscard]] static std::size_t concurrency() { return 2; }
+  static void run(std::size_t n, const headroom::Executor::Task& task) {
+    for (std::size_t i = 0; i < n; ++i) task(i);
+  }
+};
+using headroom::detail::is_detected_v;
+using Scaler = headroom::GradScaler<>;
+static_assert(is_detected_v<update_t, Scaler, float> && is_detected_v<update_t, Scaler, double>);
+static_assert(!is_detected_v<update_t, Scaler, bool> && !is_detected_v<update_t, Scaler, const bool&>);
+static_assert(is_detected_v<set_executor_t, Scaler, Pool&> && is_detected_v<set_executor_t, Scaler, const Pool&>);
+static_assert(is_detected_v<set_executor_t, Scaler, headroom::Executor> &&
+              is_detected_v<set_executor_t, Scaler, const headroom::Executor&>);
+static_assert(!is_detected_v<set_executor_t, Scaler, Pool> && !is_detected_v<set_executor_t, Scaler, const Pool>);
+
+static_assert(!std::is_constructible_v<headroom::span<float>, std::vector<float>>);
+static_assert(std::is_constructible_v<headroom::span<float>, std::vector<float>&>);
+static_assert(std::is_constructible_v<headroom::span<float>, headroom::span<float>>);
+static_assert(std::is_constructible_v<headroom::span<const float>, std::vector<float>>);
+
+}  // namespace
+
+TEST_CASE("temporary views may be written to") {
+  std::vector<float> a = {2.0F, 4.0F}, b = {6.0F};
+  const headroom::ConstantLossScale policy(2.0F);
+  const auto views = [&] { return std::map<std::string, headroom::span<float>>{{"a", a}, {"b", b}}; };
+  CHECK(policy.unscale_in_place(std::tie(a, b), Pool()).max_abs == 3.0);
+  CHECK(policy.unscale_in_place(views()).max_abs == 1.5);
+  CHECK(policy.unscale_in_place(headroom::span<float>(a)).max_abs == 0.5);
+  policy.scale_in_place(std::vector{std::ref(a), std::ref(b)});
+  CHECK((a == std::vector<float>{0.5F, 1.0F} && b == std::vector<float>{3.0F}));
+  const std::vector<float> source = {8.0F, 16.0F};
+  CHECK(policy.unscale_into(source, headroom::span<float>(a)).max_abs == 8.0);
+  policy.accumulate_into(std::tie(source), std::tie(a));
+  headroom::cast_into(std::tie(b), std::tie(b));
+  CHECK(policy.unscale_and_clip_in_place(std::tie(a, b), 1.0).finite);
+  headroom::NoOpLossScale().scale_in_place(std::tie(a));
 }

@@ -464,6 +464,27 @@ TEST_CASE("a disabled scaler neither scales nor skips, and steps in the other th
   scaler.synchronize();
 }
 
+TEST_CASE("abandon ends the iteration, keeps the scale, and begins one in which optimizers may be submitted again") {
+  for (const bool submits : {false, true}) {
+    Stateless optimizer{{1.0F}};
+    AsyncGradScaler scaler(presets::torch(1024.0));
+    const float scale = scaler.scale(1.0F);
+    if (submits) (void)scaler.submit_gradients(optimizer, Weights{infinity()});
+    scaler.abandon();
+    scaler.update();  // of the abandoned iteration: no decision, and no error, as in a GradScaler
+    CHECK(scaler.policy(true) == presets::torch(1024.0));
+    CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("nothing has been submitted"));
+    CHECK_THAT(logic_error_of([&] { (void)scaler.submit_gradients(optimizer, Weights{scale}); }),
+               ContainsSubstring("no loss has been scaled since the last update, abandon or load"));
+    const auto result = scaler.submit_gradients(optimizer, Weights{scaler.scale(0.5F)});
+    scaler.abandon();  // the step is taken, and does not count
+    (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(0.25F)});
+    scaler.update();
+    CHECK(scaler.policy(true) == presets::torch(1024.0).adjust(true));
+    CHECK(optimizer.weights == Weights{0.25F});
+  }
+}
+
 TEST_CASE("configure changes only settings, also in the middle of an iteration") {
   const GradScaler saved(presets::torch(8.0));
   for (const bool loads : {false, true}) {

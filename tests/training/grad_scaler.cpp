@@ -501,6 +501,40 @@ TEST_CASE("on_floor is called for an overflow at the floor, after the update") {
   CHECK(calls == 2);
 }
 
+TEST_CASE("gradients of an optimizer that waits for its step are refused for another object, and nothing is changed") {
+  struct Adapter {
+    Weights& grads;
+    Weights& gradients() { return grads; }
+    void step() {}
+  };
+  GradScaler<> scaler(4.0);
+  Weights grads{8.0F, 4.0F};
+  const auto is_refused = [&](auto call) {
+    CHECK_THAT(logic_error_of(call), ContainsSubstring("have been unscaled for another optimizer"));
+    CHECK(grads == Weights{2.0F, 1.0F});
+  };
+  Adapter first{grads}, second{grads};
+  (void)scaler.unscale_(first);
+  is_refused([&] { (void)scaler.step(second); });
+  is_refused([&] { (void)scaler.step(Adapter{grads}); });
+  is_refused([&] { (void)scaler.unscale_(second); });
+  is_refused([&] { (void)scaler.unscale_and_clip_(second, 1.0); });
+  is_refused([&] { (void)scaler.step_gradients(grads, [](auto&) {}); });
+  is_refused([&] { (void)scaler.step_gradients(std::as_const(grads), [](auto&) {}); });
+  std::vector<Adapter> moved{first};
+  is_refused([&] { (void)scaler.step(moved[0]); });
+  CHECK_FALSE(scaler.step(first).skipped);
+  grads = {8.0F, 4.0F};
+  CHECK(scaler.step(second).report.max_abs == 2.0);  // the first one has been stepped: its memory may serve another one
+  scaler.update();
+  CHECK(scaler.policy() == presets::torch(4.0).adjust(true));
+  (void)scaler.scale(1.0F);
+  (void)scaler.unscale_(first);
+  scaler.abandon();
+  (void)scaler.scale(1.0F);
+  CHECK_FALSE(scaler.step(second).skipped);
+}
+
 /// Throws in its second pass.
 struct FailingPool {
   mutable int passes = 0;

@@ -253,7 +253,8 @@ TEST_CASE("what is wrong with an any_tensor is said by path, and nothing is writ
   const Numbers other = {3, 2};
   CHECK_THAT(message_of([&] { headroom::cast_into(tensor, any_tensor(target.data(), dtype_code::fp32, other)); }),
              ContainsSubstring("the source is 2x3, the destination is 3x2"));
-  CHECK_THAT(message_of([&] { headroom::cast_into(tensor, std::vector<float>(5)); }),
+  std::vector<float> five(5);
+  CHECK_THAT(message_of([&] { headroom::cast_into(tensor, five); }),
              ContainsSubstring("the source is 2x3, the destination is 5"));
   CHECK_THAT(message_of([&] { headroom::cast_into(tensor, any_tensor(more.data() + 1, dtype_code::fp32, shape)); }),
              ContainsSubstring("source and destination overlap"));
@@ -271,7 +272,8 @@ TEST_CASE("an any_tensor stands beside tensors of static dtypes, also of a user'
   const auto pair = std::make_tuple(any_tensor(values.data(), dtype_code::fp32, 2), std::vector<half>{half(8.0F)}, 3);
   CHECK(headroom::measure(pair).max_abs == 8.0);
   CHECK_THAT(message_of([&] {
-               headroom::cast_into(any_tensor(values.data(), dtype_code::fp32, 2), std::vector<std::vector<float>>(2));
+               std::vector<std::vector<float>> lists(2);
+               headroom::cast_into(any_tensor(values.data(), dtype_code::fp32, 2), lists);
              }),
              ContainsSubstring("a floating-point tensor faces something else"));
 }
