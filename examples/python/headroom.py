@@ -10,17 +10,19 @@
         scaler.update()
 
 Arrays come in a list, or in a dict with their names. Two dicts need the same keys in the same order. A wrong argument is a
-ValueError, calls in the wrong order are a RuntimeError.
-The library is libheadroom.so.0, or the file that HEADROOM_LIBRARY names.
+ValueError, calls in the wrong order are a RuntimeError. The library is libheadroom.so.0, or the file HEADROOM_LIBRARY.
+JAX, TensorFlow and MLX export their immutable arrays as DLPack capsules without a version, which have no read-only flag. Such
+a capsule is read-only here, unless the array has data_ptr, as torch's, or flags.writeable, as numpy's.
 
-A GradScaler remembers how it described the arrays of each optimizer. It describes them again if a call has other objects, or if
-the data_ptr(), shape, strides or dtype of one has changed. Arrays without data_ptr, such as numpy's, stay exported until then,
-so they cannot be resized.
+A GradScaler remembers how it described the arrays of each optimizer, but keeps no array alive. It describes them again if a
+call has other objects, if the data_ptr(), flags.writeable, shape, strides or dtype of one has changed, or if one has neither
+data_ptr nor flags.writeable.
 """
 import collections
 import ctypes
 import json
 import os
+import re
 import weakref
 from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
@@ -46,57 +48,71 @@ class RawStep(Sized):
     _fields_ = [("struct_size", c_uint32), ("skipped", c_int32), ("reason", c_int32), ("loss_scale", c_float),
                 ("report", Report), ("nonfinite", RawPlace)]
 
-# All functions of headroom.h, without the names of their parameters.
 c = ctypes.CDLL(os.environ.get("HEADROOM_LIBRARY", "libheadroom.so.0"))
 c.headroom_last_error.restype = c_char_p
 c.headroom_loss_scale_get.restype = c.headroom_grad_scaler_get_scale.restype = c_float
 if c.headroom_abi() != 1:
     raise ImportError("headroom.py needs headroom's ABI 1")
 
-def _check(status, *_):
-    if status != 0:
-        raise {1: ValueError, 3: MemoryError}.get(status, RuntimeError)(c.headroom_last_error().decode(errors="replace"))
+def _bind(function, *parameters):
+    """`function`, with errors that use the names of this module."""
+    def call(*arguments):
+        try:
+            status = function(*arguments)
+        except ctypes.ArgumentError as error:
+            wrong = int(re.search("[0-9]+", str(error))[0]) - 1
+            raise ValueError(f"{parameters[wrong][0]} cannot be {arguments[wrong]!r}") from None
+        if status != 0:
+            names = [argument.names for argument in arguments if hasattr(argument, "names")]
+            message = c.headroom_last_error().decode(errors="replace").removeprefix("headroom: ")
+            message = re.sub(r"(the source's )?\b(tensors|grads|from|to)\[(\d+)\]", lambda match: match[0] if not names else
+                             f"the array {names[-1 if match[2] == 'to' else 0][int(match[3])]!r}", message)
+            raise {1: ValueError, 3: MemoryError}.get(status, RuntimeError)(message.replace("headroom_grad_scaler_", ""))
+    function.argtypes = [kind for _, kind in parameters]
+    return call
 
-_types = {"p": c_void_p, "n": c_size_t, "s": c_char_p, "d": c_double, "f": c_float, "i": c_int32, "u": c_uint64}
+# All functions of headroom.h. Errors name the parameters that users pass.
+_kinds = {"p": ("", c_void_p), "n": ("", c_size_t), "s": ("", c_char_p), "u": ("optimizer", c_uint64),
+          "i": ("threads", c_int32), "b": ("saturate", c_int32), "f": ("loss_scale", c_float), "d": ("factor", c_double),
+          "m": ("max_norm", c_double), "r": ("report.finite", c_int32), "x": ("report.max_abs", c_double)}
 for _name, _parameters in {
         "from_dlpack": "pp", "scale": "pndi", "unscale": "pnfip", "unscale_into": "ppnfip", "accumulate_into": "ppnfip",
-        "unscale_and_clip": "pnfdip", "clip": "pndip", "measure": "pnip", "cast": "ppnii", "find_nonfinite": "pnipp",
-        "quantize": "ppnppip", "dequantize": "ppnpi", "loss_scale_make": "ssp", "loss_scale_adjust": "pid",
+        "unscale_and_clip": "pnfmip", "clip": "pnmip", "measure": "pnip", "cast": "ppnbi", "find_nonfinite": "pnipp",
+        "quantize": "ppnppip", "dequantize": "ppnpi", "loss_scale_make": "ssp", "loss_scale_adjust": "prx",
         "loss_scale_save": "ppp", "loss_scale_load": "sp", "grad_scaler_make": "pp", "grad_scaler_set_threads": "pi",
         "grad_scaler_set_reducer": "ppp", "grad_scaler_scale": "pdp", "grad_scaler_unscale": "pupnp",
-        "grad_scaler_unscale_and_clip": "pupndp", "grad_scaler_step": "pupnp", "grad_scaler_step_into": "puppnp",
+        "grad_scaler_unscale_and_clip": "pupnmp", "grad_scaler_step": "pupnp", "grad_scaler_step_into": "puppnp",
         "grad_scaler_update": "p", "grad_scaler_abandon": "p", "grad_scaler_save": "ppp", "grad_scaler_load": "ps"}.items():
-    _function = getattr(c, "headroom_" + _name)
-    _function.argtypes, _function.errcheck = [_types[letter] for letter in _parameters], _check
+    setattr(c, "headroom_" + _name, _bind(c["headroom_" + _name], *map(_kinds.get, _parameters)))
 
 _is_capsule = ctypes.PYFUNCTYPE(c_int32, ctypes.py_object, c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 _pointer_of = ctypes.PYFUNCTYPE(c_void_p, ctypes.py_object, c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
 _dtypes = {"float16": 0x210, "float32": 0x220, "float64": 0x240, "bfloat16": 0x410, "float8_e4m3fn": 0xA08,
            "float8_e5m2": 0xC08}
 
-def _export(name, array):
+def _describe(name, array, tensor):
+    """Fills `tensor`. Returns an object that keeps it valid, and whether the array is read-only."""
     if not hasattr(array, "__dlpack__"):
         raise ValueError(f"the array {name!r} has no __dlpack__: {type(array).__name__}")
+    if getattr(array, "requires_grad", False):
+        raise ValueError(f"the array {name!r} requires grad, as parameters do: pass the gradient, p.grad")
     if getattr(array, "is_neg", bool)():  # torch's; DLPack would drop the sign
         raise ValueError(f"the array {name!r} has its negation still to be done: call resolve_neg() first")
     try:
-        return array.__dlpack__(max_version=(1, 0), copy=False)
-    except TypeError:
-        return array.__dlpack__()  # the standard before DLPack 1.0
-
-def _describe(name, array, tensor):
-    """Fills `tensor`. Returns an object that keeps it valid, and whether the array is read-only."""
-    try:
-        capsule = _export(name, array)
-    except BufferError as error:
-        if hasattr(array, "__array_interface__"):
+        try:
+            capsule = array.__dlpack__(max_version=(1, 0), copy=False)
+        except TypeError:
+            capsule = array.__dlpack__()  # the standard before DLPack 1.0
+        # The capsule is not consumed, so it releases the array itself.
+        is_versioned = not _is_capsule(capsule, b"dltensor")
+        managed = _pointer_of(capsule, b"dltensor_versioned" if is_versioned else b"dltensor")
+        c.headroom_from_dlpack(managed + 32 * is_versioned, byref(tensor))  # after version, context, deleter and flags
+    except Exception as error:  # each library has its own
+        if isinstance(error, BufferError) and hasattr(array, "__array_interface__"):
             return _describe_numpy(name, array, tensor)
         raise ValueError(f"the array {name!r}: {error}") from error
-    # The capsule is not consumed, so it releases the array itself.
-    is_versioned = not _is_capsule(capsule, b"dltensor")
-    managed = _pointer_of(capsule, b"dltensor_versioned" if is_versioned else b"dltensor")
-    c.headroom_from_dlpack(managed + 32 * is_versioned, byref(tensor))  # after version, context, deleter and flags
-    return capsule, is_versioned and c_uint64.from_address(managed + 24).value & 1
+    is_writable = hasattr(array, "data_ptr") or _memory(array)  # of a capsule that cannot say so
+    return capsule, c_uint64.from_address(managed + 24).value & 1 if is_versioned else not is_writable
 
 def _describe_numpy(name, array, tensor):
     """What numpy does not export: the dtypes of ml_dtypes, and before numpy 2.1 read-only arrays."""
@@ -109,39 +125,44 @@ def _describe_numpy(name, array, tensor):
     return array, is_read_only
 
 def _items(arrays):
+    if hasattr(arrays, "__dlpack__") or not hasattr(arrays, "__len__"):
+        raise ValueError(f"the arrays must be a list or a dict, not {type(arrays).__name__}")
     return arrays.items() if isinstance(arrays, dict) else enumerate(arrays)
+
+def _memory(array):
+    """Changes if the memory moves or becomes read-only; None: unknown. numpy does not resize arrays with weak references."""
+    return array.data_ptr() if hasattr(array, "data_ptr") else getattr(getattr(array, "flags", None), "writeable", None)
 
 def _layout(array):
     """What must not change for a description to stay right."""
     strides = array.stride() if hasattr(array, "stride") else getattr(array, "strides", None)
-    return getattr(array, "data_ptr", int)(), getattr(array, "shape", None), strides, getattr(array, "dtype", None)
+    return _memory(array), getattr(array, "shape", None), strides, getattr(array, "dtype", None)
 
 class Arrays:
     """A list or dict of arrays as the library sees them."""
-    def __init__(self, arrays):
+    def __init__(self, arrays, keeps=True):
         self.names, self.are_named = [name for name, _ in _items(arrays)], isinstance(arrays, dict)
         self.tensors = (Tensor * len(arrays))()
-        self.tensors.kept, self.seen, self.read_only = [], [], []
+        self.tensors.names, self.tensors.kept, self.seen, self.read_only = self.names, [], [], []
         for (name, array), tensor in zip(_items(arrays), self.tensors):
             kept, is_read_only = _describe(name, array, tensor)
             self.read_only += [name] * is_read_only
-            layout = _layout(array)
-            if layout[0]:  # keeps the shape, but not the memory
-                self.seen.append((weakref.ref(array), layout))
-                tensor.shape = (c_int64 * tensor.ndim)(*tensor.shape[:tensor.ndim])
-                if tensor.strides:
-                    tensor.strides = (c_int64 * tensor.ndim)(*tensor.strides[:tensor.ndim])
-            else:
-                self.seen.append((lambda array=array: array, layout))
+            if keeps or _memory(array) is None:
                 self.tensors.kept.append(kept)
+            else:  # keeps the shape, but not the memory
+                self.seen.append((weakref.ref(array), _layout(array)))
+                tensor.shape = (c_int64 * tensor.ndim)(*tensor.shape[:tensor.ndim])
+                tensor.strides = tensor.strides and (c_int64 * tensor.ndim)(*tensor.strides[:tensor.ndim])
 
     def describes(self, arrays):
+        items = _items(arrays)
         return len(arrays) == len(self.seen) and all(name == key and seen() is array and layout == _layout(array) for
-                                                     (seen, layout), name, (key, array) in zip(self.seen, self.names, _items(arrays)))
+                                                     (seen, layout), name, (key, array) in zip(self.seen, self.names, items))
 
     def list(self, writes=True):
         if writes and self.read_only:
-            raise ValueError(f"the array {self.read_only[0]!r} is read-only")
+            raise ValueError(f"the array {self.read_only[0]!r} is read-only, as all of JAX, TensorFlow and MLX are: "
+                             "step_into and unscale_into write to other arrays, such as numpy's")
         return self.tensors, len(self.tensors)
 
     def into(self, to):
@@ -197,14 +218,14 @@ class _Handle:
 class LossScale(_Handle):
     """A policy by its name and settings, such as LossScale("torch", growth_interval=500)."""
     def __init__(self, name="dynamic", **settings):
-        text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in settings.items())
-        super().__init__("loss_scale", name.encode(), text.encode())
+        text = "\n".join(f"{key} = {json.dumps(value, default=repr)}" for key, value in settings.items())
+        super().__init__("loss_scale", str(name).encode(), text.encode())
 
     def get(self):
         return c.headroom_loss_scale_get(self)
 
     def adjust(self, report):
-        c.headroom_loss_scale_adjust(self, report.finite, report.max_abs)
+        c.headroom_loss_scale_adjust(self, getattr(report, "finite", None), getattr(report, "max_abs", None))
 
 class GradScaler(_Handle):
     """torch.amp.GradScaler for lists and dicts of gradients. Optimizers are numbers."""
@@ -216,9 +237,13 @@ class GradScaler(_Handle):
         self._remembered = {}
 
     def _arrays(self, arrays, *key):
-        if key not in self._remembered or not self._remembered[key].describes(arrays):
-            self._remembered[key] = Arrays(arrays)
-        return self._remembered[key]
+        key = str(key)  # the library checks the type of an optimizer
+        found = self._remembered.pop(key, None)
+        if found is None or not found.describes(arrays):
+            found = Arrays(arrays, keeps=False)
+        if not found.tensors.kept:
+            self._remembered[key] = found
+        return found
 
     def scale(self, loss):
         """The scaled loss. A hand-written backward starts from scale(1.0)."""
@@ -265,4 +290,4 @@ class GradScaler(_Handle):
         return text.value.decode()
 
     def load(self, text):
-        c.headroom_grad_scaler_load(self, text.encode())
+        c.headroom_grad_scaler_load(self, str(text).encode())

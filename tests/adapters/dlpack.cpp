@@ -115,6 +115,9 @@ TEST_CASE("verbs that write refuse a managed tensor that is read-only") {
              ContainsSubstring("the tree is read-only"));
   managed.flags = 2;  // a copy
   CHECK(headroom::unscale_in_place<headroom::allow_fp16_gradients>(from_dlpack(managed), 1.0F).max_abs == 5.0);
+  any_tensor unversioned = from_dlpack(f.tensor);
+  unversioned.is_read_only = true;
+  CHECK_THAT(message_of([&] { headroom::scale_in_place(unversioned, 2.0); }), ContainsSubstring("the tree is read-only"));
   for (const std::uint32_t version : {0U, 2U}) {
     managed.version.major = version;
     CHECK_THAT(message_of([&] { (void)from_dlpack(managed); }), ContainsSubstring("version " + std::to_string(version)));

@@ -1,5 +1,6 @@
 """Tests examples/python/headroom.py with numpy."""
 import gc
+import weakref
 
 import headroom
 import numpy as np
@@ -9,7 +10,7 @@ def fails(error, text, call, *arguments):
     try:
         call(*arguments)
     except error as e:
-        assert text in str(e), e
+        assert text in str(e) and "headroom" not in str(e), e
     else:
         raise AssertionError(f"no {error.__name__}: {text}")
 
@@ -41,9 +42,78 @@ fails(ValueError, "['p', 'q'] do not fit into ['q', 'p']", headroom.cast_into, {
 fails(ValueError, "'b' has no __dlpack__: NoneType", headroom.measure, {"a": sums, "b": None})
 fails(ValueError, "not 'cuda'", headroom.GradScaler, "cuda")
 fails(ValueError, ">f4", headroom.measure, [np.ones(3, ">f4")])
-fails(ValueError, "tensors[1]", headroom.measure, [sums, np.ones(3, complex)])
+fails(ValueError, "the array 1 has a dtype", headroom.measure, [sums, np.ones(3, complex)])
 scaler = headroom.GradScaler(headroom.LossScale("dynamic", initial_scale=1024.0))
 fails(RuntimeError, "update", scaler.update)
+
+
+# Wrong arguments are a ValueError with the names of Python.
+def begun():
+    begun = headroom.GradScaler()
+    begun.scale(1.0)
+    return begun
+
+
+for wrong in (sums, (grad for grad in [sums]), None, 3):
+    fails(ValueError, f"a list or a dict, not {type(wrong).__name__}", begun().step, wrong)
+fails(ValueError, "'w' would become 0 in place, use step_into: ", begun().step, {"w": np.ones(3, np.float16)})
+fails(ValueError, "the array 'p' and the array 'q' share elements", begun().unscale_, {"p": sums, "q": sums})
+mixed = {"v": sums, "w": np.ones(3, complex)}
+fails(ValueError, "the array 'w' has a dtype", headroom.cast_into, mixed, [sums, sums])
+fails(ValueError, "the array 'w' has a dtype", headroom.cast_into, [sums, sums], mixed)
+fails(ValueError, "differ at the array 'to[7]'", headroom.unscale_into, {"to[7]": sums}, {"to[7]": sums[:2]}, 2.0)
+for optimizer in (None, [], "sgd", 1.5):
+    fails(ValueError, f"optimizer cannot be {optimizer!r}", begun().step, [sums], optimizer)
+fails(ValueError, "factor cannot be None", headroom.scale, [sums], None)
+fails(ValueError, "loss_scale cannot be 'x'", headroom.unscale, [sums], "x")
+fails(ValueError, "max_norm cannot be []", headroom.clip, [sums], [])
+fails(ValueError, "threads cannot be 1.5", headroom.measure, [sums], 1.5)
+fails(ValueError, "saturate cannot be 'yes'", headroom.cast_into, [sums], [sums], "yes")
+fails(ValueError, "report.finite cannot be None", headroom.LossScale().adjust, 3)
+fails(ValueError, "there is no policy 'to[3]'", headroom.LossScale, "to[3]")
+fails(ValueError, "there is no policy '3'", headroom.LossScale, 3)
+fails(ValueError, "growth_interval is ", lambda: headroom.LossScale("torch", growth_interval=object()))
+fails(ValueError, "'None'", begun().load, None)
+assert (sums == 1.5).all()
+
+
+class Immutable:
+    """An array of JAX, TensorFlow or MLX: a capsule without a version of memory that others share."""
+
+    def __init__(self, memory):
+        self.memory = memory
+
+    def __dlpack__(self, **_):
+        return self.memory.__dlpack__()
+
+
+class Deleted:
+    def __dlpack__(self, **_):
+        raise RuntimeError("Array has been deleted")
+
+
+class Parameter(Immutable):
+    requires_grad = True
+
+
+shared = np.full(3, 65536.0, np.float32)
+immutable, floats = Immutable(shared), np.zeros(3)
+for verb, *arguments in [
+        (begun().step, [immutable]), (begun().unscale_, [immutable]), (begun().unscale_and_clip_, [immutable], 1.0),
+        (headroom.scale, [immutable], 2.0), (headroom.unscale, [immutable], 2.0), (headroom.clip, [immutable], 1.0),
+        (headroom.unscale_and_clip, [immutable], 2.0, 1.0), (headroom.unscale_into, [floats], [immutable], 2.0),
+        (headroom.accumulate_into, [floats], [immutable], 2.0), (headroom.cast_into, [floats], [immutable]),
+        (begun().step_into, [floats], [immutable])]:
+    fails(ValueError, "the array 0 is read-only, as all of JAX, TensorFlow and MLX are: step_into and", verb, *arguments)
+assert headroom.measure([immutable]).max_abs == 65536 and (shared == 65536).all()
+repeated = headroom.GradScaler(headroom.LossScale("constant", scale=65536.0))
+for value in 1, 2:
+    immutable.memory = np.full(3, 65536.0 * value, np.float32)
+    repeated.scale(1.0)
+    assert not repeated.step_into([immutable], [floats]).skipped and (floats == value).all()
+    repeated.update()
+fails(ValueError, "'w': Array has been deleted", headroom.measure, {"w": Deleted()})
+fails(ValueError, "'w' requires grad, as parameters do: pass the gradient, p.grad", begun().step, {"w": Parameter(shared)})
 
 
 # The same arrays are described once. Others are noticed, even in the same list.
@@ -51,18 +121,21 @@ def step(*arrays):
     scaler.scale(1.0)
     assert not scaler.step(list(arrays)).skipped
     scaler.update()
-    return scaler._remembered[0,]
+    return scaler._remembered["(0,)"]
 
 
 grads = [np.full(3, 1024.0), np.full((2, 2), 1024.0)]
 described = step(*grads)
 assert step(*grads) is described and (grads[1] == 1 / 1024).all()
-fails(ValueError, "resize", grads[0].resize, 1000)
+fails(ValueError, "resize", lambda: grads[0].resize(1000, refcheck=False))
 other = np.full(3, 1024.0)
 assert step(other, grads[1]) is not described and (other == 1).all()
 described = step(grads[1])
 grads[1].shape = 4
 assert step(grads[1]) is not described
+grads[1].flags.writeable = False
+fails(ValueError, "the array 0 is read-only", step, grads[1])
+scaler.abandon()
 
 
 class Pointed:
@@ -78,6 +151,14 @@ class Pointed:
         return self.memory.ctypes.data
 
 
+class Empty(Pointed):
+    def __dlpack__(self):
+        return np.ones(0).__dlpack__()
+
+    def data_ptr(self):
+        return 0
+
+
 class Negated(Pointed):
     """A tensor of torch whose negation is pending, such as the imaginary part of a conjugate."""
 
@@ -86,6 +167,7 @@ class Negated(Pointed):
 
 
 fails(ValueError, "'g' has its negation still to be done: call resolve_neg() first", headroom.measure, {"g": Negated()})
+headroom.scale([Empty()], 2.0)
 pointed = Pointed()
 described = step(pointed)
 gc.collect()
@@ -93,6 +175,17 @@ assert step(pointed) is described and (pointed.memory == 1 / 1024).all()
 old = pointed.memory
 pointed.memory = np.full((2, 3), 1024.0)
 assert step(pointed) is not described and (pointed.memory == 1).all() and (old == 1 / 1024).all()
+
+# A scaler keeps no gradients alive.
+grads = [np.full(3, 1024.0), Pointed(), Immutable(np.full(3, 1024.0))]
+alive = [weakref.ref(grad) for grad in (*grads, grads[2].memory)]
+step(*grads[:2])
+scaler.scale(1.0)
+assert not scaler.step_into(grads, [np.zeros(3), np.zeros((3, 2)), np.zeros(3)]).skipped
+scaler.update()
+del grads
+gc.collect()
+assert all(seen() is None for seen in alive)
 
 state = scaler.save()
 copy = headroom.GradScaler(headroom.LossScale("torch"))
