@@ -75,10 +75,18 @@ Status with(const char* name, Handle* handle, const F& f) noexcept {
   });
 }
 any_tensor to_any(const Tensor& tensor) noexcept {
-  any_tensor any(tensor.data, static_cast<dtype_code>(tensor.dtype), static_cast<size_t>(tensor.size));
+  const auto dtype = static_cast<dtype_code>(tensor.dtype);
+  if (tensor.ndim == 0) return {tensor.data, dtype, static_cast<size_t>(tensor.size)};
+  const bool is_readable = tensor.ndim > 0 && tensor.ndim <= Layout::max_rank && tensor.shape != nullptr;
+  const size_t ndim = is_readable ? static_cast<size_t>(tensor.ndim) : 0;
+  any_tensor any(tensor.data, dtype, span(tensor.shape, ndim), span(tensor.strides, tensor.strides != nullptr ? ndim : 0));
   any.ndim = tensor.ndim;
-  any.shape = tensor.shape;
-  any.strides = tensor.strides;
+  if (!is_readable)
+    any.obstacle =
+        tensor.ndim > 0 && tensor.shape == nullptr ? "has dimensions, but no shape" : "has an ndim that is not in [0, 16]";
+  if (any.obstacle == nullptr && tensor.size != 0 && tensor.size != any.size)
+    any.obstacle = "has a size that is not the product of its shape";
+  if (tensor.size != 0) any.size = static_cast<size_t>(tensor.size);
   return any;
 }
 /// Out-structs may be NULL, or shorter than here, as in an older header.
@@ -96,19 +104,11 @@ void write(Struct* out, Struct value) noexcept {
 
 // ---- trees ----
 
-/// A list of the caller's tensors. A walk makes an any_tensor of each when it comes to it.
+/// A list of the caller's tensors.
 struct List {
-  struct Iterator {
-    const Tensor* at;
-    any_tensor tensor{};
-    any_tensor& operator*() noexcept { return tensor = to_any(*at); }
-    Iterator& operator++() noexcept { return ++at, *this; }
-    Iterator operator++(int) noexcept { return {at++}; }
-    bool operator!=(const Tensor* end) const noexcept { return at != end; }
-  };
   const Tensor* first = nullptr;
   size_t n = 0;
-  Iterator begin() const noexcept { return {first}; }
+  const Tensor* begin() const noexcept { return first; }
   const Tensor* end() const noexcept { return first + n; }
   size_t size() const noexcept { return n; }
 };
@@ -162,6 +162,11 @@ Step to_c(const StepResult<void>& result) noexcept {
 
 }  // namespace
 
+template <>
+struct headroom::tree_traits<Tensor> {
+  static constexpr branch_kind kind = branch_kind::dynamic;
+  static any_tensor view(const Tensor& tensor) noexcept { return to_any(tensor); }
+};
 template <>
 struct headroom::tree_traits<List> {
   static constexpr branch_kind kind = branch_kind::sequence;
@@ -295,7 +300,7 @@ Status headroom_from_dlpack(const void* dl_tensor, Tensor* out) {
   return with("dl_tensor", static_cast<const dlpack::DLTensor*>(dl_tensor), [&](auto& tensor) {
     check_not_null("out", out);
     const any_tensor any = from_dlpack(tensor);
-    *out = {any.data, any.size, static_cast<headroom_dtype>(any.dtype), any.ndim, any.shape, any.strides};
+    *out = {any.data, any.size, static_cast<headroom_dtype>(any.dtype), any.ndim, tensor.shape, tensor.strides};
   });
 }
 Status headroom_scale(const Tensor* tensors, size_t n, double factor, int32_t threads) {

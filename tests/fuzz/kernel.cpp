@@ -139,12 +139,9 @@ struct Tensor {
     for (std::size_t i = 0; i < shape.elements; ++i) set(i, pattern[i % patterns]);
   }
   [[nodiscard]] any_tensor view() {
-    any_tensor tensor(memory.data() + first, dtype.code, shape.elements);
-    if (shape.ndim == 0) return tensor;
-    tensor.ndim = shape.ndim;
-    tensor.shape = shape.sizes;
-    tensor.strides = strides;
-    return tensor;
+    const auto ndim = static_cast<std::size_t>(shape.ndim);
+    if (ndim == 0) return {memory.data() + first, dtype.code, shape.elements};
+    return {memory.data() + first, dtype.code, headroom::span(shape.sizes, ndim), headroom::span(strides, ndim)};
   }
   [[nodiscard]] std::size_t place(std::size_t i) const {
     auto rest = static_cast<std::int64_t>(i), elements = std::int64_t{0};
