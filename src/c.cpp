@@ -74,20 +74,21 @@ Status with(const char* name, Handle* handle, const F& f) noexcept {
     f(*handle);
   });
 }
-any_tensor to_any(const Tensor& tensor) noexcept {
-  const auto dtype = static_cast<dtype_code>(tensor.dtype);
-  if (tensor.ndim == 0) return {tensor.data, dtype, static_cast<size_t>(tensor.size)};
+[[gnu::noinline]] any_tensor with_shape(const Tensor& tensor) noexcept {
   const bool is_readable = tensor.ndim > 0 && tensor.ndim <= Layout::max_rank && tensor.shape != nullptr;
-  const size_t ndim = is_readable ? static_cast<size_t>(tensor.ndim) : 0;
-  any_tensor any(tensor.data, dtype, span(tensor.shape, ndim), span(tensor.strides, tensor.strides != nullptr ? ndim : 0));
+  const size_t ndim = is_readable ? static_cast<size_t>(tensor.ndim) : 0, n_strides = tensor.strides != nullptr ? ndim : 0;
+  any_tensor any(tensor.data, static_cast<dtype_code>(tensor.dtype), span(tensor.shape, ndim), span(tensor.strides, n_strides));
   any.ndim = tensor.ndim;
-  if (!is_readable)
-    any.obstacle =
-        tensor.ndim > 0 && tensor.shape == nullptr ? "has dimensions, but no shape" : "has an ndim that is not in [0, 16]";
-  if (any.obstacle == nullptr && tensor.size != 0 && tensor.size != any.size)
-    any.obstacle = "has a size that is not the product of its shape";
-  if (tensor.size != 0) any.size = static_cast<size_t>(tensor.size);
+  const bool fits = tensor.size == 0 || tensor.size == any.size;
+  if (!fits) any.size = static_cast<size_t>(tensor.size);
+  if (!fits && any.obstacle == nullptr) any.obstacle = "has a size that is not the product of its shape";
+  if (!is_readable) any.obstacle = "has an ndim that is not in [0, 16]";
+  if (!is_readable && tensor.ndim > 0 && tensor.shape == nullptr) any.obstacle = "has dimensions, but no shape";
   return any;
+}
+[[gnu::always_inline]] inline any_tensor to_any(const Tensor& tensor) noexcept {
+  if (tensor.ndim != 0) return with_shape(tensor);
+  return {tensor.data, static_cast<dtype_code>(tensor.dtype), static_cast<size_t>(tensor.size)};
 }
 /// Out-structs may be NULL, or shorter than here, as in an older header.
 template <class Struct>
