@@ -198,7 +198,7 @@ std::string train(const char* name, const Policy& policy, const Digits& data, co
       network.run_back(part, settings.loss_weight, scaler.loss_scale(), stream);
       scaler.accumulate(gradients, stream);  // sums += gradients / loss scale
     }
-    scaler.measure_unscaled(gradients, stream);  // the norm of the sums
+    scaler.measure(gradients, stream);  // the norm of the sums
     scaler.update(stream, settings.max_norm);
     launch(advance<>, 1, stream, scaler.step(), settings.peak_rate, settings.steps(), progress);
     network.step(scaler.step(), progress, stream);

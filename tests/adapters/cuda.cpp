@@ -3,6 +3,8 @@
 #include <headroom/headroom.hpp>
 
 #include <cmath>
+#include <memory>
+#include <random>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -19,7 +21,7 @@ using Scaler = gpu::LossScale<>;
 const cudaStream_t stream = nullptr;
 
 /// Of a scale of 1024, which halves after an overflow.
-Scaler make() { return Scaler(DynamicLossScale({1024.0F, 3})); }
+Scaler make(int growth_interval = 3) { return Scaler(DynamicLossScale({1024.0F, growth_interval})); }
 /// What f launches.
 template <class F>
 unsigned launches_of(F f) {
@@ -30,8 +32,8 @@ unsigned launches_of(F f) {
 
 // Numbers whose sums and roots are exact.
 struct Lists {
-  std::vector<float> a = {0.0F, -3.0F * 1024.0F}, b = {4.0F * 1024.0F}, c = {12.0F};
-  gpu::Gradients scaled_a{{{a.data(), a.size()}}}, scaled_b{{{b.data(), b.size()}}}, unscaled_c{{{c.data(), c.size()}}};
+  std::vector<float> a = {0.0F, -3.0F * 1024.0F}, b = {4.0F * 1024.0F}, c = {12.0F * 1024.0F};
+  gpu::Gradients of_a{{{a.data(), a.size()}}}, of_b{{{b.data(), b.size()}}}, of_c{{{c.data(), c.size()}}};
 };
 
 }  // namespace
@@ -41,9 +43,10 @@ using support::logic_error_of;
 TEST_CASE("gpu: several lists of one step have one report; each verb is one launch") {
   Lists lists;
   Scaler scaler = make();
-  CHECK(launches_of([&] { scaler.measure(lists.scaled_a, stream); }) == 1);
-  CHECK(launches_of([&] { scaler.measure(lists.scaled_b, stream); }) == 2);
-  CHECK(launches_of([&] { scaler.measure_unscaled(lists.unscaled_c, stream); }) == 2);
+  CHECK(launches_of([&] { scaler.measure(lists.of_a, stream); }) == 1);
+  CHECK(launches_of([&] { scaler.measure(lists.of_b, stream); }) == 2);
+  CHECK(launches_of([&] { scaler.unscale(lists.of_c, stream); }) == 1);
+  CHECK(launches_of([&] { scaler.measure(lists.of_c, stream); }) == 2);
   CHECK(launches_of([&] { scaler.update(stream, 6.5); }) == 1);
   const auto report = scaler.read(stream).report;
   CHECK(report.finite);
@@ -52,35 +55,316 @@ TEST_CASE("gpu: several lists of one step have one report; each verb is one laun
   CHECK(scaler.step()->clip == 0.5);
   CHECK(scaler.step()->factor == 0.5 / 1024.0);
 
-  CHECK(launches_of([&] { scaler.unscale(lists.scaled_a, stream); }) == 1);  // the next step starts anew
-  scaler.measure(lists.scaled_b, stream);
+  CHECK(launches_of([&] { scaler.unscale(lists.of_a, stream); }) == 1);  // the next step starts anew
+  scaler.measure(lists.of_b, stream);
   scaler.update(stream, 100.0);
   CHECK(scaler.read(stream).report.max_abs == 4.0);
   CHECK(scaler.read(stream).report.norm == 4.0);  // of what was measured
   CHECK(lists.a[1] == -3.0F);
   CHECK(scaler.step()->clip == 1.0);
 
-  scaler.unscale(lists.scaled_b, stream);
-  scaler.measure_unscaled(lists.scaled_a, stream);  // unscaled in the last step
-  scaler.measure_unscaled(lists.scaled_b, stream);
+  lists.a[1] = 3.0F * 1024.0F;  // of the next backward
+  scaler.unscale(lists.of_b, stream);
+  for (const auto* list : {&lists.of_a, &lists.of_b}) scaler.measure(*list, stream);
   scaler.update(stream);
   CHECK(scaler.read(stream).report.norm == 5.0);
 }
 
-TEST_CASE("gpu: measure_unscaled reads the destinations, if there are any") {
+TEST_CASE("gpu: measure reads what this step has unscaled, if anything") {
   std::vector<__half> halves = {__float2half(3.0F * 1024.0F), __float2half(4.0F * 1024.0F)};
-  std::vector<float> floats(2), own = {12.0F};
-  const gpu::Gradients gradients({{halves.data(), 2, floats.data()}, {own.data(), 1}}),
+  std::vector<float> floats(2), in_place = {12.0F * 1024.0F, 84.0F * 1024.0F};
+  const gpu::Gradients gradients({{halves.data(), 2, floats.data()}, {&in_place[0], 1}, {&in_place[1], 1, &in_place[1]}}),
       sums({{halves.data(), 2, floats.data()}});
-  Scaler scaler = make();
-  scaler.unscale(sums, stream);
-  scaler.measure_unscaled(gradients, stream);
-  scaler.update(stream, 100.0);
-  CHECK(scaler.read(stream).report.norm == 13.0);
+  Scaler scaler = make(100);
+  const auto norm = [&] { return scaler.update(stream, 100.0), scaler.read(stream).report.norm; };
+  scaler.unscale(gradients, stream);
+  scaler.measure(gradients, stream);
+  CHECK(norm() == 85.0);
+  CHECK(in_place == std::vector<float>{12.0F, 84.0F});
+  for (int micro_batch = 0; micro_batch < 2; ++micro_batch) scaler.accumulate(sums, stream);
+  scaler.measure(sums, stream);
+  CHECK(norm() == 15.0);
+  scaler.unscale(sums, stream);  // instead of zeros for the first micro-batch
   scaler.accumulate(sums, stream);
-  scaler.measure_unscaled(sums, stream);
-  scaler.update(stream, 100.0);
-  CHECK(scaler.read(stream).report.norm == 10.0);
+  scaler.measure(sums, stream);
+  CHECK(norm() == 10.0);
+  scaler.measure(sums, stream);
+  CHECK(norm() == 5.0);
+  scaler.measure(sums, stream);
+  scaler.accumulate(sums, stream);  // after it
+  CHECK(norm() == 5.0);
+}
+
+namespace {
+const std::string way_out = "; call update to end that step, or abandon to give it up";
+}  // namespace
+TEST_CASE("gpu: a list is unscaled once and measured once in a step, of one scaler") {
+  std::vector<float> own = {3.0F * 1024.0F}, source = {4.0F * 1024.0F}, sum(1);
+  gpu::Gradients in_place({{own.data(), 1}});
+  const gpu::Gradients into({{source.data(), 1, sum.data()}});
+  Scaler scaler = make(100);
+  const auto refused = [&](const char* verb, const char* what, auto call) {
+    const std::string expected = "headroom: " + std::string(verb) + ": these gradients were " + what + way_out;
+    CHECK(launches_of([&] { CHECK(logic_error_of(call) == expected); }) == 0);
+  };
+  const auto unscale = [&] { scaler.unscale(in_place, stream); };
+  const auto measure = [&] { scaler.measure(in_place, stream); };
+  unscale();
+  refused("unscale", "unscaled in this step", unscale);
+  gpu::Gradients moved = std::move(in_place);
+  in_place = std::move(moved);
+  refused("unscale", "unscaled in this step", unscale);
+  measure();
+  refused("measure", "measured in this step", measure);
+  scaler.accumulate(into, stream);
+  refused("unscale", "unscaled in this step", [&] { scaler.unscale(into, stream); });
+  scaler.measure(into, stream);
+  refused("accumulate", "measured in this step after they had been unscaled", [&] { scaler.accumulate(into, stream); });
+  scaler.update(stream);
+  CHECK(scaler.read(stream).report.norm == 5.0);
+  measure();
+  unscale();
+  refused("measure", "measured in this step", measure);
+
+  {
+    Scaler other = make();
+    const auto measure_there = [&] { other.measure(in_place, stream); };
+    refused("measure", "used in a step of another LossScale", measure_there);
+    refused("unscale", "used in a step of another LossScale", [&] { other.unscale(in_place, stream); });
+    scaler.update(stream);
+    other.unscale(in_place, stream);
+    refused("measure", "used in a step of another LossScale", measure);
+    Scaler third = std::move(other);
+    refused("measure", "used in a step of another LossScale", measure);
+    third.measure(in_place, stream);
+  }
+  own[0] = 3.0F * 1024.0F;
+  measure();  // the other one is gone
+  scaler.update(stream);
+  CHECK(scaler.read(stream).report.norm == 3.0);
+  shim::next_error = cudaErrorInvalidValue;
+  shim::calls_before_error = 0;
+  CHECK_THROWS_AS(measure(), std::runtime_error);
+  measure();  // the failed call counts as none
+  scaler.update(stream);
+  CHECK(scaler.read(stream).report.norm == 3.0);
+}
+
+TEST_CASE("gpu: a step that is given up leaves nothing behind, in a graph or not") {
+  std::vector<float> a = {3.0F * 1024.0F}, b = {4.0F * 1024.0F};
+  const gpu::Gradients of_a({{a.data(), 1}}), of_b({{b.data(), 1}});
+  Scaler scaler = make();
+  cudaGraph_t graph{};
+  const auto begin = [&] { cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal); };
+  for (const bool is_captured : {true, false}) {
+    if (is_captured) begin();
+    scaler.measure(of_a, stream);
+    scaler.measure(of_b, stream);  // adds the first sums up
+    if (is_captured) cudaStreamEndCapture(stream, &graph), cudaGraphDestroy(graph);
+    if (!is_captured) *scaler.inf_elsewhere() = 1.0F;
+    CHECK(logic_error_of([&] { scaler.measure(of_a, stream); }) ==
+          "headroom: measure: these gradients were measured in this step" + way_out);
+    CHECK(launches_of([&] { scaler.abandon(stream); }) == 0);
+    CHECK_FALSE(logic_error_of([&] { scaler.update(stream); }).empty());
+    b[0] = is_captured ? 4.0F * 1024.0F : 0.5F * 1024.0F;
+    begin();
+    scaler.measure(is_captured ? of_a : of_b, stream);
+    scaler.update(stream, 1.0);
+    cudaStreamEndCapture(stream, &graph);
+    for (int replay = 0; replay < 3; ++replay) {
+      cudaGraphLaunch(graph, stream);
+      const auto last = scaler.read(stream);
+      CHECK((!last.skipped && last.report.norm == last.report.max_abs));
+      CHECK(last.report.norm * static_cast<double>(last.loss_scale) == (is_captured ? 3072.0 : 512.0));
+    }
+    cudaGraphDestroy(graph);
+  }
+  shim::next_error = cudaErrorInvalidValue;
+  shim::calls_before_error = 0;
+  scaler.measure(gpu::Gradients(), stream);
+  CHECK_THROWS_AS(scaler.abandon(stream), std::runtime_error);
+  scaler.update(stream);  // the step goes on
+}
+
+namespace {
+/// The CPU's numbers of a LossScale of a fixed scale. `use` has a list's verbs in the step of its `user`, in order.
+struct OnCpu {
+  struct List {
+    std::vector<half> halves;  // none: the floats are scaled gradients
+    std::vector<float> floats;
+    std::string use;
+    int user = -1;
+
+    [[nodiscard]] GradientNorm measured(float scale) const {
+      const bool is_unscaled = use.find_first_of("ua") != std::string::npos;
+      if (is_unscaled || halves.empty())
+        return detail::unscaled(measure(floats), is_unscaled ? 1.0 : static_cast<double>(scale));
+      return detail::unscaled(measure(halves), static_cast<double>(scale));
+    }
+    [[nodiscard]] bool is_legal(char verb, int scaler) const {
+      if (!use.empty() && user != scaler) return false;
+      if (verb == 'm') return use.find('m') == std::string::npos;
+      const auto written = use.find_first_of("ua");
+      return written == std::string::npos || (verb == 'a' && use.find('m') == std::string::npos);
+    }
+    GradientReport run(char verb, float scale) {
+      if (verb == 'a') return accumulate_into(halves, floats, scale);
+      return halves.empty() ? unscale_in_place(floats, scale) : unscale_into(halves, floats, scale);
+    }
+  };
+  double max_abs = 0.0, squares = 0.0;
+  bool is_begun = false;
+};
+}  // namespace
+TEST_CASE("gpu: random calls of two scalers with two lists are refused, or have the CPU's numbers") {
+  std::mt19937 random(5);
+  const auto below = [&](unsigned n) { return static_cast<int>(random() % n); };
+  int taken = 0, refused = 0;
+  for (int run = 0; run < 60; ++run) {
+    const float scales[] = {1024.0F, 1000.0F};
+    gpu::LossScale<ConstantLossScale> scalers[] = {gpu::LossScale<ConstantLossScale>(ConstantLossScale(scales[0])),
+                                                   gpu::LossScale<ConstantLossScale>(ConstantLossScale(scales[1]))};
+    OnCpu cpu[2];
+    OnCpu::List here[2];
+    here[0].floats.resize(700);
+    here[1].floats.resize(90);
+    here[1].halves.resize(90);
+    std::vector<float> in_place(700), sums(90);
+    std::vector<half> halves(90);
+    gpu::Gradients lists[] = {gpu::Gradients({{in_place.data(), 700}}), gpu::Gradients({{halves.data(), 90, sums.data()}})};
+    for (int call = 0; call < 60; ++call) {
+      const int s = below(2), l = below(2);
+      const char verb = "uammuamUAb"[below(10)];
+      OnCpu& model = cpu[s];
+      OnCpu::List& list = here[l];
+      const auto end_step = [&] {
+        model = OnCpu();
+        for (OnCpu::List& its : here)
+          if (its.user == s) its.use.clear();
+      };
+      if (verb == 'b') {  // a backward
+        for (float& x : list.halves.empty() ? list.floats : std::vector<float>()) x = static_cast<float>(below(60000) - 30000);
+        for (half& x : list.halves) x = half(static_cast<float>(below(60000) - 30000));
+        if (l == 0) in_place = list.floats;
+        halves = here[1].halves;
+        lists[l] = std::move(gpu::Gradients(std::move(lists[l])));
+      } else if (verb == 'A') {
+        scalers[s].abandon(stream);
+        end_step();
+      } else if (verb == 'U') {
+        const bool is_refused = !logic_error_of([&] { scalers[s].update(stream); }).empty();
+        REQUIRE(is_refused == !model.is_begun);
+        if (is_refused) continue;
+        const auto report = scalers[s].read(stream).report;
+        REQUIRE((report.finite && report.max_abs == model.max_abs));
+        REQUIRE(std::fabs(report.norm - std::sqrt(model.squares)) <= 1e-12 * report.norm);
+        end_step();
+      } else {
+        const bool has_destination = l == 1;
+        const bool is_refused = !logic_error_of([&] {
+                                   if (verb == 'm') scalers[s].measure(lists[l], stream);
+                                   if (verb == 'u') scalers[s].unscale(lists[l], stream);
+                                   if (verb == 'a') scalers[s].accumulate(lists[l], stream);
+                                 }).empty();
+        REQUIRE(is_refused == !(list.is_legal(verb, s) && (has_destination || verb != 'a')));
+        ++(is_refused ? refused : taken);
+        if (is_refused) continue;
+        const GradientNorm norm = list.measured(scales[s]);
+        const GradientReport report = verb == 'm' ? GradientReport(norm) : list.run(verb, scales[s]);
+        model.max_abs = std::max(model.max_abs, report.max_abs);
+        if (verb == 'm') model.squares += norm.norm * norm.norm;
+        model.is_begun = true;
+        list.use += verb;
+        list.user = s;
+      }
+      REQUIRE((in_place == here[0].floats && sums == here[1].floats));
+    }
+  }
+  CHECK((taken > 500 && refused > 500));
+}
+
+TEST_CASE("gpu: what no kernel can use, or two would write, is refused by its name") {
+  using support::message_of;
+  alignas(8) float values[8] = {};
+  const auto message = [&](const std::vector<gpu::Gradient>& list) { return message_of([&] { gpu::Gradients{list}; }); };
+  const std::string overlap = " overlap; list each tensor once, with its own destination";
+  CHECK(message({{values, 2}, {values + 4, 2}, {values, 2}}) == "headroom: gradients[0].data and gradients[2].data" + overlap);
+  CHECK(message({{values + 4, 3}, {values, 5}}) == "headroom: gradients[0].data and gradients[1].data" + overlap);
+  CHECK(message({{values, 1}, {values + 4, 1}, {values + 2, 1, values + 4}}) ==
+        "headroom: gradients[1].data and gradients[2].destination" + overlap);
+  const auto halves = reinterpret_cast<__half*>(values);
+  CHECK(message({{halves, 4, values}}) == "headroom: gradients[0].data and gradients[0].destination" + overlap);
+  CHECK(message({{values, 4, values}, {values + 4, 2, values + 6}, {values, 0}}).empty());
+  CHECK(message({{values, 1}, {static_cast<double*>(nullptr), 5}}) ==
+        "headroom: gradients[1].data is address 0; it must be a multiple of 8, and not null");
+  const auto address = reinterpret_cast<std::uintptr_t>(values);
+  CHECK(message({{halves, 1, reinterpret_cast<float*>(halves + 3)}}) == "headroom: gradients[0].destination is address " +
+                                                                            std::to_string(address + 6) +
+                                                                            "; it must be a multiple of 4, and not null");
+
+  shim::strange = values + 2;
+  for (const cudaPointerAttributes memory :
+       {cudaPointerAttributes{cudaMemoryTypeUnregistered, -1}, cudaPointerAttributes{cudaMemoryTypeDevice, 1}}) {
+    shim::strange_memory = memory;
+    CHECK(message({{values, 1}, {values + 2, 1}}) ==
+          "headroom: gradients[1].data is memory that device 0 cannot access: of the host and not registered, or of another "
+          "device");
+    shim::can_access = 1;
+    CHECK(message({{values, 1}, {values + 2, 1}}).empty());
+    shim::can_access = 0;
+  }
+  shim::strange_memory = {cudaMemoryTypeHost, 1};
+  CHECK(message({{values + 2, 1}}).empty());
+  shim::strange = nullptr;
+}
+
+TEST_CASE("gpu: lists and scalers are used with their device") {
+  Lists lists;
+  Scaler scaler = make();
+  shim::device = 1;
+  const gpu::Gradients there;
+  const auto message = [](const char* verb, int current, int own) {
+    return "headroom: " + std::string(verb) + ": device " + std::to_string(current) +
+           " is current, but this belongs to device " + std::to_string(own) + "; call cudaSetDevice";
+  };
+  CHECK(logic_error_of([&] { scaler.measure(lists.of_a, stream); }) == message("measure", 1, 0));
+  CHECK(logic_error_of([&] { scaler.total(stream); }) == message("total", 1, 0));
+  CHECK(logic_error_of([&] { scaler.update(stream); }) == message("update", 1, 0));
+  CHECK(logic_error_of([&] { scaler.abandon(stream); }) == message("abandon", 1, 0));
+  shim::device = 0;
+  CHECK(logic_error_of([&] { scaler.unscale(there, stream); }) == message("unscale", 0, 1));
+}
+
+TEST_CASE("gpu: constructors load all kernels") {
+  shim::loaded.clear();
+  Lists lists;
+  std::vector<float> sum(1);
+  const gpu::Gradients into({{lists.c.data(), 1, sum.data()}});
+  Scaler scaler = make();
+  shim::late_loads = 0;
+  scaler.measure(lists.of_a, stream);
+  scaler.measure(lists.of_b, stream);
+  scaler.unscale(lists.of_a, stream);
+  scaler.accumulate(into, stream);
+  scaler.update(stream);
+  CHECK(shim::late_loads == 0);
+}
+
+TEST_CASE("gpu: a double whose square overflows is finite, unless the step clips") {
+  std::vector<double> values = {1e200, 1.0};
+  const gpu::Gradients list({{values.data(), 2}});
+  for (const double max_norm : {HUGE_VAL, 1.0}) {
+    Scaler scaler = make();
+    scaler.measure(list, stream);
+    scaler.update(stream, max_norm);
+    const bool clips = max_norm < HUGE_VAL;
+    const auto last = scaler.read(stream);
+    CHECK((last.report.finite == !clips && last.report.norm == HUGE_VAL && last.skipped == clips));
+    CHECK(last.report.finite ==
+          (clips ? unscale_and_clip_in_place(std::vector<double>(values), 1024.0F, max_norm).finite : measure(values).finite));
+    CHECK(last.report.max_abs == (clips ? HUGE_VAL : 1e200 / 1024.0));
+    CHECK(scaler.step()->clip == 1.0);
+  }
 }
 
 TEST_CASE("gpu: mistakes are refused by messages") {
@@ -101,17 +385,13 @@ TEST_CASE("gpu: mistakes are refused by messages") {
   CHECK(launches_of([&] { scaler.unscale<allow_fp16_gradients>(in_place, stream); }) == 1);
   CHECK(logic_error_of([&] { scaler.update(stream, 1.0); }) ==
         "headroom: update: max_norm is 1, but nothing was measured in this step");
-  CHECK(logic_error_of([&] { scaler.measure(in_place, stream); }) ==
-        "headroom: measure: these gradients were unscaled in place in this step; call measure_unscaled");
-  scaler.unscale(into, stream);
-  scaler.measure(into, stream);  // the sources still carry the scale
+  scaler.measure(into, stream);
   const std::string rest = "; it must be 0 or more (Inf: no clipping)";
   CHECK(message_of([&] { scaler.update(stream, -1.0); }) == "headroom: max_norm is -1" + rest);
   CHECK(message_of([&] { scaler.update(stream, std::nan("")); }) == "headroom: max_norm is nan" + rest);
   CHECK(message_of([&] { scaler.total(stream, 0); }) == "headroom: replicas is 0; it must be 1 or more");
   scaler.update(stream, 0.0);
   CHECK_FALSE(logic_error_of([&] { scaler.update(stream, 0.0); }).empty());  // a new step
-  scaler.measure(in_place, stream);
   for (const dtype_code dtype : {dtype_code::fp8_e4m3, dtype_code::int32, dtype_code{}})
     CHECK(message_of([&] {
             gpu::Gradients({{floats.data(), 1}, {floats.data(), 1, dtype}});
@@ -124,11 +404,14 @@ TEST_CASE("gpu: snapshots are fetched without waiting, and set again") {
   CHECK_FALSE(scaler.poll());
   shim::is_late = true;
   scaler.fetch(stream);
-  scaler.measure(lists.scaled_a, stream);
+  scaler.measure(lists.of_a, stream);
   scaler.update(stream);
   CHECK_FALSE(scaler.poll());
   scaler.fetch(stream);  // one is under way
   CHECK(cudaGetLastError() == cudaSuccess);
+  shim::last_error = cudaErrorInvalidValue;  // of a launch of the caller's
+  CHECK_FALSE(scaler.poll());
+  CHECK(cudaGetLastError() == cudaErrorInvalidValue);
   shim::is_late = false;
   REQUIRE(scaler.poll());
   CHECK(scaler.poll()->steps == 0);
@@ -136,7 +419,7 @@ TEST_CASE("gpu: snapshots are fetched without waiting, and set again") {
   CHECK(scaler.read(stream).steps == 1);
   CHECK(scaler.poll()->steps == 1);
 
-  scaler.measure(lists.scaled_a, stream);
+  scaler.measure(lists.of_a, stream);
   gpu::Snapshot<DynamicLossScale> snapshot{DynamicLossScale({8.0F, 2})};
   snapshot.steps = 20;
   snapshot.skips = 5;
@@ -167,8 +450,8 @@ TEST_CASE("gpu: an empty list is measured without a launch") {
   const gpu::Gradients nothing, empty({{static_cast<float*>(nullptr), 0}, {static_cast<__half*>(nullptr), 0}});
   Scaler scaler = make();
   CHECK(launches_of([&] { scaler.measure(nothing, stream), scaler.unscale(nothing, stream); }) == 0);
+  scaler.accumulate(gpu::Gradients(), stream);
   scaler.measure(empty, stream);
-  scaler.accumulate(nothing, stream);
   scaler.update(stream, 1.0);
   const auto report = scaler.read(stream).report;
   CHECK((report.finite && report.max_abs == 0.0 && report.norm == 0.0));
@@ -188,6 +471,7 @@ TEST_CASE("gpu: a failed call of CUDA is an exception that names it, and leaks n
       scaler.total(stream);
       scaler.accumulate(into, stream);
       scaler.update(stream);
+      scaler.abandon(stream);
       scaler.set({DynamicLossScale()}, stream);
       scaler.fetch(stream);
       (void)scaler.poll();
@@ -200,9 +484,10 @@ TEST_CASE("gpu: a failed call of CUDA is an exception that names it, and leaks n
     if (std::exchange(shim::next_error, cudaSuccess) != cudaSuccess) break;
   }
   std::set<std::string> expected;
-  for (const char* call : {"cudaMalloc", "cudaMemcpy", "cudaStreamSynchronize", "cudaMallocHost", "cudaEventCreateWithFlags",
-                           "try_kernel", "measure_kernel", "total_kernel", "unscale_kernel", "update_kernel", "cudaMemcpyAsync",
-                           "cudaEventRecord", "cudaEventQuery", "cudaEventSynchronize"})
+  for (const char* call :
+       {"cudaMalloc", "cudaMemcpy", "cudaStreamSynchronize", "cudaMallocHost", "cudaEventCreateWithFlags", "try_kernel",
+        "measure_kernel", "total_kernel", "unscale_kernel", "update_kernel", "cudaMemcpyAsync", "cudaEventRecord",
+        "cudaEventQuery", "cudaEventSynchronize", "cudaPointerGetAttributes", "cudaFuncGetAttributes", "cudaMemsetAsync"})
     expected.insert("headroom: " + std::string(call) + ": out of memory");
   CHECK(messages == expected);
 }

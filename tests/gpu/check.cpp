@@ -287,14 +287,16 @@ auto train(unsigned n, int steps, bool unscales, [[maybe_unused]] How how) {
   const auto weights = on_device(std::vector<float>(n)), floats = on_device(std::vector<float>(n));
   const auto gradients = on_device(std::vector<__half>(n));
   const gpu::Gradients first({{gradients.get(), half, floats.get()}});
-  const gpu::Gradients rest({{gradients.get() + half, n - half, floats.get() + half}}), unscaled({{floats.get(), n}});
+  const gpu::Gradients rest({{gradients.get() + half, n - half, floats.get() + half}});
   gpu::LossScale<Policy> scaler;
   cudaStream_t stream = nullptr;
   const auto iteration = [&] {
     gpu::detail::launch("backward_kernel", backward_kernel, blocks, 256, stream, n, weights.get(), scaler.loss_scale(), period,
                         scaler.step(), gradients.get());
-    for (const gpu::Gradients* list : {&first, &rest}) unscales ? scaler.unscale(*list, stream) : scaler.measure(*list, stream);
-    if (unscales) scaler.measure_unscaled(unscaled, stream);
+    for (const gpu::Gradients* list : {&first, &rest}) {
+      if (unscales) scaler.unscale(*list, stream);
+      scaler.measure(*list, stream);
+    }
 #if defined(HEADROOM_CHECK_NCCL)
     static ncclComm_t communicator{};
     if (communicator == nullptr) expect(ncclCommInitAll(&communicator, 1, nullptr) == ncclSuccess, "ncclCommInitAll");

@@ -24,6 +24,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -180,6 +181,13 @@ enum cudaError_t {
 };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice };
+enum cudaDeviceAttr { cudaDevAttrPageableMemoryAccess };
+struct cudaPointerAttributes {
+  cudaMemoryType type;
+  int device;
+};
+struct cudaFuncAttributes {};
 inline constexpr unsigned cudaEventDisableTiming = 2;
 
 struct shim_graph {
@@ -193,19 +201,38 @@ inline unsigned calls_before_error = 0;       // which succeed
 inline cudaError_t last_error = cudaSuccess;
 inline bool is_late = false;             // an event has not happened yet
 inline cudaGraph_t capturing = nullptr;  // takes what is launched; other calls fail meanwhile
+inline int device = 0;                   // the current one
+inline int can_access = 0;               // memory of the host that is not registered, and of other devices
+inline const void* strange = nullptr;    // the one pointer that is not memory of the current device, but as follows
+inline cudaPointerAttributes strange_memory{};
+inline std::set<const void*> loaded;  // kernels
+inline unsigned late_loads = 0;       // launches of kernels that were not loaded before
 inline cudaError_t launch_result() {
   const bool succeeds = next_error == cudaSuccess || calls_before_error-- > 0;
-  return last_error = succeeds ? cudaSuccess : std::exchange(next_error, cudaSuccess);
+  return succeeds ? cudaSuccess : last_error = std::exchange(next_error, cudaSuccess);  // success replaces no earlier error
 }
 inline cudaError_t result() { return capturing != nullptr ? last_error = cudaErrorStreamCaptureUnsupported : launch_result(); }
 inline void enqueue(const std::function<void()>& call) { capturing != nullptr ? capturing->calls.push_back(call) : call(); }
 }  // namespace shim
 
 inline cudaError_t cudaGetLastError() { return std::exchange(shim::last_error, cudaSuccess); }
+inline cudaError_t cudaPeekAtLastError() { return shim::last_error; }
 inline const char* cudaGetErrorString(cudaError_t error) {
   constexpr const char* texts[] = {"no error", "out of memory", "device not ready", "invalid argument",
                                    "operation not permitted when stream is capturing"};
   return texts[error];
+}
+inline cudaError_t cudaGetDevice(int* device) { return *device = shim::device, cudaSuccess; }
+inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+  *attributes = pointer == shim::strange ? shim::strange_memory : cudaPointerAttributes{cudaMemoryTypeDevice, shim::device};
+  return shim::result();
+}
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { return *value = shim::can_access, shim::result(); }
+inline cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { return *can = shim::can_access, shim::result(); }
+template <class Kernel>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, Kernel* kernel) {
+  shim::loaded.insert(reinterpret_cast<const void*>(kernel));
+  return shim::result();
 }
 inline cudaError_t cudaMalloc(void** place, std::size_t bytes) {
   if (const cudaError_t error = shim::result(); error != cudaSuccess) return error;
@@ -264,6 +291,7 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 blocks, dim3 th
   if (const cudaError_t error = shim::launch_result(); error != cudaSuccess) return error;
   if (blocks.x == 0) return shim::last_error = cudaErrorInvalidValue;
   ++shim::launches;
+  shim::late_loads += shim::loaded.insert(reinterpret_cast<const void*>(kernel)).second ? 1U : 0U;
   const auto values = shim::values_at<Parameters...>(arguments, std::index_sequence_for<Parameters...>());
   shim::enqueue([=] { shim::run(blocks, threads.x, [&] { std::apply(kernel, values); }); });
   return cudaSuccess;
