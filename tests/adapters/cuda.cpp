@@ -295,12 +295,9 @@ TEST_CASE("gpu: what no kernel can use, or two would write, is refused by its na
   const auto halves = reinterpret_cast<__half*>(values);
   CHECK(message({{halves, 4, values}}) == "headroom: gradients[0].data and gradients[0].destination" + overlap);
   CHECK(message({{values, 4, values}, {values + 4, 2, values + 6}, {values, 0}}).empty());
-  CHECK(message({{values, 1}, {static_cast<double*>(nullptr), 5}}) ==
-        "headroom: gradients[1].data is address 0; it must be a multiple of 8, and not null");
-  const auto address = reinterpret_cast<std::uintptr_t>(values);
-  CHECK(message({{halves, 1, reinterpret_cast<float*>(halves + 3)}}) == "headroom: gradients[0].destination is address " +
-                                                                            std::to_string(address + 6) +
-                                                                            "; it must be a multiple of 4, and not null");
+  CHECK(message({{values, 1}, {static_cast<double*>(nullptr), 5}}) == "headroom: gradients[1].data is null");
+  CHECK(message({{halves, 1, reinterpret_cast<float*>(halves + 3)}}) ==
+        "headroom: gradients[0].destination is not aligned to the size of its elements");
 
   shim::strange = values + 2;
   for (const cudaPointerAttributes memory :
@@ -323,16 +320,16 @@ TEST_CASE("gpu: lists and scalers are used with their device") {
   Scaler scaler = make();
   shim::device = 1;
   const gpu::Gradients there;
-  const auto message = [](const char* verb, int current, int own) {
-    return "headroom: " + std::string(verb) + ": device " + std::to_string(current) +
-           " is current, but this belongs to device " + std::to_string(own) + "; call cudaSetDevice";
+  const auto message = [](const std::string& verb) {
+    return "headroom: " + verb + ": this object is of device 0, but device 1 is current; call cudaSetDevice";
   };
-  CHECK(logic_error_of([&] { scaler.measure(lists.of_a, stream); }) == message("measure", 1, 0));
-  CHECK(logic_error_of([&] { scaler.total(stream); }) == message("total", 1, 0));
-  CHECK(logic_error_of([&] { scaler.update(stream); }) == message("update", 1, 0));
-  CHECK(logic_error_of([&] { scaler.abandon(stream); }) == message("abandon", 1, 0));
+  CHECK(logic_error_of([&] { scaler.measure(lists.of_a, stream); }) == message("measure"));
+  CHECK(logic_error_of([&] { scaler.total(stream); }) == message("total"));
+  CHECK(logic_error_of([&] { scaler.update(stream); }) == message("update"));
+  CHECK(logic_error_of([&] { scaler.abandon(stream); }) == message("abandon"));
   shim::device = 0;
-  CHECK(logic_error_of([&] { scaler.unscale(there, stream); }) == message("unscale", 0, 1));
+  CHECK(logic_error_of([&] { scaler.unscale(there, stream); }) ==
+        "headroom: unscale: the list is of device 1, but device 0 is current; call cudaSetDevice");
 }
 
 TEST_CASE("gpu: constructors load all kernels") {

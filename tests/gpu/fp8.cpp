@@ -1,6 +1,7 @@
 #include "gpu/fp8.hpp"
 
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "support/catch.hpp"
@@ -44,5 +45,32 @@ TEST_CASE("gpu::TensorScales: launches, a move, no tensors, errors") {
   CHECK(message_of([&] {
           Delayed({{{&element, 1, dtype_code::fp8_e4m3}, &code}});
         }) == "headroom: tensors[0].dtype is none of fp16, bf16, fp32 and fp64");
+  float8_e4m3 codes[8];
+  const auto message = [&](float* data, float8_e4m3* first, float8_e4m3* second) {
+    return message_of([&] { Delayed({{{data, 1}, first}, {{&element, 1}, second}}); });
+  };
+  CHECK(message(&element, codes, codes + 1).empty());  // tensors may be the same
+  CHECK(message(&element, codes, codes) ==
+        "headroom: tensors[0].codes and tensors[1].codes overlap; list each tensor once, with its own destination");
+  CHECK(message(&element, codes, nullptr) == "headroom: tensors[1].codes is null");
+  CHECK(message(nullptr, codes, codes) == "headroom: tensors[0].data is null");
+  shim::strange = codes;
+  CHECK(
+      message(&element, codes, codes + 1) ==
+      "headroom: tensors[0].codes is memory that device 0 cannot access: of the host and not registered, or of another device");
+  shim::strange = nullptr;
+  shim::loaded.clear();
+  Delayed scales({{{&element, 1}, &code}});
+  Current current({{{&element, 1}, &code}});
+  shim::late_loads = 0;
+  scales.quantize(nullptr);
+  scales.update(nullptr);
+  current.quantize(nullptr);
+  CHECK(shim::late_loads == 0);
+  shim::device = 1;
+  for (const char* verb : {"quantize", "update"})
+    CHECK(support::logic_error_of([&] { verb[0] == 'q' ? scales.quantize(nullptr) : scales.update(nullptr); }) ==
+          "headroom: " + std::string(verb) + ": this object is of device 0, but device 1 is current; call cudaSetDevice");
+  shim::device = 0;
   CHECK(message_of([&] { Delayed(std::vector<Delayed::Tensor>(), DelayedScaling{0}); }).find("headroom: history") == 0);
 }
