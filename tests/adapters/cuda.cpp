@@ -247,7 +247,8 @@ TEST_CASE("gpu: random calls of two scalers with two lists are refused, or have 
         for (half& x : list.halves) x = half(static_cast<float>(below(60000) - 30000));
         if (l == 0) in_place = list.floats;
         halves = here[1].halves;
-        lists[l] = std::move(gpu::Gradients(std::move(lists[l])));
+        gpu::Gradients moved = std::move(lists[l]);
+        lists[l] = std::move(moved);
       } else if (verb == 'A') {
         scalers[s].abandon(stream);
         end_step();

@@ -1,0 +1,11 @@
+// expect: headroom: gradients on a GPU are float, double, fp16 or bf16
+#include <headroom/adapters/cuda.hpp>
+#include <headroom/dtype/half.hpp>
+
+#ifdef HEADROOM_CONTROL
+using Element = headroom::bfloat16;
+#else
+using Element = headroom::cbfloat16;
+#endif
+
+headroom::gpu::Gradient gradient(Element* first) { return {first, 1}; }
