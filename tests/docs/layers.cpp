@@ -1,12 +1,9 @@
 // Two layers with gradients; that of the second overflows in the second of two iterations.
 #include <headroom/headroom.hpp>
 #include <limits>
-#include <map>
-#include <string>
 #include <vector>
 
 struct Parameter {
-  std::string name;
   std::vector<float> weights, grads;
 };
 
@@ -17,7 +14,7 @@ void Optimizer::step() {
 }
 
 int main() {
-  Parameter body{"body", {0.0F}, {0.0F}}, head{"head", {0.0F}, {0.0F}};
+  Parameter body{{0.0F}, {0.0F}}, head{{0.0F}, {0.0F}};
   Optimizer optimizer{{&body, &head}};
   headroom::GradScaler<> scaler;
   for (const float gradient : {2.0F, std::numeric_limits<float>::infinity()}) {
@@ -25,7 +22,7 @@ int main() {
     head.grads = {scaler.scale(gradient)};
     const auto result = scaler.step(optimizer);
     scaler.update();
-    if (result.skipped && result.nonfinite->path != "[\"head\"]") return 1;
+    if (result.skipped && result.nonfinite->path != "[1]") return 1;
   }
   return body.weights[0] == -1.0F && head.weights[0] == -2.0F && scaler.get_scale() == 16384.0F ? 0 : 1;
 }
