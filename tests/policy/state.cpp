@@ -155,6 +155,9 @@ TEST_CASE("a state of another version, or of another policy, is refused") {
     const std::string of_any = key == std::string("policy") ? "policy is \"nobody's\", which is none of headroom's" : message;
     CHECK_THAT(error_of(state), ContainsSubstring(of_any));
   }
+  StateDict number = headroom::DynamicLossScale().state_dict();
+  number.set("policy", 3);
+  CHECK_THAT(error_of(number), ContainsSubstring("policy is 3, which is none of headroom's"));
 }
 
 TEST_CASE("policies differ if any entry of their states differs") {
