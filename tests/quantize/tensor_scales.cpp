@@ -210,7 +210,7 @@ TEST_CASE("TensorScales: a tree that does not fit and a bad setting are errors, 
   check(other, codes, "the trees differ at temperature");
   CHECK(support::is_network_of(codes, one));
   codes.temperature.reset();
-  check(other, codes, "the tree has 6 leaves, these TensorScales have 7");
+  check(other, codes, "this TensorScales has 7 elements; the tree has 6 leaves");
   codes.temperature = one;
   CHECK(support::is_network_of(codes, one));
   CHECK(message_of([&] { TensorScales<float8_e4m3>(tree, DelayedScaling{0}); }) ==
