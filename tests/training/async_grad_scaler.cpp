@@ -455,6 +455,7 @@ TEST_CASE("a disabled scaler neither scales nor skips, and steps in the other th
   unread.set("main_scale", -1.0);
   scaler.load_state_dict(unread);  // does nothing, so it does not throw
   scaler.update();                 // no error, as in a disabled GradScaler
+  for (int step = 0; step < 2; ++step) CHECK_FALSE(scaler.submit(optimizer).get().skipped);  // each one is taken
   struct Keeps {
     float first = 0.0F;
     void step(Weights& grads) { first = grads[0]; }
