@@ -365,6 +365,15 @@ TEST_CASE("gpu: a double whose square overflows is finite, unless the step clips
   }
 }
 
+TEST_CASE("gpu: ranks send the bits of Inf for a NaN") {
+  std::vector<float> values = {1.0F, std::nanf("")};
+  const gpu::Gradients list({{values.data(), 2}});
+  Scaler scaler = make();
+  scaler.measure(list, stream);
+  scaler.total(stream);
+  CHECK(*scaler.largest() == binary64::infinity_bits);
+}
+
 TEST_CASE("gpu: mistakes are refused by messages") {
   Lists lists;
   Scaler scaler = make();
