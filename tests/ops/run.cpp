@@ -134,7 +134,7 @@ bool same(const Found& a, const Found& b) {
 std::size_t kernel_calls = 0;
 void count_calls(const Piece* first, const Piece* last, double factor, bool streaming, Found& found) {
   ++kernel_calls;
-  IsaKernels<headroom::Isa::scalar>::kernel<Op::max_abs, headroom::binary32, headroom::binary32>(first, last, factor, streaming,
+  IsaKernels<headroom::Isa::scalar>::find<Op::max_abs, headroom::binary32, headroom::binary32>()(first, last, factor, streaming,
                                                                                                  found);
 }
 constexpr Kernel counting[isa_count] = {&count_calls, &count_calls, &count_calls, &count_calls};
