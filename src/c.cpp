@@ -124,7 +124,7 @@ List list_of(const char* name, const Tensor* tensors, size_t n, Dtypes taken = a
     throw_invalid_argument({name, "[", to_string(i), "] ",
                             taken == not_narrow ? "would become 0 in place, use headroom_grad_scaler_step_into"
                                                 : "has a dtype that this call cannot take",
-                            ": ", detail::description_of(to_any(tensors[i]))});
+                            ": ", to_any(tensors[i]).description()});
   }
   return {tensors, n};
 }
@@ -372,7 +372,11 @@ Status headroom_loss_scale_make(const char* name, const char* settings, Policy**
 void headroom_loss_scale_free(Policy* policy) { delete policy; }
 float headroom_loss_scale_get(const Policy* policy) { return policy == nullptr ? 1.0F : policy->cpp.loss_scale(); }
 Status headroom_loss_scale_adjust(Policy* policy, int32_t finite, double max_abs) {
-  return with("policy", policy, [&](auto& self) { self.cpp = self.cpp.adjust(GradientReport{finite != 0, max_abs}); });
+  return with("policy", policy, [&](auto& self) {
+    if (finite != 0)
+      detail::check_in("max_abs", max_abs, 0.0, detail::largest_double, "0 or more and finite, as finite is not 0");
+    self.cpp = self.cpp.adjust(GradientReport{finite != 0, max_abs});
+  });
 }
 Status headroom_loss_scale_save(const Policy* policy, char* text, size_t* size) { return save("policy", policy, text, size); }
 Status headroom_loss_scale_load(const char* text, Policy** out) {

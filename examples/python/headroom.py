@@ -161,8 +161,8 @@ class Arrays:
 
     def list(self, writes=True):
         if writes and self.read_only:
-            raise ValueError(f"the array {self.read_only[0]!r} is read-only, as all of JAX, TensorFlow and MLX are: "
-                             "step_into and unscale_into write to other arrays, such as numpy's")
+            raise ValueError(f"the array {self.read_only[0]!r} is read-only, as arrays of JAX, TensorFlow and "
+                             "MLX always are: use step_into or unscale_into, which write to other arrays, such as numpy's")
         return self.tensors, len(self.tensors)
 
     def into(self, to):
@@ -225,6 +225,8 @@ class LossScale(_Handle):
         return c.headroom_loss_scale_get(self)
 
     def adjust(self, report):
+        if not hasattr(report, "finite"):
+            raise ValueError(f"adjust takes a report, not {report!r}")
         c.headroom_loss_scale_adjust(self, getattr(report, "finite", None), getattr(report, "max_abs", None))
 
 class GradScaler(_Handle):

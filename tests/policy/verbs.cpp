@@ -201,12 +201,37 @@ static_assert(is_detected_v<set_executor_t, Scaler, headroom::Executor> &&
               is_detected_v<set_executor_t, Scaler, const headroom::Executor&>);
 static_assert(!is_detected_v<set_executor_t, Scaler, Pool> && !is_detected_v<set_executor_t, Scaler, const Pool>);
 
+static_assert(!std::is_constructible_v<Scaler, bool> && !std::is_constructible_v<Scaler, double, bool>);
+static_assert(std::is_constructible_v<Scaler, double, double, double, int, bool>);
+static_assert(std::is_constructible_v<Scaler, headroom::DynamicLossScale, bool>);
+
+/// A range of references, as a model's layers() may return by value.
+struct Range {
+  std::vector<float>* first = nullptr;
+  std::size_t n = 0;
+  [[nodiscard]] std::vector<float>* begin() const { return first; }
+  [[nodiscard]] std::vector<float>* end() const { return first + n; }
+  [[nodiscard]] std::size_t size() const { return n; }
+};
+/// Views that cannot be copied.
+struct Views {
+  headroom::span<float> view;
+  explicit Views(std::vector<float>& of) : view(of) {}
+  Views(const Views&) = delete;
+  HEADROOM_TREE(Views, view)
+};
+
 static_assert(!std::is_constructible_v<headroom::span<float>, std::vector<float>>);
 static_assert(std::is_constructible_v<headroom::span<float>, std::vector<float>&>);
 static_assert(std::is_constructible_v<headroom::span<float>, headroom::span<float>>);
 static_assert(std::is_constructible_v<headroom::span<const float>, std::vector<float>>);
 
 }  // namespace
+
+template <>
+struct headroom::tree_traits<Range> {
+  static constexpr branch_kind kind = branch_kind::sequence;
+};
 
 TEST_CASE("temporary views may be written to") {
   std::vector<float> a = {2.0F, 4.0F}, b = {6.0F};
@@ -222,5 +247,11 @@ TEST_CASE("temporary views may be written to") {
   policy.accumulate_into(std::tie(source), std::tie(a));
   headroom::cast_into(std::tie(b), std::tie(b));
   CHECK(policy.unscale_and_clip_in_place(std::tie(a, b), 1.0).finite);
-  headroom::NoOpLossScale().scale_in_place(std::tie(a));
+  std::vector<float> two[2] = {{2.0F}, {4.0F}};
+  CHECK(policy.unscale_in_place(Range{two, 2}).max_abs == 2.0);
+  std::vector<headroom::span<float>> moved = {a, b};
+  headroom::NoOpLossScale().scale_in_place(std::move(moved));
+  CHECK(moved.size() == 2);
+  headroom::NoOpLossScale().scale_in_place(Views(a));
+  policy.scale_in_place(Views(a));
 }

@@ -486,6 +486,26 @@ TEST_CASE("abandon ends the iteration, keeps the scale, and begins one in which 
   }
 }
 
+TEST_CASE("after a step has thrown, abandon begins anew: the future has the error, and the next steps are taken") {
+  struct Fails {
+    int calls = 0;
+    void step(Weights&) {
+      if (++calls == 1) throw std::runtime_error("disk full");
+    }
+  } optimizer;
+  AsyncGradScaler scaler(presets::torch(4.0));
+  auto failed = scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
+  CHECK_THROWS_AS(failed.get(), std::runtime_error);
+  scaler.abandon();
+  for (int i = 0; i < 2; ++i) {
+    (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
+    scaler.update();
+  }
+  scaler.synchronize();
+  CHECK(optimizer.calls == 3);
+  CHECK(scaler.policy() == presets::torch(4.0).adjust(true).adjust(true));
+}
+
 TEST_CASE("configure changes only settings, also in the middle of an iteration") {
   const GradScaler saved(presets::torch(8.0));
   for (const bool loads : {false, true}) {

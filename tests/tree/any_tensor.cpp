@@ -230,6 +230,11 @@ TEST_CASE("what is wrong with an any_tensor is said by path, and nothing is writ
   CHECK_THAT(message({more.data(), fp32, {huge, huge}}), StartsWith("headroom: [1] has a shape that is too large"));
   CHECK_THAT(message({more.data(), fp32, shape, Numbers{1}}),
              StartsWith("headroom: [1] has not as many strides as dimensions: dtype code 2 of 32 bits, size 6, ndim 2"));
+  any_tensor resized(more.data(), fp32, shape, {1, 2});
+  resized.size = 40;
+  CHECK_THAT(message(resized), StartsWith("headroom: [1] has a size of 40, and a shape of 2x3"));
+  CHECK_THAT(message_of([&] { headroom::cast_into(std::vector<float>(40), resized); }),
+             ContainsSubstring("the destination has a size of 40, and a shape of 2x3"));
   CHECK_THAT(message({more.data(), fp32, Numbers(17, 2)}),
              StartsWith("headroom: [1] has 17 dimensions, not counting those of one element; there may be 16"));
   CHECK(message(with(&any_tensor::data, nullptr)) == "headroom: [1] is null, with a size of 6");
@@ -284,6 +289,9 @@ TEST_CASE("shapes and strides are of any integer type, and need not outlive the 
   const any_tensor braces(memory.data(), dtype_code::fp32, {3, 4}, {1, 3}), flat(memory.data(), dtype_code::fp32, 12);
   CHECK((braces.size == 12 && !braces.is_dense() && braces.layout().shape_text() == "3x4" && braces.layout().stride(1) == 3));
   CHECK((flat.is_dense() && flat.layout().shape_text() == "12"));
+  const any_tensor scalar(memory.data(), dtype_code::fp32, {}), none;
+  CHECK((scalar.size == 1 && none.size == 0 && headroom::measure(std::vector{scalar, none}).finite));
+  static_assert(!std::is_constructible_v<any_tensor, float*, dtype_code, std::vector<float>>);
   std::vector<any_tensor> copies{braces, flat};
   copies.insert(copies.begin(), copies[1]);
   CHECK(copies[1].layout().same_shape(braces.layout()));
