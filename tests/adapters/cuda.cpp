@@ -119,7 +119,7 @@ TEST_CASE("gpu: a list is unscaled once and measured once in a step, of one scal
   scaler.accumulate(into, stream);
   refused("unscale", "unscaled in this step", [&] { scaler.unscale(into, stream); });
   scaler.measure(into, stream);
-  refused("accumulate", "measured in this step after they had been unscaled", [&] { scaler.accumulate(into, stream); });
+  refused("accumulate", "unscaled and measured in this step", [&] { scaler.accumulate(into, stream); });
   scaler.update(stream);
   CHECK(scaler.read(stream).report.norm == 5.0);
   measure();
@@ -462,10 +462,10 @@ TEST_CASE("gpu: snapshots are fetched without waiting, and set again") {
 }
 
 TEST_CASE("gpu: an empty list is measured without a launch") {
-  const gpu::Gradients nothing, empty({{static_cast<float*>(nullptr), 0}, {static_cast<__half*>(nullptr), 0}});
+  const gpu::Gradients nothing, other, empty({{static_cast<float*>(nullptr), 0}, {static_cast<__half*>(nullptr), 0}});
   Scaler scaler = make();
   CHECK(launches_of([&] { scaler.measure(nothing, stream), scaler.unscale(nothing, stream); }) == 0);
-  scaler.accumulate(nothing, stream);
+  scaler.accumulate(other, stream);
   scaler.measure(empty, stream);
   scaler.update(stream, 1.0);
   const auto report = scaler.read(stream).report;
