@@ -373,8 +373,9 @@ void headroom_loss_scale_free(Policy* policy) { delete policy; }
 float headroom_loss_scale_get(const Policy* policy) { return policy == nullptr ? 1.0F : policy->cpp.loss_scale(); }
 Status headroom_loss_scale_adjust(Policy* policy, int32_t finite, double max_abs) {
   return with("policy", policy, [&](auto& self) {
-    if (finite != 0)
-      detail::check_in("max_abs", max_abs, 0.0, detail::largest_double, "0 or more and finite, as finite is not 0");
+    if (finite != 0 && detail::bit_cast<std::uint64_t>(max_abs) >= binary64::infinity_bits)
+      throw_invalid_argument(
+          {"max_abs is ", detail::to_text(max_abs), "; it must be 0 or more and finite, because finite is not 0"});
     self.cpp = self.cpp.adjust(GradientReport{finite != 0, max_abs});
   });
 }

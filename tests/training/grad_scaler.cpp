@@ -510,7 +510,8 @@ TEST_CASE("gradients of an optimizer that waits for its step are refused for ano
   GradScaler<> scaler(4.0);
   Weights grads{8.0F, 4.0F};
   const auto is_refused = [&](auto call) {
-    CHECK_THAT(logic_error_of(call), ContainsSubstring("have been unscaled already, for an optimizer that has not been stepped"));
+    CHECK_THAT(logic_error_of(call),
+               ContainsSubstring("have been unscaled already, for an optimizer that has not been stepped"));
     CHECK(grads == Weights{2.0F, 1.0F});
   };
   Adapter first{grads}, second{grads};
