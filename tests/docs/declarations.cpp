@@ -11,9 +11,9 @@
 #else
 namespace arma {
 struct fmat {
-  std::size_t n_elem;
+  std::size_t n_rows, n_cols, n_elem;
   std::vector<float> elements;
-  fmat(std::size_t rows, std::size_t columns) : n_elem(rows * columns), elements(n_elem) {}
+  fmat(std::size_t rows, std::size_t columns) : n_rows(rows), n_cols(columns), n_elem(rows * columns), elements(n_elem) {}
   float* memptr() { return elements.data(); }
   const float* memptr() const { return elements.data(); }
   float& operator()(std::size_t i) { return elements[i]; }
