@@ -104,7 +104,7 @@ for verb, *arguments in [
         (headroom.unscale_and_clip, [immutable], 2.0, 1.0), (headroom.unscale_into, [floats], [immutable], 2.0),
         (headroom.accumulate_into, [floats], [immutable], 2.0), (headroom.cast_into, [floats], [immutable]),
         (begun().step_into, [floats], [immutable])]:
-    fails(ValueError, "the array 0 is read-only, as all of JAX, TensorFlow and MLX are: step_into and", verb, *arguments)
+    fails(ValueError, "the array 0 is read-only, as arrays of JAX, TensorFlow and MLX always are: use step_into", verb, *arguments)
 assert headroom.measure([immutable]).max_abs == 65536 and (shared == 65536).all()
 repeated = headroom.GradScaler(headroom.LossScale("constant", scale=65536.0))
 for value in 1, 2:
