@@ -376,6 +376,19 @@ TEST_CASE("gpu: ranks send the bits of Inf for a NaN") {
   CHECK(*scaler.largest() == binary64::infinity_bits);
 }
 
+template <class List>
+using measure_t = decltype(std::declval<Scaler&>().measure(std::declval<List>(), cudaStream_t{}));
+template <class List>
+using unscale_t = decltype(std::declval<Scaler&>().unscale(std::declval<List>(), cudaStream_t{}));
+template <class List>
+using accumulate_t = decltype(std::declval<Scaler&>().accumulate(std::declval<List>(), cudaStream_t{}));
+template <template <class> class Call>
+constexpr bool takes_only_lasting_lists =
+    headroom::detail::is_detected_v<Call, const gpu::Gradients&>&& headroom::detail::is_detected_v<Call, gpu::Gradients&> &&
+    !headroom::detail::is_detected_v<Call, gpu::Gradients> && !headroom::detail::is_detected_v<Call, const gpu::Gradients>;
+static_assert(takes_only_lasting_lists<measure_t> && takes_only_lasting_lists<unscale_t> &&
+              takes_only_lasting_lists<accumulate_t>);
+
 TEST_CASE("gpu: mistakes are refused by messages") {
   Lists lists;
   Scaler scaler = make();

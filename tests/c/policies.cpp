@@ -90,6 +90,7 @@ TEST_CASE("C: every policy adjusts, saves and loads as in C++") {
 }
 
 TEST_CASE("C: wrong policies and states") {
+  const Policy amax = make_policy("amax");
   World world;
   const Policy policy = make_policy("torch");
   const Scaler scaler = make_scaler();
@@ -103,6 +104,10 @@ TEST_CASE("C: wrong policies and states") {
                       {"name is NULL", [&] { return make(nullptr, nullptr); }},
                       {"out is NULL", [] { return headroom_loss_scale_make("torch", "", nullptr); }},
                       {"policy is NULL", [] { return headroom_loss_scale_adjust(nullptr, 1, 0.0); }},
+                      {"the key 'scale' is missing", [&] { return make("constant", nullptr); }},
+                      {"max_abs is inf", [&] { return headroom_loss_scale_adjust(amax.get(), 1, HUGE_VAL); }},
+                      {"max_abs is nan", [&] { return headroom_loss_scale_adjust(amax.get(), 1, NAN); }},
+                      {"max_abs is -1", [&] { return headroom_loss_scale_adjust(amax.get(), 1, -1.0); }},
                       {"text is NULL", [&] { return headroom_loss_scale_load(nullptr, &world.policy); }},
                       {"out is NULL", [] { return headroom_loss_scale_load("", nullptr); }},
                       {"text is NULL", [&] { return headroom_grad_scaler_load(scaler.get(), nullptr); }},
