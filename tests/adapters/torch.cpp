@@ -213,8 +213,10 @@ struct Fused : torch::optim::SGD {
   double last = 0.0;
 };
 // step(closure) is refused, because gradients that the closure computes would stay scaled.
-static_assert(headroom::detail::is_detected_v<headroom::detail::step_t, torch::optim::SGD> &&
-              !headroom::detail::is_detected_v<headroom::detail::step_t, torch::optim::SGD, Tensor (*)()>);
+template <class... Args>
+constexpr bool can_step = headroom::detail::is_detected_v<
+    headroom::detail::step_t, headroom::optimizer_traits<torch::optim::SGD>, torch::optim::SGD, Args...>;
+static_assert(can_step<> && !can_step<Tensor (*)()>);
 }  // namespace
 
 TEST_CASE("a libtorch optimizer with takes_gradient_factor gets the factor and scaled gradients") {

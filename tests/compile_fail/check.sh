@@ -2,7 +2,8 @@
 # check.sh precompile FOLDER [FLAG ...]: each of $COMPILERS precompiles headroom into FOLDER.
 # check.sh SNIPPET FOLDER [FLAG ...]: SNIPPET
 # - compiles with -DHEADROOM_CONTROL and the first of $COMPILERS, which shows that it has no other mistake,
-# - does not compile without that flag, and each compiler prints the text of each leading line `// expect: text`.
+# - does not compile without that flag, and each compiler prints the text of each leading line `// expect: text`, and one error,
+#   or as many as a line `// errors: n` says.
 set -euo pipefail
 export LC_ALL=C # plain quotes in the compilers' messages
 snippet=$1 folder=$2
@@ -23,6 +24,7 @@ fi
 
 expected=$(sed -n 's,^// expect: ,,p' "$snippet")
 [[ -n $expected ]] || { echo "$snippet has no line '// expect: text'" && exit 1; }
+errors=$(sed -n 's,^// errors: ,,p' "$snippet")
 
 for compiler in ${COMPILERS:?names no compiler}; do
   compile=("$compiler" -std=c++17 "$@" -include "$(precompiled "$compiler")" -fsyntax-only "$snippet")
@@ -34,4 +36,6 @@ for compiler in ${COMPILERS:?names no compiler}; do
   while IFS= read -r text; do
     grep -qF -- "$text" <<<"$output" || { printf '%s\nis not in what %s says:\n%s\n' "$text" "$compiler" "$output" && exit 1; }
   done <<<"$expected"
+  count=$(grep -cE '(^|[^[:alnum:]])error: ' <<<"$output")
+  [[ $count == "${errors:-1}" ]] || { printf '%s errors of %s, expected %s:\n%s\n' "$count" "$compiler" "${errors:-1}" "$output" && exit 1; }
 done

@@ -1,4 +1,5 @@
-// expect: an Eigen expression has no elements in memory to work on, or not at regular distances: call .eval() on it
+// expect: neither a leaf nor a branch of a tree
+// expect: An expression must be evaluated: .eval() in Eigen
 #include <headroom/adapters/eigen.hpp>
 #include <headroom/ops/measure.hpp>
 

@@ -6,6 +6,7 @@
 // expect: (void)scaler.accumulate_into(tree<5>
 // expect: (void)scaler.unscale_and_clip_in_place(tree<6>
 // expect: (void)noop.scale(tree<7>
+// errors: 7
 #include <headroom/headroom.hpp>
 
 #include <array>

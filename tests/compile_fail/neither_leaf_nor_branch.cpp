@@ -1,7 +1,7 @@
 // expect: this type is neither a leaf nor a branch of a tree
 // expect: specialising headroom::tensor_traits<T>
-// expect: HEADROOM_TREE(Type, member, ...) in it or after it
-// expect: by specialising headroom::tree_traits<T>
+// expect: HEADROOM_TREE(Type, member, ...) in its public part or after it
+// expect: by headroom::tree_traits<T>
 #include <headroom/ops/measure.hpp>
 
 #include <vector>

@@ -1,6 +1,7 @@
 #include <headroom/dtype/storage_float.hpp>
 
 #include <cstdint>
+#include <sstream>
 #include <string>
 
 #include "support/bits.hpp"
@@ -22,6 +23,12 @@ T with_pattern(std::uint32_t pattern) {
 }
 
 }  // namespace
+
+TEST_CASE("a number prints as the float that it is", "[dtype]") {
+  std::ostringstream out;
+  out << headroom::half(1.5F) << ' ' << headroom::bfloat16(-2.0F) << ' ' << std::showpos << headroom::float8_e4m3(448.0F);
+  CHECK(out.str() == "1.5 -2 +448");
+}
 
 TEST_CASE("every pattern of every narrow format widens exactly and comes back", "[dtype]") {
   support::for_each_storage_float([](auto type) {
