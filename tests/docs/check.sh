@@ -39,6 +39,9 @@ check_cpp() {
     [[ -n ${TORCH_LIBRARIES:-} ]] || { echo "Skipped: libtorch was not found." && exit 77; }
     read -ra libraries <<<"$TORCH_LIBRARIES"
   fi
+  if grep -q ProcessGroupGloo "$program" && [[ -z ${HAS_GLOO:-} ]]; then
+    echo "Skipped: libtorch without Gloo, or without Gloo's headers." && exit 77
+  fi
   if grep -q 'adapters/mpi' "$program" "$block"; then
     [[ -n ${MPI_LIBRARIES:-} ]] || { echo "Skipped: MPI was not found." && exit 77; }
     read -ra libraries <<<"$MPI_LIBRARIES"
