@@ -3,6 +3,7 @@
 #include <headroom/training/async_grad_scaler.hpp>
 
 #include <atomic>
+#include <cfenv>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -58,6 +59,39 @@ TEST_CASE("another thread unscales by the scale of the loss, and steps") {
   CHECK(optimizer.weights == Weights{0.75F, 2.5F});
   CHECK(optimizer.thread != std::this_thread::get_id());
   CHECK(scaler.policy(true) == presets::torch().adjust(true));
+}
+
+TEST_CASE("a step has the rounding mode and the flush-to-zero setting of the call that submits it") {
+  struct Modes {
+    int rounding = -1;
+    unsigned flush_to_zero = 1;
+    void step(Weights&) {
+      rounding = std::fegetround();
+#if defined(__SSE2__)
+      flush_to_zero = __builtin_ia32_stmxcsr() & 0x8000U;
+#endif
+    }
+  } optimizer;
+  std::fenv_t usual;
+  std::fegetenv(&usual);
+  AsyncGradScaler<> scaler;
+  const auto step = [&] {
+    (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)}).get();
+    scaler.update();
+  };
+  for (const int mode : {FE_UPWARD, FE_TONEAREST}) {
+    std::fesetround(mode);
+    step();
+    CHECK(optimizer.rounding == mode);
+  }
+#if defined(__SSE2__)
+  for (const unsigned flush_to_zero : {0x8000U, 0U}) {
+    __builtin_ia32_ldmxcsr((__builtin_ia32_stmxcsr() & ~0x8000U) | flush_to_zero);
+    step();
+    CHECK(optimizer.flush_to_zero == flush_to_zero);
+  }
+#endif
+  std::fesetenv(&usual);
 }
 
 TEST_CASE("an AsyncGradScaler follows RoundPipe's recorded sequences") {
