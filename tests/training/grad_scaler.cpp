@@ -218,6 +218,21 @@ TEST_CASE("after the first call of scale, each iteration must call scale before 
   CHECK(b.grads == Weights{2048.0F});
 }
 
+TEST_CASE("a rank without a batch scales a loss of 0, to step by the gradients of the others") {
+  GradScaler scaler(presets::torch(1024.0));
+  scaler.set_reducer([](const headroom::GradientSums& sums) { return sums; });
+  Sgd optimizer{{3.0F}, {scaler.scale(1.0F)}};
+  scaler.step(optimizer);
+  scaler.update();
+  optimizer.grads = {1024.0F};
+  CHECK_THAT(logic_error_of([&] { scaler.step(optimizer); }),
+             ContainsSubstring(": call scale and backward first, or leave out this step; on a rank without a batch call scale "
+                               "all the same, as in scale(0.0F); "));
+  CHECK(scaler.scale(0.0F) == 0.0F);
+  CHECK_FALSE(scaler.step(optimizer).skipped);
+  CHECK(optimizer.weights == Weights{1.0F});
+}
+
 TEST_CASE("an optimizer without gradients is skipped, which changes neither the policy nor other optimizers") {
   for (int call = 0; call < 3; ++call) {
     GradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 2));
