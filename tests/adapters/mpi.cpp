@@ -1,5 +1,5 @@
 // mpirun starts this with 4 ranks. Each rank runs all test cases in the same order. The tests also pass with one rank. The
-// ranks sleep while they wait: see support/sleeping_yield.cpp.
+// ranks sleep while they wait: see support/sleeping_yield.cpp. build/mpich.sh runs this with MPICH.
 
 #include <headroom/adapters/mpi.hpp>
 #include <headroom/dtype/float8.hpp>
@@ -30,18 +30,24 @@
 
 namespace {
 
-/// Counts the calls of MPI, and makes them fail if `breaks`.
+/// Counts the calls of MPI and the bytes of this rank. Makes broadcasts fail if `breaks_broadcasts`, others if `breaks`.
 struct Wire {
-  int reductions = 0, bytes = 0, gathers = 0;
-  bool breaks = false;
+  int reductions = 0, gathers = 0, broadcasts = 0, others = 0, bytes = 0;
+  bool breaks = false, breaks_broadcasts = false;
 } wire;
+void note(int& calls, int count, MPI_Datatype type) {
+  int size = 0;
+  MPI_Type_size(type, &size);
+  ++calls;
+  wire.bytes += count * size;
+}
 
 /// Lives from the first test to the end of the program.
 struct World {
   int rank = 0, size = 1;
   World() {
-    int level = 0;
-    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
+    int level = 0;  // with MPI_THREAD_MULTIPLE, MPICH would add in the same order in every MPI_Allreduce
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     const char* const launched = std::getenv("HEADROOM_TEST_RANKS");  // otherwise each rank could be alone, and compare nothing
@@ -63,14 +69,19 @@ std::shared_ptr<headroom::MpiReducer> outlives_mpi;
 
 extern "C" {
 int MPI_Allreduce(const void* from, void* into, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  int size = 0;
-  MPI_Type_size(type, &size);
-  ++wire.reductions;
-  wire.bytes += count * size;
+  note(wire.reductions, count, type);
   return wire.breaks ? MPI_ERR_INTERN : PMPI_Allreduce(from, into, count, type, op, comm);
 }
+int MPI_Gather(const void* from, int n, MPI_Datatype type, void* into, int m, MPI_Datatype t, int root, MPI_Comm comm) {
+  note(wire.gathers, n, type);
+  return wire.breaks ? MPI_ERR_INTERN : PMPI_Gather(from, n, type, into, m, t, root, comm);
+}
+int MPI_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
+  note(wire.broadcasts, count, type);
+  return wire.breaks_broadcasts ? MPI_ERR_INTERN : PMPI_Bcast(buffer, count, type, root, comm);
+}
 int MPI_Allgather(const void* from, int n, MPI_Datatype type, void* into, int m, MPI_Datatype t, MPI_Comm comm) {
-  ++wire.gathers;
+  note(wire.others, n, type);
   return PMPI_Allgather(from, n, type, into, m, t, comm);
 }
 }
@@ -110,7 +121,7 @@ struct Shard {
 
 }  // namespace
 
-TEST_CASE("all ranks get the same sums, from one all-reduce of 32 bytes") {
+TEST_CASE("all ranks get the same sums, by a gather and a broadcast of 32 bytes") {
   std::mt19937 random(support::seed);
   MpiReducer reducer((world(), MPI_COMM_WORLD));
   outlives_mpi = std::make_shared<MpiReducer>(reducer);
@@ -127,8 +138,28 @@ TEST_CASE("all ranks get the same sums, from one all-reduce of 32 bytes") {
     REQUIRE(all.finite == expected.finite);
     REQUIRE(bits_of(all.max_abs) == bits_of(expected.max_abs));
     REQUIRE(bits_of(all.sum_of_squares) == bits_of(expected.sum_of_squares));
-    REQUIRE((wire.reductions == 1 && wire.bytes == 32 && wire.gathers == 0));
+    REQUIRE((wire.gathers == 1 && wire.broadcasts == 1 && wire.bytes == 64));
+    REQUIRE((wire.reductions == 0 && wire.others == 0));
   }
+}
+
+TEST_CASE("a reducer adds in the order of ranks, so a resumed training gets the same norm") {
+  std::mt19937 random(support::seed);
+  MpiReducer old((world(), MPI_COMM_WORLD));
+  int faults = 0;
+  for (int run = 0; run < 400; ++run) {
+    double expected = 0.0, own = 0.0;
+    for (int rank = 0; rank < world().size; ++rank) {
+      const double there = static_cast<double>(random()) / 3.0;
+      expected += there;
+      if (rank == world().rank) own = there;
+    }
+    MpiReducer fresh(MPI_COMM_WORLD);
+    for (MpiReducer* reducer : {&old, &fresh}) {
+      faults += bits_of((*reducer)({true, 1.0, own}).sum_of_squares) == bits_of(expected) ? 0 : 1;
+    }
+  }
+  CHECK(faults == 0);
 }
 
 TEST_CASE("the largest of each amax over all ranks, from one all-reduce") {
@@ -219,10 +250,13 @@ TEST_CASE("a rank in another state is an error on all ranks, which names it") {
 TEST_CASE("an error that MPI returns is thrown") {
   MpiReducer reducer((world(), MPI_COMM_WORLD));
   wire.breaks = true;
-  CHECK(reduction_error_of([&] { (void)reducer(GradientSums()); }) == "headroom: MPI_Allreduce failed");
+  CHECK(reduction_error_of([&] { (void)reducer(GradientSums()); }) == "headroom: MPI_Gather failed");
   std::vector<float> amaxes{1.0F};
   CHECK(reduction_error_of([&] { reducer(amaxes); }) == "headroom: MPI_Allreduce failed");
   wire.breaks = false;
+  wire.breaks_broadcasts = true;
+  CHECK(reduction_error_of([&] { (void)reducer(GradientSums()); }) == "headroom: MPI_Bcast failed");
+  wire.breaks_broadcasts = false;
 }
 
 namespace {
