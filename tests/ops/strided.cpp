@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/kernels.hpp"
 #include "support/samples.hpp"
 
 using namespace headroom::detail;
@@ -71,12 +72,10 @@ void multiply(const Piece* first, const Piece* last, double factor, bool, Found&
     found.largest += piece->size;
   }
 }
-constexpr Kernel sets[isa_count] = {&multiply<false>, &multiply<false>, &multiply<false>, &multiply<false>};
-constexpr Kernel adds_to[isa_count] = {&multiply<true>, &multiply<true>, &multiply<true>, &multiply<true>};
 const PieceKind kind = [] {
   PieceKind of_integers{{}, sizeof(std::int32_t), sizeof(std::int32_t)};
-  of_integers.kernels[static_cast<int>(Op::scale)] = sets;
-  of_integers.kernels[static_cast<int>(Op::add_scaled)] = adds_to;
+  of_integers.kernels[static_cast<int>(Op::scale)] = support::on_every_isa<&multiply<false>>();
+  of_integers.kernels[static_cast<int>(Op::add_scaled)] = support::on_every_isa<&multiply<true>>();
   return of_integers;
 }();
 

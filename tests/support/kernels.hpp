@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <type_traits>
+#include <vector>
 
 namespace support {
 
@@ -16,6 +17,13 @@ headroom::detail::Found run_kernel(const In* source, Out* destination, std::size
   Found found{0, 0.0};
   kernels<op, format_of<In>, format_of<Out>>[isa_index()](&piece, &piece + 1, factor, false, found);
   return found;
+}
+
+/// A kernel for every instruction set.
+template <headroom::detail::Kernel kernel>
+const headroom::detail::Kernel* on_every_isa() {
+  static const std::vector<headroom::detail::Kernel> kernels(headroom::detail::isa_count, kernel);
+  return kernels.data();
 }
 
 /// destination = source * factor.
