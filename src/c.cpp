@@ -82,6 +82,7 @@ Status with(const char* name, Handle* handle, const F& f) noexcept {
   const bool fits = tensor.size == 0 || tensor.size == any.size;
   if (!fits) any.size = static_cast<size_t>(tensor.size);
   if (!fits && any.obstacle == nullptr) any.obstacle = "has a size that is not the product of its shape";
+  static_assert(Layout::max_rank == 16, "headroom.h and the next line say 16");
   if (!is_readable) any.obstacle = "has an ndim that is not in [0, 16]";
   if (!is_readable && tensor.ndim > 0 && tensor.shape == nullptr) any.obstacle = "has dimensions, but no shape";
   return any;
@@ -114,13 +115,19 @@ struct List {
   size_t size() const noexcept { return n; }
 };
 
-/// The dtypes that a call takes: integers 1, fp32 2, fp16 4, bf16 8, fp64 16, fp8_e4m3 32, fp8_e5m2 64.
-enum Dtypes : unsigned { all = 127, floats = 126, fp8 = 96, not_narrow = 27 };
+constexpr unsigned bit_of(dtype_code dtype) { return 1U << (detail::dtype_index(dtype) + 1); }
+/// The dtypes that a call takes.
+enum Dtypes : unsigned {
+  all = ~0U,
+  floats = all & ~bit_of(dtype_code::int32),
+  fp8 = bit_of(dtype_code::fp8_e4m3) | bit_of(dtype_code::fp8_e5m2),
+  not_narrow = all & ~fp8 & ~bit_of(dtype_code::fp16)
+};
 List list_of(const char* name, const Tensor* tensors, size_t n, Dtypes taken = all) {
   if (n != 0 && tensors == nullptr) throw_invalid_argument({name, " is NULL, with an n of ", to_string(n)});
   for (size_t i = 0; taken != all && i < n; ++i) {
-    const int dtype = detail::dtype_index(static_cast<dtype_code>(tensors[i].dtype));
-    if (dtype < -1 || (taken >> (dtype + 1) & 1U) != 0) continue;  // the walk rejects -2
+    const auto dtype = static_cast<dtype_code>(tensors[i].dtype);
+    if (detail::dtype_index(dtype) < -1 || (taken & bit_of(dtype)) != 0) continue;  // the walk rejects -2
     throw_invalid_argument({name, "[", to_string(i), "] ",
                             taken == not_narrow ? "would become 0 in place, use headroom_grad_scaler_step_into"
                                                 : "has a dtype that this call cannot take",
