@@ -214,8 +214,9 @@ struct Fused : torch::optim::SGD {
 };
 // step(closure) is refused, because gradients that the closure computes would stay scaled.
 template <class... Args>
-constexpr bool can_step = headroom::detail::is_detected_v<
-    headroom::detail::step_t, headroom::optimizer_traits<torch::optim::SGD>, torch::optim::SGD, Args...>;
+constexpr bool can_step =
+    headroom::detail::is_detected_v<headroom::detail::step_t, headroom::optimizer_traits<torch::optim::SGD>, torch::optim::SGD,
+                                    Args...>;
 static_assert(can_step<> && !can_step<Tensor (*)()>);
 }  // namespace
 

@@ -13,5 +13,7 @@ trap 'rm -rf "$work"' EXIT
 "$mpicxx" -std=c++17 -O0 "${@:3}" -DCATCH_CONFIG_MAIN -I"$project/include" -I"$project/tests" "$project/tests/adapters/mpi.cpp" \
   "$project/tests/support/sleeping_yield.cpp" -rdynamic -pthread -o "$work/test"
 HEADROOM_TEST_RANKS=2 timeout 300 "$mpiexec" -n 2 "$work/test"
-# MPICH's ranks do not sleep: with more of them than cores only the test that needs four or more.
-HEADROOM_TEST_RANKS=5 timeout 300 "$mpiexec" -n 5 "$work/test" 'a reducer adds in the order of ranks*'
+# MPICH's ranks do not sleep: with more of them than cores only one test. With MPI_THREAD_MULTIPLE, MPICH would add in one order.
+for ranks in 3 5; do
+  HEADROOM_TEST_SERIALIZED=1 HEADROOM_TEST_RANKS=$ranks timeout 300 "$mpiexec" -n $ranks "$work/test" 'a reducer adds in the order of ranks*'
+done
