@@ -36,12 +36,12 @@ Policy step(const Policy& policy, Tree<T>& tree) {
 template <class T>
 double dtype() {
   Tree<T> tree;
-  return verbs(tree) + step(headroom::DynamicLossScale(), tree).loss_scale();
+  return verbs(tree) + static_cast<double>(step(headroom::DynamicLossScale(), tree).loss_scale());
 }
 
 double every_dtype() { return dtype<headroom::half>() + dtype<headroom::bfloat16>() + dtype<float>() + dtype<double>(); }
 
-double every_policy(Tree<headroom::half>& tree) {
+float every_policy(Tree<headroom::half>& tree) {
   return step(headroom::NoOpLossScale{}, tree).loss_scale() + step(headroom::ConstantLossScale(8.0F), tree).loss_scale() +
          step(headroom::HysteresisScale(), tree).loss_scale();
 }
@@ -55,6 +55,16 @@ std::string every_histogram(Tree<headroom::half>& halves, Tree<double>& doubles)
   const auto histogram = headroom::exponent_histogram(halves) + headroom::exponent_histogram(doubles);
   return headroom::histogram_text(histogram) +
          std::to_string(histogram.shares<headroom::bfloat16>(histogram.recommended_scale<headroom::half>()).underflow_share());
+}
+
+/// All members, with a rule of each kind.
+template class headroom::TensorScales<headroom::float8_e4m3>;
+template class headroom::TensorScales<headroom::float8_e5m2, headroom::CurrentScaling>;
+
+/// The kernels for doubles are scalar.
+void every_block(std::vector<double>& values, std::vector<headroom::float8_e4m3>& codes, std::vector<float>& scales) {
+  headroom::quantize_blocks_into(values, codes, scales, {1, 32}, headroom::DeepSeekScaling());
+  headroom::dequantize_blocks_into(codes, scales, values, {1, 32});
 }
 
 /// Every preset: to text and back, resumed, simulated.

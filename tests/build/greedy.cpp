@@ -185,7 +185,7 @@ void policies() {
   EXPECT(own.unscale(pair).report.max_abs == 0.25 && own.unscale_and_clip_in_place(pair, 1.0).max_abs == 0.25);
   scalers(own);
   scalers(headroom::DynamicLossScale());
-  scalers(headroom::AnyLossScale(own.loss_scale() > 1.0F ? headroom::make_loss_scale("apex") : headroom::AnyLossScale()));
+  scalers(own.loss_scale() > 1.0F ? headroom::make_loss_scale("apex") : headroom::AnyLossScale());
   (void)headroom::simulate(own, std::vector<double>{1.0});
   headroom::History history;
   history.record(headroom::StepResult<int>());
