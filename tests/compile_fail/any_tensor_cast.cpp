@@ -1,4 +1,4 @@
-// expect: an any_tensor is a view, so no new one can be made for this verb's result: use its _into or _in_place form
+// expect: no new tensor can be made for this verb's result, as of an any_tensor, which is a view: use the
 #include <headroom/dtype/half.hpp>
 #include <headroom/ops/cast.hpp>
 #include <headroom/tree/any_tensor.hpp>

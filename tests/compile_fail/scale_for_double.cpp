@@ -1,0 +1,10 @@
+// expect: headroom: no loss scale is for gradients in double
+#include <headroom/observe/exponent_histogram.hpp>
+
+#ifdef HEADROOM_CONTROL
+using Element = float;
+#else
+using Element = double;
+#endif
+
+float scale_for(const headroom::ExponentHistogram& histogram) { return histogram.recommended_scale<Element>(); }
