@@ -24,6 +24,7 @@
 using namespace headroom::detail;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
 using headroom::bfloat16;
 using headroom::half;
 using headroom::Layout;
@@ -326,6 +327,18 @@ TEST_CASE("a leaf that is in a tree twice is not written twice") {
              }),
              ContainsSubstring("[1] and [2] share elements"));
   headroom::scale_in_place(std::vector<Strided<float>>{odd, even}, 0.5);
+  CHECK(memory == Floats(6, 2.0F));
+}
+
+TEST_CASE("leaves without elements may start at one address, whatever the order of the others") {
+  Floats memory(6, 4.0F);
+  float* const data = memory.data();
+  const std::vector<span<float>> tree{{data + 3, 3}, {data, 0}, {nullptr, 0}, {data, 3},
+                                      {data + 3, 0}, {data, 0}, {nullptr, 0}};
+  CHECK(message_of([&] { headroom::scale_in_place(tree, 0.5); }) == "");
+  CHECK(memory == Floats(6, 2.0F));
+  const std::vector<span<float>> tied{{data + 3, 3}, {data + 3, 0}, {data, 0}, {data + 3, 3}};
+  CHECK_THAT(message_of([&] { headroom::scale_in_place(tied, 0.5); }), StartsWith("headroom: [0] and [3] share elements"));
   CHECK(memory == Floats(6, 2.0F));
 }
 

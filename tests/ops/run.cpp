@@ -1,6 +1,7 @@
 // Passes on several threads: every verb gives the same bits for any number of threads.
 #include <headroom/headroom.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -186,11 +187,21 @@ TEST_CASE("every element is in one group, and every group in one share, in order
   }
 }
 
-TEST_CASE("two threads share the fewest elements that two threads work on") {
+TEST_CASE("two threads share the fewest elements that two threads work on, and one has less alone") {
+  std::size_t tasks = 0;
+  struct Counting : Backwards {
+    std::size_t* tasks;
+    void run(std::size_t n, const std::function<void(std::size_t)>& task) const { *tasks += n, Backwards::run(n, task); }
+  };
+  const Counting two{{2}, &tasks};
   std::vector<float> tree(2 * least_share, 6.0F);
-  CHECK(count_shares(Backwards{2}, tree.size()) == 2);
-  CHECK(headroom::unscale_in_place(tree, 2.0F, Backwards{2}).max_abs == 3.0);
+  CHECK(count_shares(two, tree.size()) == 2);
+  CHECK(headroom::unscale_in_place(tree, 2.0F, two).max_abs == 3.0);
+  CHECK(tasks == 2);
   CHECK(tree == std::vector<float>(2 * least_share, 3.0F));
+  tree.pop_back();
+  CHECK(headroom::unscale_in_place(tree, 2.0F, two).max_abs == 1.5);
+  CHECK(tasks == 2);
 }
 
 TEST_CASE("a pass finds the same whoever runs it, and in which order") {
@@ -215,5 +226,16 @@ TEST_CASE("a pass that may stop ends at a chunk that is not finite; others go on
     kernel_calls = 0;
     CHECK_FALSE(is_finite(run(plan, Pass{Op::max_abs, 1.0, may_stop}, Backwards{1})));
     CHECK(kernel_calls == (may_stop ? 2 : 1));  // chunks; without a reason to stop all are one group
+  }
+}
+
+TEST_CASE("an Inf in the first gradient leaves none of the others out, with one thread or two") {
+  for (const int threads : {1, 2}) {
+    std::vector<std::vector<float>> tree(6, std::vector<float>(200'000, 6.0F));
+    support::set_bits(tree[0][0], headroom::binary32::infinity_bits);
+    CHECK_FALSE(headroom::unscale_in_place(tree, 2.0F, parallel(threads)).finite);
+    std::ptrdiff_t unscaled = 0;
+    for (const auto& leaf : tree) unscaled += std::count(leaf.begin(), leaf.end(), 3.0F);
+    CHECK(unscaled == 6 * 200'000 - 1);
   }
 }
