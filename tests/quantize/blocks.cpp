@@ -30,7 +30,7 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-std::size_t blocks_of(std::size_t n, std::size_t block) { return block == 0 ? 1 : (n + block - 1) / block; }
+std::size_t blocks_of(std::size_t n, std::size_t block) { return block == 0 || block >= n ? 1 : (n + block - 1) / block; }
 template <class Code>
 std::size_t codes_of(std::size_t rows, std::size_t columns) {
   return rows * (std::is_same_v<Code, float4_e2m1x2> ? (columns + 1) / 2 : columns);
@@ -149,6 +149,49 @@ TEST_CASE("blocks: the number of threads changes no bit") {
   });
 }
 
+TEST_CASE("blocks: the report has the elements of every thread's share") {
+  std::vector<float> source(600'000, 1.0F);
+  std::vector<float8_e4m3> codes(source.size());
+  std::vector<float> scales(source.size() / 32);
+  for (const std::size_t i : {std::size_t{0}, source.size() - 1}) {
+    const auto run = [&] { return quantize_blocks_into(source, codes, scales, {1, 32}, TeBlockScaling{}, parallel(2)); };
+    source[i] = -3.0F;
+    CHECK((run().finite && run().max_abs == 3.0));
+    source[i] = std::numeric_limits<float>::infinity();
+    CHECK_FALSE(run().finite);
+    source[i] = 1.0F;
+  }
+}
+
+TEST_CASE("blocks: a tensor without elements has neither codes nor scales") {
+  for_each_scheme([&](auto code, const auto& rule, BlockShape shape) {
+    std::vector<decltype(code)> codes;
+    std::vector<typename std::decay_t<decltype(rule)>::scale_type> scales;
+    for (const std::size_t columns : {0U, 7U}) {
+      std::vector<float> none;
+      const auto report = quantize_blocks_into(matrix(none.data(), 0, columns), codes, scales, shape, rule);
+      CHECK((report.finite && report.max_abs == 0.0));
+      dequantize_blocks_into(codes, scales, matrix(none.data(), 0, columns), shape);
+    }
+  });
+}
+
+TEST_CASE("blocks: a block that is larger than the tensor is cut off, also an odd one of 4-bit codes") {
+  std::mt19937 random(support::seed);
+  const auto source = random_values<float>(5 * 7, random);
+  const auto compare = [&](auto code, const auto& rule) {
+    const auto of_all = results_of<decltype(code)>(source, 7, {0, 0}, rule),
+               of_rows = results_of<decltype(code)>(source, 7, {1, 0}, rule);
+    for (const std::size_t large : {std::size_t{7}, std::size_t{9}, std::size_t{128}, SIZE_MAX}) {
+      INFO(large);
+      CHECK(results_of<decltype(code)>(source, 7, {large, large}, rule) == of_all);
+      CHECK(results_of<decltype(code)>(source, 7, {1, large}, rule) == of_rows);
+    }
+  };
+  compare(float8_e4m3(), TeBlockScaling{});
+  compare(float4_e2m1x2(), TorchaoNvfp4{});
+}
+
 TEST_CASE("blocks: a tensor of zeros comes back as zeros") {
   const std::vector<float> zeros(64);
   for_each_scheme([&](auto code, const auto& rule, BlockShape shape) {
@@ -240,4 +283,44 @@ TEST_CASE("blocks: errors say what is wrong, and nothing has been written") {
   CHECK(message_of([&] {
           dequantize_blocks_into(codes, scales, repeated, {3, 1});
         }).find("the destination repeats elements") != std::string::npos);
+}
+
+TEST_CASE("blocks: codes and scales with gaps are refused, and nothing is written between them") {
+  std::vector<float> values(12, 1.0F), back(12, 3.0F);
+  std::vector<float8_e4m3> codes(12), wider(18, float8_e4m3::from_bits(0x55));
+  std::vector<float> scales(3, 1.0F), apart(4, 3.0F);
+  const auto wider_before = bytes_of(wider);
+  const Strided<float8_e4m3> gaps{wider.data(), {3, 4}, {6, 1}}, turned{wider.data(), {3, 4}, {1, 3}};
+  const Strided<float> every_second{apart.data(), {2}, {2}};
+  const matrix source(values.data(), 3, 4), destination(back.data(), 3, 4);
+  for (const auto& bad : {gaps, turned}) {
+    const std::string message = "headroom: the codes have gaps or are not row-major";
+    CHECK(message_of([&] { (void)quantize_blocks_into(source, bad, scales, {1, 4}, TeBlockScaling{}); }) == message);
+    CHECK(message_of([&] { dequantize_blocks_into(bad, scales, destination, {1, 4}); }) == message);
+  }
+  const std::string message = "headroom: the scales have gaps or are not row-major";
+  CHECK(message_of([&] { (void)quantize_blocks_into(source, codes, every_second, {3, 2}, TeBlockScaling{}); }) == message);
+  CHECK(message_of([&] { dequantize_blocks_into(codes, every_second, destination, {3, 2}); }) == message);
+  CHECK((bytes_of(wider) == wider_before && apart == std::vector<float>(4, 3.0F) && back == std::vector<float>(12, 3.0F)));
+}
+
+TEST_CASE("blocks: a tensor that is null or read-only is refused") {
+  std::vector<float> values(12, 1.0F), scales(3);
+  std::vector<float8_e4m3> codes(12);
+  const matrix none(static_cast<float*>(nullptr), 3, 4);
+  const span<float8_e4m3> no_codes(nullptr, 12);
+  const span<float> no_scales(nullptr, 3);
+  const auto quantize = [&](const auto& source, const auto& its_codes, const auto& its_scales) {
+    return message_of([&] { (void)quantize_blocks_into(source, its_codes, its_scales, {1, 4}, TeBlockScaling{}); });
+  };
+  const matrix source(values.data(), 3, 4);
+  CHECK(quantize(none, span(codes), span(scales)) == "headroom: the source is null, with a size of 12");
+  CHECK(quantize(source, no_codes, span(scales)) == "headroom: the codes is null, with a size of 12");
+  CHECK(quantize(source, span(codes), no_scales) == "headroom: the scales is null, with a size of 3");
+  any_tensor read_only(values.data(), dtype_code::fp32, {3, 4});
+  read_only.is_read_only = true;
+  CHECK(quantize(read_only, span(codes), span(scales)) == "");
+  CHECK(message_of([&] {
+          dequantize_blocks_into(codes, scales, read_only, {1, 4});
+        }) == "headroom: the destination is read-only");
 }
