@@ -290,11 +290,37 @@ TEST_CASE("shapes and strides are of any integer type, and need not outlive the 
   CHECK((braces.size == 12 && !braces.is_dense() && braces.layout().shape_text() == "3x4" && braces.layout().stride(1) == 3));
   CHECK((flat.is_dense() && flat.layout().shape_text() == "12"));
   const any_tensor scalar(memory.data(), dtype_code::fp32, {}), none;
+  CHECK((none.ndim == 0 && flat.ndim == 0 && braces.ndim == 2));
   CHECK((scalar.size == 1 && none.size == 0 && headroom::measure(std::vector{scalar, none}).finite));
   static_assert(!std::is_constructible_v<any_tensor, float*, dtype_code, std::vector<float>>);
   std::vector<any_tensor> copies{braces, flat};
   copies.insert(copies.begin(), copies[1]);
   CHECK(copies[1].layout().same_shape(braces.layout()));
+}
+
+TEST_CASE("a flat tensor stands for a matrix with as many elements and no gaps, and for no other") {
+  std::vector<float> values(16), there(8);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const std::vector<float> first(values.begin(), values.begin() + 8);
+  constexpr dtype_code fp32 = dtype_code::fp32;
+  const any_tensor flat(values.data(), fp32, 8), vector(values.data(), fp32, {8}), matrix(values.data(), fp32, {2, 4});
+  const any_tensor to_flat(there.data(), fp32, 8), to_matrix(there.data(), fp32, {2, 4});
+  for (const any_tensor& from : {flat, vector, matrix}) {
+    for (const any_tensor& to : {to_flat, any_tensor(there.data(), fp32, {8}), to_matrix}) {
+      there.assign(8, -1.0F);
+      headroom::cast_into(from, to);
+      CHECK(there == first);
+    }
+  }
+  there.assign(8, -1.0F);
+  const any_tensor gaps(values.data(), fp32, {2, 4}, {8, 1});
+  for (const any_tensor& wrong : {gaps, any_tensor(values.data(), fp32, {9}), any_tensor(values.data(), fp32, 7)})
+    CHECK_THAT(message_of([&] { headroom::cast_into(wrong, to_flat); }), ContainsSubstring("the trees differ"));
+  for (const any_tensor& wrong : {any_tensor(values.data(), fp32, {2, 2, 2}), any_tensor(values.data(), fp32, {4, 2})})
+    CHECK_THAT(message_of([&] { headroom::cast_into(wrong, to_matrix); }), ContainsSubstring("the trees differ"));
+  CHECK(there == std::vector<float>(8, -1.0F));
+  CHECK((flat.is_dense() && vector.is_dense() && matrix.is_dense() && !gaps.is_dense()));
+  CHECK((flat.same_shape(to_flat) && !flat.same_shape(matrix) && !flat.same_shape(any_tensor(values.data(), fp32, 7))));
 }
 
 TEST_CASE("an any_tensor stands beside tensors of static dtypes, also of a user's own") {
