@@ -42,8 +42,9 @@ headroom_status reduce(void* context, int32_t* finite, double* max_abs, double* 
   const auto what = *static_cast<int*>(context);
   if (what == 1) throw std::invalid_argument("network down");
   if (what == 2) return 77;
-  CHECK(digest != 0);
-  *finite = *finite != 0 && what != 3;
+  CHECK((digest != 0 && *finite == (std::isfinite(*max_abs) ? 1 : 0)));
+  if (what == 3) *finite = 0;
+  if (what == 4) *finite = 2;  // any but 0
   *max_abs = std::max(*max_abs, 20.0);
   *sum_of_squares += 500.0;
   return HEADROOM_OK;
@@ -87,6 +88,19 @@ TEST_CASE("C: every policy adjusts, saves and loads as in C++") {
   CHECK((headroom_loss_scale_get(nullptr) == 1.0F && headroom_grad_scaler_get_scale(nullptr) == 1.0F));
   headroom_loss_scale_free(nullptr);
   headroom_grad_scaler_free(nullptr);
+}
+
+TEST_CASE("C: finite is any number but 0, not only 1") {
+  const Policy amax = make_policy("amax");
+  for (const int32_t finite : {2, -1, INT32_MIN}) {
+    const World world;
+    refuses(world, HEADROOM_INVALID_ARGUMENT, {"max_abs is inf"},
+            [&] { return headroom_loss_scale_adjust(amax.get(), finite, HUGE_VAL); });
+    const Policy one = make_policy("dynamic"), other = make_policy("dynamic");
+    CHECK(headroom_loss_scale_adjust(one.get(), 1, 2.0) == HEADROOM_OK);
+    CHECK(headroom_loss_scale_adjust(other.get(), finite, 2.0) == HEADROOM_OK);
+    CHECK(text_of(one, headroom_loss_scale_save) == text_of(other, headroom_loss_scale_save));
+  }
 }
 
 TEST_CASE("C: wrong policies and states") {
@@ -184,6 +198,10 @@ TEST_CASE("C: the number identifies an optimizer, not the address of its gradien
   CHECK(headroom_grad_scaler_unscale(scaler.get(), 1, &list[0], 1, nullptr) == HEADROOM_OK);
   refuses(world, HEADROOM_LOGIC_ERROR, {"step_into: this optimizer has been unscaled"},
           [&] { return headroom_grad_scaler_step_into(scaler.get(), 1, &list[1], &to[0], 1, &world.step); });
+  refuses(world, HEADROOM_LOGIC_ERROR, {"headroom: unscale: this optimizer has been unscaled"},
+          [&] { return headroom_grad_scaler_unscale(scaler.get(), 1, &list[2], 1, nullptr); });
+  refuses(world, HEADROOM_LOGIC_ERROR, {"headroom: unscale_and_clip: this optimizer has been unscaled"},
+          [&] { return headroom_grad_scaler_unscale_and_clip(scaler.get(), 1, &list[2], 1, 1.0, nullptr); });
   CHECK(step(0) == HEADROOM_OK);
   refuses(world, HEADROOM_LOGIC_ERROR, {"step: this optimizer has been stepped", "call update or abandon"},
           [&] { return step(2); });
@@ -225,6 +243,22 @@ TEST_CASE("C: what a scaler refuses changes nothing") {
   CHECK(step->skipped == 0);
 }
 
+TEST_CASE("C: a step without elements is skipped, also if they were there when they were unscaled") {
+  World world;
+  const Scaler scaler = make_scaler();
+  const auto list = world.list(), to = world.wide();
+  scale_of(scaler);
+  const auto is_skipped = [&](headroom_status status) {
+    return status == HEADROOM_OK && world.step.skipped == 1 && world.step.reason == HEADROOM_SKIP_NO_GRADIENTS;
+  };
+  CHECK(is_skipped(headroom_grad_scaler_step(scaler.get(), 1, nullptr, 0, &world.step)));
+  CHECK(is_skipped(headroom_grad_scaler_step_into(scaler.get(), 2, nullptr, nullptr, 0, &world.step)));
+  CHECK(headroom_grad_scaler_unscale(scaler.get(), 3, list.data(), 1, nullptr) == HEADROOM_OK);
+  CHECK(is_skipped(headroom_grad_scaler_step(scaler.get(), 3, list.data(), 0, &world.step)));
+  CHECK(headroom_grad_scaler_step_into(scaler.get(), 4, list.data(), to.data(), 1, &world.step) == HEADROOM_OK);
+  CHECK(world.step.skipped == 0);
+}
+
 TEST_CASE("C: step_into at a scale of 1, and where unscaling overflows") {
   World world;
   const auto from = world.list(), to = world.wide();
@@ -254,6 +288,14 @@ TEST_CASE("C: reducers") {
   CHECK(headroom_grad_scaler_step(scaler.get(), 2, &grads, 1, &world.step) == HEADROOM_OK);
   CHECK(world.step.reason == HEADROOM_SKIP_NOT_FINITE);
   CHECK(world.step.nonfinite.inf_count + world.step.nonfinite.nan_count == 0);
+  what = 4;
+  CHECK(headroom_grad_scaler_step(scaler.get(), 3, &grads, 1, &world.step) == HEADROOM_OK);
+  CHECK(world.step.skipped == 0);
+  world.fp32[1] = HUGE_VALF;
+  what = 0;
+  CHECK(headroom_grad_scaler_step(scaler.get(), 4, &grads, 1, &world.step) == HEADROOM_OK);
+  CHECK((world.step.reason == HEADROOM_SKIP_NOT_FINITE && world.step.nonfinite.inf_count == 1));
+  world.fp32[1] = -2.0F;
   for (what = 1; what < 3; ++what) {
     const auto id = static_cast<uint64_t>(10 + what);
     refuses(world, HEADROOM_RUNTIME_ERROR, {what == 1 ? "network down" : "77"},

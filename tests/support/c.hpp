@@ -65,11 +65,12 @@ struct World {
   }
 };
 
-/// Checks that `call` fails with the status and a message with the texts, and that it has written nothing.
+/// Checks that `call` fails with the status and a message with the texts and one prefix, and that it has written nothing.
 template <class Call>
 void refuses(const World& world, headroom_status status, std::initializer_list<std::string> texts, const Call& call) {
   const auto before = world.bytes();
   CHECK(call() == status);
+  CHECK(std::string(headroom_last_error()).rfind("headroom: ") == 0);
   for (const std::string& text : texts) CHECK_THAT(headroom_last_error(), Catch::Matchers::ContainsSubstring(text));
   const bool is_unchanged = world.bytes() == before;
   CHECK(is_unchanged);
