@@ -166,27 +166,28 @@ def report(numbered, survivors, reached):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("modules", nargs="*")
+    parser.add_argument("parts", nargs="*", help="modules or headers, such as tree ops/run.hpp")
     parser.add_argument("--number", type=int, default=400)
     parser.add_argument("--survivors", action="store_true")
     parser.add_argument("--build", type=Path, default=PROJECT / "build/mutate")
     options = parser.parse_args()
     build = options.build.resolve()
     include = PROJECT / "include/headroom"
+    modules = sorted({part.split("/")[0] for part in options.parts})
     start = time.time()
 
     copy_project(build / "source")
     flags = configure(build)
     found, sources = find(include, flags)
-    chosen = mutants.draw([m for m in found if not options.modules or m.module in options.modules], options.number)
+    chosen = mutants.draw([m for m in found if not modules or {m.module, m.file} & {*options.parts}], options.number)
     numbered = dict(enumerate(chosen, 1))
     print(f"{len(found)} places to mutate, {len(numbered)} mutants; {time.time() - start:.0f} s", flush=True)
 
     write = lambda of: write_headers(build / "source/include", include, sources, of)
-    build_tests(build, targets_of(options.modules, build / "tests"), write, numbered)
+    build_tests(build, targets_of(modules, build / "tests"), write, numbered)
     print(f"built; {time.time() - start:.0f} s", flush=True)
 
-    tests = Tests(read_programs(build / "tests", options.modules), build)
+    tests = Tests(read_programs(build / "tests", modules), build)
     reached = tests.reach()
     print(f"{len(tests.cases)} tests reach {len(reached & numbered.keys())} mutants; {time.time() - start:.0f} s", flush=True)
 

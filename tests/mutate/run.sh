@@ -5,6 +5,7 @@
 # Debian 12.
 #   bash tests/mutate/run.sh                            about 400 mutants of all modules: 20 CPU minutes
 #   bash tests/mutate/run.sh --number 5000 state tree   up to 5000 of these modules, with the tests of these modules only
+#   bash tests/mutate/run.sh ops/run.hpp                mutants of one header, with the tests of its module only
 #   bash tests/mutate/run.sh --survivors                the mutants that survived last time, after you have added tests
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
