@@ -314,7 +314,9 @@ TEST_CASE("a flat tensor stands for a matrix with as many elements and no gaps, 
   }
   there.assign(8, -1.0F);
   const any_tensor gaps(values.data(), fp32, {2, 4}, {8, 1});
-  for (const any_tensor& wrong : {gaps, any_tensor(values.data(), fp32, {9}), any_tensor(values.data(), fp32, 7)})
+  any_tensor wrong_ndim = gaps;
+  wrong_ndim.ndim = 0;  // only for messages
+  for (const any_tensor& wrong : {gaps, wrong_ndim, any_tensor(values.data(), fp32, {9}), any_tensor(values.data(), fp32, 7)})
     CHECK_THAT(message_of([&] { headroom::cast_into(wrong, to_flat); }), ContainsSubstring("the trees differ"));
   for (const any_tensor& wrong : {any_tensor(values.data(), fp32, {2, 2, 2}), any_tensor(values.data(), fp32, {4, 2})})
     CHECK_THAT(message_of([&] { headroom::cast_into(wrong, to_matrix); }), ContainsSubstring("the trees differ"));
