@@ -22,17 +22,22 @@ class ScopedIsa {
 };
 
 /// Runs `body(isa)` for each instruction set of this CPU. The scalar one comes first, because many tests compare the others
-/// with it. The environment variable HEADROOM_TEST_ISA limits the loop to the scalar instruction set and the named one. A
-/// failed check names the instruction set.
+/// with it. The environment variable HEADROOM_TEST_ISA limits the loop to the scalar instruction set and the named one, which
+/// must be available. A failed check names the instruction set.
 template <class Body>
 void for_each_isa(Body body) {
   const char* const only = std::getenv("HEADROOM_TEST_ISA");
+  bool is_found = only == nullptr;
   for (const headroom::Isa isa : headroom::available_isas()) {
-    if (only != nullptr && isa != headroom::Isa::scalar && std::string(only) != headroom::to_string(isa)) continue;
+    const bool is_named = only != nullptr && std::string(only) == headroom::to_string(isa);
+    is_found = is_found || is_named;
+    if (only != nullptr && isa != headroom::Isa::scalar && !is_named) continue;
     const ScopedIsa scoped(isa);
     INFO("instruction set: " << headroom::to_string(isa));
     body(isa);
   }
+  INFO("HEADROOM_TEST_ISA is " << (only != nullptr ? only : ""));
+  REQUIRE(is_found);
 }
 
 }  // namespace support
