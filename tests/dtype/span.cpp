@@ -47,6 +47,11 @@ TEST_CASE("what a span is made from, and of which element type it is then", "[dt
 static_assert(std::is_convertible_v<std::vector<float>&, span<const float>> &&
               std::is_convertible_v<span<float>, span<const float>>);
 static_assert(!std::is_constructible_v<span<float>, const std::vector<float>&>, "const is kept");
+template <class Container>
+using deduced = decltype(span{std::declval<Container>()});
+static_assert(std::is_same_v<deduced<const std::vector<float>&>, span<const float>>);
+static_assert(std::is_same_v<deduced<std::vector<float>&>, span<float>> && std::is_same_v<deduced<span<int>>, span<int>>);
+static_assert(!headroom::detail::is_detected_v<deduced, std::vector<float>>, "it would outlive its elements, as std::span");
 static_assert(!std::is_constructible_v<span<float>, span<const float>>);
 static_assert(!std::is_constructible_v<span<float>, std::vector<double>&> &&
               !std::is_constructible_v<span<float>, std::vector<half>&>);
