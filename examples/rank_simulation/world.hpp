@@ -12,7 +12,7 @@ namespace simulation {
 
 using headroom::AnyLossScale;
 
-// The message of a rank in a reduction, as in MpiReducer. The default value is neutral.
+// The message of a rank in an all-reduce. The default value is neutral.
 struct Report {
   bool finite = true;
   double max_abs = 0.0, sum_of_squares = 0.0;

@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$1"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+[[ -f /usr/include/catch2/catch.hpp ]] || { echo "Catch2 version 2 was not found" && exit 77; }
 cp -r include "$work"
 kernel=$work/include/headroom/kernel
 

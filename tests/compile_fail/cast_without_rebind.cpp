@@ -1,5 +1,4 @@
 // expect: this struct has no counterpart with elements of another dtype. Use the _into form of the verb
-// errors: 2
 #include <headroom/dtype/half.hpp>
 #include <headroom/ops/cast.hpp>
 
@@ -18,6 +17,6 @@ void narrow(const Model& model, Model16& narrow) {
 #ifdef HEADROOM_CONTROL
   headroom::cast_into(model, narrow);
 #else
-  narrow = headroom::cast<headroom::half>(model);
+  (void)narrow, (void)headroom::cast<headroom::half>(model);
 #endif
 }

@@ -9,6 +9,8 @@ void train(const char* name) {
   headroom::GradScaler any(headroom::make_loss_scale(name));
   headroom::GradScaler constant(headroom::ConstantLossScale(2.0F), false);
   headroom::AsyncGradScaler async(headroom::make_loss_scale(name));
+  headroom::GradScaler<headroom::AnyLossScale> holds(headroom::DynamicLossScale{});
+  headroom::AsyncGradScaler<headroom::AnyLossScale> too(headroom::ConstantLossScale(2.0F));
 #else
   headroom::GradScaler<> any(headroom::make_loss_scale(name));
   headroom::GradScaler<> constant(headroom::ConstantLossScale(2.0F), false);

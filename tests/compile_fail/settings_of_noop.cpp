@@ -1,4 +1,4 @@
-// expect: headroom: this policy does not adapt
+// expect: headroom: this needs a policy whose config() is or has a LossScaleConfig
 #include <headroom/headroom.hpp>
 
 #ifdef HEADROOM_CONTROL

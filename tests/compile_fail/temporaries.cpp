@@ -1,4 +1,33 @@
 // expect: headroom: this verb writes into a temporary, so the result would be lost
+// expect: temporaries.cpp:56:
+// expect: temporaries.cpp:57:
+// expect: temporaries.cpp:58:
+// expect: temporaries.cpp:59:
+// expect: temporaries.cpp:60:
+// expect: temporaries.cpp:61:
+// expect: temporaries.cpp:62:
+// expect: temporaries.cpp:63:
+// expect: temporaries.cpp:64:
+// expect: temporaries.cpp:65:
+// expect: temporaries.cpp:66:
+// expect: temporaries.cpp:67:
+// expect: temporaries.cpp:68:
+// expect: temporaries.cpp:69:
+// expect: temporaries.cpp:70:
+// expect: temporaries.cpp:71:
+// expect: temporaries.cpp:72:
+// expect: temporaries.cpp:73:
+// expect: temporaries.cpp:74:
+// expect: temporaries.cpp:75:
+// expect: temporaries.cpp:76:
+// expect: temporaries.cpp:77:
+// expect: temporaries.cpp:78:
+// expect: temporaries.cpp:79:
+// expect: temporaries.cpp:80:
+// expect: temporaries.cpp:81:
+// expect: temporaries.cpp:82:
+// expect: temporaries.cpp:83:
+// expect: temporaries.cpp:84:
 // errors: 29
 #include <headroom/headroom.hpp>
 #include <headroom/quantize.hpp>
