@@ -21,7 +21,7 @@ if [[ ${presets[*]} == all ]]; then
   presets=(checks fast-math aarch64 clang asan-ubsan tsan)
 fi
 
-install_packages g++ cmake ninja-build catch2 libeigen3-dev libxtensor-dev nlohmann-json3-dev
+install_packages g++ cmake ninja-build catch2 libeigen3-dev libxtensor-dev nlohmann-json3-dev libcli11-dev
 if [[ -n $installs_torch ]]; then
   install_packages libtorch-dev libgloo-dev || echo "Going on without libtorch: what needs it is skipped."
 elif ! has_package libtorch-dev; then

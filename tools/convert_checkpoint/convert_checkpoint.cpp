@@ -8,6 +8,7 @@
 // complete. Called again, the program makes those that are missing, damaged, or of another input. It ends with 0 or a
 // Failure::Code.
 
+#include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -47,7 +48,7 @@ std::string read_file(const fs::path& path, std::size_t bytes) {
   return contents;
 }
 void write_file(const fs::path& path, const std::string& contents) {
-  const NewFile file(path);
+  NewFile file(path);
   file.move(::pwrite, contents.data(), contents.size(), 0);
   file.finish();
 }
@@ -56,62 +57,148 @@ struct Converter {
   fs::path in, out;
   const Layout* to = nullptr;
   std::vector<std::string> keep;
+  bool quantizes_all = false;
   std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
   Checkpoint checkpoint{};
-  BlockShape blocks{128, 128};
-  std::set<std::string> replaced{}, kept{"lm_head"};  // tensors, modules
-  std::map<std::string, float> largest{};             // |element| of a tensor, or of those that are fused
-  std::string index{};
-  bool is_quantized = false;  // any tensor
-  std::size_t written = 0, files_there = 0;
+  BlockShape blocks{128, 128};             // of fp8
+  bool fp8_is_cast = true;                 // without scales
+  bool is_quantized = false;               // any tensor of the source
+  std::set<std::string> kept{"lm_head"};   // modules
+  std::map<std::string, float> largest{};  // |element| of a tensor, or of those that are fused
+  std::vector<std::string> others{};       // files
+  std::string index{}, made_from{};
+  std::size_t written = 0, files_there = 0, converted = 0, quantized = 0;  // converted, quantized: tensors
   Loss loss{};
   double total = 0.0, done = 0.0;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now(), shown{};
 
   void read() {
     checkpoint.read(in);
-    checkpoint.where = (in / "config.json").string();
-    const json old = checkpoint.config.value("quantization_config", json::object());
-    const json size = old.value("weight_block_size", json());  // may be null
-    if (!size.is_null()) blocks = {size.at(0), size.at(1)};
-    if (blocks.rows == 0 || blocks.columns == 0)
-      throw Failure(Failure::malformed, checkpoint.where + ": weight_block_size is " + size.dump());
-    const bool is_gpt_oss = checkpoint.config.value("model_type", "") == "gpt_oss";
+    checkpoint.where = in.string() + ": the configuration";
+    const json type = checkpoint.config.value("model_type", json());
     for (const Layout& layout : layouts)
-      if (is_gpt_oss && layout.is_transposed && std::string(to->to) == layout.to) to = &layout;
+      if (type == "gpt_oss" && layout.is_transposed && std::string(to->to) == layout.to) to = &layout;
+    const std::vector<Quantization> found = quantizations(checkpoint, in);
+    blocks = blocks_of(found);
+    fp8_is_cast = found.empty();
     checkpoint.where.clear();
-    for (const File& file : checkpoint.files)
-      for (const Job& job : jobs_of(file))
-        if (job.to != nullptr) replaced.insert(job.others.begin(), job.others.end());
+    std::set<std::string> formats;
+    Misfit ignored;
+    for (auto& [name, tensor] : checkpoint.tensors) {
+      fp8_is_cast = fp8_is_cast && !matches(name, parts_of_weights);
+      const Job job = find_layout(tensor, checkpoint.tensors, blocks, false, ignored);
+      for (const std::string& part : job.parts) checkpoint.tensors[part].is_part = job.is_quantized();
+      if (job.is_quantized()) formats.insert(job.from->format);
+    }
+    fp8_is_cast = fp8_is_cast && formats.empty();
+    check(found, formats);
+    find_others();
+    if (!quantizes_all && to->scales != nullptr)
+      for (const std::string& module : kept_modules(found))  // regular expressions are those of compressed-tensors
+        if (module.find_first_of("*[]()\\^$|?+:") == module.npos ||
+            (module.find("re:") == 0 && std::string("mxfp4 fp8").find(to->method) == module.npos))
+          kept.insert(module);
+    for (const File& file : checkpoint.files) {
+      for (const Job& job : jobs_of(file)) {
+        if (job.to == nullptr) continue;
+        ++converted;
+        for (const std::string& part : job.parts) checkpoint.tensors[part].is_gone = true;
+      }
+    }
+    for (auto& [name, tensor] : checkpoint.tensors)
+      if (converted > 0 && is_quantized && matches(name, parts_of_activations)) tensor.is_gone = true;
   }
-  std::vector<Job> jobs_of(const File& file) const {
-    std::vector<Job> jobs;
+  /// Whether all tensors are read, and are what the configurations say.
+  void check(const std::vector<Quantization>& found, const std::set<std::string>& formats) {
+    std::string not_read;
+    std::set<std::string> named;
+    for (const Quantization& one : found) {
+      if (not_read.empty()) not_read = one.unread;
+      named.insert(one.formats.begin(), one.formats.end());
+    }
+    const Tensor* weight = nullptr;
     for (const auto& [name, tensor] : checkpoint.tensors) {
-      if (tensor.file != &file || replaced.count(name) != 0) continue;
-      jobs.push_back(find_layout(tensor, checkpoint.tensors, blocks));
-      plan(jobs.back(), *to, keep);
+      if (tensor.is_part) continue;
+      Misfit closest;
+      const Job job = find_layout(tensor, checkpoint.tensors, blocks, fp8_is_cast, closest);
+      is_quantized = is_quantized || job.is_quantized();
+      if (weight == nullptr || (job.is_quantized() && !has(fp8, weight->dtype))) weight = &tensor;
+      if (matches(name, keep) && !job.is_quantized()) continue;
+      const bool is_of_weight = matches(name, parts_of_weights), is_of_activation = matches(name, parts_of_activations);
+      if (is_of_activation || (job.from == nullptr ? is_table(tensor) : !is_of_weight)) continue;
+      if (!not_read.empty())
+        throw Failure(Failure::not_read, describe(tensor) + " is taken for " + not_read + ", which is not read");
+      if (is_of_weight && job.from != nullptr)
+        throw Failure(Failure::not_read, describe(tensor) + " is taken for a part of a quantized weight, which no layout has");
+      if (has(fp8, tensor.dtype) || closest.distance < 1e6) throw Failure(Failure::not_read, closest.what);
+      for (const Unread& row : unread)
+        if (matches(name, {row.name}) && matches(tensor.dtype, {row.dtype}))
+          throw Failure(Failure::not_read, describe(tensor) + " is taken for " + row.taken_for + ", which is not read");
+    }
+    if (!not_read.empty())
+      throw Failure(Failure::not_read, (weight == nullptr ? in.string() : describe(*weight)) + " is taken for " + not_read +
+                                           ", which is not read");
+    for (const Quantization& one : found)
+      if (!one.formats.empty() &&
+          std::none_of(one.formats.begin(), one.formats.end(), [&](auto& format) { return formats.count(format) != 0; }))
+        throw Failure(Failure::not_read, one.where + " names " + text(one.formats) + ", but no tensor is stored so");
+    for (const std::string& format : formats)
+      if (!found.empty() && named.count(format) == 0)
+        throw Failure(Failure::not_read,
+                      describe(*weight) + ": tensors are " + format + ", but " + found[0].where + " names " + text(named));
+  }
+  /// Tokenizers and the like, which are copied.
+  void find_others() {
+    if (!fs::is_directory(in)) return;
+    for (const auto& entry : fs::directory_iterator(in)) {
+      const std::string name = entry.path().filename().string();
+      if (!matches(name, {"*.json", "*.txt", "*.model", "*.jinja", "*.py"}) ||
+          matches(name, {"config.json", "hf_quant_config.json", "*.index.json"}))
+        continue;
+      if (!entry.is_regular_file()) throw Failure(Failure::io, entry.path().string() + ": is no file");
+      (void)File(entry.path(), O_RDONLY);
+      others.push_back(name);
+    }
+    std::sort(others.begin(), others.end());
+  }
+  std::vector<Job> jobs_of(const File& file) {
+    std::vector<Job> jobs;
+    Misfit ignored;
+    for (const auto& [name, tensor] : checkpoint.tensors) {
+      if (tensor.file != &file || tensor.is_gone) continue;
+      Job job{tensor};
+      if (!tensor.is_part) job = find_layout(tensor, checkpoint.tensors, blocks, fp8_is_cast, ignored);
+      const bool is_kept = !quantizes_all && is_quantized && !job.is_quantized() && to->scales != nullptr;
+      plan(job, *to, is_kept || matches(job.name, keep));
+      jobs.push_back(std::move(job));
     }
     return jobs;
   }
-  void print_table() {
+  void print_table(bool is_dry_run) {
     std::map<std::string, std::array<std::size_t, 3>> rows;
     for (const File& file : checkpoint.files) {
       for (const Job& job : jobs_of(file)) {
-        const bool is_kept = job.to == nullptr ? !job.is_quantized() : job.to->scales == nullptr;
-        const std::string from = job.codes.dtype + (job.is_quantized() ? std::string(" with ") + job.from->scales : "");
-        auto& [tensors, before, after] = rows[from + (job.to == nullptr ? " copied" : std::string(" to ") + job.to->to)];
+        const bool is_result = job.to == nullptr ? job.is_quantized() : job.to->scales != nullptr;
+        const std::string from = job.codes.dtype + (job.scales.file == nullptr ? "" : std::string(" with ") + job.from->scales),
+                          what = from + (job.to == nullptr ? " copied" : std::string(" to ") + job.to->to);
+        auto& [tensors, before, after] = rows[what];
         ++tensors;
         before += job.codes.bytes + (job.to == nullptr ? 0 : job.scales.bytes);
         for (const Tensor& tensor : job.made) after += tensor.bytes;
         total += static_cast<double>(job.codes.bytes * (job.needs_largest() ? 2 : 1));
-        is_quantized = is_quantized || job.to == to || (job.to == nullptr && job.is_quantized());
-        if (is_kept && (job.shape.size() == 3 || (job.shape.size() == 2 && matches(job.name, {"*.weight"}))))
+        quantized += is_result ? 1 : 0;
+        made_from += what + job.name + text({job.block.rows, job.block.columns, job.tensor_scale});
+        if (made_from.size() > 4096) made_from = text(std::hash<std::string>()(made_from));
+        if (is_dry_run) std::printf("%s %s: %s\n", job.codes.name.c_str(), text(job.shape).c_str(), what.c_str());
+        if (!is_result && (job.shape.size() == 3 || (job.shape.size() == 2 && matches(job.name, {"*.weight"}))))
           kept.insert(job.name.substr(0, job.name.rfind('.')));
       }
     }
     std::printf("%-44s %8s %16s %16s\n", "", "tensors", "bytes before", "bytes after");
     for (const auto& [what, row] : rows) std::printf("%-44s %8zu %16zu %16zu\n", what.c_str(), row[0], row[1], row[2]);
-    if (!is_quantized && to->scales != nullptr) std::printf("No tensor is quantized: none has a shape that fits %s.\n", to->to);
+    if (quantized == 0 && to->scales != nullptr)
+      std::printf("No tensor is quantized: none has a shape that fits %s.\n", to->to);
+    if (std::fflush(stdout) != 0) throw Failure(Failure::io, std::string("standard output: ") + std::strerror(errno));
   }
 
   void show_progress(std::size_t bytes) {
@@ -157,16 +244,21 @@ struct Converter {
     std::set<const File*> sources{&file};
     for (Job& job : jobs) {
       for (Tensor& tensor : job.made) by_bits.emplace(bits_of(tensor.dtype), &tensor);
-      sources.insert(job.is_quantized() ? job.scales.file : &file);
+      if (job.scales.file != nullptr) sources.insert(job.scales.file);
     }
     json& metadata = checkpoint.metadata[&file];
+    for (auto entry = metadata.begin(); converted > 0 && entry != metadata.end();)  // torchao's are of tensors
+      entry =
+          matches(entry.key(), {"*quant*", "tensor_names"}) || entry->get<std::string>().find("\"_type\"") != std::string::npos
+              ? metadata.erase(entry)
+              : std::next(entry);
     if (metadata.is_null()) metadata["format"] = "pt";
-    std::string made_from = to->to;
+    std::string of_files = std::string(to->to) + " " + text(std::hash<std::string>()(made_from));
     for (const File& from : checkpoint.files) {
       if (sources.count(&from) == 0 && to->tensor_scale == nullptr) continue;  // layers of any file may share a tensor_scale
-      made_from += " " + text(fs::file_size(from.name)) + " " + text(fs::last_write_time(from.name).time_since_epoch().count());
+      of_files += " " + text(fs::file_size(from.name)) + " " + text(fs::last_write_time(from.name).time_since_epoch().count());
     }
-    metadata["convert_checkpoint"] = made_from + no_digest;
+    metadata["convert_checkpoint"] = of_files + no_digest;
     json entries = {{"__metadata__", metadata}};
     std::size_t at = 0;
     for (const auto& [bits, tensor] : by_bits) {
@@ -194,7 +286,7 @@ struct Converter {
       for (const Job& job : jobs) show_progress(job.codes.bytes);
       return;
     }
-    const NewFile part(path);
+    NewFile part(path);
     part.move(::pwrite, header.data(), size, 0);
     for (const Job& job : jobs) {
       const float all = job.needs_largest() ? largest_of(job) : 0.0F,
@@ -215,16 +307,16 @@ struct Converter {
     const std::string start_of_index = "{\"metadata\": {\"total_size\": " + text(written) + "},\n\"weight_map\": {\n";
     if (checkpoint.has_index) write_file(out / "model.safetensors.index.json", start_of_index + index + "}}\n");
     json& config = checkpoint.config;
-    config.erase("quantization_config");
-    if (to->scales != nullptr) config["quantization_config"] = quantization_config(*to, kept);
-    if (to->scales == nullptr) config[config.contains("dtype") ? "dtype" : "torch_dtype"] = to->method;
-    write_file(out / "config.json", config.dump(2) + "\n");
-    for (const auto& entry : fs::directory_iterator(in)) {
-      const std::string name = entry.path().filename().string();
-      const bool is_made = matches(name, {"config.json", "hf_quant_config.json", "*.index.json"});
-      if (matches(name, {"*.json", "*.txt", "*.model", "*.jinja", "*.py"}) && !is_made)
-        write_file(out / name, read_file(entry.path(), entry.file_size()));
+    if (converted > 0) {
+      relabel(config, to->scales == nullptr ? to->method : "");
+      if (to->scales == nullptr) config[config.contains("dtype") ? "dtype" : "torch_dtype"] = to->method;
+      if (quantized > 0 && to->scales != nullptr) config["quantization_config"] = quantization_config(*to, kept);
+    } else {
+      others.push_back("hf_quant_config.json");
     }
+    write_file(out / "config.json", config.dump(2) + "\n");
+    for (const std::string& name : others)
+      if (fs::exists(in / name)) write_file(out / name, read_file(in / name, fs::file_size(in / name)));
   }
   void convert() {
     const bool is_new = fs::is_directory(in) && fs::create_directories(out);
@@ -243,38 +335,42 @@ struct Converter {
                 loss.largest);
     std::printf("root mean square %.3g (of the elements %.3g).\n", std::sqrt(loss.squared_errors / n),
                 std::sqrt(loss.squares / n));
-    std::printf("%zu became zero, %zu saturated or became NaN.\n", loss.zeros, loss.saturated);
+    std::printf("%zu became zero, %zu saturated or became NaN; %zu were Inf or NaN.\n", loss.zeros, loss.saturated,
+                loss.not_finite);
   }
 };
 
-void run(const std::vector<std::string>& arguments, Converter& converter) {
-  std::vector<std::string> paths;
-  bool is_dry_run = false, is_known = true;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string name = arguments[i], value = i + 1 < arguments.size() ? arguments[i + 1] : "";
-    is_dry_run = is_dry_run || name == "--dry-run";
-    if (name.find("--") != 0) paths.push_back(name);
-    if (name.find("--") != 0 || name == "--dry-run") continue;
-    ++i;
-    is_known = is_known && i < arguments.size() && matches(name, {"--to", "--threads", "--keep"});
-    if (name == "--keep") converter.keep.push_back(value);
-    if (name == "--threads") converter.threads = std::strtoul(value.c_str(), nullptr, 10);
-    for (const Layout& layout : layouts)
-      if (name == "--to" && layout.to != nullptr && layout.to == value && !layout.is_transposed) converter.to = &layout;
+int run(int argc, char** argv, Converter& converter) {
+  CLI::App app("Converts safetensors checkpoints between formats of weights, and says what was lost.", "convert_checkpoint");
+  std::string in, out, to;
+  bool is_dry_run = false;
+  std::set<std::string> names;
+  for (const Layout& layout : layouts)
+    if (layout.to != nullptr) names.insert(layout.to);
+  app.add_option("IN", in, "a safetensors file, or a directory with model.safetensors or its index")->required();
+  app.add_option("OUT", out, "what is made, of the same kind")->required();
+  app.add_option("--to", to, "the format of weights")->required()->check(CLI::IsMember(names));
+  app.add_option("--threads", converter.threads, "at most so many")->check(CLI::Range(1, 128));
+  app.add_option("--keep", converter.keep, "copies tensors, or makes them BF16 if they are quantized; * is any letters")
+      ->allow_extra_args(false);
+  app.add_flag("--quantize-all", converter.quantizes_all, "quantizes what a quantized source has kept, too");
+  app.add_flag("--dry-run", is_dry_run, "only says what each tensor becomes");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : Failure::usage;
   }
+  for (const Layout& layout : layouts)
+    if (layout.to != nullptr && layout.to == to && !layout.is_transposed) converter.to = &layout;
   std::error_code ignored;
-  if (!is_known || paths.size() != 2 || converter.to == nullptr || converter.threads < 1 || converter.threads > 128 ||
-      fs::equivalent(paths[0], paths[1], ignored) ||
-      (fs::exists(paths[1]) && fs::is_directory(paths[0]) != fs::is_directory(paths[1]))) {
-    throw Failure(Failure::usage,
-                  "convert_checkpoint IN OUT --to bf16|fp16|fp32|fp8-128x128|fp8-tensor|mxfp8|mxfp4|nvfp4 [--threads 1..128] "
-                  "[--keep PATTERN]... [--dry-run]; IN and OUT differ, and both are files or directories");
-  }
-  converter.in = paths[0];
-  converter.out = paths[1];
+  if (fs::equivalent(in, out, ignored) || (fs::exists(out) && fs::is_directory(in) != fs::is_directory(out)))
+    throw Failure(Failure::usage, "convert_checkpoint: IN and OUT differ, and both are files or directories");
+  converter.in = in;
+  converter.out = out;
   converter.read();
-  converter.print_table();
+  converter.print_table(is_dry_run);
   if (!is_dry_run) converter.convert();
+  return 0;
 }
 
 }  // namespace
@@ -284,8 +380,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // writing fails instead
   Converter converter;
   try {
-    run({argv + 1, argv + argc}, converter);
-    return 0;
+    return run(argc, argv, converter);
   } catch (const Failure& failure) {
     std::fprintf(stderr, "%s\n", failure.what());
     return failure.code;

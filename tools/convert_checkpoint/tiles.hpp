@@ -6,7 +6,7 @@
 #include <mutex>
 #include <numeric>
 
-#include "layouts.hpp"
+#include "configuration.hpp"
 
 /// Part of one of the matrices of a tensor.
 struct Tile {
@@ -14,10 +14,12 @@ struct Tile {
 
   [[nodiscard]] std::size_t size() const { return rows * columns; }
   [[nodiscard]] Tile transposed() const { return {matrix, column, columns, row, rows}; }
+  /// The blocks that it touches.
   [[nodiscard]] Tile blocks(BlockShape block) const {
-    const auto over = [](std::size_t n, std::size_t size) { return size == 0 ? 0 : n / size; };
-    return {matrix, over(row, block.rows), 1 + over(rows - 1, block.rows), over(column, block.columns),
-            1 + over(columns - 1, block.columns)};
+    const auto index = [](std::size_t i, std::size_t size) { return size == 0 ? 0 : i / size; };
+    const std::size_t first_row = index(row, block.rows), first_column = index(column, block.columns);
+    return {matrix, first_row, 1 + index(row + rows - 1, block.rows) - first_row, first_column,
+            1 + index(column + columns - 1, block.columns) - first_column};
   }
   /// Reads or writes the tile of a tensor. `all` is one of its matrices.
   template <class Call, class Data>
@@ -31,13 +33,11 @@ struct Tile {
 inline std::vector<Tile> tiles_of(const Job& job, std::size_t most) {
   const bool is_copy = job.to == nullptr;
   const std::size_t rows = is_copy ? 1 : job.rows(), columns = is_copy ? job.codes.bytes : job.columns();
-  BlockShape to = is_copy || job.to->block.rows == 0 ? BlockShape{1, 1} : job.to->block;
-  if (job.is_transposed()) std::swap(to.rows, to.columns);
-  const BlockShape step{std::lcm(std::max<std::size_t>(1, job.block.rows), to.rows),
-                        std::lcm(std::max<std::size_t>(1, job.block.columns), to.columns)};
-  std::size_t high = std::max<std::size_t>(1, most / (job.is_transposed() ? 512 : std::max<std::size_t>(1, columns)));
-  if (high >= step.rows || to.rows > 1) high = std::max<std::size_t>(1, high / step.rows) * step.rows;
-  while (high < step.rows && step.rows % high != 0) --high;  // within a block of the source
+  BlockShape step = is_copy || job.to->block.rows == 0 ? BlockShape{1, 1} : job.to->block;
+  if (job.is_transposed()) std::swap(step.rows, step.columns);
+  step.columns = std::lcm(step.columns, std::size_t{32});  // whole bytes and blocks of MX
+  std::size_t high = most / (job.is_transposed() ? 512 : std::max<std::size_t>(1, columns));
+  high = std::max<std::size_t>(1, high / step.rows) * step.rows;
   const std::size_t wide = std::max<std::size_t>(1, most / high / step.columns) * step.columns;
   std::vector<Tile> tiles;
   for (std::size_t matrix = 0, n = is_copy ? 1 : product(job.shape) / (rows * columns); matrix < n; ++matrix)
@@ -73,25 +73,47 @@ inline void read_floats(const Tensor& from, const Tile& tile, const Tile& all, s
   if (from.dtype == "F16") headroom::cast_into(as<headroom::half>(stored), to);
   if (from.dtype == "BF16") headroom::cast_into(as<headroom::bfloat16>(stored), to);
   if (from.dtype == "F8_E4M3") headroom::cast_into(as<headroom::float8_e4m3>(stored), to);
-  for (std::size_t i = 0; is_stored_as(from.dtype, "U8") && i < to.size(); ++i)
+  if (from.dtype == "F8_E5M2") headroom::cast_into(as<headroom::float8_e5m2>(stored), to);
+  for (std::size_t i = 0; has(e8m0, from.dtype) && i < to.size(); ++i)
     to[i] = static_cast<float>(as<headroom::e8m0>(stored)[i]);
 }
-/// Reads buffers.values.
-inline void read_values(const Job& job, const Tile& tile, Buffers& buffers) {
-  const Tile all{0, 0, job.rows(), 0, job.columns()}, all_blocks = all.blocks(job.block);
-  if (!job.is_quantized()) return read_floats(job.codes, tile, all, buffers.stored, buffers.values);
-  read_floats(job.scales, job.block.rows == 0 ? all_blocks : tile.blocks(job.block), all_blocks, buffers.stored,
-              buffers.factors);
+/// Reads `values` of a tile that begins with a block or lies within one.
+inline void dequantize(const Job& job, const Tile& tile, const Tile& all, Buffers& buffers, std::vector<float>& values) {
+  Tile scales = tile.blocks(job.block);
+  if (job.has_one_scale) scales.matrix = 0;
+  read_floats(job.scales, scales, all.blocks(job.block), buffers.stored, buffers.factors);
   for (float& factor : buffers.factors) factor /= job.from->is_reciprocal ? job.tensor_scale : 1.0F;
-  const BlockShape block{std::min(job.block.rows, tile.rows), job.block.columns};
-  const auto dequantize = [&](auto codes) {
-    headroom::dequantize_blocks_into(codes, buffers.factors, as_matrix(buffers.values, tile), block,
+  const BlockShape block{job.block.rows == 0 ? tile.rows : std::min(job.block.rows, tile.rows), job.block.columns};
+  const auto read_codes = [&](auto codes) {
+    headroom::dequantize_blocks_into(codes, buffers.factors, as_matrix(values, tile), block,
                                      job.from->is_reciprocal ? 1.0F : job.tensor_scale);
   };
   read(job.codes, tile, all, job.from->is_packed() ? 4 : 8, buffers.stored);
-  if (job.from->is_packed()) return dequantize(as<headroom::float4_e2m1x2>(buffers.stored));
-  if (job.codes.dtype == "F8_E5M2") return dequantize(as<headroom::float8_e5m2>(buffers.stored));
-  dequantize(as<headroom::float8_e4m3>(buffers.stored));
+  if (job.from->is_packed()) return read_codes(as<headroom::float4_e2m1x2>(buffers.stored));
+  if (job.codes.dtype == "F8_E5M2") return read_codes(as<headroom::float8_e5m2>(buffers.stored));
+  read_codes(as<headroom::float8_e4m3>(buffers.stored));
+}
+/// Reads buffers.values.
+inline void read_values(const Job& job, const Tile& tile, Buffers& buffers) {
+  const Tile all{0, 0, job.rows(), 0, job.columns()};
+  if (job.scales.file == nullptr) return read_floats(job.codes, tile, all, buffers.stored, buffers.values);
+  // Where blocks of the source do not end with the tile before, its first rows or columns are those of a block that has begun.
+  const auto begun = [](std::size_t at, std::size_t n, std::size_t block) {
+    return block == 0 || at % block == 0 ? n : std::min(n, block - at % block);
+  };
+  const std::size_t rows = begun(tile.row, tile.rows, job.block.rows),
+                    columns = begun(tile.column, tile.columns, job.block.columns);
+  if (rows == tile.rows && columns == tile.columns) return dequantize(job, tile, all, buffers, buffers.values);
+  buffers.values.resize(tile.size());
+  for (const auto& [row, n_rows] : {std::pair{std::size_t{0}, rows}, {rows, tile.rows - rows}}) {
+    for (const auto& [column, n_columns] : {std::pair{std::size_t{0}, columns}, {columns, tile.columns - columns}}) {
+      const Tile part{tile.matrix, tile.row + row, n_rows, tile.column + column, n_columns};
+      if (part.size() == 0) continue;
+      dequantize(job, part, all, buffers, buffers.turned);
+      for (std::size_t i = 0; i < n_rows; ++i)
+        std::copy_n(&buffers.turned[i * n_columns], n_columns, &buffers.values[(row + i) * tile.columns + column]);
+    }
+  }
 }
 
 /// The rule of one scale for a tensor.
@@ -108,7 +130,7 @@ struct GivenScale {
 inline void encode(const Layout& to, const Tile& tile, float tensor_scale, Buffers& buffers) {
   using namespace headroom;
   buffers.after.resize(tile.size());
-  buffers.codes.resize(tile.size() * (to.is_packed() ? 4 : bits_of(to.dtype)) / 8);
+  buffers.codes.resize(tile.size() * (to.is_packed() ? 4 : bits_of(first(to.dtypes))) / 8);
   const auto cast = [&](auto codes) {
     cast_into(buffers.values, codes);
     cast_into(codes, buffers.after);
@@ -130,14 +152,14 @@ inline void encode(const Layout& to, const Tile& tile, float tensor_scale, Buffe
   if (name == "nvfp4") quantize(as<float4_e2m1x2>(buffers.codes), ModelOptNvfp4{tensor_scale}, tensor_scale);
 }
 
-/// What was lost.
+/// What was lost, of elements that were finite.
 struct Loss {
   std::mutex mutex;
   double largest = 0.0, squared_errors = 0.0, squares = 0.0;
-  std::size_t elements = 0, zeros = 0, saturated = 0;
+  std::size_t elements = 0, zeros = 0, saturated = 0, not_finite = 0;
 
-  void add(const std::vector<float>& before, const std::vector<float>& after, std::vector<float>& error) {
-    std::uint32_t new_zeros = 0, new_saturated = 0;
+  void add(std::vector<float>& before, const std::vector<float>& after, std::vector<float>& error) {
+    std::size_t new_zeros = 0, new_saturated = 0, new_not_finite = 0;
     error.resize(before.size());
     for (std::size_t i = 0; i < before.size(); ++i) {
       error[i] = before[i] - after[i];
@@ -146,18 +168,20 @@ struct Loss {
     auto lost = headroom::measure(error);
     for (std::size_t i = 0; !lost.finite && i < before.size(); ++i) {
       if (std::isfinite(error[i])) continue;
-      new_saturated += before[i] != after[i] && !std::isnan(before[i]) ? 1U : 0U;
+      ++(std::isfinite(before[i]) ? new_saturated : new_not_finite);
+      if (!std::isfinite(before[i])) before[i] = 0.0F;
       error[i] = 0.0F;
     }
     if (!lost.finite) lost = headroom::measure(error);
-    const auto all = headroom::measure(before);
+    const double norm = headroom::measure(before).norm;
     const std::lock_guard<std::mutex> lock(mutex);
     largest = std::max(largest, lost.max_abs);
     squared_errors += lost.norm * lost.norm;
-    if (all.finite) squares += all.norm * all.norm;
+    squares += norm * norm;
     elements += before.size();
     zeros += new_zeros;
     saturated += new_saturated;
+    not_finite += new_not_finite;
   }
 };
 /// Reads a tile, converts it, and writes what is made of it.

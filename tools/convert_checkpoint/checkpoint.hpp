@@ -5,8 +5,11 @@
 // is.
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -24,14 +27,24 @@ using Shape = std::vector<std::size_t>;
 
 /// Ends the program.
 struct Failure : std::runtime_error {
-  enum Code { usage = 2, malformed = 3, bad_scale = 4, io = 5, interrupted = 130 } code;
+  enum Code { usage = 2, malformed = 3, not_read = 4, io = 5, interrupted = 130 } code;
   Failure(Code of, const std::string& what) : std::runtime_error(what), code(of) {}
 };
-inline std::string text(const json& value) { return value.dump(); }
+inline std::string text(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+/// Refuses more than 64 levels, since what walks through JSON recurses.
+template <class Input>
+json parse(Input&& input) {
+  return json::parse(input, [](int level, json::parse_event_t event, json&) {
+    const bool begins = event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
+    return begins && level >= 64 ? throw std::runtime_error("JSON has more than 64 levels") : true;
+  });
+}
 
 /// An open file. Errors name it.
 struct File {
-  File(const fs::path& path, int flags) : name(path.string()), number(::open(path.c_str(), flags, 0666)) { check(number); }
+  File(const fs::path& path, int flags) : name(path.string()), number(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
+    check(number);
+  }
   File(File&&) = delete;
   ~File() { ::close(number); }
   ssize_t check(ssize_t result) const {
@@ -45,22 +58,37 @@ struct File {
       if (n == 0) throw Failure(Failure::malformed, name + ": ends at offset " + text(offset + done));
     }
   }
+  [[nodiscard]] struct ::stat status() const {
+    struct ::stat result {};
+    check(::fstat(number, &result));
+    return result;
+  }
 
   const std::string name;
   const int number;
 };
-/// A new file, which gets its name in `finish`. If that is not reached, as after an error, nothing is left.
+/// A new file, which gets its name in `finish`. If that is not reached, as after an error, nothing is left. A second process
+/// that writes the same file fails.
 struct NewFile : File {
-  explicit NewFile(const fs::path& to) : File(to.string() + ".part", O_RDWR | O_CREAT | O_TRUNC), path(to) {}
-  ~NewFile() { ::unlink(name.c_str()); }
-  void finish() const {
+  explicit NewFile(const fs::path& to) : File(to.string() + ".part", O_RDWR | O_CREAT), path(to) {
+    struct ::stat named {};
+    if (::flock(number, LOCK_EX | LOCK_NB) < 0 || ::stat(name.c_str(), &named) < 0 || named.st_ino != status().st_ino)
+      throw Failure(Failure::io, name + ": another process writes this file");
+    check(::ftruncate(number, 0));
+  }
+  ~NewFile() {
+    if (!is_finished) ::unlink(name.c_str());
+  }
+  void finish() {
     check(::fsync(number));
     fs::rename(name, path);
+    is_finished = true;
     const File directory(fs::absolute(path).parent_path(), O_RDONLY);
     directory.check(::fsync(directory.number));
   }
 
   const fs::path path;
+  bool is_finished = false;
 };
 
 struct Tensor {
@@ -68,6 +96,8 @@ struct Tensor {
   Shape shape;
   std::size_t bytes = 0, offset = 0;  // in the file
   const File* file = nullptr;
+  bool is_part = false;  // of a quantized tensor
+  bool is_gone = false;  // after the conversion
 };
 /// 0 if the dtype is unknown.
 inline std::size_t bits_of(const std::string& dtype) {
@@ -78,20 +108,22 @@ inline std::size_t bits_of(const std::string& dtype) {
 /// A file, a directory with model.safetensors, or one with an index.
 struct Checkpoint {
   bool has_index = false;
-  json config = json::object();
+  json config = json::object(), producer{};  // config.json, hf_quant_config.json
   std::map<std::string, Tensor> tensors;
   std::list<File> files;
   std::map<const File*, json> metadata;
   std::string where;  // what is being read
 
   void read(const fs::path& path) {
-    const fs::path config_path = path / "config.json", index_path = path / "model.safetensors.index.json";
-    if (fs::exists(config_path)) config = read_json(config_path);
+    const fs::path index_path = path / "model.safetensors.index.json";
+    config = read_object(path / "config.json");
+    producer = read_object(path / "hf_quant_config.json");
     has_index = fs::exists(index_path);
     if (!has_index) return read_file(fs::is_directory(path) ? path / "model.safetensors" : path, nullptr);
-    json index = read_json(index_path), &map = index.at("weight_map");
+    json index = read_object(index_path), &map = index.at("weight_map");
     std::set<std::string> names;
     for (const auto& [tensor, file] : map.items()) names.insert(file.get<std::string>());
+    if (names.empty()) throw std::runtime_error("weight_map is empty");
     for (const std::string& name : names) {
       where = index_path.string() + ": " + name;
       if (name.find('/') != name.npos || !fs::exists(path / name)) throw std::runtime_error("there is no such file");
@@ -102,10 +134,11 @@ struct Checkpoint {
   }
 
  private:
-  json read_json(const fs::path& path) {
+  json read_object(const fs::path& path) {
+    if (!fs::exists(path)) return json::object();
     where = path.string();
-    std::ifstream in(path);
-    return json::parse(in);
+    json value = parse(std::ifstream(path));
+    return value.is_object() ? value : throw std::runtime_error("must be an object");
   }
   /// Removes from the index what it finds. Loaders do not see other tensors.
   void read_file(const fs::path& path, json* index) {
@@ -114,40 +147,49 @@ struct Checkpoint {
     const std::size_t bytes = fs::file_size(path);
     std::uint64_t next = 0;
     file.move(::pread, reinterpret_cast<char*>(&next), 8, 0);
-    if (next > bytes) throw std::runtime_error("the header at offset 8 has " + text(next) + " bytes, the file " + text(bytes));
+    if (next > bytes - 8 || next > 100'000'000)  // the limit of the format
+      throw std::runtime_error("the header at offset 8 has " + text(next) + " bytes, the file " + text(bytes));
     std::string header(next, ' ');
     file.move(::pread, header.data(), next, 8);
     next += 8;
-    std::map<std::pair<std::size_t, std::size_t>, std::string> in_order{{{bytes, 0}, "the end"}};
-    const json entries = json::parse(header);
+    const json entries = parse(header);
+    if (!entries.is_object()) throw std::runtime_error("the header must be an object");
+    std::vector<std::tuple<std::size_t, std::size_t, std::string>> places{{bytes, bytes, "the end"}};  // begin, end, name
     for (const auto& [name, entry] : entries.items()) {
-      where = path.string() + ": " + name + ": " + entry.dump();
-      if (name == "__metadata__") metadata[&file] = entry;
-      if (name == "__metadata__") continue;
-      const Tensor tensor = read_entry(name, entry, file, next);
-      in_order[{tensor.offset, tensor.bytes}] = where;
+      where = path.string() + ": " + name + ": " + text(entry);
+      if (name == "__metadata__") {
+        for (const auto& [key, value] : entry.get_ref<const json::object_t&>()) (void)value.get_ref<const std::string&>();
+        metadata[&file] = entry;
+        continue;
+      }
+      const Tensor tensor = read_entry(name, entry, file, next, bytes);
+      places.emplace_back(tensor.offset, tensor.offset + tensor.bytes, name);
       if (index != nullptr && index->value(name, "") != path.filename()) continue;
       if (index != nullptr) index->erase(name);
       tensors[name] = tensor;
     }
     where = path.string() + ": the header";
-    for (const auto& [place, of] : in_order) {
-      if (place.first != next)
-        throw std::runtime_error("ends at offset " + text(next) + "; at " + text(place.first) + " is " + of);
-      next += place.second;
-      where = of;
+    std::sort(places.begin(), places.end());
+    for (const auto& [begin, end, name] : places) {
+      if (begin != next) throw std::runtime_error("ends at offset " + text(next) + ", but " + name + " is at " + text(begin));
+      where = path.string() + ": " + name;
+      next = end;
     }
     where.clear();
   }
-  static Tensor read_entry(const std::string& name, const json& entry, const File& file, std::size_t data_at) {
+  static Tensor read_entry(const std::string& name, const json& entry, const File& file, std::size_t data_at,
+                           std::size_t size) {
     for (const char* list : {"shape", "data_offsets"})
-      for (const json& n : entry.at(list))
+      for (const json& n : entry.at(list).get_ref<const json::array_t&>())
         if (!n.is_number_unsigned()) throw std::runtime_error(text(n) + " is no size");
-    const std::size_t begin = entry["data_offsets"].at(0), end = entry["data_offsets"].at(1);
+    if (entry["data_offsets"].size() != 2) throw std::runtime_error("data_offsets must be two numbers");
+    const std::size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
     const Tensor tensor{name, entry.at("dtype"), entry["shape"], end - begin, data_at + begin, &file};
     double bytes = static_cast<double>(bits_of(tensor.dtype)) / 8;  // does not overflow
-    for (const std::size_t size : tensor.shape) bytes *= static_cast<double>(size);
-    if (begin <= end && bytes == static_cast<double>(tensor.bytes) && bits_of(tensor.dtype) > 0) return tensor;
+    for (const std::size_t n : tensor.shape) bytes *= static_cast<double>(n);
+    if (begin > end || end > size - data_at)
+      throw std::runtime_error("data_offsets must lie in the " + text(size - data_at) + " bytes from offset " + text(data_at));
+    if (bytes == static_cast<double>(tensor.bytes) && bits_of(tensor.dtype) > 0) return tensor;
     throw std::runtime_error("dtype and shape need " + text(bytes) + " bytes at offset " + text(tensor.offset));
   }
 };
