@@ -42,9 +42,7 @@ json parse(Input&& input) {
 
 /// An open file. Errors name it.
 struct File {
-  File(const fs::path& path, int flags) : name(path.string()), number(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
-    check(number);
-  }
+  File(const fs::path& path, int flags) : name(path.string()), number(::open(path.c_str(), flags, 0666)) { check(number); }
   File(File&&) = delete;
   ~File() { ::close(number); }
   ssize_t check(ssize_t result) const {
@@ -58,10 +56,10 @@ struct File {
       if (n == 0) throw Failure(Failure::malformed, name + ": ends at offset " + text(offset + done));
     }
   }
-  [[nodiscard]] struct ::stat status() const {
-    struct ::stat result {};
-    check(::fstat(number, &result));
-    return result;
+  [[nodiscard]] std::string read(std::size_t bytes, std::size_t offset = 0) const {
+    std::string contents(bytes, ' ');
+    move(::pread, contents.data(), bytes, offset);
+    return contents;
   }
 
   const std::string name;
@@ -71,14 +69,17 @@ struct File {
 /// that writes the same file fails.
 struct NewFile : File {
   explicit NewFile(const fs::path& to) : File(to.string() + ".part", O_RDWR | O_CREAT), path(to) {
-    struct ::stat named {};
-    if (::flock(number, LOCK_EX | LOCK_NB) < 0 || ::stat(name.c_str(), &named) < 0 || named.st_ino != status().st_ino)
+    struct ::stat named {
+    }, opened{};
+    const bool is_locked = ::flock(number, LOCK_EX | LOCK_NB) == 0 && ::stat(name.c_str(), &named) == 0;
+    if (!is_locked || ::fstat(number, &opened) != 0 || named.st_ino != opened.st_ino)  // the other may have finished meanwhile
       throw Failure(Failure::io, name + ": another process writes this file");
     check(::ftruncate(number, 0));
   }
   ~NewFile() {
     if (!is_finished) ::unlink(name.c_str());
   }
+  void append(const std::string& contents) { move(::pwrite, contents.data(), contents.size(), size), size += contents.size(); }
   void finish() {
     check(::fsync(number));
     fs::rename(name, path);
@@ -88,36 +89,46 @@ struct NewFile : File {
   }
 
   const fs::path path;
+  std::size_t size = 0;  // appended
   bool is_finished = false;
 };
 
 struct Tensor {
-  std::string name, dtype;
-  Shape shape;
+  std::string name, dtype{};
+  Shape shape{};
   std::size_t bytes = 0, offset = 0;  // in the file
   const File* file = nullptr;
-  bool is_part = false;  // of a quantized tensor
-  bool is_gone = false;  // after the conversion
+  mutable bool is_part = false;  // of a quantized tensor
+  mutable bool is_gone = false;  // after the conversion
+  bool operator<(const Tensor& other) const { return name < other.name; }
 };
+using Tensors = std::set<Tensor>;
+inline std::string describe(const Tensor& of) {
+  return of.file->name + ": " + of.name + ": " + of.dtype + " of shape " + text(of.shape);
+}
 /// 0 if the dtype is unknown.
 inline std::size_t bits_of(const std::string& dtype) {
   const std::size_t digits = dtype.find_first_of("123456789");  // as in BF16 and F8_E4M3
   return dtype == "BOOL" ? 8 : digits > 2 ? 0 : std::strtoul(dtype.c_str() + digits, nullptr, 10);
 }
 
+struct Shard {
+  const File file;
+  json metadata{};
+  std::vector<const Tensor*> tensors{};
+  explicit Shard(const fs::path& path) : file(path, O_RDONLY) {}
+};
 /// A file, a directory with model.safetensors, or one with an index.
 struct Checkpoint {
   bool has_index = false;
-  json config = json::object(), producer{};  // config.json, hf_quant_config.json
-  std::map<std::string, Tensor> tensors;
-  std::list<File> files;
-  std::map<const File*, json> metadata;
+  std::map<std::string, json> configs;  // of config.json and hf_quant_config.json
+  Tensors tensors;
+  std::list<Shard> shards;
   std::string where;  // what is being read
 
   void read(const fs::path& path) {
     const fs::path index_path = path / "model.safetensors.index.json";
-    config = read_object(path / "config.json");
-    producer = read_object(path / "hf_quant_config.json");
+    for (const char* name : {"config.json", "hf_quant_config.json"}) configs[name] = read_object(path / name);
     has_index = fs::exists(index_path);
     if (!has_index) return read_file(fs::is_directory(path) ? path / "model.safetensors" : path, nullptr);
     json index = read_object(index_path), &map = index.at("weight_map");
@@ -143,30 +154,28 @@ struct Checkpoint {
   /// Removes from the index what it finds. Loaders do not see other tensors.
   void read_file(const fs::path& path, json* index) {
     where = path.string();
-    const File& file = files.emplace_back(path, O_RDONLY);
+    Shard& shard = shards.emplace_back(path);
     const std::size_t bytes = fs::file_size(path);
     std::uint64_t next = 0;
-    file.move(::pread, reinterpret_cast<char*>(&next), 8, 0);
+    shard.file.move(::pread, reinterpret_cast<char*>(&next), 8, 0);
     if (next > bytes - 8 || next > 100'000'000)  // the limit of the format
       throw std::runtime_error("the header at offset 8 has " + text(next) + " bytes, the file " + text(bytes));
-    std::string header(next, ' ');
-    file.move(::pread, header.data(), next, 8);
-    next += 8;
-    const json entries = parse(header);
+    const json entries = parse(shard.file.read(next, 8));
     if (!entries.is_object()) throw std::runtime_error("the header must be an object");
+    next += 8;
     std::vector<std::tuple<std::size_t, std::size_t, std::string>> places{{bytes, bytes, "the end"}};  // begin, end, name
     for (const auto& [name, entry] : entries.items()) {
       where = path.string() + ": " + name + ": " + text(entry);
       if (name == "__metadata__") {
         for (const auto& [key, value] : entry.get_ref<const json::object_t&>()) (void)value.get_ref<const std::string&>();
-        metadata[&file] = entry;
+        shard.metadata = entry;
         continue;
       }
-      const Tensor tensor = read_entry(name, entry, file, next, bytes);
+      const Tensor tensor = read_entry(name, entry, shard.file, next, bytes);
       places.emplace_back(tensor.offset, tensor.offset + tensor.bytes, name);
       if (index != nullptr && index->value(name, "") != path.filename()) continue;
       if (index != nullptr) index->erase(name);
-      tensors[name] = tensor;
+      shard.tensors.push_back(&*tensors.insert(tensor).first);
     }
     where = path.string() + ": the header";
     std::sort(places.begin(), places.end());
@@ -184,11 +193,11 @@ struct Checkpoint {
         if (!n.is_number_unsigned()) throw std::runtime_error(text(n) + " is no size");
     if (entry["data_offsets"].size() != 2) throw std::runtime_error("data_offsets must be two numbers");
     const std::size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
+    if (begin > end || end > size - data_at)
+      throw std::runtime_error("data_offsets must lie in the " + text(size - data_at) + " bytes from offset " + text(data_at));
     const Tensor tensor{name, entry.at("dtype"), entry["shape"], end - begin, data_at + begin, &file};
     double bytes = static_cast<double>(bits_of(tensor.dtype)) / 8;  // does not overflow
     for (const std::size_t n : tensor.shape) bytes *= static_cast<double>(n);
-    if (begin > end || end > size - data_at)
-      throw std::runtime_error("data_offsets must lie in the " + text(size - data_at) + " bytes from offset " + text(data_at));
     if (bytes == static_cast<double>(tensor.bytes) && bits_of(tensor.dtype) > 0) return tensor;
     throw std::runtime_error("dtype and shape need " + text(bytes) + " bytes at offset " + text(tensor.offset));
   }

@@ -48,112 +48,83 @@ constexpr Method methods[] = {
 inline bool is_quantization(const std::string& key) { return has("quantization_config quantization compression_config", key); }
 /// Calls visit(path, parent, key, value) for all members of objects at any level. It decides whether to go into a value.
 template <class Visit>
-void walk(const json& node, const std::string& path, const std::string& parent, Visit&& visit) {
+void walk(const json& node, const std::string& path, const std::string& parent, const Visit& visit) {
   for (const auto& [key, value] : node.items()) {
-    const std::string at = path + (path.empty() || path.back() == ' ' ? "" : ".") + key;
+    const std::string at = path + (path.back() == ' ' ? "" : ".") + key;
     const bool is_in = !node.is_object() || visit(at, parent, key, value);
     if (is_in && value.is_structured()) walk(value, at, node.is_object() ? key : parent, visit);
   }
 }
 
-/// A configuration of quantized tensors.
+/// What the configurations of a checkpoint say.
 struct Quantization {
-  std::string where, method;
-  json value;
-  std::set<std::string> formats{};
-  std::string unread{};   ///< what it names that is not read
-  bool is_named = false;  ///< a format, if only that nothing is quantized
+  std::string where{};                      // the first
+  std::string unread{};                     // the first format that is not read
+  std::set<std::string> formats{}, kept{};  // kept: modules that are not quantized
+  BlockShape blocks{128, 128};              // of fp8
 
-  Quantization(const std::string& path, const json& of) : where(path), value(of) {
-    if (!value.is_object()) throw Failure(Failure::malformed, where + " must be an object, not " + text(value));
-    const json& named = value.contains("quant_method") ? value["quant_method"] : json();
-    method = named.is_string()              ? named.get<std::string>()
-             : value.contains("quant_algo") ? "modelopt"
-             : value.contains("bits")       ? "MLX"
-             : value.contains("format")     ? "ComfyUI"
-                                            : "";
+  void read(const Checkpoint& checkpoint) {
+    for (const auto& [file, config] : checkpoint.configs)
+      walk(config, file + ": ", "", [&](const std::string& at, auto&, const std::string& key, const json& value) {
+        if (is_quantization(key)) add(at, value);
+        return !is_quantization(key);
+      });
+    for (const Shard& shard : checkpoint.shards) {
+      const std::string key = "_quantization_metadata", layers = shard.metadata.is_null() ? "" : shard.metadata.value(key, "");
+      if (!layers.empty()) add(shard.file.name + ": " + key, parse(layers), "ComfyUI");
+    }
+    for (const Tensor& tensor : checkpoint.tensors)
+      if (matches(tensor.name, {"*.comfy_quant"}) && tensor.bytes < 4096)
+        add(describe(tensor), parse(tensor.file->read(tensor.bytes, tensor.offset)), "ComfyUI");
+  }
+
+ private:
+  void add(const std::string& path, json value, std::string method = "") {
+    if (value.is_null() || value == false || (value.is_structured() && value.empty())) return;
+    if (!value.is_object()) throw Failure(Failure::malformed, path + " must be an object, not " + text(value));
+    if (where.empty()) where = path;
+    if (value.contains("quant_method") && value["quant_method"].is_string()) method = value["quant_method"];
+    if (method.empty() && value.contains("quant_algo")) method = "modelopt";
+    if (method.empty() && value.contains("bits")) method = "MLX";
     if (method == "MLX" && !value.contains("mode")) value["mode"] = "affine";  // as older versions of it
-    walk(value, where, "", [&](const std::string& at, const std::string& parent, const std::string& key, const json& of_key) {
-      if (of_key.is_string()) read(at, parent + "/" + key, of_key);
+    bool is_named = false;                                                     // a format, if only that nothing is quantized
+    walk(value, path, "", [&](const std::string& at, const std::string& parent, const std::string& key, const json& of_key) {
+      if (of_key.is_string()) is_named = read_format(method, parent, key, of_key, at) || is_named;
+      if (has("weight_block_size block_structure", key) && !of_key.is_null()) read_blocks(of_key, at);
+      if (has("modules_to_not_convert ignore exclude_modules exclude ignored_layers", key) && of_key.is_array())
+        for (const json& name : of_key) kept.insert(name.is_string() ? name.get<std::string>() : "");
       return true;
     });
     for (const Method& row : methods)  // a method alone: any of its formats
-      if (!is_named && row.method == method && row.formats != nullptr) add(row.formats);
-    if (!is_named && formats.empty()) unread = (method.empty() ? "no method" : method) + " (" + where + ")";
+      if (!is_named && row.method == method && row.formats != nullptr) add_formats(row.formats);
+    if (!is_named && formats.empty() && unread.empty()) unread = (method.empty() ? "no method" : method) + " (" + path + ")";
   }
-  void add(const char* of_row) {
+  void add_formats(const std::string& names) {
     for (const char* format : {"fp8", "mxfp8", "mxfp4", "nvfp4"})
-      if (has(of_row, format)) formats.insert(format);
+      if (has(names, format)) formats.insert(format);
   }
-  void read(const std::string& at, const std::string& key, const std::string& of_key) {
+  /// Whether this key is that of a format.
+  bool read_format(const std::string& method, const std::string& parent, const std::string& key, const std::string& value,
+                   const std::string& at) {
     bool is_key = false;
     for (const Method& row : methods) {
-      if (row.method != method || (key.substr(key.find('/') + 1) != row.key && key != row.key)) continue;
-      is_key = is_named = true;
-      if (row.value == nullptr || ::fnmatch(row.value, of_key.c_str(), 0) != 0) continue;
+      if (row.method != method || (row.key != key && row.key != parent + "/" + key)) continue;
+      is_key = true;
+      if (row.value == nullptr || !matches(value, {row.value})) continue;
       if (row.formats == nullptr) break;
-      return add(row.formats);
+      add_formats(row.formats);
+      return true;
     }
-    if (is_key && unread.empty()) unread = of_key + ", " + method + " (" + at + ")";
+    if (is_key && unread.empty()) unread = value + ", " + method + " (" + at + ")";
+    return is_key;
+  }
+  void read_blocks(const json& size, const std::string& at) {
+    const auto is_size = [](const json& n) { return n.is_number_unsigned() && n != 0; };
+    if (!size.is_array() || size.size() != 2 || !is_size(size[0]) || !is_size(size[1]))
+      throw Failure(Failure::malformed, at + " is " + text(size));
+    blocks = {size[0], size[1]};
   }
 };
-
-/// All that a checkpoint has.
-inline std::vector<Quantization> quantizations(const Checkpoint& checkpoint, const fs::path& in) {
-  std::vector<Quantization> found;
-  const auto add = [&](const std::string& path, const json& value) {
-    if (!value.is_null() && value != false && !(value.is_structured() && value.empty())) found.emplace_back(path, value);
-  };
-  for (const auto& [file, config] :
-       {std::pair{"config.json", &checkpoint.config}, {"hf_quant_config.json", &checkpoint.producer}})
-    walk(*config, (in / file).string() + ": ", "",
-         [&](const std::string& at, auto&, const std::string& key, const json& value) {
-           if (is_quantization(key)) add(at, value);
-           return !is_quantization(key);
-         });
-  for (const auto& [file, metadata] : checkpoint.metadata) {
-    const std::string comfy = metadata.value("_quantization_metadata", "");
-    if (!comfy.empty())
-      walk(parse(comfy).value("layers", json::object()), file->name + ": _quantization_metadata: ", "",
-           [&](const std::string& at, auto&, auto&, const json& value) {
-             add(at, value);
-             return false;
-           });
-  }
-  for (const auto& [name, tensor] : checkpoint.tensors) {
-    if (!matches(name, {"*.comfy_quant"}) || tensor.bytes > 4096) continue;
-    std::string value(tensor.bytes, ' ');
-    tensor.file->move(::pread, value.data(), value.size(), tensor.offset);
-    add(describe(tensor), parse(value));
-  }
-  return found;
-}
-/// The modules that configurations keep.
-inline std::set<std::string> kept_modules(const std::vector<Quantization>& found) {
-  std::set<std::string> kept;
-  for (const Quantization& one : found)
-    walk(one.value, "", "", [&](auto&, auto&, const std::string& key, const json& value) {
-      if (has("modules_to_not_convert ignore exclude_modules exclude ignored_layers", key) && value.is_array())
-        for (const json& name : value)
-          if (name.is_string()) kept.insert(name.get<std::string>());
-      return true;
-    });
-  return kept;
-}
-/// The blocks of fp8.
-inline BlockShape blocks_of(const std::vector<Quantization>& found) {
-  BlockShape blocks{128, 128};
-  for (const Quantization& one : found)
-    walk(one.value, one.where, "", [&](const std::string& at, auto&, const std::string& key, const json& value) {
-      if (!has("weight_block_size block_structure", key) || value.is_null()) return true;
-      const bool is_size = value.is_array() && value.size() == 2 && value[0].is_number_unsigned() &&
-                           value[1].is_number_unsigned() && value[0] != 0 && value[1] != 0;
-      if (!is_size) throw Failure(Failure::malformed, at + " is " + text(value));
-      blocks = {value[0], value[1]};
-      return false;
-    });
-  return blocks;
-}
 
 /// What loaders read in config.json. `kept` are modules whose weights are not quantized.
 inline json quantization_config(const Layout& to, const std::set<std::string>& kept) {
@@ -169,8 +140,8 @@ inline json quantization_config(const Layout& to, const std::set<std::string>& k
     weights["group_size"] = to.block.columns;
     weights["scale_dtype"] = to.tensor_scale == nullptr ? "torch.uint8" : "torch.float8_e4m3fn";
   }
-  config = {
-      {"quant_method", "compressed-tensors"}, {"format", method}, {"quantization_status", "compressed"}, {"ignore", kept}};
+  config = {{"quant_method", "compressed-tensors"}, {"format", method}, {"ignore", kept}};
+  config["quantization_status"] = "compressed";
   config["config_groups"]["group_0"] = {{"targets", {"Linear"}}, {"weights", weights}, {"input_activations", inputs}};
   return config;
 }

@@ -42,16 +42,6 @@ std::string digest(const File& file, std::size_t begin) {
   std::snprintf(digits, sizeof digits, ":%016llx", static_cast<unsigned long long>(result));
   return digits;
 }
-std::string read_file(const fs::path& path, std::size_t bytes) {
-  std::string contents(bytes, ' ');
-  File(path, O_RDONLY).move(::pread, contents.data(), bytes, 0);
-  return contents;
-}
-void write_file(const fs::path& path, const std::string& contents) {
-  NewFile file(path);
-  file.move(::pwrite, contents.data(), contents.size(), 0);
-  file.finish();
-}
 
 struct Converter {
   fs::path in, out;
@@ -60,13 +50,12 @@ struct Converter {
   bool quantizes_all = false;
   std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
   Checkpoint checkpoint{};
-  BlockShape blocks{128, 128};             // of fp8
-  bool fp8_is_cast = true;                 // without scales
-  bool is_quantized = false;               // any tensor of the source
-  std::set<std::string> kept{"lm_head"};   // modules
-  std::map<std::string, float> largest{};  // |element| of a tensor, or of those that are fused
-  std::vector<std::string> others{};       // files
-  std::string index{}, made_from{};
+  Quantization quantization{};                      // of the source
+  bool fp8_is_cast = true;                          // without scales
+  std::map<std::string, const Tensor*> formats{};   // of quantized tensors of the source, with the first of each
+  std::set<std::string> kept{"lm_head"}, others{};  // modules, files
+  std::map<std::string, float> largest{};           // |element| of a tensor, or of those that are fused
+  std::string made_from{};
   std::size_t written = 0, files_there = 0, converted = 0, quantized = 0;  // converted, quantized: tensors
   Loss loss{};
   double total = 0.0, done = 0.0;
@@ -74,78 +63,65 @@ struct Converter {
 
   void read() {
     checkpoint.read(in);
-    checkpoint.where = in.string() + ": the configuration";
-    const json type = checkpoint.config.value("model_type", json());
+    checkpoint.where = in.string() + ": a configuration";
+    const json& config = checkpoint.configs["config.json"];
     for (const Layout& layout : layouts)
-      if (type == "gpt_oss" && layout.is_transposed && std::string(to->to) == layout.to) to = &layout;
-    const std::vector<Quantization> found = quantizations(checkpoint, in);
-    blocks = blocks_of(found);
-    fp8_is_cast = found.empty();
+      if (config.value("model_type", json()) == "gpt_oss" && layout.is_transposed && std::string(to->to) == layout.to)
+        to = &layout;
+    quantization.read(checkpoint);
     checkpoint.where.clear();
-    std::set<std::string> formats;
+    fp8_is_cast = quantization.where.empty();
     Misfit ignored;
-    for (auto& [name, tensor] : checkpoint.tensors) {
-      fp8_is_cast = fp8_is_cast && !matches(name, parts_of_weights);
-      const Job job = find_layout(tensor, checkpoint.tensors, blocks, false, ignored);
-      for (const std::string& part : job.parts) checkpoint.tensors[part].is_part = job.is_quantized();
-      if (job.is_quantized()) formats.insert(job.from->format);
+    for (const Tensor& tensor : checkpoint.tensors) {
+      const Job job = find_layout(tensor, checkpoint.tensors, quantization.blocks, false, ignored);
+      for (const Tensor* part : job.parts) part->is_part = true;
+      if (job.is_quantized()) formats.emplace(job.from->format, &tensor);
+      fp8_is_cast = fp8_is_cast && !job.is_quantized() && !matches(tensor.name, parts_of_weights);
     }
-    fp8_is_cast = fp8_is_cast && formats.empty();
-    check(found, formats);
+    check();
     find_others();
-    if (!quantizes_all && to->scales != nullptr)
-      for (const std::string& module : kept_modules(found))  // regular expressions are those of compressed-tensors
-        if (module.find_first_of("*[]()\\^$|?+:") == module.npos ||
-            (module.find("re:") == 0 && std::string("mxfp4 fp8").find(to->method) == module.npos))
-          kept.insert(module);
-    for (const File& file : checkpoint.files) {
-      for (const Job& job : jobs_of(file)) {
+    for (const std::string& module : quantization.kept) {  // regular expressions are those of compressed-tensors
+      const bool is_name = module.find_first_of("*[]()\\^$|?+:") == module.npos,
+                 is_ct = std::strchr(to->method, '-') != nullptr;
+      if (!quantizes_all && (is_name || (is_ct && module.find("re:") == 0))) kept.insert(module);
+    }
+    for (const Shard& shard : checkpoint.shards) {
+      for (const Job& job : jobs_of(shard)) {
         if (job.to == nullptr) continue;
         ++converted;
-        for (const std::string& part : job.parts) checkpoint.tensors[part].is_gone = true;
+        for (const Tensor* part : job.parts) part->is_gone = true;
       }
     }
-    for (auto& [name, tensor] : checkpoint.tensors)
-      if (converted > 0 && is_quantized && matches(name, parts_of_activations)) tensor.is_gone = true;
+    for (const Tensor& tensor : checkpoint.tensors)
+      if (converted > 0 && !formats.empty() && matches(tensor.name, parts_of_activations)) tensor.is_gone = true;
   }
   /// Whether all tensors are read, and are what the configurations say.
-  void check(const std::vector<Quantization>& found, const std::set<std::string>& formats) {
-    std::string not_read;
-    std::set<std::string> named;
-    for (const Quantization& one : found) {
-      if (not_read.empty()) not_read = one.unread;
-      named.insert(one.formats.begin(), one.formats.end());
-    }
-    const Tensor* weight = nullptr;
-    for (const auto& [name, tensor] : checkpoint.tensors) {
-      if (tensor.is_part) continue;
+  void check() {
+    const auto refuse = [](const std::string& what, const std::string& taken_for) {
+      throw Failure(Failure::not_read, what + " is taken for " + taken_for + ", which is not read");
+    };
+    for (const Tensor& tensor : checkpoint.tensors) {
+      if (tensor.is_part || matches(tensor.name, parts_of_activations)) continue;
       Misfit closest;
-      const Job job = find_layout(tensor, checkpoint.tensors, blocks, fp8_is_cast, closest);
-      is_quantized = is_quantized || job.is_quantized();
-      if (weight == nullptr || (job.is_quantized() && !has(fp8, weight->dtype))) weight = &tensor;
-      if (matches(name, keep) && !job.is_quantized()) continue;
-      const bool is_of_weight = matches(name, parts_of_weights), is_of_activation = matches(name, parts_of_activations);
-      if (is_of_activation || (job.from == nullptr ? is_table(tensor) : !is_of_weight)) continue;
-      if (!not_read.empty())
-        throw Failure(Failure::not_read, describe(tensor) + " is taken for " + not_read + ", which is not read");
-      if (is_of_weight && job.from != nullptr)
-        throw Failure(Failure::not_read, describe(tensor) + " is taken for a part of a quantized weight, which no layout has");
+      const Job job = find_layout(tensor, checkpoint.tensors, quantization.blocks, fp8_is_cast, closest);
+      if (job.is_quantized()) formats.emplace(job.from->format, &tensor);
+      const bool is_of_weight = job.from != nullptr && matches(tensor.name, parts_of_weights);
+      const bool is_read = job.from == nullptr ? is_table(tensor) : job.is_quantized() || !is_of_weight;
+      if (is_read || matches(tensor.name, keep)) continue;
+      if (!quantization.unread.empty()) refuse(describe(tensor), quantization.unread);
+      if (is_of_weight) refuse(describe(tensor), "a part of a quantized weight");
       if (has(fp8, tensor.dtype) || closest.distance < 1e6) throw Failure(Failure::not_read, closest.what);
       for (const Unread& row : unread)
-        if (matches(name, {row.name}) && matches(tensor.dtype, {row.dtype}))
-          throw Failure(Failure::not_read, describe(tensor) + " is taken for " + row.taken_for + ", which is not read");
+        if (matches(tensor.name, {row.name}) && matches(tensor.dtype, {row.dtype})) refuse(describe(tensor), row.taken_for);
     }
-    if (!not_read.empty())
-      throw Failure(Failure::not_read, (weight == nullptr ? in.string() : describe(*weight)) + " is taken for " + not_read +
-                                           ", which is not read");
-    for (const Quantization& one : found)
-      if (!one.formats.empty() &&
-          std::none_of(one.formats.begin(), one.formats.end(), [&](auto& format) { return formats.count(format) != 0; }))
-        throw Failure(Failure::not_read, one.where + " names " + text(one.formats) + ", but no tensor is stored so");
-    for (const std::string& format : formats)
-      if (!found.empty() && named.count(format) == 0)
-        throw Failure(Failure::not_read,
-                      describe(*weight) + ": tensors are " + format + ", but " + found[0].where + " names " + text(named));
+    const std::string first = formats.empty() ? in.string() : describe(*formats.begin()->second);
+    if (!quantization.unread.empty()) refuse(first, quantization.unread);
+    const std::string named = quantization.where + " names " + text(quantization.formats);
+    if (formats.empty() && !quantization.formats.empty())
+      throw Failure(Failure::not_read, named + ", but no tensor is stored so");
+    for (const auto& [format, tensor] : formats)
+      if (!quantization.where.empty() && quantization.formats.count(format) == 0)
+        throw Failure(Failure::not_read, describe(*tensor) + " is " + format + ", but " + named);
   }
   /// Tokenizers and the like, which are copied.
   void find_others() {
@@ -157,27 +133,26 @@ struct Converter {
         continue;
       if (!entry.is_regular_file()) throw Failure(Failure::io, entry.path().string() + ": is no file");
       (void)File(entry.path(), O_RDONLY);
-      others.push_back(name);
+      others.insert(name);
     }
-    std::sort(others.begin(), others.end());
   }
-  std::vector<Job> jobs_of(const File& file) {
+  std::vector<Job> jobs_of(const Shard& shard) {
     std::vector<Job> jobs;
     Misfit ignored;
-    for (const auto& [name, tensor] : checkpoint.tensors) {
-      if (tensor.file != &file || tensor.is_gone) continue;
-      Job job{tensor};
-      if (!tensor.is_part) job = find_layout(tensor, checkpoint.tensors, blocks, fp8_is_cast, ignored);
-      const bool is_kept = !quantizes_all && is_quantized && !job.is_quantized() && to->scales != nullptr;
-      plan(job, *to, is_kept || matches(job.name, keep));
+    for (const Tensor* tensor : shard.tensors) {
+      if (tensor->is_gone) continue;
+      Job job{*tensor};
+      if (!tensor->is_part) job = find_layout(*tensor, checkpoint.tensors, quantization.blocks, fp8_is_cast, ignored);
+      const bool source_kept = !quantizes_all && !formats.empty() && !job.is_quantized() && to->scales != nullptr;
+      plan(job, *to, source_kept || matches(job.name, keep));
       jobs.push_back(std::move(job));
     }
     return jobs;
   }
   void print_table(bool is_dry_run) {
     std::map<std::string, std::array<std::size_t, 3>> rows;
-    for (const File& file : checkpoint.files) {
-      for (const Job& job : jobs_of(file)) {
+    for (const Shard& shard : checkpoint.shards) {
+      for (const Job& job : jobs_of(shard)) {
         const bool is_result = job.to == nullptr ? job.is_quantized() : job.to->scales != nullptr;
         const std::string from = job.codes.dtype + (job.scales.file == nullptr ? "" : std::string(" with ") + job.from->scales),
                           what = from + (job.to == nullptr ? " copied" : std::string(" to ") + job.to->to);
@@ -239,22 +214,20 @@ struct Converter {
   }
 
   /// Places what is made in the new file. Returns what precedes it, without a digest.
-  std::string header_of(const File& file, std::vector<Job>& jobs) {
+  std::string header_of(const Shard& shard, std::vector<Job>& jobs) {
     std::multimap<std::size_t, Tensor*, std::greater<>> by_bits;  // which aligns them
-    std::set<const File*> sources{&file};
+    std::set<const File*> sources{&shard.file};
     for (Job& job : jobs) {
       for (Tensor& tensor : job.made) by_bits.emplace(bits_of(tensor.dtype), &tensor);
       if (job.scales.file != nullptr) sources.insert(job.scales.file);
     }
-    json& metadata = checkpoint.metadata[&file];
-    for (auto entry = metadata.begin(); converted > 0 && entry != metadata.end();)  // torchao's are of tensors
-      entry =
-          matches(entry.key(), {"*quant*", "tensor_names"}) || entry->get<std::string>().find("\"_type\"") != std::string::npos
-              ? metadata.erase(entry)
-              : std::next(entry);
-    if (metadata.is_null()) metadata["format"] = "pt";
+    json metadata = {{"format", "pt"}};
+    for (const auto& [key, value] : shard.metadata.items())  // torchao's are of tensors
+      if (converted == 0 || (!matches(key, {"*quant*", "tensor_names"}) && !matches(value, {"*\"_type\"*"})))
+        metadata[key] = value;
     std::string of_files = std::string(to->to) + " " + text(std::hash<std::string>()(made_from));
-    for (const File& from : checkpoint.files) {
+    for (const Shard& other : checkpoint.shards) {
+      const File& from = other.file;
       if (sources.count(&from) == 0 && to->tensor_scale == nullptr) continue;  // layers of any file may share a tensor_scale
       of_files += " " + text(fs::file_size(from.name)) + " " + text(fs::last_write_time(from.name).time_since_epoch().count());
     }
@@ -265,7 +238,6 @@ struct Converter {
       tensor->offset = at;
       at += tensor->bytes;
       entries[tensor->name] = {{"dtype", tensor->dtype}, {"shape", tensor->shape}, {"data_offsets", {tensor->offset, at}}};
-      index += (index.empty() ? "" : ",\n") + text(tensor->name) + ": " + text(fs::path(file.name).filename().string());
     }
     written += at;
     std::string header = entries.dump();
@@ -274,20 +246,21 @@ struct Converter {
     for (const auto& [bits, tensor] : by_bits) tensor->offset += 8 + size;
     return std::string(reinterpret_cast<const char*>(&size), 8) + header;
   }
-  void convert_file(const File& file) {
-    const fs::path path = fs::is_directory(out) ? out / fs::path(file.name).filename() : out;
-    std::vector<Job> jobs = jobs_of(file);
-    std::string header = header_of(file, jobs);
+  void convert_file(const Shard& shard) {
+    const fs::path path = fs::is_directory(out) ? out / fs::path(shard.file.name).filename() : out;
+    std::vector<Job> jobs = jobs_of(shard);
+    std::string header = header_of(shard, jobs);
     const std::size_t digest_at = header.find(no_digest), size = header.size();
     if (jobs.empty()) return;
-    if (fs::exists(path) && fs::file_size(path) >= size &&
-        read_file(path, size) == std::string(header).replace(digest_at, 17, digest(File(path, O_RDONLY), size))) {
-      ++files_there;
-      for (const Job& job : jobs) show_progress(job.codes.bytes);
-      return;
+    if (fs::exists(path) && fs::file_size(path) >= size) {
+      const File old(path, O_RDONLY);
+      const bool is_there = old.read(size) == std::string(header).replace(digest_at, 17, digest(old, size));
+      files_there += is_there ? 1 : 0;
+      for (const Job& job : jobs) done += is_there ? static_cast<double>(job.codes.bytes) : 0.0;
+      if (is_there) return;
     }
     NewFile part(path);
-    part.move(::pwrite, header.data(), size, 0);
+    part.append(header);
     for (const Job& job : jobs) {
       const float all = job.needs_largest() ? largest_of(job) : 0.0F,
                   format_max = job.to == nullptr || job.to->is_packed() ? 2688.0F : 448.0F;
@@ -302,29 +275,42 @@ struct Converter {
     check_interrupted();
     part.finish();
   }
-  /// The index, config.json, and copies of tokenizers and the like.
-  void write_others() {
-    const std::string start_of_index = "{\"metadata\": {\"total_size\": " + text(written) + "},\n\"weight_map\": {\n";
-    if (checkpoint.has_index) write_file(out / "model.safetensors.index.json", start_of_index + index + "}}\n");
-    json& config = checkpoint.config;
-    if (converted > 0) {
-      relabel(config, to->scales == nullptr ? to->method : "");
-      if (to->scales == nullptr) config[config.contains("dtype") ? "dtype" : "torch_dtype"] = to->method;
-      if (quantized > 0 && to->scales != nullptr) config["quantization_config"] = quantization_config(*to, kept);
-    } else {
-      others.push_back("hf_quant_config.json");
+  void write_index() {
+    NewFile file(out / "model.safetensors.index.json");
+    std::string before = "{\"metadata\": {\"total_size\": " + text(written) + "},\n\"weight_map\": {";
+    for (const Shard& shard : checkpoint.shards) {
+      for (const Job& job : jobs_of(shard)) {
+        for (const Tensor& tensor : job.made) {
+          file.append(before + "\n" + text(tensor.name) + ": " + text(fs::path(shard.file.name).filename().string()));
+          before = ",";
+        }
+      }
     }
-    write_file(out / "config.json", config.dump(2) + "\n");
-    for (const std::string& name : others)
-      if (fs::exists(in / name)) write_file(out / name, read_file(in / name, fs::file_size(in / name)));
+    file.append("}}\n");
+    file.finish();
+  }
+  /// config.json, and copies of tokenizers and the like.
+  void write_others() {
+    json& config = checkpoint.configs["config.json"];
+    if (converted > 0) relabel(config, to->scales == nullptr ? to->method : "");
+    if (converted > 0 && to->scales == nullptr) config[config.contains("dtype") ? "dtype" : "torch_dtype"] = to->method;
+    if (converted > 0 && to->scales != nullptr && quantized > 0) config["quantization_config"] = quantization_config(*to, kept);
+    if (converted == 0 && fs::exists(in / "hf_quant_config.json")) others.insert("hf_quant_config.json");
+    others.insert("config.json");
+    for (const std::string& name : others) {
+      NewFile file(out / name);
+      file.append(name == "config.json" ? config.dump(2) + "\n" : File(in / name, O_RDONLY).read(fs::file_size(in / name)));
+      file.finish();
+    }
   }
   void convert() {
     const bool is_new = fs::is_directory(in) && fs::create_directories(out);
     try {
-      for (const File& file : checkpoint.files)
-        for (const Job& job : jobs_of(file))
+      for (const Shard& shard : checkpoint.shards)
+        for (const Job& job : jobs_of(shard))
           if (job.needs_largest()) find_largest(job);
-      for (const File& file : checkpoint.files) convert_file(file);
+      for (const Shard& shard : checkpoint.shards) convert_file(shard);
+      if (checkpoint.has_index) write_index();
       if (fs::is_directory(in)) write_others();
     } catch (...) {
       if (is_new) ::rmdir(out.c_str());  // if it is empty

@@ -107,7 +107,7 @@ struct Job {
   BlockShape block{0, 0};        ///< of the source; 0: all rows or columns
   bool has_one_scale = false;    ///< for all matrices
   float tensor_scale = 1.0F;
-  std::vector<std::string> parts{};    ///< tensors that are gone after a conversion
+  std::vector<const Tensor*> parts{};  ///< tensors that are gone after a conversion
   const Layout* to = nullptr;          ///< null: it is copied
   std::vector<Tensor> made = {codes};  ///< codes, scales, tensor_scale
 
@@ -140,9 +140,6 @@ inline BlockShape cut(BlockShape block, const Shape& shape) {
   if (!shape.empty() && block.columns >= shape.back()) block.columns = 0;
   return block;
 }
-inline std::string describe(const Tensor& of) {
-  return of.file->name + ": " + of.name + ": " + of.dtype + " of shape " + text(of.shape);
-}
 /// One finite number.
 inline float read_number(const Tensor& from) {
   alignas(4) char bytes[4] = {};
@@ -158,65 +155,61 @@ inline float read_number(const Tensor& from) {
 /// What does not fit, and how far it is from fitting.
 struct Misfit {
   double distance = 0.0;
-  std::string what;
+  std::string what{};
 };
-using Tensors = std::map<std::string, Tensor>;
 /// Reads the scales of layout `job.from`. `blocks` are those of fp8 in the configuration.
 inline Misfit read_scales(Job& job, const std::string& stem, const Tensors& tensors, BlockShape blocks) {
   const Layout& from = *job.from;
   const auto find = [&](const char* end) {
-    const auto found = tensors.find(stem + (end == nullptr ? "" : end));
-    if (end != nullptr && found != tensors.end()) job.parts.push_back(found->first);
-    return end == nullptr || found == tensors.end() ? Tensor{} : found->second;
+    const auto found = end == nullptr ? tensors.end() : tensors.find({stem + end});
+    if (found != tensors.end()) job.parts.push_back(&*found);
+    return found == tensors.end() ? Tensor{} : *found;
   };
   job.scales = find(from.scales);
   const Tensor one = find(from.tensor_scale);
   const bool is_named = *from.codes != '\0' && std::strcmp(from.codes, from.name) != 0;
   if (job.scales.file == nullptr)
     return {is_named ? 1e5 : 1e9, describe(job.codes) + ": there are no scales, such as " + stem + from.scales};
-  const std::string misfit = describe(job.scales) + " must be ", of = std::string(" for ") + from.format + ", " + from.method;
-  if (!has(from.scale_dtypes, job.scales.dtype)) return {1e6, misfit + from.scale_dtypes + of};
-  if (from.has_groups() && (job.shape.size() < 2 || job.shape.back() != 16))
-    return {1e5, describe(job.codes) + " must end with a dimension of 16" + of};
+  const std::string of = std::string(" for ") + from.format + ", " + from.method, must = describe(job.scales) + " must be ";
+  if (!has(from.scale_dtypes, job.scales.dtype)) return {1e6, must + from.scale_dtypes + of};
+  if (job.shape.empty() || (from.has_groups() && (job.shape.size() < 2 || job.shape.back() != 16)))
+    return {1e5, describe(job.codes) + " has no dimension of codes" + of};
   if (from.has_groups()) job.shape.pop_back();
-  if (job.shape.empty()) return {1e5, describe(job.codes) + " must have dimensions" + of};
   job.shape.back() *= from.has_groups() ? 32 : bits_of(job.codes.dtype) / (from.is_packed() ? 4 : 8);
-  Misfit closest{1e5, ""};
+  Misfit closest{1e5};
+  const Shape& shape = job.scales.shape;
   for (const Form& form : forms) {
-    job.block = from.is("fp8") ? form.block : from.block;
-    if (job.block.rows == given.rows) job.block = blocks;
-    job.has_one_scale = *form.shape == '\0' || *form.shape == '1';
-    const bool has_rank = form.shape[0] == 'R' ? job.shape.size() == 2 : form.shape[0] != 'E' || job.shape.size() > 2;
-    const Shape want = shape_of_scales(job.shape, job.block, form.shape), &shape = job.scales.shape;
+    const bool has_rank = *form.shape == 'R' ? job.shape.size() == 2 : *form.shape != 'E' || job.shape.size() > 2;
     if (!has_rank || (!from.is("fp8") && &form != forms)) continue;
-    const auto size = [](const Shape& s) { return static_cast<double>(product(s) + 1); };
-    const double rank = std::abs(static_cast<double>(shape.size()) - static_cast<double>(want.size()));
-    const double distance = 1e3 * rank + 1e-3 + std::abs(std::log2(size(shape) / size(want)));
+    job.block = !from.is("fp8") ? from.block : form.block.rows == given.rows ? blocks : form.block;
+    job.has_one_scale = *form.shape == '\0' || *form.shape == '1';
+    const Shape want = shape_of_scales(job.shape, job.block, form.shape);
     if (shape == want) closest = {};
     if (shape == want) break;
+    const double ranks = static_cast<double>(shape.size()) - static_cast<double>(want.size()),
+                 ratio = static_cast<double>(product(shape) + 1) / static_cast<double>(product(want) + 1),
+                 distance = 1e3 * std::abs(ranks) + std::abs(std::log2(ratio)) + 1e-3;
     if (distance < closest.distance)
-      closest = {distance, misfit + "of shape " + text(want) + of + ", for " + describe(job.codes)};
+      closest = {distance, must + "of shape " + text(want) + of + ", for " + describe(job.codes)};
   }
   if (closest.distance > 0.0) return closest;
   job.block = cut(job.block, job.shape);
   if (from.is("nvfp4")) job.scales.dtype = "F8_E4M3";  // MLX says U8
-  if (from.tensor_scale == nullptr) {
-    if (from.is("fp8") && job.scales.bytes > 1 && product(job.scales.shape) == 1) (void)read_number(job.scales);
-    return {};
-  }
+  if (job.scales.bytes > 1 && product(job.scales.shape) == 1 && from.is("fp8")) (void)read_number(job.scales);
+  if (from.tensor_scale == nullptr) return {};
   if (one.dtype != "F32" || one.bytes != 4) return {1e4, describe(job.codes) + ": there is no F32 " + stem + from.tensor_scale};
   job.tensor_scale = read_number(one);
-  const bool is_usable = job.tensor_scale > 0.0F || (job.tensor_scale == 0.0F && !from.is_reciprocal);
-  return is_usable ? Misfit{} : throw Failure(Failure::not_read, describe(one) + " is " + std::to_string(job.tensor_scale));
+  if (job.tensor_scale > 0.0F || (job.tensor_scale == 0.0F && !from.is_reciprocal)) return {};
+  throw Failure(Failure::not_read, describe(one) + " is " + std::to_string(job.tensor_scale));
 }
 /// A job without a layout if none fits. `closest` then says what fits least badly.
 inline Job find_layout(const Tensor& tensor, const Tensors& tensors, BlockShape blocks, bool fp8_is_cast, Misfit& closest) {
-  closest.distance = 1e10;
+  closest = {1e10};
   for (const Layout& layout : layouts) {
     const std::size_t stem = tensor.name.size() - std::min(tensor.name.size(), std::strlen(layout.codes));
     if (!has(layout.dtypes, tensor.dtype) || tensor.name.compare(stem, std::string::npos, layout.codes) != 0) continue;
-    Job job{tensor, {}, tensor.name.substr(0, stem) + layout.name, tensor.shape, &layout};
     if (layout.scales == nullptr && layout.is_quantized() && !fp8_is_cast) continue;
+    Job job{tensor, {}, tensor.name.substr(0, stem) + layout.name, tensor.shape, &layout};
     const Misfit misfit = layout.scales == nullptr ? Misfit{} : read_scales(job, tensor.name.substr(0, stem), tensors, blocks);
     if (misfit.distance == 0.0) return job;
     if (misfit.distance < closest.distance) closest = misfit;
