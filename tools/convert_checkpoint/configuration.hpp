@@ -31,7 +31,7 @@ constexpr Method methods[] = {
     {"quark",              "scale_format", "e5m3",                 nullptr},
     {"quark",              "scale_format", "*",                    ""},
     {"quark",              "weight/dtype", "fp8_e[45]m[23]",       "fp8"},
-    {"quark",              "weight/dtype", "fp4",                  "mxfp4"},
+    {"quark",              "weight/dtype", "fp4",                  "mxfp4 nvfp4"},
     {"torchao",            "_type",        "Float8*Config",        "fp8"},
     {"torchao",            "_type",        "*Config",              nullptr},
     {"torchao",            "_type",        "*",                    ""},
@@ -91,6 +91,8 @@ struct Quantization {
     walk(value, path, "", [&](const std::string& at, const std::string& parent, const std::string& key, const json& of_key) {
       if (of_key.is_string()) is_named = read_format(method, parent, key, of_key, at) || is_named;
       if (has("weight_block_size block_structure", key) && !of_key.is_null()) read_blocks(of_key, at);
+      if (key == "weights" && of_key.is_object() && of_key.value("num_bits", json()) == 8)  // compressed-tensors' groups of fp8
+        if (const json size = of_key.value("group_size", json()); size.is_number_unsigned()) read_blocks({1U, size}, at);
       if (has("modules_to_not_convert ignore exclude_modules exclude ignored_layers", key) && of_key.is_array())
         for (const json& name : of_key) kept.insert(name.is_string() ? name.get<std::string>() : "");
       return true;

@@ -76,7 +76,7 @@ struct Converter {
       const Job job = find_layout(tensor, checkpoint.tensors, quantization.blocks, false, ignored);
       for (const Tensor* part : job.parts) part->is_part = true;
       if (job.is_quantized()) formats.emplace(job.from->format, &tensor);
-      fp8_is_cast = fp8_is_cast && !job.is_quantized() && !matches(tensor.name, parts_of_weights);
+      fp8_is_cast = fp8_is_cast && !job.is_quantized() && !is_scale(tensor, checkpoint.tensors);
     }
     check();
     find_others();

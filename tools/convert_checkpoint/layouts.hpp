@@ -216,6 +216,16 @@ inline Job find_layout(const Tensor& tensor, const Tensors& tensors, BlockShape 
   }
   return {tensor};
 }
+/// Whether a tensor may be a scale of 8-bit numbers of its module.
+inline bool is_scale(const Tensor& tensor, const Tensors& tensors) {
+  const std::string module = tensor.name.substr(0, tensor.name.rfind('.') + 1);
+  auto other = tensors.lower_bound({module});
+  if (!matches(tensor.name, {"*scale*"}) || module.empty()) return matches(tensor.name, parts_of_weights);
+  while (other != tensors.end() && other->name.compare(0, module.size(), module) == 0 &&
+         (!has(fp8, other->dtype) || other->name == tensor.name || other->name.find('.', module.size()) != std::string::npos))
+    ++other;
+  return other != tensors.end() && other->name.compare(0, module.size(), module) == 0;
+}
 /// Whether integers, or a dtype that is not read, are no numbers that a model multiplies by.
 inline bool is_table(const Tensor& tensor) {
   const bool is_integer = matches(tensor.dtype, {"[IU][1-9]*"});
