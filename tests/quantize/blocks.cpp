@@ -123,6 +123,7 @@ TEST_CASE("blocks: tensors of any strides have the results of a dense copy") {
   for (std::size_t i = 0; i < dense.size(); ++i) source.at(i) = dense[i];
   for_each_scheme([&](auto code, const auto& rule, BlockShape shape) {
     using Code = decltype(code);
+    if (shape.rows > 3) shape.rows = 3;  // a block does not reach into the next matrix
     const auto expected = results_of<Code>(dense, 70, shape, rule);
     std::vector<Code> codes(expected[0].size());
     std::vector<typename std::decay_t<decltype(rule)>::scale_type> scales(blocks_of(6, shape.rows) *
@@ -283,6 +284,32 @@ TEST_CASE("blocks: errors say what is wrong, and nothing has been written") {
   CHECK(message_of([&] {
           dequantize_blocks_into(codes, scales, repeated, {3, 1});
         }).find("the destination repeats elements") != std::string::npos);
+}
+
+TEST_CASE("blocks: a block that would reach into the next matrix is refused") {
+  std::vector<float> values(18, 1.0F), scales(18, 1.0F);
+  std::vector<float8_e4m3> codes(18);
+  const auto message = [&](std::vector<std::ptrdiff_t> shape, std::size_t rows, std::size_t n_scales) {
+    std::vector<std::ptrdiff_t> strides(shape.size(), 1);
+    for (std::size_t d = shape.size() - 1; d-- > 0;) strides[d] = strides[d + 1] * shape[d + 1];
+    const Strided<float> tensor{values.data(), std::move(shape), strides};
+    const span<float> its_scales(scales.data(), n_scales);
+    const BlockShape block{rows, 0};
+    const std::string text =
+        message_of([&] { (void)quantize_blocks_into(tensor, codes, its_scales, block, TeBlockScaling{}); });
+    const std::string of_dequantize = message_of([&] { dequantize_blocks_into(codes, its_scales, tensor, block); });
+    CHECK((text.empty() ? of_dequantize.empty() : of_dequantize == "headroom: the destination" + text.substr(20)));
+    return text;
+  };
+  CHECK(message({2, 3, 3}, 2, 3) ==
+        "headroom: the source is 2x3x3, and a block of 2 rows would reach into the next matrix; take each matrix alone");
+  CHECK(message({2, 3, 3}, 128, 1) != "");
+  CHECK(message({3, 2, 3}, 6, 1) != "");
+  CHECK(message({3, 6, 1}, 4, 6) != "");  // columns of one element
+  for (const std::size_t rows : {1U, 3U}) CHECK(message({2, 3, 3}, rows, 6 / rows) == "");
+  CHECK(message({2, 3, 3}, 0, 1) == "");  // all rows
+  CHECK(message({1, 6, 3}, 4, 2) == "");
+  CHECK(message({6, 3}, 4, 2) == "");
 }
 
 TEST_CASE("blocks: codes and scales with gaps are refused, and nothing is written between them") {
