@@ -1,4 +1,5 @@
 #include <headroom/ops/executor.hpp>
+#include <headroom/ops/measure.hpp>
 #include <headroom/quantize/blocks.hpp>
 #include <headroom/tree/std.hpp>
 
@@ -67,6 +68,7 @@ void for_each_scheme(const F& f) {
   f(float4_e2m1x2(), TorchaoNvfp4{0.01F}, BlockShape{1, 16});
   f(float4_e2m1x2(), TeNvfp4{10.0F}, BlockShape{16, 16});
   f(float4_e2m1x2(), ModelOptNvfp4{0.01F}, BlockShape{0, 2});
+  f(float4_e2m1x2(), Mxfp4ToNvfp4{0x1p-7F}, BlockShape{1, 16});
 }
 template <class T>
 std::vector<T> random_values(std::size_t n, std::mt19937& random) {
@@ -310,6 +312,28 @@ TEST_CASE("blocks: a block that would reach into the next matrix is refused") {
   CHECK(message({2, 3, 3}, 0, 1) == "");  // all rows
   CHECK(message({1, 6, 3}, 4, 2) == "");
   CHECK(message({6, 3}, 4, 2) == "");
+}
+
+TEST_CASE("blocks: MXFP4 becomes NVFP4 and comes back without a change") {
+  std::mt19937 random(support::seed);
+  std::vector<float4_e2m1x2> codes(64 * 256), nvfp4(codes.size());
+  std::vector<e8m0> scales(codes.size() / 16);
+  std::vector<float8_e4m3> nvfp4_scales(codes.size() / 8);
+  for (auto& code : codes) code = float4_e2m1x2::from_bits(static_cast<std::uint8_t>(random()));
+  for (auto& scale : scales) scale = e8m0::from_bits(static_cast<std::uint8_t>(110 + random() % 18));
+  std::vector<float> values(codes.size() * 2), back(values.size());
+  dequantize_blocks_into(codes, scales, values, {1, 32});
+  const auto differences = [&](const auto& rule) {
+    const auto report = quantize_blocks_into(values, nvfp4, nvfp4_scales, {1, 16}, rule);
+    dequantize_blocks_into(nvfp4, nvfp4_scales, back, {1, 16}, rule.tensor_scale);
+    CHECK(report.finite);
+    std::size_t different = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) different += bits_of(back[i]) != bits_of(values[i]) ? 1 : 0;
+    return different;
+  };
+  const auto amax = static_cast<float>(measure(values).max_abs);
+  CHECK(differences(Mxfp4ToNvfp4{Mxfp4ToNvfp4::tensor_scale_of(amax)}) == 0);
+  CHECK(differences(ModelOptNvfp4{amax / 2688.0F}) > 0);
 }
 
 TEST_CASE("blocks: codes and scales with gaps are refused, and nothing is written between them") {
