@@ -1,12 +1,6 @@
 // Converts a checkpoint between the formats of its weights, and says what was lost.
-//
-//   convert_checkpoint IN OUT --to FORMAT [--threads N] [--keep PATTERN]… [--dry-run]
-//
-// FORMAT is bf16, fp16, fp32, fp8-128x128, fp8-tensor, mxfp8, mxfp4 or nvfp4. IN is a safetensors file, or a directory with
-// model.safetensors or model.safetensors.index.json; OUT is of the same kind. layouts.hpp lists what is read and written.
-// --keep copies tensors, or makes them BF16 if they are quantized; * stands for any letters. A file gets its name when it is
-// complete. Called again, the program makes those that are missing, damaged, or of another input. It ends with 0 or a
-// Failure::Code.
+// README.md says how. A file gets its name when it is complete; called again, the program makes those that are missing,
+// damaged, or of another input. It ends with 0 or a Failure::Code.
 
 #include <CLI/CLI.hpp>
 #include <atomic>
@@ -97,25 +91,27 @@ struct Converter {
   }
   /// Whether all tensors are read, and are what the configurations say.
   void check() {
-    const auto refuse = [](const std::string& what, const std::string& taken_for) {
-      throw Failure(Failure::not_read, what + " is taken for " + taken_for + ", which is not read");
+    const auto refuse = [](const Tensor& tensor, const std::string& taken_for) {
+      throw Failure(Failure::not_read, describe(tensor) + " is taken for " + taken_for + ", which is not read");
     };
+    const Tensor* part = nullptr;  // that no layout has
     for (const Tensor& tensor : checkpoint.tensors) {
-      if (tensor.is_part || matches(tensor.name, parts_of_activations)) continue;
+      if (tensor.is_part || matches(tensor.name, parts_of_activations) || matches(tensor.name, keep)) continue;
       Misfit closest;
       const Job job = find_layout(tensor, checkpoint.tensors, quantization.blocks, fp8_is_cast, closest);
       if (job.is_quantized()) formats.emplace(job.from->format, &tensor);
-      const bool is_of_weight = job.from != nullptr && matches(tensor.name, parts_of_weights);
-      const bool is_read = job.from == nullptr ? is_table(tensor) : job.is_quantized() || !is_of_weight;
-      if (is_read || matches(tensor.name, keep)) continue;
-      if (!quantization.unread.empty()) refuse(describe(tensor), quantization.unread);
-      if (is_of_weight) refuse(describe(tensor), "a part of a quantized weight");
+      if (job.from != nullptr && !job.is_quantized() && matches(tensor.name, parts_of_weights) && part == nullptr)
+        part = &tensor;
+      if (job.from != nullptr || is_table(tensor)) continue;
+      if (!quantization.unread.empty()) refuse(tensor, quantization.unread);
       if (has(fp8, tensor.dtype) || closest.distance < 1e6) throw Failure(Failure::not_read, closest.what);
       for (const Unread& row : unread)
-        if (matches(tensor.name, {row.name}) && matches(tensor.dtype, {row.dtype})) refuse(describe(tensor), row.taken_for);
+        if (matches(tensor.name, {row.name}) && matches(tensor.dtype, {row.dtype})) refuse(tensor, row.taken_for);
     }
-    const std::string first = formats.empty() ? in.string() : describe(*formats.begin()->second);
-    if (!quantization.unread.empty()) refuse(first, quantization.unread);
+    if (part != nullptr) refuse(*part, quantization.unread.empty() ? "a part of a quantized weight" : quantization.unread);
+    for (const Tensor& tensor : checkpoint.tensors)
+      if (!quantization.unread.empty() && (formats.empty() || &tensor == formats.begin()->second))
+        refuse(tensor, quantization.unread);
     const std::string named = quantization.where + " names " + text(quantization.formats);
     if (formats.empty() && !quantization.formats.empty())
       throw Failure(Failure::not_read, named + ", but no tensor is stored so");
@@ -262,9 +258,11 @@ struct Converter {
     NewFile part(path);
     part.append(header);
     for (const Job& job : jobs) {
-      const float all = job.needs_largest() ? largest_of(job) : 0.0F,
-                  format_max = job.to == nullptr || job.to->is_packed() ? 2688.0F : 448.0F;
-      const float scale = all > 0.0F ? std::max(all / format_max, 1e-38F) : 1.0F, reciprocal = 1.0F / scale;
+      const float all = job.needs_largest() ? largest_of(job) : 0.0F;
+      float scale = all > 0.0F ? std::max(all / (job.to->is_packed() ? 2688.0F : 448.0F), 1e-38F) : 1.0F;
+      if (all > 0.0F && job.to->is_packed() && formats.count("mxfp4") != 0)
+        scale = headroom::Mxfp4ToNvfp4::tensor_scale_of(all);
+      const float reciprocal = 1.0F / scale;
       if (job.made.size() > 2) part.move(::pwrite, reinterpret_cast<const char*>(&reciprocal), 4, job.made[2].offset);
       for_each_tile(job, [&](const Tile& tile, Buffers& buffers) { convert_tile(job, tile, scale, part, buffers, loss); });
     }

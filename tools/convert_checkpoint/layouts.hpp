@@ -76,14 +76,12 @@ const std::vector<std::string> parts_of_activations = {
     "*.comfy_quant"};
 /// Integers that are no numbers: with BOOL, 64 bits or fewer than two dimensions, these names are ids, masks and indices.
 const std::vector<std::string> tables = {"*ids", "*index", "*indices", "*idx", "*tid2eid", "*mask", "*.bias"};
-/// What a tensor of a kind that is not read is taken for, if no configuration says it. The first that matches.
+/// What a tensor of a kind that is not read is taken for, if no configuration says it: the first row of its name and dtype.
 struct Unread { const char *name, *dtype, *taken_for; };
 constexpr Unread unread[] = {
-    {"*qweight", "*", "int4 of GPTQ or AWQ"}, {"*bitsandbytes*", "*", "nf4 or fp4, bitsandbytes"}, {"*_packed", "I32", "pack-quantized, compressed-tensors"},
-    {"*qdata", "*", "integers or blocks of torchao"}, {"*.W_q", "*", "integers of HQQ"}, {"*._data", "*", "integers of quanto"},
-    {"*", "*FNUZ", "fp8 of another bias"}, {"*", "U32", "affine, MLX"}, {"*", "I8", "int8, scaled"}, {"*", "[IU]*", "packed or scaled integers"},
-    {"*", "*", "numbers of a dtype that is not read"},
-};
+    {"*qweight", "*", "int4 of GPTQ or AWQ"}, {"*bitsandbytes*", "*", "nf4 or fp4, bitsandbytes"}, {"*qdata", "*", "blocks or integers, torchao"},
+    {"*_packed", "I32", "pack-quantized, compressed-tensors"}, {"*", "*FNUZ", "fp8 of another bias"}, {"*", "U32", "affine, MLX"},
+    {"*", "I8", "int8, scaled"}, {"*", "[IU]*", "packed or scaled integers"}, {"*", "*", "numbers of a dtype that is not read"}};
 // clang-format on
 
 inline bool matches(const std::string& name, const std::vector<std::string>& patterns) {
@@ -176,6 +174,8 @@ inline Misfit read_scales(Job& job, const std::string& stem, const Tensors& tens
     return {1e5, describe(job.codes) + " has no dimension of codes" + of};
   if (from.has_groups()) job.shape.pop_back();
   job.shape.back() *= from.has_groups() ? 32 : bits_of(job.codes.dtype) / (from.is_packed() ? 4 : 8);
+  if (from.block.rows == 1 && job.shape.back() % from.block.columns != 0)
+    return {1e5, describe(job.codes) + " must have rows of " + text(from.block.columns) + of};
   Misfit closest{1e5};
   const Shape& shape = job.scales.shape;
   for (const Form& form : forms) {
@@ -240,19 +240,21 @@ inline bool is_quantizable(const Job& job, const Layout& to) {
   if (to.block.rows == 1 && columns % to.block.columns != 0) return false;
   if (to.is_transposed) return job.shape.size() == 3 && matches(job.name, {"*.experts.*_proj"});
   return job.shape.size() == 2 && matches(job.name, {"*.weight"}) &&
-         !matches("." + job.name, {"*embed*", "*lm_head*", "*head.weight", "*norm*", "*router*", "*gate.weight", "*.wte.*",
-                                   "*.wpe.*", "*.shared.weight", "*relative_attention_bias*", "*emb.weight", "*.output.weight",
-                                   "*output_layer.weight", "*score.weight", "*classifier*"});
+         !matches("." + job.name,
+                  {"*embed*", "*lm_head*", "*head.weight", "*norm*", "*router*", "*gate.weight", "*.wte.*", "*.wpe.*",
+                   "*.shared.weight", "*relative_attention_bias*", "*emb.weight", "*.output.weight", "*output_layer.weight",
+                   "*score.weight", "*classifier*", "*.c_attn.*", "*.c_proj.*", "*.c_fc.*"});
 }
 /// Decides what becomes of a tensor. `is_kept`: it must not be quantized.
 inline void plan(Job& job, const Layout& to, bool is_kept) {
   if (job.from == nullptr || job.codes.bytes == 0) return;
   is_kept = is_kept || (to.scales != nullptr && !is_quantizable(job, to));
   const BlockShape block = cut(to.block, job.shape);
-  const bool is_there =
-      job.from == &to && job.codes.dtype == first(to.dtypes) &&
-      (to.scales == nullptr || (job.scales.dtype == first(to.scale_dtypes) && block.rows == job.block.rows &&
-                                block.columns == job.block.columns && (to.block.rows > 0 || job.scales.shape == Shape{1})));
+  const auto scales_of = [](const Shape& shape, BlockShape b) { return b.rows == 0 ? Shape{1} : shape_of_scales(shape, b); };
+  const bool has_scales =
+      to.scales == nullptr || (job.scales.dtype == first(to.scale_dtypes) && block.rows == job.block.rows &&
+                               block.columns == job.block.columns && job.scales.shape == scales_of(job.shape, to.block));
+  const bool is_there = job.from == &to && job.codes.dtype == first(to.dtypes) && has_scales;
   if (job.is_quantized() ? !is_kept && is_there : is_kept || is_there || job.shape.size() < 2) return;
   job.to = is_kept ? &layouts[0] : &to;
   Shape shape = job.shape;
@@ -260,7 +262,7 @@ inline void plan(Job& job, const Layout& to, bool is_kept) {
   const auto make = [&](const char* end, const std::string& dtype, const Shape& of) {
     if (end != nullptr) job.made.push_back({job.name + end, dtype, of, product(of) * bits_of(dtype) / 8});
   };
-  const Shape of_scales = job.to->block.rows == 0 ? Shape{1} : shape_of_scales(shape, job.to->block);
+  const Shape of_scales = scales_of(shape, job.to->block);
   if (job.to->is_packed()) shape.back() /= job.to->has_groups() ? 32 : 2;
   if (job.to->has_groups()) shape.push_back(16);
   job.made.clear();

@@ -127,8 +127,9 @@ struct GivenScale {
   }
 };
 /// Makes buffers.codes and buffers.scales of buffers.values, and buffers.after, what they stand for.
-inline void encode(const Layout& to, const Tile& tile, float tensor_scale, Buffers& buffers) {
+inline void encode(const Job& job, const Tile& tile, float tensor_scale, Buffers& buffers) {
   using namespace headroom;
+  const ::Layout& to = *job.to;
   buffers.after.resize(tile.size());
   buffers.codes.resize(tile.size() * (to.is_packed() ? 4 : bits_of(first(to.dtypes))) / 8);
   const auto cast = [&](auto codes) {
@@ -149,7 +150,9 @@ inline void encode(const Layout& to, const Tile& tile, float tensor_scale, Buffe
   if (name == "fp8-tensor") quantize(as<float8_e4m3>(buffers.codes), GivenScale{tensor_scale}, 1.0F);
   if (name == "mxfp8") quantize(as<float8_e4m3>(buffers.codes), MxScaling{MxScale::rceil}, 1.0F);
   if (name == "mxfp4") quantize(as<float4_e2m1x2>(buffers.codes), MxScaling{MxScale::rceil}, 1.0F);
-  if (name == "nvfp4") quantize(as<float4_e2m1x2>(buffers.codes), ModelOptNvfp4{tensor_scale}, tensor_scale);
+  if (name != "nvfp4") return;
+  if (job.from->is("mxfp4")) return quantize(as<float4_e2m1x2>(buffers.codes), Mxfp4ToNvfp4{tensor_scale}, tensor_scale);
+  quantize(as<float4_e2m1x2>(buffers.codes), ModelOptNvfp4{tensor_scale}, tensor_scale);
 }
 
 /// What was lost, of elements that were finite.
@@ -199,7 +202,7 @@ inline void convert_tile(const Job& job, Tile tile, float tensor_scale, const Fi
     tile = tile.transposed();
     all = all.transposed();
   }
-  encode(*job.to, tile, tensor_scale, buffers);
+  encode(job, tile, tensor_scale, buffers);
   const auto write = [&](const Tensor& to, const Tile& part, const Tile& of, const std::vector<char>& from) {
     part.move(file, ::pwrite, from.data(), to.offset, from.size() * 8 / part.size(), of);
   };
