@@ -314,26 +314,26 @@ struct Converter {
       if (is_new) ::rmdir(out.c_str());  // if it is empty
       throw;
     }
-    const double n = std::max(1.0, static_cast<double>(loss.elements));
-    std::printf("%zu files were there already. %zu elements were converted: largest error %.3g, ", files_there, loss.elements,
-                loss.largest);
-    std::printf("root mean square %.3g (of the elements %.3g).\n", std::sqrt(loss.squared_errors / n),
-                std::sqrt(loss.squares / n));
-    std::printf("%zu became zero, %zu saturated or became NaN; %zu were Inf or NaN.\n", loss.zeros, loss.saturated,
-                loss.not_finite);
+    const double n = std::max(1.0, loss.sums[Loss::elements]);
+    std::printf(
+        "%zu files were there already. %.0f elements were converted: largest error %.3g, root mean square %.3g (of the ",
+        files_there, loss.sums[Loss::elements], loss.largest, std::sqrt(loss.sums[Loss::squared_errors] / n));
+    std::printf("elements %.3g).\n%.0f became zero, %.0f Inf or NaN; %.0f were Inf or NaN.\n",
+                std::sqrt(loss.sums[Loss::squares] / n), loss.sums[Loss::became_zero], loss.sums[Loss::became_not_finite],
+                loss.sums[Loss::not_finite]);
   }
 };
 
 int run(int argc, char** argv, Converter& converter) {
   CLI::App app("Converts safetensors checkpoints between formats of weights, and says what was lost.", "convert_checkpoint");
-  std::string in, out, to;
+  std::string to;
   bool is_dry_run = false;
-  std::set<std::string> names;
+  std::map<std::string, const Layout*> targets;
   for (const Layout& layout : layouts)
-    if (layout.to != nullptr) names.insert(layout.to);
-  app.add_option("IN", in, "a safetensors file, or a directory with model.safetensors or its index")->required();
-  app.add_option("OUT", out, "what is made, of the same kind")->required();
-  app.add_option("--to", to, "the format of weights")->required()->check(CLI::IsMember(names));
+    if (layout.to != nullptr) targets.emplace(layout.to, &layout);
+  app.add_option("IN", converter.in, "a safetensors file, or a directory with model.safetensors or its index")->required();
+  app.add_option("OUT", converter.out, "what is made, of the same kind")->required();
+  app.add_option("--to", to, "the format of weights")->required()->check(CLI::IsMember(targets));
   app.add_option("--threads", converter.threads, "at most so many")->check(CLI::Range(1, 128));
   app.add_option("--keep", converter.keep, "copies tensors, or makes them BF16 if they are quantized; * is any letters")
       ->allow_extra_args(false);
@@ -344,13 +344,11 @@ int run(int argc, char** argv, Converter& converter) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : Failure::usage;
   }
-  for (const Layout& layout : layouts)
-    if (layout.to != nullptr && layout.to == to && !layout.is_transposed) converter.to = &layout;
+  converter.to = targets.at(to);
+  const auto& [in, out] = std::tie(converter.in, converter.out);
   std::error_code ignored;
   if (fs::equivalent(in, out, ignored) || (fs::exists(out) && fs::is_directory(in) != fs::is_directory(out)))
     throw Failure(Failure::usage, "convert_checkpoint: IN and OUT differ, and both are files or directories");
-  converter.in = in;
-  converter.out = out;
   converter.read();
   converter.print_table(is_dry_run);
   if (!is_dry_run) converter.convert();
@@ -363,13 +361,13 @@ int main(int argc, char** argv) {
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { is_interrupted = true; });
   std::signal(SIGXFSZ, SIG_IGN);  // writing fails instead
   Converter converter;
+  const std::string& reading = converter.checkpoint.where;
   try {
     return run(argc, argv, converter);
   } catch (const Failure& failure) {
     std::fprintf(stderr, "%s\n", failure.what());
     return failure.code;
   } catch (const std::exception& error) {
-    const std::string& reading = converter.checkpoint.where;
     std::fprintf(stderr, "%s%s%s\n", reading.c_str(), reading.empty() ? "" : ": ", error.what());
     return reading.empty() ? Failure::io : Failure::malformed;
   }

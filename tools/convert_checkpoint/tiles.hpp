@@ -155,36 +155,33 @@ inline void encode(const Job& job, const Tile& tile, float tensor_scale, Buffers
   quantize(as<float4_e2m1x2>(buffers.codes), ModelOptNvfp4{tensor_scale}, tensor_scale);
 }
 
-/// What was lost, of elements that were finite.
+/// What was lost. Errors are those of numbers that were finite and remained so.
 struct Loss {
+  enum Sum { elements, not_finite, became_not_finite, became_zero, squared_errors, squares, n_sums };
   std::mutex mutex;
-  double largest = 0.0, squared_errors = 0.0, squares = 0.0;
-  std::size_t elements = 0, zeros = 0, saturated = 0, not_finite = 0;
+  double sums[n_sums] = {}, largest = 0.0;
 
   void add(std::vector<float>& before, const std::vector<float>& after, std::vector<float>& error) {
-    std::size_t new_zeros = 0, new_saturated = 0, new_not_finite = 0;
+    double of_tile[n_sums] = {static_cast<double>(before.size())};
     error.resize(before.size());
+    std::uint32_t zeros = 0;
     for (std::size_t i = 0; i < before.size(); ++i) {
       error[i] = before[i] - after[i];
-      new_zeros += before[i] != 0.0F && after[i] == 0.0F ? 1U : 0U;
+      zeros += before[i] != 0.0F && after[i] == 0.0F ? 1U : 0U;
     }
     auto lost = headroom::measure(error);
     for (std::size_t i = 0; !lost.finite && i < before.size(); ++i) {
       if (std::isfinite(error[i])) continue;
-      ++(std::isfinite(before[i]) ? new_saturated : new_not_finite);
-      if (!std::isfinite(before[i])) before[i] = 0.0F;
-      error[i] = 0.0F;
+      ++of_tile[std::isfinite(before[i]) ? became_not_finite : not_finite];
+      before[i] = error[i] = 0.0F;
     }
     if (!lost.finite) lost = headroom::measure(error);
-    const double norm = headroom::measure(before).norm;
+    of_tile[became_zero] = zeros;
+    of_tile[squared_errors] = lost.norm * lost.norm;
+    of_tile[squares] = std::pow(headroom::measure(before).norm, 2);
     const std::lock_guard<std::mutex> lock(mutex);
+    for (int sum = 0; sum < n_sums; ++sum) sums[sum] += of_tile[sum];
     largest = std::max(largest, lost.max_abs);
-    squared_errors += lost.norm * lost.norm;
-    squares += norm * norm;
-    elements += before.size();
-    zeros += new_zeros;
-    saturated += new_saturated;
-    not_finite += new_not_finite;
   }
 };
 /// Reads a tile, converts it, and writes what is made of it.
