@@ -262,6 +262,8 @@ struct Converter {
       float scale = all > 0.0F ? std::max(all / (job.to->is_packed() ? 2688.0F : 448.0F), 1e-38F) : 1.0F;
       if (all > 0.0F && job.to->is_packed() && formats.count("mxfp4") != 0)
         scale = headroom::Mxfp4ToNvfp4::tensor_scale_of(all);
+      if (!job.needs_largest() || !job.to->is_packed())
+        scale = static_cast<float>(headroom::bfloat16(scale));  // as transformers reads it
       const float reciprocal = 1.0F / scale;
       if (job.made.size() > 2) part.move(::pwrite, reinterpret_cast<const char*>(&reciprocal), 4, job.made[2].offset);
       for_each_tile(job, [&](const Tile& tile, Buffers& buffers) { convert_tile(job, tile, scale, part, buffers, loss); });
