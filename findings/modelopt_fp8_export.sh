@@ -9,7 +9,8 @@ set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "${PYTHON:-python3}" -m venv "$work/venv"
-"$work/venv/bin/pip" install -q nvidia-modelopt==0.47.0 transformers==5.24.0 torch==2.15.0 accelerate==1.15.0 safetensors==0.8.0  # some GB
+"$work/venv/bin/pip" install -q nvidia-modelopt==0.47.0 transformers==5.24.0 torch==2.15.0 accelerate==1.15.0 \
+  safetensors==0.8.0 requests datasets  # some GB
 CUDA_VISIBLE_DEVICES='' WORK=$work "$work/venv/bin/python" - <<'PYTHON'
 import os, torch, transformers, modelopt
 import modelopt.torch.quantization as mtq
