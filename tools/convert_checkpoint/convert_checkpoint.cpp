@@ -20,20 +20,18 @@ std::atomic<bool> is_interrupted{false};
 void check_interrupted() {
   if (is_interrupted) throw Failure(Failure::interrupted, "interrupted");
 }
+void check_output() {
+  if (std::fflush(stdout) != 0) throw Failure(Failure::io, std::string("standard output: ") + std::strerror(errno));
+}
 /// Of what follows `begin`, in hex.
 std::string digest(const File& file, std::size_t begin) {
-  std::vector<std::uint64_t> words(1 << 16);
-  std::uint64_t sums[4] = {fs::file_size(file.name)};  // four, which the CPU computes at once
-  for (const std::size_t end = fs::file_size(file.name), step = words.size() * 8; begin < end; begin += step) {
+  std::size_t sum = fs::file_size(file.name);
+  for (const std::size_t end = sum, step = 1 << 18; begin < end; begin += step) {
     check_interrupted();
-    if (end - begin < step) std::fill(words.begin(), words.end(), 0);
-    file.move(::pread, reinterpret_cast<char*>(words.data()), std::min(step, end - begin), begin);
-    for (std::size_t i = 0; i < words.size(); ++i)
-      sums[i % 4] = ((sums[i % 4] ^ words[i]) * 0x9E3779B97F4A7C15) ^ (sums[i % 4] >> 32);
+    sum = 31 * sum + std::hash<std::string>()(file.read(std::min(step, end - begin), begin));
   }
-  const std::uint64_t result = sums[0] + 3 * sums[1] + 5 * sums[2] + 7 * sums[3];
   char digits[18];
-  std::snprintf(digits, sizeof digits, ":%016llx", static_cast<unsigned long long>(result));
+  std::snprintf(digits, sizeof digits, ":%016zx", sum);
   return digits;
 }
 
@@ -127,7 +125,9 @@ struct Converter {
       if (!matches(name, {"*.json", "*.txt", "*.model", "*.jinja", "*.py"}) ||
           matches(name, {"config.json", "hf_quant_config.json", "*.index.json"}))
         continue;
-      if (!entry.is_regular_file()) throw Failure(Failure::io, entry.path().string() + ": is no file");
+      for (const fs::path& path : {entry.path(), out / name})
+        if (fs::exists(fs::symlink_status(path)) && !fs::is_regular_file(path))
+          throw Failure(Failure::io, path.string() + ": is no file");
       (void)File(entry.path(), O_RDONLY);
       others.insert(name);
     }
@@ -169,7 +169,7 @@ struct Converter {
     for (const auto& [what, row] : rows) std::printf("%-44s %8zu %16zu %16zu\n", what.c_str(), row[0], row[1], row[2]);
     if (quantized == 0 && to->scales != nullptr)
       std::printf("No tensor is quantized: none has a shape that fits %s.\n", to->to);
-    if (std::fflush(stdout) != 0) throw Failure(Failure::io, std::string("standard output: ") + std::strerror(errno));
+    check_output();
   }
 
   void show_progress(std::size_t bytes) {

@@ -72,7 +72,7 @@ const std::vector<std::string> parts_of_weights = {
     "*.SCB", "*.qzeros", "*g_idx", "*_zp", "*.qbiases", "*._shift"};
 /// Tensors that only quantized activations and caches need.
 const std::vector<std::string> parts_of_activations = {
-    "*input_scale", "*input_global_scale", "*activation_scale", "*.output_scale", "*.scale_input", "*.[kqv]_scale", "*scaled_fp8",
+    "*input_scale*", "*input_global_scale", "*activation_scale", "*.output_scale", "*.scale_input", "*.[kqv]_scale", "*.[kv]_proj.[kv]_bias", "*scaled_fp8",
     "*.comfy_quant"};
 /// Integers that are no numbers: with BOOL, 64 bits or fewer than two dimensions, these names are ids, masks and indices.
 const std::vector<std::string> tables = {"*ids", "*index", "*indices", "*idx", "*tid2eid", "*mask", "*.bias"};
