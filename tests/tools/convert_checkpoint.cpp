@@ -128,7 +128,7 @@ Expected converted(const Tensor& of, const std::string& format) {
       float amax = 0.0F, scale = 1.0F;
       for (const std::size_t i : block) amax = std::max(amax, std::fabs(values[i]));
       if (format == "fp8-128x128") scale = 448.0F / amax;
-      if (is_tensor) scale = amax / 448.0F;
+      if (is_tensor) scale = decode(encode({amax / 448.0F}, "BF16"), "BF16")[0];
       if (is_mx) scale = std::ldexp(1.0F, -126);
       while (is_mx && top * scale < amax) scale *= 2.0F;
       if (format == "nvfp4") scale = decode(encode({amax / (6.0F * level)}, "F8_E4M3"), "F8_E4M3")[0];
@@ -245,9 +245,9 @@ TEST_CASE("Every format that is written, by hand") {
 TEST_CASE("It says what was lost") {
   const Workplace here;
   Files{tensors_of("w.weight F32 [1,4] = fffedb2e 00247449 00000000 000080bf")}.write("extremes");  // 1e-10, 1e6, 0, -1
-  CHECK(has(to("fp16", "extremes", "out16").out, "\n1 became zero, 1 saturated or became NaN; 0 were"));
+  CHECK(has(to("fp16", "extremes", "out16").out, "\n1 became zero, 1 became Inf or NaN; 0 were"));
   Files{tensors_of("w.weight F32 [1,64] = 0000807f 0000803f*63")}.write("inf");
-  CHECK(has(to("mxfp8", "inf", "out8").out, "\n0 became zero, 31 saturated or became NaN; 1 were Inf"));
+  CHECK(has(to("mxfp8", "inf", "out8").out, "\n0 became zero, 31 became Inf or NaN; 1 were Inf"));
   ends(3, {"inf: w.weight", "Inf"}, {"inf", "out", "--to", "fp8-tensor"});
   Files{tensors_of("w.weight F8_E4M3 [4,4] = 7f*16; w.weight_scale F32 [] 1")}.write("nan");
   CHECK(has(to("bf16", "nan", "of_nan").out, "; 16 were Inf or NaN"));
@@ -756,7 +756,7 @@ TEST_CASE("Malformed files") {
   put("deep", with_header(entry("[2,2]", "[0,16]", ",\"x\":" + nested(62)), exact));
   to("bf16", "deep", "deep16");
   put("deep", with_header(R"({"__metadata__":{"_quantization_metadata":"{\"x\":)" + nested(63) + "}\"}}", ""));
-  to("bf16", "deep", "deep0");
+  ends(4, {"_quantization_metadata", "no tensor"}, {"deep", "deep0", "--to", "bf16"});
   const Bytes whole = with_header(entry("[2,2]", "[0,16]"), exact);
   for (std::size_t size = 0; size < whole.size(); size += 7) malformed(whole.substr(0, size), {});
   Files{tensors_of(bf16 + "; x.weight BF16 [2]")}.write("two");

@@ -58,10 +58,10 @@ void walk(const json& node, const std::string& path, const std::string& parent, 
 
 /// What the configurations of a checkpoint say.
 struct Quantization {
-  std::string where{};                      // the first
-  std::string unread{};                     // the first format that is not read
-  std::set<std::string> formats{}, kept{};  // kept: modules that are not quantized
-  BlockShape blocks{128, 128};              // of fp8
+  std::string unread{};                                    // the first format that is not read
+  std::map<std::string, std::set<std::string>> formats{};  // by the path of a configuration
+  std::set<std::string> kept{};                            // modules that are not quantized
+  BlockShape blocks{128, 128};                             // of fp8
 
   void read(const Checkpoint& checkpoint) {
     for (const auto& [file, config] : checkpoint.configs)
@@ -80,16 +80,16 @@ struct Quantization {
 
  private:
   void add(const std::string& path, json value, std::string method = "") {
-    if (value.is_null() || value == false || (value.is_structured() && value.empty())) return;
+    if (value.is_null() || value == false || value == json::object()) return;
     if (!value.is_object()) throw Failure(Failure::malformed, path + " must be an object, not " + text(value));
-    if (where.empty()) where = path;
+    std::set<std::string>& named = formats[path];
     if (value.contains("quant_method") && value["quant_method"].is_string()) method = value["quant_method"];
     if (method.empty() && value.contains("quant_algo")) method = "modelopt";
     if (method.empty() && value.contains("bits")) method = "MLX";
     if (method == "MLX" && !value.contains("mode")) value["mode"] = "affine";  // as older versions of it
     bool is_named = false;                                                     // a format, if only that nothing is quantized
     walk(value, path, "", [&](const std::string& at, const std::string& parent, const std::string& key, const json& of_key) {
-      if (of_key.is_string()) is_named = read_format(method, parent, key, of_key, at) || is_named;
+      if (of_key.is_string()) is_named = read_format(method, parent, key, of_key, at, named) || is_named;
       if (has("weight_block_size block_structure", key) && !of_key.is_null()) read_blocks(of_key, at);
       if (key == "weights" && of_key.is_object() && of_key.value("num_bits", json()) == 8)  // compressed-tensors' groups of fp8
         if (const json size = of_key.value("group_size", json()); size.is_number_unsigned()) read_blocks({1U, size}, at);
@@ -98,23 +98,23 @@ struct Quantization {
       return true;
     });
     for (const Method& row : methods)  // a method alone: any of its formats
-      if (!is_named && row.method == method && row.formats != nullptr) add_formats(row.formats);
-    if (!is_named && formats.empty() && unread.empty()) unread = (method.empty() ? "no method" : method) + " (" + path + ")";
+      if (!is_named && row.method == method && row.formats != nullptr) add_formats(row.formats, named);
+    if (!is_named && named.empty() && unread.empty()) unread = (method.empty() ? "no method" : method) + " (" + path + ")";
   }
-  void add_formats(const std::string& names) {
+  static void add_formats(const std::string& names, std::set<std::string>& formats) {
     for (const char* format : {"fp8", "mxfp8", "mxfp4", "nvfp4"})
       if (has(names, format)) formats.insert(format);
   }
   /// Whether this key is that of a format.
   bool read_format(const std::string& method, const std::string& parent, const std::string& key, const std::string& value,
-                   const std::string& at) {
+                   const std::string& at, std::set<std::string>& named) {
     bool is_key = false;
     for (const Method& row : methods) {
       if (row.method != method || (row.key != key && row.key != parent + "/" + key)) continue;
       is_key = true;
       if (row.value == nullptr || !matches(value, {row.value})) continue;
       if (row.formats == nullptr) break;
-      add_formats(row.formats);
+      add_formats(row.formats, named);
       return true;
     }
     if (is_key && unread.empty()) unread = value + ", " + method + " (" + at + ")";

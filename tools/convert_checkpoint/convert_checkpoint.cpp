@@ -62,7 +62,7 @@ struct Converter {
         to = &layout;
     quantization.read(checkpoint);
     checkpoint.where.clear();
-    fp8_is_cast = quantization.where.empty();
+    fp8_is_cast = quantization.formats.empty();
     Misfit ignored;
     for (const Tensor& tensor : checkpoint.tensors) {
       const Job job = find_layout(tensor, checkpoint.tensors, quantization.blocks, false, ignored);
@@ -110,12 +110,15 @@ struct Converter {
     for (const Tensor& tensor : checkpoint.tensors)
       if (!quantization.unread.empty() && (formats.empty() || &tensor == formats.begin()->second))
         refuse(tensor, quantization.unread);
-    const std::string named = quantization.where + " names " + text(quantization.formats);
-    if (formats.empty() && !quantization.formats.empty())
-      throw Failure(Failure::not_read, named + ", but no tensor is stored so");
+    std::set<std::string> all;
+    for (const auto& [where, named] : quantization.formats) {
+      all.insert(named.begin(), named.end());
+      if (!named.empty() && std::none_of(named.begin(), named.end(), [&](auto& format) { return formats.count(format) != 0; }))
+        throw Failure(Failure::not_read, where + " names " + text(named) + ", but no tensor is stored so");
+    }
     for (const auto& [format, tensor] : formats)
-      if (!quantization.where.empty() && quantization.formats.count(format) == 0)
-        throw Failure(Failure::not_read, describe(*tensor) + " is " + format + ", but " + named);
+      if (!quantization.formats.empty() && all.count(format) == 0)
+        refuse(*tensor, format + ", but " + quantization.formats.begin()->first + " names " + text(all));
   }
   /// Tokenizers and the like, which are copied.
   void find_others() {
@@ -320,7 +323,7 @@ struct Converter {
     std::printf(
         "%zu files were there already. %.0f elements were converted: largest error %.3g, root mean square %.3g (of the ",
         files_there, loss.sums[Loss::elements], loss.largest, std::sqrt(loss.sums[Loss::squared_errors] / n));
-    std::printf("elements %.3g).\n%.0f became zero, %.0f Inf or NaN; %.0f were Inf or NaN.\n",
+    std::printf("elements %.3g).\n%.0f became zero, %.0f became Inf or NaN; %.0f were Inf or NaN before.\n",
                 std::sqrt(loss.sums[Loss::squares] / n), loss.sums[Loss::became_zero], loss.sums[Loss::became_not_finite],
                 loss.sums[Loss::not_finite]);
   }

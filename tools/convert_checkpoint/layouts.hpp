@@ -80,6 +80,7 @@ const std::vector<std::string> tables = {"*ids", "*index", "*indices", "*idx", "
 struct Unread { const char *name, *dtype, *taken_for; };
 constexpr Unread unread[] = {
     {"*qweight", "*", "int4 of GPTQ or AWQ"}, {"*bitsandbytes*", "*", "nf4 or fp4, bitsandbytes"}, {"*qdata", "*", "blocks or integers, torchao"},
+    {"*.W_q", "*", "integers, HQQ"}, {"*._data", "*", "integers, quanto"},
     {"*_packed", "I32", "pack-quantized, compressed-tensors"}, {"*", "*FNUZ", "fp8 of another bias"}, {"*", "U32", "affine, MLX"},
     {"*", "I8", "int8, scaled"}, {"*", "[IU]*", "packed or scaled integers"}, {"*", "*", "numbers of a dtype that is not read"}};
 // clang-format on
