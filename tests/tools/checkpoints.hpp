@@ -132,11 +132,11 @@ inline Bytes random_bytes(std::size_t n) {
   for (char& byte : bytes) byte = static_cast<char>(engine()());
   return bytes;
 }
-/// Positive, from 2^-8 to 8.
+/// Positive, from 2^-4 to 16.
 inline std::vector<float> random_numbers(std::size_t n) {
   std::vector<float> values(n);
   for (float& value : values)
-    value = std::ldexp(1.0F + static_cast<float>(engine()() % 8192) / 8192, static_cast<int>(engine()() % 11) - 8);
+    value = std::ldexp(1.0F + static_cast<float>(engine()() % 8192) / 8192, static_cast<int>(engine()() % 8) - 4);
   return values;
 }
 /// Exact, except that any NaN is any NaN of the dtype. Empty if all are equal.
