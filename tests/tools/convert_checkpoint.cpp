@@ -506,6 +506,15 @@ TEST_CASE("What is not understood is refused") {
       {"absmax", bf16 + "; w.weight.absmax F32 [32]", "", "w.weight.absmax: F32|part of a quantized weight"},
       {"svdquant", bf16 + "; w.svdquant_lora BF16 [4,4]", "", "w.svdquant_lora: BF16|part of a quantized weight"},
       {"scales of what is plain", bf16 + "; w.weight_scale F32 [32,1]", "", "w.weight_scale: F32|part of a quantized weight"},
+      {"an order of columns", "w.weight F8_E4M3 [32,64]; w.weight_scale F32 [32,1]; w.weight_g_idx I32 [64]", "", "w.weight_g_idx: I32|part of a quantized weight"},
+      {"a bias in integers", fp8 + "; w.bias I8 [32]; w.bias_scale F32 []", "", "w.bias_scale: F32|part of a quantized weight"},
+      {"a matrix of biases", bf16 + "; w.bias I8 [32,32]", "", "w.bias: I8"},
+      {"a rotation", fp8 + "; w.input_rotation F32 [32,32]", "", "w.input_rotation: F32|part of a quantized weight"},
+      {"a rotation of ComfyUI", R"(w.weight F8_E4M3 [32,32]; w.weight_scale F32 []; w.comfy_quant U8 [39] {"format":"float8_e4m3","convrot":true})", "", "true, ComfyUI"},
+      {"a weight named as scales", fp8 + "; m.input_scale_proj.weight I8 [32,32]", "", "m.input_scale_proj.weight: I8"},
+      {"a scale below", "w.weight F8_E4M3 [32,32]; w.weight.scale F32 [1]", "", "w.weight: F8_E4M3|no scales"},
+      {"a scale beside", "w.weight F8_E4M3 [32,32]; w.scale.weight F32 [1]", "", "w.weight: F8_E4M3|no scales"},
+      {"scales of quanto", "w.weight._data F8_E4M3 [32,32]; w.weight._scale F32 [32,1]", "", "w.weight._data: F8_E4M3|no scales"},
       // Scales.
       {"Inf", nvfp4 + "inf", "", "w.weight_scale_2: F32|inf"},
       {"NaN", nvfp4 + "nan", "", "w.weight_scale_2: F32|nan"},
@@ -551,6 +560,11 @@ TEST_CASE("What is no quantized weight is not refused") {
       {"torchao", "w._weight_qdata F8_E4M3 [64,64]; w._weight_scale F32 [64,1]", R"({"quant_method": "torchao", "quant_type": {"default": {"_type": "Float8WeightOnlyConfig", "_data": {"granularity": {"_type": "PerRow"}}}}})", "w.weight BF16"},
       {"DeepSeek-V4", "a.weight F8_E4M3 [256,256]; a.scale F8_E8M0 [2,2]; b.weight I8 [256,128]; b.scale F8_E8M0 [256,8]", R"({"quant_method": "fp8", "weight_block_size": [128, 128]})", "a.weight BF16|b.weight BF16"},
       {"ComfyUI", R"(w.weight F8_E4M3 [32,32]; w.weight_scale F32 []; w.comfy_quant U8 [24] {"format":"float8_e4m3"})", "", "w.weight BF16"},
+      {"a gate with a scale", bf16 + "; mlp.gate.weight BF16 [4,32]; mlp.gate.global_scale BF16 [1]; x.out_scales F32 [4]", "", "mlp.gate.global_scale BF16|x.out_scales F32"},
+      {"a cast with scales of its own", "m.qkv.weight F8_E4M3 [32,32]; m.norm.scale F32 [32]; logit_scale F32 []", "", "m.qkv.weight BF16|m.norm.scale F32|logit_scale F32"},
+      {"other quantizations", bf16, R"({"config": {"audio_config": {"quantization": "rvq", "quantization_levels": 8}, "codec": {"quantization": {"n_q": 8}}}})", "w.weight BF16"},
+      {"only a cache", bf16, R"({"quant_method": "modelopt", "quant_algo": null, "kv_cache_quant_algo": "FP8"})", "w.weight BF16"},
+      {"learned scales", fp8 + "; attn.q_scale BF16 [64]; attn.k_scale F32 []", "", "attn.q_scale BF16|w.weight BF16"},
       {"no transform", fp8, R"({"quant_method": "compressed-tensors", "format": "float-quantized", "transform_config": {}})", "w.weight BF16"},
   };
   // clang-format on
@@ -571,6 +585,9 @@ TEST_CASE("What is no quantized weight is not refused") {
     fs::remove_all("in");
     fs::remove_all("out");
   }
+  // A file has the configuration of its directory.
+  Files{tensors_of(fp8), json{{"quantization_config", {{"quant_method", "other"}}}}}.write("in");
+  ends(4, {"w.weight: F8_E4M3", "other"}, {"in/model.safetensors", "out", "--to", "bf16"});
   Files{tensors_of(bf16 + "; table I32 [4,4]")}.write("table");
   ends(4, {"table: I32"}, {"table", "out", "--to", "bf16"});
   to("fp32", "table", "kept", {"--keep", "table"});
@@ -678,7 +695,8 @@ TEST_CASE("Wrong calls") {
   // clang-format off
   const Texts wrong[] = {{"in", "out"}, {"in", "--to", "bf16"}, {"in", "out", "--to", "fp4"}, {"in", "out", "--to", "bf16", "--keep"},
                          {"in", "out", "--to", "bf16", "--verbose", "yes"}, {"in", "in", "--to", "fp16"},
-                         {"directory", "directory", "--to", "fp16"}, {"in", "directory", "--to", "fp16"}};
+                         {"directory", "directory", "--to", "fp16"}, {"in", "directory", "--to", "fp16"},
+                         {"in", "out", "--to", "bf16", "--keep", "w"}, {"in", "out", "--to", "bf16", "--keep", "w.*", "--keep", "v"}};
   // clang-format on
   for (const Texts& arguments : wrong) ends(2, {}, arguments);
   for (const char* threads : {"4x", "0", "129", "-1", ""}) ends(2, {}, {"in", "out", "--to", "bf16", "--threads", threads});
@@ -817,6 +835,18 @@ TEST_CASE("What cannot be read or written") {
   ::close(other);
   to("bf16", "in", "busy");
   CHECK_FALSE(fs::exists("busy.part"));
+  Files{tensors_of(bf16), json::object()}.write("model");
+  to("bf16", "model", "both");
+  const int directory = ::open("both", O_RDONLY | O_CLOEXEC);
+  CHECK(::flock(directory, LOCK_EX) == 0);
+  CHECK(has(run({"model", "both", "--to", "fp16"}).err, "both: another process writes"));
+  ::close(directory);
+  // OUT has other weights.
+  put("both/adapter.safetensors", "old");
+  CHECK(has(run({"model", "both", "--to", "fp16"}).err, "adapter.safetensors"));
+  fs::remove("both/adapter.safetensors");
+  CHECK(read("both").at("w.weight").dtype == "BF16");
+  fs::remove_all("model");
   // Files beside the weights are looked at first.
   Files{tensors_of(bf16), json::object()}.write("model");
   fs::create_directory("model/tokenizer.json");

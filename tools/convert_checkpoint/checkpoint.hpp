@@ -128,8 +128,12 @@ struct Checkpoint {
 
   void read(const fs::path& path) {
     const fs::path index_path = path / "model.safetensors.index.json";
-    for (const char* name : {"config.json", "hf_quant_config.json"}) configs[name] = read_object(path / name);
+    const fs::path directory = fs::is_directory(path) ? path : path.parent_path();
+    for (const char* name : {"config.json", "hf_quant_config.json"}) configs[name] = read_object(directory / name);
     has_index = fs::exists(index_path);
+    if (!has_index && fs::is_directory(path) && !fs::exists(path / "model.safetensors"))
+      throw Failure(Failure::io,
+                    path.string() + ": has neither model.safetensors nor model.safetensors.index.json: No such file");
     if (!has_index) return read_file(fs::is_directory(path) ? path / "model.safetensors" : path, nullptr);
     json index = read_object(index_path), &map = index.at("weight_map");
     std::set<std::string> names;
@@ -159,7 +163,8 @@ struct Checkpoint {
     std::uint64_t next = 0;
     shard.file.move(::pread, reinterpret_cast<char*>(&next), 8, 0);
     if (next > bytes - 8 || next > 100'000'000)  // the limit of the format
-      throw std::runtime_error("the header at offset 8 has " + text(next) + " bytes, the file " + text(bytes));
+      throw std::runtime_error("is no safetensors file: its header at offset 8 would have " + text(next) +
+                               " bytes, the file has " + text(bytes));
     const json entries = parse(shard.file.read(next, 8));
     if (!entries.is_object()) throw std::runtime_error("the header must be an object");
     next += 8;

@@ -5,8 +5,8 @@
 
 #include "layouts.hpp"
 
-/// A string under `key` of a configuration of `method`, and the formats of layouts that it stands for. What no row has is
-/// not read. The first row that matches counts.
+/// A string, bool or null under `key` of a configuration of `method`, and the formats of layouts that it stands for. What no
+/// row has is not read. The first row that matches counts.
 struct Method {
   const char *method, *key, *value, *formats;
 };
@@ -14,6 +14,7 @@ struct Method {
 constexpr Method methods[] = {
     {"fp8",                "quant_method", "*",                    "fp8 mxfp8 mxfp4"}, // DeepSeek-V4 has experts in mxfp4
     {"fbgemm_fp8",         "quant_method", "*",                    "fp8"},
+    {"mxfp8",              "quant_method", "*",                    "fp8 mxfp8"},
     {"mxfp4",              "quant_method", "*",                    "mxfp4"},
     {"compressed-tensors", "location",     nullptr,                nullptr}, // of a transform
     {"compressed-tensors", "format",       "dense",                ""},
@@ -24,6 +25,7 @@ constexpr Method methods[] = {
     {"compressed-tensors", "format",       "mxfp4-pack-quantized", "mxfp4"},
     {"compressed-tensors", "format",       "nvfp4-pack-quantized", "nvfp4"},
     {"modelopt",           "quant_algo",   "MIXED_PRECISION",      ""},
+    {"modelopt",           "quant_algo",   "null",                 ""}, // only the cache is quantized
     {"modelopt",           "quant_algo",   "[Ff][Pp]8*",           "fp8"},
     {"modelopt",           "quant_algo",   "[Mm][Xx][Ff][Pp]8",    "mxfp8"},
     {"modelopt",           "quant_algo",   "*[Mm][Xx][Ff][Pp]4*",  "mxfp4"},
@@ -41,11 +43,17 @@ constexpr Method methods[] = {
     {"MLX",                "mode",         "mxfp8",                "mxfp8"},
     {"MLX",                "mode",         "mxfp4",                "mxfp4"},
     {"MLX",                "mode",         "nvfp4",                "nvfp4"},
+    {"ComfyUI",            "convrot",      "false",                ""},
     {"ComfyUI",            "format",       "float8_e[45]m[23]*",   "fp8"}, // its 4 bits and MX are swizzled
 };
 // clang-format on
 
-inline bool is_quantization(const std::string& key) { return has("quantization_config quantization compression_config", key); }
+inline bool is_quantization(const std::string& key, const json& value) {
+  const auto has_key = [&](const char* name) { return value.contains(name); };
+  const char* const named[] = {"quant_method", "quant_algo", "bits", "mode"};
+  return has("quantization_config compression_config", key) ||
+         (key == "quantization" && std::any_of(std::begin(named), std::end(named), has_key));
+}
 /// Calls visit(path, parent, key, value) for all members of objects at any level. It decides whether to go into a value.
 template <class Visit>
 void walk(const json& node, const std::string& path, const std::string& parent, const Visit& visit) {
@@ -66,8 +74,8 @@ struct Quantization {
   void read(const Checkpoint& checkpoint) {
     for (const auto& [file, config] : checkpoint.configs)
       walk(config, file + ": ", "", [&](const std::string& at, auto&, const std::string& key, const json& value) {
-        if (is_quantization(key)) add(at, value);
-        return !is_quantization(key);
+        if (is_quantization(key, value)) add(at, value);
+        return !is_quantization(key, value);
       });
     for (const Shard& shard : checkpoint.shards) {
       const std::string key = "_quantization_metadata", layers = shard.metadata.is_null() ? "" : shard.metadata.value(key, "");
@@ -89,7 +97,9 @@ struct Quantization {
     if (method == "MLX" && !value.contains("mode")) value["mode"] = "affine";  // as older versions of it
     bool is_named = false;                                                     // a format, if only that nothing is quantized
     walk(value, path, "", [&](const std::string& at, const std::string& parent, const std::string& key, const json& of_key) {
-      if (of_key.is_string()) is_named = read_format(method, parent, key, of_key, at, named) || is_named;
+      if (of_key.is_string() || has("convrot quant_algo", key))
+        is_named = read_format(method, parent, key, of_key.is_string() ? of_key.get<std::string>() : text(of_key), at, named) ||
+                   is_named;
       if (has("weight_block_size block_structure", key) && !of_key.is_null()) read_blocks(of_key, at);
       if (key == "weights" && of_key.is_object() && of_key.value("num_bits", json()) == 8)  // compressed-tensors' groups of fp8
         if (const json size = of_key.value("group_size", json()); size.is_number_unsigned()) read_blocks({1U, size}, at);
@@ -152,7 +162,7 @@ inline json quantization_config(const Layout& to, const std::set<std::string>& k
 inline void relabel(json& config, const std::string& dtype) {
   for (auto entry = config.begin(); entry != config.end();) {
     const std::string key = config.is_object() ? entry.key() : "";
-    if (is_quantization(key) || has("expert_dtype scale_fmt", key)) {
+    if (is_quantization(key, *entry) || has("expert_dtype scale_fmt", key)) {
       entry = config.erase(entry);
       continue;
     }

@@ -15,6 +15,7 @@
 
 namespace {
 
+const std::string version = " " + std::to_string(HEADROOM_VERSION_MAJOR) + "." + std::to_string(HEADROOM_VERSION_MINOR) + " ";
 constexpr const char* no_digest = ":0000000000000000";
 std::atomic<bool> is_interrupted{false};
 void check_interrupted() {
@@ -68,24 +69,24 @@ struct Converter {
       const Job job = find_layout(tensor, checkpoint.tensors, quantization.blocks, false, ignored);
       for (const Tensor* part : job.parts) part->is_part = true;
       if (job.is_quantized()) formats.emplace(job.from->format, &tensor);
-      fp8_is_cast = fp8_is_cast && !job.is_quantized() && !is_scale(tensor, checkpoint.tensors);
+      const bool is_scale = matches(tensor.name, {"*scale*"}) && is_beside_codes(tensor, checkpoint.tensors);
+      fp8_is_cast = fp8_is_cast && !job.is_quantized() && !is_scale;
     }
     check();
     find_others();
-    for (const std::string& module : quantization.kept) {  // regular expressions are those of compressed-tensors
-      const bool is_name = module.find_first_of("*[]()\\^$|?+:") == module.npos,
-                 is_ct = std::strchr(to->method, '-') != nullptr;
-      if (!quantizes_all && (is_name || (is_ct && module.find("re:") == 0))) kept.insert(module);
-    }
+    std::set<std::string> unused(keep.begin(), keep.end());
     for (const Shard& shard : checkpoint.shards) {
       for (const Job& job : jobs_of(shard)) {
+        for (const std::string& pattern : keep)
+          if (matches(job.name, {pattern})) unused.erase(pattern);
         if (job.to == nullptr) continue;
         ++converted;
         for (const Tensor* part : job.parts) part->is_gone = true;
       }
     }
+    if (!unused.empty()) throw Failure(Failure::usage, "convert_checkpoint: --keep " + *unused.begin() + " names no tensor");
     for (const Tensor& tensor : checkpoint.tensors)
-      if (converted > 0 && !formats.empty() && matches(tensor.name, parts_of_activations)) tensor.is_gone = true;
+      if (converted > 0 && !formats.empty() && is_of_activations(tensor)) tensor.is_gone = true;
   }
   /// Whether all tensors are read, and are what the configurations say.
   void check() {
@@ -94,39 +95,46 @@ struct Converter {
     };
     const Tensor* part = nullptr;  // that no layout has
     for (const Tensor& tensor : checkpoint.tensors) {
-      if (tensor.is_part || matches(tensor.name, parts_of_activations) || matches(tensor.name, keep)) continue;
+      if (tensor.is_part || is_of_activations(tensor) || matches(tensor.name, keep)) continue;
       Misfit closest;
       const Job job = find_layout(tensor, checkpoint.tensors, quantization.blocks, fp8_is_cast, closest);
       if (job.is_quantized()) formats.emplace(job.from->format, &tensor);
-      if (job.from != nullptr && !job.is_quantized() && matches(tensor.name, parts_of_weights) && part == nullptr)
-        part = &tensor;
-      if (job.from != nullptr || is_table(tensor)) continue;
+      const bool is_part = !job.is_quantized() && is_of_weights(tensor, checkpoint.tensors);
+      if (is_part && part == nullptr) part = &tensor;
+      if (is_part || job.from != nullptr || is_table(tensor)) continue;
       if (!quantization.unread.empty()) refuse(tensor, quantization.unread);
       if (has(fp8, tensor.dtype) || closest.distance < 1e6) throw Failure(Failure::not_read, closest.what);
       for (const Unread& row : unread)
         if (matches(tensor.name, {row.name}) && matches(tensor.dtype, {row.dtype})) refuse(tensor, row.taken_for);
     }
     if (part != nullptr) refuse(*part, quantization.unread.empty() ? "a part of a quantized weight" : quantization.unread);
-    for (const Tensor& tensor : checkpoint.tensors)
-      if (!quantization.unread.empty() && (formats.empty() || &tensor == formats.begin()->second))
-        refuse(tensor, quantization.unread);
+    if (!quantization.unread.empty() && !checkpoint.tensors.empty())
+      refuse(formats.empty() ? *checkpoint.tensors.begin() : *formats.begin()->second, quantization.unread);
     std::set<std::string> all;
     for (const auto& [where, named] : quantization.formats) {
       all.insert(named.begin(), named.end());
-      if (!named.empty() && std::none_of(named.begin(), named.end(), [&](auto& format) { return formats.count(format) != 0; }))
+      const bool is_of_file = fs::is_directory(in) || where.find("config.json: ") == where.npos;  // beside one shard of many
+      if (is_of_file && !named.empty() &&
+          std::none_of(named.begin(), named.end(), [&](auto& format) { return formats.count(format) != 0; }))
         throw Failure(Failure::not_read, where + " names " + text(named) + ", but no tensor is stored so");
     }
     for (const auto& [format, tensor] : formats)
       if (!quantization.formats.empty() && all.count(format) == 0)
         refuse(*tensor, format + ", but " + quantization.formats.begin()->first + " names " + text(all));
   }
-  /// Tokenizers and the like, which are copied.
+  /// Tokenizers and the like, which are copied. OUT must have no other weights, which loaders would read.
   void find_others() {
     if (!fs::is_directory(in)) return;
+    for (const auto& entry : fs::directory_iterator(fs::is_directory(out) ? out : in))
+      if (matches(entry.path().filename().string(), {"*.safetensors"}) &&
+          std::none_of(checkpoint.shards.begin(), checkpoint.shards.end(),
+                       [&](auto& shard) { return fs::path(shard.file.name).filename() == entry.path().filename(); }) &&
+          fs::is_directory(out))
+        throw Failure(Failure::io, entry.path().string() + ": is of another checkpoint");
     for (const auto& entry : fs::directory_iterator(in)) {
       const std::string name = entry.path().filename().string();
       if (!matches(name, {"*.json", "*.txt", "*.model", "*.jinja", "*.py"}) ||
-          matches(name, {"config.json", "hf_quant_config.json", "*.index.json"}))
+          matches(name, {"config.json", "*quant*config*.json", "*.index.json"}))
         continue;
       for (const fs::path& path : {entry.path(), out / name})
         if (fs::exists(fs::symlink_status(path)) && !fs::is_regular_file(path))
@@ -148,6 +156,7 @@ struct Converter {
     }
     return jobs;
   }
+  /// Prints what becomes of all tensors, and finds which modules are kept.
   void print_table(bool is_dry_run) {
     std::map<std::string, std::array<std::size_t, 3>> rows;
     for (const Shard& shard : checkpoint.shards) {
@@ -161,6 +170,9 @@ struct Converter {
         for (const Tensor& tensor : job.made) after += tensor.bytes;
         total += static_cast<double>(job.codes.bytes * (job.needs_largest() ? 2 : 1));
         quantized += is_result ? 1 : 0;
+        for (auto name = quantization.kept.begin();
+             is_result && name != quantization.kept.end();)  // as transformers matches them
+          name = matches(job.name, {*name + ".*", "*" + *name + ".weight"}) ? quantization.kept.erase(name) : std::next(name);
         made_from += what + job.name + text({job.block.rows, job.block.columns, job.tensor_scale});
         if (made_from.size() > 4096) made_from = text(std::hash<std::string>()(made_from));
         if (is_dry_run) std::printf("%s %s: %s\n", job.codes.name.c_str(), text(job.shape).c_str(), what.c_str());
@@ -168,6 +180,10 @@ struct Converter {
           kept.insert(job.name.substr(0, job.name.rfind('.')));
       }
     }
+    for (const std::string& name : quantization.kept)  // regular expressions are those of compressed-tensors
+      if (!quantizes_all && (name.find_first_of("*[]()\\^$|?+:") == name.npos ||
+                             (name.find("re:") == 0 && std::strchr(to->method, '-') != nullptr)))
+        kept.insert(name);
     std::printf("%-44s %8s %16s %16s\n", "", "tensors", "bytes before", "bytes after");
     for (const auto& [what, row] : rows) std::printf("%-44s %8zu %16zu %16zu\n", what.c_str(), row[0], row[1], row[2]);
     if (quantized == 0 && to->scales != nullptr)
@@ -201,6 +217,7 @@ struct Converter {
     return largest[job.to->tensor_scale == nullptr ? job.name : std::regex_replace(job.name, fused, ".fused.")];
   }
   void find_largest(const Job& job) {
+    float& most = largest_of(job);
     for_each_tile(job, [&](const Tile& tile, Buffers& buffers) {
       read_values(job, tile, buffers);
       const auto found = headroom::measure(buffers.values);
@@ -208,7 +225,7 @@ struct Converter {
         throw Failure(Failure::malformed,
                       job.codes.file->name + ": " + job.codes.name + " has Inf or NaN, so no scale fits it");
       const std::lock_guard<std::mutex> lock(loss.mutex);
-      largest_of(job) = std::max(largest_of(job), static_cast<float>(found.max_abs));
+      most = std::max(most, static_cast<float>(found.max_abs));
     });
   }
 
@@ -224,7 +241,7 @@ struct Converter {
     for (const auto& [key, value] : shard.metadata.items())  // torchao's are of tensors
       if (converted == 0 || (!matches(key, {"*quant*", "tensor_names"}) && !matches(value, {"*\"_type\"*"})))
         metadata[key] = value;
-    std::string of_files = std::string(to->to) + " " + text(std::hash<std::string>()(made_from));
+    std::string of_files = std::string(to->to) + version + text(std::hash<std::string>()(made_from));
     for (const Shard& other : checkpoint.shards) {
       const File& from = other.file;
       if (sources.count(&from) == 0 && to->tensor_scale == nullptr) continue;  // layers of any file may share a tensor_scale
@@ -298,7 +315,9 @@ struct Converter {
     if (converted > 0) relabel(config, to->scales == nullptr ? to->method : "");
     if (converted > 0 && to->scales == nullptr) config[config.contains("dtype") ? "dtype" : "torch_dtype"] = to->method;
     if (converted > 0 && to->scales != nullptr && quantized > 0) config["quantization_config"] = quantization_config(*to, kept);
-    if (converted == 0 && fs::exists(in / "hf_quant_config.json")) others.insert("hf_quant_config.json");
+    if (converted == 0)
+      for (const auto& entry : fs::directory_iterator(in))
+        if (matches(entry.path().filename().string(), {"*quant*config*.json"})) others.insert(entry.path().filename().string());
     others.insert("config.json");
     for (const std::string& name : others) {
       NewFile file(out / name);
@@ -308,10 +327,15 @@ struct Converter {
   }
   void convert() {
     const bool is_new = fs::is_directory(in) && fs::create_directories(out);
+    const File lock(fs::is_directory(out) ? out : in, O_RDONLY);  // of OUT, if it is a directory
+    if (fs::is_directory(out) && ::flock(lock.number, LOCK_EX | LOCK_NB) != 0)
+      throw Failure(Failure::io, lock.name + ": another process writes this directory");
     try {
       for (const Shard& shard : checkpoint.shards)
         for (const Job& job : jobs_of(shard))
           if (job.needs_largest()) find_largest(job);
+      for (const char* name : {"config.json", "hf_quant_config.json", "model.safetensors.index.json"})
+        if (fs::is_directory(in)) fs::remove(out / name);  // what an earlier call has left says nothing of these files
       for (const Shard& shard : checkpoint.shards) convert_file(shard);
       if (checkpoint.has_index) write_index();
       if (fs::is_directory(in)) write_others();
@@ -340,7 +364,8 @@ int run(int argc, char** argv, Converter& converter) {
   app.add_option("OUT", converter.out, "what is made, of the same kind")->required();
   app.add_option("--to", to, "the format of weights")->required()->check(CLI::IsMember(targets));
   app.add_option("--threads", converter.threads, "at most so many")->check(CLI::Range(1, 128));
-  app.add_option("--keep", converter.keep, "copies tensors, or makes them BF16 if they are quantized; * is any letters")
+  app.add_option("--keep", converter.keep,
+                 "copies tensors of that name, or makes them BF16 if they are quantized; * is any letters; may be repeated")
       ->allow_extra_args(false);
   app.add_flag("--quantize-all", converter.quantizes_all, "quantizes what a quantized source has kept, too");
   app.add_flag("--dry-run", is_dry_run, "only says what each tensor becomes");
@@ -352,8 +377,9 @@ int run(int argc, char** argv, Converter& converter) {
   converter.to = targets.at(to);
   const auto& [in, out] = std::tie(converter.in, converter.out);
   std::error_code ignored;
-  if (fs::equivalent(in, out, ignored) || (fs::exists(out) && fs::is_directory(in) != fs::is_directory(out)))
-    throw Failure(Failure::usage, "convert_checkpoint: IN and OUT differ, and both are files or directories");
+  if (fs::equivalent(in, out, ignored)) throw Failure(Failure::usage, "convert_checkpoint: OUT is IN");
+  if (fs::exists(in) && fs::exists(out) && fs::is_directory(in) != fs::is_directory(out))
+    throw Failure(Failure::usage, "convert_checkpoint: one of IN and OUT is a directory, the other a file");
   converter.read();
   converter.print_table(is_dry_run);
   if (!is_dry_run) converter.convert();

@@ -65,24 +65,23 @@ constexpr Form forms[] = {
     {"*RC", given}, {"R1C1", given}, {"*R1", {1, 0}}, {"R", {1, 0}}, {"E1C", {0, 1}}, {"E11", {0, 0}}, {"E", {0, 0}},
     {"", {0, 0}}, {"1", {0, 0}}, {"11", {0, 0}}, // one for all matrices
 };
-/// Tensors beside weights that no layout explains: the model would be wrong without them.
+/// Parts without which weights are wrong. No layout has them.
 const std::vector<std::string> parts_of_weights = {
-    "*weight_scale*", "*_scale_inv", "*.scale_weight", "*.qscale_weight", "*.scales", "*_scales", "*_proj_scale", "*.global_scale",
-    "*_global_scale", "*zero_point", "*pre_quant_scale", "*act_pre_scale", "*.svdquant_*", "*.biases", "*.absmax", "*.quant_map",
-    "*.SCB", "*.qzeros", "*g_idx", "*_zp", "*.qbiases", "*._shift"};
-/// Tensors that only quantized activations and caches need.
+    "*weight_scale*", "*pre_quant_scale", "*act_pre_scale", "*input_prescale", "*input_rotation*", "*.svdquant_*", "*zero_point", "*_zp", "*g_idx",
+    "*.qzeros", "*.qbiases", "*.absmax", "*.quant_map", "*.SCB", "*._shift"};
+/// Parts that only quantized activations and caches need. They go with a format.
 const std::vector<std::string> parts_of_activations = {
-    "*input_scale*", "*input_global_scale", "*activation_scale", "*.output_scale", "*.scale_input", "*.[kqv]_scale", "*.[kv]_proj.[kv]_bias", "*scaled_fp8",
-    "*.comfy_quant"};
-/// Integers that are no numbers: with BOOL, 64 bits or fewer than two dimensions, these names are ids, masks and indices.
-const std::vector<std::string> tables = {"*ids", "*index", "*indices", "*idx", "*tid2eid", "*mask", "*.bias"};
+    "*[._]input_scale", "*[._]input_scale_2", "*[._]input_global_scale", "*.activation_scale", "*.output_scale", "*.scale_input",
+    "*.[kqv]_scale", "*.[kv]_proj.[kv]_bias", "*scaled_fp8", "*.comfy_quant"};
+/// Names of ids, masks and tables of indices, besides BOOL, 64 bits and integers without two dimensions.
+const std::vector<std::string> tables = {"*ids", "*index", "*indices", "*idx", "*tid2eid", "*mask"};
 /// What a tensor of a kind that is not read is taken for, if no configuration says it: the first row of its name and dtype.
 struct Unread { const char *name, *dtype, *taken_for; };
 constexpr Unread unread[] = {
     {"*qweight", "*", "int4 of GPTQ or AWQ"}, {"*bitsandbytes*", "*", "nf4 or fp4, bitsandbytes"}, {"*qdata", "*", "blocks or integers, torchao"},
     {"*.W_q", "*", "integers, HQQ"}, {"*._data", "*", "integers, quanto"},
-    {"*_packed", "I32", "pack-quantized, compressed-tensors"}, {"*", "*FNUZ", "fp8 of another bias"}, {"*", "U32", "affine, MLX"},
-    {"*", "I8", "int8, scaled"}, {"*", "[IU]*", "packed or scaled integers"}, {"*", "*", "numbers of a dtype that is not read"}};
+    {"*_packed", "I32", "pack-quantized, compressed-tensors"}, {"*", "*FNUZ", "fp8 of another bias, FNUZ"}, {"*", "U32", "affine, MLX"},
+    {"*", "I8", "int8, scaled"}, {"*", "[IU]*", "packed or scaled integers"}, {"*", "*", "numbers of another dtype"}};
 // clang-format on
 
 inline bool matches(const std::string& name, const std::vector<std::string>& patterns) {
@@ -217,23 +216,34 @@ inline Job find_layout(const Tensor& tensor, const Tensors& tensors, BlockShape 
   }
   return {tensor};
 }
-/// Whether a tensor may be a scale of 8-bit numbers of its module.
-inline bool is_scale(const Tensor& tensor, const Tensors& tensors) {
-  const std::string module = tensor.name.substr(0, tensor.name.rfind('.') + 1);
-  auto other = tensors.lower_bound({module});
-  if (!matches(tensor.name, {"*scale*"}) || module.empty()) return matches(tensor.name, parts_of_weights);
-  while (other != tensors.end() && other->name.compare(0, module.size(), module) == 0 &&
-         (!has(fp8, other->dtype) || other->name == tensor.name || other->name.find('.', module.size()) != std::string::npos))
-    ++other;
-  return other != tensors.end() && other->name.compare(0, module.size(), module) == 0;
-}
-/// Whether integers, or a dtype that is not read, are no numbers that a model multiplies by.
+/// Whether a tensor of integers, or of a dtype that is not read, is an id, a mask or a table, which stays.
 inline bool is_table(const Tensor& tensor) {
-  const bool is_integer = matches(tensor.dtype, {"[IU][1-9]*"});
-  if (tensor.dtype == "BOOL" || matches(tensor.dtype, {"[IU]64"}) || (is_integer && matches(tensor.name, tables))) return true;
+  const bool is_integer = matches(tensor.dtype, {"[IU][1-9]*"}),
+             is_mask = tensor.shape.size() == 4 && matches(tensor.name, {"*.bias"});
+  if (tensor.dtype == "BOOL" || matches(tensor.dtype, {"[IU]64"})) return true;
+  if (is_integer && (is_mask || matches(tensor.name, tables))) return true;
   return tensor.shape.size() < 2 && (is_integer ? !matches(tensor.name, {"*weight*"}) : matches(tensor.dtype, {"F64", "C*"}));
 }
-
+/// Whether the module of a tensor has codes beside it, so that the tensor may be their scale.
+inline bool is_beside_codes(const Tensor& tensor, const Tensors& tensors) {
+  const std::string module = tensor.name.substr(0, tensor.name.rfind('.', tensor.name.rfind("scale")));
+  for (auto other = tensors.lower_bound({module}); other != tensors.end() && other->name.find(module) == 0; ++other) {
+    const bool is_in = other->name == module ||
+                       (other->name[module.size()] == '.' && other->name.find('.', module.size() + 1) == std::string::npos);
+    if (is_in && other->name != tensor.name && !has(floats, other->dtype) && !is_table(*other)) return true;
+  }
+  return false;
+}
+inline bool is_of_activations(const Tensor& tensor) {
+  const bool is_one = product(tensor.shape) == 1;
+  return matches(tensor.name, parts_of_activations) &&
+         (is_one || (tensor.shape.size() < 2 && !matches(tensor.name, {"*.[kqv]_scale"})));
+}
+/// Whether a tensor that belongs to no layout is a part that weights need.
+inline bool is_of_weights(const Tensor& tensor, const Tensors& tensors) {
+  if (matches(tensor.name, parts_of_weights)) return true;
+  return matches(tensor.name, {"*scale*", "*biases"}) && !is_of_activations(tensor) && is_beside_codes(tensor, tensors);
+}
 /// Whether loaders expect a tensor to be quantized: weights of linear layers, in gpt-oss those of experts.
 inline bool is_quantizable(const Job& job, const Layout& to) {
   if (job.shape.size() < 2) return false;
@@ -241,10 +251,30 @@ inline bool is_quantizable(const Job& job, const Layout& to) {
   if (to.block.rows == 1 && columns % to.block.columns != 0) return false;
   if (to.is_transposed) return job.shape.size() == 3 && matches(job.name, {"*.experts.*_proj"});
   return job.shape.size() == 2 && matches(job.name, {"*.weight"}) &&
-         !matches("." + job.name,
-                  {"*embed*", "*lm_head*", "*head.weight", "*norm*", "*router*", "*gate.weight", "*.wte.*", "*.wpe.*",
-                   "*.shared.weight", "*relative_attention_bias*", "*emb.weight", "*.output.weight", "*output_layer.weight",
-                   "*score.weight", "*classifier*", "*.c_attn.*", "*.c_proj.*", "*.c_fc.*"});
+         !matches("." + job.name, {"*embed*",
+                                   "*lm_head*",
+                                   "*head.weight",
+                                   "*norm*",
+                                   "*router*",
+                                   "*gate.weight",
+                                   "*.wte.*",
+                                   "*.wpe.*",
+                                   "*.shared.weight",
+                                   "*relative_attention_bias*",
+                                   "*emb.weight",
+                                   "*.output.weight",
+                                   "*output_layer.weight",
+                                   "*score.weight",
+                                   "*classifier*",
+                                   "*.c_attn.*",
+                                   "*.c_proj.*",
+                                   "*.c_fc.*",
+                                   "*_token*.weight",
+                                   "*codebook*",
+                                   "*quer*_*",
+                                   "*.pe_k*",
+                                   "*reference_points*",
+                                   "*transformer.w.weight"});
 }
 /// Decides what becomes of a tensor. `is_kept`: it must not be quantized.
 inline void plan(Job& job, const Layout& to, bool is_kept) {

@@ -77,41 +77,31 @@ inline void read_floats(const Tensor& from, const Tile& tile, const Tile& all, s
   for (std::size_t i = 0; has(e8m0, from.dtype) && i < to.size(); ++i)
     to[i] = static_cast<float>(as<headroom::e8m0>(stored)[i]);
 }
-/// Reads `values` of a tile that begins with a block or lies within one.
-inline void dequantize(const Job& job, const Tile& tile, const Tile& all, Buffers& buffers, std::vector<float>& values) {
-  Tile scales = tile.blocks(job.block);
-  if (job.has_one_scale) scales.matrix = 0;
-  read_floats(job.scales, scales, all.blocks(job.block), buffers.stored, buffers.factors);
-  for (float& factor : buffers.factors) factor /= job.from->is_reciprocal ? job.tensor_scale : 1.0F;
-  const BlockShape block{job.block.rows == 0 ? tile.rows : std::min(job.block.rows, tile.rows), job.block.columns};
-  const auto read_codes = [&](auto codes) {
-    headroom::dequantize_blocks_into(codes, buffers.factors, as_matrix(values, tile), block,
-                                     job.from->is_reciprocal ? 1.0F : job.tensor_scale);
-  };
-  read(job.codes, tile, all, job.from->is_packed() ? 4 : 8, buffers.stored);
-  if (job.from->is_packed()) return read_codes(as<headroom::float4_e2m1x2>(buffers.stored));
-  if (job.codes.dtype == "F8_E5M2") return read_codes(as<headroom::float8_e5m2>(buffers.stored));
-  read_codes(as<headroom::float8_e4m3>(buffers.stored));
-}
-/// Reads buffers.values.
+/// Reads buffers.values. A code times its scale is rounded once.
 inline void read_values(const Job& job, const Tile& tile, Buffers& buffers) {
   const Tile all{0, 0, job.rows(), 0, job.columns()};
   if (job.scales.file == nullptr) return read_floats(job.codes, tile, all, buffers.stored, buffers.values);
-  // Where blocks of the source do not end with the tile before, its first rows or columns are those of a block that has begun.
-  const auto begun = [](std::size_t at, std::size_t n, std::size_t block) {
-    return block == 0 || at % block == 0 ? n : std::min(n, block - at % block);
+  Tile blocks = tile.blocks(job.block);
+  if (job.has_one_scale) blocks.matrix = 0;
+  read_floats(job.scales, blocks, all.blocks(job.block), buffers.stored, buffers.factors);
+  for (float& factor : buffers.factors)
+    factor = job.from->is_reciprocal ? factor / job.tensor_scale : factor * job.tensor_scale;
+  const float one = 1.0F;
+  const auto read_codes = [&](auto codes) {
+    headroom::dequantize_blocks_into(codes, headroom::span(&one, 1), as_matrix(buffers.values, tile), {0, 0}, 1.0F);
   };
-  const std::size_t rows = begun(tile.row, tile.rows, job.block.rows),
-                    columns = begun(tile.column, tile.columns, job.block.columns);
-  if (rows == tile.rows && columns == tile.columns) return dequantize(job, tile, all, buffers, buffers.values);
-  buffers.values.resize(tile.size());
-  for (const auto& [row, n_rows] : {std::pair{std::size_t{0}, rows}, {rows, tile.rows - rows}}) {
-    for (const auto& [column, n_columns] : {std::pair{std::size_t{0}, columns}, {columns, tile.columns - columns}}) {
-      const Tile part{tile.matrix, tile.row + row, n_rows, tile.column + column, n_columns};
-      if (part.size() == 0) continue;
-      dequantize(job, part, all, buffers, buffers.turned);
-      for (std::size_t i = 0; i < n_rows; ++i)
-        std::copy_n(&buffers.turned[i * n_columns], n_columns, &buffers.values[(row + i) * tile.columns + column]);
+  read(job.codes, tile, all, job.from->is_packed() ? 4 : 8, buffers.stored);
+  if (job.from->is_packed()) read_codes(as<headroom::float4_e2m1x2>(buffers.stored));
+  if (!job.from->is_packed() && job.codes.dtype == "F8_E5M2") read_codes(as<headroom::float8_e5m2>(buffers.stored));
+  if (!job.from->is_packed() && job.codes.dtype != "F8_E5M2") read_codes(as<headroom::float8_e4m3>(buffers.stored));
+  const std::size_t high = job.block.rows == 0 ? job.rows() : job.block.rows,
+                    wide = job.block.columns == 0 ? job.columns() : job.block.columns;
+  for (std::size_t row = 0; row < tile.rows; ++row) {
+    const float* factor = &buffers.factors[((tile.row + row) / high - blocks.row) * blocks.columns];
+    for (std::size_t column = 0, end = 0; column < tile.columns; column = end, ++factor) {
+      end = std::min(tile.columns, ((tile.column + column) / wide + 1) * wide - tile.column);
+      float* values = &buffers.values[row * tile.columns];
+      for (std::size_t i = column; i < end; ++i) values[i] *= *factor;
     }
   }
 }
