@@ -322,6 +322,7 @@ TEST_CASE("Tensors of many tiles, whose blocks are not those of the tiles") {
   const Case cases[] = {
       {blocks, {525, 160}, {5, 2}, {128, 128}, true}, {e5m2, {525, 160}, {5, 2}, {128, 128}},
       {rounded, {130, 136}, {2, 2}, {128, 128}}, {blocks, {285, 160}, {3, 2}, {100, 100}},
+      {blocks, {285, 160}, {3, 2}, {100, 128}}, {blocks, {285, 160}, {3, 2}, {128, 100}},
       {blocks, {1, 2048}, {1, 22}, {64, 96}}, {blocks, {78, 4097}, {1, 33}, {128, 128}, true}, {blocks, {300, 500}, {300, 1}, {1, 0}},
       {blocks, {300, 500}, {}, {0, 0}}, {blocks, {100, 100}, {}, {0, 0}}, {blocks, {128, 64}, {1, 1}, {128, 128}, true},
       {blocks, {128, 192}, {2, 3}, {64, 64}}, {blocks, {256, 64}, {2, 1}, {128, 64}, true}, {blocks, {256, 128}, {2, 2}, {128, 64}},
@@ -525,6 +526,7 @@ TEST_CASE("What is not understood is refused") {
       {"fp8 with NaN", "w.weight F8_E4M3 [32,32]; w.weight_scale F32 [1,1] nan", "", "w.weight_scale: F32|nan"},
       {"fp8 with NaN of BF16", "w.weight F8_E4M3 [32,32]; w.weight_scale BF16 [1] = ffff", "", "w.weight_scale: BF16|nan"},
       {"lost scales", fp8 + "; v.weight F8_E4M3 [4,4]", "", "v.weight: F8_E4M3|no scales"},
+      {"lost scales beside mxfp4", "w.weight_packed U8 [4,16]; w.weight_scale U8 [4,1]; v.weight F8_E4M3 [4,4]", "", "v.weight: F8_E4M3|no scales"},
       {"lost scales of a configuration", "w.weight F8_E4M3 [32,32]", R"({"quant_method": "fp8"})", "w.weight: F8_E4M3|no scales"},
       {"lost scales beside a part", "w.weight F8_E4M3 [32,32]; v.pre_quant_scale F32 [4]", "", "v.pre_quant_scale: F32"},
       {"scales in I32", "w.weight F8_E4M3 [32,32]; w.weight_scale I32 [1]", "", "w.weight_scale: I32"},
