@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh [SECONDS [DIRECTORY [NAME ...]]]: searches for inputs that make a program of this directory (state, tree, kernel, c; by default all)
-# fail, by libFuzzer with the address and undefined-behaviour sanitizers, for so many seconds each. Starts from the inputs of
+# run.sh [SECONDS [DIRECTORY [NAME ...]]]: searches for inputs that make a program of this directory (state, tree, kernel, c, checkpoint; by
+# default all) fail, by libFuzzer with the address and undefined-behaviour sanitizers, for so many seconds each. Starts from the inputs of
 # corpus/NAME.txt and of earlier runs. Inputs that fail are kept in the directory. Needs clang; without it the test is skipped (77).
 # RUNS=N in the environment ends each search after N inputs.
 set -euo pipefail
@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 seconds=${1:-60}
 build=${2:-build/fuzz}
 names=("${@:3}")
-((${#names[@]} > 0)) || names=(state tree kernel c)
+((${#names[@]} > 0)) || names=(state tree kernel c checkpoint)
 
 compiler=$(command -v clang++ || command -v clang++-19) || { echo "Skipped: there is no clang++." && exit 77; }
 mkdir -p "$build"
@@ -34,6 +34,11 @@ build_program() {
     build_library
     library=("${faster[@]}" -DHEADROOM_COMPILED=1 -DHEADROOM_C_STATIC "$build/kernels.o" "$build/c.o" -pthread)
   fi
+  if [[ $1 == checkpoint ]]; then
+    library=("${library[@]:1}" -Itools) # with comparisons, which are of JSON
+    local model options=0
+    for model in tests/golden/checkpoints/*/; do perl tests/fuzz/checkpoint_seed.pl $((options++)) "$model" >"$build/$1.seeds/$(basename "$model")"; done
+  fi
   "$compiler" "${flags[@]}" -fsanitize=fuzzer -Itests/fuzz -Itests "tests/fuzz/$1.cpp" "${library[@]}" -o "$build/$1"
 }
 tr '\n' '\0' <<'WORDS' | xargs -0 -n 1 printf '"%s"\n' >"$build/words"
@@ -55,11 +60,19 @@ nan
 WORDS
 
 for name in "${names[@]}"; do
+  if [[ $name == checkpoint ]] && ! "$compiler" -fsyntax-only -x c++ - 2>>"$build/log" <<<$'#include <CLI/CLI.hpp>\n#include <nlohmann/json.hpp>'; then
+    echo "checkpoint: skipped: there is no CLI11 or nlohmann_json (Debian: libcli11-dev nlohmann-json3-dev)."
+    continue
+  fi
   mkdir -p "$build/$name.seeds" "$build/$name.corpus" && export seeds=$build/$name.seeds
   perl -ne 'open my $seed, ">", "$ENV{seeds}/$."; print $seed pack "H*", s/\n//r' <"tests/fuzz/corpus/$name.txt"
   build_program "$name"
   options=(-max_total_time="$seconds" -runs="${RUNS:--1}" -artifact_prefix="$build/$name." -print_final_stats=1)
-  if [[ $name == state ]]; then options+=(-max_len=1000 -dict="$build/words"); else options+=(-max_len=400 -entropic=0); fi
+  case $name in
+    state) options+=(-max_len=1000 -dict="$build/words") ;;
+    checkpoint) options+=(-max_len=8192 -dict=tests/fuzz/checkpoint.dict -timeout=5 -malloc_limit_mb=256) ;;
+    *) options+=(-max_len=400 -entropic=0) ;;
+  esac
   "$build/$name" "${options[@]}" "$build/$name.corpus" "$build/$name.seeds" 2>"$build/$name.log" ||
     { tail -40 "$build/$name.log" && exit 1; }
   printf '%s: ' "$name" && grep -E 'number_of_executed_units' "$build/$name.log"
