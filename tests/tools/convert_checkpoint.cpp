@@ -350,11 +350,11 @@ TEST_CASE("Tensors of many tiles, whose blocks are not those of the tiles") {
       CHECK((all == contents("96/model.safetensors") && all == contents("128/model.safetensors")));
     }
   }
-  // Experts of gpt-oss, whose rows are columns.
+  // Experts of gpt-oss, whose rows are columns, with one scale for all.
   Files files{{}, {{"model_type", "gpt_oss"}}};
-  Tensor experts = store(files, blocks, "m.", {2, 288, 160}, {2}, {0, 0}, true);
-  experts.name = "x.experts.up_proj";
-  Files{{experts}, {{"model_type", "gpt_oss"}}}.write("experts");
+  const Stored of_experts{"up_proj", "up_proj", "up_proj_scale", "", "F8_E4M3", "F32", "F8_E4M3"};
+  const Tensor experts = store(files, of_experts, "x.experts.", {2, 288, 160}, {}, {0, 0}, true);
+  files.write("experts");
   const Tensor turned = transposed(experts, 4);
   Tensor codes("x.experts.up_proj_blocks", "U8", {2, 160, 9, 16}, ""),
       scales("x.experts.up_proj_scales", "U8", {2, 160, 9}, "");
