@@ -24,7 +24,7 @@ void check_interrupted() {
 void check_output() {
   if (std::fflush(stdout) != 0) throw Failure(Failure::io, std::string("standard output: ") + std::strerror(errno));
 }
-/// Of what follows `begin`, in hex.
+/// The digest of a file from `begin` on, in hex.
 std::string digest(const File& file, std::size_t begin) {
   std::size_t sum = fs::file_size(file.name);
   for (const std::size_t end = sum, step = 1 << 18; begin < end; begin += step) {

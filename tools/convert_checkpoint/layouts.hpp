@@ -75,6 +75,12 @@ const std::vector<std::string> parts_of_activations = {
     "*.[kqv]_scale", "*.[kv]_proj.[kv]_bias", "*scaled_fp8", "*.comfy_quant"};
 /// Names of ids, masks and tables of indices, besides BOOL, 64 bits and integers without two dimensions.
 const std::vector<std::string> tables = {"*ids", "*index", "*indices", "*idx", "*tid2eid", "*mask"};
+/// Names of weights that are not those of linear layers, or that loaders do not quantize: embeddings, heads, norms, routers, and
+/// the layers of GPT-2, which have the other order of dimensions. A name begins with a dot.
+const std::vector<std::string> not_linear = {
+    "*embed*", "*lm_head*", "*head.weight", "*norm*", "*router*", "*gate.weight", "*.wte.*", "*.wpe.*", "*.shared.weight", "*emb.weight",
+    "*relative_attention_bias*", "*.output.weight", "*output_layer.weight", "*score.weight", "*classifier*", "*_token*.weight",
+    "*codebook*", "*query_feat*", "*queries*", "*reference_points*", "*.pe_k*", "*transformer.w.weight", "*.c_attn.*", "*.c_proj.*", "*.c_fc.*"};
 /// What a tensor of a kind that is not read is taken for, if no configuration says it: the first row of its name and dtype.
 struct Unread { const char *name, *dtype, *taken_for; };
 constexpr Unread unread[] = {
@@ -250,31 +256,7 @@ inline bool is_quantizable(const Job& job, const Layout& to) {
   const std::size_t columns = job.shape[job.shape.size() - (to.is_transposed && !job.from->is_transposed ? 2 : 1)];
   if (to.block.rows == 1 && columns % to.block.columns != 0) return false;
   if (to.is_transposed) return job.shape.size() == 3 && matches(job.name, {"*.experts.*_proj"});
-  return job.shape.size() == 2 && matches(job.name, {"*.weight"}) &&
-         !matches("." + job.name, {"*embed*",
-                                   "*lm_head*",
-                                   "*head.weight",
-                                   "*norm*",
-                                   "*router*",
-                                   "*gate.weight",
-                                   "*.wte.*",
-                                   "*.wpe.*",
-                                   "*.shared.weight",
-                                   "*relative_attention_bias*",
-                                   "*emb.weight",
-                                   "*.output.weight",
-                                   "*output_layer.weight",
-                                   "*score.weight",
-                                   "*classifier*",
-                                   "*.c_attn.*",
-                                   "*.c_proj.*",
-                                   "*.c_fc.*",
-                                   "*_token*.weight",
-                                   "*codebook*",
-                                   "*quer*_*",
-                                   "*.pe_k*",
-                                   "*reference_points*",
-                                   "*transformer.w.weight"});
+  return job.shape.size() == 2 && matches(job.name, {"*.weight"}) && !matches("." + job.name, not_linear);
 }
 /// Decides what becomes of a tensor. `is_kept`: it must not be quantized.
 inline void plan(Job& job, const Layout& to, bool is_kept) {
