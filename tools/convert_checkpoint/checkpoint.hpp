@@ -163,8 +163,8 @@ struct Checkpoint {
     std::uint64_t next = 0;
     shard.file.move(::pread, reinterpret_cast<char*>(&next), 8, 0);
     if (next > bytes - 8 || next > 100'000'000)  // the limit of the format
-      throw std::runtime_error("is no safetensors file: its header at offset 8 would have " + text(next) +
-                               " bytes, the file has " + text(bytes));
+      throw std::runtime_error("is no safetensors file: it begins with " + text(shard.file.read(8)) +
+                               ", so its header at offset 8 would have " + text(next) + " bytes, of " + text(bytes));
     const json entries = parse(shard.file.read(next, 8));
     if (!entries.is_object()) throw std::runtime_error("the header must be an object");
     next += 8;

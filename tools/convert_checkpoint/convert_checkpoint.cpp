@@ -286,7 +286,10 @@ struct Converter {
         scale = static_cast<float>(headroom::bfloat16(scale));  // as transformers reads it
       const float reciprocal = 1.0F / scale;
       if (job.made.size() > 2) part.move(::pwrite, reinterpret_cast<const char*>(&reciprocal), 4, job.made[2].offset);
+      const double before = loss.sums[Loss::became_not_finite];
       for_each_tile(job, [&](const Tile& tile, Buffers& buffers) { convert_tile(job, tile, scale, part, buffers, loss); });
+      if (const double n = loss.sums[Loss::became_not_finite] - before; n > 0.0)
+        std::printf("%s: %.0f became Inf or NaN\n", job.name.c_str(), n);
     }
     auto synced = std::async(std::launch::async, [&] { part.check(::fsync(part.number)); });
     const std::string of_data = digest(part, size);
@@ -326,23 +329,18 @@ struct Converter {
     }
   }
   void convert() {
-    const bool is_new = fs::is_directory(in) && fs::create_directories(out);
+    for (const Shard& shard : checkpoint.shards)
+      for (const Job& job : jobs_of(shard))
+        if (job.needs_largest()) find_largest(job);
+    if (fs::is_directory(in)) fs::create_directories(out);
     const File lock(fs::is_directory(out) ? out : in, O_RDONLY);  // of OUT, if it is a directory
     if (fs::is_directory(out) && ::flock(lock.number, LOCK_EX | LOCK_NB) != 0)
       throw Failure(Failure::io, lock.name + ": another process writes this directory");
-    try {
-      for (const Shard& shard : checkpoint.shards)
-        for (const Job& job : jobs_of(shard))
-          if (job.needs_largest()) find_largest(job);
-      for (const char* name : {"config.json", "hf_quant_config.json", "model.safetensors.index.json"})
-        if (fs::is_directory(in)) fs::remove(out / name);  // what an earlier call has left says nothing of these files
-      for (const Shard& shard : checkpoint.shards) convert_file(shard);
-      if (checkpoint.has_index) write_index();
-      if (fs::is_directory(in)) write_others();
-    } catch (...) {
-      if (is_new) ::rmdir(out.c_str());  // if it is empty
-      throw;
-    }
+    for (const char* name : {"config.json", "hf_quant_config.json", "model.safetensors.index.json"})
+      if (fs::is_directory(in)) fs::remove(out / name);  // what an earlier call has left says nothing of these files
+    for (const Shard& shard : checkpoint.shards) convert_file(shard);
+    if (checkpoint.has_index) write_index();
+    if (fs::is_directory(in)) write_others();
     const double n = std::max(1.0, loss.sums[Loss::elements]);
     std::printf(
         "%zu files were there already. %.0f elements were converted: largest error %.3g, root mean square %.3g (of the ",
