@@ -246,7 +246,7 @@ TEST_CASE("It says what was lost") {
   Files{tensors_of("w.weight F32 [1,4] = fffedb2e 00247449 00000000 000080bf")}.write("extremes");  // 1e-10, 1e6, 0, -1
   CHECK(has(to("fp16", "extremes", "out16").out, "\n1 became zero, 1 became Inf or NaN; 0 were"));
   Files{tensors_of("w.weight F32 [1,64] = 0000807f 0000803f*63")}.write("inf");
-  CHECK(has(to("mxfp8", "inf", "out8").out, "\nw.weight: 31 became Inf or NaN\n"));
+  CHECK(has(to("mxfp8", "inf", "out8").out, "\nw.weight: 31 became Inf or NaN, 1 were\n"));
   CHECK(has(to("mxfp8", "inf", "out8b").out, "\n0 became zero, 31 became Inf or NaN; 1 were Inf"));
   ends(3, {"inf: w.weight", "Inf"}, {"inf", "out", "--to", "fp8-tensor"});
   Files{tensors_of("w.weight F8_E4M3 [4,4] = 7f*16; w.weight_scale F32 [] 1")}.write("nan");
@@ -638,6 +638,12 @@ TEST_CASE("What a source keeps is not quantized") {
     CHECK(ignored.count("w") == 0);
     CHECK(found.size() > heads.size() + 1);  // w, with scales
   }
+  // Heads whose weight is the embedding's have no tensor.
+  Files{tensors_of(bf16 + "; lm_head.layer_norm.weight BF16 [2]; decoder.bias BF16 [2]; decoder.weight BF16 [32,32]"),
+        json::object()}
+      .write("tied");
+  to("mxfp8", "tied", "untied");
+  CHECK(config_of("untied")["quantization_config"]["ignore"] == json{"lm_head", "lm_head.decoder"});
 }
 
 TEST_CASE("Configurations and parts of what was quantized") {

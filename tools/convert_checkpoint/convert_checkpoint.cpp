@@ -43,11 +43,11 @@ struct Converter {
   bool quantizes_all = false;
   std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
   Checkpoint checkpoint{};
-  Quantization quantization{};                      // of the source
-  bool fp8_is_cast = true;                          // without scales
-  std::map<std::string, const Tensor*> formats{};   // of quantized tensors of the source, with the first of each
-  std::set<std::string> kept{"lm_head"}, others{};  // modules, files
-  std::map<std::string, float> largest{};           // |element| of a tensor, or of those that are fused
+  Quantization quantization{};                     // of the source
+  bool fp8_is_cast = true;                         // without scales
+  std::map<std::string, const Tensor*> formats{};  // of quantized tensors of the source, with the first of each
+  std::set<std::string> kept{}, others{};          // modules, files
+  std::map<std::string, float> largest{};          // |element| of a tensor, or of those that are fused
   std::string made_from{};
   std::size_t written = 0, files_there = 0, converted = 0, quantized = 0;  // converted, quantized: tensors
   Loss loss{};
@@ -116,7 +116,8 @@ struct Converter {
       const bool is_of_file = fs::is_directory(in) || where.find("config.json: ") == where.npos;  // beside one shard of many
       if (is_of_file && !named.empty() &&
           std::none_of(named.begin(), named.end(), [&](auto& format) { return formats.count(format) != 0; }))
-        throw Failure(Failure::not_read, where + " names " + text(named) + ", but no tensor is stored so");
+        throw Failure(Failure::not_read,
+                      where + " names " + text(named) + ", but no tensor is stored so; remove it if none should be");
     }
     for (const auto& [format, tensor] : formats)
       if (!quantization.formats.empty() && all.count(format) == 0)
@@ -180,6 +181,11 @@ struct Converter {
           kept.insert(job.name.substr(0, job.name.rfind('.')));
       }
     }
+    const Tensors& tensors = checkpoint.tensors;
+    for (const Tied& row : tied)
+      if (tensors.count({row.module + std::string(".weight")}) == 0 &&
+          (row.tensor == nullptr || tensors.count({row.tensor}) != 0))
+        kept.insert(row.module);
     for (const std::string& name : quantization.kept)  // regular expressions are those of compressed-tensors
       if (!quantizes_all && (name.find_first_of("*[]()\\^$|?+:") == name.npos ||
                              (name.find("re:") == 0 && std::strchr(to->method, '-') != nullptr)))
@@ -187,7 +193,7 @@ struct Converter {
     std::printf("%-44s %8s %16s %16s\n", "", "tensors", "bytes before", "bytes after");
     for (const auto& [what, row] : rows) std::printf("%-44s %8zu %16zu %16zu\n", what.c_str(), row[0], row[1], row[2]);
     if (quantized == 0 && to->scales != nullptr)
-      std::printf("No tensor is quantized: none has a shape that fits %s.\n", to->to);
+      std::printf("No tensor is quantized: none is the weight of a linear layer that fits %s and is not kept.\n", to->to);
     check_output();
   }
 
@@ -286,10 +292,11 @@ struct Converter {
         scale = static_cast<float>(headroom::bfloat16(scale));  // as transformers reads it
       const float reciprocal = 1.0F / scale;
       if (job.made.size() > 2) part.move(::pwrite, reinterpret_cast<const char*>(&reciprocal), 4, job.made[2].offset);
-      const double before = loss.sums[Loss::became_not_finite];
+      const double became = loss.sums[Loss::became_not_finite], were = loss.sums[Loss::not_finite];
       for_each_tile(job, [&](const Tile& tile, Buffers& buffers) { convert_tile(job, tile, scale, part, buffers, loss); });
-      if (const double n = loss.sums[Loss::became_not_finite] - before; n > 0.0)
-        std::printf("%s: %.0f became Inf or NaN\n", job.name.c_str(), n);
+      if (loss.sums[Loss::became_not_finite] > became || loss.sums[Loss::not_finite] > were)
+        std::printf("%s: %.0f became Inf or NaN, %.0f were\n", job.name.c_str(), loss.sums[Loss::became_not_finite] - became,
+                    loss.sums[Loss::not_finite] - were);
     }
     auto synced = std::async(std::launch::async, [&] { part.check(::fsync(part.number)); });
     const std::string of_data = digest(part, size);

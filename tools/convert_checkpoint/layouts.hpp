@@ -81,6 +81,13 @@ const std::vector<std::string> not_linear = {
     "*embed*", "*lm_head*", "*head.weight", "*norm*", "*router*", "*gate.weight", "*.wte.*", "*.wpe.*", "*.shared.weight", "*emb.weight",
     "*relative_attention_bias*", "*.output.weight", "*output_layer.weight", "*score.weight", "*classifier*", "*_token*.weight",
     "*codebook*", "*query_feat*", "*queries*", "*reference_points*", "*.pe_k*", "*transformer.w.weight", "*.c_attn.*", "*.c_proj.*", "*.c_fc.*"};
+/// Output layers of models in transformers whose weight is the embedding's, so that it is not in the file, each with a tensor by
+/// which the model is known; null: any. Its quantizers must be told to leave them.
+struct Tied { const char *module, *tensor; };
+constexpr Tied tied[] = {
+    {"lm_head", nullptr}, {"lm_head.decoder", "lm_head.layer_norm.weight"}, {"proj_out", "model.encoder.conv1.weight"},
+    {"cls.predictions.decoder", "cls.predictions.transform.dense.weight"}, {"predictions.decoder", "predictions.dense.weight"},
+    {"vocab_projector", "vocab_projector.bias"}, {"generator_lm_head", "generator_lm_head.bias"}, {"decoder", "decoder.bias"}};
 /// What a tensor of a kind that is not read is taken for, if no configuration says it: the first row of its name and dtype.
 struct Unread { const char *name, *dtype, *taken_for; };
 constexpr Unread unread[] = {
