@@ -31,7 +31,7 @@ struct Layout {
   [[nodiscard]] bool has_groups() const { return std::strstr(codes, "blocks") != nullptr; }  ///< [..., n, 16] for 32 n codes
 };
 // clang-format off
-constexpr const char *fp8 = "F8_E4M3 F8_E5M2", *floats = "F32 BF16 F16", *e8m0 = "U8 F8_E8M0";
+constexpr const char *fp8 = "F8_E4M3 F8_E5M2", *floats = "F32 BF16 F16", *e8m0 = "U8 F8_E8M0", *e2m1 = "F4";
 constexpr Layout layouts[] = {
     // --to         method                  format   name       codes             scales           tensor_scale     dtypes     scale_dtypes
     {"bf16",        "bfloat16",             "bf16",  "",        "",               nullptr,         nullptr,         "BF16",    nullptr},
@@ -122,6 +122,8 @@ struct Job {
   const Layout* to = nullptr;          ///< null: it is copied
   std::vector<Tensor> made = {codes};  ///< codes, scales, tensor_scale
 
+  /// The dtype of the numbers.
+  [[nodiscard]] std::string kind() const { return from->is_packed() ? e2m1 : codes.dtype == "U32" ? "F8_E4M3" : codes.dtype; }
   [[nodiscard]] bool is_quantized() const { return from != nullptr && from->is_quantized(); }
   [[nodiscard]] bool is_transposed() const { return to != nullptr && from->is_transposed != to->is_transposed; }
   [[nodiscard]] bool has_no_blocks() const {  // so its elements are a row
@@ -151,16 +153,32 @@ inline BlockShape cut(BlockShape block, const Shape& shape) {
   if (!shape.empty() && block.columns >= shape.back()) block.columns = 0;
   return block;
 }
-/// One finite number.
-inline float read_number(const Tensor& from) {
-  alignas(4) char bytes[4] = {};
-  from.file->move(::pread, bytes, std::min<std::size_t>(4, from.bytes), from.offset);
-  float number = 0.0F;
-  std::memcpy(&number, bytes, 4);
-  if (from.dtype == "BF16") number = static_cast<float>(*reinterpret_cast<headroom::bfloat16*>(bytes));
-  if (from.dtype == "F16") number = static_cast<float>(*reinterpret_cast<headroom::half*>(bytes));
-  if (!std::isfinite(number)) throw Failure(Failure::not_read, describe(from) + " is " + std::to_string(number));
-  return number;
+template <class T>
+headroom::span<T> as(std::string& bytes) {
+  return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+/// Calls f(span of the floating-point numbers that `bytes` are).
+template <class F>
+void with_floats(const std::string& dtype, std::string& bytes, const F& f) {
+  if (dtype == "F32") f(as<float>(bytes));
+  if (dtype == "F16") f(as<headroom::half>(bytes));
+  if (dtype == "BF16") f(as<headroom::bfloat16>(bytes));
+  if (dtype == "F8_E4M3") f(as<headroom::float8_e4m3>(bytes));
+  if (dtype == "F8_E5M2") f(as<headroom::float8_e5m2>(bytes));
+}
+inline void decode(const std::string& dtype, std::string& bytes, std::vector<float>& to) {
+  to.resize(bytes.size() * 8 / bits_of(dtype));
+  with_floats(dtype, bytes, [&](auto numbers) { headroom::cast_into(numbers, to); });
+  for (std::size_t i = 0; has(e8m0, dtype) && i < to.size(); ++i) to[i] = static_cast<float>(as<headroom::e8m0>(bytes)[i]);
+  const std::vector<float> one{1.0F};
+  if (dtype == e2m1) headroom::dequantize_blocks_into(as<headroom::float4_e2m1x2>(bytes), one, to, {0, 0});
+}
+inline float read_finite(const Tensor& from) {
+  std::string bytes = from.file->read(from.bytes, from.offset);
+  std::vector<float> number;
+  decode(from.dtype, bytes, number);
+  if (!std::isfinite(number[0])) throw Failure(Failure::not_read, describe(from) + " is " + std::to_string(number[0]));
+  return number[0];
 }
 
 /// What does not fit, and how far it is from fitting.
@@ -208,10 +226,10 @@ inline Misfit read_scales(Job& job, const std::string& stem, const Tensors& tens
   if (closest.distance > 0.0) return closest;
   job.block = cut(job.block, job.shape);
   if (from.is("nvfp4")) job.scales.dtype = "F8_E4M3";  // MLX says U8
-  if (job.scales.bytes > 1 && product(job.scales.shape) == 1 && from.is("fp8")) (void)read_number(job.scales);
+  if (job.scales.bytes > 1 && product(job.scales.shape) == 1 && from.is("fp8")) (void)read_finite(job.scales);
   if (from.tensor_scale == nullptr) return {};
   if (one.dtype != "F32" || one.bytes != 4) return {1e4, describe(job.codes) + ": there is no F32 " + stem + from.tensor_scale};
-  job.tensor_scale = read_number(one);
+  job.tensor_scale = read_finite(one);
   if (job.tensor_scale > 0.0F || (job.tensor_scale == 0.0F && !from.is_reciprocal)) return {};
   throw Failure(Failure::not_read, describe(one) + " is " + std::to_string(job.tensor_scale));
 }

@@ -49,51 +49,30 @@ inline std::vector<Tile> tiles_of(const Job& job, std::size_t most) {
 
 /// The memory of a thread.
 struct Buffers {
-  std::vector<char> stored, codes, scales;
-  std::vector<float> factors, values, turned, after, error;
+  std::string stored, codes, scales;
+  std::vector<float> factors, values, turned, after;
 };
-template <class T>
-headroom::span<T> as(std::vector<char>& bytes) {
-  return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
-}
 inline headroom::matrix<float> as_matrix(std::vector<float>& values, const Tile& tile) {
   values.resize(tile.size());
   return {values.data(), tile.rows, tile.columns};
 }
-inline std::vector<char>& read(const Tensor& from, const Tile& tile, const Tile& all, std::size_t bits, std::vector<char>& to) {
-  to.resize(tile.size() * bits / 8);
-  tile.move(*from.file, ::pread, to.data(), from.offset, bits, all);
-  return to;
-}
-inline void read_floats(const Tensor& from, const Tile& tile, const Tile& all, std::vector<char>& stored,
-                        std::vector<float>& to) {
-  read(from, tile, all, bits_of(from.dtype), stored);
-  to.resize(tile.size());
-  if (from.dtype == "F32") headroom::cast_into(as<float>(stored), to);
-  if (from.dtype == "F16") headroom::cast_into(as<headroom::half>(stored), to);
-  if (from.dtype == "BF16") headroom::cast_into(as<headroom::bfloat16>(stored), to);
-  if (from.dtype == "F8_E4M3") headroom::cast_into(as<headroom::float8_e4m3>(stored), to);
-  if (from.dtype == "F8_E5M2") headroom::cast_into(as<headroom::float8_e5m2>(stored), to);
-  for (std::size_t i = 0; has(e8m0, from.dtype) && i < to.size(); ++i)
-    to[i] = static_cast<float>(as<headroom::e8m0>(stored)[i]);
+/// `dtype` is that of the numbers.
+inline void read(const Tensor& from, const std::string& dtype, const Tile& tile, const Tile& all, std::string& stored,
+                 std::vector<float>& to) {
+  stored.resize(tile.size() * bits_of(dtype) / 8);
+  tile.move(*from.file, ::pread, stored.data(), from.offset, bits_of(dtype), all);
+  decode(dtype, stored, to);
 }
 /// Reads buffers.values. A code times its scale is rounded once.
 inline void read_values(const Job& job, const Tile& tile, Buffers& buffers) {
   const Tile all{0, 0, job.rows(), 0, job.columns()};
-  if (job.scales.file == nullptr) return read_floats(job.codes, tile, all, buffers.stored, buffers.values);
+  read(job.codes, job.kind(), tile, all, buffers.stored, buffers.values);
+  if (job.scales.file == nullptr) return;
   Tile blocks = tile.blocks(job.block);
   if (job.has_one_scale) blocks.matrix = 0;
-  read_floats(job.scales, blocks, all.blocks(job.block), buffers.stored, buffers.factors);
+  read(job.scales, job.scales.dtype, blocks, all.blocks(job.block), buffers.stored, buffers.factors);
   for (float& factor : buffers.factors)
     factor = job.from->is_reciprocal ? factor / job.tensor_scale : factor * job.tensor_scale;
-  const float one = 1.0F;
-  const auto read_codes = [&](auto codes) {
-    headroom::dequantize_blocks_into(codes, headroom::span(&one, 1), as_matrix(buffers.values, tile), {0, 0}, 1.0F);
-  };
-  read(job.codes, tile, all, job.from->is_packed() ? 4 : 8, buffers.stored);
-  if (job.from->is_packed()) read_codes(as<headroom::float4_e2m1x2>(buffers.stored));
-  if (!job.from->is_packed() && job.codes.dtype == "F8_E5M2") read_codes(as<headroom::float8_e5m2>(buffers.stored));
-  if (!job.from->is_packed() && job.codes.dtype != "F8_E5M2") read_codes(as<headroom::float8_e4m3>(buffers.stored));
   const std::size_t high = job.block.rows == 0 ? job.rows() : job.block.rows,
                     wide = job.block.columns == 0 ? job.columns() : job.block.columns;
   for (std::size_t row = 0; row < tile.rows; ++row) {
@@ -122,9 +101,9 @@ inline void encode(const Job& job, const Tile& tile, float tensor_scale, Buffers
   const ::Layout& to = *job.to;
   buffers.after.resize(tile.size());
   buffers.codes.resize(tile.size() * (to.is_packed() ? 4 : bits_of(first(to.dtypes))) / 8);
-  const auto cast = [&](auto codes) {
-    cast_into(buffers.values, codes);
-    cast_into(codes, buffers.after);
+  const auto cast = [&](auto numbers) {
+    cast_into(buffers.values, numbers);
+    cast_into(numbers, buffers.after);
   };
   const auto quantize = [&](auto codes, const auto& rule, float level) {
     using Scale = typename std::decay_t<decltype(rule)>::scale_type;
@@ -133,9 +112,7 @@ inline void encode(const Job& job, const Tile& tile, float tensor_scale, Buffers
     dequantize_blocks_into(codes, as<Scale>(buffers.scales), as_matrix(buffers.after, tile), to.block, level);
   };
   const std::string name = to.to;
-  if (name == "bf16") cast(as<bfloat16>(buffers.codes));
-  if (name == "fp16") cast(as<half>(buffers.codes));
-  if (name == "fp32") cast(as<float>(buffers.codes));
+  if (to.scales == nullptr) with_floats(first(to.dtypes), buffers.codes, cast);
   if (name == "fp8-128x128") quantize(as<float8_e4m3>(buffers.codes), TeBlockScaling{0.0F, false}, 1.0F);
   if (name == "fp8-tensor") quantize(as<float8_e4m3>(buffers.codes), GivenScale{tensor_scale}, 1.0F);
   if (name == "mxfp8") quantize(as<float8_e4m3>(buffers.codes), MxScaling{MxScale::rceil}, 1.0F);
@@ -151,34 +128,34 @@ struct Loss {
   std::mutex mutex;
   double sums[n_sums] = {}, largest = 0.0;
 
-  void add(std::vector<float>& before, const std::vector<float>& after, std::vector<float>& error) {
+  /// `after` becomes the error.
+  void add(std::vector<float>& before, std::vector<float>& after) {
     double of_tile[n_sums] = {static_cast<double>(before.size())};
-    error.resize(before.size());
     std::uint32_t zeros = 0;
     for (std::size_t i = 0; i < before.size(); ++i) {
-      error[i] = before[i] - after[i];
       zeros += before[i] != 0.0F && after[i] == 0.0F ? 1U : 0U;
+      after[i] = before[i] - after[i];
     }
-    auto lost = headroom::measure(error);
-    for (std::size_t i = 0; !lost.finite && i < before.size(); ++i) {
-      if (std::isfinite(error[i])) continue;
+    auto errors = headroom::measure(after);
+    for (std::size_t i = 0; !errors.finite && i < before.size(); ++i) {
+      if (std::isfinite(after[i])) continue;
       ++of_tile[std::isfinite(before[i]) ? became_not_finite : not_finite];
-      before[i] = error[i] = 0.0F;
+      before[i] = after[i] = 0.0F;
     }
-    if (!lost.finite) lost = headroom::measure(error);
+    if (!errors.finite) errors = headroom::measure(after);
     of_tile[became_zero] = zeros;
-    of_tile[squared_errors] = lost.norm * lost.norm;
+    of_tile[squared_errors] = errors.norm * errors.norm;
     of_tile[squares] = std::pow(headroom::measure(before).norm, 2);
     const std::lock_guard<std::mutex> lock(mutex);
     for (int sum = 0; sum < n_sums; ++sum) sums[sum] += of_tile[sum];
-    largest = std::max(largest, lost.max_abs);
+    largest = std::max(largest, errors.max_abs);
   }
 };
 /// Reads a tile, converts it, and writes what is made of it.
 inline void convert_tile(const Job& job, Tile tile, float tensor_scale, const File& file, Buffers& buffers, Loss& loss) {
   if (job.to == nullptr) {
-    read(job.codes, tile, {0, 0, 1, 0, job.codes.bytes}, 8, buffers.stored);
-    return file.move(::pwrite, buffers.stored.data(), tile.size(), job.made[0].offset + tile.column);
+    const std::string copied = job.codes.file->read(tile.size(), job.codes.offset + tile.column);
+    return file.move(::pwrite, copied.data(), copied.size(), job.made[0].offset + tile.column);
   }
   read_values(job, tile, buffers);
   Tile all{0, 0, job.rows(), 0, job.columns()};
@@ -190,10 +167,10 @@ inline void convert_tile(const Job& job, Tile tile, float tensor_scale, const Fi
     all = all.transposed();
   }
   encode(job, tile, tensor_scale, buffers);
-  const auto write = [&](const Tensor& to, const Tile& part, const Tile& of, const std::vector<char>& from) {
+  const auto write = [&](const Tensor& to, const Tile& part, const Tile& of, const std::string& from) {
     part.move(file, ::pwrite, from.data(), to.offset, from.size() * 8 / part.size(), of);
   };
   write(job.made[0], tile, all, buffers.codes);
   if (job.to->scales != nullptr) write(job.made[1], tile.blocks(job.to->block), all.blocks(job.to->block), buffers.scales);
-  loss.add(buffers.values, buffers.after, buffers.error);
+  loss.add(buffers.values, buffers.after);
 }
