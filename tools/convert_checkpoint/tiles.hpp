@@ -85,16 +85,6 @@ inline void read_values(const Job& job, const Tile& tile, Buffers& buffers) {
   }
 }
 
-/// The rule of one scale for a tensor.
-struct GivenScale {
-  float given;
-  using scale_type = float;
-  static constexpr bool divides = true, passes_over_nan = true;
-  template <class Format>
-  [[nodiscard]] headroom::BlockScale<float> scale(const float&, const float&) const {
-    return {given, given};
-  }
-};
 /// Makes buffers.codes and buffers.scales of buffers.values, and buffers.after, what they stand for.
 inline void encode(const Job& job, const Tile& tile, float tensor_scale, Buffers& buffers) {
   using namespace headroom;
@@ -111,10 +101,17 @@ inline void encode(const Job& job, const Tile& tile, float tensor_scale, Buffers
     (void)quantize_blocks_into(as_matrix(buffers.values, tile), codes, as<Scale>(buffers.scales), to.block, rule);
     dequantize_blocks_into(codes, as<Scale>(buffers.scales), as_matrix(buffers.after, tile), to.block, level);
   };
+  const auto divide = [&](auto codes) {  // by one scale for the tensor
+    buffers.scales.assign(reinterpret_cast<const char*>(&tensor_scale), sizeof tensor_scale);
+    for (std::size_t i = 0; i < tile.size(); ++i) buffers.after[i] = buffers.values[i] / tensor_scale;
+    cast_into(buffers.after, codes, saturate);
+    cast_into(codes, buffers.after);
+    for (float& value : buffers.after) value *= tensor_scale;
+  };
   const std::string name = to.to;
   if (to.scales == nullptr) with_floats(first(to.dtypes), buffers.codes, cast);
   if (name == "fp8-128x128") quantize(as<float8_e4m3>(buffers.codes), TeBlockScaling{0.0F, false}, 1.0F);
-  if (name == "fp8-tensor") quantize(as<float8_e4m3>(buffers.codes), GivenScale{tensor_scale}, 1.0F);
+  if (name == "fp8-tensor") divide(as<float8_e4m3>(buffers.codes));
   if (name == "mxfp8") quantize(as<float8_e4m3>(buffers.codes), MxScaling{MxScale::rceil}, 1.0F);
   if (name == "mxfp4") quantize(as<float4_e2m1x2>(buffers.codes), MxScaling{MxScale::rceil}, 1.0F);
   if (name != "nvfp4") return;
