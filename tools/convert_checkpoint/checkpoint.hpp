@@ -114,9 +114,10 @@ inline std::size_t bits_of(const std::string& dtype) {
 
 struct Shard {
   const File file;
+  const std::string name;
   json metadata{};
   std::vector<const Tensor*> tensors{};
-  explicit Shard(const fs::path& path) : file(path, O_RDONLY) {}
+  explicit Shard(const fs::path& path) : file(path, O_RDONLY), name(path.filename().string()) {}
 };
 /// A file, a directory with model.safetensors, or one with an index.
 struct Checkpoint {
@@ -178,7 +179,7 @@ struct Checkpoint {
       }
       const Tensor tensor = read_entry(name, entry, shard.file, next, bytes);
       places.emplace_back(tensor.offset, tensor.offset + tensor.bytes, name);
-      if (index != nullptr && index->value(name, "") != path.filename()) continue;
+      if (index != nullptr && index->value(name, "") != shard.name) continue;
       if (index != nullptr) index->erase(name);
       shard.tensors.push_back(&*tensors.insert(tensor).first);
     }

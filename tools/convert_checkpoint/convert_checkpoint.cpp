@@ -21,9 +21,6 @@ std::atomic<bool> is_interrupted{false};
 void check_interrupted() {
   if (is_interrupted) throw Failure(Failure::interrupted, "interrupted");
 }
-void check_output() {
-  if (std::fflush(stdout) != 0) throw Failure(Failure::io, std::string("standard output: ") + std::strerror(errno));
-}
 /// The digest of a file from `begin` on, in hex.
 std::string digest(const File& file, std::size_t begin) {
   std::size_t sum = fs::file_size(file.name);
@@ -68,12 +65,10 @@ struct Converter {
     for (const Tensor& tensor : checkpoint.tensors) {
       const Job job = find_layout(tensor, checkpoint.tensors, quantization.blocks, false, ignored);
       for (const Tensor* part : job.parts) part->is_part = true;
-      if (job.is_quantized()) formats.emplace(job.from->format, &tensor);
       const bool is_scale = matches(tensor.name, {"*scale*"}) && is_beside_codes(tensor, checkpoint.tensors);
-      fp8_is_cast = fp8_is_cast && !job.is_quantized() && !is_scale;
+      fp8_is_cast = fp8_is_cast && job.parts.empty() && !is_scale;
     }
     check();
-    find_others();
     std::set<std::string> unused(keep.begin(), keep.end());
     for (const Shard& shard : checkpoint.shards) {
       for (const Job& job : jobs_of(shard)) {
@@ -87,6 +82,7 @@ struct Converter {
     if (!unused.empty()) throw Failure(Failure::usage, "convert_checkpoint: --keep " + *unused.begin() + " names no tensor");
     for (const Tensor& tensor : checkpoint.tensors)
       if (converted > 0 && !formats.empty() && is_of_activations(tensor)) tensor.is_gone = true;
+    if (fs::is_directory(in)) find_others();
   }
   /// Whether all tensors are read, and are what the configurations say.
   void check() {
@@ -95,15 +91,15 @@ struct Converter {
     };
     const Tensor* part = nullptr;  // that no layout has
     for (const Tensor& tensor : checkpoint.tensors) {
-      if (tensor.is_part || is_of_activations(tensor) || matches(tensor.name, keep)) continue;
       Misfit closest;
       const Job job = find_layout(tensor, checkpoint.tensors, quantization.blocks, fp8_is_cast, closest);
       if (job.is_quantized()) formats.emplace(job.from->format, &tensor);
+      if (tensor.is_part || is_of_activations(tensor) || matches(tensor.name, keep)) continue;
       const bool is_part = !job.is_quantized() && is_of_weights(tensor, checkpoint.tensors);
       if (is_part && part == nullptr) part = &tensor;
       if (is_part || job.from != nullptr || is_table(tensor)) continue;
       if (!quantization.unread.empty()) refuse(tensor, quantization.unread);
-      if (has(fp8, tensor.dtype) || closest.distance < 1e6) throw Failure(Failure::not_read, closest.what);
+      if (has(fp8, tensor.dtype) || closest.of < Misfit::dtype) throw Failure(Failure::not_read, closest.what);
       for (const Unread& row : unread)
         if (matches(tensor.name, {row.name}) && matches(tensor.dtype, {row.dtype})) refuse(tensor, row.taken_for);
     }
@@ -125,18 +121,18 @@ struct Converter {
   }
   /// Tokenizers and the like, which are copied. OUT must have no other weights, which loaders would read.
   void find_others() {
-    if (!fs::is_directory(in)) return;
-    for (const auto& entry : fs::directory_iterator(fs::is_directory(out) ? out : in))
-      if (matches(entry.path().filename().string(), {"*.safetensors"}) &&
-          std::none_of(checkpoint.shards.begin(), checkpoint.shards.end(),
-                       [&](auto& shard) { return fs::path(shard.file.name).filename() == entry.path().filename(); }) &&
-          fs::is_directory(out))
-        throw Failure(Failure::io, entry.path().string() + ": is of another checkpoint");
+    std::set<std::string> weights;
+    for (const Shard& shard : checkpoint.shards) weights.insert(shard.name);
+    if (fs::is_directory(out))
+      for (const auto& entry : fs::directory_iterator(out))
+        if (const std::string name = entry.path().filename().string();
+            matches(name, {"*.safetensors"}) && weights.count(name) == 0)
+          throw Failure(Failure::io, entry.path().string() + ": is of another checkpoint");
     for (const auto& entry : fs::directory_iterator(in)) {
       const std::string name = entry.path().filename().string();
-      if (!matches(name, {"*.json", "*.txt", "*.model", "*.jinja", "*.py"}) ||
-          matches(name, {"config.json", "*quant*config*.json", "*.index.json"}))
-        continue;
+      const bool is_made =
+          matches(name, {"config.json", "*.index.json"}) || (converted > 0 && matches(name, {"*quant*config*.json"}));
+      if (is_made || !matches(name, {"*.json", "*.txt", "*.model", "*.jinja", "*.py"})) continue;
       for (const fs::path& path : {entry.path(), out / name})
         if (fs::exists(fs::symlink_status(path)) && !fs::is_regular_file(path))
           throw Failure(Failure::io, path.string() + ": is no file");
@@ -194,7 +190,7 @@ struct Converter {
     for (const auto& [what, row] : rows) std::printf("%-44s %8zu %16zu %16zu\n", what.c_str(), row[0], row[1], row[2]);
     if (quantized == 0 && to->scales != nullptr)
       std::printf("No tensor is quantized: none is the weight of a linear layer that fits %s and is not kept.\n", to->to);
-    check_output();
+    if (std::fflush(stdout) != 0) throw Failure(Failure::io, std::string("standard output: ") + std::strerror(errno));
   }
 
   void show_progress(std::size_t bytes) {
@@ -235,6 +231,14 @@ struct Converter {
     });
   }
 
+  float tensor_scale_of(const Job& job) {
+    const float all = job.needs_largest() ? largest_of(job) : 0.0F;
+    if (all == 0.0F) return 1.0F;
+    if (!job.to->is_packed())
+      return static_cast<float>(headroom::bfloat16(std::max(all / 448.0F, 1e-38F)));  // as transformers reads it
+    return formats.count("mxfp4") != 0 ? headroom::Mxfp4ToNvfp4::tensor_scale_of(all) : std::max(all / 2688.0F, 1e-38F);
+  }
+
   /// Places what is made in the new file. Returns what precedes it, without a digest.
   std::string header_of(const Shard& shard, std::vector<Job>& jobs) {
     std::multimap<std::size_t, Tensor*, std::greater<>> by_bits;  // which aligns them
@@ -269,7 +273,7 @@ struct Converter {
     return std::string(reinterpret_cast<const char*>(&size), 8) + header;
   }
   void convert_file(const Shard& shard) {
-    const fs::path path = fs::is_directory(out) ? out / fs::path(shard.file.name).filename() : out;
+    const fs::path path = fs::is_directory(out) ? out / shard.name : out;
     std::vector<Job> jobs = jobs_of(shard);
     std::string header = header_of(shard, jobs);
     const std::size_t digest_at = header.find(no_digest), size = header.size();
@@ -284,13 +288,7 @@ struct Converter {
     NewFile part(path);
     part.append(header);
     for (const Job& job : jobs) {
-      const float all = job.needs_largest() ? largest_of(job) : 0.0F;
-      float scale = all > 0.0F ? std::max(all / (job.to->is_packed() ? 2688.0F : 448.0F), 1e-38F) : 1.0F;
-      if (all > 0.0F && job.to->is_packed() && formats.count("mxfp4") != 0)
-        scale = headroom::Mxfp4ToNvfp4::tensor_scale_of(all);
-      if (!job.needs_largest() || !job.to->is_packed())
-        scale = static_cast<float>(headroom::bfloat16(scale));  // as transformers reads it
-      const float reciprocal = 1.0F / scale;
+      const float scale = tensor_scale_of(job), reciprocal = 1.0F / scale;
       if (job.made.size() > 2) part.move(::pwrite, reinterpret_cast<const char*>(&reciprocal), 4, job.made[2].offset);
       const double became = loss.sums[Loss::became_not_finite], were = loss.sums[Loss::not_finite];
       for_each_tile(job, [&](const Tile& tile, Buffers& buffers) { convert_tile(job, tile, scale, part, buffers, loss); });
@@ -311,7 +309,7 @@ struct Converter {
     for (const Shard& shard : checkpoint.shards) {
       for (const Job& job : jobs_of(shard)) {
         for (const Tensor& tensor : job.made) {
-          file.append(before + "\n" + text(tensor.name) + ": " + text(fs::path(shard.file.name).filename().string()));
+          file.append(before + "\n" + text(tensor.name) + ": " + text(shard.name));
           before = ",";
         }
       }
@@ -325,9 +323,6 @@ struct Converter {
     if (converted > 0) relabel(config, to->scales == nullptr ? to->method : "");
     if (converted > 0 && to->scales == nullptr) config[config.contains("dtype") ? "dtype" : "torch_dtype"] = to->method;
     if (converted > 0 && to->scales != nullptr && quantized > 0) config["quantization_config"] = quantization_config(*to, kept);
-    if (converted == 0)
-      for (const auto& entry : fs::directory_iterator(in))
-        if (matches(entry.path().filename().string(), {"*quant*config*.json"})) others.insert(entry.path().filename().string());
     others.insert("config.json");
     for (const std::string& name : others) {
       NewFile file(out / name);

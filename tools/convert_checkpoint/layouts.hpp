@@ -181,9 +181,9 @@ inline float read_finite(const Tensor& from) {
   return number[0];
 }
 
-/// What does not fit, and how far it is from fitting.
+/// What does not fit.
 struct Misfit {
-  double distance = 0.0;
+  enum { none, shape, codes, dtype, no_scales, no_layout } of = none;  // the first is the closest to fitting
   std::string what{};
 };
 /// Reads the scales of layout `job.from`. `blocks` are those of fp8 in the configuration.
@@ -198,52 +198,48 @@ inline Misfit read_scales(Job& job, const std::string& stem, const Tensors& tens
   const Tensor one = find(from.tensor_scale);
   const bool is_named = *from.codes != '\0' && std::strcmp(from.codes, from.name) != 0;
   if (job.scales.file == nullptr)
-    return {is_named ? 1e5 : 1e9, describe(job.codes) + ": there are no scales, such as " + stem + from.scales};
+    return {is_named ? Misfit::codes : Misfit::no_scales,
+            describe(job.codes) + ": there are no scales, such as " + stem + from.scales};
   const std::string of = std::string(" for ") + from.format + ", " + from.method, must = describe(job.scales) + " must be ";
-  if (!has(from.scale_dtypes, job.scales.dtype)) return {1e6, must + from.scale_dtypes + of};
+  if (!has(from.scale_dtypes, job.scales.dtype)) return {Misfit::dtype, must + from.scale_dtypes + of};
   if (job.shape.empty() || (from.has_groups() && (job.shape.size() < 2 || job.shape.back() != 16)))
-    return {1e5, describe(job.codes) + " has no dimension of codes" + of};
+    return {Misfit::codes, describe(job.codes) + " has no dimension of codes" + of};
   if (from.has_groups()) job.shape.pop_back();
   job.shape.back() *= from.has_groups() ? 32 : bits_of(job.codes.dtype) / (from.is_packed() ? 4 : 8);
   if (from.block.rows == 1 && job.shape.back() % from.block.columns != 0)
-    return {1e5, describe(job.codes) + " must have rows of " + text(from.block.columns) + of};
-  Misfit closest{1e5};
-  const Shape& shape = job.scales.shape;
+    return {Misfit::codes, describe(job.codes) + " must have rows of " + text(from.block.columns) + of};
+  std::set<Shape> shapes;
   for (const Form& form : forms) {
     const bool has_rank = *form.shape == 'R' ? job.shape.size() == 2 : *form.shape != 'E' || job.shape.size() > 2;
     if (!has_rank || (!from.is("fp8") && &form != forms)) continue;
     job.block = !from.is("fp8") ? from.block : form.block.rows == given.rows ? blocks : form.block;
     job.has_one_scale = *form.shape == '\0' || *form.shape == '1';
-    const Shape want = shape_of_scales(job.shape, job.block, form.shape);
-    if (shape == want) closest = {};
-    if (shape == want) break;
-    const double ranks = static_cast<double>(shape.size()) - static_cast<double>(want.size()),
-                 ratio = static_cast<double>(product(shape) + 1) / static_cast<double>(product(want) + 1),
-                 distance = 1e3 * std::abs(ranks) + std::abs(std::log2(ratio)) + 1e-3;
-    if (distance < closest.distance)
-      closest = {distance, must + "of shape " + text(want) + of + ", for " + describe(job.codes)};
+    shapes.insert(shape_of_scales(job.shape, job.block, form.shape));
+    if (shapes.count(job.scales.shape) != 0) break;
   }
-  if (closest.distance > 0.0) return closest;
+  if (shapes.count(job.scales.shape) == 0)
+    return {Misfit::shape, must + "of a shape in " + text(shapes) + of + ", for " + describe(job.codes)};
   job.block = cut(job.block, job.shape);
   if (from.is("nvfp4")) job.scales.dtype = "F8_E4M3";  // MLX says U8
   if (job.scales.bytes > 1 && product(job.scales.shape) == 1 && from.is("fp8")) (void)read_finite(job.scales);
   if (from.tensor_scale == nullptr) return {};
-  if (one.dtype != "F32" || one.bytes != 4) return {1e4, describe(job.codes) + ": there is no F32 " + stem + from.tensor_scale};
+  if (one.dtype != "F32" || one.bytes != 4)
+    return {Misfit::shape, describe(job.codes) + ": there is no F32 " + stem + from.tensor_scale};
   job.tensor_scale = read_finite(one);
   if (job.tensor_scale > 0.0F || (job.tensor_scale == 0.0F && !from.is_reciprocal)) return {};
   throw Failure(Failure::not_read, describe(one) + " is " + std::to_string(job.tensor_scale));
 }
 /// A job without a layout if none fits. `closest` then says what fits least badly.
 inline Job find_layout(const Tensor& tensor, const Tensors& tensors, BlockShape blocks, bool fp8_is_cast, Misfit& closest) {
-  closest = {1e10};
+  closest = {Misfit::no_layout};
   for (const Layout& layout : layouts) {
     const std::size_t stem = tensor.name.size() - std::min(tensor.name.size(), std::strlen(layout.codes));
     if (!has(layout.dtypes, tensor.dtype) || tensor.name.compare(stem, std::string::npos, layout.codes) != 0) continue;
     if (layout.scales == nullptr && layout.is_quantized() && !fp8_is_cast) continue;
     Job job{tensor, {}, tensor.name.substr(0, stem) + layout.name, tensor.shape, &layout};
     const Misfit misfit = layout.scales == nullptr ? Misfit{} : read_scales(job, tensor.name.substr(0, stem), tensors, blocks);
-    if (misfit.distance == 0.0) return job;
-    if (misfit.distance < closest.distance) closest = misfit;
+    if (misfit.of == Misfit::none) return job;
+    if (misfit.of < closest.of) closest = misfit;
   }
   return {tensor};
 }
