@@ -145,13 +145,10 @@ inline json quantization_config(const Layout& to, const std::set<std::string>& k
   if (method == "fp8") config.update({{"fmt", "e4m3"}, {"activation_scheme", "dynamic"}, {"weight_block_size", {128, 128}}});
   if (method == "fp8" || method == "mxfp4") return config;
   json weights = {{"num_bits", to.is_packed() ? 4 : 8}, {"type", "float"}, {"strategy", "tensor"}}, inputs;
-  if (to.block.rows == 0) {
-    inputs = {{"num_bits", 8}, {"type", "float"}, {"strategy", "token"}, {"dynamic", true}};
-  } else {
-    weights["strategy"] = to.tensor_scale == nullptr ? "group" : "tensor_group";
-    weights["group_size"] = to.block.columns;
-    weights["scale_dtype"] = to.tensor_scale == nullptr ? "torch.uint8" : "torch.float8_e4m3fn";
-  }
+  if (to.block.rows == 0) inputs = {{"num_bits", 8}, {"type", "float"}, {"strategy", "token"}, {"dynamic", true}};
+  if (to.block.rows == 1)
+    weights.update({{"strategy", "group"}, {"group_size", to.block.columns}, {"scale_dtype", "torch.uint8"}});
+  if (to.tensor_scale != nullptr) weights.update({{"strategy", "tensor_group"}, {"scale_dtype", "torch.float8_e4m3fn"}});
   config = {{"quant_method", "compressed-tensors"}, {"format", method}, {"ignore", kept}};
   config["quantization_status"] = "compressed";
   config["config_groups"]["group_0"] = {{"targets", {"Linear"}}, {"weights", weights}, {"input_activations", inputs}};
