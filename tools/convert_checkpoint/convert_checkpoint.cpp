@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <future>
@@ -48,8 +47,6 @@ struct Converter {
   std::string made_from{};
   std::size_t written = 0, files_there = 0, converted = 0, quantized = 0;  // converted, quantized: tensors
   Loss loss{};
-  double total = 0.0, done = 0.0;
-  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now(), shown{};
 
   void read() {
     checkpoint.read(in);
@@ -165,7 +162,6 @@ struct Converter {
         ++tensors;
         before += job.codes.bytes + (job.to == nullptr ? 0 : job.scales.bytes);
         for (const Tensor& tensor : job.made) after += tensor.bytes;
-        total += static_cast<double>(job.codes.bytes * (job.needs_largest() ? 2 : 1));
         quantized += is_result ? 1 : 0;
         for (auto name = quantization.kept.begin();
              is_result && name != quantization.kept.end();)  // as transformers matches them
@@ -193,15 +189,6 @@ struct Converter {
     if (std::fflush(stdout) != 0) throw Failure(Failure::io, std::string("standard output: ") + std::strerror(errno));
   }
 
-  void show_progress(std::size_t bytes) {
-    const std::lock_guard<std::mutex> lock(loss.mutex);
-    done += static_cast<double>(bytes);
-    const auto now = std::chrono::steady_clock::now();
-    if (::isatty(2) == 0 || now - shown < std::chrono::milliseconds(200)) return;
-    shown = now;
-    const double rate = done / std::chrono::duration<double>(now - start).count();
-    std::fprintf(stderr, "\r%5.1f %%  %.2f GB/s  %.0f s left  ", 100.0 * done / total, rate * 1e-9, (total - done) / rate);
-  }
   /// Calls task(tile, buffers) in all threads.
   template <class Task>
   void for_each_tile(const Job& job, Task task) {
@@ -209,7 +196,6 @@ struct Converter {
     headroom::parallel(static_cast<int>(threads)).run(tiles.size(), [&](std::size_t i) {
       thread_local Buffers buffers;
       if (!is_interrupted) task(tiles[i], buffers);
-      show_progress(job.codes.bytes / tiles.size());
     });
     check_interrupted();
   }
@@ -282,7 +268,6 @@ struct Converter {
       const File old(path, O_RDONLY);
       const bool is_there = old.read(size) == std::string(header).replace(digest_at, 17, digest(old, size));
       files_there += is_there ? 1 : 0;
-      for (const Job& job : jobs) done += is_there ? static_cast<double>(job.codes.bytes) : 0.0;
       if (is_there) return;
     }
     NewFile part(path);
@@ -340,7 +325,10 @@ struct Converter {
       throw Failure(Failure::io, lock.name + ": another process writes this directory");
     for (const char* name : {"config.json", "hf_quant_config.json", "model.safetensors.index.json"})
       if (fs::is_directory(in)) fs::remove(out / name);  // what an earlier call has left says nothing of these files
-    for (const Shard& shard : checkpoint.shards) convert_file(shard);
+    for (const Shard& shard : checkpoint.shards) {
+      if (::isatty(2) != 0) std::fprintf(stderr, "%s\n", shard.name.c_str());
+      convert_file(shard);
+    }
     if (checkpoint.has_index) write_index();
     if (fs::is_directory(in)) write_others();
     const double n = std::max(1.0, loss.sums[Loss::elements]);
@@ -355,14 +343,14 @@ struct Converter {
 
 int run(int argc, char** argv, Converter& converter) {
   CLI::App app("Converts safetensors checkpoints between formats of weights, and says what was lost.", "convert_checkpoint");
-  std::string to;
   bool is_dry_run = false;
   std::map<std::string, const Layout*> targets;
   for (const Layout& layout : layouts)
     if (layout.to != nullptr) targets.emplace(layout.to, &layout);
+  const auto choose = [&](const std::string& name) { converter.to = targets.at(name); };
   app.add_option("IN", converter.in, "a safetensors file, or a directory with model.safetensors or its index")->required();
   app.add_option("OUT", converter.out, "what is made, of the same kind")->required();
-  app.add_option("--to", to, "the format of weights")->required()->check(CLI::IsMember(targets));
+  app.add_option_function<std::string>("--to", choose, "the format of weights")->required()->check(CLI::IsMember(targets));
   app.add_option("--threads", converter.threads, "at most so many")->check(CLI::Range(1, 128));
   app.add_option("--keep", converter.keep,
                  "copies tensors of that name, or makes them BF16 if they are quantized; * is any letters; may be repeated")
@@ -374,7 +362,6 @@ int run(int argc, char** argv, Converter& converter) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : Failure::usage;
   }
-  converter.to = targets.at(to);
   const auto& [in, out] = std::tie(converter.in, converter.out);
   std::error_code ignored;
   if (fs::equivalent(in, out, ignored)) throw Failure(Failure::usage, "convert_checkpoint: OUT is IN");
