@@ -122,8 +122,6 @@ struct Job {
   const Layout* to = nullptr;          ///< null: it is copied
   std::vector<Tensor> made = {codes};  ///< codes, scales, tensor_scale
 
-  /// The dtype of the numbers.
-  [[nodiscard]] std::string kind() const { return from->is_packed() ? e2m1 : codes.dtype == "U32" ? "F8_E4M3" : codes.dtype; }
   [[nodiscard]] bool is_quantized() const { return from != nullptr && from->is_quantized(); }
   [[nodiscard]] bool is_transposed() const { return to != nullptr && from->is_transposed != to->is_transposed; }
   [[nodiscard]] bool has_no_blocks() const {  // so its elements are a row
@@ -283,24 +281,25 @@ inline bool is_quantizable(const Job& job, const Layout& to) {
 inline void plan(Job& job, const Layout& to, bool is_kept) {
   if (job.from == nullptr || job.codes.bytes == 0) return;
   is_kept = is_kept || (to.scales != nullptr && !is_quantizable(job, to));
-  const BlockShape block = cut(to.block, job.shape);
-  const auto scales_of = [](const Shape& shape, BlockShape b) { return b.rows == 0 ? Shape{1} : shape_of_scales(shape, b); };
-  const bool has_scales =
-      to.scales == nullptr || (job.scales.dtype == first(to.scale_dtypes) && block.rows == job.block.rows &&
-                               block.columns == job.block.columns && job.scales.shape == scales_of(job.shape, to.block));
-  const bool is_there = job.from == &to && job.codes.dtype == first(to.dtypes) && has_scales;
-  if (job.is_quantized() ? !is_kept && is_there : is_kept || is_there || job.shape.size() < 2) return;
+  if (!job.is_quantized() && (is_kept || job.shape.size() < 2)) return;
   job.to = is_kept ? &layouts[0] : &to;
   Shape shape = job.shape;
   if (job.is_transposed()) std::swap(shape[shape.size() - 2], shape.back());
   const auto make = [&](const char* end, const std::string& dtype, const Shape& of) {
     if (end != nullptr) job.made.push_back({job.name + end, dtype, of, product(of) * bits_of(dtype) / 8});
   };
-  const Shape of_scales = scales_of(shape, job.to->block);
+  const Shape of_scales = job.to->block.rows == 0 ? Shape{1} : shape_of_scales(shape, job.to->block);
   if (job.to->is_packed()) shape.back() /= job.to->has_groups() ? 32 : 2;
   if (job.to->has_groups()) shape.push_back(16);
   job.made.clear();
   make(job.to->codes, first(job.to->dtypes), shape);
   if (job.to->scales != nullptr) make(job.to->scales, first(job.to->scale_dtypes), of_scales);
   make(job.to->tensor_scale, "F32", {1});
+  const auto is_same = [](const Tensor& a, const Tensor& b) { return a.dtype == b.dtype && a.shape == b.shape; };
+  const BlockShape block = cut(job.to->block, job.shape);
+  const bool has_scales = job.to->scales == nullptr || (is_same(job.made[1], job.scales) && block.rows == job.block.rows &&
+                                                        block.columns == job.block.columns);
+  if (job.from != job.to || !is_same(job.made[0], job.codes) || !has_scales) return;
+  job.to = nullptr;  // it is there
+  job.made = {job.codes};
 }

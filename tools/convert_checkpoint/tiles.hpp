@@ -52,10 +52,6 @@ struct Buffers {
   std::string stored, codes, scales;
   std::vector<float> factors, values, turned, after;
 };
-inline headroom::matrix<float> as_matrix(std::vector<float>& values, const Tile& tile) {
-  values.resize(tile.size());
-  return {values.data(), tile.rows, tile.columns};
-}
 /// `dtype` is that of the numbers.
 inline void read(const Tensor& from, const std::string& dtype, const Tile& tile, const Tile& all, std::string& stored,
                  std::vector<float>& to) {
@@ -66,7 +62,8 @@ inline void read(const Tensor& from, const std::string& dtype, const Tile& tile,
 /// Reads buffers.values. A code times its scale is rounded once.
 inline void read_values(const Job& job, const Tile& tile, Buffers& buffers) {
   const Tile all{0, 0, job.rows(), 0, job.columns()};
-  read(job.codes, job.kind(), tile, all, buffers.stored, buffers.values);
+  const std::string kind = job.from->is_packed() ? e2m1 : job.codes.dtype == "U32" ? "F8_E4M3" : job.codes.dtype;
+  read(job.codes, kind, tile, all, buffers.stored, buffers.values);
   if (job.scales.file == nullptr) return;
   Tile blocks = tile.blocks(job.block);
   if (job.has_one_scale) blocks.matrix = 0;
@@ -95,11 +92,12 @@ inline void encode(const Job& job, const Tile& tile, float tensor_scale, Buffers
     cast_into(buffers.values, numbers);
     cast_into(numbers, buffers.after);
   };
+  const auto in_rows = [&](std::vector<float>& values) { return matrix<float>{values.data(), tile.rows, tile.columns}; };
   const auto quantize = [&](auto codes, const auto& rule, float level) {
     using Scale = typename std::decay_t<decltype(rule)>::scale_type;
     buffers.scales.resize(tile.blocks(to.block).size() * sizeof(Scale));
-    (void)quantize_blocks_into(as_matrix(buffers.values, tile), codes, as<Scale>(buffers.scales), to.block, rule);
-    dequantize_blocks_into(codes, as<Scale>(buffers.scales), as_matrix(buffers.after, tile), to.block, level);
+    (void)quantize_blocks_into(in_rows(buffers.values), codes, as<Scale>(buffers.scales), to.block, rule);
+    dequantize_blocks_into(codes, as<Scale>(buffers.scales), in_rows(buffers.after), to.block, level);
   };
   const auto divide = [&](auto codes) {  // by one scale for the tensor
     buffers.scales.assign(reinterpret_cast<const char*>(&tensor_scale), sizeof tensor_scale);
