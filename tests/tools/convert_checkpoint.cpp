@@ -420,6 +420,11 @@ TEST_CASE("Checkpoints of systems") {
   const auto same = [](const char* a, const char* b) { CHECK(describe(a) == describe(b)); };
   same("gpt_oss.mxfp4.back", "gpt_oss");
   same("modelopt_nvfp4.nvfp4.back", "modelopt_nvfp4");
+  Files{tensors_of("w.weight_packed U8 [2,16] = 65*16 23*8 14*8; w.weight_scale U8 [2,1] = 7d74")}.write("mxfp4");
+  to("fp32", "mxfp4", "mxfp4.fp32");
+  to("nvfp4", "mxfp4", "mxfp4.nvfp4");
+  to("fp32", "mxfp4.nvfp4", "mxfp4.nvfp4.fp32");  // no number changes
+  CHECK(differs(read("mxfp4.nvfp4.fp32"), read("mxfp4.fp32").at("w.weight")) == "");
   const std::string in = (golden / "deepseek").string();
   CHECK(has(to("fp8-128x128", in, "copied").out, "\n0 files were there already. 0 elements"));  // which it is already
   CHECK(describe("copied") == describe(in));
@@ -464,6 +469,7 @@ TEST_CASE("What is not understood is refused") {
       {"U8", "w.weight U8 [4,16]", "", "w.weight: U8|integers"},
       {"I16", "w.weight I16 [4,4]", "", "w.weight: I16|integers"},
       {"U32", "w.weight U32 [4,4]", "", "w.weight: U32|affine, MLX"},
+      {"closest of three layouts", "w.weight U32 [4,8]; w.scales U8 [4,3]", "", "w.scales: U8|[[4,4]] for nvfp4, MLX"},
       {"affine", "w.weight U32 [32,8]; w.scales BF16 [32,1]; w.biases BF16 [32,1]", R"({"bits": 4, "group_size": 64})", "w.weight: U32|affine"},
       {"GPTQ", "w.qweight I32 [4,4]; w.qzeros I32 [4,1]; w.scales F16 [4,4]", "", "w.q|GPTQ"},
       {"GPTQ by configuration", "w.qweight I32 [4,4]", R"({"quant_method": "gptq", "bits": 4})", "w.qweight: I32|gptq"},

@@ -183,6 +183,7 @@ inline float read_finite(const Tensor& from) {
 struct Misfit {
   enum { none, shape, codes, dtype, no_scales, no_layout } of = none;  // the first is the closest to fitting
   std::string what{};
+  double distance = 0.0;  // of a shape: in dimensions and powers of two
 };
 /// Reads the scales of layout `job.from`. `blocks` are those of fp8 in the configuration.
 inline Misfit read_scales(Job& job, const std::string& stem, const Tensors& tensors, BlockShape blocks) {
@@ -207,16 +208,21 @@ inline Misfit read_scales(Job& job, const std::string& stem, const Tensors& tens
   if (from.block.rows == 1 && job.shape.back() % from.block.columns != 0)
     return {Misfit::codes, describe(job.codes) + " must have rows of " + text(from.block.columns) + of};
   std::set<Shape> shapes;
+  double distance = 1e9;
+  const auto log_size = [](const Shape& shape) { return std::log2(static_cast<double>(product(shape) + 1)); };
   for (const Form& form : forms) {
     const bool has_rank = *form.shape == 'R' ? job.shape.size() == 2 : *form.shape != 'E' || job.shape.size() > 2;
     if (!has_rank || (!from.is("fp8") && &form != forms)) continue;
     job.block = !from.is("fp8") ? from.block : form.block.rows == given.rows ? blocks : form.block;
     job.has_one_scale = *form.shape == '\0' || *form.shape == '1';
-    shapes.insert(shape_of_scales(job.shape, job.block, form.shape));
-    if (shapes.count(job.scales.shape) != 0) break;
+    const Shape shape = shape_of_scales(job.shape, job.block, form.shape);
+    shapes.insert(shape);
+    if (shape == job.scales.shape) break;
+    distance = std::min(distance, std::abs(static_cast<double>(shape.size()) - static_cast<double>(job.scales.shape.size())) +
+                                      std::abs(log_size(shape) - log_size(job.scales.shape)));
   }
   if (shapes.count(job.scales.shape) == 0)
-    return {Misfit::shape, must + "of a shape in " + text(shapes) + of + ", for " + describe(job.codes)};
+    return {Misfit::shape, must + "of a shape in " + text(shapes) + of + ", for " + describe(job.codes), distance};
   job.block = cut(job.block, job.shape);
   if (from.is("nvfp4")) job.scales.dtype = "F8_E4M3";  // MLX says U8
   if (job.scales.bytes > 1 && product(job.scales.shape) == 1 && from.is("fp8")) (void)read_finite(job.scales);
@@ -237,7 +243,7 @@ inline Job find_layout(const Tensor& tensor, const Tensors& tensors, BlockShape 
     Job job{tensor, {}, tensor.name.substr(0, stem) + layout.name, tensor.shape, &layout};
     const Misfit misfit = layout.scales == nullptr ? Misfit{} : read_scales(job, tensor.name.substr(0, stem), tensors, blocks);
     if (misfit.of == Misfit::none) return job;
-    if (misfit.of < closest.of) closest = misfit;
+    if (std::tie(misfit.of, misfit.distance) < std::tie(closest.of, closest.distance)) closest = misfit;
   }
   return {tensor};
 }
